@@ -1,0 +1,42 @@
+/* Feature detection; compiled without any ISA flag. */
+#include "base/cpu.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#    include <cpuid.h>
+
+static uint64_t xgetbv0(void) {
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return ((uint64_t)hi << 32) | lo;
+}
+
+static uint32_t detect(void) {
+    uint32_t a, b, c, d, features = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
+    if (c & (1u << 19)) features |= PF_CPU_SSE41;
+    if (c & (1u << 1)) features |= PF_CPU_PCLMUL;
+    const int fma = (c >> 12) & 1, f16c = (c >> 29) & 1, osxsave = (c >> 27) & 1, avx = (c >> 28) & 1;
+    if (!osxsave || !avx) return features;
+    const uint64_t xcr0 = xgetbv0();
+    if ((xcr0 & 0x6) != 0x6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
+    const int avx2 = (b >> 5) & 1, bmi2 = (b >> 8) & 1;
+    if (avx2 && bmi2 && fma && f16c) features |= PF_CPU_AVX2;
+    const uint32_t need = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31); /* F, DQ, BW, VL */
+    if ((features & PF_CPU_AVX2) && (xcr0 & 0xe6) == 0xe6 && (b & need) == need) {
+        features |= PF_CPU_AVX512;
+        if ((c >> 11) & 1) features |= PF_CPU_VNNI;
+        if ((c >> 10) & 1) features |= PF_CPU_VPCLMUL;
+    }
+    return features;
+}
+#else
+static uint32_t detect(void) { return 0; }
+#endif
+
+uint32_t pf_cpu_features(void) {
+    /* Racing first calls compute the same value, so a relaxed cache is enough. */
+    static _Atomic uint32_t cached;
+    uint32_t value = cached;
+    if (!value) cached = value = detect() | (1u << 31);
+    return value & ~(1u << 31);
+}

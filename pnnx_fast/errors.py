@@ -1,0 +1,117 @@
+"""Every exception that pnnx_fast raises on purpose, with the fields that tell where and why.
+
+All derive from :class:`PnnxFastError` and from the builtin that fits, so callers may catch either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "CycleError",
+    "ExpressionError",
+    "FormatError",
+    "LimitError",
+    "ParameterError",
+    "PnnxFastError",
+    "ShapeError",
+    "UnsupportedOperatorError",
+]
+
+
+class PnnxFastError(Exception):
+    """Base of all errors of this package."""
+
+
+class FormatError(PnnxFastError, ValueError):
+    """A file does not follow its format.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong, without the place.
+    path : str, optional
+        The file; ``None`` when it came from memory.
+    line, column : int, optional
+        Place in a text file, counted from 1.
+    offset : int, optional
+        Byte offset in a binary file.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.reason, self.path, self.line, self.column, self.offset = reason, path, line, column, offset
+        where = path or "<memory>"
+        if line is not None:
+            where += f":{line}" + (f":{column}" if column is not None else "")
+        elif offset is not None:
+            where += f" at byte {offset}"
+        super().__init__(f"{where}: {reason}")
+
+
+class LimitError(FormatError):
+    """A size in a file is larger than the file, the limits or 64 bits justify."""
+
+
+class ParameterError(PnnxFastError, ValueError):
+    """A parameter of an operator is missing, unknown, of the wrong type or out of range."""
+
+    def __init__(self, reason: str, *, operator: str | None = None, parameter: str | None = None) -> None:
+        self.reason, self.operator, self.parameter = reason, operator, parameter
+        super().__init__(f"{operator}: {reason}" if operator else reason)
+
+
+class ShapeError(PnnxFastError, ValueError):
+    """Shapes, dtypes or the number of arrays do not fit the model or an operator."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        operator: str | None = None,
+        operand: str | None = None,
+        expected: object = None,
+        actual: object = None,
+    ) -> None:
+        self.reason, self.operator, self.operand = reason, operator, operand
+        self.expected, self.actual = expected, actual
+        text = f"{operator}: {reason}" if operator else reason
+        if operand is not None:
+            text += f" (operand {operand})"
+        if expected is not None or actual is not None:
+            text += f": expected {expected}, got {actual}"
+        super().__init__(text)
+
+
+class ExpressionError(PnnxFastError, ValueError):
+    """An expression does not parse or cannot be evaluated; the message shows the place with a caret."""
+
+    def __init__(self, reason: str, text: str = "", position: int | None = None) -> None:
+        self.reason, self.text, self.position = reason, text, position
+        message = reason
+        if text and position is not None:
+            message += f"\n  {text}\n  {' ' * position}^"
+        super().__init__(message)
+
+
+class UnsupportedOperatorError(PnnxFastError, NotImplementedError):
+    """A model uses operator types that nothing is registered for; all of them are listed at once."""
+
+    def __init__(self, message: str, types: Mapping[str, Sequence[str]]) -> None:
+        self.types = {key: list(names) for key, names in types.items()}
+        super().__init__(message)
+
+
+class CycleError(PnnxFastError, ValueError):
+    """A graph has a cycle; ``operators`` names those on it."""
+
+    def __init__(self, operators: Sequence[str]) -> None:
+        self.operators = list(operators)
+        super().__init__("the graph has a cycle: " + " -> ".join([*self.operators, self.operators[0]]))
