@@ -1,0 +1,58 @@
+/* Collects what the per-ISA objects define. */
+#include "exec/tables.h"
+
+#include <stddef.h>
+
+#include "base/cpu.h"
+
+#define PF_LEVELS(X)                                                                                         \
+    X(generic, 0)                                                                                            \
+    X(avx2, PF_CPU_AVX2)                                                                                     \
+    X(avx512, PF_CPU_AVX512)                                                                                 \
+    X(avx512vnni, PF_CPU_AVX512 | PF_CPU_VNNI)
+
+extern const pf_kernel_table pf_table_generic;
+#define PF_TABLE_generic &pf_table_generic
+#ifdef PF_BUILD_avx2
+extern const pf_kernel_table pf_table_avx2;
+#    define PF_TABLE_avx2 &pf_table_avx2
+#else
+#    define PF_TABLE_avx2 NULL
+#endif
+#ifdef PF_BUILD_avx512
+extern const pf_kernel_table pf_table_avx512;
+#    define PF_TABLE_avx512 &pf_table_avx512
+#else
+#    define PF_TABLE_avx512 NULL
+#endif
+#ifdef PF_BUILD_avx512vnni
+extern const pf_kernel_table pf_table_avx512vnni;
+#    define PF_TABLE_avx512vnni &pf_table_avx512vnni
+#else
+#    define PF_TABLE_avx512vnni NULL
+#endif
+
+int pf_tables(const pf_kernel_table **out, int capacity) {
+    const uint32_t have = pf_cpu_features();
+    const struct {
+        const pf_kernel_table *table;
+        uint32_t need;
+    } levels[] = {
+#define PF_LEVEL(isa, need) {PF_TABLE_##isa, need},
+        PF_LEVELS(PF_LEVEL)};
+    int n = 0;
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        if (levels[i].table && (have & levels[i].need) == levels[i].need && n < capacity) out[n++] = levels[i].table;
+    return n;
+}
+
+#define PF_FIELD(kind, type, name) {#name, #type, (int64_t)offsetof(pf_##kind##_args, name)},
+#define PF_FIELDS(kind, FIELDS)    static const pf_field fields_##kind[] = {FIELDS(PF_FIELD, kind)};
+PF_ARG_KINDS(PF_FIELDS)
+
+#define PF_KIND(kind, FIELDS)                                                                                \
+    {#kind, fields_##kind, (int32_t)(sizeof fields_##kind / sizeof fields_##kind[0]),                        \
+     (int64_t)sizeof(pf_##kind##_args)},
+static const pf_kind kinds[] = {PF_ARG_KINDS(PF_KIND)};
+
+const pf_kind *pf_kinds(void) { return kinds; }

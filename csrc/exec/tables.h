@@ -1,0 +1,24 @@
+/* The kernel tables of all ISA levels in the library, and the field tables of the argument structs. */
+#ifndef PF_EXEC_TABLES_H
+#define PF_EXEC_TABLES_H
+
+#include "kernels/args.h"
+
+/* Levels that are built in and that this CPU runs, best last. Returns the count (>= 1). */
+int pf_tables(const pf_kernel_table **out, int capacity);
+
+typedef struct pf_field {
+    const char *name, *type;
+    int64_t offset;
+} pf_field;
+
+typedef struct pf_kind {
+    const char *name;
+    const pf_field *fields;
+    int32_t count;
+    int64_t size; /* of the struct in bytes */
+} pf_kind;
+
+const pf_kind *pf_kinds(void); /* PF_KIND_COUNT entries */
+
+#endif

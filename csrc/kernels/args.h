@@ -1,0 +1,63 @@
+/* Argument structs of the kernels, each declared once as a list of fields. From the lists come the C structs and the
+ * tables {name, type, offset} by which the Python side packs arguments by name. Field types: in (memory read), out
+ * (memory written), io (both), i64, f64, dims (int64_t[8]), ins (16 memory references, read). Strides are counted in
+ * elements unless a field says otherwise. Optional references have base -1. */
+#ifndef PF_KERNELS_ARGS_H
+#define PF_KERNELS_ARGS_H
+
+#include "kernels/kernel.h"
+
+
+enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
+
+/* Any strided copy between tensors of one dtype: layouts, slices, padding borders. Up to 8 dimensions. */
+#define PF_COPY_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys)
+
+/* y = value, for elements of 1, 2, 4, 8 or 16 bytes; bits hold the value's bytes. */
+#define PF_FILL_ARGS(F, K)                                                                                   \
+    F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys) F(K, i64, bits)        \
+    F(K, i64, bits_high)
+
+/* 2-D convolution over channels-last tensors (n, h, w, c) with free strides of image, row and pixel; linear layers are
+ * the case 1x1. w: packed weights, bias may be absent, z: residual added before the activation, may be absent.
+ * Activation codes are in epilogue.h. */
+#define PF_CONV_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, in, w) F(K, in, bias) F(K, in, z) F(K, out, y) F(K, io, scratch)                        \
+    F(K, i64, n) F(K, i64, ih) F(K, i64, iw) F(K, i64, ic) F(K, i64, oh) F(K, i64, ow) F(K, i64, oc)         \
+    F(K, i64, xsn) F(K, i64, xsh) F(K, i64, xsw) F(K, i64, ysn) F(K, i64, ysh) F(K, i64, ysw)                \
+    F(K, i64, zsn) F(K, i64, zsh) F(K, i64, zsw)                                                             \
+    F(K, i64, kh) F(K, i64, kw) F(K, i64, stride_h) F(K, i64, stride_w) F(K, i64, pad_h) F(K, i64, pad_w)    \
+    F(K, i64, dil_h) F(K, i64, dil_w) F(K, i64, groups)                                                      \
+    F(K, i64, act) F(K, f64, act_a) F(K, f64, act_b) F(K, i64, variant)
+
+/* Packs weights for the kernel of the same family: x is the PyTorch tensor (oc, ic/groups, kh, kw), dense; scale (oc)
+ * multiplies each output channel and may be absent. */
+#define PF_PACK_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, in, scale) F(K, out, y)                                                                 \
+    F(K, i64, oc) F(K, i64, ic) F(K, i64, kh) F(K, i64, kw) F(K, i64, groups) F(K, i64, variant)
+
+#define PF_ARG_KINDS(X)                                                                                      \
+    X(copy, PF_COPY_ARGS)                                                                                    \
+    X(fill, PF_FILL_ARGS)                                                                                    \
+    X(conv, PF_CONV_ARGS)                                                                                    \
+    X(pack, PF_PACK_ARGS)
+
+#define PF_DECLARE_in(name)   pf_ref name;
+#define PF_DECLARE_out(name)  pf_ref name;
+#define PF_DECLARE_io(name)   pf_ref name;
+#define PF_DECLARE_i64(name)  int64_t name;
+#define PF_DECLARE_f64(name)  double name;
+#define PF_DECLARE_dims(name) int64_t name[PF_MAX_RANK];
+#define PF_DECLARE_ins(name)  pf_ref name[PF_MAX_INS];
+#define PF_STRUCT_FIELD(kind, type, name) PF_DECLARE_##type(name)
+#define PF_STRUCT(kind, FIELDS)                                                                              \
+    typedef struct pf_##kind##_args {                                                                        \
+        FIELDS(PF_STRUCT_FIELD, kind)                                                                        \
+    } pf_##kind##_args;
+PF_ARG_KINDS(PF_STRUCT)
+
+#define PF_KIND_ID(kind, FIELDS) PF_KIND_##kind,
+enum { PF_ARG_KINDS(PF_KIND_ID) PF_KIND_COUNT };
+
+#endif

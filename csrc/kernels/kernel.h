@@ -1,0 +1,74 @@
+/* What a kernel is: a function that every thread of the team calls with the same arguments. The thread number
+ * selects its share of the work. Kernel sources are compiled once per ISA level; PF_NAME keeps the copies apart. */
+#ifndef PF_KERNELS_KERNEL_H
+#define PF_KERNELS_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A place in memory: bases[base] + offset, resolved when the kernel runs. Base 0 is the null pointer, so its offset
+ * is an address (constants); base -1 means absent. */
+typedef struct pf_ref {
+    int64_t base;
+    int64_t offset;
+} pf_ref;
+
+typedef struct pf_worker {
+    int32_t tid, nthreads;
+    char *const *bases;
+    int64_t *next; /* counter shared by the team for this step, starts at 0: use pf_claim */
+} pf_worker;
+
+/* What a planned kernel tells the lowering about given arguments. */
+typedef struct pf_plan {
+    int64_t variant;       /* goes into the arguments: which tile or algorithm */
+    int64_t packed_bytes;  /* size of the packed weights, 0 if none */
+    int64_t scratch_bytes; /* scratch for the whole team */
+    char label[32];        /* for profiles, e.g. "6x64" */
+} pf_plan;
+
+typedef void (*pf_kernel_fn)(const void *args, const pf_worker *w);
+typedef void (*pf_plan_fn)(const void *args, int nthreads, pf_plan *plan);
+
+typedef struct pf_kernel_entry {
+    const char *name;
+    int32_t kind;
+    pf_kernel_fn run;
+    pf_plan_fn plan; /* NULL unless planned */
+} pf_kernel_entry;
+
+typedef struct pf_kernel_table {
+    const char *isa;
+    const pf_kernel_entry *entries;
+    int32_t count;
+} pf_kernel_table;
+
+#define PF_JOIN2(a, b) a##_##b
+#define PF_JOIN(a, b) PF_JOIN2(a, b)
+#define PF_NAME(name) PF_JOIN(PF_JOIN(pf, name), PF_ISA)
+/* Heads of the two functions a kernel source defines. */
+#define PF_KERNEL_FUNCTION(name) void PF_NAME(name)(const void *args_, const pf_worker *w)
+#define PF_PLAN_FUNCTION(name) void PF_NAME(name##_plan)(const void *args_, int nthreads, pf_plan *plan)
+
+static inline void *pf_ptr(const pf_worker *w, pf_ref r) {
+    return r.base < 0 ? NULL : (void *)((uintptr_t)w->bases[r.base] + (uintptr_t)r.offset);
+}
+
+/* The share [begin, end) of `total` items, in blocks of `grain`, of this thread. */
+static inline void pf_share(const pf_worker *w, int64_t total, int64_t grain, int64_t *begin, int64_t *end) {
+    const int64_t blocks = (total + grain - 1) / grain;
+    int64_t b = blocks * w->tid / w->nthreads * grain, e = blocks * (w->tid + 1) / w->nthreads * grain;
+    *begin = b < total ? b : total;
+    *end = e < total ? e : total;
+}
+
+/* Takes the next `n` items from the step's shared counter and returns the first. */
+static inline int64_t pf_claim(const pf_worker *w, int64_t n) {
+    return __atomic_fetch_add(w->next, n, __ATOMIC_RELAXED);
+}
+
+static inline int64_t pf_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t pf_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t pf_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+#endif

@@ -1,0 +1,125 @@
+/* One float vector type per ISA level and the few operations that kernels need beyond GCC's vector arithmetic
+ * (+ - * / and comparisons work on pf_vf directly). PF_VL is the number of float lanes. */
+#ifndef PF_KERNELS_SIMD_H
+#define PF_KERNELS_SIMD_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(PF_ISA_avx512) || defined(PF_ISA_avx512vnni)
+#    define PF_AVX512 1
+#    define PF_VL     16
+#elif defined(PF_ISA_avx2)
+#    define PF_AVX2 1
+#    define PF_VL   8
+#else
+#    define PF_VL 4
+#endif
+#if defined(PF_ISA_avx512vnni)
+#    define PF_VNNI 1
+#endif
+#if defined(PF_AVX512) || defined(PF_AVX2)
+#    include <immintrin.h>
+#elif defined(__aarch64__)
+#    include <arm_neon.h>
+#endif
+
+typedef float pf_vf __attribute__((vector_size(PF_VL * 4)));
+typedef int32_t pf_vi __attribute__((vector_size(PF_VL * 4)));
+typedef float pf_vf_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
+typedef int32_t pf_vi_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
+
+#define PF_INLINE static inline __attribute__((always_inline))
+
+PF_INLINE pf_vf pf_load(const void *p) { return *(const pf_vf_any *)p; }
+PF_INLINE void pf_store(void *p, pf_vf v) { *(pf_vf_any *)p = v; }
+PF_INLINE pf_vi pf_loadi(const void *p) { return *(const pf_vi_any *)p; }
+PF_INLINE void pf_storei(void *p, pf_vi v) { *(pf_vi_any *)p = v; }
+PF_INLINE pf_vf pf_set(float x) { return x - (pf_vf){0}; }
+PF_INLINE pf_vi pf_seti(int32_t x) { return x - (pf_vi){0}; }
+PF_INLINE pf_vf pf_zero(void) { return (pf_vf){0}; }
+
+/* Lanes of a where mask is all ones, of b where it is zero. */
+PF_INLINE pf_vf pf_select(pf_vi mask, pf_vf a, pf_vf b) { return (pf_vf)((mask & (pf_vi)a) | (~mask & (pf_vi)b)); }
+
+#if defined(PF_AVX512)
+PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) { return (pf_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+/* min and max return the second operand when one is NaN. */
+PF_INLINE pf_vf pf_vmax(pf_vf a, pf_vf b) { return (pf_vf)_mm512_max_ps((__m512)a, (__m512)b); }
+PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return (pf_vf)_mm512_min_ps((__m512)a, (__m512)b); }
+PF_INLINE pf_vf pf_vsqrt(pf_vf a) { return (pf_vf)_mm512_sqrt_ps((__m512)a); }
+PF_INLINE pf_vf pf_vround(pf_vf a) { return (pf_vf)_mm512_roundscale_ps((__m512)a, 8); }
+PF_INLINE pf_vf pf_vfloor(pf_vf a) { return (pf_vf)_mm512_roundscale_ps((__m512)a, 9); }
+PF_INLINE pf_vi pf_toint(pf_vf a) { return (pf_vi)_mm512_cvtps_epi32((__m512)a); }
+PF_INLINE pf_vf pf_tofloat(pf_vi a) { return (pf_vf)_mm512_cvtepi32_ps((__m512i)a); }
+PF_INLINE __mmask16 pf_lanes(int64_t n) { return (__mmask16)((1u << n) - 1u); }
+/* The first n (0 < n < PF_VL) lanes; the others read as 0 and are not written. */
+PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) { return (pf_vf)_mm512_maskz_loadu_ps(pf_lanes(n), p); }
+PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) { _mm512_mask_storeu_ps(p, pf_lanes(n), (__m512)v); }
+PF_INLINE float pf_hsum(pf_vf v) { return _mm512_reduce_add_ps((__m512)v); }
+#elif defined(PF_AVX2)
+PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) { return (pf_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+PF_INLINE pf_vf pf_vmax(pf_vf a, pf_vf b) { return (pf_vf)_mm256_max_ps((__m256)a, (__m256)b); }
+PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return (pf_vf)_mm256_min_ps((__m256)a, (__m256)b); }
+PF_INLINE pf_vf pf_vsqrt(pf_vf a) { return (pf_vf)_mm256_sqrt_ps((__m256)a); }
+PF_INLINE pf_vf pf_vround(pf_vf a) { return (pf_vf)_mm256_round_ps((__m256)a, 8); }
+PF_INLINE pf_vf pf_vfloor(pf_vf a) { return (pf_vf)_mm256_round_ps((__m256)a, 9); }
+PF_INLINE pf_vi pf_toint(pf_vf a) { return (pf_vi)_mm256_cvtps_epi32((__m256)a); }
+PF_INLINE pf_vf pf_tofloat(pf_vi a) { return (pf_vf)_mm256_cvtepi32_ps((__m256i)a); }
+PF_INLINE __m256i pf_lanes(int64_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) { return (pf_vf)_mm256_maskload_ps((const float *)p, pf_lanes(n)); }
+PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) { _mm256_maskstore_ps((float *)p, pf_lanes(n), (__m256)v); }
+PF_INLINE float pf_hsum(pf_vf v) {
+    const __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    const __m128 t = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(t, _mm_shuffle_ps(t, t, 1)));
+}
+#else
+#    if defined(__aarch64__)
+PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) {
+    return (pf_vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#    else
+PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) { return a * b + c; }
+#    endif
+PF_INLINE pf_vf pf_vmax(pf_vf a, pf_vf b) { return pf_select(a > b, a, b); }
+PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return pf_select(a < b, a, b); }
+#    define PF_LANEWISE(name, expression)                                                                    \
+        PF_INLINE pf_vf name(pf_vf a) {                                                                      \
+            pf_vf r;                                                                                         \
+            for (int i = 0; i < PF_VL; i++) r[i] = expression;                                               \
+            return r;                                                                                        \
+        }
+PF_LANEWISE(pf_vsqrt, sqrtf(a[i]))
+PF_LANEWISE(pf_vround, rintf(a[i]))
+PF_LANEWISE(pf_vfloor, floorf(a[i]))
+PF_INLINE pf_vi pf_toint(pf_vf a) {
+    pf_vi r;
+    for (int i = 0; i < PF_VL; i++) r[i] = (int32_t)lrintf(a[i]);
+    return r;
+}
+PF_INLINE pf_vf pf_tofloat(pf_vi a) { return __builtin_convertvector(a, pf_vf); }
+PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) {
+    pf_vf r = {0};
+    memcpy(&r, p, (size_t)n * sizeof(float));
+    return r;
+}
+PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) { memcpy(p, &v, (size_t)n * sizeof(float)); }
+PF_INLINE float pf_hsum(pf_vf v) { return (v[0] + v[1]) + (v[2] + v[3]); }
+#endif
+
+/* The first n lanes for any n: a full vector when n >= PF_VL, nothing when n <= 0. */
+PF_INLINE pf_vf pf_load_upto(const void *p, int64_t n) {
+    return n >= PF_VL ? pf_load(p) : n > 0 ? pf_loadn(p, n) : pf_zero();
+}
+PF_INLINE void pf_store_upto(void *p, pf_vf v, int64_t n) {
+    if (n >= PF_VL)
+        pf_store(p, v);
+    else if (n > 0)
+        pf_storen(p, v, n);
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* The table of all kernels of one ISA level, made from kernels.def. */
+#include "kernels/args.h"
+#include "kernels/kernel.h"
+
+#define PF_KERNEL(name, kind) PF_KERNEL_FUNCTION(name);
+#define PF_PLANNED(name, kind)                                                                               \
+    PF_KERNEL_FUNCTION(name);                                                                                \
+    PF_PLAN_FUNCTION(name);
+#include "kernels/kernels.def"
+#undef PF_KERNEL
+#undef PF_PLANNED
+
+#define PF_KERNEL(name, kind)  {#name, PF_KIND_##kind, PF_NAME(name), NULL},
+#define PF_PLANNED(name, kind) {#name, PF_KIND_##kind, PF_NAME(name), PF_NAME(name##_plan)},
+static const pf_kernel_entry entries[] = {
+#include "kernels/kernels.def"
+};
+
+#define PF_TEXT2(x) #x
+#define PF_TEXT(x)  PF_TEXT2(x)
+extern const pf_kernel_table PF_NAME(table);
+const pf_kernel_table PF_NAME(table) = {PF_TEXT(PF_ISA), entries, (int32_t)(sizeof entries / sizeof entries[0])};

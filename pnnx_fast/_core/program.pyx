@@ -1,0 +1,268 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False, embedsignature=True
+"""Binding of the executor: kernel lists, packing of argument structs by field name, running of programs.
+
+The only module linked with the executor, so that thread team and ISA tables exist once in a process. It knows no
+policy: what steps mean and where memory lies is decided in Python.
+"""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset, strcmp
+
+cdef extern from "kernels/kernel.h" nogil:
+    ctypedef struct pf_ref:
+        int64_t base
+        int64_t offset
+    ctypedef struct pf_plan:
+        int64_t variant
+        int64_t packed_bytes
+        int64_t scratch_bytes
+        char label[32]
+    ctypedef void (*pf_kernel_fn)(const void *, const void *)
+    ctypedef void (*pf_plan_fn)(const void *, int, pf_plan *)
+    ctypedef struct pf_kernel_entry:
+        const char *name
+        int32_t kind
+        pf_kernel_fn run
+        pf_plan_fn plan
+    ctypedef struct pf_kernel_table:
+        const char *isa
+        const pf_kernel_entry *entries
+        int32_t count
+
+cdef extern from "exec/tables.h" nogil:
+    ctypedef struct pf_field:
+        const char *name
+        const char *type
+        int64_t offset
+    ctypedef struct pf_kind:
+        const char *name
+        const pf_field *fields
+        int32_t count
+        int64_t size
+    int PF_KIND_COUNT
+    int pf_tables(const pf_kernel_table **out, int capacity)
+    const pf_kind *pf_kinds()
+
+cdef extern from "exec/program.h" nogil:
+    ctypedef struct pf_step:
+        pf_kernel_fn run
+        const void *args
+        int32_t serial
+        int32_t free
+    int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock)
+
+cdef extern from "base/team.h" nogil:
+    const char *pf_team_name()
+    int pf_team_default_threads()
+
+cdef int MAX_DIMS = 8
+cdef int MAX_INS = 16
+cdef int MAX_TABLES = 8
+cdef const pf_kernel_table *tables[8]
+cdef int table_count = pf_tables(tables, MAX_TABLES)
+
+
+def _read_kinds():
+    cdef const pf_kind *kinds = pf_kinds()
+    cdef int i, j
+    result = {}
+    for i in range(PF_KIND_COUNT):
+        fields = {}
+        for j in range(kinds[i].count):
+            fields[kinds[i].fields[j].name.decode()] = (kinds[i].fields[j].type.decode(), kinds[i].fields[j].offset)
+        result[kinds[i].name.decode()] = (fields, kinds[i].size)
+    return result
+
+
+def _read_kernels():
+    cdef const pf_kind *kinds = pf_kinds()
+    cdef int i
+    return {tables[0].entries[i].name.decode(): kinds[tables[0].entries[i].kind].name.decode()
+            for i in range(tables[0].count)}
+
+
+KINDS = _read_kinds()
+KERNELS = _read_kernels()
+ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
+
+
+def team():
+    """Name of the thread team: "openmp" or "serial"."""
+    return pf_team_name().decode()
+
+
+def default_threads():
+    """Number of CPUs that this process may use, at least 1."""
+    return pf_team_default_threads()
+
+
+cdef const pf_kernel_entry *find_kernel(str isa, str name) except NULL:
+    cdef int t, i
+    cdef bytes wanted_isa = isa.encode(), wanted = name.encode()
+    for t in range(table_count):
+        if strcmp(tables[t].isa, wanted_isa) == 0:
+            for i in range(tables[t].count):
+                if strcmp(tables[t].entries[i].name, wanted) == 0:
+                    return &tables[t].entries[i]
+            raise KeyError(f"no kernel named {name!r}")
+    raise KeyError(f"ISA level {isa!r} is not available here; there are {', '.join(ISAS)}")
+
+
+cdef int put_ref(char *at, object value) except -1:
+    cdef pf_ref *ref = <pf_ref *>at
+    if value is None:
+        ref.base = -1
+        ref.offset = 0
+    else:
+        ref.base = value[0]
+        ref.offset = value[1]
+    return 0
+
+
+cdef int pack(str kind, dict values, char *out) except -1:
+    """Writes the struct of `kind` to `out`; every scalar field must be given, absent references become -1."""
+    cdef int64_t offset
+    cdef int i
+    fields, size = KINDS[kind]
+    memset(out, 0, size)
+    if len(values.keys() - fields.keys()):
+        raise TypeError(f"kernel arguments of kind {kind!r} have no field {sorted(values.keys() - fields.keys())}")
+    for name, (ftype, foffset) in fields.items():
+        offset = foffset
+        value = values.get(name)
+        if ftype == "i64" or ftype == "f64":
+            if value is None:
+                raise TypeError(f"kernel arguments of kind {kind!r} lack the field {name!r}")
+            if ftype == "i64":
+                (<int64_t *>(out + offset))[0] = value
+            else:
+                (<double *>(out + offset))[0] = value
+        elif ftype == "dims":
+            if value is None or len(value) > MAX_DIMS:
+                raise TypeError(f"field {name!r} of kind {kind!r} takes up to {MAX_DIMS} integers")
+            for i in range(len(value)):
+                (<int64_t *>(out + offset))[i] = value[i]
+        elif ftype == "ins":
+            value = value or ()
+            if len(value) > MAX_INS:
+                raise TypeError(f"field {name!r} of kind {kind!r} takes up to {MAX_INS} references")
+            for i in range(MAX_INS):
+                put_ref(out + offset + i * sizeof(pf_ref), value[i] if i < len(value) else None)
+        else:
+            put_ref(out + offset, value)
+    return 0
+
+
+def plan(str isa, str name, dict values, int nthreads):
+    """Ask a planned kernel for (variant, packed bytes, scratch bytes, label) for the given arguments."""
+    cdef const pf_kernel_entry *entry = find_kernel(isa, name)
+    cdef pf_plan result
+    if entry.plan == NULL:
+        raise KeyError(f"kernel {name!r} has no plan")
+    cdef char *args = <char *>malloc(KINDS[KERNELS[name]][1])
+    if args == NULL:
+        raise MemoryError
+    try:
+        pack(KERNELS[name], values, args)
+        memset(&result, 0, sizeof(result))
+        entry.plan(args, nthreads, &result)
+    finally:
+        free(args)
+    return result.variant, result.packed_bytes, result.scratch_bytes, result.label.decode()
+
+
+cdef class Program:
+    """An immutable list of kernel calls.
+
+    Parameters
+    ----------
+    isa : str
+        Level whose kernels are used, one of ``ISAS``.
+    steps : list of (kernel, values, serial, free)
+        ``values`` maps field names to ints, floats, tuples and references ``(base, offset)``.
+    nbases : int
+        Number of base pointers that a run passes after base 0.
+    nthreads : int
+        Size of the thread team.
+    """
+    cdef pf_step *steps
+    cdef char *args
+    cdef int64_t count
+    cdef int nbases
+    cdef int nthreads
+
+    def __cinit__(self, str isa, list steps, int nbases, int nthreads):
+        cdef int64_t total = 0, at = 0, i = 0
+        cdef const pf_kernel_entry *entry
+        self.count = len(steps)
+        self.nbases = nbases
+        self.nthreads = nthreads
+        for kernel, values, serial, isfree in steps:
+            total += KINDS[KERNELS[kernel]][1]
+        self.steps = <pf_step *>calloc(self.count + 1, sizeof(pf_step))
+        self.args = <char *>calloc(total + 1, 1)
+        if self.steps == NULL or self.args == NULL:
+            raise MemoryError
+        for kernel, values, serial, isfree in steps:
+            entry = find_kernel(isa, kernel)
+            pack(KERNELS[kernel], values, self.args + at)
+            self.steps[i].run = entry.run
+            self.steps[i].args = self.args + at
+            self.steps[i].serial = serial
+            self.steps[i].free = isfree
+            at += <int64_t>KINDS[KERNELS[kernel]][1]
+            i += 1
+
+    def __dealloc__(self):
+        free(self.steps)
+        free(self.args)
+
+    def __len__(self):
+        return self.count
+
+    def run(self, tuple bases, int64_t begin=0, int64_t end=-1, bint timed=False):
+        """Run steps [begin, end) with the given base addresses (integers) without holding the GIL.
+
+        Returns None, or the list of end-begin+1 time stamps in nanoseconds when ``timed``.
+        """
+        cdef char *local[64]
+        cdef char **pointers = local
+        cdef int64_t *clock = NULL
+        cdef int64_t n
+        cdef int i, status
+        if end < 0:
+            end = self.count
+        if len(bases) != self.nbases or begin < 0 or end > self.count or begin > end:
+            raise ValueError("wrong number of bases or step range")
+        n = end - begin
+        if self.nbases + 1 > 64:
+            pointers = <char **>malloc((self.nbases + 1) * sizeof(char *))
+            if pointers == NULL:
+                raise MemoryError
+        try:
+            pointers[0] = NULL
+            for i in range(self.nbases):
+                pointers[i + 1] = <char *><uintptr_t>bases[i]
+            if timed:
+                clock = <int64_t *>malloc((n + 1) * sizeof(int64_t))
+                if clock == NULL:
+                    raise MemoryError
+            with nogil:
+                status = pf_run_steps(self.steps + begin, n, pointers, self.nthreads, clock)
+            if status:
+                raise MemoryError
+            return [clock[i] for i in range(n + 1)] if timed else None
+        finally:
+            if pointers != local:
+                free(pointers)
+            free(clock)
+
+
+def address(object array, bint writable=False):
+    """Address of the memory of a contiguous buffer; the caller keeps the object alive."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(array, &view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+    cdef uintptr_t result = <uintptr_t>view.buf
+    PyBuffer_Release(&view)
+    return result
