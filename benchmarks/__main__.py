@@ -1,0 +1,33 @@
+"""``python -m benchmarks COMMAND``: finds the command, whose own module does the rest."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+# command: (module with add_arguments and main, what it does)
+_COMMANDS = {
+    "zoo": ("benchmarks.zoo", "build the models with golden results of PyTorch"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, text) in _COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        importlib.import_module(module).add_arguments(command)
+    options = parser.parse_args(arguments)
+    try:
+        return int(importlib.import_module(_COMMANDS[options.command][0]).main(options))
+    except (ValueError, FileNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
