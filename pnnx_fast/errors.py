@@ -11,6 +11,7 @@ __all__ = [
     "CycleError",
     "ExpressionError",
     "FormatError",
+    "IndexRangeError",
     "LimitError",
     "ParameterError",
     "PnnxFastError",
@@ -88,6 +89,29 @@ class ShapeError(PnnxFastError, ValueError):
         if expected is not None or actual is not None:
             text += f": expected {expected}, got {actual}"
         super().__init__(text)
+
+
+class IndexRangeError(PnnxFastError, IndexError):
+    """An index in the data of a run lies outside the dimension that it selects from.
+
+    Parameters
+    ----------
+    index : int
+        The first such index that was met.
+    size : int
+        Size of the dimension.
+    step : int, optional
+        Number of the step of the program that met it.
+    operator : str, optional
+        Name of the operator.
+    """
+
+    def __init__(
+        self, index: int, size: int, *, step: int | None = None, operator: str | None = None
+    ) -> None:
+        self.index, self.size, self.step, self.operator = index, size, step, operator
+        text = f"index {index} is out of range for a dimension of size {size}"
+        super().__init__(f"{operator}: {text}" if operator else text)
 
 
 class ExpressionError(PnnxFastError, ValueError):

@@ -12,7 +12,9 @@ typedef struct pf_step {
     int32_t free;   /* no barrier after this step: the next one does not depend on it */
 } pf_step;
 
-/* clock: NULL, or count+1 time stamps in nanoseconds, taken by thread 0. Returns 0, or -1 when memory is short. */
-int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock);
+/* clock: NULL, or count+1 time stamps in nanoseconds, taken by thread 0. Returns 0, or -1 when memory is short; fault
+ * then tells whether the data let every step do its work. */
+int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
+                 pf_fault *fault);
 
 #endif

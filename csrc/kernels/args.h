@@ -37,11 +37,29 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, in, x) F(K, in, scale) F(K, out, y)                                                                 \
     F(K, i64, oc) F(K, i64, ic) F(K, i64, kh) F(K, i64, kw) F(K, i64, groups) F(K, i64, variant)
 
+/* y[o, j, :] = x[o, index[j], :] for o < outer, j < count. index: dense integers of index_size 4 or 8 bytes; size: of the
+ * indexed dimension; wrap: negative indices count from the end; inner and the strides (of o in x and y, of a row in x
+ * and y) in bytes. */
+#define PF_GATHER_ROWS_ARGS(F, K)                                                                            \
+    F(K, in, x) F(K, in, index) F(K, out, y) F(K, i64, index_size) F(K, i64, outer) F(K, i64, count)         \
+    F(K, i64, size) F(K, i64, wrap) F(K, i64, inner) F(K, i64, xso) F(K, i64, xsr) F(K, i64, yso)            \
+    F(K, i64, ysr)
+
+/* Elements named by an index tensor of `shape` along dimension dim, whose size and stride in the indexed tensor are
+ * size and stride. gather: y[p] = x[p, dim <- index[p]], the strides xs count with xs[dim] = 0. scatter_add: adds x[p] to
+ * y[p, dim <- index[p]], ys[dim] = 0. js: strides of the index tensor. */
+#define PF_GATHER_ARGS(F, K)                                                                                 \
+    F(K, in, x) F(K, in, index) F(K, io, y) F(K, i64, itemsize) F(K, i64, index_size) F(K, i64, rank)        \
+    F(K, i64, dim) F(K, i64, size) F(K, i64, stride) F(K, i64, wrap) F(K, dims, shape) F(K, dims, xs)        \
+    F(K, dims, js) F(K, dims, ys)
+
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
-    X(pack, PF_PACK_ARGS)
+    X(pack, PF_PACK_ARGS)                                                                                    \
+    X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
+    X(gather, PF_GATHER_ARGS)
 
 #define PF_DECLARE_in(name)   pf_ref name;
 #define PF_DECLARE_out(name)  pf_ref name;

@@ -13,10 +13,20 @@ typedef struct pf_ref {
     int64_t offset;
 } pf_ref;
 
+/* What the data of a run made impossible. The first report of a run is kept; the run goes on with defined values, so
+ * that no thread waits at a barrier for one that gave up. */
+enum { PF_FAULT_NONE = 0, PF_FAULT_INDEX = 1 /* value is not an index into a dimension of size limit */ };
+
+typedef struct pf_fault {
+    int64_t code, step, value, limit;
+} pf_fault;
+
 typedef struct pf_worker {
     int32_t tid, nthreads;
     char *const *bases;
-    int64_t *next; /* counter shared by the team for this step, starts at 0: use pf_claim */
+    int64_t *next;   /* counter shared by the team for this step, starts at 0: use pf_claim */
+    int64_t step;    /* number of the running step */
+    pf_fault *fault; /* shared by the team for the whole run: use pf_report */
 } pf_worker;
 
 /* What a planned kernel tells the lowering about given arguments. */
@@ -65,6 +75,15 @@ static inline void pf_share(const pf_worker *w, int64_t total, int64_t grain, in
 /* Takes the next `n` items from the step's shared counter and returns the first. */
 static inline int64_t pf_claim(const pf_worker *w, int64_t n) {
     return __atomic_fetch_add(w->next, n, __ATOMIC_RELAXED);
+}
+
+/* Reports a fault; the caller goes on. */
+static inline void pf_report(const pf_worker *w, int64_t code, int64_t value, int64_t limit) {
+    int64_t none = PF_FAULT_NONE;
+    if (!__atomic_compare_exchange_n(&w->fault->code, &none, code, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    w->fault->step = w->step;
+    w->fault->value = value;
+    w->fault->limit = limit;
 }
 
 static inline int64_t pf_min(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -9,6 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset, strcmp
 
+from pnnx_fast.errors import IndexRangeError
+
 cdef extern from "kernels/kernel.h" nogil:
     ctypedef struct pf_ref:
         int64_t base
@@ -18,6 +20,11 @@ cdef extern from "kernels/kernel.h" nogil:
         int64_t packed_bytes
         int64_t scratch_bytes
         char label[32]
+    ctypedef struct pf_fault:
+        int64_t code
+        int64_t step
+        int64_t value
+        int64_t limit
     ctypedef void (*pf_kernel_fn)(const void *, const void *)
     ctypedef void (*pf_plan_fn)(const void *, int, pf_plan *)
     ctypedef struct pf_kernel_entry:
@@ -50,7 +57,8 @@ cdef extern from "exec/program.h" nogil:
         const void *args
         int32_t serial
         int32_t free
-    int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock)
+    int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
+                     pf_fault *fault)
 
 cdef extern from "base/team.h" nogil:
     const char *pf_team_name()
@@ -224,12 +232,14 @@ cdef class Program:
     def run(self, tuple bases, int64_t begin=0, int64_t end=-1, bint timed=False):
         """Run steps [begin, end) with the given base addresses (integers) without holding the GIL.
 
-        Returns None, or the list of end-begin+1 time stamps in nanoseconds when ``timed``.
+        Returns None, or the list of end-begin+1 time stamps in nanoseconds when ``timed``. Raises IndexRangeError,
+        with the number of the step, when the data hold an index outside its dimension.
         """
         cdef char *local[64]
         cdef char **pointers = local
         cdef int64_t *clock = NULL
         cdef int64_t n
+        cdef pf_fault fault
         cdef int i, status
         if end < 0:
             end = self.count
@@ -249,9 +259,11 @@ cdef class Program:
                 if clock == NULL:
                     raise MemoryError
             with nogil:
-                status = pf_run_steps(self.steps + begin, n, pointers, self.nthreads, clock)
+                status = pf_run_steps(self.steps + begin, n, pointers, self.nthreads, clock, &fault)
             if status:
                 raise MemoryError
+            if fault.code:
+                raise IndexRangeError(fault.value, fault.limit, step=begin + fault.step)
             return [clock[i] for i in range(n + 1)] if timed else None
         finally:
             if pointers != local:

@@ -1,0 +1,111 @@
+/* Reads and writes at places that index tensors name: rows (embedding, index_select), single elements
+ * (gather), sums (scatter_add). Every index is checked: one out of range is reported, its place reads as zero
+ * and is not written. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/args.h"
+#include "kernels/simd.h"
+
+static int64_t read_index(const char *p, int64_t itemsize) {
+    if (itemsize == 8) {
+        int64_t v;
+        memcpy(&v, p, sizeof v);
+        return v;
+    }
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* Negative indices count from the end when `wrap` is set. */
+static bool check_index(const pf_worker *w, int64_t wrap, int64_t size, int64_t *index) {
+    const int64_t i = wrap && *index < 0 ? *index + size : *index;
+    if (i < 0 || i >= size) {
+        pf_report(w, PF_FAULT_INDEX, *index, size);
+        return false;
+    }
+    *index = i;
+    return true;
+}
+
+PF_KERNEL_FUNCTION(gather_rows) {
+    const pf_gather_rows_args *a = args_;
+    const char *x = pf_ptr(w, a->x), *index = pf_ptr(w, a->index);
+    char *y = pf_ptr(w, a->y);
+    int64_t begin, end;
+    pf_share(w, a->outer * a->count, 1, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t o = r / a->count, j = r % a->count;
+        int64_t i = read_index(index + j * a->index_size, a->index_size);
+        char *to = y + o * a->yso + j * a->ysr;
+        if (check_index(w, a->wrap, a->size, &i))
+            memcpy(to, x + o * a->xso + i * a->xsr, (size_t)a->inner);
+        else
+            memset(to, 0, (size_t)a->inner);
+    }
+}
+
+/* Offsets, in elements, of a position in all dimensions but one. */
+typedef struct place {
+    int64_t x, y, index;
+} place;
+
+static place locate(const pf_gather_args *a, int64_t i, int64_t skip) {
+    place p = {0, 0, 0};
+    for (int64_t d = a->rank - 1; d >= 0; d--) {
+        if (d == skip) continue;
+        const int64_t k = i % a->shape[d];
+        i /= a->shape[d];
+        p.x += k * a->xs[d];
+        p.y += k * a->ys[d];
+        p.index += k * a->js[d];
+    }
+    return p;
+}
+
+static int64_t count_except(const pf_gather_args *a, int64_t skip) {
+    int64_t n = 1;
+    for (int64_t d = 0; d < a->rank; d++)
+        if (d != skip) n *= a->shape[d];
+    return n;
+}
+
+PF_KERNEL_FUNCTION(gather) {
+    const pf_gather_args *a = args_;
+    const char *x = pf_ptr(w, a->x), *index = pf_ptr(w, a->index);
+    char *y = pf_ptr(w, a->y);
+    const int64_t last = a->rank - 1, n = a->shape[last], bytes = a->itemsize;
+    int64_t begin, end;
+    pf_share(w, count_except(a, last), 1, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const place p = locate(a, r, last);
+        for (int64_t c = 0; c < n; c++) {
+            int64_t i = read_index(index + (p.index + c * a->js[last]) * a->index_size, a->index_size);
+            char *to = y + (p.y + c * a->ys[last]) * bytes;
+            if (check_index(w, a->wrap, a->size, &i))
+                memcpy(to, x + (p.x + c * a->xs[last] + i * a->stride) * bytes, (size_t)bytes);
+            else
+                memset(to, 0, (size_t)bytes);
+        }
+    }
+}
+
+/* Sums that meet in one element lie on one line along the indexed dimension: threads share the lines, so the
+ * order of additions, and with it the result, does not depend on their number. */
+PF_KERNEL_FUNCTION(scatter_add_f32) {
+    const pf_gather_args *a = args_;
+    const float *x = pf_ptr(w, a->x);
+    const char *index = pf_ptr(w, a->index);
+    float *y = pf_ptr(w, a->y);
+    const int64_t n = a->shape[a->dim];
+    int64_t begin, end;
+    pf_share(w, count_except(a, a->dim), 16, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const place p = locate(a, r, a->dim);
+        for (int64_t c = 0; c < n; c++) {
+            int64_t i = read_index(index + (p.index + c * a->js[a->dim]) * a->index_size, a->index_size);
+            if (check_index(w, a->wrap, a->size, &i)) y[p.y + i * a->stride] += x[p.x + c * a->xs[a->dim]];
+        }
+    }
+}

@@ -1,0 +1,121 @@
+"""Gathering and scattering by index tensors against numpy, with indices in and out of range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pnnx_fast.errors import IndexRangeError
+from pnnx_fast.runtime.kernel import call
+
+THREADS = [1, 2]
+
+
+def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, wrap: bool = False) -> np.ndarray:
+    outer, size, inner = x.shape
+    y = np.full((outer, len(index), inner), 99, x.dtype)
+    call(
+        isa, "gather_rows", threads, x=x, index=index, y=y, index_size=index.itemsize, outer=outer, size=size,
+        count=len(index), wrap=wrap, inner=inner * x.itemsize, xso=x.strides[0], xsr=x.strides[1],
+        yso=y.strides[0], ysr=y.strides[1],
+    )  # fmt: skip
+    return y
+
+
+def strides(a: np.ndarray) -> list[int]:
+    return [s // a.itemsize for s in a.strides]
+
+
+def along(
+    kernel: str, isa: str, threads: int, whole: np.ndarray, part: np.ndarray, index: np.ndarray, dim: int
+) -> None:
+    """Calls gather (whole is read, part written) or scatter_add (whole is summed into, part read)."""
+    ws = strides(whole)
+    stride, ws[dim] = ws[dim], 0
+    fields: dict[str, Any] = {
+        "js": strides(index),
+        "shape": index.shape,
+        "rank": index.ndim,
+        "dim": dim,
+        "wrap": 0,
+    }
+    fields |= {
+        "size": whole.shape[dim],
+        "stride": stride,
+        "itemsize": whole.itemsize,
+        "index_size": index.itemsize,
+    }
+    fields |= (
+        {"x": whole, "xs": ws, "y": part, "ys": strides(part)}
+        if kernel == "gather"
+        else {"x": part, "xs": strides(part), "y": whole, "ys": ws}
+    )
+    call(isa, kernel, threads, index=index, **fields)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
+@pytest.mark.parametrize("index_dtype", ["i4", "i8"])
+@pytest.mark.parametrize("shape", [(1, 11, 5), (3, 4, 1), (2, 1, 33)])
+@pytest.mark.parametrize("threads", THREADS)
+def test_rows(isa: str, dtype: str, index_dtype: str, shape: tuple[int, ...], threads: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 100, shape).astype(dtype)
+    index = rng.integers(0, shape[1], 17).astype(index_dtype)
+    np.testing.assert_array_equal(gather_rows(isa, threads, x, index), x[:, index])
+    np.testing.assert_array_equal(gather_rows(isa, threads, x, index - shape[1], wrap=True), x[:, index])
+
+
+@pytest.mark.parametrize("bad", [-1, 6, 2**62, -(2**63)])
+@pytest.mark.parametrize("threads", THREADS)
+def test_row_out_of_range(isa: str, bad: int, threads: int) -> None:
+    x = np.ones((1, 6, 4), "f4")
+    with pytest.raises(
+        IndexRangeError, match=f"index {bad} is out of range for a dimension of size 6"
+    ) as info:
+        gather_rows(isa, threads, x, np.array([0, 5, bad, 1]))
+    assert (info.value.index, info.value.size, info.value.step) == (bad, 6, 0)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["i2", "f8"])
+@pytest.mark.parametrize("threads", THREADS)
+def test_gather(isa: str, dim: int, dtype: str, threads: int) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 1000, (5, 7, 9)).astype(dtype)
+    shape = [4, 6, 8]
+    shape[dim] = 11
+    index = rng.integers(0, x.shape[dim], shape)
+    want = np.take_along_axis(
+        x[tuple(slice(None if d == dim else n) for d, n in enumerate(shape))], index, dim
+    )
+    got = np.empty(shape, dtype)
+    along("gather", isa, threads, x, got, index, dim)
+    np.testing.assert_array_equal(got, want)
+    turned = np.empty(shape[::-1], dtype).T
+    along("gather", isa, threads, x.transpose(2, 1, 0).copy().T, turned, index, dim)
+    np.testing.assert_array_equal(turned, want)
+    index[1, 1, 1] = x.shape[dim]
+    with pytest.raises(IndexRangeError):
+        along("gather", isa, threads, x, got, index, dim)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("threads", THREADS)
+def test_scatter_add(isa: str, dim: int, threads: int) -> None:
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 50, (5, 7, 33)).astype("f4")
+    shape = [4, 6, 30]
+    shape[dim] = 40
+    index = rng.integers(0, y.shape[dim], shape)
+    src = rng.integers(0, 50, shape).astype("f4")
+    want = y.copy()
+    where = list(np.indices(shape))
+    where[dim] = index
+    np.add.at(want, tuple(where), src)
+    along("scatter_add_f32", isa, threads, y, src, index, dim)
+    np.testing.assert_array_equal(y, want)
+    index[0, 0, 0] = -1
+    with pytest.raises(IndexRangeError):
+        along("scatter_add_f32", isa, threads, y, src, index, dim)
