@@ -1,1 +1,31 @@
-"""TBD."""
+"""Rewriting passes, Graph to Graph, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pnnx_fast.ir import Graph
+from pnnx_fast.passes.drop_dead import drop_dead
+from pnnx_fast.passes.drop_identity import drop_identity
+from pnnx_fast.passes.fold_batch_norm import fold_batch_norm
+from pnnx_fast.passes.fuse_activation import fuse_activation
+from pnnx_fast.passes.fuse_residual import fuse_residual
+
+__all__ = ["PASSES", "optimize"]
+
+PASSES: tuple[Callable[[Graph], bool], ...] = (
+    drop_dead,
+    drop_identity,
+    fold_batch_norm,
+    fuse_residual,
+    fuse_activation,
+)
+"""Each pass returns whether it changed the graph."""
+
+
+def optimize(graph: Graph, observe: Callable[[str, Graph], None] | None = None) -> None:
+    """Run all passes on a graph, in place; ``observe`` is called after each with the pass's name."""
+    for rewrite in PASSES:
+        rewrite(graph)
+        if observe is not None:
+            observe(rewrite.__name__, graph)

@@ -1,1 +1,1 @@
-"""TBD."""
+"""The runtime: lowering of graphs to programs, memory planning, execution, profiles."""

@@ -1,0 +1,44 @@
+"""Structural operators: inputs, outputs, constants, tuples and lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+
+
+@operator("pnnx.Input")
+def graph_input(b: Builder) -> Value:
+    """Input of the model; its value is given before lowering begins."""
+    raise AssertionError("inputs are given")
+
+
+@operator("pnnx.Output")
+def graph_output(b: Builder, *values: Any) -> Value:
+    """Output of the model."""
+    return None
+
+
+@operator("pnnx.Attribute")
+def attribute(b: Builder, data: Tensor) -> Tensor:
+    """Constant tensor."""
+    return data
+
+
+@operator("prim::TupleConstruct")
+def tuple_construct(b: Builder, *values: Any) -> Value:
+    """Tuple of the inputs."""
+    return tuple(values)
+
+
+@operator("prim::ListConstruct")
+def list_construct(b: Builder, *values: Any) -> Value:
+    """List of the inputs."""
+    return list(values)
+
+
+@operator("prim::TupleUnpack", "prim::ListUnpack")
+def unpack(b: Builder, values: Any) -> Value:
+    """Parts of a tuple or list, one an output."""
+    return tuple(values)

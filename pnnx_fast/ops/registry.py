@@ -1,0 +1,253 @@
+"""The registry of operators: PNNX type names on one side, Python functions on the other.
+
+The signature of a function is its schema. Names before ``*`` are tensors (inputs by position or ``$name``, weights by
+attribute name with dots as underscores), keyword-only names are parameters, both under PNNX's names and with PyTorch's
+defaults. Whatever is missing, unknown or of the wrong type becomes one uniform :class:`ParameterError` here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
+from pnnx_fast.ops.symbolic import Tensor, Value
+
+__all__ = ["ALIASES", "Float", "Floats", "Int", "Ints", "OperatorDef", "check_supported", "find", "operator", "types"]
+
+Int = int
+Float = float
+Ints = int | Sequence[int]
+"""Annotation of a parameter that is an integer or a list of integers; lists arrive as tuples."""
+Floats = float | Sequence[float]
+"""Annotation of a parameter that is a number or a list of numbers."""
+
+ALIASES: dict[str, str] = {
+    "Tensor.view": "Tensor.reshape",
+    "Tensor.contiguous": "torch.clone",
+    "torch.permute": "Tensor.permute",
+    "torch.reshape": "Tensor.reshape",
+    "Tensor.flatten": "torch.flatten",
+    "Tensor.transpose": "torch.transpose",
+    "Tensor.unsqueeze": "torch.unsqueeze",
+    "Tensor.squeeze": "torch.squeeze",
+}
+"""Old spellings that earlier converters wrote."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_SPECIAL_FLOATS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDef:
+    """One registered operator function."""
+
+    name: str
+    function: Callable[..., Any]
+    slots: tuple[str, ...]
+    variadic: str | None
+    parameters: Mapping[str, inspect.Parameter]
+    hints: Mapping[str, Any]
+    native: bool
+    random: bool
+
+    @property
+    def summary(self) -> str:
+        """First line of the function's documentation."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+
+_registry: dict[str, OperatorDef] = {}
+
+
+def operator(*names: str, native: bool = True, random: bool = False) -> Callable[[Function], Function]:
+    """Register a function for one or more PNNX operator types.
+
+    Parameters
+    ----------
+    *names : str
+        Operator types, e.g. ``"nn.ReLU", "F.relu"``.
+    native : bool
+        Whether the work is done by compiled kernels for float32 (documentation only).
+    random : bool
+        Whether the result differs from call to call, so that it is never folded into a constant.
+    """
+
+    def register(function: Function) -> Function:
+        for name in names:
+            _registry[name] = _define(name, function, native, random)
+        return function
+
+    return register
+
+
+def _define(name: str, function: Callable[..., Any], native: bool, random: bool) -> OperatorDef:
+    parameters = dict(list(inspect.signature(function).parameters.items())[1:])
+    slots = tuple(k for k, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)
+    variadic = next((k for k, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+    hints = typing.get_type_hints(function)
+    return OperatorDef(name, function, slots, variadic, parameters, hints, native, random)
+
+
+def find(name: str) -> OperatorDef | None:
+    """Return the definition for an operator type, None when there is none."""
+    return _registry.get(name) or _registry.get(ALIASES.get(name, ""))
+
+
+def types() -> list[str]:
+    """Return all registered operator types, sorted."""
+    return sorted(_registry)
+
+
+def check_supported(used: Iterable[tuple[str, str]]) -> None:
+    """Raise UnsupportedOperatorError naming every type without a definition; ``used`` yields (type, operator name)."""
+    missing: dict[str, list[str]] = {}
+    for kind, name in used:
+        if find(kind) is None:
+            missing.setdefault(kind, []).append(name)
+    if not missing:
+        return
+    lines = ["no function is registered for these operator types:"]
+    for kind, names in missing.items():
+        near = difflib.get_close_matches(kind, _registry, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        lines.append(f"  {kind} (used by {', '.join(names[:3])}{' …' if len(names) > 3 else ''}){hint}")
+    first = next(iter(missing))
+    lines += [
+        "register one with:",
+        "  from pnnx_fast.ops.registry import operator",
+        f'  @operator("{first}")',
+        "  def my_operator(b, input, *, parameter=default): ...",
+    ]
+    raise UnsupportedOperatorError("\n".join(lines), missing)
+
+
+def bind(
+    definition: OperatorDef,
+    operator_name: str,
+    inputs: Sequence[Value],
+    input_names: Sequence[str],
+    attributes: Mapping[str, Tensor],
+    parameters: Mapping[str, Any],
+) -> tuple[list[Value], dict[str, Value]]:
+    """Match what a graph operator carries with a definition's signature; returns (args, kwargs)."""
+    where = f"{definition.name} {operator_name}"
+    named: dict[str, Value] = {}
+    free: list[Value] = []
+    for i, value in enumerate(inputs):
+        key = input_names[i] if i < len(input_names) else ""
+        if key and key in definition.parameters and key != definition.variadic:
+            named[key] = value
+        else:
+            free.append(value)
+    for key, tensor in attributes.items():
+        named[_accept(definition, key.replace(".", "_"), where, "attribute")] = tensor
+    for key, value in parameters.items():
+        key = key.replace(".", "_")
+        if key in named:
+            continue  # a flag such as bias=True beside the weight itself
+        _accept(definition, key, where, "parameter")
+        if key in definition.slots and isinstance(value, bool):
+            if value and definition.parameters[key].default is not inspect.Parameter.empty:
+                raise ParameterError(f"the weight {key!r} is missing", operator=where, parameter=key)
+            continue
+        named[key] = value
+    return _arrange(definition, where, named, free)
+
+
+def _accept(definition: OperatorDef, key: str, where: str, what: str) -> str:
+    if key not in definition.parameters:
+        near = difflib.get_close_matches(key, definition.parameters, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ParameterError(f"unknown {what} {key!r}{hint}", operator=where, parameter=key)
+    return key
+
+
+def _arrange(
+    definition: OperatorDef, where: str, named: dict[str, Value], free: list[Value]
+) -> tuple[list[Value], dict[str, Value]]:
+    args: list[Value] = []
+    for slot in definition.slots:
+        default = definition.parameters[slot].default
+        if slot in named:
+            args.append(_convert(definition, where, slot, named.pop(slot)))
+        elif free:
+            args.append(_convert(definition, where, slot, free.pop(0)))
+        elif default is inspect.Parameter.empty:
+            raise ParameterError(f"{slot!r} is missing", operator=where, parameter=slot)
+        else:
+            args.append(default)
+    if definition.variadic:
+        args += free
+    elif free:
+        raise ParameterError(f"{len(free)} input(s) too many", operator=where)
+    for key, parameter in definition.parameters.items():
+        required = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+        if required and key not in named:
+            raise ParameterError(f"the parameter {key!r} is missing", operator=where, parameter=key)
+    return args, {key: _convert(definition, where, key, value) for key, value in named.items()}
+
+
+def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Value:
+    """Bring a value to the annotated type; Tensors in parameter slots must be constants and become numbers."""
+    hint = definition.hints.get(key)
+    if hint is None or hint is Any or hint is Tensor:
+        return value
+    wanted = set(typing.get_args(hint) or (hint,))
+    if value is None:
+        if type(None) in wanted:
+            return None
+        default = definition.parameters[key].default
+        if default is None or default is inspect.Parameter.empty and Sequence[int] in wanted:
+            return () if default is not None else None
+    if Tensor in wanted or Any in wanted:
+        return value
+    if isinstance(value, Tensor):
+        if not value.is_constant:
+            raise ParameterError(f"{key!r} depends on data", operator=where, parameter=key)
+        value = value.numpy().tolist()
+    converted = _to_type(wanted, value)
+    if converted is _MISMATCH:
+        text = " or ".join(sorted(getattr(t, "__name__", str(t)) for t in wanted if t is not type(None)))
+        raise ParameterError(f"{key!r} must be {text}, not {value!r}", operator=where, parameter=key)
+    return converted
+
+
+_MISMATCH = object()
+
+
+def _to_type(wanted: set[Any], value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        if Sequence[int] in wanted and all(isinstance(v, int) for v in value):
+            return tuple(value)
+        if Sequence[float] in wanted:
+            items = [_to_type({float}, v) for v in value]
+            return _MISMATCH if _MISMATCH in items else tuple(items)
+        if len(value) == 1:
+            return _to_type(wanted, value[0])
+        return _MISMATCH
+    if isinstance(value, bool):
+        if bool in wanted:
+            return value
+        value = int(value)
+    if bool in wanted and value in (0, 1):
+        return bool(value)
+    if isinstance(value, int) and int in wanted:
+        return value
+    if isinstance(value, float) and int in wanted and float not in wanted and value.is_integer():
+        return int(value)
+    if float in wanted and isinstance(value, (int, float)):
+        return float(value)
+    if float in wanted and isinstance(value, str) and value in _SPECIAL_FLOATS:
+        return _SPECIAL_FLOATS[value]
+    if isinstance(value, str) and str in wanted:
+        return value
+    if isinstance(value, complex) and complex in wanted:
+        return value
+    return _MISMATCH

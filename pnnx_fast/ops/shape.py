@@ -1,0 +1,512 @@
+"""Operators that rearrange: reshape, permute, split, concatenate, flip. Nearly all are views that emit no step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
+
+OPEN_END = 2147483647
+"""How PNNX writes the open end of a slice; in ``selects`` it means "not a select"."""
+
+
+def axis_of(dim: int, ndim: int) -> int:
+    """Non-negative axis; a 0-d tensor counts as 1-d, as in PyTorch."""
+    rank = max(ndim, 1)
+    if not -rank <= dim < rank:
+        raise ShapeError("dimension out of range", expected=f"[{-rank}, {rank - 1}]", actual=dim)
+    return dim % rank
+
+
+def axes_of(dims: int | Sequence[int] | None, ndim: int) -> list[int]:
+    """Non-negative axes of one or several dims; None means all."""
+    if dims is None:
+        return list(range(ndim))
+    found = [axis_of(d, ndim) for d in ([dims] if isinstance(dims, int) else dims)]
+    if len(set(found)) != len(found):
+        raise ShapeError("a dimension appears twice", actual=dims)
+    return found
+
+
+def integers(value: Any, what: str) -> tuple[int, ...]:
+    """Integers of a list that may hold constant tensors."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    result = []
+    for item in items:
+        if isinstance(item, Tensor):
+            if not item.is_constant:
+                raise ParameterError(f"{what} depends on data", parameter=what)
+            result += [int(v) for v in item.numpy().reshape(-1)]
+        else:
+            result.append(int(item))
+    return tuple(result)
+
+
+def infer_shape(shape: Sequence[int], size: int, given: Tensor) -> tuple[int, ...]:
+    """Replace the one -1 of a shape so that it holds ``size`` elements."""
+    known = math.prod(n for n in shape if n != -1)
+    result = tuple(shape)
+    if shape.count(-1) == 1 if isinstance(shape, (list, tuple)) else False:
+        if known == 0 or size % known:
+            raise ShapeError("cannot reshape", expected=list(shape), actual=list(given.shape))
+        result = tuple(size // known if n == -1 else n for n in shape)
+    if math.prod(result) != size or min(result, default=0) < 0:
+        raise ShapeError("cannot reshape", expected=list(shape), actual=list(given.shape))
+    return result
+
+
+@operator("Tensor.reshape")
+def reshape(b: Builder, input: Tensor, *, shape: Any) -> Tensor:
+    """Same elements in another shape. torch.reshape."""
+    return b.reshape(input, infer_shape(integers(shape, "shape"), input.size, input))
+
+
+@operator("Tensor.reshape_as")
+def reshape_as(b: Builder, input: Tensor, other: Tensor) -> Tensor:
+    """Same elements in the shape of another tensor. torch.Tensor.reshape_as."""
+    return b.reshape(input, infer_shape(other.shape, input.size, input))
+
+
+@operator("torch.flatten")
+def flatten(b: Builder, input: Tensor, *, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Merge a range of dimensions. torch.flatten."""
+    if input.ndim == 0:
+        return b.reshape(input, (1,))
+    first, last = axis_of(start_dim, input.ndim), axis_of(end_dim, input.ndim)
+    if first > last:
+        raise ShapeError("start_dim lies behind end_dim", actual=(start_dim, end_dim))
+    middle = math.prod(input.shape[first : last + 1])
+    return b.reshape(input, (*input.shape[:first], middle, *input.shape[last + 1 :]))
+
+
+@operator("Tensor.unflatten")
+def unflatten(b: Builder, input: Tensor, *, dim: int, sizes: Any) -> Tensor:
+    """Split one dimension into several. torch.Tensor.unflatten."""
+    axis = axis_of(dim, input.ndim)
+    parts = infer_shape(integers(sizes, "sizes"), input.shape[axis], input)
+    return b.reshape(input, (*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
+
+
+@operator("Tensor.permute")
+def permute(b: Builder, input: Tensor, *, dims: Ints) -> Tensor:
+    """Reorder dimensions. torch.permute."""
+    axes = axes_of(dims, input.ndim)
+    if len(axes) != input.ndim:
+        raise ShapeError("permute needs every dimension once", expected=input.ndim, actual=dims)
+    return input.permute(axes)
+
+
+@operator("torch.transpose")
+def transpose(b: Builder, input: Tensor, *, dim0: int, dim1: int) -> Tensor:
+    """Exchange two dimensions. torch.transpose."""
+    if input.ndim == 0:
+        return input
+    dims = list(range(input.ndim))
+    i, j = axis_of(dim0, input.ndim), axis_of(dim1, input.ndim)
+    dims[i], dims[j] = dims[j], dims[i]
+    return input.permute(dims)
+
+
+@operator("torch.t")
+def matrix_transpose(b: Builder, input: Tensor) -> Tensor:
+    """Transpose a matrix; fewer dimensions stay as they are. torch.t."""
+    if input.ndim > 2:
+        raise ShapeError("torch.t takes at most 2 dimensions", actual=input.shape)
+    return input.permute(list(range(input.ndim))[::-1])
+
+
+@operator("torch.squeeze")
+def squeeze(b: Builder, input: Tensor, *, dim: Ints | None = None) -> Tensor:
+    """Drop dimensions of size one. torch.squeeze."""
+    return input.squeeze([d for d in axes_of(dim, input.ndim) if d < input.ndim and input.shape[d] == 1])
+
+
+@operator("torch.unsqueeze")
+def unsqueeze(b: Builder, input: Tensor, *, dim: Ints) -> Tensor:
+    """Insert dimensions of size one. torch.unsqueeze."""
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    rank = input.ndim + len(dims)
+    for axis in sorted(axis_of(d, rank) for d in dims):
+        input = input.unsqueeze(axis)
+    return input
+
+
+@operator("Tensor.expand")
+def expand(b: Builder, input: Tensor, *, sizes: Any = None, shape: Any = None) -> Tensor:
+    """Broadcast to a larger shape; -1 keeps a size. torch.Tensor.expand."""
+    wanted = list(integers(shape if sizes is None else sizes, "sizes"))
+    lead = len(wanted) - input.ndim
+    if lead < 0:
+        raise ShapeError("expand cannot drop dimensions", expected=wanted, actual=input.shape)
+    wanted = [input.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted)]
+    if min(wanted, default=0) < 0:
+        raise ShapeError("expand of a new dimension needs a size", expected=wanted, actual=input.shape)
+    return input.expand(wanted)
+
+
+@operator("Tensor.expand_as")
+def expand_as(b: Builder, input: Tensor, other: Tensor) -> Tensor:
+    """Broadcast to the shape of another tensor. torch.Tensor.expand_as."""
+    return input.expand(other.shape)
+
+
+def concatenate(b: Builder, parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Emit the concatenation; inputs that were placed in the result already cost nothing."""
+    first = parts[0]
+    shape = list(first.shape)
+    for part in parts[1:]:
+        rest = [n for d, n in enumerate(part.shape) if d != axis]
+        if part.ndim != first.ndim or rest != [n for d, n in enumerate(first.shape) if d != axis]:
+            raise ShapeError("shapes do not fit in cat", expected=first.shape, actual=part.shape)
+    shape[axis] = sum(p.shape[axis] for p in parts)
+    last = sum(is_channels_last(p) and not p.is_contiguous for p in parts) * 2 >= len(parts) and first.ndim >= 3
+    y = b.result(shape, first.dtype, "channels_last" if last else "plain")
+    at = 0
+    for part in parts:
+        b.copy(part, y.narrow(axis, at, part.shape[axis]))
+        at += part.shape[axis]
+    return y
+
+
+def promote(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Bring tensors to their common dtype."""
+    dtypes = {t.dtype for t in tensors}
+    if len(dtypes) == 1:
+        return list(tensors)
+    from pnnx_fast.expression.types import promote_dtypes
+
+    common = promote_dtypes(sorted(dtypes, key=str))
+    return [b.cast(t, common) for t in tensors]
+
+
+@operator("torch.cat", "torch.concat")
+def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
+    """Join tensors along a dimension. torch.cat."""
+    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    # PyTorch lets empty 1-d tensors stand beside any shape.
+    parts = [p for p in parts if not (p.ndim == 1 and p.shape[0] == 0)] or parts[:1]
+    axis = axis_of(dim, parts[0].ndim)
+    return concatenate(b, promote(b, parts), axis)
+
+
+@operator("torch.stack")
+def stack(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
+    """Join tensors along a new dimension. torch.stack."""
+    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    axis = axis_of(dim, parts[0].ndim + 1)
+    return concatenate(b, [p.unsqueeze(axis) for p in promote(b, parts)], axis)
+
+
+def _cuts(input: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    if sum(sizes) != input.shape[axis] or min(sizes, default=0) < 0:
+        raise ShapeError("split sizes do not add up", expected=input.shape[axis], actual=list(sizes))
+    starts = np.cumsum([0, *sizes]).tolist()
+    return tuple(input.narrow(axis, s, n) for s, n in zip(starts, sizes, strict=False))
+
+
+@operator("torch.chunk")
+def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
+    """Cut into at most ``chunks`` parts of equal size, the last one smaller. torch.chunk."""
+    axis = axis_of(dim, input.ndim)
+    if chunks < 1:
+        raise ParameterError(f"chunks must be positive, not {chunks}", parameter="chunks")
+    n = input.shape[axis]
+    size = max(-(-n // chunks), 1)
+    return _cuts(input, axis, [min(size, n - s) for s in range(0, max(n, 1), size)])
+
+
+@operator("torch.split")
+def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int = 0) -> Value:
+    """Cut into parts of one size or of given sizes. torch.split."""
+    axis = axis_of(dim, tensor.ndim)
+    n, size = tensor.shape[axis], split_size_or_sections
+    if not isinstance(size, int):
+        return _cuts(tensor, axis, list(size))
+    if size < 1:
+        raise ParameterError(f"the split size must be positive, not {size}", parameter="split_size_or_sections")
+    return _cuts(tensor, axis, [min(size, n - s) for s in range(0, max(n, 1), size)])
+
+
+@operator("torch.tensor_split")
+def tensor_split(
+    b: Builder, input: Tensor, *, indices: Any = None, sections: int | None = None, dim: int = 0
+) -> Value:
+    """Cut into nearly equal parts or at given indices. torch.tensor_split."""
+    axis = axis_of(dim, input.ndim)
+    n = input.shape[axis]
+    if indices is None and sections is not None:
+        sizes = [n // sections + (i < n % sections) for i in range(sections)]
+        return _cuts(input, axis, sizes)
+    points = [min(max(i + n if i < 0 else i, 0), n) for i in integers(indices, "indices")]
+    bounds = [0, *points, n]
+    return tuple(
+        input.narrow(axis, min(a, n), max(e - a, 0)) for a, e in zip(bounds, bounds[1:], strict=False)
+    )
+
+
+@operator("torch.unbind")
+def unbind(b: Builder, input: Tensor, *, dim: int = 0) -> Value:
+    """Take a dimension apart. torch.unbind."""
+    axis = axis_of(dim, input.ndim)
+    return tuple(input.select(axis, i) for i in range(input.shape[axis]))
+
+
+@operator("Tensor.select")
+def select(b: Builder, input: Tensor, *, dim: int, index: int) -> Tensor:
+    """One entry of a dimension. torch.select."""
+    axis = axis_of(dim, input.ndim)
+    n = input.shape[axis] if input.ndim else 0
+    if not -n <= index < n:
+        raise ShapeError("index out of range", expected=f"[{-n}, {n - 1}]", actual=index)
+    return input.select(axis, index % n)
+
+
+@operator("torch.narrow")
+def narrow(b: Builder, input: Tensor, *, dim: int, start: int, length: int) -> Tensor:
+    """A range of a dimension. torch.narrow."""
+    axis = axis_of(dim, input.ndim)
+    n = input.shape[axis]
+    start = start + n if start < 0 else start
+    if not 0 <= start <= start + length <= n:
+        raise ShapeError("range outside of the dimension", expected=n, actual=(start, length))
+    return input.narrow(axis, start, length)
+
+
+def clip_slice(n: int, start: int | None, end: int | None, step: int | None) -> tuple[int, int, int]:
+    """(start, length, step) of a Python slice with open ends as None or PNNX's large number."""
+    if step is not None and step <= 0:
+        raise ParameterError(f"slice step must be positive, not {step}", parameter="step")
+    entries = range(n)[slice(start, None if end == OPEN_END else end, step)]
+    return entries.start, len(entries), entries.step
+
+
+def _slice_fields(values: Any, count: int, default: int | None) -> list[Any]:
+    if values is None:
+        return [default] * count
+    return list(values) if isinstance(values, (list, tuple)) else [values] * count
+
+
+def slice_view(input: Tensor, given: dict[str, Any]) -> Tensor:
+    """The view that Tensor.slice names in either of its forms (dim, start … or dims, starts …, selects)."""
+    if given.get("dims") is None:
+        dims = [0 if given.get("dim") is None else given["dim"]]
+        columns = [[given.get(k)] for k in ("start", "end", "step")] + [[OPEN_END]]
+    else:
+        dims = list(integers(given["dims"], "dims"))
+        columns = [_slice_fields(given.get(k), len(dims), None) for k in ("starts", "ends", "steps")]
+        columns.append(_slice_fields(given.get("selects"), len(dims), OPEN_END))
+    drop = []
+    for dim, start, end, step, index in zip(dims, *columns, strict=True):
+        axis = axis_of(dim, input.ndim)
+        start, end, step, index = (None if v is None else integers(v, "slice")[0] for v in (start, end, step, index))
+        n = input.shape[axis]
+        if index is not None and index != OPEN_END:
+            if not -n <= index < n:
+                raise ShapeError("index out of range", expected=f"[{-n}, {n - 1}]", actual=index)
+            input = input.narrow(axis, index % n, 1)
+            drop.append(axis)
+        else:
+            input = input.narrow(axis, *clip_slice(n, start, end, step))
+    return input.squeeze(drop)
+
+
+@operator("Tensor.slice")
+def slice_tensor(
+    b: Builder,
+    input: Tensor,
+    *,
+    dim: Any = None,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    dims: Any = None,
+    starts: Any = None,
+    ends: Any = None,
+    steps: Any = None,
+    selects: Any = None,
+) -> Tensor:
+    """Part of a tensor by ranges and single indices. Tensor.__getitem__ with slices and integers."""
+    return slice_view(
+        input,
+        {
+            "dim": dim, "start": start, "end": end, "step": step,
+            "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
+        },
+    )  # fmt: skip
+
+
+@operator("Tensor.slice_copy")
+def slice_copy(
+    b: Builder,
+    input: Tensor,
+    src: Tensor,
+    *,
+    dim: Any = None,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    dims: Any = None,
+    starts: Any = None,
+    ends: Any = None,
+    steps: Any = None,
+    selects: Any = None,
+) -> Tensor:
+    """Copy of the input with a part replaced by ``src``. ``x[...] = src``."""
+    y = b.result(input.shape, input.dtype, "plain")
+    b.copy(input, y)
+    part = slice_view(
+        y,
+        {
+            "dim": dim, "start": start, "end": end, "step": step,
+            "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
+        },
+    )  # fmt: skip
+    b.copy(b.cast(src, input.dtype).expand(part.shape), part)
+    return y
+
+
+@operator("torch.slice_scatter")
+def slice_scatter(
+    b: Builder,
+    input: Tensor,
+    src: Tensor,
+    *,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    """Copy of the input with a range of one dimension replaced. torch.slice_scatter."""
+    axis = axis_of(dim, input.ndim)
+    y = b.result(input.shape, input.dtype, "plain")
+    b.copy(input, y)
+    part = y.narrow(axis, *clip_slice(input.shape[axis], start, end, step))
+    if part.shape != src.shape:
+        raise ShapeError("src does not fit the range", expected=part.shape, actual=src.shape)
+    b.copy(b.cast(src, input.dtype), part)
+    return y
+
+
+@operator("pnnx.SliceIndexes")
+def slice_indexes(b: Builder, *values: Any, indexes: Any = ()) -> Value:
+    """List of slice bounds; ``@n`` stands for the n-th input."""
+    items = indexes.strip("[]()").split(",") if isinstance(indexes, str) else list(indexes)
+    return [values[int(i[1:])] if isinstance(i, str) and i.startswith("@") else int(i) for i in items if i != ""]
+
+
+@operator("torch.clone", "Tensor.clone")
+def clone(b: Builder, input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """The same tensor: values never change here, so nothing is copied. torch.clone."""
+    return input
+
+
+@operator("torch.flip")
+def flip(b: Builder, input: Tensor, *, dims: Ints) -> Tensor:
+    """Reverse dimensions. torch.flip."""
+    y = b.result(input.shape, input.dtype, "plain")
+    skip, strides = 0, list(input.strides)
+    for axis in axes_of(dims, input.ndim):
+        if input.size:
+            skip += (input.shape[axis] - 1) * strides[axis]
+        strides[axis] = -strides[axis]
+    b.copy(input.as_strided(input.shape, strides, skip), y)
+    return y
+
+
+@operator("torch.roll")
+def roll(b: Builder, input: Tensor, *, shifts: Ints, dims: Ints | None = None) -> Tensor:
+    """Rotate along dimensions. torch.roll."""
+    amounts = [shifts] if isinstance(shifts, int) else list(shifts)
+    if dims is None:
+        flat = b.reshape(input, (input.size,))
+        return b.reshape(_roll(b, flat, [(0, amounts[0])]), input.shape)
+    axes = [axis_of(d, input.ndim) for d in ([dims] if isinstance(dims, int) else dims)]
+    if len(axes) != len(amounts):
+        raise ParameterError("shifts and dims must have the same length", parameter="dims")
+    return _roll(b, input, list(zip(axes, amounts, strict=True)))
+
+
+def _roll(b: Builder, x: Tensor, moves: list[tuple[int, int]]) -> Tensor:
+    y = b.result(x.shape, x.dtype, "plain")
+    pieces = [(x, y)]
+    for axis, amount in moves:
+        n = x.shape[axis]
+        cut = amount % n if n else 0
+        halves = ((0, cut, n - cut), (n - cut, 0, cut))
+        pieces = [
+            (source.narrow(axis, a, size), target.narrow(axis, t, size))
+            for source, target in pieces
+            for a, t, size in halves
+            if size
+        ]
+    for source, target in pieces:
+        b.copy(source, target)
+    return y
+
+
+@operator("Tensor.repeat", "torch.tile")
+def repeat(b: Builder, input: Tensor, *, sizes: Any = None, dims: Any = None) -> Tensor:
+    """Repeat the whole tensor along dimensions. torch.Tensor.repeat, torch.tile."""
+    counts = list(integers(dims if sizes is None else sizes, "sizes"))
+    counts = [1] * (input.ndim - len(counts)) + counts
+    shape = [1] * (len(counts) - input.ndim) + list(input.shape)
+    strides = [0] * (len(counts) - input.ndim) + list(input.strides)
+    y = b.result([n * c for n, c in zip(shape, counts, strict=True)], input.dtype, "plain")
+    pairs = [v for n, c in zip(shape, counts, strict=True) for v in (c, n)]
+    source = input.as_strided(pairs, [v for s in strides for v in (0, s)])
+    b.copy(source, b.reshape(y, pairs))
+    return y
+
+
+@operator("nn.PixelShuffle", "F.pixel_shuffle")
+def pixel_shuffle(b: Builder, input: Tensor, *, upscale_factor: int) -> Tensor:
+    """Move channels into space. torch.nn.PixelShuffle."""
+    r = upscale_factor
+    *lead, c, h, w = input.shape
+    if c % (r * r):
+        raise ShapeError("channels must be divisible by upscale_factor squared", expected=r * r, actual=c)
+    x = b.reshape(input, (*lead, c // (r * r), r, r, h, w))
+    n = len(lead)
+    x = x.permute([*range(n), n, n + 3, n + 1, n + 4, n + 2])
+    return _moved(b, input, x, (*lead, c // (r * r), h * r, w * r))
+
+
+@operator("nn.PixelUnshuffle", "F.pixel_unshuffle")
+def pixel_unshuffle(b: Builder, input: Tensor, *, downscale_factor: int) -> Tensor:
+    """Move space into channels. torch.nn.PixelUnshuffle."""
+    r = downscale_factor
+    *lead, c, h, w = input.shape
+    if h % r or w % r:
+        raise ShapeError("height and width must be divisible by downscale_factor", expected=r, actual=(h, w))
+    x = b.reshape(input, (*lead, c, h // r, r, w // r, r))
+    n = len(lead)
+    x = x.permute([*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return _moved(b, input, x, (*lead, c * r * r, h // r, w // r))
+
+
+def _moved(b: Builder, like: Tensor, view: Tensor, shape: Sequence[int]) -> Tensor:
+    """Copy a permuted view into a new tensor of ``shape``, channels last when the input was."""
+    last = len(shape) == 4 and is_channels_last(like) and not like.is_contiguous
+    y = b.result(shape, like.dtype, "channels_last" if last else "plain")
+    target = y.view(view.shape)
+    if target is None:
+        return b.reshape(view, shape)
+    b.copy(view, target)
+    return y
+
+
+@operator("nn.ChannelShuffle", "torch.channel_shuffle", "F.channel_shuffle")
+def channel_shuffle(b: Builder, input: Tensor, *, groups: int) -> Tensor:
+    """Interleave groups of channels. torch.nn.ChannelShuffle."""
+    n, c, *rest = input.shape
+    if groups < 1 or c % groups:
+        raise ShapeError("channels must be divisible by groups", expected=groups, actual=c)
+    x = b.reshape(input, (n, groups, c // groups, *rest))
+    x = x.permute([0, 2, 1, *range(3, x.ndim)])
+    return _moved(b, input, x, input.shape)

@@ -1,0 +1,272 @@
+"""Symbolic tensors and the builder protocol: all that an operator may know of the runtime.
+
+An operator is called with :class:`Tensor` objects that have shape, dtype and strides but no data, and emits steps on a
+:class:`Builder`. Views (slices, permutations, reshapes of dense data) are new Tensors over the same buffer and cost
+nothing. Layout is nothing but strides: a channels-last activation is a tensor (n, c, h, w) whose channel stride is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast.errors import ShapeError
+
+__all__ = ["Buffer", "Builder", "KernelPlan", "Order", "Tensor", "Value", "dense_strides", "is_channels_last"]
+
+Value = Any
+"""What an operand holds while lowering: a Tensor, a Python number, string, None, or a list or tuple of those."""
+
+
+class Buffer:
+    """A piece of memory: ``arena`` (planned), ``const`` (``array`` holds it), ``input`` or ``output`` (``index``)."""
+
+    __slots__ = ("array", "index", "kind", "nbytes")
+
+    def __init__(self, kind: str, nbytes: int, array: Array | None = None, index: int = 0) -> None:
+        self.kind, self.nbytes, self.array, self.index = kind, nbytes, array, index
+
+
+def dense_strides(shape: Sequence[int]) -> Shape:
+    """Strides in elements of a C-contiguous array."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+class Tensor:
+    """A tensor without data: a shape and strides (in elements) over a buffer, ``offset`` in bytes."""
+
+    __slots__ = ("buffer", "dtype", "offset", "shape", "strides")
+
+    def __init__(
+        self, buffer: Buffer, shape: Sequence[int], dtype: DType, strides: Sequence[int] | None = None, offset: int = 0
+    ) -> None:
+        self.buffer = buffer
+        self.shape: Shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self.strides: Shape = dense_strides(shape) if strides is None else tuple(strides)
+        self.offset = offset
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.dtype}{list(self.shape)}, strides={list(self.strides)}, {self.buffer.kind})"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, without gaps."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the values are known while lowering."""
+        return self.buffer.kind == "const"
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie densely in C order."""
+        return self.size == 0 or all(
+            n == 1 or s == d for n, s, d in zip(self.shape, self.strides, dense_strides(self.shape), strict=True)
+        )
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements fill one range of memory without gaps or overlap, in any order of dimensions."""
+        step = 1
+        for s, n in sorted((s, n) for s, n in zip(self.strides, self.shape, strict=True) if n != 1):
+            if s != step:
+                return False
+            step *= n
+        return True
+
+    def numpy(self) -> Array:
+        """Values of a constant as a (read-only) numpy view."""
+        if self.buffer.array is None:
+            raise ValueError("only constants have values while lowering")
+        raw = self.buffer.array.reshape(-1).view(np.uint8)
+        strides = tuple(s * self.dtype.itemsize for s in self.strides)
+        view: Array = np.ndarray(self.shape, self.dtype, raw.data if raw.size else b"", self.offset, strides)
+        return view
+
+    def as_strided(self, shape: Sequence[int], strides: Sequence[int], skip: int = 0) -> Tensor:
+        """View with the given shape and strides, beginning ``skip`` elements further on."""
+        return Tensor(self.buffer, shape, self.dtype, strides, self.offset + skip * self.dtype.itemsize)
+
+    def permute(self, dims: Sequence[int]) -> Tensor:
+        """View with reordered dimensions; ``dims`` are non-negative."""
+        return self.as_strided([self.shape[d] for d in dims], [self.strides[d] for d in dims])
+
+    def expand(self, shape: Sequence[int]) -> Tensor:
+        """Broadcast view; raises ShapeError when the shapes do not fit."""
+        lead = len(shape) - self.ndim
+        strides = [0] * lead
+        for have, want, stride in zip(self.shape, shape[lead:], self.strides, strict=True):
+            if have != want and have != 1:
+                raise ShapeError(f"cannot broadcast {list(self.shape)} to {list(shape)}")
+            strides.append(stride if have == want else 0)
+        return self.as_strided(shape, strides)
+
+    def narrow(self, dim: int, start: int, length: int, step: int = 1) -> Tensor:
+        """View of ``length`` entries of one dimension, from ``start`` on, every ``step``-th."""
+        shape, strides = list(self.shape), list(self.strides)
+        skip = start * strides[dim] if length else 0
+        shape[dim], strides[dim] = length, strides[dim] * step
+        return self.as_strided(shape, strides, skip)
+
+    def select(self, dim: int, index: int) -> Tensor:
+        """View of one entry of a dimension, which disappears."""
+        shape, strides = list(self.shape), list(self.strides)
+        del shape[dim], strides[dim]
+        return self.as_strided(shape, strides, index * self.strides[dim])
+
+    def unsqueeze(self, dim: int) -> Tensor:
+        """View with a dimension of size one inserted before ``dim``."""
+        stride = self.shape[dim] * self.strides[dim] if dim < self.ndim else 1
+        shape, strides = list(self.shape), list(self.strides)
+        shape.insert(dim, 1)
+        strides.insert(dim, stride)
+        return self.as_strided(shape, strides)
+
+    def squeeze(self, dims: Sequence[int]) -> Tensor:
+        """View without the given dimensions, which have size one."""
+        keep = [d for d in range(self.ndim) if d not in dims]
+        return self.permute(keep)
+
+    def view(self, shape: Sequence[int]) -> Tensor | None:
+        """View with another shape of the same size, or None when that needs a copy."""
+        if self.size == 0 or self.is_contiguous:
+            return Tensor(self.buffer, shape, self.dtype, None, self.offset)
+        old = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n != 1]
+        strides: list[int] = []
+        todo = list(shape)
+        while old:
+            # Take as few old and new dimensions as have equal sizes; the old ones must be dense among themselves.
+            group = [old.pop(0)]
+            taken = [todo.pop(0)]
+            while math.prod(taken) != math.prod(n for n, _ in group):
+                if math.prod(taken) < math.prod(n for n, _ in group):
+                    taken.append(todo.pop(0))
+                else:
+                    group.append(old.pop(0))
+            if any(s != n2 * s2 for (_, s), (n2, s2) in zip(group, group[1:], strict=False)):
+                return None
+            unit = group[-1][1]
+            strides += [d * unit for d in dense_strides(taken)]
+        strides += [1] * len(todo)
+        return self.as_strided(shape, strides)
+
+
+Order = Literal["plain", "channels_last"] | Tensor
+"""Memory order of a new tensor: C order, channels last, or densely in the dimension order of another tensor."""
+
+
+def is_channels_last(x: Tensor) -> bool:
+    """Whether the channels (dimension 1) of each pixel lie next to each other; other strides are free."""
+    return x.ndim >= 3 and (x.shape[1] == 1 or x.strides[1] == 1 or x.size == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """What a planned kernel chose for given arguments."""
+
+    variant: int
+    packed_bytes: int
+    scratch_bytes: int
+    label: str
+
+
+class Builder(Protocol):
+    """What an operator function may ask of the runtime that lowers it."""
+
+    isa: str
+    nthreads: int
+
+    def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:
+        """Return a new temporary tensor in the arena."""
+
+    def result(
+        self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0
+    ) -> Tensor:
+        """Return the tensor for output ``index`` of the operator that is being lowered.
+
+        With order ``channels_last`` (or like a channels-last tensor) image, row and pixel strides may be larger than
+        dense, because the tensor may lie inside a concatenation: kernels take them from ``strides``. Plain results
+        are contiguous.
+        """
+
+    def scratch(self, nbytes: int) -> Tensor | None:
+        """Return bytes that live during the next step only, None for 0."""
+
+    def constant(self, array: Array) -> Tensor:
+        """Return a tensor with known values."""
+
+    def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
+        """Return the constant of that key, made at most once in the life of a model (packed weights, tables)."""
+
+    def plan(self, kernel: str, **fields: Any) -> KernelPlan:
+        """Ask a planned kernel for variant and sizes; tensors among the fields are not needed."""
+
+    def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
+        """Return constant ``weight`` packed by a packing kernel (fields x and y are set here), cached by arguments."""
+
+    def step(
+        self,
+        kernel: str,
+        *,
+        flops: int = 0,
+        label: str = "",
+        serial: bool | None = None,
+        inplace: tuple[Tensor, Tensor] | None = None,
+        **fields: Any,
+    ) -> None:
+        """Emit a kernel call. Fields are those of the kernel's argument kind; Tensors stand for references.
+
+        ``inplace=(out, in)`` allows ``out`` to take the memory of ``in`` when ``in`` is not needed afterwards.
+        ``serial=None`` lets the builder decide by the amount of work.
+        """
+
+    def host(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[tuple[Sequence[int], DType | type | str]],
+    ) -> list[Tensor]:
+        """Emit a numpy step: ``function(*arrays)`` returns one array or a tuple, with the announced shapes, dtypes."""
+
+    def dynamic(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Value:
+        """Return the outputs of ``function(*arrays)`` when their shapes or values depend on data.
+
+        Must be the operator's last act: ``return b.dynamic(...)``. The function returns a value, or a tuple with one
+        value an output; values may be arrays or Python numbers.
+        """
+
+    def copy(self, x: Tensor, y: Tensor) -> None:
+        """Emit a copy of ``x`` to ``y`` (same shape and dtype, any strides; nothing when they are the same memory)."""
+
+    def contiguous(self, x: Tensor) -> Tensor:
+        """Return ``x`` in C order without gaps: itself if it is so already, else a (cached) copy."""
+
+    def channels_last(self, x: Tensor) -> Tensor:
+        """Return ``x`` (n, c, spatial…) with channel stride 1: itself if it is so already, else a (cached) copy."""
+
+    def cast(self, x: Tensor, dtype: DType | type | str) -> Tensor:
+        """Return ``x`` converted as PyTorch's ``Tensor.to`` converts."""
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Return ``x`` with another shape (no -1), a view where possible."""

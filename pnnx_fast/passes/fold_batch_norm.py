@@ -1,0 +1,73 @@
+"""Batch normalisation after a convolution or linear layer folds into its weights, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Attribute, Graph, Operator
+from pnnx_fast.passes.rewriting import absorb, only_consumer
+
+__all__ = ["fold_batch_norm"]
+
+CHANNEL_AXIS: dict[str, int] = {
+    "nn.Conv1d": 0,
+    "nn.Conv2d": 0,
+    "nn.Conv3d": 0,
+    "nn.Linear": 0,
+    "nn.ConvTranspose1d": 1,
+    "nn.ConvTranspose2d": 1,
+    "nn.ConvTranspose3d": 1,
+}
+"""Axis of the weight that holds the output channels."""
+
+BATCH_NORMS = ("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d")
+
+
+def fold_batch_norm(graph: Graph) -> bool:
+    """Fold every batch norm that alone reads the output of a layer with weights."""
+    changed = False
+    for op in list(graph.ops):
+        if op.type not in CHANNEL_AXIS:
+            continue
+        norm = only_consumer(op.outputs[0])
+        if norm is None or norm.type not in BATCH_NORMS or not _channels_match(op, norm):
+            continue
+        scale, shift = affine_of(norm)
+        _scale(op, scale, shift)
+        absorb(graph, op, norm)
+        changed = True
+    return changed
+
+
+def _channels_match(op: Operator, norm: Operator) -> bool:
+    groups = op.params["groups"].value if "groups" in op.params else 1
+    if CHANNEL_AXIS[op.type] == 1 and groups != 1:
+        return False
+    shape = op.outputs[0].shape
+    # A linear layer over (n, length, features) is normalised over dimension 1, which is not its features.
+    return op.type != "nn.Linear" or (shape is not None and len(shape) == 2)
+
+
+def affine_of(norm: Operator) -> tuple[Array, Array]:
+    """(scale, shift) per channel that a batch norm in evaluation mode applies, in float64."""
+    mean = norm.attrs["running_mean"].numpy().astype(np.float64)
+    variance = norm.attrs["running_var"].numpy().astype(np.float64)
+    eps = norm.params["eps"].value if "eps" in norm.params else 1e-5
+    scale = 1.0 / np.sqrt(variance + float(eps))  # type: ignore[arg-type]
+    if "weight" in norm.attrs:
+        scale = scale * norm.attrs["weight"].numpy()
+    shift = -mean * scale
+    if "bias" in norm.attrs:
+        shift = shift + norm.attrs["bias"].numpy()
+    return scale, shift
+
+
+def _scale(op: Operator, scale: Array, shift: Array) -> None:
+    weight = op.attrs["weight"].numpy()
+    shape = [1] * weight.ndim
+    shape[CHANNEL_AXIS[op.type]] = -1
+    bias = op.attrs["bias"].numpy() if "bias" in op.attrs else 0.0
+    op.attrs["weight"] = Attribute((weight * scale.reshape(shape)).astype(weight.dtype))
+    op.attrs["bias"] = Attribute((bias * scale + shift).astype(weight.dtype))
+    op.params["bias"] = True

@@ -1,0 +1,44 @@
+"""Activations move into the operator that produces their input, when nothing else reads that input."""
+
+from __future__ import annotations
+
+from pnnx_fast.ir import Graph
+from pnnx_fast.ops.activation_codes import recognize
+from pnnx_fast.passes.rewriting import absorb, only_consumer, parameters
+
+__all__ = ["FUSED_TYPES", "fuse_activation"]
+
+FUSED_TYPES: dict[str, str] = {
+    "nn.Conv1d": "fused.Conv1d",
+    "nn.Conv2d": "fused.Conv2d",
+    "nn.Conv3d": "fused.Conv3d",
+    "nn.ConvTranspose1d": "fused.ConvTranspose1d",
+    "nn.ConvTranspose2d": "fused.ConvTranspose2d",
+    "nn.ConvTranspose3d": "fused.ConvTranspose3d",
+    "nn.Linear": "fused.Linear",
+    "nn.BatchNorm2d": "fused.BatchNorm2d",
+}
+"""Operators that can apply an activation, and the internal types under which they do.
+
+A fused type takes the parameters of the original and ``activation``, ``activation_params`` and, where the function has
+such a slot, ``residual`` (an input that is added before the activation).
+"""
+
+
+def fuse_activation(graph: Graph) -> bool:
+    """Fuse every activation whose input comes from an operator of ``FUSED_TYPES``."""
+    changed = False
+    for op in list(graph.ops):
+        if op.type not in FUSED_TYPES and op.type not in FUSED_TYPES.values():
+            continue
+        if "activation" in op.params:
+            continue
+        follower = only_consumer(op.outputs[0])
+        found = recognize(follower.type, parameters(follower)) if follower and len(follower.inputs) == 1 else None
+        if follower is None or found is None:
+            continue
+        op.type = FUSED_TYPES.get(op.type, op.type)
+        op.params["activation"], op.params["activation_params"] = found
+        absorb(graph, op, follower)
+        changed = True
+    return changed

@@ -1,0 +1,29 @@
+"""Small moves that several passes make on a graph."""
+
+from __future__ import annotations
+
+from pnnx_fast.ir import Graph, Operand, Operator
+
+__all__ = ["absorb", "bypass", "only_consumer", "parameters"]
+
+
+def only_consumer(operand: Operand) -> Operator | None:
+    """Return the operator that alone uses an operand, once; None when there are several uses or none."""
+    return operand.consumers[0] if len(operand.consumers) == 1 else None
+
+
+def bypass(graph: Graph, op: Operator) -> None:
+    """Remove an operator that passes its first input through."""
+    graph.replace_uses(op.outputs[0], op.inputs[0])
+    graph.remove_operator(op)
+
+
+def absorb(graph: Graph, op: Operator, follower: Operator) -> None:
+    """Remove the single consumer of an operator's output whose work the operator now does itself."""
+    graph.replace_uses(follower.outputs[0], op.outputs[0])
+    graph.remove_operator(follower)
+
+
+def parameters(op: Operator) -> dict[str, object]:
+    """Values of an operator's parameters."""
+    return {key: parameter.value for key, parameter in op.params.items()}

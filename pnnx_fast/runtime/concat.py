@@ -1,0 +1,128 @@
+"""Concatenation without copies: decides which operands can be written straight into the output of a concatenation.
+
+Works on the result of a first lowering, where every operand has a shape and a buffer. An operand qualifies when its
+tensor is a whole buffer of its own (not a view, an input or a constant) or when consecutive inputs of the concatenation
+are consecutive slices that together are such a buffer (a split whose parts are concatenated again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pnnx_fast._types import DType
+from pnnx_fast.ir import Operator
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, is_channels_last
+
+__all__ = ["Placement", "find_placements"]
+
+CONCATENATIONS = ("torch.cat",)
+
+
+class Placement:
+    """Where operands go: ``slots`` maps a producer's operand to (concatenation's operand, first entry along the axis)."""
+
+    def __init__(self, slots: dict[str, tuple[str, int]], targets: dict[str, tuple[Tensor, int]]) -> None:
+        self._slots, self._targets = slots, targets
+        self._made: dict[str, Tensor] = {}
+
+    def place(self, name: str, shape: Sequence[int], dtype: DType, strides: Sequence[int]) -> Tensor | None:
+        """Return the slice for an operand, None when it has no place or asks for another memory order."""
+        if name in self._made:
+            return self._made[name]
+        slot = self._slots.get(name)
+        if slot is None:
+            return None
+        target, start = slot
+        whole = self._whole(target)
+        axis = self._targets[target][1]
+        part = whole.narrow(axis, start, shape[axis])
+        if part.dtype != dtype or part.shape != tuple(shape) or not _same_order(part, strides):
+            return None
+        return part
+
+    def _whole(self, name: str) -> Tensor:
+        if name not in self._made:
+            like = self._targets[name][0]
+            nested = self.place(name, like.shape, like.dtype, like.strides) if name in self._slots else None
+            self._made[name] = nested or Tensor(Buffer("arena", like.nbytes), like.shape, like.dtype, like.strides)
+        return self._made[name]
+
+
+def _same_order(part: Tensor, strides: Sequence[int]) -> bool:
+    """Whether a dense tensor with ``strides`` may be replaced by ``part``: same order, gaps between pixels only."""
+    a = [s for s, n in zip(part.strides, part.shape, strict=True) if n != 1]
+    b = [s for s, n in zip(strides, part.shape, strict=True) if n != 1]
+    if a == b:
+        return True
+    dims = range(len(a))
+    ordered = sorted(dims, key=lambda d: a[d]) == sorted(dims, key=lambda d: b[d])
+    return ordered and len(part.shape) >= 3 and is_channels_last(part) and part.shape[1] != 1
+
+
+def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given: set[str]) -> Placement | None:
+    """Find operands to place, from the tensors of a first lowering; ``given`` are operands from outside."""
+    whole = _whole_buffers(ops, values, given)
+    slots: dict[str, tuple[str, int]] = {}
+    targets: dict[str, tuple[Tensor, int]] = {}
+    taken: set[Buffer] = set()
+    for op in ops:
+        out = values.get(op.outputs[0].name) if op.type in CONCATENATIONS and op.outputs else None
+        if not isinstance(out, Tensor) or out.size == 0 or whole.get(out.buffer) != op.outputs[0].name:
+            continue
+        axis = _axis(op, out)
+        parts = [values.get(operand.name) for operand in op.inputs]
+        if axis is None or not all(isinstance(p, Tensor) for p in parts):
+            continue
+        targets[op.outputs[0].name] = (out, axis)
+        for first, owner, length in _runs([p for p in parts if isinstance(p, Tensor)], axis):
+            name = whole.get(owner.buffer)
+            if name is None or owner.buffer in taken or owner.dtype != out.dtype:
+                continue
+            if _same_order(out.narrow(axis, first, length), owner.strides):
+                slots[name] = (op.outputs[0].name, first)
+                taken.add(owner.buffer)
+    return Placement(slots, targets) if slots else None
+
+
+def _axis(op: Operator, out: Tensor) -> int | None:
+    parameter = op.params.get("dim")
+    value = parameter.value if parameter is not None else 0
+    return value % out.ndim if isinstance(value, int) else None
+
+
+def _whole_buffers(ops: Sequence[Operator], values: Mapping[str, Value], given: set[str]) -> dict[Buffer, str]:
+    """Buffers that are exactly one operand's dense tensor, with that operand's name (the first producer's)."""
+    whole: dict[Buffer, str] = {}
+    for op in ops:
+        for operand in op.outputs:
+            value = values.get(operand.name)
+            if not isinstance(value, Tensor) or value.buffer.kind != "arena" or operand.name in given:
+                continue
+            if value.buffer not in whole:
+                covers = value.offset == 0 and value.is_dense and value.nbytes == value.buffer.nbytes
+                whole[value.buffer] = operand.name if covers and value.size else ""
+    return {buffer: name for buffer, name in whole.items() if name}
+
+
+def _runs(parts: Sequence[Tensor], axis: int) -> list[tuple[int, Tensor, int]]:
+    """(first entry, tensor of the whole buffer, length) of inputs that are a buffer, alone or as consecutive slices."""
+    runs: list[tuple[int, Tensor, int]] = []
+    at = i = 0
+    while i < len(parts):
+        head, length, j = parts[i], parts[i].shape[axis], i + 1
+        while j < len(parts) and _follows(head, length, parts[j], axis):
+            length += parts[j].shape[axis]
+            j += 1
+        shape = list(head.shape)
+        shape[axis] = length
+        joined = head.as_strided(shape, head.strides)
+        if head.offset == 0 and joined.nbytes == head.buffer.nbytes and joined.is_dense:
+            runs.append((at, joined, length))
+        at += sum(p.shape[axis] for p in parts[i:j])
+        i = j
+    return runs
+
+
+def _follows(head: Tensor, length: int, tail: Tensor, axis: int) -> bool:
+    offset = head.offset + length * head.strides[axis] * head.dtype.itemsize
+    return tail.buffer is head.buffer and tail.offset == offset and tail.strides == head.strides

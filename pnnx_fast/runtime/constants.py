@@ -1,0 +1,77 @@
+"""Constants of a model: weights as they lie in the file, aligned copies, packed weights. Shared by all its programs."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Attribute
+from pnnx_fast.ops.symbolic import Buffer, Tensor
+
+__all__ = ["Constants", "aligned_bytes"]
+
+HUGE = 2 << 20
+
+
+def aligned_bytes(nbytes: int) -> Array:
+    """Uninitialised memory at a 64-byte boundary; large blocks ask the kernel for huge pages."""
+    if nbytes >= HUGE:
+        block = mmap.mmap(-1, nbytes)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            block.madvise(mmap.MADV_HUGEPAGE)
+        return np.frombuffer(block, np.uint8)
+    raw = np.empty(nbytes + 64, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 64
+    return raw[start : start + nbytes]
+
+
+class Constants:
+    """Interned constant tensors; thread-safe."""
+
+    def __init__(self) -> None:
+        self._attributes: dict[int, tuple[Attribute, Tensor]] = {}
+        self._cached: dict[Hashable, Tensor] = {}
+        self._aligned: dict[Buffer, Array] = {}
+        self._lock = threading.RLock()
+
+    def tensor(self, array: Array) -> Tensor:
+        """Return a tensor over the array's own memory (made C-contiguous)."""
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        return Tensor(Buffer("const", array.nbytes, array), array.shape, array.dtype)
+
+    def attribute(self, attribute: Attribute) -> Tensor:
+        """Return the tensor of a weight; the same object at every call."""
+        with self._lock:
+            known = self._attributes.get(id(attribute))
+            if known is None:
+                known = self._attributes[id(attribute)] = (attribute, self.tensor(attribute.numpy()))
+            return known[1]
+
+    def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
+        """Return the tensor of a key, made once."""
+        with self._lock:
+            if key not in self._cached:
+                self._cached[key] = self.tensor(make())
+            return self._cached[key]
+
+    def allocate(self, nbytes: int) -> Array:
+        """Return memory for packed weights."""
+        return aligned_bytes(nbytes)
+
+    def address(self, tensor: Tensor) -> int:
+        """Address of a constant's first element, from an aligned copy when the file holds it unaligned."""
+        array = tensor.buffer.array
+        assert array is not None
+        start: int = array.__array_interface__["data"][0]
+        if start % max(array.itemsize, 1):
+            with self._lock:
+                if tensor.buffer not in self._aligned:
+                    copy = aligned_bytes(array.nbytes)
+                    copy[:] = array.reshape(-1).view(np.uint8)
+                    self._aligned[tensor.buffer] = copy
+            start = self._aligned[tensor.buffer].__array_interface__["data"][0]
+        return start + tensor.offset

@@ -1,0 +1,395 @@
+"""Lowering: calls every operator of a graph with symbolic tensors and collects the steps they emit.
+
+The graph is walked twice. The first walk finds the shapes; then the inputs of a concatenation that can be written
+straight into its output are known, and the second walk places them there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._core import program as core
+from pnnx_fast._types import Array, DType
+from pnnx_fast.errors import PnnxFastError, ShapeError
+from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ops import registry
+from pnnx_fast.ops.symbolic import Buffer, KernelPlan, Order, Tensor, Value, dense_strides, is_channels_last
+from pnnx_fast.runtime import concat, kernel
+from pnnx_fast.runtime.constants import Constants
+
+__all__ = ["HostStep", "KernelStep", "Lowering", "StageBreak", "lower"]
+
+SERIAL_WORK = 20_000
+"""Steps that touch fewer elements (or compute fewer FLOPs) than this run on one thread."""
+
+
+@dataclass(slots=True, eq=False)
+class KernelStep:
+    """A kernel call whose memory references are still symbolic."""
+
+    kernel: str
+    fields: dict[str, Any]
+    operator: str
+    type: str
+    flops: int
+    label: str
+    serial: bool
+    inplace: tuple[Tensor, Tensor] | None
+
+    def tensors(self) -> Iterator[Tensor]:
+        """All tensors that the step reads or writes."""
+        for value in self.fields.values():
+            if isinstance(value, Tensor):
+                yield value
+            elif isinstance(value, (tuple, list)):
+                yield from (v for v in value if isinstance(v, Tensor))
+
+
+@dataclass(slots=True, eq=False)
+class HostStep:
+    """A numpy call between native segments."""
+
+    function: Callable[..., Any]
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    operator: str
+    type: str
+    flops: int = 0
+
+    def tensors(self) -> Iterator[Tensor]:
+        """All tensors that the step reads or writes."""
+        yield from self.inputs
+        yield from self.outputs
+
+
+class StageBreak(Exception):  # noqa: N818 - control flow, not an error
+    """Raised while lowering when the outputs of an operator depend on data."""
+
+    def __init__(self, function: Callable[..., Any], inputs: list[Tensor]) -> None:
+        super().__init__("data dependent")
+        self.function, self.inputs = function, inputs
+
+
+@dataclass(slots=True)
+class Stage:
+    """What one lowering yields: steps, and the values of operands at its end."""
+
+    steps: list[KernelStep | HostStep]
+    values: dict[str, Value]
+    outputs: list[Value] = field(default_factory=list)
+    pending: Operator | None = None
+    breaker: StageBreak | None = None
+
+
+class Lowering:
+    """The builder that operators write to (see :class:`pnnx_fast.ops.symbolic.Builder`)."""
+
+    def __init__(self, isa: str, nthreads: int, constants: Constants, placement: concat.Placement | None = None) -> None:
+        self.isa, self.nthreads, self.constants = isa, nthreads, constants
+        self.placement = placement
+        self.steps: list[KernelStep | HostStep] = []
+        self.operator: Operator | None = None
+        self._reordered: dict[Hashable, Tensor] = {}
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:
+        """See Builder."""
+        dtype = np.dtype(dtype)
+        shape = tuple(int(n) for n in shape)
+        nbytes = math.prod(shape) * dtype.itemsize
+        return Tensor(Buffer("arena", nbytes), shape, dtype, _strides(shape, order))
+
+    def result(
+        self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0
+    ) -> Tensor:
+        """See Builder."""
+        dtype = np.dtype(dtype)
+        shape = tuple(int(n) for n in shape)
+        strides = _strides(shape, order)
+        if self.placement is not None and self.operator is not None and index < len(self.operator.outputs):
+            placed = self.placement.place(self.operator.outputs[index].name, shape, dtype, strides)
+            if placed is not None:
+                return placed
+        return Tensor(Buffer("arena", math.prod(shape) * dtype.itemsize), shape, dtype, strides)
+
+    def scratch(self, nbytes: int) -> Tensor | None:
+        """See Builder."""
+        return self.empty((nbytes,), np.uint8) if nbytes else None
+
+    def constant(self, array: Array) -> Tensor:
+        """See Builder."""
+        return self.constants.tensor(array)
+
+    def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
+        """See Builder."""
+        return self.constants.cached((self.isa, key), make)
+
+    def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
+        """See Builder."""
+        arrays = {k: v.numpy() if isinstance(v, Tensor) else v for k, v in fields.items()}
+        parts = tuple((k, _identity(v) if isinstance(v, Tensor) else v) for k, v in sorted(fields.items()))
+        source = weight if weight.is_contiguous else self.constant(np.ascontiguousarray(weight.numpy()))
+
+        def make() -> Array:
+            packed = self.constants.allocate(nbytes)
+            kernel.call(self.isa, kernel_name, self.nthreads, x=source.numpy(), y=packed, **arrays)
+            return packed
+
+        return self.cached((kernel_name, _identity(weight), nbytes, parts), make)
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    def plan(self, kernel_name: str, **fields: Any) -> KernelPlan:
+        """See Builder."""
+        values = {k: None if isinstance(v, Tensor) else v for k, v in fields.items()}
+        values.setdefault("variant", -1)
+        return KernelPlan(*core.plan(self.isa, kernel_name, values, self.nthreads))
+
+    def step(
+        self,
+        kernel_name: str,
+        *,
+        flops: int = 0,
+        label: str = "",
+        serial: bool | None = None,
+        inplace: tuple[Tensor, Tensor] | None = None,
+        **fields: Any,
+    ) -> None:
+        """See Builder."""
+        name, kind = (self.operator.name, self.operator.type) if self.operator else ("", "")
+        new = KernelStep(kernel_name, fields, name, kind, flops, label, False, inplace)
+        if any(v.size == 0 for v in new.tensors() if v.buffer.kind != "const") and not _has_work(new):
+            return
+        new.serial = max([flops, *(t.size for t in new.tensors())]) < SERIAL_WORK if serial is None else serial
+        self.steps.append(new)
+
+    def host(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[tuple[Sequence[int], DType | type | str]],
+    ) -> list[Tensor]:
+        """See Builder."""
+        results = [self.empty(shape, dtype) for shape, dtype in outputs]
+        name, kind = (self.operator.name, self.operator.type) if self.operator else ("", "")
+        self.steps.append(HostStep(function, list(inputs), results, name, kind))
+        return results
+
+    def dynamic(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Value:
+        """See Builder."""
+        if all(t.is_constant for t in inputs):
+            result = function(*(t.numpy() for t in inputs))
+            parts = result if isinstance(result, tuple) else (result,)
+            values = tuple(self.constant(p) if isinstance(p, np.ndarray) else p for p in parts)
+            return values if isinstance(result, tuple) else values[0]
+        raise StageBreak(function, list(inputs))
+
+    def copy(self, x: Tensor, y: Tensor) -> None:
+        """See Builder."""
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise ShapeError("copy between different tensors", expected=y, actual=x)
+        if x.buffer is y.buffer and x.offset == y.offset and x.strides == y.strides:
+            return
+        shape, xs, ys = _merge_dims(x.shape, x.strides, y.strides)
+        if len(shape) > 8:
+            raise ShapeError("copies of more than 8 unmergeable dimensions are not supported", actual=x.shape)
+        size = x.dtype.itemsize
+        self.step("copy", x=x, y=y, itemsize=size, rank=len(shape), shape=shape, xs=xs, ys=ys)
+
+    def contiguous(self, x: Tensor) -> Tensor:
+        """See Builder."""
+        return x if x.is_contiguous else self._reorder(x, "plain")
+
+    def channels_last(self, x: Tensor) -> Tensor:
+        """See Builder."""
+        return x if is_channels_last(x) else self._reorder(x, "channels_last")
+
+    def _reorder(self, x: Tensor, order: Order) -> Tensor:
+        if x.is_constant:
+            moved = x.numpy() if order == "plain" else np.moveaxis(x.numpy(), 1, -1)
+            made = self.cached((order, _identity(x)), lambda: np.ascontiguousarray(moved))
+            return Tensor(made.buffer, x.shape, x.dtype, _strides(x.shape, order), made.offset)
+        key = (order, x.buffer, x.offset, x.shape, x.strides, x.dtype)
+        if key not in self._reordered:
+            y = self.empty(x.shape, x.dtype, order)
+            self.copy(x, y)
+            self._reordered[key] = y
+        return self._reordered[key]
+
+    def cast(self, x: Tensor, dtype: DType | type | str) -> Tensor:
+        """See Builder."""
+        dtype = np.dtype(dtype)
+        if x.dtype == dtype:
+            return x
+        if x.is_constant:
+            return self.constant(_convert(x.numpy(), dtype))
+        return self.host(lambda a: _convert(a, dtype), [x], [(x.shape, dtype)])[0]
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """See Builder."""
+        view = x.view(shape)
+        if view is not None:
+            return view
+        dense = self.contiguous(x)
+        return Tensor(dense.buffer, shape, x.dtype, None, dense.offset)
+
+    # -- the walk ----------------------------------------------------------------------------------------------
+
+    def run(self, ops: Sequence[Operator], values: dict[str, Value], outputs: Sequence[str]) -> Stage:
+        """Lower ``ops`` in order; ``values`` holds what is known of operands and is extended."""
+        for op in ops:
+            if all(o.name in values for o in op.outputs) and op.outputs:
+                continue
+            with self._lowering(op):
+                try:
+                    produced = self._call(op, values)
+                except StageBreak as stop:
+                    return Stage(self.steps, values, [], op, stop)
+            _store(op, produced, values)
+        return Stage(self.steps, values, [values[name] for name in outputs])
+
+    @contextmanager
+    def _lowering(self, op: Operator) -> Iterator[None]:
+        self.operator = op
+        try:
+            yield
+        except (StageBreak, PnnxFastError) as error:
+            if isinstance(error, ShapeError) and error.operator is None:
+                where = f"{op.type} {op.name}"
+                raise ShapeError(
+                    error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
+                ) from error
+            raise
+        finally:
+            self.operator = None
+
+    def _call(self, op: Operator, values: Mapping[str, Value]) -> Value:
+        definition = registry.find(op.type)
+        if definition is None:
+            registry.check_supported([(op.type, op.name)])
+            raise AssertionError
+        inputs = [values[operand.name] for operand in op.inputs]
+        attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
+        parameters = {key: parameter.value for key, parameter in op.params.items()}
+        args, kwargs = registry.bind(definition, op.name, inputs, op.inputnames, attributes, parameters)
+        if definition.random or not _foldable(inputs):
+            return definition.function(self, *args, **kwargs)
+        return self._fold(definition, args, kwargs)
+
+    def _fold(self, definition: registry.OperatorDef, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Evaluate an operator all of whose inputs are constants, right now."""
+        inner = Lowering(self.isa, self.nthreads, self.constants)
+        inner.operator = self.operator
+        produced = definition.function(inner, *args, **kwargs)
+        if not inner.steps:
+            return produced
+        from pnnx_fast.runtime.program import evaluate
+
+        return evaluate(inner.steps, produced, self)
+
+
+def lower(
+    ops: Sequence[Operator],
+    values: Mapping[str, Value],
+    outputs: Sequence[str],
+    isa: str,
+    nthreads: int,
+    constants: Constants,
+) -> Stage:
+    """Lower operators twice: once for shapes, once with concatenation inputs placed in their outputs."""
+    first = Lowering(isa, nthreads, constants).run(ops, dict(values), outputs)
+    placement = concat.find_placements(ops, first.values, set(values))
+    if placement is None:
+        return first
+    return Lowering(isa, nthreads, constants, placement).run(ops, dict(values), outputs)
+
+
+def graph_outputs(graph: Graph) -> list[str]:
+    """Names of the operands that feed ``pnnx.Output`` operators, in order."""
+    return [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]
+
+
+def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
+    if len(op.outputs) == 1:
+        values[op.outputs[0].name] = produced[0] if isinstance(produced, _Results) else produced
+        return
+    parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]
+    if op.outputs and len(parts) < len(op.outputs):
+        raise ShapeError(
+            "the operator gives fewer outputs than the graph names",
+            operator=f"{op.type} {op.name}",
+            expected=len(op.outputs),
+            actual=len(parts),
+        )
+    for operand, part in zip(op.outputs, parts, strict=False):
+        values[operand.name] = part
+
+
+class _Results(tuple[Value, ...]):
+    """Several outputs of an operator; a graph that names only the first takes the first."""
+
+
+def _strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:
+    if isinstance(order, Tensor):
+        by_stride = sorted(range(len(shape)), key=lambda d: (-order.strides[d], d))
+        return _strides_by(shape, by_stride) if order.ndim == len(shape) else dense_strides(shape)
+    if order == "plain" or len(shape) < 3:
+        return dense_strides(shape)
+    return _strides_by(shape, [0, *range(2, len(shape)), 1])
+
+
+def _strides_by(shape: Sequence[int], outer_to_inner: Sequence[int]) -> tuple[int, ...]:
+    strides = [0] * len(shape)
+    for d, s in zip(outer_to_inner, dense_strides([shape[d] for d in outer_to_inner]), strict=True):
+        strides[d] = s
+    return tuple(strides)
+
+
+def _merge_dims(
+    shape: Sequence[int], xs: Sequence[int], ys: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Drop dimensions of size one, sort by destination stride, merge neighbours that are dense in both tensors."""
+    dims = sorted(((y, x, n) for n, x, y in zip(shape, xs, ys, strict=True) if n != 1), reverse=True)
+    merged: list[tuple[int, int, int]] = []
+    for y, x, n in dims:
+        if merged and merged[-1][0] == y * n and merged[-1][1] == x * n:
+            merged[-1] = (y, x, merged[-1][2] * n)
+        else:
+            merged.append((y, x, n))
+    return tuple(m[2] for m in merged), tuple(m[1] for m in merged), tuple(m[0] for m in merged)
+
+
+def _identity(x: Tensor) -> Hashable:
+    return (x.buffer, x.offset, x.shape, x.strides, x.dtype)
+
+
+def _has_work(step: KernelStep) -> bool:
+    """Whether some written tensor is not empty."""
+    fields = core.KINDS[core.KERNELS[step.kernel]][0]
+    written = [v for k, v in step.fields.items() if isinstance(v, Tensor) and fields[k][0] in ("out", "io")]
+    return any(v.size for v in written if v.dtype != np.uint8 or len(written) == 1)
+
+
+def _foldable(inputs: Sequence[Value]) -> bool:
+    tensors = [t for v in inputs for t in _leaves(v)]
+    return bool(tensors) and all(t.is_constant for t in tensors)
+
+
+def _leaves(value: Value) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _leaves(v)
+
+
+def _convert(a: Array, dtype: DType) -> Array:
+    with np.errstate(all="ignore"):
+        return a.astype(dtype)

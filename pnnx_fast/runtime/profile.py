@@ -1,0 +1,76 @@
+"""Per-step profiles of a program: time, work, memory traffic and share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pnnx_fast._types import Array
+
+__all__ = ["Profile", "StepTime"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """One step with its time in seconds; ``gflops`` and ``gbytes`` are per second, ``share`` is of the whole."""
+
+    operator: str
+    type: str
+    kernel: str
+    label: str
+    seconds: float
+    gflops: float
+    gbytes: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Times of all steps; printing it gives a table, slowest step first."""
+
+    steps: tuple[StepTime, ...]
+    seconds: float
+    isa: str
+    threads: int
+
+    @classmethod
+    def measure(cls, chain: Any, given: Sequence[Array], repeat: int) -> Profile:
+        """Run a program with a clock ``repeat`` times and keep the fastest time of each step."""
+        best: dict[int, int] = {}
+        for _ in range(max(repeat, 1) + 1):
+            clock: list[tuple[int, int]] = []
+            chain.run(given, clock)
+            for index, ns in clock:
+                best[index] = min(ns, best.get(index, ns))
+        total = sum(best.values()) or 1
+        steps = []
+        for index, record in enumerate(chain.records()):
+            ns = max(best.get(index, 0), 1)
+            kernel = record.kernel + (" (1 thread)" if record.serial and chain.program.nthreads > 1 else "")
+            rates = record.flops / ns, record.bytes / ns
+            steps.append(StepTime(record.operator, record.type, kernel, record.label, ns * 1e-9, *rates, ns / total))
+        return cls(tuple(steps), total * 1e-9, chain.program.isa, chain.program.nthreads)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.seconds * 1e3:.3f} ms in {len(self.steps)} steps, {self.isa}, {self.threads} thread(s)",
+            f"{'ms':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  {'kernel':32} operator",
+        ]
+        for s in sorted(self.steps, key=lambda s: -s.seconds):
+            name = f"{s.kernel} {s.label}".strip()
+            lines.append(
+                f"{s.seconds * 1e3:9.4f} {s.share:6.1%} {s.gflops:8.1f} {s.gbytes:7.1f}  {name:32} {s.type} {s.operator}"
+            )
+        return "\n".join(lines)
+
+    def by_kernel(self) -> dict[str, tuple[float, float, int]]:
+        """Seconds, GFLOP/s and number of steps of each kernel, slowest first."""
+        totals: dict[str, list[float]] = {}
+        for s in self.steps:
+            t = totals.setdefault(s.kernel, [0.0, 0.0, 0])
+            t[0] += s.seconds
+            t[1] += s.gflops * s.seconds
+            t[2] += 1
+        ordered = sorted(totals.items(), key=lambda kv: -kv[1][0])
+        return {k: (t[0], t[1] / t[0] if t[0] else 0.0, int(t[2])) for k, t in ordered}

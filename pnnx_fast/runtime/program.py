@@ -1,0 +1,248 @@
+"""Executable programs: planned memory, packed arguments, and the loop over native segments and host steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._core import program as core
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.constants import Constants, aligned_bytes
+from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
+from pnnx_fast.runtime.plan import lifetimes, plan_arena
+
+__all__ = ["Executable", "StepRecord", "evaluate"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step of a finished program, for profiles and dumps."""
+
+    kernel: str
+    label: str
+    operator: str
+    type: str
+    flops: int
+    bytes: int
+    serial: bool
+
+
+class Executable:
+    """A program for fixed input shapes: immutable, callable from several threads at once.
+
+    Parameters
+    ----------
+    steps : sequence of KernelStep or HostStep
+    inputs : sequence of Tensor
+        Tensors over ``input`` buffers, C-contiguous.
+    outputs : sequence of Value
+        Results; tensors among them become arrays, other values are returned as they are.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[KernelStep | HostStep],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Value],
+        isa: str,
+        nthreads: int,
+        constants: Constants,
+    ) -> None:
+        builder = Lowering(isa, nthreads, constants)
+        builder.steps = list(steps)
+        leaves: list[Tensor] = []
+        self._structure = [_collect(v, leaves) for v in outputs]
+        self._outputs = [self._as_output(builder, t, i) for i, t in enumerate(leaves)]
+        self._constants = constants
+        self.isa, self.nthreads = isa, nthreads
+        self.steps = builder.steps
+        offsets, self.arena_bytes = self._plan()
+        self._offsets, self._ninputs = offsets, len(inputs)
+        self._segments = self._build()
+        self._arenas: list[Array] = []
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def _as_output(builder: Lowering, t: Tensor, index: int) -> Tensor:
+        """Let the buffer of a result be the caller's array itself where possible, else copy at the end."""
+        if t.buffer.kind == "arena" and t.is_contiguous and t.offset == 0 and t.nbytes == t.buffer.nbytes and t.size:
+            t.buffer.kind, t.buffer.index = "output", index
+            return t
+        y = Tensor(Buffer("output", t.nbytes, None, index), t.shape, t.dtype)
+        builder.copy(t, y)
+        return y
+
+    def _plan(self) -> tuple[dict[Buffer, int], int]:
+        uses = [{t.buffer for t in step.tensors()} for step in self.steps]
+        pairs = []
+        for i, step in enumerate(self.steps):
+            if isinstance(step, KernelStep) and step.inplace is not None:
+                out, source = step.inplace
+                if _is_whole(out) and _is_whole(source) and out.strides == source.strides:
+                    pairs.append((i, out.buffer, source.buffer))
+        return plan_arena(lifetimes(uses), pairs)
+
+    def _reference(self, t: Tensor) -> tuple[int, int]:
+        kind = t.buffer.kind
+        if kind == "const":
+            return 0, self._constants.address(t)
+        if kind == "arena":
+            return 1, self._offsets[t.buffer] + t.offset
+        return (2 if kind == "input" else 2 + self._ninputs) + t.buffer.index, t.offset
+
+    def _build(self) -> list[tuple[int, int] | HostStep]:
+        """Pack all kernel steps into one native program and note the ranges between host steps."""
+        packed: list[tuple[str, dict[str, Any], bool, bool]] = []
+        segments: list[tuple[int, int] | HostStep] = []
+        begin = 0
+        for step in self.steps:
+            if isinstance(step, HostStep):
+                if len(packed) > begin:
+                    segments.append((begin, len(packed)))
+                segments.append(step)
+                begin = len(packed)
+            else:
+                fields = {k: self._pack_value(v) for k, v in step.fields.items()}
+                packed.append((step.kernel, fields, step.serial, False))
+        if len(packed) > begin:
+            segments.append((begin, len(packed)))
+        self._nbases = 1 + self._ninputs + len(self._outputs)
+        self._native = core.Program(self.isa, packed, self._nbases, self.nthreads)
+        return segments
+
+    def _pack_value(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._reference(value)
+        if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value):
+            return tuple(self._reference(v) if isinstance(v, Tensor) else None for v in value)
+        return value
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def _take_arena(self) -> Array:
+        with self._lock:
+            if self._arenas:
+                return self._arenas.pop()
+        return aligned_bytes(self.arena_bytes)
+
+    def run(self, inputs: Sequence[Array], clock: list[tuple[int, int]] | None = None) -> list[Value]:
+        """Run once; ``inputs`` are C-contiguous arrays of the program's shapes and dtypes.
+
+        ``clock`` receives (index of the step, nanoseconds) for every step.
+        """
+        arena = self._take_arena()
+        results = [np.empty(t.shape, t.dtype) for t in self._outputs]
+        bases = (
+            arena.__array_interface__["data"][0],
+            *(a.__array_interface__["data"][0] for a in inputs),
+            *(a.__array_interface__["data"][0] for a in results),
+        )
+        done = 0
+        for segment in self._segments:
+            if isinstance(segment, tuple):
+                stamps = self._native.run(bases, segment[0], segment[1], clock is not None)
+                if clock is not None and stamps is not None:
+                    clock += [(done + i, b - a) for i, (a, b) in enumerate(zip(stamps, stamps[1:], strict=False))]
+                done += segment[1] - segment[0]
+            else:
+                self._run_host(segment, arena, inputs, results, clock, done)
+                done += 1
+        with self._lock:
+            self._arenas.append(arena)
+        return [_restore(s, results) for s in self._structure]
+
+    def _run_host(
+        self,
+        step: HostStep,
+        arena: Array,
+        inputs: Sequence[Array],
+        results: Sequence[Array],
+        clock: list[tuple[int, int]] | None,
+        index: int,
+    ) -> None:
+        import time
+
+        start = time.perf_counter_ns()
+        memory = {"arena": lambda t: arena, "input": lambda t: inputs[t.buffer.index]}
+        memory["output"] = lambda t: results[t.buffer.index]
+        given = [t.numpy() if t.is_constant else self._view(t, memory[t.buffer.kind](t)) for t in step.inputs]
+        produced = step.function(*given)
+        parts = produced if isinstance(produced, tuple) else (produced,)
+        for t, part in zip(step.outputs, parts, strict=True):
+            part = np.asarray(part)
+            if part.shape != t.shape:
+                raise ShapeError("numpy step", operator=step.operator, expected=t.shape, actual=part.shape)
+            np.copyto(self._view(t, memory[t.buffer.kind](t)), part, casting="unsafe")
+        if clock is not None:
+            clock.append((index, time.perf_counter_ns() - start))
+
+    def _view(self, t: Tensor, memory: Array) -> Array:
+        raw = memory.reshape(-1).view(np.uint8)
+        offset = t.offset + (self._offsets[t.buffer] if t.buffer.kind == "arena" else 0)
+        strides = tuple(s * t.dtype.itemsize for s in t.strides)
+        if t.size == 0:
+            return np.empty(t.shape, t.dtype)
+        view: Array = np.ndarray(t.shape, t.dtype, raw.data, offset, strides)
+        return view
+
+    def records(self) -> list[StepRecord]:
+        """Describe all steps in the order of the clock."""
+        return [_record(step) for step in self.steps]
+
+
+def evaluate(steps: Sequence[KernelStep | HostStep], produced: Value, builder: Lowering) -> Value:
+    """Run steps that depend on constants only and return ``produced`` with constant tensors."""
+    program = Executable(steps, [], [produced], builder.isa, builder.nthreads, builder.constants)
+    return _constant(program.run([])[0], builder)
+
+
+def _constant(value: Value, builder: Lowering) -> Value:
+    if isinstance(value, np.ndarray):
+        return builder.constant(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_constant(v, builder) for v in value)
+    return value
+
+
+def _is_whole(t: Tensor) -> bool:
+    return t.buffer.kind == "arena" and t.offset == 0 and t.is_dense and t.nbytes == t.buffer.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    index: int
+
+
+def _collect(value: Value, leaves: list[Tensor]) -> Value:
+    """Replace the tensors in a nested value by slots and append them to ``leaves``."""
+    if isinstance(value, Tensor):
+        leaves.append(value)
+        return _Slot(len(leaves) - 1)
+    if isinstance(value, (list, tuple)):
+        return tuple(_collect(v, leaves) for v in value) if isinstance(value, tuple) else [
+            _collect(v, leaves) for v in value
+        ]
+    return value
+
+
+def _restore(value: Value, arrays: Sequence[Array]) -> Value:
+    if isinstance(value, _Slot):
+        return arrays[value.index]
+    if isinstance(value, tuple):
+        return tuple(_restore(v, arrays) for v in value)
+    if isinstance(value, list):
+        return [_restore(v, arrays) for v in value]
+    return value
+
+
+def _record(step: KernelStep | HostStep) -> StepRecord:
+    nbytes = sum(t.nbytes for t in step.tensors())
+    if isinstance(step, HostStep):
+        return StepRecord("numpy", "", step.operator, step.type, step.flops, nbytes, True)
+    return StepRecord(step.kernel, step.label, step.operator, step.type, step.flops, nbytes, step.serial)

@@ -1,0 +1,283 @@
+"""Models that run: inputs and outputs of a graph, programs per input signature, calls from any thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast import passes
+from pnnx_fast._core import program as core
+from pnnx_fast._types import Array, DType
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.dtypes import numpy_dtype
+from pnnx_fast.ops import load_all, registry
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
+from pnnx_fast.runtime.profile import Profile
+from pnnx_fast.runtime.program import Executable
+
+__all__ = ["Model", "TensorInfo", "default_isa"]
+
+CACHED_PROGRAMS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Name, shape (-1 where free, None when unknown) and dtype of a model's input or output."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: DType | None
+
+
+def default_isa() -> str:
+    """Best ISA level of this CPU, or what the environment variable PNNX_FAST_ISA names."""
+    name = os.environ.get("PNNX_FAST_ISA") or core.ISAS[-1]
+    if name not in core.ISAS:
+        raise ParameterError(f"PNNX_FAST_ISA is {name!r}; this machine has {', '.join(core.ISAS)}")
+    return name
+
+
+class Model:
+    """A model ready to run.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph; it is copied and the copy is optimised.
+    num_threads : int, optional
+        Threads a call uses; by default all CPUs that the process may use.
+    isa : str, optional
+        Instruction set level, by default the best one (``pnnx_fast.show_config()`` lists them).
+    optimize : bool
+        Whether to run the rewriting passes.
+    """
+
+    def __init__(
+        self, graph: Graph, num_threads: int | None = None, *, isa: str | None = None, optimize: bool = True
+    ) -> None:
+        load_all()
+        registry.check_supported((op.type, op.name) for op in graph.ops)
+        if num_threads is not None and num_threads < 1:
+            raise ParameterError(f"num_threads must be at least 1, not {num_threads}")
+        if isa is not None and isa not in core.ISAS:
+            raise ParameterError(f"isa must be one of {', '.join(core.ISAS)}, not {isa!r}")
+        self.num_threads = num_threads or core.default_threads()
+        self.isa = isa or default_isa()
+        self.graph = graph.copy()
+        self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
+        self.outputs = tuple(_info(o) for o in _output_operands(graph))
+        self.constants = Constants()
+        if optimize:
+            passes.optimize(self.graph)
+        self._ops = list(self.graph.topological())
+        self._input_names = [op.outputs[0].name for op in self.graph.ops if op.type == "pnnx.Input"]
+        self._programs: OrderedDict[Any, _Chain] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        ins = ", ".join(f"{i.name}{list(i.shape or ())}" for i in self.inputs)
+        return f"Model({ins} -> {len(self.outputs)} outputs, {self.num_threads} threads, {self.isa})"
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run the model.
+
+        Parameters
+        ----------
+        *arrays : array_like
+            One for each input, in the order of ``inputs``; anything with ``__array__`` or ``__dlpack__``.
+
+        Returns
+        -------
+        numpy.ndarray or tuple
+            The output, a tuple when there are several.
+
+        Raises
+        ------
+        ShapeError
+            When number, shape or dtype of the arrays do not fit.
+        """
+        given = self._check(arrays)
+        results = self._program(given).run(given)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
+        """Run with named inputs and return named outputs (all of them unless ``outputs`` names some)."""
+        names = [i.name for i in self.inputs]
+        missing, extra = [n for n in names if n not in inputs], [n for n in inputs if n not in names]
+        if missing or extra:
+            raise ShapeError(f"inputs missing: {missing}, unknown: {extra}", expected=names, actual=list(inputs))
+        given = self._check([inputs[n] for n in names])
+        known = [o.name for o in self.outputs]
+        unknown = [n for n in outputs or () if n not in known]
+        if unknown:
+            raise ShapeError(f"unknown outputs {unknown}", expected=known, actual=list(outputs or ()))
+        flat = _flatten(self._program(given).run(given))
+        results = dict(zip(known, flat, strict=True))
+        return {n: results[n] for n in outputs} if outputs is not None else results
+
+    def profile(self, *arrays: Any, repeat: int = 5) -> Profile:
+        """Run ``repeat`` times with a clock around every step and return the fastest time of each step."""
+        given = self._check(arrays)
+        return Profile.measure(self._program(given), given, repeat)
+
+    # -- inputs ------------------------------------------------------------------------------------------------
+
+    def _check(self, arrays: Sequence[Any]) -> list[Array]:
+        if len(arrays) != len(self.inputs):
+            raise ShapeError("wrong number of inputs", expected=len(self.inputs), actual=len(arrays))
+        return [_as_input(a, info) for a, info in zip(arrays, self.inputs, strict=True)]
+
+    # -- programs ----------------------------------------------------------------------------------------------
+
+    def _program(self, given: Sequence[Array]) -> _Chain:
+        key = tuple((a.shape, a.dtype) for a in given)
+        with self._lock:
+            program = self._programs.get(key)
+            if program is not None:
+                self._programs.move_to_end(key)
+                return program
+            tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
+            values: dict[str, Value] = dict(zip(self._input_names, tensors, strict=True))
+            program = self._programs[key] = _Chain(self, self._ops, values, tensors)
+            if len(self._programs) > CACHED_PROGRAMS:
+                self._programs.popitem(last=False)
+            return program
+
+
+class _Chain:
+    """A program, and what follows when a result's shape depends on data: one more chain a shape."""
+
+    def __init__(self, model: Model, ops: Sequence[Operator], values: dict[str, Value], inputs: list[Tensor]) -> None:
+        self._model, self._ops = model, ops
+        self._wanted = graph_outputs(model.graph)
+        self.stage = lower(ops, values, self._wanted, model.isa, model.num_threads, model.constants)
+        self._live: list[str] = []
+        outputs = self.stage.outputs
+        if self.stage.breaker is not None:
+            self._live = _live_names(ops, self.stage, self._wanted)
+            outputs = [self.stage.values[n] for n in self._live] + list(self.stage.breaker.inputs)
+        self.program = Executable(
+            self.stage.steps, inputs, outputs, model.isa, model.num_threads, model.constants
+        )
+        self.stage.values = {n: v for n, v in self.stage.values.items() if not _has_tensor(v) or _constant(v)}
+        self._next: OrderedDict[Any, _Chain] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def run(self, given: Sequence[Array], clock: list[tuple[int, int]] | None = None) -> list[Value]:
+        results = self.program.run(given, clock)
+        stage = self.stage
+        if stage.breaker is None or stage.pending is None:
+            return results
+        produced = stage.breaker.function(*results[len(self._live) :])
+        parts = produced if isinstance(produced, tuple) else (produced,)
+        known = dict(zip(self._live, results, strict=False))
+        known.update({o.name: p for o, p in zip(stage.pending.outputs, parts, strict=False)})
+        return self._follow(known)
+
+    def _follow(self, known: dict[str, Value]) -> list[Value]:
+        arrays: list[Array] = []
+        shapes = {name: _signature(value, arrays) for name, value in known.items()}
+        arrays = [np.ascontiguousarray(a) for a in arrays]
+        key = repr(shapes)
+        with self._lock:
+            chain = self._next.get(key)
+            if chain is None:
+                tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(arrays)]
+                values = dict(self.stage.values)
+                source = iter(tensors)
+                values.update({name: _symbolic(value, source) for name, value in known.items()})
+                chain = self._next[key] = _Chain(self._model, self._ops, values, tensors)
+                if len(self._next) > CACHED_PROGRAMS:
+                    self._next.popitem(last=False)
+        return chain.run(arrays)
+
+    def records(self) -> list[Any]:
+        """Describe the steps of this stage."""
+        return self.program.records()
+
+
+def _live_names(ops: Sequence[Operator], stage: Stage, wanted: Sequence[str]) -> list[str]:
+    """Operands already computed that later operators or the outputs need."""
+    later = {i.name for op in ops if any(o.name not in stage.values for o in op.outputs) for i in op.inputs}
+    needed = later | set(wanted) | {i.name for op in ops if not op.outputs for i in op.inputs}
+    return [n for n, v in stage.values.items() if n in needed and _has_tensor(v) and not _constant(v)]
+
+
+def _has_tensor(value: Value) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_has_tensor(v) for v in value)
+    return isinstance(value, Tensor)
+
+
+def _constant(value: Value) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_constant(v) for v in value)
+    return not isinstance(value, Tensor) or value.is_constant
+
+
+def _signature(value: Value, arrays: list[Array]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_signature(v, arrays) for v in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        arrays.append(np.asarray(value))
+        return (arrays[-1].shape, str(arrays[-1].dtype))
+    return ("value", value)
+
+
+def _symbolic(value: Value, tensors: Any) -> Value:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_symbolic(v, tensors) for v in value)
+    return next(tensors) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _flatten(values: Any) -> list[Any]:
+    if isinstance(values, (list, tuple)):
+        return [leaf for v in values for leaf in _flatten(v)]
+    return [values]
+
+
+def _info(operand: Any) -> TensorInfo:
+    dtype = numpy_dtype(operand.dtype) if operand.dtype else None
+    return TensorInfo(operand.name, operand.shape, dtype)
+
+
+def _output_operands(graph: Graph) -> list[Any]:
+    """Operands that the outputs consist of, through tuples."""
+    found: list[Any] = []
+
+    def visit(operand: Any) -> None:
+        producer = operand.producer
+        if producer is not None and producer.type in ("prim::TupleConstruct", "prim::ListConstruct"):
+            for inner in producer.inputs:
+                visit(inner)
+        else:
+            found.append(operand)
+
+    for op in graph.ops:
+        if op.type == "pnnx.Output":
+            visit(op.inputs[0])
+    return found
+
+
+def _as_input(value: Any, info: TensorInfo) -> Array:
+    if not isinstance(value, np.ndarray):
+        value = np.from_dlpack(value) if not hasattr(value, "__array__") and hasattr(value, "__dlpack__") else value
+        value = np.asarray(value)
+    if info.dtype is not None and value.dtype != info.dtype:
+        if not (np.can_cast(value.dtype, info.dtype, "safe") and value.dtype.kind == info.dtype.kind):
+            raise ShapeError("wrong dtype of input", operand=info.name, expected=info.dtype, actual=value.dtype)
+        value = value.astype(info.dtype)
+    if info.shape is not None and len(info.shape) != value.ndim:
+        raise ShapeError(
+            "wrong number of dimensions of input", operand=info.name, expected=list(info.shape), actual=list(value.shape)
+        )
+    return value if value.flags.c_contiguous else np.ascontiguousarray(value)
