@@ -1,0 +1,93 @@
+"""Splits the text of an expression into tokens with their places. Used by the parser alone; knows no
+function names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from pnnx_fast.errors import ExpressionError
+
+__all__ = ["MAX_TEXT", "Token", "TokenKind", "tokens"]
+
+#: Longest expression that is read.
+MAX_TEXT = 1 << 20
+
+
+class TokenKind(Enum):
+    """What a token is."""
+
+    INPUT = "input"
+    INT = "int"
+    FLOAT = "float"
+    COMPLEX = "complex"
+    NAME = "name"
+    COMMA = ","
+    OPEN = "("
+    CLOSE = ")"
+    OPEN_LIST = "["
+    CLOSE_LIST = "]"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; ``text[start:end]`` of the expression is its text."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+
+_REAL = r"(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan(?:\.0)?)"
+# A token is what lies between brackets, commas and blanks; its form decides the kind, the first that matches
+# wins.
+_FORMS = [
+    (TokenKind.INPUT, re.compile(r"@\d{1,9}")),
+    (TokenKind.INT, re.compile(r"[+-]?\d{1,40}")),
+    (TokenKind.FLOAT, re.compile(rf"[+-]?{_REAL}")),
+    # printf("%e+%ej") writes "1.0e+00+-2.0e+00j" for a negative imaginary part.
+    (TokenKind.COMPLEX, re.compile(rf"(?:[+-]?{_REAL}(?=[+-]))?(?:\+(?=-))?[+-]?{_REAL}j")),
+    (TokenKind.NAME, re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")),
+]
+_PUNCTUATION = {kind.value: kind for kind in TokenKind if len(kind.value) == 1}
+_SPLIT = re.compile(r"[(),\[\]]|[^\s(),\[\]]+")
+
+
+def tokens(text: str) -> list[Token]:
+    """Tokens of an expression in order.
+
+    Parameters
+    ----------
+    text : str
+        The expression, at most `MAX_TEXT` characters.
+
+    Raises
+    ------
+    ExpressionError
+        When a piece of the text is no token; the position is that of the piece.
+
+    Examples
+    --------
+    >>> [(t.text, t.start, t.end) for t in tokens("add(@0, 2)")]
+    [('add', 0, 3), ('(', 3, 4), ('@0', 4, 6), (',', 6, 7), ('2', 8, 9), (')', 9, 10)]
+    """
+    if len(text) > MAX_TEXT:
+        raise ExpressionError(f"the expression has {len(text)} characters, more than {MAX_TEXT}")
+    found = []
+    for match in _SPLIT.finditer(text):
+        piece, start = match.group(), match.start()
+        kind = _PUNCTUATION.get(piece) or _classify(piece)
+        if kind is None:
+            shown = piece if len(piece) <= 40 else piece[:37] + "..."
+            raise ExpressionError(f"{shown!r} is neither an input, a number nor a name", text, start)
+        found.append(Token(kind, piece, start, match.end()))
+    return found
+
+
+def _classify(piece: str) -> TokenKind | None:
+    if len(piece) > 128:
+        return None
+    return next((kind for kind, form in _FORMS if form.fullmatch(piece)), None)
