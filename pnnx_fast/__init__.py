@@ -1,5 +1,137 @@
-"""Load, run, edit and save PNNX models on the CPU without PyTorch."""
+"""Load, run, edit and save PNNX models on the CPU without PyTorch.
+
+Examples
+--------
+>>> import pnnx_fast
+>>> graph = pnnx_fast.Graph.parse('''7767517
+... 3 2
+... pnnx.Input  in   0 1 x #x=(1,4)f32
+... F.relu      act  1 1 x y
+... pnnx.Output out  1 0 y
+... ''')
+>>> model = pnnx_fast.Model(graph)
+>>> import numpy as np
+>>> model(np.float32([[-1, 2, -3, 4]]))
+array([[0., 2., 0., 4.]], dtype=float32)
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pnnx_fast import errors, ncnn
+    from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
+    from pnnx_fast.ops.registry import operator
+    from pnnx_fast.runtime.profile import Profile
+    from pnnx_fast.runtime.session import Model
+
+__all__ = [
+    "Attribute",
+    "Graph",
+    "Model",
+    "Operand",
+    "Operator",
+    "Parameter",
+    "Profile",
+    "errors",
+    "load",
+    "ncnn",
+    "operator",
+    "show_config",
+]
+
+_HOMES = {
+    "Attribute": "ir",
+    "Graph": "ir",
+    "Operand": "ir",
+    "Operator": "ir",
+    "Parameter": "ir",
+    "Model": "runtime.session",
+    "Profile": "runtime.profile",
+    "operator": "ops.registry",
+    "errors": None,
+    "ncnn": None,
+}
+"""Where the public names live; they are imported at first use so that ``import pnnx_fast`` stays quick."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pnnx_fast' has no attribute {name!r}")
+    home = _HOMES[name]
+    module = importlib.import_module(f"pnnx_fast.{home or name}")
+    value = module if home is None else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load(
+    param: Any,
+    bin: Any = None,
+    *,
+    num_threads: int | None = None,
+    isa: str | None = None,
+    verify: bool = True,
+    optimize: bool = True,
+) -> Model:
+    """Load a PNNX model, ready to run.
+
+    Parameters
+    ----------
+    param : path, bytes or file object
+        The ``.pnnx.param`` file, or a directory that holds one.
+    bin : path, bytes or file object, optional
+        The ``.pnnx.bin`` file; by default the one beside the ``.param``.
+    num_threads : int, optional
+        Threads a call uses; by default all CPUs that the process may use.
+    isa : str, optional
+        Instruction set level; by default the best one of this CPU.
+    verify : bool
+        Check the CRC-32 of every weight.
+    optimize : bool
+        Run the rewriting passes.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    FormatError
+        When a file does not follow its format.
+    UnsupportedOperatorError
+        Listing all operator types that nothing is registered for.
+    FileNotFoundError
+        When a file is missing.
+    """
+    from pnnx_fast.ir import Graph
+    from pnnx_fast.runtime.session import Model
+
+    graph = Graph.load(param, bin, verify=verify)
+    return Model(graph, num_threads, isa=isa, optimize=optimize)
+
+
+def show_config() -> dict[str, Any]:
+    """Return version, ISA levels of this machine (best last), thread team and default number of threads.
+
+    Examples
+    --------
+    >>> pnnx_fast.show_config()["isa_levels"][0]
+    'generic'
+    """
+    from pnnx_fast._core import program
+
+    return {
+        "version": __version__,
+        "isa_levels": program.ISAS,
+        "team": program.team(),
+        "default_threads": program.default_threads(),
+    }
