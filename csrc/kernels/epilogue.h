@@ -1,5 +1,5 @@
 /* Activation codes that convolution, linear and similar kernels apply before storing; a and b are parameters. The
- * Python side holds the same list in ops/activation_codes.py. */
+ * Python side holds the same list in expression/activations.py. */
 #ifndef PF_KERNELS_EPILOGUE_H
 #define PF_KERNELS_EPILOGUE_H
 
