@@ -245,7 +245,7 @@ class Lowering:
     def run(self, ops: Sequence[Operator], values: dict[str, Value], outputs: Sequence[str]) -> Stage:
         """Lower ``ops`` in order; ``values`` holds what is known of operands and is extended."""
         for op in ops:
-            if all(o.name in values for o in op.outputs) and op.outputs:
+            if op.type == "pnnx.Input":
                 continue
             with self._lowering(op):
                 try:

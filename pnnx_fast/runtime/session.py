@@ -16,7 +16,7 @@ from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir.dtypes import numpy_dtype
+from pnnx_fast.ir import dtypes
 from pnnx_fast.ops import load_all, registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
@@ -157,13 +157,15 @@ class _Chain:
     """A program, and what follows when a result's shape depends on data: one more chain a shape."""
 
     def __init__(self, model: Model, ops: Sequence[Operator], values: dict[str, Value], inputs: list[Tensor]) -> None:
-        self._model, self._ops = model, ops
+        self._model = model
         self._wanted = graph_outputs(model.graph)
         self.stage = lower(ops, values, self._wanted, model.isa, model.num_threads, model.constants)
         self._live: list[str] = []
+        self._rest: Sequence[Operator] = ()
         outputs = self.stage.outputs
-        if self.stage.breaker is not None:
-            self._live = _live_names(ops, self.stage, self._wanted)
+        if self.stage.breaker is not None and self.stage.pending is not None:
+            self._rest = ops[list(ops).index(self.stage.pending) + 1 :]
+            self._live = _live_names(self._rest, self.stage, self._wanted)
             outputs = [self.stage.values[n] for n in self._live] + list(self.stage.breaker.inputs)
         self.program = Executable(
             self.stage.steps, inputs, outputs, model.isa, model.num_threads, model.constants
@@ -195,7 +197,7 @@ class _Chain:
                 values = dict(self.stage.values)
                 source = iter(tensors)
                 values.update({name: _symbolic(value, source) for name, value in known.items()})
-                chain = self._next[key] = _Chain(self._model, self._ops, values, tensors)
+                chain = self._next[key] = _Chain(self._model, self._rest, values, tensors)
                 if len(self._next) > CACHED_PROGRAMS:
                     self._next.popitem(last=False)
         return chain.run(arrays)
@@ -205,10 +207,9 @@ class _Chain:
         return self.program.records()
 
 
-def _live_names(ops: Sequence[Operator], stage: Stage, wanted: Sequence[str]) -> list[str]:
+def _live_names(rest: Sequence[Operator], stage: Stage, wanted: Sequence[str]) -> list[str]:
     """Operands already computed that later operators or the outputs need."""
-    later = {i.name for op in ops if any(o.name not in stage.values for o in op.outputs) for i in op.inputs}
-    needed = later | set(wanted) | {i.name for op in ops if not op.outputs for i in op.inputs}
+    needed = {operand.name for op in rest for operand in op.inputs} | set(wanted)
     return [n for n, v in stage.values.items() if n in needed and _has_tensor(v) and not _constant(v)]
 
 
@@ -246,8 +247,12 @@ def _flatten(values: Any) -> list[Any]:
 
 
 def _info(operand: Any) -> TensorInfo:
-    dtype = numpy_dtype(operand.dtype) if operand.dtype else None
-    return TensorInfo(operand.name, operand.shape, dtype)
+    row = dtypes.by_text.get(operand.dtype or "")
+    if row is None:
+        return TensorInfo(operand.name, operand.shape, None)
+    # bfloat16 and complex32, which numpy lacks, are computed in the next larger type.
+    name = row.numpy or {"bf16": "float32", "c32": "complex64"}[row.text]
+    return TensorInfo(operand.name, operand.shape, np.dtype(name))
 
 
 def _output_operands(graph: Graph) -> list[Any]:
