@@ -1,5 +1,5 @@
-/* Powers of x modulo the CRC-32 polynomial. Written by crc32_constants.py, which explains them; used by
- * the crc32 sources only. */
+/* Powers of x modulo the CRC-32 polynomial. Written by crc32_constants.py, which explains them;
+ * used by the crc32 sources only. */
 #ifndef PF_STORE_CRC32_CONSTANTS_H
 #define PF_STORE_CRC32_CONSTANTS_H
 

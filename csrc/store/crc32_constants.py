@@ -2,13 +2,13 @@
 
 Usage: ``python crc32_constants.py > crc32_constants.h``. A test compares the header with this output.
 
-CRC-32 divides by P = x^32 + x^26 + x^23 + x^22 + x^16 + x^12 + x^11 + x^10 + x^8 + x^7 + x^5 + x^4 + x^2 + x + 1
-and keeps polynomials reflected: in a word of w bits, bit w-1-i is the coefficient of x^i; write rev_w for that.
+CRC-32 divides by P = POLYNOMIAL (bit i is the coefficient of x^i) and keeps polynomials reflected: in a word
+of w bits, bit w-1-i is the coefficient of x^i; write rev_w for that.
 
-* Byte tables. A byte that k more bytes follow adds byte * x^(32 + 8k) mod P to the register; tables are linear, so
-  row k only needs the eight powers x^(32 + 8k + j), j = 0..7, the j-th for bit 7 - j of the byte.
-* Folding. A carry-less product of rev_64(a) and rev_64(b) is rev_128(a * b * x). Multiplying by x^m modulo P therefore
-  takes the constant rev_64(x^(m-1) mod P). A 128-bit block A = A1 * x^64 + A0 moves D bits ahead as
+* Byte tables. A byte that k more bytes follow adds byte * x^(32 + 8k) mod P to the register; tables are
+  linear, so row k only needs the eight powers x^(32 + 8k + j), j = 0..7, the j-th for bit 7 - j of the byte.
+* Folding. A carry-less product of rev_64(a) and rev_64(b) is rev_128(a * b * x). Multiplying by x^m modulo P
+  therefore takes the constant rev_64(x^(m-1) mod P). A 128-bit block A = A1 * x^64 + A0 moves D bits ahead as
   A1 * x^(D+64) + A0 * x^D: one pair of constants a distance.
 * Barrett reduction of 64 bits needs rev_33(P) and rev_33(floor(x^64 / P)).
 * Combining needs x^(2^k) for k = 0..31; the exponents repeat because x has the order 2^32 - 1.
@@ -92,8 +92,8 @@ def squares() -> list[str]:
 
 def main() -> None:
     """Print the header."""
-    print("/* Powers of x modulo the CRC-32 polynomial. Written by crc32_constants.py, which explains them; used by")
-    print(" * the crc32 sources only. */")
+    print("/* Powers of x modulo the CRC-32 polynomial. Written by crc32_constants.py, which explains them;")
+    print(" * used by the crc32 sources only. */")
     print("#ifndef PF_STORE_CRC32_CONSTANTS_H\n#define PF_STORE_CRC32_CONSTANTS_H\n\n/* clang-format off */")
     print("#define PF_CRC32_ROWS(ROW) \\")
     print("\n".join(rows()), end="\n\n")

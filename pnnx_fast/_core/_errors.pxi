@@ -1,5 +1,5 @@
-# The one table from status codes of the C core to exceptions. Extension modules include this file; it knows the codes
-# and pnnx_fast.errors, nothing of what a module does.
+# The one table from status codes of the C core to exceptions. Extension modules include this file; it knows
+# the codes and pnnx_fast.errors, nothing of what a module does.
 from libc.stdint cimport int32_t, int64_t
 
 from pnnx_fast.errors import FormatError, LimitError

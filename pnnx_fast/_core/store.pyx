@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
 """Binding of csrc/store: checksums and the headers of zip archives.
 
-Stateless functions on buffers. ``pnnx_fast.formats.store_zip`` builds readers and writers on them; nothing here opens
-a file, keeps one, or decides what an archive should hold.
+Stateless functions on buffers. ``pnnx_fast.formats.store_zip`` builds readers and writers on them; nothing
+here opens a file, keeps one, or decides what an archive should hold.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
@@ -38,7 +38,8 @@ cdef extern from "store/zip.h" nogil:
     size_t pf_zip_central_bytes(size_t name_length, bint zip64)
     size_t pf_zip_end_bytes(bint zip64)
     int pf_zip_put_local(uint8_t *out, const pf_zip_entry *entry, const char *name, bint zip64, pf_error *err)
-    int pf_zip_put_central(uint8_t *out, const pf_zip_entry *entry, const char *name, bint zip64, pf_error *err)
+    int pf_zip_put_central(uint8_t *out, const pf_zip_entry *entry, const char *name, bint zip64,
+                           pf_error *err)
     int pf_zip_put_end(uint8_t *out, uint64_t count, uint64_t directory, uint64_t directory_size, bint zip64,
                        pf_error *err)
 
@@ -121,9 +122,10 @@ cdef list _entries(const uint8_t *data, const pf_zip *zip, object path):
 
 
 def zip_index(data, path=None):
-    """List an archive: whether it has zip64 records, and (name, offset, size, packed, crc, method) of each entry.
+    """List an archive: whether it has zip64 records, and its entries.
 
-    `path` only goes into messages. Entries come in the order of the directory; names may repeat.
+    An entry is (name, offset, size, packed size, crc, method); they come in the order of the directory, and
+    names may repeat. `path` only goes into messages.
     """
     cdef Py_buffer buffer
     cdef pf_zip zip
@@ -153,7 +155,8 @@ def zip_local_header(bytes name not None, uint64_t size, uint32_t crc, bint zip6
     cdef pf_error err
     _fill(&entry, name, size, crc)
     header = PyBytes_FromStringAndSize(NULL, pf_zip_local_bytes(len(name), zip64))
-    if pf_zip_put_local(<uint8_t *>PyBytes_AsString(header), &entry, PyBytes_AsString(name), zip64, &err) != PF_OK:
+    cdef uint8_t *out = <uint8_t *>PyBytes_AsString(header)
+    if pf_zip_put_local(out, &entry, PyBytes_AsString(name), zip64, &err) != PF_OK:
         raise status_exception(&err, None)
     return header
 
@@ -165,7 +168,8 @@ def zip_central_record(bytes name not None, uint64_t size, uint32_t crc, uint64_
     _fill(&entry, name, size, crc)
     entry.header = offset
     record = PyBytes_FromStringAndSize(NULL, pf_zip_central_bytes(len(name), zip64))
-    if pf_zip_put_central(<uint8_t *>PyBytes_AsString(record), &entry, PyBytes_AsString(name), zip64, &err) != PF_OK:
+    cdef uint8_t *out = <uint8_t *>PyBytes_AsString(record)
+    if pf_zip_put_central(out, &entry, PyBytes_AsString(name), zip64, &err) != PF_OK:
         raise status_exception(&err, None)
     return record
 
@@ -174,6 +178,7 @@ def zip_end(uint64_t count, uint64_t directory, uint64_t directory_size, bint zi
     """The end records of an archive."""
     cdef pf_error err
     end = PyBytes_FromStringAndSize(NULL, pf_zip_end_bytes(zip64))
-    if pf_zip_put_end(<uint8_t *>PyBytes_AsString(end), count, directory, directory_size, zip64, &err) != PF_OK:
+    cdef uint8_t *out = <uint8_t *>PyBytes_AsString(end)
+    if pf_zip_put_end(out, count, directory, directory_size, zip64, &err) != PF_OK:
         raise status_exception(&err, None)
     return end

@@ -1,0 +1,370 @@
+"""Reader and writer of the zip archives that hold weights (``.pnnx.bin``).
+
+PNNX stores entries without compression, so a reader hands out views of the mapped file. Archives that
+common tools have rewritten (deflate, data descriptors, 32-bit records) are read too. Graph formats use
+these classes, which know names and bytes, not tensors.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pnnx_fast._core import store
+from pnnx_fast._types import PathLike
+from pnnx_fast.errors import FormatError
+from pnnx_fast.formats.atomic import AtomicFile
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["Layout", "StoreZipReader", "StoreZipWriter"]
+
+Layout = Literal["zip64", "zip32"]
+Bytes = npt.NDArray[np.uint8]
+
+_STORED = 0
+
+
+class _Entry(NamedTuple):
+    """What the index says about one entry; offset is where its (packed) bytes begin in the archive."""
+
+    name: str
+    offset: int
+    size: int
+    packed: int
+    crc: int
+    method: int
+
+
+class StoreZipReader:
+    """Entries of a zip archive, as views of it where they are stored.
+
+    The index is read and checked at once: every header and every content lies inside the archive, contents
+    do not overlap, and both headers of an entry agree. Archives without an end record (a download that was
+    cut in the directory) are read along their local headers.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, buffer or binary file object
+        A path is memory-mapped; the map lives as long as the reader or a view needs it, and nobody may
+        truncate the file meanwhile (to replace it by renaming, as the writer does, is safe). A file object
+        is read from its position to its end.
+    verify : bool
+        Compare the CRC-32 of an entry the first time that it is read or viewed.
+
+    Attributes
+    ----------
+    path : str or None
+        The file, when there is one.
+    layout : {"zip64", "zip32"}
+        Which of PNNX's two layouts the archive resembles; :class:`StoreZipWriter` takes it.
+
+    Raises
+    ------
+    FormatError
+        This is not a zip archive, or it is damaged; the message names the byte.
+    LimitError
+        A size or count is larger than the archive can hold.
+    OSError
+        The file cannot be opened.
+
+    Notes
+    -----
+    Of entries with the same name the last wins. Reading is safe from several threads.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> file = io.BytesIO()
+    >>> with StoreZipWriter(file) as writer:
+    ...     writer.write("conv.weight", np.arange(3, dtype=np.float32))
+    ...     writer.write("conv.bias", b"")
+    >>> with StoreZipReader(file.getvalue()) as reader:
+    ...     print(reader.names(), reader.size("conv.weight"))
+    ...     print(reader.view("conv.weight").view(np.float32))
+    ['conv.weight', 'conv.bias'] 12
+    [0. 1. 2.]
+    """
+
+    def __init__(self, source: PathLike | Buffer | IO[bytes], *, verify: bool = True) -> None:
+        self.path, buffer = _open(source)
+        self._verify = verify
+        self._data: memoryview | None = memoryview(buffer).toreadonly().cast("B")
+        zip64, entries = store.zip_index(self._data, self.path)
+        self.layout: Layout = "zip64" if zip64 else "zip32"
+        self._entries = {entry[0]: _Entry._make(entry) for entry in entries}
+        self._checked: set[str] = set()
+
+    def names(self) -> list[str]:
+        """Names of the entries in the order of the archive."""
+        return list(self._entries)
+
+    def size(self, name: str) -> int:
+        """Bytes of the content.
+
+        Raises
+        ------
+        KeyError
+            There is no such entry.
+        """
+        return self._entry(name).size
+
+    def offset(self, name: str) -> int:
+        """Offset in the archive at which the content begins (in its packed form, when it is deflated).
+
+        Raises
+        ------
+        KeyError
+            There is no such entry.
+        """
+        return self._entry(name).offset
+
+    def view(self, name: str) -> Bytes:
+        """The content as a read-only array.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (size,), uint8. For a stored entry it lies in the archive, at any alignment, and keeps the
+            archive alive, also after :meth:`close`; ``.view(dtype)`` gives elements without a copy.
+
+        Raises
+        ------
+        KeyError
+            There is no such entry.
+        FormatError
+            The content does not match its CRC-32, or does not inflate to its size.
+        ValueError
+            The reader is closed.
+        """
+        entry = self._entry(name)
+        data = self._packed(entry)
+        if entry.method != _STORED:
+            data = _inflate(data, entry, self.path)
+        if self._verify and name not in self._checked:
+            self._check(entry, data)
+        return np.frombuffer(data, np.uint8) if data.nbytes else _nothing()
+
+    def read(self, name: str) -> bytes:
+        """A copy of the content; see :meth:`view` for what it raises."""
+        return self.view(name).tobytes()
+
+    def verify(self) -> None:
+        """Compare the CRC-32 of every entry, checked before or not.
+
+        Raises
+        ------
+        FormatError
+            The first entry that does not match.
+        """
+        for entry in self._entries.values():
+            data = self._packed(entry)
+            self._check(entry, data if entry.method == _STORED else _inflate(data, entry, self.path))
+
+    def close(self) -> None:
+        """Let go of the archive; views that were handed out stay valid."""
+        self._data = None
+
+    def _entry(self, name: str) -> _Entry:
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise KeyError(f"{self.path or '<memory>'} has no entry {name!r}") from None
+
+    def _packed(self, entry: _Entry) -> memoryview:
+        if self._data is None:
+            raise ValueError(f"the reader of {self.path or '<memory>'} is closed")
+        return self._data[entry.offset : entry.offset + entry.packed]
+
+    def _check(self, entry: _Entry, data: memoryview) -> None:
+        crc = store.crc32(data)
+        if crc != entry.crc:
+            reason = f"the CRC-32 of entry {entry.name!r} is 0x{crc:08x}, its header says 0x{entry.crc:08x}"
+            raise FormatError(reason, path=self.path, offset=entry.offset)
+        self._checked.add(entry.name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<StoreZipReader {self.path or '<memory>'}: {len(self)} entries, {self.layout}>"
+
+
+def _open(source: PathLike | Buffer | IO[bytes]) -> tuple[str | None, Buffer]:
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        with open(path, "rb") as file:
+            info = os.fstat(file.fileno())
+            if stat.S_ISREG(info.st_mode) and info.st_size:
+                return path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return path, file.read()
+    if hasattr(source, "read"):
+        name = getattr(source, "name", None)
+        return name if isinstance(name, str) else None, source.read()
+    return None, source
+
+
+def _inflate(packed: memoryview, entry: _Entry, path: str | None) -> memoryview:
+    """Inflate no more than the declared size, which the index has held against the packed size."""
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        data = inflater.decompress(packed, entry.size + 1)
+    except zlib.error as error:
+        reason = f"entry {entry.name!r} does not inflate: {error}"
+        raise FormatError(reason, path=path, offset=entry.offset) from None
+    if len(data) != entry.size or not inflater.eof:
+        found = f"more than {entry.size}" if len(data) > entry.size else f"{len(data)}"
+        reason = f"entry {entry.name!r} inflates to {found} bytes instead of {entry.size}"
+        raise FormatError(reason, path=path, offset=entry.offset)
+    return memoryview(data)
+
+
+def _nothing() -> Bytes:
+    empty = np.empty(0, np.uint8)
+    empty.flags.writeable = False
+    return empty
+
+
+class StoreZipWriter:
+    """Writes a zip archive of stored entries, byte for byte as PNNX does.
+
+    Parameters
+    ----------
+    target : str, os.PathLike or binary file object
+        A path appears when the writer is closed, whole: until then, and when an exception leaves the
+        ``with`` block, the old file stays. A file object is written from its position on and not closed.
+    layout : {"zip64", "zip32"}
+        PNNX has written zip64 records for every size since 2024, and plain ones (up to 4 GiB) before.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> with StoreZipWriter(file, layout="zip32") as writer:
+    ...     writer.write("a", b"12345")
+    >>> len(file.getvalue())
+    105
+    """
+
+    def __init__(self, target: PathLike | IO[bytes], *, layout: Layout = "zip64") -> None:
+        if layout not in ("zip64", "zip32"):
+            raise ValueError(f"layout is 'zip64' or 'zip32', not {layout!r}")
+        self.layout: Layout = layout
+        self._atomic: AtomicFile | None = None
+        self._file: IO[bytes] | None
+        if isinstance(target, (str, os.PathLike)):
+            self._atomic = AtomicFile(target)
+            self._file = self._atomic.file
+        else:
+            self._file = target
+        self._position = 0
+        self._directory: list[bytes] = []
+        self._names: set[str] = set()
+
+    def write(self, name: str, data: npt.NDArray[Any] | Buffer) -> None:
+        """Append an entry.
+
+        Parameters
+        ----------
+        name : str
+            At most 65535 bytes of UTF-8, not used before in this archive.
+        data : numpy.ndarray or buffer
+            The content; an array is written in C order.
+
+        Raises
+        ------
+        ValueError
+            The name is used already or too long, or the writer is closed.
+        LimitError
+            The archive would need zip64 records and has the other layout.
+        """
+        file = self._writable()
+        if name in self._names:
+            raise ValueError(f"the archive has an entry {name!r} already")
+        content, raw_name = _bytes_of(data), name.encode()
+        crc, zip64 = store.crc32(content), self.layout == "zip64"
+        header = store.zip_local_header(raw_name, content.nbytes, crc, zip64)
+        record = store.zip_central_record(raw_name, content.nbytes, crc, self._position, zip64)
+        try:
+            _write_all(file, header)
+            _write_all(file, content)
+        except BaseException:
+            self.discard()
+            raise
+        self._position += len(header) + content.nbytes
+        self._directory.append(record)
+        self._names.add(name)
+
+    def close(self) -> None:
+        """Write the directory and put the file in place; closing twice is fine."""
+        if self._file is None:
+            return
+        try:
+            directory = b"".join(self._directory)
+            end = store.zip_end(len(self._directory), self._position, len(directory), self.layout == "zip64")
+            _write_all(self._file, directory + end)
+        except BaseException:
+            self.discard()
+            raise
+        self._file = None
+        if self._atomic is not None:
+            self._atomic.commit()
+
+    def discard(self) -> None:
+        """Close without putting the file in place."""
+        self._file = None
+        if self._atomic is not None:
+            self._atomic.discard()
+
+    def _writable(self) -> IO[bytes]:
+        if self._file is None:
+            raise ValueError("the writer is closed")
+        return self._file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+
+def _bytes_of(data: npt.NDArray[Any] | Buffer) -> memoryview:
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+    view = memoryview(data)
+    return np.frombuffer(view, np.uint8).data if view.nbytes else memoryview(b"")
+
+
+def _write_all(file: IO[bytes], data: Buffer) -> None:
+    """Raw files may take less than they are given."""
+    view = memoryview(data)
+    while view.nbytes:
+        written = file.write(view)
+        view = view[written if written is not None else view.nbytes :]
