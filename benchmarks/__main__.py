@@ -9,6 +9,12 @@ from collections.abc import Sequence
 
 # command: (module with add_arguments and main, what it does)
 _COMMANDS = {
+    "peers": ("benchmarks.peers", "time the engines in turn on models of the zoo"),
+    "load": ("benchmarks.load", "time to the first result and peak memory of fresh processes"),
+    "overhead": ("benchmarks.overhead", "time of a call that computes next to nothing"),
+    "scaling": ("benchmarks.scaling", "how time grows with batch, picture size and threads"),
+    "formats": ("benchmarks.formats", "checksum, and reading and writing of large graphs"),
+    "probe": ("benchmarks.probe", "measure the machine's peak FLOP/s and bandwidth"),
     "zoo": ("benchmarks.zoo", "build the models with golden results of PyTorch"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,24 @@ _PATH = Path(__file__).with_name("manifest.toml")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One line of the manifest."""
+    """One line of the manifest, perhaps at another input size (``name@size``)."""
 
     name: str
     maker: str
     sizes: dict[str, Any] = field(default_factory=dict)
     parts: tuple[tuple[int, int], ...] = ()
+    hidden: bool = False
+
+    @property
+    def base(self) -> str:
+        """Name without the size: what the weights depend on."""
+        return self.name.partition("@")[0]
+
+    def resized(self, size: int) -> ModelSpec:
+        """The same model and weights with pictures of another size."""
+        if "picture" not in self.sizes:
+            raise ValueError(f"{self.name} takes no pictures, so it has no other size")
+        return replace(self, name=f"{self.base}@{size}", sizes={**self.sizes, "picture": size})
 
 
 def _read() -> dict[str, Any]:
@@ -32,9 +44,9 @@ def models() -> dict[str, ModelSpec]:
     """All models, in the order in which they are built and listed."""
     result = {}
     for name, row in _read()["models"].items():
-        sizes = {key: value for key, value in row.items() if key not in ("maker", "parts")}
+        sizes = {key: value for key, value in row.items() if key not in ("maker", "parts", "hidden")}
         parts = tuple((int(first), int(last)) for first, last in row.get("parts", ()))
-        result[name] = ModelSpec(name, row["maker"], sizes, parts)
+        result[name] = ModelSpec(name, row["maker"], sizes, parts, row.get("hidden", False))
     return result
 
 
@@ -43,8 +55,8 @@ def sets() -> dict[str, list[str]]:
     return {name: list(names) for name, names in _read()["sets"].items()}
 
 
-def select(words: Sequence[str] | None, default: str | None = None) -> list[ModelSpec]:
-    """Models named by `words` (names, sets, or ``all``); without words those of set `default`, or all.
+def select(words: Sequence[str] | None, default: str = "all") -> list[ModelSpec]:
+    """Models named by `words`: names, ``name@size``, sets, or ``all``; without words those of `default`.
 
     Raises
     ------
@@ -52,20 +64,19 @@ def select(words: Sequence[str] | None, default: str | None = None) -> list[Mode
         A word is neither a model nor a set.
     """
     table, groups = models(), sets()
-    if not words:
-        words = [default or "all"]
-    names: list[str] = []
-    for word in words:
-        if word == "all":
-            names.extend(table)
-        elif word in groups:
-            names.extend(groups[word])
-        elif word in table:
-            names.append(word)
-        else:
-            known = f"models: {', '.join(table)}; sets: {', '.join(groups)}"
+    groups["all"] = [name for name, spec in table.items() if not spec.hidden]
+    chosen: dict[str, ModelSpec] = {}
+    for word in words or [default]:
+        base, _, size = word.partition("@")
+        if word not in groups and base not in table:
+            known = f"models: {', '.join(groups['all'])}; sets: {', '.join(groups)}"
             raise ValueError(f"no model or set {word!r}; {known}")
-    return [table[name] for name in dict.fromkeys(names)]
+        if size and not size.isdigit():
+            raise ValueError(f"{word!r}: the size after '@' must be a whole number")
+        for name in groups.get(word, [base]):
+            spec = table[name].resized(int(size)) if size else table[name]
+            chosen[spec.name] = spec
+    return list(chosen.values())
 
 
 def zoo_root() -> Path:

@@ -11,6 +11,7 @@ import importlib
 import io
 import itertools
 import math
+import os
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
@@ -39,14 +40,14 @@ def seed_of(name: str) -> int:
 
 def make(spec: ModelSpec) -> nn.Module:
     """The module in eval mode, on the CPU, with weights through which a signal survives."""
-    torch.manual_seed(seed_of(spec.name))
+    torch.manual_seed(seed_of(spec.base))
     torch.backends.mha.set_fastpath_enabled(False)  # its operator exists in no exported graph
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = _MAKERS[spec.maker](spec).eval()
-    generator = torch.Generator().manual_seed(seed_of(spec.name) + 1)
+    generator = torch.Generator().manual_seed(seed_of(spec.base) + 1)
     _enliven(module, generator)
-    _take_batch_statistics(module, example(spec, _CALIBRATION_BATCH, seed_of(spec.name) + 2))
+    _take_batch_statistics(module, example(spec, _CALIBRATION_BATCH, seed_of(spec.base) + 2))
     return module.eval()
 
 
@@ -137,15 +138,16 @@ def _import_torchvision() -> Any:
 
 def _torchvision(spec: ModelSpec) -> nn.Module:
     catalogue = _import_torchvision()
-    module: nn.Module = catalogue.get_model(spec.name, weights=None, **spec.sizes.get("options", {}))
+    module: nn.Module = catalogue.get_model(spec.base, weights=None, **spec.sizes.get("options", {}))
     return module
 
 
 def _ultralytics(spec: ModelSpec) -> nn.Module:
+    os.environ.setdefault("YOLO_OFFLINE", "true")  # making a module needs neither downloads nor usage reports
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         _import_torchvision()
         library: Any = importlib.import_module("ultralytics")
-        module: Any = library.YOLO(spec.sizes.get("config", f"{spec.name}.yaml")).model
+        module: Any = library.YOLO(spec.sizes.get("config", f"{spec.base}.yaml")).model
     head = module.model[-1]
     head.export, head.format = True, "ncnn"
     result: nn.Module = module.float()
@@ -231,10 +233,19 @@ class _Lstm(nn.Module):
         return result
 
 
+def _chain(length: int, width: int) -> nn.Module:
+    """Operators so small that a call costs little but what the engine spends around them."""
+    if length == 1:
+        return nn.ReLU()
+    pairs = ((nn.Linear(width, width), nn.LayerNorm(width)) for _ in range(length // 2))
+    return nn.Sequential(*itertools.chain.from_iterable(pairs))
+
+
 _MAKERS: dict[str, Callable[[ModelSpec], nn.Module]] = {
     "torchvision": _torchvision,
     "ultralytics": _ultralytics,
     "bert": _bert,
     "unet": lambda spec: _UNet(),
     "lstm": lambda spec: _Lstm(spec.sizes["features"], spec.sizes["width"]),
+    "chain": lambda spec: _chain(spec.sizes["length"], spec.sizes["features"]),
 }

@@ -31,7 +31,7 @@ from benchmarks.manifest import ModelSpec, model_directory, select
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["ZooModel", "add_arguments", "build", "is_built", "load", "main"]
+__all__ = ["ZooModel", "add_arguments", "build", "is_built", "load", "main", "progress"]
 
 # Raised when a change here or in models.py makes the cached files stale.
 RECIPE = 1
@@ -320,22 +320,22 @@ def _build_missing(specs: list[ModelSpec], batch: int, force: bool) -> list[str]
     for number, spec in enumerate(specs, start=1):
         where = f"[{number}/{len(specs)}] {spec.name}: "
         if is_built(spec.name, batch) and not force:
-            _progress(f"{where}cached\n")
+            progress(f"{where}cached\n")
             continue
         try:
             build(spec, batch, partial(_say_stage, where))
-            _progress(f"{where}done\n")
+            progress(f"{where}done\n")
         except Exception as error:  # one model that fails must not cost the others
             failures.append(spec.name)
-            _progress(f"{where}FAILED: {type(error).__name__}: {error}\n")
+            progress(f"{where}FAILED: {type(error).__name__}: {error}\n")
     return failures
 
 
 def _say_stage(where: str, stage: str) -> None:
-    _progress(where + stage)
+    progress(where + stage)
 
 
-def _progress(text: str) -> None:
+def progress(text: str) -> None:
     """One line that is overwritten on a terminal and appended elsewhere."""
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K" + text)

@@ -1,0 +1,108 @@
+"""Speed of the file formats: the checksum against zlib's, and graphs of many operators read and written.
+
+No model is run, so no zoo is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+__all__ = ["add_arguments", "graph_text", "main"]
+
+_MEGABYTE = 1 << 20
+
+
+def graph_text(operators: int) -> str:
+    """Text of a chain of `operators` operators with six parameters each, without weights."""
+    lines = ["7767517", f"{operators + 2} {operators + 1}", "pnnx.Input in0 0 1 0 #0=(1,3,224,224)f32"]
+    for number in range(operators):
+        parameters = (
+            f"bias=True dilation=(1,1) groups={number % 7 + 1} kernel_size=(3,3)"
+            f" padding_mode=zeros scale={number % 97 + 1}.250000e-03"
+        )
+        lines.append(
+            f"nn.Operator op_{number} 1 1 {number} {number + 1} {parameters}"
+            f" #{number}=(1,3,224,224)f32 #{number + 1}=(1,3,224,224)f32"
+        )
+    lines.append(f"pnnx.Output out0 1 0 {operators} #{operators}=(1,3,224,224)f32")
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(run: Callable[[], object], least: float = 0.3, most: int = 200) -> float:
+    """Median of calls that fill `least` seconds, three at least, after one that is not counted."""
+    run()
+    times: list[float] = []
+    while (sum(times) < least or len(times) < 3) and len(times) < most:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def _checksums() -> list[dict[str, Any]]:
+    ours: Callable[[bytes], int] = importlib.import_module("pnnx_fast._core.store").crc32
+    rows = []
+    for size in (1 << 10, 64 << 10, _MEGABYTE, 256 * _MEGABYTE):
+        data = np.random.default_rng(0).bytes(size)
+        if ours(data) != zlib.crc32(data):
+            raise ValueError(f"crc32 differs from zlib's on {size} bytes")
+        mine, theirs = _seconds(lambda: ours(data)), _seconds(lambda: zlib.crc32(data))  # noqa: B023
+        rows.append({"bytes": size, "ours": size / mine / 1e9, "zlib": size / theirs / 1e9})
+    return rows
+
+
+def _graphs(counts: list[int], directory: Path) -> list[dict[str, Any]]:
+    graph_class: Any = importlib.import_module("pnnx_fast").Graph
+    rows = []
+    for count in counts:
+        param, copy = directory / f"g{count}.pnnx.param", directory / f"copy{count}.pnnx.param"
+        param.write_text(graph_text(count), encoding="utf-8")
+        with zipfile.ZipFile(param.with_suffix(".bin"), "w", zipfile.ZIP_STORED):
+            pass
+        graph = graph_class.load(param)
+        graph.save(copy)
+        same = copy.read_bytes() == param.read_bytes()
+        load = _seconds(lambda: graph_class.load(param))  # noqa: B023
+        save = _seconds(lambda: graph.save(copy))  # noqa: B023
+        size = param.stat().st_size
+        rows.append({"operators": count, "bytes": size, "load": load, "save": save, "identical": same})
+    return rows
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--operators", default="1000,10000,100000", help="sizes of the graphs")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+
+
+def main(options: argparse.Namespace) -> int:
+    """``python -m benchmarks formats``."""
+    checksums = _checksums()
+    print("| bytes | pnnx_fast GB/s | zlib GB/s | ratio |\n| ---: | ---: | ---: | ---: |")
+    for row in checksums:
+        figures = f"{row['ours']:.2f} | {row['zlib']:.2f} | {row['ours'] / row['zlib']:.1f}"
+        print(f"| {row['bytes']} | {figures} |")
+    with tempfile.TemporaryDirectory() as place:
+        graphs = _graphs([int(word) for word in options.operators.split(",")], Path(place))
+    print("\n| operators | MB | load ms | µs an operator | save ms | µs an operator | identical |")
+    print("|" + " ---: |" * 7)
+    for row in graphs:
+        count = row["operators"]
+        load, save = (f"{row[k] * 1e3:.1f} | {row[k] / count * 1e6:.2f}" for k in ("load", "save"))
+        same = "yes" if row["identical"] else "NO"
+        print(f"| {count} | {row['bytes'] / 1e6:.2f} | {load} | {save} | {same} |")
+    if options.json:
+        document = {"crc32": checksums, "graphs": graphs}
+        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0

@@ -1,0 +1,88 @@
+"""From importing an engine to its first result in a fresh process: time, and the most memory ever used.
+
+Conversions to an engine's own format are made before and not counted. Files are in the page cache, as the
+second start of a program finds them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import peers, report, zoo
+from benchmarks.engines import OURS, NotInstalled
+from benchmarks.manifest import ModelSpec, select
+
+__all__ = ["add_arguments", "main"]
+
+_TABLES = {
+    "load": ("import and load, ms", 1e3),
+    "first": ("import to first result, ms", 1e3),
+    "memory": ("peak memory of the process, MB", 1.0),
+}
+_OPEN_SECONDS = 900.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    peers.add_selection(parser)
+    parser.add_argument("--repeats", type=int, default=3, help="processes an engine and model (default: 3)")
+    parser.add_argument("--json", type=Path, help="write everything measured to this file")
+
+
+def _measure(spec: ModelSpec, batch: int, threads: int, names: list[str], repeats: int) -> dict[str, Any]:
+    """Figures of each process, by engine; a text instead says why an engine was left out."""
+    found: dict[str, Any] = {name: [] for name in names}
+    for number in range(repeats + 1):  # the first fills the page cache
+        for name in names:
+            if isinstance(found[name], str):
+                continue
+            try:
+                peers.convert(name, spec, batch)
+                with peers.Worker(name, spec, batch, threads) as worker:
+                    figures = worker.ask("open", timeout=_OPEN_SECONDS)
+            except (peers.WorkerError, FileNotFoundError, NotInstalled) as error:
+                found[name] = str(error)
+                continue
+            if number:
+                found[name].append(figures)
+    return found
+
+
+def _row(labels: tuple[str, ...], found: dict[str, Any], key: str) -> report.Row:
+    values = {n: median(f[key] for f in figures) for n, figures in found.items() if isinstance(figures, list)}
+    failures = {n: reason for n, reason in found.items() if isinstance(reason, str)}
+    return report.Row(labels, values, failures if key == "first" else dict.fromkeys(failures, ""))
+
+
+def _show(scale: float, value: float) -> str:
+    return f"{value * scale:.0f}"
+
+
+def main(options: argparse.Namespace) -> int:
+    """``python -m benchmarks load``; torch.compile takes part only when it is named."""
+    names = peers.chosen_engines(options.peers, ["torch.compile"])
+    specs = select(options.models.split(",") if options.models else None, "target")
+    threads, batches = peers.numbers(options.threads), peers.numbers(options.batch)
+    peers.ensure(specs, batches)
+    found = {}
+    for n in threads:
+        for batch in batches:
+            for spec in specs:
+                zoo.progress(f"{spec.name}, batch {batch}, threads {n}\n")
+                figures = _measure(spec, batch, n, names, options.repeats)
+                found[spec.name, str(n), str(batch)] = figures
+    for key, (title, scale) in _TABLES.items():
+        rows = [_row(labels, figures, key) for labels, figures in found.items()]
+        heads = ("model", "threads", "batch")
+        print(f"### {title}\n")
+        print(report.markdown(rows, heads, names, OURS, partial(_show, scale)))
+        print(report.summary(rows, OURS))
+    print(peers.describe(peers.environment()))
+    if options.json:
+        document = [{"labels": labels, "engines": figures} for labels, figures in found.items()]
+        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0

@@ -1,0 +1,129 @@
+"""Statistics, tables and one picture of measurements: functions from numbers to text that measure nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+__all__ = ["Row", "best_peer", "geometric_mean", "markdown", "of_bursts", "picture", "ratio", "summary"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: an amount for each engine, less being better; engines left out have a reason."""
+
+    labels: tuple[str, ...]
+    values: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
+    extra: tuple[str, ...] = ()
+
+
+def of_bursts(bursts: Sequence[Sequence[float]]) -> float:
+    """Median of the bursts' medians, so that each round counts the same however many calls it held."""
+    return median(median(burst) for burst in bursts)
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Geometric mean of positive numbers; NaN of none."""
+    logarithms = [math.log(value) for value in values]
+    return math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else math.nan
+
+
+def best_peer(row: Row, ours: str) -> str | None:
+    """The engine with the least amount among the others."""
+    peers = {name: value for name, value in row.values.items() if name != ours}
+    return min(peers, key=lambda name: peers[name]) if peers else None
+
+
+def ratio(row: Row, ours: str) -> float | None:
+    """Our amount over the best peer's; below 1 is a win. None when either is missing."""
+    best = best_peer(row, ours)
+    if best is None or ours not in row.values or not row.values[best]:
+        return None
+    return row.values[ours] / row.values[best]
+
+
+def _cell(row: Row, engine: str, best: str | None, show: Callable[[float], str]) -> str:
+    if engine in row.values:
+        text = show(row.values[engine])
+        return f"**{text}**" if engine == best else text
+    return "✗" if engine in row.failures else ""
+
+
+def markdown(
+    rows: Sequence[Row],
+    heads: Sequence[str],
+    engines: Sequence[str],
+    ours: str,
+    show: Callable[[float], str],
+    extra_heads: Sequence[str] = (),
+) -> str:
+    """A Markdown table: labels, engines (the best peer in bold), our ratio to it, our error, further columns.
+
+    Engines that no row knows get no column. Reasons for crosses follow the table, each once.
+    """
+    present = [e for e in engines if any(e in row.values or e in row.failures for row in rows)]
+    with_errors = any(ours in row.errors for row in rows)
+    columns = [*heads, *present, "best peer", "ratio", *(["error"] if with_errors else []), *extra_heads]
+    lines = ["| " + " | ".join(columns) + " |"]
+    lines.append("|" + "|".join(" --- " if column in heads else " ---: " for column in columns) + "|")
+    for row in rows:
+        best, share = best_peer(row, ours), ratio(row, ours)
+        cells = [*row.labels, *(_cell(row, engine, best, show) for engine in present), best or ""]
+        cells.append("" if share is None else f"{share:.2f}")
+        if with_errors:
+            cells.append(f"{row.errors[ours]:.1e}" if ours in row.errors else "")
+        lines.append("| " + " | ".join([*cells, *row.extra]) + " |")
+    reasons = dict.fromkeys(
+        f"- ✗ {engine}, {' '.join(row.labels)}: {reason}"
+        for row in rows
+        for engine, reason in row.failures.items()
+    )
+    return "\n".join([*lines, *([""] if reasons else []), *reasons]) + "\n"
+
+
+def summary(rows: Sequence[Row], ours: str) -> str:
+    """Geometric mean of the ratios and the worst of them, in one line; empty when there are none."""
+    found = {row.labels: share for row in rows if (share := ratio(row, ours)) is not None}
+    if not found:
+        return ""
+    worst = max(found, key=lambda labels: found[labels])
+    mean = geometric_mean(found.values())
+    won = sum(share < 1 for share in found.values())
+    return (
+        f"Geometric mean of the ratios to the best peer: {mean:.3f} over {len(found)} rows;"
+        f" faster in {won}; worst: {found[worst]:.2f} ({' '.join(worst)}).\n"
+    )
+
+
+def picture(rows: Sequence[Row], engines: Sequence[str], ours: str, path: Path) -> bool:
+    """Bars of each engine's speed relative to the best peer's; False when matplotlib is not installed."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return False
+    present = [engine for engine in engines if any(engine in row.values for row in rows)]
+    known = [row for row in rows if best_peer(row, ours) is not None]
+    height = 0.8 / max(1, len(present))
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.16 * len(known) * (len(present) + 1.5)))
+    for number, engine in enumerate(present):
+        places, speeds = [], []
+        for line, row in enumerate(known):
+            best = best_peer(row, ours)
+            if engine in row.values and best is not None:
+                places.append(line + (number - (len(present) - 1) / 2) * height)
+                speeds.append(row.values[best] / row.values[engine])
+        axes.barh(places, speeds, height, label=engine, color="#c0392b" if engine == ours else f"C{number}")
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(known)), [" ".join(row.labels) for row in known])
+    axes.invert_yaxis()
+    axes.set_xlabel("speed relative to the fastest other engine (longer is faster)")
+    axes.legend(loc="lower right", fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path)
+    plt.close(figure)
+    return True

@@ -1,0 +1,120 @@
+"""One engine with one model in a process of its own, driven line by line; started by peers.py only.
+
+A command is a JSON list on standard input, an answer a JSON object on what was standard output; whatever the
+engine prints itself goes to standard error. Between commands the process does nothing, and the parent may
+stop it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import zoo
+from benchmarks.compare import worst_error
+from benchmarks.engines import ENGINES, Session
+from benchmarks.manifest import select
+
+__all__ = ["main"]
+
+_MOST_CALLS = 20000
+
+
+def _peak_memory() -> float:
+    """Most memory that this process ever had, in MB."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class _Worker:
+    """State between commands; each public method is one command."""
+
+    def __init__(self, engine: str, model: str, batch: int, threads: int) -> None:
+        self._engine = ENGINES[engine]
+        self._model = zoo.load(select([model])[0], batch)
+        self._threads = threads
+        self._session: Session | None = None
+
+    def convert(self) -> dict[str, Any]:
+        """Write what the engine reads instead of the zoo's files, once."""
+        path = self._engine.converted_path(self._model)
+        if path is not None and self._engine.convert is not None and not path.is_file():
+            unfinished = path.with_name(f"unfinished-{os.getpid()}-{path.name}")
+            self._engine.convert(self._model, unfinished)
+            weights = unfinished.with_suffix(".bin")
+            if weights.is_file():
+                weights.rename(path.with_suffix(".bin"))
+            unfinished.rename(path)
+        return {}
+
+    def open(self) -> dict[str, Any]:
+        """Load the model and run it once: seconds until opened and until the first result, and memory."""
+        inputs = self._model.arrays("in")
+        before = _peak_memory()
+        start = time.perf_counter()
+        self._session = self._engine.open(self._model, inputs, self._threads)
+        opened = time.perf_counter()
+        self._session.run()
+        done = time.perf_counter()
+        return {"load": opened - start, "first": done - start, "memory": _peak_memory(), "before": before}
+
+    def check(self) -> dict[str, Any]:
+        """Error against PyTorch's outputs."""
+        assert self._session is not None
+        outputs = self._session.arrays(self._session.run())
+        return {"error": worst_error(outputs, self._model.arrays("out"), self._model.spec.parts)}
+
+    def burst(self, seconds: float, least: int) -> dict[str, Any]:
+        """Time calls for a while; seconds of each, without the first third, and processors kept busy."""
+        assert self._session is not None
+        run, clock = self._session.run, time.perf_counter
+        stamps = [clock()]
+        busy = time.process_time()
+        end = stamps[0] + seconds
+        while (stamps[-1] < end or len(stamps) <= least) and len(stamps) < _MOST_CALLS:
+            run()
+            stamps.append(clock())
+        busy = time.process_time() - busy
+        times = [later - sooner for sooner, later in itertools.pairwise(stamps)]
+        return {"times": times[len(times) // 3 :], "busy": busy / (stamps[-1] - stamps[0])}
+
+
+def _die_with_parent() -> None:
+    """The parent stops idle workers; one that is stopped would outlive a parent that was killed."""
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+def main() -> None:
+    """Answer commands until standard input ends."""
+    _die_with_parent()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    engine, model, batch, threads = sys.argv[1:5]
+    worker = _Worker(engine, model, int(batch), int(threads))
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        command: Callable[..., dict[str, Any]] = getattr(worker, name)
+        try:
+            answer = command(*arguments)
+        except Exception as error:  # engines raise all sorts; the parent shows it and leaves the engine out
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+            answer = {"failed": f"{type(error).__name__}: {reason}"[:300]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
