@@ -1,96 +1,183 @@
-/* Strided copies and fills: layout changes, slices, borders. The caller has dropped dimensions of size one and merged
- * those that can be merged. */
+/* Strided copies and fills: layout changes, slices, borders. Runs that are contiguous on both sides are moved
+ * whole; where the contiguous dimensions differ, tiles are transposed in registers (transpose.h). */
 #include <string.h>
 
-#include "kernels/args.h"
-#include "kernels/simd.h"
+#include "kernels/nest.h"
+#include "kernels/transpose.h"
 
-typedef struct plane {
-    int64_t rows, cols, xr, xc, yr, yc; /* strides in elements */
-} plane;
+enum { RUN_CHUNK = 32768, TILE_SIDE = 64, AREA = TILE_SIDE * TILE_SIDE, ALIAS = 4096 };
 
-#define PF_COPY_PLANE(bits)                                                                                  \
-    static void copy_plane_##bits(const plane *p, const char *xb, char *yb) {                                \
+/* Copies `count` runs of `bytes` bytes; short runs get loops of constant size. */
+static void copy_runs(char *y, int64_t ys, const char *x, int64_t xs, int64_t count, int64_t bytes) {
+#define PF_RUNS(size)                                                                                        \
+    case size:                                                                                               \
+        for (int64_t i = 0; i < count; i++) memcpy(y + i * ys, x + i * xs, size);                            \
+        break;
+    switch (bytes) {
+        PF_RUNS(1)
+        PF_RUNS(2)
+        PF_RUNS(4)
+        PF_RUNS(8)
+        PF_RUNS(12)
+        PF_RUNS(16)
+        PF_RUNS(32)
+        PF_RUNS(64)
+    default:
+        for (int64_t i = 0; i < count; i++) memcpy(y + i * ys, x + i * xs, (size_t)bytes);
+    }
+}
+
+/* The last dimension is contiguous on both sides. The one before it is the inner loop, unless runs are long.
+ */
+static void copy_contiguous(pf_nest t, int64_t size, const char *x, char *y, const pf_worker *w) {
+    const int64_t last = t.rank - 1, run = t.n[last] * size;
+    pf_nest_remove(&t, last);
+    if (run >= RUN_CHUNK) {
+        const int64_t chunks = pf_ceil_div(run, RUN_CHUNK);
+        int64_t begin, end;
+        pf_share(w, t.total * chunks, 1, &begin, &end);
+        for (int64_t i = begin; i < end; i++) {
+            pf_walk p;
+            pf_walk_start(&p, &t, i / chunks);
+            const int64_t at = i % chunks * RUN_CHUNK;
+            memcpy(y + p.o[0] * size + at, x + p.o[1] * size + at, (size_t)pf_min(RUN_CHUNK, run - at));
+        }
+        return;
+    }
+    const int64_t inner = t.rank ? t.n[t.rank - 1] : 1;
+    const int64_t ys = t.rank ? t.s[0][t.rank - 1] * size : 0, xs = t.rank ? t.s[1][t.rank - 1] * size : 0;
+    if (t.rank) pf_nest_remove(&t, t.rank - 1);
+    const int64_t strip = pf_max(1, pf_min(inner, RUN_CHUNK / run)), strips = pf_ceil_div(inner, strip);
+    int64_t begin, end;
+    pf_share(w, t.total * strips, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        pf_walk p;
+        pf_walk_start(&p, &t, i / strips);
+        const int64_t first = i % strips * strip;
+        copy_runs(y + p.o[0] * size + first * ys, ys, x + p.o[1] * size + first * xs, xs,
+                  pf_min(strip, inner - first), run);
+    }
+}
+
+#define PF_STRIDED(bits)                                                                                     \
+    static void copy_strided_##bits(const pf_plane *p, const char *xb, char *yb) {                           \
         typedef uint##bits##_t element __attribute__((aligned(1), may_alias));                               \
         const element *x = (const element *)xb;                                                              \
         element *y = (element *)yb;                                                                          \
         enum { BLOCK = 16 };                                                                                 \
-        for (int64_t r0 = 0; r0 < p->rows; r0 += BLOCK) {                                                    \
-            const int64_t r1 = pf_min(r0 + BLOCK, p->rows);                                                  \
-            for (int64_t c0 = 0; c0 < p->cols; c0 += BLOCK) {                                                \
-                const int64_t c1 = pf_min(c0 + BLOCK, p->cols);                                              \
-                for (int64_t r = r0; r < r1; r++)                                                            \
-                    for (int64_t c = c0; c < c1; c++) y[r * p->yr + c * p->yc] = x[r * p->xr + c * p->xc];   \
-            }                                                                                                \
-        }                                                                                                    \
+        for (int64_t b0 = 0; b0 < p->nb; b0 += BLOCK)                                                        \
+            for (int64_t b = b0; b < pf_min(b0 + BLOCK, p->nb); b++)                                         \
+                for (int64_t a = 0; a < p->na; a++) y[a * p->ya + b * p->yb] = x[a * p->xa + b * p->xb];     \
     }
-PF_COPY_PLANE(8)
-PF_COPY_PLANE(16)
-PF_COPY_PLANE(32)
-PF_COPY_PLANE(64)
+PF_STRIDED(8)
+PF_STRIDED(16)
+PF_STRIDED(32)
+PF_STRIDED(64)
 
-static void copy_plane(const plane *p, int64_t itemsize, const char *x, char *y) {
-    if (p->xc == 1 && p->yc == 1) {
-        const int64_t n = p->cols * itemsize;
-        for (int64_t r = 0; r < p->rows; r++) memcpy(y + r * p->yr * itemsize, x + r * p->xr * itemsize, (size_t)n);
-        return;
-    }
-    switch (itemsize) {
-    case 1: copy_plane_8(p, x, y); break;
-    case 2: copy_plane_16(p, x, y); break;
-    case 4: copy_plane_32(p, x, y); break;
-    case 8: copy_plane_64(p, x, y); break;
+static void copy_strided_any(const pf_plane *p, int64_t size, const char *x, char *y) {
+    for (int64_t b = 0; b < p->nb; b++)
+        for (int64_t a = 0; a < p->na; a++)
+            memcpy(y + (a * p->ya + b * p->yb) * size, x + (a * p->xa + b * p->xb) * size, (size_t)size);
+}
+
+static void copy_plane(const pf_plane *p, int64_t size, const char *x, char *y) {
+    switch (size) {
+    case 1:
+        copy_strided_8(p, x, y);
+        break;
+    case 2:
+        copy_strided_16(p, x, y);
+        break;
+    case 4:
+        if (p->ya == 1 && p->xb == 1)
+            pf_transpose(p, (const float *)x, (float *)y);
+        else
+            copy_strided_32(p, x, y);
+        break;
+    case 8:
+        copy_strided_64(p, x, y);
+        break;
     default:
-        for (int64_t r = 0; r < p->rows; r++)
-            for (int64_t c = 0; c < p->cols; c++)
-                memcpy(y + (r * p->yr + c * p->yc) * itemsize, x + (r * p->xr + c * p->xc) * itemsize,
-                       (size_t)itemsize);
+        copy_strided_any(p, size, x, y);
     }
 }
 
-/* The last two dimensions are a plane; the planes of the other dimensions are cut into strips of rows. */
+/* Planes of dimension a, where y has its smallest stride, and b, where x has (the next one if that is also
+ * a). */
+static void copy_planes(pf_nest t, int64_t size, const char *x, char *y, const pf_worker *w) {
+    pf_plane p = {1, 1, 0, 0, 0, 0};
+    if (t.rank) {
+        const int64_t a = t.rank - 1;
+        p.na = t.n[a], p.ya = t.s[0][a], p.xa = t.s[1][a];
+        pf_nest_remove(&t, a);
+    }
+    if (t.rank) {
+        int64_t b = t.rank - 1;
+        for (int64_t d = b; d >= 0; d--)
+            if (t.s[1][d] == 1) b = d;
+        p.nb = t.n[b], p.yb = t.s[0][b], p.xb = t.s[1][b];
+        pf_nest_remove(&t, b);
+    }
+    int64_t side_a = TILE_SIDE, side_b = TILE_SIDE;
+    if (p.yb * size % ALIAS == 0) side_b = 16;
+    if (pf_min(side_a, p.na) < TILE_SIDE) side_b = pf_max(side_b, AREA / pf_min(side_a, p.na));
+    if (pf_min(side_b, p.nb) < TILE_SIDE) side_a = pf_max(side_a, AREA / pf_min(side_b, p.nb));
+    const int64_t as = pf_ceil_div(p.na, side_a), bs = pf_ceil_div(p.nb, side_b);
+    int64_t begin, end;
+    pf_share(w, t.total * as * bs, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t a0 = i % as * side_a, b0 = i / as % bs * side_b;
+        pf_walk walk;
+        pf_walk_start(&walk, &t, i / (as * bs));
+        pf_plane tile = p;
+        tile.na = pf_min(side_a, p.na - a0), tile.nb = pf_min(side_b, p.nb - b0);
+        copy_plane(&tile, size, x + (walk.o[1] + a0 * p.xa + b0 * p.xb) * size,
+                   y + (walk.o[0] + a0 * p.ya + b0 * p.yb) * size);
+    }
+}
+
 PF_KERNEL_FUNCTION(copy) {
     const pf_copy_args *a = args_;
-    const int64_t rank = a->rank, size = a->itemsize;
     const char *x = pf_ptr(w, a->x);
     char *y = pf_ptr(w, a->y);
-    const int64_t cols = rank > 0 ? a->shape[rank - 1] : 1, rows = rank > 1 ? a->shape[rank - 2] : 1;
-    int64_t planes = 1;
-    for (int64_t d = 0; d < rank - 2; d++) planes *= a->shape[d];
-    const int64_t strip = pf_max(16, pf_min(rows, 65536 / pf_max(1, cols * size) / 16 * 16));
-    const int64_t strips = pf_ceil_div(rows, strip);
-    int64_t begin, end;
-    pf_share(w, planes * strips, 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t r0 = i % strips * strip;
-        int64_t rest = i / strips, xo = 0, yo = 0;
-        plane p = {pf_min(strip, rows - r0), cols, 0, 0, 0, 0};
-        if (rank > 0) p.xc = a->xs[rank - 1], p.yc = a->ys[rank - 1];
-        if (rank > 1) p.xr = a->xs[rank - 2], p.yr = a->ys[rank - 2];
-        for (int64_t d = rank - 3; d >= 0; d--) {
-            xo += rest % a->shape[d] * a->xs[d];
-            yo += rest % a->shape[d] * a->ys[d];
-            rest /= a->shape[d];
-        }
-        copy_plane(&p, size, x + (xo + r0 * p.xr) * size, y + (yo + r0 * p.yr) * size);
+    const pf_nest t = pf_nest_make(a->rank, a->shape, a->ys, a->xs, NULL);
+    if (t.total == 0) return;
+    if (t.rank && t.s[0][t.rank - 1] == 1 && t.s[1][t.rank - 1] == 1)
+        copy_contiguous(t, a->itemsize, x, y, w);
+    else
+        copy_planes(t, a->itemsize, x, y, w);
+}
+
+/* Fills n elements that lie `step` elements apart; pattern holds 64 bytes of repeated value. */
+static void fill_row(char *y, int64_t n, int64_t step, int64_t size, const char *pattern) {
+    if (step != 1) {
+        for (int64_t i = 0; i < n; i++) memcpy(y + i * step * size, pattern, (size_t)size);
+        return;
     }
+    const int64_t bytes = n * size;
+    int64_t i = 0;
+    for (; i + 64 <= bytes; i += 64) memcpy(y + i, pattern, 64);
+    memcpy(y + i, pattern, (size_t)(bytes - i));
 }
 
 PF_KERNEL_FUNCTION(fill) {
     const pf_fill_args *a = args_;
     char *y = pf_ptr(w, a->y);
     const int64_t bits[2] = {a->bits, a->bits_high};
-    const int64_t rank = a->rank, inner = rank > 0 ? a->shape[rank - 1] : 1, step = rank > 0 ? a->ys[rank - 1] : 1;
-    int64_t rows = 1, begin, end;
-    for (int64_t d = 0; d < rank - 1; d++) rows *= a->shape[d];
-    pf_share(w, rows, 1, &begin, &end);
+    char pattern[64];
+    for (int64_t i = 0; i < 64; i += a->itemsize) memcpy(pattern + i, bits, (size_t)a->itemsize);
+    pf_nest t = pf_nest_make(a->rank, a->shape, a->ys, NULL, NULL);
+    if (t.total == 0) return;
+    const int64_t n = t.rank ? t.n[t.rank - 1] : 1, step = t.rank ? t.s[0][t.rank - 1] : 1;
+    if (t.rank) pf_nest_remove(&t, t.rank - 1);
+    const int64_t chunks = pf_ceil_div(n, RUN_CHUNK);
+    int64_t begin, end;
+    pf_share(w, t.total * chunks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        int64_t rest = i, yo = 0;
-        for (int64_t d = rank - 2; d >= 0; d--) {
-            yo += rest % a->shape[d] * a->ys[d];
-            rest /= a->shape[d];
-        }
-        char *row = y + yo * a->itemsize;
-        for (int64_t c = 0; c < inner; c++) memcpy(row + c * step * a->itemsize, bits, (size_t)a->itemsize);
+        pf_walk p;
+        pf_walk_start(&p, &t, i / chunks);
+        const int64_t first = i % chunks * RUN_CHUNK;
+        fill_row(y + (p.o[0] + first * step) * a->itemsize, pf_min(RUN_CHUNK, n - first), step, a->itemsize,
+                 pattern);
     }
 }

@@ -1,0 +1,180 @@
+/* Transposition of float planes in registers: tiles of PF_VL x PF_VL, of 4 x 4 for narrow planes, and the
+ * interleaving of three channels. Used by the strided copy only. */
+#ifndef PF_KERNELS_TRANSPOSE_H
+#define PF_KERNELS_TRANSPOSE_H
+
+#include "kernels/kernel.h"
+#include "kernels/simd.h"
+
+/* A plane to copy: element (a, b) from x[a xa + b xb] to y[a ya + b yb]. */
+typedef struct pf_plane {
+    int64_t na, nb, xa, xb, ya, yb;
+} pf_plane;
+
+typedef float pf_f4 __attribute__((vector_size(16)));
+typedef float pf_f4_any __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t pf_i4 __attribute__((vector_size(16)));
+
+PF_INLINE void pf_transpose4(pf_f4 r[4]) {
+    const pf_f4 a = __builtin_shuffle(r[0], r[1], (pf_i4){0, 4, 1, 5});
+    const pf_f4 b = __builtin_shuffle(r[0], r[1], (pf_i4){2, 6, 3, 7});
+    const pf_f4 c = __builtin_shuffle(r[2], r[3], (pf_i4){0, 4, 1, 5});
+    const pf_f4 d = __builtin_shuffle(r[2], r[3], (pf_i4){2, 6, 3, 7});
+    r[0] = __builtin_shuffle(a, c, (pf_i4){0, 1, 4, 5});
+    r[1] = __builtin_shuffle(a, c, (pf_i4){2, 3, 6, 7});
+    r[2] = __builtin_shuffle(b, d, (pf_i4){0, 1, 4, 5});
+    r[3] = __builtin_shuffle(b, d, (pf_i4){2, 3, 6, 7});
+}
+
+#if defined(PF_AVX512)
+PF_INLINE void pf_transpose_tile(pf_vf v[PF_VL]) {
+    __m512 t[16], u[16];
+#    pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps((__m512)v[2 * i], (__m512)v[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps((__m512)v[2 * i], (__m512)v[2 * i + 1]);
+    }
+#    pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        u[i] = (__m512)_mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        u[i + 1] = (__m512)_mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        u[i + 2] = (__m512)_mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+        u[i + 3] = (__m512)_mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+    }
+#    pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m512 a = _mm512_shuffle_f32x4(u[i], u[i + 4], 0x88),
+                     b = _mm512_shuffle_f32x4(u[i], u[i + 4], 0xdd);
+        const __m512 c = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0x88);
+        const __m512 d = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0xdd);
+        v[i] = (pf_vf)_mm512_shuffle_f32x4(a, c, 0x88);
+        v[i + 4] = (pf_vf)_mm512_shuffle_f32x4(b, d, 0x88);
+        v[i + 8] = (pf_vf)_mm512_shuffle_f32x4(a, c, 0xdd);
+        v[i + 12] = (pf_vf)_mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+}
+#elif defined(PF_AVX2)
+PF_INLINE void pf_transpose_tile(pf_vf v[PF_VL]) {
+    __m256 t[8], u[8];
+#    pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps((__m256)v[i], (__m256)v[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps((__m256)v[i], (__m256)v[i + 1]);
+    }
+#    pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+        u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+#    pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        v[i] = (pf_vf)_mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+        v[i + 4] = (pf_vf)_mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    }
+}
+#else
+PF_INLINE void pf_transpose_tile(pf_vf v[PF_VL]) { pf_transpose4(v); }
+#endif
+
+/* One tile of at most PF_VL x PF_VL elements. */
+PF_INLINE void pf_transpose_part(const float *x, int64_t xa, float *y, int64_t yb, int64_t na, int64_t nb) {
+    pf_vf v[PF_VL];
+#pragma GCC unroll 16
+    for (int a = 0; a < PF_VL; a++) v[a] = a < na ? pf_load_upto(x + a * xa, nb) : pf_zero();
+    pf_transpose_tile(v);
+#pragma GCC unroll 16
+    for (int b = 0; b < PF_VL; b++)
+        if (b < nb) pf_store_upto(y + b * yb, v[b], na);
+}
+
+PF_INLINE void pf_transpose_full(const float *x, int64_t xa, float *y, int64_t yb) {
+    pf_vf v[PF_VL];
+#pragma GCC unroll 16
+    for (int a = 0; a < PF_VL; a++) v[a] = pf_load(x + a * xa);
+    pf_transpose_tile(v);
+#pragma GCC unroll 16
+    for (int b = 0; b < PF_VL; b++) pf_store(y + b * yb, v[b]);
+}
+
+/* Blocks of 16 x 16 use up the cache lines that they touch, whatever PF_VL is. */
+static void pf_transpose_wide(const pf_plane *p, const float *x, float *y) {
+    enum { BLOCK = 16 };
+    for (int64_t b0 = 0; b0 < p->nb; b0 += BLOCK)
+        for (int64_t a0 = 0; a0 < p->na; a0 += BLOCK)
+            for (int64_t b = b0; b < pf_min(b0 + BLOCK, p->nb); b += PF_VL)
+                for (int64_t a = a0; a < pf_min(a0 + BLOCK, p->na); a += PF_VL) {
+                    const int64_t na = p->na - a, nb = p->nb - b;
+                    if (na >= PF_VL && nb >= PF_VL)
+                        pf_transpose_full(x + a * p->xa + b, p->xa, y + a + b * p->yb, p->yb);
+                    else
+                        pf_transpose_part(x + a * p->xa + b, p->xa, y + a + b * p->yb, p->yb, na, nb);
+                }
+}
+
+static void pf_transpose_rest(const pf_plane *p, const float *x, float *y, int64_t a0, int64_t b0,
+                              int64_t nb) {
+    for (int64_t b = b0; b < nb; b++)
+        for (int64_t a = a0; a < p->na; a++) y[b * p->yb + a] = x[a * p->xa + b];
+}
+
+static void pf_transpose_narrow(const pf_plane *p, const float *x, float *y) {
+    const int64_t na = p->na / 4 * 4, nb = p->nb / 4 * 4;
+    for (int64_t b = 0; b < nb; b += 4)
+        for (int64_t a = 0; a < na; a += 4) {
+            pf_f4 r[4];
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) r[i] = *(const pf_f4_any *)(x + (a + i) * p->xa + b);
+            pf_transpose4(r);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) *(pf_f4_any *)(y + (b + i) * p->yb + a) = r[i];
+        }
+    if (na < p->na) pf_transpose_rest(p, x, y, na, 0, nb);
+    pf_transpose_rest(p, x, y, 0, nb, p->nb);
+}
+
+/* Three planes to packed pixels: every 16-byte store but the last of the plane is completed by its successor.
+ */
+static void pf_interleave3(const pf_plane *p, const float *x, float *y) {
+    int64_t b = 0;
+    for (; b + 5 <= p->nb; b += 4) {
+        pf_f4 r[4] = {*(const pf_f4_any *)(x + b),
+                      *(const pf_f4_any *)(x + p->xa + b),
+                      *(const pf_f4_any *)(x + 2 * p->xa + b),
+                      {0}};
+        pf_transpose4(r);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) *(pf_f4_any *)(y + (b + i) * 3) = r[i];
+    }
+    pf_transpose_rest(p, x, y, 0, b, p->nb);
+}
+
+/* Packed pixels of three channels to planes; reads no more than the pixels of the plane. */
+static void pf_deinterleave3(const pf_plane *p, const float *x, float *y) {
+    int64_t a = 0;
+    for (; a + 5 <= p->na; a += 4) {
+        pf_f4 r[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) r[i] = *(const pf_f4_any *)(x + (a + i) * 3);
+        pf_transpose4(r);
+#pragma GCC unroll 3
+        for (int i = 0; i < 3; i++) *(pf_f4_any *)(y + i * p->yb + a) = r[i];
+    }
+    for (; a < p->na; a++)
+        for (int64_t b = 0; b < p->nb; b++) y[b * p->yb + a] = x[a * p->xa + b];
+}
+
+/* ya and xb are 1. */
+static void pf_transpose(const pf_plane *p, const float *x, float *y) {
+    if (p->na == 3 && p->yb == 3)
+        pf_interleave3(p, x, y);
+    else if (p->nb == 3 && p->xa == 3)
+        pf_deinterleave3(p, x, y);
+    else if (p->na > PF_VL / 2 && p->nb > PF_VL / 2)
+        pf_transpose_wide(p, x, y);
+    else
+        pf_transpose_narrow(p, x, y);
+}
+
+#endif
