@@ -1,13 +1,16 @@
-/* Activation codes that convolution, linear and similar kernels apply before storing; a and b are parameters. The
- * Python side holds the same list in expression/activations.py. */
+/* Activations that convolution, linear and similar kernels apply before storing; a and b are parameters.
+ * Cheap ones are applied to registers, the late ones to the stored tile while it is in L1. The Python side
+ * holds the same list in expression/activations.py. */
 #ifndef PF_KERNELS_EPILOGUE_H
 #define PF_KERNELS_EPILOGUE_H
+
+#include "kernels/simd.h"
 
 enum {
     PF_ACT_NONE = 0,
     PF_ACT_RELU = 1,
-    PF_ACT_CLIP = 2,      /* min(max(x, a), b) */
-    PF_ACT_LEAKY = 3,     /* x > 0 ? x : a x */
+    PF_ACT_CLIP = 2,  /* min(max(x, a), b) */
+    PF_ACT_LEAKY = 3, /* x > 0 ? x : a x */
     PF_ACT_SIGMOID = 4,
     PF_ACT_SILU = 5,      /* x sigmoid(x) */
     PF_ACT_HSWISH = 6,    /* x clip(x + 3, 0, 6) / 6 */
@@ -18,5 +21,75 @@ enum {
     PF_ACT_MISH = 11,
     PF_ACT_COUNT
 };
+
+typedef struct pf_activation {
+    int32_t code;
+    float a, b;
+} pf_activation;
+
+/* ReLU is the clip to [0, inf), so that kernels need one case for both. */
+PF_INLINE pf_activation pf_act_make(int64_t code, double a, double b) {
+    if (code == PF_ACT_RELU) return (pf_activation){PF_ACT_RELU, 0.0f, INFINITY};
+    return (pf_activation){(int32_t)code, (float)a, (float)b};
+}
+
+/* Whether the activation is applied to stored rows by pf_act_row. */
+PF_INLINE int pf_act_is_late(int32_t code) {
+    return code == PF_ACT_SIGMOID || code == PF_ACT_SILU || code >= PF_ACT_GELU;
+}
+
+/* Operand order keeps NaN: min and max return their second operand when one is NaN. */
+PF_INLINE pf_vf pf_act_clip(pf_vf x, pf_vf a, pf_vf b) { return pf_vmin(b, pf_vmax(a, x)); }
+PF_INLINE pf_vf pf_act_leaky(pf_vf x, pf_vf a) { return pf_select(x > pf_zero(), x, a * x); }
+PF_INLINE pf_vf pf_act_hsigmoid(pf_vf x) {
+    return pf_act_clip(x + pf_set(3.0f), pf_zero(), pf_set(6.0f)) * pf_set(1.0f / 6.0f);
+}
+PF_INLINE pf_vf pf_act_hswish(pf_vf x) { return x * pf_act_hsigmoid(x); }
+
+static inline float pf_act_scalar(int32_t code, float x) {
+    switch (code) {
+    case PF_ACT_SIGMOID:
+        return 1.0f / (1.0f + expf(-x));
+    case PF_ACT_SILU:
+        return x / (1.0f + expf(-x));
+    case PF_ACT_GELU:
+        return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+    case PF_ACT_GELU_TANH:
+        return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+    case PF_ACT_TANH:
+        return tanhf(x);
+    case PF_ACT_MISH:
+        return x * tanhf(x > 20.0f ? x : log1pf(expf(x)));
+    default:
+        return x;
+    }
+}
+
+/* Any vector, any code. */
+PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
+    switch (act->code) {
+    case PF_ACT_NONE:
+        return x;
+    case PF_ACT_RELU:
+    case PF_ACT_CLIP:
+        return pf_act_clip(x, pf_set(act->a), pf_set(act->b));
+    case PF_ACT_LEAKY:
+        return pf_act_leaky(x, pf_set(act->a));
+    case PF_ACT_HSWISH:
+        return pf_act_hswish(x);
+    case PF_ACT_HSIGMOID:
+        return pf_act_hsigmoid(x);
+    default:
+        for (int i = 0; i < PF_VL; i++) x[i] = pf_act_scalar(act->code, x[i]);
+        return x;
+    }
+}
+
+/* In place on n stored values. */
+static inline void pf_act_row(const pf_activation *act, float *y, int64_t n) {
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_act_vector(act, pf_load(y + i)));
+    if (i < n) pf_storen(y + i, pf_act_vector(act, pf_loadn(y + i, n - i)), n - i);
+}
 
 #endif

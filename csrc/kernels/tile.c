@@ -1,0 +1,158 @@
+/* Instances of the register tile (tile.h): every width in vectors times every height in rows, so that no tail
+ * computes rows or vectors that nobody stores. All loops over the accumulators unroll completely; they live
+ * in registers. */
+#include "kernels/tile.h"
+
+#define PF_UNROLL _Pragma("GCC unroll 32")
+enum { COLS = PF_TILE_VECTORS, CHAINS = 8 };
+
+PF_INLINE pf_vf load_last(const float *p, int64_t n) { return n == PF_VL ? pf_load(p) : pf_loadn(p, n); }
+
+/* Starts the accumulators from bias and residual, or from the stored sums of the blocks before. */
+PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
+    const int64_t column = t->column, last = t->n - (vectors - 1) * PF_VL;
+    if (!t->first) {
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            const float *y = t->y[r] + column;
+            PF_UNROLL for (int v = 0; v < vectors - 1; v++) acc[r][v] = pf_load(y + v * PF_VL);
+            acc[r][vectors - 1] = load_last(y + (vectors - 1) * PF_VL, last);
+        }
+        return;
+    }
+    pf_vf bias[COLS];
+    PF_UNROLL for (int v = 0; v < vectors; v++) bias[v] = pf_zero();
+    if (t->bias) {
+        PF_UNROLL for (int v = 0; v < vectors - 1; v++) bias[v] = pf_load(t->bias + column + v * PF_VL);
+        bias[vectors - 1] = load_last(t->bias + column + (vectors - 1) * PF_VL, last);
+    }
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = bias[v];
+    }
+    if (!t->z) return;
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        const float *z = t->z[r] + column;
+        PF_UNROLL for (int v = 0; v < vectors - 1; v++) acc[r][v] += pf_load(z + v * PF_VL);
+        acc[r][vectors - 1] += load_last(z + (vectors - 1) * PF_VL, last);
+    }
+}
+
+#define FOR_ALL(statement)                                                                                   \
+    PF_UNROLL for (int r = 0; r < rows; r++) {                                                               \
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = statement;                                   \
+    }
+
+PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
+    const pf_vf a = pf_set(t->act.a), b = pf_set(t->act.b);
+    switch (t->last ? t->act.code : PF_ACT_NONE) {
+    case PF_ACT_RELU:
+    case PF_ACT_CLIP:
+        FOR_ALL(pf_act_clip(acc[r][v], a, b)) break;
+    case PF_ACT_LEAKY:
+        FOR_ALL(pf_act_leaky(acc[r][v], a)) break;
+    case PF_ACT_HSWISH:
+        FOR_ALL(pf_act_hswish(acc[r][v])) break;
+    case PF_ACT_HSIGMOID:
+        FOR_ALL(pf_act_hsigmoid(acc[r][v])) break;
+    default:
+        break;
+    }
+    const int64_t column = t->column, last = t->n - (vectors - 1) * PF_VL;
+    if (last == PF_VL) {
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            float *y = t->y[r] + column;
+            PF_UNROLL for (int v = 0; v < vectors; v++) pf_store(y + v * PF_VL, acc[r][v]);
+        }
+        return;
+    }
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        float *y = t->y[r] + column;
+        PF_UNROLL for (int v = 0; v < vectors - 1; v++) pf_store(y + v * PF_VL, acc[r][v]);
+        pf_storen(y + (vectors - 1) * PF_VL, acc[r][vectors - 1], last);
+    }
+}
+
+/* acc[r] += a[r][k] * b for one k. */
+PF_INLINE void step(const int rows, const int vectors, pf_vf (*acc)[COLS], const float *const *a, int64_t k,
+                    const float *b) {
+    pf_vf bv[COLS];
+    PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        const pf_vf x = pf_set(a[r][k]);
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(x, bv[v], acc[r][v]);
+    }
+}
+
+PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t) {
+    pf_vf acc[PF_TILE_ROWS][COLS];
+    start(rows, vectors, t, acc);
+    const int64_t kend = t->k, bstep = t->bstep;
+    const pf_tap *tap = t->taps;
+    for (int64_t i = 0; i < t->ntaps; i++, tap += 1 + rows) {
+        const float *b = t->b + tap->number * t->btap, *a[PF_TILE_ROWS];
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap[1 + r].row;
+        for (int64_t k = 0; k < kend; k++, b += bstep) step(rows, vectors, acc, a, k, b);
+    }
+    finish(rows, vectors, t, acc);
+}
+
+/* Tiles with few accumulators would wait for the latency of one FMA chain: they run `ways` independent sums
+ * over k. */
+PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, const pf_tile *t) {
+    pf_vf acc[CHAINS][CHAINS][COLS];
+    start(rows, vectors, t, acc[0]);
+    PF_UNROLL for (int way = 1; way < ways; way++) {
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            PF_UNROLL for (int v = 0; v < vectors; v++) acc[way][r][v] = pf_zero();
+        }
+    }
+    const int64_t kend = t->k, bstep = t->bstep;
+    const pf_tap *tap = t->taps;
+    for (int64_t i = 0; i < t->ntaps; i++, tap += 1 + rows) {
+        const float *b = t->b + tap->number * t->btap, *a[CHAINS];
+        int64_t k = 0;
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap[1 + r].row;
+        for (; k + ways <= kend; k += ways) {
+            PF_UNROLL for (int way = 0; way < ways; way++, b += bstep)
+                step(rows, vectors, acc[way], a, k + way, b);
+        }
+        for (; k < kend; k++, b += bstep) step(rows, vectors, acc[0], a, k, b);
+    }
+    PF_UNROLL for (int way = 1; way < ways; way++) {
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            PF_UNROLL for (int v = 0; v < vectors; v++) acc[0][r][v] += acc[way][r][v];
+        }
+    }
+    finish(rows, vectors, t, acc[0]);
+}
+
+#define TILE(vectors, rows)                                                                                  \
+    static void tile_##rows##x##vectors(const pf_tile *t) {                                                  \
+        if ((vectors) * (rows) >= CHAINS)                                                                    \
+            tile(rows, vectors, t);                                                                          \
+        else                                                                                                 \
+            thin_tile(rows, vectors, (vectors) * (rows) >= CHAINS / 2 ? 2 : 4, t);                           \
+    }
+#define ENTRY(vectors, rows) tile_##rows##x##vectors,
+
+#define ROWS_4(X, v)  X(v, 1) X(v, 2) X(v, 3) X(v, 4)
+#define ROWS_6(X, v)  ROWS_4(X, v) X(v, 5) X(v, 6)
+#define ROWS_8(X, v)  ROWS_6(X, v) X(v, 7) X(v, 8)
+#define ROWS_10(X, v) ROWS_8(X, v) X(v, 9) X(v, 10)
+#define ROWS_12(X, v) ROWS_10(X, v) X(v, 11) X(v, 12)
+
+/* Heights as in pf_tile_rows. */
+#if defined(PF_AVX512) || defined(__aarch64__)
+#    define SHAPES(X, BEGIN, END)                                                                            \
+        BEGIN ROWS_12(X, 1) END BEGIN ROWS_12(X, 2) END BEGIN ROWS_8(X, 3) END BEGIN ROWS_6(X, 4) END
+#else
+#    define SHAPES(X, BEGIN, END) BEGIN ROWS_10(X, 1) END BEGIN ROWS_6(X, 2) END BEGIN ROWS_4(X, 3) END
+#endif
+#define NOTHING
+#define OPEN {
+#define CLOSE                                                                                                \
+    }                                                                                                        \
+    ,
+
+SHAPES(TILE, NOTHING, NOTHING)
+
+const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS] = {SHAPES(ENTRY, OPEN, CLOSE)};

@@ -1,0 +1,98 @@
+/* The register tile that all matrix-like kernels share: rows x (vectors * PF_VL) of
+ *     y[r][n] = act(bias[n] + z[r][n] + sum over taps and k of A[tap][r][k] * B[tap][k][n]).
+ * Rows of A come by pointer, so a tile serves 1x1, k x k, strided, dilated and transposed convolutions,
+ * linear layers, Winograd products and attention alike. B is a packed panel: k steps of `bstep` floats, its
+ * last vector padded. */
+#ifndef PF_KERNELS_TILE_H
+#define PF_KERNELS_TILE_H
+
+#include "kernels/epilogue.h"
+#include "kernels/kernel.h"
+#include "kernels/simd.h"
+
+/* PF_TILE_SHAPES(X): X(vectors, most rows). The accumulators, one row of B and a broadcast have to fit the
+ * registers. */
+#if defined(PF_AVX512) || defined(__aarch64__)
+enum { PF_TILE_VECTORS = 4, PF_TILE_ROWS = 12 };
+#else
+enum { PF_TILE_VECTORS = 3, PF_TILE_ROWS = 10 };
+#endif
+
+/* Most rows of a tile with so many vectors. */
+PF_INLINE int pf_tile_rows(int vectors) {
+#if defined(PF_AVX512) || defined(__aarch64__)
+    static const int8_t rows[] = {0, 12, 12, 8, 6};
+#else
+    static const int8_t rows[] = {0, 10, 6, 4};
+#endif
+    return rows[vectors];
+}
+
+/* One tap of a tile is a record of 1 + rows entries: the number of the tap in B, then the rows of A. */
+typedef union pf_tap {
+    int64_t number;
+    const float *row;
+} pf_tap;
+
+typedef struct pf_tile {
+    const pf_tap *taps;
+    int64_t ntaps, k;
+    const float *b;
+    int64_t btap, bstep; /* elements of B from tap to tap and from k to k + 1 */
+    float *const *y;
+    const float *const *z; /* NULL: no residual */
+    const float *bias;     /* of column 0 of y; NULL: none */
+    int64_t column, n; /* first column of y, z and bias; number of columns: in the last vector of the tile */
+    int32_t first, last; /* blocks of k: the first one starts from bias and z, the last one activates */
+    pf_activation act;
+} pf_tile;
+
+typedef void (*pf_tile_fn)(const pf_tile *tile);
+extern const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS];
+
+PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
+    PF_NAME(tiles)[vectors - 1][rows - 1](t);
+    if (!t->last || !pf_act_is_late(t->act.code)) return;
+    for (int r = 0; r < rows; r++) pf_act_row(&t->act, t->y[r] + t->column, t->n);
+}
+
+/* Columns are cut into panels of whole vectors: first those that a rest forces, then full tiles only. So
+ * there is no narrow rest that a better cut avoids (5 vectors are 3 + 2, 6 are 3 + 3 where 4 are full). */
+typedef struct pf_panel {
+    int64_t start; /* first vector */
+    int vectors;
+} pf_panel;
+
+#if defined(PF_AVX512) || defined(__aarch64__)
+enum { PF_PANEL_MAIN = 4, PF_PANEL_OTHER = 3 };
+#else
+enum { PF_PANEL_MAIN = 2, PF_PANEL_OTHER = 3 };
+#endif
+
+PF_INLINE int pf_panel_vectors(int64_t rest) {
+    return rest % PF_PANEL_MAIN == 0 ? PF_PANEL_MAIN : rest >= PF_PANEL_OTHER ? PF_PANEL_OTHER : (int)rest;
+}
+
+PF_INLINE int64_t pf_panel_count(int64_t columns) {
+    int64_t count = 0, rest = pf_ceil_div(columns, PF_VL);
+    for (; rest % PF_PANEL_MAIN != 0; count++) rest -= pf_panel_vectors(rest);
+    return count + rest / PF_PANEL_MAIN;
+}
+
+PF_INLINE pf_panel pf_panel_at(int64_t columns, int64_t index) {
+    const int64_t total = pf_ceil_div(columns, PF_VL);
+    int64_t start = 0;
+    for (; index > 0 && (total - start) % PF_PANEL_MAIN != 0; index--)
+        start += pf_panel_vectors(total - start);
+    start += index * PF_PANEL_MAIN;
+    return (pf_panel){start, pf_panel_vectors(total - start)};
+}
+
+/* Vectors of the widest panel. */
+PF_INLINE int pf_panel_widest(int64_t columns) {
+    const int64_t total = pf_ceil_div(columns, PF_VL);
+    const int first = pf_panel_vectors(total);
+    return total > first && PF_PANEL_MAIN > first ? PF_PANEL_MAIN : first;
+}
+
+#endif
