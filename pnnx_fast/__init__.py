@@ -81,6 +81,7 @@ def load(
     isa: str | None = None,
     verify: bool = True,
     optimize: bool = True,
+    seed: int | None = None,
 ) -> Model:
     """Load a PNNX model, ready to run.
 
@@ -98,6 +99,8 @@ def load(
         Check the CRC-32 of every weight.
     optimize : bool
         Run the rewriting passes.
+    seed : int, optional
+        Seed of random operators such as ``torch.randn``.
 
     Returns
     -------
@@ -116,7 +119,7 @@ def load(
     from pnnx_fast.runtime.session import Model
 
     graph = Graph.load(param, bin, verify=verify)
-    return Model(graph, num_threads, isa=isa, optimize=optimize)
+    return Model(graph, num_threads, isa=isa, optimize=optimize, seed=seed)
 
 
 def show_config() -> dict[str, Any]:

@@ -19,7 +19,18 @@ import numpy as np
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["ALIASES", "Float", "Floats", "Int", "Ints", "OperatorDef", "check_supported", "find", "operator", "types"]
+__all__ = [
+    "ALIASES",
+    "Float",
+    "Floats",
+    "Int",
+    "Ints",
+    "OperatorDef",
+    "check_supported",
+    "find",
+    "operator",
+    "types",
+]
 
 Int = int
 Float = float
@@ -204,7 +215,7 @@ def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Val
         if type(None) in wanted:
             return None
         default = definition.parameters[key].default
-        if default is None or default is inspect.Parameter.empty and Sequence[int] in wanted:
+        if default is None or (default is inspect.Parameter.empty and Sequence[int] in wanted):
             return () if default is not None else None
     if Tensor in wanted or Any in wanted:
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
 
@@ -174,14 +176,13 @@ def concatenate(b: Builder, parts: Sequence[Tensor], axis: int) -> Tensor:
     return y
 
 
-def promote(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
+def to_common_dtype(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Bring tensors to their common dtype."""
     dtypes = {t.dtype for t in tensors}
     if len(dtypes) == 1:
         return list(tensors)
-    from pnnx_fast.expression.types import promote_dtypes
-
-    common = promote_dtypes(sorted(dtypes, key=str))
+    kinds = [Category.DIM if t.ndim else Category.ZERO_DIM for t in tensors]
+    common = promote([ElementType(t.dtype, kind) for t, kind in zip(tensors, kinds, strict=True)], True)
     return [b.cast(t, common) for t in tensors]
 
 
@@ -192,7 +193,7 @@ def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     # PyTorch lets empty 1-d tensors stand beside any shape.
     parts = [p for p in parts if not (p.ndim == 1 and p.shape[0] == 0)] or parts[:1]
     axis = axis_of(dim, parts[0].ndim)
-    return concatenate(b, promote(b, parts), axis)
+    return concatenate(b, to_common_dtype(b, parts), axis)
 
 
 @operator("torch.stack")
@@ -200,7 +201,7 @@ def stack(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a new dimension. torch.stack."""
     parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
     axis = axis_of(dim, parts[0].ndim + 1)
-    return concatenate(b, [p.unsqueeze(axis) for p in promote(b, parts)], axis)
+    return concatenate(b, [p.unsqueeze(axis) for p in to_common_dtype(b, parts)], axis)
 
 
 def _cuts(input: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
@@ -234,9 +235,7 @@ def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int 
 
 
 @operator("torch.tensor_split")
-def tensor_split(
-    b: Builder, input: Tensor, *, indices: Any = None, sections: int | None = None, dim: int = 0
-) -> Value:
+def tensor_split(b: Builder, input: Tensor, *, indices: Any = None, sections: int | None = None, dim: int = 0) -> Value:
     """Cut into nearly equal parts or at given indices. torch.tensor_split."""
     axis = axis_of(dim, input.ndim)
     n = input.shape[axis]
@@ -245,9 +244,7 @@ def tensor_split(
         return _cuts(input, axis, sizes)
     points = [min(max(i + n if i < 0 else i, 0), n) for i in integers(indices, "indices")]
     bounds = [0, *points, n]
-    return tuple(
-        input.narrow(axis, min(a, n), max(e - a, 0)) for a, e in zip(bounds, bounds[1:], strict=False)
-    )
+    return tuple(input.narrow(axis, min(a, n), max(e - a, 0)) for a, e in itertools.pairwise(bounds))
 
 
 @operator("torch.unbind")

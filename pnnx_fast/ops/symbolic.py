@@ -7,6 +7,7 @@ nothing. Layout is nothing but strides: a channels-last activation is a tensor (
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,12 @@ class Tensor:
     __slots__ = ("buffer", "dtype", "offset", "shape", "strides")
 
     def __init__(
-        self, buffer: Buffer, shape: Sequence[int], dtype: DType, strides: Sequence[int] | None = None, offset: int = 0
+        self,
+        buffer: Buffer,
+        shape: Sequence[int],
+        dtype: DType,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
     ) -> None:
         self.buffer = buffer
         self.shape: Shape = tuple(shape)
@@ -164,7 +170,7 @@ class Tensor:
                     taken.append(todo.pop(0))
                 else:
                     group.append(old.pop(0))
-            if any(s != n2 * s2 for (_, s), (n2, s2) in zip(group, group[1:], strict=False)):
+            if any(s != n2 * s2 for (_, s), (n2, s2) in itertools.pairwise(group)):
                 return None
             unit = group[-1][1]
             strides += [d * unit for d in dense_strides(taken)]
@@ -200,9 +206,7 @@ class Builder(Protocol):
     def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:
         """Return a new temporary tensor in the arena."""
 
-    def result(
-        self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0
-    ) -> Tensor:
+    def result(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0) -> Tensor:
         """Return the tensor for output ``index`` of the operator that is being lowered.
 
         With order ``channels_last`` (or like a channels-last tensor) image, row and pixel strides may be larger than
@@ -255,6 +259,9 @@ class Builder(Protocol):
         Must be the operator's last act: ``return b.dynamic(...)``. The function returns a value, or a tuple with one
         value an output; values may be arrays or Python numbers.
         """
+
+    def random(self) -> np.random.Generator:
+        """Return the model's source of random numbers, for use in numpy steps."""
 
     def copy(self, x: Tensor, y: Tensor) -> None:
         """Emit a copy of ``x`` to ``y`` (same shape and dtype, any strides; nothing when they are the same memory)."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pnnx_fast.ir import Graph
 from pnnx_fast.expression.activations import recognize
+from pnnx_fast.ir import Graph
 from pnnx_fast.passes.rewriting import absorb, only_consumer, parameters
 
 __all__ = ["FUSED_TYPES", "fuse_activation"]

@@ -32,7 +32,8 @@ def aligned_bytes(nbytes: int) -> Array:
 class Constants:
     """Interned constant tensors; thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | None = None) -> None:
+        self.random = np.random.default_rng(seed)
         self._attributes: dict[int, tuple[Attribute, Tensor]] = {}
         self._cached: dict[Hashable, Tensor] = {}
         self._aligned: dict[Buffer, Array] = {}

@@ -68,7 +68,7 @@ class HostStep:
         yield from self.outputs
 
 
-class StageBreak(Exception):  # noqa: N818 - control flow, not an error
+class StageBreak(Exception):
     """Raised while lowering when the outputs of an operator depend on data."""
 
     def __init__(self, function: Callable[..., Any], inputs: list[Tensor]) -> None:
@@ -90,7 +90,9 @@ class Stage:
 class Lowering:
     """The builder that operators write to (see :class:`pnnx_fast.ops.symbolic.Builder`)."""
 
-    def __init__(self, isa: str, nthreads: int, constants: Constants, placement: concat.Placement | None = None) -> None:
+    def __init__(
+        self, isa: str, nthreads: int, constants: Constants, placement: concat.Placement | None = None
+    ) -> None:
         self.isa, self.nthreads, self.constants = isa, nthreads, constants
         self.placement = placement
         self.steps: list[KernelStep | HostStep] = []
@@ -106,9 +108,7 @@ class Lowering:
         nbytes = math.prod(shape) * dtype.itemsize
         return Tensor(Buffer("arena", nbytes), shape, dtype, _strides(shape, order))
 
-    def result(
-        self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0
-    ) -> Tensor:
+    def result(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0) -> Tensor:
         """See Builder."""
         dtype = np.dtype(dtype)
         shape = tuple(int(n) for n in shape)
@@ -191,6 +191,10 @@ class Lowering:
             return values if isinstance(result, tuple) else values[0]
         raise StageBreak(function, list(inputs))
 
+    def random(self) -> np.random.Generator:
+        """See Builder."""
+        return self.constants.random
+
     def copy(self, x: Tensor, y: Tensor) -> None:
         """See Builder."""
         if x.shape != y.shape or x.dtype != y.dtype:
@@ -237,6 +241,12 @@ class Lowering:
         view = x.view(shape)
         if view is not None:
             return view
+        if not x.is_constant and len(shape) == 4 and x.ndim > 1:
+            y = self.empty(shape, x.dtype, "channels_last")
+            target = y.view(x.shape)
+            if target is not None and _same_innermost(x, target):
+                self.copy(x, target)
+                return y
         dense = self.contiguous(x)
         return Tensor(dense.buffer, shape, x.dtype, None, dense.offset)
 
@@ -264,7 +274,11 @@ class Lowering:
             if isinstance(error, ShapeError) and error.operator is None:
                 where = f"{op.type} {op.name}"
                 raise ShapeError(
-                    error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
+                    error.reason,
+                    operator=where,
+                    operand=error.operand,
+                    expected=error.expected,
+                    actual=error.actual,
                 ) from error
             raise
         finally:
@@ -364,6 +378,14 @@ def _merge_dims(
         else:
             merged.append((y, x, n))
     return tuple(m[2] for m in merged), tuple(m[1] for m in merged), tuple(m[0] for m in merged)
+
+
+def _same_innermost(x: Tensor, y: Tensor) -> bool:
+    """Whether the widest-strided dimensions of two tensors agree, that is, whether pixels stay where they are."""
+    dims = [d for d in range(x.ndim) if x.shape[d] != 1]
+    outer_x = sorted(dims, key=lambda d: -x.strides[d])
+    outer_y = sorted(dims, key=lambda d: -y.strides[d])
+    return bool(dims) and x.ndim > 2 and outer_x[0] == outer_y[0] != dims[0]
 
 
 def _identity(x: Tensor) -> Hashable:

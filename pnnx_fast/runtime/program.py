@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ class Executable:
             if isinstance(segment, tuple):
                 stamps = self._native.run(bases, segment[0], segment[1], clock is not None)
                 if clock is not None and stamps is not None:
-                    clock += [(done + i, b - a) for i, (a, b) in enumerate(zip(stamps, stamps[1:], strict=False))]
+                    clock += [(done + i, b - a) for i, (a, b) in enumerate(itertools.pairwise(stamps))]
                 done += segment[1] - segment[0]
             else:
                 self._run_host(segment, arena, inputs, results, clock, done)
@@ -225,9 +226,11 @@ def _collect(value: Value, leaves: list[Tensor]) -> Value:
         leaves.append(value)
         return _Slot(len(leaves) - 1)
     if isinstance(value, (list, tuple)):
-        return tuple(_collect(v, leaves) for v in value) if isinstance(value, tuple) else [
-            _collect(v, leaves) for v in value
-        ]
+        return (
+            tuple(_collect(v, leaves) for v in value)
+            if isinstance(value, tuple)
+            else [_collect(v, leaves) for v in value]
+        )
     return value
 
 

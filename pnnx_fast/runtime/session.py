@@ -15,8 +15,7 @@ from pnnx_fast import passes
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir import dtypes
+from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ops import load_all, registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
@@ -59,10 +58,18 @@ class Model:
         Instruction set level, by default the best one (``pnnx_fast.show_config()`` lists them).
     optimize : bool
         Whether to run the rewriting passes.
+    seed : int, optional
+        Seed of random operators; without it their results differ from load to load.
     """
 
     def __init__(
-        self, graph: Graph, num_threads: int | None = None, *, isa: str | None = None, optimize: bool = True
+        self,
+        graph: Graph,
+        num_threads: int | None = None,
+        *,
+        isa: str | None = None,
+        optimize: bool = True,
+        seed: int | None = None,
     ) -> None:
         load_all()
         registry.check_supported((op.type, op.name) for op in graph.ops)
@@ -75,7 +82,7 @@ class Model:
         self.graph = graph.copy()
         self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
         self.outputs = tuple(_info(o) for o in _output_operands(graph))
-        self.constants = Constants()
+        self.constants = Constants(seed)
         if optimize:
             passes.optimize(self.graph)
         self._ops = list(self.graph.topological())
@@ -167,9 +174,7 @@ class _Chain:
             self._rest = ops[list(ops).index(self.stage.pending) + 1 :]
             self._live = _live_names(self._rest, self.stage, self._wanted)
             outputs = [self.stage.values[n] for n in self._live] + list(self.stage.breaker.inputs)
-        self.program = Executable(
-            self.stage.steps, inputs, outputs, model.isa, model.num_threads, model.constants
-        )
+        self.program = Executable(self.stage.steps, inputs, outputs, model.isa, model.num_threads, model.constants)
         self.stage.values = {n: v for n, v in self.stage.values.items() if not _has_tensor(v) or _constant(v)}
         self._next: OrderedDict[Any, _Chain] = OrderedDict()
         self._lock = threading.Lock()
@@ -283,6 +288,9 @@ def _as_input(value: Any, info: TensorInfo) -> Array:
         value = value.astype(info.dtype)
     if info.shape is not None and len(info.shape) != value.ndim:
         raise ShapeError(
-            "wrong number of dimensions of input", operand=info.name, expected=list(info.shape), actual=list(value.shape)
+            "wrong number of dimensions of input",
+            operand=info.name,
+            expected=list(info.shape),
+            actual=list(value.shape),
         )
     return value if value.flags.c_contiguous else np.ascontiguousarray(value)

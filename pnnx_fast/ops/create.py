@@ -1,0 +1,277 @@
+"""Operators that make tensors or change their type: zeros, arange, random numbers, conversions, real and complex."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array, DType
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.expression.types import TORCH_DTYPES
+from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.shape import axis_of, integers
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+
+
+def dtype_of(name: Any, default: DType | str) -> DType:
+    """Numpy dtype that holds a PyTorch dtype, the default for None."""
+    if name is None:
+        return np.dtype(default)
+    if name not in TORCH_DTYPES:
+        raise ParameterError(f"unknown dtype {name!r}", parameter="dtype")
+    return TORCH_DTYPES[name]
+
+
+def _filled(b: Builder, shape: Any, value: Any, dtype: DType) -> Tensor:
+    """Constant tensor of one value; a broadcast view, so its size costs nothing."""
+    sizes = integers(shape, "size")
+    if min(sizes, default=0) < 0:
+        raise ShapeError("negative size", actual=list(sizes))
+    with np.errstate(all="ignore"):
+        scalar = np.asarray(value).astype(dtype)
+    return b.constant(scalar.reshape(1)).view(()).expand(sizes)  # type: ignore[union-attr]
+
+
+def _number(value: Any, what: str) -> Any:
+    if isinstance(value, Tensor):
+        if not value.is_constant:
+            raise ParameterError(f"{what} depends on data", parameter=what)
+        return value.numpy().item()
+    if isinstance(value, str):
+        try:
+            return complex(value) if "j" in value else float(value)
+        except ValueError:
+            raise ParameterError(f"{what} must be a number, not {value!r}", parameter=what) from None
+    return value
+
+
+@operator("torch.zeros", "torch.empty")
+def zeros(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
+    """Zeros. torch.zeros; torch.empty gives zeros too."""
+    return _filled(b, size, 0, dtype_of(dtype, "float32"))
+
+
+@operator("torch.ones")
+def ones(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
+    """Ones. torch.ones."""
+    return _filled(b, size, 1, dtype_of(dtype, "float32"))
+
+
+@operator("torch.full")
+def full(b: Builder, *, size: Any, fill_value: Any, dtype: str | None = None) -> Tensor:
+    """One value everywhere. torch.full."""
+    value = _number(fill_value, "fill_value")
+    natural = "bool" if isinstance(value, bool) else {int: "int64", complex: "complex64"}.get(type(value), "float32")
+    return _filled(b, size, value, dtype_of(dtype, natural))
+
+
+@operator("torch.zeros_like", "torch.empty_like")
+def zeros_like(b: Builder, input: Tensor, *, dtype: str | None = None) -> Tensor:
+    """Zeros in the shape of the input. torch.zeros_like."""
+    return _filled(b, input.shape, 0, dtype_of(dtype, input.dtype))
+
+
+@operator("torch.ones_like")
+def ones_like(b: Builder, input: Tensor, *, dtype: str | None = None) -> Tensor:
+    """Ones in the shape of the input. torch.ones_like."""
+    return _filled(b, input.shape, 1, dtype_of(dtype, input.dtype))
+
+
+@operator("torch.full_like")
+def full_like(b: Builder, input: Tensor, *, fill_value: Any, dtype: str | None = None) -> Tensor:
+    """One value in the shape of the input. torch.full_like."""
+    return _filled(b, input.shape, _number(fill_value, "fill_value"), dtype_of(dtype, input.dtype))
+
+
+@operator("Tensor.new_zeros", "Tensor.new_empty")
+def new_zeros(b: Builder, input: Tensor, *, size: Any, dtype: str | None = None) -> Tensor:
+    """Zeros with the dtype of the input. torch.Tensor.new_zeros; new_empty gives zeros too."""
+    return _filled(b, size, 0, dtype_of(dtype, input.dtype))
+
+
+@operator("Tensor.new_ones")
+def new_ones(b: Builder, input: Tensor, *, size: Any, dtype: str | None = None) -> Tensor:
+    """Ones with the dtype of the input. torch.Tensor.new_ones."""
+    return _filled(b, size, 1, dtype_of(dtype, input.dtype))
+
+
+@operator("Tensor.new_full")
+def new_full(b: Builder, input: Tensor, *, size: Any, fill_value: Any, dtype: str | None = None) -> Tensor:
+    """One value with the dtype of the input. torch.Tensor.new_full."""
+    return _filled(b, size, _number(fill_value, "fill_value"), dtype_of(dtype, input.dtype))
+
+
+@operator("Tensor.fill")
+def fill(b: Builder, input: Tensor, value: Any) -> Tensor:
+    """One value in shape and dtype of the input. torch.Tensor.fill_."""
+    if isinstance(value, Tensor) and not value.is_constant:
+        return b.cast(b.reshape(value, ()), input.dtype).expand(input.shape)
+    return _filled(b, input.shape, _number(value, "value"), input.dtype)
+
+
+@operator("Tensor.copy")
+def copy(b: Builder, self: Tensor, src: Tensor) -> Tensor:
+    """Values of ``src`` in shape and dtype of the first tensor. torch.Tensor.copy_."""
+    return b.cast(src, self.dtype).expand(self.shape)
+
+
+@operator("torch.arange")
+def arange(b: Builder, *, end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None) -> Tensor:
+    """Evenly spaced numbers. torch.arange."""
+    first, last, stride = (_number(v, k) for v, k in ((start, "start"), (end, "end"), (step, "step")))
+    if stride == 0 or (last - first) * stride < 0:
+        raise ParameterError("step must lead from start towards end", parameter="step")
+    floating = any(isinstance(v, float) for v in (first, last, stride))
+    kind = dtype_of(dtype, "float32" if floating else "int64")
+    count = max(0, math.ceil((last - first) / stride))
+    values = (first + np.arange(count, dtype=np.float64 if floating else np.int64) * stride).astype(kind)
+    return b.constant(values)
+
+
+def _random(b: Builder, shape: Any, dtype: DType, draw: Any, inputs: list[Tensor]) -> Tensor:
+    sizes = integers(shape, "size")
+    return b.host(lambda *arrays: draw(b.random(), sizes, *arrays), inputs, [(sizes, dtype)])[0]
+
+
+@operator("torch.randn", native=False, random=True)
+def randn(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
+    """Standard normal numbers. torch.randn."""
+    return _random(b, size, dtype_of(dtype, "float32"), lambda rng, n: rng.standard_normal(n), [])
+
+
+@operator("torch.randn_like", native=False, random=True)
+def randn_like(b: Builder, input: Tensor, *, dtype: str | None = None) -> Tensor:
+    """Standard normal numbers in the shape of the input. torch.randn_like."""
+    return _random(b, input.shape, dtype_of(dtype, input.dtype), lambda rng, n: rng.standard_normal(n), [])
+
+
+@operator("torch.rand", native=False, random=True)
+def rand(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
+    """Uniform numbers in [0, 1). torch.rand."""
+    return _random(b, size, dtype_of(dtype, "float32"), lambda rng, n: rng.random(n), [])
+
+
+@operator("torch.normal", native=False, random=True)
+def normal(
+    b: Builder,
+    input: Any = None,
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    *,
+    size: Any = None,
+    dtype: str | None = None,
+    generator: Any = None,
+) -> Tensor:
+    """Normal numbers of given mean and standard deviation, each a number or a tensor. torch.normal."""
+    location = mean if input is None else input
+    tensors = [v for v in (location, std) if isinstance(v, Tensor)]
+    shape = integers(size, "size") if size is not None else np.broadcast_shapes(*(t.shape for t in tensors))
+
+    def draw(rng: np.random.Generator, n: tuple[int, ...], *arrays: Array) -> Array:
+        given = iter(arrays)
+        center = next(given) if isinstance(location, Tensor) else location
+        width = next(given) if isinstance(std, Tensor) else std
+        return np.asarray(center + width * rng.standard_normal(n))
+
+    return _random(b, shape, dtype_of(dtype, "float32"), draw, tensors)
+
+
+@operator("Tensor.to", "Tensor.type")
+def to(
+    b: Builder,
+    input: Tensor,
+    *,
+    dtype: str | None = None,
+    to: Any = None,
+    copy: bool = False,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+    device: Any = None,
+) -> Tensor:
+    """Another dtype. torch.Tensor.to."""
+    return b.cast(input, dtype_of(dtype, input.dtype))
+
+
+@operator("Tensor.type_as")
+def type_as(b: Builder, input: Tensor, other: Tensor) -> Tensor:
+    """The dtype of another tensor. torch.Tensor.type_as."""
+    return b.cast(input, other.dtype)
+
+
+@operator("Tensor.size")
+def size(b: Builder, input: Tensor, *, dim: int | None = None) -> Value:
+    """Size of one dimension, or all sizes, as Python numbers. torch.Tensor.size."""
+    return list(input.shape) if dim is None else input.shape[axis_of(dim, input.ndim)]
+
+
+@operator("torch.as_strided")
+def as_strided(b: Builder, input: Tensor, *, size: Ints, stride: Ints, storage_offset: int | None = 0) -> Tensor:
+    """View with given sizes and strides over the dense input. torch.as_strided."""
+    dense = b.contiguous(input)
+    sizes, strides = integers(size, "size"), integers(stride, "stride")
+    skip = storage_offset or 0
+    if len(sizes) != len(strides) or min((*sizes, *strides, skip), default=0) < 0:
+        raise ParameterError("size and stride must be non-negative and of one length", parameter="stride")
+    last = skip + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    if math.prod(sizes) and last >= dense.size:
+        raise ShapeError("the view reaches beyond the tensor", expected=dense.size, actual=last + 1)
+    return dense.as_strided(sizes, strides, skip)
+
+
+def _real_dtype(dtype: DType) -> DType:
+    return np.empty(0, dtype).real.dtype
+
+
+@operator("torch.complex")
+def make_complex(b: Builder, real: Tensor, imag: Tensor) -> Tensor:
+    """Complex numbers from real and imaginary parts. torch.complex."""
+    shape = np.broadcast_shapes(real.shape, imag.shape)
+    if real.dtype != imag.dtype or real.dtype.kind != "f":
+        raise ShapeError("real and imag must have one floating dtype", expected=real.dtype, actual=imag.dtype)
+    wide = np.dtype("complex128" if real.dtype == np.float64 else "complex64")
+    y = b.result(shape, wide)
+    for i, part in enumerate((real, imag)):
+        half = Tensor(y.buffer, shape, real.dtype, [2 * s for s in y.strides], y.offset + i * real.dtype.itemsize)
+        b.copy(part.expand(shape), half)
+    return y
+
+
+def _component(x: Tensor, index: int) -> Tensor:
+    half = _real_dtype(x.dtype)
+    return Tensor(x.buffer, x.shape, half, [2 * s for s in x.strides], x.offset + index * half.itemsize)
+
+
+@operator("torch.real")
+def real(b: Builder, input: Tensor) -> Tensor:
+    """Real part, a view. torch.real."""
+    return _component(input, 0) if input.dtype.kind == "c" else input
+
+
+@operator("torch.imag")
+def imag(b: Builder, input: Tensor) -> Tensor:
+    """Imaginary part, a view. torch.imag."""
+    if input.dtype.kind != "c":
+        raise ShapeError("imag needs a complex tensor", actual=input.dtype)
+    return _component(input, 1)
+
+
+@operator("torch.view_as_real")
+def view_as_real(b: Builder, input: Tensor) -> Tensor:
+    """Complex numbers as pairs in a last dimension, a view. torch.view_as_real."""
+    if input.dtype.kind != "c":
+        raise ShapeError("view_as_real needs a complex tensor", actual=input.dtype)
+    strides = [*(2 * s for s in input.strides), 1]
+    return Tensor(input.buffer, (*input.shape, 2), _real_dtype(input.dtype), strides, input.offset)
+
+
+@operator("torch.view_as_complex")
+def view_as_complex(b: Builder, input: Tensor) -> Tensor:
+    """Pairs in the last dimension as complex numbers. torch.view_as_complex."""
+    if input.ndim < 1 or input.shape[-1] != 2 or input.dtype.kind != "f":
+        raise ShapeError("view_as_complex needs a last dimension of size 2", actual=input.shape)
+    if input.strides[-1] != 1 or any(s % 2 for s in input.strides[:-1]):
+        input = b.contiguous(input)
+    wide = np.dtype("complex128" if input.dtype == np.float64 else "complex64")
+    return Tensor(input.buffer, input.shape[:-1], wide, [s // 2 for s in input.strides[:-1]], input.offset)
