@@ -1,0 +1,89 @@
+"""conv_depthwise_f32 against numpy: windows, channel tails and multipliers, epilogue, NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conv_case import ACTIVATIONS, Case, aligned, check, reference, run, tensors
+
+from pnnx_fast.runtime.kernel import call
+
+BASE = Case(ic=19, oc=19, groups=19, gap=1, row_gap=2)
+
+
+def square(k: int, pad: int, stride: int = 1, dilation: int = 1) -> Case:
+    return BASE.but(kernel=(k, k), pad=(pad, pad), stride=(stride, stride), dilation=(dilation, dilation))
+
+
+@pytest.mark.parametrize("k, pad", [(3, 1), (3, 0), (5, 2), (7, 3), (1, 0), (2, 1), (4, 2)])
+def test_windows(isa: str, k: int, pad: int) -> None:
+    for stride in (1, 2, 3):
+        for dilation in (1, 2):
+            for h, w in [(13, 21), (8, 7)]:
+                if h + 2 * pad > dilation * (k - 1):
+                    check(isa, 1 + h % 2, square(k, pad, stride, dilation).but(h=h, w=w), "conv_depthwise")
+
+
+@pytest.mark.parametrize("k", [3, 5, 7])
+def test_widths(isa: str, k: int) -> None:
+    for w in range(k, 26):
+        check(isa, 1, square(k, k // 2).but(h=4, w=w), "conv_depthwise")
+        check(isa, 1, square(k, k // 2, 2).but(h=9, w=w), "conv_depthwise")
+
+
+@pytest.mark.parametrize("multiplier", [1, 2, 3])
+def test_channels(isa: str, multiplier: int) -> None:
+    for c in [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 600]:
+        case = square(3, 1).but(ic=c, oc=c * multiplier, groups=c, h=5, w=10)
+        check(isa, 1 + c % 2, case, "conv_depthwise")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        BASE.but(h=9, w=9, kernel=(1, 5), pad=(0, 2)),
+        BASE.but(h=9, w=9, kernel=(5, 1), pad=(2, 0), stride=(2, 1)),
+        BASE.but(h=9, w=9, kernel=(3, 3), stride=(1, 2)),
+        BASE.but(h=9, w=9, kernel=(3, 3), stride=(3, 1), pad=(1, 1)),
+        BASE.but(h=9, w=9, kernel=(3, 3), pad=(4, 9)),
+        BASE.but(h=2, w=1, kernel=(7, 7), pad=(3, 3)),
+        BASE.but(h=40, w=3, kernel=(3, 3), pad=(1, 1), dilation=(3, 1)),
+        BASE.but(h=5, w=90, kernel=(3, 3), pad=(1, 40), dilation=(1, 40)),
+    ],
+)
+def test_odd_windows(isa: str, case: Case) -> None:
+    check(isa, 2, case, "conv_depthwise")
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("act", ACTIVATIONS)
+def test_epilogue(isa: str, act: str, residual: bool) -> None:
+    case = square(3, 1).but(n=3, h=7, w=10, act=act, a=-0.3, b=0.8, residual=residual)
+    check(isa, 2, case, "conv_depthwise")
+    check(isa, 1, case.but(bias=False, kernel=(2, 2)), "conv_depthwise")
+
+
+def test_not_a_number_stays_in_its_windows_and_channel(isa: str) -> None:
+    case = square(3, 1).but(h=9, w=12)
+    x, weight, bias, z = tensors(case)
+    x[0, 4, 6, 17] = np.nan
+    got = run(isa, 1, case, x, weight, bias, z, kernel="conv_depthwise")
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(reference(case, x, weight, bias, z)))
+
+
+def test_threads_do_not_change_results(isa: str) -> None:
+    case = square(5, 2).but(n=2, h=21, w=18, ic=70, oc=70, groups=70)
+    data = tensors(case)
+    np.testing.assert_array_equal(
+        run(isa, 1, case, *data, kernel="conv_depthwise"), run(isa, 2, case, *data, kernel="conv_depthwise")
+    )
+
+
+def test_scale_of_packed_weights(isa: str) -> None:
+    weight = np.random.default_rng(1).standard_normal((21, 1, 3, 2)).astype(np.float32)
+    scale = np.linspace(-1, 2, 21, dtype=np.float32)
+    size = {"oc": 21, "ic": 21, "kh": 3, "kw": 2, "groups": 21, "variant": 0}
+    folded, plain = aligned(32 * 6), aligned(32 * 6)
+    call(isa, "conv_depthwise_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
+    call(isa, "conv_depthwise_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
+    np.testing.assert_array_equal(folded, plain)
