@@ -106,9 +106,7 @@ class IndexRangeError(PnnxFastError, IndexError):
         Name of the operator.
     """
 
-    def __init__(
-        self, index: int, size: int, *, step: int | None = None, operator: str | None = None
-    ) -> None:
+    def __init__(self, index: int, size: int, *, step: int | None = None, operator: str | None = None) -> None:
         self.index, self.size, self.step, self.operator = index, size, step, operator
         text = f"index {index} is out of range for a dimension of size {size}"
         super().__init__(f"{operator}: {text}" if operator else text)

@@ -22,9 +22,7 @@ from pnnx_fast.expression.types import TensorType, Value, convert, element_type
 __all__ = ["apply", "broadcast", "signature_of"]
 
 _BOOL = np.dtype(np.bool_)
-_WIDER: dict[DType, DType] = {
-    np.dtype(a): np.dtype(b) for a, b in (("f2", "f4"), ("f4", "f8"), ("c8", "c16"))
-}
+_WIDER: dict[DType, DType] = {np.dtype(a): np.dtype(b) for a, b in (("f2", "f4"), ("f4", "f8"), ("c8", "c16"))}
 
 
 def apply(function: Function, args: Sequence[Value]) -> Value:
@@ -41,9 +39,7 @@ def apply(function: Function, args: Sequence[Value]) -> Value:
     arguments = function.complete(args)
     signature, tensor = signature_of(function, arguments)
     if any(isinstance(a, TensorType) for a in arguments):
-        operands = [
-            a for a in arguments[: function.operands] if isinstance(a, np.ndarray | np.generic | TensorType)
-        ]
+        operands = [a for a in arguments[: function.operands] if isinstance(a, np.ndarray | np.generic | TensorType)]
         return TensorType(signature.result, broadcast([tuple(a.shape) for a in operands]))
     if not tensor and function.name == "int":
         return _truncated(arguments[0])

@@ -154,9 +154,7 @@ class _Parser:
         low, high = function.least, function.most
         if not low <= count <= high:
             wanted = str(low) if low == high else f"{low} to {high}"
-            raise self.error(
-                f"{token.text!r} takes {wanted} argument{'s' * (high != 1)}, {count} given", token
-            )
+            raise self.error(f"{token.text!r} takes {wanted} argument{'s' * (high != 1)}, {count} given", token)
 
     def nested(self, token: Token) -> Generator[_Descent, Any, Node]:
         self.depth += 1

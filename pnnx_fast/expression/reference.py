@@ -71,9 +71,7 @@ def power(base: Array, exponent: Array) -> Array:
                 raise ExpressionError("integers to negative integer powers are not allowed")
             sign = np.where(exponent & 1, base, base * base)
             negative = np.where(np.abs(base) == 1, sign, 0)
-            return np.where(exponent < 0, negative, np.power(base, np.maximum(exponent, 0))).astype(
-                base.dtype
-            )
+            return np.where(exponent < 0, negative, np.power(base, np.maximum(exponent, 0))).astype(base.dtype)
         return np.asarray(np.power(base, exponent))
     if exponent.ndim == 0:
         if exponent == 0.5:
@@ -128,9 +126,7 @@ def right_shift(a: Array, count: Array) -> Array:
     last = a.dtype.itemsize * 8 - 1
     if a.dtype.kind == "u":
         valid = (count >= 0) & (count <= last)
-        return np.where(valid, np.right_shift(a, np.where(valid, count, 0).astype(a.dtype)), 0).astype(
-            a.dtype
-        )
+        return np.where(valid, np.right_shift(a, np.where(valid, count, 0).astype(a.dtype)), 0).astype(a.dtype)
     count = np.where((count < 0) | (count > last), last, count).astype(a.dtype)
     return np.asarray(np.right_shift(a, count))
 

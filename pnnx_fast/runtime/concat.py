@@ -19,7 +19,7 @@ CONCATENATIONS = ("torch.cat",)
 
 
 class Placement:
-    """Where operands go: ``slots`` maps a producer's operand to (concatenation's operand, first entry along the axis)."""
+    """Where operands go: ``slots`` maps a producer's operand to (concatenation's operand, first entry)."""
 
     def __init__(self, slots: dict[str, tuple[str, int]], targets: dict[str, tuple[Tensor, int]]) -> None:
         self._slots, self._targets = slots, targets

@@ -58,10 +58,8 @@ class Profile:
             f"{'ms':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  {'kernel':32} operator",
         ]
         for s in sorted(self.steps, key=lambda s: -s.seconds):
-            name = f"{s.kernel} {s.label}".strip()
-            lines.append(
-                f"{s.seconds * 1e3:9.4f} {s.share:6.1%} {s.gflops:8.1f} {s.gbytes:7.1f}  {name:32} {s.type} {s.operator}"
-            )
+            name, rates = f"{s.kernel} {s.label}".strip(), f"{s.gflops:8.1f} {s.gbytes:7.1f}"
+            lines.append(f"{s.seconds * 1e3:9.4f} {s.share:6.1%} {rates}  {name:32} {s.type} {s.operator}")
         return "\n".join(lines)
 
     def by_kernel(self) -> dict[str, tuple[float, float, int]]:

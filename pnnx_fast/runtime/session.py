@@ -136,6 +136,13 @@ class Model:
         given = self._check(arrays)
         return Profile.measure(self._program(given), given, repeat)
 
+    def work(self, *arrays: Any) -> dict[str, int]:
+        """FLOPs, number of steps and bytes of activations of a run on arrays of these shapes."""
+        chain = self._program(self._check(arrays))
+        records = chain.records()
+        flops = sum(r.flops for r in records)
+        return {"flops": flops, "steps": len(records), "arena_bytes": chain.program.arena_bytes}
+
     # -- inputs ------------------------------------------------------------------------------------------------
 
     def _check(self, arrays: Sequence[Any]) -> list[Array]:

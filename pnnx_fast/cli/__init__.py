@@ -1,0 +1,48 @@
+"""The command ``pnnx-fast``: one module a subcommand, each with ``add_arguments(parser)`` and ``run(args) -> int``.
+
+Exit codes: 0 done, 1 the model or its data have a fault, 2 the command line has a fault, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import pnnx_fast
+from pnnx_fast.cli import bench, demo, info, run
+from pnnx_fast.errors import PnnxFastError
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {"run": run, "info": info, "bench": bench, "demo": demo}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pnnx-fast", description="Run and inspect PNNX models on the CPU.")
+    parser.add_argument("--version", action="version", version=f"pnnx-fast {pnnx_fast.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        text = (module.__doc__ or "").partition("\n")[0]
+        module.add_arguments(commands.add_parser(name, help=text, description=text))
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; faults of the user become one line on standard error."""
+    args = _parser().parse_args(argv)
+    try:
+        return COMMANDS[args.command].run(args)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except (PnnxFastError, OSError, MemoryError) as error:
+        print(f"pnnx-fast: {_message(error)}", file=sys.stderr)
+        return 1
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__

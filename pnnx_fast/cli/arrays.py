@@ -1,0 +1,77 @@
+"""Inputs of the command line: numpy files, pictures, random arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.session import Model, TensorInfo
+
+__all__ = ["load_inputs", "random_inputs"]
+
+PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"}
+
+
+def random_inputs(model: Model, batch: int | None = None, seed: int = 0) -> list[Array]:
+    """One array an input in its recorded shape; free sizes become 1, ``batch`` replaces the first dimension."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for info in model.inputs:
+        if info.shape is None:
+            raise ParameterError(f"the model does not record the shape of input {info.name}; give --input")
+        shape = [1 if n < 0 else n for n in info.shape]
+        if batch is not None and shape:
+            shape[0] = batch
+        dtype = info.dtype or np.dtype(np.float32)
+        drawn = (
+            rng.standard_normal(shape) if dtype.kind in "fc" else rng.integers(0, 2 if dtype.kind == "b" else 10, shape)
+        )
+        arrays.append(np.asarray(drawn).astype(dtype))
+    return arrays
+
+
+def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
+    """Arrays from ``.npy`` and ``.npz`` files and pictures, one an input of the model."""
+    arrays: list[Array] = []
+    for path in paths:
+        suffix = Path(path).suffix.lower()
+        if suffix == ".npz":
+            with np.load(path) as archive:
+                arrays += [archive[name] for name in archive.files]
+        elif suffix in PICTURES:
+            position = min(len(arrays), len(model.inputs) - 1)
+            arrays.append(_picture(path, model.inputs[position], args))
+        elif suffix == ".npy":
+            arrays.append(np.load(path))
+        else:
+            raise ParameterError(f"{path}: inputs are .npy or .npz files or pictures")
+    return arrays
+
+
+def _picture(path: str, info: TensorInfo, args: Any) -> Array:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ParameterError("reading pictures needs Pillow: pip install 'pnnx_fast[cli]'") from None
+    shape = info.shape
+    if shape is None or len(shape) != 4 or shape[1] not in (1, 3):
+        raise ParameterError(f"input {info.name} is not a picture: shape {shape}")
+    try:
+        with Image.open(path) as image:
+            converted = image.convert("RGB" if shape[1] == 3 else "L")
+    except OSError as error:
+        raise ParameterError(f"{path}: not a readable picture ({error})") from None
+    if shape[2] > 0 and shape[3] > 0:
+        converted = converted.resize((shape[3], shape[2]), Image.Resampling.BILINEAR)
+    pixels = np.asarray(converted, dtype=np.float32)
+    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+    if args.bgr:
+        pixels = pixels[:, :, ::-1]
+    pixels = (pixels - np.float32(args.mean)) * np.float32(args.scale)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None]).astype(info.dtype or np.float32)

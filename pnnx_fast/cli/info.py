@@ -1,0 +1,75 @@
+"""Show inputs, outputs, operators, weights, FLOPs and memory of a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from typing import Any
+
+import pnnx_fast
+from pnnx_fast.cli.arrays import random_inputs
+from pnnx_fast.errors import PnnxFastError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``pnnx-fast info``."""
+    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    parser.add_argument("--bin", help="weights, by default the .bin beside the .param")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``pnnx-fast info``."""
+    facts = collect(args.model, args.bin)
+    if args.json:
+        print(json.dumps(facts, indent=1))
+        return 0
+    for kind in ("inputs", "outputs"):
+        for tensor in facts[kind]:
+            print(f"{kind[:-1]:7} {tensor['name']}: {tensor['dtype'] or 'unknown'} {tensor['shape']}")
+    print(f"weights {facts['parameters']:,} values, {_size(facts['weight_bytes'])}")
+    if "flops" in facts:
+        arena = _size(facts["arena_bytes"])
+        print(f"work    {facts['flops'] / 1e9:.3f} GFLOP, {arena} of activations, {facts['steps']} steps")
+    else:
+        print(f"work    unknown: {facts['reason']}")
+    print(f"{sum(facts['operators'].values())} operators:")
+    for name, count in facts["operators"].items():
+        print(f"{count:6} {name}")
+    return 0
+
+
+def collect(param: Any, bin: Any = None) -> dict[str, Any]:
+    """Gather what the command prints, as plain data."""
+    graph = pnnx_fast.Graph.load(param, bin)
+    attributes = [a for op in graph.ops for a in op.attrs.values()]
+    facts: dict[str, Any] = {
+        "operators": dict(Counter(op.type for op in graph.ops).most_common()),
+        "parameters": sum(a.elemcount() for a in attributes),
+        "weight_bytes": sum(a.elemcount() * a.elemsize() for a in attributes),
+    }
+    facts["inputs"] = [_operand(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input"]
+    facts["outputs"] = [_operand(x) for op in graph.ops if op.type == "pnnx.Output" for x in op.inputs]
+    try:
+        model = pnnx_fast.Model(graph)
+        facts.update(model.work(*random_inputs(model)))
+    except PnnxFastError as error:
+        facts["reason"] = str(error)
+    return facts
+
+
+def _operand(operand: Any) -> dict[str, Any]:
+    return {
+        "name": operand.name,
+        "dtype": operand.dtype,
+        "shape": None if operand.shape is None else list(operand.shape),
+    }
+
+
+def _size(nbytes: int) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if nbytes < 1024 or unit == "MiB":
+            return f"{nbytes:.1f} {unit}" if unit != "bytes" else f"{nbytes} bytes"
+        nbytes /= 1024  # type: ignore[assignment]
+    raise AssertionError

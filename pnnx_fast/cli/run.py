@@ -1,0 +1,89 @@
+"""Run a model on arrays or pictures.
+
+Prints a summary of every output, or the best classes with ``--top``; writes arrays with ``--output``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import pnnx_fast
+from pnnx_fast._types import Array
+from pnnx_fast.cli.arrays import load_inputs, random_inputs
+from pnnx_fast.errors import ParameterError
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number or a comma-separated list of numbers") from None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``pnnx-fast run``."""
+    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    parser.add_argument("--bin", help="weights, by default the .bin beside the .param")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="FILE", help=".npy, .npz or a picture; one an input"
+    )
+    parser.add_argument("--output", metavar="FILE", help="write the outputs: .npy for a single one, .npz for all")
+    parser.add_argument("--labels", metavar="FILE", help="text file with one class name a line")
+    parser.add_argument("--top", type=int, metavar="N", help="print the N best classes of the first output")
+    parser.add_argument("--threads", type=int, help="number of threads, by default all CPUs")
+    parser.add_argument(
+        "--mean", type=_numbers, default=[0.0], help="subtracted from a picture's values 0..255, e.g. 104,117,123"
+    )
+    parser.add_argument(
+        "--scale", type=_numbers, default=[1.0], help="multiplies the values after that, e.g. 0.017,0.017,0.017"
+    )
+    parser.add_argument("--bgr", action="store_true", help="reverse the channels of a picture")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random input that is used without --input")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``pnnx-fast run``."""
+    model = pnnx_fast.load(args.model, args.bin, num_threads=args.threads)
+    if args.input:
+        arrays = load_inputs(model, args.input, args)
+    else:
+        arrays = random_inputs(model, seed=args.seed)
+        print("no --input given: running on random numbers")
+    named = model.run(
+        dict(zip((i.name for i in model.inputs), arrays, strict=True)) if len(arrays) == len(model.inputs) else {}
+    )
+    if args.top or args.labels:
+        _print_top(next(iter(named.values())), args.top or 5, args.labels)
+    else:
+        for name, value in named.items():
+            _print_summary(name, np.asarray(value))
+    if args.output:
+        _write(args.output, named)
+    return 0
+
+
+def _print_summary(name: str, value: Array) -> None:
+    text = f"{name}: {value.dtype}{list(value.shape)}"
+    if value.size and value.dtype.kind in "fiu":
+        text += f" min {value.min():.6g} max {value.max():.6g} mean {value.mean():.6g}"
+    print(text)
+
+
+def _print_top(scores: Array, count: int, labels: str | None) -> None:
+    flat = np.asarray(scores).reshape(-1)
+    names = Path(labels).read_text("utf-8").splitlines() if labels else []
+    for index in np.argsort(-flat, kind="stable")[:count]:
+        name = names[index] if index < len(names) else ""
+        print(f"{flat[index]:10.6f}  {index:5d}  {name}".rstrip())
+
+
+def _write(path: str, named: dict[str, Array]) -> None:
+    if path.endswith(".npz"):
+        np.savez(path, **{name: np.asarray(value) for name, value in named.items()})
+    elif path.endswith(".npy") and len(named) == 1:
+        np.save(path, next(iter(named.values())))
+    else:
+        raise ParameterError(f"{path}: --output takes .npz, or .npy when the model has one output")
