@@ -1,0 +1,82 @@
+"""The architecture as a test: who may import whom, no Python in the C core, no ISA leaks, no oversized files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "pnnx_fast"
+
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "_types": set(),
+    "_core": {"errors"},
+    "expression": {"_core", "errors", "_types"},
+    "ir": {"_core", "errors", "_types", "expression"},
+    "formats": {"_core", "errors", "_types", "expression", "ir"},
+    "ops": {"_core", "errors", "_types", "expression", "ir"},
+    "passes": {"errors", "_types", "expression", "ir"},
+    "runtime": {"_core", "errors", "_types", "expression", "ir", "ops", "passes"},
+    "demo": {"_types"},
+}
+"""Package -> packages that it may import at module level. What is not listed (cli, ncnn, the root) may import all."""
+
+
+def _imports(path: Path) -> set[str]:
+    """Names below ``pnnx_fast`` that a file imports at module level, outside ``if TYPE_CHECKING``."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("pnnx_fast.")}
+    return found
+
+
+@pytest.mark.parametrize("layer", ALLOWED)
+def test_imports_point_one_way(layer: str) -> None:
+    home = PACKAGE / layer
+    files = sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
+    for path in files:
+        wrong = _imports(path) - ALLOWED[layer] - {layer}
+        assert not wrong, f"{path.relative_to(ROOT)} must not import {sorted(wrong)}"
+
+
+def test_core_is_free_of_python() -> None:
+    for path in (ROOT / "csrc").rglob("*.[ch]"):
+        assert "Python.h" not in path.read_text("utf-8"), path
+
+
+def test_only_the_team_knows_openmp() -> None:
+    for path in (ROOT / "csrc").rglob("*.[ch]"):
+        if path.name != "team.c":
+            assert not re.search(r"omp\.h|#\s*pragma\s+omp", path.read_text("utf-8")), path
+
+
+@pytest.mark.parametrize("suffix", ["py", "pyx", "c", "h"])
+def test_files_stay_small(suffix: str) -> None:
+    for folder in ("pnnx_fast", "csrc", "tests", "benchmarks"):
+        for path in (ROOT / folder).rglob(f"*.{suffix}"):
+            lines = path.read_text("utf-8").count("\n")
+            assert lines <= 600, f"{path.relative_to(ROOT)} has {lines} lines"
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
+@pytest.mark.parametrize("level", [("generic", r"%[yz]mm"), ("avx2", r"%zmm")])
+def test_objects_hold_no_newer_instructions(level: tuple[str, str]) -> None:
+    isa, forbidden = level
+    objects = sorted((ROOT / "build").rglob(f"pf_kernels_{isa}.dir/**/*.o"))
+    if not objects:
+        pytest.skip("no build folder here")
+    for path in objects:
+        listing = subprocess.run(["objdump", "-d", path], capture_output=True, text=True, check=True).stdout
+        assert not re.search(forbidden, listing), path.name
