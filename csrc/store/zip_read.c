@@ -133,7 +133,7 @@ static int read_walked(pf_zip *zip, uint64_t at, pf_zip_entry *entry, pf_error *
 /* Goes along the local headers up to the first record of another kind; fills entries unless it is NULL. */
 static int walk(pf_zip *zip, pf_zip_entry *entries, uint64_t capacity, pf_error *err) {
     uint64_t at = 0, count = 0;
-    uint32_t signature;
+    uint32_t signature = 0;
     for (; take(zip, at, &signature, sizeof signature) && signature == PF_ZIP_LOCAL; count++) {
         pf_zip_entry entry;
         const int code = read_walked(zip, at, &entry, err);
@@ -149,10 +149,11 @@ static int walk(pf_zip *zip, pf_zip_entry *entries, uint64_t capacity, pf_error 
     const bool directory =
         !cut && (signature == PF_ZIP_CENTRAL || signature == PF_ZIP64_END || signature == PF_ZIP_END);
     if (count && directory) return PF_OK;
-    if (cut || directory) {
+    if (directory || (cut && zip->size >= sizeof signature)) {
         return pf_fail(err, PF_EFORMAT, (int64_t)zip->size,
-                       "the archive is cut off: no end record after %llu entries", (ull)count);
+                       "the archive is cut off: no end record follows (entries so far: %llu)", (ull)count);
     }
+    if (cut) return pf_fail(err, PF_EFORMAT, 0, "%llu bytes are too few for a zip archive", (ull)zip->size);
     return pf_fail(err, PF_EFORMAT, (int64_t)at,
                    count ? "expected a zip header, found 0x%08x" : "not a zip archive: it begins with 0x%08x",
                    (unsigned)signature);
@@ -280,6 +281,11 @@ static int read_central(const pf_zip *zip, uint64_t *at, pf_zip_entry *entry, pf
                             .method = head.method};
     uint64_t *const fields[] = {&entry->size, &entry->packed, &entry->header};
     int code = widen(zip, entry, extra, extra_end, fields, 3, err);
+    if (!code && entry->header >= zip->directory) {
+        char text[LABEL];
+        code = pf_fail(err, PF_ELIMIT, (int64_t)*at, "entry '%s' cannot begin at offset %llu",
+                       label(zip, entry, text), (ull)entry->header);
+    }
     pf_zip_entry local;
     pf_zip_local local_head = {0};
     if (!code) code = read_local(zip, entry->header, &local_head, &local, err);

@@ -234,11 +234,15 @@ def _inflate(packed: memoryview, entry: _Entry, path: str | None) -> memoryview:
     except zlib.error as error:
         reason = f"entry {entry.name!r} does not inflate: {error}"
         raise FormatError(reason, path=path, offset=entry.offset) from None
-    if len(data) != entry.size or not inflater.eof:
-        found = f"more than {entry.size}" if len(data) > entry.size else f"{len(data)}"
-        reason = f"entry {entry.name!r} inflates to {found} bytes instead of {entry.size}"
-        raise FormatError(reason, path=path, offset=entry.offset)
-    return memoryview(data)
+    if len(data) == entry.size and inflater.eof:
+        return memoryview(data)
+    if len(data) > entry.size:
+        reason = f"entry {entry.name!r} inflates to more than its {entry.size} bytes"
+    elif inflater.eof:
+        reason = f"entry {entry.name!r} inflates to {len(data)} bytes instead of {entry.size}"
+    else:
+        reason = f"the deflated bytes of entry {entry.name!r} end before it is whole ({entry.size} bytes)"
+    raise FormatError(reason, path=path, offset=entry.offset)
 
 
 def _nothing() -> Bytes:
