@@ -11,6 +11,7 @@ __all__ = [
     "CycleError",
     "ExpressionError",
     "FormatError",
+    "GraphError",
     "IndexRangeError",
     "LimitError",
     "ParameterError",
@@ -137,3 +138,11 @@ class CycleError(PnnxFastError, ValueError):
     def __init__(self, operators: Sequence[str]) -> None:
         self.operators = list(operators)
         super().__init__("the graph has a cycle: " + " -> ".join([*self.operators, self.operators[0]]))
+
+
+class GraphError(PnnxFastError, ValueError):
+    """Operators and operands of a graph do not fit together; ``problems`` lists how."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("; ".join(self.problems))

@@ -1,1 +1,15 @@
-"""TBD."""
+"""The graph of a model: operators, operands, parameters and attributes.
+
+The one intermediate representation of the package. File formats, passes and the runtime build on it; it knows
+none of them.
+"""
+
+from __future__ import annotations
+
+from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.graph import Graph
+from pnnx_fast.ir.operand import Operand
+from pnnx_fast.ir.operator import Operator
+from pnnx_fast.ir.parameter import Parameter, Parameters
+
+__all__ = ["Attribute", "Graph", "Operand", "Operator", "Parameter", "Parameters"]

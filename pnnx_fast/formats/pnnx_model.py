@@ -1,0 +1,133 @@
+"""A whole PNNX model: finds the two files, binds weights to attributes, writes both files safely.
+
+The codec behind ``Graph.load`` and ``Graph.save``. Text is the business of ``pnnx_param``, the container of
+weights that of ``store_zip``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from pnnx_fast.errors import FormatError, LimitError
+from pnnx_fast.formats import pnnx_param
+from pnnx_fast.formats.atomic import AtomicFile
+from pnnx_fast.formats.pnnx_param import WeightPlace
+from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
+from pnnx_fast.ir import Graph
+
+__all__ = ["load", "parse", "save", "text"]
+
+
+def load(param: Any, bin: Any = None, verify: bool = True) -> Graph:
+    """Read a model from paths, bytes or file objects; see :meth:`Graph.load`."""
+    if isinstance(param, str | os.PathLike):
+        path = _param_path(Path(param))
+        data = path.read_bytes()
+        bin = _bin_path(path) if bin is None else bin
+        name: str | None = str(path)
+    else:
+        data, name = _content(param), getattr(param, "name", None)
+    graph, places = pnnx_param.read(data, name if isinstance(name, str) else None)
+    _bind(graph, places, bin, name, verify)
+    return graph
+
+
+def parse(text: str) -> Graph:
+    """Read a graph or pattern from text; see :meth:`Graph.parse`."""
+    return pnnx_param.read(text.encode(), pattern=True)[0]
+
+
+def text(graph: Graph) -> str:
+    """Return the text of a graph."""
+    return pnnx_param.write(graph).decode()
+
+
+def _param_path(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    found = sorted(path.glob("*.pnnx.param")) or sorted(path.glob("*.param"))
+    if len(found) != 1:
+        names = ", ".join(x.name for x in found) or "none"
+        raise FormatError(f"expected one .pnnx.param file in the directory, found {names}", path=str(path))
+    return found[0]
+
+
+def _bin_path(param: Path) -> Path:
+    return param.with_suffix(".bin") if param.suffix == ".param" else param.with_name(param.name + ".bin")
+
+
+def _content(source: Any) -> bytes:
+    return source.read() if hasattr(source, "read") else bytes(source)  # type: ignore[no-any-return]
+
+
+def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, verify: bool) -> None:
+    """Give every attribute its bytes; the first one that does not fit is an error."""
+    needed = [place for place in places if place.operator.attrs[place.key].dtype is not None]
+    if isinstance(bin, str | os.PathLike) and not os.path.exists(bin) and not needed:
+        return
+    if bin is None:
+        if needed:
+            raise _misfit(needed[0], name, "has no data, because no .bin was given")
+        return
+    if isinstance(bin, str | os.PathLike) and not os.path.exists(bin):
+        raise FileNotFoundError(f"{bin}: weights of {name} not found")
+    reader = StoreZipReader(bin, verify=verify)
+    graph.store_layout = reader.layout
+    names = set(reader.names())
+    taken: set[str] = set()
+    for place in needed:
+        weight = f"{place.operator.name}.{place.key}"
+        attr = place.operator.attrs[place.key]
+        if weight in taken:
+            raise _misfit(place, name, "has the same name as a weight above")
+        taken.add(weight)
+        if weight not in names and attr.nbytes == 0:
+            continue
+        if weight not in names:
+            raise _misfit(place, name, f"is missing in {_label(bin)}")
+        if reader.size(weight) != attr.nbytes:
+            size = reader.size(weight)
+            raise _misfit(place, name, f"has {size} bytes in {_label(bin)}, its shape needs {attr.nbytes}")
+        try:
+            attr.data = memoryview(reader.view(weight))
+        except FormatError as e:
+            raise _misfit(place, name, f"cannot be read: {e}", type(e)) from e
+
+
+def _label(bin: Any) -> str:
+    return os.fspath(bin) if isinstance(bin, str | os.PathLike) else getattr(bin, "name", "the .bin data")
+
+
+def _misfit(place: WeightPlace, path: str | None, reason: str, error: type[FormatError] = FormatError) -> FormatError:
+    error = LimitError if issubclass(error, LimitError) else FormatError
+    weight = f"{place.operator.name}.{place.key}"
+    return error(f"weight {weight} {reason}", path=path, line=place.line, column=place.column)
+
+
+def save(graph: Graph, param: Any, bin: Any = None) -> None:
+    """Write a model to paths or file objects; see :meth:`Graph.save`."""
+    content = pnnx_param.write(graph)
+    if isinstance(param, str | os.PathLike):
+        bin = _bin_path(Path(param)) if bin is None else bin
+    elif bin is None:
+        raise TypeError("saving to a file object needs bin, too")
+    # Both files are complete before either takes its place.
+    with _target(param) as param_file, _target(bin) as bin_file:
+        with StoreZipWriter(bin_file, layout=graph.store_layout) as writer:
+            for op in graph.ops:
+                for key in sorted(op.attrs):
+                    writer.write(f"{op.name}.{key}", op.attrs[key].data)
+        param_file.write(content)
+
+
+@contextmanager
+def _target(target: Any) -> Iterator[IO[bytes]]:
+    if isinstance(target, str | os.PathLike):
+        with AtomicFile(target) as atomic:
+            yield atomic.file
+    else:
+        yield target

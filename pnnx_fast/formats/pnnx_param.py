@@ -1,0 +1,75 @@
+"""The text half of a PNNX model: ``.pnnx.param`` text to a graph and back.
+
+Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file; every error names the place.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pnnx_fast._core import text as _text
+from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter, Parameters
+from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.parameter import RAW_KEYS
+
+__all__ = ["MAX_TENSOR_BYTES", "WeightPlace", "read", "write"]
+
+# A tensor beyond this is a broken or hostile file.
+MAX_TENSOR_BYTES = (1 << 40) - 1
+
+_CLASSES = (Operator, Operand, Parameter, Parameters, Attribute)
+_SIZES = {row.text: row.size for row in by_text.values()}
+
+
+class WeightPlace(NamedTuple):
+    """Where in the text an attribute stands, for errors about its weights."""
+
+    operator: Operator
+    key: str
+    line: int
+    column: int
+
+
+def read(data: bytes, path: str | None = None, *, pattern: bool = False) -> tuple[Graph, list[WeightPlace]]:
+    """Make a graph from the text of a ``.param`` file; attributes are left without data.
+
+    Parameters
+    ----------
+    data : bytes
+    path : str, optional
+        The file, for errors.
+    pattern : bool
+        Accept what only patterns for graph rewriting have.
+    """
+    with _collector_paused():
+        ops, operands, weights = _text.read_operators(
+            data, path, pattern, MAX_TENSOR_BYTES, _CLASSES, _SIZES, RAW_KEYS
+        )
+    return Graph.from_parts(ops, operands), [WeightPlace(*place) for place in weights]
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Stop the garbage collector, which would walk the growing graph over and over and find no garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def write(graph: Graph) -> bytes:
+    """Return the text of a graph.
+
+    Raises
+    ------
+    GraphError
+        When a name or a parameter holds a blank or something else that the format cannot express, or an
+        operator comes before the producer of its input.
+    """
+    return _text.write_operators(graph.ops, graph.operand_count)

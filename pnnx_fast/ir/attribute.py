@@ -1,0 +1,204 @@
+"""Attributes: the constant tensors (weights) of operators, as bytes with a dtype and a shape.
+
+Readers hand in memory-mapped bytes, which are never copied here unless a conversion asks for it. Knows the
+dtype table, not operators, graphs or files.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pnnx_fast._types import Array, Shape
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.ir import floats
+from pnnx_fast.ir.dtypes import by_numpy, by_text
+
+__all__ = ["Attribute"]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class Attribute:
+    """A constant tensor.
+
+    Parameters
+    ----------
+    value : array_like, optional
+        Content; without it the attribute is null.
+    dtype : str, optional
+        PNNX dtype to convert to, e.g. ``"bf16"``; default is the array's own.
+
+    Attributes
+    ----------
+    dtype : str or None
+        PNNX name such as ``"f32"``; ``None`` for a null attribute, which has no data.
+    shape : tuple of int
+        ``()`` is a 0-d tensor; patterns also hold -1 (any size) and -233 (a captured size).
+    data : buffer of bytes
+        Little-endian, C order, possibly unaligned and read-only.
+
+    Examples
+    --------
+    >>> a = Attribute(np.arange(6, dtype=np.float32).reshape(2, 3))
+    >>> a.dtype, a.shape, (a + a).shape
+    ('f32', (2, 3), (4, 3))
+    """
+
+    __slots__ = ("_params", "data", "dtype", "shape")
+
+    dtype: str | None
+    shape: Shape
+    data: Buffer
+    _params: dict[str, str] | None
+
+    def __init__(self, value: npt.ArrayLike | None = None, dtype: str | None = None) -> None:
+        self.dtype, self.shape, self.data, self._params = None, (), b"", None
+        if value is None:
+            return
+        array = np.asarray(value)
+        if dtype is None:
+            row = by_numpy.get(array.dtype.name)
+            if row is None:
+                raise ShapeError(f"an attribute cannot hold dtype {array.dtype}")
+            dtype = row.text
+        elif dtype not in by_text:
+            raise ShapeError(f"unknown dtype {dtype!r}, expected one of {' '.join(by_text)}")
+        self.dtype, self.shape = dtype, array.shape
+        self.data = _encode(array, dtype)
+
+    @classmethod
+    def from_data(cls, dtype: str | None, shape: Shape, data: Buffer = b"") -> Attribute:
+        """Make an attribute over existing bytes, which are kept and not copied.
+
+        Raises
+        ------
+        ShapeError
+            When the number of bytes does not fit dtype and shape.
+        """
+        self = cls.__new__(cls)
+        self.dtype, self.shape, self.data, self._params = dtype, shape, data, None
+        size = memoryview(data).nbytes
+        if dtype is not None and size != self.nbytes:
+            raise ShapeError("wrong number of bytes", expected=self.nbytes, actual=size)
+        return self
+
+    @classmethod
+    def from_npy(cls, path: Any) -> Attribute:
+        """Read a numpy ``.npy`` file, of any byte order and memory order; nothing pickled is accepted."""
+        return cls(np.load(path, allow_pickle=False))
+
+    @property
+    def params(self) -> dict[str, str]:
+        """Names of captured dimensions in patterns, by ``__shape__<axis>``."""
+        if self._params is None:
+            self._params = {}
+        return self._params
+
+    @property
+    def elemsize(self) -> int:
+        """Bytes an element, 0 for a null attribute."""
+        return by_text[self.dtype].size if self.dtype is not None else 0
+
+    @property
+    def elemcount(self) -> int:
+        """Number of elements: 1 for a 0-d tensor, 0 for a null attribute."""
+        return math.prod(self.shape) if self.dtype is not None else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that dtype and shape ask for."""
+        return self.elemcount * self.elemsize
+
+    def numpy(self) -> Array:
+        """Return the content as a read-only array.
+
+        Returns
+        -------
+        ndarray
+            A view (possibly unaligned) where numpy has the dtype. bf16 is converted to float32 and c32 to
+            complex64. A null attribute gives an error.
+        """
+        if self.dtype is None:
+            raise ShapeError("a null attribute has no content")
+        if self.dtype == "bf16":
+            array: Array = floats.bfloat16_to_float32(np.frombuffer(self.data, "<u2"))
+        elif self.dtype == "c32":
+            array = np.frombuffer(self.data, "<f2").astype(np.float32).view(np.complex64)
+        elif self.dtype == "bool":
+            # Any byte but 0 and 1 would make an invalid numpy bool.
+            raw = np.frombuffer(self.data, np.uint8)
+            array = raw.view(np.bool_) if not raw.size or raw.max() <= 1 else raw != 0
+        else:
+            name = by_text[self.dtype].numpy
+            array = np.frombuffer(self.data, np.dtype(name).newbyteorder("<"))
+        array = array.reshape(self.shape)
+        array.flags.writeable = False
+        return array
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def get_float32_data(self) -> npt.NDArray[np.float32]:
+        """Return a new flat float32 array with the values of an f32, f64, f16 or bf16 attribute."""
+        if self.dtype not in ("f32", "f64", "f16", "bf16"):
+            raise ShapeError("cannot be read as float32", expected="f32, f64, f16 or bf16", actual=self.dtype)
+        with np.errstate(over="ignore"):
+            return self.numpy().reshape(-1).astype(np.float32)
+
+    def set_float32_data(self, values: npt.ArrayLike) -> None:
+        """Replace the data by float32 values converted to the attribute's dtype; the shape stays as it is.
+
+        float16 gets the bits that PNNX writes: the mantissa is truncated, not rounded.
+        """
+        if self.dtype not in ("f32", "f64", "f16", "bf16"):
+            raise ShapeError("cannot hold float32 data", expected="f32, f64, f16 or bf16", actual=self.dtype)
+        flat = np.asarray(values, np.float32).reshape(-1)
+        if self.dtype == "f16":
+            self.data = floats.float32_to_float16(flat, "truncate").tobytes()
+        else:
+            self.data = _encode(flat, self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Attribute):
+            return NotImplemented
+        if self.dtype is None or other.dtype is None:
+            return self.dtype == other.dtype
+        if self.dtype != other.dtype or self.shape != other.shape:
+            return False
+        return np.array_equal(np.frombuffer(self.data, np.uint8), np.frombuffer(other.data, np.uint8))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: Attribute) -> Attribute:
+        if not isinstance(other, Attribute):
+            return NotImplemented
+        if self.dtype != other.dtype:
+            raise ShapeError("concatenated attributes differ in dtype", expected=self.dtype, actual=other.dtype)
+        if len(self.shape) != len(other.shape) or not self.shape:
+            raise ShapeError("concatenated attributes differ in rank", expected=self.shape, actual=other.shape)
+        if self.shape[1:] != other.shape[1:]:
+            raise ShapeError(
+                "concatenated attributes differ behind axis 0", expected=self.shape, actual=other.shape
+            )
+        shape = (self.shape[0] + other.shape[0], *self.shape[1:])
+        return Attribute.from_data(self.dtype, shape, b"".join((self.data, other.data)))
+
+    def __repr__(self) -> str:
+        return f"Attribute({'null' if self.dtype is None else f'{self.dtype}{list(self.shape)}'})"
+
+
+def _encode(array: Array, dtype: str) -> Buffer:
+    """Bytes of an array in a PNNX dtype, shared with the array where it already has that form."""
+    with np.errstate(over="ignore"):
+        if dtype == "bf16":
+            array = floats.float32_to_bfloat16(array).astype("<u2")
+        elif dtype == "c32":
+            array = np.ascontiguousarray(array, np.complex64).view(np.float32).astype("<f2")
+        else:
+            name = by_text[dtype].numpy
+            array = np.ascontiguousarray(array, np.dtype(name).newbyteorder("<"))
+    return memoryview(array.reshape(-1).view(np.uint8)).toreadonly()

@@ -1,0 +1,60 @@
+"""Consistency of a graph: what must hold between its operators and operands.
+
+Used by :meth:`Graph.validate`; changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.operand import Operand
+from pnnx_fast.ir.operator import Operator
+
+__all__ = ["problems"]
+
+
+def problems(ops: Sequence[Operator], operands: Mapping[str, Operand]) -> list[str]:
+    """Return one sentence for every problem, in the order of operators."""
+    found = [f"operator {name} exists {n} times" for name, n in Counter(x.name for x in ops).items() if n > 1]
+    slots: dict[Operand, list[Operator]] = {}
+    for op in ops:
+        for operand in op.inputs:
+            slots.setdefault(operand, []).append(op)
+        found += [f"{op.name}: {text}" for text in _of_operator(op, operands)]
+    present = set(ops)
+    for operand in operands.values():
+        found += _of_operand(operand, slots.get(operand, []), present)
+    return found
+
+
+def _of_operator(op: Operator, operands: Mapping[str, Operand]) -> Iterator[str]:
+    for operand in (*op.inputs, *op.outputs):
+        if operands.get(operand.name) is not operand:
+            yield f"operand {operand.name} is not in the graph"
+    for operand in op.inputs:
+        if operand.producer is None:
+            yield f"input {operand.name} has no producer"
+    for operand in op.outputs:
+        if operand.producer is not op:
+            other = "nothing" if operand.producer is None else operand.producer.name
+            yield f"output {operand.name} has {other} as its producer"
+    if op.inputnames and len(op.inputnames) != len(op.inputs):
+        yield f"{len(op.inputnames)} names for {len(op.inputs)} inputs"
+    for key, attr in op.attrs.items():
+        if attr.dtype is not None and attr.dtype not in by_text:
+            yield f"attribute {key} has unknown dtype {attr.dtype}"
+        elif attr.dtype is not None and memoryview(attr.data).nbytes != attr.nbytes:
+            yield f"attribute {key} has {memoryview(attr.data).nbytes} bytes, its shape needs {attr.nbytes}"
+
+
+def _of_operand(operand: Operand, users: list[Operator], present: set[Operator]) -> Iterator[str]:
+    if operand.dtype is not None and operand.dtype not in by_text:
+        yield f"operand {operand.name} has unknown dtype {operand.dtype}"
+    producer = operand.producer
+    if producer is not None and (producer not in present or operand not in producer.outputs):
+        yield f"operand {operand.name} has {producer.name} as its producer, which does not put it out"
+    if Counter(operand.consumers) != Counter(users):
+        listed, real = (sorted(x.name for x in side) for side in (operand.consumers, users))
+        yield f"operand {operand.name} lists consumers {listed}, but is an input of {real}"

@@ -1,0 +1,46 @@
+"""The place where the file formats announce themselves, so that ``Graph.load`` works without importing them.
+
+``pnnx_fast.formats`` fills ``active`` when it is imported; the graph asks for it on first use. Dependencies
+keep pointing one way: formats import the IR, never the reverse.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pnnx_fast.ir.graph import Graph
+
+__all__ = ["Codec", "get", "register"]
+
+
+class Codec(Protocol):
+    """What a graph needs of the file formats."""
+
+    def load(self, param: Any, bin: Any, verify: bool) -> Graph:
+        """Read a model: text graph and weights."""
+
+    def parse(self, text: str) -> Graph:
+        """Read a text graph without weights."""
+
+    def save(self, graph: Graph, param: Any, bin: Any) -> None:
+        """Write text graph and weights."""
+
+    def text(self, graph: Graph) -> str:
+        """Return the text of a graph."""
+
+
+_active: list[Codec] = []
+
+
+def register(codec: Codec) -> None:
+    """Make a codec the one that graphs use."""
+    _active[:] = [codec]
+
+
+def get() -> Codec:
+    """Return the registered codec, loading the formats when they are not there yet."""
+    if not _active:
+        importlib.import_module("pnnx_fast.formats")
+    return _active[0]

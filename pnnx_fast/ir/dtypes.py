@@ -1,0 +1,48 @@
+"""The one table of PNNX data types: text in files, type code, bytes an element, numpy and torch names.
+
+Readers, writers, attributes and the runtime all ask here. The table knows nothing of files or graphs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["DTYPES", "DTypeInfo", "by_code", "by_numpy", "by_text"]
+
+
+class DTypeInfo(NamedTuple):
+    """One row: what a data type is called in files, in numpy and in PyTorch, and how large it is."""
+
+    text: str
+    """Name in ``.pnnx.param`` files, e.g. ``"f32"``."""
+    code: int
+    """Number in PNNX's C++ API."""
+    size: int
+    """Bytes an element."""
+    numpy: str | None
+    """numpy name, ``None`` where numpy has no such type."""
+    torch: str
+    """Name of the PyTorch dtype without ``torch.``."""
+    integer: bool
+    """PNNX counts bool among the integers."""
+
+
+DTYPES: tuple[DTypeInfo, ...] = (
+    DTypeInfo("f32", 1, 4, "float32", "float32", False),
+    DTypeInfo("f64", 2, 8, "float64", "float64", False),
+    DTypeInfo("f16", 3, 2, "float16", "float16", False),
+    DTypeInfo("i32", 4, 4, "int32", "int32", True),
+    DTypeInfo("i64", 5, 8, "int64", "int64", True),
+    DTypeInfo("i16", 6, 2, "int16", "int16", True),
+    DTypeInfo("i8", 7, 1, "int8", "int8", True),
+    DTypeInfo("u8", 8, 1, "uint8", "uint8", True),
+    DTypeInfo("bool", 9, 1, "bool", "bool", True),
+    DTypeInfo("c64", 10, 8, "complex64", "complex64", False),
+    DTypeInfo("c128", 11, 16, "complex128", "complex128", False),
+    DTypeInfo("c32", 12, 4, None, "complex32", False),
+    DTypeInfo("bf16", 13, 2, None, "bfloat16", False),
+)
+
+by_text: dict[str, DTypeInfo] = {row.text: row for row in DTYPES}
+by_code: dict[int, DTypeInfo] = {row.code: row for row in DTYPES}
+by_numpy: dict[str, DTypeInfo] = {row.numpy: row for row in DTYPES if row.numpy is not None}

@@ -1,0 +1,320 @@
+"""The graph: operators in order of execution and the operands between them.
+
+The one graph class of the package: readers make it, passes rewrite it, the runtime lowers it, writers save it.
+It knows no file format; loading and saving go through ``ir.codec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pnnx_fast.errors import GraphError
+from pnnx_fast.ir import check, codec, order
+from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.operand import Operand
+from pnnx_fast.ir.operator import Operator
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """A PNNX model as a graph.
+
+    Attributes
+    ----------
+    ops : list of Operator
+        In order of execution.
+
+    Examples
+    --------
+    >>> graph = Graph.parse('''7767517
+    ... 3 2
+    ... pnnx.Input  in   0 1 x #x=(1,8)f32
+    ... F.relu      act  1 1 x y
+    ... pnnx.Output out  1 0 y
+    ... ''')
+    >>> graph.get_operand("y").producer
+    Operator(F.relu act: x -> y)
+    """
+
+    __slots__ = ("_by_name", "_operands", "ops", "store_layout")
+
+    ops: list[Operator]
+    store_layout: Literal["zip64", "zip32"]
+    """Layout of the weight file that the graph came from, which saving keeps: ``"zip64"`` or ``"zip32"``."""
+
+    def __init__(self) -> None:
+        self.ops = []
+        self.store_layout = "zip64"
+        # A dict as an ordered set keeps the order of operands through renaming and removal.
+        self._operands: dict[Operand, None] = {}
+        self._by_name: dict[str, Operand] = {}
+
+    @classmethod
+    def from_parts(cls, ops: list[Operator], operands: dict[str, Operand]) -> Graph:
+        """Make a graph that takes over wired operators and operands by name; for readers."""
+        graph = cls()
+        graph.ops, graph._by_name = ops, operands
+        graph._operands = dict.fromkeys(operands.values())
+        return graph
+
+    # Reading and writing
+
+    @classmethod
+    def load(cls, param: Any, bin: Any = None, *, verify: bool = True) -> Graph:
+        """Read a model.
+
+        Parameters
+        ----------
+        param : path, bytes or binary file object
+            The ``.pnnx.param`` file, or a directory that holds exactly one.
+        bin : path, bytes or binary file object, optional
+            The ``.pnnx.bin`` file; by default the one beside the ``.param``.
+        verify : bool
+            Check the CRC-32 of every weight.
+
+        Raises
+        ------
+        FormatError
+            When a file does not follow its format, or the weights do not fit the graph.
+        FileNotFoundError
+        """
+        return codec.get().load(param, bin, verify)
+
+    @classmethod
+    def parse(cls, text: str) -> Graph:
+        """Read a graph, or a pattern of one, from the text of a ``.param`` file, without weights."""
+        return codec.get().parse(text)
+
+    def save(self, param: Any, bin: Any = None) -> None:
+        """Write the model; each file appears complete or not at all.
+
+        Parameters
+        ----------
+        param : path or binary file object
+        bin : path or binary file object, optional
+            By default the path of ``param`` with ``.bin`` in place of ``.param``.
+        """
+        codec.get().save(self, param, bin)
+
+    # Operands
+
+    @property
+    def operands(self) -> list[Operand]:
+        """The operands in order, as a new list."""
+        return list(self._operands)
+
+    @property
+    def operand_count(self) -> int:
+        """Number of operands."""
+        return len(self._operands)
+
+    def new_operand(self, name: str) -> Operand:
+        """Add an operand.
+
+        Raises
+        ------
+        GraphError
+            When the name is taken.
+        """
+        if name in self._by_name:
+            raise GraphError([f"operand {name} exists already"])
+        operand = Operand(name)
+        self._operands[operand] = None
+        self._by_name[name] = operand
+        return operand
+
+    def get_operand(self, name: str) -> Operand | None:
+        """Return the operand of that name, or ``None``."""
+        return self._by_name.get(name)
+
+    def rename_operand(self, operand: Operand, name: str) -> None:
+        """Give an operand another name; its place in the order stays."""
+        if name == operand.name:
+            return
+        if name in self._by_name:
+            raise GraphError([f"operand {name} exists already"])
+        del self._by_name[operand.name]
+        operand._name = name
+        self._by_name[name] = operand
+
+    def remove_operand(self, operand: Operand) -> None:
+        """Remove an operand that nothing consumes."""
+        if operand.consumers:
+            raise GraphError([f"operand {operand.name} is still an input of {operand.consumers[0].name}"])
+        if operand.producer is not None:
+            operand.producer.outputs.remove(operand)
+            operand.producer = None
+        del self._operands[operand]
+        del self._by_name[operand.name]
+
+    def replace_uses(self, old: Operand, new: Operand) -> None:
+        """Make every consumer of one operand take another instead."""
+        if old is new:
+            return
+        for op in dict.fromkeys(old.consumers):
+            op.inputs = [new if x is old else x for x in op.inputs]
+        new.consumers += old.consumers
+        old.consumers = []
+
+    # Operators
+
+    def new_operator(
+        self,
+        type: str,
+        name: str,
+        *,
+        inputs: Iterable[Operand] = (),
+        outputs: Iterable[Operand] = (),
+        inputnames: Iterable[str] = (),
+        params: Mapping[str, object] | None = None,
+        attrs: Mapping[str, Attribute] | None = None,
+        index: int | None = None,
+    ) -> Operator:
+        """Add an operator at the end, or at ``index`` in ``ops``, and wire it to operands."""
+        op = Operator(type, name, params or (), attrs or ())
+        for operand in inputs:
+            op.add_input(operand)
+        for operand in outputs:
+            op.add_output(operand)
+        op.inputnames = list(inputnames)
+        self.ops.insert(len(self.ops) if index is None else index, op)
+        return op
+
+    def new_operator_before(self, type: str, name: str, cur: Operator, **wiring: Any) -> Operator:
+        """Add an operator before another one; keywords as in :meth:`new_operator`."""
+        return self.new_operator(type, name, index=self.ops.index(cur), **wiring)
+
+    def new_operator_after(self, type: str, name: str, cur: Operator, **wiring: Any) -> Operator:
+        """Add an operator after another one; keywords as in :meth:`new_operator`."""
+        return self.new_operator(type, name, index=self.ops.index(cur) + 1, **wiring)
+
+    def remove_operator(self, op: Operator) -> None:
+        """Remove an operator with its outputs.
+
+        Raises
+        ------
+        GraphError
+            When an output is still consumed.
+        """
+        self.remove_operators([op])
+
+    def remove_operators(self, ops: Sequence[Operator]) -> None:
+        """Remove several operators at once, which may feed each other, with their outputs."""
+        gone = set(ops)
+        for op in ops:
+            for operand in op.outputs:
+                user = next((c for c in operand.consumers if c not in gone), None)
+                if user is not None:
+                    raise GraphError([f"output {operand.name} of {op.name} is still an input of {user.name}"])
+        for op in ops:
+            for operand in op.inputs:
+                operand.remove_consumer(op)
+            op.inputs = []
+        for op in ops:
+            for operand in list(op.outputs):
+                self.remove_operand(operand)
+        if len(gone) == 1:
+            self.ops.remove(ops[0])
+        else:
+            self.ops[:] = [op for op in self.ops if op not in gone]
+
+    def topological(self) -> Iterator[Operator]:
+        """Yield the operators so that producers come first.
+
+        Raises
+        ------
+        CycleError
+            Naming the operators on the cycle.
+        """
+        return order.topological(self.ops)
+
+    # Whole graph
+
+    def copy(self) -> Graph:
+        """Return an independent graph whose operators share their attributes' data with this one."""
+        other = Graph()
+        other.store_layout = self.store_layout
+        made: dict[Operand, Operand] = {}
+        for operand in self._operands:
+            twin = made[operand] = other.new_operand(operand.name)
+            twin.dtype, twin.shape = operand.dtype, operand.shape
+            twin._params = dict(operand._params) if operand._params else None
+        operators: dict[Operator, Operator] = {}
+        for op in self.ops:
+            twin_op = operators[op] = Operator(op.type, op.name)
+            twin_op.params, twin_op.attrs = op.params.copy(), dict(op.attrs)
+            twin_op.inputnames = list(op.inputnames)
+            twin_op.inputs = [made[x] for x in op.inputs]
+            twin_op.outputs = [made[x] for x in op.outputs]
+            other.ops.append(twin_op)
+        for operand, twin in made.items():
+            twin.producer = None if operand.producer is None else operators[operand.producer]
+            twin.consumers = [operators[x] for x in operand.consumers]
+        return other
+
+    def validate(self) -> None:
+        """Check that operators and operands fit together.
+
+        Raises
+        ------
+        GraphError
+            Listing every problem found.
+        CycleError
+        """
+        problems = check.problems(self.ops, self._by_name)
+        if problems:
+            raise GraphError(problems)
+        for _ in self.topological():
+            pass
+
+    def canonicalize(self) -> None:
+        """Rename all operands to 0, 1, 2, … in the order in which operators put them out."""
+        produced = dict.fromkeys(x for op in self.ops for x in op.outputs)
+        operands = [*produced, *(x for x in self._operands if x not in produced)]
+        for i, operand in enumerate(operands):
+            operand._name = str(i)
+        self._operands = dict.fromkeys(operands)
+        self._by_name = {x.name: x for x in operands}
+
+    def dead_code_elimination(self) -> int:
+        """Remove operators whose outputs nothing needs, and operands that nothing produces or consumes.
+
+        Inputs and outputs of the graph stay, so that the call signature stays.
+
+        Returns
+        -------
+        int
+            Number of operators removed.
+        """
+        uses = {x: len(x.consumers) for op in self.ops for x in op.outputs}
+        dead: dict[Operator, None] = {}
+        pending = [op for op in self.ops if not any(uses[x] for x in op.outputs)]
+        while pending:
+            op = pending.pop()
+            if op in dead or op.type in ("pnnx.Input", "pnnx.Output"):
+                continue
+            dead[op] = None
+            for operand in op.inputs:
+                uses[operand] = uses.get(operand, 0) - 1
+            producers = dict.fromkeys(x.producer for x in op.inputs if x.producer is not None)
+            pending += [p for p in producers if not any(uses[x] for x in p.outputs)]
+        self.remove_operators(list(dead))
+        for operand in [x for x in self._operands if x.producer is None and not x.consumers]:
+            self.remove_operand(operand)
+        return len(dead)
+
+    def __str__(self) -> str:
+        return codec.get().text(self)
+
+    def __repr__(self) -> str:
+        ends = {"pnnx.Input": "inputs", "pnnx.Output": "outputs"}
+        count = {word: sum(op.type == key for op in self.ops) for key, word in ends.items()}
+        return (
+            f"<Graph: {len(self.ops)} operators, {len(self._operands)} operands, "
+            f"{count['inputs']} inputs, {count['outputs']} outputs>"
+        )
+
+    def __copy__(self) -> Self:
+        raise TypeError("use Graph.copy()")

@@ -1,0 +1,263 @@
+"""Parameters of operators: a typed value, its text in a file, and the mapping that holds them.
+
+Readers make parameters from raw text that is parsed on first use; everyone else reads ``.value``. Nothing
+here knows operators or graphs.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, SupportsIndex, cast
+
+import numpy as np
+
+from pnnx_fast._core import text as _text
+from pnnx_fast._core.text import ParameterStorage
+from pnnx_fast.errors import ParameterError
+
+__all__ = ["RAW_KEYS", "Parameter", "Parameters"]
+
+# Lists of these keys are languages of their own (expressions, slice indexes): their text is never cut up.
+RAW_KEYS = frozenset({"expr", "indexes"})
+
+_UNPARSED = -1
+_LIST_CODES = {2: 5, 3: 6, 4: 7, 10: 11}
+
+# PyTorch marks "open end" with the extremes of int64, PNNX with those of int32.
+_SATURATED = {
+    2**63 - 1: 2**31 - 1,
+    2**63 - 2: 2**31 - 2,
+    -(2**63): -(2**31),
+    -(2**63) + 1: -(2**31) + 1,
+}
+
+
+def _coerce_scalar(value: object) -> tuple[int, Any]:
+    if value is None:
+        return 0, None
+    if isinstance(value, bool | np.bool_):
+        return 1, bool(value)
+    if isinstance(value, str):
+        return 4, value
+    if isinstance(value, numbers.Integral):
+        return 2, _coerce_int(operator.index(cast(SupportsIndex, value)))
+    if isinstance(value, numbers.Real):
+        return 3, float(value)
+    if isinstance(value, numbers.Complex):
+        return 10, complex(value)
+    raise ParameterError(f"a parameter cannot hold a {type(value).__name__}")
+
+
+def _coerce_int(value: int) -> int:
+    value = _SATURATED.get(value, value)
+    if not -(2**63) <= value < 2**63:
+        raise ParameterError(f"integer {value} does not fit in 64 bits")
+    return value
+
+
+def _coerce(value: object) -> tuple[int, Any]:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        return _coerce_scalar(value)
+    pairs = [_coerce_scalar(item) for item in value]
+    # A file has no lists of None and bool; there such elements are words.
+    return 5, [str(item) if code < 2 else item for code, item in pairs]
+
+
+def _list_code(items: list[Any]) -> int:
+    return _LIST_CODES[_coerce_scalar(items[-1])[0]] if items else 5
+
+
+def _key(value: object) -> object:
+    """Form in which two values compare as the file format stores them: floats in single precision."""
+    if isinstance(value, float):
+        return _text.to_float32(value)
+    if isinstance(value, complex):
+        return complex(_text.to_float32(value.real), _text.to_float32(value.imag))
+    return value
+
+
+class Parameter(ParameterStorage):
+    """One parameter of an operator.
+
+    Parameters
+    ----------
+    value : None, bool, int, float, complex, str, list or tuple of these, numpy scalar or 1-d array
+        The extremes of int64 (with which PyTorch marks an open end) become those of int32, as PNNX does.
+
+    Examples
+    --------
+    >>> Parameter((1, 2)).encode_to_string()
+    '(1,2)'
+    >>> Parameter.parse_from_string("1.000000e-5").value
+    1e-05
+    """
+
+    __slots__ = ()
+
+    def __init__(self, value: object = None) -> None:
+        self._raw = None
+        self._code, self._value = _coerce(value)
+
+    @classmethod
+    def parse_from_string(cls, text: str) -> Parameter:
+        """Make a parameter from the text of a value, by PNNX's own decisions about its type.
+
+        Raises
+        ------
+        ParameterError
+            When an integer does not fit in 64 bits.
+        """
+        self = cls.from_token(text)
+        self._parse()
+        return self
+
+    @classmethod
+    def from_token(cls, text: str) -> Parameter:
+        """Make a parameter from the text of a value; it is parsed when the value is first asked for."""
+        self = cls.__new__(cls)
+        self._code, self._raw, self._value = _UNPARSED, text, None
+        return self
+
+    @classmethod
+    def verbatim(cls, text: str) -> Parameter:
+        """Make a string parameter whose text is not looked into."""
+        self = cls.__new__(cls)
+        self._code, self._raw, self._value = 4, text, text
+        return self
+
+    def _parse(self) -> None:
+        try:
+            self._code, self._value = _text.parse_value(cast(str, self._raw))
+        except OverflowError:
+            raise ParameterError(f"integer {self._raw} does not fit in 64 bits") from None
+
+    @property
+    def value(self) -> Any:
+        """None, bool, int, float, complex, str, or a list of int, float, complex and str."""
+        if self._code < 0:
+            self._parse()
+        return self._value
+
+    @value.setter
+    def value(self, value: object) -> None:
+        self._code, self._value = _coerce(value)
+        self._raw = None
+
+    @property
+    def type(self) -> int:
+        """PNNX's type code: 0 null, 1 bool, 2 int, 3 float, 4 str, 10 complex; 5, 6, 7, 11 lists of them.
+
+        The type of a list is that of its last element.
+        """
+        value = self.value
+        return _list_code(value) if isinstance(value, list) else self._code
+
+    @property
+    def text(self) -> str:
+        """The token as the file had it, or the encoded value once that has been set or changed."""
+        if self._raw is None:
+            return self.encode_to_string()
+        # A list may have been edited in place.
+        if isinstance(self._value, list) and _text.parse_value(self._raw)[1] != self._value:
+            return self.encode_to_string()
+        return self._raw
+
+    def encode_to_string(self, float_style: str = "2026") -> str:
+        """Text of the value as PNNX writes it.
+
+        Parameters
+        ----------
+        float_style : {"2026", "2025", "2021"}
+            Whose number format: PNNX changed how it prints floats twice.
+        """
+        value = self.value
+        if isinstance(value, list):
+            return "(" + ",".join(_encode_scalar(item, float_style) for item in value) + ")"
+        return _encode_scalar(value, float_style)
+
+    def copy(self) -> Parameter:
+        """Return an independent parameter with the same value and text."""
+        other = Parameter.__new__(Parameter)
+        value = self._value
+        other._code, other._raw = self._code, self._raw
+        other._value = list(value) if isinstance(value, list) else value
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Parameter):
+            return NotImplemented
+        if self.type != other.type:
+            return False
+        a, b = self.value, other.value
+        if isinstance(a, list):
+            return len(a) == len(b) and all(_key(x) == _key(y) for x, y in zip(a, b, strict=True))
+        return bool(_key(a) == _key(b))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Parameter({self.value!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._code, self._raw, self._value)
+
+
+def _restore(code: int, raw: str | None, value: object) -> Parameter:
+    self = Parameter.__new__(Parameter)
+    self._code, self._raw, self._value = code, raw, value
+    return self
+
+
+def _encode_scalar(value: object, style: str) -> str:
+    if isinstance(value, float):
+        return _text.format_float(value, style)
+    if isinstance(value, complex):
+        return _text.format_complex(value)
+    return str(value)
+
+
+class Parameters(dict[str, Parameter]):
+    """The parameters of an operator by key; plain values that are assigned become parameters.
+
+    Examples
+    --------
+    >>> params = Parameters(dim=1)
+    >>> params["eps"] = 1e-5
+    >>> params["eps"].text
+    '1.000000e-5'
+    """
+
+    __slots__ = ()
+
+    def __init__(self, items: Mapping[str, object] | Iterable[tuple[str, object]] = (), /, **more: object) -> None:
+        super().__init__()
+        self.update(items, **more)
+
+    def __setitem__(self, key: str, value: object) -> None:
+        super().__setitem__(key, value if isinstance(value, Parameter) else Parameter(value))
+
+    def setdefault(self, key: str, default: object = None) -> Parameter:  # type: ignore[override]
+        """Return the parameter of that key, made from ``default`` when there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, items: Any = (), /, **more: object) -> None:
+        """Set several parameters, from a mapping or from pairs."""
+        for key, value in dict(items, **more).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> Parameters:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def copy(self) -> Parameters:
+        """Return a mapping of independent parameters."""
+        other = Parameters()
+        for key, value in self.items():
+            dict.__setitem__(other, key, value.copy())
+        return other
