@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from pnnx_fast.errors import FormatError, LimitError
+from pnnx_fast.errors import FormatError
 from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.atomic import AtomicFile
 from pnnx_fast.formats.pnnx_param import WeightPlace
@@ -61,7 +61,8 @@ def _bin_path(param: Path) -> Path:
 
 
 def _content(source: Any) -> bytes:
-    return source.read() if hasattr(source, "read") else bytes(source)  # type: ignore[no-any-return]
+    content = source.read() if hasattr(source, "read") else source
+    return content.encode() if isinstance(content, str) else bytes(content)
 
 
 def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, verify: bool) -> None:
@@ -93,19 +94,18 @@ def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, v
             size = reader.size(weight)
             raise _misfit(place, name, f"has {size} bytes in {_label(bin)}, its shape needs {attr.nbytes}")
         try:
-            attr.data = memoryview(reader.view(weight))
+            attr.data = reader.view(weight).data
         except FormatError as e:
-            raise _misfit(place, name, f"cannot be read: {e}", type(e)) from e
+            raise _misfit(place, name, f"cannot be read: {e}") from e
 
 
 def _label(bin: Any) -> str:
     return os.fspath(bin) if isinstance(bin, str | os.PathLike) else getattr(bin, "name", "the .bin data")
 
 
-def _misfit(place: WeightPlace, path: str | None, reason: str, error: type[FormatError] = FormatError) -> FormatError:
-    error = LimitError if issubclass(error, LimitError) else FormatError
+def _misfit(place: WeightPlace, path: str | None, reason: str) -> FormatError:
     weight = f"{place.operator.name}.{place.key}"
-    return error(f"weight {weight} {reason}", path=path, line=place.line, column=place.column)
+    return FormatError(f"weight {weight} {reason}", path=path, line=place.line, column=place.column)
 
 
 def save(graph: Graph, param: Any, bin: Any = None) -> None:

@@ -177,12 +177,12 @@ class Attribute:
         if not isinstance(other, Attribute):
             return NotImplemented
         if self.dtype != other.dtype:
-            raise ShapeError("concatenated attributes differ in dtype", expected=self.dtype, actual=other.dtype)
+            raise ShapeError("joined attributes differ in dtype", expected=self.dtype, actual=other.dtype)
         if len(self.shape) != len(other.shape) or not self.shape:
-            raise ShapeError("concatenated attributes differ in rank", expected=self.shape, actual=other.shape)
+            raise ShapeError("joined attributes differ in rank", expected=self.shape, actual=other.shape)
         if self.shape[1:] != other.shape[1:]:
             raise ShapeError(
-                "concatenated attributes differ behind axis 0", expected=self.shape, actual=other.shape
+                "joined attributes differ behind axis 0", expected=self.shape, actual=other.shape
             )
         shape = (self.shape[0] + other.shape[0], *self.shape[1:])
         return Attribute.from_data(self.dtype, shape, b"".join((self.data, other.data)))
@@ -201,4 +201,4 @@ def _encode(array: Array, dtype: str) -> Buffer:
         else:
             name = by_text[dtype].numpy
             array = np.ascontiguousarray(array, np.dtype(name).newbyteorder("<"))
-    return memoryview(array.reshape(-1).view(np.uint8)).toreadonly()
+    return array.reshape(-1).view(np.uint8).data.toreadonly()

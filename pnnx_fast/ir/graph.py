@@ -1,7 +1,7 @@
 """The graph: operators in order of execution and the operands between them.
 
-The one graph class of the package: readers make it, passes rewrite it, the runtime lowers it, writers save it.
-It knows no file format; loading and saving go through ``ir.codec``.
+The one graph class of the package: readers make it, passes rewrite it, the runtime lowers it, writers save
+it. It knows no file format; loading and saving go through ``ir.codec``.
 """
 
 from __future__ import annotations

@@ -233,14 +233,16 @@ class Parameters(dict[str, Parameter]):
 
     __slots__ = ()
 
-    def __init__(self, items: Mapping[str, object] | Iterable[tuple[str, object]] = (), /, **more: object) -> None:
+    def __init__(
+        self, items: Mapping[str, object] | Iterable[tuple[str, object]] = (), /, **more: object
+    ) -> None:
         super().__init__()
         self.update(items, **more)
 
     def __setitem__(self, key: str, value: object) -> None:
         super().__setitem__(key, value if isinstance(value, Parameter) else Parameter(value))
 
-    def setdefault(self, key: str, default: object = None) -> Parameter:  # type: ignore[override]
+    def setdefault(self, key: str, default: object = None) -> Parameter:
         """Return the parameter of that key, made from ``default`` when there is none."""
         if key not in self:
             self[key] = default

@@ -69,7 +69,8 @@ def _shorten_exponent(text: str) -> str:
 def _float_2026(x: float, wide: bool) -> str:
     digits, places = (17, 17) if wide else (9, 9)
     same = (lambda t: float(t) == x) if wide else (lambda t: to_float32(float(t)) == x)
-    if abs(x) < to_float32(0.0001) and not wide or abs(x) < 0.0001 and wide or abs(x) >= 1e6:
+    small = abs(x) < (0.0001 if wide else to_float32(0.0001))
+    if small or abs(x) >= 1e6:
         text = f"{x:e}"
         if not same(text):
             text = f"{x:.{digits - 1}e}"

@@ -1,0 +1,26 @@
+from collections.abc import Mapping, Set
+from typing import Any
+
+FLOAT_STYLES: tuple[str, ...]
+
+class ParameterStorage:
+    __slots__ = ("_code", "_raw", "_value")
+
+    _code: int
+    _raw: str | None
+    _value: Any
+
+def parse_value(text: str) -> tuple[int, Any]: ...
+def to_float32(x: float) -> float: ...
+def format_float(x: float, style: str = "2026", wide: bool = False) -> str: ...
+def format_complex(x: complex) -> str: ...
+def read_operators(
+    data: bytes,
+    path: str | None,
+    pattern: bool,
+    max_bytes: int,
+    classes: tuple[type, ...],
+    sizes: Mapping[str, int],
+    raw_keys: Set[str],
+) -> tuple[list[Any], dict[str, Any], list[tuple[Any, str, int, int]]]: ...
+def write_operators(ops: list[Any], operand_count: int) -> bytes: ...
