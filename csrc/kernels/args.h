@@ -53,13 +53,27 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, dim) F(K, i64, size) F(K, i64, stride) F(K, i64, wrap) F(K, dims, shape) F(K, dims, xs)        \
     F(K, dims, js) F(K, dims, ys)
 
+/* y = softmax(scale q k^T + mask) v for each of batch x heads; query head h reads head h / (heads / kv_heads) of k and v.
+ * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: 0 none,
+ * 1 float32 to be added, 2 bytes that are nonzero where a key takes part, 3 nonzero where it does not; msb, msh, msq,
+ * msk: strides of batch, head, query and key, 0 to broadcast. causal: query i sees the keys up to i + diagonal. A query
+ * without keys gives zeros, or NaN when empty_nan is set. */
+#define PF_ATTENTION_ARGS(F, K)                                                                              \
+    F(K, in, q) F(K, in, k) F(K, in, v) F(K, in, mask) F(K, out, y) F(K, io, scratch)                        \
+    F(K, i64, batch) F(K, i64, heads) F(K, i64, kv_heads) F(K, i64, queries) F(K, i64, keys) F(K, i64, d)    \
+    F(K, i64, dv) F(K, i64, qsb) F(K, i64, qsh) F(K, i64, qsr) F(K, i64, ksb) F(K, i64, ksh) F(K, i64, ksr)  \
+    F(K, i64, vsb) F(K, i64, vsh) F(K, i64, vsr) F(K, i64, ysb) F(K, i64, ysh) F(K, i64, ysr)                \
+    F(K, i64, msb) F(K, i64, msh) F(K, i64, msq) F(K, i64, msk) F(K, i64, mask_kind) F(K, f64, scale)        \
+    F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan)
+
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(pack, PF_PACK_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
-    X(gather, PF_GATHER_ARGS)
+    X(gather, PF_GATHER_ARGS)                                                                                \
+    X(attention, PF_ATTENTION_ARGS)
 
 #define PF_DECLARE_in(name)   pf_ref name;
 #define PF_DECLARE_out(name)  pf_ref name;

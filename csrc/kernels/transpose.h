@@ -1,5 +1,6 @@
 /* Transposition of float planes in registers: tiles of PF_VL x PF_VL, of 4 x 4 for narrow planes, and the
- * interleaving of three channels. Used by the strided copy only. */
+ * interleaving of three channels. Used by the strided copy and,
+ * for its tiles, by attention. */
 #ifndef PF_KERNELS_TRANSPOSE_H
 #define PF_KERNELS_TRANSPOSE_H
 
@@ -99,7 +100,7 @@ PF_INLINE void pf_transpose_full(const float *x, int64_t xa, float *y, int64_t y
 }
 
 /* Blocks of 16 x 16 use up the cache lines that they touch, whatever PF_VL is. */
-static void pf_transpose_wide(const pf_plane *p, const float *x, float *y) {
+static inline void pf_transpose_wide(const pf_plane *p, const float *x, float *y) {
     enum { BLOCK = 16 };
     for (int64_t b0 = 0; b0 < p->nb; b0 += BLOCK)
         for (int64_t a0 = 0; a0 < p->na; a0 += BLOCK)
@@ -113,13 +114,13 @@ static void pf_transpose_wide(const pf_plane *p, const float *x, float *y) {
                 }
 }
 
-static void pf_transpose_rest(const pf_plane *p, const float *x, float *y, int64_t a0, int64_t b0,
-                              int64_t nb) {
+static inline void pf_transpose_rest(const pf_plane *p, const float *x, float *y, int64_t a0, int64_t b0,
+                                     int64_t nb) {
     for (int64_t b = b0; b < nb; b++)
         for (int64_t a = a0; a < p->na; a++) y[b * p->yb + a] = x[a * p->xa + b];
 }
 
-static void pf_transpose_narrow(const pf_plane *p, const float *x, float *y) {
+static inline void pf_transpose_narrow(const pf_plane *p, const float *x, float *y) {
     const int64_t na = p->na / 4 * 4, nb = p->nb / 4 * 4;
     for (int64_t b = 0; b < nb; b += 4)
         for (int64_t a = 0; a < na; a += 4) {
@@ -136,7 +137,7 @@ static void pf_transpose_narrow(const pf_plane *p, const float *x, float *y) {
 
 /* Three planes to packed pixels: every 16-byte store but the last of the plane is completed by its successor.
  */
-static void pf_interleave3(const pf_plane *p, const float *x, float *y) {
+static inline void pf_interleave3(const pf_plane *p, const float *x, float *y) {
     int64_t b = 0;
     for (; b + 5 <= p->nb; b += 4) {
         pf_f4 r[4] = {*(const pf_f4_any *)(x + b),
@@ -151,7 +152,7 @@ static void pf_interleave3(const pf_plane *p, const float *x, float *y) {
 }
 
 /* Packed pixels of three channels to planes; reads no more than the pixels of the plane. */
-static void pf_deinterleave3(const pf_plane *p, const float *x, float *y) {
+static inline void pf_deinterleave3(const pf_plane *p, const float *x, float *y) {
     int64_t a = 0;
     for (; a + 5 <= p->na; a += 4) {
         pf_f4 r[4];
@@ -166,7 +167,7 @@ static void pf_deinterleave3(const pf_plane *p, const float *x, float *y) {
 }
 
 /* ya and xb are 1. */
-static void pf_transpose(const pf_plane *p, const float *x, float *y) {
+static inline void pf_transpose(const pf_plane *p, const float *x, float *y) {
     if (p->na == 3 && p->yb == 3)
         pf_interleave3(p, x, y);
     else if (p->nb == 3 && p->xa == 3)

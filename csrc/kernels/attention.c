@@ -1,0 +1,370 @@
+/* Attention: softmax(scale Q K^T + mask) V for blocks of queries, without a matrix of all scores. Scores are
+ * computed transposed, keys by queries, so that K and V are read where they lie, only the block of Q is
+ * packed, and the softmax runs down the columns without sums across lanes. Keys come in blocks, with running
+ * maximum and sum per query (online softmax: Milakov and Gimelshein, 2018; Dao et al., 2022). Layouts are the
+ * lowering's business: the rows of every tensor are contiguous, all other strides are free. */
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/args.h"
+#include "kernels/simd.h"
+#include "kernels/transpose.h"
+
+#if defined(PF_AVX512)
+enum { MAX_NV = 4, QUERY_VECTORS = 4 };
+#else
+enum { MAX_NV = 2, QUERY_VECTORS = 8 };
+#endif
+enum { KEY_BLOCK = 128, MAX_MR = 8 };
+enum { MASK_NONE = 0, MASK_ADD = 1, MASK_KEEP = 2, MASK_DROP = 3 };
+
+/* What one thread works on: a block of queries of one head. Arrays are scratch; w is the row length of those
+ * that run over queries, dp the padded size of a value. */
+typedef struct block {
+    const pf_attention_args *a;
+    const float *k, *v;
+    const char *mask; /* at the first query of the block, first key */
+    int64_t q0, queries, vectors, w, dp;
+    float *qt, *s, *o, *vp, *m, *l, *alpha;
+} block;
+
+static int64_t padded_value(const pf_attention_args *a) { return pf_ceil_div(a->dv, PF_VL) * PF_VL; }
+
+static int64_t scratch_floats(const pf_attention_args *a) {
+    const int64_t w = QUERY_VECTORS * PF_VL, dp = padded_value(a);
+    return (a->d + KEY_BLOCK + 3) * w + (w + (dp > a->dv ? KEY_BLOCK : 0)) * dp + 16;
+}
+
+/* ---- tiles ---- */
+
+/* C[mr][nv] = A B, or alpha[row] C + A B when alpha is given. A(r, k) lies at a[r ars + k aks], rows of B are
+ * vectors. */
+PF_INLINE void tile(const int mr, const int nv, const float *a, int64_t ars, int64_t aks, const float *b,
+                    int64_t bs, int64_t n, float *c, int64_t cs, const float *alpha) {
+    pf_vf acc[MAX_MR][MAX_NV];
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++)
+            acc[r][v] = alpha ? pf_load(c + r * cs + v * PF_VL) * pf_set(alpha[r]) : pf_zero();
+    for (int64_t k = 0; k < n; k++) {
+        pf_vf row[MAX_NV];
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) row[v] = pf_load(b + k * bs + v * PF_VL);
+#pragma GCC unroll 8
+        for (int r = 0; r < mr; r++) {
+            const pf_vf x = pf_set(a[r * ars + k * aks]);
+#pragma GCC unroll 8
+            for (int v = 0; v < nv; v++) acc[r][v] = pf_fma(x, row[v], acc[r][v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) pf_store(c + r * cs + v * PF_VL, acc[r][v]);
+}
+
+typedef struct product {
+    const float *a, *b;
+    int64_t as, bs, n; /* as: row stride of A in scores, step of k in values */
+    float *c;
+    int64_t cs;
+    const float *alpha;
+} product;
+
+/* Scores: rows of A are keys, contiguous in k. Values: A is the transposed block of weights, contiguous in
+ * rows. */
+#define PF_SCORE_TILE(mr, nv)                                                                                \
+    tile(mr, nv, p->a + r * p->as, p->as, 1, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, NULL)
+#define PF_VALUE_TILE(mr, nv)                                                                                \
+    (p->alpha ? tile(mr, nv, p->a + r, 1, p->as, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, p->alpha + r)   \
+              : tile(mr, nv, p->a + r, 1, p->as, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, NULL))
+
+#define PF_ROWS(name, TILE, mr, nv)                                                                          \
+    static void name##_##nv(const product *p, int64_t rows) {                                                \
+        int64_t r = 0;                                                                                       \
+        for (; r + mr <= rows; r += mr) TILE(mr, nv);                                                        \
+        if (mr > 4 && r + 4 <= rows) {                                                                       \
+            TILE(4, nv);                                                                                     \
+            r += 4;                                                                                          \
+        }                                                                                                    \
+        if (r + 2 <= rows) {                                                                                 \
+            TILE(2, nv);                                                                                     \
+            r += 2;                                                                                          \
+        }                                                                                                    \
+        if (r < rows) TILE(1, nv);                                                                           \
+    }
+
+typedef void (*rows_fn)(const product *p, int64_t rows);
+#if defined(PF_AVX512)
+#    define PF_ROWS_ALL(name, TILE)                                                                          \
+        PF_ROWS(name, TILE, 8, 1)                                                                            \
+        PF_ROWS(name, TILE, 8, 2)                                                                            \
+        PF_ROWS(name, TILE, 8, 3)                                                                            \
+        PF_ROWS(name, TILE, 6, 4)                                                                            \
+        static const rows_fn name[] = {name##_1, name##_2, name##_3, name##_4};
+#else
+#    define PF_ROWS_ALL(name, TILE)                                                                          \
+        PF_ROWS(name, TILE, 8, 1)                                                                            \
+        PF_ROWS(name, TILE, 6, 2)                                                                            \
+        static const rows_fn name[] = {name##_1, name##_2};
+#endif
+PF_ROWS_ALL(score_rows, PF_SCORE_TILE)
+PF_ROWS_ALL(value_rows, PF_VALUE_TILE)
+
+/* Cuts the columns into even groups of at most MAX_NV vectors. */
+static void multiply(const rows_fn *fns, product p, int64_t rows, int64_t vectors) {
+    int64_t groups = pf_ceil_div(vectors, MAX_NV);
+    for (; groups > 0; groups--) {
+        const int64_t nv = pf_ceil_div(vectors, groups);
+        fns[nv - 1](&p, rows);
+        p.b += nv * PF_VL;
+        p.c += nv * PF_VL;
+        vectors -= nv;
+    }
+}
+
+/* ---- operands ---- */
+
+/* Rows [0, n) of length m, both at most PF_VL, as columns; the rest is zero. */
+PF_INLINE void load_transposed(pf_vf *t, const float *from, int64_t stride, int64_t n, int64_t m) {
+    if (n == PF_VL && m == PF_VL) {
+#pragma GCC unroll 16
+        for (int r = 0; r < PF_VL; r++) t[r] = pf_load(from + r * stride);
+    } else {
+#pragma GCC unroll 16
+        for (int r = 0; r < PF_VL; r++) t[r] = r < n ? pf_load_upto(from + r * stride, m) : pf_zero();
+    }
+    pf_transpose_tile(t);
+}
+
+/* qt[d][query] = scale q[query][d], zero beyond the last query. */
+static void pack_queries(const block *b, const float *q) {
+    const pf_attention_args *a = b->a;
+    const pf_vf scale = pf_set((float)a->scale);
+    for (int64_t i = 0; i < b->w; i += PF_VL) {
+        const int64_t n = pf_min(PF_VL, b->queries - i);
+        for (int64_t d = 0; d < a->d; d += PF_VL) {
+            const int64_t m = pf_min(PF_VL, a->d - d);
+            float *to = b->qt + d * b->w + i;
+            pf_vf t[PF_VL];
+            load_transposed(t, q + i * a->qsr + d, a->qsr, n, m);
+            if (m == PF_VL) {
+#pragma GCC unroll 16
+                for (int r = 0; r < PF_VL; r++) pf_store(to + r * b->w, t[r] * scale);
+            } else {
+#pragma GCC unroll 16
+                for (int r = 0; r < PF_VL; r++)
+                    if (r < m) pf_store(to + r * b->w, t[r] * scale);
+            }
+        }
+    }
+}
+
+/* Values padded to whole vectors. */
+static const float *pack_values(const block *b, const float *v, int64_t keys) {
+    const int64_t dv = b->a->dv, full = dv / PF_VL * PF_VL;
+    for (int64_t k = 0; k < keys; k++) {
+        const float *from = v + k * b->a->vsr;
+        float *to = b->vp + k * b->dp;
+        for (int64_t d = 0; d < full; d += PF_VL) pf_store(to + d, pf_load(from + d));
+        pf_store(to + full, pf_loadn(from + full, dv - full));
+    }
+    return b->vp;
+}
+
+/* ---- masks ---- */
+
+PF_INLINE float mask_value(int64_t kind, const char *mask, int64_t offset) {
+    float x;
+    if (kind != MASK_ADD) return (mask[offset] != 0) == (kind == MASK_KEEP) ? 0.0f : -INFINITY;
+    memcpy(&x, mask + offset * (int64_t)sizeof x, sizeof x);
+    return x;
+}
+
+/* n (<= PF_VL) mask values that lie `step` apart. */
+static pf_vf mask_vector(int64_t kind, const char *mask, int64_t offset, int64_t step, int64_t n) {
+    if (kind == MASK_ADD && step == 1) return pf_load_upto((const float *)mask + offset, n);
+    float x[PF_VL] = {0};
+    for (int64_t i = 0; i < n; i++) x[i] = mask_value(kind, mask, offset + i * step);
+    return pf_load(x);
+}
+
+/* Adds the mask to the scores of `keys` keys from k0 on, for the queries of vector i. */
+static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
+    const pf_attention_args *a = b->a;
+    const int64_t kind = a->mask_kind, queries = pf_min(PF_VL, b->queries - i);
+    float *s = b->s + i;
+    if (a->msq == 0) {
+        for (int64_t k = 0; k < keys; k++) {
+            const pf_vf x = pf_set(mask_value(kind, b->mask, (k0 + k) * a->msk));
+            pf_store(s + k * b->w, pf_load(s + k * b->w) + x);
+        }
+    } else if (a->msq == 1) {
+        for (int64_t k = 0; k < keys; k++) {
+            const pf_vf x = mask_vector(kind, b->mask, i + (k0 + k) * a->msk, 1, queries);
+            pf_store(s + k * b->w, pf_load(s + k * b->w) + x);
+        }
+    } else {
+        for (int64_t k = 0; k < keys; k += PF_VL) {
+            const int64_t n = pf_min(PF_VL, keys - k);
+            pf_vf t[PF_VL];
+            for (int r = 0; r < PF_VL; r++) {
+                const int64_t offset = (i + r) * a->msq + (k0 + k) * a->msk;
+                t[r] = r < queries ? mask_vector(kind, b->mask, offset, a->msk, n) : pf_zero();
+            }
+            pf_transpose_tile(t);
+            for (int64_t r = 0; r < n; r++) pf_store(s + (k + r) * b->w, pf_load(s + (k + r) * b->w) + t[r]);
+        }
+    }
+}
+
+/* Keys that come after a query: its scores become -inf. */
+static void mask_causal(const block *b, int64_t i, int64_t k0, int64_t keys) {
+    pf_vf lane;
+    for (int r = 0; r < PF_VL; r++) lane[r] = (float)r;
+    const int64_t first = b->q0 + i + b->a->diagonal; /* the last key of the first query */
+    for (int64_t k = pf_max(0, first + 1 - k0); k < keys; k++) {
+        float *s = b->s + k * b->w + i;
+        const pf_vf last = pf_set((float)pf_min(k0 + k - first, PF_VL));
+        pf_store(s, pf_select(lane >= last, pf_load(s), pf_set(-INFINITY)));
+    }
+}
+
+/* ---- softmax ---- */
+
+/* e^x for x <= 0; NaN stays NaN. 2^r on [-1/2, 1/2] by a minimax polynomial, relative error 1e-7. */
+PF_INLINE pf_vf exp_negative(pf_vf x) {
+    const float log2e = 1.44269504f;
+    const pf_vf t = pf_vmax(pf_set(-104.0f), x), n = pf_vround(t * pf_set(log2e));
+    const pf_vf r = pf_fma(t, pf_set(log2e), -n);
+    pf_vf p = pf_fma(r, pf_set(0x1.5bba14p-10f), pf_set(0x1.3cea88p-7f));
+    p = pf_fma(p, r, pf_set(0x1.c6b752p-5f));
+    p = pf_fma(p, r, pf_set(0x1.ebf9bcp-3f));
+    p = pf_fma(p, r, pf_set(0x1.62e42ap-1f));
+    p = pf_fma(p, r, pf_set(1.0f));
+#if defined(PF_AVX512)
+    return (pf_vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    const pf_vf scaled = (pf_vf)((pf_vi)p + (pf_toint(n) << 23));
+    return pf_select(x < pf_set(-87.0f), pf_zero(), scaled);
+#endif
+}
+
+/* Scores become weights relative to the running maximum; alpha corrects what was summed before. */
+static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
+    float *s = b->s + i;
+    const pf_vf before = first ? pf_set(-INFINITY) : pf_load(b->m + i);
+    pf_vf m0 = before, m1 = before;
+    int64_t k = 0;
+    for (; k + 2 <= keys; k += 2) {
+        m0 = pf_vmax(pf_load(s + k * b->w), m0);
+        m1 = pf_vmax(pf_load(s + (k + 1) * b->w), m1);
+    }
+    if (k < keys) m0 = pf_vmax(pf_load(s + k * b->w), m0);
+    const pf_vf m = pf_vmax(m0, m1);
+    /* All keys masked so far: any finite reference gives weights 0. */
+    const pf_vf reference = pf_select(m == pf_set(-INFINITY), pf_zero(), m);
+    pf_vf sum = pf_zero();
+    for (k = 0; k < keys; k++) {
+        const pf_vf p = exp_negative(pf_load(s + k * b->w) - reference);
+        pf_store(s + k * b->w, p);
+        sum += p;
+    }
+    if (!first) {
+        const pf_vf alpha = exp_negative(before - reference);
+        pf_store(b->alpha + i, alpha);
+        sum += pf_load(b->l + i) * alpha;
+    }
+    pf_store(b->m + i, m);
+    pf_store(b->l + i, sum);
+}
+
+/* ---- blocks ---- */
+
+static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first) {
+    const pf_attention_args *a = b->a;
+    const product scores = {
+        .a = b->k + k0 * a->ksr, .as = a->ksr, .b = b->qt, .bs = b->w, .n = a->d, .c = b->s, .cs = b->w};
+    multiply(score_rows, scores, keys, b->vectors);
+    for (int64_t i = 0; i < b->w; i += PF_VL) {
+        if (a->mask_kind != MASK_NONE) mask_scores(b, i, k0, keys);
+        if (a->causal) mask_causal(b, i, k0, keys);
+        weigh(b, i, keys, first);
+    }
+    const float *v = b->v + k0 * a->vsr;
+    product values = {.a = b->s, .as = b->w, .b = v, .bs = a->vsr, .n = keys, .c = b->o, .cs = b->dp};
+    if (!first) values.alpha = b->alpha;
+    if (b->dp > a->dv) values.b = pack_values(b, v, keys), values.bs = b->dp;
+    multiply(value_rows, values, b->queries, b->dp / PF_VL);
+}
+
+static void store_block(const block *b, float *y) {
+    const pf_attention_args *a = b->a;
+    for (int64_t q = 0; q < b->queries; q++) {
+        const float sum = b->l[q];
+        const pf_vf f = pf_set(sum == 0.0f ? (a->empty_nan ? NAN : 0.0f) : 1.0f / sum);
+        for (int64_t d = 0; d < a->dv; d += PF_VL)
+            pf_store_upto(y + q * a->ysr + d, pf_load(b->o + q * b->dp + d) * f, a->dv - d);
+    }
+}
+
+static void attend(block *b, const float *q, float *y) {
+    const pf_attention_args *a = b->a;
+    int64_t keys = a->keys;
+    if (a->causal) keys = pf_max(0, pf_min(keys, b->q0 + b->queries + a->diagonal));
+    pack_queries(b, q);
+    int64_t blocks = pf_ceil_div(keys, KEY_BLOCK);
+    if (blocks == 0) {
+        memset(b->l, 0, (size_t)b->w * sizeof(float));
+        memset(b->o, 0, (size_t)(b->queries * b->dp) * sizeof(float));
+    }
+    for (int64_t k0 = 0, i = 0; i < blocks; i++) {
+        const int64_t n = pf_ceil_div(keys - k0, blocks - i);
+        attend_keys(b, k0, n, i == 0);
+        k0 += n;
+    }
+    store_block(b, y);
+}
+
+PF_PLAN_FUNCTION(attention_f32) {
+    const pf_attention_args *a = args_;
+    plan->variant = 0;
+    plan->packed_bytes = 0;
+    plan->scratch_bytes = nthreads * pf_ceil_div(scratch_floats(a) * (int64_t)sizeof(float), 64) * 64;
+    memcpy(plan->label, "online", sizeof "online");
+}
+
+PF_KERNEL_FUNCTION(attention_f32) {
+    const pf_attention_args *a = args_;
+    const float *qs = pf_ptr(w, a->q), *ks = pf_ptr(w, a->k), *vs = pf_ptr(w, a->v);
+    const char *mask = pf_ptr(w, a->mask);
+    const int64_t mask_size = a->mask_kind == MASK_ADD ? (int64_t)sizeof(float) : 1;
+    float *y = pf_ptr(w, a->y);
+    float *scratch = (float *)pf_ptr(w, a->scratch) + w->tid * pf_ceil_div(scratch_floats(a), 16) * 16;
+    const int64_t vectors = pf_ceil_div(a->queries, PF_VL), blocks = pf_ceil_div(vectors, QUERY_VECTORS);
+    const int64_t items = a->batch * a->heads * blocks, group = a->heads / a->kv_heads;
+    const int64_t chunk = pf_max(1, items / (w->nthreads * 16));
+    for (int64_t next = pf_claim(w, chunk); next < items; next = pf_claim(w, chunk)) {
+        for (int64_t i = next; i < pf_min(items, next + chunk); i++) {
+            const int64_t j = i % blocks, h = i / blocks % a->heads, n = i / blocks / a->heads;
+            const int64_t v0 = vectors * j / blocks, v1 = vectors * (j + 1) / blocks;
+            block b = {
+                .a = a, .q0 = v0 * PF_VL, .vectors = v1 - v0, .w = (v1 - v0) * PF_VL, .dp = padded_value(a)};
+            b.queries = pf_min(b.w, a->queries - b.q0);
+            b.k = ks + n * a->ksb + h / group * a->ksh;
+            b.v = vs + n * a->vsb + h / group * a->vsh;
+            if (mask) b.mask = mask + (n * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
+            b.qt = scratch;
+            b.s = b.qt + a->d * b.w;
+            b.o = b.s + KEY_BLOCK * b.w;
+            b.m = b.o + b.w * b.dp;
+            b.l = b.m + b.w;
+            b.alpha = b.l + b.w;
+            b.vp = b.alpha + b.w;
+            attend(&b, qs + n * a->qsb + h * a->qsh + b.q0 * a->qsr,
+                   y + n * a->ysb + h * a->ysh + b.q0 * a->ysr);
+        }
+    }
+}
