@@ -1,5 +1,7 @@
-"""Arrays whose last byte lies just before a page that must not be touched: a kernel that reads or writes beyond the
-end of its operand crashes the test run instead of passing by luck."""
+"""Arrays whose last byte lies just before a page that must not be touched.
+
+A kernel that reads or writes beyond the end of its operand crashes the test run instead of passing by luck.
+"""
 
 from __future__ import annotations
 

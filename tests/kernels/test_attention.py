@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from guard import guarded
 
 from pnnx_fast.runtime.kernel import call, plan
-
-from guard import guarded
 
 ADD, KEEP, DROP = 1, 2, 3
 SIZES = [
@@ -90,7 +89,7 @@ def test_query_tails(isa: str, queries: int) -> None:
 
 
 def test_heads_in_rows(isa: str) -> None:
-    """Queries, keys and values are slices of one (batch, rows, 3, heads, d) tensor, as a merged projection gives them."""
+    """Q, K and V are slices of one (batch, rows, 3, heads, d) tensor, as a merged projection gives them."""
     rng = np.random.default_rng(1)
     qkv = rng.standard_normal((2, 20, 3, 4, 24), dtype=np.float32)
     q, k, v = (qkv[:, :, i].swapaxes(1, 2) for i in range(3))
