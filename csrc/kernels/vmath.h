@@ -1,0 +1,249 @@
+/* Vector exp, log and the activations built on them, for every ISA level, over the whole range of float: NaN
+ * gives NaN, infinities and overflow are those of the exact function. Used by element-wise kernels and by the
+ * epilogues of matrix kernels; knows no memory. Error bounds in units in the last place where the result is a
+ * normal number: 1    exp, exp2, log, erf (2 without fused multiply-add) 2    expm1, log2, log10 3    log1p,
+ * sigmoid, silu, tanh, softplus, logsigmoid, hardsigmoid, hardswish 5    gelu, mish (gelu 12 without fused
+ * multiply-add), while the magnitude of the result is above 1e-7 Further out in their negative tails gelu
+ * stays within 1e-5, gelu_tanh within 2e-5 of the result. */
+#ifndef PF_KERNELS_VMATH_H
+#define PF_KERNELS_VMATH_H
+
+#include "kernels/simd.h"
+#include "kernels/vmath_coefficients.h"
+
+/* Lanes of a where x < y (or x <= y), else of b; a comparison with NaN is false. */
+#if defined(PF_AVX512)
+PF_INLINE pf_vf pf_where_lt(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
+    return (pf_vf)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_LT_OQ), (__m512)b,
+                                       (__m512)a);
+}
+PF_INLINE pf_vf pf_where_le(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
+    return (pf_vf)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_LE_OQ), (__m512)b,
+                                       (__m512)a);
+}
+#elif defined(PF_AVX2)
+PF_INLINE pf_vf pf_where_lt(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
+    return (pf_vf)_mm256_blendv_ps((__m256)b, (__m256)a, _mm256_cmp_ps((__m256)x, (__m256)y, _CMP_LT_OQ));
+}
+PF_INLINE pf_vf pf_where_le(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
+    return (pf_vf)_mm256_blendv_ps((__m256)b, (__m256)a, _mm256_cmp_ps((__m256)x, (__m256)y, _CMP_LE_OQ));
+}
+#else
+PF_INLINE pf_vf pf_where_lt(pf_vf x, pf_vf y, pf_vf a, pf_vf b) { return pf_select(x < y, a, b); }
+PF_INLINE pf_vf pf_where_le(pf_vf x, pf_vf y, pf_vf a, pf_vf b) { return pf_select(x <= y, a, b); }
+#endif
+
+PF_INLINE pf_vf pf_vabs(pf_vf x) { return (pf_vf)((pf_vi)x & pf_seti(0x7fffffff)); }
+/* Magnitude of a non-negative a, sign of s. */
+PF_INLINE pf_vf pf_vsigned(pf_vf a, pf_vf s) { return (pf_vf)((pf_vi)a | ((pf_vi)s & pf_seti(INT32_MIN))); }
+
+/* c[0] + c[1] x + … of the given degree; degrees are literals, so the loop disappears. */
+PF_INLINE pf_vf pf_polynomial(pf_vf x, const float *c, int degree) {
+    pf_vf p = pf_set(c[degree]);
+#pragma GCC unroll 16
+    for (int i = degree - 1; i >= 0; i--) p = pf_fma(p, x, pf_set(c[i]));
+    return p;
+}
+#define PF_POLYNOMIAL(x, table) pf_polynomial(x, table, (int)(sizeof(table) / sizeof(table)[0]) - 1)
+
+/* Minimum and maximum of PyTorch: NaN in either operand gives NaN. */
+PF_INLINE pf_vf pf_minimum(pf_vf a, pf_vf b) { return pf_select(a != a, a, pf_vmin(a, b)); }
+PF_INLINE pf_vf pf_maximum(pf_vf a, pf_vf b) { return pf_select(a != a, a, pf_vmax(a, b)); }
+/* Bounds that are not NaN: x keeps its NaN, being the second operand. */
+PF_INLINE pf_vf pf_clip(pf_vf x, pf_vf low, pf_vf high) { return pf_vmin(high, pf_vmax(low, x)); }
+
+/* 2^n for n in [-126, 127]. */
+PF_INLINE pf_vf pf_exponent(pf_vi n) { return (pf_vf)((n + 127) << 23); }
+
+/* p 2^n, where n has an integral value in [-252, 254]; the result may overflow or be denormal. */
+PF_INLINE pf_vf pf_scale(pf_vf p, pf_vf n) {
+#if defined(PF_AVX512)
+    return (pf_vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    /* In two steps, so that neither factor leaves the normal numbers and the result is rounded once. */
+    const pf_vi i = pf_toint(n), half = i >> 1;
+    return p * pf_exponent(half) * pf_exponent(i - half);
+#endif
+}
+
+/* Nearest integer of |x| < 2^22, by the rounding of an addition. */
+PF_INLINE pf_vf pf_nearest(pf_vf x) {
+#if defined(PF_AVX512) || defined(PF_AVX2)
+    return pf_vround(x);
+#else
+    const pf_vf shift = pf_set(12582912.0f);
+    return (x + shift) - shift;
+#endif
+}
+
+#define PF_LOG2E  1.44269504f
+#define PF_LN2_HI 0.693145751953125f
+#define PF_LN2_LO 1.42860677e-06f
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2, for x in the range where exp is finite. */
+PF_INLINE pf_vf pf_reduce_ln2(pf_vf x, pf_vf *n) {
+    *n = pf_nearest(x * pf_set(PF_LOG2E));
+    return pf_fma(*n, pf_set(-PF_LN2_LO), pf_fma(*n, pf_set(-PF_LN2_HI), x));
+}
+
+PF_INLINE pf_vf pf_exp_reduced(pf_vf r) {
+    return pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXP_P), r) + pf_set(1.0f);
+}
+
+PF_INLINE pf_vf pf_vexp(pf_vf x) {
+    pf_vf n;
+    const pf_vf r = pf_reduce_ln2(pf_clip(x, pf_set(-104.0f), pf_set(89.0f)), &n);
+    return pf_scale(pf_exp_reduced(r), n);
+}
+
+PF_INLINE pf_vf pf_vexp2(pf_vf x) {
+    x = pf_clip(x, pf_set(-151.0f), pf_set(129.0f));
+    const pf_vf n = pf_nearest(x);
+    return pf_scale(pf_exp_reduced((x - n) * pf_set(0.693147181f)), n);
+}
+
+PF_INLINE pf_vf pf_vexpm1(pf_vf x) {
+    pf_vf n;
+    const pf_vf r = pf_reduce_ln2(pf_clip(x, pf_set(-18.0f), pf_set(89.0f)), &n);
+    const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r);
+    /* 2^n p + 2^n - 1, halved so that n = 128 can be expressed. */
+    const pf_vf t = pf_exponent(pf_toint(n) - 1);
+    const pf_vf y = pf_fma(t, p, t - pf_set(0.5f)) * 2.0f;
+    /* Also keeps the sign of zero, and NaN, which has no exponent. */
+    return pf_select((n == 0.0f) | (x != x), p, y);
+}
+
+/* e ln 2 + log(1 + f) for f in [√½ - 1, √2 - 1], times a factor. */
+PF_INLINE pf_vf pf_log_reduced(pf_vf f, pf_vf e, float unit_hi, float unit_lo, float factor) {
+    const pf_vf z = f * f;
+    pf_vf y = pf_fma(z * f, PF_POLYNOMIAL(f, PF_LOG_P), z * -0.5f);
+    if (factor == 1.0f) {
+        y = pf_fma(e, pf_set(unit_lo), y) + f;
+    } else {
+        y = pf_fma(e, pf_set(unit_lo), (y + f) * factor);
+    }
+    return pf_fma(e, pf_set(unit_hi), y);
+}
+
+/* x > 0 as 2^e (1 + f); denormals are scaled up first. */
+PF_INLINE pf_vf pf_split(pf_vf x, pf_vf *e) {
+    const pf_vi tiny = x < 1.17549435e-38f;
+    const pf_vf scaled = pf_select(tiny, x * 8388608.0f, x);
+    const pf_vi bits = (pf_vi)scaled - 0x3f3504f3; /* √½ */
+    *e = pf_tofloat((bits >> 23) - (tiny & 23));
+    return (pf_vf)((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
+}
+
+/* Results of a logarithm where its argument is zero, negative, infinite or NaN. */
+PF_INLINE pf_vf pf_log_special(pf_vf x, pf_vf y) {
+    const pf_vf infinity = pf_set(INFINITY);
+    y = pf_where_lt(x, infinity, y, x);
+    y = pf_where_lt(x, pf_zero(), pf_set(NAN), y);
+    return pf_select(x == 0.0f, -infinity, y);
+}
+
+PF_INLINE pf_vf pf_vlog(pf_vf x) {
+    pf_vf e;
+    const pf_vf f = pf_split(x, &e);
+    return pf_log_special(x, pf_log_reduced(f, e, PF_LN2_HI, PF_LN2_LO, 1.0f));
+}
+
+PF_INLINE pf_vf pf_vlog2(pf_vf x) {
+    pf_vf e;
+    const pf_vf f = pf_split(x, &e);
+    return pf_log_special(x, pf_log_reduced(f, e, 1.0f, 0.0f, PF_LOG2E));
+}
+
+PF_INLINE pf_vf pf_vlog10(pf_vf x) {
+    pf_vf e;
+    const pf_vf f = pf_split(x, &e);
+    return pf_log_special(x, pf_log_reduced(f, e, 0.301025391f, 4.60503907e-06f, 0.434294482f));
+}
+
+/* log(1 + x), where the rounding error of 1 + x is given back to the reduced argument. */
+PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
+    const pf_vf u = x + 1.0f;
+    const pf_vi bits = (pf_vi)u - 0x3f3504f3;
+    const pf_vf e = pf_tofloat(bits >> 23);
+    const pf_vf m = (pf_vf)((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
+    const pf_vf lost = pf_where_lt(pf_set(1.0f), u, 1.0f - (u - x), x - (u - 1.0f));
+    /* 2^-e as bits; where e is large the lost part is without effect. */
+    const pf_vf back = pf_exponent(-pf_toint(pf_vmin(pf_set(120.0f), e)));
+    const pf_vf f = pf_select(e == 0.0f, x, pf_fma(lost, back, m));
+    pf_vf y = pf_log_reduced(f, e, PF_LN2_HI, PF_LN2_LO, 1.0f);
+    y = pf_select(x == 0.0f, x, y);
+    return pf_log_special(u, y);
+}
+
+/* exp(-|x|) never overflows, so both halves keep full accuracy. */
+PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
+    const pf_vf e = pf_vexp(-pf_vabs(x));
+    return pf_where_lt(x, pf_zero(), e, pf_set(1.0f)) / (e + 1.0f);
+}
+
+PF_INLINE pf_vf pf_vsilu(pf_vf x) {
+    const pf_vf e = pf_vexp(-pf_vabs(x));
+    return pf_where_lt(x, pf_zero(), x * e, x) / (e + 1.0f);
+}
+
+/* t / (t + 2) with t = exp(2 |x|) - 1, which keeps the digits of small arguments and reaches 1 exactly. */
+PF_INLINE pf_vf pf_vtanh(pf_vf x) {
+    pf_vf n;
+    const pf_vf a = pf_vmin(pf_set(20.0f), pf_vabs(x + x)), r = pf_reduce_ln2(a, &n);
+    const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r), scale = pf_exponent(pf_toint(n));
+    const pf_vf t = pf_fma(scale, p, scale - 1.0f);
+    return pf_vsigned(t / (t + 2.0f), x);
+}
+
+PF_INLINE pf_vf pf_verf(pf_vf x) {
+    const pf_vf a = pf_vmin(pf_set(4.0f), pf_vabs(x)), z = a * a;
+    const pf_vf inner = pf_fma(a, PF_POLYNOMIAL(z, PF_ERF_P), a);
+    const pf_vf outer = 1.0f - pf_vexp(PF_POLYNOMIAL(a, PF_ERFC_P));
+    return pf_vsigned(pf_where_lt(a, pf_set(1.0f), inner, outer), x);
+}
+
+/* max(x, 0) - |x| Φ(-|x|): the tail is computed as such and keeps its digits. */
+PF_INLINE pf_vf pf_vgelu(pf_vf x) {
+    const pf_vf t = pf_vmin(pf_set(14.5f), pf_vabs(x)), square = t * t;
+    pf_vf e = pf_vexp(square * -0.5f);
+#if defined(PF_AVX512) || defined(PF_AVX2)
+    /* What rounding of the square took from the exponent. */
+    e = pf_fma(e * -0.5f, pf_fma(t, t, -square), e);
+#endif
+    const pf_vf tail = e * PF_POLYNOMIAL(t, PF_GELU_P) / PF_POLYNOMIAL(t, PF_GELU_Q);
+    const pf_vf y = pf_fma(-t, tail, pf_vmax(pf_zero(), x));
+    /* -inf times 0, as the product form has it. */
+    return pf_select(x == -INFINITY, pf_set(NAN), y);
+}
+
+PF_INLINE pf_vf pf_vgelu_tanh(pf_vf x) {
+    const pf_vf z = x * x;
+    const pf_vf u = x * pf_fma(z, pf_set(0.0713548163f), pf_set(1.59576912f));
+    const pf_vf e = pf_vexp(-pf_vabs(u));
+    return pf_where_lt(x, pf_zero(), x * e, x) / (e + 1.0f);
+}
+
+/* x tanh(softplus x) = x w / (w + 2) with w = e^x (e^x + 2). */
+PF_INLINE pf_vf pf_vmish(pf_vf x) {
+    const pf_vf e = pf_vexp(pf_vmin(pf_set(20.0f), x)), w = e * (e + 2.0f);
+    const pf_vf y = x * (w / (w + 2.0f));
+    return pf_where_lt(pf_set(20.0f), x, x, y);
+}
+
+PF_INLINE pf_vf pf_vrelu(pf_vf x) { return pf_vmax(pf_zero(), x); }
+
+PF_INLINE pf_vf pf_vleaky_relu(pf_vf x, pf_vf slope) { return pf_where_lt(pf_zero(), x, x, x * slope); }
+
+PF_INLINE pf_vf pf_vhardsigmoid(pf_vf x) { return pf_clip(x + 3.0f, pf_zero(), pf_set(6.0f)) * 0.166666667f; }
+
+PF_INLINE pf_vf pf_vhardswish(pf_vf x) { return x * pf_vhardsigmoid(x); }
+
+PF_INLINE pf_vf pf_vsoftplus(pf_vf x, pf_vf beta, pf_vf threshold) {
+    const pf_vf scaled = x * beta;
+    const pf_vf y = pf_vlog1p(pf_vexp(pf_vmin(threshold, scaled))) / beta;
+    return pf_where_lt(threshold, scaled, x, y);
+}
+
+PF_INLINE pf_vf pf_vlogsigmoid(pf_vf x) { return pf_vmin(pf_zero(), x) - pf_vlog1p(pf_vexp(-pf_vabs(x))); }
+
+#endif

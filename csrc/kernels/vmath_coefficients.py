@@ -1,0 +1,141 @@
+"""Prints vmath_coefficients.h: minimax polynomials and quotients of polynomials for the vector functions.
+
+Usage: ``python vmath_coefficients.py > vmath_coefficients.h`` (needs numpy and mpmath). Each row of `TABLE` names a
+function g that remains when the known first terms of a series are taken away, the interval, the degrees, and the
+weight that turns an error of g into the relative error of the result.
+
+The fit is weighted least squares whose weights are raised where the error is large (Lawson), with the denominator of
+the step before as a further weight (Sanathanan and Koerner). Coefficients are rounded to float32 one at a time, lowest
+first, and those that remain are fitted again, so that rounding of the leading ones costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mpmath as mp
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+mp.mp.dps = 40
+
+
+@dataclass(frozen=True)
+class Row:
+    """One approximation g(z) = P(z) / (1 + z·Q(z)), z = x or x² as the function wants it."""
+
+    name: str
+    comment: str
+    g: Callable[[mp.mpf], mp.mpf]
+    weight: Callable[[mp.mpf], mp.mpf]
+    z: Callable[[mp.mpf], mp.mpf]
+    low: float
+    high: float
+    numerator: int
+    denominator: int = 0
+
+
+def _square(x: mp.mpf) -> mp.mpf:
+    return x * x
+
+
+def _same(x: mp.mpf) -> mp.mpf:
+    return x
+
+
+def _odd(f: Callable[[mp.mpf], mp.mpf], name: str, comment: str, high: float, degree: int) -> Row:
+    """An odd function as x + x³·P(x²)."""
+    return Row(name, comment, lambda x: (f(x) - x) / x**3, lambda x: x**3 / f(x), _square, 1e-3, high, degree)
+
+
+TABLE = [
+    Row("EXP", "exp x = 1 + x + x² P(x)", lambda x: (mp.expm1(x) - x) / x**2, lambda x: x**2 / mp.exp(x), _same,
+        -0.3467, 0.3467, 4),
+    Row("EXPM1", "exp x - 1 = x + x² P(x)", lambda x: (mp.expm1(x) - x) / x**2, lambda x: x**2 / mp.expm1(x), _same,
+        -0.3467, 0.3467, 5),
+    Row("LOG", "log(1 + x) = x - x²/2 + x³ P(x)", lambda x: (mp.log1p(x) - x + x**2 / 2) / x**3,
+        lambda x: x**3 / mp.log1p(x), _same, -0.29290, 0.41422, 8),
+    _odd(mp.sin, "SIN", "sin x = x + x³ P(x²)", 0.7855, 2),
+    Row("COS", "cos x = 1 - x²/2 + x⁴ P(x²)", lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, lambda x: x**4 / mp.cos(x),
+        _square, 2e-3, 0.7855, 2),
+    _odd(mp.asin, "ASIN", "asin x = x + x³ P(x²)", 0.5, 4),
+    _odd(mp.atan, "ATAN", "atan x = x + x³ P(x²)", 0.41422, 3),
+    _odd(mp.sinh, "SINH", "sinh x = x + x³ P(x²)", 1.0, 3),
+    Row("ERF", "erf x = x + x P(x²)", lambda x: mp.erf(x) / x - 1, lambda x: x / mp.erf(x), _square, 1e-3, 1.0, 6),
+    Row("ERFC", "log(1 - erf x) = P(x)", lambda x: mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), _same,
+        1.0, 4.0, 6),
+    Row("GELU", "erfc(x/√2)/2 = exp(-x²/2) P(x)/Q(x)", lambda x: mp.erfc(x / mp.sqrt(2)) * mp.exp(x * x / 2) / 2,
+        lambda x: 2 / (mp.erfc(x / mp.sqrt(2)) * mp.exp(x * x / 2)), _same, 0.0, 14.5, 4, 5),
+]  # fmt: skip
+
+
+def _grid(row: Row, count: int = 1500) -> tuple[Vector, Vector, Vector]:
+    angles = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    points = [mp.mpf(float(v)) for v in (row.low + row.high) / 2 + (row.high - row.low) / 2 * angles]
+    points = [x if abs(x) > 1e-6 else mp.mpf(1e-6) for x in points]
+    columns = ([float(f(x)) for x in points] for f in (row.z, row.g, row.weight))
+    z, g, w = (np.array(c) for c in columns)
+    return z, g, np.abs(w)
+
+
+def _fit(z: Vector, g: Vector, w: Vector, row: Row, fixed: Vector) -> Vector:
+    """Coefficients of numerator and denominator; entries of `fixed` that are not NaN stay."""
+    basis = np.stack([z**k for k in range(row.numerator + 1)], 1)
+    lower = (
+        np.stack([-g * z**k for k in range(1, row.denominator + 1)], 1) if row.denominator else basis[:, :0]
+    )
+    matrix = np.hstack([basis, lower])
+    free = np.isnan(fixed)
+    result, best = fixed.copy(), np.inf
+    lawson, below = np.ones_like(z), np.ones_like(z)
+    found = np.where(free, 0.0, fixed)
+    for _ in range(60):
+        scale = w / below * np.sqrt(lawson)
+        columns = matrix * scale[:, None]
+        norm = np.linalg.norm(columns[:, free], axis=0)
+        target = g * scale - columns[:, ~free] @ fixed[~free]
+        found[free] = np.linalg.lstsq(columns[:, free] / norm, target, rcond=None)[0] / norm
+        below = 1 + sum(found[row.numerator + k] * z**k for k in range(1, row.denominator + 1))
+        error = np.abs(w * (basis @ found[: row.numerator + 1] / below - g))
+        if error.max() < best:
+            best, result = error.max(), found.copy()
+        lawson = lawson * (error / error.max() + 1e-3)
+        lawson /= lawson.max()
+    return result
+
+
+def coefficients(row: Row) -> tuple[Vector, Vector, float]:
+    """float32 coefficients of P and Q, lowest first, and the largest weighted error."""
+    z, g, w = _grid(row)
+    fixed = np.full(row.numerator + 1 + row.denominator, np.nan)
+    order = sorted(range(len(fixed)), key=lambda i: i if i <= row.numerator else i - row.numerator - 0.5)
+    for index in order:
+        fixed[index] = np.float32(_fit(z, g, w, row, fixed)[index])
+    p, q = fixed[: row.numerator + 1], np.concatenate([[1.0], fixed[row.numerator + 1 :]])
+    value = np.polyval(p[::-1], z) / np.polyval(q[::-1], z)
+    return p, q, float(np.abs(w * (value - g)).max())
+
+
+def _literal(value: float) -> str:
+    text = f"{value:.9g}"
+    return text if "." in text or "e" in text else f"{text}.0"
+
+
+def main() -> None:
+    """Print the header."""
+    print("/* Printed by vmath_coefficients.py; lowest power first. */")
+    print("#ifndef PF_KERNELS_VMATH_COEFFICIENTS_H\n#define PF_KERNELS_VMATH_COEFFICIENTS_H\n")
+    for row in TABLE:
+        p, q, error = coefficients(row)
+        print(f"/* {row.comment} on [{row.low:g}, {row.high:g}], error {error:.1e} */")
+        for suffix, values in (("P", p), ("Q", q)):
+            if suffix == "P" or row.denominator:
+                text = ", ".join(f"{_literal(v)}f" for v in values)
+                print(f"static const float PF_{row.name}_{suffix}[] __attribute__((unused)) = {{{text}}};")
+    print("\n#endif")
+
+
+if __name__ == "__main__":
+    main()
