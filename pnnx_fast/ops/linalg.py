@@ -1,0 +1,58 @@
+"""Small linear algebra that needs no hot kernel: cross products, diagonals, distances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.shape import axis_of
+from pnnx_fast.ops.symbolic import Builder, Tensor
+
+
+@operator("torch.cross", "torch.linalg.cross", native=False)
+def cross(b: Builder, input: Tensor, other: Tensor, *, dim: int | None = None) -> Tensor:
+    """Cross product of vectors of three. torch.cross."""
+    shape = np.broadcast_shapes(input.shape, other.shape)
+    axis = axis_of(dim, len(shape)) if dim is not None else next((i for i, n in enumerate(shape) if n == 3), -1)
+    if axis < 0 or shape[axis] != 3:
+        raise ShapeError("cross needs a dimension of size 3", actual=shape)
+
+    def product(x: Array, y: Array) -> Array:
+        x, y = np.broadcast_to(x, shape), np.broadcast_to(y, shape)
+        return np.cross(x, y, axis=axis)
+
+    return b.host(product, [input, other], [(shape, np.result_type(input.dtype, other.dtype))])[0]
+
+
+@operator("torch.diag")
+def diag(b: Builder, input: Tensor, *, diagonal: int = 0) -> Tensor:
+    """Diagonal of a matrix (a view), or a matrix with a given diagonal. torch.diag."""
+    if input.ndim == 2:
+        rows, columns = input.shape
+        length = max(min(rows, columns - diagonal) if diagonal >= 0 else min(rows + diagonal, columns), 0)
+        start = diagonal * input.strides[1] if diagonal >= 0 else -diagonal * input.strides[0]
+        return input.as_strided((length,), (sum(input.strides),), start if length else 0)
+    if input.ndim != 1:
+        raise ShapeError("diag takes a vector or a matrix", actual=input.shape)
+    n = input.shape[0] + abs(diagonal)
+    y = b.result((n, n), input.dtype)
+    b.copy(b.constant(np.zeros(1, input.dtype)).as_strided((n, n), (0, 0)), y)
+    start = diagonal if diagonal >= 0 else -diagonal * n
+    b.copy(input, y.as_strided(input.shape, (n + 1,), start))
+    return y
+
+
+@operator("F.pairwise_distance", "nn.PairwiseDistance", native=False)
+def pairwise_distance(
+    b: Builder, x1: Tensor, x2: Tensor, *, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """Distance between corresponding vectors. torch.nn.functional.pairwise_distance."""
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    out = (*shape[:-1], 1) if keepdim else shape[:-1]
+
+    def distance(x: Array, y: Array) -> Array:
+        return np.asarray(np.linalg.norm(x - y + x.dtype.type(eps), p, axis=-1, keepdims=keepdim))
+
+    return b.host(distance, [x1, x2], [(out, np.result_type(x1.dtype, x2.dtype))])[0]
