@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 import stat
 from types import TracebackType
 from typing import Self
@@ -69,7 +68,7 @@ class AtomicFile:
 
     def _open_beside(self, mode: int | None) -> io.BufferedWriter:
         folder = os.path.dirname(self._target)
-        self._temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
+        self._temporary = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
             descriptor = os.open(self._temporary, flags, 0o666)

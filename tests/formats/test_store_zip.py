@@ -56,9 +56,7 @@ def test_read_back(layout):
         reader.verify()
 
 
-@pytest.mark.parametrize(
-    "kind", ["str", "path", "bytes", "bytearray", "memoryview", "array", "file", "stream"]
-)
+@pytest.mark.parametrize("kind", ["str", "path", "bytes", "bytearray", "memoryview", "array", "file", "stream"])
 def test_sources(kind, tmp_path):
     raw = archive()
     path = tmp_path / "a.bin"

@@ -99,9 +99,7 @@ def test_refusals():
     writer.write("a", b"")
     with pytest.raises(ValueError, match="the archive has an entry 'a' already"):
         writer.write("a", b"1")
-    with pytest.raises(
-        ValueError, match="an entry name of 65536 bytes is longer than the 65535 that zip allows"
-    ):
+    with pytest.raises(ValueError, match="an entry name of 65536 bytes is longer than the 65535 that zip allows"):
         writer.write("x" * 65536, b"")
     with pytest.raises(ValueError, match="surrogates not allowed"):
         writer.write("\ud800", b"")

@@ -52,9 +52,7 @@ def central(name, data, offset, *, size=None, packed=None, crc=None, method=0, f
 def end(count, directory, directory_size, *, at=None, disk=0):
     """The three records at the end."""
     at = directory + directory_size if at is None else at
-    record = struct.pack(
-        "<IQHHIIQQQQ", 0x06064B50, 44, 0, 0, disk, 0, count, count, directory_size, directory
-    )
+    record = struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 0, 0, disk, 0, count, count, directory_size, directory)
     locator = struct.pack("<IIQI", 0x07064B50, 0, at, 1)
     return record + locator + struct.pack("<IHHHHIIH", 0x06054B50, *[FULL16] * 4, FULL32, FULL32, 0)
 
