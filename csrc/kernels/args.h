@@ -66,11 +66,21 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, msb) F(K, i64, msh) F(K, i64, msq) F(K, i64, msk) F(K, i64, mask_kind) F(K, f64, scale)        \
     F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan)
 
+/* y = alpha a b + beta c over batches of `rank` dimensions. a is m x k, b is k x n, c and y are m x n; every stride is free
+ * (0 broadcasts) but columns of y are neighbours. c may be absent. scratch: of the whole team. */
+#define PF_MATMUL_ARGS(F, K)                                                                                 \
+    F(K, in, a) F(K, in, b) F(K, in, c) F(K, out, y) F(K, io, scratch)                                       \
+    F(K, i64, rank) F(K, dims, shape) F(K, dims, as) F(K, dims, bs) F(K, dims, cs) F(K, dims, ys)            \
+    F(K, i64, m) F(K, i64, n) F(K, i64, k)                                                                   \
+    F(K, i64, am) F(K, i64, ak) F(K, i64, bk) F(K, i64, bn) F(K, i64, cm) F(K, i64, cn) F(K, i64, ym)        \
+    F(K, f64, alpha) F(K, f64, beta)
+
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(pack, PF_PACK_ARGS)                                                                                    \
+    X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
     X(gather, PF_GATHER_ARGS)                                                                                \
     X(attention, PF_ATTENTION_ARGS)

@@ -185,7 +185,7 @@ def run(
 
 
 def check(isa: str, threads: int, case: Case, kernel: str = "conv") -> None:
-    """Run a case and compare with the reference, to a rounding error that grows with the depth of the sums."""
+    """Run a case and compare with the reference, with a tolerance that grows with the depth."""
     data = tensors(case)
     got = run(isa, threads, case, *data, kernel=kernel)
     want = reference(case, *data)

@@ -1,0 +1,229 @@
+/* Batched products of matrices neither of which is known before: B is packed into panels of scratch memory
+ * while A is read in place, or packed too when its rows are not contiguous. Vectors take a path of dot
+ * products. The work is cut by shape alone, so that results do not depend on the number of threads. */
+#include <stdio.h>
+
+#include "kernels/args.h"
+#include "kernels/tile.h"
+#include "kernels/transpose.h"
+
+enum {
+    PANEL_BYTES = 192 << 10, /* of packed B: it stays in L2 beside the rows of A */
+    PACKED_ROWS = 120,       /* of A at a time, a multiple of all tile heights */
+    ROW_GAP = 16,            /* floats between packed rows: keeps them out of one cache set */
+    WANTED_UNITS = 16,
+    UNIT_FLOPS = 2 << 20,
+    DOT_COLUMNS = 2,
+    DOT_ROWS = 64, /* per unit of dot products */
+};
+
+typedef struct matmul {
+    const pf_matmul_args *a;
+    int64_t batches, panels, tiles, row_blocks, k_block, row_stride;
+    int rows, pack_a, direct_b;
+    int64_t panel_floats, thread_floats;
+} matmul;
+
+/* Operands of one batch. */
+typedef struct operands {
+    const float *a, *b, *c;
+    float *y, *packed_b, *packed_a;
+} operands;
+
+static matmul plan_matmul(const pf_matmul_args *a) {
+    matmul p = {.a = a, .batches = 1};
+    for (int64_t d = 0; d < a->rank; d++) p.batches *= a->shape[d];
+    const int widest = pf_panel_widest(a->n), width = widest * PF_VL;
+    p.rows = pf_tile_rows(widest);
+    p.panels = pf_panel_count(a->n);
+    p.tiles = pf_ceil_div(a->m, p.rows);
+    p.pack_a = a->ak != 1 && a->k > 1;
+    p.direct_b = a->bn == 1 && a->alpha == 1.0 && p.tiles <= 2;
+    const int64_t longest = PANEL_BYTES / (int64_t)sizeof(float) / width;
+    p.k_block =
+        p.direct_b && !p.pack_a ? pf_max(1, a->k) : pf_ceil_div(a->k, pf_max(1, pf_ceil_div(a->k, longest)));
+    p.k_block = pf_max(1, p.k_block);
+    const double flops = 2.0 * (double)a->m * (double)a->n * (double)a->k / (double)pf_max(1, p.panels);
+    p.row_blocks =
+        pf_min(pf_ceil_div(WANTED_UNITS, pf_max(1, p.batches * p.panels)), (int64_t)(flops / UNIT_FLOPS));
+    if (p.pack_a) p.row_blocks = pf_max(p.row_blocks, pf_ceil_div(a->m, PACKED_ROWS));
+    p.row_blocks = pf_max(1, pf_min(p.row_blocks, p.tiles));
+    p.row_stride = p.k_block + ROW_GAP;
+    p.panel_floats = pf_min(p.k_block, longest) * width;
+    const int64_t packed_rows = p.pack_a ? pf_min(a->m, PACKED_ROWS + 2 * p.rows) : 0;
+    p.thread_floats = pf_ceil_div(p.panel_floats + packed_rows * p.row_stride, 16) * 16;
+    return p;
+}
+
+/* n columns of k rows to a panel of `width` columns, whose rest becomes zero. */
+static void pack_b(const pf_matmul_args *m, const float *b, int64_t k, int64_t n, int64_t width, float *out) {
+    if (m->bn == 1) {
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t j = 0; j < width; j += PF_VL)
+                pf_store(out + i * width + j, pf_load_upto(b + i * m->bk + j, n - j));
+    } else {
+        if (n < width)
+            for (int64_t i = 0; i < k; i++) pf_store(out + i * width + width - PF_VL, pf_zero());
+        if (m->bk == 1) {
+            const pf_plane plane = {n, k, m->bn, 1, 1, width};
+            pf_transpose(&plane, b, out);
+        } else {
+            for (int64_t i = 0; i < k; i++)
+                for (int64_t j = 0; j < n; j++) out[i * width + j] = b[i * m->bk + j * m->bn];
+        }
+    }
+    if (m->alpha == 1.0) return;
+    const pf_vf alpha = pf_set((float)m->alpha);
+    for (int64_t i = 0; i < k * width; i += PF_VL) pf_store(out + i, alpha * pf_load(out + i));
+}
+
+static void pack_a(const matmul *p, const float *a, int64_t rows, int64_t k, float *out) {
+    if (p->a->am == 1) {
+        const pf_plane plane = {k, rows, p->a->ak, 1, 1, p->row_stride};
+        pf_transpose(&plane, a, out);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < k; i++) out[r * p->row_stride + i] = a[r * p->a->am + i * p->a->ak];
+}
+
+/* y = beta c on a block, for the c that the tile cannot add by itself. */
+static void start_from_c(const pf_matmul_args *m, const operands *o, int64_t r0, int64_t r1, int64_t n0,
+                         int64_t n1) {
+    const float beta = (float)m->beta;
+    for (int64_t r = r0; r < r1; r++)
+        for (int64_t j = n0; j < n1; j++) o->y[r * m->ym + j] = beta * o->c[r * m->cm + j * m->cn];
+}
+
+/* Tiles [t0, t1) times one panel, for channels [k0, k0 + t->k). */
+static void run_tiles(const matmul *p, const operands *o, pf_tile *t, int vectors, int64_t t0, int64_t t1,
+                      int64_t k0) {
+    const pf_matmul_args *m = p->a;
+    const int64_t base = m->m * t0 / p->tiles;
+    pf_tap record[1 + PF_TILE_ROWS] = {{.number = 0}};
+    float *y[PF_TILE_ROWS];
+    const float *z[PF_TILE_ROWS];
+    t->taps = record, t->y = y;
+    t->z = o->c && m->cn == 1 && m->beta == 1.0 ? z : NULL;
+    for (int64_t tile = t0; tile < t1; tile++) {
+        const int64_t r0 = m->m * tile / p->tiles, r1 = m->m * (tile + 1) / p->tiles;
+        for (int64_t r = r0; r < r1; r++) {
+            record[1 + r - r0].row =
+                p->pack_a ? o->packed_a + (r - base) * p->row_stride : o->a + r * m->am + k0;
+            y[r - r0] = o->y + r * m->ym;
+            z[r - r0] = o->c ? o->c + r * m->cm : NULL;
+        }
+        pf_tile_run(vectors, (int)(r1 - r0), t);
+    }
+}
+
+static void run_unit(const matmul *p, const operands *o, int64_t panel_index, int64_t block) {
+    const pf_matmul_args *m = p->a;
+    const int64_t t0 = p->tiles * block / p->row_blocks, t1 = p->tiles * (block + 1) / p->row_blocks;
+    const int64_t r0 = m->m * t0 / p->tiles, r1 = m->m * t1 / p->tiles;
+    const pf_panel panel = pf_panel_at(m->n, panel_index);
+    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL,
+                  n = pf_min(width, m->n - column);
+    const int prefilled = o->c && !(m->cn == 1 && m->beta == 1.0), direct = p->direct_b && n == width;
+    pf_tile t = {.ntaps = 1, .column = column, .n = n, .bstep = direct ? m->bk : width};
+    if (prefilled) start_from_c(m, o, r0, r1, column, column + n);
+    const int64_t step = direct ? p->k_block : pf_min(p->k_block, p->panel_floats / width);
+    int64_t k0 = 0;
+    do {
+        t.k = pf_min(step, m->k - k0);
+        t.first = k0 == 0 && !prefilled;
+        t.last = k0 + t.k == m->k;
+        t.b = o->b + k0 * m->bk + column * m->bn;
+        if (!direct) {
+            pack_b(m, t.b, t.k, n, width, o->packed_b);
+            t.b = o->packed_b;
+        }
+        if (p->pack_a) pack_a(p, o->a + r0 * m->am + k0 * m->ak, r1 - r0, t.k, o->packed_a);
+        run_tiles(p, o, &t, panel.vectors, t0, t1, k0);
+        k0 += step;
+    } while (k0 < m->k);
+}
+
+/* A few vectors against many contiguous rows: y[i si + j sj] = sum of x[i xs + k] v[j vs + k]. */
+typedef struct dots {
+    int64_t count, vectors, k, xs, vs, si, sj;
+} dots;
+
+static int as_dots(const pf_matmul_args *m, dots *d) {
+    if (m->n <= DOT_COLUMNS && m->ak == 1 && (m->bk == 1 || m->k <= 1) && m->m > m->n) {
+        *d = (dots){m->m, m->n, m->k, m->am, m->bn, m->ym, 1};
+        return 1;
+    }
+    if (m->m <= DOT_COLUMNS && m->bk == 1 && m->bn != 1 && (m->ak == 1 || m->k <= 1)) {
+        *d = (dots){m->n, m->m, m->k, m->bn, m->am, 1, m->ym};
+        return -1;
+    }
+    return 0;
+}
+
+static float dot(const float *x, const float *v, int64_t k) {
+    pf_vf s[4] = {pf_zero(), pf_zero(), pf_zero(), pf_zero()};
+    int64_t i = 0;
+    for (; i + 4 * PF_VL <= k; i += 4 * PF_VL) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++)
+            s[j] = pf_fma(pf_load(x + i + j * PF_VL), pf_load(v + i + j * PF_VL), s[j]);
+    }
+    for (; i < k; i += PF_VL) s[0] = pf_fma(pf_load_upto(x + i, k - i), pf_load_upto(v + i, k - i), s[0]);
+    return pf_hsum((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+static void run_dots(const pf_matmul_args *m, const dots *d, const operands *o, int swapped, int64_t first,
+                     int64_t end) {
+    const float *x = swapped ? o->b : o->a, *v = swapped ? o->a : o->b;
+    const float alpha = (float)m->alpha, beta = (float)m->beta;
+    const int64_t ci = swapped ? m->cn : m->cm, cj = swapped ? m->cm : m->cn;
+    for (int64_t i = first; i < end; i++)
+        for (int64_t j = 0; j < d->vectors; j++) {
+            float sum = alpha * dot(x + i * d->xs, v + j * d->vs, d->k);
+            if (o->c) sum += beta * o->c[i * ci + j * cj];
+            o->y[i * d->si + j * d->sj] = sum;
+        }
+}
+
+static operands batch_operands(const pf_matmul_args *m, const pf_worker *w, int64_t batch) {
+    operands o = {.a = pf_ptr(w, m->a), .b = pf_ptr(w, m->b), .c = pf_ptr(w, m->c), .y = pf_ptr(w, m->y)};
+    for (int64_t d = m->rank - 1; d >= 0; d--) {
+        const int64_t i = batch % m->shape[d];
+        batch /= m->shape[d];
+        o.a += i * m->as[d], o.b += i * m->bs[d], o.y += i * m->ys[d];
+        if (o.c) o.c += i * m->cs[d];
+    }
+    return o;
+}
+
+PF_KERNEL_FUNCTION(matmul_f32) {
+    const pf_matmul_args *m = args_;
+    const matmul p = plan_matmul(m);
+    dots d;
+    const int vector = as_dots(m, &d);
+    const int64_t parts = vector ? pf_ceil_div(d.count, DOT_ROWS) : p.panels * p.row_blocks;
+    if (m->m == 0 || m->n == 0) return;
+    for (int64_t u = pf_claim(w, 1); u < p.batches * parts; u = pf_claim(w, 1)) {
+        operands o = batch_operands(m, w, u / parts);
+        const int64_t part = u % parts;
+        if (vector) {
+            run_dots(m, &d, &o, vector < 0, part * DOT_ROWS, pf_min((part + 1) * DOT_ROWS, d.count));
+            continue;
+        }
+        o.packed_b = (float *)pf_ptr(w, m->scratch) + w->tid * p.thread_floats;
+        o.packed_a = o.packed_b + p.panel_floats;
+        run_unit(&p, &o, part / p.row_blocks, part % p.row_blocks);
+    }
+}
+
+PF_PLAN_FUNCTION(matmul_f32) {
+    const matmul p = plan_matmul(args_);
+    dots d;
+    const int vector = as_dots(args_, &d);
+    plan->scratch_bytes = vector ? 0 : nthreads * p.thread_floats * (int64_t)sizeof(float);
+    if (vector)
+        snprintf(plan->label, sizeof plan->label, "matmul dot");
+    else
+        snprintf(plan->label, sizeof plan->label, "matmul %dx%d", p.rows, pf_panel_widest(p.a->n) * PF_VL);
+}

@@ -1,0 +1,154 @@
+"""matmul_f32 against numpy: odd sizes, transposed operands, broadcast batches, the added matrix."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pnnx_fast.runtime.kernel import call, plan
+
+Array = NDArray[Any]
+
+
+def strides(x: Array) -> list[int]:
+    return [s // 4 for s in x.strides]
+
+
+def product(
+    isa: str, threads: int, a: Array, b: Array, c: Array | None = None, alpha: float = 1.0, beta: float = 1.0
+) -> Array:
+    """Run the kernel on arrays of any strides; operands of lower batch rank are broadcast."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    m, k, n = *a.shape[-2:], b.shape[-1]
+    y = np.full((*batch, m, n + 3), np.nan, np.float32)
+    a, b = np.broadcast_to(a, (*batch, m, k)), np.broadcast_to(b, (*batch, k, n))
+    c = None if c is None else np.broadcast_to(c, (*batch, m, n))
+    sa, sb, sy = strides(a), strides(b), strides(y)
+    sc = strides(c) if c is not None else [0] * (len(batch) + 2)
+    r = len(batch)
+    fields: dict[str, Any] = {
+        "rank": r,
+        "shape": batch,
+        "as": sa[:r],
+        "bs": sb[:r],
+        "cs": sc[:r],
+        "ys": sy[:r],
+        "m": m,
+        "n": n,
+        "k": k,
+        "am": sa[r],
+        "ak": sa[r + 1],
+        "bk": sb[r],
+        "bn": sb[r + 1],
+        "cm": sc[r],
+        "cn": sc[r + 1],
+        "ym": sy[r],
+        "alpha": alpha,
+        "beta": beta,
+    }
+    scratch = np.empty(plan(isa, "matmul_f32", threads, **fields)[2] // 4 + 1, np.float32)
+    call(isa, "matmul_f32", threads, a=a, b=b, c=c, y=y, scratch=scratch, **fields)
+    assert np.isnan(y[..., n:]).all(), "wrote outside of the output"
+    return y[..., :n]
+
+
+def check(
+    isa: str, threads: int, a: Array, b: Array, c: Array | None = None, alpha: float = 1.0, beta: float = 1.0
+) -> None:
+    want = alpha * (a.astype(float) @ b.astype(float))
+    if c is not None:
+        want = want + beta * c.astype(float)
+    got = product(isa, threads, a, b, c, alpha, beta)
+    scale = max(1.0, float(np.abs(want).max())) if want.size else 1.0
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-6 * scale * max(2.0, (a.shape[-1] / 64) ** 0.5))
+
+
+def random(*shape: int) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def transposed(x: Array) -> Array:
+    """The same values with the last two dimensions stored the other way round."""
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def apart(x: Array) -> Array:
+    """The same values with gaps between all of them."""
+    wide = np.full((*x.shape, 2), np.nan, np.float32)
+    wide[..., 0] = x
+    return wide[..., 0]
+
+
+FORMS = {"plain": lambda x: x, "transposed": transposed, "apart": apart}
+
+
+@pytest.mark.parametrize("form_a", FORMS)
+@pytest.mark.parametrize("form_b", FORMS)
+def test_sizes(isa: str, form_a: str, form_b: str) -> None:
+    sizes = [
+        (1, 1, 1),
+        (3, 5, 7),
+        (13, 17, 33),
+        (7, 64, 48),
+        (25, 40, 130),
+        (1, 33, 20),
+        (20, 33, 1),
+        (50, 2, 9),
+    ]
+    for i, (m, k, n) in enumerate(sizes):
+        check(isa, 1 + i % 2, FORMS[form_a](random(m, k)), FORMS[form_b](random(k, n)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_depth_in_blocks(isa: str, form: str) -> None:
+    for m, k, n in [(131, 2500, 70), (4, 3000, 65), (300, 1100, 16)]:
+        check(isa, 2, FORMS[form](random(m, k)), FORMS[form](random(k, n)))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_vectors(isa: str, threads: int) -> None:
+    for k, n in itertools.product([1, 3, 16, 63, 200], [1, 2, 70, 129]):
+        check(isa, threads, random(1, k), transposed(random(k, n)))
+        check(isa, threads, random(n, k), random(k, 1))
+        check(isa, threads, random(2, k), random(k, n))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_batches(isa: str, threads: int) -> None:
+    check(isa, threads, random(3, 4, 5, 6), random(3, 4, 6, 20))
+    check(isa, threads, random(4, 5, 6), random(3, 1, 6, 20))
+    check(isa, threads, random(5, 6), random(2, 3, 2, 6, 17))
+    check(isa, threads, random(2, 3, 2, 5, 6), transposed(random(6, 17)))
+
+
+@pytest.mark.parametrize("form_b", FORMS)
+def test_added_matrix(isa: str, form_b: str) -> None:
+    a, b, c = random(9, 40), FORMS[form_b](random(40, 37)), random(9, 37)
+    for alpha, beta in [(1.0, 1.0), (0.5, 1.0), (1.0, -2.0), (2.0, 0.25)]:
+        check(isa, 2, a, b, c, alpha, beta)
+        check(isa, 1, a, b, transposed(c), alpha, beta)
+        check(isa, 1, a, b, c[0], alpha, beta)
+        check(isa, 2, a, b, c[:, :1], alpha, beta)
+        check(isa, 1, a[:, :1], b[:1, :1], c[:, :1], alpha, beta)
+
+
+def test_empty_sum(isa: str) -> None:
+    check(isa, 1, random(3, 0), random(0, 5))
+    check(isa, 1, random(3, 0), random(0, 1))
+    check(isa, 2, random(3, 0), random(0, 5), random(3, 5), 1.0, 3.0)
+
+
+def test_threads_do_not_change_results(isa: str) -> None:
+    a, b = random(200, 700), random(700, 300)
+    np.testing.assert_array_equal(product(isa, 1, a, b), product(isa, 2, a, b))
+
+
+def test_not_a_number(isa: str) -> None:
+    a, b = random(9, 20), random(20, 40)
+    a[3, 4], b[5, 6], b[7, 8] = np.nan, np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(np.isnan(product(isa, 1, a, b)), np.isnan(a @ b))
