@@ -19,6 +19,14 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys) F(K, i64, bits)        \
     F(K, i64, bits_high)
 
+/* Pooling. isize, osize, window, stride, pad, dilation: of the axes depth, height, width; the strides xs, ys, js: of
+ * image, channel and the axes. index (dense int64, optional) receives places in the input's space. adaptive: windows
+ * come from isize and osize. include_pad, divisor (0: none) as in PyTorch; norm: exponent of the power average. */
+#define PF_POOL_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, out, y) F(K, out, index) F(K, i64, n) F(K, i64, c) F(K, dims, isize) F(K, dims, osize)  \
+    F(K, dims, window) F(K, dims, stride) F(K, dims, pad) F(K, dims, dilation) F(K, dims, xs) F(K, dims, ys) \
+    F(K, dims, js) F(K, i64, adaptive) F(K, i64, include_pad) F(K, i64, divisor) F(K, f64, norm)
+
 /* 2-D convolution over channels-last tensors (n, h, w, c) with free strides of image, row and pixel; linear layers are
  * the case 1x1. w: packed weights, bias may be absent, z: residual added before the activation, may be absent.
  * Activation codes are in epilogue.h. */
@@ -78,6 +86,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
+    X(pool, PF_POOL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(pack, PF_PACK_ARGS)                                                                                    \
     X(matmul, PF_MATMUL_ARGS)                                                                                    \

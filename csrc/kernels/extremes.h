@@ -1,0 +1,66 @@
+/* Maximum and minimum as PyTorch defines them (NaN wins), and the lane helpers that reductions share. */
+#ifndef PF_KERNELS_EXTREMES_H
+#define PF_KERNELS_EXTREMES_H
+
+#include "kernels/simd.h"
+
+#if defined(PF_AVX512)
+PF_INLINE pf_vf pf_nanmax(pf_vf acc, pf_vf v) {
+    const __mmask16 number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_ORD_Q);
+    return (pf_vf)_mm512_mask_max_ps((__m512)v, number, (__m512)v, (__m512)acc);
+}
+PF_INLINE pf_vf pf_nanmin(pf_vf acc, pf_vf v) {
+    const __mmask16 number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_ORD_Q);
+    return (pf_vf)_mm512_mask_min_ps((__m512)v, number, (__m512)v, (__m512)acc);
+}
+/* The first n lanes of v, `other` in the rest; n may exceed PF_VL. */
+PF_INLINE pf_vf pf_first_lanes(pf_vf v, int64_t n, float other) {
+    if (n >= PF_VL) return v;
+    return (pf_vf)_mm512_mask_mov_ps(_mm512_set1_ps(other), pf_lanes(n), (__m512)v);
+}
+#else
+#    if defined(PF_AVX2)
+/* A lane of all ones is a NaN. */
+PF_INLINE pf_vf pf_nanmax(pf_vf acc, pf_vf v) {
+    const __m256 nan = _mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q);
+    return (pf_vf)_mm256_or_ps(_mm256_max_ps((__m256)v, (__m256)acc), nan);
+}
+PF_INLINE pf_vf pf_nanmin(pf_vf acc, pf_vf v) {
+    const __m256 nan = _mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q);
+    return (pf_vf)_mm256_or_ps(_mm256_min_ps((__m256)v, (__m256)acc), nan);
+}
+#    else
+PF_INLINE pf_vf pf_nanmax(pf_vf acc, pf_vf v) { return pf_select((v > acc) | (v != v), v, acc); }
+PF_INLINE pf_vf pf_nanmin(pf_vf acc, pf_vf v) { return pf_select((v < acc) | (v != v), v, acc); }
+#    endif
+PF_INLINE pf_vf pf_first_lanes(pf_vf v, int64_t n, float other) {
+    if (n >= PF_VL) return v;
+    float lanes[PF_VL];
+    memcpy(lanes, &v, sizeof lanes);
+    for (int i = 0; i < PF_VL; i++)
+        if (i >= n) lanes[i] = other;
+    return pf_load(lanes);
+}
+#endif
+
+PF_INLINE float pf_nanmax1(float acc, float v) { return v > acc || v != v ? v : acc; }
+PF_INLINE float pf_nanmin1(float acc, float v) { return v < acc || v != v ? v : acc; }
+PF_INLINE pf_vf pf_vabs(pf_vf v) { return (pf_vf)((pf_vi)v & pf_seti(0x7fffffff)); }
+
+/* The first n (n > 0) elements at p, `other` in the lanes behind them. */
+PF_INLINE pf_vf pf_load_or(const float *p, int64_t n, float other) {
+    return n >= PF_VL ? pf_load(p) : pf_first_lanes(pf_loadn(p, n), n, other);
+}
+
+static inline float pf_hmax(pf_vf v) {
+    float m = v[0];
+    for (int i = 1; i < PF_VL; i++) m = pf_nanmax1(m, v[i]);
+    return m;
+}
+static inline float pf_hmin(pf_vf v) {
+    float m = v[0];
+    for (int i = 1; i < PF_VL; i++) m = pf_nanmin1(m, v[i]);
+    return m;
+}
+
+#endif

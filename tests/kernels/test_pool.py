@@ -1,0 +1,155 @@
+"""Pooling kernels against windows taken one by one in numpy."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pnnx_fast._types import Array
+from pnnx_fast.runtime.kernel import call
+
+AXES = 3
+
+
+def window(case: dict[str, Any], axis: int, o: int, size: int) -> tuple[range, int]:
+    """Input positions of output position ``o``, and the extent that counts padding."""
+    if "output" in case:
+        n = case["output"][axis]
+        begin, end = o * size // n, -(-(o + 1) * size // n)
+        return range(begin, end), end - begin
+    k, s, p, d = (case.get(key, default)[axis] for key, default in DEFAULTS)
+    start = o * s - p
+    inside = [i for i in range(start, start + (k - 1) * d + 1, d) if 0 <= i < size]
+    return range(inside[0], inside[-1] + 1, d), min(start + k, size + p) - start
+
+
+DEFAULTS = [("window", (1, 1, 1)), ("stride", (1, 1, 1)), ("pad", (0, 0, 0)), ("dilation", (1, 1, 1))]
+
+
+def output_size(case: dict[str, Any], axis: int, size: int) -> int:
+    if "output" in case:
+        return int(case["output"][axis])
+    k, s, p, d = (case.get(key, default)[axis] for key, default in DEFAULTS)
+    if "ceil" not in case:
+        return int((size + 2 * p - d * (k - 1) - 1) // s + 1)
+    n = int(-(-(size + 2 * p - d * (k - 1) - 1) // s) + 1)
+    return n - ((n - 1) * s >= size + p)
+
+
+def reference(mode: str, case: dict[str, Any], x: Array) -> tuple[Array, Array]:
+    n, c = x.shape[:2]
+    sizes = [output_size(case, axis, x.shape[2 + axis]) for axis in range(AXES)]
+    y, index = np.empty((n, c, *sizes)), np.zeros((n, c, *sizes), np.int64)
+    for place in itertools.product(*map(range, sizes)):
+        spans = [window(case, axis, o, x.shape[2 + axis]) for axis, o in enumerate(place)]
+        part = x[np.ix_(range(n), range(c), *(list(s) for s, _ in spans))].astype(np.float64).reshape(n, c, -1)
+        count = np.prod([extent for _, extent in spans]) if case.get("include_pad") else part.shape[-1]
+        if mode == "max":
+            y[(..., *place)] = part.max(-1)
+            inner = np.array(list(itertools.product(*(s for s, _ in spans))))
+            flat = np.ravel_multi_index(inner.T, x.shape[2:])
+            index[(..., *place)] = flat[part.argmax(-1)]
+        elif mode == "avg":
+            y[(..., *place)] = part.sum(-1) / (case.get("divisor") or count)
+        else:
+            whole = np.prod(case["window"])
+            y[(..., *place)] = (np.sum(part ** case["norm"], -1) / count * whole) ** (1 / case["norm"])
+    return y, index
+
+
+def elements(a: Array) -> list[int]:
+    return [s // a.itemsize for s in a.strides]
+
+
+def run(isa: str, mode: str, case: dict[str, Any], x: Array, threads: int, last: bool, indices: bool = False) -> Any:
+    n, c = x.shape[:2]
+    sizes = [output_size(case, axis, x.shape[2 + axis]) for axis in range(AXES)]
+    if last:
+        # A pixel stride larger than the number of channels on both sides.
+        x = np.pad(np.moveaxis(x, 1, -1), [(0, 0)] * 4 + [(0, 3)])[..., :c].transpose(0, 4, 1, 2, 3)
+        frame = np.full((n, *sizes, c + 2), -7, "f4")
+        y = frame[..., :c].transpose(0, 4, 1, 2, 3)
+    else:
+        x, y = np.ascontiguousarray(x), np.empty((n, c, *sizes), "f4")
+        frame = y[:0]
+    index = np.full(y.shape, -1, np.int64) if indices else None
+    lists = {key: case.get(key, default) for key, default in DEFAULTS}
+    call(
+        isa, f"{mode}_pool", threads, x=x, y=y, index=index, n=n, c=c, isize=x.shape[2:], osize=sizes, xs=elements(x),
+        ys=elements(y), js=elements(index) if index is not None else (), adaptive="output" in case,
+        include_pad=case.get("include_pad", False), divisor=case.get("divisor", 0), norm=case.get("norm", 0), **lists,
+    )  # fmt: skip
+    if last:
+        assert (frame[..., c:] == -7).all()
+    return (y, index) if indices else y
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "3x3 s2 p1": {"size": (1, 13, 14), "window": (1, 3, 3), "stride": (1, 2, 2), "pad": (0, 1, 1)},
+    "2x2": {"size": (1, 8, 9), "window": (1, 2, 2), "stride": (1, 2, 2)},
+    "5x5 s1 p2": {"size": (1, 11, 9), "window": (1, 5, 5), "pad": (0, 2, 2)},
+    "ceil": {"size": (1, 9, 8), "window": (1, 3, 3), "stride": (1, 2, 2), "ceil": True, "include_pad": True},
+    "ceil, pad": {"size": (1, 7, 8), "window": (1, 3, 2), "stride": (1, 2, 2), "pad": (0, 1, 1), "ceil": True},
+    "dilated": {"size": (1, 12, 13), "window": (1, 3, 2), "stride": (1, 2, 1), "pad": (0, 1, 1), "dilation": (1, 2, 3)},
+    "3-d": {"size": (5, 6, 7), "window": (3, 2, 3), "stride": (2, 2, 1), "pad": (1, 1, 1), "include_pad": True},
+    "1-d": {"size": (1, 1, 50), "window": (1, 1, 4), "stride": (1, 1, 3), "pad": (0, 0, 2)},
+    "adaptive": {"size": (1, 10, 7), "output": (1, 4, 3)},
+    "adaptive up": {"size": (2, 3, 4), "output": (3, 5, 4)},
+    "global": {"size": (1, 7, 6), "output": (1, 1, 1)},
+    "divisor": {"size": (1, 6, 6), "window": (1, 3, 3), "pad": (0, 1, 1), "divisor": 5},
+}
+
+
+@functools.lru_cache
+def example(mode: str, name: str, channels: int) -> tuple[Array, Array, Array]:
+    x = np.random.default_rng(1).standard_normal((2, channels, *CASES[name]["size"])).astype("f4")
+    return x, *reference(mode, CASES[name], x)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("channels", [1, 3, 16, 37, 130])
+@pytest.mark.parametrize("mode", ["max", "avg"])
+def test_pool(isa: str, name: str, channels: int, mode: str) -> None:
+    case = CASES[name]
+    if mode == "avg" and "dilation" in case:
+        pytest.skip("averages are not dilated")
+    x, want, where = example(mode, name, channels)
+    for last in (True, False):
+        for threads in (1, 2) if channels == 37 else (1,):
+            np.testing.assert_allclose(run(isa, mode, case, x, threads, last), want, 2e-6, 2e-6)
+        if mode == "max" and channels < 40:
+            y, index = run(isa, mode, case, x, 1, last, indices=True)
+            np.testing.assert_array_equal(index, where)
+            np.testing.assert_allclose(y, want, 1e-6)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("channels", [1, 20, 70])
+def test_power_average(isa: str, norm: float, channels: int) -> None:
+    case = {"window": (1, 3, 2), "stride": (1, 2, 2), "norm": norm, "include_pad": True, "ceil": True}
+    x = np.random.default_rng(2).uniform(0.1, 2, (2, channels, 1, 8, 8)).astype("f4")
+    want, _ = reference("lp", case, x)
+    for last in (True, False):
+        np.testing.assert_allclose(run(isa, "lp", case, x, 2, last), want, 1e-5)
+
+
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_nan_and_infinity_win(isa: str, kernel: int) -> None:
+    x = np.random.default_rng(3).standard_normal((1, 19, 1, 9, 9)).astype("f4")
+    x[0, 3, 0, 4, 4], x[0, 5, 0, 2, 2], x[0, 18, 0, 0, 0] = np.nan, np.inf, np.nan
+    x[0, 7] = -np.inf
+    pad = kernel // 2
+    case = {"window": (1, kernel, kernel), "pad": (0, pad, pad)}
+    want, _ = reference("max", case, x)
+    for last in (True, False):
+        np.testing.assert_array_equal(run(isa, "max", case, x, 1, last), want.astype("f4"))
+
+
+def test_large_sums_stay_accurate(isa: str) -> None:
+    x = np.random.default_rng(4).uniform(0, 1, (1, 8, 1, 300, 300)).astype("f4")
+    want = x.mean((2, 3, 4), dtype="f8")[..., None, None, None]
+    np.testing.assert_allclose(run(isa, "avg", {"output": (1, 1, 1)}, x, 1, True), want, 1e-6)
