@@ -1,0 +1,150 @@
+"""Models: inputs and outputs, other shapes, stages, threads, fork, errors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+from pnnx_fast.errors import ParameterError, ShapeError
+
+SPLIT_AND_JOIN = """7767517
+6 6
+pnnx.Input     in   0 1 x #x=(1,4,3)f32
+torch.chunk    cut  1 2 x a b chunks=2 dim=1
+torch.cat      join 2 1 b a c dim=1
+Tensor.permute turn 1 1 c d dims=(0,2,1)
+torch.flatten  flat 1 1 d e start_dim=1 end_dim=-1
+pnnx.Output    out  1 0 e
+"""
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    half = x.shape[1] // 2
+    turned = np.concatenate([x[:, half:], x[:, :half]], 1).transpose(0, 2, 1)
+    return turned.reshape(len(x), turned.shape[1] * turned.shape[2])
+
+
+@pytest.fixture
+def model() -> pnnx_fast.Model:
+    return pnnx_fast.Model(pnnx_fast.Graph.parse(SPLIT_AND_JOIN), 2)
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 3), (3, 4, 3), (2, 8, 5), (1, 2, 1), (0, 4, 3)])
+def test_any_shape_that_the_graph_allows(model: pnnx_fast.Model, shape: tuple[int, ...]) -> None:
+    x = random(*shape)
+    np.testing.assert_array_equal(model(x), expected(x))
+
+
+def test_input_kinds(model: pnnx_fast.Model) -> None:
+    x = random(1, 3, 4).transpose(0, 2, 1)
+    np.testing.assert_array_equal(model(x), expected(x))
+    np.testing.assert_array_equal(model(x.astype(np.float16)), expected(x.astype(np.float16).astype(np.float32)))
+
+    class OnlyArray:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return x
+
+    class OnlyDlpack:
+        def __dlpack__(self, **keywords: object) -> object:
+            return x.__dlpack__(**keywords)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return x.__dlpack_device__()
+
+    np.testing.assert_array_equal(model(OnlyArray()), expected(x))
+    np.testing.assert_array_equal(model(OnlyDlpack()), expected(x))
+
+
+def test_named_inputs_and_outputs(model: pnnx_fast.Model) -> None:
+    x = random(1, 4, 3)
+    assert [(i.name, i.shape, i.dtype) for i in model.inputs] == [("x", (1, 4, 3), np.float32)]
+    assert list(model.run({"x": x})) == ["e"]
+    np.testing.assert_array_equal(model.run({"x": x}, outputs=["e"])["e"], expected(x))
+    with pytest.raises(ShapeError, match="missing"):
+        model.run({"y": x})
+    with pytest.raises(ShapeError, match="unknown outputs"):
+        model.run({"x": x}, outputs=["z"])
+
+
+def test_outputs_belong_to_the_caller(model: pnnx_fast.Model) -> None:
+    x = random(1, 4, 3)
+    first = model(x)
+    kept = first.copy()
+    model(random(1, 4, 3, seed=1))
+    np.testing.assert_array_equal(first, kept)
+    first[:] = 0
+    np.testing.assert_array_equal(model(x), kept)
+
+
+@pytest.mark.parametrize(
+    "arrays, message",
+    [
+        ([], "wrong number of inputs: expected 1, got 0"),
+        ([np.zeros((1, 4, 3)), np.zeros(1)], "wrong number of inputs"),
+        ([np.zeros((1, 4, 3), np.float64)], "wrong dtype of input .operand x.: expected float32, got float64"),
+        ([np.zeros((4, 3), np.float32)], "wrong number of dimensions"),
+    ],
+)
+def test_wrong_inputs(model: pnnx_fast.Model, arrays: list[np.ndarray], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        model(*arrays)
+
+
+def test_wrong_settings() -> None:
+    graph = pnnx_fast.Graph.parse(SPLIT_AND_JOIN)
+    with pytest.raises(ParameterError, match="num_threads"):
+        pnnx_fast.Model(graph, 0)
+    with pytest.raises(ParameterError, match="isa must be one of"):
+        pnnx_fast.Model(graph, isa="mmx")
+
+
+def test_shape_errors_name_the_operator() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,3)f32\nTensor.reshape re 1 1 x y shape=(4,2)\npnnx.Output out 1 0 y\n"
+    )
+    with pytest.raises(ShapeError, match=r"Tensor.reshape re: cannot reshape: expected \(?\[?4, 2"):
+        pnnx_fast.Model(graph)(np.zeros((2, 3), np.float32))
+
+
+def test_many_threads_share_a_model(model: pnnx_fast.Model) -> None:
+    inputs = [random(1 + i % 3, 4, 3 + i % 5, seed=i) for i in range(64)]
+    with ThreadPoolExecutor(16) as pool:
+        results = list(pool.map(lambda x: [model(x) for _ in range(5)], inputs))
+    for x, outputs in zip(inputs, results, strict=True):
+        for y in outputs:
+            np.testing.assert_array_equal(y, expected(x))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_after_a_parallel_run() -> None:
+    graph = pnnx_fast.Graph.parse(SPLIT_AND_JOIN.replace("(1,4,3)", "(1,64,512)"))
+    model = pnnx_fast.Model(graph, 2)
+    x = random(4, 64, 512)
+    want = model(x)
+    child = os.fork()
+    if child == 0:
+        ok = np.array_equal(model(x), want) and np.array_equal(model(x), want)
+        os._exit(0 if ok else 1)
+    done = threading.Timer(30, os.kill, (child, 9))
+    done.start()
+    _, status = os.waitpid(child, 0)
+    done.cancel()
+    assert status == 0
+
+
+def test_profile_covers_all_steps(model: pnnx_fast.Model) -> None:
+    profile = model.profile(random(1, 4, 3))
+    assert profile.steps
+    assert abs(sum(s.share for s in profile.steps) - 1) < 1e-6
+    assert "copy" in str(profile)
+    assert sum(n for _, _, n in profile.by_kernel().values()) == len(profile.steps)
