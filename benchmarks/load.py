@@ -55,7 +55,7 @@ def _measure(spec: ModelSpec, batch: int, threads: int, names: list[str], repeat
 def _row(labels: tuple[str, ...], found: dict[str, Any], key: str) -> report.Row:
     values = {n: median(f[key] for f in figures) for n, figures in found.items() if isinstance(figures, list)}
     failures = {n: reason for n, reason in found.items() if isinstance(reason, str)}
-    return report.Row(labels, values, failures if key == "first" else dict.fromkeys(failures, ""))
+    return report.Row(labels, values, failures)
 
 
 def _show(scale: float, value: float) -> str:

@@ -15,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--peers", help="other engines (default: all but torch.compile)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of bursts (default: 5)")
+    parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -22,7 +23,7 @@ def main(options: argparse.Namespace) -> int:
     names = peers.chosen_engines(options.peers, ["torch.compile"])
     one, many = select(["overhead"])
     peers.ensure([one, many], [1])
-    settings = peers.Settings(options.rounds, 0.1, least_calls=100)
+    settings = peers.Settings(options.rounds, 0.3, least_calls=100, nice=options.nice)
     rows = []
     for threads in peers.numbers(options.threads):
         single = peers.measure(one, 1, threads, names, settings)

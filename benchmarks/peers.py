@@ -27,6 +27,7 @@ from benchmarks import engines as catalogue
 from benchmarks import probe, report, zoo
 from benchmarks.engines import ENGINES, OURS
 from benchmarks.manifest import ModelSpec, select
+from benchmarks.priority import set_priority
 
 __all__ = [
     "Measurement",
@@ -62,6 +63,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=environment,
+            start_new_session=True,
         )
 
     def __enter__(self) -> Worker:
@@ -70,7 +72,8 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
+        with suppress(ProcessLookupError):  # engines that compile start processes of their own
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._log):
             if stream is not None:
@@ -82,6 +85,9 @@ class Worker:
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
+
+    def set_priority(self, nice: int) -> None:
+        set_priority(self._process.pid, nice)
 
     def ask(self, command: str, *arguments: object, timeout: float = _COMMAND_SECONDS) -> dict[str, Any]:
         """Answer to one command.
@@ -122,7 +128,8 @@ class Settings:
 
     rounds: int = 7
     seconds: float = 0.3
-    least_calls: int = 3
+    least_calls: int = 2
+    nice: int = 0
 
 
 @dataclass
@@ -130,13 +137,19 @@ class Measurement:
     """What one engine did; `failure` says why it was left out."""
 
     bursts: list[list[float]] = field(default_factory=list)
+    queued: list[float] = field(default_factory=list)
     busy: float = 0.0
     error: float | None = None
     failure: str | None = None
 
     @property
     def seconds(self) -> float:
-        return report.of_bursts(self.bursts)
+        return report.of_bursts(self.bursts, self.queued)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether too few bursts had the processors to themselves."""
+        return sum(share <= report.CALM for share in self.queued) < min(3, len(self.queued))
 
 
 @dataclass
@@ -226,6 +239,8 @@ def _opened(
 
 def _burst(worker: Worker, outcome: Measurement, settings: Settings, warm_up: bool) -> None:
     worker.resume()
+    if settings.nice and warm_up:
+        worker.set_priority(settings.nice)
     try:
         answer = worker.ask("burst", settings.seconds, settings.least_calls)
     except WorkerError as error:
@@ -234,6 +249,7 @@ def _burst(worker: Worker, outcome: Measurement, settings: Settings, warm_up: bo
     worker.pause()
     if not warm_up:
         outcome.bursts.append(answer["times"])
+        outcome.queued.append(answer["queued"])
         outcome.busy = max(outcome.busy, answer["busy"])
 
 
@@ -244,6 +260,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
     parser.add_argument("--rounds", type=int, default=7, help="rounds of bursts (default: 7)")
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a burst (default: 0.3)")
+    parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
     parser.add_argument("--quick", action="store_true", help="set quick, few short rounds, no torch.compile")
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
     parser.add_argument("--picture", type=Path, help="draw the speeds to this file (needs matplotlib)")
@@ -320,12 +337,14 @@ def _share_of_peak(result: Result, peaks: dict[int, float]) -> str:
 def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks peers``."""
     names = chosen_engines(options.peers, ["torch.compile"] if options.quick else [])
-    settings = Settings(3, 0.1) if options.quick else Settings(options.rounds, options.seconds)
+    settings = (
+        Settings(3, 0.1) if options.quick else Settings(options.rounds, options.seconds, nice=options.nice)
+    )
     default = "quick" if options.quick else "target"
     specs = select(options.models.split(",") if options.models else None, default)
     threads, batches = numbers(options.threads), numbers(options.batch)
     ensure(specs, batches)
-    peaks = {n: probe.peak_flops(n) for n in threads}
+    peaks = {n: probe.peak_flops(n, options.nice) for n in threads}
     jobs = [(spec, batch, n) for n in threads for batch in batches for spec in specs]
     results = []
     for number, (spec, batch, n) in enumerate(jobs, start=1):
@@ -338,7 +357,7 @@ def main(options: argparse.Namespace) -> int:
     print(report.summary(rows, OURS))
     facts = environment()
     print(f"Medians in ms. Of peak: {OURS}, or the fastest peer where it is missing. {describe(facts)}")
-    _warn_of_greed(results)
+    _warn(results)
     if options.json:
         document = {"environment": facts, "peak_flops": peaks, "results": [asdict(r) for r in results]}
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -352,13 +371,17 @@ def _say(where: str, text: str) -> None:
         zoo.progress(where + text)
 
 
-def _warn_of_greed(results: Sequence[Result]) -> None:
-    """Name engines that kept more processors busy than they were given."""
-    for result in results:
-        for name, outcome in result.engines.items():
-            if outcome.busy > result.threads * 1.15:
-                print(
-                    f"note: {name} kept {outcome.busy:.1f} processors busy with {result.threads} threads"
-                    f" on {result.model}",
-                    file=sys.stderr,
-                )
+def _warn(results: Sequence[Result]) -> None:
+    """Name engines that took more processors than they were given; tell when other processes disturbed."""
+    timed = [(r, name, m) for r in results for name, m in r.engines.items() if m.failure is None]
+    for result, name, outcome in timed:
+        if outcome.busy > result.threads * 1.15:
+            kept = f"{name} kept {outcome.busy:.1f} processors busy with {result.threads} threads"
+            print(f"note: {kept} on {result.model}", file=sys.stderr)
+    disturbed = sum(outcome.disturbed for _, _, outcome in timed)
+    if disturbed:
+        print(
+            f"note: other processes were busy during {disturbed} of {len(timed)} measurements;"
+            " their times are too long",
+            file=sys.stderr,
+        )

@@ -8,7 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-__all__ = ["Row", "best_peer", "geometric_mean", "markdown", "of_bursts", "picture", "ratio", "summary"]
+__all__ = [
+    "CALM",
+    "Row",
+    "best_peer",
+    "geometric_mean",
+    "markdown",
+    "of_bursts",
+    "picture",
+    "ratio",
+    "summary",
+]
+
+
+# Share of a burst that may be lost to other processes before the burst is left out.
+CALM = 0.1
 
 
 @dataclass(frozen=True)
@@ -22,9 +36,18 @@ class Row:
     extra: tuple[str, ...] = ()
 
 
-def of_bursts(bursts: Sequence[Sequence[float]]) -> float:
-    """Median of the bursts' medians, so that each round counts the same however many calls it held."""
-    return median(median(burst) for burst in bursts)
+def of_bursts(bursts: Sequence[Sequence[float]], queued: Sequence[float] = ()) -> float:
+    """Median of the bursts' medians, so that each round counts the same however many calls it held.
+
+    `queued` tells for each burst which share of it was spent waiting for a processor that others held. Bursts
+    that hardly waited decide; where fewer than three are such, the three that waited least.
+    """
+    medians = [median(burst) for burst in bursts]
+    if queued:
+        calm = sum(share <= CALM for share in queued)
+        order = sorted(range(len(medians)), key=lambda number: queued[number])
+        medians = [medians[number] for number in order[: max(3, calm)]]
+    return median(medians)
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -78,12 +101,12 @@ def markdown(
         if with_errors:
             cells.append(f"{row.errors[ours]:.1e}" if ours in row.errors else "")
         lines.append("| " + " | ".join([*cells, *row.extra]) + " |")
-    reasons = dict.fromkeys(
-        f"- ✗ {engine}, {' '.join(row.labels)}: {reason}"
-        for row in rows
-        for engine, reason in row.failures.items()
-    )
-    return "\n".join([*lines, *([""] if reasons else []), *reasons]) + "\n"
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for engine, reason in row.failures.items():
+            reasons.setdefault((engine, reason), []).append(" ".join(row.labels))
+    notes = [f"- ✗ {engine} ({'; '.join(where)}): {why}" for (engine, why), where in reasons.items()]
+    return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n"
 
 
 def summary(rows: Sequence[Row], ours: str) -> str:

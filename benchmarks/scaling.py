@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", help="heights and widths of pictures, for batch 1 (default: the recorded)")
     parser.add_argument("--peers", help="other engines (default: all but torch.compile)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of bursts (default: 5)")
+    parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
 
 
 def _cases(options: argparse.Namespace) -> list[tuple[ModelSpec, int]]:
@@ -35,7 +36,7 @@ def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks scaling``: time for one picture or sequence, then the gain by threads."""
     names = peers.chosen_engines(options.peers, ["torch.compile"])
     threads, cases = peers.numbers(options.threads), _cases(options)
-    settings = peers.Settings(options.rounds)
+    settings = peers.Settings(options.rounds, nice=options.nice)
     rows, gains = [], []
     for spec, batch in cases:
         peers.ensure([spec], [batch])

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,15 @@ def _peak_memory() -> float:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _queued() -> float:
+    """Seconds that the threads were ready to run and had no processor; 0 where nobody counts them."""
+    total = 0
+    for task in Path("/proc/self/task").glob("*/schedstat"):
+        with suppress(OSError, IndexError, ValueError):  # a thread may end meanwhile
+            total += int(task.read_text(encoding="utf-8").split()[1])
+    return total / 1e9
 
 
 class _Worker:
@@ -76,18 +86,26 @@ class _Worker:
         return {"error": worst_error(outputs, self._model.arrays("out"), self._model.spec.parts)}
 
     def burst(self, seconds: float, least: int) -> dict[str, Any]:
-        """Time calls for a while; seconds of each, without the first third, and processors kept busy."""
+        """Time calls for a while; seconds of each, without those of the first third.
+
+        Also the processors kept busy, and the share of the time that the threads waited for one.
+        """
         assert self._session is not None
         run, clock = self._session.run, time.perf_counter
+        warm = clock() + seconds / 3
+        run()
+        while clock() < warm:
+            run()
+        busy, queued = time.process_time(), _queued()
         stamps = [clock()]
-        busy = time.process_time()
-        end = stamps[0] + seconds
+        end = stamps[0] + seconds * 2 / 3
         while (stamps[-1] < end or len(stamps) <= least) and len(stamps) < _MOST_CALLS:
             run()
             stamps.append(clock())
-        busy = time.process_time() - busy
+        busy, queued = time.process_time() - busy, _queued() - queued
+        wall = stamps[-1] - stamps[0]
         times = [later - sooner for sooner, later in itertools.pairwise(stamps)]
-        return {"times": times[len(times) // 3 :], "busy": busy / (stamps[-1] - stamps[0])}
+        return {"times": times, "busy": busy / wall, "queued": queued / wall / self._threads}
 
 
 def _die_with_parent() -> None:

@@ -16,6 +16,12 @@ def test_bursts_count_alike() -> None:
     assert report.of_bursts([[1.0], [3.0] * 50, [2.0, 2.0]]) == 2.0
 
 
+def test_bursts_that_waited_do_not_count() -> None:
+    bursts = [[9.0], [1.0], [2.0], [3.0], [8.0]]
+    assert report.of_bursts(bursts, [0.5, 0.0, 0.01, 0.02, 0.4]) == 2.0
+    assert report.of_bursts(bursts, [0.5, 0.15, 0.2, 0.3, 0.4]) == 2.0
+
+
 def test_geometric_mean() -> None:
     assert report.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
     assert math.isnan(report.geometric_mean([]))
@@ -39,7 +45,7 @@ def test_table() -> None:
     assert head == "| model | threads | ours | a | b | c | best peer | ratio | error |"
     assert rule.count("|") == head.count("|")
     assert line == "| net | 1 | 2.0 | **4.0** | 5.0 | ✗ | a | 0.50 | 3.0e-06 |"
-    assert reason == "- ✗ c, net 1: wrong result"
+    assert reason == "- ✗ c (net 1): wrong result"
 
 
 def test_summary_names_the_worst() -> None:
