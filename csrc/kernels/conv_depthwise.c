@@ -38,10 +38,6 @@ typedef void (*dw_tile_fn)(const dw_tile *t);
 
 PF_INLINE pf_vf dw_load(const float *p, int64_t n, int tail) { return tail ? pf_loadn(p, n) : pf_load(p); }
 
-#define PF_DW_EACH(statement)                                                                                \
-    PF_UNROLL for (int i = 0; i < PF_DW_TILE; i++) acc[i] = statement;                                       \
-    break
-
 PF_INLINE void dw_finish(const dw_tile *t, pf_vf *acc, const float *z, float *y, int64_t c, int64_t n,
                          int tail) {
     const pf_conv_args *a = t->a;
@@ -49,20 +45,7 @@ PF_INLINE void dw_finish(const dw_tile *t, pf_vf *acc, const float *z, float *y,
         PF_UNROLL for (int i = 0; i < PF_DW_TILE; i++) if (i < t->pixels) acc[i] +=
             dw_load(z + i * a->zsw + c, n, tail);
     }
-    const pf_vf low = pf_set(t->act.a), high = pf_set(t->act.b);
-    switch (t->act.code) {
-    case PF_ACT_RELU:
-    case PF_ACT_CLIP:
-        PF_DW_EACH(pf_act_clip(acc[i], low, high));
-    case PF_ACT_LEAKY:
-        PF_DW_EACH(pf_act_leaky(acc[i], low));
-    case PF_ACT_HSWISH:
-        PF_DW_EACH(pf_act_hswish(acc[i]));
-    case PF_ACT_HSIGMOID:
-        PF_DW_EACH(pf_act_hsigmoid(acc[i]));
-    default:
-        break;
-    }
+    pf_act_early(&t->act, acc, PF_DW_TILE);
     PF_UNROLL for (int i = 0; i < PF_DW_TILE; i++) {
         if (i >= t->pixels) break;
         if (tail)

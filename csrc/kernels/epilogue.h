@@ -85,6 +85,28 @@ PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
     }
 }
 
+/* The activations that are not late, on `count` (a constant) accumulators. */
+PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count) {
+    const pf_vf a = pf_set(act->a), b = pf_set(act->b);
+#define PF_ACT_EACH(value)                                                                                   \
+    _Pragma("GCC unroll 16") for (int i = 0; i < count; i++) v[i] = value;                                   \
+    break
+    switch (act->code) {
+    case PF_ACT_RELU:
+    case PF_ACT_CLIP:
+        PF_ACT_EACH(pf_act_clip(v[i], a, b));
+    case PF_ACT_LEAKY:
+        PF_ACT_EACH(pf_act_leaky(v[i], a));
+    case PF_ACT_HSWISH:
+        PF_ACT_EACH(pf_act_hswish(v[i]));
+    case PF_ACT_HSIGMOID:
+        PF_ACT_EACH(pf_act_hsigmoid(v[i]));
+    default:
+        break;
+    }
+#undef PF_ACT_EACH
+}
+
 /* In place on n stored values. */
 static inline void pf_act_row(const pf_activation *act, float *y, int64_t n) {
     int64_t i = 0;

@@ -51,6 +51,7 @@ class Case:
     b: float = 0.0
     gap: int = 0
     row_gap: int = 0
+    variant: int = 0
 
     def but(self, **changes: Any) -> Case:
         return replace(self, **changes)
@@ -72,9 +73,7 @@ def aligned(count: int) -> Array:
     return raw[skip : skip + count]
 
 
-def strided(
-    n: int, h: int, w: int, c: int, gap: int, row_gap: int
-) -> tuple[Array, Array, tuple[int, int, int]]:
+def strided(n: int, h: int, w: int, c: int, gap: int, row_gap: int) -> tuple[Array, Array, tuple[int, int, int]]:
     """Storage full of NaN, a view of the tensor in it, and the strides of image, row and pixel."""
     xsw = c + gap
     xsh = w * xsw + row_gap
@@ -136,7 +135,7 @@ def fields(case: Case, xs: tuple[int, int, int], ys: tuple[int, int, int]) -> di
         "act": ACTIVATIONS[case.act][0],
         "act_a": case.a,
         "act_b": case.b,
-        "variant": 0,
+        "variant": case.variant,
     }
 
 

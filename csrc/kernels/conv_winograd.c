@@ -1,0 +1,211 @@
+/* Convolution 3x3 with stride 1 by Winograd's method: F(4x4, 3x3) or F(2x2, 3x3). The output is cut into
+ * tiles, the tiles into chunks. For a chunk, a thread transforms the inputs of all channels into V, then for
+ * each panel of output channels multiplies V with the transformed weights, point by point, and transforms the
+ * products M back while they are in L2. Padding is dealt with in the input transform, the epilogue in the
+ * output transform. */
+#include <stdio.h>
+
+#include "kernels/args.h"
+#include "kernels/conv_winograd.h"
+#include "kernels/tile.h"
+
+enum {
+    CHUNK_BYTES = 704 << 10, /* V of a chunk and M of a panel stay in L2 */
+    CHUNK_LEAST = 32,        /* tiles that a pass over the weights serves, where that many exist */
+    CHUNK_MOST = 96,
+    CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
+    LINE = 16,             /* floats of a cache line */
+};
+
+typedef struct wino {
+    const pf_conv_args *a;
+    const float *x, *u, *bias, *z;
+    float *y, *v, *products;
+    int m, side, points;
+    int64_t rows, columns, tiles; /* tiles of an image; of all images */
+    int64_t chunks, chunk;        /* tiles of the largest one */
+    int64_t depth;                /* input channels, whole vectors */
+    int64_t v_step, m_step;       /* from point to point */
+    int64_t panels, panel_width;
+    int64_t scratch; /* floats of a thread */
+    pf_activation act;
+} wino;
+
+/* Steps of an odd number of cache lines keep the points of a tile in different sets of the cache. */
+static int64_t odd_lines(int64_t floats) { return (pf_ceil_div(floats, LINE) | 1) * LINE; }
+
+static wino plan_wino(const pf_conv_args *a, int m) {
+    wino p = {.a = a, .m = m, .side = m + 2, .points = (m + 2) * (m + 2)};
+    p.rows = pf_ceil_div(a->oh, m);
+    p.columns = pf_ceil_div(a->ow, m);
+    p.tiles = a->n * p.rows * p.columns;
+    p.depth = pf_ceil_div(a->ic, PF_VL) * PF_VL;
+    p.panels = pf_panel_count(a->oc);
+    p.panel_width = pf_panel_widest(a->oc) * PF_VL;
+    const int64_t tile_bytes = p.points * (p.depth + p.panel_width) * (int64_t)sizeof(float);
+    const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
+    p.chunks = pf_max(1, pf_ceil_div(p.tiles, most));
+    p.chunk = pf_ceil_div(p.tiles, p.chunks);
+    p.v_step = odd_lines(p.chunk * p.depth);
+    p.m_step = odd_lines(p.chunk * p.panel_width);
+    p.scratch = p.points * (p.v_step + p.m_step);
+    p.act = pf_act_make(a->act, a->act_a, a->act_b);
+    return p;
+}
+
+typedef struct place {
+    int64_t image, ty, tx;
+} place;
+
+static place place_of(const wino *p, int64_t tile) {
+    return (place){tile / (p->rows * p->columns), tile / p->columns % p->rows, tile % p->columns};
+}
+
+PF_INLINE void input_tile(const int m, const wino *p, place at, float *v) {
+    const pf_conv_args *a = p->a;
+    const int64_t y0 = at.ty * m - a->pad_h, x0 = at.tx * m - a->pad_w, row = a->xsh, pixel = a->xsw;
+    const float *d = (const float *)((uintptr_t)p->x +
+                                     (uintptr_t)(at.image * a->xsn + y0 * row + x0 * pixel) * sizeof(float));
+    int64_t c = 0;
+    if (y0 >= 0 && x0 >= 0 && y0 + m + 2 <= a->ih && x0 + m + 2 <= a->iw) {
+        for (; c + PF_VL <= a->ic; c += PF_VL)
+            pf_wino_input(m, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+        if (c < a->ic) pf_wino_input(m, d + c, row, pixel, a->ic - c, 1, v + c, p->v_step);
+        return;
+    }
+    for (; c < a->ic; c += PF_VL) {
+        pf_vf patch[PF_WINO_SIDE * PF_WINO_SIDE];
+        for (int i = 0; i < m + 2; i++)
+            for (int j = 0; j < m + 2; j++) {
+                const int in = (uint64_t)(y0 + i) < (uint64_t)a->ih && (uint64_t)(x0 + j) < (uint64_t)a->iw;
+                patch[i * (m + 2) + j] =
+                    in ? pf_load_upto(d + i * row + j * pixel + c, a->ic - c) : pf_zero();
+            }
+        pf_wino_input(m, (const float *)patch, (m + 2) * PF_VL, PF_VL, PF_VL, 0, v + c, p->v_step);
+    }
+}
+
+/* The outputs of one tile for the channels [column, column + n) of a panel. */
+typedef struct target {
+    const float *bias, *z, *products;
+    float *y;
+    int64_t n, rows, columns; /* valid ones of the tile */
+} target;
+
+PF_INLINE void output_vector(const int m, const wino *p, const target *t, int64_t c) {
+    const pf_conv_args *a = p->a;
+    const int64_t n = t->n - c;
+    const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
+    PF_UNROLL for (int parity = 0; parity < 2; parity++) {
+        pf_vf out[2][4];
+        pf_wino_output(m, parity, t->products + c, p->m_step, out);
+        PF_UNROLL for (int i = 0; i < m / 2; i++) {
+            const int64_t row = parity + 2 * i;
+            if (row >= t->rows) break;
+            PF_UNROLL for (int j = 0; j < m; j++) {
+                out[i][j] += bias;
+                if (t->z && j < t->columns)
+                    out[i][j] += pf_load_upto(t->z + row * a->zsh + j * a->zsw + c, n);
+            }
+            pf_act_early(&p->act, out[i], m);
+            PF_UNROLL for (int j = 0; j < m; j++) {
+                if (j < t->columns) pf_store_upto(t->y + row * a->ysh + j * a->ysw + c, out[i][j], n);
+            }
+        }
+    }
+}
+
+PF_INLINE void output_tile(const int m, const wino *p, place at, int64_t column, int64_t n,
+                           const float *products) {
+    const pf_conv_args *a = p->a;
+    target t = {.products = products, .n = n, .bias = p->bias ? p->bias + column : NULL};
+    t.rows = pf_min(m, a->oh - at.ty * m);
+    t.columns = pf_min(m, a->ow - at.tx * m);
+    t.y = p->y + at.image * a->ysn + at.ty * m * a->ysh + at.tx * m * a->ysw + column;
+    if (p->z) t.z = p->z + at.image * a->zsn + at.ty * m * a->zsh + at.tx * m * a->zsw + column;
+    for (int64_t c = 0; c < n; c += PF_VL) output_vector(m, p, &t, c);
+    if (!pf_act_is_late(p->act.code)) return;
+    for (int64_t i = 0; i < t.rows; i++)
+        for (int64_t j = 0; j < t.columns; j++) pf_act_row(&p->act, t.y + i * a->ysh + j * a->ysw, n);
+}
+
+static void input_tile_2(const wino *p, place at, float *v) { input_tile(2, p, at, v); }
+static void input_tile_4(const wino *p, place at, float *v) { input_tile(4, p, at, v); }
+static void output_tile_2(const wino *p, place at, int64_t column, int64_t n, const float *products) {
+    output_tile(2, p, at, column, n, products);
+}
+static void output_tile_4(const wino *p, place at, int64_t column, int64_t n, const float *products) {
+    output_tile(4, p, at, column, n, products);
+}
+
+/* M = V U for one point: count tiles by one panel. */
+static void multiply(const wino *p, const float *v, const float *u, float *products, int64_t count,
+                     int vectors) {
+    const int64_t most = pf_tile_rows(vectors), blocks = pf_ceil_div(count, most), width = vectors * PF_VL;
+    pf_tap tap[1 + PF_TILE_ROWS] = {{.number = 0}};
+    float *y[PF_TILE_ROWS];
+    pf_tile t = {.taps = tap, .ntaps = 1, .k = p->a->ic, .b = u, .bstep = width, .y = y};
+    t.n = width;
+    t.first = t.last = 1;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t first = count * b / blocks, end = count * (b + 1) / blocks;
+        for (int64_t r = first; r < end; r++) {
+            tap[1 + r - first].row = v + r * p->depth;
+            y[r - first] = products + r * width;
+        }
+        pf_tile_run(vectors, (int)(end - first), &t);
+    }
+}
+
+static void transform_inputs(const wino *p, int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; i++)
+        (p->m == 2 ? input_tile_2 : input_tile_4)(p, place_of(p, i), p->v + (i - first) * p->depth);
+}
+
+static void run_panel(const wino *p, int64_t index, int64_t first, int64_t end) {
+    const pf_panel panel = pf_panel_at(p->a->oc, index);
+    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
+    const float *u = p->u + column * p->points * p->a->ic;
+    for (int64_t point = 0; point < p->points; point++)
+        multiply(p, p->v + point * p->v_step, u + point * p->a->ic * width, p->products + point * p->m_step,
+                 end - first, panel.vectors);
+    for (int64_t i = first; i < end; i++)
+        (p->m == 2 ? output_tile_2 : output_tile_4)(
+            p, place_of(p, i), column, pf_min(width, p->a->oc - column), p->products + (i - first) * width);
+}
+
+PF_KERNEL_FUNCTION(conv_winograd_f32) {
+    const pf_conv_args *a = args_;
+    wino p = plan_wino(a, a->variant == 2 ? 2 : 4);
+    p.x = pf_ptr(w, a->x), p.u = pf_ptr(w, a->w), p.bias = pf_ptr(w, a->bias), p.z = pf_ptr(w, a->z);
+    p.y = pf_ptr(w, a->y);
+    p.v = (float *)pf_ptr(w, a->scratch) + w->tid * p.scratch;
+    p.products = p.v + p.points * p.v_step;
+    if (p.chunks >= CHUNKS_PER_THREAD * w->nthreads || w->nthreads == 1) {
+        for (int64_t i = pf_claim(w, 1); i < p.chunks; i = pf_claim(w, 1)) {
+            const int64_t first = p.tiles * i / p.chunks, end = p.tiles * (i + 1) / p.chunks;
+            transform_inputs(&p, first, end);
+            for (int64_t panel = 0; panel < p.panels; panel++) run_panel(&p, panel, first, end);
+        }
+        return;
+    }
+    int64_t begin, stop, current = -1;
+    pf_share(w, p.chunks * p.panels, 1, &begin, &stop);
+    for (int64_t i = begin; i < stop; i++) {
+        const int64_t c = i / p.panels, first = p.tiles * c / p.chunks, end = p.tiles * (c + 1) / p.chunks;
+        if (c != current) transform_inputs(&p, first, end);
+        current = c;
+        run_panel(&p, i % p.panels, first, end);
+    }
+}
+
+/* Variant: m; anything but 2 or 4 means that it is to be chosen here. */
+PF_PLAN_FUNCTION(conv_winograd_f32) {
+    const pf_conv_args *a = args_;
+    const int m = a->variant == 2 ? 2 : 4;
+    const wino p = plan_wino(a, m);
+    plan->variant = m;
+    plan->packed_bytes = p.points * a->ic * (pf_ceil_div(a->oc, PF_VL) * PF_VL) * (int64_t)sizeof(float);
+    plan->scratch_bytes = nthreads * p.scratch * (int64_t)sizeof(float);
+    snprintf(plan->label, sizeof plan->label, "F%d %ldx%ld", m, (long)p.chunk, (long)p.panel_width);
+}

@@ -1,0 +1,86 @@
+"""conv_winograd_f32 against numpy: sizes round tiles, chunks and panels, padding, epilogue, rounding error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conv_case import ACTIVATIONS, Case, aligned, check, reference, run, tensors
+
+from pnnx_fast.runtime.kernel import call
+
+BASE = Case(ic=7, oc=19, kernel=(3, 3), pad=(1, 1), gap=1, row_gap=2)
+VARIANTS = [2, 4]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("pad", [(0, 0), (1, 1), (2, 1), (5, 9)])
+def test_sizes(isa: str, variant: int, pad: tuple[int, int]) -> None:
+    for h in [1, 2, 3, 4, 5, 8, 11]:
+        for w in [1, 3, 4, 6, 7, 9, 18]:
+            if h + 2 * pad[0] >= 3 and w + 2 * pad[1] >= 3:
+                case = BASE.but(h=h, w=w, pad=pad, n=1 + h % 2, variant=variant)
+                check(isa, 1 + w % 2, case, "conv_winograd")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_channels(isa: str, variant: int) -> None:
+    for ic, oc in [(1, 1), (3, 64), (16, 16), (17, 33), (32, 48), (33, 80), (40, 112), (64, 7), (100, 130)]:
+        check(isa, 1 + oc % 2, BASE.but(h=9, w=10, ic=ic, oc=oc, variant=variant), "conv_winograd")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_chunks(isa: str, threads: int, variant: int) -> None:
+    check(isa, threads, BASE.but(n=3, h=45, w=37, ic=20, oc=70, variant=variant), "conv_winograd")
+    check(isa, threads, BASE.but(n=1, h=30, w=31, ic=70, oc=150, variant=variant), "conv_winograd")
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("act", ACTIVATIONS)
+def test_epilogue(isa: str, act: str, residual: bool) -> None:
+    case = BASE.but(n=2, h=7, w=10, act=act, a=-0.3, b=0.8, residual=residual)
+    for variant in VARIANTS:
+        check(isa, 2, case.but(variant=variant), "conv_winograd")
+        check(isa, 1, case.but(bias=False, variant=variant), "conv_winograd")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_not_a_number_reaches_its_windows(isa: str, variant: int) -> None:
+    case = BASE.but(h=12, w=13, variant=variant)
+    x, weight, bias, z = tensors(case)
+    x[0, 5, 6, 3] = np.nan
+    got = run(isa, 1, case, x, weight, bias, z, kernel="conv_winograd")
+    want = reference(case, x, weight, bias, z)
+    assert np.isnan(got[np.isnan(want)]).all()
+    far = np.ones(got.shape[1:3], bool)
+    far[5 - 1 - variant : 7 + variant, 6 - 1 - variant : 8 + variant] = False
+    assert np.isfinite(got[:, far]).all()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_threads_do_not_change_results(isa: str, variant: int) -> None:
+    case = BASE.but(n=2, h=40, w=50, ic=40, oc=90, variant=variant)
+    data = tensors(case)
+    np.testing.assert_array_equal(
+        run(isa, 1, case, *data, kernel="conv_winograd"), run(isa, 2, case, *data, kernel="conv_winograd")
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("ic", [16, 64, 256])
+def test_rounding_error(isa: str, variant: int, ic: int) -> None:
+    case = BASE.but(h=24, w=24, ic=ic, oc=32, bias=False, variant=variant)
+    data = tensors(case)
+    want = reference(case, *data)
+    error = np.abs(run(isa, 1, case, *data, kernel="conv_winograd") - want).max() / np.abs(want).max()
+    assert error < 4e-6
+
+
+def test_scale_of_packed_weights(isa: str) -> None:
+    weight = np.random.default_rng(1).standard_normal((21, 4, 3, 3)).astype(np.float32)
+    scale = 2.0 ** np.arange(-10, 11, dtype=np.float32)
+    size = {"oc": 21, "ic": 4, "kh": 3, "kw": 3, "groups": 1, "variant": 4}
+    folded, plain = aligned(32 * 36 * 4), aligned(32 * 36 * 4)
+    call(isa, "conv_winograd_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
+    call(isa, "conv_winograd_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
+    np.testing.assert_array_equal(folded, plain)
