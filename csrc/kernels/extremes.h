@@ -45,7 +45,6 @@ PF_INLINE pf_vf pf_first_lanes(pf_vf v, int64_t n, float other) {
 
 PF_INLINE float pf_nanmax1(float acc, float v) { return v > acc || v != v ? v : acc; }
 PF_INLINE float pf_nanmin1(float acc, float v) { return v < acc || v != v ? v : acc; }
-PF_INLINE pf_vf pf_vabs(pf_vf v) { return (pf_vf)((pf_vi)v & pf_seti(0x7fffffff)); }
 
 /* The first n (n > 0) elements at p, `other` in the lanes behind them. */
 PF_INLINE pf_vf pf_load_or(const float *p, int64_t n, float other) {

@@ -1,0 +1,333 @@
+"""Pooling operators: maximum, average and power average, with fixed or adaptive windows, and their inverse.
+
+float32 runs in compiled kernels over channels-last tensors; other dtypes take the same windows in numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array, Shape
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Windows along the spatial axes; ``size`` is None for adaptive ones, whose ``output`` is given."""
+
+    size: Shape
+    stride: Shape
+    pad: Shape
+    dilation: Shape
+    output: Shape
+    adaptive: bool = False
+
+
+def per_axis(value: Ints, axes: int, what: str) -> Shape:
+    """One integer an axis; a single one stands for all."""
+    values = (value,) if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values *= axes
+    if len(values) != axes:
+        raise ParameterError(f"{what} needs 1 or {axes} values, not {list(values)}", parameter=what)
+    return values
+
+
+def output_size(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
+    """Number of windows along an axis. With ceil_mode the last one may reach beyond the padding but not begin there."""
+    span = n + 2 * p - d * (k - 1) - 1
+    count = (-(-span // s) if ceil_mode else span // s) + 1
+    return count - 1 if ceil_mode and (count - 1) * s >= n + p else count
+
+
+def fixed_window(
+    spatial: Shape, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Window:
+    """Check the parameters of a pooling and compute the output size."""
+    axes = len(spatial)
+    size = per_axis(kernel_size, axes, "kernel_size")
+    step = size if stride is None or stride == () else per_axis(stride, axes, "stride")
+    pad, dil = per_axis(padding, axes, "padding"), per_axis(dilation, axes, "dilation")
+    for name, values, least in (
+        ("kernel_size", size, 1),
+        ("stride", step, 1),
+        ("padding", pad, 0),
+        ("dilation", dil, 1),
+    ):
+        if min(values) < least:
+            raise ParameterError(f"{name} must be at least {least}, not {list(values)}", parameter=name)
+    if any(2 * p > d * (k - 1) + 1 for k, p, d in zip(size, pad, dil, strict=True)):
+        raise ParameterError(f"padding {list(pad)} is more than half of the window {list(size)}", parameter="padding")
+    numbers = zip(spatial, size, step, pad, dil, strict=True)
+    output = tuple(output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in numbers)
+    if min(output) < 1:
+        raise ShapeError("the window is larger than the input", expected=list(size), actual=list(spatial))
+    return Window(size, step, pad, dil, output)
+
+
+def adaptive_window(spatial: Shape, size: Any) -> Window:
+    """Windows that divide the input into ``size`` parts; None, or 0 as PNNX writes it, keeps the input's size."""
+    axes = len(spatial)
+    values = list(size) if isinstance(size, (list, tuple)) else [size]
+    values = [int(v.numpy()) if isinstance(v, Tensor) and v.is_constant else v for v in values]
+    values = values * axes if len(values) == 1 else values
+    if len(values) != axes or not all(v in (None, "None") or isinstance(v, int) for v in values):
+        raise ParameterError(f"output_size needs 1 or {axes} integers, not {size!r}", parameter="output_size")
+    output = tuple(v if isinstance(v, int) and v else n for v, n in zip(values, spatial, strict=True))
+    if min(output) < 0 or min(spatial) < 1:
+        raise ShapeError("adaptive pooling needs a non-empty input", expected=list(output), actual=list(spatial))
+    ones = (1,) * axes
+    return Window(ones, ones, (0,) * axes, ones, output, adaptive=True)
+
+
+def spatial_shape(input: Tensor, axes: int) -> Shape:
+    """The last dimensions of an input with or without a batch dimension."""
+    if input.ndim not in (axes + 1, axes + 2):
+        raise ShapeError(f"needs {axes + 1} or {axes + 2} dimensions", actual=list(input.shape))
+    return input.shape[-axes:]
+
+
+def _three(values: Sequence[int], fill: int) -> Shape:
+    return (*[fill] * (3 - len(values)), *values)
+
+
+def _strides(t: Tensor | None) -> Shape:
+    return () if t is None else (*t.strides[:2], *_three(t.strides[2:], 0))
+
+
+def pool(
+    b: Builder,
+    mode: str,
+    input: Tensor,
+    window: Window,
+    *,
+    indices: bool = False,
+    include_pad: bool = False,
+    divisor: int = 0,
+    norm: float = 0.0,
+) -> Value:
+    """Emit a pooling of any dtype; returns the result, with the places of the maxima when ``indices``."""
+    shape = (*input.shape[: -len(window.output)], *window.output)
+    if input.dtype != np.float32:
+        return _pool_host(b, mode, input, window, shape, indices, include_pad, divisor, norm)
+    batched = input.ndim == len(window.output) + 2
+    x = b.channels_last(input if batched else input.unsqueeze(0))
+    y = b.result(shape, x.dtype, "channels_last") if batched else b.empty((1, *shape), x.dtype, "channels_last")
+    index = b.empty(y.shape, np.int64) if indices else None
+    work = math.prod(_counts(window, input.shape[-len(window.output) :]))
+    b.step(
+        f"{mode}_pool",
+        flops=y.size * work,
+        x=x, y=y, index=index, n=x.shape[0], c=x.shape[1],
+        isize=_three(x.shape[2:], 1), osize=_three(window.output, 1), window=_three(window.size, 1),
+        stride=_three(window.stride, 1), pad=_three(window.pad, 0), dilation=_three(window.dilation, 1),
+        xs=_strides(x), ys=_strides(y), js=_strides(index), adaptive=window.adaptive,
+        include_pad=include_pad, divisor=divisor, norm=norm,
+    )  # fmt: skip
+    y = y if batched else y.squeeze([0])
+    return y if index is None else (y, index if batched else index.squeeze([0]))
+
+
+def _counts(window: Window, spatial: Shape) -> list[int]:
+    if not window.adaptive:
+        return list(window.size)
+    return [-(-n // max(o, 1)) for n, o in zip(spatial, window.output, strict=True)]
+
+
+# -- numpy for other dtypes ------------------------------------------------------------------------------------
+
+
+def _spans(window: Window, axis: int, n: int) -> list[tuple[range, int]]:
+    """For every output position its input positions, and their number when padding counts."""
+    spans = []
+    for o in range(window.output[axis]):
+        if window.adaptive:
+            begin, end = o * n // window.output[axis], -(-(o + 1) * n // window.output[axis])
+            spans.append((range(begin, end), end - begin))
+            continue
+        k, d, p = window.size[axis], window.dilation[axis], window.pad[axis]
+        start = o * window.stride[axis] - p
+        first = start if start >= 0 else start + -(start // d) * d
+        inside = range(first, min(start + d * (k - 1) + 1, n), d)
+        spans.append((inside, min(start + k, n + p) - start))
+    return spans
+
+
+def _fold(mode: str, part: Array, count: int, whole: int, norm: float) -> Array:
+    if mode == "max":
+        return part.max(-1)
+    if mode == "avg":
+        return part.sum(-1) / count if part.dtype.kind != "i" else part.sum(-1) // count
+    if math.isinf(norm):
+        return np.abs(part).max(-1) if norm > 0 else np.abs(part).min(-1)
+    return (np.power(part, norm).sum(-1) / count * whole) ** (1.0 / norm)
+
+
+def _pool_host(
+    b: Builder,
+    mode: str,
+    input: Tensor,
+    window: Window,
+    shape: Shape,
+    indices: bool,
+    include_pad: bool,
+    divisor: int,
+    norm: float,
+) -> Value:
+    axes = len(window.output)
+    whole = math.prod(window.size)
+
+    def run(x: Array) -> Value:
+        spatial = x.shape[-axes:]
+        spans = [_spans(window, axis, n) for axis, n in enumerate(spatial)]
+        y, index = np.empty(shape, x.dtype), np.zeros(shape, np.int64)
+        for place in np.ndindex(*window.output):
+            chosen = [spans[axis][o] for axis, o in enumerate(place)]
+            grid = np.ix_(*(list(inside) for inside, _ in chosen))
+            part = x[(..., *grid)].reshape(*x.shape[:-axes], -1)
+            count = math.prod(extent for _, extent in chosen) if include_pad else part.shape[-1]
+            y[(..., *place)] = _fold(mode, part, divisor or count, whole, norm)
+            if indices:
+                flat = np.ravel_multi_index(np.broadcast_arrays(*grid), spatial).reshape(-1)
+                index[(..., *place)] = flat[part.argmax(-1)]
+        return (y, index) if indices else y
+
+    results = b.host(run, [input], [(shape, input.dtype)] + [(shape, np.int64)] * indices)
+    return tuple(results) if indices else results[0]
+
+
+# -- operators -------------------------------------------------------------------------------------------------
+
+
+def _max_pool(axes: int) -> Callable[..., Value]:
+    def max_pool(
+        b: Builder,
+        input: Tensor,
+        *,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Value:
+        spatial = spatial_shape(input, axes)
+        window = fixed_window(spatial, kernel_size, stride, padding, dilation, ceil_mode)
+        return pool(b, "max", input, window, indices=return_indices)
+
+    max_pool.__doc__ = f"Maximum over windows of {axes} spatial dimensions. torch.nn.MaxPool{axes}d."
+    return max_pool
+
+
+def _avg_pool(axes: int) -> Callable[..., Value]:
+    def avg_pool(
+        b: Builder,
+        input: Tensor,
+        *,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Value:
+        spatial = spatial_shape(input, axes)
+        window = fixed_window(spatial, kernel_size, stride, padding, 1, ceil_mode)
+        if divisor_override == 0:
+            raise ParameterError("the divisor must not be zero", parameter="divisor_override")
+        return pool(b, "avg", input, window, include_pad=count_include_pad, divisor=divisor_override or 0)
+
+    avg_pool.__doc__ = f"Average over windows of {axes} spatial dimensions. torch.nn.AvgPool{axes}d."
+    return avg_pool
+
+
+def _lp_pool(axes: int) -> Callable[..., Value]:
+    def lp_pool(
+        b: Builder,
+        input: Tensor,
+        *,
+        norm_type: float,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        ceil_mode: bool = False,
+    ) -> Value:
+        spatial = spatial_shape(input, axes)
+        window = fixed_window(spatial, kernel_size, stride, 0, 1, ceil_mode)
+        if norm_type == 0:
+            raise ParameterError("the exponent must not be zero", parameter="norm_type")
+        if math.isinf(norm_type):
+            shape = (*input.shape[:-axes], *window.output)
+            return _pool_host(b, "lp", input, window, shape, False, True, 0, norm_type)
+        return pool(b, "lp", input, window, include_pad=True, norm=norm_type)
+
+    lp_pool.__doc__ = f"Power average over windows of {axes} spatial dimensions. torch.nn.LPPool{axes}d."
+    return lp_pool
+
+
+def _adaptive_avg_pool(axes: int) -> Callable[..., Value]:
+    def adaptive_avg_pool(b: Builder, input: Tensor, *, output_size: Any) -> Value:
+        return pool(b, "avg", input, adaptive_window(spatial_shape(input, axes), output_size))
+
+    adaptive_avg_pool.__doc__ = f"Average to a given output size. torch.nn.AdaptiveAvgPool{axes}d."
+    return adaptive_avg_pool
+
+
+def _adaptive_max_pool(axes: int) -> Callable[..., Value]:
+    def adaptive_max_pool(b: Builder, input: Tensor, *, output_size: Any, return_indices: bool = False) -> Value:
+        window = adaptive_window(spatial_shape(input, axes), output_size)
+        return pool(b, "max", input, window, indices=return_indices)
+
+    adaptive_max_pool.__doc__ = f"Maximum to a given output size. torch.nn.AdaptiveMaxPool{axes}d."
+    return adaptive_max_pool
+
+
+for _axes in (1, 2, 3):
+    operator(f"nn.MaxPool{_axes}d", f"F.max_pool{_axes}d")(_max_pool(_axes))
+    operator(f"nn.AvgPool{_axes}d", f"F.avg_pool{_axes}d")(_avg_pool(_axes))
+    operator(f"nn.LPPool{_axes}d", f"F.lp_pool{_axes}d")(_lp_pool(_axes))
+    operator(f"nn.AdaptiveAvgPool{_axes}d", f"F.adaptive_avg_pool{_axes}d")(_adaptive_avg_pool(_axes))
+    operator(f"nn.AdaptiveMaxPool{_axes}d", f"F.adaptive_max_pool{_axes}d")(_adaptive_max_pool(_axes))
+
+
+def _max_unpool(axes: int) -> Callable[..., Value]:
+    def max_unpool(
+        b: Builder,
+        input: Tensor,
+        indices: Tensor,
+        *,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        output_size: Any = None,
+        expr: Any = None,
+    ) -> Tensor:
+        spatial = spatial_shape(input, axes)
+        size = per_axis(kernel_size, axes, "kernel_size")
+        step = size if stride is None or stride == () else per_axis(stride, axes, "stride")
+        pad = per_axis(padding, axes, "padding")
+        numbers = zip(spatial, size, step, pad, strict=True)
+        output = tuple((n - 1) * s - 2 * p + k for n, k, s, p in numbers)
+        if output_size is not None:
+            output = tuple(int(n) for n in output_size)[-axes:]
+        shape = (*input.shape[:-axes], *output)
+
+        def run(x: Array, index: Array) -> Array:
+            y = np.zeros((*shape[:-axes], math.prod(output)), x.dtype)
+            np.put_along_axis(y, index.reshape(*shape[:-axes], -1), x.reshape(*shape[:-axes], -1), -1)
+            return y.reshape(shape)
+
+        return b.host(run, [input, indices], [(shape, input.dtype)])[0]
+
+    max_unpool.__doc__ = f"Put maxima back where they came from, zeros elsewhere. torch.nn.MaxUnpool{axes}d."
+    return max_unpool
+
+
+for _axes in (1, 2, 3):
+    operator(f"nn.MaxUnpool{_axes}d", f"F.max_unpool{_axes}d", native=False)(_max_unpool(_axes))
