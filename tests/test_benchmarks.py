@@ -38,9 +38,7 @@ def test_no_ratio_without_both(values: dict[str, float]) -> None:
 
 
 def test_table() -> None:
-    text = report.markdown(
-        [ROW], ("model", "threads"), ("ours", "a", "b", "c", "absent"), "ours", "{:.1f}".format
-    )
+    text = report.markdown([ROW], ("model", "threads"), ("ours", "a", "b", "c", "absent"), "ours", "{:.1f}".format)
     head, rule, line, _, reason = text.splitlines()
     assert head == "| model | threads | ours | a | b | c | best peer | ratio | error |"
     assert rule.count("|") == head.count("|")

@@ -45,9 +45,7 @@ def read(data: bytes, path: str | None = None, *, pattern: bool = False) -> tupl
         Accept what only patterns for graph rewriting have.
     """
     with _collector_paused():
-        ops, operands, weights = _text.read_operators(
-            data, path, pattern, MAX_TENSOR_BYTES, _CLASSES, _SIZES, RAW_KEYS
-        )
+        ops, operands, weights = _text.read_operators(data, path, pattern, MAX_TENSOR_BYTES, _CLASSES, _SIZES, RAW_KEYS)
     return Graph.from_parts(ops, operands), [WeightPlace(*place) for place in weights]
 
 

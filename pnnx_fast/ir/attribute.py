@@ -181,9 +181,7 @@ class Attribute:
         if len(self.shape) != len(other.shape) or not self.shape:
             raise ShapeError("joined attributes differ in rank", expected=self.shape, actual=other.shape)
         if self.shape[1:] != other.shape[1:]:
-            raise ShapeError(
-                "joined attributes differ behind axis 0", expected=self.shape, actual=other.shape
-            )
+            raise ShapeError("joined attributes differ behind axis 0", expected=self.shape, actual=other.shape)
         shape = (self.shape[0] + other.shape[0], *self.shape[1:])
         return Attribute.from_data(self.dtype, shape, b"".join((self.data, other.data)))
 

@@ -233,9 +233,7 @@ class Parameters(dict[str, Parameter]):
 
     __slots__ = ()
 
-    def __init__(
-        self, items: Mapping[str, object] | Iterable[tuple[str, object]] = (), /, **more: object
-    ) -> None:
+    def __init__(self, items: Mapping[str, object] | Iterable[tuple[str, object]] = (), /, **more: object) -> None:
         super().__init__()
         self.update(items, **more)
 

@@ -160,11 +160,11 @@ def _spans(window: Window, axis: int, n: int) -> list[tuple[range, int]]:
     return spans
 
 
-def _fold(mode: str, part: Array, count: int, whole: int, norm: float) -> Array:
+def _fold(mode: str, part: Array, count: int, whole: int, norm: float) -> Any:
     if mode == "max":
         return part.max(-1)
     if mode == "avg":
-        return part.sum(-1) / count if part.dtype.kind != "i" else part.sum(-1) // count
+        return np.trunc(part.sum(-1) / count) if part.dtype.kind in "iu" else part.sum(-1) / count
     if math.isinf(norm):
         return np.abs(part).max(-1) if norm > 0 else np.abs(part).min(-1)
     return (np.power(part, norm).sum(-1) / count * whole) ** (1.0 / norm)

@@ -239,9 +239,7 @@ def _calls(children):
     functions = st.sampled_from(sorted(FUNCTIONS.values(), key=lambda f: f.name))
 
     def call(function):
-        return st.lists(children, min_size=function.least, max_size=function.most).map(
-            lambda a: Call(function.name, a)
-        )
+        return st.lists(children, min_size=function.least, max_size=function.most).map(lambda a: Call(function.name, a))
 
     return st.one_of(functions.flatmap(call), st.lists(children, max_size=4).map(ListNode))
 

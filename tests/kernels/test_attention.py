@@ -25,9 +25,7 @@ SIZES = [
 ]
 
 
-def reference(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: np.ndarray | None = None
-) -> np.ndarray:
+def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: np.ndarray | None = None) -> np.ndarray:
     """Operands are (batch, heads, rows, d); the mask is additive."""
     group = q.shape[1] // k.shape[1]
     k, v = (np.repeat(x.astype("f8"), group, 1) for x in (k, v))
@@ -106,9 +104,7 @@ def test_masks(isa: str, kind: int, order: str) -> None:
     raw = rng.standard_normal([sizes[c] for c in order])
     mask = guarded(raw.astype("f4") if kind == ADD else (raw > 0.3).astype(np.uint8))
     view = mask.T if order == "kq" else mask
-    view = (
-        view.reshape([sizes[c] if c in order else 1 for c in "bhqk"]) if order != "kq" else view[None, None]
-    )
+    view = view.reshape([sizes[c] if c in order else 1 for c in "bhqk"]) if order != "kq" else view[None, None]
     added = view if kind == ADD else np.where((view != 0) == (kind == KEEP), 0, -np.inf)
     y = np.full(q.shape, np.nan, "f4")
     close(attention(isa, 2, q, k, v, y, 0.25, view, kind), reference(q, k, v, 0.25, added))

@@ -71,9 +71,7 @@ def test_rows(isa: str, dtype: str, index_dtype: str, shape: tuple[int, ...], th
 @pytest.mark.parametrize("threads", THREADS)
 def test_row_out_of_range(isa: str, bad: int, threads: int) -> None:
     x = np.ones((1, 6, 4), "f4")
-    with pytest.raises(
-        IndexRangeError, match=f"index {bad} is out of range for a dimension of size 6"
-    ) as info:
+    with pytest.raises(IndexRangeError, match=f"index {bad} is out of range for a dimension of size 6") as info:
         gather_rows(isa, threads, x, np.array([0, 5, bad, 1]))
     assert (info.value.index, info.value.size, info.value.step) == (bad, 6, 0)
 
@@ -87,9 +85,7 @@ def test_gather(isa: str, dim: int, dtype: str, threads: int) -> None:
     shape = [4, 6, 8]
     shape[dim] = 11
     index = rng.integers(0, x.shape[dim], shape)
-    want = np.take_along_axis(
-        x[tuple(slice(None if d == dim else n) for d, n in enumerate(shape))], index, dim
-    )
+    want = np.take_along_axis(x[tuple(slice(None if d == dim else n) for d, n in enumerate(shape))], index, dim)
     got = np.empty(shape, dtype)
     along("gather", isa, threads, x, got, index, dim)
     np.testing.assert_array_equal(got, want)

@@ -1,0 +1,122 @@
+"""Pooling operators against PyTorch: all parameters, dtypes, layouts, inputs with and without a batch dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+from pnnx_fast.errors import ParameterError, ShapeError
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+SIZES = {1: (29,), 2: (13, 12), 3: (7, 6, 9)}
+
+
+def sample(axes: int, dtype: str = "f4", batch: bool = True) -> np.ndarray:
+    shape = (2, 19, *SIZES[axes]) if batch else (19, *SIZES[axes])
+    return np.random.default_rng(5).standard_normal(shape).astype(dtype)
+
+
+def check(kind: str, x: np.ndarray, want: Any, **params: Any) -> None:
+    outputs = len(want) if isinstance(want, tuple) else 1
+    for last in (False, True) if x.ndim > 3 else (False,):
+        got = run(kind, x, outputs=outputs, last=last, **params)
+        for g, w in zip(got if outputs > 1 else [got], want if outputs > 1 else [want], strict=True):
+            assert g.dtype == w.numpy().dtype
+            np.testing.assert_allclose(g, w.numpy(), 1e-5, 1e-5)
+
+
+MAX = [
+    {"kernel_size": 3},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 2, "stride": 2, "ceil_mode": True},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True, "return_indices": True},
+    {"kernel_size": 2, "stride": 1, "padding": 1, "dilation": 2, "return_indices": True},
+    {"kernel_size": 5, "stride": 1, "padding": 2},
+]
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("params", MAX, ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("batch", [True, False])
+def test_max_pool(axes: int, params: dict[str, Any], dtype: str, batch: bool) -> None:
+    x = sample(axes, dtype, batch)
+    want = getattr(F, f"max_pool{axes}d")(torch.from_numpy(x), **params)
+    check(f"F.max_pool{axes}d", x, want, **params)
+    check(f"nn.MaxPool{axes}d", x, want, **params)
+
+
+AVERAGE = [
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
+    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+    {"kernel_size": 2, "stride": 3, "ceil_mode": True, "count_include_pad": False},
+]
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("params", AVERAGE, ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("batch", [True, False])
+def test_avg_pool(axes: int, params: dict[str, Any], dtype: str, batch: bool) -> None:
+    x = sample(axes, dtype, batch)
+    check(f"F.avg_pool{axes}d", x, getattr(F, f"avg_pool{axes}d")(torch.from_numpy(x), **params), **params)
+
+
+def test_avg_pool_divisor() -> None:
+    x = sample(2)
+    params = {"kernel_size": [2, 3], "stride": [1, 2], "padding": [0, 1], "divisor_override": 7}
+    check("nn.AvgPool2d", x, F.avg_pool2d(torch.from_numpy(x), **params), **params)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("norm", [1.0, 2.0, 3.0, float("inf")])
+@pytest.mark.parametrize("ceil", [True, False])
+def test_lp_pool(axes: int, norm: float, ceil: bool) -> None:
+    x = np.abs(sample(axes))
+    params = {"norm_type": norm, "kernel_size": 3, "stride": 2, "ceil_mode": ceil}
+    check(f"F.lp_pool{axes}d", x, getattr(F, f"lp_pool{axes}d")(torch.from_numpy(x), **params), **params)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 4, 10])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("batch", [True, False])
+def test_adaptive_pools(axes: int, size: int, dtype: str, batch: bool) -> None:
+    x = sample(axes, dtype, batch)
+    t = torch.from_numpy(x)
+    average = getattr(F, f"adaptive_avg_pool{axes}d")(t, size)
+    check(f"F.adaptive_avg_pool{axes}d", x, average, output_size=size)
+    largest = getattr(F, f"adaptive_max_pool{axes}d")(t, size, return_indices=True)
+    check(f"nn.AdaptiveMaxPool{axes}d", x, largest, output_size=size, return_indices=True)
+
+
+@pytest.mark.parametrize("size", [[0, 5], [3, 0], [4, 2]])
+def test_adaptive_size_zero_keeps_the_size(size: list[int]) -> None:
+    x = sample(2)
+    want = F.adaptive_avg_pool2d(torch.from_numpy(x), [n or None for n in size])
+    check("nn.AdaptiveAvgPool2d", x, want, output_size=size)
+
+
+def test_max_unpool() -> None:
+    x = sample(2)
+    y, index = F.max_pool2d(torch.from_numpy(x), 2, return_indices=True)
+    want = F.max_unpool2d(y, index, 2).numpy()
+    got = run("nn.MaxUnpool2d", y.numpy(), index.numpy(), kernel_size=[2, 2], stride=[2, 2], padding=[0, 0])
+    np.testing.assert_array_equal(got, want)
+
+
+def test_errors_name_the_operator() -> None:
+    x = sample(2)
+    with pytest.raises(ParameterError, match=r"padding.*half"):
+        run("F.max_pool2d", x, kernel_size=2, padding=2)
+    with pytest.raises(ShapeError, match=r"F\.avg_pool2d op: the window is larger"):
+        run("F.avg_pool2d", x, kernel_size=20)
+    with pytest.raises(ShapeError, match="needs 3 or 4 dimensions"):
+        run("F.max_pool2d", x[0, 0], kernel_size=2)
