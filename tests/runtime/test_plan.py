@@ -14,7 +14,7 @@ def test_live_buffers_never_overlap(rows: list[tuple[int, int, int]]) -> None:
     spans = {Buffer("arena", n): (min(a, b), max(a, b)) for n, a, b in rows}
     offsets, total = plan_arena(spans)
     items = [(offsets[b], offsets[b] + b.nbytes, *span) for b, span in spans.items()]
-    assert all(0 <= begin and end <= total and begin % ALIGNMENT == 0 for begin, end, _, _ in items)
+    assert all(begin >= 0 and end <= total and begin % ALIGNMENT == 0 for begin, end, _, _ in items)
     for i, (b1, e1, f1, l1) in enumerate(items):
         for b2, e2, f2, l2 in items[i + 1 :]:
             assert e1 <= b2 or e2 <= b1 or l1 < f2 or l2 < f1

@@ -1,0 +1,153 @@
+"""Quantised modules, computed in float32 on the grid of representable values.
+
+A quantised tensor is held as the float numbers that its integers stand for, ``(q - zero_point) * scale``: every value
+lies exactly on the grid, so results equal those of integer arithmetic with the same rounding (half to even).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError
+from pnnx_fast.ops.convolution import Padding, conv2d
+from pnnx_fast.ops.linear import linear
+from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.shape import axis_of, concatenate
+from pnnx_fast.ops.symbolic import Builder, Tensor
+
+RANGES: dict[Any, tuple[int, int]] = {
+    "torch.qint8": (-128, 127),
+    "torch.quint8": (0, 255),
+    "torch.qint32": (-(2**31), 2**31 - 1),
+    12: (-128, 127),
+    13: (0, 255),
+    14: (-(2**31), 2**31 - 1),
+}
+"""Smallest and largest integer of PyTorch's quantised types, by name and by number."""
+
+
+def to_grid(b: Builder, x: Tensor, scale: float, zero_point: int, limits: tuple[int, int]) -> Tensor:
+    """Round to the grid and clamp to its ends."""
+    low, high = limits
+
+    def snap(a: Array) -> Array:
+        # PyTorch multiplies by the reciprocal in float32; dividing would round some ties differently.
+        inverse = np.float32(1.0) / np.float32(scale)
+        q = np.clip(np.rint(a * inverse) + zero_point, low, high)
+        return ((q - zero_point) * np.float32(scale)).astype(np.float32)
+
+    return b.host(snap, [x], [(x.shape, np.float32)])[0]
+
+
+def activation_range(zero_point: int) -> tuple[int, int]:
+    """Limits of activations: unsigned, as PyTorch's quantised modules require, unless the zero point says signed."""
+    return RANGES["torch.quint8"] if zero_point >= 0 else RANGES["torch.qint8"]
+
+
+@operator("nn.quantized.Quantize", native=False)
+def quantize(b: Builder, input: Tensor, *, scale: float, zero_point: int, dtype: Any = None) -> Tensor:
+    """Quantise to unsigned 8 bits. torch.ao.nn.quantized.Quantize."""
+    return to_grid(b, input, scale, zero_point, activation_range(zero_point))
+
+
+@operator("torch.quantize_per_tensor", native=False)
+def quantize_per_tensor(
+    b: Builder,
+    input: Tensor,
+    input_scale: Any = None,
+    input_zero_point: Any = None,
+    *,
+    scale: Any = None,
+    zero_point: Any = None,
+    dtype: Any = "torch.quint8",
+) -> Tensor:
+    """Quantise with one scale. torch.quantize_per_tensor."""
+    step, zero = (v.numpy().item() if isinstance(v, Tensor) else v for v in (
+        input_scale if scale is None else scale, input_zero_point if zero_point is None else zero_point
+    ))  # fmt: skip
+    if dtype not in RANGES:
+        raise ParameterError(f"unknown quantised dtype {dtype!r}", parameter="dtype")
+    return to_grid(b, input, float(step), int(zero), RANGES[dtype])
+
+
+@operator("nn.quantized.DeQuantize", "torch.dequantize")
+def dequantize(b: Builder, input: Tensor) -> Tensor:
+    """The float values of a quantised tensor, which it holds already. torch.dequantize."""
+    return input
+
+
+def real_weight(b: Builder, weight: Tensor, scales: Tensor | None, zero_points: Tensor | None, axis: int) -> Tensor:
+    """Float weights: integers by their scales, floats as they are."""
+    values = weight.numpy()
+    if values.dtype.kind == "f":
+        return weight
+    if scales is None:
+        raise ParameterError("integer weights need 'weight.q_per_channel_scales'", parameter="weight")
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    zero = np.zeros(1) if zero_points is None else zero_points.numpy()
+
+    def make() -> Array:
+        return ((values - zero.reshape(shape)) * scales.numpy().reshape(shape)).astype(np.float32)
+
+    return b.cached(("dequantized", weight.buffer, weight.offset), make)
+
+
+@operator("nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d", native=False)
+def quantized_conv2d(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    weight_q_per_channel_scales: Tensor | None = None,
+    weight_q_per_channel_zero_points: Tensor | None = None,
+    *,
+    scale: float,
+    zero_point: int,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    in_channels: int | None = None,
+    out_channels: int | None = None,
+    kernel_size: Ints | None = None,
+    weight_q_per_channel_axis: int = 0,
+) -> Tensor:
+    """Convolution of quantised tensors. torch.ao.nn.quantized.Conv2d."""
+    w = real_weight(b, weight, weight_q_per_channel_scales, weight_q_per_channel_zero_points, weight_q_per_channel_axis)
+    y = conv2d(
+        b, input, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, padding_mode=padding_mode
+    )
+    return to_grid(b, b.contiguous(y), scale, zero_point, activation_range(zero_point))
+
+
+@operator("nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU", native=False)
+def quantized_linear(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    weight_q_per_channel_scales: Tensor | None = None,
+    weight_q_per_channel_zero_points: Tensor | None = None,
+    *,
+    scale: float,
+    zero_point: int,
+    in_features: int | None = None,
+    out_features: int | None = None,
+    weight_q_per_channel_axis: int = 0,
+) -> Tensor:
+    """Linear layer over quantised tensors. torch.ao.nn.quantized.Linear."""
+    w = real_weight(b, weight, weight_q_per_channel_scales, weight_q_per_channel_zero_points, weight_q_per_channel_axis)
+    return to_grid(b, linear(b, input, w, bias), scale, zero_point, activation_range(zero_point))
+
+
+@operator("nn.quantized.cat", native=False)
+def quantized_cat(b: Builder, *tensors: Any, dim: int = 0, scale: float, zero_point: int) -> Tensor:
+    """Join quantised tensors and quantise anew. torch.ao.nn.quantized.QFunctional.cat."""
+    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    joined = concatenate(b, parts, axis_of(dim, parts[0].ndim))
+    return to_grid(b, b.contiguous(joined), scale, zero_point, activation_range(zero_point))
