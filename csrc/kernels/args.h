@@ -72,7 +72,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, dv) F(K, i64, qsb) F(K, i64, qsh) F(K, i64, qsr) F(K, i64, ksb) F(K, i64, ksh) F(K, i64, ksr)  \
     F(K, i64, vsb) F(K, i64, vsh) F(K, i64, vsr) F(K, i64, ysb) F(K, i64, ysh) F(K, i64, ysr)                \
     F(K, i64, msb) F(K, i64, msh) F(K, i64, msq) F(K, i64, msk) F(K, i64, mask_kind) F(K, f64, scale)        \
-    F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan)
+    F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan) F(K, i64, variant)
 
 /* y = alpha a b + beta c over batches of `rank` dimensions. a is m x k, b is k x n, c and y are m x n; every stride is free
  * (0 broadcasts) but columns of y are neighbours. c may be absent. scratch: of the whole team. */
@@ -83,6 +83,22 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, am) F(K, i64, ak) F(K, i64, bk) F(K, i64, bn) F(K, i64, cm) F(K, i64, cn) F(K, i64, ym)        \
     F(K, f64, alpha) F(K, f64, beta)
 
+/* One layer of LSTM, GRU or RNN cells, one or two directions (two when w_reverse is given; first_reverse: the only
+ * direction runs backwards). gates: x W_ih^T + b_ih (+ b_hh, of GRU without the part of the new gate, which is `bias`),
+ * element (step, row, direction, gate, unit) at step gst + row gsn + dense rest. w, wr: packed W_hh and W_hr; out:
+ * length of h, that is hidden or the size of the projection. h0 (dirs, rows, out) and c0 (dirs, rows, hidden) may be
+ * absent; c: the final cell states, in the same form, LSTM only. y: (step, row, direction, out) with strides yst, ysn.
+ * scratch: with a projection, dirs * rows * hidden floats. relu: of a plain RNN, in place of tanh. */
+#define PF_RECURRENT_ARGS(F, K)                                                                              \
+    F(K, in, gates) F(K, in, w) F(K, in, w_reverse) F(K, in, wr) F(K, in, wr_reverse) F(K, in, bias)         \
+    F(K, in, bias_reverse) F(K, in, h0) F(K, in, c0) F(K, io, c) F(K, io, y) F(K, io, scratch)               \
+    F(K, i64, steps) F(K, i64, rows) F(K, i64, hidden) F(K, i64, out) F(K, i64, first_reverse)               \
+    F(K, i64, gst) F(K, i64, gsn) F(K, i64, yst) F(K, i64, ysn) F(K, i64, relu)
+
+/* Packs W_hh (gates * units, k) for the recurrent kernel; W_hr with gates = 1. */
+#define PF_RECURRENT_PACK_ARGS(F, K)                                                                         \
+    F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, variant)
+
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
@@ -92,6 +108,8 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
     X(gather, PF_GATHER_ARGS)                                                                                \
+    X(recurrent, PF_RECURRENT_ARGS)                                                                          \
+    X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \
     X(attention, PF_ATTENTION_ARGS)
 
 #define PF_DECLARE_in(name)   pf_ref name;

@@ -54,7 +54,9 @@ def attention(
 ) -> np.ndarray:  # fmt: skip
     """Operands, result and mask are (batch, heads, rows, columns) with free strides."""
     batch, heads, queries, d = q.shape
-    fields: dict[str, Any] = dict.fromkeys(["msb", "msh", "msq", "msk", "causal", "diagonal", "empty_nan"], 0)
+    fields: dict[str, Any] = dict.fromkeys(
+        ["msb", "msh", "msq", "msk", "causal", "diagonal", "empty_nan", "variant"], 0
+    )
     for name, a in {"q": q, "k": k, "v": v, "y": y}.items():
         fields |= zip([name + "sb", name + "sh", name + "sr"], strides(a, 3), strict=True)
     if mask is not None:

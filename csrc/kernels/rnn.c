@@ -1,0 +1,285 @@
+/* The recurrent part of LSTM, GRU and plain RNN layers, both directions of one layer at a time. What depends
+ * on the input alone (gates = x W_ih^T + biases, for all steps at once) is computed before by a linear layer;
+ * here each step adds h W_hh^T and applies the cell. The columns of W_hh are packed so that one tile yields
+ * all gates of the same hidden units, which the cell then consumes from L1. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/args.h"
+#include "kernels/tile.h"
+#include "kernels/vmath.h"
+
+enum { LSTM = 4, GRU = 3, PLAIN = 1 }; /* gates */
+
+/* A matrix of gates x units columns, packed in blocks of `vectors` vectors of units for every gate. */
+typedef struct columns {
+    int64_t gates, units, k;
+    int vectors;
+} columns;
+
+static columns make_columns(int64_t gates, int64_t units, int64_t k) {
+    return (columns){gates, units, k, gates == PLAIN ? PF_PANEL_MAIN : 1};
+}
+
+static int64_t block_units(const columns *c) { return c->vectors * PF_VL; }
+static int64_t block_count(const columns *c) { return pf_ceil_div(c->units, block_units(c)); }
+static int64_t block_width(const columns *c) { return c->gates * block_units(c); }
+static int64_t packed_floats(const columns *c) { return block_count(c) * block_width(c) * c->k; }
+
+/* A block is cut into panels that a tile takes: [k][vectors][PF_VL] each. */
+static void pack_panel(const columns *c, const float *x, float *y, int64_t first_unit, int first,
+                       int vectors) {
+    for (int v = 0; v < vectors; v++) {
+        const int64_t gate = (first + v) / c->vectors, unit = first_unit + (first + v) % c->vectors * PF_VL;
+        for (int64_t lane = 0; lane < PF_VL; lane++) {
+            const bool inside = unit + lane < c->units;
+            const float *row = x + (gate * c->units + unit + lane) * c->k;
+            for (int64_t k = 0; k < c->k; k++) y[(k * vectors + v) * PF_VL + lane] = inside ? row[k] : 0.0f;
+        }
+    }
+}
+
+PF_PLAN_FUNCTION(recurrent_pack_f32) {
+    const pf_recurrent_pack_args *a = args_;
+    const columns c = make_columns(a->gates, a->units, a->k);
+    (void)nthreads;
+    plan->packed_bytes = packed_floats(&c) * (int64_t)sizeof(float);
+}
+
+PF_KERNEL_FUNCTION(recurrent_pack_f32) {
+    const pf_recurrent_pack_args *a = args_;
+    const columns c = make_columns(a->gates, a->units, a->k);
+    const float *x = pf_ptr(w, a->x);
+    const int total = (int)(c.gates * c.vectors);
+    int64_t begin, end;
+    pf_share(w, block_count(&c), 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        float *y = (float *)pf_ptr(w, a->y) + i * block_width(&c) * c.k;
+        for (int first = 0, n; first < total; first += n) {
+            n = pf_panel_vectors(total - first);
+            pack_panel(&c, x, y, i * block_units(&c), first, n);
+            y += (int64_t)n * PF_VL * c.k;
+        }
+    }
+}
+
+/* One direction of a layer. */
+typedef struct direction {
+    const pf_recurrent_args *a;
+    bool reverse;
+    const float *gates, *w, *wr, *bias, *h0, *c0;
+    float *y, *c, *raw; /* raw: outputs before the projection */
+    columns hidden, projection;
+} direction;
+
+typedef struct share {
+    int64_t row0, row1, members, member; /* rows of the batch; blocks are dealt out among the members */
+    bool meets;
+} share;
+
+/* Rows r.. of A times one block of columns, into s, whose rows are block_width long. */
+static void multiply_block(const columns *c, const float *w, int64_t block, const float *const *rows,
+                           int count, float *s) {
+    pf_tap taps[1 + PF_TILE_ROWS] = {{.number = 0}};
+    float *y[PF_TILE_ROWS];
+    for (int r = 0; r < count; r++) taps[1 + r].row = rows[r];
+    const int total = (int)(c->gates * c->vectors);
+    const float *b = w + block * block_width(c) * c->k;
+    for (int first = 0, n; first < total; first += n) {
+        n = pf_panel_vectors(total - first);
+        for (int r = 0; r < count; r++) y[r] = s + r * block_width(c) + first * PF_VL;
+        const pf_tile t = {.taps = taps,
+                           .ntaps = 1,
+                           .k = c->k,
+                           .b = b,
+                           .bstep = n * PF_VL,
+                           .y = y,
+                           .n = n * PF_VL,
+                           .first = 1,
+                           .last = 1};
+        pf_tile_run(n, count, &t);
+        b += (int64_t)n * PF_VL * c->k;
+    }
+}
+
+static pf_vf lstm_cell(const float *s, const float *g, int64_t units, int64_t n, float *c, const float *c0) {
+    const pf_vf i = pf_vsigmoid(pf_load(s) + pf_load_upto(g, n));
+    const pf_vf f = pf_vsigmoid(pf_load(s + PF_VL) + pf_load_upto(g + units, n));
+    const pf_vf z = pf_vtanh(pf_load(s + 2 * PF_VL) + pf_load_upto(g + 2 * units, n));
+    const pf_vf o = pf_vsigmoid(pf_load(s + 3 * PF_VL) + pf_load_upto(g + 3 * units, n));
+    const pf_vf state = pf_fma(f, c0 ? pf_load_upto(c0, n) : pf_zero(), i * z);
+    pf_store_upto(c, state, n);
+    return o * pf_vtanh(state);
+}
+
+static pf_vf gru_cell(const float *s, const float *g, int64_t units, int64_t n, const float *bias,
+                      const float *h) {
+    const pf_vf r = pf_vsigmoid(pf_load(s) + pf_load_upto(g, n));
+    const pf_vf z = pf_vsigmoid(pf_load(s + PF_VL) + pf_load_upto(g + units, n));
+    pf_vf x = pf_load(s + 2 * PF_VL);
+    if (bias) x += pf_load_upto(bias, n);
+    const pf_vf fresh = pf_vtanh(pf_fma(r, x, pf_load_upto(g + 2 * units, n)));
+    return pf_fma(z, (h ? pf_load_upto(h, n) : pf_zero()) - fresh, fresh);
+}
+
+/* The output of the step before, NULL where that is zero. */
+static const float *state_row(const direction *d, int64_t step, int64_t row) {
+    const pf_recurrent_args *a = d->a;
+    if (step > 0) {
+        const int64_t before = d->reverse ? a->steps - step : step - 1;
+        return d->y + before * a->yst + row * a->ysn;
+    }
+    return d->h0 ? d->h0 + row * a->out : NULL;
+}
+
+/* The cell for `count` rows of one block; s holds h W_hh^T. */
+static void apply_cell(const direction *d, int64_t step, int64_t block, int64_t row0, int count,
+                       const float *s) {
+    const pf_recurrent_args *a = d->a;
+    const int64_t time = d->reverse ? a->steps - 1 - step : step, width = block_width(&d->hidden);
+    for (int r = 0; r < count; r++) {
+        const int64_t row = row0 + r;
+        const float *g = d->gates + time * a->gst + row * a->gsn, *h = state_row(d, step, row);
+        float *out = d->raw ? d->raw + row * a->hidden : d->y + time * a->yst + row * a->ysn;
+        float *c = d->c ? d->c + row * a->hidden : NULL;
+        const float *c0 = step > 0 ? c : d->c0 ? d->c0 + row * a->hidden : NULL;
+        for (int v = 0; v < d->hidden.vectors; v++) {
+            const int64_t u = block * block_units(&d->hidden) + v * PF_VL, n = pf_min(PF_VL, a->hidden - u);
+            const float *sums = s + r * width + v * PF_VL;
+            if (n <= 0) break;
+            pf_vf x;
+            if (d->hidden.gates == LSTM) {
+                x = lstm_cell(sums, g + u, a->hidden, n, c + u, c0 ? c0 + u : NULL);
+            } else if (d->hidden.gates == GRU) {
+                x = gru_cell(sums, g + u, a->hidden, n, d->bias ? d->bias + u : NULL, h ? h + u : NULL);
+            } else {
+                x = pf_load(sums) + pf_load_upto(g + u, n);
+                x = a->relu ? pf_vrelu(x) : pf_vtanh(x);
+            }
+            pf_store_upto(out + u, x, n);
+        }
+    }
+}
+
+static void run_blocks(const direction *d, int64_t step, const share *part) {
+    const columns *c = &d->hidden;
+    const int most = pf_tile_rows(pf_panel_vectors(c->gates * c->vectors));
+    const int64_t blocks = block_count(c);
+    float s[PF_TILE_ROWS * LSTM * PF_VL];
+    for (int64_t i = blocks * part->member / part->members; i < blocks * (part->member + 1) / part->members;
+         i++) {
+        for (int64_t row = part->row0, n; row < part->row1; row += n) {
+            const float *rows[PF_TILE_ROWS];
+            n = pf_min(most, part->row1 - row);
+            for (int64_t r = 0; r < n; r++) rows[r] = state_row(d, step, row + r);
+            if (rows[0])
+                multiply_block(c, d->w, i, rows, (int)n, s);
+            else
+                memset(s, 0, sizeof s);
+            apply_cell(d, step, i, row, (int)n, s);
+        }
+    }
+}
+
+static void project(const direction *d, int64_t step, const share *part) {
+    const pf_recurrent_args *a = d->a;
+    const columns *c = &d->projection;
+    const int64_t time = d->reverse ? a->steps - 1 - step : step, blocks = block_count(c);
+    const int most = pf_tile_rows(PF_PANEL_MAIN);
+    float s[PF_TILE_ROWS * PF_PANEL_MAIN * PF_VL];
+    for (int64_t i = blocks * part->member / part->members; i < blocks * (part->member + 1) / part->members;
+         i++) {
+        for (int64_t row = part->row0, n; row < part->row1; row += n) {
+            const float *rows[PF_TILE_ROWS];
+            n = pf_min(most, part->row1 - row);
+            for (int64_t r = 0; r < n; r++) rows[r] = d->raw + (row + r) * a->hidden;
+            multiply_block(c, d->wr, i, rows, (int)n, s);
+            const int64_t u = i * block_units(c), length = pf_min(block_units(c), a->out - u);
+            for (int64_t r = 0; r < n; r++)
+                memcpy(d->y + time * a->yst + (row + r) * a->ysn + u, s + r * block_width(c),
+                       (size_t)length * sizeof(float));
+        }
+    }
+}
+
+/* All threads of the step meet for the n-th time; the step's counter counts arrivals. */
+static void meet(const pf_worker *w, int64_t *n) {
+    enum { SPINS = 2000 };
+    const int64_t all = ++*n * w->nthreads;
+    __atomic_fetch_add(w->next, 1, __ATOMIC_ACQ_REL);
+    for (int spins = 0; __atomic_load_n(w->next, __ATOMIC_ACQUIRE) < all; spins++) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+        /* A partner may have lost its CPU: give ours away rather than burn its time. */
+        if (spins > SPINS) sched_yield();
+    }
+}
+
+static void run_direction(const direction *d, const share *part, const pf_worker *w) {
+    int64_t met = 0;
+    for (int64_t step = 0; step < d->a->steps; step++) {
+        run_blocks(d, step, part);
+        if (d->raw) {
+            if (part->meets) meet(w, &met);
+            project(d, step, part);
+        }
+        if (part->meets) meet(w, &met);
+    }
+}
+
+/* Directions are independent, and so are rows of the batch: only when there are too few of them, and a step
+ * is worth it, do threads share the blocks of one matrix, meeting after every step. */
+static share deal(const pf_recurrent_args *a, const pf_worker *w, int64_t gates, int64_t dirs) {
+    enum { ENOUGH_ROWS = 6, WORTH_MEETING = 1 << 17 };
+    const int64_t members = pf_max(1, w->nthreads / dirs), member = w->tid % members;
+    if (a->rows >= members * ENOUGH_ROWS)
+        return (share){a->rows * member / members, a->rows * (member + 1) / members, 1, 0, false};
+    if (a->rows * gates * a->hidden * a->out < WORTH_MEETING)
+        return (share){0, member == 0 ? a->rows : 0, 1, 0, false};
+    return (share){0, a->rows, members, member, members > 1};
+}
+
+static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, int64_t gates, int64_t dir) {
+    const bool reverse = a->first_reverse || dir > 0;
+    const int64_t states = a->rows * a->hidden;
+    direction d = {.a = a, .reverse = reverse};
+    d.hidden = make_columns(gates, a->hidden, a->out);
+    d.projection = make_columns(PLAIN, a->out, a->hidden);
+    d.gates = (const float *)pf_ptr(w, a->gates) + dir * gates * a->hidden;
+    d.w = pf_ptr(w, dir ? a->w_reverse : a->w);
+    d.wr = pf_ptr(w, dir ? a->wr_reverse : a->wr);
+    d.bias = pf_ptr(w, dir ? a->bias_reverse : a->bias);
+    d.h0 = pf_ptr(w, a->h0);
+    d.c0 = pf_ptr(w, a->c0);
+    d.c = pf_ptr(w, a->c);
+    if (d.h0) d.h0 += dir * a->rows * a->out;
+    if (d.c0) d.c0 += dir * states;
+    if (d.c) d.c += dir * states;
+    d.y = (float *)pf_ptr(w, a->y) + dir * a->out;
+    if (d.wr) d.raw = (float *)pf_ptr(w, a->scratch) + dir * states;
+    return d;
+}
+
+static void run_layer(const pf_recurrent_args *a, const pf_worker *w, int64_t gates) {
+    const int64_t dirs = pf_ptr(w, a->w_reverse) ? 2 : 1;
+    const share part = deal(a, w, gates, dirs);
+    const int64_t members = pf_max(1, w->nthreads / dirs), mine = w->tid / members;
+    for (int64_t dir = 0; dir < dirs; dir++) {
+        if (w->nthreads >= dirs && dir != mine) continue;
+        const direction d = make_direction(a, w, gates, dir);
+        run_direction(&d, &part, w);
+    }
+    if (part.meets && mine >= dirs) { /* left over: only keeps the others' count */
+        int64_t met = 0;
+        for (int64_t i = 0; i < a->steps * (pf_ptr(w, a->wr) ? 2 : 1); i++) meet(w, &met);
+    }
+}
+
+#define PF_RECURRENT(name, gates)                                                                            \
+    PF_KERNEL_FUNCTION(name) { run_layer(args_, w, gates); }
+PF_RECURRENT(lstm_f32, LSTM)
+PF_RECURRENT(gru_f32, GRU)
+PF_RECURRENT(rnn_f32, PLAIN)

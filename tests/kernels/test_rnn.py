@@ -1,0 +1,126 @@
+"""Recurrent kernels against numpy: cells, directions, projection, sizes around vectors and tiles, threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from guard import guarded
+
+from pnnx_fast._core.program import ISAS
+from pnnx_fast.runtime.kernel import call, plan
+
+GATES = {"lstm_f32": 4, "gru_f32": 3, "rnn_f32": 1}
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def cell(kernel: str, g: np.ndarray, s: np.ndarray, h: np.ndarray, c: np.ndarray, bias: np.ndarray) -> tuple[Any, Any]:
+    """One step: g from the input, s = h W_hh^T; both (rows, gates, hidden)."""
+    if kernel == "lstm_f32":
+        i, f, z, o = np.moveaxis(g + s, 1, 0)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(z)
+        return sigmoid(o) * np.tanh(c), c
+    if kernel == "gru_f32":
+        r, z = sigmoid(g[:, 0] + s[:, 0]), sigmoid(g[:, 1] + s[:, 1])
+        n = np.tanh(g[:, 2] + r * (s[:, 2] + bias))
+        return (1 - z) * n + z * h, c
+    return np.tanh(g[:, 0] + s[:, 0]), c
+
+
+class Layer:
+    """Random operands of one layer and the numpy result."""
+
+    def __init__(self, kernel: str, dirs: int, steps: int, rows: int, hidden: int, proj: int = 0, state: bool = True):
+        rng = np.random.default_rng(hidden)
+        self.kernel, self.dirs, self.steps, self.rows, self.hidden = kernel, dirs, steps, rows, hidden
+        self.gates, self.out, self.proj = GATES[kernel], proj or hidden, proj
+
+        def draw(*shape: int) -> np.ndarray:
+            return guarded(rng.uniform(-1, 1, shape).astype("f4") / np.float32(np.sqrt(shape[-1])))
+
+        self.g = draw(steps, rows, dirs, self.gates, hidden)
+        self.w = [draw(self.gates * hidden, self.out) for _ in range(dirs)]
+        self.wr = [draw(proj, hidden) if proj else None for _ in range(dirs)]
+        self.bias = [draw(hidden) for _ in range(dirs)]
+        self.h0 = draw(dirs, rows, self.out) if state else None
+        self.c0 = draw(dirs, rows, hidden) if state and kernel == "lstm_f32" else None
+
+    def expected(self) -> tuple[np.ndarray, np.ndarray]:
+        y = np.zeros((self.steps, self.rows, self.dirs, self.out))
+        cs = np.zeros((self.dirs, self.rows, self.hidden))
+        for d in range(self.dirs):
+            h = np.zeros((self.rows, self.out)) if self.h0 is None else self.h0[d].astype("f8")
+            c = cs[d] if self.c0 is None else self.c0[d].astype("f8")
+            for t in range(self.steps)[:: -1 if d else 1]:
+                s = (h @ self.w[d].T.astype("f8")).reshape(self.rows, self.gates, self.hidden)
+                h, c = cell(self.kernel, self.g[t, :, d], s, h, c, self.bias[d])
+                h = h if self.wr[d] is None else h @ self.wr[d].T
+                y[t, :, d] = h
+            cs[d] = c
+        return y, cs
+
+    def pack(self, isa: str, x: np.ndarray | None, gates: int) -> np.ndarray | None:
+        if x is None:
+            return None
+        fields = {"gates": gates, "units": len(x) // gates, "k": x.shape[1], "variant": 0}
+        y = guarded(np.empty(plan(isa, "recurrent_pack_f32", **fields)[1], np.uint8))
+        call(isa, "recurrent_pack_f32", 2, x=x, y=y, **fields)
+        return y
+
+    def run(self, isa: str, threads: int, batch_first: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        shape = (self.steps, self.rows, self.dirs, self.out)
+        y = guarded(np.full((shape[1], shape[0], *shape[2:]) if batch_first else shape, np.nan, "f4"))
+        y = y.swapaxes(0, 1) if batch_first else y
+        g = np.ascontiguousarray(self.g.swapaxes(0, 1)).swapaxes(0, 1) if batch_first else self.g
+        c = guarded(np.full((self.dirs, self.rows, self.hidden), np.nan, "f4"))
+        w = [self.pack(isa, x, self.gates) for x in self.w] + [None]
+        wr = [self.pack(isa, x, 1) for x in self.wr] + [None]
+        bias = [*self.bias, None] if self.gates == 3 else [None, None]
+        call(
+            isa, self.kernel, threads, gates=g, w=w[0], w_reverse=w[1], wr=wr[0], wr_reverse=wr[1], bias=bias[0],
+            bias_reverse=bias[1], h0=self.h0, c0=self.c0, c=c if self.gates == 4 else None, y=y,
+            scratch=guarded(np.full(c.size if self.proj else 0, np.nan, "f4")), steps=self.steps, rows=self.rows,
+            hidden=self.hidden, out=self.out, first_reverse=0, gst=g.strides[0] // 4, gsn=g.strides[1] // 4,
+            yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0,
+        )  # fmt: skip
+        return y, c
+
+    def check(self, isa: str, threads: int, batch_first: bool = False) -> None:
+        y, c = self.run(isa, threads, batch_first)
+        want_y, want_c = self.expected()
+        np.testing.assert_allclose(y, want_y, rtol=0, atol=2e-6)
+        if self.gates == 4:
+            np.testing.assert_allclose(c, want_c, rtol=0, atol=3e-6)
+
+
+@pytest.mark.parametrize("kernel", GATES)
+@pytest.mark.parametrize("dirs", [1, 2])
+@pytest.mark.parametrize("rows,hidden", [(1, 1), (1, 65), (2, 16), (3, 7), (7, 33), (13, 40)])
+def test_cells(isa: str, kernel: str, dirs: int, rows: int, hidden: int) -> None:
+    Layer(kernel, dirs, 5, rows, hidden).check(isa, 1)
+
+
+@pytest.mark.parametrize("kernel", GATES)
+@pytest.mark.parametrize("dirs", [1, 2])
+@pytest.mark.parametrize("rows,hidden", [(1, 370), (5, 200), (20, 24), (2, 8)])
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads(kernel: str, dirs: int, rows: int, hidden: int, threads: int) -> None:
+    """Threads share directions, rows or, meeting after every step, the units of wide layers."""
+    Layer(kernel, dirs, 3, rows, hidden).check(ISAS[-1], threads)
+
+
+@pytest.mark.parametrize("kernel", GATES)
+@pytest.mark.parametrize("dirs", [1, 2])
+def test_no_initial_state_and_batch_first(isa: str, kernel: str, dirs: int) -> None:
+    Layer(kernel, dirs, 4, 3, 20, state=False).check(isa, 2, batch_first=True)
+
+
+@pytest.mark.parametrize("dirs", [1, 2])
+@pytest.mark.parametrize("rows,hidden,proj", [(1, 33, 5), (9, 20, 17), (2, 260, 170)])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_projection(isa: str, dirs: int, rows: int, hidden: int, proj: int, threads: int) -> None:
+    Layer("lstm_f32", dirs, 3, rows, hidden, proj).check(isa, threads)
