@@ -250,12 +250,17 @@ def multiply_rows(
     bias: Tensor | None,
     residual: Tensor | None,
     act: dict[str, Any],
+    y: Tensor | None = None,
 ) -> Tensor:
-    """Emit ``act(input @ weight.T + bias + residual)`` over the last dimension: a 1x1 convolution over rows."""
+    """Emit ``act(input @ weight.T + bias + residual)`` over the last dimension: a 1x1 convolution over rows.
+
+    ``y``, when given, is the dense tensor that takes the result.
+    """
     *lead, features = input.shape
     out = weight.shape[0]
     rows = math.prod(lead)
-    y = b.result((*lead, out), np.float32)
+    if y is None:
+        y = b.result((*lead, out), np.float32)
     x = input if _even_rows(input) else b.contiguous(input)
     z = None if residual is None else b.contiguous(residual.expand(y.shape))
     pixels = x.as_strided((1, features, 1, rows), (0, 1, 0, _row_stride(x)))

@@ -2,7 +2,8 @@
 
 The signature of a function is its schema. Names before ``*`` are tensors (inputs by position or ``$name``, weights by
 attribute name with dots as underscores), keyword-only names are parameters, both under PNNX's names and with PyTorch's
-defaults. Whatever is missing, unknown or of the wrong type becomes one uniform :class:`ParameterError` here.
+defaults. ``**weights`` takes attributes whose number varies (layers of an LSTM). Whatever is missing, unknown or of
+the wrong type becomes one uniform :class:`ParameterError` here.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class OperatorDef:
     function: Callable[..., Any]
     slots: tuple[str, ...]
     variadic: str | None
+    open: bool
     parameters: Mapping[str, inspect.Parameter]
     hints: Mapping[str, Any]
     native: bool
@@ -102,8 +104,9 @@ def _define(name: str, function: Callable[..., Any], native: bool, random: bool)
     parameters = dict(list(inspect.signature(function).parameters.items())[1:])
     slots = tuple(k for k, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)
     variadic = next((k for k, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     hints = typing.get_type_hints(function)
-    return OperatorDef(name, function, slots, variadic, parameters, hints, native, random)
+    return OperatorDef(name, function, slots, variadic, open_ended, parameters, hints, native, random)
 
 
 def find(name: str) -> OperatorDef | None:
@@ -173,7 +176,7 @@ def bind(
 
 
 def _accept(definition: OperatorDef, key: str, where: str, what: str) -> str:
-    if key not in definition.parameters:
+    if key not in definition.parameters and not (definition.open and what == "attribute"):
         near = difflib.get_close_matches(key, definition.parameters, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ParameterError(f"unknown {what} {key!r}{hint}", operator=where, parameter=key)

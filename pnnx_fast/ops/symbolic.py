@@ -203,6 +203,10 @@ class Builder(Protocol):
     isa: str
     nthreads: int
 
+    @property
+    def output_count(self) -> int:
+        """Number of outputs that the graph names for the operator being lowered."""
+
     def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:
         """Return a new temporary tensor in the arena."""
 

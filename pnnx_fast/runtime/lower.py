@@ -99,6 +99,11 @@ class Lowering:
         self.operator: Operator | None = None
         self._reordered: dict[Hashable, Tensor] = {}
 
+    @property
+    def output_count(self) -> int:
+        """See Builder."""
+        return len(self.operator.outputs) if self.operator is not None else 1
+
     # -- memory ------------------------------------------------------------------------------------------------
 
     def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:
