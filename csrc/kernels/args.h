@@ -39,8 +39,14 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, dil_h) F(K, i64, dil_w) F(K, i64, groups)                                                      \
     F(K, i64, act) F(K, f64, act_a) F(K, f64, act_b) F(K, i64, variant)
 
+/* The same in three dimensions: tensors (n, d, h, w, c), filters kd x kh x kw. */
+#define PF_CONV3D_ARGS(F, K)                                                                                 \
+    PF_CONV_ARGS(F, K)                                                                                       \
+    F(K, i64, id) F(K, i64, od) F(K, i64, xsd) F(K, i64, ysd) F(K, i64, zsd) F(K, i64, kd)                   \
+    F(K, i64, stride_d) F(K, i64, pad_d) F(K, i64, dil_d)
+
 /* Packs weights for the kernel of the same family: x is the PyTorch tensor (oc, ic/groups, kh, kw), dense; scale (oc)
- * multiplies each output channel and may be absent. */
+ * multiplies each output channel and may be absent. kh: of three-dimensional filters, kd times kh. */
 #define PF_PACK_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, scale) F(K, out, y)                                                                 \
     F(K, i64, oc) F(K, i64, ic) F(K, i64, kh) F(K, i64, kw) F(K, i64, groups) F(K, i64, variant)
@@ -104,6 +110,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(fill, PF_FILL_ARGS)                                                                                    \
     X(pool, PF_POOL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
+    X(conv3d, PF_CONV3D_ARGS)                                                                                \
     X(pack, PF_PACK_ARGS)                                                                                    \
     X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \

@@ -1,8 +1,9 @@
 /* Convolution as implicit GEMM: every output pixel is a row, every filter tap a run of input channels, found
  * by pointer. Padding is a row of zeros, so nothing is copied or gathered. Linear layers and 1x1 convolutions
- * are the case of one tap. The work is cut by shape alone, never by the number of threads: results do not
- * depend on it. */
+ * are the case of one tap, two-dimensional convolutions that of depth one. The work is cut by shape alone,
+ * never by the number of threads: results do not depend on it. */
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/args.h"
 #include "kernels/tile.h"
@@ -18,7 +19,7 @@ enum {
 static float zero_row[ZERO_LENGTH];
 
 typedef struct conv {
-    pf_conv_args a; /* dimensions that address memory uniformly are merged */
+    pf_conv3d_args a; /* dimensions that address memory uniformly are merged */
     const float *x, *w, *bias, *z;
     float *y;
     int64_t ic, oc, taps;           /* of one group */
@@ -26,35 +27,47 @@ typedef struct conv {
     int64_t panels, per_unit;       /* column panels; how many of them a unit visits per tile */
     int64_t tap_block, k_block;     /* what a pass over the pixels sums up */
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
-    int rows;                       /* most rows of a tile */
+    int64_t joined; /* taps that lie side by side in memory: inside of the image they are one */
+    int padded;
+    int64_t x_steps[16], y_steps[16], z_steps[16]; /* bytes from the first to the n-th pixel of a line */
     pf_activation act;
 } conv;
 
-static void merge_dimensions(pf_conv_args *a) {
-    const int pointwise = a->kh == 1 && a->kw == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_h == 0 &&
-                          a->pad_w == 0 && a->oh == a->ih && a->ow == a->iw;
+static void merge_dimensions(pf_conv3d_args *a) {
+    const int pointwise = a->kd * a->kh * a->kw == 1 && a->stride_d == 1 && a->stride_h == 1 &&
+                          a->stride_w == 1 && a->od == a->id && a->oh == a->ih && a->ow == a->iw &&
+                          !(a->pad_d | a->pad_h | a->pad_w);
     const int no_z = a->z.base < 0;
     if (!pointwise) return;
     if (a->xsh == a->iw * a->xsw && a->ysh == a->ow * a->ysw && (no_z || a->zsh == a->ow * a->zsw)) {
         a->iw *= a->ih, a->ow *= a->oh;
         a->ih = a->oh = 1;
     }
-    if (a->ih == 1 && a->xsn == a->iw * a->xsw && a->ysn == a->ow * a->ysw &&
+    if (a->ih == 1 && a->xsd == a->iw * a->xsw && a->ysd == a->ow * a->ysw &&
+        (no_z || a->zsd == a->ow * a->zsw)) {
+        a->iw *= a->id, a->ow *= a->od;
+        a->id = a->od = 1;
+    }
+    if (a->ih * a->id == 1 && a->xsn == a->iw * a->xsw && a->ysn == a->ow * a->ysw &&
         (no_z || a->zsn == a->ow * a->zsw)) {
         a->iw *= a->n, a->ow *= a->n;
         a->n = 1;
     }
 }
 
+static int is_padded(const pf_conv3d_args *a) {
+    return a->pad_d > 0 || a->pad_h > 0 || a->pad_w > 0 ||
+           (a->od - 1) * a->stride_d + (a->kd - 1) * a->dil_d - a->pad_d >= a->id ||
+           (a->oh - 1) * a->stride_h + (a->kh - 1) * a->dil_h - a->pad_h >= a->ih ||
+           (a->ow - 1) * a->stride_w + (a->kw - 1) * a->dil_w - a->pad_w >= a->iw;
+}
+
 /* Blocks of taps and channels: one block of a panel is to stay in L2 while all pixels pass. A single tile
  * reads each weight once whatever the order. */
 static void choose_blocks(conv *c, int widest) {
-    const int64_t row_bytes = widest * PF_VL * (int64_t)sizeof(float),
-                  padded = c->a.pad_h > 0 || c->a.pad_w > 0 ||
-                           (c->a.oh - 1) * c->a.stride_h + (c->a.kh - 1) * c->a.dil_h >= c->a.ih ||
-                           (c->a.ow - 1) * c->a.stride_w + (c->a.kw - 1) * c->a.dil_w >= c->a.iw;
+    const int64_t row_bytes = widest * PF_VL * (int64_t)sizeof(float);
     const int64_t longest = c->tiles > 1 ? CACHED_BYTES / row_bytes : c->ic;
-    const int64_t k_most = padded ? pf_min(longest, ZERO_LENGTH) : longest;
+    const int64_t k_most = c->padded ? pf_min(longest, ZERO_LENGTH) : longest;
     c->k_block = pf_ceil_div(c->ic, pf_ceil_div(c->ic, k_most));
     c->tap_block = 1;
     if (c->k_block == c->ic) {
@@ -71,142 +84,259 @@ static void choose_units(conv *c, int widest) {
     if (c->tiles < WANTED_UNITS)
         c->per_unit = pf_max(1, pf_min(c->per_unit, c->panels * c->tiles / WANTED_UNITS));
     c->panel_sets = pf_ceil_div(c->panels, c->per_unit);
-    const double flops = 2.0 * (double)c->pixels * (double)c->ic * (double)c->taps * (double)c->oc;
-    const int64_t sets = c->panel_sets * c->a.groups, few = c->a.groups;
-    int64_t blocks =
-        pf_min(pf_ceil_div(WANTED_UNITS, sets), (int64_t)(flops * (double)few / (double)sets / UNIT_FLOPS));
+    const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->oc;
+    const int64_t cheap = (int64_t)(flops / (double)c->panel_sets / UNIT_FLOPS);
+    int64_t blocks = pf_min(pf_ceil_div(WANTED_UNITS, c->panel_sets * c->a.groups), cheap);
     if (!whole) blocks = pf_min(blocks, c->tiles / 8);
     c->row_blocks = pf_max(1, pf_min(blocks, c->tiles));
 }
 
-static conv plan_conv(const pf_conv_args *args) {
+static conv plan_conv(const pf_conv3d_args *args) {
     conv c = {.a = *args};
     merge_dimensions(&c.a);
     c.ic = c.a.ic / c.a.groups;
     c.oc = c.a.oc / c.a.groups;
-    c.taps = c.a.kh * c.a.kw;
-    c.pixels = c.a.n * c.a.oh * c.a.ow;
+    c.taps = c.a.kd * c.a.kh * c.a.kw;
+    c.pixels = c.a.n * c.a.od * c.a.oh * c.a.ow;
     c.panels = pf_panel_count(c.oc);
     const int widest = pf_panel_widest(c.oc);
-    c.rows = pf_tile_rows(widest);
-    c.tiles = pf_ceil_div(c.pixels, c.rows);
+    c.tiles = pf_ceil_div(c.pixels, pf_tile_rows(widest));
     c.act = pf_act_make(c.a.act, c.a.act_a, c.a.act_b);
+    c.padded = is_padded(&c.a);
     choose_blocks(&c, widest);
+    c.joined = c.tap_block == c.taps && c.a.groups == 1 && c.a.dil_w == 1 && c.a.xsw == c.ic ? c.a.kw : 1;
+    for (int r = 0; r < 16; r++) {
+        c.x_steps[r] = r * c.a.stride_w * c.a.xsw * (int64_t)sizeof(float);
+        c.y_steps[r] = r * c.a.ysw * (int64_t)sizeof(float);
+        c.z_steps[r] = r * c.a.zsw * (int64_t)sizeof(float);
+    }
     choose_units(&c, widest);
     return c;
 }
 
-/* The rows of one tile: where each pixel lies in x, y and z. */
+/* First pixel of a tile: the tiles differ by at most one row. */
+static int64_t tile_start(const conv *c, int64_t tile) {
+    return tile * (c->pixels / c->tiles) + pf_min(tile, c->pixels % c->tiles);
+}
+
+/* Pointers of the rows of a tile are made eight at a time; what is written beyond the last row is never read.
+ */
+typedef int64_t lanes __attribute__((vector_size(64), aligned(8), may_alias));
+enum { LANES = 8, POINTERS = 2 * LANES + PF_TILE_ROWS };
+
+static void write_pointers(void *out, const void *base, const int64_t *steps, int count) {
+    lanes *p = out;
+    const lanes *s = (const lanes *)steps;
+    p[0] = s[0] + (int64_t)(uintptr_t)base;
+    if (count > LANES) p[1] = s[1] + (int64_t)(uintptr_t)base;
+}
+
+/* An output pixel. */
+typedef struct place {
+    int64_t image, oz, oy, ox;
+} place;
+
+/* The rows of one tile: where each pixel lies in x (tap 0, perhaps outside of the image), y and z. */
 typedef struct tile_rows {
-    int count, inside;                          /* inside: no tap of any row falls into the padding */
-    int64_t y0[PF_TILE_ROWS], x0[PF_TILE_ROWS]; /* input position of tap (0, 0) */
-    uintptr_t x[PF_TILE_ROWS];                  /* its address, perhaps outside of the image */
-    float *y[PF_TILE_ROWS];
-    const float *z[PF_TILE_ROWS];
+    int count, inside; /* inside: no tap of any row falls into the padding */
+    place next;        /* first row of the tile to come */
+    int64_t x[POINTERS];
+    float *y[POINTERS];
+    const float *z[POINTERS];
 } tile_rows;
 
-static void locate_rows(const conv *c, int64_t group, int64_t first, int64_t end, tile_rows *t) {
-    const pf_conv_args *a = &c->a;
-    int64_t ox = first % a->ow, oy = first / a->ow % a->oh, image = first / (a->ow * a->oh);
-    const int64_t reach_y = (a->kh - 1) * a->dil_h, reach_x = (a->kw - 1) * a->dil_w;
-    t->count = (int)(end - first);
+static place place_of(const conv *c, int64_t pixel) {
+    const pf_conv3d_args *a = &c->a;
+    place p = {.ox = pixel % a->ow};
+    pixel /= a->ow;
+    p.oy = pixel % a->oh;
+    pixel /= a->oh;
+    p.oz = pixel % a->od;
+    p.image = pixel / a->od;
+    return p;
+}
+
+/* Moves on by n pixels that lie in one line. */
+static void advance(const conv *c, place *p, int64_t n) {
+    p->ox += n;
+    if (p->ox < c->a.ow) return;
+    p->ox = 0;
+    if (++p->oy < c->a.oh) return;
+    p->oy = 0;
+    if (++p->oz < c->a.od) return;
+    p->oz = 0;
+    p->image++;
+}
+
+/* Rows [first, first + n) of the tile: neighbours in one line of the output. */
+static void locate_run(const conv *c, int64_t group, int first, int n, tile_rows *t) {
+    const pf_conv3d_args *a = &c->a;
+    const place *p = &t->next;
+    const int64_t z0 = p->oz * a->stride_d - a->pad_d, y0 = p->oy * a->stride_h - a->pad_h;
+    const int64_t x0 = p->ox * a->stride_w - a->pad_w,
+                  x1 = x0 + (n - 1) * a->stride_w + (a->kw - 1) * a->dil_w;
+    if (c->padded)
+        t->inside &= (z0 >= 0) & (z0 + (a->kd - 1) * a->dil_d < a->id) & (y0 >= 0) &
+                     (y0 + (a->kh - 1) * a->dil_h < a->ih) & (x0 >= 0) & (x1 < a->iw);
+    const int64_t x = p->image * a->xsn + z0 * a->xsd + y0 * a->xsh + x0 * a->xsw + group * c->ic;
+    const int64_t y = p->image * a->ysn + p->oz * a->ysd + p->oy * a->ysh + p->ox * a->ysw + group * c->oc;
+    write_pointers(t->x + first, (const void *)((uintptr_t)c->x + (uintptr_t)x * sizeof(float)), c->x_steps,
+                   n);
+    write_pointers(t->y + first, c->y + y, c->y_steps, n);
+    if (!c->z) return;
+    const int64_t z = p->image * a->zsn + p->oz * a->zsd + p->oy * a->zsh + p->ox * a->zsw + group * c->oc;
+    write_pointers(t->z + first, c->z + z, c->z_steps, n);
+}
+
+/* Locates the next `count` rows. */
+static void locate_rows(const conv *c, int64_t group, int count, tile_rows *t) {
+    t->count = count;
     t->inside = 1;
-    for (int r = 0; r < t->count; r++) {
-        const int64_t y0 = oy * a->stride_h - a->pad_h, x0 = ox * a->stride_w - a->pad_w;
-        t->y0[r] = y0, t->x0[r] = x0;
-        t->x[r] = (uintptr_t)c->x +
-                  (uintptr_t)(image * a->xsn + y0 * a->xsh + x0 * a->xsw + group * c->ic) * sizeof(float);
-        t->inside &= (y0 >= 0) & (y0 + reach_y < a->ih) & (x0 >= 0) & (x0 + reach_x < a->iw);
-        t->y[r] = c->y + (image * a->ysn + oy * a->ysh + ox * a->ysw + group * c->oc);
-        if (c->z) t->z[r] = c->z + (image * a->zsn + oy * a->zsh + ox * a->zsw + group * c->oc);
-        if (++ox < a->ow) continue;
-        ox = 0;
-        if (++oy < a->oh) continue;
-        oy = 0;
-        image++;
+    for (int r = 0; r < count;) {
+        const int n = (int)pf_min(count - r, c->a.ow - t->next.ox);
+        locate_run(c, group, r, n, t);
+        advance(c, &t->next, n);
+        r += n;
     }
+}
+
+/* The record of one tap for a tile that starts at `p` and touches the padding; returns whether any row reads
+ * the image. */
+static int fill_edge(const conv *c, const tile_rows *t, place p, const int64_t d[3], int64_t offset,
+                     pf_tap *out) {
+    const pf_conv3d_args *a = &c->a;
+    int any = 0;
+    for (int r = 0; r < t->count; r++) {
+        const uint64_t z = (uint64_t)(p.oz * a->stride_d - a->pad_d + d[0]);
+        const uint64_t y = (uint64_t)(p.oy * a->stride_h - a->pad_h + d[1]);
+        const uint64_t x = (uint64_t)(p.ox * a->stride_w - a->pad_w + d[2]);
+        const int in = z < (uint64_t)a->id && y < (uint64_t)a->ih && x < (uint64_t)a->iw;
+        out[1 + r].row = in ? (const float *)(uintptr_t)(t->x[r] + offset) : zero_row;
+        any |= in;
+        advance(c, &p, 1);
+    }
+    return any;
 }
 
 /* Writes the records of taps [tap0, tap1) from channel k0; returns how many. Taps that meet only padding are
  * left out. */
-static int64_t fill_taps(const conv *c, const tile_rows *t, int64_t tap0, int64_t tap1, int64_t k0,
-                         pf_tap *out) {
-    const pf_conv_args *a = &c->a;
-    const pf_tap *begin = out;
-    const int64_t stride = 1 + t->count;
-    int64_t ky = tap0 / a->kw, kx = tap0 % a->kw;
-    for (int64_t tap = tap0; tap < tap1; tap++) {
-        const int64_t dy = ky * a->dil_h, dx = kx * a->dil_w;
-        const uintptr_t offset = (uintptr_t)(dy * a->xsh + dx * a->xsw + k0) * sizeof(float);
+static int64_t fill_taps(const conv *c, const tile_rows *t, place start, int64_t tap0, int64_t tap1,
+                         int64_t k0, pf_tap *out) {
+    const pf_conv3d_args *a = &c->a;
+    const int64_t step = t->inside ? c->joined : 1;
+    int64_t kx = tap0 % a->kw, ky = tap0 / a->kw % a->kh, kz = tap0 / a->kw / a->kh, used = 0;
+    for (int64_t tap = tap0; tap < tap1; tap += step) {
+        const int64_t d[3] = {kz * a->dil_d, ky * a->dil_h, kx * a->dil_w};
+        const int64_t offset = (d[0] * a->xsd + d[1] * a->xsh + d[2] * a->xsw + k0) * (int64_t)sizeof(float);
+        int any = 1;
         out->number = tap;
-        if (t->inside) {
-            for (int r = 0; r < t->count; r++) out[1 + r].row = (const float *)(t->x[r] + offset);
-            out += stride;
-        } else {
-            int any = 0;
-            for (int r = 0; r < t->count; r++) {
-                const int in = (uint64_t)(t->y0[r] + dy) < (uint64_t)a->ih &&
-                               (uint64_t)(t->x0[r] + dx) < (uint64_t)a->iw;
-                out[1 + r].row = in ? (const float *)(t->x[r] + offset) : zero_row;
-                any |= in;
-            }
-            out += any ? stride : 0;
-        }
-        if (++kx == a->kw) kx = 0, ky++;
+        if (t->inside)
+            write_pointers(out + 1, (const void *)(uintptr_t)offset, t->x, t->count);
+        else
+            any = fill_edge(c, t, start, d, offset, out);
+        out += any ? 1 + t->count : 0;
+        used += any;
+        kx += step;
+        if (kx < a->kw) continue;
+        kx = 0;
+        if (++ky < a->kh) continue;
+        ky = 0, kz++;
     }
-    return (out - begin) / stride;
+    return used;
 }
 
-/* One unit: its panels over its tiles, block of taps and channels after block. */
-static void run_unit(const conv *c, int64_t group, int64_t set, int64_t block) {
-    const int64_t tile0 = c->tiles * block / c->row_blocks, tile1 = c->tiles * (block + 1) / c->row_blocks;
-    const int64_t panel0 = set * c->per_unit, panel1 = pf_min(panel0 + c->per_unit, c->panels);
-    const int64_t depth = c->taps * c->ic, group_size = depth * pf_ceil_div(c->oc, PF_VL) * PF_VL;
-    pf_tap table[TAPS_AT_ONCE * (1 + PF_TILE_ROWS)];
-    tile_rows rows;
-    pf_tile t = {.taps = table, .y = rows.y, .z = c->z ? rows.z : NULL, .act = c->act};
-    t.bias = c->bias ? c->bias + group * c->oc : NULL;
+/* What a unit computes: tiles [tile0, tile1) of panels [panel0, panel1) of a group. */
+typedef struct unit {
+    int64_t group, tile0, tile1, panel0, panel1;
+} unit;
+
+/* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
+static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
+    pf_tap table[TAPS_AT_ONCE * (1 + PF_TILE_ROWS) + POINTERS];
+    tile_rows rows = {.next = place_of(c, tile_start(c, u->tile0))};
+    const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
+    const pf_panel first = pf_panel_at(c->oc, u->panel0);
+    const float *w = c->w + u->group * depth * columns * PF_VL;
+    t->taps = table, t->y = rows.y, t->z = c->z ? rows.z : NULL;
+    const int64_t k = t->k, short_rows = c->pixels / c->tiles, longer = c->pixels % c->tiles;
+    for (int64_t tile = u->tile0; tile < u->tile1; tile++) {
+        const place start = rows.next;
+        locate_rows(c, u->group, (int)(short_rows + (tile < longer)), &rows);
+        t->ntaps = fill_taps(c, &rows, start, tap0, tap1, k0, table);
+        t->k = rows.inside ? k * c->joined : k;
+        pf_panel panel = first;
+        for (int64_t p = u->panel0; p < u->panel1; p++) {
+            t->bstep = panel.vectors * PF_VL;
+            t->btap = c->ic * t->bstep;
+            t->column = panel.start * PF_VL;
+            t->n = pf_min(t->bstep, c->oc - t->column);
+            t->b = w + t->column * depth + k0 * t->bstep;
+            pf_tile_run(panel.vectors, rows.count, t);
+            panel.start += panel.vectors;
+            panel.vectors = pf_panel_vectors(columns - panel.start);
+        }
+    }
+}
+
+static void run_unit(const conv *c, const unit *u) {
+    pf_tile t = {.act = c->act, .bias = c->bias ? c->bias + u->group * c->oc : NULL};
     for (int64_t tap0 = 0; tap0 < c->taps; tap0 += c->tap_block) {
         const int64_t tap1 = pf_min(tap0 + c->tap_block, c->taps);
         for (int64_t k0 = 0; k0 < c->ic; k0 += c->k_block) {
             t.k = pf_min(c->k_block, c->ic - k0);
             t.first = tap0 == 0 && k0 == 0;
             t.last = tap1 == c->taps && k0 + t.k == c->ic;
-            for (int64_t tile = tile0; tile < tile1; tile++) {
-                locate_rows(c, group, c->pixels * tile / c->tiles, c->pixels * (tile + 1) / c->tiles, &rows);
-                t.ntaps = fill_taps(c, &rows, tap0, tap1, k0, table);
-                for (int64_t p = panel0; p < panel1; p++) {
-                    const pf_panel panel = pf_panel_at(c->oc, p);
-                    t.bstep = panel.vectors * PF_VL;
-                    t.btap = c->ic * t.bstep;
-                    t.column = panel.start * PF_VL;
-                    t.n = pf_min(t.bstep, c->oc - t.column);
-                    t.b = c->w + group * group_size + panel.start * PF_VL * depth + k0 * t.bstep;
-                    pf_tile_run(panel.vectors, rows.count, &t);
-                }
-            }
+            run_block(c, u, tap0, tap1, k0, &t);
         }
     }
 }
 
-PF_KERNEL_FUNCTION(conv_f32) {
-    conv c = plan_conv(args_);
+static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
+    conv c = plan_conv(args);
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
-    const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
-    if (c.pixels == 0) return;
-    for (int64_t u = pf_claim(w, 1); u < units; u = pf_claim(w, 1)) {
-        const int64_t block = u % c.row_blocks, rest = u / c.row_blocks;
-        run_unit(&c, rest / c.panel_sets, rest % c.panel_sets, block);
+    const int64_t units = c.pixels ? c.a.groups * c.panel_sets * c.row_blocks : 0;
+    for (int64_t i = pf_claim(w, 1); i < units; i = pf_claim(w, 1)) {
+        const int64_t block = i % c.row_blocks, set = i / c.row_blocks % c.panel_sets;
+        const unit u = {.group = i / c.row_blocks / c.panel_sets,
+                        .tile0 = c.tiles * block / c.row_blocks,
+                        .tile1 = c.tiles * (block + 1) / c.row_blocks,
+                        .panel0 = set * c.per_unit,
+                        .panel1 = pf_min((set + 1) * c.per_unit, c.panels)};
+        run_unit(&c, &u);
     }
 }
 
-PF_PLAN_FUNCTION(conv_f32) {
-    (void)nthreads;
-    const conv c = plan_conv(args_);
+static void describe(const pf_conv3d_args *args, pf_plan *plan) {
+    const conv c = plan_conv(args);
+    const int widest = pf_panel_widest(c.oc);
     const int64_t columns = pf_ceil_div(c.oc, PF_VL) * PF_VL;
     plan->variant = 0;
     plan->packed_bytes = c.a.groups * c.taps * c.ic * columns * (int64_t)sizeof(float);
     plan->scratch_bytes = 0;
-    snprintf(plan->label, sizeof plan->label, "igemm %dx%d", c.rows, pf_panel_widest(c.oc) * PF_VL);
+    snprintf(plan->label, sizeof plan->label, "igemm %dx%d", pf_tile_rows(widest), widest * PF_VL);
+}
+
+static pf_conv3d_args flat(const pf_conv_args *a) {
+    pf_conv3d_args r = {.id = 1, .od = 1, .kd = 1, .stride_d = 1, .dil_d = 1};
+    memcpy(&r, a, sizeof *a);
+    return r;
+}
+
+PF_KERNEL_FUNCTION(conv_f32) {
+    const pf_conv3d_args a = flat(args_);
+    run_conv(&a, w);
+}
+
+PF_KERNEL_FUNCTION(conv3d_f32) { run_conv(args_, w); }
+
+PF_PLAN_FUNCTION(conv_f32) {
+    (void)nthreads;
+    const pf_conv3d_args a = flat(args_);
+    describe(&a, plan);
+}
+
+PF_PLAN_FUNCTION(conv3d_f32) {
+    (void)nthreads;
+    describe(args_, plan);
 }

@@ -45,6 +45,7 @@ PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, pf_vf
     const pf_vf a = pf_set(t->act.a), b = pf_set(t->act.b);
     switch (t->last ? t->act.code : PF_ACT_NONE) {
     case PF_ACT_RELU:
+        FOR_ALL(pf_vmax(pf_zero(), acc[r][v])) break;
     case PF_ACT_CLIP:
         FOR_ALL(pf_act_clip(acc[r][v], a, b)) break;
     case PF_ACT_LEAKY:
@@ -89,8 +90,9 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t) {
     const pf_tap *tap = t->taps;
     for (int64_t i = 0; i < t->ntaps; i++, tap += 1 + rows) {
         const float *b = t->b + tap->number * t->btap, *a[PF_TILE_ROWS];
-        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap[1 + r].row;
-        for (int64_t k = 0; k < kend; k++, b += bstep) step(rows, vectors, acc, a, k, b);
+        /* Counting up to zero saves the register of the bound. */
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap[1 + r].row + kend;
+        for (int64_t k = -kend; k < 0; k++, b += bstep) step(rows, vectors, acc, a, k, b);
     }
     finish(rows, vectors, t, acc);
 }
@@ -143,7 +145,7 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
 /* Heights as in pf_tile_rows. */
 #if defined(PF_AVX512) || defined(__aarch64__)
 #    define SHAPES(X, BEGIN, END)                                                                            \
-        BEGIN ROWS_12(X, 1) END BEGIN ROWS_12(X, 2) END BEGIN ROWS_8(X, 3) END BEGIN ROWS_6(X, 4) END
+        BEGIN ROWS_10(X, 1) END BEGIN ROWS_12(X, 2) END BEGIN ROWS_8(X, 3) END BEGIN ROWS_6(X, 4) END
 #else
 #    define SHAPES(X, BEGIN, END) BEGIN ROWS_10(X, 1) END BEGIN ROWS_6(X, 2) END BEGIN ROWS_4(X, 3) END
 #endif

@@ -21,7 +21,7 @@ enum { PF_TILE_VECTORS = 3, PF_TILE_ROWS = 10 };
 /* Most rows of a tile with so many vectors. */
 PF_INLINE int pf_tile_rows(int vectors) {
 #if defined(PF_AVX512) || defined(__aarch64__)
-    static const int8_t rows[] = {0, 12, 12, 8, 6};
+    static const int8_t rows[] = {0, 10, 12, 8, 6};
 #else
     static const int8_t rows[] = {0, 10, 6, 4};
 #endif
