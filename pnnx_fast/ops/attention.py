@@ -1,0 +1,311 @@
+"""Attention: scaled dot products and the multi-head layer. Splitting and merging of heads are views, never copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.expression.activations import activation_fields
+from pnnx_fast.ops.convolution import as_float32, multiply_rows
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+
+MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP = range(4)
+"""Mask kinds of the attention kernel."""
+MASKED = -1e30
+"""Additive masks at or below this hide a key: its weight underflows to 0 beside any ordinary score."""
+
+
+def _rows(b: Builder, x: Tensor) -> Tensor:
+    """The tensor with its last dimension dense."""
+    return x if x.shape[-1] == 1 or x.strides[-1] == 1 else b.contiguous(x)
+
+
+def _four_dims(b: Builder, x: Tensor, lead: Sequence[int]) -> Tensor:
+    """View (batch, heads, rows, columns) of a tensor broadcast to the leading sizes."""
+    x = x.expand((*lead, *x.shape[-2:]))
+    while x.ndim < 4:
+        x = x.unsqueeze(0)
+    return x if x.ndim == 4 else b.reshape(x, (math.prod(lead[:-1]), lead[-1], *x.shape[-2:]))
+
+
+def _additive(mask: Array, kind: int) -> Array:
+    if kind == MASK_ADD:
+        return mask.astype(np.float32)
+    return np.where(mask == (kind == MASK_KEEP), 0, -np.inf).astype(np.float32)
+
+
+def _diagonal(mask: Array, queries: int, keys: int) -> int | None:
+    """Number of the last diagonal that is visible when the (additive) mask is a triangle, else None."""
+    if mask.shape[-2:] != (queries, keys) or mask.size != queries * keys or queries > keys:
+        return None
+    plane = mask.reshape(queries, keys)
+    diagonal = keys - queries
+    seen = np.tri(queries, keys, diagonal, dtype=bool)
+    return diagonal if not plane[seen].any() and bool((plane[~seen] <= MASKED).all()) else None
+
+
+def _mask_fields(b: Builder, mask: Tensor | None, drops: bool, q: Tensor, k: Tensor) -> dict[str, Any]:
+    """Kernel fields of a mask that broadcasts to (batch, heads, queries, keys); constants take their fastest form."""
+    fields: dict[str, Any] = {"mask": None, "mask_kind": MASK_NONE, "msb": 0, "msh": 0, "msq": 0, "msk": 0}
+    fields |= {"causal": 0, "diagonal": 0}
+    if mask is None:
+        return fields
+    kind = (MASK_DROP if drops else MASK_KEEP) if mask.dtype == np.bool_ else MASK_ADD
+    if mask.is_constant:
+        values = _additive(mask.numpy(), kind)
+        if not values.any():
+            return fields
+        diagonal = _diagonal(values, q.shape[2], k.shape[2])
+        if diagonal is not None:
+            return fields | {"causal": 1, "diagonal": diagonal}
+        # Scores are computed keys by queries: a mask in that order needs no transposition at run time.
+        key = ("attention mask", mask.buffer, mask.offset, mask.shape, mask.strides, kind)
+        turned = b.cached(key, lambda: np.ascontiguousarray(values.swapaxes(-1, -2)))
+        mask, kind = turned.permute([*range(mask.ndim - 2), mask.ndim - 1, mask.ndim - 2]), MASK_ADD
+    elif kind == MASK_ADD:
+        mask = b.cast(mask, np.float32)
+    whole = mask.expand((q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
+    names = ("msb", "msh", "msq", "msk")
+    return fields | {"mask": mask, "mask_kind": kind} | dict(zip(names, whole.strides, strict=True))
+
+
+def attend(
+    b: Builder,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    y: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float,
+    causal: bool = False,
+    mask_drops: bool = False,
+    empty_nan: bool = False,
+) -> None:
+    """Emit softmax(scale q kᵀ + mask) v of float32 tensors (batch, heads, rows, columns) with dense columns.
+
+    ``k`` and ``v`` may have fewer heads, each shared by consecutive query heads. ``mask`` has up to 4 dimensions; True
+    in a boolean one takes part, or does not with ``mask_drops``. ``empty_nan``: queries without keys give NaN, not 0.
+    """
+    fields = _mask_fields(b, mask, mask_drops, q, k)
+    if causal:
+        fields |= {"causal": 1, "diagonal": 0}
+    for name, x in {"q": q, "k": k, "v": v, "y": y}.items():
+        fields |= {name + "sb": x.strides[0], name + "sh": x.strides[1], name + "sr": x.strides[2]}
+    batch, heads, queries, d = q.shape
+    keys, dv = k.shape[2], v.shape[3]
+    fields |= {"batch": batch, "heads": heads, "kv_heads": k.shape[1], "queries": queries, "keys": keys, "d": d}
+    fields |= {"dv": dv, "scale": scale, "empty_nan": int(empty_nan), "variant": -1}
+    tensors = {"q": q, "k": k, "v": v, "y": y, "mask": fields.pop("mask")}
+    plan = b.plan("attention_f32", **fields)
+    flops = 2 * batch * heads * queries * keys * (d + dv) // (2 if fields["causal"] else 1)
+    b.step("attention_f32", **tensors, **fields, scratch=b.scratch(plan.scratch_bytes), flops=flops, label=plan.label)
+
+
+def _result_like(b: Builder, q: Tensor, shape: Sequence[int]) -> Tensor:
+    """Result in the memory order of the queries, so that merging the heads again is a view."""
+    if q.ndim <= 4 and all(s > 0 or n == 1 for s, n in zip(q.strides, q.shape, strict=True)):
+        y = b.result(shape, np.float32, q)
+        if y.strides[-1] == 1 or y.shape[-1] == 1:
+            return y
+    return b.result(shape, np.float32)
+
+
+@operator("F.scaled_dot_product_attention")
+def scaled_dot_product_attention(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Softmax of scaled scores times values. torch.nn.functional.scaled_dot_product_attention."""
+    if dropout_p:
+        raise ParameterError("attention with dropout is a matter of training", parameter="dropout_p")
+    if is_causal and attn_mask is not None:
+        raise ParameterError("attn_mask and is_causal exclude each other", parameter="is_causal")
+    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1]:
+        raise ShapeError("queries and keys of different length", expected=query.shape, actual=key.shape)
+    if key.shape[-2] != value.shape[-2]:
+        raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
+    q, k, v = (_rows(b, x) for x in as_float32(b, query, key, value) if x is not None)
+    grouped = enable_gqa and q.ndim > 2 and k.ndim > 2 and q.shape[-3] != k.shape[-3]
+    if grouped and (q.shape[-3] % k.shape[-3] or k.shape[-3] != v.shape[-3]):
+        raise ShapeError("query heads must be a multiple of key heads", expected=q.shape, actual=k.shape)
+    cut = -3 if grouped else -2
+    lead = np.broadcast_shapes(q.shape[:cut], k.shape[:cut], v.shape[:cut])
+    q_lead = (*lead, q.shape[-3]) if grouped else lead
+    kv_lead = (*lead, k.shape[-3]) if grouped else lead
+    shape = (*q_lead, q.shape[-2], v.shape[-1])
+    y = _result_like(b, q, shape) if q.shape[:-2] == q_lead else b.result(shape, np.float32)
+    mask = attn_mask
+    if mask is not None and mask.ndim > 4:
+        mask = _four_dims(b, mask, q_lead)
+    elif mask is not None and mask.ndim == 3 and len(q_lead) == 1 and not mask.is_constant:
+        mask = mask.unsqueeze(0)
+    attend(
+        b, _four_dims(b, q, q_lead), _four_dims(b, k, kv_lead), _four_dims(b, v, kv_lead), _four_dims(b, y, q_lead),
+        mask, scale=q.shape[-1] ** -0.5 if scale is None else scale, causal=is_causal,
+    )  # fmt: skip
+    return b.cast(y, query.dtype)
+
+
+# -- the layer -----------------------------------------------------------------------------------------------------
+
+
+def _same(x: Tensor, y: Tensor) -> bool:
+    return x is y or (x.buffer is y.buffer and (x.offset, x.shape, x.strides) == (y.offset, y.shape, y.strides))
+
+
+def _linear(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor | None = None) -> Tensor:
+    if x.shape[-1] != weight.shape[1]:
+        raise ShapeError("features do not fit the weight", expected=weight.shape[1], actual=x.shape)
+    y = b.empty((*x.shape[:-1], weight.shape[0]), np.float32) if y is None else y
+    return multiply_rows(b, x, weight, bias, None, activation_fields("none", []), y)
+
+
+def _project(
+    b: Builder, inputs: Sequence[Tensor], weights: Sequence[Tensor | None], bias: Tensor | None
+) -> list[Tensor]:
+    """Project q, k and v by one weight of three parts or by three; neighbours that share input share a product."""
+    whole, *parts = weights
+    size = whole.shape[0] // 3 if whole is not None else 0
+    results: list[Tensor] = []
+    while len(results) < 3:
+        first, count = len(results), 1
+        part = parts[first] if whole is None else whole
+        if part is None:
+            raise ParameterError("a projection weight is missing", parameter="in_proj_weight")
+        if whole is None:
+            size = part.shape[0]
+        else:
+            while first + count < 3 and _same(inputs[first], inputs[first + count]):
+                count += 1
+            part = whole.narrow(0, first * size, count * size)
+        shift = None if bias is None else bias.narrow(0, first * size, count * size)
+        y = _linear(b, inputs[first], part, shift)
+        results += [y.narrow(2, i * size, size) for i in range(count)]
+    return results
+
+
+def _heads(x: Tensor, heads: int, batch_first: bool) -> Tensor:
+    """View (batch, heads, rows, columns) of (batch, rows, features), or (rows, batch, features)."""
+    (n0, n1, features), (s0, s1, s2) = x.shape, x.strides
+    d = features // heads
+    x = x.as_strided((n0, n1, heads, d), (s0, s1, d * s2, s2))
+    return x.permute((0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
+
+
+def _append_rows(b: Builder, x: Tensor, rows: Sequence[Tensor], axis: int) -> Tensor:
+    """Keys or values followed by more rows that are the same for the whole batch."""
+    shape = list(x.shape)
+    shape[axis] += len(rows)
+    y = b.empty(shape, np.float32)
+    b.copy(x, y.narrow(axis, 0, x.shape[axis]))
+    for i, row in enumerate(rows):
+        target = y.narrow(axis, x.shape[axis] + i, 1)
+        b.copy(b.cast(row, np.float32).expand(target.shape), target)
+    return y
+
+
+def _append_keys(b: Builder, mask: Tensor, count: int) -> Tensor:
+    """Mask with ``count`` more keys that take part."""
+    shape = (*mask.shape[:-1], mask.shape[-1] + count)
+    y = b.empty(shape, mask.dtype)
+    b.copy(mask, y.narrow(mask.ndim - 1, 0, mask.shape[-1]))
+    b.copy(
+        b.constant(np.zeros(1, mask.dtype)).expand((*mask.shape[:-1], count)),
+        y.narrow(mask.ndim - 1, mask.shape[-1], count),
+    )
+    return y
+
+
+def _mean_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Attention weights, averaged over the heads, as the layer returns them beside its output."""
+
+    def weights(q: Array, k: Array, *masks: Array) -> Array:
+        s = q @ k.swapaxes(-1, -2) * np.float32(scale)
+        for m in masks:
+            s = s + _additive(m, MASK_DROP if m.dtype == np.bool_ else MASK_ADD)
+        with np.errstate(invalid="ignore"):
+            p = np.exp(s - s.max(-1, keepdims=True))
+            return np.asarray((p / p.sum(-1, keepdims=True)).mean(1))
+
+    shape = (q.shape[0], q.shape[2], k.shape[2])
+    return b.host(weights, [q, k] if mask is None else [q, k, mask], [(shape, np.float32)])[0]
+
+
+@operator("nn.MultiheadAttention")
+def multihead_attention(
+    b: Builder,
+    query: Tensor,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    in_proj_weight: Tensor | None = None,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    in_proj_bias: Tensor | None = None,
+    out_proj_weight: Tensor | None = None,
+    out_proj_bias: Tensor | None = None,
+    bias_k: Tensor | None = None,
+    bias_v: Tensor | None = None,
+    *,
+    embed_dim: int,
+    num_heads: int,
+    kdim: int | None = None,
+    vdim: int | None = None,
+    bias: bool = True,
+    add_bias_kv: bool = False,
+    add_zero_attn: bool = False,
+    batch_first: bool = False,
+) -> Value:
+    """Attention of several heads with projections of inputs and output. torch.nn.MultiheadAttention."""
+    key = query if key is None else key
+    value = key if value is None else value
+    if num_heads < 1 or embed_dim % num_heads or out_proj_weight is None:
+        raise ParameterError(f"embed_dim {embed_dim} does not divide into {num_heads} heads", parameter="num_heads")
+    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
+        raise ShapeError("query, key and value need 2 or 3 dimensions", actual=query.shape)
+    batched = query.ndim == 3
+    inputs = [x if batched else x.unsqueeze(1) for x in as_float32(b, query, key, value) if x is not None]
+    batch_first = batch_first and batched
+    weights = (in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
+    q, k, v = _project(b, inputs, weights, in_proj_bias)
+    more = [[row] if row is not None else [] for row in (bias_k, bias_v)]
+    if add_zero_attn:
+        more = [[*rows, b.constant(np.zeros(1, np.float32))] for rows in more]
+    if more[0]:
+        axis = 1 if batch_first else 0
+        k, v = _append_rows(b, k, more[0], axis), _append_rows(b, v, more[1], axis)
+        attn_mask = None if attn_mask is None else _append_keys(b, attn_mask, len(more[0]))
+    q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
+    if attn_mask is not None and attn_mask.ndim == 3:
+        attn_mask = b.reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))
+    # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
+    same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
+    fused = same and batch_first and num_heads % 2 == 0 and not more[0]
+    scale = (embed_dim // num_heads) ** -0.5
+    merged = b.empty((*inputs[0].shape[:2], embed_dim), np.float32)
+    attend(
+        b, q, k, v, _heads(merged, num_heads, batch_first), attn_mask,
+        scale=scale, mask_drops=True, empty_nan=fused or b.output_count > 1,
+    )  # fmt: skip
+    y = _linear(b, merged, out_proj_weight, out_proj_bias, b.result((*merged.shape[:2], embed_dim), np.float32))
+    y = b.cast(y if batched else y.select(1, 0), query.dtype)
+    if b.output_count == 1:
+        return y
+    mean = _mean_weights(b, q, k, attn_mask, scale)
+    return y, b.cast(mean if batched else mean.select(0, 0), query.dtype)

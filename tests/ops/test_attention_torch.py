@@ -1,0 +1,168 @@
+"""Attention operators against PyTorch: shapes, masks, grouped heads, every form of the multi-head layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+from pnnx_fast.errors import ParameterError, ShapeError
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+SDPA = "F.scaled_dot_product_attention"
+
+
+def draw(*shape: int, dtype: str = "f4") -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+
+
+def check(got: np.ndarray, want: Any) -> None:
+    want = want.detach().numpy()
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+
+
+def compare(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **params: Any) -> None:
+    tensors = [torch.from_numpy(x) for x in (q, k, v)]
+    want = F.scaled_dot_product_attention(*tensors, None if mask is None else torch.from_numpy(mask), **params)
+    arrays, names = [q, k, v], ["query", "key", "value"]
+    if mask is not None:
+        arrays, names = [*arrays, mask], [*names, "attn_mask"]
+    check(run(SDPA, *arrays, names=names, threads=2, dropout_p=0.0, **params), want)
+    if mask is not None:
+        check(run(SDPA, *arrays[:3], names=names[:3], weights={"attn_mask": mask}, **params), want)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 2, 3)])
+@pytest.mark.parametrize("params", [{}, {"scale": 0.7}, {"is_causal": True}], ids=str)
+def test_leading_dimensions(lead: tuple[int, ...], params: dict[str, Any]) -> None:
+    compare(draw(*lead, 9, 8), draw(*lead, 12, 8), draw(*lead, 12, 5), **params)
+
+
+def test_broadcast_leading_dimensions() -> None:
+    compare(draw(2, 1, 9, 8), draw(1, 3, 12, 8), draw(3, 12, 5))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f2"])
+def test_dtypes(dtype: str) -> None:
+    q, k, v = draw(2, 3, 8, dtype=dtype), draw(2, 5, 8, dtype=dtype), draw(2, 5, 8, dtype=dtype)
+    got = run(SDPA, q, k, v, names=["query", "key", "value"])
+    want = F.scaled_dot_product_attention(*(torch.from_numpy(x).float() for x in (q, k, v))).numpy()
+    assert got.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(got, want, atol=2e-3 if dtype == "f2" else 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(9, 12), (3, 9, 12), (2, 1, 9, 12), (1, 3, 1, 12), (2, 3, 9, 1)])
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_masks(shape: tuple[int, ...], kind: str) -> None:
+    mask = draw(*shape) > -0.5 if kind == "bool" else draw(*shape)
+    compare(draw(2, 3, 9, 8), draw(2, 3, 12, 8), draw(2, 3, 12, 8), mask)
+
+
+@pytest.mark.parametrize("hidden", [-np.inf, np.finfo("f4").min])
+@pytest.mark.parametrize("queries,keys", [(12, 12), (9, 12)])
+def test_constant_triangle(hidden: float, queries: int, keys: int) -> None:
+    mask = np.triu(np.full((1, 1, queries, keys), hidden, "f4"), keys - queries + 1)
+    compare(draw(2, 3, queries, 8), draw(2, 3, keys, 8), draw(2, 3, keys, 8), mask)
+
+
+def test_grouped_heads() -> None:
+    compare(draw(2, 6, 9, 8), draw(2, 2, 12, 8), draw(2, 2, 12, 8), enable_gqa=True)
+
+
+def test_transposed_operands() -> None:
+    """Channels first, as a convolution leaves them."""
+    q = draw(1, 8, 20)
+    want = F.scaled_dot_product_attention(*[torch.from_numpy(q).transpose(1, 2)] * 3)
+    check(run(SDPA, *[np.ascontiguousarray(q.transpose(0, 2, 1))] * 3, names=["query", "key", "value"]), want)
+
+
+def test_errors() -> None:
+    q = draw(2, 4, 8)
+    names = ["query", "key", "value"]
+    with pytest.raises(ParameterError, match="dropout"):
+        run(SDPA, q, q, q, names=names, dropout_p=0.5)
+    with pytest.raises(ShapeError, match="different numbers of keys and values"):
+        run(SDPA, q, q, draw(2, 5, 8), names=names)
+    with pytest.raises(ShapeError, match="different length"):
+        run(SDPA, q, draw(2, 4, 7), q, names=names)
+
+
+# -- nn.MultiheadAttention -----------------------------------------------------------------------------------------
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"bias": False},
+    {"add_bias_kv": True},
+    {"add_zero_attn": True},
+    {"add_bias_kv": True, "add_zero_attn": True},
+    {"kdim": 10, "vdim": 12},
+    {"kdim": 10, "vdim": 12, "bias": False, "add_bias_kv": True},
+]
+
+
+def layer(**options: Any) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
+    torch.manual_seed(0)
+    module = torch.nn.MultiheadAttention(24, 4, **options).eval()
+    for p in module.parameters():
+        torch.nn.init.normal_(p, std=0.3)
+    weights = {k: p.detach().numpy() for k, p in module.named_parameters()}
+    params = {"embed_dim": 24, "num_heads": 4, "kdim": module.kdim, "vdim": module.vdim, "bias": True}
+    params |= {"add_bias_kv": False, "add_zero_attn": False, "batch_first": False} | options
+    return module, weights, params
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("masked", ["none", "float", "bool", "heads"])
+def test_layer(options: dict[str, Any], batch_first: bool, masked: str) -> None:
+    module, weights, params = layer(**options, batch_first=batch_first)
+    shapes = [(2, 7, 24), (2, 9, module.kdim), (2, 9, module.vdim)]
+    q, k, v = (draw(*s) if batch_first else draw(*s).swapaxes(0, 1).copy() for s in shapes)
+    mask = {"none": None, "float": draw(7, 9), "bool": draw(7, 9) > 0.5, "heads": draw(8, 7, 9)}[masked]
+    args = {} if mask is None else {"attn_mask": torch.from_numpy(mask)}
+    with torch.no_grad():
+        want, weight = module(*map(torch.from_numpy, (q, k, v)), **args)
+    arrays, names = [q, k, v], ["query", "key", "value"]
+    if mask is not None:
+        arrays, names = [*arrays, mask], [*names, "attn_mask"]
+    check(run("nn.MultiheadAttention", *arrays, names=names, weights=weights, **params), want)
+    y, w = run("nn.MultiheadAttention", *arrays, names=names, weights=weights, outputs=2, **params)
+    check(y, want)
+    check(w, weight)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_inputs(batch_first: bool, batched: bool, masked: bool) -> None:
+    """One input serves for all three, two are queries and keys; the mask is known by its name."""
+    module, weights, params = layer(batch_first=batch_first)
+    x, y = (draw(7, 7, 24), draw(7, 7, 24)[::-1].copy()) if batched else (draw(7, 24), draw(7, 24)[::-1].copy())
+    mask = [draw(7, 7)] if masked else []
+    names = ["attn_mask"] if masked else []
+    kwargs = {"attn_mask": torch.from_numpy(mask[0])} if masked else {}
+    for given, own in ([x, x, x], [x]), ([x, y, y], [x, y]), ([x, y, x], [x, y, x]):
+        with torch.no_grad():
+            want = module(*map(torch.from_numpy, given), need_weights=False, **kwargs)[0]
+        got = run("nn.MultiheadAttention", *own, *mask, names=[""] * len(own) + names, weights=weights, **params)
+        check(got, want)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_queries_without_keys(batch_first: bool, need_weights: bool) -> None:
+    module, weights, params = layer(batch_first=batch_first)
+    x = draw(5, 5, 24)
+    mask = np.zeros((5, 5), bool)
+    mask[2] = True
+    with torch.no_grad():
+        tensor = torch.from_numpy(x)
+        want = module(tensor, tensor, tensor, attn_mask=torch.from_numpy(mask), need_weights=need_weights)[0]
+    outputs = 2 if need_weights else 1
+    got = run("nn.MultiheadAttention", x, mask, names=["", "attn_mask"], weights=weights, outputs=outputs, **params)
+    np.testing.assert_allclose(got[0] if need_weights else got, want.numpy(), rtol=0, atol=1e-5)
