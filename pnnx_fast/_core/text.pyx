@@ -162,3 +162,4 @@ def format_complex(x):
 
 include "_text_read.pxi"
 include "_text_write.pxi"
+include "_text_ncnn.pxi"
