@@ -66,22 +66,18 @@ PF_INLINE void input_tile(const int m, const wino *p, place at, float *v) {
     const int64_t y0 = at.ty * m - a->pad_h, x0 = at.tx * m - a->pad_w, row = a->xsh, pixel = a->xsw;
     const float *d = (const float *)((uintptr_t)p->x +
                                      (uintptr_t)(at.image * a->xsn + y0 * row + x0 * pixel) * sizeof(float));
-    int64_t c = 0;
-    if (y0 >= 0 && x0 >= 0 && y0 + m + 2 <= a->ih && x0 + m + 2 <= a->iw) {
-        for (; c + PF_VL <= a->ic; c += PF_VL)
-            pf_wino_input(m, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
-        if (c < a->ic) pf_wino_input(m, d + c, row, pixel, a->ic - c, 1, v + c, p->v_step);
-        return;
-    }
-    for (; c < a->ic; c += PF_VL) {
-        pf_vf patch[PF_WINO_SIDE * PF_WINO_SIDE];
-        for (int i = 0; i < m + 2; i++)
-            for (int j = 0; j < m + 2; j++) {
-                const int in = (uint64_t)(y0 + i) < (uint64_t)a->ih && (uint64_t)(x0 + j) < (uint64_t)a->iw;
-                patch[i * (m + 2) + j] =
-                    in ? pf_load_upto(d + i * row + j * pixel + c, a->ic - c) : pf_zero();
-            }
-        pf_wino_input(m, (const float *)patch, (m + 2) * PF_VL, PF_VL, PF_VL, 0, v + c, p->v_step);
+    const pf_wino_part part = {(int)pf_max(0, -y0), (int)pf_min(m + 2, a->ih - y0), (int)pf_max(0, -x0),
+                               (int)pf_min(m + 2, a->iw - x0)};
+    const int inside = part.i0 == 0 && part.i1 == m + 2 && part.j0 == 0 && part.j1 == m + 2;
+    const int64_t whole = inside ? a->ic / PF_VL * PF_VL : 0;
+    for (int64_t c = 0; c < whole; c += PF_VL)
+        pf_wino_input(m, NULL, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+    for (int64_t c = whole; c < a->ic; c += PF_VL) {
+        const int64_t n = a->ic - c;
+        if (n >= PF_VL)
+            pf_wino_input(m, &part, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+        else
+            pf_wino_input(m, &part, d + c, row, pixel, n, 1, v + c, p->v_step);
     }
 }
 
@@ -92,26 +88,39 @@ typedef struct target {
     int64_t n, rows, columns; /* valid ones of the tile */
 } target;
 
-PF_INLINE void output_vector(const int m, const wino *p, const target *t, int64_t c) {
+/* Epilogue of one row of outputs; whole: all are inside of the image and all lanes are valid. */
+PF_INLINE void finish_row(const int m, const int whole, const wino *p, const target *t, pf_vf *out,
+                          int64_t row, int64_t c) {
     const pf_conv_args *a = p->a;
     const int64_t n = t->n - c;
-    const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
+    if (!whole && row >= t->rows) return;
+    if (t->z) {
+        const float *z = t->z + row * a->zsh + c;
+        PF_UNROLL for (int j = 0; j < m; j++) {
+            if (whole)
+                out[j] += pf_load(z + j * a->zsw);
+            else if (j < t->columns)
+                out[j] += pf_load_upto(z + j * a->zsw, n);
+        }
+    }
+    pf_act_early(&p->act, out, m);
+    float *y = t->y + row * a->ysh + c;
+    PF_UNROLL for (int j = 0; j < m; j++) {
+        if (whole)
+            pf_store(y + j * a->ysw, out[j]);
+        else if (j < t->columns)
+            pf_store_upto(y + j * a->ysw, out[j], n);
+    }
+}
+
+PF_INLINE void output_vector(const int m, const int whole, const wino *p, const target *t, int64_t c) {
+    const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, t->n - c) : pf_zero();
     PF_UNROLL for (int parity = 0; parity < 2; parity++) {
         pf_vf out[2][4];
-        pf_wino_output(m, parity, t->products + c, p->m_step, out);
-        PF_UNROLL for (int i = 0; i < m / 2; i++) {
-            const int64_t row = parity + 2 * i;
-            if (row >= t->rows) break;
-            PF_UNROLL for (int j = 0; j < m; j++) {
-                out[i][j] += bias;
-                if (t->z && j < t->columns)
-                    out[i][j] += pf_load_upto(t->z + row * a->zsh + j * a->zsw + c, n);
-            }
-            pf_act_early(&p->act, out[i], m);
-            PF_UNROLL for (int j = 0; j < m; j++) {
-                if (j < t->columns) pf_store_upto(t->y + row * a->ysh + j * a->ysw + c, out[i][j], n);
-            }
-        }
+        pf_wino_output_rows(m, parity, t->products + c, p->m_step, out);
+        PF_UNROLL for (int i = 0; i < m / 2; i++) { PF_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias; }
+        finish_row(m, whole, p, t, out[0], parity, c);
+        if (m == 4) finish_row(m, whole, p, t, out[1], parity + 2, c);
     }
 }
 
@@ -123,7 +132,9 @@ PF_INLINE void output_tile(const int m, const wino *p, place at, int64_t column,
     t.columns = pf_min(m, a->ow - at.tx * m);
     t.y = p->y + at.image * a->ysn + at.ty * m * a->ysh + at.tx * m * a->ysw + column;
     if (p->z) t.z = p->z + at.image * a->zsn + at.ty * m * a->zsh + at.tx * m * a->zsw + column;
-    for (int64_t c = 0; c < n; c += PF_VL) output_vector(m, p, &t, c);
+    const int64_t whole = t.rows == m && t.columns == m ? n / PF_VL * PF_VL : 0;
+    for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, 1, p, &t, c);
+    for (int64_t c = whole; c < n; c += PF_VL) output_vector(m, 0, p, &t, c);
     if (!pf_act_is_late(p->act.code)) return;
     for (int64_t i = 0; i < t.rows; i++)
         for (int64_t j = 0; j < t.columns; j++) pf_act_row(&p->act, t.y + i * a->ysh + j * a->ysw, n);
