@@ -1,16 +1,87 @@
-"""Which convolution kernel serves which shape."""
+"""Which convolution kernel serves which shape.
+
+Depthwise shapes have a kernel of their own. For 3x3 windows with stride 1 a cost model weighs the implicit GEMM
+against Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come from memory.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from pnnx_fast.ops.symbolic import Builder
+__all__ = ["Choice", "choose", "winograd_cost"]
 
-__all__ = ["choose"]
+LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16}
+"""Floats in a vector of each ISA level."""
+
+MEMORY_BYTES = 10.0
+"""Bytes of weights that all threads together read from memory in a cycle."""
+
+DIRECT_EFFICIENCY, WINOGRAD_EFFICIENCY = 0.95, 0.92
+"""Shares of peak that the inner products reach where channels abound."""
+
+CALL_CYCLES = 60.0
+"""Cost of starting and finishing a register tile."""
+
+INPUT_CYCLES = {2: 60.0, 4: 170.0}
+OUTPUT_CYCLES = {2: 45.0, 4: 130.0}
+"""Transforms of one tile of F(m x m, 3 x 3) for one vector of channels."""
 
 
-def choose(b: Builder, geometry: dict[str, Any]) -> tuple[str, str]:
-    """Names of the kernel and of its packing kernel for the fields of a convolution."""
-    if geometry["groups"] == geometry["ic"] and geometry["groups"] > 1 and geometry["oc"] % geometry["ic"] == 0:
-        return "conv_depthwise_f32", "conv_depthwise_pack_f32"
-    return "conv_f32", "conv_pack_f32"
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel, the kernel that packs its weights, and the variant to ask for (-1: the kernel chooses)."""
+
+    kernel: str
+    pack: str
+    variant: int = -1
+
+
+DIRECT = Choice("conv_f32", "conv_pack_f32")
+DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
+
+
+def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool = True) -> Choice:
+    """Kernel for the fields of a convolution; ``constant`` tells whether weights are packed only once."""
+    g = geometry
+    if g["groups"] == g["ic"] and g["groups"] > 1 and g["oc"] % g["ic"] == 0:
+        return DEPTHWISE
+    if not constant or not _fits_winograd(g):
+        return DIRECT
+    lanes = LANES.get(isa, 4)
+    costs = {m: winograd_cost(g, m, lanes, nthreads) for m in (2, 4)}
+    best = min(costs, key=costs.__getitem__)
+    if costs[best] < direct_cost(g, lanes, nthreads):
+        return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
+    return DIRECT
+
+
+def _fits_winograd(g: Mapping[str, Any]) -> bool:
+    ones = ("stride_h", "stride_w", "dil_h", "dil_w", "groups")
+    return g["kh"] == g["kw"] == 3 and all(g[name] == 1 for name in ones)
+
+
+def _padded(channels: int, lanes: int) -> int:
+    return -(-channels // lanes) * lanes
+
+
+def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
+    """Cycles of the implicit GEMM: two vector FMAs a cycle, then the weights from memory."""
+    products = 9.0 * g["ic"] * _padded(g["oc"], lanes)
+    pixels = g["n"] * g["oh"] * g["ow"]
+    return products * pixels / (2 * lanes * DIRECT_EFFICIENCY * nthreads) + 4 * products / MEMORY_BYTES
+
+
+def winograd_cost(g: Mapping[str, Any], m: int, lanes: int, nthreads: int) -> float:
+    """Cycles of F(m x m, 3 x 3)."""
+    points = (m + 2) ** 2
+    oc = _padded(g["oc"], lanes)
+    tiles = g["n"] * math.ceil(g["oh"] / m) * math.ceil(g["ow"] / m)
+    products = float(points * g["ic"] * oc)
+    columns = min(oc, 4 * lanes)
+    calls = points * tiles * (oc / columns) / (24 * lanes / columns)
+    work = products * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
+    work += tiles * (_padded(g["ic"], lanes) * INPUT_CYCLES[m] + oc * OUTPUT_CYCLES[m]) / lanes
+    return work / nthreads + 4 * products / MEMORY_BYTES

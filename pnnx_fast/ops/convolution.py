@@ -118,12 +118,12 @@ def convolve2d(
     }  # fmt: skip
     if z is not None:
         geometry.update(zsn=z.strides[0], zsh=z.strides[2], zsw=z.strides[3])
-    kernel, pack = choose(b, geometry)
-    plan = b.plan(kernel, **geometry)
+    choice = choose(b.isa, b.nthreads, geometry, weight.is_constant)
+    plan = b.plan(choice.kernel, **geometry, variant=choice.variant)
     shape = {"oc": oc, "ic": c, "kh": kh, "kw": kw, "groups": groups, "variant": plan.variant}
-    packed = packed_weight(b, pack, weight, plan.packed_bytes, shape)
+    packed = packed_weight(b, choice.pack, weight, plan.packed_bytes, shape)
     b.step(
-        kernel,
+        choice.kernel,
         x=x, w=packed, bias=None if bias is None else b.contiguous(bias), z=z, y=y,
         scratch=b.scratch(plan.scratch_bytes), **geometry, variant=plan.variant,
         flops=2 * y.size * (c // groups) * kh * kw,

@@ -1,0 +1,38 @@
+"""The choice among convolution kernels: obvious cases on both sides of each border."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pnnx_fast.ops._conv_choice import choose
+
+
+def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
+    ones = ("n", "stride_h", "stride_w", "dil_h", "dil_w", "groups")
+    base = {"ic": ic, "oc": oc, "oh": size, "ow": size, "kh": 3, "kw": 3, **dict.fromkeys(ones, 1)}
+    return {**base, **changes}
+
+
+@pytest.mark.parametrize(
+    "fields, kernel, variant",
+    [
+        (geometry(64, 64, 56), "conv_winograd_f32", 4),
+        (geometry(512, 512, 10), "conv_winograd_f32", 2),
+        (geometry(96, 96, 3), "conv_f32", -1),
+        (geometry(64, 64, 56, stride_w=2), "conv_f32", -1),
+        (geometry(64, 64, 56, dil_h=2), "conv_f32", -1),
+        (geometry(64, 64, 56, kw=1), "conv_f32", -1),
+        (geometry(64, 64, 56, groups=2), "conv_f32", -1),
+        (geometry(64, 64, 56, groups=64), "conv_depthwise_f32", -1),
+        (geometry(64, 192, 56, groups=64), "conv_depthwise_f32", -1),
+    ],
+)
+def test_choice(fields: dict[str, Any], kernel: str, variant: int) -> None:
+    choice = choose("avx512", 1, fields)
+    assert (choice.kernel, choice.variant) == (kernel, variant)
+
+
+def test_weights_that_change_are_not_transformed() -> None:
+    assert choose("avx2", 2, geometry(64, 64, 56), constant=False).kernel == "conv_f32"
