@@ -105,6 +105,13 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 #define PF_RECURRENT_PACK_ARGS(F, K)                                                                         \
     F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, variant)
 
+/* A chain of element-wise operations on up to 16 operands, float or bool, that broadcast to shape. code, int64: counts
+ * of operands, constants, registers and operations; whether the result is bool; then for each operand whether it is
+ * bool and 8 strides; the bits of each constant; for each operation its code, destination and three sources, numbered
+ * operands first, then constants, then registers. The last operation's destination is y. */
+#define PF_EXPRESSION_ARGS(F, K)                                                                             \
+    F(K, ins, x) F(K, out, y) F(K, in, code) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys)
+
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
@@ -117,7 +124,8 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(gather, PF_GATHER_ARGS)                                                                                \
     X(recurrent, PF_RECURRENT_ARGS)                                                                          \
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \
-    X(attention, PF_ATTENTION_ARGS)
+    X(attention, PF_ATTENTION_ARGS)                                                                          \
+    X(expression, PF_EXPRESSION_ARGS)
 
 #define PF_DECLARE_in(name)   pf_ref name;
 #define PF_DECLARE_out(name)  pf_ref name;

@@ -1,0 +1,126 @@
+/* The operations of the expression VM as loops over tiles, one function and one table entry for each line of
+ * expression_ops.def. Included by expression_vm.c alone. An operand is a run of floats, or one value
+ * repeated. */
+#ifndef PF_KERNELS_EXPRESSION_OPS_H
+#define PF_KERNELS_EXPRESSION_OPS_H
+
+#include "kernels/kernel.h"
+#include "kernels/vmath_trig.h"
+
+/* An operand of an operation: step is PF_VL for a run, 0 for a vector that is read again and again. */
+typedef struct pf_run {
+    const float *data;
+    int64_t step;
+} pf_run;
+
+typedef void (*pf_vm_op)(const pf_run *s0, const pf_run *s1, const pf_run *s2, float *out, int64_t n);
+
+PF_INLINE pf_vf pf_truth(pf_vi mask) { return (pf_vf)(mask & (pf_vi)pf_set(1.0f)); }
+
+PF_INLINE pf_vf pf_vselu(pf_vf x) {
+    const pf_vf y = pf_where_lt(x, pf_zero(), 1.67326324f * pf_vexpm1(x), x);
+    return y * 1.05070099f;
+}
+
+static inline float pf_remainder(float x, float y) {
+    const float r = fmodf(x, y);
+    return r != 0.0f && (r < 0.0f) != (y < 0.0f) ? r + y : r;
+}
+
+static inline float pf_floor_divide(float x, float y) {
+    if (y == 0.0f) return x / y;
+    const float r = fmodf(x, y);
+    float q = (x - r) / y;
+    if (r != 0.0f && (r < 0.0f) != (y < 0.0f)) q -= 1.0f;
+    if (q == 0.0f) return copysignf(0.0f, x / y);
+    const float low = floorf(q);
+    return q - low > 0.5f ? low + 1.0f : low;
+}
+
+/* The plain lgammaf stores a sign in a global, which threads would share. */
+static inline float pf_lgamma(float x) {
+#if defined(__GLIBC__)
+    extern float lgammaf_r(float, int *);
+    int sign;
+    return isinf(x) ? INFINITY : lgammaf_r(x, &sign);
+#else
+    return lgammaf(x);
+#endif
+}
+
+#define PF_USE1(load)   const pf_vf x = load(p0);
+#define PF_USE2(load)   PF_USE1(load) const pf_vf y = load(p1);
+#define PF_USE3(load)   PF_USE2(load) const pf_vf z = load(p2);
+#define PF_LOAD_TAIL(p) pf_loadn(p, n)
+#define PF_LOAD_UPTO(p) pf_load_upto(p, n)
+
+#define PF_VM_HEAD(name)                                                                                     \
+    static void vm_##name(const pf_run *s0, const pf_run *s1, const pf_run *s2, float *out, int64_t n) {     \
+        const float *p0 = s0->data, *p1 = s1->data, *p2 = s2->data;                                          \
+        const int64_t d0 = s0->step, d1 = s1->step, d2 = s2->step;                                           \
+        (void)p1, (void)p2, (void)d1, (void)d2;
+#define PF_VM_ADVANCE n -= PF_VL, out += PF_VL, p0 += d0, p1 += d1, p2 += d2
+
+#define PF_VM(USE, name, body)                                                                               \
+    PF_VM_HEAD(name)                                                                                         \
+    for (; n >= PF_VL; PF_VM_ADVANCE) {                                                                      \
+        USE(pf_load) pf_store(out, body);                                                                    \
+    }                                                                                                        \
+    if (n > 0) {                                                                                             \
+        USE(PF_LOAD_TAIL) pf_storen(out, body, n);                                                           \
+    }                                                                                                        \
+    }
+#define PF_VMH(USE, name, body)                                                                              \
+    PF_VM_HEAD(name)                                                                                         \
+    for (; n > 0; PF_VM_ADVANCE) {                                                                           \
+        USE(PF_LOAD_UPTO) pf_store_upto(out, body, n);                                                       \
+    }                                                                                                        \
+    }
+/* One lane at a time, so each operand also has its own index within a repeated vector. */
+#define PF_VML(name, body)                                                                                   \
+    PF_VM_HEAD(name)                                                                                         \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        const float x = p0[d0 ? i : 0], y = p1[d1 ? i : 0];                                                  \
+        (void)y, out[i] = body;                                                                              \
+    }                                                                                                        \
+    }
+
+#define PF_VM1(name, body)  PF_VM(PF_USE1, name, body)
+#define PF_VM2(name, body)  PF_VM(PF_USE2, name, body)
+#define PF_VM3(name, body)  PF_VM(PF_USE3, name, body)
+#define PF_VM1H(name, body) PF_VMH(PF_USE1, name, body)
+#define PF_VM2H(name, body) PF_VMH(PF_USE2, name, body)
+#define PF_VM3H(name, body) PF_VMH(PF_USE3, name, body)
+
+#define PF_CHEAP_add(a, b)      ((a) + (b))
+#define PF_CHEAP_sub(a, b)      ((a) - (b))
+#define PF_CHEAP_rsub(a, b)     ((b) - (a))
+#define PF_CHEAP_mul(a, b)      ((a) * (b))
+#define PF_CHEAP_at_least(a, b) pf_vmax(b, a)
+#define PF_CHEAP_at_most(a, b)  pf_vmin(b, a)
+#define PF_PAIR(f, g)           PF_VM3(f##_##g, PF_CHEAP_##g(PF_CHEAP_##f(x, y), z))
+#define PF_PAIRS(f)                                                                                          \
+    PF_PAIR(f, add) PF_PAIR(f, sub) PF_PAIR(f, rsub) PF_PAIR(f, mul) PF_PAIR(f, at_least) PF_PAIR(f, at_most)
+#include "kernels/expression_ops.def"
+#undef PF_VM1
+#undef PF_VM2
+#undef PF_VM3
+#undef PF_VM1H
+#undef PF_VM2H
+#undef PF_VM3H
+#undef PF_VML
+#undef PF_PAIR
+
+#define PF_VM1(name, body)  vm_##name,
+#define PF_VM2(name, body)  vm_##name,
+#define PF_VM3(name, body)  vm_##name,
+#define PF_VM1H(name, body) vm_##name,
+#define PF_VM2H(name, body) vm_##name,
+#define PF_VM3H(name, body) vm_##name,
+#define PF_VML(name, body)  vm_##name,
+#define PF_PAIR(f, g)       vm_##f##_##g,
+static const pf_vm_op vm_table[] = {
+#include "kernels/expression_ops.def"
+};
+
+#endif
