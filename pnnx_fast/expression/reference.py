@@ -198,8 +198,8 @@ def gelu(x: Array) -> Array:
 
 
 def gelu_tanh(x: Array) -> Array:
-    """The tanh form of GELU."""
-    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+    """The tanh form of GELU, written with exp so that the negative tail keeps its digits."""
+    return np.asarray(x / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x * x * x))))
 
 
 def sigmoid(x: Array) -> Array:

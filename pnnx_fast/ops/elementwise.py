@@ -1,0 +1,367 @@
+"""Element-wise operators: each is an expression of the function table, run by the expression VM or else by numpy.
+
+`lower_expression` is the one way from an expression to steps; pnnx.Expression and every activation, comparison and
+logical operator go through it. Which function means what is the table's business (`pnnx_fast.expression.functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, parse
+from pnnx_fast.expression.apply import apply, signature_of
+from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compile_expression, runs_natively
+from pnnx_fast.expression.functions import FUNCTIONS
+from pnnx_fast.expression.tree import fold, inputs_of
+from pnnx_fast.expression.types import TensorType
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value
+
+__all__ = ["lower_expression"]
+
+# A part that broadcasts is computed once, in a step of its own, when that saves at least this much.
+_SMALLER, _WORTH = 4, 4096
+
+
+def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]) -> Value:
+    """Emit the steps of an expression and return its value.
+
+    Parameters
+    ----------
+    b : Builder
+    expression : Node or str
+    inputs : sequence
+        Value of ``@i`` at place i: a Tensor, a Python number, or a list of numbers.
+
+    Returns
+    -------
+    Tensor, number, list or None
+        Numbers stay Python numbers: they are computed here and now.
+    """
+    root = parse(expression) if isinstance(expression, str) else expression
+    if isinstance(root, ListNode):
+        return [lower_expression(b, item, inputs) for item in root.children]
+    if isinstance(root, Input) and root.index < len(inputs):
+        return inputs[root.index]
+    types = [_type_of(v) for v in inputs]
+    value = evaluate(root, types)
+    if not isinstance(value, TensorType):
+        return value
+    return _Pieces(b, inputs).lower(root, last=True)
+
+
+def _type_of(value: Value) -> Any:
+    return TensorType(value.dtype, value.shape) if isinstance(value, Tensor) else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A subtree as it is to be computed: its node over the inputs so far, and what that takes."""
+
+    node: Node
+    value: Any
+    native: bool
+    operations: int
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.value.shape)) if isinstance(self.value, TensorType) else 0
+
+
+class _Pieces:
+    """Cuts a tree into pieces that are one step each, and emits the steps."""
+
+    def __init__(self, b: Builder, inputs: Sequence[Value]) -> None:
+        self.b = b
+        self.inputs = list(inputs)
+
+    def lower(self, root: Node, last: bool) -> Tensor:
+        return self.emit(fold(root, self.visit), last)
+
+    def visit(self, node: Node, parts: list[_Part]) -> _Part:
+        if isinstance(node, Constant):
+            return _Part(node, node.value, True, 0)
+        if isinstance(node, Input):
+            return _Part(node, _type_of(self.inputs[node.index]), True, 0)
+        if isinstance(node, ListNode):
+            return _Part(ListNode([p.node for p in parts]), [p.value for p in parts], False, 0)
+        assert isinstance(node, Call)
+        function = FUNCTIONS[node.name]
+        values = [p.value for p in parts]
+        value = apply(function, values)
+        if not isinstance(value, TensorType):
+            return _Part(node if isinstance(value, list | np.ndarray) else Constant(value), value, True, 0)
+        arguments = function.complete(values)
+        native = runs_natively(function, arguments, signature_of(function, arguments)[0])
+        size = int(np.prod(value.shape))
+        parts = [self.cut(p, native, size) for p in parts]
+        parts = self.within_limits(parts)
+        return _Part(node.rebuilt(tuple(p.node for p in parts)), value, native, 1 + sum(p.operations for p in parts))
+
+    def cut(self, part: _Part, native: bool, size: int) -> _Part:
+        """Make a step of a part that its user computes elsewhere, or that is small beside it."""
+        if part.operations == 0:
+            return part
+        if part.native != native or (size >= _WORTH and part.size * _SMALLER <= size):
+            return self.separate(part)
+        return part
+
+    def within_limits(self, parts: list[_Part]) -> list[_Part]:
+        while True:
+            inputs = set().union(*(inputs_of(p.node) for p in parts))
+            if len(inputs) <= MAX_INPUTS and sum(p.operations for p in parts) < MAX_OPERATIONS:
+                return parts
+            largest = max(parts, key=lambda p: (p.operations > 0, len(inputs_of(p.node)), p.operations))
+            parts = [self.separate(p) if p is largest else p for p in parts]
+
+    def separate(self, part: _Part) -> _Part:
+        self.inputs.append(self.emit(part, last=False))
+        return _Part(Input(len(self.inputs) - 1), part.value, True, 0)
+
+    def emit(self, part: _Part, last: bool) -> Tensor:
+        if part.native:
+            code = compile_expression(part.node, [_type_of(v) for v in self.inputs])
+            if code is not None:
+                return self.step(code, part.node, last)
+        return self.host(part)
+
+    def host(self, part: _Part) -> Tensor:
+        """Evaluate with numpy, in whatever types the expression has."""
+        tensors = {i: self.inputs[i] for i in inputs_of(part.node) if isinstance(self.inputs[i], Tensor)}
+        values = list(self.inputs)
+
+        def run(*arrays: Array) -> Array:
+            given: list[Any] = [None if isinstance(v, Tensor) else v for v in values]
+            for index, array in zip(tensors, arrays, strict=True):
+                given[index] = array
+            result = evaluate(part.node, given)
+            assert isinstance(result, np.ndarray)
+            return result
+
+        return self.b.host(run, list(tensors.values()), [(part.value.shape, part.value.dtype)])[0]
+
+    def step(self, code: Code, node: Node, last: bool) -> Tensor:
+        operands = [self.inputs[i] for i in code.inputs]
+        if len(code.operations) == 1 and code.operations[0][0] == "copy" and operands[0].dtype == code.result.dtype:
+            whole: Tensor = operands[0].expand(code.result.shape)
+            return whole
+        result = code.result
+        like = next((x for x in operands if x.shape == result.shape and x.is_dense), None)
+        order: Order = "plain" if like is None else like
+        y = (
+            self.b.result(result.shape, result.dtype, order)
+            if last
+            else self.b.empty(result.shape, result.dtype, order)
+        )
+        strides = [y.strides, *(x.expand(result.shape).strides for x in operands)]
+        shape, (ys, *xs) = _merge(result.shape, strides)
+        if len(shape) > 8:
+            return self.host(_Part(node, result, False, 0))
+        words = code.words([(x.dtype == np.bool_, s) for x, s in zip(operands, xs, strict=True)])
+        key = ("expression", words.tobytes())
+        same = next((x for x in operands if x.strides == y.strides and x.shape == y.shape and x.dtype == y.dtype), None)
+        self.b.step(
+            "expression_f32",
+            flops=len(code.operations) * y.size,
+            label=str(node)[:60] if node.size < 64 else code.operations[-1][0],
+            inplace=None if same is None or same.is_constant else (y, same),
+            x=tuple(operands),
+            y=y,
+            code=self.b.cached(key, lambda: words),
+            rank=len(shape),
+            shape=shape,
+            ys=ys,
+        )
+        return y
+
+
+def _merge(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Drop dimensions of size one, sort by the strides of the first tensor, merge neighbours that all tensors allow."""
+    columns = [(n, *s) for n, *s in zip(shape, *strides, strict=True) if n != 1]
+    columns.sort(key=lambda c: -c[1])
+    merged: list[tuple[int, ...]] = []
+    for column in columns:
+        if merged and all(a == b * column[0] for a, b in zip(merged[-1][1:], column[1:], strict=True)):
+            merged[-1] = (merged[-1][0] * column[0], *column[1:])
+        else:
+            merged.append(column)
+    merged = merged or [(1, *([1] * len(strides)))]
+    sizes, *rest = zip(*merged, strict=True)
+    return sizes, rest
+
+
+@operator("pnnx.Expression")
+def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
+    """Value of an expression over the inputs: a tensor, a number or a list."""
+    return lower_expression(b, str(expr), inputs)
+
+
+def _unary(name: str) -> Callable[[Builder, Tensor], Value]:
+    root = Call(name, [Input(0)])
+
+    def run(b: Builder, input: Tensor) -> Value:
+        return lower_expression(b, root, [input])
+
+    return run
+
+
+def _binary(name: str) -> Callable[[Builder, Any, Any], Value]:
+    root = Call(name, [Input(0), Input(1)])
+
+    def run(b: Builder, input: Any, other: Any) -> Value:
+        return lower_expression(b, root, [input, other])
+
+    return run
+
+
+# PNNX types of functions without parameters, and the function of the table.
+_UNARY: dict[str, tuple[str, ...]] = {
+    "relu": ("nn.ReLU", "F.relu", "torch.relu"),
+    "relu6": ("nn.ReLU6", "F.relu6"),
+    "sigmoid": ("nn.Sigmoid", "F.sigmoid", "torch.sigmoid"),
+    "silu": ("nn.SiLU", "F.silu"),
+    "tanh": ("nn.Tanh", "F.tanh", "torch.tanh"),
+    "mish": ("nn.Mish", "F.mish"),
+    "selu": ("nn.SELU", "F.selu"),
+    "hardswish": ("nn.Hardswish", "F.hardswish"),
+    "hardsigmoid": ("nn.Hardsigmoid", "F.hardsigmoid"),
+    "softsign": ("nn.Softsign", "F.softsign"),
+    "logsigmoid": ("nn.LogSigmoid", "F.logsigmoid"),
+    "tanhshrink": ("nn.Tanhshrink", "F.tanhshrink"),
+    "logical_not": ("torch.logical_not",),
+    "bitwise_not": ("torch.bitwise_not",),
+    "positive": ("torch.positive",),
+    "real": ("torch.real",),
+    "imag": ("torch.imag",),
+}
+# Functions whose PNNX type is torch.<name>.
+_TORCH_UNARY = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2",
+    "expm1", "floor", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal",
+    "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "trunc",
+]  # fmt: skip
+_TORCH_BINARY = [
+    "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "maximum", "minimum", "atan2", "fmod", "logaddexp",
+    "pow", "remainder", "floor_divide",
+]  # fmt: skip
+
+_NUMPY_ONLY = {"real", "imag", "bitwise_left_shift", "bitwise_right_shift"}
+
+
+def _register(function: Callable[..., Value], name: str, types: Sequence[str]) -> None:
+    function.__doc__ = f"The element-wise function ``{name}``."
+    operator(*types, native=name not in _NUMPY_ONLY)(function)
+
+
+for _name, _types in (_UNARY | {name: (f"torch.{name}",) for name in _TORCH_UNARY}).items():
+    _register(_unary(_name), _name, _types)
+for _name in _TORCH_BINARY:
+    _register(_binary(_name), _name, (f"torch.{_name}",))
+
+
+def _apply(b: Builder, name: str, *arguments: Any) -> Value:
+    """One function of the table; arguments are tensors or numbers."""
+    return lower_expression(b, Call(name, [Input(i) for i in range(len(arguments))]), arguments)
+
+
+@operator("nn.LeakyReLU", "F.leaky_relu")
+def leaky_relu(b: Builder, input: Tensor, *, negative_slope: float = 0.01) -> Value:
+    """The input where it is positive, else negative_slope times it."""
+    return _apply(b, "leaky_relu", input, negative_slope)
+
+
+@operator("nn.RReLU", "F.rrelu")
+def rrelu(b: Builder, input: Tensor, *, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Value:
+    """Leaky ReLU with the mean of both slopes, as in evaluation."""
+    return _apply(b, "leaky_relu", input, (lower + upper) / 2)
+
+
+@operator("nn.PReLU", "F.prelu")
+def prelu(b: Builder, input: Tensor, weight: Tensor, *, num_parameters: int | None = None) -> Value:
+    """The input where it is positive, else the channel's weight times it."""
+    if weight.ndim == 1 and weight.size > 1:
+        weight = weight.view([weight.size, *[1] * (input.ndim - 2)]) or weight
+    return _apply(b, "prelu", input, weight)
+
+
+@operator("nn.ELU", "F.elu")
+def elu(b: Builder, input: Tensor, *, alpha: float = 1.0) -> Value:
+    """The input where it is positive, else alpha (exp(input) - 1)."""
+    return _apply(b, "elu", input, alpha)
+
+
+@operator("nn.CELU", "F.celu")
+def celu(b: Builder, input: Tensor, *, alpha: float = 1.0) -> Value:
+    """The input where it is positive, else alpha (exp(input / alpha) - 1)."""
+    return _apply(b, "celu", input, alpha)
+
+
+@operator("nn.GELU", "F.gelu")
+def gelu(b: Builder, input: Tensor, *, approximate: str | None = None) -> Value:
+    """The input times the normal distribution function of it, or its tanh approximation."""
+    return _apply(b, "gelu_tanh" if approximate == "tanh" else "gelu", input)
+
+
+@operator("nn.Hardshrink", "F.hardshrink")
+def hardshrink(b: Builder, input: Tensor, *, lambd: float = 0.5) -> Value:
+    """Zero where the magnitude is at most lambd."""
+    return _apply(b, "hardshrink", input, lambd)
+
+
+@operator("nn.Softshrink", "F.softshrink")
+def softshrink(b: Builder, input: Tensor, *, lambd: float = 0.5) -> Value:
+    """The input moved towards zero by lambd."""
+    return _apply(b, "softshrink", input, lambd)
+
+
+@operator("nn.Hardtanh", "F.hardtanh")
+def hardtanh(b: Builder, input: Tensor, *, min_val: float = -1.0, max_val: float = 1.0) -> Value:
+    """The input clamped to [min_val, max_val]."""
+    return _apply(b, "hardtanh", input, min_val, max_val)
+
+
+@operator("nn.Softplus", "F.softplus")
+def softplus(b: Builder, input: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Value:
+    """log(1 + exp(beta input)) / beta, and the input itself above the threshold."""
+    return _apply(b, "softplus", input, beta, threshold)
+
+
+@operator("nn.Threshold", "F.threshold")
+def threshold(b: Builder, input: Tensor, *, threshold: float, value: float) -> Value:
+    """The input where it is above the threshold, else value."""
+    return _apply(b, "threshold", input, threshold, value)
+
+
+@operator("torch.clamp", "torch.clip")
+def clamp(b: Builder, input: Tensor, min: Any = None, max: Any = None) -> Value:
+    """The input limited by min and max, either of which may be absent."""
+    return _apply(b, "clamp", input, _number(min), _number(max))
+
+
+@operator("torch.where")
+def where(b: Builder, condition: Tensor, input: Any, other: Any) -> Value:
+    """Elements of input where the condition holds, else of other."""
+    return _apply(b, "where", condition, _number(input), _number(other))
+
+
+@operator("Tensor.masked_fill", "torch.masked_fill")
+def masked_fill(b: Builder, input: Tensor, mask: Tensor, value: Any) -> Value:
+    """Value where the mask holds, else the input."""
+    return _apply(b, "masked_fill", input, mask, _number(value))
+
+
+@operator("torch.complex", native=False)
+def make_complex(b: Builder, real: Tensor, imag: Tensor) -> Value:
+    """real + imag j."""
+    return _apply(b, "complex", real, imag)
+
+
+def _number(value: Any) -> Any:
+    """Infinite constants are strings in files."""
+    return float(value) if isinstance(value, str) else value
