@@ -16,15 +16,16 @@ cdef class _Reader:
     cdef bytes data
     cdef object path
     cdef bint pattern
-    cdef uint64_t max_bytes
+    cdef uint64_t max_operators, max_bytes
     cdef object Operator, Operand, Parameter, Parameters, Attribute
     cdef dict sizes
     cdef object raw_keys
     cdef list ops, weights
     cdef dict operands, slots
 
-    def __init__(self, bytes data, path, bint pattern, uint64_t max_bytes, classes, dict sizes, raw_keys):
-        self.data, self.path, self.pattern, self.max_bytes = data, path, pattern, max_bytes
+    def __init__(self, bytes data, path, bint pattern, limits, classes, dict sizes, raw_keys):
+        self.data, self.path, self.pattern = data, path, pattern
+        self.max_operators, self.max_bytes = limits
         self.Operator, self.Operand, self.Parameter, self.Parameters, self.Attribute = classes
         self.sizes, self.raw_keys = sizes, raw_keys
         self.new_parameter = <new_function>PyType_GetSlot(self.Parameter, Py_tp_new)
@@ -47,7 +48,8 @@ cdef class _Reader:
 
     cdef str found(self, pf_span token):
         if token.begin == token.end:
-            return "the end of the line"
+            at_end = token.end == self.scan.end or token.end[0] in b"\r\n"
+            return "the end of the line" if at_end else "nothing"
         cdef const char *end = token.begin + min(token.end - token.begin, 40)
         return repr(token.begin[:end - token.begin].decode("utf-8", "replace"))
 
@@ -97,6 +99,8 @@ cdef class _Reader:
         cdef int64_t count = self.integer(token, "the number of operators")
         if count < 0:
             self.fail(token.begin, f"the number of operators is {count}")
+        if <uint64_t>count > self.max_operators:
+            self.fail(token.begin, f"{count} operators, the limit is {self.max_operators}", LimitError)
         # PNNX never looks at the number of operands, and neither do we beyond its form.
         pf_scan_token(&self.scan, &token)
         self.integer(token, "the number of operands")
@@ -298,7 +302,7 @@ cdef class _Reader:
         return tuple(result)
 
 
-def read_operators(bytes data, path, bint pattern, max_bytes, classes, dict sizes, raw_keys):
+def read_operators(bytes data, path, bint pattern, max_operators, max_bytes, classes, dict sizes, raw_keys):
     """Read the text of a .param file.
 
     Parameters
@@ -308,8 +312,8 @@ def read_operators(bytes data, path, bint pattern, max_bytes, classes, dict size
         For errors.
     pattern : bool
         Accept what only patterns have: attributes without or with captured content, symbolic dimensions.
-    max_bytes : int
-        Largest tensor accepted.
+    max_operators, max_bytes : int
+        Most operators and largest tensor accepted.
     classes : tuple of type
         Operator, Operand, Parameter, Parameters and Attribute.
     sizes : dict of str to int
@@ -327,4 +331,4 @@ def read_operators(bytes data, path, bint pattern, max_bytes, classes, dict size
     if nul >= 0:
         line = data.count(b"\n", 0, nul) + 1
         raise FormatError("NUL byte in a text file", path=path, line=line, column=nul - data.rfind(b"\n", 0, nul))
-    return _Reader(data, path, pattern, max_bytes, classes, sizes, raw_keys).read()
+    return _Reader(data, path, pattern, (max_operators, max_bytes), classes, sizes, raw_keys).read()

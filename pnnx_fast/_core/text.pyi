@@ -18,6 +18,7 @@ def read_operators(
     data: bytes,
     path: str | None,
     pattern: bool,
+    max_operators: int,
     max_bytes: int,
     classes: tuple[type, ...],
     sizes: Mapping[str, int],

@@ -7,8 +7,9 @@ PNNX format available to ``Graph.load`` and ``Graph.save``.
 from __future__ import annotations
 
 from pnnx_fast.formats import pnnx_model
+from pnnx_fast.formats.limits import Limits
 from pnnx_fast.ir import codec
 
-__all__ = ["pnnx_model"]
+__all__ = ["Limits", "pnnx_model"]
 
 codec.register(pnnx_model)

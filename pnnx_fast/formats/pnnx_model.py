@@ -10,19 +10,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
-from pnnx_fast.errors import FormatError
+from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.atomic import AtomicFile
+from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
 from pnnx_fast.formats.pnnx_param import WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
-from pnnx_fast.ir import Graph
+from pnnx_fast.ir import Attribute, Graph
 
-__all__ = ["load", "parse", "save", "text"]
+__all__ = ["load", "parse", "save"]
+
+# Old archives count offsets in 32 bits; names and headers need some of them.
+_ZIP32_BYTES = 1 << 31
 
 
-def load(param: Any, bin: Any = None, verify: bool = True) -> Graph:
+def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None = None) -> Graph:
     """Read a model from paths, bytes or file objects; see :meth:`Graph.load`."""
     if isinstance(param, str | os.PathLike):
         path = _param_path(Path(param))
@@ -31,7 +35,7 @@ def load(param: Any, bin: Any = None, verify: bool = True) -> Graph:
         name: str | None = str(path)
     else:
         data, name = _content(param), getattr(param, "name", None)
-    graph, places = pnnx_param.read(data, name if isinstance(name, str) else None)
+    graph, places = pnnx_param.read(data, name if isinstance(name, str) else None, limits=limits or DEFAULT_LIMITS)
     _bind(graph, places, bin, name, verify)
     return graph
 
@@ -39,11 +43,6 @@ def load(param: Any, bin: Any = None, verify: bool = True) -> Graph:
 def parse(text: str) -> Graph:
     """Read a graph or pattern from text; see :meth:`Graph.parse`."""
     return pnnx_param.read(text.encode(), pattern=True)[0]
-
-
-def text(graph: Graph) -> str:
-    """Return the text of a graph."""
-    return pnnx_param.write(graph).decode()
 
 
 def _param_path(path: Path) -> Path:
@@ -110,18 +109,37 @@ def _misfit(place: WeightPlace, path: str | None, reason: str) -> FormatError:
 
 def save(graph: Graph, param: Any, bin: Any = None) -> None:
     """Write a model to paths or file objects; see :meth:`Graph.save`."""
-    content = pnnx_param.write(graph)
+    content, weights = pnnx_param.write(graph), _weights(graph)
     if isinstance(param, str | os.PathLike):
         bin = _bin_path(Path(param)) if bin is None else bin
     elif bin is None:
         raise TypeError("saving to a file object needs bin, too")
     # Both files are complete before either takes its place.
     with _target(param) as param_file, _target(bin) as bin_file:
-        with StoreZipWriter(bin_file, layout=graph.store_layout) as writer:
-            for op in graph.ops:
-                for key in sorted(op.attrs):
-                    writer.write(f"{op.name}.{key}", op.attrs[key].data)
+        with StoreZipWriter(bin_file, layout=_layout(graph, weights)) as writer:
+            for name, attr in weights.items():
+                writer.write(name, attr.data if attr.dtype is not None else b"")
         param_file.write(content)
+
+
+def _weights(graph: Graph) -> dict[str, Attribute]:
+    """Every attribute by its name in the weight file, in the order of the file."""
+    found: dict[str, Attribute] = {}
+    for op in graph.ops:
+        for key in sorted(op.attrs):
+            name, attr = f"{op.name}.{key}", op.attrs[key]
+            if name in found:
+                raise GraphError([f"two weights are called {name}"])
+            size = memoryview(attr.data).nbytes
+            if attr.dtype is not None and size != attr.nbytes:
+                raise GraphError([f"weight {name} has {size} bytes, its shape needs {attr.nbytes}"])
+            found[name] = attr
+    return found
+
+
+def _layout(graph: Graph, weights: dict[str, Attribute]) -> Literal["zip64", "zip32"]:
+    total = sum(attr.nbytes for attr in weights.values())
+    return graph.store_layout if total < _ZIP32_BYTES else "zip64"
 
 
 @contextmanager

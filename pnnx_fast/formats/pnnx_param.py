@@ -11,14 +11,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from pnnx_fast._core import text as _text
+from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter, Parameters
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.parameter import RAW_KEYS
 
-__all__ = ["MAX_TENSOR_BYTES", "WeightPlace", "read", "write"]
-
-# A tensor beyond this is a broken or hostile file.
-MAX_TENSOR_BYTES = (1 << 40) - 1
+__all__ = ["WeightPlace", "read", "write"]
 
 _CLASSES = (Operator, Operand, Parameter, Parameters, Attribute)
 _SIZES = {row.text: row.size for row in by_text.values()}
@@ -33,7 +31,9 @@ class WeightPlace(NamedTuple):
     column: int
 
 
-def read(data: bytes, path: str | None = None, *, pattern: bool = False) -> tuple[Graph, list[WeightPlace]]:
+def read(
+    data: bytes, path: str | None = None, *, pattern: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Graph, list[WeightPlace]]:
     """Make a graph from the text of a ``.param`` file; attributes are left without data.
 
     Parameters
@@ -45,7 +45,9 @@ def read(data: bytes, path: str | None = None, *, pattern: bool = False) -> tupl
         Accept what only patterns for graph rewriting have.
     """
     with _collector_paused():
-        ops, operands, weights = _text.read_operators(data, path, pattern, MAX_TENSOR_BYTES, _CLASSES, _SIZES, RAW_KEYS)
+        ops, operands, weights = _text.read_operators(
+            data, path, pattern, limits.operators, limits.tensor_bytes, _CLASSES, _SIZES, RAW_KEYS
+        )
     return Graph.from_parts(ops, operands), [WeightPlace(*place) for place in weights]
 
 

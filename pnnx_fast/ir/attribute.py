@@ -113,6 +113,11 @@ class Attribute:
         """Bytes that dtype and shape ask for."""
         return self.elemcount * self.elemsize
 
+    @property
+    def signature(self) -> str:
+        """Shape and dtype like ``(64,3,7,7)f32``; for people."""
+        return f"({','.join(map(str, self.shape))}){self.dtype}" if self.dtype is not None else "null"
+
     def numpy(self) -> Array:
         """Return the content as a read-only array.
 
@@ -186,7 +191,7 @@ class Attribute:
         return Attribute.from_data(self.dtype, shape, b"".join((self.data, other.data)))
 
     def __repr__(self) -> str:
-        return f"Attribute({'null' if self.dtype is None else f'{self.dtype}{list(self.shape)}'})"
+        return f"Attribute({self.signature})"
 
 
 def _encode(array: Array, dtype: str) -> Buffer:

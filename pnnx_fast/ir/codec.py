@@ -18,7 +18,7 @@ __all__ = ["Codec", "get", "register"]
 class Codec(Protocol):
     """What a graph needs of the file formats."""
 
-    def load(self, param: Any, bin: Any, verify: bool) -> Graph:
+    def load(self, param: Any, bin: Any, verify: bool, limits: Any) -> Graph:
         """Read a model: text graph and weights."""
 
     def parse(self, text: str) -> Graph:
@@ -26,9 +26,6 @@ class Codec(Protocol):
 
     def save(self, graph: Graph, param: Any, bin: Any) -> None:
         """Write text graph and weights."""
-
-    def text(self, graph: Graph) -> str:
-        """Return the text of a graph."""
 
 
 _active: list[Codec] = []

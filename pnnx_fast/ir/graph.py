@@ -7,7 +7,7 @@ it. It knows no file format; loading and saving go through ``ir.codec``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import check, codec, order
@@ -62,7 +62,7 @@ class Graph:
     # Reading and writing
 
     @classmethod
-    def load(cls, param: Any, bin: Any = None, *, verify: bool = True) -> Graph:
+    def load(cls, param: Any, bin: Any = None, *, verify: bool = True, limits: Any = None) -> Graph:
         """Read a model.
 
         Parameters
@@ -73,14 +73,19 @@ class Graph:
             The ``.pnnx.bin`` file; by default the one beside the ``.param``.
         verify : bool
             Check the CRC-32 of every weight.
+        limits : pnnx_fast.formats.Limits, optional
+            What the files may ask for.
 
         Raises
         ------
         FormatError
             When a file does not follow its format, or the weights do not fit the graph.
+        LimitError
+            When a file asks for more than the limits allow.
         FileNotFoundError
+            When a file is missing.
         """
-        return codec.get().load(param, bin, verify)
+        return codec.get().load(param, bin, verify, limits)
 
     @classmethod
     def parse(cls, text: str) -> Graph:
@@ -306,7 +311,7 @@ class Graph:
         return len(dead)
 
     def __str__(self) -> str:
-        return codec.get().text(self)
+        return "\n".join([repr(self), *map(str, self.ops)])
 
     def __repr__(self) -> str:
         ends = {"pnnx.Input": "inputs", "pnnx.Output": "outputs"}
@@ -315,6 +320,3 @@ class Graph:
             f"<Graph: {len(self.ops)} operators, {len(self._operands)} operands, "
             f"{count['inputs']} inputs, {count['outputs']} outputs>"
         )
-
-    def __copy__(self) -> Self:
-        raise TypeError("use Graph.copy()")

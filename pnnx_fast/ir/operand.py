@@ -56,6 +56,14 @@ class Operand:
             self._params = {}
         return self._params
 
+    @property
+    def signature(self) -> str:
+        """Shape and dtype like ``:(1,?,8)f32``, empty when unknown; for people."""
+        if self.shape is None:
+            return ""
+        dims = ",".join("?" if d == -1 else str(d) for d in self.shape)
+        return f":({dims}){self.dtype or ''}"
+
     def remove_consumer(self, operator: Operator) -> None:
         """Remove the first entry of an operator from the consumers.
 
@@ -67,7 +75,4 @@ class Operand:
         self.consumers.remove(operator)
 
     def __repr__(self) -> str:
-        if self.shape is None:
-            return f"Operand({self._name})"
-        dims = ",".join("?" if d == -1 else str(d) for d in self.shape)
-        return f"Operand({self._name}: ({dims}){self.dtype or ''})"
+        return f"Operand({self._name}{self.signature})"

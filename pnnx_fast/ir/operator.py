@@ -6,7 +6,7 @@ lives here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.operand import Operand
@@ -95,6 +95,18 @@ class Operator:
             operand.producer.outputs.remove(operand)
         operand.producer = self
         self.outputs.append(operand)
+
+    def __str__(self) -> str:
+        words = [f"{self.type:<24} {self.name:<24}"]
+        words += [f"{name}={x.name}" if name else x.name for name, x in self._slots()]
+        words += ["->", *(f"{x.name}{x.signature}" for x in self.outputs)]
+        words += [f"{key}={param.text}" for key, param in self.params.items()]
+        words += [f"@{key}={attr.signature}" for key, attr in self.attrs.items()]
+        return " ".join(words)
+
+    def _slots(self) -> Iterator[tuple[str, Operand]]:
+        names = self.inputnames if len(self.inputnames) == len(self.inputs) else [""] * len(self.inputs)
+        return zip(names, self.inputs, strict=True)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(x.name for x in side) for side in (self.inputs, self.outputs))

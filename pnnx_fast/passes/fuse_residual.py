@@ -53,8 +53,7 @@ def _fusable(x: Operand, add: Operator) -> bool:
 
 def _fuse(graph: Graph, op: Operator, add: Operator, other: Operand) -> None:
     op.type = RESIDUAL_TYPES[op.type]
-    op.inputnames = [*(op.inputnames or [""] * len(op.inputs)), "residual"]
-    op.add_input(other)
+    op.add_input(other, "residual")
     graph.ops.remove(op)
     graph.ops.insert(graph.ops.index(add), op)
     graph.replace_uses(add.outputs[0], op.outputs[0])

@@ -1,0 +1,26 @@
+"""How much a model file may ask for before it counts as broken or hostile. Readers check against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_LIMITS", "Limits"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on what a model file may declare.
+
+    Parameters
+    ----------
+    tensor_bytes : int
+        Size of one tensor, weight or activation.
+    operators : int
+        Operators of a graph.
+    """
+
+    tensor_bytes: int = (1 << 40) - 1
+    operators: int = 10_000_000
+
+
+DEFAULT_LIMITS = Limits()
