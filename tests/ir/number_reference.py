@@ -1,6 +1,6 @@
-"""Scanning and numbers of the text formats: parameter values, float text and number text.
+"""A plain Python twin of the C code for numbers in text: what tests compare it with.
 
-The classes of the IR and the readers and writers of text files call this. It knows nothing of graphs.
+Short rather than fast; it follows the description of the format, step by step.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _parse_scalar(text: str) -> tuple[int, object]:
         return _FLOAT, float(found[0])
     found = _INT_PREFIX.match(text)
     assert found
-    value = int(found[0]) if len(found[0]) < 24 else 1 << 63
+    digits = found[0].lstrip("-").lstrip("0")
+    value = int(found[0]) if len(digits) < 24 else 1 << 63
     if not -(1 << 63) <= value < 1 << 63:
         raise OverflowError(text)
     return _INT, value
