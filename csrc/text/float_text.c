@@ -105,6 +105,10 @@ static void put_2026(buffer *b, double x, bool wide, bool plain) {
 size_t pf_format_scientific(double x, char out[PF_FLOAT_TEXT]) {
     buffer b = {out};
     put_scientific(&b, x, 7, false);
+    if (isfinite(x) && !reads_back(out, &b, x, false)) {
+        b.at = out;
+        put_scientific(&b, x, 9, false);
+    }
     return (size_t)(b.at - out);
 }
 

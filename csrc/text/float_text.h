@@ -19,7 +19,7 @@ enum { PF_FLOAT_TEXT = 48 };
  * does, unless that would make it zero or infinite. */
 size_t pf_format_float(double x, pf_float_style style, bool wide, char out[PF_FLOAT_TEXT]);
 
-/* Like printf's %e. */
+/* Like printf's %e, with more digits where float32 needs them to be read back. */
 size_t pf_format_scientific(double x, char out[PF_FLOAT_TEXT]);
 
 #endif

@@ -89,7 +89,7 @@ cdef class _Reader:
         if self.data.startswith(b"\xef\xbb\xbf"):
             self.scan.at += 3
         if not pf_scan_line(&self.scan):
-            self.fail(self.scan.at, "the file is empty")
+            self.fail(self.scan.at, "expected the magic number 7767517, found the end of the file")
         pf_scan_token(&self.scan, &token)
         if token.begin[:token.end - token.begin] != b"7767517":
             self.fail(token.begin, f"expected the magic number 7767517, found {self.found(token)}")
@@ -168,7 +168,7 @@ cdef class _Reader:
                 self.fail(token.begin, f"{n} outputs declared, found {i} and then {self.found(token)}")
             name = self.string(token.begin, token.end)
             if name in self.operands:
-                self.fail(token.begin, f"operand {name!r} is an output of a line above already")
+                self.fail(token.begin, f"operand {name!r} is an output already")
             operand = self.Operand.__new__(self.Operand)
             operand._name = name
             operand._params = operand.dtype = operand.shape = None
@@ -230,7 +230,7 @@ cdef class _Reader:
             names = op.inputnames = [""] * len(op.inputs)
         slot = self.free_slot(op.inputs, names, operand)
         if slot < 0:
-            self.fail(equals + 1, f"no input without a name is operand {self.found(pf_span(equals + 1, token.end))}")
+            self.fail(equals + 1, f"{self.found(pf_span(equals + 1, token.end))} is in no input slot left to name")
         names[slot] = self.word(token.begin + 1, equals)
         return 0
 
@@ -272,7 +272,7 @@ cdef class _Reader:
         elif dtype in self.sizes:
             size = self.sizes[dtype]
         else:
-            self.fail(rest.begin, f"unknown dtype {self.found(rest)}, expected one of {' '.join(self.sizes)} null")
+            self.fail(rest.begin, f"expected a dtype ({' '.join(self.sizes)} null), found {self.found(rest)}")
         return dtype, self.dims(inner, owner, exact, size)
 
     cdef tuple dims(self, pf_span text, owner, bint exact, uint64_t size):
@@ -327,6 +327,8 @@ def read_operators(bytes data, path, bint pattern, max_operators, max_bytes, cla
         Operators (list), operands (dict by name), and for every attribute with a shape (operator, key, line,
         column).
     """
+    if data.startswith(b"PK"):
+        raise FormatError("this is a zip archive; the text of a .param file begins with 7767517", path=path)
     nul = data.find(b"\0")
     if nul >= 0:
         line = data.count(b"\n", 0, nul) + 1

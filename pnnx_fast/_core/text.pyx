@@ -154,7 +154,7 @@ def format_float(double x, str style="2026", bint wide=False):
 
 
 def format_complex(x):
-    """Text of a complex parameter: two ``%e`` parts, always joined by a plus sign."""
+    """Text of a complex parameter: two ``%e`` parts (with more digits where float32 needs them), joined by a plus."""
     cdef char out[PF_FLOAT_TEXT]
     real = out[:pf_format_scientific(<double><float>x.real, out)].decode("ascii")
     return f"{real}+{out[:pf_format_scientific(<double><float>x.imag, out)].decode('ascii')}j"

@@ -133,7 +133,7 @@ class Parameter(ParameterStorage):
         try:
             self._code, self._value = _text.parse_value(cast(str, self._raw))
         except OverflowError:
-            raise ParameterError(f"integer {self._raw} does not fit in 64 bits") from None
+            raise ParameterError(f"an integer of {cast(str, self._raw)[:60]} does not fit in 64 bits") from None
 
     @property
     def value(self) -> Any:

@@ -107,5 +107,7 @@ def format_float(x: float, style: str = "2026", wide: bool = False) -> str:
 
 
 def format_complex(x: complex) -> str:
-    """Text of a complex parameter: two ``%e`` parts, always joined by a plus sign."""
-    return f"{to_float32(x.real):e}+{to_float32(x.imag):e}j"
+    """Text of a complex parameter: two ``%e`` parts, longer where needed, always joined by a plus sign."""
+    parts = [to_float32(x.real), to_float32(x.imag)]
+    texts = [f"{p:e}" if not math.isfinite(p) or to_float32(float(f"{p:e}")) == p else f"{p:.8e}" for p in parts]
+    return "+".join(texts) + "j"

@@ -1,0 +1,248 @@
+"""Whole models: finding and binding weights, sources of every kind, saving that never leaves half a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pnnx_fast.errors import FormatError, GraphError
+from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
+from pnnx_fast.ir import Attribute, Graph
+
+TEXT = b"""7767517
+3 2
+pnnx.Input               in0                      0 1 0 #0=(1,4)f32
+nn.Linear                fc                       1 1 0 1 bias=True @bias=(2)f32 @weight=(2,4)f32 #0=(1,4)f32 #1=(1,2)f32
+pnnx.Output              out0                     1 0 1 #1=(1,2)f32
+"""
+WEIGHT = np.arange(8, dtype=np.float32).reshape(2, 4)
+BIAS = np.float32([-1, 1])
+
+
+def weights(layout: str = "zip64", **entries: object) -> bytes:
+    """An archive with the weights of TEXT; a keyword replaces one, None leaves it out."""
+    file = io.BytesIO()
+    with StoreZipWriter(file, layout=layout) as writer:  # type: ignore[arg-type]
+        for name, data in ({"fc_bias": BIAS, "fc_weight": WEIGHT} | entries).items():
+            if data is not None:
+                writer.write(name.replace("_", "."), data)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "m.pnnx.param").write_bytes(TEXT)
+    (tmp_path / "m.pnnx.bin").write_bytes(weights())
+    return tmp_path / "m.pnnx.param"
+
+
+def check(graph: Graph) -> None:
+    attrs = graph.ops[1].attrs
+    np.testing.assert_array_equal(attrs["weight"].numpy(), WEIGHT)
+    np.testing.assert_array_equal(attrs["bias"].numpy(), BIAS)
+    graph.validate()
+
+
+def test_sources(model: Path) -> None:
+    data = weights()
+    check(Graph.load(model))
+    check(Graph.load(str(model)))
+    check(Graph.load(model.parent))
+    check(Graph.load(model, data))
+    check(Graph.load(TEXT, data))
+    check(Graph.load(memoryview(TEXT), bytearray(data)))
+    check(Graph.load(io.BytesIO(TEXT), io.BytesIO(data)))
+    check(Graph.load(io.StringIO(TEXT.decode()), data))
+    check(Graph.load(TEXT, model.with_suffix(".bin")))
+    with open(model, "rb") as param, open(model.with_suffix(".bin"), "rb") as bin:
+        check(Graph.load(param, bin))
+
+
+def test_weights_are_views_of_the_mapped_file(model: Path) -> None:
+    graph = Graph.load(model)
+    array = graph.ops[1].attrs["weight"].numpy()
+    assert not array.flags.owndata
+    assert not array.flags.writeable
+    del graph
+    np.testing.assert_array_equal(array, WEIGHT)
+
+
+def test_directories(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "m.ncnn.param").write_bytes(b"")
+    check(Graph.load(tmp_path))
+    (tmp_path / "n.pnnx.param").write_bytes(TEXT)
+    with pytest.raises(FormatError, match=r"one .pnnx.param file in the directory, found m.pnnx.param, n.pnnx.param"):
+        Graph.load(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FormatError, match="found none"):
+        Graph.load(tmp_path / "empty")
+
+
+def test_files_that_are_missing(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Graph.load(tmp_path / "nothing.pnnx.param")
+    model.with_suffix(".bin").unlink()
+    with pytest.raises(FileNotFoundError, match=r"m.pnnx.bin: weights of .*m.pnnx.param not found"):
+        Graph.load(model)
+    with pytest.raises(FormatError, match=r"<memory>:4:\d+: weight fc.bias has no data, because no .bin was given"):
+        Graph.load(TEXT)
+
+
+def test_no_weights_need_no_file(tmp_path: Path) -> None:
+    text = b"7767517\n1 1\npnnx.Input               in0                      0 1 0\n"
+    assert len(Graph.load(text).ops) == 1
+    (tmp_path / "m.pnnx.param").write_bytes(text)
+    graph = Graph.load(tmp_path / "m.pnnx.param")
+    graph.save(tmp_path / "n.pnnx.param")
+    assert (tmp_path / "n.pnnx.bin").read_bytes()[:4] == b"PK\6\6"
+    assert Graph.load(tmp_path / "n.pnnx.param").ops[0].name == "in0"
+
+
+@pytest.mark.parametrize(
+    "data, reason",
+    [
+        (weights(fc_weight=None), "4:82: weight fc.weight is missing in the .bin data"),
+        (weights(fc_weight=WEIGHT[:1]), "4:82: weight fc.weight has 16 bytes in the .bin data, its shape needs 32"),
+        (weights(fc_bias=b""), "4:69: weight fc.bias has 0 bytes in the .bin data, its shape needs 8"),
+        (
+            weights().replace(WEIGHT.tobytes(), (WEIGHT + 1).tobytes()),
+            "4:82: weight fc.weight cannot be read: <memory> at byte 148: the CRC-32 of entry 'fc.weight' is 0x",
+        ),
+    ],
+    ids=["missing", "short", "empty", "crc"],
+)
+def test_weights_that_do_not_fit(data: bytes, reason: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        Graph.load(TEXT, data)
+    assert str(caught.value).startswith("<memory>:" + reason)
+    assert caught.value.line == 4
+
+
+def test_errors_name_both_files(model: Path) -> None:
+    model.with_suffix(".bin").write_bytes(weights(fc_bias=None))
+    with pytest.raises(FormatError) as caught:
+        Graph.load(model)
+    assert str(caught.value) == f"{model}:4:69: weight fc.bias is missing in {model.with_suffix('.bin')}"
+
+
+def test_verification_can_be_switched_off() -> None:
+    data = weights().replace(WEIGHT.tobytes(), (WEIGHT + 1).tobytes())
+    graph = Graph.load(TEXT, data, verify=False)
+    np.testing.assert_array_equal(graph.ops[1].attrs["weight"].numpy(), WEIGHT + 1)
+
+
+@pytest.mark.parametrize("names", [("a", "b.c", "a.b", "c"), ("a", "b", "a", "b")])
+def test_two_weights_of_one_name(names: tuple[str, ...]) -> None:
+    text = "7767517\n2 0\nA {} 0 0 @{}=(2)f32\nA {} 0 0 @{}=(2)f32\n".format(*names)
+    weight = f"{names[0]}_{names[1]}".replace(".", "_")
+    with pytest.raises(
+        FormatError, match=rf"4:\d+: weight {weight.replace('_', '.')} has the same name as a weight above"
+    ):
+        Graph.load(text.encode(), weights(**{weight: BIAS}))
+    graph = Graph.parse(text)
+    for op in graph.ops:
+        op.attrs = {key: Attribute(BIAS) for key in op.attrs}
+    with pytest.raises(GraphError, match=f"two weights are called {weight.replace('_', '.')}"):
+        graph.save(io.BytesIO(), io.BytesIO())
+
+
+def test_zero_sized_weights_may_be_missing() -> None:
+    text = b"7767517\n1 0\nA a 0 0 @e=(0,3)i64 @n=()null\n"
+    graph = Graph.load(text, weights())
+    assert graph.ops[0].attrs["e"].numpy().shape == (0, 3)
+    assert graph.ops[0].attrs["n"].dtype is None
+    out = io.BytesIO()
+    graph.save(io.BytesIO(), out)
+    assert StoreZipReader(out.getvalue()).names() == ["a.e", "a.n"]
+
+
+@pytest.mark.parametrize("layout", ["zip64", "zip32"])
+def test_saving_gives_the_same_bytes(tmp_path: Path, layout: str) -> None:
+    data = weights(layout)
+    graph = Graph.load(TEXT, data)
+    graph.save(tmp_path / "a.pnnx.param")
+    assert (tmp_path / "a.pnnx.param").read_bytes() == TEXT
+    assert (tmp_path / "a.pnnx.bin").read_bytes() == data
+    param, bin = io.BytesIO(), io.BytesIO()
+    graph.copy().save(param, bin)
+    assert (param.getvalue(), bin.getvalue()) == (TEXT, data)
+
+
+def test_names_of_saved_files(model: Path, tmp_path: Path) -> None:
+    graph = Graph.load(model)
+    graph.save(str(tmp_path / "x"))
+    graph.save(tmp_path / "y.param", tmp_path / "z")
+    assert {p.name for p in tmp_path.iterdir()} == {"m.pnnx.param", "m.pnnx.bin", "x", "x.bin", "y.param", "z"}
+    with pytest.raises(TypeError, match="needs bin"):
+        graph.save(io.BytesIO())
+
+
+def test_a_model_may_be_saved_over_its_own_files(model: Path) -> None:
+    graph = Graph.load(model)
+    graph.ops[1].attrs["bias"] = Attribute(BIAS * 2)
+    graph.save(model)
+    np.testing.assert_array_equal(graph.ops[1].attrs["weight"].numpy(), WEIGHT)
+    again = Graph.load(model)
+    np.testing.assert_array_equal(again.ops[1].attrs["bias"].numpy(), BIAS * 2)
+    np.testing.assert_array_equal(again.ops[1].attrs["weight"].numpy(), WEIGHT)
+
+
+def damage_text(graph: Graph) -> None:
+    graph.ops[1].name = "a b"
+
+
+def damage_size(graph: Graph) -> None:
+    graph.ops[1].attrs["weight"].shape = (2, 5)
+
+
+@pytest.mark.parametrize("damage", [damage_text, damage_size])
+def test_a_failed_save_leaves_the_old_files(model: Path, damage) -> None:
+    before = {p: p.read_bytes() for p in model.parent.iterdir()}
+    graph = Graph.load(model)
+    damage(graph)
+    with pytest.raises(GraphError):
+        graph.save(model)
+    assert {p: p.read_bytes() for p in model.parent.iterdir()} == before
+
+
+def test_no_space_leaves_the_old_files(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {p: p.read_bytes() for p in model.parent.iterdir()}
+    graph = Graph.load(model)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StoreZipWriter, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        graph.save(model)
+    assert {p: p.read_bytes() for p in model.parent.iterdir()} == before
+
+
+def test_graphs_load_themselves_without_the_formats_being_imported(model: Path) -> None:
+    code = f"from pnnx_fast.ir import Graph; print(len(Graph.load({str(model)!r}).ops))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
+
+
+def test_importing_the_graph_imports_no_format() -> None:
+    code = "import sys, pnnx_fast.ir; print([m for m in sys.modules if m.startswith('pnnx_fast.formats')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_conformance_models_come_back(data_path: Path, tmp_path: Path) -> None:
+    files = sorted(data_path.rglob("*.pnnx.param"))
+    for file in files:
+        graph = Graph.load(file)
+        graph.validate()
+        param, bin = io.BytesIO(), io.BytesIO()
+        graph.save(param, bin)
+        assert param.getvalue() == file.read_bytes(), file
+        assert bin.getvalue() == file.with_suffix(".bin").read_bytes(), file
+    assert len(files) > 300 or not os.environ.get("PNNX_FAST_DATA")
