@@ -18,7 +18,7 @@ from pnnx_fast.ir import Attribute, Graph
 TEXT = b"""7767517
 3 2
 pnnx.Input               in0                      0 1 0 #0=(1,4)f32
-nn.Linear                fc                       1 1 0 1 bias=True @bias=(2)f32 @weight=(2,4)f32 #0=(1,4)f32 #1=(1,2)f32
+nn.Linear                fc                       1 1 0 1 bias=True @bias=(2)f32 @weight=(2,4)f32 #1=(1,2)f32
 pnnx.Output              out0                     1 0 1 #1=(1,2)f32
 """
 WEIGHT = np.arange(8, dtype=np.float32).reshape(2, 4)
