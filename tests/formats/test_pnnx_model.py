@@ -18,7 +18,7 @@ from pnnx_fast.ir import Attribute, Graph
 TEXT = b"""7767517
 3 2
 pnnx.Input               in0                      0 1 0 #0=(1,4)f32
-nn.Linear                fc                       1 1 0 1 bias=True @bias=(2)f32 @weight=(2,4)f32 #1=(1,2)f32
+nn.Linear                fc                       1 1 0 1 @bias=(2)f32 @weight=(2,4)f32 #0=(1,4)f32 #1=(1,2)f32
 pnnx.Output              out0                     1 0 1 #1=(1,2)f32
 """
 WEIGHT = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -107,12 +107,12 @@ def test_no_weights_need_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data, reason",
     [
-        (weights(fc_weight=None), "4:82: weight fc.weight is missing in the .bin data"),
-        (weights(fc_weight=WEIGHT[:1]), "4:82: weight fc.weight has 16 bytes in the .bin data, its shape needs 32"),
-        (weights(fc_bias=b""), "4:69: weight fc.bias has 0 bytes in the .bin data, its shape needs 8"),
+        (weights(fc_weight=None), "4:72: weight fc.weight is missing in the .bin data"),
+        (weights(fc_weight=WEIGHT[:1]), "4:72: weight fc.weight has 16 bytes in the .bin data, its shape needs 32"),
+        (weights(fc_bias=b""), "4:59: weight fc.bias has 0 bytes in the .bin data, its shape needs 8"),
         (
             weights().replace(WEIGHT.tobytes(), (WEIGHT + 1).tobytes()),
-            "4:82: weight fc.weight cannot be read: <memory> at byte 148: the CRC-32 of entry 'fc.weight' is 0x",
+            "4:72: weight fc.weight cannot be read: <memory> at byte 148: the CRC-32 of entry 'fc.weight' is 0x",
         ),
     ],
     ids=["missing", "short", "empty", "crc"],
@@ -128,7 +128,7 @@ def test_errors_name_both_files(model: Path) -> None:
     model.with_suffix(".bin").write_bytes(weights(fc_bias=None))
     with pytest.raises(FormatError) as caught:
         Graph.load(model)
-    assert str(caught.value) == f"{model}:4:69: weight fc.bias is missing in {model.with_suffix('.bin')}"
+    assert str(caught.value) == f"{model}:4:59: weight fc.bias is missing in {model.with_suffix('.bin')}"
 
 
 def test_verification_can_be_switched_off() -> None:
