@@ -1,0 +1,231 @@
+"""Recurrent layers: LSTM, GRU and RNN. The input part of all steps is one matrix product, the rest one kernel call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.expression.activations import activation_fields
+from pnnx_fast.ops.convolution import as_float32, multiply_rows
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+
+GATES = {"lstm_f32": 4, "gru_f32": 3, "rnn_f32": 1}
+"""Blocks of rows in the weights of each kernel's layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What describes a stack of recurrent layers."""
+
+    kernel: str
+    hidden: int
+    layers: int
+    bidirectional: bool
+    batch_first: bool
+    weights: Mapping[str, Tensor]
+    proj: int = 0
+    relu: bool = False
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Endings of the weight names, one a direction."""
+        return ("", "_reverse") if self.bidirectional else ("",)
+
+    @property
+    def out(self) -> int:
+        """Length of the output of one direction."""
+        return self.proj or self.hidden
+
+    def weight(self, b: Builder, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Return a weight in float32, checked."""
+        found = self.weights.get(name)
+        if found is None or not found.is_constant:
+            raise ParameterError(f"the weight {name!r} is missing or not a constant", parameter=name)
+        if found.shape != shape:
+            raise ShapeError(f"the weight {name!r}", expected=shape, actual=found.shape)
+        return b.cast(found, np.float32)
+
+
+def _joined(b: Builder, tensors: list[Tensor]) -> Tensor:
+    """Constants one below the other."""
+    if len(tensors) == 1:
+        return tensors[0]
+    key = ("recurrent weights", *((t.buffer, t.offset, t.shape) for t in tensors))
+    return b.cached(key, lambda: np.concatenate([t.numpy() for t in tensors]))
+
+
+def _biases(b: Builder, stack: Stack, layer: int) -> tuple[Tensor | None, list[Tensor | None]]:
+    """Biases that the input product adds, and those inside the new gate of a GRU, one a direction."""
+    rows = GATES[stack.kernel] * stack.hidden
+    if f"bias_ih_l{layer}" not in stack.weights:
+        return None, [None] * len(stack.suffixes)
+    pairs = [
+        [stack.weight(b, f"bias_{part}_l{layer}{suffix}", (rows,)) for part in ("ih", "hh")]
+        for suffix in stack.suffixes
+    ]
+    gru = stack.kernel == "gru_f32"
+    kept = 2 * stack.hidden if gru else rows
+
+    def add() -> Any:
+        sums = [pair[0].numpy().copy() for pair in pairs]
+        for total, (_, hh) in zip(sums, pairs, strict=True):
+            total[:kept] += hh.numpy()[:kept]
+        return np.concatenate(sums)
+
+    key = ("recurrent biases", stack.kernel, *((t.buffer, t.offset) for pair in pairs for t in pair))
+    inner = [pair[1].narrow(0, kept, stack.hidden) if gru else None for pair in pairs]
+    return b.cached(key, add), inner
+
+
+def _packed(b: Builder, weight: Tensor, gates: int) -> Tensor:
+    fields = {"gates": gates, "units": weight.shape[0] // gates, "k": weight.shape[1], "variant": 0}
+    return b.pack("recurrent_pack_f32", weight, b.plan("recurrent_pack_f32", **fields).packed_bytes, **fields)
+
+
+def _layer(
+    b: Builder, stack: Stack, layer: int, x: Tensor, y: Tensor, h0: Tensor | None, c0: Tensor | None, c: Tensor | None
+) -> None:
+    """Emit one layer from ``x`` to ``y``; states are (directions, batch, length)."""
+    gates, hidden, out = GATES[stack.kernel], stack.hidden, stack.out
+    names = [f"l{layer}{suffix}" for suffix in stack.suffixes]
+    shapes = {"ih": (gates * hidden, x.shape[2]), "hh": (gates * hidden, out), "hr": (out, hidden)}
+    w_ih, w_hh = ([stack.weight(b, f"weight_{k}_{n}", shapes[k]) for n in names] for k in ("ih", "hh"))
+    w_hr = [stack.weight(b, f"weight_hr_{n}", shapes["hr"]) for n in names] if stack.proj else []
+    bias, inner = _biases(b, stack, layer)
+    g = b.empty((*x.shape[:2], len(names) * gates * hidden), np.float32)
+    multiply_rows(b, x, _joined(b, w_ih), bias, None, activation_fields("none", []), g)
+    time, batch = (1, 0) if stack.batch_first else (0, 1)
+    steps, rows = x.shape[time], x.shape[batch]
+    refs: dict[str, Any] = {"gates": g, "y": y, "h0": h0, "c0": c0, "c": c}
+    for i, ending in enumerate(stack.suffixes):
+        refs["w" + ending] = _packed(b, w_hh[i], gates)
+        refs["wr" + ending] = _packed(b, w_hr[i], 1) if w_hr else None
+        refs["bias" + ending] = inner[i]
+    b.step(
+        stack.kernel, **refs, scratch=b.scratch(4 * len(names) * rows * hidden if stack.proj else 0),
+        steps=steps, rows=rows, hidden=hidden, out=out, first_reverse=0, relu=int(stack.relu),
+        gst=g.strides[time], gsn=g.strides[batch], yst=y.strides[time], ysn=y.strides[batch],
+        flops=2 * len(names) * steps * rows * hidden * (gates * out + stack.proj),
+    )  # fmt: skip
+
+
+def _run(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tensor | None) -> tuple[Value, ...]:
+    """Emit all layers; returns output, final h and, of an LSTM, final c."""
+    if stack.layers < 1 or stack.hidden < 1 or not 0 <= stack.proj < stack.hidden:
+        raise ParameterError("num_layers and hidden_size must be positive, proj_size smaller", parameter="hidden_size")
+    if input.ndim not in (2, 3) or 0 in input.shape:
+        raise ShapeError("a recurrent layer takes (steps, batch, features) or (steps, features)", actual=input.shape)
+    x = as_float32(b, input)[0]
+    assert x is not None
+    batched = x.ndim == 3
+    if not batched:
+        x = x.unsqueeze(0 if stack.batch_first else 1)
+        h, c = (None if s is None else s.unsqueeze(1) for s in (h, c))
+    dirs, lstm = len(stack.suffixes), stack.kernel == "lstm_f32"
+    time, batch = (1, 0) if stack.batch_first else (0, 1)
+    states = (stack.layers * dirs, x.shape[batch])
+    h0, c0 = (_state(b, s, (*states, n)) for s, n in ((h, stack.out), (c, stack.hidden)))
+    hn = b.result((*states, stack.out), np.float32, index=1) if b.output_count > 1 else None
+    cn = b.result((*states, stack.hidden), np.float32, index=2) if lstm else None
+    for layer in range(stack.layers):
+        last = layer == stack.layers - 1
+        shape = (*x.shape[:2], dirs * stack.out)
+        y = b.result(shape, np.float32) if last else b.empty(shape, np.float32)
+        own = [None if s is None else s.narrow(0, layer * dirs, dirs) for s in (h0, c0, cn)]
+        _layer(b, stack, layer, x, y, *own)
+        if hn is not None:
+            for d in range(dirs):
+                final = y.select(time, 0 if d else x.shape[time] - 1).narrow(1, d * stack.out, stack.out)
+                b.copy(final, hn.select(0, layer * dirs + d))
+        x = y
+    results = (x, hn, cn) if lstm else (x, hn)
+    squeezed = [r if r is None or batched else r.squeeze([batch if r is x else 1]) for r in results]
+    return tuple(r if r is None else b.cast(r, input.dtype) for r in squeezed)
+
+
+def _state(b: Builder, state: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+    if state is None:
+        return None
+    if state.shape != shape:
+        raise ShapeError("initial state", expected=shape, actual=state.shape)
+    return b.contiguous(b.cast(state, np.float32))
+
+
+def _outputs(b: Builder, results: tuple[Value, ...], swapped: int) -> Value:
+    """What the graph names: the output alone, or all; converters may mark that the output comes last."""
+    if b.output_count == 1:
+        return results[0]
+    return (*results[1:], results[0]) if swapped else results
+
+
+@operator("nn.LSTM")
+def lstm(
+    b: Builder,
+    input: Tensor,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    *,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int = 1,
+    bias: bool = True,
+    batch_first: bool = False,
+    bidirectional: bool = False,
+    proj_size: int = 0,
+    pnnx_rnn_output_swapped: int = 0,
+    **weights: Tensor,
+) -> Value:
+    """Layers of long short-term memory cells. torch.nn.LSTM."""
+    if (initial_h is None) != (initial_c is None):
+        raise ParameterError("an LSTM takes both initial states or none", parameter="initial_c")
+    stack = Stack("lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size)
+    return _outputs(b, _run(b, stack, input, initial_h, initial_c), pnnx_rnn_output_swapped)
+
+
+@operator("nn.GRU")
+def gru(
+    b: Builder,
+    input: Tensor,
+    initial_h: Tensor | None = None,
+    *,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int = 1,
+    bias: bool = True,
+    batch_first: bool = False,
+    bidirectional: bool = False,
+    pnnx_rnn_output_swapped: int = 0,
+    **weights: Tensor,
+) -> Value:
+    """Layers of gated recurrent units. torch.nn.GRU."""
+    stack = Stack("gru_f32", hidden_size, num_layers, bidirectional, batch_first, weights)
+    return _outputs(b, _run(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
+
+
+@operator("nn.RNN")
+def rnn(
+    b: Builder,
+    input: Tensor,
+    initial_h: Tensor | None = None,
+    *,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int = 1,
+    nonlinearity: str = "tanh",
+    bias: bool = True,
+    batch_first: bool = False,
+    bidirectional: bool = False,
+    pnnx_rnn_output_swapped: int = 0,
+    **weights: Tensor,
+) -> Value:
+    """Layers of plain recurrent units. torch.nn.RNN."""
+    if nonlinearity not in ("tanh", "relu"):
+        raise ParameterError(f"nonlinearity must be tanh or relu, not {nonlinearity!r}", parameter="nonlinearity")
+    relu = nonlinearity == "relu"
+    stack = Stack("rnn_f32", hidden_size, num_layers, bidirectional, batch_first, weights, relu=relu)
+    return _outputs(b, _run(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)

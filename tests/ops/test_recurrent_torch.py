@@ -1,0 +1,95 @@
+"""Recurrent layers against PyTorch: layers, directions, states, batches, projections, missing biases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+from pnnx_fast.errors import ParameterError, ShapeError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections")
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"bias": False, "batch_first": True},
+    {"bidirectional": True},
+    {"num_layers": 3, "batch_first": True},
+    {"num_layers": 2, "bidirectional": True, "batch_first": True},
+]
+KINDS: list[tuple[str, dict[str, Any]]] = [
+    ("LSTM", {}),
+    ("LSTM", {"proj_size": 4}),
+    ("GRU", {}),
+    ("RNN", {}),
+    ("RNN", {"nonlinearity": "relu"}),
+]
+
+
+def draw(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("f4")
+
+
+def make(kind: str, **options: Any) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
+    torch.manual_seed(0)
+    module = getattr(torch.nn, kind)(5, 9, **options).eval()
+    weights = {k: p.detach().numpy() for k, p in module.named_parameters()}
+    params = {"input_size": 5, "hidden_size": 9, "num_layers": 1, "bias": True, "batch_first": False}
+    return module, weights, params | {"bidirectional": False} | options
+
+
+def flat(value: Any) -> list[Any]:
+    return [leaf for v in value for leaf in flat(v)] if isinstance(value, tuple) else [value.detach().numpy()]
+
+
+@pytest.mark.parametrize("kind,extra", KINDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("stateful", [True, False])
+def test_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batched: bool, stateful: bool) -> None:
+    module, weights, params = make(kind, **options, **extra)
+    batch = (3,) if batched else ()
+    x = draw(3, 6, 5) if batched and module.batch_first else draw(6, *batch, 5)
+    copies = module.num_layers * (2 if module.bidirectional else 1)
+    sizes = [module.proj_size or 9, 9] if kind == "LSTM" else [9]
+    states = [draw(copies, *batch, n) for n in sizes] if stateful else []
+    tensors = [torch.from_numpy(s) for s in states]
+    given = [tuple(tensors) if kind == "LSTM" else tensors[0]] if stateful else []
+    want = flat(module(torch.from_numpy(x), *given))
+    got = run("nn." + kind, x, *states, weights=weights, outputs=len(want), threads=2, **params)
+    for g, w in zip(got, want, strict=True):
+        assert g.shape == w.shape
+        np.testing.assert_allclose(g, w, rtol=0, atol=2e-6)
+    alone = run("nn." + kind, x, *states, weights=weights, **params)
+    np.testing.assert_array_equal(alone, got[0])
+
+
+def test_swapped_outputs() -> None:
+    module, weights, params = make("LSTM")
+    want = flat(module(torch.from_numpy(draw(6, 2, 5))))
+    got = run("nn.LSTM", draw(6, 2, 5), weights=weights, outputs=3, pnnx_rnn_output_swapped=1, **params)
+    for g, w in zip(got, [want[1], want[2], want[0]], strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=2e-6)
+
+
+def test_double_precision_goes_through_float() -> None:
+    module, weights, params = make("GRU")
+    x = draw(6, 2, 5)
+    got = run("nn.GRU", x.astype("f8"), weights=weights, **params)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, module(torch.from_numpy(x))[0].detach().numpy(), rtol=0, atol=2e-6)
+
+
+def test_errors() -> None:
+    _, weights, params = make("GRU")
+    with pytest.raises(ShapeError, match="initial state"):
+        run("nn.GRU", draw(6, 2, 5), draw(1, 3, 9), weights=weights, **params)
+    with pytest.raises(ShapeError, match="weight_ih_l0"):
+        run("nn.GRU", draw(6, 2, 4), weights=weights, **params)
+    with pytest.raises(ParameterError, match="weight_hh_l0"):
+        run("nn.GRU", draw(6, 2, 5), weights={k: v for k, v in weights.items() if "hh" not in k}, **params)
+    with pytest.raises(ParameterError, match="both initial states"):
+        run("nn.LSTM", draw(6, 2, 5), draw(1, 2, 9), weights=weights, **params)
