@@ -28,13 +28,14 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, dims, js) F(K, i64, adaptive) F(K, i64, include_pad) F(K, i64, divisor) F(K, f64, norm)
 
 /* 2-D convolution over channels-last tensors (n, h, w, c) with free strides of image, row and pixel; linear layers are
- * the case 1x1. w: packed weights, bias may be absent, z: residual added before the activation, may be absent.
+ * the case 1x1. w: packed weights, bias may be absent, z: residual added before the activation (after it when z_late
+ * is 1), may be absent.
  * Activation codes are in epilogue.h. */
 #define PF_CONV_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, w) F(K, in, bias) F(K, in, z) F(K, out, y) F(K, io, scratch)                        \
     F(K, i64, n) F(K, i64, ih) F(K, i64, iw) F(K, i64, ic) F(K, i64, oh) F(K, i64, ow) F(K, i64, oc)         \
     F(K, i64, xsn) F(K, i64, xsh) F(K, i64, xsw) F(K, i64, ysn) F(K, i64, ysh) F(K, i64, ysw)                \
-    F(K, i64, zsn) F(K, i64, zsh) F(K, i64, zsw)                                                             \
+    F(K, i64, zsn) F(K, i64, zsh) F(K, i64, zsw) F(K, i64, z_late)                                                             \
     F(K, i64, kh) F(K, i64, kw) F(K, i64, stride_h) F(K, i64, stride_w) F(K, i64, pad_h) F(K, i64, pad_w)    \
     F(K, i64, dil_h) F(K, i64, dil_w) F(K, i64, groups)                                                      \
     F(K, i64, act) F(K, f64, act_a) F(K, f64, act_b) F(K, i64, variant)

@@ -187,15 +187,18 @@ static void dw_output_rows(const dw_shape *s, dw_tile *t, const float *x, const 
         const int64_t ix0 = ox * a->stride_w - a->pad_w;
         t->x = x + (iy0 + t->row0 * a->dil_h) * a->xsh + ix0 * a->xsw;
         t->y = y + oy * a->ysh + ox * a->ysw;
-        t->z = z ? z + oy * a->zsh + ox * a->zsw : NULL;
+        const float *residual = z ? z + oy * a->zsh + ox * a->zsw : NULL;
+        t->z = a->z_late ? NULL : residual;
         t->pixels = pf_min(PF_DW_TILE, a->ow - ox);
         t->lo = ix0 < 0 ? -ix0 : 0;
         t->hi = a->iw - ix0;
         s->tile[rows - 1][t->lo > 0 || t->hi < columns](t);
-        if (!pf_act_is_late(t->act.code)) continue;
+        const float *late = a->z_late ? residual : NULL;
+        if (!late && !pf_act_is_late(t->act.code)) continue;
         for (int64_t r = 0; r < rows; r++)
             for (int64_t i = 0; i < t->pixels; i++)
-                pf_act_row(&t->act, t->y + r * a->ysh + i * a->ysw, t->channels);
+                pf_late_row(&t->act, t->y + r * a->ysh + i * a->ysw,
+                            late ? late + r * a->zsh + i * a->zsw : NULL, t->channels);
     }
 }
 

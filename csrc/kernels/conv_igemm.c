@@ -257,7 +257,8 @@ static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, 
     const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
     const pf_panel first = pf_panel_at(c->oc, u->panel0);
     const float *w = c->w + u->group * depth * columns * PF_VL;
-    t->taps = table, t->y = rows.y, t->z = c->z ? rows.z : NULL;
+    t->taps = table, t->y = rows.y, t->z = c->z && !c->a.z_late ? rows.z : NULL;
+    t->late = c->z && c->a.z_late ? rows.z : NULL;
     const int64_t k = t->k, short_rows = c->pixels / c->tiles, longer = c->pixels % c->tiles;
     for (int64_t tile = u->tile0; tile < u->tile1; tile++) {
         const place start = rows.next;

@@ -131,13 +131,18 @@ PF_INLINE void output_tile(const int m, const wino *p, place at, int64_t column,
     t.rows = pf_min(m, a->oh - at.ty * m);
     t.columns = pf_min(m, a->ow - at.tx * m);
     t.y = p->y + at.image * a->ysn + at.ty * m * a->ysh + at.tx * m * a->ysw + column;
-    if (p->z) t.z = p->z + at.image * a->zsn + at.ty * m * a->zsh + at.tx * m * a->zsw + column;
+    const float *residual =
+        p->z ? p->z + at.image * a->zsn + at.ty * m * a->zsh + at.tx * m * a->zsw + column : NULL;
+    const float *late = a->z_late ? residual : NULL;
+    if (!late) t.z = residual;
     const int64_t whole = t.rows == m && t.columns == m ? n / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, 1, p, &t, c);
     for (int64_t c = whole; c < n; c += PF_VL) output_vector(m, 0, p, &t, c);
-    if (!pf_act_is_late(p->act.code)) return;
+    if (!late && !pf_act_is_late(p->act.code)) return;
     for (int64_t i = 0; i < t.rows; i++)
-        for (int64_t j = 0; j < t.columns; j++) pf_act_row(&p->act, t.y + i * a->ysh + j * a->ysw, n);
+        for (int64_t j = 0; j < t.columns; j++)
+            pf_late_row(&p->act, t.y + i * a->ysh + j * a->ysw, late ? late + i * a->zsh + j * a->zsw : NULL,
+                        n);
 }
 
 static void input_tile_2(const wino *p, place at, float *v) { input_tile(2, p, at, v); }

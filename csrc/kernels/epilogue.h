@@ -5,6 +5,7 @@
 #define PF_KERNELS_EPILOGUE_H
 
 #include "kernels/simd.h"
+#include "kernels/vmath.h"
 
 enum {
     PF_ACT_NONE = 0,
@@ -33,7 +34,7 @@ PF_INLINE pf_activation pf_act_make(int64_t code, double a, double b) {
     return (pf_activation){(int32_t)code, (float)a, (float)b};
 }
 
-/* Whether the activation is applied to stored rows by pf_act_row. */
+/* Whether the activation is applied to stored rows by pf_late_row. */
 PF_INLINE int pf_act_is_late(int32_t code) {
     return code == PF_ACT_SIGMOID || code == PF_ACT_SILU || code >= PF_ACT_GELU;
 }
@@ -45,45 +46,6 @@ PF_INLINE pf_vf pf_act_hsigmoid(pf_vf x) {
     return pf_act_clip(x + pf_set(3.0f), pf_zero(), pf_set(6.0f)) * pf_set(1.0f / 6.0f);
 }
 PF_INLINE pf_vf pf_act_hswish(pf_vf x) { return x * pf_act_hsigmoid(x); }
-
-static inline float pf_act_scalar(int32_t code, float x) {
-    switch (code) {
-    case PF_ACT_SIGMOID:
-        return 1.0f / (1.0f + expf(-x));
-    case PF_ACT_SILU:
-        return x / (1.0f + expf(-x));
-    case PF_ACT_GELU:
-        return 0.5f * x * (1.0f + erff(x * 0.70710678f));
-    case PF_ACT_GELU_TANH:
-        return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-    case PF_ACT_TANH:
-        return tanhf(x);
-    case PF_ACT_MISH:
-        return x * tanhf(x > 20.0f ? x : log1pf(expf(x)));
-    default:
-        return x;
-    }
-}
-
-/* Any vector, any code. */
-PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
-    switch (act->code) {
-    case PF_ACT_NONE:
-        return x;
-    case PF_ACT_RELU:
-    case PF_ACT_CLIP:
-        return pf_act_clip(x, pf_set(act->a), pf_set(act->b));
-    case PF_ACT_LEAKY:
-        return pf_act_leaky(x, pf_set(act->a));
-    case PF_ACT_HSWISH:
-        return pf_act_hswish(x);
-    case PF_ACT_HSIGMOID:
-        return pf_act_hsigmoid(x);
-    default:
-        for (int i = 0; i < PF_VL; i++) x[i] = pf_act_scalar(act->code, x[i]);
-        return x;
-    }
-}
 
 /* The activations that are not late, on `count` (a constant) accumulators. */
 PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count) {
@@ -107,11 +69,46 @@ PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count)
 #undef PF_ACT_EACH
 }
 
-/* In place on n stored values. */
-static inline void pf_act_row(const pf_activation *act, float *y, int64_t n) {
-    int64_t i = 0;
-    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_act_vector(act, pf_load(y + i)));
-    if (i < n) pf_storen(y + i, pf_act_vector(act, pf_loadn(y + i, n - i)), n - i);
+/* What remains for n stored values, in place: a late activation, then the addition of a late residual z. */
+#define PF_LATE_LOOP(value)                                                                                  \
+    do {                                                                                                     \
+        int64_t i = 0;                                                                                       \
+        for (; i + PF_VL <= n; i += PF_VL) {                                                                 \
+            const pf_vf x = pf_load(y + i);                                                                  \
+            const pf_vf v = value;                                                                           \
+            pf_store(y + i, z ? v + pf_load(z + i) : v);                                                     \
+        }                                                                                                    \
+        if (i < n) {                                                                                         \
+            const pf_vf x = pf_loadn(y + i, n - i);                                                          \
+            const pf_vf v = value;                                                                           \
+            pf_storen(y + i, z ? v + pf_loadn(z + i, n - i) : v, n - i);                                     \
+        }                                                                                                    \
+    } while (0)
+
+static inline void pf_late_row(const pf_activation *act, float *y, const float *z, int64_t n) {
+    switch (act->code) {
+    case PF_ACT_SIGMOID:
+        PF_LATE_LOOP(pf_vsigmoid(x));
+        break;
+    case PF_ACT_SILU:
+        PF_LATE_LOOP(pf_vsilu(x));
+        break;
+    case PF_ACT_GELU:
+        PF_LATE_LOOP(pf_vgelu(x));
+        break;
+    case PF_ACT_GELU_TANH:
+        PF_LATE_LOOP(pf_vgelu_tanh(x));
+        break;
+    case PF_ACT_TANH:
+        PF_LATE_LOOP(pf_vtanh(x));
+        break;
+    case PF_ACT_MISH:
+        PF_LATE_LOOP(pf_vmish(x));
+        break;
+    default:
+        if (z) PF_LATE_LOOP(x);
+    }
 }
+#undef PF_LATE_LOOP
 
 #endif

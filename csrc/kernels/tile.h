@@ -40,8 +40,9 @@ typedef struct pf_tile {
     const float *b;
     int64_t btap, bstep; /* elements of B from tap to tap and from k to k + 1 */
     float *const *y;
-    const float *const *z; /* NULL: no residual */
-    const float *bias;     /* of column 0 of y; NULL: none */
+    const float *const *z;    /* NULL: no residual before the activation */
+    const float *const *late; /* NULL: none after it */
+    const float *bias;        /* of column 0 of y; NULL: none */
     int64_t column, n; /* first column of y, z and bias; number of columns: in the last vector of the tile */
     int32_t first, last; /* blocks of k: the first one starts from bias and z, the last one activates */
     pf_activation act;
@@ -52,8 +53,9 @@ extern const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS];
 
 PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
     PF_NAME(tiles)[vectors - 1][rows - 1](t);
-    if (!t->last || !pf_act_is_late(t->act.code)) return;
-    for (int r = 0; r < rows; r++) pf_act_row(&t->act, t->y[r] + t->column, t->n);
+    if (!t->last || !(t->late || pf_act_is_late(t->act.code))) return;
+    for (int r = 0; r < rows; r++)
+        pf_late_row(&t->act, t->y[r] + t->column, t->late ? t->late[r] + t->column : NULL, t->n);
 }
 
 /* Columns are cut into panels of whole vectors: first those that a rest forces, then full tiles only. So

@@ -114,7 +114,7 @@ def convolve2d(
         "dil_h": dilation[0], "dil_w": dilation[1], "groups": groups,
         "xsn": x.strides[0], "xsh": x.strides[2], "xsw": x.strides[3],
         "ysn": y.strides[0], "ysh": y.strides[2], "ysw": y.strides[3],
-        "zsn": 0, "zsh": 0, "zsw": 0, **act,
+        "zsn": 0, "zsh": 0, "zsw": 0, "z_late": 0, **act,
     }  # fmt: skip
     if z is not None:
         geometry.update(zsn=z.strides[0], zsh=z.strides[2], zsw=z.strides[3])

@@ -46,6 +46,7 @@ class Case:
     groups: int = 1
     bias: bool = True
     residual: bool = False
+    late: bool = False  # the residual is added after the activation
     act: str = "none"
     a: float = 0.0
     b: float = 0.0
@@ -103,10 +104,11 @@ def reference(case: Case, x: Array, weight: Array, bias: Array | None, z: Array 
                 y[..., g * ocg : (g + 1) * ocg] += part[..., g * icg : (g + 1) * icg] @ matrix.T
     if bias is not None:
         y = y + bias
-    if z is not None:
+    if z is not None and not case.late:
         y = y + z
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(ACTIVATIONS[case.act][1](y, case.a, case.b))
+        y = np.asarray(ACTIVATIONS[case.act][1](y, case.a, case.b))
+    return y + z if z is not None and case.late else y
 
 
 def fields(case: Case, xs: tuple[int, int, int], ys: tuple[int, int, int]) -> dict[str, Any]:
@@ -124,6 +126,7 @@ def fields(case: Case, xs: tuple[int, int, int], ys: tuple[int, int, int]) -> di
         **dict(zip(("xsn", "xsh", "xsw"), xs, strict=True)),
         **dict(zip(("ysn", "ysh", "ysw"), ys, strict=True)),
         **dict(zip(("zsn", "zsh", "zsw"), ys, strict=True)),
+        "z_late": int(case.late),
         "kh": case.kernel[0],
         "kw": case.kernel[1],
         "stride_h": case.stride[0],
