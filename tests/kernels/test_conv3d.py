@@ -49,7 +49,7 @@ def run(isa: str, threads: int, x: Array, weight: Array, want: Array, gap: int, 
     for i, d in enumerate("dhw"):
         fields.update({f"k{d}": weight.shape[2 + i], f"stride_{d}": stride[i], f"pad_{d}": pad[i]})
         fields.update({f"dil_{d}": dilation[i], f"zs{d}": 0})
-    fields["zsn"] = 0
+    fields["zsn"] = fields["z_late"] = 0
     packed = aligned(plan(isa, "conv3d_f32", threads, **fields)[1] // 4)
     size = {"oc": weight.shape[0], "ic": x.shape[4], "kh": weight.shape[2] * weight.shape[3], "kw": weight.shape[4]}
     call(isa, "conv_pack_f32", threads, x=weight, y=packed, groups=groups, variant=0, **size)
