@@ -68,6 +68,12 @@ def window_counts(
     return tuple(counts)
 
 
+def epilogue_fields(activation: str, parameters: Floats, residual_late: bool = False) -> dict[str, Any]:
+    """Kernel fields of a fused activation; a late residual is added after it."""
+    values = parameters if isinstance(parameters, (list, tuple)) else [float(parameters)]  # type: ignore[arg-type]
+    return {**activation_fields(activation, [float(v) for v in values]), "z_late": int(residual_late)}
+
+
 def as_float32(b: Builder, *tensors: Tensor | None) -> list[Tensor | None]:
     """Tensors in the type in which kernels compute."""
     for t in tensors:
@@ -163,8 +169,7 @@ def convolution(
     dilation: Ints,
     groups: int,
     padding_mode: str,
-    activation: str,
-    activation_params: Floats,
+    act: dict[str, Any],
 ) -> Tensor:
     """Lower a convolution of rank 1 or 2; one dimension is two with a height of one."""
     check_weights(input, weight, groups, rank)
@@ -183,8 +188,6 @@ def convolution(
         x, w = x.unsqueeze(2), w.unsqueeze(2)
         z = None if z is None else z.unsqueeze(2)
         s, d, before, after = (1, *s), (1, *d), (0, *before), (0, *after)
-    parameters = activation_params if isinstance(activation_params, (list, tuple)) else [float(activation_params)]
-    act = activation_fields(activation, [float(v) for v in parameters])
     y = convolve2d(b, x, w, bias, z, stride=s, before=before, after=after, dilation=d, groups=groups, act=act)
     y = y.squeeze([2]) if rank == 1 else y
     y = y if batched else y.select(0, 0)
@@ -209,11 +212,12 @@ def conv1d(
     kernel_size: Ints | None = None,
     activation: str = "none",
     activation_params: Floats = (),
+    residual_late: bool = False,
 ) -> Tensor:
     """Convolution over one dimension. torch.nn.Conv1d."""
     return convolution(
-        b, 1, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode, activation,
-        activation_params,
+        b, 1, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode,
+        epilogue_fields(activation, activation_params, residual_late),
     )  # fmt: skip
 
 
@@ -235,11 +239,12 @@ def conv2d(
     kernel_size: Ints | None = None,
     activation: str = "none",
     activation_params: Floats = (),
+    residual_late: bool = False,
 ) -> Tensor:
     """Convolution over two dimensions. torch.nn.Conv2d."""
     return convolution(
-        b, 2, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode, activation,
-        activation_params,
+        b, 2, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode,
+        epilogue_fields(activation, activation_params, residual_late),
     )  # fmt: skip
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops.convolution import as_float32, multiply_rows
+from pnnx_fast.ops.convolution import as_float32, epilogue_fields, multiply_rows
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -21,6 +20,7 @@ def linear(
     out_features: int | None = None,
     activation: str = "none",
     activation_params: Floats = (),
+    residual_late: bool = False,
 ) -> Tensor:
     """Product with a weight matrix over the last dimension. torch.nn.Linear."""
     vector = weight.ndim == 1
@@ -30,7 +30,5 @@ def linear(
     x, w, bias, z = as_float32(b, input, matrix, bias, residual)
     assert x is not None
     assert w is not None
-    parameters = activation_params if isinstance(activation_params, (list, tuple)) else [float(activation_params)]
-    act = activation_fields(activation, [float(v) for v in parameters])
-    y = multiply_rows(b, x, w, bias, z, act)
+    y = multiply_rows(b, x, w, bias, z, epilogue_fields(activation, activation_params, residual_late))
     return b.cast(y.select(y.ndim - 1, 0) if vector else y, input.dtype)

@@ -9,7 +9,7 @@ from pnnx_fast.passes.drop_dead import drop_dead
 from pnnx_fast.passes.drop_identity import drop_identity
 from pnnx_fast.passes.fold_batch_norm import fold_batch_norm
 from pnnx_fast.passes.fuse_activation import fuse_activation
-from pnnx_fast.passes.fuse_residual import fuse_residual
+from pnnx_fast.passes.fuse_residual import fuse_late_residual, fuse_residual
 
 __all__ = ["PASSES", "optimize"]
 
@@ -19,6 +19,7 @@ PASSES: tuple[Callable[[Graph], bool], ...] = (
     fold_batch_norm,
     fuse_residual,
     fuse_activation,
+    fuse_late_residual,
 )
 """Each pass returns whether it changed the graph."""
 

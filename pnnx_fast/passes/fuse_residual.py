@@ -1,7 +1,8 @@
 """Additions of a convolution's or linear layer's result to another tensor become its residual input.
 
-The fused operator takes the place of the addition, where both of its inputs are known. Runs before activations are
-fused, so that ``relu(conv(x) + y)`` becomes one operator.
+The fused operator takes the place of the addition, where both of its inputs are known. ``fuse_residual`` runs before
+activations are fused, so that ``relu(conv(x) + y)`` becomes one operator; ``fuse_late_residual`` runs after that and
+takes ``silu(conv(x)) + y``.
 """
 
 from __future__ import annotations
@@ -9,41 +10,54 @@ from __future__ import annotations
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.passes.rewriting import only_consumer
 
-__all__ = ["fuse_residual"]
+__all__ = ["fuse_late_residual", "fuse_residual"]
 
 RESIDUAL_TYPES: dict[str, str] = {
+    "nn.Conv1d": "fused.Conv1d",
     "nn.Conv2d": "fused.Conv2d",
     "nn.Linear": "fused.Linear",
 }
 
+SUMS = {"add(@0,@1)", "add(@1,@0)"}
+
 
 def fuse_residual(graph: Graph) -> bool:
-    """Fuse ``add(@0,@1)`` of two tensors of one shape into the later of their producers."""
+    """Fuse sums whose term comes from a layer without activation."""
+    return _fuse_sums(graph, set(RESIDUAL_TYPES))
+
+
+def fuse_late_residual(graph: Graph) -> bool:
+    """Fuse sums whose term comes from a layer with an activation."""
+    return _fuse_sums(graph, set(RESIDUAL_TYPES.values()))
+
+
+def _fuse_sums(graph: Graph, types: set[str]) -> bool:
     position = {op: i for i, op in enumerate(graph.ops)}
     changed = False
     for add in list(graph.ops):
         if add.type != "pnnx.Expression" or len(add.inputs) != 2 or add.inputs[0] is add.inputs[1]:
             continue
-        if str(add.params["expr"].value).replace(" ", "") not in ("add(@0,@1)", "add(@1,@0)"):
+        if str(add.params["expr"].value).replace(" ", "") not in SUMS:
             continue
-        candidates = [x for x in add.inputs if _fusable(x, add)]
+        candidates = [x for x in add.inputs if _fusable(x, add, types)]
         if not candidates:
             continue
-        own = max(candidates, key=lambda x: position.get(x.producer, -1) if x.producer else -1)
-        other = add.inputs[1] if own is add.inputs[0] else add.inputs[0]
+        # The later producer, so that few operators lie between it and the sum.
+        own = max(candidates, key=lambda x: position[x.producer] if x.producer else -1)
         if own.producer is not None:
-            _fuse(graph, own.producer, add, other)
+            _fuse(graph, own.producer, add, add.inputs[1] if own is add.inputs[0] else add.inputs[0])
             position[own.producer] = position[add]
             changed = True
     return changed
 
 
-def _fusable(x: Operand, add: Operator) -> bool:
+def _fusable(x: Operand, add: Operator, types: set[str]) -> bool:
     producer = x.producer
     other = add.inputs[1] if x is add.inputs[0] else add.inputs[0]
     return (
         producer is not None
-        and producer.type in RESIDUAL_TYPES
+        and producer.type in types
+        and "residual" not in producer.inputnames
         and only_consumer(x) is add
         and x.shape is not None
         and x.shape == other.shape
@@ -52,8 +66,12 @@ def _fusable(x: Operand, add: Operator) -> bool:
 
 
 def _fuse(graph: Graph, op: Operator, add: Operator, other: Operand) -> None:
-    op.type = RESIDUAL_TYPES[op.type]
-    op.add_input(other, "residual")
+    op.inputnames = [*(op.inputnames or [""] * len(op.inputs)), "residual"]
+    op.add_input(other)
+    if op.type in RESIDUAL_TYPES:
+        op.type = RESIDUAL_TYPES[op.type]
+    else:
+        op.params["residual_late"] = True
     graph.ops.remove(op)
     graph.ops.insert(graph.ops.index(add), op)
     graph.replace_uses(add.outputs[0], op.outputs[0])

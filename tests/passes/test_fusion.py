@@ -1,0 +1,128 @@
+"""Passes keep results and leave the operators they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+from pnnx_fast.ir import Attribute
+from pnnx_fast.passes import optimize
+
+
+def conv(graph: pnnx_fast.Graph, name: str, x: str, y: str, channels: int, seed: int) -> None:
+    """Append a 3x3 convolution that keeps the shape (1, channels, 6, 6)."""
+    rng = np.random.default_rng(seed)
+    weight = (rng.standard_normal((channels, channels, 3, 3)) / 6).astype(np.float32)
+    source = graph.get_operand(x)
+    assert source is not None
+    out = graph.new_operand(y)
+    out.shape, out.dtype = (1, channels, 6, 6), "f32"
+    graph.new_operator(
+        "nn.Conv2d", name, inputs=[source], outputs=[out],
+        params={"bias": True, "padding": (1, 1), "kernel_size": (3, 3)},
+        attrs={"weight": Attribute(weight), "bias": Attribute(rng.standard_normal(channels).astype(np.float32))},
+    )  # fmt: skip
+
+
+def step(graph: pnnx_fast.Graph, kind: str, inputs: str, y: str, **params: object) -> None:
+    """Append an operator without weights."""
+    out = graph.new_operand(y)
+    out.shape, out.dtype = (1, 5, 6, 6), "f32"
+    operands = [graph.get_operand(name) for name in inputs.split()]
+    graph.new_operator(kind, f"{kind} {y}".replace(" ", "_"), inputs=operands, outputs=[out], params=params)
+
+
+def finish(graph: pnnx_fast.Graph, y: str) -> pnnx_fast.Graph:
+    operand = graph.get_operand(y)
+    assert operand is not None
+    graph.new_operator("pnnx.Output", "out", inputs=[operand])
+    return graph
+
+
+def begin() -> pnnx_fast.Graph:
+    graph = pnnx_fast.Graph()
+    x = graph.new_operand("x")
+    x.shape, x.dtype = (1, 5, 6, 6), "f32"
+    graph.new_operator("pnnx.Input", "in", outputs=[x])
+    return graph
+
+
+def activated() -> pnnx_fast.Graph:
+    graph = begin()
+    conv(graph, "c", "x", "a", 5, 0)
+    step(graph, "F.silu", "a", "b")
+    return finish(graph, "b")
+
+
+def residual() -> pnnx_fast.Graph:
+    graph = begin()
+    conv(graph, "c", "x", "a", 5, 0)
+    step(graph, "pnnx.Expression", "x a", "b", expr="add(@0,@1)")
+    step(graph, "nn.ReLU", "b", "c")
+    return finish(graph, "c")
+
+
+def late_residual() -> pnnx_fast.Graph:
+    graph = begin()
+    conv(graph, "c", "x", "a", 5, 0)
+    step(graph, "nn.SiLU", "a", "b")
+    step(graph, "pnnx.Expression", "x b", "c", expr="add(@0,@1)")
+    return finish(graph, "c")
+
+
+def two_convolutions() -> pnnx_fast.Graph:
+    graph = begin()
+    conv(graph, "c", "x", "a", 5, 0)
+    conv(graph, "d", "x", "b", 5, 1)
+    step(graph, "pnnx.Expression", "a b", "c", expr="add(@0,@1)")
+    step(graph, "F.relu", "c", "d")
+    return finish(graph, "d")
+
+
+def shared() -> pnnx_fast.Graph:
+    graph = begin()
+    conv(graph, "c", "x", "a", 5, 0)
+    step(graph, "nn.SiLU", "a", "b")
+    step(graph, "pnnx.Expression", "a b", "c", expr="mul(@0,@1)")
+    return finish(graph, "c")
+
+
+def batch_norm() -> pnnx_fast.Graph:
+    graph = begin()
+    conv(graph, "c", "x", "a", 5, 0)
+    step(graph, "nn.BatchNorm2d", "a", "b", eps=1e-3, num_features=5, affine=True)
+    rng = np.random.default_rng(7)
+    for key in ("weight", "bias", "running_mean", "running_var"):
+        graph.ops[-1].attrs[key] = Attribute(rng.uniform(0.5, 1.5, 5).astype(np.float32))
+    step(graph, "nn.Dropout", "b", "c")
+    step(graph, "nn.ReLU6", "c", "d")
+    return finish(graph, "d")
+
+
+@pytest.mark.parametrize(
+    "make, types",
+    [
+        (activated, ["fused.Conv2d"]),
+        (residual, ["fused.Conv2d"]),
+        (late_residual, ["fused.Conv2d"]),
+        (two_convolutions, ["nn.Conv2d", "fused.Conv2d"]),
+        (shared, ["nn.Conv2d", "nn.SiLU", "pnnx.Expression"]),
+        (batch_norm, ["fused.Conv2d"]),
+    ],
+)
+def test_fusion(make: object, types: list[str]) -> None:
+    graph = make()  # type: ignore[operator]
+    x = np.random.default_rng(3).standard_normal((1, 5, 6, 6)).astype(np.float32)
+    want = pnnx_fast.Model(graph, optimize=False)(x)
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(x), want, rtol=0, atol=3e-6 * np.abs(want).max())
+    optimize(graph)
+    graph.validate()
+    assert [op.type for op in graph.ops[1:-1]] == types
+
+
+def test_the_model_copies_the_graph() -> None:
+    graph = residual()
+    before = str(graph)
+    pnnx_fast.Model(graph)
+    assert str(graph) == before
