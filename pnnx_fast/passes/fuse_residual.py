@@ -66,8 +66,7 @@ def _fusable(x: Operand, add: Operator, types: set[str]) -> bool:
 
 
 def _fuse(graph: Graph, op: Operator, add: Operator, other: Operand) -> None:
-    op.inputnames = [*(op.inputnames or [""] * len(op.inputs)), "residual"]
-    op.add_input(other)
+    op.add_input(other, "residual")
     if op.type in RESIDUAL_TYPES:
         op.type = RESIDUAL_TYPES[op.type]
     else:

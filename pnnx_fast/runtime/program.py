@@ -85,7 +85,9 @@ class Executable:
         for i, step in enumerate(self.steps):
             if isinstance(step, KernelStep) and step.inplace is not None:
                 out, source = step.inplace
-                if _is_whole(out) and _is_whole(source) and out.strides == source.strides:
+                # A tensor that the kernel also reads elsewhere must not change while it runs.
+                readers = sum(t.buffer is source.buffer for t in step.tensors())
+                if readers == 1 and _is_whole(out) and _is_whole(source) and out.strides == source.strides:
                     pairs.append((i, out.buffer, source.buffer))
         return plan_arena(lifetimes(uses), pairs)
 
