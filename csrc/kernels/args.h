@@ -27,6 +27,57 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, dims, window) F(K, dims, stride) F(K, dims, pad) F(K, dims, dilation) F(K, dims, xs) F(K, dims, ys) \
     F(K, dims, js) F(K, i64, adaptive) F(K, i64, include_pad) F(K, i64, divisor) F(K, f64, norm)
 
+/* Reduction: rank, shape, xs, ys of the kept dimensions; rrank, rshape, rxs of the reduced ones. op: 0 sum, 1 prod, 2 max,
+ * 3 min, 4 sum of magnitudes, 5 sum of squares, 6 its root, 7 count of non-zeros, 8 largest and 9 smallest magnitude,
+ * 10 p-norm, 11 log-sum-exp, 12 variance and 13 standard deviation with p subtracted from the count. scale multiplies
+ * the results of 0 to 5 and 7 to 9. */
+#define PF_REDUCE_ARGS(F, K)                                                                                 \
+    F(K, in, x) F(K, out, y) F(K, i64, op) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys)   \
+    F(K, i64, rrank) F(K, dims, rshape) F(K, dims, rxs) F(K, f64, scale) F(K, f64, p)
+
+/* Work along one axis of n elements with strides xsn, ysn; rank, shape, xs, ys, js describe the other dimensions. index
+ * (int64, of argmax and argmin) has no axis; there y, the extreme itself, is optional and has none either. Parameters:
+ * softmax, log_softmax: a multiplies x; normalize: a is p, b is eps; local_response_norm: size a, alpha b, beta c, k d. */
+#define PF_AXIS_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, out, y) F(K, out, index) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)               \
+    F(K, dims, ys) F(K, dims, js) F(K, i64, n) F(K, i64, xsn) F(K, i64, ysn) F(K, f64, a) F(K, f64, b)       \
+    F(K, f64, c) F(K, f64, d)
+
+/* Normalisation of rows of n contiguous elements; rank, shape and the strides describe the other dimensions. The row is x,
+ * or x + z, which also goes to s when that is present. w and b (n elements each) are optional; rms: no mean is taken. */
+#define PF_ROW_NORM_ARGS(F, K)                                                                               \
+    F(K, in, x) F(K, in, z) F(K, in, w) F(K, in, b) F(K, out, y) F(K, out, s) F(K, i64, rank)                \
+    F(K, dims, shape) F(K, dims, xs) F(K, dims, zs) F(K, dims, ys) F(K, dims, ss) F(K, i64, n) F(K, f64, eps) \
+    F(K, i64, rms)
+
+/* Work on images of c channels over the spatial dimensions rank, shape; xs and ys hold the strides of image, channel and
+ * these dimensions. w and b hold c elements, either may be absent. groups and eps: of group_norm. */
+#define PF_CHANNELS_ARGS(F, K)                                                                               \
+    F(K, in, x) F(K, in, w) F(K, in, b) F(K, out, y) F(K, i64, n) F(K, i64, c) F(K, i64, rank)               \
+    F(K, dims, shape) F(K, dims, xs) F(K, dims, ys) F(K, i64, groups) F(K, f64, eps) F(K, i64, act)          \
+    F(K, f64, act_a) F(K, f64, act_b)
+
+/* Resampling: along each axis (depth, height, width) every output position is a sum of taps[axis] input positions. index
+ * (int64) and weight (float) list them, output after output, axis after axis; without weight there is one tap each.
+ * Strides as in PF_POOL_ARGS. */
+#define PF_RESIZE_ARGS(F, K)                                                                                 \
+    F(K, in, x) F(K, in, index) F(K, in, weight) F(K, out, y) F(K, i64, n) F(K, i64, c) F(K, dims, isize)    \
+    F(K, dims, osize) F(K, dims, taps) F(K, dims, xs) F(K, dims, ys)
+
+/* Sampling at the places that grid holds, from -1 to 1, in the order width, height, depth. gs: strides of image, depth,
+ * height, width, coordinate; axes: 2 or 3. mode: 0 linear, 1 nearest, 2 cubic; border: 0 zeros, 1 clamp, 2 reflect;
+ * align: -1 and 1 are the centres of the corner pixels. */
+#define PF_GRID_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, in, grid) F(K, out, y) F(K, i64, n) F(K, i64, c) F(K, i64, axes) F(K, dims, isize)      \
+    F(K, dims, osize) F(K, dims, xs) F(K, dims, ys) F(K, dims, gs) F(K, i64, mode) F(K, i64, border)         \
+    F(K, i64, align)
+
+/* Padding by before[d] elements (negative: cropping) to `shape`. mode: 0 constant (bits), 1 reflect, 2 replicate,
+ * 3 circular. */
+#define PF_PAD_ARGS(F, K)                                                                                    \
+    F(K, in, x) F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, isize)         \
+    F(K, dims, before) F(K, dims, xs) F(K, dims, ys) F(K, i64, mode) F(K, i64, bits) F(K, i64, bits_high)
+
 /* 2-D convolution over channels-last tensors (n, h, w, c) with free strides of image, row and pixel; linear layers are
  * the case 1x1. w: packed weights, bias may be absent, z: residual added before the activation (after it when z_late
  * is 1), may be absent.
@@ -116,6 +167,13 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
+    X(axis, PF_AXIS_ARGS)                                                                                    \
+    X(row_norm, PF_ROW_NORM_ARGS)                                                                            \
+    X(channels, PF_CHANNELS_ARGS)                                                                            \
+    X(resize, PF_RESIZE_ARGS)                                                                                \
+    X(grid, PF_GRID_ARGS)                                                                                    \
+    X(pad, PF_PAD_ARGS)                                                                                      \
+    X(reduce, PF_REDUCE_ARGS)                                                                                \
     X(pool, PF_POOL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(conv3d, PF_CONV3D_ARGS)                                                                                \

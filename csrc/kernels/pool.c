@@ -46,6 +46,7 @@ PF_INLINE pf_vf step(fold f, pf_vf acc, pf_vf v, float p) {
     if (f == FOLD_SUM) return acc + v;
     if (p == 2.0f) return acc + v * v;
     if (p == 1.0f) return acc + v;
+    if (p == 3.0f) return acc + v * v * v;
     for (int i = 0; i < PF_VL; i++) v[i] = powf(v[i], p);
     return acc + v;
 }

@@ -1,0 +1,261 @@
+/* Normalisations: of rows (layer and root-mean-square norm, with an optional residual), of groups of channels
+ * (group and instance norm), and the affine map a batch norm becomes when its statistics are known. */
+#include <math.h>
+
+#include "kernels/epilogue.h"
+#include "kernels/moments.h"
+
+/* -- rows
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static void add_rows(const float *x, const float *z, float *s, int64_t n) {
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(s + i, pf_load(x + i) + pf_load(z + i));
+    if (i < n) pf_storen(s + i, pf_loadn(x + i, n - i) + pf_loadn(z + i, n - i), n - i);
+}
+
+/* y = (x - mean) scale + rest, where mean + rest / -scale is the exact mean: its rounding would show where it
+ * is large. */
+typedef struct centring {
+    float mean, scale, rest;
+} centring;
+
+static centring centre(double mean, double scale, double shift) {
+    return (centring){(float)mean, (float)scale, (float)(shift - (mean - (float)mean) * scale)};
+}
+
+/* w or b may be NULL. */
+PF_INLINE void normalize_part(const float *x, const float *w, const float *b, float *y, centring c,
+                              int64_t n) {
+    pf_vf v = pf_fma(pf_load_upto(x, n) - c.mean, pf_set(c.scale), pf_set(c.rest));
+    if (w) v *= pf_load_upto(w, n);
+    if (b) v += pf_load_upto(b, n);
+    pf_store_upto(y, v, n);
+}
+
+static void normalize_row(const float *x, const float *w, const float *b, float *y, int64_t n, centring c) {
+    int64_t i = 0;
+    if (w && b)
+        for (; i + PF_VL <= n; i += PF_VL) normalize_part(x + i, w + i, b + i, y + i, c, PF_VL);
+    else if (w)
+        for (; i + PF_VL <= n; i += PF_VL) normalize_part(x + i, w + i, NULL, y + i, c, PF_VL);
+    for (; i < n; i += PF_VL) normalize_part(x + i, w ? w + i : NULL, b ? b + i : NULL, y + i, c, n - i);
+}
+
+static centring row_centring(const pf_row_norm_args *a, const float *x) {
+    if (a->rms) {
+        double squares = 0;
+        for (int64_t i = 0; i < a->n; i += PF_MOMENT_BLOCK)
+            squares += pf_moment_pass(x + i, pf_min(PF_MOMENT_BLOCK, a->n - i), 0.0f).squares;
+        return centre(0, 1.0 / sqrt(squares / (double)a->n + a->eps), 0);
+    }
+    pf_moments m = {0, 0, 0};
+    pf_moments_add(&m, x, a->n);
+    return centre(m.mean, 1.0 / sqrt(m.m2 / m.n + a->eps), 0);
+}
+
+PF_KERNEL_FUNCTION(row_norm) {
+    const pf_row_norm_args *a = args_;
+    const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z), *weight = pf_ptr(w, a->w),
+                *bias = pf_ptr(w, a->b);
+    float *y = pf_ptr(w, a->y), *s = pf_ptr(w, a->s);
+    int64_t rows = 1, begin, end;
+    for (int64_t d = 0; d < a->rank; d++) rows *= a->shape[d];
+    pf_share(w, rows, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t rest = i, xo = 0, zo = 0, yo = 0, so = 0;
+        for (int64_t d = a->rank - 1; d >= 0; d--) {
+            const int64_t k = rest % a->shape[d];
+            rest /= a->shape[d];
+            xo += k * a->xs[d], zo += k * a->zs[d], yo += k * a->ys[d], so += k * a->ss[d];
+        }
+        const float *row = x + xo;
+        if (z) {
+            float *sum = s ? s + so : y + yo;
+            add_rows(row, z + zo, sum, a->n);
+            row = sum;
+        }
+        normalize_row(row, weight, bias, y + yo, a->n, row_centring(a, row));
+    }
+}
+
+/* -- channels
+ * ------------------------------------------------------------------------------------------------------- */
+
+enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, COLUMNS = PF_MOMENT_CHUNK * PF_VL, WIDEST = 64 };
+
+static pf_nest space_of(const pf_channels_args *a) {
+    return pf_nest_make(a->rank, a->shape, a->xs + SPACE, a->ys + SPACE, NULL);
+}
+
+/* The centrings of up to COLUMNS neighbouring channels. */
+typedef struct column_maps {
+    float mean[COLUMNS], scale[COLUMNS], rest[COLUMNS];
+} column_maps;
+
+static void set_column(column_maps *m, int64_t k, centring c) {
+    m->mean[k] = c.mean, m->scale[k] = c.scale, m->rest[k] = c.rest;
+}
+
+/* Applied to n channels of the pixels [begin, end). */
+static void map_columns(const pf_channels_args *a, const pf_nest *space, const float *x, float *y,
+                        const column_maps *m, int64_t n, int64_t begin, int64_t end) {
+    const pf_activation act = pf_act_make(a->act, a->act_a, a->act_b);
+    pf_walk p;
+    pf_walk_start(&p, space, begin);
+    for (int64_t i = begin; i < end; i++, pf_walk_next(&p, space)) {
+        const float *from = x + p.o[0];
+        float *to = y + p.o[1];
+        for (int64_t c = 0; c < n; c += PF_VL) {
+            const pf_vf v = pf_load_upto(from + c, n - c) - pf_load(m->mean + c);
+            pf_store_upto(to + c, pf_fma(v, pf_load(m->scale + c), pf_load(m->rest + c)), n - c);
+        }
+        if (act.code) pf_act_row(&act, to, n);
+    }
+}
+
+/* The same for one channel whose pixels need not be neighbours of those of others. */
+static void map_channel(const pf_channels_args *a, pf_nest space, const float *x, float *y, centring c) {
+    const pf_activation act = pf_act_make(a->act, a->act_a, a->act_b);
+    const int64_t last = space.rank - 1, n = last >= 0 ? space.n[last] : 1;
+    const int64_t xs = last >= 0 ? space.s[0][last] : 1, ys = last >= 0 ? space.s[1][last] : 1;
+    if (last >= 0) pf_nest_remove(&space, last);
+    pf_walk p;
+    pf_walk_start(&p, &space, 0);
+    for (int64_t i = 0; i < space.total; i++, pf_walk_next(&p, &space)) {
+        const float *from = x + p.o[0];
+        float *to = y + p.o[1];
+        for (int64_t k = 0; k < n; k += PF_VL) {
+            const int64_t m = pf_min(PF_VL, n - k);
+            pf_vf v = pf_zero();
+            if (xs == 1)
+                v = pf_load_upto(from + k, m);
+            else
+                for (int64_t j = 0; j < m; j++) v[j] = from[(k + j) * xs];
+            v = pf_act_vector(&act, pf_fma(v - c.mean, pf_set(c.scale), pf_set(c.rest)));
+            if (ys == 1)
+                pf_store_upto(to + k, v, m);
+            else
+                for (int64_t j = 0; j < m; j++) to[(k + j) * ys] = v[j];
+        }
+    }
+}
+
+static void add_channel(pf_moments *m, pf_nest space, const float *x) {
+    const int64_t last = space.rank - 1, n = last >= 0 ? space.n[last] : 1,
+                  step = last >= 0 ? space.s[0][last] : 1;
+    if (last >= 0) pf_nest_remove(&space, last);
+    pf_walk p;
+    pf_walk_start(&p, &space, 0);
+    for (int64_t i = 0; i < space.total; i++, pf_walk_next(&p, &space)) {
+        if (step == 1) {
+            pf_moments_add(m, x + p.o[0], n);
+            continue;
+        }
+        for (int64_t k = 0; k < n; k += PF_MOMENT_BLOCK / 4) {
+            float block[PF_MOMENT_BLOCK / 4];
+            const int64_t count = pf_min(PF_MOMENT_BLOCK / 4, n - k);
+            for (int64_t j = 0; j < count; j++) block[j] = x[p.o[0] + (k + j) * step];
+            pf_moments_add(m, block, count);
+        }
+    }
+}
+
+/* The map of channel c, whose group has moments m. */
+static centring channel_centring(const pf_moments *m, double eps, const float *w, const float *b, int64_t c) {
+    return centre(m->mean, (w ? w[c] : 1.0) / sqrt(m->m2 / m->n + eps), b ? b[c] : 0.0);
+}
+
+/* Groups [g, g + count) of one image: channels in chunks of columns. */
+static void norm_groups_last(const pf_channels_args *a, const pf_nest *space, const float *x, float *y,
+                             const float *w, const float *b, int64_t g, int64_t count) {
+    const int64_t size = a->c / a->groups, first = g * size, end = (g + count) * size;
+    pf_moments group[WIDEST] = {{0, 0, 0}};
+    for (int64_t c = first; c < end; c += COLUMNS) {
+        const int64_t n = pf_min(COLUMNS, end - c);
+        pf_moments column[COLUMNS] = {{0, 0, 0}};
+        pf_moments_add_columns(column, x + c, space, n);
+        for (int64_t k = 0; k < n; k++)
+            pf_moments_merge(&group[(c + k - first) / size], column[k].n, column[k].mean, column[k].m2);
+    }
+    for (int64_t c = first; c < end; c += COLUMNS) {
+        column_maps maps;
+        const int64_t n = pf_min(COLUMNS, end - c);
+        for (int64_t k = 0; k < n; k++)
+            set_column(&maps, k, channel_centring(&group[(c + k - first) / size], a->eps, w, b, c + k));
+        map_columns(a, space, x + c, y + c, &maps, n, 0, space->total);
+    }
+}
+
+static void norm_group(const pf_channels_args *a, const pf_nest *space, const float *x, float *y,
+                       const float *w, const float *b, int64_t g) {
+    const int64_t size = a->c / a->groups;
+    pf_moments m = {0, 0, 0};
+    for (int64_t c = g * size; c < (g + 1) * size; c++) add_channel(&m, *space, x + c * a->xs[CHANNEL]);
+    for (int64_t c = g * size; c < (g + 1) * size; c++)
+        map_channel(a, *space, x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
+                    channel_centring(&m, a->eps, w, b, c));
+}
+
+static int is_channels_last(const pf_channels_args *a) {
+    return a->c > 1 && a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1;
+}
+
+/* Channels-last work is cut into whole groups, of about so many channels that all threads get some. */
+PF_KERNEL_FUNCTION(group_norm) {
+    const pf_channels_args *a = args_;
+    const float *x = pf_ptr(w, a->x), *weight = pf_ptr(w, a->w), *bias = pf_ptr(w, a->b);
+    float *y = pf_ptr(w, a->y);
+    const pf_nest space = space_of(a);
+    if (a->n * a->c * space.total == 0) return;
+    int64_t width = WIDEST, begin, end;
+    while (width > 16 && a->n * a->c < width * 2 * w->nthreads) width /= 2;
+    const int64_t count = is_channels_last(a) ? pf_max(1, width / (a->c / a->groups)) : 1;
+    const int64_t blocks = pf_ceil_div(a->groups, count);
+    pf_share(w, a->n * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t n = i / blocks, g = i % blocks * count;
+        const float *image = x + n * a->xs[IMAGE];
+        if (is_channels_last(a))
+            norm_groups_last(a, &space, image, y + n * a->ys[IMAGE], weight, bias, g,
+                             pf_min(count, a->groups - g));
+        else
+            norm_group(a, &space, image, y + n * a->ys[IMAGE], weight, bias, g);
+    }
+}
+
+static centring affine(const float *w, const float *b, int64_t c) {
+    return (centring){0.0f, w ? w[c] : 1.0f, b ? b[c] : 0.0f};
+}
+
+/* Channels-last images are cut into strips of pixels, others into channels. */
+PF_KERNEL_FUNCTION(channel_affine) {
+    enum { STRIP = 64 };
+    const pf_channels_args *a = args_;
+    const float *x = pf_ptr(w, a->x), *weight = pf_ptr(w, a->w), *bias = pf_ptr(w, a->b);
+    float *y = pf_ptr(w, a->y);
+    const pf_nest space = space_of(a);
+    const int last = is_channels_last(a);
+    const int64_t blocks = last ? pf_ceil_div(space.total, STRIP) : a->c;
+    int64_t begin, end;
+    if (a->n * a->c * space.total == 0) return;
+    pf_share(w, a->n * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t n = i / blocks, k = i % blocks;
+        const float *from = x + n * a->xs[IMAGE];
+        float *to = y + n * a->ys[IMAGE];
+        if (!last) {
+            map_channel(a, space, from + k * a->xs[CHANNEL], to + k * a->ys[CHANNEL],
+                        affine(weight, bias, k));
+            continue;
+        }
+        for (int64_t c = 0; c < a->c; c += COLUMNS) {
+            column_maps maps;
+            const int64_t m = pf_min(COLUMNS, a->c - c);
+            for (int64_t j = 0; j < m; j++) set_column(&maps, j, affine(weight, bias, c + j));
+            map_columns(a, &space, from + c, to + c, &maps, m, k * STRIP,
+                        pf_min((k + 1) * STRIP, space.total));
+        }
+    }
+}

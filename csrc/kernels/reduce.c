@@ -1,0 +1,303 @@
+/* Reductions over any set of dimensions: sums, products, extremes, norms, log-sum-exp, variance. Sums are
+ * taken in short float blocks that are added up in double, so that results do not depend on the length. Where
+ * the reduced elements lie together they are folded as rows; where the kept ones do, as columns side by side.
+ */
+#include <math.h>
+
+#include "kernels/extremes.h"
+#include "kernels/nest.h"
+#include "kernels/vmath.h"
+
+enum { BLOCK = 2048, FLUSH = 128, CHUNK = 4, COLUMNS = CHUNK * PF_VL };
+
+/* What is folded; the shift is the maximum or mean that an earlier pass has found. */
+typedef enum term {
+    TERM_SUM,
+    TERM_ABS,
+    TERM_SQUARE,
+    TERM_POWER,
+    TERM_NONZERO,
+    TERM_EXP,
+    TERM_DEVIATION,
+    TERM_PRODUCT,
+    TERM_MAX,
+    TERM_MIN,
+    TERM_ABS_MAX,
+    TERM_ABS_MIN,
+    TERM_COUNT
+} term;
+
+PF_INLINE float identity(term t) {
+    return t == TERM_MAX || t == TERM_ABS_MAX   ? -INFINITY
+           : t == TERM_MIN || t == TERM_ABS_MIN ? INFINITY
+           : t == TERM_PRODUCT                  ? 1.0f
+                                                : 0.0f;
+}
+
+/* |v|^p; zero to a negative power is infinite, as in powf. */
+PF_INLINE pf_vf power(pf_vf v, float p) {
+    v = pf_vabs(v);
+    return p == 3.0f ? v * v * v : p == 0.5f ? pf_vsqrt(v) : pf_vexp(pf_vlog(v) * p);
+}
+
+PF_INLINE pf_vf apply(term t, pf_vf v, pf_vf shift, float p) {
+    switch (t) {
+    case TERM_ABS:
+    case TERM_ABS_MAX:
+    case TERM_ABS_MIN:
+        return pf_vabs(v);
+    case TERM_SQUARE:
+        return v * v;
+    case TERM_POWER:
+        return power(v, p);
+    case TERM_NONZERO:
+        return pf_select(v != 0.0f, pf_set(1.0f), pf_zero());
+    case TERM_EXP:
+        return pf_vexp(v - shift);
+    case TERM_DEVIATION:
+        return (v - shift) * (v - shift);
+    default:
+        return v;
+    }
+}
+
+PF_INLINE pf_vf join(term t, pf_vf a, pf_vf v) {
+    if (t == TERM_MAX || t == TERM_ABS_MAX) return pf_nanmax(a, v);
+    if (t == TERM_MIN || t == TERM_ABS_MIN) return pf_nanmin(a, v);
+    return t == TERM_PRODUCT ? a * v : a + v;
+}
+
+PF_INLINE double join1(term t, double a, float v) {
+    if (t == TERM_MAX || t == TERM_ABS_MAX) return pf_nanmax1((float)a, v);
+    if (t == TERM_MIN || t == TERM_ABS_MIN) return pf_nanmin1((float)a, v);
+    return t == TERM_PRODUCT ? a * v : a + v;
+}
+
+/* Folds n contiguous elements into acc. */
+PF_INLINE double fold_row(term t, const float *x, int64_t n, float shift, float p, double acc) {
+    const pf_vf s = pf_set(shift);
+    for (; n > 0; x += BLOCK, n -= BLOCK) {
+        const int64_t m = pf_min(n, BLOCK);
+        pf_vf a[CHUNK] = {pf_set(identity(t)), pf_set(identity(t)), pf_set(identity(t)), pf_set(identity(t))};
+        int64_t i = 0;
+        for (; i + COLUMNS <= m; i += COLUMNS)
+#pragma GCC unroll 4
+            for (int k = 0; k < CHUNK; k++) a[k] = join(t, a[k], apply(t, pf_load(x + i + k * PF_VL), s, p));
+        for (; i + PF_VL <= m; i += PF_VL) a[0] = join(t, a[0], apply(t, pf_load(x + i), s, p));
+        if (i < m)
+            a[1] = join(t, a[1], pf_first_lanes(apply(t, pf_loadn(x + i, m - i), s, p), m - i, identity(t)));
+        a[0] = join(t, join(t, a[0], a[1]), join(t, a[2], a[3]));
+        for (int k = 0; k < PF_VL; k++) acc = join1(t, acc, a[0][k]);
+    }
+    return acc;
+}
+
+PF_INLINE void flush_columns(term t, pf_vf a[CHUNK], int count, double *acc) {
+    float lanes[COLUMNS];
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) {
+        pf_store(lanes + k * PF_VL, a[k]);
+        a[k] = pf_set(identity(t));
+    }
+    for (int i = 0; i < count * PF_VL; i++) acc[i] = join1(t, acc[i], lanes[i]);
+}
+
+/* Folds `count` vectors of columns, the last with `lanes` lanes, over all positions of nest r into acc. */
+PF_INLINE void fold_columns(term t, const float *x, const pf_nest *r, int count, int64_t lanes,
+                            const float *shift, float p, double *acc) {
+    pf_nest outer = *r;
+    const int64_t n = r->rank ? r->n[r->rank - 1] : 1, step = r->rank ? r->s[0][r->rank - 1] : 0;
+    if (outer.rank) pf_nest_remove(&outer, outer.rank - 1);
+    pf_vf a[CHUNK], s[CHUNK];
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) a[k] = pf_set(identity(t)), s[k] = pf_load(shift + k * PF_VL);
+    pf_walk walk;
+    pf_walk_start(&walk, &outer, 0);
+    int64_t room = FLUSH;
+    for (int64_t o = 0; o < outer.total; o++, pf_walk_next(&walk, &outer)) {
+        const float *row = x + walk.o[0];
+        for (int64_t i = 0; i < n;) {
+            const int64_t m = pf_min(n - i, room);
+            for (int64_t j = 0; j < m; j++, row += step)
+#pragma GCC unroll 4
+                for (int k = 0; k < count; k++) {
+                    const pf_vf v = pf_load_upto(row + k * PF_VL, k + 1 < count ? PF_VL : lanes);
+                    a[k] = join(t, a[k], apply(t, v, s[k], p));
+                }
+            i += m, room -= m;
+            if (room == 0) flush_columns(t, a, count, acc), room = FLUSH;
+        }
+    }
+    flush_columns(t, a, count, acc);
+}
+
+typedef double (*row_fn)(const float *x, int64_t n, float shift, float p, double acc);
+typedef void (*columns_fn)(const float *x, const pf_nest *r, int count, int64_t lanes, const float *shift,
+                           float p, double *acc);
+
+#define PF_TERMS(X)                                                                                          \
+    X(TERM_SUM)                                                                                              \
+    X(TERM_ABS)                                                                                              \
+    X(TERM_SQUARE)                                                                                           \
+    X(TERM_POWER) X(TERM_NONZERO) X(TERM_EXP) X(TERM_DEVIATION) X(TERM_PRODUCT) X(TERM_MAX) X(TERM_MIN)      \
+        X(TERM_ABS_MAX) X(TERM_ABS_MIN)
+#define PF_TERM(t)                                                                                           \
+    static double row_##t(const float *x, int64_t n, float shift, float p, double acc) {                     \
+        return fold_row(t, x, n, shift, p, acc);                                                             \
+    }                                                                                                        \
+    static void columns_##t(const float *x, const pf_nest *r, int count, int64_t lanes, const float *shift,  \
+                            float p, double *acc) {                                                          \
+        if (count == CHUNK)                                                                                  \
+            fold_columns(t, x, r, CHUNK, lanes, shift, p, acc);                                              \
+        else                                                                                                 \
+            fold_columns(t, x, r, 1, lanes, shift, p, acc);                                                  \
+    }
+PF_TERMS(PF_TERM)
+#define PF_TERM_ROW(t)     [t] = row_##t,
+#define PF_TERM_COLUMNS(t) [t] = columns_##t,
+static const row_fn rows[TERM_COUNT] = {PF_TERMS(PF_TERM_ROW)};
+static const columns_fn columns[TERM_COUNT] = {PF_TERMS(PF_TERM_COLUMNS)};
+
+/* The codes that PF_REDUCE_ARGS names: the term of the first pass, whose result shifts that of the second,
+ * and what is made of the result. */
+typedef enum finish { FINISH_SCALE, FINISH_SQRT, FINISH_ROOT, FINISH_LOG, FINISH_VAR, FINISH_STD } finish;
+static const struct {
+    term first, second;
+    int passes;
+    finish finish;
+} ops[] = {
+    {TERM_SUM, TERM_SUM, 1, FINISH_SCALE},     {TERM_PRODUCT, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_MAX, TERM_SUM, 1, FINISH_SCALE},     {TERM_MIN, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_ABS, TERM_SUM, 1, FINISH_SCALE},     {TERM_SQUARE, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_SQUARE, TERM_SUM, 1, FINISH_SQRT},   {TERM_NONZERO, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_ABS_MAX, TERM_SUM, 1, FINISH_SCALE}, {TERM_ABS_MIN, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_POWER, TERM_SUM, 1, FINISH_ROOT},    {TERM_MAX, TERM_EXP, 2, FINISH_LOG},
+    {TERM_SUM, TERM_DEVIATION, 2, FINISH_VAR}, {TERM_SUM, TERM_DEVIATION, 2, FINISH_STD},
+};
+
+/* The shift between the passes, and the exact value (of a mean) that it stands for. */
+static float shift_of(const pf_reduce_args *a, double count, double *value) {
+    if (ops[a->op].finish == FINISH_LOG) {
+        *value = isinf(*value) ? 0.0 : *value;
+    } else {
+        *value /= count;
+    }
+    return (float)*value;
+}
+
+static float finish_of(const pf_reduce_args *a, double count, double value, double exact, float shift) {
+    switch (ops[a->op].finish) {
+    case FINISH_SQRT:
+        return (float)sqrt(value);
+    case FINISH_ROOT:
+        return (float)pow(value, 1.0 / a->p);
+    case FINISH_LOG:
+        return (float)(log(value) + shift);
+    case FINISH_VAR:
+    case FINISH_STD: {
+        /* The deviations were taken from the rounded mean. */
+        const double sum = value - count * (exact - shift) * (exact - shift), free = count - a->p;
+        const double var = (sum < 0 ? 0.0 : sum) / (free > 0 ? free : 0.0);
+        return (float)(ops[a->op].finish == FINISH_STD ? sqrt(var) : var);
+    }
+    default:
+        return (float)(a->scale == 1.0 ? value : value * a->scale);
+    }
+}
+
+/* Folds the elements at the positions of nest r; strided runs are gathered first. */
+static double fold_nest(term t, const pf_reduce_args *a, const float *x, const pf_nest *r, float shift) {
+    pf_nest outer = *r;
+    const int64_t n = r->rank ? r->n[r->rank - 1] : 1, step = r->rank ? r->s[0][r->rank - 1] : 1;
+    if (outer.rank) pf_nest_remove(&outer, outer.rank - 1);
+    double acc = identity(t);
+    pf_walk walk;
+    pf_walk_start(&walk, &outer, 0);
+    for (int64_t o = 0; o < outer.total; o++, pf_walk_next(&walk, &outer)) {
+        const float *row = x + walk.o[0];
+        if (step == 1) {
+            acc = rows[t](row, n, shift, (float)a->p, acc);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i += BLOCK) {
+            float block[BLOCK];
+            const int64_t m = pf_min(n - i, BLOCK);
+            for (int64_t j = 0; j < m; j++) block[j] = row[(i + j) * step];
+            acc = rows[t](block, m, shift, (float)a->p, acc);
+        }
+    }
+    return acc;
+}
+
+static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_nest *kept, const pf_nest *r) {
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    int64_t begin, end;
+    pf_share(w, kept->total, 1, &begin, &end);
+    if (begin >= end) return;
+    pf_walk walk;
+    pf_walk_start(&walk, kept, begin);
+    for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, kept)) {
+        double value =
+            r->total ? fold_nest(ops[a->op].first, a, x + walk.o[0], r, 0) : identity(ops[a->op].first);
+        double exact = value;
+        float shift = 0;
+        if (ops[a->op].passes == 2) {
+            shift = shift_of(a, (double)r->total, &exact);
+            value = r->total ? fold_nest(ops[a->op].second, a, x + walk.o[0], r, shift) : 0;
+        }
+        y[walk.o[1]] = finish_of(a, (double)r->total, value, exact, shift);
+    }
+}
+
+/* Up to COLUMNS neighbouring outputs. */
+static void reduce_block(const pf_reduce_args *a, const float *x, float *y, int64_t ys, const pf_nest *r,
+                         int64_t n) {
+    const int count = n > PF_VL ? CHUNK : 1;
+    double value[COLUMNS], exact[COLUMNS];
+    float shift[COLUMNS] = {0};
+    for (int i = 0; i < COLUMNS; i++) value[i] = identity(ops[a->op].first);
+    columns[ops[a->op].first](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
+    for (int i = 0; i < COLUMNS; i++) exact[i] = value[i];
+    if (ops[a->op].passes == 2) {
+        for (int64_t i = 0; i < n; i++) {
+            shift[i] = shift_of(a, (double)r->total, &exact[i]);
+            value[i] = 0;
+        }
+        columns[ops[a->op].second](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
+    }
+    for (int64_t i = 0; i < n; i++) y[i * ys] = finish_of(a, (double)r->total, value[i], exact[i], shift[i]);
+}
+
+static void reduce_columns(const pf_reduce_args *a, const pf_worker *w, pf_nest kept, const pf_nest *r,
+                           int64_t d) {
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    const int64_t n = kept.n[d], ys = kept.s[1][d], full = n / COLUMNS;
+    const int64_t blocks = full + pf_ceil_div(n - full * COLUMNS, PF_VL);
+    pf_nest_remove(&kept, d);
+    int64_t begin, end;
+    pf_share(w, kept.total * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t k = i % blocks, c = k < full ? k * COLUMNS : full * COLUMNS + (k - full) * PF_VL;
+        pf_walk walk;
+        pf_walk_start(&walk, &kept, i / blocks);
+        reduce_block(a, x + walk.o[0] + c, y + walk.o[1] + c * ys, ys, r,
+                     k < full ? COLUMNS : pf_min(PF_VL, n - c));
+    }
+}
+
+PF_KERNEL_FUNCTION(reduce) {
+    const pf_reduce_args *a = args_;
+    const pf_nest kept = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
+    const pf_nest r = pf_nest_make(a->rrank, a->rshape, a->rxs, NULL, NULL);
+    if (kept.total == 0) return;
+    int64_t column = -1;
+    if (!(r.rank && r.s[0][r.rank - 1] == 1))
+        for (int64_t d = 0; d < kept.rank; d++)
+            if (kept.s[0][d] == 1) column = d;
+    if (column < 0 || r.total == 0)
+        reduce_rows(a, w, &kept, &r);
+    else
+        reduce_columns(a, w, kept, &r, column);
+}

@@ -1,0 +1,255 @@
+/* Work along an axis that is neither a reduction nor a softmax: places of extremes, running sums and
+ * products, division by a norm, local response normalisation. */
+#include <math.h>
+
+#include "kernels/extremes.h"
+#include "kernels/nest.h"
+#include "kernels/vmath.h"
+
+/* Calls fn for every line along the axis of this thread's share, with the offsets of x, y and index. */
+typedef void (*line_fn)(const pf_axis_args *a, const float *x, float *y, int64_t *index);
+
+static void each_line(const pf_axis_args *a, const pf_worker *w, line_fn fn) {
+    const pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, a->js);
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    int64_t *index = pf_ptr(w, a->index), begin, end;
+    pf_share(w, t.total, 1, &begin, &end);
+    if (begin >= end || a->n == 0) return;
+    pf_walk p;
+    pf_walk_start(&p, &t, begin);
+    for (int64_t i = begin; i < end; i++, pf_walk_next(&p, &t))
+        fn(a, x + p.o[0], y ? y + p.o[1] : NULL, index ? index + p.o[2] : NULL);
+}
+
+/* -- places of extremes: the first one wins, and the first NaN before all numbers
+ * ------------------------------- */
+
+PF_INLINE int64_t extreme_of(const float *x, int64_t n, int64_t step, int least) {
+    int64_t best = 0;
+    float value = x[0];
+    for (int64_t i = 1; i < n && value == value; i++) {
+        const float v = x[i * step];
+        if ((least ? v < value : v > value) || v != v) value = v, best = i;
+    }
+    return best;
+}
+
+/* The extreme first, in vectors, then its place. */
+PF_INLINE int64_t extreme_of_row(const float *x, int64_t n, int least) {
+    enum { CHUNK = 4 };
+    const float worst = least ? INFINITY : -INFINITY;
+    pf_vf m[CHUNK] = {pf_set(worst), pf_set(worst), pf_set(worst), pf_set(worst)};
+    int64_t i = 0;
+    for (; i + CHUNK * PF_VL <= n; i += CHUNK * PF_VL)
+#pragma GCC unroll 4
+        for (int k = 0; k < CHUNK; k++) {
+            const pf_vf v = pf_load(x + i + k * PF_VL);
+            m[k] = least ? pf_nanmin(m[k], v) : pf_nanmax(m[k], v);
+        }
+    float value = worst;
+    for (int k = 0; k < CHUNK; k++)
+        value = least ? pf_nanmin1(value, pf_hmin(m[k])) : pf_nanmax1(value, pf_hmax(m[k]));
+    for (; i < n; i++) value = least ? pf_nanmin1(value, x[i]) : pf_nanmax1(value, x[i]);
+    for (i = 0; i < n && !(x[i] == value || (x[i] != x[i] && value != value)); i++) {
+    }
+    return pf_min(i, n - 1);
+}
+
+PF_INLINE void place(const pf_axis_args *a, const float *x, float *y, int64_t *index, int least) {
+    const int64_t i = a->xsn == 1 ? extreme_of_row(x, a->n, least) : extreme_of(x, a->n, a->xsn, least);
+    if (y) *y = x[i * a->xsn];
+    if (index) *index = i;
+}
+static void place_max(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
+    place(a, x, y, index, 0);
+}
+static void place_min(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
+    place(a, x, y, index, 1);
+}
+
+/* A vector of neighbouring lines; `better` as one expression over lanes. Places fit in 32 bits here. */
+PF_INLINE void place_columns(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t lanes,
+                             int least) {
+    pf_vf m = pf_load_upto(x, lanes);
+    pf_vi at = pf_seti(0);
+    for (int64_t i = 1; i < a->n; i++) {
+        const pf_vf v = pf_load_upto(x + i * a->xsn, lanes);
+        const pf_vi better = ((least ? v < m : v > m) | (v != v)) & (m == m);
+        m = pf_select(better, v, m);
+        at = (better & (int32_t)i) | (~better & at);
+    }
+    if (y) pf_store_upto(y, m, lanes);
+    if (index)
+        for (int64_t k = 0; k < lanes; k++) index[k] = at[k];
+}
+
+static int columns_apply(const pf_axis_args *a, const pf_worker *w, const pf_nest *t, int64_t d) {
+    return a->xsn != 1 && d >= 0 && a->n < INT32_MAX && (!pf_ptr(w, a->y) || t->s[1][d] == 1) &&
+           (!pf_ptr(w, a->index) || t->s[2][d] == 1);
+}
+
+PF_INLINE void run_places(const pf_axis_args *a, const pf_worker *w, int least) {
+    pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, a->js);
+    int64_t d = -1, begin, end;
+    for (int64_t e = 0; e < t.rank; e++)
+        if (t.s[0][e] == 1) d = e;
+    if (!columns_apply(a, w, &t, d)) {
+        each_line(a, w, least ? place_min : place_max);
+        return;
+    }
+    if (t.total == 0) return;
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    int64_t *index = pf_ptr(w, a->index);
+    const int64_t n = t.n[d], blocks = pf_ceil_div(n, PF_VL);
+    pf_nest_remove(&t, d);
+    pf_share(w, t.total * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t c = i % blocks * PF_VL;
+        pf_walk p;
+        pf_walk_start(&p, &t, i / blocks);
+        place_columns(a, x + p.o[0] + c, y ? y + p.o[1] + c : NULL, index ? index + p.o[2] + c : NULL,
+                      pf_min(PF_VL, n - c), least);
+    }
+}
+
+PF_KERNEL_FUNCTION(argmax) { run_places(args_, w, 0); }
+PF_KERNEL_FUNCTION(argmin) { run_places(args_, w, 1); }
+
+/* -- running sums and products, in double as PyTorch takes them
+ * --------------------------------------------------- */
+
+static void sum_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
+    (void)index;
+    double sum = 0;
+    for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = (float)(sum += x[i * a->xsn]);
+}
+static void product_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
+    (void)index;
+    double product = 1;
+    for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = (float)(product *= x[i * a->xsn]);
+}
+PF_KERNEL_FUNCTION(cumsum) { each_line(args_, w, sum_line); }
+PF_KERNEL_FUNCTION(cumprod) { each_line(args_, w, product_line); }
+
+/* -- x / max(|x|_p, eps)
+ * ------------------------------------------------------------------------------------------- */
+
+static double norm_of(const float *x, int64_t n, int64_t step, double p) {
+    double sum = 0;
+    float top = 0;
+    if (isinf(p)) {
+        for (int64_t i = 0; i < n; i++) top = pf_nanmax1(top, fabsf(x[i * step]));
+        return top;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double v = fabs((double)x[i * step]);
+        sum += p == 2 ? v * v : p == 1 ? v : p == 0 ? v != 0 : pow(v, p);
+    }
+    return p == 2 ? sqrt(sum) : p == 1 || p == 0 ? sum : pow(sum, 1 / p);
+}
+
+static double squares_of_row(const float *x, int64_t n) {
+    enum { BLOCK = 2048 };
+    double sum = 0;
+    for (int64_t b = 0; b < n; b += BLOCK) {
+        const int64_t m = pf_min(BLOCK, n - b);
+        pf_vf s[2] = {pf_zero(), pf_zero()};
+        for (int64_t i = 0; i < m; i += 2 * PF_VL)
+#pragma GCC unroll 2
+            for (int k = 0; k < 2; k++) {
+                const pf_vf v = pf_load_upto(x + b + i + k * PF_VL, m - i - k * PF_VL);
+                s[k] += v * v;
+            }
+        sum += pf_hsum(s[0] + s[1]);
+    }
+    return sum;
+}
+
+static void normalize_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
+    (void)index;
+    const int contiguous = a->xsn == 1 && a->ysn == 1;
+    const double norm =
+        contiguous && a->a == 2 ? sqrt(squares_of_row(x, a->n)) : norm_of(x, a->n, a->xsn, a->a);
+    const float divisor = norm < a->b ? (float)a->b : (float)norm;
+    if (!contiguous) {
+        for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = x[i * a->xsn] / divisor;
+        return;
+    }
+    for (int64_t i = 0; i < a->n; i += PF_VL)
+        pf_store_upto(y + i, pf_load_upto(x + i, a->n - i) / pf_set(divisor), a->n - i);
+}
+PF_KERNEL_FUNCTION(normalize) { each_line(args_, w, normalize_line); }
+
+/* -- x / (k + alpha * mean of squares over `size` neighbours)^beta
+ * --------------------------------------------------- */
+
+PF_INLINE pf_vf response(pf_vf x, pf_vf squares, float alpha, float beta, float k) {
+    const pf_vf base = pf_fma(pf_set(alpha), squares, pf_set(k));
+    if (beta == 1.0f) return x / base;
+    const pf_vf root = pf_vsqrt(base);
+    if (beta == 0.5f) return x / root;
+    if (beta == 0.75f) return x / (root * pf_vsqrt(root));
+    return x * pf_vexp(pf_vlog(base) * -beta);
+}
+
+/* A vector of lines, or of neighbouring elements of one line when `step` is the axis itself. */
+PF_INLINE pf_vf squares_around(const pf_axis_args *a, const float *x, int64_t i, int64_t lanes,
+                               int64_t before) {
+    const int64_t size = (int64_t)a->a;
+    const int64_t first = pf_max(0, i - before), last = pf_min(a->n, i - before + size);
+    pf_vf sum = pf_zero();
+    for (int64_t j = first; j < last; j++) {
+        const pf_vf v = pf_load_upto(x + j * a->xsn, lanes);
+        sum = pf_fma(v, v, sum);
+    }
+    return sum;
+}
+
+static void response_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
+    (void)index;
+    const int64_t size = (int64_t)a->a, before = size / 2, after = size - before - 1;
+    const float alpha = (float)(a->b / a->a), beta = (float)a->c, k = (float)a->d;
+    int64_t i = 0;
+    while (i < a->n) {
+        if (a->xsn == 1 && a->ysn == 1 && i >= before && i + PF_VL + after <= a->n) {
+            pf_vf sum = pf_zero();
+            for (int64_t j = i - before; j <= i + after; j++)
+                sum = pf_fma(pf_load(x + j), pf_load(x + j), sum);
+            pf_store(y + i, response(pf_load(x + i), sum, alpha, beta, k));
+            i += PF_VL;
+            continue;
+        }
+        const pf_vf v = pf_loadn(x + i * a->xsn, 1);
+        y[i * a->ysn] = response(v, squares_around(a, x, i, 1, before), alpha, beta, k)[0];
+        i++;
+    }
+}
+
+PF_KERNEL_FUNCTION(local_response_norm) {
+    const pf_axis_args *a = args_;
+    pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
+    const int64_t d = pf_nest_unit(&t, 1);
+    if (a->xsn == 1 || d < 0 || t.total == 0) {
+        each_line(a, w, response_line);
+        return;
+    }
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    const float alpha = (float)(a->b / a->a), beta = (float)a->c, k = (float)a->d;
+    const int64_t n = t.n[d], blocks = pf_ceil_div(n, PF_VL), before = (int64_t)a->a / 2;
+    int64_t begin, end;
+    pf_nest_remove(&t, d);
+    pf_share(w, t.total * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t c = i % blocks * PF_VL, lanes = pf_min(PF_VL, n - c);
+        pf_walk p;
+        pf_walk_start(&p, &t, i / blocks);
+        for (int64_t j = 0; j < a->n; j++) {
+            const pf_vf sum = squares_around(a, x + p.o[0] + c, j, lanes, before);
+            const pf_vf v = pf_load_upto(x + p.o[0] + c + j * a->xsn, lanes);
+            pf_store_upto(y + p.o[1] + c + j * a->ysn, response(v, sum, alpha, beta, k), lanes);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+/* Softmax and its logarithm along one axis: of contiguous rows, of columns side by side where another
+ * dimension is the contiguous one, or of anything else element by element. A NaN makes its whole row NaN, as
+ * does +inf or only -inf. */
+#include <math.h>
+
+#include "kernels/extremes.h"
+#include "kernels/nest.h"
+#include "kernels/vmath.h"
+
+enum { CHUNK = 4, COLUMNS = CHUNK * PF_VL, BLOCK = 4096, FLUSH = 128 };
+
+PF_INLINE float row_max(const float *x, int64_t n, float f) {
+    pf_vf m[CHUNK] = {pf_set(-INFINITY), pf_set(-INFINITY), pf_set(-INFINITY), pf_set(-INFINITY)};
+    int64_t i = 0;
+    for (; i + COLUMNS <= n; i += COLUMNS)
+#pragma GCC unroll 4
+        for (int k = 0; k < CHUNK; k++) m[k] = pf_vmax(m[k], pf_load(x + i + k * PF_VL) * f);
+    for (; i + PF_VL <= n; i += PF_VL) m[0] = pf_vmax(m[0], pf_load(x + i) * f);
+    if (i < n) m[1] = pf_vmax(m[1], pf_first_lanes(pf_loadn(x + i, n - i) * f, n - i, -INFINITY));
+    m[0] = pf_vmax(pf_vmax(m[0], m[1]), pf_vmax(m[2], m[3]));
+    return pf_hmax(m[0]);
+}
+
+/* Sum of exp(f x - top); the terms go to y unless that is NULL. Blocks are added up in double. */
+PF_INLINE double row_exp(const float *x, float *y, int64_t n, float f, float top) {
+    double sum = 0;
+    for (int64_t b = 0; b < n; b += BLOCK) {
+        const int64_t m = pf_min(BLOCK, n - b);
+        pf_vf s[2] = {pf_zero(), pf_zero()};
+        int64_t i = 0;
+        for (; i + 2 * PF_VL <= m; i += 2 * PF_VL)
+#pragma GCC unroll 2
+            for (int k = 0; k < 2; k++) {
+                const pf_vf e = pf_vexp(pf_load(x + b + i + k * PF_VL) * f - top);
+                if (y) pf_store(y + b + i + k * PF_VL, e);
+                s[k] += e;
+            }
+        for (; i < m; i += PF_VL) {
+            const pf_vf e = pf_vexp(pf_load_upto(x + b + i, m - i) * f - top);
+            if (y) pf_store_upto(y + b + i, e, m - i);
+            s[0] += pf_first_lanes(e, m - i, 0.0f);
+        }
+        sum += pf_hsum(s[0] + s[1]);
+    }
+    return sum;
+}
+
+static void softmax_row(const float *x, float *y, int64_t n, float f) {
+    const float scale = (float)(1.0 / row_exp(x, y, n, f, row_max(x, n, f)));
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_load(y + i) * scale);
+    if (i < n) pf_storen(y + i, pf_loadn(y + i, n - i) * scale, n - i);
+}
+
+static void log_softmax_row(const float *x, float *y, int64_t n, float f) {
+    const float top = row_max(x, n, f), log_sum = (float)log(row_exp(x, NULL, n, f, top));
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, (pf_load(x + i) * f - top) - log_sum);
+    if (i < n) pf_storen(y + i, (pf_loadn(x + i, n - i) * f - top) - log_sum, n - i);
+}
+
+/* `count` vectors of columns, the last with `lanes` lanes; the axis runs over rows. */
+PF_INLINE void columns(const pf_axis_args *a, const float *x, float *y, int logarithm, int count,
+                       int64_t lanes) {
+    const float f = (float)a->a;
+    pf_vf top[CHUNK], part[CHUNK], sum[CHUNK];
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) top[k] = pf_set(-INFINITY), part[k] = sum[k] = pf_zero();
+    for (int64_t i = 0; i < a->n; i++)
+#pragma GCC unroll 4
+        for (int k = 0; k < count; k++)
+            top[k] =
+                pf_vmax(top[k], pf_load_upto(x + i * a->xsn + k * PF_VL, k + 1 < count ? PF_VL : lanes) * f);
+    for (int64_t i = 0; i < a->n; i++)
+#pragma GCC unroll 4
+        for (int k = 0; k < count; k++) {
+            const int64_t m = k + 1 < count ? PF_VL : lanes;
+            const pf_vf e = pf_vexp(pf_load_upto(x + i * a->xsn + k * PF_VL, m) * f - top[k]);
+            if (!logarithm) pf_store_upto(y + i * a->ysn + k * PF_VL, e, m);
+            part[k] += e;
+            if (i % FLUSH == FLUSH - 1) sum[k] += part[k], part[k] = pf_zero();
+        }
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++)
+        sum[k] = logarithm ? pf_vlog(sum[k] + part[k]) : 1.0f / (sum[k] + part[k]);
+    for (int64_t i = 0; i < a->n; i++)
+#pragma GCC unroll 4
+        for (int k = 0; k < count; k++) {
+            const int64_t m = k + 1 < count ? PF_VL : lanes;
+            const float *from = logarithm ? x + i * a->xsn : y + i * a->ysn;
+            const pf_vf v = pf_load_upto(from + k * PF_VL, m);
+            pf_store_upto(y + i * a->ysn + k * PF_VL, logarithm ? (v * f - top[k]) - sum[k] : v * sum[k], m);
+        }
+}
+
+static void softmax_columns(const pf_axis_args *a, const float *x, float *y, int64_t n) {
+    if (n >= COLUMNS)
+        columns(a, x, y, 0, CHUNK, PF_VL);
+    else
+        columns(a, x, y, 0, 1, n);
+}
+
+static void log_softmax_columns(const pf_axis_args *a, const float *x, float *y, int64_t n) {
+    if (n >= COLUMNS)
+        columns(a, x, y, 1, CHUNK, PF_VL);
+    else
+        columns(a, x, y, 1, 1, n);
+}
+
+static void strided(const pf_axis_args *a, const float *x, float *y, int logarithm) {
+    const float f = (float)a->a;
+    float top = -INFINITY;
+    double sum = 0;
+    for (int64_t i = 0; i < a->n; i++) top = pf_nanmax1(top, x[i * a->xsn] * f);
+    for (int64_t i = 0; i < a->n; i++) sum += expf(x[i * a->xsn] * f - top);
+    const float factor = (float)(1.0 / sum), log_sum = (float)log(sum);
+    for (int64_t i = 0; i < a->n; i++) {
+        const float v = x[i * a->xsn] * f - top;
+        y[i * a->ysn] = logarithm ? v - log_sum : expf(v) * factor;
+    }
+}
+
+typedef void (*row_fn)(const float *x, float *y, int64_t n, float f);
+typedef void (*columns_fn)(const pf_axis_args *a, const float *x, float *y, int64_t n);
+
+static void run_columns(const pf_axis_args *a, const pf_worker *w, pf_nest t, int64_t d, columns_fn fn) {
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    const int64_t n = t.n[d], full = n / COLUMNS, blocks = full + pf_ceil_div(n - full * COLUMNS, PF_VL);
+    pf_nest_remove(&t, d);
+    int64_t begin, end;
+    pf_share(w, t.total * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t k = i % blocks, c = k < full ? k * COLUMNS : full * COLUMNS + (k - full) * PF_VL;
+        pf_walk walk;
+        pf_walk_start(&walk, &t, i / blocks);
+        fn(a, x + walk.o[0] + c, y + walk.o[1] + c, k < full ? COLUMNS : pf_min(PF_VL, n - c));
+    }
+}
+
+static void run(const pf_axis_args *a, const pf_worker *w, int logarithm, row_fn row, columns_fn columns) {
+    const pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
+    if (t.total == 0 || a->n == 0) return;
+    const int contiguous = a->xsn == 1 && a->ysn == 1;
+    const int64_t d = pf_nest_unit(&t, 1);
+    if (!contiguous && d >= 0) {
+        run_columns(a, w, t, d, columns);
+        return;
+    }
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    int64_t begin, end;
+    pf_share(w, t.total, 1, &begin, &end);
+    pf_walk walk;
+    pf_walk_start(&walk, &t, begin);
+    for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, &t)) {
+        if (contiguous)
+            row(x + walk.o[0], y + walk.o[1], a->n, (float)a->a);
+        else
+            strided(a, x + walk.o[0], y + walk.o[1], logarithm);
+    }
+}
+
+PF_KERNEL_FUNCTION(softmax) { run(args_, w, 0, softmax_row, softmax_columns); }
+
+PF_KERNEL_FUNCTION(log_softmax) { run(args_, w, 1, log_softmax_row, log_softmax_columns); }

@@ -1,0 +1,134 @@
+"""Normalisation kernels against numpy: rows, groups of channels, affine maps, in both layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pnnx_fast._types import Array
+from pnnx_fast.runtime.kernel import call
+
+
+def elements(a: Array | None, dims: slice = slice(None)) -> list[int]:
+    return [] if a is None else [s // a.itemsize for s in a.strides[dims]]
+
+
+def padded(shape: tuple[int, ...], gap: int, seed: int = 1) -> Array:
+    """Random array whose innermost dimension has a gap behind it."""
+    frame = np.random.default_rng(seed).standard_normal((*shape[:-1], shape[-1] + gap)).astype("f4")
+    return frame[..., : shape[-1]]
+
+
+ROWS = [(1, 1), (3, 5), (2, 7, 64), (5, 2, 3, 129), (2, 9000)]
+
+
+@pytest.mark.parametrize("shape", ROWS)
+@pytest.mark.parametrize("rms", [0, 1])
+@pytest.mark.parametrize("affine", ["", "w", "wb"])
+@pytest.mark.parametrize("residual", ["", "z", "zs"])
+def test_row_norm(isa: str, shape: tuple[int, ...], rms: int, affine: str, residual: str) -> None:
+    x, z, y = padded(shape, 3), padded(shape, 1, 2), padded(shape, 2)
+    rng = np.random.default_rng(3)
+    w, b = (rng.standard_normal(shape[-1]).astype("f4") for _ in range(2))
+    s = np.empty(shape, "f4") if "s" in residual else None
+    outer = slice(0, -1)
+    call(
+        isa, "row_norm", 2 if len(shape) == 4 else 1, x=x, y=y, w=w if "w" in affine else None, s=s,
+        b=b if "b" in affine else None, z=z if residual else None, rank=len(shape) - 1, shape=shape[:-1],
+        xs=elements(x, outer), zs=elements(z, outer), ys=elements(y, outer), ss=elements(s, outer),
+        n=shape[-1], eps=1e-5, rms=rms,
+    )  # fmt: skip
+    row = x.astype("f8") + (z if residual else 0)
+    centred = row if rms else row - row.mean(-1, keepdims=True)
+    want = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    want = want * (w if "w" in affine else 1) + (b if "b" in affine else 0)
+    np.testing.assert_allclose(y, want, 2e-6, 4e-6)
+    if s is not None:
+        np.testing.assert_allclose(s, row, 1e-6, 1e-7)
+
+
+def test_rows_far_from_zero(isa: str) -> None:
+    x = (np.random.default_rng(4).standard_normal((3, 5000)) + 1000).astype("f4")
+    x[2] = 3.1
+    y = np.empty_like(x)
+    call(
+        isa, "row_norm", x=x, y=y, w=None, b=None, z=None, s=None, rank=1, shape=(3,), xs=(5000,), zs=(), ss=(),
+        ys=(5000,), n=5000, eps=1e-5, rms=0,
+    )  # fmt: skip
+    exact = x.astype("f8")
+    centred = exact - exact.mean(-1, keepdims=True)
+    np.testing.assert_allclose(y, centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5), 0, 2e-5)
+
+
+def channels(isa: str, kernel: str, x: Array, last: bool, w: Array | None, b: Array | None, **more: float) -> Array:
+    """Run a kernel of kind ``channels`` on x (n, c, spatial), given in either layout with gaps."""
+    n, c = x.shape[:2]
+    if last:
+        frame = np.full((n, *x.shape[2:], c + 5), -7, "f4")
+        frame[..., :c] = np.moveaxis(x, 1, -1)
+        x = np.moveaxis(frame[..., :c], -1, 1)
+        y = np.moveaxis(np.full_like(frame, -7)[..., :c], -1, 1)
+    else:
+        x = np.repeat(x, 2, -1)[..., ::2] if more.pop("strided", 0) else np.ascontiguousarray(x)
+        y = np.empty(x.shape, "f4")
+    more.pop("strided", 0)
+    fields = {"groups": 1, "eps": 0.0, "act": 0, "act_a": 0.0, "act_b": 0.0} | more
+    call(
+        isa, kernel, int(fields.pop("threads", 1)), x=x, y=y, w=w, b=b, n=n, c=c, rank=x.ndim - 2, shape=x.shape[2:],
+        xs=elements(x), ys=elements(y), **fields,
+    )  # fmt: skip
+    return y
+
+
+SHAPES = [(2, 6, 5), (1, 32, 9, 7), (2, 48, 3, 4, 5), (1, 130, 17, 11), (3, 8, 1, 1)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("layout", ["plain", "strided", "last"])
+def test_group_norm(isa: str, shape: tuple[int, ...], affine: bool, layout: str) -> None:
+    rng = np.random.default_rng(5)
+    x = (rng.standard_normal(shape) * 2 + 5).astype("f4")
+    n, c = shape[:2]
+    w, b = (rng.standard_normal(c).astype("f4") if affine else None for _ in range(2))
+    for groups in {1, 2, c // 2, c}:
+        rows = x.astype("f8").reshape(n, groups, -1)
+        centred = rows - rows.mean(-1, keepdims=True)
+        want = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-3)).reshape(shape)
+        if w is not None and b is not None:
+            want = want * w.reshape(-1, *[1] * (len(shape) - 2)) + b.reshape(-1, *[1] * (len(shape) - 2))
+        for threads in (1, 2):
+            got = channels(
+                isa, "group_norm", x, layout == "last", w, b, groups=groups, eps=1e-3,
+                strided=layout == "strided", threads=threads,
+            )  # fmt: skip
+            np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("layout", ["plain", "last"])
+def test_group_norm_of_outliers(isa: str, layout: str) -> None:
+    x = np.random.default_rng(6).standard_normal((1, 16, 70, 70)).astype("f4")
+    x[:, :, 0, 0] = 1000
+    x[:, 3] += 500
+    rows = x.astype("f8").reshape(1, 16, -1)
+    centred = rows - rows.mean(-1, keepdims=True)
+    want = (centred / np.sqrt((centred**2).mean(-1, keepdims=True))).reshape(x.shape)
+    got = channels(isa, "group_norm", x, layout == "last", None, None, groups=16)
+    np.testing.assert_allclose(got, want, 1e-5, 2e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("layout", ["plain", "strided", "last"])
+def test_channel_affine(isa: str, shape: tuple[int, ...], layout: str) -> None:
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal(shape).astype("f4")
+    w, b = (rng.standard_normal(shape[1]).astype("f4") for _ in range(2))
+    tail = [1] * (len(shape) - 2)
+    for scale, shift in ((w, b), (w, None), (None, b)):
+        want = x * (1 if scale is None else scale.reshape(-1, *tail)) + (
+            0 if shift is None else shift.reshape(-1, *tail)
+        )
+        got = channels(isa, "channel_affine", x, layout == "last", scale, shift, strided=layout == "strided", threads=2)
+        np.testing.assert_allclose(got, want, 1e-6, 1e-6)
+    relu = channels(isa, "channel_affine", x, layout == "last", w, b, act=1)
+    np.testing.assert_allclose(relu, np.maximum(x * w.reshape(-1, *tail) + b.reshape(-1, *tail), 0), 1e-6, 1e-6)

@@ -1,0 +1,121 @@
+"""Reductions against numpy in double precision, over every set of dimensions and several layouts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pnnx_fast._types import Array
+from pnnx_fast.runtime.kernel import call
+
+Reference = Callable[[Array, tuple[int, ...]], Any]
+
+
+def logsumexp(x: Array, dims: tuple[int, ...]) -> Any:
+    top = x.max(dims, keepdims=True)
+    return np.log(np.exp(x - top).sum(dims)) + top.squeeze(dims)
+
+
+OPS: dict[str, tuple[int, float, Reference]] = {
+    "sum": (0, 0, lambda x, d: x.sum(d)),
+    "prod": (1, 0, lambda x, d: x.prod(d)),
+    "max": (2, 0, lambda x, d: x.max(d)),
+    "min": (3, 0, lambda x, d: x.min(d)),
+    "asum": (4, 0, lambda x, d: np.abs(x).sum(d)),
+    "squares": (5, 0, lambda x, d: (x * x).sum(d)),
+    "norm2": (6, 0, lambda x, d: np.sqrt((x * x).sum(d))),
+    "nonzero": (7, 0, lambda x, d: (x != 0).sum(d)),
+    "absmax": (8, 0, lambda x, d: np.abs(x).max(d)),
+    "absmin": (9, 0, lambda x, d: np.abs(x).min(d)),
+    "norm3": (10, 3, lambda x, d: (np.abs(x) ** 3).sum(d) ** (1 / 3)),
+    "logsumexp": (11, 0, logsumexp),
+    "var": (12, 1, lambda x, d: x.var(d, ddof=1)),
+    "std": (13, 0, lambda x, d: x.std(d)),
+}
+
+
+def elements(a: Array, dims: list[int]) -> list[int]:
+    return [a.strides[d] // a.itemsize for d in dims]
+
+
+def reduce(isa: str, op: str, x: Array, dims: tuple[int, ...], threads: int = 1, scale: float = 1) -> Array:
+    code, p, _ = OPS[op]
+    kept = [d for d in range(x.ndim) if d not in dims]
+    y = np.full([x.shape[d] for d in kept], np.nan, "f4")
+    call(
+        isa, "reduce", threads, x=x, y=y, op=code, rank=len(kept), shape=y.shape, xs=elements(x, kept),
+        ys=elements(y, list(range(y.ndim))), rrank=len(dims), rshape=[x.shape[d] for d in dims],
+        rxs=elements(x, list(dims)), scale=scale, p=p,
+    )  # fmt: skip
+    return y
+
+
+def check(isa: str, op: str, x: Array, dims: tuple[int, ...], threads: int = 1) -> None:
+    want = OPS[op][2](x.astype("f8"), dims)
+    got = reduce(isa, op, x, dims, threads)
+    np.testing.assert_allclose(got, want, 3e-6, 3e-6 * (1 + np.abs(want).max()), err_msg=f"{op} {x.strides} {dims}")
+
+
+SUBSETS = [d for n in range(1, 5) for d in itertools.combinations(range(4), n)]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_set_of_dimensions(isa: str, op: str) -> None:
+    base = np.random.default_rng(1).uniform(-1.2, 1.2, (3, 7, 5, 11)).astype("f4")
+    wide = np.random.default_rng(2).uniform(-1.2, 1.2, (2, 3, 2, 150)).astype("f4")
+    for dims in SUBSETS:
+        check(isa, op, base, dims)
+        check(isa, op, base.transpose(0, 3, 1, 2), dims)
+        check(isa, op, wide.transpose(0, 3, 1, 2), dims)
+        check(isa, op, wide[:, ::2, :, 3:140:3], dims)
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "var"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads(isa: str, op: str, threads: int) -> None:
+    x = np.random.default_rng(3).standard_normal((4, 33, 70)).astype("f4")
+    for dims in ((0,), (1,), (2,), (0, 2)):
+        check(isa, op, x, dims, threads)
+
+
+@pytest.mark.parametrize("op", ["sum", "norm2", "logsumexp", "std"])
+def test_long_sums_stay_accurate(isa: str, op: str) -> None:
+    x = (np.random.default_rng(4).uniform(0, 1, 1_000_003) + 100).astype("f4")
+    tolerance = 1e-4 if op == "std" else 1e-6
+    for view in (x.reshape(1, -1), x.reshape(-1, 1), x[:1_000_000].reshape(-1, 20).T):
+        want = OPS[op][2](view.astype("f8"), (1,))
+        np.testing.assert_allclose(reduce(isa, op, view, (1,)), want, tolerance)
+
+
+def test_scale(isa: str) -> None:
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    np.testing.assert_allclose(reduce(isa, "sum", x, (1,), scale=0.25), x.mean(1))
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_nan_and_infinity(isa: str, rows: bool) -> None:
+    x = np.random.default_rng(5).standard_normal((4, 40)).astype("f4")
+    x[0, 3], x[1, 39], x[2, 0] = np.nan, np.inf, -np.inf
+    view = x if rows else np.asfortranarray(x)
+    for op in ("max", "min", "sum", "absmax"):
+        with np.errstate(all="ignore"):
+            want = OPS[op][2](x.astype("f8"), (1,))
+        np.testing.assert_allclose(reduce(isa, op, view, (1,)), want, 1e-6)
+    x[2], x[3] = -np.inf, np.nan
+    view = x if rows else np.asfortranarray(x)
+    np.testing.assert_array_equal(reduce(isa, "logsumexp", view, (1,)), [np.nan, np.inf, -np.inf, np.nan])
+
+
+def test_empty_sums(isa: str) -> None:
+    x = np.empty((3, 0), "f4")
+    np.testing.assert_array_equal(reduce(isa, "sum", x, (1,)), [0, 0, 0])
+    np.testing.assert_array_equal(reduce(isa, "prod", x, (1,)), [1, 1, 1])
+    assert np.isnan(reduce(isa, "var", x, (1,))).all()
+
+
+def test_single_element_has_no_variance(isa: str) -> None:
+    assert np.isnan(reduce(isa, "var", np.ones((2, 1), "f4"), (1,))).all()
