@@ -241,7 +241,9 @@ static void next_line(vm *m) {
 
 PF_KERNEL_FUNCTION(expression_f32) {
     _Alignas(64) float memory[VM_MEMORY + 2 * PF_VL * VM_SLOTS];
-    vm m = {.args = args_, .memory = memory};
+    vm m; /* filled by read_code and prepare; clearing it would cost more than a small tensor */
+    m.args = args_;
+    m.memory = memory;
     read_code(&m, w);
     choose_tile(&m, w);
     int64_t lines = 1, begin, end;

@@ -96,6 +96,13 @@ PF_INLINE pf_vf pf_vexp(pf_vf x) {
     return pf_scale(pf_exp_reduced(r), n);
 }
 
+/* exp of x <= 0 or NaN. */
+PF_INLINE pf_vf pf_exp_negative(pf_vf x) {
+    pf_vf n;
+    const pf_vf r = pf_reduce_ln2(pf_vmax(pf_set(-104.0f), x), &n);
+    return pf_scale(pf_exp_reduced(r), n);
+}
+
 PF_INLINE pf_vf pf_vexp2(pf_vf x) {
     x = pf_clip(x, pf_set(-151.0f), pf_set(129.0f));
     const pf_vf n = pf_nearest(x);
@@ -160,29 +167,30 @@ PF_INLINE pf_vf pf_vlog10(pf_vf x) {
     return pf_log_special(x, pf_log_reduced(f, e, 0.301025391f, 4.60503907e-06f, 0.434294482f));
 }
 
-/* log(1 + x), where the rounding error of 1 + x is given back to the reduced argument. */
-PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
-    const pf_vf u = x + 1.0f;
-    const pf_vi bits = (pf_vi)u - 0x3f3504f3;
-    const pf_vf e = pf_tofloat(bits >> 23);
+/* log(1 + x) for finite x > -1: the rounding error of 1 + x is given back to the reduced argument. */
+PF_INLINE pf_vf pf_log1p_finite(pf_vf x) {
+    const pf_vf u = x + 1.0f, part = u - 1.0f, lost = (x - part) + (1.0f - (u - part));
+    const pf_vi bits = (pf_vi)u - 0x3f3504f3, e = bits >> 23;
+    /* 2^-e, or 0 where that is denormal: the lost part is without effect there. */
+    const pf_vi biased = 127 - e, kept = biased & ~(biased >> 31);
     const pf_vf m = (pf_vf)((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
-    const pf_vf lost = pf_where_lt(pf_set(1.0f), u, 1.0f - (u - x), x - (u - 1.0f));
-    /* 2^-e as bits; where e is large the lost part is without effect. */
-    const pf_vf back = pf_exponent(-pf_toint(pf_vmin(pf_set(120.0f), e)));
-    const pf_vf f = pf_select(e == 0.0f, x, pf_fma(lost, back, m));
-    pf_vf y = pf_log_reduced(f, e, PF_LN2_HI, PF_LN2_LO, 1.0f);
-    y = pf_select(x == 0.0f, x, y);
-    return pf_log_special(u, y);
+    return pf_log_reduced(pf_fma(lost, (pf_vf)(kept << 23), m), pf_tofloat(e), PF_LN2_HI, PF_LN2_LO, 1.0f);
+}
+
+PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
+    const pf_vf y = pf_where_lt(x, pf_set(INFINITY), pf_log1p_finite(x), x);
+    const pf_vf outside = pf_select(x == -1.0f, pf_set(-INFINITY), pf_set(NAN));
+    return pf_select(x == 0.0f, x, pf_where_lt(pf_set(-1.0f), x, y, outside));
 }
 
 /* exp(-|x|) never overflows, so both halves keep full accuracy. */
 PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
-    const pf_vf e = pf_vexp(-pf_vabs(x));
+    const pf_vf e = pf_exp_negative(-pf_vabs(x));
     return pf_where_lt(x, pf_zero(), e, pf_set(1.0f)) / (e + 1.0f);
 }
 
 PF_INLINE pf_vf pf_vsilu(pf_vf x) {
-    const pf_vf e = pf_vexp(-pf_vabs(x));
+    const pf_vf e = pf_exp_negative(-pf_vabs(x));
     return pf_where_lt(x, pf_zero(), x * e, x) / (e + 1.0f);
 }
 
@@ -205,7 +213,7 @@ PF_INLINE pf_vf pf_verf(pf_vf x) {
 /* max(x, 0) - |x| Φ(-|x|): the tail is computed as such and keeps its digits. */
 PF_INLINE pf_vf pf_vgelu(pf_vf x) {
     const pf_vf t = pf_vmin(pf_set(14.5f), pf_vabs(x)), square = t * t;
-    pf_vf e = pf_vexp(square * -0.5f);
+    pf_vf e = pf_exp_negative(square * -0.5f);
 #if defined(PF_AVX512) || defined(PF_AVX2)
     /* What rounding of the square took from the exponent. */
     e = pf_fma(e * -0.5f, pf_fma(t, t, -square), e);
@@ -213,13 +221,13 @@ PF_INLINE pf_vf pf_vgelu(pf_vf x) {
     const pf_vf tail = e * PF_POLYNOMIAL(t, PF_GELU_P) / PF_POLYNOMIAL(t, PF_GELU_Q);
     const pf_vf y = pf_fma(-t, tail, pf_vmax(pf_zero(), x));
     /* -inf times 0, as the product form has it. */
-    return pf_select(x == -INFINITY, pf_set(NAN), y);
+    return pf_where_lt(x, pf_set(-3.4028234e38f), pf_set(NAN), y);
 }
 
 PF_INLINE pf_vf pf_vgelu_tanh(pf_vf x) {
     const pf_vf z = x * x;
     const pf_vf u = x * pf_fma(z, pf_set(0.0713548163f), pf_set(1.59576912f));
-    const pf_vf e = pf_vexp(-pf_vabs(u));
+    const pf_vf e = pf_exp_negative(-pf_vabs(u));
     return pf_where_lt(x, pf_zero(), x * e, x) / (e + 1.0f);
 }
 
@@ -240,10 +248,12 @@ PF_INLINE pf_vf pf_vhardswish(pf_vf x) { return x * pf_vhardsigmoid(x); }
 
 PF_INLINE pf_vf pf_vsoftplus(pf_vf x, pf_vf beta, pf_vf threshold) {
     const pf_vf scaled = x * beta;
-    const pf_vf y = pf_vlog1p(pf_vexp(pf_vmin(threshold, scaled))) / beta;
+    const pf_vf y = pf_log1p_finite(pf_vexp(pf_vmin(pf_vmin(pf_set(88.0f), threshold), scaled))) / beta;
     return pf_where_lt(threshold, scaled, x, y);
 }
 
-PF_INLINE pf_vf pf_vlogsigmoid(pf_vf x) { return pf_vmin(pf_zero(), x) - pf_vlog1p(pf_vexp(-pf_vabs(x))); }
+PF_INLINE pf_vf pf_vlogsigmoid(pf_vf x) {
+    return pf_vmin(pf_zero(), x) - pf_log1p_finite(pf_exp_negative(-pf_vabs(x)));
+}
 
 #endif
