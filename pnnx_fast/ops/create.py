@@ -118,16 +118,27 @@ def copy(b: Builder, self: Tensor, src: Tensor) -> Tensor:
 
 
 @operator("torch.arange")
-def arange(b: Builder, *, end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None) -> Tensor:
+def arange(b: Builder, *, end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None) -> Value:
     """Evenly spaced numbers. torch.arange."""
-    first, last, stride = (_number(v, k) for v, k in ((start, "start"), (end, "end"), (step, "step")))
+    given = [start, end, step]
+    tensors = [v for v in given if isinstance(v, Tensor) and not v.is_constant]
+    if tensors:
+
+        def from_data(*arrays: Array) -> Array:
+            values = iter(arrays)
+            return _range(*(next(values).item() if v in tensors else _number(v, "end") for v in given), dtype)
+
+        return b.dynamic(from_data, tensors)
+    return b.constant(_range(*(_number(v, k) for v, k in zip(given, ("start", "end", "step"), strict=True)), dtype))
+
+
+def _range(first: Any, last: Any, stride: Any, dtype: str | None) -> Array:
     if stride == 0 or (last - first) * stride < 0:
         raise ParameterError("step must lead from start towards end", parameter="step")
     floating = any(isinstance(v, float) for v in (first, last, stride))
-    kind = dtype_of(dtype, "float32" if floating else "int64")
     count = max(0, math.ceil((last - first) / stride))
-    values = (first + np.arange(count, dtype=np.float64 if floating else np.int64) * stride).astype(kind)
-    return b.constant(values)
+    steps = np.arange(count, dtype=np.float64 if floating else np.int64)
+    return np.asarray(first + steps * stride).astype(dtype_of(dtype, "float32" if floating else "int64"))
 
 
 def _random(b: Builder, shape: Any, dtype: DType, draw: Any, inputs: list[Tensor]) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, parse
 from pnnx_fast.expression.apply import apply, signature_of
 from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compile_expression, runs_natively
@@ -20,6 +21,7 @@ from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
 from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value
 
 __all__ = ["lower_expression"]
@@ -356,10 +358,15 @@ def masked_fill(b: Builder, input: Tensor, mask: Tensor, value: Any) -> Value:
     return _apply(b, "masked_fill", input, mask, _number(value))
 
 
-@operator("torch.complex", native=False)
-def make_complex(b: Builder, real: Tensor, imag: Tensor) -> Value:
-    """real + imag j."""
-    return _apply(b, "complex", real, imag)
+@operator("nn.GLU", "F.glu")
+def glu(b: Builder, input: Tensor, *, dim: int = -1) -> Value:
+    """First half times the sigmoid of the second. torch.nn.GLU."""
+    axis = axis_of(dim, input.ndim)
+    if input.shape[axis] % 2:
+        raise ShapeError("glu halves a dimension of even size", actual=input.shape[axis])
+    half = input.shape[axis] // 2
+    parts = [input.narrow(axis, 0, half), input.narrow(axis, half, half)]
+    return lower_expression(b, "mul(@0,sigmoid(@1))", parts)
 
 
 def _number(value: Any) -> Any:

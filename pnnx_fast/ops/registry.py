@@ -79,7 +79,9 @@ class OperatorDef:
 _registry: dict[str, OperatorDef] = {}
 
 
-def operator(*names: str, native: bool = True, random: bool = False) -> Callable[[Function], Function]:
+def operator(
+    *names: str, native: bool = True, random: bool = False, override: bool = False
+) -> Callable[[Function], Function]:
     """Register a function for one or more PNNX operator types.
 
     Parameters
@@ -90,10 +92,15 @@ def operator(*names: str, native: bool = True, random: bool = False) -> Callable
         Whether the work is done by compiled kernels for float32 (documentation only).
     random : bool
         Whether the result differs from call to call, so that it is never folded into a constant.
+    override : bool
+        Whether to replace a function that another module registered for the type.
     """
 
     def register(function: Function) -> Function:
         for name in names:
+            known = _registry.get(name)
+            if known is not None and not override and known.function.__module__ != function.__module__:
+                raise ParameterError(f"operator {name} is registered already, by {known.function.__module__}")
             _registry[name] = _define(name, function, native, random)
         return function
 
