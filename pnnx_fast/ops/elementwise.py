@@ -238,8 +238,6 @@ _UNARY: dict[str, tuple[str, ...]] = {
     "logical_not": ("torch.logical_not",),
     "bitwise_not": ("torch.bitwise_not",),
     "positive": ("torch.positive",),
-    "real": ("torch.real",),
-    "imag": ("torch.imag",),
 }
 # Functions whose PNNX type is torch.<name>.
 _TORCH_UNARY = [
@@ -253,7 +251,7 @@ _TORCH_BINARY = [
     "pow", "remainder", "floor_divide",
 ]  # fmt: skip
 
-_NUMPY_ONLY = {"real", "imag", "bitwise_left_shift", "bitwise_right_shift"}
+_NUMPY_ONLY = {"bitwise_left_shift", "bitwise_right_shift"}
 
 
 def _register(function: Callable[..., Value], name: str, types: Sequence[str]) -> None:
