@@ -23,6 +23,7 @@ class ModelSpec:
     sizes: dict[str, Any] = field(default_factory=dict)
     parts: tuple[tuple[int, int], ...] = ()
     hidden: bool = False
+    revision: int = 1
 
     @property
     def base(self) -> str:
@@ -44,9 +45,9 @@ def models() -> dict[str, ModelSpec]:
     """All models, in the order in which they are built and listed."""
     result = {}
     for name, row in _read()["models"].items():
-        sizes = {key: value for key, value in row.items() if key not in ("maker", "parts", "hidden")}
+        sizes = {key: value for key, value in row.items() if key not in ("maker", "parts", "hidden", "revision")}
         parts = tuple((int(first), int(last)) for first, last in row.get("parts", ()))
-        result[name] = ModelSpec(name, row["maker"], sizes, parts, row.get("hidden", False))
+        result[name] = ModelSpec(name, row["maker"], sizes, parts, row.get("hidden", False), row.get("revision", 1))
     return result
 
 

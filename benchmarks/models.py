@@ -29,6 +29,7 @@ Inputs = tuple[Tensor, ...]
 
 _VOCABULARY = 30522
 _CALIBRATION_BATCH = 4
+_HEAD_SCALE = 0.25
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm)
 _torchvision_schemas: list[object] = []
 
@@ -44,6 +45,7 @@ def make(spec: ModelSpec) -> nn.Module:
     torch.backends.mha.set_fastpath_enabled(False)  # its operator exists in no exported graph
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        _make_torchvision_importable()
         module = _MAKERS[spec.maker](spec).eval()
     generator = torch.Generator().manual_seed(seed_of(spec.base) + 1)
     _enliven(module, generator)
@@ -124,20 +126,21 @@ def _take_batch_statistics(module: nn.Module, inputs: Inputs) -> None:
 # ---- makers ----
 
 
-def _import_torchvision() -> Any:
-    # Builds of torchvision for other devices do not register these two operators on the CPU; importing needs
-    # only their schemas.
+def _make_torchvision_importable() -> None:
+    """Define what builds of torchvision for other devices lack; ultralytics and transformers import it too.
+
+    Only the schemas of two operators are needed.
+    """
     if not _torchvision_schemas:
         library: Any = cast(Any, torch.library.Library)("torchvision", "DEF")
         with suppress(RuntimeError):  # builds for the CPU have them
             library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
             library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _torchvision_schemas.append(library)
-    return importlib.import_module("torchvision.models")
 
 
 def _torchvision(spec: ModelSpec) -> nn.Module:
-    catalogue = _import_torchvision()
+    catalogue: Any = importlib.import_module("torchvision.models")
     module: nn.Module = catalogue.get_model(spec.base, weights=None, **spec.sizes.get("options", {}))
     return module
 
@@ -145,11 +148,14 @@ def _torchvision(spec: ModelSpec) -> nn.Module:
 def _ultralytics(spec: ModelSpec) -> nn.Module:
     os.environ.setdefault("YOLO_OFFLINE", "true")  # making a module needs neither downloads nor usage reports
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        _import_torchvision()
         library: Any = importlib.import_module("ultralytics")
         module: Any = library.YOLO(spec.sizes.get("config", f"{spec.base}.yaml")).model
     head = module.model[-1]
     head.export, head.format = True, "ncnn"
+    # Random weights give logits far beyond those of trained heads, which would magnify rounding errors.
+    with torch.no_grad():
+        for branch in (*head.cv2, *head.cv3):
+            branch[-1].weight.mul_(_HEAD_SCALE)
     result: nn.Module = module.float()
     return result
 
@@ -201,9 +207,7 @@ class _UNet(nn.Module):
         self.down = nn.ModuleList(_DoubleConvolution(a, b) for a, b in pairs)
         self.pool = nn.MaxPool2d(2)
         self.up = nn.ModuleList(
-            nn.ConvTranspose2d(b, a, 2, stride=2)
-            if i % 2
-            else nn.ConvTranspose2d(b, a, 4, stride=2, padding=1)
+            nn.ConvTranspose2d(b, a, 2, stride=2) if i % 2 else nn.ConvTranspose2d(b, a, 4, stride=2, padding=1)
             for i, (a, b) in enumerate(reversed(pairs))
         )
         self.merge = nn.ModuleList(_DoubleConvolution(2 * a, a) for a, _ in reversed(pairs))

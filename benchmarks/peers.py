@@ -337,9 +337,7 @@ def _share_of_peak(result: Result, peaks: dict[int, float]) -> str:
 def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks peers``."""
     names = chosen_engines(options.peers, ["torch.compile"] if options.quick else [])
-    settings = (
-        Settings(3, 0.1) if options.quick else Settings(options.rounds, options.seconds, nice=options.nice)
-    )
+    settings = Settings(3, 0.1) if options.quick else Settings(options.rounds, options.seconds, nice=options.nice)
     default = "quick" if options.quick else "target"
     specs = select(options.models.split(",") if options.models else None, default)
     threads, batches = numbers(options.threads), numbers(options.batch)

@@ -99,9 +99,7 @@ def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks probe``."""
     figures = {}
     how = "C program" if _program() else "numpy (no compiler found; its own threads)"
-    print(
-        f"| threads | GFLOP/s | L2 GB/s (0.5 MB) | L3 GB/s (8 MB) | memory GB/s (256 MB) |\n|{' ---: |' * 5}"
-    )
+    print(f"| threads | GFLOP/s | L2 GB/s (0.5 MB) | L3 GB/s (8 MB) | memory GB/s (256 MB) |\n|{' ---: |' * 5}")
     for n in (int(word) for word in options.threads.split(",")):
         row = {"gflops": peak_flops(n, options.nice) / 1e9}
         row |= {f"gbytes_{size}": bandwidth(n, size, options.nice) / 1e9 for size in (0, 8, 256)}

@@ -13,9 +13,7 @@ __all__ = ["add_arguments", "main"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--models", default="resnet18", help="models, separated by commas (default: resnet18)"
-    )
+    parser.add_argument("--models", default="resnet18", help="models, separated by commas (default: resnet18)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--batch", default="1,2,4,8", help="sizes of the batch (default: 1,2,4,8)")
     parser.add_argument("--sizes", help="heights and widths of pictures, for batch 1 (default: the recorded)")

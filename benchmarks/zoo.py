@@ -8,6 +8,7 @@ converter and the packages of the models.
 from __future__ import annotations
 
 import argparse
+import copy
 import gc
 import importlib.util
 import json
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.compare import Array, relative_error, split, worst_error
-from benchmarks.manifest import ModelSpec, model_directory, select
+from benchmarks.manifest import ModelSpec, model_directory, models, select
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -36,6 +37,7 @@ __all__ = ["ZooModel", "add_arguments", "build", "is_built", "load", "main", "pr
 # Raised when a change here or in models.py makes the cached files stale.
 RECIPE = 1
 SENSITIVITY = 0.01
+ROUNDING = 3e-5
 _OPSETS = (17, 18, 20, 14)
 _SEEDS = {"in": 11, "in_b": 12}
 
@@ -73,7 +75,8 @@ def is_built(name: str, batch: int = 1) -> bool:
         meta = json.loads((model_directory(name, batch) / "meta.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return bool(meta.get("recipe") == RECIPE)
+    revision = models()[name.partition("@")[0]].revision
+    return bool(meta.get("recipe") == RECIPE and meta.get("revision", 1) == revision)
 
 
 def load(spec: ModelSpec, batch: int = 1) -> ZooModel:
@@ -122,14 +125,16 @@ def _write_files(spec: ModelSpec, batch: int, directory: Path, say: Callable[[st
     """Everything but meta.json, whose contents are returned."""
     import torch
 
-    from benchmarks import models
+    from benchmarks.models import example, make
 
     started = time.perf_counter()
     say("weights")
-    module = models.make(spec)
-    inputs = {key: models.example(spec, batch, seed) for key, seed in _SEEDS.items()}
+    module = make(spec)
+    inputs = {key: example(spec, batch, seed) for key, seed in _SEEDS.items()}
     say("golden")
     meta = _write_golden(spec, module, inputs, directory)
+    say("double precision")
+    rounding = _rounding_error(spec, module, inputs["in"])
     say("trace")
     trace: Any = torch.jit.trace
     with warnings.catch_warnings(), torch.no_grad():
@@ -141,12 +146,14 @@ def _write_files(spec: ModelSpec, batch: int, directory: Path, say: Callable[[st
     opset = _export_onnx(module, inputs["in"], directory, len(meta["outputs"]))
     return {
         "recipe": RECIPE,
+        "revision": spec.revision,
         "name": spec.name,
         "batch": batch,
         **meta,
         "parameters": sum(parameter.numel() for parameter in module.parameters()),
         "flops": _count_flops(module, inputs["in"]),
         "onnx_opset": opset,
+        "rounding": rounding,
         "torch": torch.__version__,
         "seconds": round(time.perf_counter() - started, 1),
     }
@@ -188,6 +195,25 @@ def _write_golden(
     }
 
 
+def _rounding_error(spec: ModelSpec, module: nn.Module, inputs: tuple[Tensor, ...]) -> float:
+    """Error of single against double precision: what an engine that rounds otherwise may differ by.
+
+    Raises
+    ------
+    BuildError
+        It is so large that it would be mistaken for an engine's error.
+    """
+    import torch
+
+    double = copy.deepcopy(module).double()
+    wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]
+    with torch.no_grad():
+        error = worst_error(_as_arrays(module(*inputs)), _as_arrays(double(*wide)), spec.parts)
+    if not error < ROUNDING:
+        raise BuildError(f"{spec.name}: single precision alone costs {error:.1e}")
+    return float(f"{error:.2g}")
+
+
 def _converter() -> Path:
     found = importlib.util.find_spec("pnnx")
     for place in (found.submodule_search_locations or []) if found else []:
@@ -205,9 +231,7 @@ def _convert(directory: Path, inputs: tuple[Tensor, ...]) -> None:
         "[" + ",".join(map(str, tensor.shape)) + "]" + _PNNX_TYPES[str(tensor.dtype)] for tensor in inputs
     )
     command = [str(_converter()), "model.pt", f"inputshape={shapes}", "fp16=0"]
-    done = subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, errors="replace", check=False
-    )
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
     (directory / "pnnx.log").write_text(done.stdout + done.stderr, encoding="utf-8")
     wanted = [directory / f"model.{kind}" for kind in ("pnnx.param", "pnnx.bin", "ncnn.param", "ncnn.bin")]
     missing = [path.name for path in wanted if not path.is_file()]
