@@ -1,11 +1,24 @@
-"""Linear layers and matrix products."""
+"""Linear layers and matrix products.
+
+A product with known weights runs on the convolution kernels, whose weights are packed once; a product of two
+activations runs on the batched matrix kernel.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops.convolution import as_float32, epilogue_fields, multiply_rows
+from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
+
+MAX_BATCH_RANK = 8
+"""Batch dimensions that the matrix kernel takes."""
 
 
 @operator("nn.Linear", "F.linear", "fused.Linear")
@@ -32,3 +45,232 @@ def linear(
     assert w is not None
     y = multiply_rows(b, x, w, bias, z, epilogue_fields(activation, activation_params, residual_late))
     return b.cast(y.select(y.ndim - 1, 0) if vector else y, input.dtype)
+
+
+def multiply_rows(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    act: Mapping[str, Any],
+    y: Tensor | None = None,
+) -> Tensor:
+    """Emit ``act(input @ weight.T + bias + residual)`` over the last dimension: a 1x1 convolution over rows."""
+    *lead, features = input.shape
+    out = weight.shape[0]
+    if y is None:
+        y = b.result((*lead, out), np.float32)
+    z = None if residual is None else residual.expand(y.shape)
+    grid = _grid(input, y, z)
+    if grid is None:
+        input, z = b.contiguous(input), None if z is None else b.contiguous(z)
+        grid = _grid(input, y, z)
+    assert grid is not None
+    shape, (xs, ys, zs) = grid
+    pixels = input.as_strided((shape[0], features, *shape[1:]), (xs[0], 1, *xs[1:]))
+    target = y.as_strided((shape[0], out, *shape[1:]), (ys[0], 1, *ys[1:]))
+    other = None if z is None else z.as_strided(target.shape, (zs[0], 1, *zs[1:]))
+    filters = weight.as_strided((out, features, 1, 1), (*weight.strides, 1, 1))
+    one = (1, 1)
+    convolve(b, pixels, filters, bias, other, target, stride=one, before=(0, 0), dilation=one, groups=1, act=act)
+    return y
+
+
+def _grid(x: Tensor, y: Tensor, z: Tensor | None) -> tuple[list[int], list[list[int]]] | None:
+    """Rows of the tensors as at most three dimensions (sizes, strides of each), None when that needs a copy."""
+    tensors = [x, y, y if z is None else z]
+    if any(t.shape[-1] != 1 and t.strides[-1] != 1 for t in tensors):
+        return None
+    sizes: list[int] = []
+    strides: list[list[int]] = [[], [], []]
+    for d in range(x.ndim - 1):
+        if x.shape[d] == 1:
+            continue
+        steps = [t.strides[d] for t in tensors]
+        if sizes and all(s[-1] == step * x.shape[d] for s, step in zip(strides, steps, strict=True)):
+            sizes[-1] *= x.shape[d]
+            for s, step in zip(strides, steps, strict=True):
+                s[-1] = step
+        else:
+            sizes.append(x.shape[d])
+            for s, step in zip(strides, steps, strict=True):
+                s.append(step)
+    if len(sizes) > 3:
+        return None
+    missing = 3 - len(sizes)
+    return [1] * missing + sizes, [[0] * missing + s for s in strides]
+
+
+def multiply(
+    b: Builder, left: Tensor, right: Tensor, added: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0
+) -> Tensor:
+    """Emit ``alpha left @ right + beta added`` for float32 tensors of two or more dimensions; batches broadcast."""
+    if left.shape[-1] != right.shape[-2]:
+        raise ShapeError(
+            "matrices do not fit", expected=(*right.shape[:-2], left.shape[-1], right.shape[-1]), actual=right
+        )
+    batch = _broadcast(left.shape[:-2], right.shape[:-2])
+    m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
+    if added is None and alpha == 1.0 and right.is_constant and right.ndim == 2:
+        return multiply_rows(b, left, right.permute((1, 0)), None, None, epilogue_fields("none", ()))
+    y = b.result((*batch, m, n), np.float32)
+    c = None if added is None or beta == 0.0 else added.expand(y.shape)
+    if right.ndim == 2 and (rows := left.view((math.prod(batch) * m, k))) is not None and c is None:
+        # One matrix for all batches: the batches are more rows.
+        batch, left, m = (), rows, rows.shape[0]
+    left, right = left.expand((*batch, m, k)), right.expand((*batch, k, n))
+    target = y if len(batch) == y.ndim - 2 else y.as_strided((m, n), (n, 1))
+    _emit_product(b, left, right, c, target, alpha, beta)
+    return y
+
+
+def _emit_product(
+    b: Builder, left: Tensor, right: Tensor, added: Tensor | None, y: Tensor, alpha: float, beta: float
+) -> None:
+    tensors = [left, right, added or y, y]
+    batch, strides = _merge_batches(y.shape[:-2], [t.strides[:-2] for t in tensors])
+    if len(batch) > MAX_BATCH_RANK:
+        raise ShapeError("too many batch dimensions", expected=f"<= {MAX_BATCH_RANK}", actual=y.shape)
+    fields: dict[str, Any] = {
+        "rank": len(batch), "shape": batch, "as": strides[0], "bs": strides[1], "cs": strides[2], "ys": strides[3],
+        "m": y.shape[-2], "n": y.shape[-1], "k": left.shape[-1],
+        "am": left.strides[-2], "ak": left.strides[-1], "bk": right.strides[-2], "bn": right.strides[-1],
+        "cm": added.strides[-2] if added else 0, "cn": added.strides[-1] if added else 0, "ym": y.strides[-2],
+        "alpha": float(alpha), "beta": float(beta),
+    }  # fmt: skip
+    plan = b.plan("matmul_f32", **fields)
+    b.step(
+        "matmul_f32",
+        a=left,
+        b=right,
+        c=added,
+        y=y,
+        scratch=b.scratch(plan.scratch_bytes),
+        **fields,
+        flops=2 * y.size * left.shape[-1],
+        label=plan.label,
+    )
+
+
+def _merge_batches(
+    shape: tuple[int, ...], strides: list[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Drop batch dimensions of one entry and join neighbours that all tensors walk evenly."""
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in strides]
+    for d, n in enumerate(shape):
+        steps = [s[d] for s in strides]
+        if n == 1:
+            continue
+        if sizes and all(s[-1] == step * n for s, step in zip(merged, steps, strict=True)):
+            sizes[-1] *= n
+            for s, step in zip(merged, steps, strict=True):
+                s[-1] = step
+        else:
+            sizes.append(n)
+            for s, step in zip(merged, steps, strict=True):
+                s.append(step)
+    return tuple(sizes), [tuple(s) for s in merged]
+
+
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(left, right)
+    except ValueError:
+        raise ShapeError("batches do not broadcast", expected=left, actual=right) from None
+
+
+def product(b: Builder, left: Tensor, right: Tensor) -> Tensor:
+    """``torch.matmul`` of tensors of any rank and dtype."""
+    if left.ndim == 0 or right.ndim == 0:
+        raise ShapeError("both arguments need at least one dimension", actual=(left.shape, right.shape))
+    dtype = np.result_type(left.dtype, right.dtype)
+    a = left.unsqueeze(0) if left.ndim == 1 else left
+    c = right.unsqueeze(1) if right.ndim == 1 else right
+    if dtype in (np.float32, np.float16):
+        y = multiply(b, b.cast(a, np.float32), b.cast(c, np.float32))
+    else:
+        if a.shape[-1] != c.shape[-2]:
+            raise ShapeError("matrices do not fit", expected=left.shape[-1], actual=right.shape)
+        shape = (*_broadcast(a.shape[:-2], c.shape[:-2]), a.shape[-2], c.shape[-1])
+        y = b.host(np.matmul, [a, c], [(shape, dtype)])[0]
+    y = b.cast(y, dtype)
+    y = y.squeeze([y.ndim - 2]) if left.ndim == 1 else y
+    return y.squeeze([y.ndim - 1]) if right.ndim == 1 else y
+
+
+def _check_rank(name: str, rank: int, *tensors: Tensor) -> None:
+    for t in tensors:
+        if t.ndim != rank:
+            raise ShapeError(f"{name} takes tensors of {rank} dimensions", expected=rank, actual=t.shape)
+
+
+@operator("torch.matmul")
+def matmul(b: Builder, input: Tensor, other: Tensor) -> Tensor:
+    """Matrix product with broadcast batches. torch.matmul."""
+    return product(b, input, other)
+
+
+@operator("torch.mm")
+def mm(b: Builder, input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices. torch.mm."""
+    _check_rank("mm", 2, input, mat2)
+    return product(b, input, mat2)
+
+
+@operator("torch.bmm")
+def bmm(b: Builder, input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of two batches of matrices. torch.bmm."""
+    _check_rank("bmm", 3, input, mat2)
+    if input.shape[0] != mat2.shape[0]:
+        raise ShapeError("batches differ", expected=input.shape[0], actual=mat2.shape[0])
+    return product(b, input, mat2)
+
+
+@operator("torch.mv")
+def mv(b: Builder, input: Tensor, vec: Tensor) -> Tensor:
+    """Product of a matrix and a vector. torch.mv."""
+    _check_rank("mv", 2, input)
+    _check_rank("mv", 1, vec)
+    return product(b, input, vec)
+
+
+def _added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha: float, beta: float) -> Tensor:
+    dtype = np.result_type(added.dtype, left.dtype, right.dtype)
+    shape = (*left.shape[:-1], right.shape[-1])
+    added.expand(shape)  # raises when it does not fit
+    if dtype in (np.float32, np.float16):
+        c, x, w = as_float32(b, added, left, right)
+        assert x is not None
+        assert w is not None
+        plain = alpha == 1.0 and beta == 1.0 and w.is_constant and w.ndim == 2
+        if plain and c is not None and c.ndim == 1 and c.shape[0] == shape[-1]:
+            y = multiply_rows(b, x, w.permute((1, 0)), c, None, epilogue_fields("none", ()))
+        else:
+            y = multiply(b, x, w, c, alpha, beta)
+        return b.cast(y, dtype)
+
+    def compute(c: Any, x: Any, w: Any) -> Any:
+        y = alpha * np.matmul(x, w)
+        return (y + beta * c if beta else y).astype(dtype)
+
+    return b.host(compute, [added, left, right], [(shape, dtype)])[0]
+
+
+@operator("torch.addmm")
+def addmm(b: Builder, input: Tensor, mat1: Tensor, mat2: Tensor, *, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
+    """``beta input + alpha mat1 @ mat2``. torch.addmm."""
+    _check_rank("addmm", 2, mat1, mat2)
+    return _added_product(b, input, mat1, mat2, alpha, beta)
+
+
+@operator("torch.baddbmm")
+def baddbmm(
+    b: Builder, input: Tensor, batch1: Tensor, batch2: Tensor, *, alpha: float = 1.0, beta: float = 1.0
+) -> Tensor:
+    """``beta input + alpha batch1 @ batch2`` for batches of matrices. torch.baddbmm."""
+    _check_rank("baddbmm", 3, batch1, batch2)
+    if batch1.shape[0] != batch2.shape[0]:
+        raise ShapeError("batches differ", expected=batch1.shape[0], actual=batch2.shape[0])
+    return _added_product(b, input, batch1, batch2, alpha, beta)

@@ -12,7 +12,8 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.ops.convolution import Padding, conv2d
+from pnnx_fast.ops._window import Padding
+from pnnx_fast.ops.convolution import conv2d
 from pnnx_fast.ops.linear import linear
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, concatenate

@@ -8,7 +8,8 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops.convolution import as_float32, spatial, window_counts
+from pnnx_fast.ops._window import spatial, window_counts
+from pnnx_fast.ops.convolution import as_float32
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 

@@ -154,7 +154,8 @@ class Lowering:
     def plan(self, kernel_name: str, **fields: Any) -> KernelPlan:
         """See Builder."""
         values = {k: None if isinstance(v, Tensor) else v for k, v in fields.items()}
-        values.setdefault("variant", -1)
+        if "variant" in core.KINDS[core.KERNELS[kernel_name]][0]:
+            values.setdefault("variant", -1)
         return KernelPlan(*core.plan(self.isa, kernel_name, values, self.nthreads))
 
     def step(

@@ -1,0 +1,60 @@
+"""Arithmetic of sliding windows: sizes per dimension, padding before and after, number of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.registry import Ints
+
+__all__ = ["Padding", "paddings", "spatial", "window_counts"]
+
+Padding = int | Sequence[int] | str
+"""Annotation of a padding: numbers, ``"same"`` or ``"valid"``."""
+
+
+def spatial(value: Ints, rank: int, what: str) -> tuple[int, ...]:
+    """A size per spatial dimension."""
+    sizes = (value,) * rank if isinstance(value, int) else tuple(value)
+    if len(sizes) == 1:
+        sizes *= rank
+    if len(sizes) != rank:
+        raise ParameterError(f"{what} must have {rank} numbers, not {len(sizes)}", parameter=what)
+    return sizes
+
+
+def paddings(
+    padding: Padding, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Zeros before and after each spatial dimension."""
+    if padding == "valid":
+        return (0,) * len(kernel), (0,) * len(kernel)
+    if padding == "same":
+        if any(s != 1 for s in stride):
+            raise ParameterError("padding 'same' needs stride 1", parameter="padding")
+        total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+    if isinstance(padding, str):
+        raise ParameterError(f"unknown padding {padding!r}", parameter="padding")
+    both = spatial(padding, len(kernel), "padding")
+    return both, both
+
+
+def window_counts(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+) -> tuple[int, ...]:
+    """Number of window positions along each dimension."""
+    counts = []
+    for n, k, s, d, p, q in zip(sizes, kernel, stride, dilation, before, after, strict=True):
+        if k < 1 or s < 1 or d < 1 or min(p, q) < 0:
+            raise ParameterError(f"kernel {k}, stride {s} and dilation {d} must be positive", parameter="kernel_size")
+        span = d * (k - 1) + 1
+        if n + p + q < span:
+            raise ShapeError("the kernel is larger than the padded input", expected=f">= {span}", actual=n + p + q)
+        counts.append((n + p + q - span) // s + 1)
+    return tuple(counts)

@@ -1,0 +1,122 @@
+"""Linear layers and matrix products against PyTorch: ranks, broadcasting, views, constants, dtypes, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+import pnnx_fast
+from pnnx_fast.errors import ShapeError
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+def random(*shape: int, dtype: str = "f4") -> np.ndarray:
+    return (np.random.default_rng(sum(shape)).standard_normal(shape) * 3).astype(dtype)
+
+
+def close(got: Any, want: Any) -> None:
+    want = want.numpy()
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * max(1.0, float(np.abs(want).max())) if want.size else 0)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 7), (9, 7), (2, 3, 7), (2, 3, 4, 5, 7), (2, 0, 7)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear(shape: tuple[int, ...], bias: bool) -> None:
+    x, weight, shift = random(*shape), random(21, 7), random(21)
+    weights = {"weight": weight, "bias": shift} if bias else {"weight": weight}
+    want = F.linear(*(torch.from_numpy(a) for a in (x, *weights.values())))
+    close(run("nn.Linear", x, weights=weights, bias=bias, in_features=7, out_features=21), want)
+    close(run("F.linear", x, *weights.values(), names=["input", *weights]), want)
+
+
+@pytest.mark.parametrize("dims", [(0, 2, 3, 1), (2, 0, 3, 1), (3, 2, 1, 0)])
+def test_linear_of_a_view(dims: tuple[int, ...]) -> None:
+    x, weight, z = random(6, 7, 5, 4), random(9, 4), random(*np.transpose(np.empty((6, 4, 5, 7)), dims).shape[:3], 9)
+    x = np.ascontiguousarray(x.transpose(0, 3, 2, 1))
+    weight = random(9, x.transpose(dims).shape[-1])
+    graph = pnnx_fast.Graph()
+    a, view, other, out = (graph.new_operand(n) for n in "avzy")
+    graph.new_operator("pnnx.Input", "i", outputs=[a])
+    graph.new_operator("pnnx.Input", "j", outputs=[other])
+    graph.new_operator("Tensor.permute", "p", inputs=[a], outputs=[view], params={"dims": list(dims)})
+    attrs = {"weight": pnnx_fast.Attribute(weight)}
+    wiring = {"inputs": [view, other], "inputnames": ["input", "residual"], "outputs": [out]}
+    graph.new_operator("fused.Linear", "l", attrs=attrs, params={"activation": "relu"}, **wiring)
+    graph.new_operator("pnnx.Output", "o", inputs=[out])
+    z = random(*x.transpose(dims).shape[:3], 9)
+    want = F.linear(torch.from_numpy(x).permute(dims), torch.from_numpy(weight)) + torch.from_numpy(z)
+    close(pnnx_fast.Model(graph)(x, z), want.relu())
+
+
+MATMUL = [
+    ((13,), (13,)),
+    ((14,), (14, 6)),
+    ((13,), (7, 13, 4)),
+    ((5, 12), (12,)),
+    ((6, 3, 7, 14), (14,)),
+    ((23, 14), (14, 25)),
+    ((4, 5), (10, 5, 40)),
+    ((7, 8, 13, 14), (14, 35)),
+    ((10, 13, 18), (3, 1, 18, 8)),
+    ((8, 1, 23, 11), (1, 5, 11, 9)),
+    ((2, 3, 4, 5), (2, 3, 5, 6)),
+    ((2, 0, 5), (5, 3)),
+    ((2, 4, 0), (0, 3)),
+]
+
+
+@pytest.mark.parametrize("shapes", MATMUL, ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_matmul(shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: str) -> None:
+    a, c = random(*shapes[0], dtype=dtype), random(*shapes[1], dtype=dtype)
+    want = torch.matmul(torch.from_numpy(a), torch.from_numpy(c))
+    close(run("torch.matmul", a, c, names=["input", "other"]), want)
+    close(run("torch.matmul", a, c, names=["input", "other"], threads=2, last=True), want)
+    close(run("torch.matmul", a, names=["input"], weights={"other": c}), want)
+
+
+def test_named_products() -> None:
+    a, c, v = random(3, 5, 6), random(3, 6, 4), random(6)
+    t = [torch.from_numpy(x) for x in (a, c, v)]
+    close(run("torch.bmm", a, c, names=["input", "mat2"]), torch.bmm(t[0], t[1]))
+    close(run("torch.mm", a[0], c[0], names=["input", "mat2"]), torch.mm(t[0][0], t[1][0]))
+    close(run("torch.mv", a[0], v, names=["input", "vec"]), torch.mv(t[0][0], t[2]))
+
+
+@pytest.mark.parametrize("shape", [(23,), (13, 1), (1, 23), (13, 23), ()])
+@pytest.mark.parametrize("alpha,beta", [(1.0, 1.0), (0.7, 1.4), (2.0, 0.0)])
+def test_addmm(shape: tuple[int, ...], alpha: float, beta: float) -> None:
+    c, a, w = random(*shape), random(13, 16), random(16, 23)
+    c = c if beta else np.full(shape, np.nan, np.float32)
+    want = torch.addmm(*(torch.from_numpy(np.asarray(x)) for x in (c, a, w)), alpha=alpha, beta=beta)
+    names = ["input", "mat1", "mat2"]
+    close(run("torch.addmm", c, a, w, names=names, alpha=alpha, beta=beta), want)
+    constant = {"input": np.asarray(c), "mat2": w}
+    close(run("torch.addmm", a, names=["mat1"], weights=constant, alpha=alpha, beta=beta), want)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_baddbmm(dtype: str) -> None:
+    c, a, w = random(1, 5, 7, dtype=dtype), random(3, 5, 6, dtype=dtype), random(3, 6, 7, dtype=dtype)
+    want = torch.baddbmm(*(torch.from_numpy(x) for x in (c, a, w)), alpha=0.5, beta=1.5)
+    close(run("torch.baddbmm", c, a, w, names=["input", "batch1", "batch2"], alpha=0.5, beta=1.5), want)
+
+
+def test_errors() -> None:
+    with pytest.raises(ShapeError, match="features"):
+        run("nn.Linear", random(2, 3), weights={"weight": random(5, 4)})
+    with pytest.raises(ShapeError, match="matrices do not fit"):
+        run("torch.matmul", random(2, 3), random(4, 5))
+    with pytest.raises(ShapeError, match="broadcast"):
+        run("torch.matmul", random(2, 2, 3), random(3, 3, 5))
+    with pytest.raises(ShapeError, match="2 dimensions"):
+        run("torch.mm", random(2, 2, 3), random(3, 5))
+    with pytest.raises(ShapeError, match="batches differ"):
+        run("torch.bmm", random(2, 2, 3), random(1, 3, 5))
