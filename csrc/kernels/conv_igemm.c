@@ -68,10 +68,10 @@ static void choose_blocks(conv *c, int widest) {
     const int64_t row_bytes = widest * PF_VL * (int64_t)sizeof(float);
     const int64_t longest = c->tiles > 1 ? CACHED_BYTES / row_bytes : c->ic;
     const int64_t k_most = c->padded ? pf_min(longest, ZERO_LENGTH) : longest;
-    c->k_block = pf_ceil_div(c->ic, pf_ceil_div(c->ic, k_most));
+    c->k_block = c->ic ? pf_ceil_div(c->ic, pf_ceil_div(c->ic, k_most)) : 0;
     c->tap_block = 1;
     if (c->k_block == c->ic) {
-        const int64_t most = c->tiles > 1 ? pf_max(1, longest / c->ic) : c->taps;
+        const int64_t most = c->tiles > 1 ? pf_max(1, longest / pf_max(1, c->ic)) : c->taps;
         c->tap_block = pf_ceil_div(c->taps, pf_ceil_div(c->taps, pf_min(most, TAPS_AT_ONCE)));
     }
 }
@@ -80,7 +80,7 @@ static void choose_units(conv *c, int widest) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps;
     const int64_t panel_bytes = c->ic * c->taps * widest * PF_VL * (int64_t)sizeof(float);
     c->per_unit = 1;
-    if (whole) c->per_unit = pf_max(1, pf_min(c->panels, CACHED_BYTES / panel_bytes));
+    if (whole) c->per_unit = pf_max(1, pf_min(c->panels, CACHED_BYTES / pf_max(1, panel_bytes)));
     if (c->tiles < WANTED_UNITS)
         c->per_unit = pf_max(1, pf_min(c->per_unit, c->panels * c->tiles / WANTED_UNITS));
     c->panel_sets = pf_ceil_div(c->panels, c->per_unit);
@@ -99,6 +99,7 @@ static conv plan_conv(const pf_conv3d_args *args) {
     c.taps = c.a.kd * c.a.kh * c.a.kw;
     c.pixels = c.a.n * c.a.od * c.a.oh * c.a.ow;
     c.panels = pf_panel_count(c.oc);
+    if (c.pixels == 0 || c.oc == 0) return c;
     const int widest = pf_panel_widest(c.oc);
     c.tiles = pf_ceil_div(c.pixels, pf_tile_rows(widest));
     c.act = pf_act_make(c.a.act, c.a.act_a, c.a.act_b);
@@ -283,12 +284,14 @@ static void run_unit(const conv *c, const unit *u) {
     pf_tile t = {.act = c->act, .bias = c->bias ? c->bias + u->group * c->oc : NULL};
     for (int64_t tap0 = 0; tap0 < c->taps; tap0 += c->tap_block) {
         const int64_t tap1 = pf_min(tap0 + c->tap_block, c->taps);
-        for (int64_t k0 = 0; k0 < c->ic; k0 += c->k_block) {
+        int64_t k0 = 0;
+        do {
             t.k = pf_min(c->k_block, c->ic - k0);
             t.first = tap0 == 0 && k0 == 0;
             t.last = tap1 == c->taps && k0 + t.k == c->ic;
             run_block(c, u, tap0, tap1, k0, &t);
-        }
+            k0 += c->k_block;
+        } while (k0 < c->ic);
     }
 }
 
@@ -296,7 +299,7 @@ static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
     conv c = plan_conv(args);
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
-    const int64_t units = c.pixels ? c.a.groups * c.panel_sets * c.row_blocks : 0;
+    const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
     for (int64_t i = pf_claim(w, 1); i < units; i = pf_claim(w, 1)) {
         const int64_t block = i % c.row_blocks, set = i / c.row_blocks % c.panel_sets;
         const unit u = {.group = i / c.row_blocks / c.panel_sets,
@@ -310,7 +313,7 @@ static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
 
 static void describe(const pf_conv3d_args *args, pf_plan *plan) {
     const conv c = plan_conv(args);
-    const int widest = pf_panel_widest(c.oc);
+    const int widest = c.tiles ? pf_panel_widest(c.oc) : 1;
     const int64_t columns = pf_ceil_div(c.oc, PF_VL) * PF_VL;
     plan->variant = 0;
     plan->packed_bytes = c.a.groups * c.taps * c.ic * columns * (int64_t)sizeof(float);

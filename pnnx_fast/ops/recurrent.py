@@ -10,7 +10,8 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops.convolution import as_float32, multiply_rows
+from pnnx_fast.ops.convolution import as_float32
+from pnnx_fast.ops.linear import multiply_rows
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 

@@ -48,6 +48,7 @@ WINDOWS = [
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("params", WINDOWS, ids=str)
 @pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 def test_windows(axes: int, params: dict[str, Any], groups: int) -> None:
     x, weight, bias = random(2, 6, *SIZES[axes]), random(12, 6 // groups, *KERNELS[axes]), random(12)
     convolve = getattr(F, f"conv{axes}d")
