@@ -7,7 +7,8 @@
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
 
-enum { PF_MOMENT_BLOCK = 4096, PF_MOMENT_CHUNK = 4, PF_MOMENT_ROWS = 64 };
+enum { PF_MOMENT_BLOCK = 4096, PF_MOMENT_CHUNK = 4, PF_MOMENT_ROWS = 128 };
+enum { PF_MOMENT_COLUMNS = PF_MOMENT_CHUNK * PF_VL };
 
 typedef struct pf_moments {
     double n, mean, m2;
@@ -58,9 +59,15 @@ static inline void pf_moments_add(pf_moments *m, const float *x, int64_t n) {
     }
 }
 
-/* `count` vectors of columns, the last with `lanes` lanes, over n rows `step` apart: one block. */
-PF_INLINE void pf_moments_add_block(pf_moments *m, const float *x, int64_t n, int64_t step, int count,
-                                    int64_t lanes) {
+/* The moments of neighbouring columns, all of n elements. */
+typedef struct pf_column_moments {
+    double n, mean[PF_MOMENT_COLUMNS], m2[PF_MOMENT_COLUMNS];
+} pf_column_moments;
+
+/* `count` vectors of columns from column `at` on, the last with `lanes` lanes, over n rows `step` apart: one
+ * block. */
+PF_INLINE void pf_moments_add_block(pf_column_moments *m, int64_t at, const float *x, int64_t n, int64_t step,
+                                    int count, int64_t lanes) {
     pf_vf shift[PF_MOMENT_CHUNK], sum[PF_MOMENT_CHUNK], squares[PF_MOMENT_CHUNK];
 #pragma GCC unroll 4
     for (int k = 0; k < count; k++) shift[k] = sum[k] = squares[k] = pf_zero();
@@ -68,8 +75,9 @@ PF_INLINE void pf_moments_add_block(pf_moments *m, const float *x, int64_t n, in
 #pragma GCC unroll 4
         for (int k = 0; k < count; k++)
             shift[k] += pf_load_upto(x + i * step + k * PF_VL, k + 1 < count ? PF_VL : lanes);
+    const double share = 1.0 / (double)n, weight = (double)n / (m->n + (double)n), spread = m->n * weight;
 #pragma GCC unroll 4
-    for (int k = 0; k < count; k++) shift[k] = shift[k] / (float)n;
+    for (int k = 0; k < count; k++) shift[k] *= (float)share;
     for (int64_t i = 0; i < n; i++)
 #pragma GCC unroll 4
         for (int k = 0; k < count; k++) {
@@ -77,40 +85,40 @@ PF_INLINE void pf_moments_add_block(pf_moments *m, const float *x, int64_t n, in
             sum[k] += v;
             squares[k] = pf_fma(v, v, squares[k]);
         }
-    float lanes_of[3][PF_MOMENT_CHUNK * PF_VL];
+    float parts[3][PF_MOMENT_COLUMNS];
 #pragma GCC unroll 4
     for (int k = 0; k < count; k++) {
-        pf_store(lanes_of[0] + k * PF_VL, shift[k]);
-        pf_store(lanes_of[1] + k * PF_VL, sum[k]);
-        pf_store(lanes_of[2] + k * PF_VL, squares[k]);
+        pf_store(parts[0] + k * PF_VL, shift[k]);
+        pf_store(parts[1] + k * PF_VL, sum[k]);
+        pf_store(parts[2] + k * PF_VL, squares[k]);
     }
-    const double share = 1.0 / (double)n;
-    for (int64_t c = 0; c < (count - 1) * PF_VL + lanes; c++) {
-        const double s = lanes_of[1][c];
-        pf_moments_merge(&m[c], (double)n, lanes_of[0][c] + s * share,
-                         pf_not_negative(lanes_of[2][c] - s * s * share));
+    for (int c = 0; c < count * PF_VL; c++) {
+        const double s = parts[1][c], m2 = parts[2][c] - s * s * share;
+        const double delta = parts[0][c] + s * share - m->mean[at + c];
+        m->mean[at + c] += delta * weight;
+        m->m2[at + c] += (m2 < 0 ? 0 : m2) + delta * delta * spread;
     }
 }
 
-/* Moments of up to PF_MOMENT_CHUNK * PF_VL columns at the positions of nest r. */
-static inline void pf_moments_add_columns(pf_moments *m, const float *x, const pf_nest *r, int64_t columns) {
+/* Moments of up to PF_MOMENT_COLUMNS columns at the positions of nest r. */
+static inline void pf_moments_of_columns(pf_column_moments *m, const float *x, const pf_nest *r,
+                                         int64_t columns) {
     pf_nest outer = *r;
     const int64_t n = r->rank ? r->n[r->rank - 1] : 1, step = r->rank ? r->s[0][r->rank - 1] : 0;
     if (outer.rank) pf_nest_remove(&outer, outer.rank - 1);
+    memset(m, 0, sizeof *m);
     pf_walk walk;
     pf_walk_start(&walk, &outer, 0);
     for (int64_t o = 0; o < outer.total; o++, pf_walk_next(&walk, &outer))
         for (int64_t i = 0; i < n; i += PF_MOMENT_ROWS) {
             const float *at = x + walk.o[0] + i * step;
             const int64_t k = pf_min(PF_MOMENT_ROWS, n - i);
-            int64_t c = 0;
-            if (columns > (PF_MOMENT_CHUNK - 1) * PF_VL) {
-                pf_moments_add_block(m, at, k, step, PF_MOMENT_CHUNK,
-                                     columns - (PF_MOMENT_CHUNK - 1) * PF_VL);
-                continue;
-            }
-            for (; c < columns; c += PF_VL)
-                pf_moments_add_block(m + c, at + c, k, step, 1, pf_min(PF_VL, columns - c));
+            if (columns == PF_MOMENT_COLUMNS)
+                pf_moments_add_block(m, 0, at, k, step, PF_MOMENT_CHUNK, PF_VL);
+            else
+                for (int64_t c = 0; c < columns; c += PF_VL)
+                    pf_moments_add_block(m, c, at + c, k, step, 1, pf_min(PF_VL, columns - c));
+            m->n += (double)k;
         }
 }
 

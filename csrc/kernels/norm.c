@@ -50,6 +50,13 @@ static centring row_centring(const pf_row_norm_args *a, const float *x) {
             squares += pf_moment_pass(x + i, pf_min(PF_MOMENT_BLOCK, a->n - i), 0.0f).squares;
         return centre(0, 1.0 / sqrt(squares / (double)a->n + a->eps), 0);
     }
+    if (a->n <= PF_MOMENT_BLOCK) {
+        const double share = 1.0 / (double)a->n;
+        const float shift = (float)(pf_moment_pass(x, a->n, 0.0f).sum * share);
+        const pf_sums p = pf_moment_pass(x, a->n, shift);
+        const double var = (p.squares - p.sum * p.sum * share) * share;
+        return centre(shift + p.sum * share, 1.0 / sqrt(pf_not_negative(var) + a->eps), 0);
+    }
     pf_moments m = {0, 0, 0};
     pf_moments_add(&m, x, a->n);
     return centre(m.mean, 1.0 / sqrt(m.m2 / m.n + a->eps), 0);
@@ -83,7 +90,7 @@ PF_KERNEL_FUNCTION(row_norm) {
 /* -- channels
  * ------------------------------------------------------------------------------------------------------- */
 
-enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, COLUMNS = PF_MOMENT_CHUNK * PF_VL, WIDEST = 64 };
+enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, COLUMNS = PF_MOMENT_CHUNK * PF_VL, WIDEST = 64, STRIP = 64 };
 
 static pf_nest space_of(const pf_channels_args *a) {
     return pf_nest_make(a->rank, a->shape, a->xs + SPACE, a->ys + SPACE, NULL);
@@ -98,20 +105,32 @@ static void set_column(column_maps *m, int64_t k, centring c) {
     m->mean[k] = c.mean, m->scale[k] = c.scale, m->rest[k] = c.rest;
 }
 
-/* Applied to n channels of the pixels [begin, end). */
+/* Applied to n channels of the pixels [begin, end): runs along the innermost spatial dimension, vector after
+ * vector. */
 static void map_columns(const pf_channels_args *a, const pf_nest *space, const float *x, float *y,
                         const column_maps *m, int64_t n, int64_t begin, int64_t end) {
     const pf_activation act = pf_act_make(a->act, a->act_a, a->act_b);
-    pf_walk p;
-    pf_walk_start(&p, space, begin);
-    for (int64_t i = begin; i < end; i++, pf_walk_next(&p, space)) {
+    const int64_t last = space->rank - 1, xs = last < 0 ? 0 : space->s[0][last],
+                  ys = last < 0 ? 0 : space->s[1][last];
+    int64_t run;
+    for (int64_t i = begin; i < end; i += run) {
+        pf_walk p;
+        pf_walk_start(&p, space, i);
+        run = last < 0 ? 1 : pf_min(pf_min(end - i, STRIP), space->n[last] - p.at[last]);
         const float *from = x + p.o[0];
         float *to = y + p.o[1];
         for (int64_t c = 0; c < n; c += PF_VL) {
-            const pf_vf v = pf_load_upto(from + c, n - c) - pf_load(m->mean + c);
-            pf_store_upto(to + c, pf_fma(v, pf_load(m->scale + c), pf_load(m->rest + c)), n - c);
+            const pf_vf mean = pf_load(m->mean + c), scale = pf_load(m->scale + c),
+                        rest = pf_load(m->rest + c);
+            if (n - c >= PF_VL)
+                for (int64_t j = 0; j < run; j++)
+                    pf_store(to + j * ys + c, pf_fma(pf_load(from + j * xs + c) - mean, scale, rest));
+            else
+                for (int64_t j = 0; j < run; j++)
+                    pf_storen(to + j * ys + c, pf_fma(pf_loadn(from + j * xs + c, n - c) - mean, scale, rest),
+                              n - c);
         }
-        if (act.code) pf_act_row(&act, to, n);
+        for (int64_t j = 0; act.code && j < run; j++) pf_act_row(&act, to + j * ys, n);
     }
 }
 
@@ -133,7 +152,14 @@ static void map_channel(const pf_channels_args *a, pf_nest space, const float *x
                 v = pf_load_upto(from + k, m);
             else
                 for (int64_t j = 0; j < m; j++) v[j] = from[(k + j) * xs];
-            v = pf_act_vector(&act, pf_fma(v - c.mean, pf_set(c.scale), pf_set(c.rest)));
+            v = pf_fma(v - c.mean, pf_set(c.scale), pf_set(c.rest));
+            pf_act_early(&act, &v, 1);
+            if (pf_act_is_late(act.code)) {
+                float lanes[PF_VL];
+                pf_store(lanes, v);
+                pf_late_row(&act, lanes, NULL, PF_VL);
+                v = pf_load(lanes);
+            }
             if (ys == 1)
                 pf_store_upto(to + k, v, m);
             else
@@ -174,10 +200,10 @@ static void norm_groups_last(const pf_channels_args *a, const pf_nest *space, co
     pf_moments group[WIDEST] = {{0, 0, 0}};
     for (int64_t c = first; c < end; c += COLUMNS) {
         const int64_t n = pf_min(COLUMNS, end - c);
-        pf_moments column[COLUMNS] = {{0, 0, 0}};
-        pf_moments_add_columns(column, x + c, space, n);
+        pf_column_moments m;
+        pf_moments_of_columns(&m, x + c, space, n);
         for (int64_t k = 0; k < n; k++)
-            pf_moments_merge(&group[(c + k - first) / size], column[k].n, column[k].mean, column[k].m2);
+            pf_moments_merge(&group[(c + k - first) / size], m.n, m.mean[k], m.m2[k]);
     }
     for (int64_t c = first; c < end; c += COLUMNS) {
         column_maps maps;
@@ -231,7 +257,6 @@ static centring affine(const float *w, const float *b, int64_t c) {
 
 /* Channels-last images are cut into strips of pixels, others into channels. */
 PF_KERNEL_FUNCTION(channel_affine) {
-    enum { STRIP = 64 };
     const pf_channels_args *a = args_;
     const float *x = pf_ptr(w, a->x), *weight = pf_ptr(w, a->w), *bias = pf_ptr(w, a->b);
     float *y = pf_ptr(w, a->y);
