@@ -7,13 +7,16 @@ it. It knows no file format; loading and saving go through ``ir.codec``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import check, codec, order
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
+
+if TYPE_CHECKING:
+    from pnnx_fast.ir.statistics import Statistics
 
 __all__ = ["Graph"]
 
@@ -273,6 +276,26 @@ class Graph:
             raise GraphError(problems)
         for _ in self.topological():
             pass
+
+    def statistics(self) -> Statistics:
+        """Count floating-point and memory operations at the recorded shapes, as PNNX's converter does.
+
+        Examples
+        --------
+        >>> print(Graph.parse('''7767517
+        ... 3 2
+        ... pnnx.Input  in   0 1 x #x=(1,8)f32
+        ... F.relu      act  1 1 x y #y=(1,8)f32
+        ... pnnx.Output out  1 0 y
+        ... ''').statistics())
+        model inputshape = [1,8]f32
+        FLOPS = 8
+        memory OPS = 16
+        """
+        # Few callers want it, and the rules take time to import.
+        from pnnx_fast.ir.statistics import measure
+
+        return measure(self.ops)
 
     def canonicalize(self) -> None:
         """Rename all operands to 0, 1, 2, … in the order in which operators put them out."""

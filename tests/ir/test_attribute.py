@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.dtypes import DTYPES, by_code, by_numpy, by_text
-from pnnx_fast.ir.floats import bfloat16_to_float32, float32_to_bfloat16, float32_to_float16
+from pnnx_fast.ir.floats import (
+    bfloat16_to_float32,
+    float32_to_bfloat16,
+    float32_to_float16,
+    fold_weight_norm,
+)
 
 
 def test_dtype_table() -> None:
@@ -228,3 +233,12 @@ def test_npy_with_pickled_content_is_refused(tmp_path) -> None:
     np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="allow_pickle"):
         Attribute.from_npy(tmp_path / "a.npy")
+
+
+def test_weight_norm() -> None:
+    v = np.random.default_rng(0).standard_normal((3, 2, 5)).astype(np.float32)
+    g = np.float32([1, 2, -3])
+    norm = np.sqrt((v.astype(np.float64) ** 2).sum(axis=(1, 2), keepdims=True))
+    np.testing.assert_allclose(fold_weight_norm(v, g), v / norm * g[:, None, None], rtol=1e-6)
+    assert fold_weight_norm(v, g.reshape(3, 1, 1)).dtype == np.float32
+    assert np.isnan(fold_weight_norm(np.zeros((1, 2)), [1.0])).all()
