@@ -111,4 +111,36 @@ static inline void pf_late_row(const pf_activation *act, float *y, const float *
 }
 #undef PF_LATE_LOOP
 
+/* Any activation of one vector. */
+PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
+    switch (act->code) {
+    case PF_ACT_SIGMOID:
+        return pf_vsigmoid(x);
+    case PF_ACT_SILU:
+        return pf_vsilu(x);
+    case PF_ACT_GELU:
+        return pf_vgelu(x);
+    case PF_ACT_GELU_TANH:
+        return pf_vgelu_tanh(x);
+    case PF_ACT_TANH:
+        return pf_vtanh(x);
+    case PF_ACT_MISH:
+        return pf_vmish(x);
+    default:
+        pf_act_early(act, &x, 1);
+        return x;
+    }
+}
+
+/* Any activation of n stored values, in place. */
+static inline void pf_act_row(const pf_activation *act, float *y, int64_t n) {
+    if (pf_act_is_late(act->code)) {
+        pf_late_row(act, y, NULL, n);
+        return;
+    }
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_act_vector(act, pf_load(y + i)));
+    if (i < n) pf_storen(y + i, pf_act_vector(act, pf_loadn(y + i, n - i)), n - i);
+}
+
 #endif
