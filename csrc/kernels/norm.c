@@ -122,15 +122,14 @@ static void map_columns(const pf_channels_args *a, const pf_nest *space, const f
         for (int64_t c = 0; c < n; c += PF_VL) {
             const pf_vf mean = pf_load(m->mean + c), scale = pf_load(m->scale + c),
                         rest = pf_load(m->rest + c);
-            if (n - c >= PF_VL)
-                for (int64_t j = 0; j < run; j++)
-                    pf_store(to + j * ys + c, pf_fma(pf_load(from + j * xs + c) - mean, scale, rest));
-            else
-                for (int64_t j = 0; j < run; j++)
-                    pf_storen(to + j * ys + c, pf_fma(pf_loadn(from + j * xs + c, n - c) - mean, scale, rest),
-                              n - c);
+            const int64_t lanes = n - c;
+            for (int64_t j = 0; j < run; j++) {
+                pf_vf v = pf_fma(pf_load_upto(from + j * xs + c, lanes) - mean, scale, rest);
+                pf_act_early(&act, &v, 1);
+                pf_store_upto(to + j * ys + c, v, lanes);
+            }
         }
-        for (int64_t j = 0; act.code && j < run; j++) pf_act_row(&act, to + j * ys, n);
+        for (int64_t j = 0; pf_act_is_late(act.code) && j < run; j++) pf_late_row(&act, to + j * ys, NULL, n);
     }
 }
 
