@@ -4,8 +4,8 @@
 The only module linked with the executor, so that thread team and ISA tables exist once in a process. It knows no
 policy: what steps mean and where memory lies is decided in Python.
 """
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset, strcmp
 
@@ -230,7 +230,7 @@ cdef class Program:
         return self.count
 
     def run(self, tuple bases, int64_t begin=0, int64_t end=-1, bint timed=False):
-        """Run steps [begin, end) with the given base addresses (integers) without holding the GIL.
+        """Run steps [begin, end) without holding the GIL; bases are contiguous buffers.
 
         Returns None, or the list of end-begin+1 time stamps in nanoseconds when ``timed``. Raises IndexRangeError,
         with the number of the step, when the data hold an index outside its dimension.
@@ -240,7 +240,8 @@ cdef class Program:
         cdef int64_t *clock = NULL
         cdef int64_t n
         cdef pf_fault fault
-        cdef int i, status
+        cdef Py_buffer view
+        cdef int i, status, threads = 1
         if end < 0:
             end = self.count
         if len(bases) != self.nbases or begin < 0 or end > self.count or begin > end:
@@ -253,13 +254,21 @@ cdef class Program:
         try:
             pointers[0] = NULL
             for i in range(self.nbases):
-                pointers[i + 1] = <char *><uintptr_t>bases[i]
+                # The tuple keeps the objects alive, so the memory stays when the view is given back.
+                PyObject_GetBuffer(bases[i], &view, PyBUF_SIMPLE)
+                pointers[i + 1] = <char *>view.buf
+                PyBuffer_Release(&view)
             if timed:
                 clock = <int64_t *>malloc((n + 1) * sizeof(int64_t))
                 if clock == NULL:
                     raise MemoryError
             with nogil:
-                status = pf_run_steps(self.steps + begin, n, pointers, self.nthreads, clock, &fault)
+                # Waking the team for work that one thread does anyway would cost more than the work.
+                for i in range(n):
+                    if not self.steps[begin + i].serial:
+                        threads = self.nthreads
+                        break
+                status = pf_run_steps(self.steps + begin, n, pointers, threads, clock, &fault)
             if status:
                 raise MemoryError
             if fault.code:
@@ -270,11 +279,3 @@ cdef class Program:
                 free(pointers)
             free(clock)
 
-
-def address(object array, bint writable=False):
-    """Address of the memory of a contiguous buffer; the caller keeps the object alive."""
-    cdef Py_buffer view
-    PyObject_GetBuffer(array, &view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-    cdef uintptr_t result = <uintptr_t>view.buf
-    PyBuffer_Release(&view)
-    return result

@@ -60,6 +60,7 @@ class Executable:
         leaves: list[Tensor] = []
         self._structure = [_collect(v, leaves) for v in outputs]
         self._outputs = [self._as_output(builder, t, i) for i, t in enumerate(leaves)]
+        self._output_types = [(t.shape, t.dtype) for t in self._outputs]
         self._constants = constants
         self.isa, self.nthreads = isa, nthreads
         self.steps = builder.steps
@@ -140,12 +141,8 @@ class Executable:
         ``clock`` receives (index of the step, nanoseconds) for every step.
         """
         arena = self._take_arena()
-        results = [np.empty(t.shape, t.dtype) for t in self._outputs]
-        bases = (
-            arena.__array_interface__["data"][0],
-            *(a.__array_interface__["data"][0] for a in inputs),
-            *(a.__array_interface__["data"][0] for a in results),
-        )
+        results = [np.empty(shape, dtype) for shape, dtype in self._output_types]
+        bases = (arena, *inputs, *results)
         done = 0
         for segment in self._segments:
             if isinstance(segment, tuple):
