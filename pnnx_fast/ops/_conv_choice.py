@@ -1,7 +1,8 @@
 """Which convolution kernel serves which shape.
 
-Depthwise shapes have a kernel of their own. For 3x3 windows with stride 1 a cost model weighs the implicit GEMM
-against Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come from memory.
+Depthwise shapes and small groups have kernels of their own. For 3x3 windows with stride 1 a cost model weighs the
+implicit GEMM against Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come from
+memory.
 """
 
 from __future__ import annotations
@@ -41,21 +42,34 @@ class Choice:
 
 DIRECT = Choice("conv_f32", "conv_pack_f32")
 DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
+GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 
 
 def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool = True) -> Choice:
     """Kernel for the fields of a convolution; ``constant`` tells whether weights are packed only once."""
     g = geometry
-    if g["groups"] == g["ic"] and g["groups"] > 1 and g["oc"] % g["ic"] == 0:
+    lanes = LANES.get(isa, 4)
+    if 1 < g["groups"] == g["ic"] == g["oc"]:
         return DEPTHWISE
+    if _fits_grouped(g, lanes):
+        return GROUPED
     if not constant or not _fits_winograd(g):
         return DIRECT
-    lanes = LANES.get(isa, 4)
     costs = {m: winograd_cost(g, m, lanes, nthreads) for m in (2, 4)}
     best = min(costs, key=costs.__getitem__)
     if costs[best] < direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     return DIRECT
+
+
+def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
+    """Whether groups are narrower than a vector and the inputs of a vector of outputs lie close together."""
+    inputs, outputs = g["ic"] // g["groups"], g["oc"] // g["groups"]
+    if g["groups"] == 1 or outputs >= lanes:
+        return False
+    spread = ((lanes - 1) // outputs + (lanes % outputs != 0)) * inputs
+    window = (g["kw"], g["stride_w"]) in ((1, 1), (3, 1), (3, 2)) and g["dil_w"] == 1
+    return bool(4 * outputs <= lanes or (window and spread < lanes))
 
 
 def _fits_winograd(g: Mapping[str, Any]) -> bool:

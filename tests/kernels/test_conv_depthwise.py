@@ -1,4 +1,4 @@
-"""conv_depthwise_f32 against numpy: windows, channel tails and multipliers, epilogue, NaN."""
+"""conv_depthwise_f32 against numpy: windows, channel tails, epilogue, NaN."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def test_widths(isa: str, k: int) -> None:
         check(isa, 1, square(k, k // 2, 2).but(h=9, w=w), "conv_depthwise")
 
 
-@pytest.mark.parametrize("multiplier", [1, 2, 3])
-def test_channels(isa: str, multiplier: int) -> None:
+def test_channels(isa: str) -> None:
     for c in [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 600]:
-        case = square(3, 1).but(ic=c, oc=c * multiplier, groups=c, h=5, w=10)
+        case = square(3, 1).but(ic=c, oc=c, groups=c, h=5, w=10)
         check(isa, 1 + c % 2, case, "conv_depthwise")
 
 

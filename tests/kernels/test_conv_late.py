@@ -8,6 +8,7 @@ from conv_case import ACTIVATIONS, Case, check
 CASES = {
     "conv": Case(n=2, h=5, w=7, ic=9, oc=37, kernel=(3, 3), pad=(1, 1), gap=5, residual=True, late=True),
     "conv_depthwise": Case(n=2, h=6, w=9, ic=21, oc=21, groups=21, kernel=(3, 3), pad=(1, 1), residual=True, late=True),
+    "conv_grouped": Case(n=2, h=6, w=9, ic=22, oc=44, groups=11, kernel=(3, 3), pad=(1, 1), residual=True, late=True),
     "conv_winograd": Case(n=1, h=9, w=10, ic=8, oc=19, kernel=(3, 3), pad=(1, 1), gap=3, residual=True, late=True),
 }
 

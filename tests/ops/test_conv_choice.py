@@ -26,7 +26,11 @@ def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
         (geometry(64, 64, 56, kw=1), "conv_f32", -1),
         (geometry(64, 64, 56, groups=2), "conv_f32", -1),
         (geometry(64, 64, 56, groups=64), "conv_depthwise_f32", -1),
-        (geometry(64, 192, 56, groups=64), "conv_depthwise_f32", -1),
+        (geometry(64, 192, 56, groups=64), "conv_grouped_f32", -1),
+        (geometry(64, 64, 56, groups=8), "conv_grouped_f32", -1),
+        (geometry(64, 64, 56, groups=4), "conv_f32", -1),
+        (geometry(96, 96, 56, groups=8), "conv_f32", -1),
+        (geometry(96, 24, 56, groups=8), "conv_grouped_f32", -1),
     ],
 )
 def test_choice(fields: dict[str, Any], kernel: str, variant: int) -> None:

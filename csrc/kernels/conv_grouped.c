@@ -1,0 +1,162 @@
+/* Convolution in small groups, and depthwise convolution with several outputs a channel. A vector of output
+ * channels spans several groups: for the i-th input channel of every group, one load and one permutation
+ * bring each lane the input of its group. As in the depthwise kernel, that vector serves all taps of its row.
+ * Where a group has as many outputs as a vector has lanes, the implicit GEMM does better. */
+#include <stdio.h>
+
+#include "kernels/conv_lines.h"
+
+/* Packed: [tap][input channel of the group][output channels, whole vectors], then for each output channel the
+ * distance of its group's inputs from those of the first group of its vector. */
+static int64_t weight_floats(int64_t taps, int64_t cg, int64_t oc) { return taps * cg * pf_line_padded(oc); }
+
+/* The inputs of one vector of output channels. */
+typedef struct source {
+    pf_vi lanes;      /* distance of each lane's group */
+    int64_t first;    /* first input channel */
+    int64_t inputs;   /* that follow it */
+    int64_t farthest; /* largest distance */
+} source;
+
+static source source_of(const pf_line_tile *t, int64_t c, int64_t n) {
+    const pf_conv_args *a = t->a;
+    const int64_t cg = a->ic / a->groups, kg = a->oc / a->groups, channel = t->channel + c;
+    const float *table = t->w + c + weight_floats(a->kh * a->kw, cg, a->oc) - t->row0 * a->kw * cg * t->ocp;
+    const int64_t group = channel / kg, last = (channel + n - 1) / kg;
+    return (source){pf_loadi(table), group * cg, a->ic - group * cg, (last - group) * cg};
+}
+
+PF_INLINE pf_vf permute(pf_vf v, pf_vi lanes) { return (pf_vf)__builtin_shuffle((pf_vi)v, lanes); }
+
+/* x[s->lanes], from as many vectors as the lanes reach; `reach` floats may be read. */
+PF_INLINE pf_vf gather(const float *x, const source *s, int64_t reach) {
+    pf_vf v = permute(pf_load_upto(x, reach), s->lanes);
+    for (int64_t from = PF_VL; from <= s->farthest; from += PF_VL) {
+        const pf_vi lanes = s->lanes - pf_seti((int32_t)from);
+        v = pf_select(lanes >= 0, permute(pf_load_upto(x + from, reach - from), lanes), v);
+    }
+    return v;
+}
+
+/* kw and stride are constants after inlining; edge: some columns lie in the padding; tail: the load of a
+ * vector would pass the end of the pixel. */
+PF_INLINE void gr_vector(const pf_line_tile *t, const source *s, int64_t c, int64_t n, const int kw,
+                         const int stride, const int edge, const int tail) {
+    const pf_conv_args *a = t->a;
+    const int64_t cg = a->ic / a->groups;
+    const pf_vf start = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
+    pf_vf acc[PF_LINE_PIXELS];
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[i] = start;
+    /* Where one vector holds the inputs of all channels of its groups, it is loaded in place; else the load
+     * moves. */
+    const int64_t moves = s->farthest + cg > PF_VL;
+    const float *line = t->x + s->first, *w = t->w + c;
+    for (int64_t r = t->row0; r < t->row1; r++, line += a->dil_h * a->xsh, w += kw * cg * t->ocp)
+        for (int64_t g = 0; g < cg; g++) {
+            const float *x = line + (moves ? g : 0);
+            const pf_vi lanes = s->lanes + pf_seti(moves ? 0 : (int32_t)g);
+            pf_vf taps[8];
+            PF_UNROLL for (int k = 0; k < kw; k++) taps[k] = pf_load(w + (k * cg + g) * t->ocp);
+            PF_UNROLL for (int j = 0; j < (PF_LINE_PIXELS - 1) * stride + kw; j++, x += a->xsw) {
+                PF_FORGET(x);
+                if (j % stride >= kw) continue;
+                if (edge && (j < t->lo || j >= t->hi)) continue;
+                const pf_vf raw = tail ? pf_load_upto(x, s->inputs - (moves ? g : 0)) : pf_load(x);
+                const pf_vf v = permute(raw, lanes);
+                PF_UNROLL for (int k = 0; k < kw; k++) {
+                    const int i = (j - k) / stride;
+                    if (j >= k && (j - k) % stride == 0 && i < PF_LINE_PIXELS)
+                        acc[i] = pf_fma(v, taps[k], acc[i]);
+                }
+            }
+        }
+    pf_line_finish(t, acc, t->z, t->y, c, n, n < PF_VL);
+}
+
+PF_INLINE void gr_run(const pf_line_tile *t, const int kw, const int stride, const int edge) {
+    const int64_t cg = t->a->ic / t->a->groups;
+    for (int64_t c = 0; c < t->channels; c += PF_VL) {
+        const int64_t n = pf_min(PF_VL, t->channels - c);
+        const source s = source_of(t, c, n);
+        if (s.inputs - cg + 1 >= PF_VL)
+            gr_vector(t, &s, c, n, kw, stride, edge, 0);
+        else
+            gr_vector(t, &s, c, n, kw, stride, edge, 1);
+    }
+}
+
+#define PF_GR_SHAPES(X) X(3, 1) X(3, 2) X(1, 1)
+#define PF_GR_TILE_FN(kw, stride)                                                                            \
+    static void gr_inner_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 0); }                \
+    static void gr_edge_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 1); }
+PF_GR_SHAPES(PF_GR_TILE_FN)
+
+/* Any kernel width, stride and dilation, groups of any size. */
+static void gr_any(const pf_line_tile *t) {
+    const pf_conv_args *a = t->a;
+    const int64_t cg = a->ic / a->groups;
+    for (int64_t c = 0; c < t->channels; c += PF_VL) {
+        const int64_t n = pf_min(PF_VL, t->channels - c);
+        const source s = source_of(t, c, n);
+        const pf_vf start = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
+        pf_vf acc[PF_LINE_PIXELS];
+        PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[i] = start;
+        const float *x = t->x + s.first, *w = t->w + c;
+        for (int64_t r = t->row0; r < t->row1; r++, x += a->dil_h * a->xsh)
+            for (int64_t k = 0; k < a->kw * cg; k++, w += t->ocp) {
+                const pf_vf tap = pf_load(w);
+                const int64_t g = k % cg, column = k / cg * a->dil_w;
+                PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) {
+                    const int64_t j = i * a->stride_w + column;
+                    if (j >= t->lo && j < t->hi)
+                        acc[i] = pf_fma(gather(x + j * a->xsw + g, &s, s.inputs - g), tap, acc[i]);
+                }
+            }
+        pf_line_finish(t, acc, t->z, t->y, c, n, n < PF_VL);
+    }
+}
+
+#define PF_GR_ROW(kw, stride)                                                                                \
+    {kw, stride, 1, {{gr_inner_##kw##_##stride, gr_edge_##kw##_##stride}, {NULL, NULL}}},
+static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}}};
+
+/* The tile functions for known widths load one vector for all lanes. */
+static const pf_line_shape *gr_pick(const pf_conv_args *a) {
+    const int64_t cg = a->ic / a->groups, kg = a->oc / a->groups;
+    const int near = ((PF_VL - 1) / kg + (PF_VL % kg != 0)) * cg < PF_VL;
+    const pf_line_shape *s = gr_shapes;
+    while (s->kw && (!near || s->kw != a->kw || s->stride != a->stride_w || a->dil_w != 1)) s++;
+    return s;
+}
+
+PF_KERNEL_FUNCTION(conv_grouped_f32) { pf_line_run(args_, w, gr_pick(args_)); }
+
+PF_PLAN_FUNCTION(conv_grouped_f32) {
+    const pf_conv_args *a = args_;
+    (void)nthreads;
+    plan->variant = 0;
+    plan->packed_bytes = (weight_floats(a->kh * a->kw, a->ic / a->groups, a->oc) + pf_line_padded(a->oc)) *
+                         (int64_t)sizeof(float);
+    plan->scratch_bytes = 0;
+    const pf_line_shape *s = gr_pick(a);
+    snprintf(plan->label, sizeof plan->label, s->kw ? "k%lds%ld" : "any", (long)s->kw, (long)s->stride);
+}
+
+PF_KERNEL_FUNCTION(conv_grouped_pack_f32) {
+    const pf_pack_args *a = args_;
+    const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
+    float *y = pf_ptr(w, a->y);
+    const int64_t taps = a->kh * a->kw, cg = a->ic / a->groups, kg = a->oc / a->groups,
+                  ocp = pf_line_padded(a->oc);
+    int64_t begin, end;
+    pf_share(w, taps * cg, 1, &begin, &end);
+    for (int64_t k = begin; k < end; k++)
+        for (int64_t c = 0; c < ocp; c++) {
+            const float factor = c < a->oc && scale ? scale[c] : 1.0f;
+            y[k * ocp + c] = c < a->oc ? x[(c * cg + k % cg) * taps + k / cg] * factor : 0.0f;
+        }
+    if (w->tid > 0) return;
+    int32_t *table = (int32_t *)(y + weight_floats(taps, cg, a->oc));
+    for (int64_t c = 0; c < ocp; c++)
+        table[c] = c < a->oc ? (int32_t)((c / kg - c / PF_VL * PF_VL / kg) * cg) : 0;
+}

@@ -1,0 +1,124 @@
+/* What depthwise and grouped convolutions share: vectors run over output channels, a tile is one or two rows
+ * of up to PF_LINE_PIXELS neighbouring output pixels, and the padding is known per tile. A family brings its
+ * tile functions. */
+#ifndef PF_KERNELS_CONV_LINES_H
+#define PF_KERNELS_CONV_LINES_H
+
+#include "kernels/args.h"
+#include "kernels/epilogue.h"
+#include "kernels/simd.h"
+
+#define PF_UNROLL _Pragma("GCC unroll 32")
+/* Makes the compiler forget where a moving pointer came from: it would keep the distances of all columns,
+ * more than there are registers, instead of adding one stride. */
+#define PF_FORGET(pointer) __asm__("" : "+r"(pointer))
+enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 65536, PF_LINE_BLOCK = 512 };
+
+/* One or two rows of up to PF_LINE_PIXELS output pixels over channels [channel, channel + channels). */
+typedef struct pf_line_tile {
+    const float
+        *x; /* input at the first valid tap row, first column of the window of the first pixel, channel 0 */
+    const float *w; /* weights of the first valid tap row, at `channel` */
+    const float *bias, *z;
+    float *y; /* also at `channel` */
+    const pf_conv_args *a;
+    pf_activation act;
+    int64_t channel, channels, ocp; /* ocp: output channels, whole vectors */
+    int64_t row0, row1;             /* valid tap rows */
+    int64_t lo, hi;                 /* valid columns, relative to x */
+    int64_t pixels;                 /* to store */
+} pf_line_tile;
+
+typedef void (*pf_line_fn)(const pf_line_tile *t);
+
+/* Tile functions for a window width and a stride; width 0: any. rows: 2 when there are functions for pairs of
+ * rows. */
+typedef struct pf_line_shape {
+    int64_t kw, stride, rows;
+    pf_line_fn tile[2][2]; /* one or two output rows; inner or edge */
+} pf_line_shape;
+
+/* n channels; tail (a constant): fewer than a vector. */
+PF_INLINE pf_vf pf_line_load(const float *p, int64_t n, const int tail) {
+    return tail ? pf_loadn(p, n) : pf_load(p);
+}
+
+/* Residual, activation and stores of one row for the channels that start at c. */
+PF_INLINE void pf_line_finish(const pf_line_tile *t, pf_vf *acc, const float *z, float *y, int64_t c,
+                              int64_t n, const int tail) {
+    const pf_conv_args *a = t->a;
+    if (z) {
+        PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) {
+            if (i < t->pixels) acc[i] += pf_line_load(z + i * a->zsw + c, n, tail);
+        }
+    }
+    pf_act_early(&t->act, acc, PF_LINE_PIXELS);
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) {
+        if (i >= t->pixels) break;
+        if (tail)
+            pf_storen(y + i * a->ysw + c, acc[i], n);
+        else
+            pf_store(y + i * a->ysw + c, acc[i]);
+    }
+}
+
+PF_INLINE int64_t pf_line_padded(int64_t oc) { return pf_ceil_div(oc, PF_VL) * PF_VL; }
+
+/* Channels whose weights and input rows stay in L1 and L2 while the rows of an image are walked. */
+static inline int64_t pf_line_block(const pf_conv_args *a) {
+    const int64_t span = pf_min(a->iw, (a->ow - 1) * a->stride_w + (a->kw - 1) * a->dil_w + 1);
+    const int64_t floats = PF_LINE_CACHE / 4 / (a->kh * (span + a->kw * (a->ic / a->groups)));
+    const int64_t vectors = pf_ceil_div(a->oc, PF_VL), fit = pf_max(1, pf_min(floats, PF_LINE_BLOCK) / PF_VL);
+    return pf_ceil_div(vectors, pf_ceil_div(vectors, fit)) * PF_VL;
+}
+
+/* Output rows [oy, oy + rows); pointers are those of the image, y and z at the first channel of the block. */
+static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const float *x, const float *w,
+                                float *y, const float *z, int64_t oy, int64_t rows) {
+    const pf_conv_args *a = t->a;
+    const int64_t iy0 = oy * a->stride_h - a->pad_h, reach = a->kh + (rows - 1) * a->stride_h;
+    t->row0 = iy0 < 0 ? pf_ceil_div(-iy0, a->dil_h) : 0;
+    t->row1 = pf_max(t->row0, a->ih > iy0 ? pf_min(reach, (a->ih - 1 - iy0) / a->dil_h + 1) : 0);
+    t->w = w + t->row0 * a->kw * (a->ic / a->groups) * t->ocp;
+    const int64_t columns = (PF_LINE_PIXELS - 1) * a->stride_w + (a->kw - 1) * a->dil_w + 1;
+    for (int64_t ox = 0; ox < a->ow; ox += PF_LINE_PIXELS) {
+        const int64_t ix0 = ox * a->stride_w - a->pad_w;
+        const int64_t skip = (iy0 + t->row0 * a->dil_h) * a->xsh + ix0 * a->xsw;
+        t->x = (const float *)((uintptr_t)x + (uintptr_t)skip * sizeof(float));
+        t->y = y + oy * a->ysh + ox * a->ysw;
+        const float *residual = z ? z + oy * a->zsh + ox * a->zsw : NULL, *late = a->z_late ? residual : NULL;
+        t->z = late ? NULL : residual;
+        t->pixels = pf_min(PF_LINE_PIXELS, a->ow - ox);
+        t->lo = ix0 < 0 ? -ix0 : 0;
+        t->hi = a->iw - ix0;
+        s->tile[rows - 1][t->lo > 0 || t->hi < columns](t);
+        if (!late && !pf_act_is_late(t->act.code)) continue;
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t i = 0; i < t->pixels; i++)
+                pf_late_row(&t->act, t->y + r * a->ysh + i * a->ysw,
+                            late ? late + r * a->zsh + i * a->zsw : NULL, t->channels);
+    }
+}
+
+/* The whole kernel: blocks of channels, within them the rows of the images from top to bottom. */
+static inline void pf_line_run(const pf_conv_args *a, const pf_worker *w, const pf_line_shape *s) {
+    const float *x = pf_ptr(w, a->x), *weights = pf_ptr(w, a->w), *bias = pf_ptr(w, a->bias),
+                *z = pf_ptr(w, a->z);
+    float *y = pf_ptr(w, a->y);
+    const int64_t block = pf_line_block(a), blocks = pf_ceil_div(a->oc, block);
+    const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h ? s->rows : 1,
+                  steps = pf_ceil_div(a->oh, rows);
+    pf_line_tile t = {.a = a, .act = pf_act_make(a->act, a->act_a, a->act_b), .ocp = pf_line_padded(a->oc)};
+    int64_t begin, end;
+    pf_share(w, a->n * blocks * steps, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t image = i / steps / blocks, c = i / steps % blocks * block, oy = i % steps * rows;
+        t.channel = c;
+        t.channels = pf_min(block, a->oc - c);
+        t.bias = bias ? bias + c : NULL;
+        pf_line_rows(s, &t, x + image * a->xsn, weights + c, y + image * a->ysn + c,
+                     z ? z + image * a->zsn + c : NULL, oy, pf_min(rows, a->oh - oy));
+    }
+}
+
+#endif
