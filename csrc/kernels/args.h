@@ -164,6 +164,12 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 #define PF_EXPRESSION_ARGS(F, K)                                                                             \
     F(K, ins, x) F(K, out, y) F(K, in, code) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys)
 
+/* values, indices (outer, k, inner): the k largest or smallest of each line of x (outer, n, inner), all dense. Indices are
+ * int64. sorted: best first; otherwise in the order in which selection leaves them. */
+#define PF_TOPK_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, out, values) F(K, out, indices) F(K, io, scratch) F(K, i64, outer) F(K, i64, n)         \
+    F(K, i64, inner) F(K, i64, k) F(K, i64, largest) F(K, i64, sorted) F(K, i64, variant)
+
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
@@ -180,6 +186,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(pack, PF_PACK_ARGS)                                                                                    \
     X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
+    X(topk, PF_TOPK_ARGS)                                                                                    \
     X(gather, PF_GATHER_ARGS)                                                                                \
     X(recurrent, PF_RECURRENT_ARGS)                                                                          \
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \

@@ -1,0 +1,59 @@
+"""Selection of the k best elements against numpy's sort: lines, ties, NaN, hostile orders."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from guard import guarded
+
+from pnnx_fast.runtime.kernel import call, plan
+
+
+def topk(x: np.ndarray, k: int, largest: bool, ordered: bool = True, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    outer, n, inner = x.shape
+    values = guarded(np.full((outer, k, inner), -7, "f4"))
+    indices = guarded(np.full((outer, k, inner), -7, "i8"))
+    fields = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": largest, "sorted": ordered, "variant": 0}
+    scratch = guarded(np.empty(plan("generic", "topk_f32", threads, **fields)[2], np.uint8))
+    call("generic", "topk_f32", threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
+    return values, indices
+
+
+def expected(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
+    """Indices; the first of equal values comes first, NaN is the largest value."""
+    n = x.shape[1]
+    order = n - 1 - np.flip(np.flip(x, 1).argsort(1, kind="stable"), 1) if largest else x.argsort(1, kind="stable")
+    return order[:, :k]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 16, 17, 1000])
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_distinct_values(n: int, largest: bool, threads: int) -> None:
+    x = np.random.default_rng(n).permutation(3 * n * 2).astype("f4").reshape(3, n, 2)
+    for k in {0, 1, n // 2, n}:
+        values, indices = topk(x, k, largest, threads=threads)
+        np.testing.assert_array_equal(indices, expected(x, k, largest))
+        np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
+        _, loose = topk(x, k, largest, ordered=False)
+        np.testing.assert_array_equal(np.sort(loose, 1), np.sort(indices, 1))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_ties_and_nan(largest: bool) -> None:
+    x = np.random.default_rng(0).integers(0, 4, (20, 50, 1)).astype("f4")
+    x[:, ::7] = np.nan
+    values, indices = topk(x, 30, largest)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, expected(x, 30, largest), 1))
+    np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
+    assert all(len(set(line)) == 30 for line in indices[:, :, 0])
+
+
+@pytest.mark.parametrize("kind", ["rising", "falling", "equal", "organ"])
+def test_hostile_orders(kind: str) -> None:
+    """Orders that make a naive quickselect quadratic."""
+    n = 20000
+    rising = np.arange(n, dtype="f4")
+    lines = {"rising": rising, "falling": -rising, "equal": rising * 0, "organ": np.minimum(rising, n - rising)}
+    x = lines[kind].reshape(1, n, 1)
+    np.testing.assert_array_equal(topk(x, 9, True)[0][0, :, 0], np.sort(lines[kind])[::-1][:9])
