@@ -16,7 +16,7 @@ import numpy as np
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType
-from pnnx_fast.errors import PnnxFastError, ShapeError
+from pnnx_fast.errors import IndexRangeError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, KernelPlan, Order, Tensor, Value, dense_strides, is_channels_last
@@ -286,6 +286,8 @@ class Lowering:
                     expected=error.expected,
                     actual=error.actual,
                 ) from error
+            if isinstance(error, IndexRangeError) and error.operator is None:
+                raise IndexRangeError(error.index, error.size, operator=f"{op.type} {op.name}") from error
             raise
         finally:
             self.operator = None

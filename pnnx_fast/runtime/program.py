@@ -12,7 +12,7 @@ import numpy as np
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import IndexRangeError, ShapeError
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants, aligned_bytes
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
@@ -146,7 +146,7 @@ class Executable:
         done = 0
         for segment in self._segments:
             if isinstance(segment, tuple):
-                stamps = self._native.run(bases, segment[0], segment[1], clock is not None)
+                stamps = self._run_native(bases, segment, clock is not None)
                 if clock is not None and stamps is not None:
                     clock += [(done + i, b - a) for i, (a, b) in enumerate(itertools.pairwise(stamps))]
                 done += segment[1] - segment[0]
@@ -156,6 +156,13 @@ class Executable:
         with self._lock:
             self._arenas.append(arena)
         return [_restore(s, results) for s in self._structure]
+
+    def _run_native(self, bases: tuple[int, ...], segment: tuple[int, int], timed: bool) -> list[int] | None:
+        try:
+            return self._native.run(bases, segment[0], segment[1], timed)
+        except IndexRangeError as error:
+            kernels = [step for step in self.steps if isinstance(step, KernelStep)]
+            raise _located(error, kernels[error.step or 0]) from None
 
     def _run_host(
         self,
@@ -172,7 +179,10 @@ class Executable:
         memory = {"arena": lambda t: arena, "input": lambda t: inputs[t.buffer.index]}
         memory["output"] = lambda t: results[t.buffer.index]
         given = [t.numpy() if t.is_constant else self._view(t, memory[t.buffer.kind](t)) for t in step.inputs]
-        produced = step.function(*given)
+        try:
+            produced = step.function(*given)
+        except IndexRangeError as error:
+            raise _located(error, step) from None
         parts = produced if isinstance(produced, tuple) else (produced,)
         for t, part in zip(step.outputs, parts, strict=True):
             part = np.asarray(part)
@@ -208,6 +218,10 @@ def _constant(value: Value, builder: Lowering) -> Value:
     if isinstance(value, (list, tuple)):
         return type(value)(_constant(v, builder) for v in value)
     return value
+
+
+def _located(error: IndexRangeError, step: KernelStep | HostStep) -> IndexRangeError:
+    return IndexRangeError(error.index, error.size, step=error.step, operator=f"{step.type} {step.operator}")
 
 
 def _is_whole(t: Tensor) -> bool:

@@ -1,0 +1,384 @@
+"""Operators that read or write where index tensors say: embedding, gather, indexing, top-k, repetition.
+
+Indices that are constants are checked while lowering, others by the kernels, which report those out of range.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.shape import axis_of
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+
+
+def _index_tensor(b: Builder, index: Tensor) -> Tensor:
+    """Dense index tensor of a type that the kernels read."""
+    if index.dtype.kind not in "iu":
+        raise ShapeError("indices must be integers", operand="index", actual=index.dtype)
+    return b.contiguous(index if index.dtype in (np.int32, np.int64) else b.cast(index, np.int64))
+
+
+def _check_constant(index: Tensor, size: int, wrap: bool) -> None:
+    """Raise at once when a constant index is out of range."""
+    if index.is_constant and index.size:
+        values = index.numpy()
+        for value in (int(values.min()), int(values.max())):
+            if not (-size if wrap else 0) <= value < size:
+                raise IndexRangeError(value, size)
+
+
+def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: bool = False) -> Tensor:
+    """Emit the selection of entries of one dimension; the index's dimensions take its place."""
+    _check_constant(index, x.shape[axis], wrap)
+    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    y = b.result(shape, x.dtype)
+    x, index = b.contiguous(x), _index_tensor(b, index)
+    outer, size = math.prod(x.shape[:axis]), x.shape[axis]
+    inner = math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize
+    b.step(
+        "gather_rows", x=x, index=index, y=y, index_size=index.dtype.itemsize, outer=outer, count=index.size,
+        size=size, wrap=int(wrap), inner=inner, xso=size * inner, xsr=inner, yso=index.size * inner, ysr=inner,
+    )  # fmt: skip
+    return y
+
+
+@operator("nn.Embedding", "F.embedding")
+def embedding(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor,
+    *,
+    num_embeddings: int | None = None,
+    embedding_dim: int | None = None,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of a table. torch.nn.Embedding."""
+    if max_norm is not None:
+        raise ParameterError("max_norm changes the table, a matter of training", parameter="max_norm")
+    if weight.ndim != 2:
+        raise ShapeError("an embedding table is a matrix", operand="weight", actual=weight.shape)
+    return take(b, weight, input, 0)
+
+
+@operator("torch.index_select")
+def index_select(b: Builder, input: Tensor, index: Tensor, *, dim: int) -> Tensor:
+    """Entries of one dimension. torch.index_select."""
+    if index.ndim > 1:
+        raise ShapeError("index must have one dimension", operand="index", actual=index.shape)
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0:
+        return b.reshape(take(b, input.unsqueeze(0), b.reshape(index, (index.size,)), 0), ())
+    return take(b, input, b.reshape(index, (index.size,)), axis)
+
+
+def _along(x: Tensor, index: Tensor, axis: int) -> dict[str, Any]:
+    """Fields that name elements of ``x`` by an index along one dimension."""
+    return {
+        "rank": index.ndim, "dim": axis, "size": x.shape[axis], "stride": x.strides[axis], "wrap": 0,
+        "itemsize": x.dtype.itemsize, "index_size": index.dtype.itemsize, "shape": index.shape, "js": index.strides,
+    }  # fmt: skip
+
+
+def _without(strides: Sequence[int], axis: int) -> tuple[int, ...]:
+    return tuple(0 if d == axis else s for d, s in enumerate(strides))
+
+
+def _check_index(x: Tensor, index: Tensor, axis: int, inside: Sequence[Tensor]) -> None:
+    """Raise unless the index has the rank of ``x`` and fits into it and into all of ``inside``."""
+    for t in (x, *inside):
+        fits = t.ndim == index.ndim and all(
+            n <= m or (t is x and d == axis) for d, (n, m) in enumerate(zip(index.shape, t.shape, strict=False))
+        )
+        if not fits:
+            raise ShapeError("index does not fit", operand="index", expected=t.shape, actual=index.shape)
+    _check_constant(index, x.shape[axis], False)
+
+
+@operator("torch.gather")
+def gather(b: Builder, input: Tensor, index: Tensor, *, dim: int, sparse_grad: bool = False) -> Tensor:
+    """Elements that an index names along one dimension. torch.gather."""
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0 or index.ndim == 0:
+        flat = gather(b, b.reshape(input, (input.size,)), b.reshape(index, (index.size,)), dim=0)
+        return b.reshape(flat, index.shape)
+    if index.size:
+        _check_index(input, index, axis, ())
+    index = _index_tensor(b, index)
+    y = b.result(index.shape, input.dtype)
+    fields = _along(input, index, axis)
+    b.step("gather", x=input, index=index, y=y, xs=_without(input.strides, axis), ys=y.strides, **fields)
+    return y
+
+
+@operator("torch.scatter_add")
+def scatter_add(b: Builder, input: Tensor, index: Tensor, src: Tensor, *, dim: int) -> Tensor:
+    """Input plus sources added at the places that an index names along one dimension. torch.scatter_add."""
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0:
+        one = [b.reshape(t, (1,)) for t in (input, index, src)]
+        return b.reshape(scatter_add(b, *one, dim=0), ())
+    if src.dtype != input.dtype:
+        raise ShapeError("src must have the dtype of the input", operand="src", expected=input.dtype, actual=src.dtype)
+    if index.size:
+        _check_index(input, index, axis, (src,))
+    if input.dtype != np.float32:
+        return b.host(lambda x, i, s: _scatter_add(x, i, s, axis), [input, index, src], [(input.shape, input.dtype)])[0]
+    index = _index_tensor(b, index)
+    y = b.result(input.shape, input.dtype)
+    b.copy(input, y)
+    fields = _along(y, index, axis)
+    if index.size:
+        b.step("scatter_add_f32", x=src, index=index, y=y, xs=src.strides, ys=_without(y.strides, axis), **fields)
+    return y
+
+
+def _scatter_add(x: Array, index: Array, src: Array, axis: int) -> Array:
+    if index.size and not 0 <= int(index.min()) <= int(index.max()) < x.shape[axis]:
+        bad = index[(index < 0) | (index >= x.shape[axis])]
+        raise IndexRangeError(int(bad.flat[0]), x.shape[axis])
+    y = x.copy()
+    where: list[Any] = list(np.indices(index.shape, sparse=True))
+    where[axis] = index
+    np.add.at(y, tuple(where), src[tuple(slice(n) for n in index.shape)])
+    return y
+
+
+# -- advanced indexing ---------------------------------------------------------------------------------------------
+
+
+def _parse_indices(b: Builder, text: str) -> list[Any]:
+    """Entries of an expression such as ``[None,[True,False],[[1,0]]]``: None or constant tensors."""
+    plain = text.replace("None", "null").replace("True", "true").replace("False", "false")
+    try:
+        entries = json.loads(plain)
+        tensors = [e if e is None else b.constant(np.array(e)) for e in entries]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ParameterError(f"cannot read the indices {text[:80]!r}", parameter="expr") from error
+    if any(t is not None and t.dtype.kind not in "ib" and t.size for t in tensors):
+        raise ParameterError(f"indices must be integers or truth values: {text[:80]!r}", parameter="expr")
+    return [t if t is None or t.size else b.constant(t.numpy().astype(np.int64)) for t in tensors]
+
+
+def _normal_form(b: Builder, x: Tensor, indices: Sequence[Any]) -> list[Any]:
+    """One entry a dimension of ``x``: None or an integer tensor; constant masks become integers."""
+    result: list[Any] = []
+    for entry in indices:
+        if isinstance(entry, (list, int)):
+            entry = b.constant(np.array(entry))
+        if isinstance(entry, Tensor) and entry.dtype == np.uint8:
+            entry = b.cast(entry, np.bool_)
+        if isinstance(entry, Tensor) and entry.dtype == np.bool_ and entry.is_constant:
+            if entry.shape != x.shape[len(result) : len(result) + entry.ndim]:
+                raise ShapeError("the mask does not fit", operand="indices", expected=x.shape, actual=entry.shape)
+            result += [b.constant(i) for i in np.nonzero(entry.numpy())]
+        else:
+            result.append(entry)
+            # A mask whose values are unknown stands for as many indices as it has dimensions.
+            result += [...] * (entry.ndim - 1 if isinstance(entry, Tensor) and entry.dtype == np.bool_ else 0)
+    if len(result) > x.ndim:
+        raise ShapeError("too many indices", operand="indices", expected=x.ndim, actual=len(result))
+    return result + [None] * (x.ndim - len(result))
+
+
+def _numpy_key(entries: Sequence[Any], arrays: Sequence[Array]) -> tuple[Any, ...]:
+    given = iter(arrays)
+    return tuple(slice(None) if e is None else next(given) for e in entries if e is not ...)
+
+
+def _merged_index(b: Builder, x: Tensor, indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+    """Constant index into neighbouring dimensions seen as one."""
+    total = np.zeros((), np.int64)
+    for index, size in zip(indices, sizes, strict=True):
+        _check_constant(index, size, True)
+        values = index.numpy().astype(np.int64)
+        total = total * size + np.where(values < 0, values + size, values)
+    return b.constant(np.ascontiguousarray(total))
+
+
+def index_tensors(b: Builder, x: Tensor, indices: Sequence[Any]) -> Value:
+    """``x[indices]`` with None for whole dimensions and integer or boolean tensors."""
+    entries = _normal_form(b, x, indices)
+    tensors = [e for e in entries if isinstance(e, Tensor)]
+    axes = [d for d, e in enumerate(entries) if isinstance(e, Tensor)]
+    if not tensors:
+        return x
+    if any(t.dtype == np.bool_ for t in tensors):
+        return b.dynamic(lambda a, *i: a[_numpy_key(entries, i)], [x, *tensors])
+    if axes[-1] - axes[0] >= len(axes):  # None between indices: their dimensions come first
+        order = [*axes, *(d for d in range(x.ndim) if d not in axes)]
+        x, axes = x.permute(order), list(range(len(axes)))
+    first, last = axes[0], axes[-1] + 1
+    if len(tensors) == 1:
+        return take(b, x, tensors[0], first, wrap=True)
+    if all(t.is_constant for t in tensors):
+        sizes = x.shape[first:last]
+        merged = b.reshape(x, (*x.shape[:first], math.prod(sizes), *x.shape[last:]))
+        return take(b, merged, _merged_index(b, x, tensors, sizes), first)
+    shape = (*x.shape[:first], *np.broadcast_shapes(*(t.shape for t in tensors)), *x.shape[last:])
+    key: tuple[Any, ...] = (slice(None),) * first
+
+    def pick(a: Array, *arrays: Array) -> Array:
+        for size, values in zip(a.shape[first:last], arrays, strict=True):
+            _check_range(values, size)
+        return np.asarray(a[(*key, *arrays)])
+
+    return b.host(pick, [x, *tensors], [(shape, x.dtype)])[0]
+
+
+def _check_range(index: Array, size: int) -> None:
+    bad = index[(index < -size) | (index >= size)]
+    if bad.size:
+        raise IndexRangeError(int(bad.flat[0]), size)
+
+
+@operator("Tensor.index")
+def index(b: Builder, input: Tensor, indices: Any = None, *, expr: str | None = None) -> Value:
+    """Indexing with lists, masks and tensors. torch.Tensor.__getitem__."""
+    if indices is None and expr is None:
+        raise ParameterError("indices are missing", parameter="expr")
+    entries = _parse_indices(b, expr) if indices is None and expr is not None else indices
+    return index_tensors(b, input, entries if isinstance(entries, (list, tuple)) else [entries])
+
+
+@operator("Tensor.index_put", native=False)
+def index_put(b: Builder, input: Tensor, indices: Any, values: Any, *, accumulate: bool = False) -> Tensor:
+    """Copy of the input with values put or added where indices say. torch.Tensor.index_put."""
+    listed = list(indices) if isinstance(indices, (list, tuple)) else [indices]
+    entries = _normal_form(b, input, listed)
+    tensors = [e for e in entries if isinstance(e, Tensor)]
+    value = values if isinstance(values, Tensor) else b.constant(np.asarray(values).astype(input.dtype))
+
+    def put(x: Array, value: Array, *arrays: Array) -> Array:
+        y = x.copy()
+        for axis, e in enumerate(entries):
+            if isinstance(e, Tensor) and e.dtype != np.bool_:
+                _check_range(arrays[sum(isinstance(o, Tensor) for o in entries[:axis])], x.shape[axis])
+        key = _numpy_key(entries, arrays)
+        if accumulate:
+            np.add.at(y, key, value)
+        else:
+            y[key] = value
+        return y
+
+    return b.host(put, [input, value, *tensors], [(input.shape, input.dtype)])[0]
+
+
+@operator("torch.masked_select", native=False)
+def masked_select(b: Builder, input: Tensor, mask: Tensor) -> Value:
+    """Elements where a mask holds; their number depends on the data. torch.masked_select."""
+    shape = np.broadcast_shapes(input.shape, mask.shape)
+    return b.dynamic(lambda x, m: np.broadcast_to(x, shape)[np.broadcast_to(m, shape)], [input, mask])
+
+
+@operator("torch.nonzero", native=False)
+def nonzero(b: Builder, input: Tensor, *, as_tuple: bool = False) -> Value:
+    """Positions of elements that are not zero; their number depends on the data. torch.nonzero."""
+    if as_tuple:
+        return b.dynamic(lambda x: tuple(np.nonzero(x)), [input])
+    return b.dynamic(lambda x: np.argwhere(x), [input])
+
+
+# -- order and repetition ------------------------------------------------------------------------------------------
+
+
+def _order(x: Array, axis: int, descending: bool) -> Array:
+    """Indices that sort stably; NaN is the largest value."""
+    if not descending:
+        return x.argsort(axis, kind="stable")
+    back = np.flip(np.flip(x, axis).argsort(axis, kind="stable"), axis)
+    return np.asarray(x.shape[axis] - 1 - back)
+
+
+@operator("torch.topk")
+def topk(
+    b: Builder, input: Tensor, *, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True
+) -> Value:
+    """The k largest or smallest elements of a dimension and their indices. torch.topk."""
+    if input.ndim == 0:
+        values, indices = topk(b, input.unsqueeze(0), k=k, largest=largest, sorted=sorted)
+        return b.reshape(values, ()), b.reshape(indices, ())
+    axis = axis_of(-1 if dim is None else dim, input.ndim)
+    n = input.shape[axis]
+    if not 0 <= k <= n:
+        raise ParameterError(f"k must be between 0 and {n}, not {k}", parameter="k")
+    shape = (*input.shape[:axis], k, *input.shape[axis + 1 :])
+    if input.dtype != np.float32:
+
+        def select(x: Array) -> tuple[Array, Array]:
+            best = _order(x, axis, largest).take(np.arange(k), axis)
+            return np.take_along_axis(x, best, axis), best
+
+        values, indices = b.host(select, [input], [(shape, input.dtype), (shape, np.int64)])
+        return values, indices
+    values, indices = b.result(shape, np.float32), b.result(shape, np.int64, index=1)
+    # Few out of many are selected by a heap in PyTorch, which sorts them in any case.
+    ordered = sorted or k * 64 <= n
+    fields: dict[str, Any] = {"outer": math.prod(shape[:axis]), "n": n, "inner": math.prod(shape[axis + 1 :]), "k": k}
+    fields |= {"largest": int(largest), "sorted": int(ordered), "variant": -1}
+    scratch = b.scratch(b.plan("topk_f32", **fields).scratch_bytes)
+    b.step("topk_f32", x=b.contiguous(input), values=values, indices=indices, scratch=scratch, **fields)
+    return values, indices
+
+
+@operator("torch.sort", native=False)
+def sort(b: Builder, input: Tensor, *, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Value:
+    """Sorted elements of a dimension and their indices. torch.sort."""
+    axis = axis_of(dim, input.ndim)
+
+    def sorted_with_indices(x: Array) -> tuple[Array, Array]:
+        order = _order(x.reshape(x.shape or (1,)), axis, descending)
+        return np.take_along_axis(x.reshape(order.shape), order, axis).reshape(x.shape), order.reshape(x.shape)
+
+    values, indices = b.host(sorted_with_indices, [input], [(input.shape, input.dtype), (input.shape, np.int64)])
+    return (values, indices) if b.output_count > 1 else values
+
+
+@operator("torch.argsort", native=False)
+def argsort(b: Builder, input: Tensor, *, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Indices that sort a dimension. torch.argsort."""
+    axis = axis_of(dim, input.ndim)
+    return b.host(
+        lambda x: _order(x.reshape(x.shape or (1,)), axis, descending).reshape(x.shape),
+        [input],
+        [(input.shape, np.int64)],
+    )[0]
+
+
+@operator("torch.repeat_interleave")
+def repeat_interleave(
+    b: Builder, input: Tensor, repeats: Any, *, dim: int | None = None, output_size: int | None = None
+) -> Value:
+    """Every entry of a dimension (of the flat tensor without one) several times. torch.repeat_interleave."""
+    if dim is None:
+        input, dim = b.reshape(input, (input.size,)), 0
+    axis = axis_of(dim, input.ndim)
+    if isinstance(repeats, (list, tuple)):
+        repeats = repeats[0] if len(repeats) == 1 else b.constant(np.array(repeats, np.int64))
+    if isinstance(repeats, Tensor) and repeats.size == 1 and repeats.is_constant:
+        repeats = int(repeats.numpy().item())
+    if isinstance(repeats, int):
+        if repeats < 0:
+            raise ParameterError("repeats must not be negative", parameter="repeats")
+        wide = input.unsqueeze(axis + 1)
+        spread = wide.expand((*wide.shape[: axis + 1], repeats, *wide.shape[axis + 2 :]))
+        return b.reshape(spread, (*input.shape[:axis], input.shape[axis] * repeats, *input.shape[axis + 1 :]))
+    if repeats.ndim > 1 or repeats.size not in (1, input.shape[axis]):
+        raise ShapeError("one repeat an entry", operand="repeats", expected=input.shape[axis], actual=repeats.shape)
+    if repeats.is_constant:
+        counts = repeats.numpy()
+        if counts.min(initial=0) < 0:
+            raise ParameterError("repeats must not be negative", parameter="repeats")
+        return take(b, input, b.constant(np.repeat(np.arange(input.shape[axis]), counts)), axis)
+    return b.dynamic(lambda x, r: np.repeat(x, r, axis), [input, repeats])
