@@ -103,9 +103,18 @@ def _grid(x: Tensor, y: Tensor, z: Tensor | None) -> tuple[list[int], list[list[
 
 
 def multiply(
-    b: Builder, left: Tensor, right: Tensor, added: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0
+    b: Builder,
+    left: Tensor,
+    right: Tensor,
+    added: Tensor | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    y: Tensor | None = None,
 ) -> Tensor:
-    """Emit ``alpha left @ right + beta added`` for float32 tensors of two or more dimensions; batches broadcast."""
+    """Emit ``alpha left @ right + beta added`` for float32 tensors of two or more dimensions; batches broadcast.
+
+    The product goes to ``y``, a plain tensor, or becomes the result of the operator.
+    """
     if left.shape[-1] != right.shape[-2]:
         raise ShapeError(
             "matrices do not fit", expected=(*right.shape[:-2], left.shape[-1], right.shape[-1]), actual=right
@@ -113,8 +122,9 @@ def multiply(
     batch = _broadcast(left.shape[:-2], right.shape[:-2])
     m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
     if added is None and alpha == 1.0 and right.is_constant and right.ndim == 2:
-        return multiply_rows(b, left, right.permute((1, 0)), None, None, epilogue_fields("none", ()))
-    y = b.result((*batch, m, n), np.float32)
+        return multiply_rows(b, left, right.permute((1, 0)), None, None, epilogue_fields("none", ()), y)
+    if y is None:
+        y = b.result((*batch, m, n), np.float32)
     c = None if added is None or beta == 0.0 else added.expand(y.shape)
     if right.ndim == 2 and (rows := left.view((math.prod(batch) * m, k))) is not None and c is None:
         # One matrix for all batches: the batches are more rows.

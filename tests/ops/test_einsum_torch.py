@@ -1,0 +1,69 @@
+"""torch.einsum against PyTorch: views, sums, products, ellipses, broadcasting, several operands, dtypes, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+from pnnx_fast.errors import ParameterError, ShapeError
+
+torch = pytest.importorskip("torch")
+
+CASES = [
+    ("ji", (4, 5)),
+    ("kjil", (2, 3, 4, 5)),
+    ("ii", (4, 4)),
+    ("ii->i", (4, 4)),
+    ("iji->j", (4, 3, 4)),
+    ("ijk->", (3, 2, 5)),
+    ("kij->ij", (3, 2, 5)),
+    ("klij->ij", (2, 3, 4, 5)),
+    ("ij,j->i", (2, 5), (5,)),
+    ("k,ijk->ij", (4,), (3, 5, 4)),
+    ("i,j->ij", (5,), (4,)),
+    ("i,j,k,l->ijkl", (5,), (4,), (3,), (2,)),
+    ("ijl,ilk->ijk", (3, 2, 5), (3, 5, 4)),
+    ("ik,jkl,il->ij", (2, 5), (3, 5, 4), (2, 4)),
+    ("imnj,kmln->ijkl", (2, 3, 5, 7), (11, 3, 17, 5)),
+    ("ikjm,ljm->ijkl", (3, 16, 16, 6), (32, 16, 6)),
+    ("ij,ij->ij", (3, 4), (3, 4)),
+    ("ij,ij->", (3, 4), (3, 4)),
+    ("ij,jk", (3, 4), (4, 5)),
+    ("b i j , b j k -> b k i", (2, 3, 4), (2, 4, 5)),
+    ("...ij,...jk->...ik", (2, 3, 4), (6, 2, 4, 5)),
+    ("...ij,jk", (2, 2, 3, 4), (4, 5)),
+    ("i...j->j...", (2, 3, 4, 5)),
+    ("i...->...", (2, 3, 4)),
+    ("bij,bjk->bik", (1, 3, 4), (5, 4, 2)),
+    ("ij,jk->ik", (3, 1), (4, 5)),
+    ("ij,kl->ik", (3, 4), (2, 5)),
+    ("ij,jk->ik", (3, 0), (0, 5)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_equations(case: tuple, dtype: str) -> None:
+    equation, *shapes = case
+    rng = np.random.default_rng(0)
+    arrays = [(rng.standard_normal(shape) * 3).astype(dtype) for shape in shapes]
+    want = torch.einsum(equation, *(torch.from_numpy(a) for a in arrays)).numpy()
+    got = run("torch.einsum", *arrays, equation=equation)
+    assert np.asarray(got).shape == want.shape
+    assert np.asarray(got).dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
+
+
+def test_errors() -> None:
+    x = np.zeros((2, 3), np.float32)
+    with pytest.raises(ParameterError, match="operands"):
+        run("torch.einsum", x, equation="ij,jk->ik")
+    with pytest.raises(ParameterError, match="of its own"):
+        run("torch.einsum", x, equation="ij->k")
+    with pytest.raises(ParameterError, match="not a list of labels"):
+        run("torch.einsum", x, equation="i1->i")
+    with pytest.raises(ShapeError, match="rank"):
+        run("torch.einsum", x, equation="ijk->i")
+    with pytest.raises(ShapeError, match="several sizes"):
+        run("torch.einsum", x, x, equation="ij,ji->i")
