@@ -18,10 +18,26 @@ import numpy as np
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ShapeError
 
-__all__ = ["Buffer", "Builder", "KernelPlan", "Order", "Tensor", "Value", "dense_strides", "is_channels_last"]
+__all__ = [
+    "Buffer",
+    "Builder",
+    "KernelPlan",
+    "Order",
+    "Results",
+    "Tensor",
+    "Value",
+    "dense_strides",
+    "is_channels_last",
+]
 
 Value = Any
 """What an operand holds while lowering: a Tensor, a Python number, string, None, or a list or tuple of those."""
+
+
+class Results(tuple[Value, ...]):
+    """Several outputs of an operator, of which a graph may name only the first ones."""
+
+    __slots__ = ()
 
 
 class Buffer:

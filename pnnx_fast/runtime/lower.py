@@ -19,7 +19,7 @@ from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import IndexRangeError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ops import registry
-from pnnx_fast.ops.symbolic import Buffer, KernelPlan, Order, Tensor, Value, dense_strides, is_channels_last
+from pnnx_fast.ops.symbolic import Buffer, KernelPlan, Order, Results, Tensor, Value, dense_strides, is_channels_last
 from pnnx_fast.runtime import concat, kernel
 from pnnx_fast.runtime.constants import Constants
 
@@ -340,7 +340,7 @@ def graph_outputs(graph: Graph) -> list[str]:
 
 def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
     if len(op.outputs) == 1:
-        values[op.outputs[0].name] = produced[0] if isinstance(produced, _Results) else produced
+        values[op.outputs[0].name] = produced[0] if isinstance(produced, Results) else produced
         return
     parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]
     if op.outputs and len(parts) < len(op.outputs):
@@ -352,10 +352,6 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
         )
     for operand, part in zip(op.outputs, parts, strict=False):
         values[operand.name] = part
-
-
-class _Results(tuple[Value, ...]):
-    """Several outputs of an operator; a graph that names only the first takes the first."""
 
 
 def _strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:

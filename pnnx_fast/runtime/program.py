@@ -239,21 +239,15 @@ def _collect(value: Value, leaves: list[Tensor]) -> Value:
         leaves.append(value)
         return _Slot(len(leaves) - 1)
     if isinstance(value, (list, tuple)):
-        return (
-            tuple(_collect(v, leaves) for v in value)
-            if isinstance(value, tuple)
-            else [_collect(v, leaves) for v in value]
-        )
+        return type(value)(_collect(v, leaves) for v in value)
     return value
 
 
 def _restore(value: Value, arrays: Sequence[Array]) -> Value:
     if isinstance(value, _Slot):
         return arrays[value.index]
-    if isinstance(value, tuple):
-        return tuple(_restore(v, arrays) for v in value)
-    if isinstance(value, list):
-        return [_restore(v, arrays) for v in value]
+    if isinstance(value, (list, tuple)):
+        return type(value)(_restore(v, arrays) for v in value)
     return value
 
 
