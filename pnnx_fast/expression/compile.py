@@ -178,7 +178,7 @@ class _Compiler:
             name, sources = "where", [sources[1], sources[2], sources[0]]
         return self.simplify(name, [s if isinstance(s, _Ref) or s is None else float(s) for s in sources], result)
 
-    def simplify(self, name: str, sources: list[Any], type: TensorType) -> _Ref:
+    def simplify(self, name: str, sources: list[Any], type: TensorType) -> Any:
         """Cheaper forms of the same function where operands are constants or absent."""
         x = sources[0]
         if name == "copy" and isinstance(x, _Ref):
@@ -189,6 +189,8 @@ class _Compiler:
             return self.power(x, sources[1], type)
         if name == "clamp":
             low, high = sources[1:]
+            if low is None and high is None:
+                return replace(x, type=type)
             if low is None or high is None:
                 name, sources = ("minimum", [x, high]) if low is None else ("maximum", [x, low])
             elif _is_bound(low) and _is_bound(high):
@@ -203,7 +205,8 @@ class _Compiler:
     def power(self, x: _Ref, exponent: float, type: TensorType) -> _Ref:
         named = {0.5: "sqrt", -0.5: "rsqrt", 1.0: "copy", 2.0: "square", -1.0: "reciprocal"}
         if exponent in named:
-            return self.simplify(named[exponent], [x], type)
+            ref: _Ref = self.simplify(named[exponent], [x], type)
+            return ref
         if exponent == 3.0:
             return self.emit("mul", [self.emit("square", [x], type), x], type)
         return self.emit("pow", [x, exponent], type)

@@ -6,6 +6,7 @@ logical operator go through it. Which function means what is the table's busines
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, parse
 from pnnx_fast.expression.apply import apply, signature_of
 from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compile_expression, runs_natively
 from pnnx_fast.expression.functions import FUNCTIONS
+from pnnx_fast.expression.operators import FORMS, REQUIRED, Form
 from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
 from pnnx_fast.ops.registry import operator
@@ -106,12 +108,15 @@ class _Pieces:
         return _Part(node.rebuilt(tuple(p.node for p in parts)), value, native, 1 + sum(p.operations for p in parts))
 
     def cut(self, part: _Part, native: bool, size: int) -> _Part:
-        """Make a step of a part that its user computes elsewhere, or that is small beside it."""
+        """Separate a part that its user computes elsewhere, that is small beside it, or that is constant."""
         if part.operations == 0:
             return part
-        if part.native != native or (size >= _WORTH and part.size * _SMALLER <= size):
-            return self.separate(part)
-        return part
+        smaller = size >= _WORTH and part.size * _SMALLER <= size
+        return self.separate(part) if smaller or part.native != native or self.constant(part.node) else part
+
+    def constant(self, node: Node) -> bool:
+        """Whether the value of a part does not depend on inputs of the model."""
+        return all(self.inputs[i].is_constant for i in inputs_of(node) if isinstance(self.inputs[i], Tensor))
 
     def within_limits(self, parts: list[_Part]) -> list[_Part]:
         while True:
@@ -122,7 +127,11 @@ class _Pieces:
             parts = [self.separate(p) if p is largest else p for p in parts]
 
     def separate(self, part: _Part) -> _Part:
-        self.inputs.append(self.emit(part, last=False))
+        if self.constant(part.node):
+            given = [v.numpy() if isinstance(v, Tensor) and v.is_constant else v for v in self.inputs]
+            self.inputs.append(self.b.constant(np.asarray(evaluate(part.node, given))))
+        else:
+            self.inputs.append(self.emit(part, last=False))
         return _Part(Input(len(self.inputs) - 1), part.value, True, 0)
 
     def emit(self, part: _Part, last: bool) -> Tensor:
@@ -203,157 +212,50 @@ def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
     return lower_expression(b, str(expr), inputs)
 
 
-def _unary(name: str) -> Callable[[Builder, Tensor], Value]:
-    root = Call(name, [Input(0)])
+def _made(form: Form) -> Callable[..., Value]:
+    """Operator function of a row of the table, with the signature that the row describes."""
 
-    def run(b: Builder, input: Tensor) -> Value:
-        return lower_expression(b, root, [input])
+    def run(b: Builder, *operands: Any, **numbers: Any) -> Value:
+        function = form.function
+        for key, choice in form.variants.items():
+            if numbers.get(key) not in choice:
+                raise ParameterError(f"{key} must be one of {sorted(map(str, choice))}", parameter=key)
+            function = choice[numbers.pop(key, None)]
+        defaults = {a.name: a.default for a in form.arguments if a.is_number}
+        arguments = [*operands, *(defaults | numbers).values()]
+        arguments = [float(v) if isinstance(v, str) else v for v in arguments]
+        return lower_expression(b, Call(function, [Input(i) for i in range(len(arguments))]), arguments)
 
+    kind = inspect.Parameter
+    parameters = [kind("b", kind.POSITIONAL_OR_KEYWORD, annotation=Builder)]
+    for argument in form.arguments:
+        default = kind.empty if argument.default is REQUIRED else argument.default
+        place = kind.KEYWORD_ONLY if argument.is_number else kind.POSITIONAL_OR_KEYWORD
+        annotation = float if argument.is_number else Any
+        parameters.append(kind(argument.name, place, default=default, annotation=annotation))
+    parameters += [kind(k, kind.KEYWORD_ONLY, default=None, annotation=str | None) for k in form.variants]
+    run.__signature__ = inspect.Signature(parameters, return_annotation=Value)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__ = form.summary
     return run
 
 
-def _binary(name: str) -> Callable[[Builder, Any, Any], Value]:
-    root = Call(name, [Input(0), Input(1)])
-
-    def run(b: Builder, input: Any, other: Any) -> Value:
-        return lower_expression(b, root, [input, other])
-
-    return run
-
-
-# PNNX types of functions without parameters, and the function of the table.
-_UNARY: dict[str, tuple[str, ...]] = {
-    "relu": ("nn.ReLU", "F.relu", "torch.relu"),
-    "relu6": ("nn.ReLU6", "F.relu6"),
-    "sigmoid": ("nn.Sigmoid", "F.sigmoid", "torch.sigmoid"),
-    "silu": ("nn.SiLU", "F.silu"),
-    "tanh": ("nn.Tanh", "F.tanh", "torch.tanh"),
-    "mish": ("nn.Mish", "F.mish"),
-    "selu": ("nn.SELU", "F.selu"),
-    "hardswish": ("nn.Hardswish", "F.hardswish"),
-    "hardsigmoid": ("nn.Hardsigmoid", "F.hardsigmoid"),
-    "softsign": ("nn.Softsign", "F.softsign"),
-    "logsigmoid": ("nn.LogSigmoid", "F.logsigmoid"),
-    "tanhshrink": ("nn.Tanhshrink", "F.tanhshrink"),
-    "logical_not": ("torch.logical_not",),
-    "bitwise_not": ("torch.bitwise_not",),
-    "positive": ("torch.positive",),
-}
-# Functions whose PNNX type is torch.<name>.
-_TORCH_UNARY = [
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2",
-    "expm1", "floor", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal",
-    "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "trunc",
-]  # fmt: skip
-_TORCH_BINARY = [
-    "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "maximum", "minimum", "atan2", "fmod", "logaddexp",
-    "pow", "remainder", "floor_divide",
-]  # fmt: skip
-
-_NUMPY_ONLY = {"bitwise_left_shift", "bitwise_right_shift"}
-
-
-def _register(function: Callable[..., Value], name: str, types: Sequence[str]) -> None:
-    function.__doc__ = f"The element-wise function ``{name}``."
-    operator(*types, native=name not in _NUMPY_ONLY)(function)
-
-
-for _name, _types in (_UNARY | {name: (f"torch.{name}",) for name in _TORCH_UNARY}).items():
-    _register(_unary(_name), _name, _types)
-for _name in _TORCH_BINARY:
-    _register(_binary(_name), _name, (f"torch.{_name}",))
-
-
-def _apply(b: Builder, name: str, *arguments: Any) -> Value:
-    """One function of the table; arguments are tensors or numbers."""
-    return lower_expression(b, Call(name, [Input(i) for i in range(len(arguments))]), arguments)
-
-
-@operator("nn.LeakyReLU", "F.leaky_relu")
-def leaky_relu(b: Builder, input: Tensor, *, negative_slope: float = 0.01) -> Value:
-    """The input where it is positive, else negative_slope times it."""
-    return _apply(b, "leaky_relu", input, negative_slope)
+for _type, _form in FORMS.items():
+    operator(_type, native=FUNCTIONS[_form.function].opcode is not None)(_made(_form))
 
 
 @operator("nn.RReLU", "F.rrelu")
 def rrelu(b: Builder, input: Tensor, *, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Value:
     """Leaky ReLU with the mean of both slopes, as in evaluation."""
-    return _apply(b, "leaky_relu", input, (lower + upper) / 2)
+    return lower_expression(b, "leaky_relu(@0,@1)", [input, (lower + upper) / 2])
 
 
 @operator("nn.PReLU", "F.prelu")
 def prelu(b: Builder, input: Tensor, weight: Tensor, *, num_parameters: int | None = None) -> Value:
     """The input where it is positive, else the channel's weight times it."""
-    if weight.ndim == 1 and weight.size > 1:
-        weight = weight.view([weight.size, *[1] * (input.ndim - 2)]) or weight
-    return _apply(b, "prelu", input, weight)
-
-
-@operator("nn.ELU", "F.elu")
-def elu(b: Builder, input: Tensor, *, alpha: float = 1.0) -> Value:
-    """The input where it is positive, else alpha (exp(input) - 1)."""
-    return _apply(b, "elu", input, alpha)
-
-
-@operator("nn.CELU", "F.celu")
-def celu(b: Builder, input: Tensor, *, alpha: float = 1.0) -> Value:
-    """The input where it is positive, else alpha (exp(input / alpha) - 1)."""
-    return _apply(b, "celu", input, alpha)
-
-
-@operator("nn.GELU", "F.gelu")
-def gelu(b: Builder, input: Tensor, *, approximate: str | None = None) -> Value:
-    """The input times the normal distribution function of it, or its tanh approximation."""
-    return _apply(b, "gelu_tanh" if approximate == "tanh" else "gelu", input)
-
-
-@operator("nn.Hardshrink", "F.hardshrink")
-def hardshrink(b: Builder, input: Tensor, *, lambd: float = 0.5) -> Value:
-    """Zero where the magnitude is at most lambd."""
-    return _apply(b, "hardshrink", input, lambd)
-
-
-@operator("nn.Softshrink", "F.softshrink")
-def softshrink(b: Builder, input: Tensor, *, lambd: float = 0.5) -> Value:
-    """The input moved towards zero by lambd."""
-    return _apply(b, "softshrink", input, lambd)
-
-
-@operator("nn.Hardtanh", "F.hardtanh")
-def hardtanh(b: Builder, input: Tensor, *, min_val: float = -1.0, max_val: float = 1.0) -> Value:
-    """The input clamped to [min_val, max_val]."""
-    return _apply(b, "hardtanh", input, min_val, max_val)
-
-
-@operator("nn.Softplus", "F.softplus")
-def softplus(b: Builder, input: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Value:
-    """log(1 + exp(beta input)) / beta, and the input itself above the threshold."""
-    return _apply(b, "softplus", input, beta, threshold)
-
-
-@operator("nn.Threshold", "F.threshold")
-def threshold(b: Builder, input: Tensor, *, threshold: float, value: float) -> Value:
-    """The input where it is above the threshold, else value."""
-    return _apply(b, "threshold", input, threshold, value)
-
-
-@operator("torch.clamp", "torch.clip")
-def clamp(b: Builder, input: Tensor, min: Any = None, max: Any = None) -> Value:
-    """The input limited by min and max, either of which may be absent."""
-    return _apply(b, "clamp", input, _number(min), _number(max))
-
-
-@operator("torch.where")
-def where(b: Builder, condition: Tensor, input: Any, other: Any) -> Value:
-    """Elements of input where the condition holds, else of other."""
-    return _apply(b, "where", condition, _number(input), _number(other))
-
-
-@operator("Tensor.masked_fill", "torch.masked_fill")
-def masked_fill(b: Builder, input: Tensor, mask: Tensor, value: Any) -> Value:
-    """Value where the mask holds, else the input."""
-    return _apply(b, "masked_fill", input, mask, _number(value))
+    if weight.ndim == 1 and input.ndim > 1:
+        weight = weight.as_strided([weight.size, *[1] * (input.ndim - 2)], [weight.strides[0], *[1] * (input.ndim - 2)])
+    return lower_expression(b, "prelu(@0,@1)", [input, weight])
 
 
 @operator("nn.GLU", "F.glu")
@@ -365,8 +267,3 @@ def glu(b: Builder, input: Tensor, *, dim: int = -1) -> Value:
     half = input.shape[axis] // 2
     parts = [input.narrow(axis, 0, half), input.narrow(axis, half, half)]
     return lower_expression(b, "mul(@0,sigmoid(@1))", parts)
-
-
-def _number(value: Any) -> Any:
-    """Infinite constants are strings in files."""
-    return float(value) if isinstance(value, str) else value

@@ -9,6 +9,7 @@ from pnnx_fast.passes.drop_dead import drop_dead
 from pnnx_fast.passes.drop_identity import drop_identity
 from pnnx_fast.passes.fold_batch_norm import fold_batch_norm
 from pnnx_fast.passes.fuse_activation import fuse_activation
+from pnnx_fast.passes.fuse_expression import fuse_expression
 from pnnx_fast.passes.fuse_residual import fuse_late_residual, fuse_residual
 
 __all__ = ["PASSES", "optimize"]
@@ -20,6 +21,7 @@ PASSES: tuple[Callable[[Graph], bool], ...] = (
     fuse_residual,
     fuse_activation,
     fuse_late_residual,
+    fuse_expression,
 )
 """Each pass returns whether it changed the graph."""
 

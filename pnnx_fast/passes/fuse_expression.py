@@ -1,0 +1,66 @@
+"""Chains of element-wise operators become one pnnx.Expression, so that intermediate tensors stay in cache.
+
+Runs after the passes that look for single element-wise operators. Where a part of a chain is smaller than the whole, or
+needs other types, is not its business: the element-wise operators cut expressions up as they need.
+"""
+
+from __future__ import annotations
+
+from pnnx_fast.expression import Call, Input, Node, substitute
+from pnnx_fast.expression.operators import as_expression
+from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.passes.rewriting import parameters
+
+__all__ = ["fuse_expression"]
+
+MAX_SIZE = 256
+"""Nodes of the largest expression that is made."""
+
+
+def fuse_expression(graph: Graph) -> bool:
+    """Merge every element-wise operator into the element-wise operator that alone reads its result."""
+    changed = False
+    for op in list(graph.ops):
+        node = _expression(op)
+        if node is None:
+            continue
+        for operand in dict.fromkeys(op.inputs):
+            producer = operand.producer
+            inner = _expression(producer) if producer is not None and _feeds_only(operand, op) else None
+            merged = _merged(op, node, operand, producer, inner) if producer is not None and inner is not None else None
+            if producer is None or merged is None:
+                continue
+            node = merged
+            graph.remove_operator(producer)
+            changed = True
+    return changed
+
+
+def _expression(op: Operator) -> Node | None:
+    node = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
+    return node if isinstance(node, Call) and len(op.outputs) == 1 else None
+
+
+def _feeds_only(operand: Operand, op: Operator) -> bool:
+    return all(consumer is op for consumer in operand.consumers)
+
+
+def _merged(op: Operator, node: Node, operand: Operand, producer: Operator, inner: Node) -> Node | None:
+    """Rewrite `op` to read the producer's inputs; returns its new expression, None if that were too large."""
+    inputs = [x for x in op.inputs if x is not operand]
+    inputs += [x for x in producer.inputs if x not in inputs]
+    place = {x: Input(inputs.index(x)) for x in inputs}
+    moved = substitute(inner, {i: place[x] for i, x in enumerate(producer.inputs)})
+    node = substitute(node, {i: moved if x is operand else place[x] for i, x in enumerate(op.inputs)})
+    if node.size > MAX_SIZE:
+        return None
+    while op.inputs:
+        op.remove_input(len(op.inputs) - 1)
+    op.inputnames = []
+    for x in inputs:
+        op.add_input(x)
+    op.type = "pnnx.Expression"
+    for key in list(op.params):
+        del op.params[key]
+    op.params["expr"] = str(node)
+    return node
