@@ -107,7 +107,7 @@ def batch_norm() -> pnnx_fast.Graph:
         (residual, ["fused.Conv2d"]),
         (late_residual, ["fused.Conv2d"]),
         (two_convolutions, ["nn.Conv2d", "fused.Conv2d"]),
-        (shared, ["nn.Conv2d", "nn.SiLU", "pnnx.Expression"]),
+        (shared, ["nn.Conv2d", "pnnx.Expression"]),
         (batch_norm, ["fused.Conv2d"]),
     ],
 )
