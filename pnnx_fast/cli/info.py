@@ -46,8 +46,8 @@ def collect(param: Any, bin: Any = None) -> dict[str, Any]:
     attributes = [a for op in graph.ops for a in op.attrs.values()]
     facts: dict[str, Any] = {
         "operators": dict(Counter(op.type for op in graph.ops).most_common()),
-        "parameters": sum(a.elemcount() for a in attributes),
-        "weight_bytes": sum(a.elemcount() * a.elemsize() for a in attributes),
+        "parameters": sum(a.elemcount for a in attributes),
+        "weight_bytes": sum(a.elemcount * a.elemsize for a in attributes),
     }
     facts["inputs"] = [_operand(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input"]
     facts["outputs"] = [_operand(x) for op in graph.ops if op.type == "pnnx.Output" for x in op.inputs]

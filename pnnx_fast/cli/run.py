@@ -13,7 +13,7 @@ import numpy as np
 import pnnx_fast
 from pnnx_fast._types import Array
 from pnnx_fast.cli.arrays import load_inputs, random_inputs
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, ShapeError
 
 
 def _numbers(text: str) -> list[float]:
@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         arrays = random_inputs(model, seed=args.seed)
         print("no --input given: running on random numbers")
-    named = model.run(
-        dict(zip((i.name for i in model.inputs), arrays, strict=True)) if len(arrays) == len(model.inputs) else {}
-    )
+    if len(arrays) != len(model.inputs):
+        raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(arrays))
+    named = model.run(dict(zip((i.name for i in model.inputs), arrays, strict=True)))
     if args.top or args.labels:
         _print_top(next(iter(named.values())), args.top or 5, args.labels)
     else:

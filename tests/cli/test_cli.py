@@ -1,0 +1,120 @@
+"""The command line: what people see, exit codes, and no traceback for a user's mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pnnx_fast.cli import main
+from pnnx_fast.demo import load_digits, model_path
+
+DIGITS = str(model_path())
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(list(argv))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "demo", "--count", "3")
+    assert code == 0
+    assert "held-out digits right" in out
+    accuracy = float(out.split("right (")[1].split("%")[0])
+    assert accuracy > 98
+    assert float(out.split("probabilities: ")[1].split()[0]) < 1e-4
+
+
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "info", DIGITS)
+    assert code == 0
+    assert "input   0: f32 [1, 1, 8, 8]" in out
+    assert "6 nn.Conv2d" in out
+    code, out, _ = call(capsys, "info", DIGITS, "--json")
+    facts = json.loads(out)
+    assert facts["parameters"] > 10_000
+    assert facts["flops"] > 1e5
+    assert facts["operators"]["nn.Linear"] == 1
+
+
+def test_run_writes_outputs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    digits = load_digits()
+    np.save(tmp_path / "x.npy", digits.pictures[:4])
+    code, out, _ = call(
+        capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npy")
+    )
+    assert code == 0
+    assert "float32[4, 10]" in out
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), digits.probabilities[:4], atol=1e-5)
+
+
+def test_run_prints_the_best_classes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    digits = load_digits()
+    np.save(tmp_path / "x.npy", digits.pictures[:1])
+    (tmp_path / "names.txt").write_text("\n".join(f"digit {i}" for i in range(10)))
+    code, out, _ = call(
+        capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"), "--labels", str(tmp_path / "names.txt"), "--top", "2"
+    )
+    assert code == 0
+    assert len(out.splitlines()) == 2
+    assert out.splitlines()[0].endswith(f"digit {digits.labels[0]}")
+
+
+def test_run_on_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    digits = load_digits()
+    image.fromarray((digits.pictures[0, 0] * 255).astype(np.uint8)).save(tmp_path / "digit.png")
+    code, out, _ = call(
+        capsys, "run", DIGITS, "--input", str(tmp_path / "digit.png"), "--scale", "0.00392156862745098", "--top", "1"
+    )
+    assert code == 0
+    assert int(out.split()[1]) == digits.labels[0]
+
+
+def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "bench", DIGITS, "--threads", "1,2", "--batch", "1,3", "--seconds", "0.01", "--profile")
+    assert code == 0
+    assert sum(line.split()[:1] in (["1"], ["2"]) for line in out.splitlines()) >= 4
+    assert "GFLOP/s" in out
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["run", "no/such/file.pnnx.param"], "no/such/file.pnnx.param"),
+        (["info", __file__], "test_cli.py"),
+        (["run", DIGITS, "--input", "x.txt"], "inputs are .npy or .npz files or pictures"),
+        (["run", DIGITS, "--threads", "0"], "num_threads must be at least 1"),
+    ],
+)
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], argv: list[str], message: str) -> None:
+    code, _, err = call(capsys, *argv)
+    assert code == 1
+    assert err.startswith("pnnx-fast: ")
+    assert message in err
+
+
+def test_wrong_number_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 1, 8, 8), np.float32))
+    path = str(tmp_path / "x.npy")
+    code, _, err = call(capsys, "run", DIGITS, "--input", path, "--input", path)
+    assert code == 1
+    assert "wrong number of inputs: expected 1, got 2" in err
+
+
+def test_bad_usage_exits_with_2() -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", DIGITS, "--threads", "zero"])
+    assert caught.value.code == 2
+
+
+def test_module_entry_point() -> None:
+    result = subprocess.run([sys.executable, "-m", "pnnx_fast.cli", "--version"], capture_output=True, text=True)
+    assert result.returncode == 0
+    assert result.stdout.startswith("pnnx-fast ")
