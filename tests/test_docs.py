@@ -1,0 +1,48 @@
+"""Examples in documents and docstrings run; the operator page is what the registry says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import pkgutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+
+ROOT = Path(__file__).parents[1]
+MODULES = [
+    name
+    for _, name, _ in pkgutil.walk_packages(pnnx_fast.__path__, "pnnx_fast.")
+    if not name.endswith("__main__") and not name.startswith("pnnx_fast._core.")
+]
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+@pytest.mark.parametrize("name", ["guide.md", "formats.md", "ncnn.md"])
+def test_documents(name: str) -> None:
+    path = ROOT / "docs" / name
+    if not path.exists():
+        pytest.skip(f"{name} is not here")
+    failed, tried = doctest.testfile(str(path), module_relative=False, optionflags=FLAGS)
+    assert failed == 0
+    assert tried > 0 or name != "guide.md"
+
+
+@pytest.mark.parametrize("name", ["pnnx_fast", *MODULES])
+def test_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    failed, _ = doctest.testmod(module, optionflags=FLAGS, extraglobs={"np": np, "pnnx_fast": pnnx_fast})
+    assert failed == 0
+
+
+def test_operator_page_is_up_to_date() -> None:
+    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "tools" / "make_docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    make_docs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_docs)
+    assert (ROOT / "docs" / "operators.md").read_text("utf-8") == make_docs.render(), "run tools/make_docs.py"
