@@ -187,6 +187,7 @@ cdef class _Reader:
         key = self.word(token.begin, equals)
         if key in params:
             self.fail(token.begin, f"parameter {key!r} is given twice")
+        token.end = self.value_end(token.end)
         cdef ParameterStorage param = self.new_parameter(self.Parameter, (), NULL)
         cdef str text = self.string(equals + 1, token.end)
         param._raw = text
@@ -204,6 +205,22 @@ cdef class _Reader:
                     self.fail(equals + 1, str(e), LimitError)
         PyDict_SetItem(params, key, param)  # without the wrapping of Parameters.__setitem__
         return 0
+
+    cdef const char *value_end(self, const char *end):
+        """The end of a value that may have blanks: PNNX writes strings as they are.
+
+        Words without = that follow a value belong to it, also those like @1 of an expression.
+        """
+        cdef pf_span word
+        cdef const char *after = self.scan.at
+        while pf_scan_token(&self.scan, &word) and word.begin[0] not in b"#$":
+            if word.begin[0] == c"@" and (word.end == word.begin + 1 or not c"0" <= word.begin[1] <= c"9"):
+                break
+            if pf_span_find(word, c"=") != word.end:
+                break
+            end = after = word.end
+        self.scan.at = after
+        return end
 
     cdef int attribute(self, op, pf_span token) except -1:
         cdef const char *equals = pf_span_find(token, c"=")

@@ -1,5 +1,8 @@
 # The writer of .param text: bytes from objects of the IR, in one growing buffer. Included by text.pyx.
 
+_BLANKS = re.compile("[ \t\v\f\r]+")
+
+
 cdef class _Writer:
     cdef char *data
     cdef size_t size, room
@@ -111,8 +114,27 @@ cdef class _Writer:
             self.item(0, key)
             # A list may have been edited in place, so its raw text need not hold any more.
             text = param.text if param._raw is None or isinstance(param._value, list) else param._raw
-            self.word(text, f"the value of {key}", 0)
+            self.value(text, key)
         return 0
+
+    cdef int value(self, str text, str key) except -1:
+        """A value, which may have blanks as long as no word after one looks like an item of its own."""
+        cdef Py_ssize_t size, i
+        cdef const char *begin = PyUnicode_AsUTF8AndSize(text, &size)
+        for i in range(size):
+            if 0 <= begin[i] <= c" ":
+                break
+        else:
+            return self.put(begin, size)
+        cdef list words = _BLANKS.split(text)
+        for word in words[1:]:
+            if "=" in word or word[:1] in ("#", "$") or (word[:1] == "@" and not "0" <= word[1:2] <= "9"):
+                self.fail(f"the value of {key} has the word {word!r}, which would be read as an item")
+        if "\n" in text or "\0" in text:
+            self.fail(f"the value of {key} {text!r} has a line break, which the format cannot express")
+        if len(words) > 1 and words[len(words) - 1] == "":
+            self.fail(f"the value of {key} ends with a blank, which the format cannot express")
+        return self.put(begin, size)
 
     cdef int attributes(self, dict attrs) except -1:
         for key in sorted(attrs):

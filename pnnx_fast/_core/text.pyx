@@ -12,6 +12,7 @@ from libc.string cimport memchr, memcpy, memset
 from cpython.dict cimport PyDict_SetItem
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 
+import re
 from sys import intern
 
 from pnnx_fast.errors import FormatError, GraphError, LimitError, ParameterError

@@ -78,13 +78,14 @@ def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, v
     reader = StoreZipReader(bin, verify=verify)
     graph.store_layout = reader.layout
     names = set(reader.names())
-    taken: set[str] = set()
+    taken: dict[str, Attribute] = {}
     for place in needed:
         weight = f"{place.operator.name}.{place.key}"
         attr = place.operator.attrs[place.key]
-        if weight in taken:
-            raise _misfit(place, name, "has the same name as a weight above")
-        taken.add(weight)
+        # A module that is called twice is two operators of one name, which share the weight.
+        first = taken.setdefault(weight, attr)
+        if (first.dtype, first.shape) != (attr.dtype, attr.shape):
+            raise _misfit(place, name, f"has the name of a weight above, but not its shape {first.signature}")
         if weight not in names and attr.nbytes == 0:
             continue
         if weight not in names:
@@ -116,29 +117,30 @@ def save(graph: Graph, param: Any, bin: Any = None) -> None:
         raise TypeError("saving to a file object needs bin, too")
     # Both files are complete before either takes its place.
     with _target(param) as param_file, _target(bin) as bin_file:
-        with StoreZipWriter(bin_file, layout=_layout(graph, weights)) as writer:
-            for name, attr in weights.items():
+        with StoreZipWriter(bin_file, layout=_layout(graph, weights), duplicates=True) as writer:
+            for name, attr in weights:
                 writer.write(name, attr.data if attr.dtype is not None else b"")
         param_file.write(content)
 
 
-def _weights(graph: Graph) -> dict[str, Attribute]:
-    """Every attribute by its name in the weight file, in the order of the file."""
+def _weights(graph: Graph) -> list[tuple[str, Attribute]]:
+    """Every attribute with its name in the weight file, in the order of the file."""
+    entries: list[tuple[str, Attribute]] = []
     found: dict[str, Attribute] = {}
     for op in graph.ops:
         for key in sorted(op.attrs):
             name, attr = f"{op.name}.{key}", op.attrs[key]
-            if name in found:
-                raise GraphError([f"two weights are called {name}"])
+            if found.setdefault(name, attr) != attr:
+                raise GraphError([f"two different weights are called {name}"])
+            entries.append((name, attr))
             size = memoryview(attr.data).nbytes
             if attr.dtype is not None and size != attr.nbytes:
                 raise GraphError([f"weight {name} has {size} bytes, its shape needs {attr.nbytes}"])
-            found[name] = attr
-    return found
+    return entries
 
 
-def _layout(graph: Graph, weights: dict[str, Attribute]) -> Literal["zip64", "zip32"]:
-    total = sum(attr.nbytes for attr in weights.values())
+def _layout(graph: Graph, weights: list[tuple[str, Attribute]]) -> Literal["zip64", "zip32"]:
+    total = sum(attr.nbytes for _, attr in weights)
     return graph.store_layout if total < _ZIP32_BYTES else "zip64"
 
 

@@ -261,6 +261,8 @@ class StoreZipWriter:
         ``with`` block, the old file stays. A file object is written from its position on and not closed.
     layout : {"zip64", "zip32"}
         PNNX has written zip64 records for every size since 2024, and plain ones (up to 4 GiB) before.
+    duplicates : bool
+        Accept a name several times; PNNX writes such archives, and readers take the last entry.
 
     Examples
     --------
@@ -272,7 +274,9 @@ class StoreZipWriter:
     105
     """
 
-    def __init__(self, target: PathLike | IO[bytes], *, layout: Layout = "zip64") -> None:
+    def __init__(
+        self, target: PathLike | IO[bytes], *, layout: Layout = "zip64", duplicates: bool = False
+    ) -> None:
         if layout not in ("zip64", "zip32"):
             raise ValueError(f"layout is 'zip64' or 'zip32', not {layout!r}")
         self.layout: Layout = layout
@@ -286,6 +290,7 @@ class StoreZipWriter:
         self._position = 0
         self._directory: list[bytes] = []
         self._names: set[str] = set()
+        self._duplicates = duplicates
 
     def write(self, name: str, data: npt.NDArray[Any] | Buffer) -> None:
         """Append an entry.
@@ -293,7 +298,7 @@ class StoreZipWriter:
         Parameters
         ----------
         name : str
-            At most 65535 bytes of UTF-8, not used before in this archive.
+            At most 65535 bytes of UTF-8, not used before in this archive unless it takes duplicates.
         data : numpy.ndarray or buffer
             The content; an array is written in C order.
 
@@ -305,7 +310,7 @@ class StoreZipWriter:
             The archive would need zip64 records and has the other layout.
         """
         file = self._writable()
-        if name in self._names:
+        if name in self._names and not self._duplicates:
             raise ValueError(f"the archive has an entry {name!r} already")
         content, raw_name = _bytes_of(data), name.encode()
         crc, zip64 = store.crc32(content), self.layout == "zip64"

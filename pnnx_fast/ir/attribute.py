@@ -174,6 +174,8 @@ class Attribute:
             return self.dtype == other.dtype
         if self.dtype != other.dtype or self.shape != other.shape:
             return False
+        if self.data is other.data:
+            return True
         return np.array_equal(np.frombuffer(self.data, np.uint8), np.frombuffer(other.data, np.uint8))
 
     __hash__ = None  # type: ignore[assignment]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
@@ -17,7 +18,7 @@ __all__ = ["problems"]
 
 def problems(ops: Sequence[Operator], operands: Mapping[str, Operand]) -> list[str]:
     """Return one sentence for every problem, in the order of operators."""
-    found = [f"operator {name} exists {n} times" for name, n in Counter(x.name for x in ops).items() if n > 1]
+    found = list(_of_weights(ops))
     slots: dict[Operand, list[Operator]] = {}
     for op in ops:
         for operand in op.inputs:
@@ -27,6 +28,15 @@ def problems(ops: Sequence[Operator], operands: Mapping[str, Operand]) -> list[s
     for operand in operands.values():
         found += _of_operand(operand, slots.get(operand, []), present)
     return found
+
+
+def _of_weights(ops: Sequence[Operator]) -> Iterator[str]:
+    """Operators of one name share their weights: a module that is called several times."""
+    seen: dict[str, Attribute] = {}
+    for op in ops:
+        for key, attr in op.attrs.items():
+            if seen.setdefault(f"{op.name}.{key}", attr) != attr:
+                yield f"{op.name}: another weight is called {op.name}.{key}, too"
 
 
 def _of_operator(op: Operator, operands: Mapping[str, Operand]) -> Iterator[str]:

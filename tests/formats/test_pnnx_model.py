@@ -139,17 +139,33 @@ def test_verification_can_be_switched_off() -> None:
 
 @pytest.mark.parametrize("names", [("a", "b.c", "a.b", "c"), ("a", "b", "a", "b")])
 def test_two_weights_of_one_name(names: tuple[str, ...]) -> None:
+    weight = f"{names[0]}.{names[1]}"
     text = "7767517\n2 0\nA {} 0 0 @{}=(2)f32\nA {} 0 0 @{}=(2)f32\n".format(*names)
-    weight = f"{names[0]}_{names[1]}".replace(".", "_")
-    with pytest.raises(
-        FormatError, match=rf"4:\d+: weight {weight.replace('_', '.')} has the same name as a weight above"
-    ):
-        Graph.load(text.encode(), weights(**{weight: BIAS}))
-    graph = Graph.parse(text)
-    for op in graph.ops:
-        op.attrs = {key: Attribute(BIAS) for key in op.attrs}
-    with pytest.raises(GraphError, match=f"two weights are called {weight.replace('_', '.')}"):
+    file = io.BytesIO()
+    with StoreZipWriter(file, duplicates=True) as writer:
+        writer.write(weight, BIAS)
+        writer.write(weight, BIAS)
+    graph = Graph.load(text.encode(), file.getvalue())
+    graph.validate()
+    again = io.BytesIO()
+    graph.save(io.BytesIO(), again)
+    assert again.getvalue() == file.getvalue()
+    graph.ops[1].attrs[names[3]] = Attribute(BIAS + 1)
+    with pytest.raises(GraphError, match=f"two different weights are called {weight}"):
         graph.save(io.BytesIO(), io.BytesIO())
+    with pytest.raises(GraphError, match=f"another weight is called {weight}, too"):
+        graph.validate()
+
+
+def test_two_weights_of_one_name_and_different_shape() -> None:
+    text = b"7767517\n2 0\nA a 0 0 @b=(2)f32\nA a 0 0 @b=(1,2)f32\n"
+    file = io.BytesIO()
+    with StoreZipWriter(file) as writer:
+        writer.write("a.b", BIAS)
+    with pytest.raises(FormatError) as caught:
+        Graph.load(text, file.getvalue())
+    reason = "weight a.b has the name of a weight above, but not its shape (2)f32"
+    assert str(caught.value) == f"<memory>:4:9: {reason}"
 
 
 def test_zero_sized_weights_may_be_missing() -> None:

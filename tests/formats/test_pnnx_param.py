@@ -173,6 +173,15 @@ def test_changed_parameters_are_written_anew() -> None:
     assert pnnx_param.write(graph).decode().splitlines()[2].endswith("eps=1.000000e-5 n=(1,2) p=0.25")
 
 
+def test_values_with_blanks() -> None:
+    text = "prim::Constant a 0 1 z l= x n=b i d, b j  d -> b i j @w=(1)f32 #z=(1)i64"
+    op = line(text)
+    assert {k: p.value for k, p in op.params.items()} == {"l": " x", "n": "b i d, b j  d -> b i j"}
+    assert written(text).endswith(text[text.index("l=") :])
+    op = line("pnnx.Expression a 2 1 x y z expr=add(@0, @1) #z=(1)f32")
+    assert op.params["expr"].value == "add(@0, @1)"
+
+
 # Patterns
 
 
@@ -229,7 +238,11 @@ def test_what_cannot_be_written() -> None:
         elif what == "type":
             op.type = "F\tx"
         elif what == "value":
-            op.params["k"] = "ij, jk"
+            op.params["k"] = "ij\njk"
+        elif what == "word":
+            op.params["k"] = "a b=c"
+        elif what == "end":
+            op.params["k"] = "a "
         elif what == "sigil":
             op.params["@k"] = 1
         elif what == "key":
@@ -248,11 +261,13 @@ def test_what_cannot_be_written() -> None:
         "equals": "operator in0: the name of an item 'a=b' has a '=', which the format cannot express",
         "empty": "the name is empty",
         "type": "operator a: the type 'F\\tx' has a blank, which the format cannot express",
-        "value": "operator a: the value of k 'ij, jk' has a blank, which the format cannot express",
+        "value": "operator a: the value of k 'ij\\njk' has a line break, which the format cannot express",
+        "word": "operator a: the value of k has the word 'b=c', which would be read as an item",
+        "end": "operator a: the value of k ends with a blank, which the format cannot express",
         "sigil": "operator a: parameter '@k' begins with '@', which the format cannot express",
         "key": "operator a: the name of an item 'a=b' has a '=', which the format cannot express",
         "surrogate": "'\\ud800' is not Unicode text",
-        "nul": "operator a: the value of k 'a\\x00b' has a blank, which the format cannot express",
+        "nul": "operator a: the value of k 'a\\x00b' has a line break, which the format cannot express",
         "slot": "operator a: the name of an item 's s' has a blank, which the format cannot express",
     }.items():
         g = graph()

@@ -77,7 +77,6 @@ MUSEUM = {
     "utf8_surrogate": "FormatError 4:22 byte 0xed is not UTF-8",
     "utf8_truncated": "FormatError 4:22 byte 0xe5 is not UTF-8",
     "utf8_value": "FormatError 4:22 byte 0xff is not UTF-8",
-    "value_with_blank": "FormatError 4:37 expected key=value, found 'jk->ik'",
     "weight_2_40": "LimitError 4:30 a tensor of more than 1099511627775 bytes",
     "weight_negative": "FormatError 4:31 dimension -1 is negative",
     "weight_of_pattern": "FormatError 4:30 expected a shape and a dtype like (1,3)f32, found '%op.data'",

@@ -251,8 +251,10 @@ def break_dtype(graph: Graph) -> None:
     operand(graph, "x").dtype = "f8"
 
 
-def break_operator_name(graph: Graph) -> None:
+def break_weight_name(graph: Graph) -> None:
     graph.ops[2].name = "fc"
+    graph.ops[1].attrs["w"] = Attribute(np.float32([1]))
+    graph.ops[2].attrs["w"] = Attribute(np.float32([2]))
 
 
 def break_orphan(graph: Graph) -> None:
@@ -268,7 +270,7 @@ def break_orphan(graph: Graph) -> None:
         (break_inputnames, ["sum: 3 names for 2 inputs"]),
         (break_attribute, ["fc: attribute weight has 4 bytes, its shape needs 64"]),
         (break_dtype, ["operand x has unknown dtype f8"]),
-        (break_operator_name, ["operator fc exists 2 times"]),
+        (break_weight_name, ["fc: another weight is called fc.w, too"]),
         (break_orphan, ["r: input o has no producer"]),
     ],
 )
