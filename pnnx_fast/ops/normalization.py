@@ -1,0 +1,369 @@
+"""Normalisation operators: batch, layer, root-mean-square, group, instance, local response, and by a norm.
+
+float32 runs in compiled kernels in whatever layout the input has; other floating types are computed in numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array, Shape
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.axis import MAX_DIMS, along_axis
+from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.shape import axes_of, axis_of
+from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
+
+
+def _check_floating(input: Tensor) -> None:
+    if input.dtype.kind != "f":
+        raise ShapeError("needs a floating type", actual=input.dtype)
+
+
+def _vector(b: Builder, weight: Tensor | None, n: int, what: str) -> Tensor | None:
+    """A weight or bias as n contiguous float32 numbers."""
+    if weight is None:
+        return None
+    if weight.size != n:
+        raise ShapeError(f"the {what} does not fit", expected=n, actual=list(weight.shape))
+    return b.reshape(b.contiguous(b.cast(weight, np.float32)), (n,))
+
+
+def _host(b: Builder, function: Callable[..., Array], input: Tensor, *weights: Tensor | None) -> Tensor:
+    """Emit a numpy step over float64 copies of the input and those weights that exist."""
+    present = [w is not None for w in weights]
+
+    def run(x: Array, *given: Array) -> Array:
+        source = iter(given)
+        values = [next(source).astype(np.float64) if p else None for p in present]
+        with np.errstate(all="ignore"):
+            return np.asarray(function(x.astype(np.float64), *values)).astype(x.dtype)
+
+    return b.host(run, [input, *(w for w in weights if w is not None)], [(input.shape, input.dtype)])[0]
+
+
+def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Shape) -> Array:
+    x = x if weight is None else x * weight.reshape(shape)
+    return x if bias is None else x + bias.reshape(shape)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------
+
+
+def _ends_dense(x: Tensor, dims: int) -> bool:
+    """Whether the last ``dims`` dimensions are contiguous, and the others few enough."""
+    dense = 1
+    for n, stride in zip(reversed(x.shape[-dims:]), reversed(x.strides[-dims:]), strict=True):
+        if n != 1 and stride != dense:
+            return False
+        dense *= n
+    return x.ndim - dims <= MAX_DIMS
+
+
+def row_norm(
+    b: Builder, input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float, rms: bool
+) -> Tensor:
+    """Emit a layer norm or root-mean-square norm over the last ``dims`` dimensions."""
+    _check_floating(input)
+    n = math.prod(input.shape[-dims:])
+    if input.dtype != np.float32:
+        axes = tuple(range(-dims, 0))
+
+        def run(x: Array, w: Array | None, v: Array | None) -> Array:
+            x = x if rms else x - x.mean(axes, keepdims=True)
+            scaled = x / np.sqrt((x * x).mean(axes, keepdims=True) + eps)
+            return _affine(scaled, w, v, input.shape[-dims:])
+
+        return _host(b, run, input, weight, bias)
+    x = input if _ends_dense(input, dims) else b.contiguous(input)
+    y = b.result(input.shape, np.float32, x)
+    if not _ends_dense(y, dims):
+        y = b.result(input.shape, np.float32)
+    outer = x.ndim - dims
+    shape, xs, ys = x.shape[:outer], x.strides[:outer], y.strides[:outer]
+    if outer > MAX_DIMS:
+        shape, xs, ys = (math.prod(shape),), (n,), (n,)
+    b.step(
+        "row_norm",
+        flops=8 * x.size,
+        x=x, z=None, w=_vector(b, weight, n, "weight"), b=_vector(b, bias, n, "bias"), y=y, s=None, rank=len(shape),
+        shape=shape, xs=xs, zs=(), ys=ys, ss=(), n=n, eps=eps, rms=rms,
+    )  # fmt: skip
+    return y
+
+
+def _normalized_dims(input: Tensor, normalized_shape: Ints) -> int:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or input.shape[-len(shape) :] != shape:
+        raise ShapeError("the input does not end in the normalized shape", expected=shape, actual=list(input.shape))
+    return len(shape)
+
+
+@operator("nn.LayerNorm", "F.layer_norm")
+def layer_norm(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    normalized_shape: Ints,
+    eps: float = 1e-5,
+    elementwise_affine: bool = True,
+) -> Tensor:
+    """Zero mean and unit variance over the last dimensions. torch.nn.functional.layer_norm."""
+    return row_norm(b, input, _normalized_dims(input, normalized_shape), weight, bias, eps, rms=False)
+
+
+@operator("nn.RMSNorm", "F.rms_norm")
+def rms_norm(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor | None = None,
+    *,
+    normalized_shape: Ints,
+    eps: float | None = None,
+    elementwise_affine: bool = True,
+) -> Tensor:
+    """Unit mean square over the last dimensions. torch.nn.functional.rms_norm."""
+    _check_floating(input)
+    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    return row_norm(b, input, _normalized_dims(input, normalized_shape), weight, None, eps, rms=True)
+
+
+# -- channels ----------------------------------------------------------------------------------------------------
+
+
+def _channels(
+    b: Builder, kernel: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float
+) -> Tensor:
+    """Emit a kernel of kind ``channels`` over float32 (n, c, …)."""
+    c = x.shape[1]
+    if x.ndim > MAX_DIMS:
+        spatial = math.prod(x.shape[2:])
+        flat = _channels(b, kernel, b.reshape(x, (x.shape[0], c, spatial)), weight, bias, groups, eps)
+        return b.reshape(flat, x.shape)
+    last = is_channels_last(x) and not x.is_contiguous
+    y = b.result(x.shape, np.float32, "channels_last" if last else "plain")
+    b.step(
+        kernel,
+        flops=8 * x.size,
+        inplace=(y, x) if kernel == "channel_affine" else None,
+        x=x, w=_vector(b, weight, c, "weight"), b=_vector(b, bias, c, "bias"), y=y, n=x.shape[0], c=c,
+        rank=x.ndim - 2, shape=x.shape[2:], xs=x.strides, ys=y.strides, groups=groups, eps=eps,
+        act=0, act_a=0.0, act_b=0.0,
+    )  # fmt: skip
+    return y
+
+
+def group_norm_over(
+    b: Builder, input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """Emit a group norm of (n, c, …)."""
+    _check_floating(input)
+    if input.ndim < 2:
+        raise ShapeError("needs at least 2 dimensions", actual=list(input.shape))
+    n, c = input.shape[:2]
+    if groups < 1 or c % groups:
+        raise ShapeError("the channels cannot be divided into groups", expected=f"a multiple of {groups}", actual=c)
+    if input.dtype == np.float32:
+        return _channels(b, "group_norm", input, weight, bias, groups, eps)
+
+    def run(x: Array, w: Array | None, v: Array | None) -> Array:
+        rows = x.reshape(n, groups, -1)
+        rows = rows - rows.mean(-1, keepdims=True)
+        rows = rows / np.sqrt((rows * rows).mean(-1, keepdims=True) + eps)
+        return _affine(rows.reshape(x.shape), w, v, (c, *[1] * (x.ndim - 2)))
+
+    return _host(b, run, input, weight, bias)
+
+
+@operator("nn.GroupNorm", "F.group_norm")
+def group_norm(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    num_groups: int,
+    eps: float = 1e-5,
+    num_channels: int | None = None,
+    affine: bool = True,
+) -> Tensor:
+    """Zero mean and unit variance over groups of channels. torch.nn.functional.group_norm."""
+    return group_norm_over(b, input, num_groups, weight, bias, eps)
+
+
+def _statistics_to_affine(
+    b: Builder,
+    mean: Tensor,
+    var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> tuple[Tensor, Tensor]:
+    """Scale and shift of a normalisation with known statistics; computed once when all of them are constants."""
+    given = [t for t in (mean, var, weight, bias) if t is not None]
+
+    def run(m: Array, v: Array, *rest: Array) -> tuple[Array, Array]:
+        values = iter(rest)
+        w = next(values).astype(np.float64) if weight is not None else 1.0
+        shift = next(values).astype(np.float64) if bias is not None else 0.0
+        with np.errstate(all="ignore"):
+            scale = w / np.sqrt(v.astype(np.float64) + eps)
+            shift = shift - m * scale
+        return scale.astype(np.float32), np.asarray(shift).astype(np.float32)
+
+    if all(t.is_constant for t in given):
+        scale, shift = run(*(t.numpy().reshape(-1) for t in given))
+        return b.constant(scale), b.constant(shift)
+    n = mean.size
+    scale_tensor, shift_tensor = b.host(run, given, [((n,), np.float32), ((n,), np.float32)])
+    return scale_tensor, shift_tensor
+
+
+def _batch_statistics(b: Builder, input: Tensor, w: Tensor | None, v: Tensor | None, eps: float) -> Tensor:
+    axes = (0, *range(2, input.ndim))
+
+    def run(x: Array, weight: Array | None, bias: Array | None) -> Array:
+        x = x - x.mean(axes, keepdims=True)
+        x = x / np.sqrt((x * x).mean(axes, keepdims=True) + eps)
+        return _affine(x, weight, bias, (x.shape[1], *[1] * (x.ndim - 2)))
+
+    return _host(b, run, input, w, v)
+
+
+@operator("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "F.batch_norm")
+def batch_norm(
+    b: Builder,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    eps: float = 1e-5,
+    num_features: int | None = None,
+    affine: bool = True,
+) -> Tensor:
+    """Normalise channels by stored statistics (by those of the batch where there are none). torch.nn.BatchNorm2d."""
+    _check_floating(input)
+    if input.ndim < 2:
+        raise ShapeError("needs at least 2 dimensions", actual=list(input.shape))
+    c = input.shape[1]
+    if running_mean is None or running_var is None:
+        return _batch_statistics(b, input, weight, bias, eps)
+    if running_mean.size != c or running_var.size != c:
+        raise ShapeError("the statistics do not fit the channels", expected=c, actual=running_mean.size)
+    if input.dtype != np.float32:
+
+        def run(x: Array, m: Array, v: Array, w: Array | None, s: Array | None) -> Array:
+            shape = (c, *[1] * (x.ndim - 2))
+            return _affine((x - m.reshape(shape)) / np.sqrt(v.reshape(shape) + eps), w, s, shape)
+
+        return _host(b, run, input, running_mean, running_var, weight, bias)
+    scale, shift = _statistics_to_affine(b, running_mean, running_var, weight, bias, eps)
+    # Rows of features are pixels of one image.
+    x = input.permute([1, 0]).unsqueeze(0) if input.ndim == 2 else input
+    y = _channels(b, "channel_affine", x, scale, shift, 1, 0.0)
+    return y.squeeze([0]).permute([1, 0]) if input.ndim == 2 else y
+
+
+def _instance_norm(axes: int) -> Callable[..., Tensor]:
+    def instance_norm(
+        b: Builder,
+        input: Tensor,
+        running_mean: Tensor | None = None,
+        running_var: Tensor | None = None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        *,
+        eps: float = 1e-5,
+        num_features: int | None = None,
+        affine: bool = False,
+        track_running_stats: bool = False,
+    ) -> Tensor:
+        if input.ndim not in (axes + 1, axes + 2):
+            raise ShapeError(f"needs {axes + 1} or {axes + 2} dimensions", actual=list(input.shape))
+        x = input.unsqueeze(0) if input.ndim == axes + 1 else input
+        if track_running_stats and running_mean is not None and running_var is not None:
+            y = batch_norm(b, x, running_mean, running_var, weight, bias, eps=eps)
+        else:
+            y = group_norm_over(b, x, x.shape[1], weight, bias, eps)
+        return y.squeeze([0]) if input.ndim == axes + 1 else y
+
+    instance_norm.__doc__ = (
+        f"Normalise each channel of each image, by stored statistics if tracked. torch.nn.InstanceNorm{axes}d."
+    )
+    return instance_norm
+
+
+for _axes in (1, 2, 3):
+    operator(f"nn.InstanceNorm{_axes}d")(_instance_norm(_axes))
+
+
+@operator("F.instance_norm")
+def functional_instance_norm(
+    b: Builder,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    eps: float = 1e-5,
+    use_input_stats: bool = True,
+) -> Tensor:
+    """Normalise each channel of each image. torch.nn.functional.instance_norm."""
+    if not use_input_stats and running_mean is not None and running_var is not None:
+        return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
+    return group_norm_over(b, input, input.shape[1], weight, bias, eps)
+
+
+# -- along an axis -----------------------------------------------------------------------------------------------
+
+
+@operator("nn.LocalResponseNorm", "F.local_response_norm")
+def local_response_norm(
+    b: Builder, input: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Divide by a power of the mean square over neighbouring channels. torch.nn.LocalResponseNorm."""
+    _check_floating(input)
+    if input.ndim < 3:
+        raise ShapeError("needs at least 3 dimensions", actual=list(input.shape))
+    if size < 1:
+        raise ParameterError(f"size must be positive, not {size}", parameter="size")
+    if input.dtype == np.float32:
+        return along_axis(b, "local_response_norm", input, 1, [size, alpha, beta, k], size + 10)
+
+    def run(x: Array) -> Array:
+        pad = [(0, 0), (size // 2, (size - 1) // 2), *[(0, 0)] * (x.ndim - 2)]
+        squares = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, pad), size, 1).sum(-1)
+        return np.asarray(x / (k + alpha / size * squares) ** beta)
+
+    return _host(b, run, input)
+
+
+@operator("F.normalize")
+def normalize(b: Builder, input: Tensor, *, p: Any = 2.0, dim: Ints = 1, eps: float = 1e-12) -> Tensor:
+    """Divide by the norm along a dimension. torch.nn.functional.normalize."""
+    _check_floating(input)
+    order = float(p)
+    axes = axes_of(dim, input.ndim)
+    if input.dtype == np.float32 and len(axes) == 1 and order != -math.inf:
+        return along_axis(b, "normalize", input, axis_of(axes[0], input.ndim), [order, eps], 3)
+
+    def run(x: Array) -> Array:
+        size = np.abs(x)
+        if math.isinf(order):
+            norm = size.max(tuple(axes), keepdims=True) if order > 0 else size.min(tuple(axes), keepdims=True)
+        elif order == 0:
+            norm = (size != 0).sum(tuple(axes), keepdims=True)
+        else:
+            norm = (size**order).sum(tuple(axes), keepdims=True) ** (1 / order)
+        return np.asarray(x / np.maximum(norm, eps))
+
+    return _host(b, run, input)
