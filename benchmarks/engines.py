@@ -131,7 +131,8 @@ def _ncnn(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
     if failed or net.load_model(str(directory / "model.ncnn.bin")):
         raise RuntimeError("ncnn cannot load its files")
     given = [a.astype(np.int32) if a.dtype == np.int64 else a for a in inputs]
-    calls = [[np.ascontiguousarray(a[i]) for a in given] for i in range(model.batch)]
+    # Matrices that borrow an array's memory have no owner, which layers that work in place do not survive.
+    calls = [[ncnn.Mat(np.ascontiguousarray(a[i])).clone() for a in given] for i in range(model.batch)]
     names = [entry["name"] for entry in model.meta["outputs"]]
     shapes = [tuple(entry["shape"]) for entry in model.meta["outputs"]]
 
@@ -139,14 +140,14 @@ def _ncnn(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
         results = []
         for call in calls:
             with net.create_extractor() as extractor:
-                for number, array in enumerate(call):
-                    extractor.input(f"in{number}", ncnn.Mat(array))
+                for number, mat in enumerate(call):
+                    extractor.input(f"in{number}", mat)
                 outputs = []
                 for name in names:
-                    status, mat = extractor.extract(name)
+                    status, output = extractor.extract(name)
                     if status:
                         raise RuntimeError(f"ncnn cannot extract {name}: {status}")
-                    outputs.append(np.array(mat))
+                    outputs.append(np.array(output))
                 results.append(outputs)
         return results
 
