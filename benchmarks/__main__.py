@@ -10,6 +10,7 @@ from collections.abc import Sequence
 # command: (module with add_arguments and main, what it does)
 _COMMANDS = {
     "peers": ("benchmarks.peers", "time the engines in turn on models of the zoo"),
+    "check": ("benchmarks.check", "compare our results with PyTorch's on every ISA level"),
     "load": ("benchmarks.load", "time to the first result and peak memory of fresh processes"),
     "overhead": ("benchmarks.overhead", "time of a call that computes next to nothing"),
     "scaling": ("benchmarks.scaling", "how time grows with batch, picture size and threads"),

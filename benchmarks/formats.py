@@ -24,19 +24,23 @@ __all__ = ["add_arguments", "graph_text", "main"]
 _MEGABYTE = 1 << 20
 
 
+def _line(kind: str, name: str, rest: str) -> str:
+    """One operator, with type and name padded as the converter pads them."""
+    return f"{kind:<24s} {name:<24s} {rest}"
+
+
 def graph_text(operators: int) -> str:
     """Text of a chain of `operators` operators with six parameters each, without weights."""
-    lines = ["7767517", f"{operators + 2} {operators + 1}", "pnnx.Input in0 0 1 0 #0=(1,3,224,224)f32"]
+    lines = ["7767517", f"{operators + 2} {operators + 1}", _line("pnnx.Input", "in0", "0 1 0 #0=(1,3,224,224)f32")]
     for number in range(operators):
         parameters = (
             f"bias=True dilation=(1,1) groups={number % 7 + 1} kernel_size=(3,3)"
             f" padding_mode=zeros scale={number % 97 + 1}.250000e-03"
         )
-        lines.append(
-            f"nn.Operator op_{number} 1 1 {number} {number + 1} {parameters}"
-            f" #{number}=(1,3,224,224)f32 #{number + 1}=(1,3,224,224)f32"
-        )
-    lines.append(f"pnnx.Output out0 1 0 {operators} #{operators}=(1,3,224,224)f32")
+        shapes = f"#{number}=(1,3,224,224)f32 #{number + 1}=(1,3,224,224)f32"
+        rest = f"1 1 {number} {number + 1} {parameters} {shapes}"
+        lines.append(_line("nn.Operator", f"op_{number}", rest))
+    lines.append(_line("pnnx.Output", "out0", f"1 0 {operators} #{operators}=(1,3,224,224)f32"))
     return "\n".join(lines) + "\n"
 
 
