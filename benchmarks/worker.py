@@ -128,7 +128,7 @@ def main() -> None:
         try:
             answer = command(*arguments)
         except Exception as error:  # engines raise all sorts; the parent shows it and leaves the engine out
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+            reason = " ".join(str(error).split())
             answer = {"failed": f"{type(error).__name__}: {reason}"[:300]}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
