@@ -16,16 +16,17 @@ enum { MAX_NV = 4, QUERY_VECTORS = 4 };
 #else
 enum { MAX_NV = 2, QUERY_VECTORS = 8 };
 #endif
-enum { KEY_BLOCK = 128, MAX_MR = 8 };
+/* A last vector with at most FEW queries is not worth a tile of its own. */
+enum { KEY_BLOCK = 128, MAX_MR = 8, FEW = PF_VL / 8 + 1 };
 enum { MASK_NONE = 0, MASK_ADD = 1, MASK_KEEP = 2, MASK_DROP = 3 };
 
 /* What one thread works on: a block of queries of one head. Arrays are scratch; w is the row length of those
  * that run over queries, dp the padded size of a value. */
 typedef struct block {
     const pf_attention_args *a;
-    const float *k, *v;
-    const char *mask; /* at the first query of the block, first key */
-    int64_t q0, queries, vectors, w, dp;
+    const float *q, *k, *v;
+    const char *mask;                           /* at the first query of the block, first key */
+    int64_t q0, queries, vectors, tiled, w, dp; /* tiled: vectors of queries that go through tiles */
     float *qt, *s, *o, *vp, *m, *l, *alpha;
 } block;
 
@@ -140,16 +141,16 @@ PF_INLINE void load_transposed(pf_vf *t, const float *from, int64_t stride, int6
 }
 
 /* qt[d][query] = scale q[query][d], zero beyond the last query. */
-static void pack_queries(const block *b, const float *q) {
+static void pack_queries(const block *b) {
     const pf_attention_args *a = b->a;
     const pf_vf scale = pf_set((float)a->scale);
-    for (int64_t i = 0; i < b->w; i += PF_VL) {
+    for (int64_t i = 0; i < b->tiled * PF_VL; i += PF_VL) {
         const int64_t n = pf_min(PF_VL, b->queries - i);
         for (int64_t d = 0; d < a->d; d += PF_VL) {
             const int64_t m = pf_min(PF_VL, a->d - d);
             float *to = b->qt + d * b->w + i;
             pf_vf t[PF_VL];
-            load_transposed(t, q + i * a->qsr + d, a->qsr, n, m);
+            load_transposed(t, b->q + i * a->qsr + d, a->qsr, n, m);
             if (m == PF_VL) {
 #pragma GCC unroll 16
                 for (int r = 0; r < PF_VL; r++) pf_store(to + r * b->w, t[r] * scale);
@@ -158,6 +159,45 @@ static void pack_queries(const block *b, const float *q) {
                 for (int r = 0; r < PF_VL; r++)
                     if (r < m) pf_store(to + r * b->w, t[r] * scale);
             }
+        }
+    }
+}
+
+/* Dot products of q with `n` rows of K, at most PF_VL of them. */
+PF_INLINE pf_vf dot_rows(const float *q, const float *k, int64_t stride, int64_t n, int64_t d) {
+    pf_vf t[PF_VL];
+#pragma GCC unroll 16
+    for (int r = 0; r < PF_VL; r++) {
+        const float *row = k + pf_min(r, n - 1) * stride;
+        pf_vf sum = pf_zero();
+        int64_t i = 0;
+        for (; i + PF_VL <= d; i += PF_VL) sum = pf_fma(pf_load(q + i), pf_load(row + i), sum);
+        t[r] = i < d ? pf_fma(pf_loadn(q + i, d - i), pf_loadn(row + i, d - i), sum) : sum;
+    }
+    pf_transpose_tile(t);
+#pragma GCC unroll 4
+    for (int half = PF_VL / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int r = 0; r < half; r++) t[r] += t[r + half];
+    return t[0];
+}
+
+/* Scores of the few queries from column i on. */
+static void score_few(const block *b, int64_t i, int64_t k0, int64_t keys) {
+    const pf_attention_args *a = b->a;
+    for (int64_t query = i; query < b->queries; query++) {
+        const float *q = b->q + query * a->qsr;
+        for (int64_t k = 0; k < keys; k += PF_VL) {
+            const int64_t n = pf_min(PF_VL, keys - k);
+            float sums[PF_VL];
+            pf_store(sums, dot_rows(q, b->k + (k0 + k) * a->ksr, a->ksr, n, a->d) * pf_set((float)a->scale));
+            float *s = b->s + k * b->w + query;
+            /* The lanes without a query get defined values too. */
+            for (int64_t r = 0; r < n; r++)
+                if (query == i)
+                    pf_store(s + r * b->w, pf_set(sums[r]));
+                else
+                    s[r * b->w] = sums[r];
         }
     }
 }
@@ -287,7 +327,8 @@ static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first) {
     const pf_attention_args *a = b->a;
     const product scores = {
         .a = b->k + k0 * a->ksr, .as = a->ksr, .b = b->qt, .bs = b->w, .n = a->d, .c = b->s, .cs = b->w};
-    multiply(score_rows, scores, keys, b->vectors);
+    multiply(score_rows, scores, keys, b->tiled);
+    if (b->tiled < b->vectors) score_few(b, b->tiled * PF_VL, k0, keys);
     for (int64_t i = 0; i < b->w; i += PF_VL) {
         if (a->mask_kind != MASK_NONE) mask_scores(b, i, k0, keys);
         if (a->causal) mask_causal(b, i, k0, keys);
@@ -302,19 +343,27 @@ static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first) {
 
 static void store_block(const block *b, float *y) {
     const pf_attention_args *a = b->a;
+    const pf_vf empty = pf_set(a->empty_nan ? NAN : 0.0f);
+    for (int64_t i = 0; i < b->w; i += PF_VL) {
+        const pf_vf sum = pf_load(b->l + i);
+        pf_store(b->l + i, pf_select(sum == pf_zero(), empty, pf_set(1.0f) / sum));
+    }
     for (int64_t q = 0; q < b->queries; q++) {
-        const float sum = b->l[q];
-        const pf_vf f = pf_set(sum == 0.0f ? (a->empty_nan ? NAN : 0.0f) : 1.0f / sum);
-        for (int64_t d = 0; d < a->dv; d += PF_VL)
-            pf_store_upto(y + q * a->ysr + d, pf_load(b->o + q * b->dp + d) * f, a->dv - d);
+        const pf_vf f = pf_set(b->l[q]);
+        const float *o = b->o + q * b->dp;
+        float *to = y + q * a->ysr;
+        int64_t d = 0;
+        for (; d + PF_VL <= a->dv; d += PF_VL) pf_store(to + d, pf_load(o + d) * f);
+        if (d < a->dv) pf_storen(to + d, pf_load(o + d) * f, a->dv - d);
     }
 }
 
-static void attend(block *b, const float *q, float *y) {
+static void attend(block *b, float *y) {
     const pf_attention_args *a = b->a;
     int64_t keys = a->keys;
     if (a->causal) keys = pf_max(0, pf_min(keys, b->q0 + b->queries + a->diagonal));
-    pack_queries(b, q);
+    b->tiled = b->vectors - (b->queries - (b->w - PF_VL) <= FEW);
+    pack_queries(b);
     int64_t blocks = pf_ceil_div(keys, KEY_BLOCK);
     if (blocks == 0) {
         memset(b->l, 0, (size_t)b->w * sizeof(float));
@@ -353,6 +402,7 @@ PF_KERNEL_FUNCTION(attention_f32) {
             block b = {
                 .a = a, .q0 = v0 * PF_VL, .vectors = v1 - v0, .w = (v1 - v0) * PF_VL, .dp = padded_value(a)};
             b.queries = pf_min(b.w, a->queries - b.q0);
+            b.q = qs + n * a->qsb + h * a->qsh + b.q0 * a->qsr;
             b.k = ks + n * a->ksb + h / group * a->ksh;
             b.v = vs + n * a->vsb + h / group * a->vsh;
             if (mask) b.mask = mask + (n * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
@@ -363,8 +413,7 @@ PF_KERNEL_FUNCTION(attention_f32) {
             b.l = b.m + b.w;
             b.alpha = b.l + b.w;
             b.vp = b.alpha + b.w;
-            attend(&b, qs + n * a->qsb + h * a->qsh + b.q0 * a->qsr,
-                   y + n * a->ysb + h * a->ysh + b.q0 * a->ysr);
+            attend(&b, y + n * a->ysb + h * a->ysh + b.q0 * a->ysr);
         }
     }
 }
