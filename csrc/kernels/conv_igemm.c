@@ -14,6 +14,7 @@ enum {
     TAPS_AT_ONCE = 32,        /* size of the pointer table of a tile */
     WANTED_UNITS = 32,
     UNIT_FLOPS = 4 << 20,
+    LINE = 64 / sizeof(float),
 };
 
 static float zero_row[ZERO_LENGTH];
@@ -249,7 +250,18 @@ static int64_t fill_taps(const conv *c, const tile_rows *t, place start, int64_t
 /* What a unit computes: tiles [tile0, tile1) of panels [panel0, panel1) of a group. */
 typedef struct unit {
     int64_t group, tile0, tile1, panel0, panel1;
+    const float *w,
+        *next; /* its first weights; those of the unit that this thread is likely to take next, or NULL */
 } unit;
+
+/* What the n-th tile of a panel fetches: its part of the weights that come after the current block. */
+static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int64_t tap0, int64_t taps,
+                             int vectors, int64_t n) {
+    const int64_t steps = c->k_block < c->ic ? t->k : taps * c->ic;
+    if (n >= vectors || (t->last && !u->next)) return NULL;
+    const float *block = t->b + tap0 * t->btap;
+    return (t->last ? block + (u->next - u->w) : block + steps * t->bstep) + n * steps * LINE;
+}
 
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
 static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
@@ -257,7 +269,7 @@ static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, 
     tile_rows rows = {.next = place_of(c, tile_start(c, u->tile0))};
     const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
     const pf_panel first = pf_panel_at(c->oc, u->panel0);
-    const float *w = c->w + u->group * depth * columns * PF_VL;
+    const float *w = u->w - first.start * PF_VL * depth;
     t->taps = table, t->y = rows.y, t->z = c->z && !c->a.z_late ? rows.z : NULL;
     t->late = c->z && c->a.z_late ? rows.z : NULL;
     const int64_t k = t->k, short_rows = c->pixels / c->tiles, longer = c->pixels % c->tiles;
@@ -273,6 +285,7 @@ static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, 
             t->column = panel.start * PF_VL;
             t->n = pf_min(t->bstep, c->oc - t->column);
             t->b = w + t->column * depth + k0 * t->bstep;
+            t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, panel.vectors, tile - u->tile0);
             pf_tile_run(panel.vectors, rows.count, t);
             panel.start += panel.vectors;
             panel.vectors = pf_panel_vectors(columns - panel.start);
@@ -295,18 +308,26 @@ static void run_unit(const conv *c, const unit *u) {
     }
 }
 
+static unit unit_at(const conv *c, int64_t index) {
+    const int64_t block = index % c->row_blocks, set = index / c->row_blocks % c->panel_sets;
+    const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
+    unit u = {.group = index / c->row_blocks / c->panel_sets, .panel0 = set * c->per_unit};
+    u.tile0 = c->tiles * block / c->row_blocks;
+    u.tile1 = c->tiles * (block + 1) / c->row_blocks;
+    u.panel1 = pf_min(u.panel0 + c->per_unit, c->panels);
+    u.w = c->w + (u.group * columns + pf_panel_at(c->oc, u.panel0).start) * depth * PF_VL;
+    return u;
+}
+
 static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
     conv c = plan_conv(args);
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
     const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
     for (int64_t i = pf_claim(w, 1); i < units; i = pf_claim(w, 1)) {
-        const int64_t block = i % c.row_blocks, set = i / c.row_blocks % c.panel_sets;
-        const unit u = {.group = i / c.row_blocks / c.panel_sets,
-                        .tile0 = c.tiles * block / c.row_blocks,
-                        .tile1 = c.tiles * (block + 1) / c.row_blocks,
-                        .panel0 = set * c.per_unit,
-                        .panel1 = pf_min((set + 1) * c.per_unit, c.panels)};
+        unit u = unit_at(&c, i);
+        if (i + w->nthreads < units) u.next = unit_at(&c, i + w->nthreads).w;
+        if (u.next == u.w) u.next = NULL;
         run_unit(&c, &u);
     }
 }

@@ -4,7 +4,7 @@
 #include "kernels/tile.h"
 
 #define PF_UNROLL _Pragma("GCC unroll 32")
-enum { COLS = PF_TILE_VECTORS, CHAINS = 8 };
+enum { COLS = PF_TILE_VECTORS, CHAINS = 8, LINE = 64 };
 
 PF_INLINE pf_vf load_last(const float *p, int64_t n) { return n == PF_VL ? pf_load(p) : pf_loadn(p, n); }
 
@@ -88,11 +88,18 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t) {
     start(rows, vectors, t, acc);
     const int64_t kend = t->k, bstep = t->bstep;
     const pf_tap *tap = t->taps;
+    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
     for (int64_t i = 0; i < t->ntaps; i++, tap += 1 + rows) {
         const float *b = t->b + tap->number * t->btap, *a[PF_TILE_ROWS];
         /* Counting up to zero saves the register of the bound. */
         PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap[1 + r].row + kend;
-        for (int64_t k = -kend; k < 0; k++, b += bstep) step(rows, vectors, acc, a, k, b);
+        for (int64_t k = -kend; k < 0; k++, b += bstep) {
+            if (vectors > 2) {
+                __builtin_prefetch(ahead, 0, 2);
+                ahead += LINE;
+            }
+            step(rows, vectors, acc, a, k, b);
+        }
     }
     finish(rows, vectors, t, acc);
 }
