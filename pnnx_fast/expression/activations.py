@@ -29,11 +29,12 @@ CODES: dict[str, int] = {
 }
 
 
-def activation_fields(name: str, parameters: Sequence[float] | None = None) -> dict[str, Any]:
+def activation_fields(name: str, parameters: float | Sequence[float] = ()) -> dict[str, Any]:
     """Kernel fields ``act``, ``act_a``, ``act_b`` of a fused activation."""
     if name not in CODES:
         raise ParameterError(f"unknown activation {name!r}", parameter="activation")
-    a, b = [*(parameters or ()), 0.0, 0.0][:2]
+    values = [parameters] if isinstance(parameters, (int, float)) else parameters
+    a, b = [*values, 0.0, 0.0][:2]
     return {"act": CODES[name], "act_a": float(a), "act_b": float(b)}
 
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis
-from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
@@ -138,13 +139,20 @@ def rms_norm(
 
 
 def _channels(
-    b: Builder, kernel: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float
+    b: Builder,
+    kernel: str,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    groups: int,
+    eps: float,
+    act: dict[str, Any],
 ) -> Tensor:
     """Emit a kernel of kind ``channels`` over float32 (n, c, …)."""
     c = x.shape[1]
     if x.ndim > MAX_DIMS:
         spatial = math.prod(x.shape[2:])
-        flat = _channels(b, kernel, b.reshape(x, (x.shape[0], c, spatial)), weight, bias, groups, eps)
+        flat = _channels(b, kernel, b.reshape(x, (x.shape[0], c, spatial)), weight, bias, groups, eps, act)
         return b.reshape(flat, x.shape)
     last = is_channels_last(x) and not x.is_contiguous
     y = b.result(x.shape, np.float32, "channels_last" if last else "plain")
@@ -153,8 +161,7 @@ def _channels(
         flops=8 * x.size,
         inplace=(y, x) if kernel == "channel_affine" else None,
         x=x, w=_vector(b, weight, c, "weight"), b=_vector(b, bias, c, "bias"), y=y, n=x.shape[0], c=c,
-        rank=x.ndim - 2, shape=x.shape[2:], xs=x.strides, ys=y.strides, groups=groups, eps=eps,
-        act=0, act_a=0.0, act_b=0.0,
+        rank=x.ndim - 2, shape=x.shape[2:], xs=x.strides, ys=y.strides, groups=groups, eps=eps, **act,
     )  # fmt: skip
     return y
 
@@ -170,7 +177,7 @@ def group_norm_over(
     if groups < 1 or c % groups:
         raise ShapeError("the channels cannot be divided into groups", expected=f"a multiple of {groups}", actual=c)
     if input.dtype == np.float32:
-        return _channels(b, "group_norm", input, weight, bias, groups, eps)
+        return _channels(b, "group_norm", input, weight, bias, groups, eps, activation_fields("none"))
 
     def run(x: Array, w: Array | None, v: Array | None) -> Array:
         rows = x.reshape(n, groups, -1)
@@ -236,7 +243,7 @@ def _batch_statistics(b: Builder, input: Tensor, w: Tensor | None, v: Tensor | N
     return _host(b, run, input, w, v)
 
 
-@operator("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "F.batch_norm")
+@operator("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "F.batch_norm", "fused.BatchNorm2d")
 def batch_norm(
     b: Builder,
     input: Tensor,
@@ -248,6 +255,8 @@ def batch_norm(
     eps: float = 1e-5,
     num_features: int | None = None,
     affine: bool = True,
+    activation: str = "none",
+    activation_params: Floats = (),
 ) -> Tensor:
     """Normalise channels by stored statistics (by those of the batch where there are none). torch.nn.BatchNorm2d."""
     _check_floating(input)
@@ -268,7 +277,7 @@ def batch_norm(
     scale, shift = _statistics_to_affine(b, running_mean, running_var, weight, bias, eps)
     # Rows of features are pixels of one image.
     x = input.permute([1, 0]).unsqueeze(0) if input.ndim == 2 else input
-    y = _channels(b, "channel_affine", x, scale, shift, 1, 0.0)
+    y = _channels(b, "channel_affine", x, scale, shift, 1, 0.0, activation_fields(activation, activation_params))
     return y.squeeze([0]).permute([1, 0]) if input.ndim == 2 else y
 
 
