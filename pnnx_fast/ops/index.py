@@ -1,4 +1,4 @@
-"""Operators that read or write where index tensors say: embedding, gather, indexing, top-k, repetition.
+"""Operators that read or write where index tensors say: embedding, gather, indexing, repetition.
 
 Indices that are constants are checked while lowering, others by the kernels, which report those out of range.
 """
@@ -288,72 +288,6 @@ def nonzero(b: Builder, input: Tensor, *, as_tuple: bool = False) -> Value:
     if as_tuple:
         return b.dynamic(lambda x: tuple(np.nonzero(x)), [input])
     return b.dynamic(lambda x: np.argwhere(x), [input])
-
-
-# -- order and repetition ------------------------------------------------------------------------------------------
-
-
-def _order(x: Array, axis: int, descending: bool) -> Array:
-    """Indices that sort stably; NaN is the largest value."""
-    if not descending:
-        return x.argsort(axis, kind="stable")
-    back = np.flip(np.flip(x, axis).argsort(axis, kind="stable"), axis)
-    return np.asarray(x.shape[axis] - 1 - back)
-
-
-@operator("torch.topk")
-def topk(
-    b: Builder, input: Tensor, *, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True
-) -> Value:
-    """The k largest or smallest elements of a dimension and their indices. torch.topk."""
-    if input.ndim == 0:
-        values, indices = topk(b, input.unsqueeze(0), k=k, largest=largest, sorted=sorted)
-        return b.reshape(values, ()), b.reshape(indices, ())
-    axis = axis_of(-1 if dim is None else dim, input.ndim)
-    n = input.shape[axis]
-    if not 0 <= k <= n:
-        raise ParameterError(f"k must be between 0 and {n}, not {k}", parameter="k")
-    shape = (*input.shape[:axis], k, *input.shape[axis + 1 :])
-    if input.dtype != np.float32:
-
-        def select(x: Array) -> tuple[Array, Array]:
-            best = _order(x, axis, largest).take(np.arange(k), axis)
-            return np.take_along_axis(x, best, axis), best
-
-        values, indices = b.host(select, [input], [(shape, input.dtype), (shape, np.int64)])
-        return values, indices
-    values, indices = b.result(shape, np.float32), b.result(shape, np.int64, index=1)
-    # Few out of many are selected by a heap in PyTorch, which sorts them in any case.
-    ordered = sorted or k * 64 <= n
-    fields: dict[str, Any] = {"outer": math.prod(shape[:axis]), "n": n, "inner": math.prod(shape[axis + 1 :]), "k": k}
-    fields |= {"largest": int(largest), "sorted": int(ordered), "variant": -1}
-    scratch = b.scratch(b.plan("topk_f32", **fields).scratch_bytes)
-    b.step("topk_f32", x=b.contiguous(input), values=values, indices=indices, scratch=scratch, **fields)
-    return values, indices
-
-
-@operator("torch.sort", native=False)
-def sort(b: Builder, input: Tensor, *, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Value:
-    """Sorted elements of a dimension and their indices. torch.sort."""
-    axis = axis_of(dim, input.ndim)
-
-    def sorted_with_indices(x: Array) -> tuple[Array, Array]:
-        order = _order(x.reshape(x.shape or (1,)), axis, descending)
-        return np.take_along_axis(x.reshape(order.shape), order, axis).reshape(x.shape), order.reshape(x.shape)
-
-    values, indices = b.host(sorted_with_indices, [input], [(input.shape, input.dtype), (input.shape, np.int64)])
-    return (values, indices) if b.output_count > 1 else values
-
-
-@operator("torch.argsort", native=False)
-def argsort(b: Builder, input: Tensor, *, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """Indices that sort a dimension. torch.argsort."""
-    axis = axis_of(dim, input.ndim)
-    return b.host(
-        lambda x: _order(x.reshape(x.shape or (1,)), axis, descending).reshape(x.shape),
-        [input],
-        [(input.shape, np.int64)],
-    )[0]
 
 
 @operator("torch.repeat_interleave")

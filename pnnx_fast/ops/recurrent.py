@@ -13,7 +13,7 @@ from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops.convolution import as_float32
 from pnnx_fast.ops.linear import multiply_rows
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
 GATES = {"lstm_f32": 4, "gru_f32": 3, "rnn_f32": 1}
 """Blocks of rows in the weights of each kernel's layers."""
@@ -158,10 +158,8 @@ def _state(b: Builder, state: Tensor | None, shape: tuple[int, ...]) -> Tensor |
 
 
 def _outputs(b: Builder, results: tuple[Value, ...], swapped: int) -> Value:
-    """What the graph names: the output alone, or all; converters may mark that the output comes last."""
-    if b.output_count == 1:
-        return results[0]
-    return (*results[1:], results[0]) if swapped else results
+    """Outputs in the graph's order: converters may mark that the output comes last when all are named."""
+    return Results((*results[1:], results[0]) if swapped and b.output_count > 1 else results)
 
 
 @operator("nn.LSTM")
