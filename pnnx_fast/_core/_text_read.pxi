@@ -6,9 +6,6 @@ cdef int MAX_RANK = 64
 cdef int FEW_INPUTS = 16
 
 
-ctypedef object (*new_function)(object cls, object args, PyObject *kwargs)
-
-
 cdef class _Reader:
     cdef new_function new_parameter
     cdef const char *decoding

@@ -1,5 +1,5 @@
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Any, Self
 
 FLOAT_STYLES: tuple[str, ...]
 
@@ -9,6 +9,8 @@ class ParameterStorage:
     _code: int
     _raw: str | None
     _value: Any
+
+    def copy(self) -> Self: ...
 
 def parse_value(text: str) -> tuple[int, Any]: ...
 def to_float32(x: float) -> float: ...

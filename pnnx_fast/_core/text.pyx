@@ -5,7 +5,6 @@ Used by ir.parameter and formats.pnnx_param, which hands in the classes to build
 and which errors to raise, and nothing of files, weights or what operators mean.
 """
 
-cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcpy, memset
@@ -21,6 +20,8 @@ cdef extern from "Python.h":
     ctypedef struct PyObject
     int Py_tp_new
     void *PyType_GetSlot(object cls, int slot)
+    int PyObject_GC_IsTracked(object value)
+    void PyObject_GC_UnTrack(void *value)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 cdef extern from "base/status.h":
@@ -70,6 +71,8 @@ cdef extern from "text/float_text.h":
 
 FLOAT_STYLES = ("2021", "2025", "2026")
 
+ctypedef object (*new_function)(object cls, object args, PyObject *kwargs)
+
 # PNNX's codes of parameter types.
 cdef int NULL_CODE = 0
 cdef int BOOL_CODE = 1
@@ -77,13 +80,25 @@ cdef int STRING_CODE = 4
 cdef dict LIST_CODES = {PF_INT: 5, PF_FLOAT: 6, PF_STRING: 7, PF_COMPLEX: 11}
 
 
-@cython.no_gc
 cdef class ParameterStorage:
     """The fields of a Parameter. Its values are leaves, so the garbage collector need not see it."""
 
     cdef public int _code
     cdef public str _raw
     cdef public object _value
+
+    def __cinit__(self):
+        if PyObject_GC_IsTracked(self):
+            PyObject_GC_UnTrack(<PyObject *>self)
+
+    def copy(self):
+        """Return an independent parameter with the same value and text."""
+        cls = type(self)
+        cdef ParameterStorage other = (<new_function>PyType_GetSlot(cls, Py_tp_new))(cls, (), NULL)
+        other._code = self._code
+        other._raw = self._raw
+        other._value = list(self._value) if isinstance(self._value, list) else self._value
+        return other
 
 
 cdef object scalar_value(pf_span text, int *code):

@@ -5,14 +5,12 @@ Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from pnnx_fast._core import text as _text
 from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter, Parameters
+from pnnx_fast.ir.collector import collector_paused
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.parameter import RAW_KEYS
 
@@ -44,23 +42,11 @@ def read(
     pattern : bool
         Accept what only patterns for graph rewriting have.
     """
-    with _collector_paused():
+    with collector_paused():
         ops, operands, weights = _text.read_operators(
             data, path, pattern, limits.operators, limits.tensor_bytes, _CLASSES, _SIZES, RAW_KEYS
         )
     return Graph.from_parts(ops, operands), [WeightPlace(*place) for place in weights]
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Stop the garbage collector, which would walk the growing graph over and over and find no garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def write(graph: Graph) -> bytes:

@@ -274,9 +274,7 @@ class StoreZipWriter:
     105
     """
 
-    def __init__(
-        self, target: PathLike | IO[bytes], *, layout: Layout = "zip64", duplicates: bool = False
-    ) -> None:
+    def __init__(self, target: PathLike | IO[bytes], *, layout: Layout = "zip64", duplicates: bool = False) -> None:
         if layout not in ("zip64", "zip32"):
             raise ValueError(f"layout is 'zip64' or 'zip32', not {layout!r}")
         self.layout: Layout = layout

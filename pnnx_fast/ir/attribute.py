@@ -91,6 +91,13 @@ class Attribute:
         """Read a numpy ``.npy`` file, of any byte order and memory order; nothing pickled is accepted."""
         return cls(np.load(path, allow_pickle=False))
 
+    def copy(self) -> Attribute:
+        """Return an attribute that can be changed on its own; the data is shared, as it is never written to."""
+        other = Attribute.__new__(Attribute)
+        other.dtype, other.shape, other.data = self.dtype, self.shape, self.data
+        other._params = dict(self._params) if self._params else None
+        return other
+
     @property
     def params(self) -> dict[str, str]:
         """Names of captured dimensions in patterns, by ``__shape__<axis>``."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import check, codec, order
 from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.collector import collector_paused
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
@@ -242,6 +243,10 @@ class Graph:
 
     def copy(self) -> Graph:
         """Return an independent graph whose operators share their attributes' data with this one."""
+        with collector_paused():
+            return self._twin()
+
+    def _twin(self) -> Graph:
         other = Graph()
         other.store_layout = self.store_layout
         made: dict[Operand, Operand] = {}
@@ -251,7 +256,8 @@ class Graph:
             twin._params = dict(operand._params) if operand._params else None
         operators: dict[Operator, Operator] = {}
         for op in self.ops:
-            twin_op = operators[op] = Operator(op.type, op.name)
+            twin_op = operators[op] = Operator.__new__(Operator)
+            twin_op.type, twin_op.name = op.type, op.name
             twin_op.params, twin_op.attrs = op.params.copy(), dict(op.attrs)
             twin_op.inputnames = list(op.inputnames)
             twin_op.inputs = [made[x] for x in op.inputs]
@@ -260,6 +266,14 @@ class Graph:
         for operand, twin in made.items():
             twin.producer = None if operand.producer is None else operators[operand.producer]
             twin.consumers = [operators[x] for x in operand.consumers]
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        other = self.copy()
+        for op in other.ops:
+            op.attrs = {key: attr.copy() for key, attr in op.attrs.items()}
         return other
 
     def validate(self) -> None:

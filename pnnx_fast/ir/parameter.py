@@ -131,9 +131,12 @@ class Parameter(ParameterStorage):
 
     def _parse(self) -> None:
         try:
-            self._code, self._value = _text.parse_value(cast(str, self._raw))
+            code, value = _text.parse_value(cast(str, self._raw))
         except OverflowError:
             raise ParameterError(f"an integer of {cast(str, self._raw)[:60]} does not fit in 64 bits") from None
+        # In this order another thread that finds a code finds its value, too.
+        self._value = value
+        self._code = code
 
     @property
     def value(self) -> Any:
@@ -178,14 +181,6 @@ class Parameter(ParameterStorage):
         if isinstance(value, list):
             return "(" + ",".join(_encode_scalar(item, float_style) for item in value) + ")"
         return _encode_scalar(value, float_style)
-
-    def copy(self) -> Parameter:
-        """Return an independent parameter with the same value and text."""
-        other = Parameter.__new__(Parameter)
-        value = self._value
-        other._code, other._raw = self._code, self._raw
-        other._value = list(value) if isinstance(value, list) else value
-        return other
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameter):
@@ -257,7 +252,7 @@ class Parameters(dict[str, Parameter]):
 
     def copy(self) -> Parameters:
         """Return a mapping of independent parameters."""
-        other = Parameters()
+        other = Parameters.__new__(Parameters)
         for key, value in self.items():
             dict.__setitem__(other, key, value.copy())
         return other

@@ -298,6 +298,10 @@ def test_copies_share_attributes_and_nothing_else(graph: Graph) -> None:
     graph.validate()
 
 
-def test_copy_of_parameters_is_deep(graph: Graph) -> None:
-    params = graph.ops[1].params
-    assert copy.copy(params["bias"]) is not params["bias"]
+def test_standard_copies(graph: Graph) -> None:
+    graph.ops[1].attrs["weight"] = Attribute(np.zeros((4, 4), np.float32))
+    other, deep = copy.copy(graph), copy.deepcopy(graph)
+    assert saved_text(other) == saved_text(deep) == saved_text(graph)
+    assert other.ops[1].attrs["weight"] is graph.ops[1].attrs["weight"]
+    deep.ops[1].attrs["weight"].set_float32_data(np.ones(16))
+    assert not graph.ops[1].attrs["weight"].numpy().any()

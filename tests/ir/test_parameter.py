@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -269,3 +272,20 @@ def test_mapping_wraps_plain_values() -> None:
     twin["a"].value = 2
     assert params["a"].value == 1
     assert Operator("F.relu", "act", params={"inplace": True}).params["inplace"].value is True
+
+
+def test_the_collector_need_not_see_parameters() -> None:
+    assert not gc.is_tracked(Parameter([1, 2]))
+
+
+def test_threads_that_parse_the_same_parameter() -> None:
+    old = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(50):
+            params = [Parameter.from_token(f"({i},2)") for i in range(50)]
+            with ThreadPoolExecutor(4) as pool:
+                for values in pool.map(lambda _: [p.value for p in params], range(4)):  # noqa: B023
+                    assert values == [[i, 2] for i in range(50)]
+    finally:
+        sys.setswitchinterval(old)

@@ -1,0 +1,25 @@
+"""A pause of Python's garbage collector while a large graph is made.
+
+A graph is many small objects that all stay alive: the collector would walk them over and over and find
+nothing, which makes building a graph take more than linear time.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["collector_paused"]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Stop automatic collections inside the block; afterwards they are on or off as before."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
