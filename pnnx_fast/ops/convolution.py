@@ -24,8 +24,7 @@ IN_THREE_DIMENSIONS = Choice("conv3d_f32", "conv_pack_f32")
 
 def epilogue_fields(activation: str, parameters: Floats, residual_late: bool = False) -> dict[str, Any]:
     """Kernel fields of a fused activation; a late residual is added after it."""
-    values = [parameters] if isinstance(parameters, (int, float)) else parameters
-    return {**activation_fields(activation, [float(v) for v in values]), "z_late": int(residual_late)}
+    return {**activation_fields(activation, parameters), "z_late": int(residual_late)}
 
 
 def as_float32(b: Builder, *tensors: Tensor | None) -> list[Tensor | None]:

@@ -2,7 +2,8 @@
 
 Works on the result of a first lowering, where every operand has a shape and a buffer. An operand qualifies when its
 tensor is a whole buffer of its own (not a view, an input or a constant) or when consecutive inputs of the concatenation
-are consecutive slices that together are such a buffer (a split whose parts are concatenated again).
+are consecutive slices that together are such a buffer (a split whose parts are concatenated again). A
+concatenation whose inputs begin a later one becomes the first part of that one.
 """
 
 from __future__ import annotations
@@ -81,7 +82,27 @@ def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given:
             if _same_order(out.narrow(axis, first, length), owner.strides):
                 slots[name] = (op.outputs[0].name, first)
                 taken.add(owner.buffer)
+    slots.update(_prefixes([op for op in ops if op.outputs and op.outputs[0].name in targets], slots, targets))
     return Placement(slots, targets) if slots else None
+
+
+def _prefixes(
+    ops: Sequence[Operator], slots: Mapping[str, tuple[str, int]], targets: Mapping[str, tuple[Tensor, int]]
+) -> dict[str, tuple[str, int]]:
+    """Slots of concatenations whose inputs begin a later one: each is the first part of the next (DenseNet)."""
+    found: dict[str, tuple[str, int]] = {}
+    lists = [[operand.name for operand in op.inputs] for op in ops]
+    for i, op in enumerate(ops):
+        name = op.outputs[0].name
+        out, axis = targets[name]
+        for later, names in zip(ops[i + 1 :], lists[i + 1 :], strict=True):
+            whole, other = targets[later.outputs[0].name]
+            begins = names[: len(lists[i])] == lists[i] and len(names) > len(lists[i]) and other == axis
+            if begins and name not in slots and whole.dtype == out.dtype:
+                if _same_order(whole.narrow(axis, 0, out.shape[axis]), out.strides):
+                    found[name] = (later.outputs[0].name, 0)
+                break
+    return found
 
 
 def _axis(op: Operator, out: Tensor) -> int | None:
