@@ -32,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; faults of the user become one line on standard error."""
     args = _parser().parse_args(argv)
     try:
-        return COMMANDS[args.command].run(args)
+        code: int = COMMANDS[args.command].run(args)
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

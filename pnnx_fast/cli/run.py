@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,8 @@ def _print_top(scores: Array, count: int, labels: str | None) -> None:
 
 def _write(path: str, named: dict[str, Array]) -> None:
     if path.endswith(".npz"):
-        np.savez(path, **{name: np.asarray(value) for name, value in named.items()})
+        arrays: dict[str, Any] = {name: np.asarray(value) for name, value in named.items()}
+        np.savez(path, **arrays)
     elif path.endswith(".npy") and len(named) == 1:
         np.save(path, next(iter(named.values())))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -126,13 +127,14 @@ def arange(b: Builder, *, end: Any, start: Any = 0, step: Any = 1, dtype: str | 
 
         def from_data(*arrays: Array) -> Array:
             values = iter(arrays)
-            return _range(*(next(values).item() if v in tensors else _number(v, "end") for v in given), dtype)
+            return _range([next(values).item() if v in tensors else _number(v, "end") for v in given], dtype)
 
         return b.dynamic(from_data, tensors)
-    return b.constant(_range(*(_number(v, k) for v, k in zip(given, ("start", "end", "step"), strict=True)), dtype))
+    return b.constant(_range([_number(v, k) for v, k in zip(given, ("start", "end", "step"), strict=True)], dtype))
 
 
-def _range(first: Any, last: Any, stride: Any, dtype: str | None) -> Array:
+def _range(bounds: Sequence[Any], dtype: str | None) -> Array:
+    first, last, stride = bounds
     if stride == 0 or (last - first) * stride < 0:
         raise ParameterError("step must lead from start towards end", parameter="step")
     floating = any(isinstance(v, float) for v in (first, last, stride))

@@ -38,7 +38,7 @@ def to_grid(b: Builder, x: Tensor, scale: float, zero_point: int, limits: tuple[
         # PyTorch multiplies by the reciprocal in float32; dividing would round some ties differently.
         inverse = np.float32(1.0) / np.float32(scale)
         q = np.clip(np.rint(a * inverse) + zero_point, low, high)
-        return ((q - zero_point) * np.float32(scale)).astype(np.float32)
+        return np.asarray((q - zero_point) * np.float32(scale), np.float32)
 
     return b.host(snap, [x], [(x.shape, np.float32)])[0]
 

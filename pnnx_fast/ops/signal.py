@@ -205,6 +205,7 @@ def _istft(a: Array, window: Array | None, o: dict[str, Any]) -> Array:
     n_fft, hop = o["n_fft"], o["hop_length"]
     shaped = _window(window, n_fft, o["win_length"], _real(a.dtype)).astype(np.float64)
     spectrum = np.swapaxes(a, -1, -2) / _scale(o["normalized"], shaped, n_fft)
+    frames: Array
     if o.get("return_complex"):
         frames = np.fft.ifft(spectrum)
     else:

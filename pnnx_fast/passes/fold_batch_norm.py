@@ -54,7 +54,7 @@ def affine_of(norm: Operator) -> tuple[Array, Array]:
     mean = norm.attrs["running_mean"].numpy().astype(np.float64)
     variance = norm.attrs["running_var"].numpy().astype(np.float64)
     eps = norm.params["eps"].value if "eps" in norm.params else 1e-5
-    scale = 1.0 / np.sqrt(variance + float(eps))  # type: ignore[arg-type]
+    scale = 1.0 / np.sqrt(variance + float(eps))
     if "weight" in norm.attrs:
         scale = scale * norm.attrs["weight"].numpy()
     shift = -mean * scale

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -157,7 +158,7 @@ class Executable:
             self._arenas.append(arena)
         return [_restore(s, results) for s in self._structure]
 
-    def _run_native(self, bases: tuple[int, ...], segment: tuple[int, int], timed: bool) -> list[int] | None:
+    def _run_native(self, bases: tuple[Array, ...], segment: tuple[int, int], timed: bool) -> list[int] | None:
         try:
             return self._native.run(bases, segment[0], segment[1], timed)
         except IndexRangeError as error:
@@ -173,12 +174,13 @@ class Executable:
         clock: list[tuple[int, int]] | None,
         index: int,
     ) -> None:
-        import time
-
         start = time.perf_counter_ns()
-        memory = {"arena": lambda t: arena, "input": lambda t: inputs[t.buffer.index]}
-        memory["output"] = lambda t: results[t.buffer.index]
-        given = [t.numpy() if t.is_constant else self._view(t, memory[t.buffer.kind](t)) for t in step.inputs]
+
+        def view(t: Tensor) -> Array:
+            memory = {"arena": [arena], "input": inputs, "output": results}[t.buffer.kind]
+            return self._view(t, memory[t.buffer.index])
+
+        given = [t.numpy() if t.is_constant else view(t) for t in step.inputs]
         try:
             produced = step.function(*given)
         except IndexRangeError as error:
@@ -188,7 +190,7 @@ class Executable:
             part = np.asarray(part)
             if part.shape != t.shape:
                 raise ShapeError("numpy step", operator=step.operator, expected=t.shape, actual=part.shape)
-            np.copyto(self._view(t, memory[t.buffer.kind](t)), part, casting="unsafe")
+            np.copyto(view(t), part, casting="unsafe")
         if clock is not None:
             clock.append((index, time.perf_counter_ns() - start))
 
