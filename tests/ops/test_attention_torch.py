@@ -153,6 +153,15 @@ def test_inputs(batch_first: bool, batched: bool, masked: bool) -> None:
         check(got, want)
 
 
+@pytest.mark.parametrize("batched", [True, False])
+def test_fused_residual(batched: bool) -> None:
+    module, weights, params = layer()
+    x, z = (draw(5, 2, 24), draw(5, 2, 24) + 1) if batched else (draw(5, 24), draw(5, 24) + 1)
+    tensor = torch.from_numpy(x)
+    want = module(tensor, tensor, tensor, need_weights=False)[0] + torch.from_numpy(z)
+    check(run("fused.MultiheadAttention", x, z, names=["", "residual"], weights=weights, **params), want)
+
+
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_queries_without_keys(batch_first: bool, need_weights: bool) -> None:
