@@ -230,17 +230,18 @@ def _append_rows(b: Builder, x: Tensor, row: Tensor | None, zero: bool, axis: in
     return y
 
 
-def _layer_mask(b: Builder, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
-    """Mask of the layer for all keys, of which those appended to the given ones always take part."""
+def _layer_mask(b: Builder, mask: Tensor | None, q: Tensor, k: Tensor, appended: int) -> Tensor | None:
+    """Mask of the layer for all keys, of which the appended ones always take part."""
     if mask is None:
         return None
     if mask.ndim == 3:
         mask = b.reshape(mask, (q.shape[0], q.shape[1], *mask.shape[1:]))
-    last, given, keys = mask.ndim - 1, mask.shape[-1], k.shape[2]
-    if given == keys:
+    if appended == 0:
         return mask
-    y = b.empty((*mask.shape[:-1], keys), mask.dtype)
-    more = y.narrow(last, given, keys - given)
+    last, given = mask.ndim - 1, k.shape[2] - appended
+    mask = mask.expand((*mask.shape[:-1], given))
+    y = b.empty((*mask.shape[:-1], k.shape[2]), mask.dtype)
+    more = y.narrow(last, given, appended)
     b.copy(mask, y.narrow(last, 0, given))
     b.copy(b.constant(np.zeros(1, mask.dtype)).expand(more.shape), more)
     return y
@@ -302,7 +303,10 @@ def multihead_attention(
     q, k, v = _project(b, inputs, weights, in_proj_bias)
     k, v = (_append_rows(b, x, row, add_zero_attn, int(batch_first)) for x, row in ((k, bias_k), (v, bias_v)))
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
-    mask, scale = _layer_mask(b, attn_mask, q, k), (embed_dim // num_heads) ** -0.5
+    mask, scale = (
+        _layer_mask(b, attn_mask, q, k, k.shape[2] - inputs[1].shape[int(batch_first)]),
+        (embed_dim // num_heads) ** -0.5,
+    )
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
     same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
     fused = same and batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn

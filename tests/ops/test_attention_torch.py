@@ -92,6 +92,13 @@ def test_errors() -> None:
         run(SDPA, q, draw(2, 4, 7), q, names=names)
 
 
+@pytest.mark.parametrize("options", [{}, {"add_zero_attn": True}])
+def test_mask_that_does_not_fit(options: dict[str, Any]) -> None:
+    _, weights, params = layer(**options)
+    with pytest.raises(ShapeError, match="nn.MultiheadAttention op: cannot broadcast"):
+        run("nn.MultiheadAttention", draw(7, 2, 24), draw(7, 5), names=["", "attn_mask"], weights=weights, **params)
+
+
 # -- nn.MultiheadAttention -----------------------------------------------------------------------------------------
 
 OPTIONS: list[dict[str, Any]] = [
