@@ -1,0 +1,325 @@
+"""Reductions, places of extremes, running sums and the largest entries.
+
+float32 runs in compiled kernels over any set of dimensions and any layout; other types are computed in numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes
+from pnnx_fast.ops.create import dtype_of
+from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.shape import axes_of, axis_of
+from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
+
+CODES = {
+    "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "norm2": 6, "norm0": 7, "norminf": 8, "norm-inf": 9,
+    "norm": 10, "logsumexp": 11, "var": 12, "std": 13,
+}  # fmt: skip
+"""Operation codes of the reduce kernel."""
+
+COST = {"logsumexp": 25, "norm": 40}
+
+
+def _axes(dim: Ints | None, ndim: int) -> list[int]:
+    """Axes to reduce; none or an empty list stands for all. A 0-d tensor has none."""
+    if dim is None or dim == ():
+        return list(range(ndim))
+    return sorted(a for a in axes_of(dim, ndim) if a < ndim)
+
+
+def _shape(input: Tensor, axes: Sequence[int], keepdim: bool) -> Shape:
+    if keepdim:
+        return tuple(1 if d in axes else n for d, n in enumerate(input.shape))
+    return tuple(n for d, n in enumerate(input.shape) if d not in axes)
+
+
+def _merge(shape: Sequence[int], *strides: Sequence[int]) -> tuple[Shape, list[Shape]]:
+    """Join neighbouring dimensions that are dense in all tensors, and drop those of size one."""
+    merged: list[list[int]] = []
+    for n, *steps in zip(shape, *strides, strict=True):
+        if n == 1:
+            continue
+        if merged and all(outer == n * inner for outer, inner in zip(merged[-1][1:], steps, strict=True)):
+            merged[-1] = [merged[-1][0] * n, *steps]
+        else:
+            merged.append([n, *steps])
+    return tuple(m[0] for m in merged), [tuple(m[i + 1] for m in merged) for i in range(len(strides))]
+
+
+def emit_reduce(
+    b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, op: str, *, scale: float = 1.0, p: float = 0.0
+) -> Tensor:
+    """Emit a reduction of float32."""
+    y = b.result(_shape(input, axes, keepdim), np.float32)
+    kept = [d for d in range(input.ndim) if d not in axes]
+    out = y if not keepdim else y.squeeze(list(axes))
+    shape, (xs, ys) = _merge([input.shape[d] for d in kept], [input.strides[d] for d in kept], out.strides)
+    reduced, (rxs,) = _merge([input.shape[d] for d in axes], [input.strides[d] for d in axes])
+    if max(len(shape), len(reduced)) > MAX_DIMS:
+        raise ShapeError("too many dimensions for a reduction", actual=list(input.shape))
+    b.step(
+        "reduce",
+        flops=COST.get(op, 2) * input.size,
+        x=input, y=y, op=CODES[op], rank=len(shape), shape=shape, xs=xs, ys=ys, rrank=len(reduced), rshape=reduced,
+        rxs=rxs, scale=scale, p=p,
+    )  # fmt: skip
+    return y
+
+
+def _reduce_host(
+    b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, dtype: DType, function: Callable[..., Any]
+) -> Tensor:
+    """Emit a numpy reduction; the function takes (array, axis=, keepdims=)."""
+
+    def run(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(x, axis=tuple(axes), keepdims=keepdim)).astype(dtype)
+
+    return b.host(run, [input], [(_shape(input, axes, keepdim), dtype)])[0]
+
+
+def _is_integral(dtype: DType) -> bool:
+    return dtype.kind in "biu"
+
+
+# -- sums and products -------------------------------------------------------------------------------------------
+
+
+def _accumulate(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    def reduction(
+        b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False, dtype: Any = None
+    ) -> Tensor:
+        natural = np.dtype(np.int64) if _is_integral(input.dtype) else input.dtype
+        wanted = dtype_of(dtype, natural)
+        axes = _axes(dim, input.ndim)
+        if wanted == np.float32:
+            return emit_reduce(b, b.cast(input, wanted), axes, keepdim, name)
+        return _reduce_host(b, b.cast(input, wanted), axes, keepdim, wanted, function)
+
+    return reduction
+
+
+def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let half precision accumulate in single."""
+    return lambda x, **kw: function(x.astype(np.float32) if x.dtype == np.float16 else x, **kw)
+
+
+operator("torch.sum", "Tensor.sum")(total := _accumulate("sum", _wide(np.sum)))
+total.__doc__ = "Sum over dimensions. torch.sum."
+operator("torch.prod", "Tensor.prod")(product := _accumulate("prod", _wide(np.prod)))
+product.__doc__ = "Product over dimensions. torch.prod."
+
+
+@operator("torch.mean", "Tensor.mean")
+def mean(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    """Average over dimensions. torch.mean."""
+    input = b.cast(input, dtype_of(dtype, input.dtype))
+    if _is_integral(input.dtype):
+        raise ShapeError("mean needs a floating or complex type", actual=input.dtype)
+    axes = _axes(dim, input.ndim)
+    if input.dtype != np.float32:
+        return _reduce_host(b, input, axes, keepdim, input.dtype, _wide(_quiet_mean))
+    count = math.prod(input.shape[d] for d in axes)
+    return emit_reduce(b, input, axes, keepdim, "sum", scale=1.0 / count if count else math.nan)
+
+
+def _quiet_mean(x: Array, **kw: Any) -> Any:
+    return np.sum(x, **kw) / np.float64(math.prod(x.shape[a] for a in kw["axis"]))
+
+
+@operator("torch.logsumexp", "Tensor.logsumexp")
+def logsumexp(b: Builder, input: Tensor, *, dim: Ints, keepdim: bool = False) -> Tensor:
+    """Logarithm of the sum of exponentials. torch.logsumexp."""
+    axes = _axes(dim, input.ndim)
+    if _is_integral(input.dtype):
+        input = b.cast(input, np.float32)
+    if input.dtype == np.float32:
+        return emit_reduce(b, input, axes, keepdim, "logsumexp")
+
+    def run(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
+        top = x.max(axis, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0)
+        return np.log(np.exp(x - top).sum(axis, keepdims=keepdims)) + (top if keepdims else top.squeeze(axis))
+
+    return _reduce_host(b, input, axes, keepdim, input.dtype, run)
+
+
+# -- norms and variances -----------------------------------------------------------------------------------------
+
+
+@operator("torch.norm", "Tensor.norm", "torch.linalg.vector_norm")
+def norm(
+    b: Builder,
+    input: Tensor,
+    *,
+    p: Any = "fro",
+    ord: Any = None,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Tensor:
+    """Norm of vectors: (sum |x|^p)^(1/p), the largest magnitude for inf. torch.norm."""
+    p = ord if ord is not None else p
+    if p == "nuc":
+        raise ParameterError("the nuclear norm is not supported", parameter="p")
+    order = 2.0 if p in (None, "fro") else float(p)
+    input = b.cast(input, dtype_of(dtype, input.dtype))
+    axes = _axes(dim, input.ndim)
+    if input.dtype == np.float32:
+        name = {0.0: "norm0", 1.0: "norm1", 2.0: "norm2", math.inf: "norminf", -math.inf: "norm-inf"}.get(order, "norm")
+        return emit_reduce(b, input, axes, keepdim, name, p=order)
+
+    def run(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
+        size = np.abs(x)
+        if math.isinf(order):
+            return size.max(axis, keepdims=keepdims) if order > 0 else size.min(axis, keepdims=keepdims)
+        if order == 0:
+            return (size != 0).sum(axis, keepdims=keepdims)
+        return (size**order).sum(axis, keepdims=keepdims) ** (1 / order)
+
+    real = np.dtype(np.empty(0, input.dtype).real.dtype)
+    return _reduce_host(b, input, axes, keepdim, real, run)
+
+
+def _variance(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    def variance(
+        b: Builder,
+        input: Tensor,
+        *,
+        dim: Ints | None = None,
+        unbiased: bool | None = None,
+        correction: float | None = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        if input.dtype.kind not in "fc":
+            raise ShapeError(f"{name} needs a floating or complex type", actual=input.dtype)
+        axes = _axes(dim, input.ndim)
+        free = correction if correction is not None else 1.0 if unbiased is None else float(unbiased)
+        if input.dtype == np.float32:
+            return emit_reduce(b, input, axes, keepdim, name, p=free)
+
+        def run(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
+            centred = x - _quiet_mean(x, axis=axis, keepdims=True)
+            squares = (np.abs(centred) ** 2).sum(axis, keepdims=keepdims)
+            left = max(math.prod(x.shape[a] for a in axis) - free, 0.0)
+            return function(squares / np.float64(left))
+
+        return _reduce_host(b, input, axes, keepdim, np.dtype(np.empty(0, input.dtype).real.dtype), run)
+
+    return variance
+
+
+operator("torch.var", "Tensor.var")(var := _variance("var", lambda v: v))
+var.__doc__ = "Variance over dimensions. torch.var."
+operator("torch.std", "Tensor.std")(std := _variance("std", np.sqrt))
+std.__doc__ = "Standard deviation over dimensions. torch.std."
+
+
+# -- extremes ----------------------------------------------------------------------------------------------------
+
+
+def _extreme(b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, least: bool) -> Tensor:
+    if any(input.shape[d] == 0 for d in axes):
+        raise ShapeError("no extreme of an empty dimension", actual=list(input.shape))
+    if input.dtype == np.float32:
+        return emit_reduce(b, input, axes, keepdim, "min" if least else "max")
+    return _reduce_host(b, input, axes, keepdim, input.dtype, np.min if least else np.max)
+
+
+@operator("torch.amax", "Tensor.amax")
+def amax(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False) -> Tensor:
+    """Maximum over dimensions. torch.amax."""
+    return _extreme(b, input, _axes(dim, input.ndim), keepdim, least=False)
+
+
+@operator("torch.amin", "Tensor.amin")
+def amin(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False) -> Tensor:
+    """Minimum over dimensions. torch.amin."""
+    return _extreme(b, input, _axes(dim, input.ndim), keepdim, least=True)
+
+
+def _places(b: Builder, input: Tensor, axis: int, keepdim: bool, least: bool, values: bool) -> list[Tensor]:
+    """The extremes along an axis (if wanted) and their places."""
+    if input.ndim == 0:
+        index = b.constant(np.zeros((), np.int64))
+        return [input, index] if values else [index]
+    if input.shape[axis] == 0:
+        raise ShapeError("no extreme of an empty dimension", actual=list(input.shape))
+    if input.dtype == np.float32:
+        y, index = extremes(b, "argmin" if least else "argmax", input, axis, values)
+        found = [index] if y is None else [y, index]
+        return [t.unsqueeze(axis) for t in found] if keepdim else found
+
+    def run(x: Array) -> tuple[Array, Array]:
+        index = np.expand_dims((np.argmin if least else np.argmax)(x, axis), axis)
+        y = np.take_along_axis(x, index, axis)
+        return (y, index) if keepdim else (y.squeeze(axis), index.squeeze(axis))
+
+    shape = _shape(input, [axis], keepdim)
+    found = b.host(run, [input], [(shape, input.dtype), (shape, np.int64)])
+    return found if values else found[1:]
+
+
+def _max_min(least: bool) -> Callable[..., Value]:
+    def max_min(b: Builder, input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Value:
+        if dim is None:
+            return _extreme(b, input, list(range(input.ndim)), False, least)
+        return Results(_places(b, input, axis_of(dim, input.ndim), keepdim, least, values=True))
+
+    return max_min
+
+
+operator("torch.max", "Tensor.max")(largest := _max_min(least=False))
+largest.__doc__ = "Maximum of all elements, or maxima and their places along a dimension. torch.max."
+operator("torch.min", "Tensor.min")(smallest := _max_min(least=True))
+smallest.__doc__ = "Minimum of all elements, or minima and their places along a dimension. torch.min."
+
+
+def _arg(least: bool) -> Callable[..., Tensor]:
+    def arg(b: Builder, input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        if dim is not None:
+            return _places(b, input, axis_of(dim, input.ndim), keepdim, least, values=False)[0]
+        flat = b.reshape(b.contiguous(input), (input.size,))
+        index = _places(b, flat, 0, False, least, values=False)[0]
+        return b.reshape(index, [1] * input.ndim) if keepdim else index
+
+    return arg
+
+
+operator("torch.argmax", "Tensor.argmax")(argmax := _arg(least=False))
+argmax.__doc__ = "Place of the first maximum. torch.argmax."
+operator("torch.argmin", "Tensor.argmin")(argmin := _arg(least=True))
+argmin.__doc__ = "Place of the first minimum. torch.argmin."
+
+
+# -- running sums ------------------------------------------------------------------------------------------------
+
+
+def _running(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    def running(b: Builder, input: Tensor, *, dim: int, dtype: Any = None) -> Tensor:
+        natural = np.dtype(np.int64) if _is_integral(input.dtype) else input.dtype
+        input = b.cast(input, dtype_of(dtype, natural))
+        axis = axis_of(dim, input.ndim)
+        if input.dtype == np.float32:
+            return along_axis(b, name, input, axis)
+
+        def run(x: Array) -> Array:
+            return np.asarray(function(x, axis)).astype(x.dtype) if x.ndim else x
+
+        return b.host(run, [input], [(input.shape, input.dtype)])[0]
+
+    return running
+
+
+operator("torch.cumsum", "Tensor.cumsum")(cumsum := _running("cumsum", np.cumsum))
+cumsum.__doc__ = "Running sum along a dimension. torch.cumsum."
+operator("torch.cumprod", "Tensor.cumprod")(cumprod := _running("cumprod", np.cumprod))
+cumprod.__doc__ = "Running product along a dimension. torch.cumprod."

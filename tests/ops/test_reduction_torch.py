@@ -1,0 +1,148 @@
+"""Reductions, extremes, running sums and orderings against PyTorch, over dtypes, dimensions and layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+from pnnx_fast.errors import ParameterError, ShapeError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+
+
+def sample(*shape: int, dtype: str = "f4", seed: int = 1) -> np.ndarray:
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape) * 3).astype(dtype)
+
+
+def check(kind: str, x: np.ndarray, want: Any, outputs: int = 1, **params: Any) -> None:
+    for last in (False, True):
+        got = run(kind, x, last=last, outputs=outputs, **params)
+        pairs = zip([got] if outputs == 1 else got, [want] if outputs == 1 else want, strict=True)
+        for g, w in pairs:
+            w = w.numpy()
+            assert g.dtype == w.dtype
+            assert np.shape(g) == w.shape
+            np.testing.assert_allclose(g, w, 2e-5, 1e-5, err_msg=f"{kind} {params} last={last}")
+
+
+DIMS = [None, 0, -1, (0, 2), (1, -1), (0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("keepdim", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "?"])
+def test_sum_mean_amax(dim: Any, keepdim: bool, dtype: str) -> None:
+    x = sample(2, 19, 4, 5, dtype=dtype)
+    t = torch.from_numpy(x)
+    dims = tuple(range(4)) if dim is None else dim
+    check("torch.sum", x, torch.sum(t, dims, keepdim), dim=dim, keepdim=keepdim)
+    check("torch.amax", x, torch.amax(t, dims, keepdim), dim=dim, keepdim=keepdim)
+    check("torch.amin", x, torch.amin(t, dims, keepdim), dim=dim, keepdim=keepdim)
+    if dtype[0] == "f":
+        check("torch.mean", x, torch.mean(t, dims, keepdim), dim=dim, keepdim=keepdim)
+        check("torch.logsumexp", x, torch.logsumexp(t, dims, keepdim), dim=dim or dims, keepdim=keepdim)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_norm_var_std(dim: Any, dtype: str) -> None:
+    x = sample(2, 19, 4, 5, dtype=dtype)
+    if dtype == "c8":
+        x = (x + 1j * sample(2, 19, 4, 5, seed=2)).astype("c8")
+    t = torch.from_numpy(x)
+    for p in (0, 1, 2, 3, 0.5, float("inf"), float("-inf")):
+        check("torch.norm", x, torch.linalg.vector_norm(t, p, dim), p=p, dim=dim)
+    check("torch.norm", x, torch.linalg.vector_norm(t, 2, dim, keepdim=True), p="fro", dim=dim, keepdim=True)
+    for name in ("var", "std"):
+        function = getattr(torch, name)
+        for correction in (0, 1, 2):
+            check(f"torch.{name}", x, function(t, dim, correction=correction), dim=dim, correction=correction)
+        check(f"torch.{name}", x, function(t, dim, unbiased=False), dim=dim, unbiased=False)
+        check(f"torch.{name}", x, function(t, dim, keepdim=True), dim=dim, keepdim=True)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_prod(dtype: str) -> None:
+    x = (sample(2, 6, 3, dtype="f8") + 0.5).astype(dtype)
+    t = torch.from_numpy(x)
+    check("torch.prod", x, torch.prod(t))
+    check("torch.prod", x, torch.prod(t, 1, keepdim=True), dim=1, keepdim=True)
+    check("torch.prod", x, torch.prod(t, 0, dtype=torch.float64), dim=0, dtype="torch.float64")
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize("keepdim", [True, False])
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_max_min(dtype: str, keepdim: bool, kind: str) -> None:
+    x = sample(3, 20, 5, 4, dtype=dtype)
+    t = torch.from_numpy(x)
+    check(f"torch.{kind}", x, getattr(torch, kind)(t))
+    check(f"torch.arg{kind}", x, getattr(torch, f"arg{kind}")(t), dim=None)
+    if dtype == "i8":
+        x = np.stack([np.random.default_rng(i).permutation(20) for i in range(60)]).reshape(3, 5, 4, 20).swapaxes(1, 3)
+        t = torch.from_numpy(x)
+    for dim in (-4, 1, 2, -1):
+        want = getattr(torch, kind)(t, dim, keepdim)
+        check(f"torch.{kind}", x, tuple(want), outputs=2, dim=dim, keepdim=keepdim)
+        check(f"torch.{kind}", x, want[0], dim=dim, keepdim=keepdim)
+        check(f"torch.arg{kind}", x, getattr(torch, f"arg{kind}")(t, dim, keepdim), dim=dim, keepdim=keepdim)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "?"])
+def test_running_sums(dtype: str) -> None:
+    x = sample(2, 7, 3, 4, dtype=dtype)
+    t = torch.from_numpy(x)
+    for dim in range(-4, 4):
+        check("torch.cumsum", x, torch.cumsum(t, dim), dim=dim)
+        check("torch.cumprod", x, torch.cumprod(t, dim), dim=dim)
+
+
+@pytest.mark.parametrize("n, k", [(1, 1), (5, 2), (10, 3), (50, 49), (100, 100), (300, 2), (1000, 30)])
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("largest", [True, False])
+def test_topk(n: int, k: int, ordered: bool, largest: bool) -> None:
+    x = sample(3, n, 2)
+    want = torch.topk(torch.from_numpy(x), k, 1, largest, ordered)
+    check("torch.topk", x, tuple(want), outputs=2, dim=1, k=k, largest=largest, sorted=ordered)
+    wide = x.astype("f8")
+    want = torch.topk(torch.from_numpy(wide), k, 1, largest, True)
+    check("torch.topk", wide, tuple(want), outputs=2, dim=1, k=k, largest=largest, sorted=True)
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_sort(descending: bool) -> None:
+    x = sample(3, 20, 2)
+    x[0, 3, 1] = np.nan
+    x[1, 5:9] = 2
+    want = torch.sort(torch.from_numpy(x), dim=1, descending=descending, stable=True)
+    check("torch.sort", x, tuple(want), outputs=2, dim=1, descending=descending)
+    check("torch.argsort", x, want[1], dim=1, descending=descending)
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "prod", "amax", "norm", "var", "logsumexp"])
+def test_scalars_and_empty(kind: str) -> None:
+    x = np.array(3.5, "f4")
+    function = torch.linalg.vector_norm if kind == "norm" else getattr(torch, kind)
+    if kind != "var":
+        want = function(torch.from_numpy(x), **({"dim": 0} if kind == "logsumexp" else {}))
+        check(f"torch.{kind}", x, want, **({"dim": 0} if kind == "logsumexp" else {}))
+    if kind in ("sum", "mean", "prod", "var"):
+        empty = np.empty((2, 0, 3), "f4")
+        want = function(torch.from_numpy(empty), 1)
+        check(f"torch.{kind}", empty, want, dim=1)
+
+
+def test_errors() -> None:
+    x = sample(2, 3)
+    with pytest.raises(ShapeError, match="out of range"):
+        run("torch.sum", x, dim=2)
+    with pytest.raises(ShapeError, match="appears twice"):
+        run("torch.sum", x, dim=[0, -2])
+    with pytest.raises(ShapeError, match="no extreme"):
+        run("torch.amax", np.empty((2, 0), "f4"), dim=1)
+    with pytest.raises(ParameterError, match="k must be"):
+        run("torch.topk", x, k=4)
