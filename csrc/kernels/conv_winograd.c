@@ -154,7 +154,8 @@ static void output_tile_4(const wino *p, place at, int64_t column, int64_t n, co
     output_tile(4, p, at, column, n, products);
 }
 
-/* M = V U for one point: count tiles by one panel. */
+/* M = V U for one point: count tiles by one panel. The weights of the point after it follow in memory; they
+ * are fetched meanwhile. */
 static void multiply(const wino *p, const float *v, const float *u, float *products, int64_t count,
                      int vectors) {
     const int64_t most = pf_tile_rows(vectors), blocks = pf_ceil_div(count, most), width = vectors * PF_VL;
@@ -169,6 +170,7 @@ static void multiply(const wino *p, const float *v, const float *u, float *produ
             tap[1 + r - first].row = v + r * p->depth;
             y[r - first] = products + r * width;
         }
+        t.ahead = b * LINE < width ? u + p->a->ic * (width + b * LINE) : NULL;
         pf_tile_run(vectors, (int)(end - first), &t);
     }
 }

@@ -2,7 +2,7 @@
 
 Depthwise shapes and small groups have kernels of their own. For 3x3 windows with stride 1 a cost model weighs the
 implicit GEMM against Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come from
-memory.
+memory meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ MEMORY_BYTES = 10.0
 
 DIRECT_EFFICIENCY, WINOGRAD_EFFICIENCY = 0.95, 0.92
 """Shares of peak that the inner products reach where channels abound."""
+
+OVERLAP = 0.65
+"""How much of the shorter of work and memory traffic hides behind the longer."""
 
 CALL_CYCLES = 60.0
 """Cost of starting and finishing a register tile."""
@@ -81,11 +84,15 @@ def _padded(channels: int, lanes: int) -> int:
     return -(-channels // lanes) * lanes
 
 
+def _together(work: float, traffic: float) -> float:
+    return max(work, traffic) + (1 - OVERLAP) * min(work, traffic)
+
+
 def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
-    """Cycles of the implicit GEMM: two vector FMAs a cycle, then the weights from memory."""
+    """Cycles of the implicit GEMM, two vector FMAs a cycle, while its weights come from memory."""
     products = 9.0 * g["ic"] * _padded(g["oc"], lanes)
     pixels = g["n"] * g["oh"] * g["ow"]
-    return products * pixels / (2 * lanes * DIRECT_EFFICIENCY * nthreads) + 4 * products / MEMORY_BYTES
+    return _together(products * pixels / (2 * lanes * DIRECT_EFFICIENCY * nthreads), 4 * products / MEMORY_BYTES)
 
 
 def winograd_cost(g: Mapping[str, Any], m: int, lanes: int, nthreads: int) -> float:
@@ -98,4 +105,4 @@ def winograd_cost(g: Mapping[str, Any], m: int, lanes: int, nthreads: int) -> fl
     calls = points * tiles * (oc / columns) / (24 * lanes / columns)
     work = products * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
     work += tiles * (_padded(g["ic"], lanes) * INPUT_CYCLES[m] + oc * OUTPUT_CYCLES[m]) / lanes
-    return work / nthreads + 4 * products / MEMORY_BYTES
+    return _together(work / nthreads, 4 * products / MEMORY_BYTES)

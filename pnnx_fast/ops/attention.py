@@ -169,11 +169,18 @@ def _same(x: Tensor, y: Tensor) -> bool:
     return x is y or (x.buffer is y.buffer and (x.offset, x.shape, x.strides) == (y.offset, y.shape, y.strides))
 
 
-def _linear(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor | None = None) -> Tensor:
+def _linear(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None = None,
+    y: Tensor | None = None,
+) -> Tensor:
     if x.shape[-1] != weight.shape[1]:
         raise ShapeError("features do not fit the weight", expected=weight.shape[1], actual=x.shape)
     y = b.empty((*x.shape[:-1], weight.shape[0]), np.float32) if y is None else y
-    return multiply_rows(b, x, weight, bias, None, activation_fields("none", []), y)
+    return multiply_rows(b, x, weight, bias, residual, activation_fields("none", []), y)
 
 
 def _project(
@@ -208,27 +215,35 @@ def _heads(x: Tensor, heads: int, batch_first: bool) -> Tensor:
     return x.permute((0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
 
 
-def _append_rows(b: Builder, x: Tensor, rows: Sequence[Tensor], axis: int) -> Tensor:
-    """Keys or values followed by more rows that are the same for the whole batch."""
+def _append_rows(b: Builder, x: Tensor, row: Tensor | None, zero: bool, axis: int) -> Tensor:
+    """Keys or values followed by a row for the whole batch, a row of zeros, or both."""
+    rows = ([] if row is None else [row]) + ([b.constant(np.zeros(1, np.float32))] if zero else [])
+    if not rows:
+        return x
     shape = list(x.shape)
     shape[axis] += len(rows)
     y = b.empty(shape, np.float32)
     b.copy(x, y.narrow(axis, 0, x.shape[axis]))
-    for i, row in enumerate(rows):
+    for i, more in enumerate(rows):
         target = y.narrow(axis, x.shape[axis] + i, 1)
-        b.copy(b.cast(row, np.float32).expand(target.shape), target)
+        b.copy(b.cast(more, np.float32).expand(target.shape), target)
     return y
 
 
-def _append_keys(b: Builder, mask: Tensor, count: int) -> Tensor:
-    """Mask with ``count`` more keys that take part."""
-    shape = (*mask.shape[:-1], mask.shape[-1] + count)
-    y = b.empty(shape, mask.dtype)
-    b.copy(mask, y.narrow(mask.ndim - 1, 0, mask.shape[-1]))
-    b.copy(
-        b.constant(np.zeros(1, mask.dtype)).expand((*mask.shape[:-1], count)),
-        y.narrow(mask.ndim - 1, mask.shape[-1], count),
-    )
+def _layer_mask(b: Builder, mask: Tensor | None, q: Tensor, k: Tensor, appended: int) -> Tensor | None:
+    """Mask of the layer for all keys, of which the appended ones always take part."""
+    if mask is None:
+        return None
+    if mask.ndim == 3:
+        mask = b.reshape(mask, (q.shape[0], q.shape[1], *mask.shape[1:]))
+    if appended == 0:
+        return mask
+    last, given = mask.ndim - 1, k.shape[2] - appended
+    mask = mask.expand((*mask.shape[:-1], given))
+    y = b.empty((*mask.shape[:-1], k.shape[2]), mask.dtype)
+    more = y.narrow(last, given, appended)
+    b.copy(mask, y.narrow(last, 0, given))
+    b.copy(b.constant(np.zeros(1, mask.dtype)).expand(more.shape), more)
     return y
 
 
@@ -247,7 +262,7 @@ def _mean_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: 
     return b.host(weights, [q, k] if mask is None else [q, k, mask], [(shape, np.float32)])[0]
 
 
-@operator("nn.MultiheadAttention")
+@operator("nn.MultiheadAttention", "fused.MultiheadAttention")
 def multihead_attention(
     b: Builder,
     query: Tensor,
@@ -263,6 +278,7 @@ def multihead_attention(
     out_proj_bias: Tensor | None = None,
     bias_k: Tensor | None = None,
     bias_v: Tensor | None = None,
+    residual: Tensor | None = None,
     *,
     embed_dim: int,
     num_heads: int,
@@ -273,7 +289,7 @@ def multihead_attention(
     add_zero_attn: bool = False,
     batch_first: bool = False,
 ) -> Value:
-    """Attention of several heads with projections of inputs and output. torch.nn.MultiheadAttention."""
+    """Attention of several heads with projections, plus a fused residual. torch.nn.MultiheadAttention."""
     key = query if key is None else key
     value = key if value is None else value
     if num_heads < 1 or embed_dim % num_heads or out_proj_weight is None:
@@ -285,28 +301,22 @@ def multihead_attention(
     batch_first = batch_first and batched
     weights = (in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
     q, k, v = _project(b, inputs, weights, in_proj_bias)
-    more = [[row] if row is not None else [] for row in (bias_k, bias_v)]
-    if add_zero_attn:
-        more = [[*rows, b.constant(np.zeros(1, np.float32))] for rows in more]
-    if more[0]:
-        axis = 1 if batch_first else 0
-        k, v = _append_rows(b, k, more[0], axis), _append_rows(b, v, more[1], axis)
-        attn_mask = None if attn_mask is None else _append_keys(b, attn_mask, len(more[0]))
+    k, v = (_append_rows(b, x, row, add_zero_attn, int(batch_first)) for x, row in ((k, bias_k), (v, bias_v)))
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
-    if attn_mask is not None and attn_mask.ndim == 3:
-        attn_mask = b.reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))
+    mask, scale = (
+        _layer_mask(b, attn_mask, q, k, k.shape[2] - inputs[1].shape[int(batch_first)]),
+        (embed_dim // num_heads) ** -0.5,
+    )
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
     same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
-    fused = same and batch_first and num_heads % 2 == 0 and not more[0]
-    scale = (embed_dim // num_heads) ** -0.5
+    fused = same and batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn
     merged = b.empty((*inputs[0].shape[:2], embed_dim), np.float32)
-    attend(
-        b, q, k, v, _heads(merged, num_heads, batch_first), attn_mask,
-        scale=scale, mask_drops=True, empty_nan=fused or b.output_count > 1,
-    )  # fmt: skip
-    y = _linear(b, merged, out_proj_weight, out_proj_bias, b.result((*merged.shape[:2], embed_dim), np.float32))
+    y = _heads(merged, num_heads, batch_first)
+    attend(b, q, k, v, y, mask, scale=scale, mask_drops=True, empty_nan=fused or b.output_count > 1)
+    z = residual if residual is None or batched else residual.unsqueeze(1)
+    y = _linear(b, merged, out_proj_weight, out_proj_bias, z, b.result((*merged.shape[:2], embed_dim), np.float32))
     y = b.cast(y if batched else y.select(1, 0), query.dtype)
     if b.output_count == 1:
         return y
-    mean = _mean_weights(b, q, k, attn_mask, scale)
+    mean = _mean_weights(b, q, k, mask, scale)
     return y, b.cast(mean if batched else mean.select(0, 0), query.dtype)

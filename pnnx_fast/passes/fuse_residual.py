@@ -1,4 +1,4 @@
-"""Additions of a convolution's or linear layer's result to another tensor become its residual input.
+"""Additions of a convolution's, linear or attention layer's result to another tensor become its residual input.
 
 The fused operator takes the place of the addition, where both of its inputs are known. ``fuse_residual`` runs before
 activations are fused, so that ``relu(conv(x) + y)`` becomes one operator; ``fuse_late_residual`` runs after that and
@@ -16,6 +16,7 @@ RESIDUAL_TYPES: dict[str, str] = {
     "nn.Conv1d": "fused.Conv1d",
     "nn.Conv2d": "fused.Conv2d",
     "nn.Linear": "fused.Linear",
+    "nn.MultiheadAttention": "fused.MultiheadAttention",
 }
 
 SUMS = {"add(@0,@1)", "add(@1,@0)"}
@@ -58,6 +59,7 @@ def _fusable(x: Operand, add: Operator, types: set[str]) -> bool:
         producer is not None
         and producer.type in types
         and "residual" not in producer.inputnames
+        and len(producer.outputs) == 1
         and only_consumer(x) is add
         and x.shape is not None
         and x.shape == other.shape

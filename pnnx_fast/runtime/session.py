@@ -19,6 +19,7 @@ from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ops import load_all, registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.debug import graph_dumper
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
 from pnnx_fast.runtime.profile import Profile
 from pnnx_fast.runtime.program import Executable
@@ -84,7 +85,7 @@ class Model:
         self.outputs = tuple(_info(o) for o in _output_operands(graph))
         self.constants = Constants(seed)
         if optimize:
-            passes.optimize(self.graph)
+            passes.optimize(self.graph, graph_dumper())
         self._ops = list(self.graph.topological())
         self._input_names = [op.outputs[0].name for op in self.graph.ops if op.type == "pnnx.Input"]
         self._programs: OrderedDict[Any, _Chain] = OrderedDict()

@@ -92,6 +92,13 @@ def test_errors() -> None:
         run(SDPA, q, draw(2, 4, 7), q, names=names)
 
 
+@pytest.mark.parametrize("options", [{}, {"add_zero_attn": True}])
+def test_mask_that_does_not_fit(options: dict[str, Any]) -> None:
+    _, weights, params = layer(**options)
+    with pytest.raises(ShapeError, match="nn.MultiheadAttention op: cannot broadcast"):
+        run("nn.MultiheadAttention", draw(7, 2, 24), draw(7, 5), names=["", "attn_mask"], weights=weights, **params)
+
+
 # -- nn.MultiheadAttention -----------------------------------------------------------------------------------------
 
 OPTIONS: list[dict[str, Any]] = [
@@ -151,6 +158,15 @@ def test_inputs(batch_first: bool, batched: bool, masked: bool) -> None:
             want = module(*map(torch.from_numpy, given), need_weights=False, **kwargs)[0]
         got = run("nn.MultiheadAttention", *own, *mask, names=[""] * len(own) + names, weights=weights, **params)
         check(got, want)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_fused_residual(batched: bool) -> None:
+    module, weights, params = layer()
+    x, z = (draw(5, 2, 24), draw(5, 2, 24) + 1) if batched else (draw(5, 24), draw(5, 24) + 1)
+    tensor = torch.from_numpy(x)
+    want = module(tensor, tensor, tensor, need_weights=False)[0] + torch.from_numpy(z)
+    check(run("fused.MultiheadAttention", x, z, names=["", "residual"], weights=weights, **params), want)
 
 
 @pytest.mark.parametrize("batch_first", [True, False])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -119,6 +121,14 @@ def test_fusion(make: object, types: list[str]) -> None:
     optimize(graph)
     graph.validate()
     assert [op.type for op in graph.ops[1:-1]] == types
+
+
+def test_graphs_after_passes_can_be_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_DUMP", str(tmp_path / "dump"))
+    pnnx_fast.Model(residual())
+    files = sorted((tmp_path / "dump").iterdir())
+    assert "fused.Conv2d" in files[-1].read_text()
+    assert pnnx_fast.Graph.parse(files[0].read_text()).ops[1].type == "nn.Conv2d"
 
 
 def test_the_model_copies_the_graph() -> None:
