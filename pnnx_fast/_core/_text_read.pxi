@@ -128,6 +128,8 @@ cdef class _Reader:
                 self.hint(op, token)
             else:
                 self.parameter(op.params, token)
+        untrack(op.inputnames)
+        untrack(op.params)
         self.ops.append(op)
         return 0
 
@@ -313,7 +315,9 @@ cdef class _Reader:
             if dim.end == text.end:
                 break
             dim.begin = dim.end + 1
-        return tuple(result)
+        cdef tuple shape = tuple(result)
+        untrack(shape)
+        return shape
 
 
 def read_operators(bytes data, path, bint pattern, max_operators, max_bytes, classes, dict sizes, raw_keys):

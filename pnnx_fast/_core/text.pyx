@@ -80,6 +80,13 @@ cdef int STRING_CODE = 4
 cdef dict LIST_CODES = {PF_INT: 5, PF_FLOAT: 6, PF_STRING: 7, PF_COMPLEX: 11}
 
 
+cdef int untrack(object leaf) except -1:
+    """Hide an object from the garbage collector that can never be part of a cycle."""
+    if PyObject_GC_IsTracked(leaf):
+        PyObject_GC_UnTrack(<PyObject *>leaf)
+    return 0
+
+
 cdef class ParameterStorage:
     """The fields of a Parameter. Its values are leaves, so the garbage collector need not see it."""
 
@@ -88,8 +95,7 @@ cdef class ParameterStorage:
     cdef public object _value
 
     def __cinit__(self):
-        if PyObject_GC_IsTracked(self):
-            PyObject_GC_UnTrack(<PyObject *>self)
+        untrack(self)
 
     def copy(self):
         """Return an independent parameter with the same value and text."""
