@@ -1,11 +1,13 @@
 /* Transformed weights for conv_winograd.c: U = G g G' in double precision, rounded once. Layout:
  * [panel][point][input channel][columns of the panel], the last vector filled with zeros. */
+#include <string.h>
+
 #include "kernels/args.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/tile.h"
 
 typedef double lanes __attribute__((vector_size(8 * sizeof(double)))); /* eight output channels */
-enum { LANES = 8 };
+enum { LANES = 8, CHANNELS = 4 };
 
 /* One dimension of the weight transform. */
 static inline void weight_line(int m, const lanes *g, lanes *u) {
@@ -35,9 +37,10 @@ static void transform(int m, lanes g[3][3], lanes u[PF_WINO_SIDE][PF_WINO_SIDE])
     }
 }
 
-/* count <= LANES output channels from o on, of input channel c; y is their first column in the panel. */
+/* Up to LANES output channels from o on, of input channel c; element (point, l) goes to y + point * step + l.
+ */
 static void pack_lanes(const pf_pack_args *a, int m, const float *x, const float *scale, int64_t o, int64_t c,
-                       int64_t width, int64_t count, float *y) {
+                       int64_t count, float *y, int64_t step) {
     const int side = m + 2;
     lanes g[3][3] = {0}, u[PF_WINO_SIDE][PF_WINO_SIDE];
     for (int l = 0; l < LANES && o + l < a->oc; l++)
@@ -47,24 +50,35 @@ static void pack_lanes(const pf_pack_args *a, int m, const float *x, const float
         }
     transform(m, g, u);
     for (int point = 0; point < side * side; point++)
-        for (int l = 0; l < count; l++)
-            y[(point * a->ic + c) * width + l] = (float)u[point / side][point % side][l];
+        for (int l = 0; l < count; l++) y[point * step + l] = (float)u[point / side][point % side][l];
+}
+
+/* Input channels [c0, c0 + n) of one panel. The points of a channel lie far apart in memory, often at
+ * distances that meet in one set of the caches: they are collected first and stored in long runs. */
+static void pack_block(const pf_pack_args *a, int m, const float *x, const float *scale, pf_panel panel,
+                       int64_t c0, int64_t n, float *y) {
+    float block[PF_WINO_SIDE * PF_WINO_SIDE * CHANNELS * PF_TILE_VECTORS * PF_VL];
+    const int points = (m + 2) * (m + 2);
+    const int64_t width = panel.vectors * PF_VL, step = n * width, column = panel.start * PF_VL;
+    for (int64_t c = 0; c < n; c++)
+        for (int64_t j = 0; j < width; j += LANES)
+            pack_lanes(a, m, x, scale, column + j, c0 + c, pf_min(LANES, width - j), block + c * width + j,
+                       step);
+    for (int point = 0; point < points; point++)
+        memcpy(y + column * points * a->ic + (point * a->ic + c0) * width, block + point * step,
+               (size_t)step * sizeof(float));
 }
 
 PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {
     const pf_pack_args *a = args_;
     const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
     float *y = pf_ptr(w, a->y);
-    const int m = a->variant == 2 ? 2 : 4, points = (m + 2) * (m + 2);
-    const int64_t panels = pf_panel_count(a->oc), step = 16, blocks = pf_ceil_div(a->ic, step);
+    const int64_t panels = pf_panel_count(a->oc), blocks = pf_ceil_div(a->ic, CHANNELS);
     int64_t begin, end;
     pf_share(w, panels * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        const pf_panel panel = pf_panel_at(a->oc, i / blocks);
-        const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL, c0 = i % blocks * step;
-        for (int64_t c = c0; c < pf_min(c0 + step, a->ic); c++)
-            for (int64_t j = 0; j < width; j += LANES)
-                pack_lanes(a, m, x, scale, column + j, c, width, pf_min(LANES, width - j),
-                           y + column * points * a->ic + j);
+        const int64_t c0 = i % blocks * CHANNELS;
+        pack_block(a, a->variant == 2 ? 2 : 4, x, scale, pf_panel_at(a->oc, i / blocks), c0,
+                   pf_min(CHANNELS, a->ic - c0), y);
     }
 }

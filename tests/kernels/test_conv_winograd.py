@@ -15,8 +15,8 @@ VARIANTS = [2, 4]
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("pad", [(0, 0), (1, 1), (2, 1), (5, 9)])
 def test_sizes(isa: str, variant: int, pad: tuple[int, int]) -> None:
-    for h in [1, 2, 3, 4, 5, 8, 11]:
-        for w in [1, 3, 4, 6, 7, 9, 18]:
+    for h in [1, 3, 4, 5, 11]:
+        for w in [1, 4, 7, 18]:
             if h + 2 * pad[0] >= 3 and w + 2 * pad[1] >= 3:
                 case = BASE.but(h=h, w=w, pad=pad, n=1 + h % 2, variant=variant)
                 check(isa, 1 + w % 2, case, "conv_winograd")
