@@ -5,7 +5,7 @@
 #define PF_KERNELS_EXPRESSION_OPS_H
 
 #include "kernels/kernel.h"
-#include "kernels/vmath_trig.h"
+#include "kernels/vmath_pow.h"
 
 /* An operand of an operation: step is PF_VL for a run, 0 for a vector that is read again and again. */
 typedef struct pf_run {

@@ -3,9 +3,9 @@
  * operands broadcast by stride 0. The caller has dropped dimensions of size one, sorted the others by the
  * result's strides and merged what can be merged.
  *
- * A tile is a piece of the last dimension, or, where that is short, a number of whole rows of it. What lies
- * densely in a tile is read and written in place; what does not is copied to or from a buffer in the first
- * cache. */
+ * A tile is a piece of the last dimension, or, where that is short, a number of whole rows of it, or, where
+ * an operand lies transposed, a block of the last two dimensions. What lies densely in a tile is read and
+ * written in place; what does not is copied to or from a buffer in the first cache. */
 #include <stdbool.h>
 
 #include "kernels/args.h"
@@ -16,6 +16,7 @@ enum {
     VM_SLOTS = 160,   /* operands, then constants, then registers */
     VM_MEMORY = 8192, /* floats for registers, copies and the staged result: fits the first cache */
     VM_TILE = 4096,   /* largest tile */
+    VM_BLOCK = 32,    /* rows of a block for transposed operands */
     VM_SHORT = 128,   /* rows below this are always taken several at a time */
     VM_INPUT_WORDS = 1 + PF_MAX_RANK,
     VM_OP_WORDS = 5,
@@ -45,10 +46,11 @@ typedef struct vm {
     int64_t inputs, constants, registers, count;
     vm_operand in[VM_INPUTS], out;
     pf_run slots[VM_SLOTS];
-    int64_t length, rows;    /* sizes of the last two dimensions */
-    int64_t lead;            /* dimensions that are walked line by line */
-    int64_t tile, tile_rows; /* elements of a tile's piece of a row; rows of a tile */
-    int64_t blocks;          /* tiles in a line */
+    int64_t length, rows;     /* sizes of the last two dimensions */
+    int64_t lead;             /* dimensions that are walked line by line */
+    int64_t width, tile_rows; /* columns and rows of a tile */
+    int64_t across, blocks;   /* tiles side by side, and tiles in a line */
+    bool blocked;             /* tiles have rows, in a plane of the last two dimensions */
     int64_t index[PF_MAX_RANK];
     float *memory;
 } vm;
@@ -59,14 +61,20 @@ static bool all_zero(const int64_t *strides, int64_t n) {
     return true;
 }
 
-/* Whether an operand lies in a tile of several rows as it does in a buffer. */
+/* Whether an operand lies in a tile as it does in a buffer. */
+static bool in_place(const vm *m, const vm_operand *o) {
+    return !o->is_bool && o->inner == 1 &&
+           (m->tile_rows == 1 || (m->width == m->length && o->row == m->length));
+}
+
+/* Whether an operand lies in whole rows as it does in a buffer. */
 static bool dense_rows(const vm *m, const vm_operand *o) {
     return !o->is_bool && o->inner == 1 && o->row == m->length;
 }
 
 /* The same values in every tile: nothing but the last dimension moves it, or nothing at all. */
 static bool same_in_all(const vm *m, const vm_operand *o) {
-    return all_zero(o->strides, m->args->rank - (m->tile_rows > 1));
+    return all_zero(o->strides, m->args->rank - (m->blocked && m->width == m->length));
 }
 
 static void read_code(vm *m, const pf_worker *w) {
@@ -93,9 +101,8 @@ static void read_code(vm *m, const pf_worker *w) {
     m->rows = a->rank > 1 ? a->shape[a->rank - 2] : 1;
 }
 
-/* Several rows a tile when rows are short, or when operands that repeat in each row would else be set up
- * anew. */
-static bool takes_rows(vm *m, int64_t tile) {
+/* Whole rows when they are short, or when operands that repeat in each row would else be set up anew. */
+static bool takes_rows(const vm *m, int64_t tile) {
     if (m->args->rank < 2 || 2 * m->length > tile) return false;
     if (m->length < VM_SHORT) return true;
     bool dense = dense_rows(m, &m->out);
@@ -104,31 +111,79 @@ static bool takes_rows(vm *m, int64_t tile) {
     return dense;
 }
 
+/* Whether some operand runs along rows where the result runs along columns. */
+static bool transposed(const vm *m) {
+    if (m->args->rank < 2 || m->rows < 4) return false;
+    for (int64_t i = 0; i < m->inputs; i++)
+        if (m->in[i].row == 1 && m->in[i].inner > 1) return true;
+    return false;
+}
+
 static void choose_tile(vm *m, const pf_worker *w) {
     const int64_t buffers = m->registers + m->inputs + 1, room = VM_MEMORY - m->constants * PF_VL;
-    int64_t tile = pf_max(64, pf_min(VM_TILE, room / buffers / 64 * 64));
-    m->tile_rows = 1;
-    m->lead = m->args->rank - 1;
+    const int64_t tile = pf_max(64, pf_min(VM_TILE, room / buffers / 64 * 64));
+    m->blocked = true;
+    m->width = m->length;
     if (takes_rows(m, tile)) {
         m->tile_rows = pf_min(tile / m->length, pf_max(1, pf_ceil_div(m->rows, w->nthreads)));
-        m->tile = m->length;
-        m->lead--;
-        m->blocks = pf_ceil_div(m->rows, m->tile_rows);
-        return;
+    } else if (transposed(m)) {
+        m->tile_rows = pf_min(VM_BLOCK, m->rows);
+        m->width = pf_min(m->length, tile / VM_BLOCK);
+    } else {
+        /* Small work: a share for every thread. */
+        m->blocked = false;
+        m->tile_rows = 1;
+        m->width = pf_min(tile, pf_max(64, pf_ceil_div(m->length, w->nthreads * 64) * 64));
     }
-    /* Small work: a share for every thread. */
-    const int64_t share = pf_max(64, pf_ceil_div(m->length, w->nthreads * 64) * 64);
-    m->tile = pf_min(tile, share);
-    m->blocks = pf_ceil_div(m->length, m->tile);
+    m->lead = m->args->rank - 1 - m->blocked;
+    m->across = pf_ceil_div(m->length, m->width);
+    m->blocks = m->across * (m->blocked ? pf_ceil_div(m->rows, m->tile_rows) : 1);
+}
+
+typedef uint8_t bytes __attribute__((vector_size(PF_VL)));
+typedef uint8_t bytes_any __attribute__((vector_size(PF_VL), aligned(1), may_alias));
+
+static inline pf_vi widen(const uint8_t *from) {
+#if defined(PF_AVX512)
+    return (pf_vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from));
+#elif defined(PF_AVX2)
+    return (pf_vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
+#else
+    return __builtin_convertvector(*(const bytes_any *)from, pf_vi);
+#endif
+}
+
+static void load_bools(float *to, const uint8_t *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(to + i, pf_truth(widen(from + i) != 0));
+    for (; i < n; i++) to[i] = from[i] ? 1.0f : 0.0f;
+}
+
+static void store_bools(uint8_t *to, const float *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) {
+        const pf_vi truth = (pf_load(from + i) != 0.0f) & 1;
+        *(bytes_any *)(to + i) = __builtin_convertvector(truth, bytes);
+    }
+    for (; i < n; i++) to[i] = from[i] != 0.0f;
 }
 
 /* rows x n elements of an operand into a buffer. */
 static void gather(const vm_operand *o, const char *data, int64_t rows, int64_t n) {
     float *to = o->buffer;
+    if (!o->is_bool && o->row == 1 && o->inner > 1 && rows > 1) {
+        const float *from = (const float *)data;
+        for (int64_t i = 0; i < n; i++, from += o->inner)
+            for (int64_t r = 0; r < rows; r++) to[r * n + i] = from[r];
+        return;
+    }
     for (int64_t r = 0; r < rows; r++, to += n) {
         if (o->is_bool) {
             const uint8_t *from = (const uint8_t *)data + r * o->row;
-            for (int64_t i = 0; i < n; i++) to[i] = from[i * o->inner] ? 1.0f : 0.0f;
+            if (o->inner == 1)
+                load_bools(to, from, n);
+            else
+                for (int64_t i = 0; i < n; i++) to[i] = (float)(from[i * o->inner] != 0);
         } else {
             const float *from = (const float *)data + r * o->row;
             if (o->inner == 1)
@@ -144,7 +199,10 @@ static void scatter(const vm_operand *o, char *data, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; r++, from += n) {
         if (o->is_bool) {
             uint8_t *to = (uint8_t *)data + r * o->row;
-            for (int64_t i = 0; i < n; i++) to[i * o->inner] = from[i] != 0.0f;
+            if (o->inner == 1)
+                store_bools(to, from, n);
+            else
+                for (int64_t i = 0; i < n; i++) to[i * o->inner] = from[i] != 0.0f;
         } else {
             float *to = (float *)data + r * o->row;
             if (o->inner == 1)
@@ -164,38 +222,35 @@ static void repeat(const vm_operand *o, const char *data) {
 
 /* Chooses how each operand is reached, gives out buffers and prepares what does not change. */
 static void prepare(vm *m) {
-    const int64_t size = m->tile * m->tile_rows, padded = pf_ceil_div(size, PF_VL) * PF_VL;
+    const int64_t padded = pf_ceil_div(m->width * m->tile_rows, PF_VL) * PF_VL;
     for (int64_t i = 0; i < m->inputs; i++) {
         vm_operand *o = &m->in[i];
-        const bool one_value = o->inner == 0 && (m->tile_rows == 1 || o->row == 0);
-        const bool in_place = m->tile_rows == 1 ? !o->is_bool && o->inner == 1 : dense_rows(m, o);
-        const bool fixed = same_in_all(m, o) && (m->tile_rows > 1 || o->inner == 0);
+        const bool one_value = o->inner == 0 && (!m->blocked || o->row == 0), direct = in_place(m, o);
+        const bool fixed = same_in_all(m, o) && (one_value || (m->blocked && m->width == m->length));
         o->buffer = m->memory;
         m->slots[i] = (pf_run){o->buffer, one_value ? 0 : PF_VL};
-        if (!in_place) m->memory += one_value ? PF_VL : padded;
-        o->access = in_place && !fixed ? VM_DIRECT : fixed ? VM_FIXED : one_value ? VM_REPEAT : VM_COPY;
+        o->access = fixed ? VM_FIXED : direct ? VM_DIRECT : one_value ? VM_REPEAT : VM_COPY;
+        if (o->access != VM_DIRECT) m->memory += one_value ? PF_VL : padded;
         if (!fixed) continue;
         if (one_value)
             repeat(o, o->data);
         else
-            gather(o, o->data, m->tile_rows, m->tile);
+            gather(o, o->data, m->tile_rows, m->width);
     }
     for (int64_t i = 0; i < m->registers; i++, m->memory += padded)
         m->slots[m->inputs + m->constants + i] = (pf_run){m->memory, PF_VL};
-    const bool in_place = m->tile_rows == 1 ? !m->out.is_bool && m->out.inner == 1 : dense_rows(m, &m->out);
-    m->out.access = in_place ? VM_DIRECT : VM_COPY;
+    m->out.access = in_place(m, &m->out) ? VM_DIRECT : VM_COPY;
     m->out.buffer = m->memory;
 }
 
 static void run_tile(vm *m, int64_t block) {
-    const bool by_rows = m->tile_rows > 1;
-    const int64_t first = block * (by_rows ? m->tile_rows : m->tile);
-    const int64_t rows = by_rows ? pf_min(m->tile_rows, m->rows - first) : 1;
-    const int64_t width = by_rows ? m->length : pf_min(m->tile, m->length - first), n = rows * width;
+    const int64_t row = block / m->across * m->tile_rows, column = block % m->across * m->width;
+    const int64_t rows = m->blocked ? pf_min(m->tile_rows, m->rows - row) : 1;
+    const int64_t width = pf_min(m->width, m->length - column), n = rows * width;
     for (int64_t i = 0; i < m->inputs; i++) {
         vm_operand *o = &m->in[i];
         if (o->access == VM_FIXED) continue;
-        const char *data = o->data + (o->at + first * (by_rows ? o->row : o->inner)) * itemsize(o);
+        const char *data = o->data + (o->at + row * o->row + column * o->inner) * itemsize(o);
         if (o->access == VM_DIRECT)
             m->slots[i].data = (const float *)data;
         else if (o->access == VM_REPEAT)
@@ -204,7 +259,7 @@ static void run_tile(vm *m, int64_t block) {
             gather(o, data, rows, width);
     }
     vm_operand *y = &m->out;
-    char *result = (char *)y->data + (y->at + first * (by_rows ? y->row : y->inner)) * itemsize(y);
+    char *result = (char *)y->data + (y->at + row * y->row + column * y->inner) * itemsize(y);
     const int64_t *op = m->ops;
     for (int64_t i = 0; i < m->count; i++, op += VM_OP_WORDS) {
         /* The last operation writes the result. */

@@ -1,10 +1,16 @@
 /* Vector exp, log and the activations built on them, for every ISA level, over the whole range of float: NaN
  * gives NaN, infinities and overflow are those of the exact function. Used by element-wise kernels and by the
- * epilogues of matrix kernels; knows no memory. Error bounds in units in the last place where the result is a
- * normal number: 1    exp, exp2, log, erf (2 without fused multiply-add) 2    expm1, log2, log10 3    log1p,
- * sigmoid, silu, tanh, softplus, logsigmoid, hardsigmoid, hardswish 5    gelu, mish (gelu 12 without fused
- * multiply-add), while the magnitude of the result is above 1e-7 Further out in their negative tails gelu
- * stays within 1e-5, gelu_tanh within 2e-5 of the result. */
+ * epilogues of matrix kernels; knows no memory.
+ *
+ * Error bounds in units in the last place where the result is a normal number (of silu and mish: above
+ * 1e-36):
+ *
+ * - 1: exp, exp2, log;
+ * - 2: expm1, log2, log10, erf;
+ * - 3: log1p, sigmoid, silu, tanh, softplus, logsigmoid, hardsigmoid, hardswish;
+ * - 5: gelu, mish, while the result is above 1e-7 in magnitude (gelu 12 without fused multiply-add).
+ *
+ * Further out in their negative tails gelu stays within 1e-5 and gelu_tanh within 2e-5 of the result. */
 #ifndef PF_KERNELS_VMATH_H
 #define PF_KERNELS_VMATH_H
 
@@ -55,13 +61,22 @@ PF_INLINE pf_vf pf_clip(pf_vf x, pf_vf low, pf_vf high) { return pf_vmin(high, p
 /* 2^n for n in [-126, 127]. */
 PF_INLINE pf_vf pf_exponent(pf_vi n) { return (pf_vf)((n + 127) << 23); }
 
+/* An integral value below 2^22 in magnitude as an integer. */
+PF_INLINE pf_vi pf_integer(pf_vf n) {
+#if defined(PF_AVX512) || defined(PF_AVX2)
+    return pf_toint(n);
+#else
+    return (pf_vi)(n + pf_set(12582912.0f)) - 0x4b400000;
+#endif
+}
+
 /* p 2^n, where n has an integral value in [-252, 254]; the result may overflow or be denormal. */
 PF_INLINE pf_vf pf_scale(pf_vf p, pf_vf n) {
 #if defined(PF_AVX512)
     return (pf_vf)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
     /* In two steps, so that neither factor leaves the normal numbers and the result is rounded once. */
-    const pf_vi i = pf_toint(n), half = i >> 1;
+    const pf_vi i = pf_integer(n), half = i >> 1;
     return p * pf_exponent(half) * pf_exponent(i - half);
 #endif
 }
@@ -114,7 +129,7 @@ PF_INLINE pf_vf pf_vexpm1(pf_vf x) {
     const pf_vf r = pf_reduce_ln2(pf_clip(x, pf_set(-18.0f), pf_set(89.0f)), &n);
     const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r);
     /* 2^n p + 2^n - 1, halved so that n = 128 can be expressed. */
-    const pf_vf t = pf_exponent(pf_toint(n) - 1);
+    const pf_vf t = pf_exponent(pf_integer(n) - 1);
     const pf_vf y = pf_fma(t, p, t - pf_set(0.5f)) * 2.0f;
     /* Also keeps the sign of zero, and NaN, which has no exponent. */
     return pf_select((n == 0.0f) | (x != x), p, y);
@@ -198,7 +213,7 @@ PF_INLINE pf_vf pf_vsilu(pf_vf x) {
 PF_INLINE pf_vf pf_vtanh(pf_vf x) {
     pf_vf n;
     const pf_vf a = pf_vmin(pf_set(20.0f), pf_vabs(x + x)), r = pf_reduce_ln2(a, &n);
-    const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r), scale = pf_exponent(pf_toint(n));
+    const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r), scale = pf_exponent(pf_integer(n));
     const pf_vf t = pf_fma(scale, p, scale - 1.0f);
     return pf_vsigned(t / (t + 2.0f), x);
 }

@@ -41,7 +41,7 @@ PF_INLINE pf_vf pf_reduce_pio2(pf_vf x, pf_vi *n) {
     r = pf_fma(q, pf_set(-0x1.fb4p-12f), r);
     r = pf_fma(q, pf_set(-0x1.444p-24f), r);
     r = pf_fma(q, pf_set(-0x1.68c234p-39f), r);
-    *n = pf_toint(q);
+    *n = pf_integer(q);
     return r;
 }
 
@@ -104,9 +104,11 @@ PF_INLINE pf_vf pf_vacos(pf_vf x) {
 
 /* atan(low / high) for 0 <= low <= high, as a value in [0, π/4]. */
 PF_INLINE pf_vf pf_atan_ratio(pf_vf low, pf_vf high) {
-    const pf_vi upper = low > high * 0.414213562f;
+    /* Equal operands, infinite ones among them, and two zeros have no quotient. */
+    const pf_vi zero = high == 0.0f, equal = (low == high) & ~zero,
+                upper = (low > high * 0.414213562f) | equal;
     pf_vf q = pf_select(upper, low - high, low) / pf_select(upper, low + high, high);
-    q = pf_select((low == high) | (high == 0.0f), pf_zero(), q);
+    q = pf_select(equal | zero, pf_zero(), q);
     const pf_vf z = q * q, y = pf_fma(q * z, PF_POLYNOMIAL(z, PF_ATAN_P), q);
     return pf_select(upper, PF_PIO2_HI * 0.5f + (y + PF_PIO2_LO * 0.5f), y);
 }

@@ -1,0 +1,135 @@
+"""Vector mathematics: the error bounds that vmath.h and vmath_trig.h promise, over the range of float32."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_expression import run
+
+from pnnx_fast.expression import evaluate
+
+KERNELS = Path(__file__).parents[2] / "csrc/kernels"
+
+# Units in the last place, where the result is a normal number.
+BOUNDS = {
+    "exp": 1.01, "exp2": 1.01, "log": 1, "erf": 2, "expm1": 2, "log2": 2, "log10": 2, "sinh": 2, "cosh": 2, "acos": 2,
+    "log1p": 3, "sigmoid": 3, "silu": 3, "tanh": 3, "softplus": 3, "logsigmoid": 3, "hardsigmoid": 3, "hardswish": 3,
+    "sin": 3, "cos": 3, "asin": 3, "atan": 3, "asinh": 3, "acosh": 3, "tan": 4, "atanh": 4, "mish": 5, "sqrt": 0.51,
+    "rsqrt": 1.5, "reciprocal": 0.51,
+}  # fmt: skip
+
+
+def samples(count=60_000):
+    """Values of every exponent and sign, denormals and specials among them, and dense ones round zero."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**32, count, dtype=np.uint32).view(np.float32)
+    dense = [rng.uniform(-h, h, count // 4) for h in (0.5, 1.0, 4.0, 20.0, 110.0, 8000.0)]
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.concatenate([bits, *(d.astype(np.float32) for d in dense), np.float32(special)])
+
+
+X = samples()
+
+
+def exact(name, x):
+    with np.errstate(all="ignore"):
+        return np.asarray(evaluate(f"{name}(@0)", [x.astype(np.float64)]))
+
+
+def errors(got, want, least=1.17549435e-38):
+    """Distance in units in the last place of the exact result, where that is not tiny; checks the special ones."""
+    with np.errstate(over="ignore"):
+        rounded = want.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    infinite = np.isinf(rounded)
+    np.testing.assert_array_equal(np.sign(got[infinite]), np.sign(rounded[infinite]))
+    assert (np.abs(got[infinite]) > 3.4e38).all()
+    normal = np.isfinite(rounded) & (np.abs(rounded) >= least) & np.isfinite(got)
+    spacing = np.exp2(np.frexp(rounded[normal].astype(np.float64))[1] - 24.0)
+    return np.abs(got[normal].astype(np.float64) - want[normal]) / spacing
+
+
+@pytest.mark.parametrize("name", sorted(BOUNDS))
+def test_error_bound(isa, name):
+    x = X[::40] if name == "erf" else X
+    # These two multiply by an exponential that is denormal when the result is below 1e-36.
+    least = 1e-36 if name in ("silu", "mish") else 1.17549435e-38
+    error = errors(run(isa, f"{name}(@0)", [x]), exact(name, x), least)
+    assert error.max(initial=0) <= BOUNDS[name]
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "sigmoid"])
+def test_denormal_results(isa, name):
+    x = np.float32(np.linspace(-150 if name == "exp2" else -104, -126 if name == "exp2" else -87.4, 5000))
+    got, want = run(isa, f"{name}(@0)", [x]), exact(name, x)
+    assert np.abs(got.astype(np.float64) - want).max() <= 1.5 * 2.0**-149
+
+
+def test_gelu(isa):
+    x = np.sort(X[(np.abs(X) < 13.5)])[::30]
+    want = np.array([0.5 * v * math.erfc(-v * math.sqrt(0.5)) for v in x.astype(np.float64).tolist()])
+    got = run(isa, "gelu(@0)", [x])
+    large = np.abs(want) > 1e-7
+    assert errors(got[large], want[large]).max() <= (12 if isa == "generic" else 5)
+    normal = np.abs(want) > 1.2e-38
+    assert (np.abs(got - want)[normal] <= 1e-5 * np.abs(want[normal])).all()
+    special = run(isa, "gelu(@0)", [np.float32([np.inf, -np.inf, np.nan, 1e38, -1e38, -0.0])])
+    np.testing.assert_array_equal(special, np.float32([np.inf, np.nan, np.nan, 1e38, 0, 0]))
+
+
+def test_gelu_tanh(isa):
+    x = X[(np.abs(X) < 9.5)]
+    want = exact("gelu_tanh", x)
+    normal = np.abs(want) > 1.2e-38
+    assert (np.abs(run(isa, "gelu_tanh(@0)", [x]) - want)[normal] <= 2e-5 * np.abs(want[normal])).all()
+
+
+def test_atan2(isa):
+    rng = np.random.default_rng(1)
+    finite = X[np.isfinite(X)]
+    y, x = rng.permutation(finite)[:50_000], rng.permutation(finite)[:50_000]
+    special = np.float32([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3e38, 1e-45])
+    y, x = np.concatenate([y, np.repeat(special, 9)]), np.concatenate([x, np.tile(special, 9)])
+    want = np.arctan2(y.astype(np.float64), x.astype(np.float64))
+    got = run(isa, "atan2(@0,@1)", [y, x])
+    assert errors(got, want).max() <= 4
+    np.testing.assert_array_equal(np.signbit(got[~np.isnan(want)]), np.signbit(want[~np.isnan(want)]))
+
+
+def test_pow(isa):
+    rng = np.random.default_rng(2)
+    bases = [np.exp(rng.uniform(-80, 80, 20_000)), rng.uniform(0, 3, 20_000), -rng.uniform(0, 30, 5000)]
+    exponents = [rng.uniform(-3, 3, 20_000), rng.uniform(-80, 80, 20_000), rng.integers(-40, 40, 5000)]
+    special = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, np.inf, -np.inf, np.nan, 1e30, 1e-45, 2**25, 2**24 - 1]
+    x = np.float32(np.concatenate([*bases, np.repeat(special, len(special))]))
+    y = np.float32(np.concatenate([*exponents, np.tile(special, len(special))]))
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.float64), y.astype(np.float64))
+    assert errors(run(isa, "pow(@0,@1)", [x, y]), want).max() <= 2
+
+
+def test_results_do_not_depend_on_the_place_in_a_vector(isa):
+    x = X[:4096]
+    for name in ("exp", "log", "tanh", "gelu", "sin", "erf"):
+        whole = run(isa, f"{name}(@0)", [x])
+        for start in (1, 5, 13):
+            np.testing.assert_array_equal(run(isa, f"{name}(@0)", [np.ascontiguousarray(x[start:])]), whole[start:])
+
+
+@pytest.mark.slow
+def test_coefficients_are_those_of_the_fit():
+    pytest.importorskip("mpmath")
+    command = [sys.executable, str(KERNELS / "vmath_coefficients.py")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    header = (KERNELS / "vmath_coefficients.h").read_text()
+    number = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?f\b")
+    fitted, kept = (np.float32([float(v[:-1]) for v in number.findall(t)]) for t in (printed, header))
+    # The least-squares library of another machine may round the last place differently.
+    np.testing.assert_allclose(kept, fitted, rtol=1e-3)
