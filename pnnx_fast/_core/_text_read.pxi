@@ -25,7 +25,7 @@ cdef class _Reader:
         self.max_operators, self.max_bytes = limits
         self.Operator, self.Operand, self.Parameter, self.Parameters, self.Attribute = classes
         self.sizes, self.raw_keys = sizes, raw_keys
-        self.new_parameter = <new_function>PyType_GetSlot(self.Parameter, Py_tp_new)
+        self.new_parameter = new_of(self.Parameter)
         self.ops, self.weights, self.operands = [], [], {}
 
     # Errors and strings
@@ -187,7 +187,7 @@ cdef class _Reader:
         if key in params:
             self.fail(token.begin, f"parameter {key!r} is given twice")
         token.end = self.value_end(token.end)
-        cdef ParameterStorage param = self.new_parameter(self.Parameter, (), NULL)
+        cdef ParameterStorage param = self.new_parameter(<PyTypeObject *>self.Parameter, (), NULL)
         cdef str text = self.string(equals + 1, token.end)
         param._raw = text
         if key in self.raw_keys:

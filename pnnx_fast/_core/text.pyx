@@ -19,7 +19,8 @@ from pnnx_fast.errors import FormatError, GraphError, LimitError, ParameterError
 cdef extern from "Python.h":
     ctypedef struct PyObject
     int Py_tp_new
-    void *PyType_GetSlot(object cls, int slot)
+    ctypedef struct PyTypeObject
+    void *PyType_GetSlot(PyTypeObject *cls, int slot)
     int PyObject_GC_IsTracked(object value)
     void PyObject_GC_UnTrack(void *value)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -71,13 +72,18 @@ cdef extern from "text/float_text.h":
 
 FLOAT_STYLES = ("2021", "2025", "2026")
 
-ctypedef object (*new_function)(object cls, object args, PyObject *kwargs)
+ctypedef object (*new_function)(PyTypeObject *cls, object args, PyObject *kwargs)
 
 # PNNX's codes of parameter types.
 cdef int NULL_CODE = 0
 cdef int BOOL_CODE = 1
 cdef int STRING_CODE = 4
 cdef dict LIST_CODES = {PF_INT: 5, PF_FLOAT: 6, PF_STRING: 7, PF_COMPLEX: 11}
+
+
+cdef new_function new_of(cls):
+    """What makes an instance of a class without calling __init__; the fast way to ``cls.__new__(cls)``."""
+    return <new_function>PyType_GetSlot(<PyTypeObject *>cls, Py_tp_new)
 
 
 cdef int untrack(object leaf) except -1:
@@ -100,7 +106,7 @@ cdef class ParameterStorage:
     def copy(self):
         """Return an independent parameter with the same value and text."""
         cls = type(self)
-        cdef ParameterStorage other = (<new_function>PyType_GetSlot(cls, Py_tp_new))(cls, (), NULL)
+        cdef ParameterStorage other = new_of(cls)(<PyTypeObject *>cls, (), NULL)
         other._code = self._code
         other._raw = self._raw
         other._value = list(self._value) if isinstance(self._value, list) else self._value
