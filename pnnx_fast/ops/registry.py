@@ -13,6 +13,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,19 +57,39 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _SPECIAL_FLOATS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OperatorDef:
-    """One registered operator function."""
+    """One registered operator function. What its signature says is read when it is first asked for."""
 
     name: str
     function: Callable[..., Any]
-    slots: tuple[str, ...]
-    variadic: str | None
-    open: bool
-    parameters: Mapping[str, inspect.Parameter]
-    hints: Mapping[str, Any]
     native: bool
     random: bool
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Parameters of the function after the builder."""
+        return dict(list(inspect.signature(self.function).parameters.items())[1:])
+
+    @cached_property
+    def hints(self) -> Mapping[str, Any]:
+        """Annotations of the parameters."""
+        return typing.get_type_hints(self.function)
+
+    @cached_property
+    def slots(self) -> tuple[str, ...]:
+        """Names of tensors, in order."""
+        return tuple(k for k, p in self.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+    @cached_property
+    def variadic(self) -> str | None:
+        """Name that takes any number of inputs."""
+        return next((k for k, p in self.parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+
+    @cached_property
+    def open(self) -> bool:
+        """Whether the function takes weights of any name."""
+        return any(p.kind is p.VAR_KEYWORD for p in self.parameters.values())
 
     @property
     def summary(self) -> str:
@@ -101,19 +122,10 @@ def operator(
             known = _registry.get(name)
             if known is not None and not override and known.function.__module__ != function.__module__:
                 raise ParameterError(f"operator {name} is registered already, by {known.function.__module__}")
-            _registry[name] = _define(name, function, native, random)
+            _registry[name] = OperatorDef(name, function, native, random)
         return function
 
     return register
-
-
-def _define(name: str, function: Callable[..., Any], native: bool, random: bool) -> OperatorDef:
-    parameters = dict(list(inspect.signature(function).parameters.items())[1:])
-    slots = tuple(k for k, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)
-    variadic = next((k for k, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    hints = typing.get_type_hints(function)
-    return OperatorDef(name, function, slots, variadic, open_ended, parameters, hints, native, random)
 
 
 def find(name: str) -> OperatorDef | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Callable, Hashable
+from functools import cached_property
 
 import numpy as np
 
@@ -33,11 +34,16 @@ class Constants:
     """Interned constant tensors; thread-safe."""
 
     def __init__(self, seed: int | None = None) -> None:
-        self.random = np.random.default_rng(seed)
+        self._seed = seed
         self._attributes: dict[int, tuple[Attribute, Tensor]] = {}
         self._cached: dict[Hashable, Tensor] = {}
         self._aligned: dict[Buffer, Array] = {}
         self._lock = threading.RLock()
+
+    @cached_property
+    def random(self) -> np.random.Generator:
+        """Source of random numbers."""
+        return np.random.default_rng(self._seed)
 
     def tensor(self, array: Array) -> Tensor:
         """Return a tensor over the array's own memory (made C-contiguous)."""
