@@ -22,6 +22,7 @@ typedef struct wino {
     const float *x, *u, *bias, *z;
     float *y, *v, *products;
     int m, side, points;
+    int64_t ic, oc;               /* of one group */
     int64_t rows, columns, tiles; /* tiles of an image; of all images */
     int64_t chunks, chunk;        /* tiles of the largest one */
     int64_t depth;                /* input channels, whole vectors */
@@ -39,9 +40,11 @@ static wino plan_wino(const pf_conv_args *a, int m) {
     p.rows = pf_ceil_div(a->oh, m);
     p.columns = pf_ceil_div(a->ow, m);
     p.tiles = a->n * p.rows * p.columns;
-    p.depth = pf_ceil_div(a->ic, PF_VL) * PF_VL;
-    p.panels = pf_panel_count(a->oc);
-    p.panel_width = pf_panel_widest(a->oc) * PF_VL;
+    p.ic = a->ic / a->groups;
+    p.oc = a->oc / a->groups;
+    p.depth = pf_ceil_div(p.ic, PF_VL) * PF_VL;
+    p.panels = pf_panel_count(p.oc);
+    p.panel_width = pf_panel_widest(p.oc) * PF_VL;
     const int64_t tile_bytes = p.points * (p.depth + p.panel_width) * (int64_t)sizeof(float);
     const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
     p.chunks = pf_max(1, pf_ceil_div(p.tiles, most));
@@ -51,6 +54,19 @@ static wino plan_wino(const pf_conv_args *a, int m) {
     p.scratch = p.points * (p.v_step + p.m_step);
     p.act = pf_act_make(a->act, a->act_a, a->act_b);
     return p;
+}
+
+/* Floats of the packed weights of a group. */
+static int64_t group_floats(const wino *p) { return p->points * p->ic * (pf_ceil_div(p->oc, PF_VL) * PF_VL); }
+
+static wino group_of(const wino *p, int64_t group) {
+    wino q = *p;
+    q.x += group * p->ic;
+    q.u += group * group_floats(p);
+    q.y += group * p->oc;
+    if (q.bias) q.bias += group * p->oc;
+    if (q.z) q.z += group * p->oc;
+    return q;
 }
 
 typedef struct place {
@@ -69,11 +85,11 @@ PF_INLINE void input_tile(const int m, const wino *p, place at, float *v) {
     const pf_wino_part part = {(int)pf_max(0, -y0), (int)pf_min(m + 2, a->ih - y0), (int)pf_max(0, -x0),
                                (int)pf_min(m + 2, a->iw - x0)};
     const int inside = part.i0 == 0 && part.i1 == m + 2 && part.j0 == 0 && part.j1 == m + 2;
-    const int64_t whole = inside ? a->ic / PF_VL * PF_VL : 0;
+    const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL)
         pf_wino_input(m, NULL, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
-    for (int64_t c = whole; c < a->ic; c += PF_VL) {
-        const int64_t n = a->ic - c;
+    for (int64_t c = whole; c < p->ic; c += PF_VL) {
+        const int64_t n = p->ic - c;
         if (n >= PF_VL)
             pf_wino_input(m, &part, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
         else
@@ -161,7 +177,7 @@ static void multiply(const wino *p, const float *v, const float *u, float *produ
     const int64_t most = pf_tile_rows(vectors), blocks = pf_ceil_div(count, most), width = vectors * PF_VL;
     pf_tap tap[1 + PF_TILE_ROWS] = {{.number = 0}};
     float *y[PF_TILE_ROWS];
-    pf_tile t = {.taps = tap, .ntaps = 1, .k = p->a->ic, .b = u, .bstep = width, .y = y};
+    pf_tile t = {.taps = tap, .ntaps = 1, .k = p->ic, .b = u, .bstep = width, .y = y};
     t.n = width;
     t.first = t.last = 1;
     for (int64_t b = 0; b < blocks; b++) {
@@ -170,7 +186,7 @@ static void multiply(const wino *p, const float *v, const float *u, float *produ
             tap[1 + r - first].row = v + r * p->depth;
             y[r - first] = products + r * width;
         }
-        t.ahead = b * LINE < width ? u + p->a->ic * (width + b * LINE) : NULL;
+        t.ahead = b * LINE < width ? u + p->ic * (width + b * LINE) : NULL;
         pf_tile_run(vectors, (int)(end - first), &t);
     }
 }
@@ -181,17 +197,28 @@ static void transform_inputs(const wino *p, int64_t first, int64_t end) {
 }
 
 static void run_panel(const wino *p, int64_t index, int64_t first, int64_t end) {
-    const pf_panel panel = pf_panel_at(p->a->oc, index);
+    const pf_panel panel = pf_panel_at(p->oc, index);
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
-    const float *u = p->u + column * p->points * p->a->ic;
+    const float *u = p->u + column * p->points * p->ic;
     for (int64_t point = 0; point < p->points; point++)
-        multiply(p, p->v + point * p->v_step, u + point * p->a->ic * width, p->products + point * p->m_step,
+        multiply(p, p->v + point * p->v_step, u + point * p->ic * width, p->products + point * p->m_step,
                  end - first, panel.vectors);
     for (int64_t i = first; i < end; i++)
-        (p->m == 2 ? output_tile_2 : output_tile_4)(
-            p, place_of(p, i), column, pf_min(width, p->a->oc - column), p->products + (i - first) * width);
+        (p->m == 2 ? output_tile_2 : output_tile_4)(p, place_of(p, i), column, pf_min(width, p->oc - column),
+                                                    p->products + (i - first) * width);
 }
 
+/* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
+static void run_chunk(const wino *p, int64_t index, int64_t panel, int64_t stop) {
+    const wino q = group_of(p, index % p->a->groups);
+    const int64_t chunk = index / p->a->groups;
+    const int64_t first = p->tiles * chunk / p->chunks, end = p->tiles * (chunk + 1) / p->chunks;
+    transform_inputs(&q, first, end);
+    for (; panel < stop; panel++) run_panel(&q, panel, first, end);
+}
+
+/* Many chunks: each thread takes the next one. Few: the panels of all chunks are dealt out, a thread may
+ * transform the inputs of a chunk that another one shares. */
 PF_KERNEL_FUNCTION(conv_winograd_f32) {
     const pf_conv_args *a = args_;
     wino p = plan_wino(a, a->variant == 2 ? 2 : 4);
@@ -199,22 +226,17 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
     p.y = pf_ptr(w, a->y);
     p.v = (float *)pf_ptr(w, a->scratch) + w->tid * p.scratch;
     p.products = p.v + p.points * p.v_step;
-    if (p.chunks >= CHUNKS_PER_THREAD * w->nthreads || w->nthreads == 1) {
-        for (int64_t i = pf_claim(w, 1); i < p.chunks; i = pf_claim(w, 1)) {
-            const int64_t first = p.tiles * i / p.chunks, end = p.tiles * (i + 1) / p.chunks;
-            transform_inputs(&p, first, end);
-            for (int64_t panel = 0; panel < p.panels; panel++) run_panel(&p, panel, first, end);
-        }
-        return;
+    const int64_t chunks = p.chunks * a->groups,
+                  parts = chunks < CHUNKS_PER_THREAD * w->nthreads && w->nthreads > 1;
+    int64_t begin = 0, end = 0;
+    if (parts) pf_share(w, chunks * p.panels, 1, &begin, &end);
+    for (int64_t i = begin; i < end;) {
+        const int64_t panel = i % p.panels, stop = pf_min(p.panels, panel + end - i);
+        run_chunk(&p, i / p.panels, panel, stop);
+        i += stop - panel;
     }
-    int64_t begin, stop, current = -1;
-    pf_share(w, p.chunks * p.panels, 1, &begin, &stop);
-    for (int64_t i = begin; i < stop; i++) {
-        const int64_t c = i / p.panels, first = p.tiles * c / p.chunks, end = p.tiles * (c + 1) / p.chunks;
-        if (c != current) transform_inputs(&p, first, end);
-        current = c;
-        run_panel(&p, i % p.panels, first, end);
-    }
+    for (int64_t i = parts ? chunks : pf_claim(w, 1); i < chunks; i = pf_claim(w, 1))
+        run_chunk(&p, i, 0, p.panels);
 }
 
 /* Variant: m; anything but 2 or 4 means that it is to be chosen here. */
@@ -223,7 +245,7 @@ PF_PLAN_FUNCTION(conv_winograd_f32) {
     const int m = a->variant == 2 ? 2 : 4;
     const wino p = plan_wino(a, m);
     plan->variant = m;
-    plan->packed_bytes = p.points * a->ic * (pf_ceil_div(a->oc, PF_VL) * PF_VL) * (int64_t)sizeof(float);
+    plan->packed_bytes = a->groups * group_floats(&p) * (int64_t)sizeof(float);
     plan->scratch_bytes = nthreads * p.scratch * (int64_t)sizeof(float);
     snprintf(plan->label, sizeof plan->label, "F%d %ldx%ld", m, (long)p.chunk, (long)p.panel_width);
 }

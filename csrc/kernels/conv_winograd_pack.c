@@ -1,5 +1,5 @@
 /* Transformed weights for conv_winograd.c: U = G g G' in double precision, rounded once. Layout:
- * [panel][point][input channel][columns of the panel], the last vector filled with zeros. */
+ * [group][panel][point][input channel][columns of the panel], the last vector filled with zeros. */
 #include <string.h>
 
 #include "kernels/args.h"
@@ -71,14 +71,20 @@ static void pack_block(const pf_pack_args *a, int m, const float *x, const float
 
 PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {
     const pf_pack_args *a = args_;
+    pf_pack_args one = *a; /* group */
+    one.ic = a->ic / a->groups;
+    one.oc = a->oc / a->groups;
     const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
     float *y = pf_ptr(w, a->y);
-    const int64_t panels = pf_panel_count(a->oc), blocks = pf_ceil_div(a->ic, CHANNELS);
+    const int m = a->variant == 2 ? 2 : 4;
+    const int64_t panels = pf_panel_count(one.oc), blocks = pf_ceil_div(one.ic, CHANNELS);
+    const int64_t size = (m + 2) * (m + 2) * one.ic * (pf_ceil_div(one.oc, PF_VL) * PF_VL);
     int64_t begin, end;
-    pf_share(w, panels * blocks, 1, &begin, &end);
+    pf_share(w, a->groups * panels * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t c0 = i % blocks * CHANNELS;
-        pack_block(a, a->variant == 2 ? 2 : 4, x, scale, pf_panel_at(a->oc, i / blocks), c0,
-                   pf_min(CHANNELS, a->ic - c0), y);
+        const int64_t group = i / blocks / panels, c0 = i % blocks * CHANNELS;
+        pack_block(&one, m, x + group * one.oc * one.ic * 9, scale ? scale + group * one.oc : NULL,
+                   pf_panel_at(one.oc, i / blocks % panels), c0, pf_min(CHANNELS, one.ic - c0),
+                   y + group * size);
     }
 }

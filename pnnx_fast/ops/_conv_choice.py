@@ -76,7 +76,7 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
 
 
 def _fits_winograd(g: Mapping[str, Any]) -> bool:
-    ones = ("stride_h", "stride_w", "dil_h", "dil_w", "groups")
+    ones = ("stride_h", "stride_w", "dil_h", "dil_w")
     return g["kh"] == g["kw"] == 3 and all(g[name] == 1 for name in ones)
 
 
@@ -90,19 +90,22 @@ def _together(work: float, traffic: float) -> float:
 
 def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
     """Cycles of the implicit GEMM, two vector FMAs a cycle, while its weights come from memory."""
-    products = 9.0 * g["ic"] * _padded(g["oc"], lanes)
-    pixels = g["n"] * g["oh"] * g["ow"]
-    return _together(products * pixels / (2 * lanes * DIRECT_EFFICIENCY * nthreads), 4 * products / MEMORY_BYTES)
+    groups, outputs = g["groups"], g["oc"] // g["groups"]
+    products = 9.0 * g["ic"] * _padded(outputs, lanes)
+    efficiency = DIRECT_EFFICIENCY if groups == 1 else outputs / (outputs + lanes)
+    work = products * g["n"] * g["oh"] * g["ow"] / (2 * lanes * efficiency)
+    return _together(work / nthreads, 4 * products / MEMORY_BYTES)
 
 
 def winograd_cost(g: Mapping[str, Any], m: int, lanes: int, nthreads: int) -> float:
     """Cycles of F(m x m, 3 x 3)."""
-    points = (m + 2) ** 2
-    oc = _padded(g["oc"], lanes)
+    points, groups = (m + 2) ** 2, g["groups"]
+    inputs, outputs = g["ic"] // groups, _padded(g["oc"] // groups, lanes)
     tiles = g["n"] * math.ceil(g["oh"] / m) * math.ceil(g["ow"] / m)
-    products = float(points * g["ic"] * oc)
-    columns = min(oc, 4 * lanes)
-    calls = points * tiles * (oc / columns) / (24 * lanes / columns)
+    products = float(points * groups * inputs * outputs)
+    columns = min(outputs, 4 * lanes)
+    calls = points * tiles * groups * (outputs / columns) / (24 * lanes / columns)
     work = products * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
-    work += tiles * (_padded(g["ic"], lanes) * INPUT_CYCLES[m] + oc * OUTPUT_CYCLES[m]) / lanes
+    transforms = _padded(inputs, lanes) * INPUT_CYCLES[m] + outputs * OUTPUT_CYCLES[m]
+    work += tiles * groups * transforms / lanes
     return _together(work / nthreads, 4 * products / MEMORY_BYTES)

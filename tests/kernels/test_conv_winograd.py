@@ -84,3 +84,11 @@ def test_scale_of_packed_weights(isa: str) -> None:
     call(isa, "conv_winograd_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
     call(isa, "conv_winograd_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
     np.testing.assert_array_equal(folded, plain)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_groups(isa: str, variant: int) -> None:
+    for groups, ic, oc in [(2, 10, 38), (3, 51, 75), (7, 7, 14)]:
+        case = BASE.but(n=2, h=9, w=13, ic=ic, oc=oc, groups=groups, residual=True, act="silu", variant=variant)
+        check(isa, 1 + groups % 2, case, "conv_winograd")
+    check(isa, 2, BASE.but(h=60, w=70, ic=12, oc=12, groups=2, variant=variant), "conv_winograd")
