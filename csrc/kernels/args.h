@@ -121,8 +121,9 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 
 /* y = softmax(scale q k^T + mask) v for each of batch x heads; query head h reads head h / (heads / kv_heads) of k and v.
  * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: 0 none,
- * 1 float32 to be added, 2 bytes that are nonzero where a key takes part, 3 nonzero where it does not; msb, msh, msq,
- * msk: strides of batch, head, query and key, 0 to broadcast. causal: query i sees the keys up to i + diagonal. A query
+ * 1 float32 to be added, 2 bytes that are nonzero where a key takes part, 3 nonzero where it does not, 4 float32 to be
+ * added, where queries are neighbours (msq 1) and each key's row is readable up to a multiple of 16 queries; msb, msh,
+ * msq, msk: strides of batch, head, query and key, 0 to broadcast. causal: query i sees the keys up to i + diagonal. A query
  * without keys gives zeros, or NaN when empty_nan is set. */
 #define PF_ATTENTION_ARGS(F, K)                                                                              \
     F(K, in, q) F(K, in, k) F(K, in, v) F(K, in, mask) F(K, out, y) F(K, io, scratch)                        \

@@ -18,7 +18,7 @@ enum { MAX_NV = 2, QUERY_VECTORS = 8 };
 #endif
 /* A last vector with at most FEW queries is not worth a tile of its own. */
 enum { KEY_BLOCK = 128, MAX_MR = 8, FEW = PF_VL / 8 + 1 };
-enum { MASK_NONE = 0, MASK_ADD = 1, MASK_KEEP = 2, MASK_DROP = 3 };
+enum { MASK_NONE = 0, MASK_ADD = 1, MASK_KEEP = 2, MASK_DROP = 3, MASK_ROWS = 4 };
 
 /* What one thread works on: a block of queries of one head. Arrays are scratch; w is the row length of those
  * that run over queries, dp the padded size of a value. */
@@ -39,16 +39,19 @@ static int64_t scratch_floats(const pf_attention_args *a) {
 
 /* ---- tiles ---- */
 
-/* C[mr][nv] = A B, or alpha[row] C + A B when alpha is given. A(r, k) lies at a[r ars + k aks], rows of B are
- * vectors. */
+/* C[mr][nv] = A B, plus alpha[row] C or Z, whichever is given. A(r, k) lies at a[r ars + k aks], rows of B
+ * are vectors. */
 PF_INLINE void tile(const int mr, const int nv, const float *a, int64_t ars, int64_t aks, const float *b,
-                    int64_t bs, int64_t n, float *c, int64_t cs, const float *alpha) {
+                    int64_t bs, int64_t n, float *c, int64_t cs, const float *z, int64_t zs,
+                    const float *alpha) {
     pf_vf acc[MAX_MR][MAX_NV];
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            acc[r][v] = alpha ? pf_load(c + r * cs + v * PF_VL) * pf_set(alpha[r]) : pf_zero();
+            acc[r][v] = alpha ? pf_load(c + r * cs + v * PF_VL) * pf_set(alpha[r])
+                        : z   ? pf_load(z + r * zs + v * PF_VL)
+                              : pf_zero();
     for (int64_t k = 0; k < n; k++) {
         pf_vf row[MAX_NV];
 #pragma GCC unroll 8
@@ -71,16 +74,21 @@ typedef struct product {
     int64_t as, bs, n; /* as: row stride of A in scores, step of k in values */
     float *c;
     int64_t cs;
-    const float *alpha;
+    const float *z; /* of scores: what they are added to, rows zs apart; NULL: nothing */
+    int64_t zs;
+    const float *alpha; /* of values */
 } product;
 
 /* Scores: rows of A are keys, contiguous in k. Values: A is the transposed block of weights, contiguous in
  * rows. */
+#define PF_SCORE_TILE_PLUS(mr, nv, z, zs)                                                                    \
+    tile(mr, nv, p->a + r * p->as, p->as, 1, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, z, zs, NULL)
 #define PF_SCORE_TILE(mr, nv)                                                                                \
-    tile(mr, nv, p->a + r * p->as, p->as, 1, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, NULL)
+    (p->z ? PF_SCORE_TILE_PLUS(mr, nv, p->z + r * p->zs, p->zs) : PF_SCORE_TILE_PLUS(mr, nv, NULL, 0))
+#define PF_VALUE_TILE_PLUS(mr, nv, alpha)                                                                    \
+    tile(mr, nv, p->a + r, 1, p->as, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, NULL, 0, alpha)
 #define PF_VALUE_TILE(mr, nv)                                                                                \
-    (p->alpha ? tile(mr, nv, p->a + r, 1, p->as, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, p->alpha + r)   \
-              : tile(mr, nv, p->a + r, 1, p->as, p->b, p->bs, p->n, p->c + r * p->cs, p->cs, NULL))
+    (p->alpha ? PF_VALUE_TILE_PLUS(mr, nv, p->alpha + r) : PF_VALUE_TILE_PLUS(mr, nv, NULL))
 
 #define PF_ROWS(name, TILE, mr, nv)                                                                          \
     static void name##_##nv(const product *p, int64_t rows) {                                                \
@@ -122,6 +130,7 @@ static void multiply(const rows_fn *fns, product p, int64_t rows, int64_t vector
         fns[nv - 1](&p, rows);
         p.b += nv * PF_VL;
         p.c += nv * PF_VL;
+        if (p.z) p.z += nv * PF_VL;
         vectors -= nv;
     }
 }
@@ -192,6 +201,9 @@ static void score_few(const block *b, int64_t i, int64_t k0, int64_t keys) {
             float sums[PF_VL];
             pf_store(sums, dot_rows(q, b->k + (k0 + k) * a->ksr, a->ksr, n, a->d) * pf_set((float)a->scale));
             float *s = b->s + k * b->w + query;
+            if (a->mask_kind == MASK_ROWS)
+                for (int64_t r = 0; r < n; r++)
+                    sums[r] += ((const float *)b->mask)[(k0 + k + r) * a->msk + query];
             /* The lanes without a query get defined values too. */
             for (int64_t r = 0; r < n; r++)
                 if (query == i)
@@ -325,12 +337,13 @@ static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
 
 static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first) {
     const pf_attention_args *a = b->a;
-    const product scores = {
+    product scores = {
         .a = b->k + k0 * a->ksr, .as = a->ksr, .b = b->qt, .bs = b->w, .n = a->d, .c = b->s, .cs = b->w};
+    if (a->mask_kind == MASK_ROWS) scores.z = (const float *)b->mask + k0 * a->msk, scores.zs = a->msk;
     multiply(score_rows, scores, keys, b->tiled);
     if (b->tiled < b->vectors) score_few(b, b->tiled * PF_VL, k0, keys);
     for (int64_t i = 0; i < b->w; i += PF_VL) {
-        if (a->mask_kind != MASK_NONE) mask_scores(b, i, k0, keys);
+        if (a->mask_kind != MASK_NONE && a->mask_kind != MASK_ROWS) mask_scores(b, i, k0, keys);
         if (a->causal) mask_causal(b, i, k0, keys);
         weigh(b, i, keys, first);
     }
@@ -389,7 +402,8 @@ PF_KERNEL_FUNCTION(attention_f32) {
     const pf_attention_args *a = args_;
     const float *qs = pf_ptr(w, a->q), *ks = pf_ptr(w, a->k), *vs = pf_ptr(w, a->v);
     const char *mask = pf_ptr(w, a->mask);
-    const int64_t mask_size = a->mask_kind == MASK_ADD ? (int64_t)sizeof(float) : 1;
+    const int64_t mask_size =
+        a->mask_kind == MASK_ADD || a->mask_kind == MASK_ROWS ? (int64_t)sizeof(float) : 1;
     float *y = pf_ptr(w, a->y);
     float *scratch = (float *)pf_ptr(w, a->scratch) + w->tid * pf_ceil_div(scratch_floats(a), 16) * 16;
     const int64_t vectors = pf_ceil_div(a->queries, PF_VL), blocks = pf_ceil_div(vectors, QUERY_VECTORS);

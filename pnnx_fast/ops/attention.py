@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from pnnx_fast.ops.linear import multiply_rows
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
-MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP = range(4)
+MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS = range(5)
 """Mask kinds of the attention kernel."""
+MASK_PADDING = 16
+"""To a multiple of so many queries are the rows of MASK_ROWS filled up."""
 MASKED = -1e30
 """Additive masks at or below this hide a key: its weight underflows to 0 beside any ordinary score."""
 
@@ -51,6 +53,26 @@ def _diagonal(mask: Array, queries: int, keys: int) -> int | None:
     return diagonal if not plane[seen].any() and bool((plane[~seen] <= MASKED).all()) else None
 
 
+def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, int]:
+    """Additive mask in its fastest form: without equal copies, and as scores are computed, keys by queries."""
+    for axis in range(values.ndim - 2):
+        first = values.take([0], axis)
+        if values.shape[axis] > 1 and (values == first).all():
+            values = first
+    queries = values.shape[-2]
+    if queries == 1:
+        return b.cached(key, lambda: np.ascontiguousarray(values)), MASK_ADD
+
+    def turn() -> Array:
+        rows = np.zeros((*values.shape[:-2], values.shape[-1], -(-queries // MASK_PADDING) * MASK_PADDING), np.float32)
+        rows[..., :queries] = values.swapaxes(-1, -2)
+        return rows
+
+    turned = b.cached(key, turn)
+    last = turned.ndim - 1
+    return turned.narrow(last, 0, queries).permute([*range(last - 1), last, last - 1]), MASK_ROWS
+
+
 def _mask_fields(b: Builder, mask: Tensor | None, drops: bool, q: Tensor, k: Tensor) -> dict[str, Any]:
     """Kernel fields of a mask that broadcasts to (batch, heads, queries, keys); constants take their fastest form."""
     fields: dict[str, Any] = {"mask": None, "mask_kind": MASK_NONE, "msb": 0, "msh": 0, "msq": 0, "msk": 0}
@@ -65,10 +87,8 @@ def _mask_fields(b: Builder, mask: Tensor | None, drops: bool, q: Tensor, k: Ten
         diagonal = _diagonal(values, q.shape[2], k.shape[2])
         if diagonal is not None:
             return fields | {"causal": 1, "diagonal": diagonal}
-        # Scores are computed keys by queries: a mask in that order needs no transposition at run time.
         key = ("attention mask", mask.buffer, mask.offset, mask.shape, mask.strides, kind)
-        turned = b.cached(key, lambda: np.ascontiguousarray(values.swapaxes(-1, -2)))
-        mask, kind = turned.permute([*range(mask.ndim - 2), mask.ndim - 1, mask.ndim - 2]), MASK_ADD
+        mask, kind = _constant_mask(b, values, key)
     elif kind == MASK_ADD:
         mask = b.cast(mask, np.float32)
     whole = mask.expand((q.shape[0], q.shape[1], q.shape[2], k.shape[2]))

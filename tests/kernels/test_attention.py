@@ -10,7 +10,7 @@ from guard import guarded
 
 from pnnx_fast.runtime.kernel import call, plan
 
-ADD, KEEP, DROP = 1, 2, 3
+ADD, KEEP, DROP, ROWS = 1, 2, 3, 4
 SIZES = [
     # batch, heads, kv heads, queries, keys, d, dv
     (1, 1, 1, 1, 1, 1, 1),

@@ -95,7 +95,7 @@ def test_errors() -> None:
 @pytest.mark.parametrize("options", [{}, {"add_zero_attn": True}])
 def test_mask_that_does_not_fit(options: dict[str, Any]) -> None:
     _, weights, params = layer(**options)
-    with pytest.raises(ShapeError, match="nn.MultiheadAttention op: cannot broadcast"):
+    with pytest.raises(ShapeError, match=r"nn.MultiheadAttention op: cannot broadcast"):
         run("nn.MultiheadAttention", draw(7, 2, 24), draw(7, 5), names=["", "attn_mask"], weights=weights, **params)
 
 
