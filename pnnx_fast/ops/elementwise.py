@@ -9,12 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.errors import ExpressionError, ParameterError, ShapeError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, parse
 from pnnx_fast.expression.apply import apply, signature_of
 from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compile_expression, runs_natively
@@ -24,7 +25,7 @@ from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
-from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value
+from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
 __all__ = ["lower_expression"]
 
@@ -47,16 +48,33 @@ def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]
     Tensor, number, list or None
         Numbers stay Python numbers: they are computed here and now.
     """
-    root = parse(expression) if isinstance(expression, str) else expression
+    root = _parse(expression) if isinstance(expression, str) else expression
     if isinstance(root, ListNode):
         return [lower_expression(b, item, inputs) for item in root.children]
     if isinstance(root, Input) and root.index < len(inputs):
         return inputs[root.index]
-    types = [_type_of(v) for v in inputs]
-    value = evaluate(root, types)
-    if not isinstance(value, TensorType):
-        return value
-    return _Pieces(b, inputs).lower(root, last=True)
+    types = tuple(tuple(v) if isinstance(v, list) else _type_of(v) for v in inputs)
+    code = _single_step(root, types, tuple(isinstance(v, Tensor) and v.is_constant for v in inputs))
+    if code is not None:
+        return _Pieces(b, inputs).step(code, root, last=True)
+    value = evaluate(root, [_type_of(v) for v in inputs])
+    return _Pieces(b, inputs).lower(root) if isinstance(value, TensorType) else value
+
+
+_parse = lru_cache(maxsize=1024)(parse)
+
+
+@lru_cache(maxsize=4096)
+def _single_step(root: Node, types: tuple[Any, ...], constant: tuple[bool, ...]) -> Code | None:
+    """Code of an expression that is one native step as it stands, else None. Models repeat shapes and expressions.
+
+    What is wrong with an expression is left to its evaluation, which tells the place.
+    """
+    try:
+        part = fold(root, _Whole(types, constant).visit)
+        return compile_expression(root, types) if part.native and isinstance(part.value, TensorType) else None
+    except (_NeedsPieces, ExpressionError):
+        return None
 
 
 def _type_of(value: Value) -> Any:
@@ -77,21 +95,24 @@ class _Part:
         return int(np.prod(self.value.shape)) if isinstance(self.value, TensorType) else 0
 
 
-class _Pieces:
-    """Cuts a tree into pieces that are one step each, and emits the steps."""
+class _NeedsPieces(Exception):
+    """An expression is not one step."""
 
-    def __init__(self, b: Builder, inputs: Sequence[Value]) -> None:
-        self.b = b
-        self.inputs = list(inputs)
 
-    def lower(self, root: Node, last: bool) -> Tensor:
-        return self.emit(fold(root, self.visit), last)
+class _Whole:
+    """Finds whether a tree is one step, and where it has to be cut if not."""
+
+    def __init__(self, types: Sequence[Any], is_constant: Sequence[bool]) -> None:
+        self.types = list(types)
+        self.is_constant = list(is_constant)
 
     def visit(self, node: Node, parts: list[_Part]) -> _Part:
         if isinstance(node, Constant):
             return _Part(node, node.value, True, 0)
         if isinstance(node, Input):
-            return _Part(node, _type_of(self.inputs[node.index]), True, 0)
+            if node.index >= len(self.types):
+                raise ExpressionError(f"@{node.index} is used, but there are {len(self.types)} inputs")
+            return _Part(node, self.types[node.index], True, 0)
         if isinstance(node, ListNode):
             return _Part(ListNode([p.node for p in parts]), [p.value for p in parts], False, 0)
         assert isinstance(node, Call)
@@ -116,7 +137,7 @@ class _Pieces:
 
     def constant(self, node: Node) -> bool:
         """Whether the value of a part does not depend on inputs of the model."""
-        return all(self.inputs[i].is_constant for i in inputs_of(node) if isinstance(self.inputs[i], Tensor))
+        return all(self.is_constant[i] for i in inputs_of(node) if isinstance(self.types[i], TensorType))
 
     def within_limits(self, parts: list[_Part]) -> list[_Part]:
         while True:
@@ -127,16 +148,35 @@ class _Pieces:
             parts = [self.separate(p) if p is largest else p for p in parts]
 
     def separate(self, part: _Part) -> _Part:
-        if self.constant(part.node):
+        raise _NeedsPieces
+
+
+class _Pieces(_Whole):
+    """Cuts a tree into pieces that are one step each, and emits the steps."""
+
+    def __init__(self, b: Builder, inputs: Sequence[Value]) -> None:
+        super().__init__([_type_of(v) for v in inputs], [isinstance(v, Tensor) and v.is_constant for v in inputs])
+        self.b = b
+        self.inputs = list(inputs)
+
+    def lower(self, root: Node) -> Tensor:
+        return self.emit(fold(root, self.visit), last=True)
+
+    def separate(self, part: _Part) -> _Part:
+        constant = self.constant(part.node)
+        if constant:
             given = [v.numpy() if isinstance(v, Tensor) and v.is_constant else v for v in self.inputs]
-            self.inputs.append(self.b.constant(np.asarray(evaluate(part.node, given))))
+            value = self.b.constant(np.asarray(evaluate(part.node, given)))
         else:
-            self.inputs.append(self.emit(part, last=False))
+            value = self.emit(part, last=False)
+        self.inputs.append(value)
+        self.types.append(_type_of(value))
+        self.is_constant.append(constant)
         return _Part(Input(len(self.inputs) - 1), part.value, True, 0)
 
     def emit(self, part: _Part, last: bool) -> Tensor:
         if part.native:
-            code = compile_expression(part.node, [_type_of(v) for v in self.inputs])
+            code = compile_expression(part.node, self.types)
             if code is not None:
                 return self.step(code, part.node, last)
         return self.host(part)
@@ -162,8 +202,7 @@ class _Pieces:
             whole: Tensor = operands[0].expand(code.result.shape)
             return whole
         result = code.result
-        like = next((x for x in operands if x.shape == result.shape and x.is_dense), None)
-        order: Order = "plain" if like is None else like
+        order = _order_of(operands, result.shape)
         y = (
             self.b.result(result.shape, result.dtype, order)
             if last
@@ -189,6 +228,17 @@ class _Pieces:
             ys=ys,
         )
         return y
+
+
+def _order_of(operands: Sequence[Tensor], shape: Sequence[int]) -> Order:
+    """Memory order of the result: that of an operand of its shape, a channels-last one if there is one."""
+    full = [
+        x for x in operands if x.shape == shape and all(s or n == 1 for s, n in zip(x.strides, x.shape, strict=True))
+    ]
+    if not full:
+        return "plain"
+    best: Tensor = min(full, key=lambda x: (x.is_constant, not is_channels_last(x)))
+    return best
 
 
 def _merge(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

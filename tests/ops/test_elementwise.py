@@ -159,3 +159,18 @@ def test_parts_that_are_constant_or_small_are_computed_apart():
     mean = x.mean(1, keepdims=True)
     got = run("pnnx.Expression", x, mean, expr="sub(@0,exp(@1))")
     np.testing.assert_allclose(got, x - np.exp(mean), rtol=1e-5, atol=1e-6)
+
+
+def test_memory_order_follows_channels_last_operands():
+    """A slice of channels has gaps between pixels, and still decides the order of the result."""
+    graph = pnnx_fast.Graph()
+    x, view, half, y = (graph.new_operand(n) for n in ("x", "view", "half", "y"))
+    graph.new_operator("pnnx.Input", "input", outputs=[x])
+    graph.new_operator("Tensor.permute", "view", inputs=[x], outputs=[view], params={"dims": [0, 3, 1, 2]})
+    slice_params = {"dim": 1, "start": 2, "end": 5, "step": 1}
+    graph.new_operator("Tensor.slice", "half", inputs=[view], outputs=[half], params=slice_params)
+    graph.new_operator("F.relu", "relu", inputs=[half], outputs=[y])
+    graph.new_operator("pnnx.Output", "output", inputs=[y])
+    array = RNG.normal(size=(1, 30, 40, 6)).astype(np.float32)
+    want = np.maximum(array[..., 2:5], 0).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph, 2)(array), want)
