@@ -10,6 +10,7 @@
 #include "kernels/args.h"
 #include "kernels/simd.h"
 #include "kernels/transpose.h"
+#include "kernels/vmath.h"
 
 #if defined(PF_AVX512)
 enum { MAX_NV = 4, QUERY_VECTORS = 4 };
@@ -289,7 +290,7 @@ static void mask_causal(const block *b, int64_t i, int64_t k0, int64_t keys) {
 /* e^x for x <= 0; NaN stays NaN. 2^r on [-1/2, 1/2] by a minimax polynomial, relative error 1e-7. */
 PF_INLINE pf_vf exp_negative(pf_vf x) {
     const float log2e = 1.44269504f;
-    const pf_vf t = pf_vmax(pf_set(-104.0f), x), n = pf_vround(t * pf_set(log2e));
+    const pf_vf t = pf_vmax(pf_set(-104.0f), x), n = pf_nearest(t * pf_set(log2e));
     const pf_vf r = pf_fma(t, pf_set(log2e), -n);
     pf_vf p = pf_fma(r, pf_set(0x1.5bba14p-10f), pf_set(0x1.3cea88p-7f));
     p = pf_fma(p, r, pf_set(0x1.c6b752p-5f));
@@ -299,7 +300,7 @@ PF_INLINE pf_vf exp_negative(pf_vf x) {
 #if defined(PF_AVX512)
     return (pf_vf)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
-    const pf_vf scaled = (pf_vf)((pf_vi)p + (pf_toint(n) << 23));
+    const pf_vf scaled = (pf_vf)((pf_vi)p + (__builtin_convertvector(n, pf_vi) << 23));
     return pf_select(x < pf_set(-87.0f), pf_zero(), scaled);
 #endif
 }
