@@ -15,6 +15,7 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._border import extend
 from pnnx_fast.ops._conv_choice import Choice, choose
+from pnnx_fast.ops._conv_depth import convolve_by_depth
 from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -63,6 +64,9 @@ def convolve(
     ``before`` is the padding in front of each dimension; behind the input there are as many zeros as ``y`` asks for.
     """
     x = b.channels_last(x)
+    window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
+    if x.ndim == 5 and residual is None and convolve_by_depth(b, convolve, x, weight, bias, y, **window):
+        return
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
     axes = "dhw"[5 - x.ndim :]
     fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}

@@ -1,0 +1,101 @@
+"""Convolutions in three dimensions as sums over the depth of the filter: each tap in depth is a convolution in two
+dimensions of all planes that adds to what the taps before it left in the output. Used where kernels for two dimensions
+(depthwise, grouped, Winograd) beat the implicit GEMM, which takes any number of dimensions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from pnnx_fast.ops._conv_choice import DIRECT, choose
+from pnnx_fast.ops.symbolic import Builder, Tensor
+
+__all__ = ["convolve_by_depth"]
+
+
+class Convolve(Protocol):
+    """Emits one convolution in two dimensions."""
+
+    def __call__(
+        self,
+        b: Builder,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        residual: Tensor | None,
+        y: Tensor,
+        *,
+        stride: Sequence[int],
+        before: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+        act: Mapping[str, Any],
+    ) -> None: ...
+
+
+def convolve_by_depth(
+    b: Builder,
+    convolve: Convolve,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    y: Tensor,
+    *,
+    stride: Sequence[int],
+    before: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    act: Mapping[str, Any],
+) -> bool:
+    """Emit a convolution of channels-last x (n, c, d, h, w) into ``y`` tap by tap; False where that does not pay.
+
+    Needs a tap that meets the input for every plane of the output: the last one, after which the activation comes.
+    """
+    reach = [planes(x.shape[2], y.shape[2], stride[0], before[0], k * dilation[0]) for k in range(weight.shape[2])]
+    order = sorted(range(len(reach)), key=lambda k: len(reach[k]))
+    if len(reach[order[-1]]) < y.shape[2] or not _pays(b, weight, y, stride, dilation, groups):
+        return False
+    for image in range(x.shape[0]):
+        inputs, outputs = (t.select(0, image).permute([1, 0, 2, 3]) for t in (x, y))
+        done = [False] * y.shape[2]
+        for k in order:
+            last = k == order[-1]
+            start = k * dilation[0] - before[0]
+            for first, count, begun in runs(reach[k], done):
+                part = outputs.narrow(0, first, count)
+                convolve(
+                    b, inputs.narrow(0, start + first * stride[0], count, stride[0]), weight.select(2, k),
+                    bias if last else None, part if begun else None, part,
+                    stride=stride[1:], before=before[1:], dilation=dilation[1:], groups=groups,
+                    act=act if last else {**act, "act": 0},
+                )  # fmt: skip
+            for plane in reach[k]:
+                done[plane] = True
+    return True
+
+
+def planes(size: int, out: int, stride: int, before: int, tap: int) -> range:
+    """Output planes that meet the input at a tap ``tap`` planes into the window."""
+    first = max(0, -(-(before - tap) // stride))
+    return range(first, max(first, min(out, (size - 1 + before - tap) // stride + 1)))
+
+
+def runs(reached: range, done: Sequence[bool]) -> Iterator[tuple[int, int, bool]]:
+    """Runs (first, count, begun) of planes that earlier taps have all begun, or none of them."""
+    for begun, group in itertools.groupby(reached, done.__getitem__):
+        members = list(group)
+        yield members[0], len(members), begun
+
+
+def _pays(b: Builder, weight: Tensor, y: Tensor, stride: Sequence[int], dilation: Sequence[int], groups: int) -> bool:
+    n, oc, depth, oh, ow = y.shape
+    names = ("stride_h", "stride_w", "dil_h", "dil_w")
+    plane = {"n": n * depth, "ic": weight.shape[1] * groups, "oc": oc, "oh": oh, "ow": ow, "groups": groups}
+    window = {
+        "kh": weight.shape[3],
+        "kw": weight.shape[4],
+        **dict(zip(names, (*stride[1:], *dilation[1:]), strict=True)),
+    }
+    return choose(b.isa, b.nthreads, {**plane, **window}, weight.is_constant) != DIRECT

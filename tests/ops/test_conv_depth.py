@@ -1,0 +1,71 @@
+"""Convolutions in three dimensions that are summed over the depth of the filter, against the definition."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+from pnnx_fast.ops._conv_depth import planes, runs
+
+
+def definition(x: np.ndarray, w: np.ndarray, groups: int, stride: int, padding: int, dilation: int) -> np.ndarray:
+    """Double precision, tap by tap."""
+    padded = np.pad(x.astype(float), [(0, 0), (0, 0), *[(padding, padding)] * 3])
+    out = [(n - dilation * (k - 1) - 1) // stride + 1 for n, k in zip(padded.shape[2:], w.shape[2:], strict=True)]
+    inputs, outputs = w.shape[1], w.shape[0] // groups
+    y = np.zeros((x.shape[0], w.shape[0], *out))
+    for tap in itertools.product(*map(range, w.shape[2:])):
+        window = [slice(t * dilation, t * dilation + n * stride, stride) for t, n in zip(tap, out, strict=True)]
+        part = padded[(slice(None), slice(None), *window)]
+        for g in range(groups):
+            matrix = w[(slice(g * outputs, (g + 1) * outputs), slice(None), *tap)].astype(float)
+            y[:, g * outputs : (g + 1) * outputs] += np.einsum(
+                "ncdhw,oc->nodhw", part[:, g * inputs : (g + 1) * inputs], matrix
+            )
+    return y
+
+
+@pytest.mark.parametrize(
+    "ic, oc, groups, kernel, stride, padding, dilation",
+    [
+        (20, 20, 20, (3, 3, 3), 1, 1, 1),
+        (20, 20, 20, (5, 3, 3), 2, 1, 1),
+        (20, 20, 20, (3, 5, 5), 1, 2, 2),
+        (24, 24, 6, (3, 3, 3), 1, 1, 1),
+        (24, 48, 6, (2, 3, 3), 2, 1, 1),
+        (32, 24, 1, (3, 3, 3), 1, 1, 1),
+        (32, 24, 1, (3, 3, 3), 1, 0, 1),
+        (16, 16, 1, (1, 3, 3), 1, 1, 1),
+    ],
+)
+def test_definition(
+    isa: str, ic: int, oc: int, groups: int, kernel: tuple[int, ...], stride: int, padding: int, dilation: int
+) -> None:
+    rng = np.random.default_rng(ic)
+    x = rng.standard_normal((2, ic, 6, 15, 14)).astype(np.float32)
+    w = rng.standard_normal((oc, ic // groups, *kernel)).astype(np.float32)
+    bias = rng.standard_normal(oc).astype(np.float32)
+    want = definition(x, w, groups, stride, padding, dilation) + bias[:, None, None, None]
+    want = np.where(want > 0, want, 0.1 * want)
+    params = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    weights = {"weight": w, "bias": bias}
+    params |= {"activation": "leaky_relu", "activation_params": (0.1,)}
+    got = run("fused.Conv3d", x, weights=weights, isa=isa, threads=2, **params)
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+def test_planes_that_meet_the_input() -> None:
+    for size, out, stride, before, tap in itertools.product(
+        range(1, 6), range(1, 6), (1, 2, 3), range(-2, 4), range(4)
+    ):
+        want = [o for o in range(out) if 0 <= o * stride - before + tap < size]
+        assert list(planes(size, out, stride, before, tap)) == want
+
+
+def test_runs_of_begun_planes() -> None:
+    done = [True, False, False, True, True]
+    assert list(runs(range(5), done)) == [(0, 1, True), (1, 2, False), (3, 2, True)]
+    assert list(runs(range(0), done)) == []
