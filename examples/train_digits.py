@@ -44,9 +44,7 @@ class Digits(nn.Module):
 
     def __init__(self, channels: int = 32) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(1, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()
-        )
+        self.stem = nn.Sequential(nn.Conv2d(1, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU())
         self.first = Block(channels)
         self.down = nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1)
         self.second = Block(2 * channels)

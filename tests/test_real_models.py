@@ -13,7 +13,9 @@ import pytest
 import pnnx_fast
 
 DATA = Path(os.environ.get("PNNX_FAST_DATA", ""))
-CASES = sorted(p.parent for p in DATA.glob("conformance/cases/*/*/golden.npz")) if os.environ.get("PNNX_FAST_DATA") else []
+CASES = (
+    sorted(p.parent for p in DATA.glob("conformance/cases/*/*/golden.npz")) if os.environ.get("PNNX_FAST_DATA") else []
+)
 
 
 def flat(value: Any) -> list[Any]:

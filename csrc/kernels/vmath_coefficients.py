@@ -83,9 +83,7 @@ def _grid(row: Row, count: int = 1500) -> tuple[Vector, Vector, Vector]:
 def _fit(z: Vector, g: Vector, w: Vector, row: Row, fixed: Vector) -> Vector:
     """Coefficients of numerator and denominator; entries of `fixed` that are not NaN stay."""
     basis = np.stack([z**k for k in range(row.numerator + 1)], 1)
-    lower = (
-        np.stack([-g * z**k for k in range(1, row.denominator + 1)], 1) if row.denominator else basis[:, :0]
-    )
+    lower = np.stack([-g * z**k for k in range(1, row.denominator + 1)], 1) if row.denominator else basis[:, :0]
     matrix = np.hstack([basis, lower])
     free = np.isnan(fixed)
     result, best = fixed.copy(), np.inf

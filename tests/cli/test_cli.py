@@ -46,9 +46,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
 def test_run_writes_outputs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     digits = load_digits()
     np.save(tmp_path / "x.npy", digits.pictures[:4])
-    code, out, _ = call(
-        capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npy")
-    )
+    code, out, _ = call(capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npy"))
     assert code == 0
     assert "float32[4, 10]" in out
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), digits.probabilities[:4], atol=1e-5)

@@ -14,7 +14,8 @@ GRAPHS = {
     "two parts": ("F.relu a 1 1 x a\nF.silu b 1 1 x b\ntorch.cat c 2 1 a b y dim=1\n", 0),
     "an input cannot be placed": ("F.relu a 1 1 x a\ntorch.cat c 2 1 a x y dim=1\n", 1),
     "nested": (
-        "F.relu a 1 1 x a\nF.silu b 1 1 x b\ntorch.cat c 2 1 a b m dim=1\nF.tanh d 1 1 x d\ntorch.cat e 2 1 d m y dim=1\n",
+        "F.relu a 1 1 x a\nF.silu b 1 1 x b\ntorch.cat c 2 1 a b m dim=1\n"
+        "F.tanh d 1 1 x d\ntorch.cat e 2 1 d m y dim=1\n",
         0,
     ),
     "growing": (
