@@ -177,7 +177,7 @@ def scaled_dot_product_attention(
         mask = mask.unsqueeze(0)
     attend(
         b, _four_dims(b, q, q_lead), _four_dims(b, k, kv_lead), _four_dims(b, v, kv_lead), _four_dims(b, y, q_lead),
-        mask, scale=q.shape[-1] ** -0.5 if scale is None else scale, causal=is_causal,
+        mask, scale=max(q.shape[-1], 1) ** -0.5 if scale is None else scale, causal=is_causal,
     )  # fmt: skip
     return b.cast(y, query.dtype)
 
