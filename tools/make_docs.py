@@ -12,8 +12,8 @@ TARGET = Path(__file__).parents[1] / "docs" / "operators.md"
 
 HEAD = """# Operators
 
-Written by `tools/make_docs.py` from the registry. *native*: float32 runs on compiled kernels or is a mere change of strides;
-*numpy*: a numpy step. Inputs come first, parameters after the star, with their defaults.
+Written by `tools/make_docs.py` from the registry. *native*: float32 runs on compiled kernels or is a mere change of
+strides; *numpy*: a numpy step. Inputs come first, parameters after the star, with their defaults.
 
 | type | how | inputs and parameters | what |
 |---|---|---|---|

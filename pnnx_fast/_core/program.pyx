@@ -206,7 +206,7 @@ cdef class Program:
         self.count = len(steps)
         self.nbases = nbases
         self.nthreads = nthreads
-        for kernel, values, serial, isfree in steps:
+        for kernel, _values, _serial, _isfree in steps:
             total += KINDS[KERNELS[kernel]][1]
         self.steps = <pf_step *>calloc(self.count + 1, sizeof(pf_step))
         self.args = <char *>calloc(total + 1, 1)
@@ -278,4 +278,3 @@ cdef class Program:
             if pointers != local:
                 free(pointers)
             free(clock)
-
