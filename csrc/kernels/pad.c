@@ -1,0 +1,98 @@
+/* Padding of any dtype: rows of the output are a piece before, the input's row, and a piece behind.
+ * Dimensions come in the order of memory; where the last one is not padded, it is the unit that is moved. */
+#include <string.h>
+
+#include "kernels/args.h"
+
+typedef enum border { BORDER_CONSTANT, BORDER_REFLECT, BORDER_REPLICATE, BORDER_CIRCULAR } border;
+
+/* The input index that stands at output position i - before, or -1 for the constant. */
+static int64_t source(border mode, int64_t i, int64_t n) {
+    if (i >= 0 && i < n) return i;
+    switch (mode) {
+    case BORDER_REFLECT:
+        return i < 0 ? -i : 2 * (n - 1) - i;
+    case BORDER_REPLICATE:
+        return i < 0 ? 0 : n - 1;
+    case BORDER_CIRCULAR:
+        return i < 0 ? i + n : i - n;
+    default:
+        return -1;
+    }
+}
+
+typedef struct line {
+    int64_t unit, size;   /* bytes moved at once, and of an element */
+    int64_t n, before;    /* input positions, and output positions in front of them */
+    int64_t xs, ys, mode; /* byte strides of the padded dimension */
+    const char *pattern;  /* 64 bytes of the constant */
+} line;
+
+static void fill(char *y, int64_t bytes, const char *pattern) {
+    for (; bytes >= 64; bytes -= 64, y += 64) memcpy(y, pattern, 64);
+    memcpy(y, pattern, (size_t)bytes);
+}
+
+/* Output positions [begin, end) that lie outside of the input. */
+static void pad_piece(const line *l, const char *x, char *y, int64_t begin, int64_t end) {
+    if (l->mode == BORDER_CONSTANT && l->ys == l->unit && end > begin) {
+        fill(y + begin * l->ys, (end - begin) * l->unit, l->pattern);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t from = source((border)l->mode, i - l->before, l->n);
+        if (from < 0)
+            fill(y + i * l->ys, l->unit, l->pattern);
+        else
+            memcpy(y + i * l->ys, x + from * l->xs, (size_t)l->unit);
+    }
+}
+
+static void pad_line(const line *l, const char *x, char *y, int64_t count) {
+    const int64_t begin = pf_min(pf_max(l->before, 0), count),
+                  end = pf_max(begin, pf_min(l->before + l->n, count));
+    const char *from = x + (begin - l->before) * l->xs;
+    pad_piece(l, x, y, 0, begin);
+    if (l->xs == l->unit && l->ys == l->unit)
+        memcpy(y + begin * l->unit, from, (size_t)((end - begin) * l->unit));
+    else
+        for (int64_t i = begin; i < end; i++, from += l->xs) memcpy(y + i * l->ys, from, (size_t)l->unit);
+    pad_piece(l, x, y, end, count);
+}
+
+/* Whether the last dimension is moved as a whole. */
+static int is_unit(const pf_pad_args *a) {
+    const int64_t d = a->rank - 1;
+    return a->rank > 1 && a->before[d] == 0 && a->shape[d] == a->isize[d] && a->xs[d] == 1 && a->ys[d] == 1;
+}
+
+PF_KERNEL_FUNCTION(pad) {
+    const pf_pad_args *a = args_;
+    const char *x = pf_ptr(w, a->x);
+    char *y = pf_ptr(w, a->y), pattern[64];
+    const int64_t bits[2] = {a->bits, a->bits_high}, size = a->itemsize;
+    for (int64_t i = 0; i < 64; i += size) memcpy(pattern + i, bits, (size_t)size);
+    const int64_t axis = a->rank - 1 - is_unit(a), unit = is_unit(a) ? a->shape[a->rank - 1] * size : size;
+    const line l = {unit,    size,   a->isize[axis], a->before[axis], a->xs[axis] * size, a->ys[axis] * size,
+                    a->mode, pattern};
+    int64_t rows = 1, begin, end;
+    for (int64_t d = 0; d < axis; d++) rows *= a->shape[d];
+    if (unit == 0 || a->shape[axis] == 0) return;
+    pf_share(w, rows, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t rest = i, xo = 0, yo = 0, inside = 1;
+        for (int64_t d = axis - 1; d >= 0; d--) {
+            const int64_t at = rest % a->shape[d],
+                          from = source((border)a->mode, at - a->before[d], a->isize[d]);
+            rest /= a->shape[d];
+            xo += from * a->xs[d], yo += at * a->ys[d];
+            inside &= from >= 0;
+        }
+        if (inside)
+            pad_line(&l, x + xo * size, y + yo * size, a->shape[axis]);
+        else if (l.ys == unit)
+            fill(y + yo * size, a->shape[axis] * unit, pattern);
+        else
+            for (int64_t k = 0; k < a->shape[axis]; k++) fill(y + yo * size + k * l.ys, unit, pattern);
+    }
+}

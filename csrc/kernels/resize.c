@@ -1,0 +1,138 @@
+/* Resampling by tables: every output position is a weighted sum of taps along each axis; what mode and which
+ * alignment that is, only the caller knows. Channels-last tensors are worked on in vectors of channels,
+ * others row by row. */
+#include <string.h>
+
+#include "kernels/args.h"
+#include "kernels/simd.h"
+
+enum { AXES = 3, CHUNK = 4, LINE = 4096, IMAGE = 0, CHANNEL = 1, SPACE = 2 };
+
+/* The taps of all output positions of one axis. */
+typedef struct taps {
+    int64_t count, stride;
+    const int64_t *index;
+    const float *weight; /* NULL: single taps of weight one */
+} taps;
+
+static void find_taps(const pf_resize_args *a, const pf_worker *w, taps t[AXES]) {
+    const int64_t *index = pf_ptr(w, a->index);
+    const float *weight = pf_ptr(w, a->weight);
+    for (int d = 0; d < AXES; d++) {
+        t[d] = (taps){a->taps[d], a->xs[SPACE + d], index, weight};
+        index += a->osize[d] * a->taps[d];
+        if (weight) weight += a->osize[d] * a->taps[d];
+    }
+}
+
+/* The taps of one output position along the outer axes: rows of the input, as offsets, and their weights. */
+typedef struct rows {
+    int64_t count;
+    int64_t offset[64];
+    float weight[64];
+} rows;
+
+static void collect_rows(const taps t[AXES], int64_t d, int64_t h, rows *r) {
+    r->count = 0;
+    for (int64_t i = 0; i < t[0].count; i++)
+        for (int64_t j = 0; j < t[1].count && r->count < 64; j++) {
+            const int64_t p = d * t[0].count + i, q = h * t[1].count + j;
+            r->offset[r->count] = t[0].index[p] * t[0].stride + t[1].index[q] * t[1].stride;
+            r->weight[r->count++] = t[0].weight ? t[0].weight[p] * t[1].weight[q] : 1.0f;
+        }
+}
+
+static void copy_pixel(const float *x, float *y, int64_t c) {
+    int64_t i = 0;
+    for (; i + PF_VL <= c; i += PF_VL) pf_store(y + i, pf_load(x + i));
+    if (i < c) pf_storen(y + i, pf_loadn(x + i, c - i), c - i);
+}
+
+/* `count` vectors of channels of one output pixel, the last with `lanes` lanes. */
+PF_INLINE void blend(const float *x, float *y, const rows *r, const taps *t, const int64_t *index,
+                     const float *weight, int count, int64_t lanes) {
+    pf_vf v[CHUNK];
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) v[k] = pf_zero();
+    for (int64_t i = 0; i < r->count; i++)
+        for (int64_t j = 0; j < t->count; j++) {
+            const float *at = x + r->offset[i] + index[j] * t->stride;
+            const pf_vf f = pf_set(r->weight[i] * weight[j]);
+#pragma GCC unroll 4
+            for (int k = 0; k < count; k++)
+                v[k] = pf_fma(f, pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes), v[k]);
+        }
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) pf_store_upto(y + k * PF_VL, v[k], k + 1 < count ? PF_VL : lanes);
+}
+
+static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r, const float *x, float *y) {
+    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[SPACE + 2]) {
+        const int64_t *index = t->index + o * t->count;
+        if (!t->weight) {
+            copy_pixel(x + r->offset[0] + index[0] * t->stride, y, a->c);
+            continue;
+        }
+        const float *weight = t->weight + o * t->count;
+        int64_t c = 0;
+        for (; c + CHUNK * PF_VL <= a->c; c += CHUNK * PF_VL)
+            blend(x + c, y + c, r, t, index, weight, CHUNK, PF_VL);
+        for (; c + PF_VL <= a->c; c += PF_VL) blend(x + c, y + c, r, t, index, weight, 1, PF_VL);
+        if (c < a->c) blend(x + c, y + c, r, t, index, weight, 1, a->c - c);
+    }
+}
+
+/* The rows are blended to one line first, if it is contiguous and not too long; then the taps along it. */
+static void resize_line(const pf_resize_args *a, const taps *t, const rows *r, const float *x, float *y) {
+    const int64_t ys = a->ys[SPACE + 2], width = a->isize[2];
+    float line[LINE];
+    if (!t->weight) {
+        for (int64_t o = 0; o < a->osize[2]; o++) y[o * ys] = x[r->offset[0] + t->index[o] * t->stride];
+        return;
+    }
+    const int blended = t->stride == 1 && width <= LINE;
+    for (int64_t i = 0; blended && i < width; i += PF_VL) {
+        pf_vf v = pf_zero();
+        for (int64_t k = 0; k < r->count; k++)
+            v = pf_fma(pf_set(r->weight[k]), pf_load_upto(x + r->offset[k] + i, width - i), v);
+        pf_store_upto(line + i, v, width - i);
+    }
+    for (int64_t o = 0; o < a->osize[2]; o++) {
+        float sum = 0;
+        for (int64_t j = 0; j < t->count; j++) {
+            const int64_t i = t->index[o * t->count + j];
+            float v = 0;
+            if (blended)
+                v = line[i];
+            else
+                for (int64_t k = 0; k < r->count; k++) v += r->weight[k] * x[r->offset[k] + i * t->stride];
+            sum += t->weight[o * t->count + j] * v;
+        }
+        y[o * ys] = sum;
+    }
+}
+
+PF_KERNEL_FUNCTION(resize) {
+    const pf_resize_args *a = args_;
+    const int last = a->c > 1 && a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1;
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    const int64_t channels = last ? 1 : a->c;
+    taps t[AXES];
+    find_taps(a, w, t);
+    int64_t begin, end;
+    pf_share(w, a->n * channels * a->osize[0] * a->osize[1], 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t h = i % a->osize[1], d = i / a->osize[1] % a->osize[0];
+        const int64_t c = i / a->osize[1] / a->osize[0] % channels,
+                      n = i / a->osize[1] / a->osize[0] / channels;
+        const float *from = x + n * a->xs[IMAGE] + c * a->xs[CHANNEL];
+        float *to = y + n * a->ys[IMAGE] + c * a->ys[CHANNEL] + d * a->ys[SPACE] + h * a->ys[SPACE + 1];
+        rows r;
+        collect_rows(t, d, h, &r);
+        if (last)
+            resize_pixels(a, &t[2], &r, from, to);
+        else
+            resize_line(a, &t[2], &r, from, to);
+    }
+}

@@ -1,0 +1,283 @@
+"""Resampling operators. The taps of every output position are computed here, exactly as PyTorch computes them; kernels
+only apply the tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.shape import integers
+from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
+
+MODES = {
+    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,), "bicubic": (2,),
+    "trilinear": (3,), "area": (1, 2, 3),
+}  # fmt: skip
+"""Modes and the numbers of spatial dimensions that they exist for."""
+
+Table = tuple[Array, Array | None]
+"""Input positions (outputs, taps) and their weights; None stands for single taps of weight one."""
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+SMALL_IMAGE = 128
+"""Height and width of an output add up to this at most where PyTorch takes the path that copies and doubles exactly."""
+
+
+def _nearest(n: int, out: int, scale: float | None, exact: bool, small: bool) -> Table:
+    i = np.arange(out)
+    if small and not exact and out in (n, 2 * n):
+        index = i if out == n else i >> 1
+    else:
+        step = np.float32(1.0 / scale) if scale else np.float32(n) / np.float32(out)
+        place = ((i + 0.5) * step).astype(np.float32) if exact else i.astype(np.float32) * step
+        index = np.minimum(np.floor(place).astype(np.int64), n - 1)
+    return index.astype(np.int64).reshape(-1, 1), None
+
+
+def _step(n: int, out: int, align: bool, scale: float | None, real: Any) -> Any:
+    """Distance of neighbouring output positions in the input."""
+    if align:
+        return real(n - 1) / real(out - 1) if out > 1 else real(0)
+    return real(1.0 / scale) if scale else real(n) / real(out)
+
+
+def _places(n: int, out: int, align: bool, scale: float | None, real: Any) -> Array:
+    i = np.arange(out).astype(real)
+    step = _step(n, out, align, scale, real)
+    return np.asarray(step * i if align else step * (i + real(0.5)) - real(0.5))
+
+
+def _linear(n: int, out: int, align: bool, scale: float | None, real: Any) -> Table:
+    if out == n:
+        i = np.arange(n)
+        return i.reshape(-1, 1), np.ones((n, 1), real)
+    place = np.maximum(_places(n, out, align, scale, real), real(0))
+    low = np.minimum(place.astype(np.int64), n - 1)
+    part = np.clip(place - low.astype(real), 0, 1).astype(real)
+    return np.stack([low, np.minimum(low + 1, n - 1)], 1), np.stack([1 - part, part], 1).astype(real)
+
+
+def _cubic_filter(x: Array, a: float) -> Array:
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((x - 5) * x + 8) * x * a - 4 * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+def _cubic(n: int, out: int, align: bool, scale: float | None, real: Any) -> Table:
+    place = _places(n, out, align, scale, real)
+    low = np.minimum(np.floor(place).astype(np.int64), n - 1)
+    part = np.clip(place - low.astype(real), 0, 1)
+    around = np.arange(-1, 3)
+    weight = _cubic_filter(part[:, None] - around, -0.75)
+    return np.clip(low[:, None] + around, 0, n - 1), weight.astype(real)
+
+
+def _antialiased(n: int, out: int, align: bool, scale: float | None, cubic: bool, real: Any) -> Table:
+    if out == n:
+        return np.arange(n).reshape(-1, 1), np.ones((n, 1), real)
+    step = float(_step(n, out, align, scale, real))
+    radius = (2.0 if cubic else 1.0) * max(step, 1.0)
+    centre = step * (np.arange(out) + 0.5)
+    first = np.maximum((centre - radius + 0.5).astype(np.int64), 0)
+    last = np.minimum((centre + radius + 0.5).astype(np.int64), n)
+    taps = max(int((last - first).max()), 1)
+    index = first[:, None] + np.arange(taps)
+    x = (index - centre[:, None] + 0.5) / max(step, 1.0)
+    weight = _cubic_filter(x, -0.5) if cubic else np.maximum(1 - np.abs(x), 0)
+    weight = np.where(index < last[:, None], weight, 0)
+    total = weight.sum(1, keepdims=True)
+    weight = weight / np.where(total == 0, 1, total)
+    return np.minimum(index, n - 1), weight.astype(real)
+
+
+def axis_table(
+    mode: str, n: int, out: int, align: bool, scale: float | None, antialias: bool, small: bool, dtype: DType
+) -> Table:
+    """Taps along one axis. Places are computed in the precision that PyTorch uses for the dtype."""
+    real = np.float64 if dtype == np.float64 else np.float32
+    if mode.startswith("nearest"):
+        return _nearest(n, out, scale, mode == "nearest-exact", small)
+    if antialias:
+        return _antialiased(n, out, align, scale, mode == "bicubic", real)
+    if mode == "bicubic":
+        return _cubic(n, out, align, scale, real)
+    return _linear(n, out, align, scale, real)
+
+
+# -- emission ----------------------------------------------------------------------------------------------------
+
+
+def _three(values: Sequence[int], fill: int) -> Shape:
+    return (*[fill] * (3 - len(values)), *values)
+
+
+def _strides(t: Tensor) -> Shape:
+    return (*t.strides[:2], *_three(t.strides[2:], 0))
+
+
+def _apply(b: Builder, x: Tensor, y: Tensor, tables: Sequence[Table], key: Any) -> None:
+    """Emit one resampling with a table for each of the (up to three) axes."""
+    axes = len(tables)
+    single = all(weight is None for _, weight in tables)
+    parts = [*[(np.zeros((1, 1), np.int64), None)] * (3 - axes), *tables]
+
+    def weights() -> Array:
+        ones = [np.ones(i.shape, np.float32) if w is None else w.astype(np.float32) for i, w in parts]
+        return np.concatenate([w.reshape(-1) for w in ones])
+
+    index = b.cached(("resize index", *key), lambda: np.concatenate([i.reshape(-1) for i, _ in parts]).astype(np.int64))
+    weight = None if single else b.cached(("resize weight", *key), weights)
+    taps = [i.shape[1] for i, _ in parts]
+    b.step(
+        "resize",
+        flops=2 * y.size * math.prod(taps),
+        x=x, index=index, weight=weight, y=y, n=x.shape[0], c=x.shape[1], isize=_three(x.shape[2:], 1),
+        osize=_three(y.shape[2:], 1), taps=taps, xs=_strides(x), ys=_strides(y),
+    )  # fmt: skip
+
+
+def _identity(n: int) -> Table:
+    return np.arange(n).reshape(-1, 1), None
+
+
+FEW_CHANNELS = 4
+"""Up to here, planes are resized one by one rather than pixels as vectors."""
+
+
+def _resize_float(b: Builder, input: Tensor, tables: Sequence[Table], key: Any, separable: bool) -> Tensor:
+    output = tuple(i.shape[0] for i, _ in tables)
+    planar = input.shape[1] <= FEW_CHANNELS and not (is_channels_last(input) and input.shape[1] > 1)
+    x = input if planar else b.channels_last(input)
+    order = "plain" if planar else "channels_last"
+    shape = (*input.shape[:2], *output)
+    if not separable:
+        y = b.result(shape, np.float32, order)  # type: ignore[arg-type]
+        _apply(b, x, y, tables, key)
+        return y
+    for axis in reversed(range(len(tables))):
+        sizes = (*x.shape[: 2 + axis], output[axis], *x.shape[3 + axis :])
+        y = b.result(sizes, np.float32, order) if axis == 0 else b.empty(sizes, np.float32, order)  # type: ignore[arg-type]
+        one = [tables[axis] if d == axis else _identity(n) for d, n in enumerate(x.shape[2:])]
+        _apply(b, x, y, one, (*key, "axis", axis))
+        x = y
+    return x
+
+
+def _resize_array(x: Array, tables: Sequence[Table]) -> Array:
+    """Other dtypes in numpy, one axis after the other; integers are rounded at the end."""
+    wide = np.result_type(x.dtype, np.float32) if any(w is not None for _, w in tables) else x.dtype
+    y = x.astype(wide)
+    for axis, (index, weight) in enumerate(tables, start=2):
+        taken = np.take(y, index, axis)
+        if weight is None:
+            y = taken[(slice(None),) * (axis + 1) + (0,)]
+        else:
+            shape = (*index.shape, *[1] * (x.ndim - axis - 1))
+            y = (taken * weight.reshape(shape).astype(wide)).sum(axis + 1)
+    if x.dtype.kind in "iu" and wide != x.dtype:
+        info = np.iinfo(x.dtype)
+        y = np.clip(np.rint(y), info.min, info.max)
+    return y.astype(x.dtype)
+
+
+def resample(
+    b: Builder,
+    input: Tensor,
+    output: Shape,
+    mode: str,
+    align: bool,
+    scales: Sequence[float | None],
+    antialias: bool = False,
+) -> Tensor:
+    """Emit a resampling of (n, c, …) to ``output``; ``scales`` are the given scale factors, None where sizes count."""
+    numbers = list(zip(input.shape[2:], output, scales, strict=True))
+    small = len(output) == 2 and sum(output) <= SMALL_IMAGE
+    tables = [axis_table(mode, n, out, align, s, antialias, small, input.dtype) for n, out, s in numbers]
+    if input.dtype != np.float32:
+        shape = (*input.shape[:2], *output)
+        return b.host(lambda x: _resize_array(x, tables), [input], [(shape, input.dtype)])[0]
+    key = (mode, align, antialias, small, tuple(numbers))
+    return _resize_float(b, input, tables, key, separable=antialias)
+
+
+# -- operators ---------------------------------------------------------------------------------------------------
+
+
+def _scales(scale_factor: Any, axes: int) -> list[float]:
+    values = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor]
+    values = [float(v.numpy()) if isinstance(v, Tensor) else float(v) for v in values]
+    values = values * axes if len(values) == 1 else values
+    if len(values) != axes or min(values) <= 0:
+        raise ParameterError(f"scale_factor needs 1 or {axes} positive numbers, not {values}", parameter="scale_factor")
+    return values
+
+
+def _output(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tuple[Shape, list[float | None]]:
+    """Spatial output size, and the scale factors that count for the places."""
+    spatial = input.shape[2:]
+    axes = len(spatial)
+    if size is not None and size != ():
+        sizes = integers(size, "size")
+        sizes = sizes * axes if len(sizes) == 1 else sizes
+        if len(sizes) != axes or min(sizes) < 1:
+            raise ParameterError(f"size needs 1 or {axes} positive integers, not {list(sizes)}", parameter="size")
+        return tuple(sizes), [None] * axes
+    if scale_factor is None or scale_factor == ():
+        raise ParameterError("either size or scale_factor must be given", parameter="size")
+    scales = _scales(scale_factor, axes)
+    output = tuple(math.floor(float(n) * s) for n, s in zip(spatial, scales, strict=True))
+    if min(output, default=1) < 1:
+        raise ShapeError("the output has no pixels", expected="at least 1", actual=list(output))
+    return output, [None] * axes if recompute else list(scales)
+
+
+@operator("F.interpolate", "F.upsample", "nn.Upsample")
+def interpolate(
+    b: Builder,
+    input: Tensor,
+    *,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Resize to a size or by a factor. torch.nn.functional.interpolate."""
+    axes = input.ndim - 2
+    if mode not in MODES or axes not in MODES[mode]:
+        raise ParameterError(f"mode {mode!r} does not exist for {input.ndim} dimensions", parameter="mode")
+    if min(input.shape[2:]) < 1:
+        raise ShapeError("the input has no pixels", actual=list(input.shape))
+    output, scales = _output(input, size, scale_factor, bool(recompute_scale_factor))
+    if mode == "area":
+        from pnnx_fast.ops.pooling import adaptive_window, pool
+
+        y: Tensor = pool(b, "avg", input, adaptive_window(input.shape[2:], output))
+        return y
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ParameterError(f"antialias does not exist for mode {mode!r}", parameter="antialias")
+    return resample(b, input, output, mode, bool(align_corners), scales, antialias)
+
+
+@operator("F.upsample_nearest", "nn.UpsamplingNearest2d")
+def upsample_nearest(b: Builder, input: Tensor, *, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Resize by repetition. torch.nn.functional.upsample_nearest."""
+    return interpolate(b, input, size=size, scale_factor=scale_factor)
+
+
+@operator("F.upsample_bilinear", "nn.UpsamplingBilinear2d")
+def upsample_bilinear(b: Builder, input: Tensor, *, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Resize linearly with aligned corners. torch.nn.functional.upsample_bilinear."""
+    return interpolate(b, input, size=size, scale_factor=scale_factor, mode="bilinear", align_corners=True)

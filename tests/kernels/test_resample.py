@@ -1,0 +1,111 @@
+"""Padding, resampling by tables and grid sampling against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pnnx_fast._types import Array
+from pnnx_fast.runtime.kernel import call
+
+
+def elements(a: Array) -> list[int]:
+    return [s // a.itemsize for s in a.strides]
+
+
+def channels_last(x: Array, gap: int) -> Array:
+    """The same values with the channels innermost and a gap behind each pixel."""
+    frame = np.full((x.shape[0], *x.shape[2:], x.shape[1] + gap), -7, x.dtype)
+    frame[..., : x.shape[1]] = np.moveaxis(x, 1, -1)
+    return np.moveaxis(frame[..., : x.shape[1]], -1, 1)
+
+
+@pytest.mark.parametrize("mode, name", enumerate(["constant", "reflect", "edge", "wrap"]))
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pad(isa: str, mode: int, name: str, dtype: str, threads: int) -> None:
+    x = np.random.default_rng(1).integers(0, 100, (3, 4, 5, 6)).astype(dtype)
+    low, high = np.frombuffer(np.array(9, dtype).tobytes().ljust(16, b"\0"), "i8").tolist()
+    for sides in ([(1, 2), (0, 0), (2, 1), (3, 0)], [(0, 0), (2, 2), (1, 3), (0, 0)], [(0, 1), (0, 0), (0, 0), (0, 0)]):
+        want = np.pad(x, sides, name, **({"constant_values": 9} if mode == 0 else {}))  # type: ignore[call-overload]
+        for y in (np.empty(want.shape, dtype), np.empty(want.shape[::-1], dtype).transpose()):
+            call(
+                isa, "pad", threads, x=x, y=y, itemsize=x.itemsize, rank=4, shape=want.shape, isize=x.shape,
+                before=[p for p, _ in sides], xs=elements(x), ys=elements(y), mode=mode, bits=low, bits_high=high,
+            )  # fmt: skip
+            np.testing.assert_array_equal(y, want)
+
+
+def tables(rng: np.random.Generator, isize: tuple[int, ...], osize: tuple[int, ...], taps: tuple[int, ...]) -> Any:
+    index = [rng.integers(0, n, (o, t)) for n, o, t in zip(isize, osize, taps, strict=True)]
+    weight = [rng.standard_normal((o, t)).astype("f4") for o, t in zip(osize, taps, strict=True)]
+    return index, weight
+
+
+@pytest.mark.parametrize("taps", [(1, 1, 1), (1, 2, 2), (2, 2, 2), (1, 4, 4), (1, 1, 9)])
+@pytest.mark.parametrize("channels", [1, 3, 17, 70])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_resize(isa: str, taps: tuple[int, ...], channels: int, weighted: bool) -> None:
+    if not weighted:
+        taps = (1, 1, 1)
+    rng = np.random.default_rng(2)
+    isize, osize = (3, 5, 7), (2, 6, 9)
+    index, weight = tables(rng, isize, osize, taps)
+    x = rng.standard_normal((2, channels, *isize)).astype("f4")
+    want = x.astype("f8")
+    for axis in range(3):
+        picked = np.take(want, index[axis], axis + 2)
+        shape = (*index[axis].shape, *[1] * (2 - axis))
+        want = (picked * (weight[axis].reshape(shape) if weighted else 1)).sum(axis + 3)
+    flat_index = np.concatenate([i.reshape(-1) for i in index])
+    flat_weight = np.concatenate([w.reshape(-1) for w in weight]) if weighted else None
+    for last in (False, True):
+        for threads in (1, 2):
+            given = channels_last(x, 3) if last else x
+            y = channels_last(np.zeros(want.shape, "f4"), 1) if last else np.empty(want.shape, "f4")
+            call(
+                isa, "resize", threads, x=given, index=flat_index, weight=flat_weight, y=y, n=2, c=channels,
+                isize=isize, osize=osize, taps=taps, xs=elements(given), ys=elements(y),
+            )  # fmt: skip
+            np.testing.assert_allclose(y, want, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 20])
+@pytest.mark.parametrize("axes", [2, 3])
+def test_linear_grid(isa: str, channels: int, axes: int) -> None:
+    rng = np.random.default_rng(3)
+    isize, osize = ((1, 5, 7), (1, 4, 6)) if axes == 2 else ((4, 5, 7), (3, 4, 6))
+    x = rng.standard_normal((2, channels, *isize)).astype("f4")
+    grid = rng.uniform(-1.3, 1.3, (2, *osize, axes)).astype("f4")
+    want = np.zeros((2, channels, *osize))
+    sizes = np.array(isize[3 - axes :])
+    places = (grid[..., ::-1].astype("f8") + 1) / 2 * (sizes - 1)
+    for n, d, h, w in np.ndindex(2, *osize):
+        low = np.floor(places[n, d, h, w]).astype(int)
+        part = places[n, d, h, w] - low
+        for corner in np.ndindex(*[2] * axes):
+            at = low + corner
+            if (at >= 0).all() and (at < sizes).all():
+                where = (n, slice(None), *([0] * (3 - axes)), *at)
+                want[n, :, d, h, w] += np.prod(np.where(corner, part, 1 - part)) * x[where]
+    for last in (False, True):
+        given = channels_last(x, 2) if last else x
+        y = channels_last(np.zeros(want.shape, "f4"), 1) if last else np.empty(want.shape, "f4")
+        call(
+            isa, "grid_sample", 2, x=given, grid=grid, y=y, n=2, c=channels, axes=axes, isize=isize, osize=osize,
+            xs=elements(given), ys=elements(y), gs=elements(grid), mode=0, border=0, align=1,
+        )  # fmt: skip
+        np.testing.assert_allclose(y, want, 1e-4, 1e-4)
+
+
+def test_grid_of_nan_and_infinity_reads_nothing(isa: str) -> None:
+    x, y = np.ones((1, 1, 1, 4, 4), "f4"), np.full((1, 1, 1, 1, 4), -1, "f4")
+    grid = np.array([[np.nan, 0], [np.inf, 0], [1e30, 0], [0, -np.inf]], "f4").reshape(1, 1, 1, 4, 2)
+    for mode in (0, 1, 2):
+        call(
+            isa, "grid_sample", x=x, grid=grid, y=y, n=1, c=1, axes=2, isize=(1, 4, 4), osize=(1, 1, 4),
+            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=0, align=0,
+        )  # fmt: skip
+        np.testing.assert_array_equal(y.reshape(-1), 0)

@@ -1,0 +1,139 @@
+"""Resampling and grid sampling against PyTorch: modes, alignment, scale factors, antialiasing, dtypes, layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+from pnnx_fast.errors import ParameterError, ShapeError
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*upsample.*", "ignore:.*recompute_scale_factor.*", "ignore:.*affine_grid.*"
+)
+
+SIZES = {1: (13,), 2: (9, 14), 3: (5, 6, 7)}
+
+
+def sample(axes: int, channels: int = 19, dtype: str = "f4") -> np.ndarray:
+    return (np.random.default_rng(1).standard_normal((2, channels, *SIZES[axes])) * 50 + 100).astype(dtype)
+
+
+def check(kind: str, *arrays: np.ndarray, want: Any, exact: bool = False, **params: Any) -> None:
+    for last in (False, True):
+        got = run(kind, *arrays, last=last, **params)
+        assert got.dtype == want.numpy().dtype
+        if exact:
+            np.testing.assert_array_equal(got, want.numpy())
+        else:
+            np.testing.assert_allclose(got, want.numpy(), 2e-5, 2e-5 * float(want.abs().max()), err_msg=str(params))
+
+
+TARGETS: list[dict[str, Any]] = [
+    {"size": 7}, {"size": 26}, {"size": 13}, {"size": 1}, {"scale_factor": 2.0}, {"scale_factor": 1.3},
+    {"scale_factor": 0.6}, {"scale_factor": 1.07, "recompute_scale_factor": True}, {"scale_factor": 1.05},
+]  # fmt: skip
+LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "u1"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_nearest(axes: int, target: dict[str, Any], dtype: str, mode: str) -> None:
+    x = sample(axes, dtype=dtype)
+    check(
+        "F.interpolate",
+        x,
+        want=F.interpolate(torch.from_numpy(x), mode=mode, **target),
+        exact=True,
+        mode=mode,
+        **target,
+    )
+
+
+@pytest.mark.parametrize("scale", [1.05, 1.9, 2.05, 2.7, 3.3, 1 / 3, 0.7, 10 / 9, 33 / 32])
+@pytest.mark.parametrize("size", [(40, 71), (13, 17)])
+def test_nearest_picks_the_same_pixels(scale: float, size: tuple[int, int]) -> None:
+    x = np.arange(2 * 5 * size[0] * size[1], dtype="f4").reshape(2, 5, *size)
+    for params in ({"scale_factor": scale}, {"scale_factor": scale, "recompute_scale_factor": True}):
+        check("F.upsample", x, want=F.interpolate(torch.from_numpy(x), **params), exact=True, mode="nearest", **params)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize("channels", [1, 3, 19, 70])
+def test_linear(axes: int, target: dict[str, Any], align: bool, channels: int) -> None:
+    x = sample(axes, channels)
+    params = {"mode": LINEAR[axes], "align_corners": align, **target}
+    check("nn.Upsample", x, want=F.interpolate(torch.from_numpy(x), **params), **params)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize("channels", [3, 19])
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_cubic_and_antialias(target: dict[str, Any], align: bool, channels: int, antialias: bool, mode: str) -> None:
+    x = sample(2, channels)
+    params = {"mode": mode, "align_corners": align, "antialias": antialias, **target}
+    check("F.interpolate", x, want=F.interpolate(torch.from_numpy(x), **params), **params)
+
+
+def test_other_types_and_spellings() -> None:
+    x = sample(2, dtype="f8")
+    t = torch.from_numpy(x)
+    want = F.interpolate(t, size=(20, 5), mode="bicubic", align_corners=False)
+    check("F.interpolate", x, want=want, size=[20, 5], mode="bicubic", align_corners=False)
+    want = F.interpolate(t, scale_factor=(2, 0.5), mode="bilinear", align_corners=True)
+    check("nn.UpsamplingBilinear2d", x, want=want, scale_factor=[2.0, 0.5], size=None)
+    check("F.upsample_nearest", x, want=F.interpolate(t, size=(4, 5)), size=[4, 5], scale_factor=None)
+    check("F.interpolate", x, want=F.interpolate(t, size=(4, 5), mode="area"), size=[4, 5], mode="area")
+    wide = np.ones((1, 1, 2, 5000), "f4") * np.arange(5000, dtype="f4")
+    want = F.interpolate(torch.from_numpy(wide), size=(3, 7001), mode="bilinear", align_corners=False)
+    check("F.interpolate", wide, want=want, size=[3, 7001], mode="bilinear", align_corners=False)
+
+
+def test_errors() -> None:
+    x = sample(2)
+    with pytest.raises(ParameterError, match="does not exist"):
+        run("F.interpolate", x, size=3, mode="linear")
+    with pytest.raises(ParameterError, match="either size or scale_factor"):
+        run("F.interpolate", x)
+    with pytest.raises(ShapeError, match="no pixels"):
+        run("F.interpolate", x, scale_factor=0.01)
+
+
+def grid(axes: int) -> np.ndarray:
+    places = np.random.default_rng(2).uniform(-1.6, 1.6, (2, *(4, 5, 6)[:axes], axes)).astype("f4")
+    places.reshape(-1)[:6] = [-1, 1, 0, -1, 1, -3.7]
+    return places
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [True, False])
+def test_grid_sample(axes: int, mode: str, border: str, align: bool) -> None:
+    if mode == "bicubic" and axes == 3:
+        pytest.skip("does not exist")
+    for channels in (1, 19):
+        x, places = sample(axes, channels), grid(axes)
+        params = {"mode": mode, "padding_mode": border, "align_corners": align}
+        want = F.grid_sample(torch.from_numpy(x), torch.from_numpy(places), **params)
+        check("F.grid_sample", x, places, want=want, **params)
+
+
+@pytest.mark.parametrize("size", [(2, 3, 5, 6), (2, 3, 1, 4), (2, 1, 4, 5, 6)])
+@pytest.mark.parametrize("align", [True, False])
+def test_affine_grid(size: tuple[int, ...], align: bool) -> None:
+    axes = len(size) - 2
+    theta = np.random.default_rng(3).standard_normal((2, axes, axes + 1)).astype("f4")
+    want = F.affine_grid(torch.from_numpy(theta), size, align_corners=align)
+    got = run("F.affine_grid", theta, size=size, align_corners=align)
+    np.testing.assert_allclose(got, want.numpy(), 1e-5, 1e-5)
