@@ -97,6 +97,9 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, id) F(K, i64, od) F(K, i64, xsd) F(K, i64, ysd) F(K, i64, zsd) F(K, i64, kd)                   \
     F(K, i64, stride_d) F(K, i64, pad_d) F(K, i64, dil_d)
 
+/* Convolution of few channels (groups, dil_w: 1) of any layout: xsc is the stride of channels. */
+#define PF_STEM_ARGS(F, K) PF_CONV_ARGS(F, K) F(K, i64, xsc)
+
 /* Packs weights for the kernel of the same family: x is the PyTorch tensor (oc, ic/groups, kh, kw), dense; scale (oc)
  * multiplies each output channel and may be absent. kh: of three-dimensional filters, kd times kh. */
 #define PF_PACK_ARGS(F, K)                                                                                   \
@@ -183,6 +186,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(reduce, PF_REDUCE_ARGS)                                                                                \
     X(pool, PF_POOL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
+    X(stem, PF_STEM_ARGS)                                                                                    \
     X(conv3d, PF_CONV3D_ARGS)                                                                                \
     X(pack, PF_PACK_ARGS)                                                                                    \
     X(matmul, PF_MATMUL_ARGS)                                                                                    \

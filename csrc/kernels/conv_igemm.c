@@ -30,7 +30,8 @@ typedef struct conv {
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
     int64_t joined; /* taps that lie side by side in memory: inside of the image they are one */
     int padded;
-    int64_t x_steps[16], y_steps[16], z_steps[16]; /* bytes from the first to the n-th pixel of a line */
+    int64_t x_steps[PF_TILE_STEPS], y_steps[PF_TILE_STEPS],
+        z_steps[PF_TILE_STEPS]; /* bytes from the first to the n-th pixel of a line */
     pf_activation act;
 } conv;
 
@@ -107,11 +108,9 @@ static conv plan_conv(const pf_conv3d_args *args) {
     c.padded = is_padded(&c.a);
     choose_blocks(&c, widest);
     c.joined = c.tap_block == c.taps && c.a.groups == 1 && c.a.dil_w == 1 && c.a.xsw == c.ic ? c.a.kw : 1;
-    for (int r = 0; r < 16; r++) {
-        c.x_steps[r] = r * c.a.stride_w * c.a.xsw * (int64_t)sizeof(float);
-        c.y_steps[r] = r * c.a.ysw * (int64_t)sizeof(float);
-        c.z_steps[r] = r * c.a.zsw * (int64_t)sizeof(float);
-    }
+    pf_tile_steps(c.x_steps, c.a.stride_w * c.a.xsw);
+    pf_tile_steps(c.y_steps, c.a.ysw);
+    pf_tile_steps(c.z_steps, c.a.zsw);
     choose_units(&c, widest);
     return c;
 }
@@ -119,18 +118,6 @@ static conv plan_conv(const pf_conv3d_args *args) {
 /* First pixel of a tile: the tiles differ by at most one row. */
 static int64_t tile_start(const conv *c, int64_t tile) {
     return tile * (c->pixels / c->tiles) + pf_min(tile, c->pixels % c->tiles);
-}
-
-/* Pointers of the rows of a tile are made eight at a time; what is written beyond the last row is never read.
- */
-typedef int64_t lanes __attribute__((vector_size(64), aligned(8), may_alias));
-enum { LANES = 8, POINTERS = 2 * LANES + PF_TILE_ROWS };
-
-static void write_pointers(void *out, const void *base, const int64_t *steps, int count) {
-    lanes *p = out;
-    const lanes *s = (const lanes *)steps;
-    p[0] = s[0] + (int64_t)(uintptr_t)base;
-    if (count > LANES) p[1] = s[1] + (int64_t)(uintptr_t)base;
 }
 
 /* An output pixel. */
@@ -142,9 +129,9 @@ typedef struct place {
 typedef struct tile_rows {
     int count, inside; /* inside: no tap of any row falls into the padding */
     place next;        /* first row of the tile to come */
-    int64_t x[POINTERS];
-    float *y[POINTERS];
-    const float *z[POINTERS];
+    int64_t x[PF_TILE_POINTERS];
+    float *y[PF_TILE_POINTERS];
+    const float *z[PF_TILE_POINTERS];
 } tile_rows;
 
 static place place_of(const conv *c, int64_t pixel) {
@@ -182,12 +169,12 @@ static void locate_run(const conv *c, int64_t group, int first, int n, tile_rows
                      (y0 + (a->kh - 1) * a->dil_h < a->ih) & (x0 >= 0) & (x1 < a->iw);
     const int64_t x = p->image * a->xsn + z0 * a->xsd + y0 * a->xsh + x0 * a->xsw + group * c->ic;
     const int64_t y = p->image * a->ysn + p->oz * a->ysd + p->oy * a->ysh + p->ox * a->ysw + group * c->oc;
-    write_pointers(t->x + first, (const void *)((uintptr_t)c->x + (uintptr_t)x * sizeof(float)), c->x_steps,
-                   n);
-    write_pointers(t->y + first, c->y + y, c->y_steps, n);
+    pf_tile_pointers(t->x + first, (const void *)((uintptr_t)c->x + (uintptr_t)x * sizeof(float)), c->x_steps,
+                     n);
+    pf_tile_pointers(t->y + first, c->y + y, c->y_steps, n);
     if (!c->z) return;
     const int64_t z = p->image * a->zsn + p->oz * a->zsd + p->oy * a->zsh + p->ox * a->zsw + group * c->oc;
-    write_pointers(t->z + first, c->z + z, c->z_steps, n);
+    pf_tile_pointers(t->z + first, c->z + z, c->z_steps, n);
 }
 
 /* Locates the next `count` rows. */
@@ -233,7 +220,7 @@ static int64_t fill_taps(const conv *c, const tile_rows *t, place start, int64_t
         int any = 1;
         out->number = tap;
         if (t->inside)
-            write_pointers(out + 1, (const void *)(uintptr_t)offset, t->x, t->count);
+            pf_tile_pointers(out + 1, (const void *)(uintptr_t)offset, t->x, t->count);
         else
             any = fill_edge(c, t, start, d, offset, out);
         out += any ? 1 + t->count : 0;
@@ -265,7 +252,7 @@ static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int
 
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
 static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
-    pf_tap table[TAPS_AT_ONCE * (1 + PF_TILE_ROWS) + POINTERS];
+    pf_tap table[TAPS_AT_ONCE * (1 + PF_TILE_ROWS) + PF_TILE_POINTERS];
     tile_rows rows = {.next = place_of(c, tile_start(c, u->tile0))};
     const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
     const pf_panel first = pf_panel_at(c->oc, u->panel0);

@@ -59,6 +59,22 @@ PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
         pf_late_row(&t->act, t->y[r] + t->column, t->late ? t->late[r] + t->column : NULL, t->n);
 }
 
+/* Pointers of the rows of a tile are made eight at a time from steps in bytes, so lists of them are
+ * PF_TILE_POINTERS long; what is written beyond the last row is never read. */
+typedef int64_t pf_lanes8 __attribute__((vector_size(64), aligned(8), may_alias));
+enum { PF_TILE_STEPS = 16, PF_TILE_POINTERS = PF_TILE_STEPS + PF_TILE_ROWS };
+
+PF_INLINE void pf_tile_steps(int64_t steps[PF_TILE_STEPS], int64_t floats) {
+    for (int r = 0; r < PF_TILE_STEPS; r++) steps[r] = r * floats * (int64_t)sizeof(float);
+}
+
+PF_INLINE void pf_tile_pointers(void *out, const void *base, const int64_t *steps, int count) {
+    pf_lanes8 *p = out;
+    const pf_lanes8 *s = (const pf_lanes8 *)steps;
+    p[0] = s[0] + (int64_t)(uintptr_t)base;
+    if (count > 8) p[1] = s[1] + (int64_t)(uintptr_t)base;
+}
+
 /* Columns are cut into panels of whole vectors: first those that a rest forces, then full tiles only. So
  * there is no narrow rest that a better cut avoids (5 vectors are 3 + 2, 6 are 3 + 3 where 4 are full). */
 typedef struct pf_panel {

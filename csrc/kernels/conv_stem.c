@@ -1,0 +1,135 @@
+/* Convolution of few input channels, as at the entrance of a network. Input rows are copied, channels
+ * innermost and padded, into a ring of rows in scratch memory; there all columns of a filter row lie side by
+ * side, so that a k x k window is k taps of k * channels numbers. Reads plain and channels-last images alike;
+ * weights are those of conv_f32. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/args.h"
+#include "kernels/tile.h"
+#include "kernels/transpose.h"
+
+enum { WANTED_UNITS = 16, LEAST_ROWS = 4, LARGEST_FILTER = 32, GAP = 16 };
+
+typedef struct stem {
+    const pf_stem_args *a;
+    int64_t span;     /* rows of the ring: what one output row needs */
+    int64_t row;      /* floats of a ring row */
+    int64_t pixels;   /* of a ring row */
+    int64_t per_unit; /* output rows of a unit */
+    int64_t units;    /* per image */
+    int64_t tiles;    /* of an output row */
+    int64_t thread_floats;
+    int rows;
+    int64_t x_steps[PF_TILE_STEPS], y_steps[PF_TILE_STEPS], z_steps[PF_TILE_STEPS];
+} stem;
+
+static stem plan_stem(const pf_stem_args *a) {
+    stem s = {.a = a, .span = (a->kh - 1) * a->dil_h + 1, .rows = pf_tile_rows(pf_panel_widest(a->oc))};
+    s.pixels = (a->ow - 1) * a->stride_w + a->kw;
+    s.row = pf_ceil_div(s.pixels * a->ic, GAP) * GAP + GAP;
+    s.tiles = pf_ceil_div(a->ow, s.rows);
+    s.per_unit = pf_max(LEAST_ROWS, pf_ceil_div(a->oh * a->n, WANTED_UNITS));
+    s.units = pf_ceil_div(a->oh, s.per_unit);
+    s.thread_floats = s.span * s.row;
+    pf_tile_steps(s.x_steps, a->stride_w * a->ic);
+    pf_tile_steps(s.y_steps, a->ysw);
+    pf_tile_steps(s.z_steps, a->zsw);
+    return s;
+}
+
+/* Copies input row iy of an image into a ring row; rows outside of the image are zero. */
+static void load_row(const stem *s, const float *image, int64_t iy, float *to) {
+    const pf_stem_args *a = s->a;
+    const int64_t count = pf_max(0, pf_min(a->iw, s->pixels - a->pad_w));
+    if (iy < 0 || iy >= a->ih) {
+        memset(to, 0, (size_t)(s->pixels * a->ic) * sizeof(float));
+        return;
+    }
+    const float *from = image + iy * a->xsh;
+    memset(to, 0, (size_t)(pf_min(a->pad_w, s->pixels) * a->ic) * sizeof(float));
+    float *inside = to + a->pad_w * a->ic, *behind = inside + count * a->ic;
+    if (a->xsc == 1 && a->xsw == a->ic) {
+        memcpy(inside, from, (size_t)(count * a->ic) * sizeof(float));
+    } else if (a->xsw == 1) {
+        const pf_plane plane = {a->ic, count, a->xsc, 1, 1, a->ic};
+        pf_transpose(&plane, from, inside);
+    } else {
+        for (int64_t p = 0; p < count; p++)
+            for (int64_t c = 0; c < a->ic; c++) inside[p * a->ic + c] = from[p * a->xsw + c * a->xsc];
+    }
+    if (behind < to + s->pixels * a->ic)
+        memset(behind, 0, (size_t)(to + s->pixels * a->ic - behind) * sizeof(float));
+}
+
+/* One row of output, all panels; `ring` holds the rows that it reads. */
+static void run_row(const stem *s, const float *ring, int64_t image, int64_t oy, pf_tile *t, const float *w,
+                    float *y, const float *z) {
+    const pf_stem_args *a = s->a;
+    const int64_t depth = a->kh * a->kw * a->ic, columns = pf_ceil_div(a->oc, PF_VL), top = oy * a->stride_h;
+    pf_tap table[LARGEST_FILTER * (1 + PF_TILE_ROWS) + PF_TILE_POINTERS];
+    float *y_rows[PF_TILE_POINTERS];
+    const float *z_rows[PF_TILE_POINTERS];
+    t->taps = table, t->y = y_rows;
+    t->z = z && !a->z_late ? z_rows : NULL, t->late = z && a->z_late ? z_rows : NULL;
+    float *y_row = y + (image * a->ysn + oy * a->ysh);
+    const float *z_row = z ? z + (image * a->zsn + oy * a->zsh) : NULL;
+    for (int64_t tile = 0, x0 = 0; tile < s->tiles; tile++) {
+        const int rows = (int)(a->ow * (tile + 1) / s->tiles - x0);
+        pf_tap *out = table;
+        for (int64_t ky = 0, slot = top % s->span; ky < a->kh; ky++, out += 1 + rows) {
+            out->number = ky;
+            pf_tile_pointers(out + 1, ring + slot * s->row + x0 * a->stride_w * a->ic, s->x_steps, rows);
+            slot += a->dil_h;
+            if (slot >= s->span) slot -= s->span;
+        }
+        pf_tile_pointers(y_rows, y_row + x0 * a->ysw, s->y_steps, rows);
+        if (z) pf_tile_pointers(z_rows, z_row + x0 * a->zsw, s->z_steps, rows);
+        for (int64_t v = 0; v < columns;) {
+            const int vectors = pf_panel_vectors(columns - v);
+            t->bstep = vectors * PF_VL, t->btap = t->k * t->bstep;
+            t->column = v * PF_VL, t->n = pf_min(t->bstep, a->oc - t->column);
+            t->b = w + t->column * depth;
+            pf_tile_run(vectors, rows, t);
+            v += vectors;
+        }
+        x0 += rows;
+    }
+}
+
+PF_KERNEL_FUNCTION(conv_stem_f32) {
+    const pf_stem_args *a = args_;
+    const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z);
+    if (a->n * a->oh * a->ow * a->oc == 0) return;
+    const stem s = plan_stem(a);
+    float *ring = (float *)pf_ptr(w, a->scratch) + w->tid * s.thread_floats;
+    pf_tile t = {.ntaps = a->kh,
+                 .k = a->kw * a->ic,
+                 .bias = pf_ptr(w, a->bias),
+                 .first = 1,
+                 .last = 1,
+                 .act = pf_act_make(a->act, a->act_a, a->act_b)};
+    for (int64_t u = pf_claim(w, 1); u < a->n * s.units; u = pf_claim(w, 1)) {
+        const int64_t image = u / s.units, oy0 = u % s.units * s.per_unit,
+                      oy1 = pf_min(oy0 + s.per_unit, a->oh);
+        int64_t ready =
+            oy0 * a->stride_h; /* rows below this one, counted from the top of the padding, are loaded */
+        for (int64_t oy = oy0; oy < oy1; oy++) {
+            ready = pf_max(ready, oy * a->stride_h);
+            for (; ready < oy * a->stride_h + s.span; ready++)
+                load_row(&s, x + image * a->xsn, ready - a->pad_h, ring + ready % s.span * s.row);
+            run_row(&s, ring, image, oy, &t, pf_ptr(w, a->w), pf_ptr(w, a->y), z);
+        }
+    }
+}
+
+PF_PLAN_FUNCTION(conv_stem_f32) {
+    const pf_stem_args *a = args_;
+    const int64_t columns = pf_ceil_div(a->oc, PF_VL) * PF_VL;
+    plan->variant = 0;
+    plan->packed_bytes = a->kh * a->kw * a->ic * columns * (int64_t)sizeof(float);
+    if (a->n * a->oh * a->ow * a->oc == 0) return;
+    const stem s = plan_stem(a);
+    plan->scratch_bytes = nthreads * s.thread_floats * (int64_t)sizeof(float);
+    snprintf(plan->label, sizeof plan->label, "stem %dx%d", s.rows, pf_panel_widest(a->oc) * PF_VL);
+}

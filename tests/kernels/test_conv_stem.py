@@ -1,0 +1,83 @@
+"""conv_stem_f32 against numpy: few channels in any layout, windows, padding, rows shared between units."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from conv_case import Array, Case, aligned, fields, reference, strided, tensors
+
+from pnnx_fast.runtime.kernel import call, plan
+
+LAYOUTS = {
+    "plain": (0, 3, 1, 2),
+    "channels last": (0, 1, 2, 3),
+    "columns last": (0, 2, 3, 1),
+}
+"""Order in which the dimensions (n, h, w, c) lie in memory."""
+
+
+def run(
+    isa: str, threads: int, case: Case, layout: str, data: tuple[Array, Array, Array | None, Array | None]
+) -> Array:
+    x, weight, bias, z = data
+    order = LAYOUTS[layout]
+    base = np.ascontiguousarray(x.transpose(order))
+    steps = dict(zip(order, (s // 4 for s in base.strides), strict=True))
+    oh, ow = case.out
+    ybase, yview, ys = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap)
+    zbase, zview, _ = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap)
+    if z is not None:
+        zview[...] = z
+    values = fields(case, (steps[0], steps[1], steps[2]), ys) | {"xsc": steps[3]}
+    _, packed_bytes, scratch_bytes, _ = plan(isa, "conv_stem_f32", threads, **values)
+    packed, scratch = aligned(packed_bytes // 4), aligned(scratch_bytes // 4)
+    size = {"oc": case.oc, "ic": case.ic, "kh": case.kernel[0], "kw": case.kernel[1], "groups": 1, "variant": 0}
+    call(isa, "conv_pack_f32", threads, x=weight, y=packed, **size)
+    memory = {"x": base, "y": ybase, "z": None if z is None else zbase, "bias": bias, "w": packed, "scratch": scratch}
+    call(isa, "conv_stem_f32", threads, **memory, **values)
+    got = yview.copy()
+    yview[...] = np.nan
+    assert np.isnan(ybase).all(), "wrote outside of the output"
+    return got
+
+
+def check(isa: str, threads: int, case: Case, layout: str) -> None:
+    data = tensors(case)
+    got, want = run(isa, threads, case, layout, data), reference(case, *data)
+    depth = case.ic * case.kernel[0] * case.kernel[1]
+    atol = 1e-6 * max(1.0, float(np.abs(want).max())) * max(2.0, math.sqrt(depth / 64))
+    np.testing.assert_allclose(got, want, rtol=0, atol=atol, err_msg=f"{case} {layout}")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("ic", [1, 2, 3, 4])
+def test_windows(isa: str, layout: str, ic: int) -> None:
+    windows = itertools.product([(3, 3), (7, 7), (2, 5)], [(1, 1), (2, 2), (3, 1)], [(0, 0), (3, 2)], [(1, 1), (2, 1)])
+    for i, (kernel, stride, pad, dilation) in enumerate(windows):
+        case = Case(n=1 + i % 2, h=17, w=13, ic=ic, oc=20, kernel=kernel, stride=stride, pad=pad, dilation=dilation)
+        check(
+            isa,
+            1 + i % 2,
+            case.but(gap=i % 3, row_gap=i % 2, residual=i % 5 == 0, act="silu" if i % 3 else "relu"),
+            layout,
+        )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sizes(isa: str, layout: str) -> None:
+    for oc, w in itertools.product([1, 16, 33, 64, 100], [1, 5, 31, 64]):
+        check(isa, 2, Case(h=40, w=w, ic=3, oc=oc, kernel=(3, 3), stride=(2, 2), pad=(1, 1)), layout)
+
+
+def test_padding_wider_than_the_image(isa: str) -> None:
+    check(isa, 1, Case(h=2, w=3, ic=3, oc=9, kernel=(3, 3), pad=(6, 7)), "plain")
+    check(isa, 2, Case(h=1, w=1, ic=3, oc=70, kernel=(7, 7), pad=(3, 3), stride=(2, 2)), "plain")
+
+
+def test_threads_do_not_change_results(isa: str) -> None:
+    case = Case(h=50, w=61, ic=3, oc=32, kernel=(3, 3), stride=(2, 2), pad=(1, 1))
+    data = tensors(case)
+    np.testing.assert_array_equal(run(isa, 1, case, "plain", data), run(isa, 2, case, "plain", data))
