@@ -30,8 +30,7 @@ typedef struct conv {
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
     int64_t joined; /* taps that lie side by side in memory: inside of the image they are one */
     int padded;
-    int64_t x_steps[PF_TILE_STEPS], y_steps[PF_TILE_STEPS],
-        z_steps[PF_TILE_STEPS]; /* bytes from the first to the n-th pixel of a line */
+    pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */
     pf_activation act;
 } conv;
 
@@ -108,9 +107,9 @@ static conv plan_conv(const pf_conv3d_args *args) {
     c.padded = is_padded(&c.a);
     choose_blocks(&c, widest);
     c.joined = c.tap_block == c.taps && c.a.groups == 1 && c.a.dil_w == 1 && c.a.xsw == c.ic ? c.a.kw : 1;
-    pf_tile_steps(c.x_steps, c.a.stride_w * c.a.xsw);
-    pf_tile_steps(c.y_steps, c.a.ysw);
-    pf_tile_steps(c.z_steps, c.a.zsw);
+    pf_tile_steps(&c.x_steps, c.a.stride_w * c.a.xsw);
+    pf_tile_steps(&c.y_steps, c.a.ysw);
+    pf_tile_steps(&c.z_steps, c.a.zsw);
     choose_units(&c, widest);
     return c;
 }
@@ -129,9 +128,7 @@ typedef struct place {
 typedef struct tile_rows {
     int count, inside; /* inside: no tap of any row falls into the padding */
     place next;        /* first row of the tile to come */
-    int64_t x[PF_TILE_POINTERS];
-    float *y[PF_TILE_POINTERS];
-    const float *z[PF_TILE_POINTERS];
+    pf_pointers x, y, z;
 } tile_rows;
 
 static place place_of(const conv *c, int64_t pixel) {
@@ -157,8 +154,19 @@ static void advance(const conv *c, place *p, int64_t n) {
     p->image++;
 }
 
-/* Rows [first, first + n) of the tile: neighbours in one line of the output. */
-static void locate_run(const conv *c, int64_t group, int first, int n, tile_rows *t) {
+/* Rows from `row` on are those of the line that starts at `base`, whose first pixel is that row. */
+PF_INLINE void splice(pf_pointers *out, const pf_pointers *steps, uintptr_t base, int row) {
+    if (row == 0) {
+        *out = *steps + (int64_t)base;
+        return;
+    }
+    const pf_pointers lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const pf_pointers behind = lane >= (int64_t)row, line = *steps + ((int64_t)base - (*steps)[row]);
+    *out = (*out & ~behind) | (line & behind);
+}
+
+/* Rows [row, row + n) of the tile: neighbours in one line of the output. */
+PF_INLINE void locate_run(const conv *c, int64_t group, int row, int64_t n, tile_rows *t) {
     const pf_conv3d_args *a = &c->a;
     const place *p = &t->next;
     const int64_t z0 = p->oz * a->stride_d - a->pad_d, y0 = p->oy * a->stride_h - a->pad_h;
@@ -169,12 +177,11 @@ static void locate_run(const conv *c, int64_t group, int first, int n, tile_rows
                      (y0 + (a->kh - 1) * a->dil_h < a->ih) & (x0 >= 0) & (x1 < a->iw);
     const int64_t x = p->image * a->xsn + z0 * a->xsd + y0 * a->xsh + x0 * a->xsw + group * c->ic;
     const int64_t y = p->image * a->ysn + p->oz * a->ysd + p->oy * a->ysh + p->ox * a->ysw + group * c->oc;
-    pf_tile_pointers(t->x + first, (const void *)((uintptr_t)c->x + (uintptr_t)x * sizeof(float)), c->x_steps,
-                     n);
-    pf_tile_pointers(t->y + first, c->y + y, c->y_steps, n);
+    splice(&t->x, &c->x_steps, (uintptr_t)c->x + (uintptr_t)x * sizeof(float), row);
+    splice(&t->y, &c->y_steps, (uintptr_t)(c->y + y), row);
     if (!c->z) return;
     const int64_t z = p->image * a->zsn + p->oz * a->zsd + p->oy * a->zsh + p->ox * a->zsw + group * c->oc;
-    pf_tile_pointers(t->z + first, c->z + z, c->z_steps, n);
+    splice(&t->z, &c->z_steps, (uintptr_t)(c->z + z), row);
 }
 
 /* Locates the next `count` rows. */
@@ -182,10 +189,10 @@ static void locate_rows(const conv *c, int64_t group, int count, tile_rows *t) {
     t->count = count;
     t->inside = 1;
     for (int r = 0; r < count;) {
-        const int n = (int)pf_min(count - r, c->a.ow - t->next.ox);
+        const int64_t n = pf_min(count - r, c->a.ow - t->next.ox);
         locate_run(c, group, r, n, t);
         advance(c, &t->next, n);
-        r += n;
+        r += (int)n;
     }
 }
 
@@ -200,7 +207,7 @@ static int fill_edge(const conv *c, const tile_rows *t, place p, const int64_t d
         const uint64_t y = (uint64_t)(p.oy * a->stride_h - a->pad_h + d[1]);
         const uint64_t x = (uint64_t)(p.ox * a->stride_w - a->pad_w + d[2]);
         const int in = z < (uint64_t)a->id && y < (uint64_t)a->ih && x < (uint64_t)a->iw;
-        out[1 + r].row = in ? (const float *)(uintptr_t)(t->x[r] + offset) : zero_row;
+        out->row[r] = in ? (const float *)(uintptr_t)(t->x[r] + offset) : zero_row;
         any |= in;
         advance(c, &p, 1);
     }
@@ -218,12 +225,11 @@ static int64_t fill_taps(const conv *c, const tile_rows *t, place start, int64_t
         const int64_t d[3] = {kz * a->dil_d, ky * a->dil_h, kx * a->dil_w};
         const int64_t offset = (d[0] * a->xsd + d[1] * a->xsh + d[2] * a->xsw + k0) * (int64_t)sizeof(float);
         int any = 1;
-        out->number = tap;
         if (t->inside)
-            pf_tile_pointers(out + 1, (const void *)(uintptr_t)offset, t->x, t->count);
+            *(pf_pointers *)&out[used] = t->x + offset;
         else
-            any = fill_edge(c, t, start, d, offset, out);
-        out += any ? 1 + t->count : 0;
+            any = fill_edge(c, t, start, d, offset, &out[used]);
+        out[used].number = tap;
         used += any;
         kx += step;
         if (kx < a->kw) continue;
@@ -252,13 +258,14 @@ static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int
 
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
 static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
-    pf_tap table[TAPS_AT_ONCE * (1 + PF_TILE_ROWS) + PF_TILE_POINTERS];
+    pf_tap table[TAPS_AT_ONCE];
     tile_rows rows = {.next = place_of(c, tile_start(c, u->tile0))};
     const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
     const pf_panel first = pf_panel_at(c->oc, u->panel0);
     const float *w = u->w - first.start * PF_VL * depth;
-    t->taps = table, t->y = rows.y, t->z = c->z && !c->a.z_late ? rows.z : NULL;
-    t->late = c->z && c->a.z_late ? rows.z : NULL;
+    t->taps = table, t->y = (float *const *)&rows.y;
+    t->z = c->z && !c->a.z_late ? (const float *const *)&rows.z : NULL;
+    t->late = c->z && c->a.z_late ? (const float *const *)&rows.z : NULL;
     const int64_t k = t->k, short_rows = c->pixels / c->tiles, longer = c->pixels % c->tiles;
     for (int64_t tile = u->tile0; tile < u->tile1; tile++) {
         const place start = rows.next;

@@ -21,7 +21,7 @@ typedef struct stem {
     int64_t tiles;    /* of an output row */
     int64_t thread_floats;
     int rows;
-    int64_t x_steps[PF_TILE_STEPS], y_steps[PF_TILE_STEPS], z_steps[PF_TILE_STEPS];
+    pf_pointers x_steps, y_steps, z_steps;
 } stem;
 
 static stem plan_stem(const pf_stem_args *a) {
@@ -32,9 +32,9 @@ static stem plan_stem(const pf_stem_args *a) {
     s.per_unit = pf_max(LEAST_ROWS, pf_ceil_div(a->oh * a->n, WANTED_UNITS));
     s.units = pf_ceil_div(a->oh, s.per_unit);
     s.thread_floats = s.span * s.row;
-    pf_tile_steps(s.x_steps, a->stride_w * a->ic);
-    pf_tile_steps(s.y_steps, a->ysw);
-    pf_tile_steps(s.z_steps, a->zsw);
+    pf_tile_steps(&s.x_steps, a->stride_w * a->ic);
+    pf_tile_steps(&s.y_steps, a->ysw);
+    pf_tile_steps(&s.z_steps, a->zsw);
     return s;
 }
 
@@ -67,24 +67,24 @@ static void run_row(const stem *s, const float *ring, int64_t image, int64_t oy,
                     float *y, const float *z) {
     const pf_stem_args *a = s->a;
     const int64_t depth = a->kh * a->kw * a->ic, columns = pf_ceil_div(a->oc, PF_VL), top = oy * a->stride_h;
-    pf_tap table[LARGEST_FILTER * (1 + PF_TILE_ROWS) + PF_TILE_POINTERS];
-    float *y_rows[PF_TILE_POINTERS];
-    const float *z_rows[PF_TILE_POINTERS];
-    t->taps = table, t->y = y_rows;
-    t->z = z && !a->z_late ? z_rows : NULL, t->late = z && a->z_late ? z_rows : NULL;
+    pf_tap table[LARGEST_FILTER];
+    pf_pointers y_rows, z_rows;
+    t->taps = table, t->y = (float *const *)&y_rows;
+    t->z = z && !a->z_late ? (const float *const *)&z_rows : NULL;
+    t->late = z && a->z_late ? (const float *const *)&z_rows : NULL;
     float *y_row = y + (image * a->ysn + oy * a->ysh);
     const float *z_row = z ? z + (image * a->zsn + oy * a->zsh) : NULL;
     for (int64_t tile = 0, x0 = 0; tile < s->tiles; tile++) {
         const int rows = (int)(a->ow * (tile + 1) / s->tiles - x0);
-        pf_tap *out = table;
-        for (int64_t ky = 0, slot = top % s->span; ky < a->kh; ky++, out += 1 + rows) {
-            out->number = ky;
-            pf_tile_pointers(out + 1, ring + slot * s->row + x0 * a->stride_w * a->ic, s->x_steps, rows);
+        for (int64_t ky = 0, slot = top % s->span; ky < a->kh; ky++) {
+            const float *row = ring + slot * s->row + x0 * a->stride_w * a->ic;
+            *(pf_pointers *)&table[ky] = s->x_steps + (int64_t)(uintptr_t)row;
+            table[ky].number = ky;
             slot += a->dil_h;
             if (slot >= s->span) slot -= s->span;
         }
-        pf_tile_pointers(y_rows, y_row + x0 * a->ysw, s->y_steps, rows);
-        if (z) pf_tile_pointers(z_rows, z_row + x0 * a->zsw, s->z_steps, rows);
+        y_rows = s->y_steps + (int64_t)(uintptr_t)(y_row + x0 * a->ysw);
+        if (z) z_rows = s->z_steps + (int64_t)(uintptr_t)(z_row + x0 * a->zsw);
         for (int64_t v = 0; v < columns;) {
             const int vectors = pf_panel_vectors(columns - v);
             t->bstep = vectors * PF_VL, t->btap = t->k * t->bstep;

@@ -175,15 +175,15 @@ static void output_tile_4(const wino *p, place at, int64_t column, int64_t n, co
 static void multiply(const wino *p, const float *v, const float *u, float *products, int64_t count,
                      int vectors) {
     const int64_t most = pf_tile_rows(vectors), blocks = pf_ceil_div(count, most), width = vectors * PF_VL;
-    pf_tap tap[1 + PF_TILE_ROWS] = {{.number = 0}};
+    pf_tap tap = {.number = 0};
     float *y[PF_TILE_ROWS];
-    pf_tile t = {.taps = tap, .ntaps = 1, .k = p->ic, .b = u, .bstep = width, .y = y};
+    pf_tile t = {.taps = &tap, .ntaps = 1, .k = p->ic, .b = u, .bstep = width, .y = y};
     t.n = width;
     t.first = t.last = 1;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t first = count * b / blocks, end = count * (b + 1) / blocks;
         for (int64_t r = first; r < end; r++) {
-            tap[1 + r - first].row = v + r * p->depth;
+            tap.row[r - first] = v + r * p->depth;
             y[r - first] = products + r * width;
         }
         t.ahead = b * LINE < width ? u + p->ic * (width + b * LINE) : NULL;

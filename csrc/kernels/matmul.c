@@ -100,16 +100,15 @@ static void run_tiles(const matmul *p, const operands *o, pf_tile *t, int vector
                       int64_t k0) {
     const pf_matmul_args *m = p->a;
     const int64_t base = m->m * t0 / p->tiles;
-    pf_tap record[1 + PF_TILE_ROWS] = {{.number = 0}};
+    pf_tap tap = {.number = 0};
     float *y[PF_TILE_ROWS];
     const float *z[PF_TILE_ROWS];
-    t->taps = record, t->y = y;
+    t->taps = &tap, t->y = y;
     t->z = o->c && m->cn == 1 && m->beta == 1.0 ? z : NULL;
     for (int64_t tile = t0; tile < t1; tile++) {
         const int64_t r0 = m->m * tile / p->tiles, r1 = m->m * (tile + 1) / p->tiles;
         for (int64_t r = r0; r < r1; r++) {
-            record[1 + r - r0].row =
-                p->pack_a ? o->packed_a + (r - base) * p->row_stride : o->a + r * m->am + k0;
+            tap.row[r - r0] = p->pack_a ? o->packed_a + (r - base) * p->row_stride : o->a + r * m->am + k0;
             y[r - r0] = o->y + r * m->ym;
             z[r - r0] = o->c ? o->c + r * m->cm : NULL;
         }

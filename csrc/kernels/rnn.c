@@ -82,15 +82,15 @@ typedef struct share {
 /* Rows r.. of A times one block of columns, into s, whose rows are block_width long. */
 static void multiply_block(const columns *c, const float *w, int64_t block, const float *const *rows,
                            int count, float *s) {
-    pf_tap taps[1 + PF_TILE_ROWS] = {{.number = 0}};
+    pf_tap tap = {.number = 0};
     float *y[PF_TILE_ROWS];
-    for (int r = 0; r < count; r++) taps[1 + r].row = rows[r];
+    for (int r = 0; r < count; r++) tap.row[r] = rows[r];
     const int total = (int)(c->gates * c->vectors);
     const float *b = w + block * block_width(c) * c->k;
     for (int first = 0, n; first < total; first += n) {
         n = pf_panel_vectors(total - first);
         for (int r = 0; r < count; r++) y[r] = s + r * block_width(c) + first * PF_VL;
-        const pf_tile t = {.taps = taps,
+        const pf_tile t = {.taps = &tap,
                            .ntaps = 1,
                            .k = c->k,
                            .b = b,

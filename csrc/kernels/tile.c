@@ -89,10 +89,10 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t) {
     const int64_t kend = t->k, bstep = t->bstep;
     const pf_tap *tap = t->taps;
     const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
-    for (int64_t i = 0; i < t->ntaps; i++, tap += 1 + rows) {
+    for (int64_t i = 0; i < t->ntaps; i++, tap++) {
         const float *b = t->b + tap->number * t->btap, *a[PF_TILE_ROWS];
         /* Counting up to zero saves the register of the bound. */
-        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap[1 + r].row + kend;
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r] + kend;
         for (int64_t k = -kend; k < 0; k++, b += bstep) {
             if (vectors > 2) {
                 __builtin_prefetch(ahead, 0, 2);
@@ -116,10 +116,10 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
     }
     const int64_t kend = t->k, bstep = t->bstep;
     const pf_tap *tap = t->taps;
-    for (int64_t i = 0; i < t->ntaps; i++, tap += 1 + rows) {
+    for (int64_t i = 0; i < t->ntaps; i++, tap++) {
         const float *b = t->b + tap->number * t->btap, *a[CHAINS];
         int64_t k = 0;
-        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap[1 + r].row;
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r];
         for (; k + ways <= kend; k += ways) {
             PF_UNROLL for (int way = 0; way < ways; way++, b += bstep)
                 step(rows, vectors, acc[way], a, k + way, b);

@@ -28,11 +28,13 @@ PF_INLINE int pf_tile_rows(int vectors) {
     return rows[vectors];
 }
 
-/* One tap of a tile is a record of 1 + rows entries: the number of the tap in B, then the rows of A. */
-typedef union pf_tap {
+/* One tap of a tile: the rows of A and the number of the tap in B. Whole cache lines, so that the vector
+ * stores which make the pointers can be forwarded to the loads that take them. */
+enum { PF_TILE_POINTERS = 16 };
+typedef struct pf_tap {
+    const float *row[PF_TILE_POINTERS - 1];
     int64_t number;
-    const float *row;
-} pf_tap;
+} __attribute__((aligned(64))) pf_tap;
 
 typedef struct pf_tile {
     const pf_tap *taps;
@@ -59,20 +61,12 @@ PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
         pf_late_row(&t->act, t->y[r] + t->column, t->late ? t->late[r] + t->column : NULL, t->n);
 }
 
-/* Pointers of the rows of a tile are made eight at a time from steps in bytes, so lists of them are
- * PF_TILE_POINTERS long; what is written beyond the last row is never read. */
-typedef int64_t pf_lanes8 __attribute__((vector_size(64), aligned(8), may_alias));
-enum { PF_TILE_STEPS = 16, PF_TILE_POINTERS = PF_TILE_STEPS + PF_TILE_ROWS };
+/* Pointers of the rows of a tile are made all at once, from steps in bytes; those behind the last row are
+ * never read. */
+typedef int64_t pf_pointers __attribute__((vector_size(8 * PF_TILE_POINTERS), aligned(64), may_alias));
 
-PF_INLINE void pf_tile_steps(int64_t steps[PF_TILE_STEPS], int64_t floats) {
-    for (int r = 0; r < PF_TILE_STEPS; r++) steps[r] = r * floats * (int64_t)sizeof(float);
-}
-
-PF_INLINE void pf_tile_pointers(void *out, const void *base, const int64_t *steps, int count) {
-    pf_lanes8 *p = out;
-    const pf_lanes8 *s = (const pf_lanes8 *)steps;
-    p[0] = s[0] + (int64_t)(uintptr_t)base;
-    if (count > 8) p[1] = s[1] + (int64_t)(uintptr_t)base;
+PF_INLINE void pf_tile_steps(pf_pointers *steps, int64_t floats) {
+    for (int r = 0; r < PF_TILE_POINTERS; r++) (*steps)[r] = r * floats * (int64_t)sizeof(float);
 }
 
 /* Columns are cut into panels of whole vectors: first those that a rest forces, then full tiles only. So
