@@ -41,14 +41,15 @@ static stem plan_stem(const pf_stem_args *a) {
 /* Copies input row iy of an image into a ring row; rows outside of the image are zero. */
 static void load_row(const stem *s, const float *image, int64_t iy, float *to) {
     const pf_stem_args *a = s->a;
-    const int64_t count = pf_max(0, pf_min(a->iw, s->pixels - a->pad_w));
+    const int64_t left = pf_max(0, pf_min(a->pad_w, s->pixels)), first = pf_max(0, -a->pad_w);
+    const int64_t count = pf_max(0, pf_min(a->iw - first, s->pixels - left));
     if (iy < 0 || iy >= a->ih) {
         memset(to, 0, (size_t)(s->pixels * a->ic) * sizeof(float));
         return;
     }
-    const float *from = image + iy * a->xsh;
-    memset(to, 0, (size_t)(pf_min(a->pad_w, s->pixels) * a->ic) * sizeof(float));
-    float *inside = to + a->pad_w * a->ic, *behind = inside + count * a->ic;
+    const float *from = image + iy * a->xsh + first * a->xsw;
+    memset(to, 0, (size_t)(left * a->ic) * sizeof(float));
+    float *inside = to + left * a->ic, *behind = inside + count * a->ic;
     if (a->xsc == 1 && a->xsw == a->ic) {
         memcpy(inside, from, (size_t)(count * a->ic) * sizeof(float));
     } else if (a->xsw == 1) {
@@ -58,8 +59,7 @@ static void load_row(const stem *s, const float *image, int64_t iy, float *to) {
         for (int64_t p = 0; p < count; p++)
             for (int64_t c = 0; c < a->ic; c++) inside[p * a->ic + c] = from[p * a->xsw + c * a->xsc];
     }
-    if (behind < to + s->pixels * a->ic)
-        memset(behind, 0, (size_t)(to + s->pixels * a->ic - behind) * sizeof(float));
+    memset(behind, 0, (size_t)((s->pixels - left - count) * a->ic) * sizeof(float));
 }
 
 /* One row of output, all panels; `ring` holds the rows that it reads. */

@@ -8,11 +8,11 @@ memory meanwhile.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Choice", "choose", "winograd_cost"]
+__all__ = ["STEM", "Choice", "choose", "is_stem", "winograd_cost"]
 
 LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16}
 """Floats in a vector of each ISA level."""
@@ -44,8 +44,18 @@ class Choice:
 
 
 DIRECT = Choice("conv_f32", "conv_pack_f32")
+STEM = Choice("conv_stem_f32", "conv_pack_f32")
 DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
 GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
+
+
+STEM_CHANNELS, STEM_ROWS = 4, 32
+"""Most input channels and filter rows of the stem kernel."""
+
+
+def is_stem(channels: int, kernel: Sequence[int], dilation: Sequence[int], groups: int) -> bool:
+    """Whether the kernel for few input channels, which reads any layout, takes a 2-d convolution."""
+    return channels <= STEM_CHANNELS and kernel[0] <= STEM_ROWS and dilation[1] == 1 and groups == 1
 
 
 def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool = True) -> Choice:

@@ -14,7 +14,7 @@ import numpy as np
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._border import extend
-from pnnx_fast.ops._conv_choice import Choice, choose
+from pnnx_fast.ops._conv_choice import STEM, Choice, choose, is_stem
 from pnnx_fast.ops._conv_depth import convolve_by_depth
 from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
 from pnnx_fast.ops.registry import Floats, Ints, operator
@@ -63,7 +63,8 @@ def convolve(
 
     ``before`` is the padding in front of each dimension; behind the input there are as many zeros as ``y`` asks for.
     """
-    x = b.channels_last(x)
+    stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
+    x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
     if x.ndim == 5 and residual is None and convolve_by_depth(b, convolve, x, weight, bias, y, **window):
         return
@@ -77,7 +78,12 @@ def convolve(
     for i, axis in enumerate(axes):
         fields.update({f"i{axis}": x.shape[2 + i], f"o{axis}": y.shape[2 + i], f"k{axis}": weight.shape[2 + i]})
         fields.update({f"stride_{axis}": stride[i], f"pad_{axis}": before[i], f"dil_{axis}": dilation[i]})
-    choice = choose(b.isa, b.nthreads, fields, weight.is_constant) if x.ndim == 4 else IN_THREE_DIMENSIONS
+    choice = IN_THREE_DIMENSIONS
+    if stem:
+        choice = STEM
+        fields["xsc"] = x.strides[1]
+    elif x.ndim == 4:
+        choice = choose(b.isa, b.nthreads, fields, weight.is_constant)
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
     taps = (math.prod(weight.shape[2:-1]), weight.shape[-1])
     shape = {"oc": y.shape[1], "ic": x.shape[1], "kh": taps[0], "kw": taps[1], "groups": groups}

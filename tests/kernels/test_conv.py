@@ -141,3 +141,10 @@ def test_scale_of_packed_weights(isa: str) -> None:
     call(isa, "conv_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
     call(isa, "conv_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
     np.testing.assert_array_equal(folded, plain)
+
+
+def test_padding_below_zero_crops(isa: str) -> None:
+    case = Case(h=9, w=12, ic=7, oc=9, kernel=(3, 2), pad=(-2, -3))
+    x, weight, bias, z = tensors(case)
+    want = reference(case.but(h=5, w=6, pad=(0, 0)), x[:, 2:7, 3:9], weight, bias, z)
+    np.testing.assert_allclose(run(isa, 1, case, x, weight, bias, z), want, rtol=0, atol=1e-5)

@@ -77,6 +77,16 @@ def test_padding_wider_than_the_image(isa: str) -> None:
     check(isa, 2, Case(h=1, w=1, ic=3, oc=70, kernel=(7, 7), pad=(3, 3), stride=(2, 2)), "plain")
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_padding_below_zero_crops(isa: str, layout: str) -> None:
+    case = Case(h=9, w=12, ic=3, oc=9, kernel=(3, 2), pad=(-2, -3))
+    x, weight, bias, z = tensors(case)
+    inner = case.but(h=5, w=6, pad=(0, 0))
+    want = reference(inner, x[:, 2:7, 3:9], weight, bias, z)
+    got = run(isa, 1, case, layout, (x, weight, bias, z))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+
+
 def test_threads_do_not_change_results(isa: str) -> None:
     case = Case(h=50, w=61, ic=3, oc=32, kernel=(3, 3), stride=(2, 2), pad=(1, 1))
     data = tensors(case)
