@@ -82,34 +82,48 @@ static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r,
     }
 }
 
+/* Weighted sums of `count` taps each along a line; a constant count makes the inner loop disappear. */
+PF_INLINE void sum_taps(const taps *t, int64_t count, int64_t outputs, const float *line, float *y,
+                        int64_t ys) {
+    const int64_t *index = t->index;
+    const float *weight = t->weight;
+    for (int64_t o = 0; o < outputs; o++, index += count, weight += count, y += ys) {
+        float sum = 0;
+        for (int64_t j = 0; j < count; j++) sum += weight[j] * line[index[j]];
+        *y = sum;
+    }
+}
+
 /* The rows are blended to one line first, if it is contiguous and not too long; then the taps along it. */
 static void resize_line(const pf_resize_args *a, const taps *t, const rows *r, const float *x, float *y) {
-    const int64_t ys = a->ys[SPACE + 2], width = a->isize[2];
+    const int64_t ys = a->ys[SPACE + 2], width = a->isize[2], outputs = a->osize[2];
     float line[LINE];
     if (!t->weight) {
-        for (int64_t o = 0; o < a->osize[2]; o++) y[o * ys] = x[r->offset[0] + t->index[o] * t->stride];
+        for (int64_t o = 0; o < outputs; o++) y[o * ys] = x[r->offset[0] + t->index[o] * t->stride];
         return;
     }
-    const int blended = t->stride == 1 && width <= LINE;
-    for (int64_t i = 0; blended && i < width; i += PF_VL) {
+    if (t->stride != 1 || width > LINE) {
+        for (int64_t o = 0; o < outputs; o++) {
+            float sum = 0;
+            for (int64_t j = o * t->count; j < (o + 1) * t->count; j++)
+                for (int64_t k = 0; k < r->count; k++)
+                    sum += t->weight[j] * r->weight[k] * x[r->offset[k] + t->index[j] * t->stride];
+            y[o * ys] = sum;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < width; i += PF_VL) {
         pf_vf v = pf_zero();
         for (int64_t k = 0; k < r->count; k++)
             v = pf_fma(pf_set(r->weight[k]), pf_load_upto(x + r->offset[k] + i, width - i), v);
         pf_store_upto(line + i, v, width - i);
     }
-    for (int64_t o = 0; o < a->osize[2]; o++) {
-        float sum = 0;
-        for (int64_t j = 0; j < t->count; j++) {
-            const int64_t i = t->index[o * t->count + j];
-            float v = 0;
-            if (blended)
-                v = line[i];
-            else
-                for (int64_t k = 0; k < r->count; k++) v += r->weight[k] * x[r->offset[k] + i * t->stride];
-            sum += t->weight[o * t->count + j] * v;
-        }
-        y[o * ys] = sum;
-    }
+    if (t->count == 2)
+        sum_taps(t, 2, outputs, line, y, ys);
+    else if (t->count == 4)
+        sum_taps(t, 4, outputs, line, y, ys);
+    else
+        sum_taps(t, t->count, outputs, line, y, ys);
 }
 
 PF_KERNEL_FUNCTION(resize) {

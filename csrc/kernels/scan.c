@@ -211,9 +211,12 @@ static void response_line(const pf_axis_args *a, const float *x, float *y, int64
     (void)index;
     const int64_t size = (int64_t)a->a, before = size / 2, after = size - before - 1;
     const float alpha = (float)(a->b / a->a), beta = (float)a->c, k = (float)a->d;
+    const int vectors = a->xsn == 1 && a->ysn == 1 && before + PF_VL + after <= a->n;
     int64_t i = 0;
     while (i < a->n) {
-        if (a->xsn == 1 && a->ysn == 1 && i >= before && i + PF_VL + after <= a->n) {
+        if (vectors && i >= before && i < a->n - after) {
+            /* The last vector repeats elements of the one before it. */
+            i = pf_min(i, a->n - after - PF_VL);
             pf_vf sum = pf_zero();
             for (int64_t j = i - before; j <= i + after; j++)
                 sum = pf_fma(pf_load(x + j), pf_load(x + j), sum);
