@@ -16,6 +16,9 @@ from pnnx_fast.ops.symbolic import Builder, Tensor
 MAX_DIMS = 8
 """Dimensions that an argument struct holds."""
 
+READS_NEIGHBOURS = {"local_response_norm"}
+"""Kernels whose result must not overwrite their input."""
+
 
 def without(values: Sequence[int], axis: int) -> Shape:
     """All values but the one of the axis."""
@@ -51,6 +54,7 @@ def along_axis(
     b.step(
         kernel,
         flops=cost * x.size,
+        inplace=None if kernel in READS_NEIGHBOURS else (out, x),
         x=x, y=out, index=None, rank=x.ndim - 1, shape=without(x.shape, at), xs=without(x.strides, at),
         ys=without(out.strides, at), js=(), n=x.shape[at], xsn=x.strides[at], ysn=out.strides[at],
         a=values[0], b=values[1], c=values[2], d=values[3],

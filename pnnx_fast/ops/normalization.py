@@ -91,6 +91,7 @@ def row_norm(
     b.step(
         "row_norm",
         flops=8 * x.size,
+        inplace=(y, x),
         x=x, z=None, w=_vector(b, weight, n, "weight"), b=_vector(b, bias, n, "bias"), y=y, s=None, rank=len(shape),
         shape=shape, xs=xs, zs=(), ys=ys, ss=(), n=n, eps=eps, rms=rms,
     )  # fmt: skip
@@ -159,7 +160,7 @@ def _channels(
     b.step(
         kernel,
         flops=8 * x.size,
-        inplace=(y, x) if kernel == "channel_affine" else None,
+        inplace=(y, x),
         x=x, w=_vector(b, weight, c, "weight"), b=_vector(b, bias, c, "bias"), y=y, n=x.shape[0], c=c,
         rank=x.ndim - 2, shape=x.shape[2:], xs=x.strides, ys=y.strides, groups=groups, eps=eps, **act,
     )  # fmt: skip
