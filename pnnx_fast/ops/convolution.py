@@ -13,10 +13,10 @@ import numpy as np
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops._border import extend
 from pnnx_fast.ops._conv_choice import STEM, Choice, choose, is_stem
 from pnnx_fast.ops._conv_depth import convolve_by_depth
 from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
+from pnnx_fast.ops.padding import pad_sides
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -143,7 +143,7 @@ def convolution(
     z = z if z is None or batched else z.unsqueeze(0)
     out = window_counts(x.shape[2:], w.shape[2:], s, d, before, after)
     if padding_mode != "zeros" and (any(before) or any(after)):
-        x = extend(b, x, before, after, padding_mode)
+        x = pad_sides(b, x, (0, 0, *before), (0, 0, *after), padding_mode, temporary=True)
         before = (0,) * rank
     y = b.result((x.shape[0], w.shape[0], *out), np.float32, "channels_last")
     parts: list[Tensor | None] = [x, w, z, y]

@@ -39,9 +39,19 @@ def _check(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str
 
 
 def pad_sides(
-    b: Builder, input: Tensor, before: Sequence[int], after: Sequence[int], mode: str = "constant", value: Any = 0
+    b: Builder,
+    input: Tensor,
+    before: Sequence[int],
+    after: Sequence[int],
+    mode: str = "constant",
+    value: Any = 0,
+    *,
+    temporary: bool = False,
 ) -> Tensor:
-    """Pad (or crop, where negative) every dimension by ``before`` and ``after``."""
+    """Pad (or crop, where negative) every dimension by ``before`` and ``after``.
+
+    A ``temporary`` tensor is one that the operator itself reads; otherwise it is the operator's result.
+    """
     if mode not in MODES:
         raise ParameterError(f"mode must be one of {', '.join(MODES)}, not {mode!r}", parameter="mode")
     _check(input, before, after, mode)
@@ -55,7 +65,7 @@ def pad_sides(
         return input
     shape = [n + p + q for n, p, q in zip(input.shape, before, after, strict=True)]
     last = is_channels_last(input) and not input.is_contiguous
-    y = b.result(shape, input.dtype, "channels_last" if last else "plain")
+    y = (b.empty if temporary else b.result)(shape, input.dtype, "channels_last" if last else "plain")
     dims = _memory_order(input, y, before, after)
     if len(dims) > MAX_DIMS:
         raise ShapeError("too many dimensions for padding", actual=list(input.shape))
