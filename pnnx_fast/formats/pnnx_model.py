@@ -20,7 +20,7 @@ from pnnx_fast.formats.pnnx_param import WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 from pnnx_fast.ir import Attribute, Graph
 
-__all__ = ["load", "parse", "save"]
+__all__ = ["load", "parse", "python", "save", "save_weights"]
 
 # Old archives count offsets in 32 bits; names and headers need some of them.
 _ZIP32_BYTES = 1 << 31
@@ -117,10 +117,29 @@ def save(graph: Graph, param: Any, bin: Any = None) -> None:
         raise TypeError("saving to a file object needs bin, too")
     # Both files are complete before either takes its place.
     with _target(param) as param_file, _target(bin) as bin_file:
-        with StoreZipWriter(bin_file, layout=_layout(graph, weights), duplicates=True) as writer:
-            for name, attr in weights:
-                writer.write(name, attr.data if attr.dtype is not None else b"")
+        _write_weights(graph, weights, bin_file)
         param_file.write(content)
+
+
+def save_weights(graph: Graph, bin: Any) -> None:
+    """Write the weight file alone."""
+    weights = _weights(graph)
+    with _target(bin) as file:
+        _write_weights(graph, weights, file)
+
+
+def python(graph: Graph, path: Any, bin: Any = None) -> None:
+    """Write a PyTorch module; see :meth:`Graph.python`."""
+    # Few callers want it.
+    from pnnx_fast.formats import python_source
+
+    python_source.write(graph, path, bin)
+
+
+def _write_weights(graph: Graph, weights: list[tuple[str, Attribute]], file: IO[bytes]) -> None:
+    with StoreZipWriter(file, layout=_layout(graph, weights), duplicates=True) as writer:
+        for name, attr in weights:
+            writer.write(name, attr.data if attr.dtype is not None else b"")
 
 
 def _weights(graph: Graph) -> list[tuple[str, Attribute]]:

@@ -27,6 +27,9 @@ class Codec(Protocol):
     def save(self, graph: Graph, param: Any, bin: Any) -> None:
         """Write text graph and weights."""
 
+    def python(self, graph: Graph, path: Any, bin: Any) -> None:
+        """Write a PyTorch module."""
+
 
 _active: list[Codec] = []
 

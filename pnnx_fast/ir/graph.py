@@ -107,6 +107,26 @@ class Graph:
         """
         codec.get().save(self, param, bin)
 
+    def python(self, path: Any, bin: Any = None) -> None:
+        """Write the graph as the source of a PyTorch module.
+
+        The file holds a class ``Model`` that reads its weights from the ``.bin`` file, and functions
+        ``test_inference``, ``export_torchscript``, ``export_onnx``, ``export_pnnx`` and ``export_ncnn``.
+
+        Parameters
+        ----------
+        path : path
+            The ``.py`` file.
+        bin : path, optional
+            An existing weight file of this graph; by default one is written beside ``path``.
+
+        Raises
+        ------
+        UnsupportedOperatorError
+            Naming an operator that PyTorch has no equivalent of.
+        """
+        codec.get().python(self, path, bin)
+
     # Operands
 
     @property

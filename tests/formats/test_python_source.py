@@ -1,0 +1,85 @@
+"""Generated Python source, without PyTorch: it parses, names are valid and distinct, nothing in a file becomes code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pnnx_fast import Attribute, Graph
+from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
+from pnnx_fast.formats.python_source import source
+
+
+def _source(*lines: str) -> str:
+    graph = Graph.parse("\n".join(["7767517", f"{len(lines) + 2} 99", "pnnx.Input in 0 1 x #x=(1,3,4,4)f32", *lines,
+                                   "pnnx.Output out 1 0 y", ""]))  # fmt: skip
+    text = source(graph, "'m.bin'")
+    ast.parse(text)
+    return text
+
+
+def _statement(line: str) -> str:
+    return next(x.strip() for x in _source(line).splitlines() if x.strip().startswith("v_y = "))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("F.relu a 1 1 x y $input=x", "F.relu(v_x)"),
+        ("pnnx.Expression e 1 1 x y expr=add(mul(@0,2),size(@0,1))", "((v_x * 2) + v_x.size(1))"),
+        ("pnnx.Expression e 1 1 x y expr=maximum(@0,3)", "torch.maximum(v_x, torch.tensor(3))"),
+        ("Tensor.reshape r 1 1 x y shape=(0,-1)", "v_x.reshape(v_x.size(0), -1)"),
+        ("Tensor.slice s 1 1 x y dim=2 start=1 end=2147483647 step=2", "v_x[:, :, 1::2]"),
+        ("Tensor.slice s 1 1 x y dims=(0,-1) starts=(0,1) ends=(2147483647,3) steps=(1,1) selects=(0,2147483647)",
+         "v_x[0, ..., 1:3]"),
+        ("Tensor.index i 1 1 x y expr=[None,None,[1,0]]", "v_x[:, :, [1, 0]]"),
+        ("torch.unsqueeze u 1 1 x y dim=(0,-1)", "v_x.unsqueeze(-1).unsqueeze(0)"),
+        ("F.pad p 1 1 x y mode=reflect pad=(1,1) value=None $input=x", "F.pad(v_x, mode='reflect', pad=(1, 1))"),
+        ("F.pad p 1 1 x y mode=constant pad=(1,1) value=-inf $input=x",
+         "F.pad(v_x, mode='constant', pad=(1, 1), value=float('-inf'))"),
+        ("Tensor.to t 1 1 x y dtype=torch.half $input=x", "v_x.to(dtype=torch.half)"),
+        ("F.adaptive_avg_pool2d p 1 1 x y output_size=(0,3)", "F.adaptive_avg_pool2d(v_x, output_size=(None, 3))"),
+        ("torch.max m 1 1 x y dim=1 keepdim=False $input=x #y=(1,4,4)f32",
+         "torch.max(v_x, dim=1, keepdim=False)[0]"),
+    ],
+)  # fmt: skip
+def test_statements(line: str, expected: str) -> None:
+    assert _statement(line) == f"v_y = {expected}"
+
+
+def test_names_stay_valid_and_distinct() -> None:
+    text = _source(
+        "nn.ReLU block1-0 1 1 x a.1", "nn.ReLU block1.0 1 1 a.1 a_1", "nn.ReLU 7 1 1 a_1 b", "nn.ReLU forward 1 1 b c",
+        "nn.ReLU __init__ 1 1 c class", "nn.ReLU lambda 1 1 class y",
+    )  # fmt: skip
+    members = [x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Assign) and "nn.ReLU" in ast.unparse(x.value)]
+    names = [ast.unparse(x.targets[0]) for x in members]
+    assert len(set(names)) == 6
+    assert not {"self.forward", "self.__init__"} & set(names)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.__import__('os').system a 1 1 x y", "F.relu;import a 1 1 x y", "torch.os.__class__ a 1 1 x y",
+        "my.layer a 1 1 x y", "F.relu a 1 1 x y a;b=1", "os::system(1) a 1 1 x y",
+    ],
+)  # fmt: skip
+def test_what_is_no_name_of_pytorch_is_refused(line: str) -> None:
+    with pytest.raises((UnsupportedOperatorError, ParameterError)):
+        _source(line)
+
+
+def test_strings_stay_strings() -> None:
+    assert "mode='torch.x()'" in _source("F.foo a 1 1 x y mode=torch.x()")
+
+
+def test_weights_are_written_beside_the_source(tmp_path: Path) -> None:
+    graph = Graph.parse("7767517\n1 1\npnnx.Attribute w 0 1 x\n")
+    graph.ops[0].attrs["data"] = Attribute(np.arange(3, dtype=np.float32))
+    graph.python(tmp_path / "m.py")
+    assert (tmp_path / "m.bin").exists()
+    assert "'m.bin'" in (tmp_path / "m.py").read_text()
