@@ -51,15 +51,35 @@ PF_INLINE pf_vf pf_load_or(const float *p, int64_t n, float other) {
     return n >= PF_VL ? pf_load(p) : pf_first_lanes(pf_loadn(p, n), n, other);
 }
 
-static inline float pf_hmax(pf_vf v) {
-    float m = v[0];
-    for (int i = 1; i < PF_VL; i++) m = pf_nanmax1(m, v[i]);
-    return m;
+/* Lanes moved down by k, around the end. */
+PF_INLINE pf_vf pf_rotate(pf_vf v, const int k) {
+#if defined(__clang__)
+    pf_vf r;
+    for (int i = 0; i < PF_VL; i++) r[i] = v[(i + k) % PF_VL];
+    return r;
+#else
+    pf_vi lane;
+    for (int i = 0; i < PF_VL; i++) lane[i] = (i + k) % PF_VL;
+    return __builtin_shuffle(v, lane);
+#endif
 }
-static inline float pf_hmin(pf_vf v) {
-    float m = v[0];
-    for (int i = 1; i < PF_VL; i++) m = pf_nanmin1(m, v[i]);
-    return m;
+
+/* Extreme lane; NaN if any lane is. */
+PF_INLINE float pf_hmax(pf_vf v) {
+#pragma GCC unroll 4
+    for (int k = PF_VL / 2; k > 0; k /= 2) {
+        const pf_vf other = pf_rotate(v, k);
+        v = pf_select(v != v, v, pf_vmax(v, other));
+    }
+    return v[0];
+}
+PF_INLINE float pf_hmin(pf_vf v) {
+#pragma GCC unroll 4
+    for (int k = PF_VL / 2; k > 0; k /= 2) {
+        const pf_vf other = pf_rotate(v, k);
+        v = pf_select(v != v, v, pf_vmin(v, other));
+    }
+    return v[0];
 }
 
 #endif

@@ -45,7 +45,19 @@ PF_INLINE double row_exp(const float *x, float *y, int64_t n, float f, float top
     return sum;
 }
 
+/* A row of one vector: the axis of many small distributions, where the general loops are mostly overhead. */
+PF_INLINE void softmax_short_row(const float *x, float *y, int64_t n, float f) {
+    const pf_vf v = pf_load_upto(x, n) * f;
+    const float top = pf_hmax(pf_first_lanes(v, n, -INFINITY));
+    const pf_vf e = pf_first_lanes(pf_vexp(v - top), n, 0.0f);
+    pf_store_upto(y, e * (1.0f / pf_hsum(e)), n);
+}
+
 static void softmax_row(const float *x, float *y, int64_t n, float f) {
+    if (n <= PF_VL) {
+        softmax_short_row(x, y, n, f);
+        return;
+    }
     const float scale = (float)(1.0 / row_exp(x, y, n, f, row_max(x, n, f)));
     int64_t i = 0;
     for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_load(y + i) * scale);

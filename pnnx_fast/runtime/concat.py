@@ -9,6 +9,7 @@ concatenation whose inputs begin a later one becomes the first part of that one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pnnx_fast._types import DType
 from pnnx_fast.ir import Operator
@@ -19,10 +20,18 @@ __all__ = ["Placement", "find_placements"]
 CONCATENATIONS = ("torch.cat",)
 
 
-class Placement:
-    """Where operands go: ``slots`` maps a producer's operand to (concatenation's operand, first entry)."""
+class Slot(NamedTuple):
+    """Entries [start, start + length) along the axis of a concatenation, named by its operand."""
 
-    def __init__(self, slots: dict[str, tuple[str, int]], targets: dict[str, tuple[Tensor, int]]) -> None:
+    target: str
+    start: int
+    length: int
+
+
+class Placement:
+    """Where operands go: ``slots`` maps the operand of a producer to its place in a concatenation."""
+
+    def __init__(self, slots: dict[str, Slot], targets: dict[str, tuple[Tensor, int]]) -> None:
         self._slots, self._targets = slots, targets
         self._made: dict[str, Tensor] = {}
 
@@ -33,13 +42,14 @@ class Placement:
         slot = self._slots.get(name)
         if slot is None:
             return None
-        target, start = slot
-        whole = self._whole(target)
-        axis = self._targets[target][1]
-        part = whole.narrow(axis, start, shape[axis])
-        if part.dtype != dtype or part.shape != tuple(shape) or not _same_order(part, strides):
+        part = self._whole(slot.target).narrow(self._targets[slot.target][1], slot.start, slot.length)
+        if part.dtype != dtype:
             return None
-        return part
+        if part.shape == tuple(shape):
+            return part if _same_order(part, strides) else None
+        # The concatenation takes a reshaped view: a place that is one dense block serves any shape.
+        block = Tensor(part.buffer, shape, dtype, strides, part.offset)
+        return block if part.is_dense and block.is_dense and block.size == part.size else None
 
     def _whole(self, name: str) -> Tensor:
         if name not in self._made:
@@ -63,7 +73,7 @@ def _same_order(part: Tensor, strides: Sequence[int]) -> bool:
 def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given: set[str]) -> Placement | None:
     """Find operands to place, from the tensors of a first lowering; ``given`` are operands from outside."""
     whole = _whole_buffers(ops, values, given)
-    slots: dict[str, tuple[str, int]] = {}
+    slots: dict[str, Slot] = {}
     targets: dict[str, tuple[Tensor, int]] = {}
     taken: set[Buffer] = set()
     for op in ops:
@@ -80,17 +90,17 @@ def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given:
             if name is None or owner.buffer in taken or owner.dtype != out.dtype:
                 continue
             if _same_order(out.narrow(axis, first, length), owner.strides):
-                slots[name] = (op.outputs[0].name, first)
+                slots[name] = Slot(op.outputs[0].name, first, length)
                 taken.add(owner.buffer)
     slots.update(_prefixes([op for op in ops if op.outputs and op.outputs[0].name in targets], slots, targets))
     return Placement(slots, targets) if slots else None
 
 
 def _prefixes(
-    ops: Sequence[Operator], slots: Mapping[str, tuple[str, int]], targets: Mapping[str, tuple[Tensor, int]]
-) -> dict[str, tuple[str, int]]:
+    ops: Sequence[Operator], slots: Mapping[str, Slot], targets: Mapping[str, tuple[Tensor, int]]
+) -> dict[str, Slot]:
     """Slots of concatenations whose inputs begin a later one: each is the first part of the next (DenseNet)."""
-    found: dict[str, tuple[str, int]] = {}
+    found: dict[str, Slot] = {}
     lists = [[operand.name for operand in op.inputs] for op in ops]
     for i, op in enumerate(ops):
         name = op.outputs[0].name
@@ -100,7 +110,7 @@ def _prefixes(
             begins = names[: len(lists[i])] == lists[i] and len(names) > len(lists[i]) and other == axis
             if begins and name not in slots and whole.dtype == out.dtype:
                 if _same_order(whole.narrow(axis, 0, out.shape[axis]), out.strides):
-                    found[name] = (later.outputs[0].name, 0)
+                    found[name] = Slot(later.outputs[0].name, 0, out.shape[axis])
                 break
     return found
 
