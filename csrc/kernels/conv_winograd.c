@@ -13,7 +13,8 @@ enum {
     CHUNK_BYTES = 704 << 10, /* V of a chunk and M of a panel stay in L2 */
     CHUNK_LEAST = 32,        /* tiles that a pass over the weights serves, where that many exist */
     CHUNK_MOST = 96,
-    CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
+    CHUNK_BLOCKS = 2,      /* smallest chunk where there would not be work for all threads */
+    CHUNKS_PER_THREAD = 2, /* with fewer chunks, threads share the panels of a chunk */
     LINE = 16,             /* floats of a cache line */
 };
 
@@ -21,9 +22,10 @@ typedef struct wino {
     const pf_conv_args *a;
     const float *x, *u, *bias, *z;
     float *y, *v, *products;
-    int m, side, points;
+    int m, points;
     int64_t ic, oc;               /* of one group */
     int64_t rows, columns, tiles; /* tiles of an image; of all images */
+    int64_t blocks;               /* register tiles over all tiles */
     int64_t chunks, chunk;        /* tiles of the largest one */
     int64_t depth;                /* input channels, whole vectors */
     int64_t v_step, m_step;       /* from point to point */
@@ -35,20 +37,26 @@ typedef struct wino {
 /* Steps of an odd number of cache lines keep the points of a tile in different sets of the cache. */
 static int64_t odd_lines(int64_t floats) { return (pf_ceil_div(floats, LINE) | 1) * LINE; }
 
-static wino plan_wino(const pf_conv_args *a, int m) {
-    wino p = {.a = a, .m = m, .side = m + 2, .points = (m + 2) * (m + 2)};
+/* Chunks are whole blocks, and where blocks begin depends on the shape alone: so do the results. */
+static wino plan_wino(const pf_conv_args *a, int nthreads) {
+    const int m = a->variant == 2 ? 2 : 4;
+    wino p = {.a = a, .m = m, .points = (m + 2) * (m + 2)};
+    p.ic = a->ic / a->groups;
+    p.oc = a->oc / a->groups;
     p.rows = pf_ceil_div(a->oh, m);
     p.columns = pf_ceil_div(a->ow, m);
     p.tiles = a->n * p.rows * p.columns;
-    p.ic = a->ic / a->groups;
-    p.oc = a->oc / a->groups;
     p.depth = pf_ceil_div(p.ic, PF_VL) * PF_VL;
     p.panels = pf_panel_count(p.oc);
-    p.panel_width = pf_panel_widest(p.oc) * PF_VL;
+    const int widest = pf_panel_widest(p.oc), block = pf_tile_rows(widest);
+    p.panel_width = widest * PF_VL;
+    p.blocks = pf_ceil_div(p.tiles, block);
     const int64_t tile_bytes = p.points * (p.depth + p.panel_width) * (int64_t)sizeof(float);
     const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
-    p.chunks = pf_max(1, pf_ceil_div(p.tiles, most));
-    p.chunk = pf_ceil_div(p.tiles, p.chunks);
+    const int64_t wanted = pf_ceil_div(CHUNKS_PER_THREAD * nthreads, p.panels * a->groups);
+    p.chunks = pf_max(1, pf_ceil_div(p.blocks, most / block));
+    if (nthreads > 1) p.chunks = pf_max(p.chunks, pf_min(wanted, p.blocks / CHUNK_BLOCKS));
+    p.chunk = pf_ceil_div(p.blocks, p.chunks) * block;
     p.v_step = odd_lines(p.chunk * p.depth);
     p.m_step = odd_lines(p.chunk * p.panel_width);
     p.scratch = p.points * (p.v_step + p.m_step);
@@ -170,24 +178,27 @@ static void output_tile_4(const wino *p, place at, int64_t column, int64_t n, co
     output_tile(4, p, at, column, n, products);
 }
 
-/* M = V U for one point: count tiles by one panel. The weights of the point after it follow in memory; they
- * are fetched meanwhile. */
-static void multiply(const wino *p, const float *v, const float *u, float *products, int64_t count,
-                     int vectors) {
-    const int64_t most = pf_tile_rows(vectors), blocks = pf_ceil_div(count, most), width = vectors * PF_VL;
+/* First tile of a block. */
+static int64_t block_start(const wino *p, int64_t block) { return p->tiles * block / p->blocks; }
+
+/* M = V U for one point: blocks [begin, end) by one panel. The weights of the point after it follow in
+ * memory; they are fetched meanwhile. */
+static void multiply(const wino *p, const float *v, const float *u, float *products, int64_t begin,
+                     int64_t end, int vectors) {
+    const int64_t width = vectors * PF_VL;
     pf_tap tap = {.number = 0};
     float *y[PF_TILE_ROWS];
     pf_tile t = {.taps = &tap, .ntaps = 1, .k = p->ic, .b = u, .bstep = width, .y = y};
     t.n = width;
     t.first = t.last = 1;
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t first = count * b / blocks, end = count * (b + 1) / blocks;
-        for (int64_t r = first; r < end; r++) {
-            tap.row[r - first] = v + r * p->depth;
-            y[r - first] = products + r * width;
+    for (int64_t b = begin; b < end; b++) {
+        const int64_t rows = block_start(p, b + 1) - block_start(p, b), ahead = (b - begin) * LINE;
+        for (int64_t r = 0; r < rows; r++, v += p->depth, products += width) {
+            tap.row[r] = v;
+            y[r] = products;
         }
-        t.ahead = b * LINE < width ? u + p->ic * (width + b * LINE) : NULL;
-        pf_tile_run(vectors, (int)(end - first), &t);
+        t.ahead = ahead < width ? u + p->ic * (width + ahead) : NULL;
+        pf_tile_run(vectors, (int)rows, &t);
     }
 }
 
@@ -196,32 +207,33 @@ static void transform_inputs(const wino *p, int64_t first, int64_t end) {
         (p->m == 2 ? input_tile_2 : input_tile_4)(p, place_of(p, i), p->v + (i - first) * p->depth);
 }
 
-static void run_panel(const wino *p, int64_t index, int64_t first, int64_t end) {
+/* Blocks [begin, end) by one panel. */
+static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) {
     const pf_panel panel = pf_panel_at(p->oc, index);
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
-    const float *u = p->u + column * p->points * p->ic;
+    const int64_t n = pf_min(width, p->oc - column);
+    const float *u = p->u + column * p->points * p->ic, *products = p->products;
     for (int64_t point = 0; point < p->points; point++)
         multiply(p, p->v + point * p->v_step, u + point * p->ic * width, p->products + point * p->m_step,
-                 end - first, panel.vectors);
-    for (int64_t i = first; i < end; i++)
-        (p->m == 2 ? output_tile_2 : output_tile_4)(p, place_of(p, i), column, pf_min(width, p->oc - column),
-                                                    p->products + (i - first) * width);
+                 begin, end, panel.vectors);
+    for (int64_t i = block_start(p, begin); i < block_start(p, end); i++, products += width)
+        (p->m == 2 ? output_tile_2 : output_tile_4)(p, place_of(p, i), column, n, products);
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
 static void run_chunk(const wino *p, int64_t index, int64_t panel, int64_t stop) {
     const wino q = group_of(p, index % p->a->groups);
     const int64_t chunk = index / p->a->groups;
-    const int64_t first = p->tiles * chunk / p->chunks, end = p->tiles * (chunk + 1) / p->chunks;
-    transform_inputs(&q, first, end);
-    for (; panel < stop; panel++) run_panel(&q, panel, first, end);
+    const int64_t begin = p->blocks * chunk / p->chunks, end = p->blocks * (chunk + 1) / p->chunks;
+    transform_inputs(&q, block_start(p, begin), block_start(p, end));
+    for (; panel < stop; panel++) run_panel(&q, panel, begin, end);
 }
 
 /* Many chunks: each thread takes the next one. Few: the panels of all chunks are dealt out, a thread may
  * transform the inputs of a chunk that another one shares. */
 PF_KERNEL_FUNCTION(conv_winograd_f32) {
     const pf_conv_args *a = args_;
-    wino p = plan_wino(a, a->variant == 2 ? 2 : 4);
+    wino p = plan_wino(a, w->nthreads);
     p.x = pf_ptr(w, a->x), p.u = pf_ptr(w, a->w), p.bias = pf_ptr(w, a->bias), p.z = pf_ptr(w, a->z);
     p.y = pf_ptr(w, a->y);
     p.v = (float *)pf_ptr(w, a->scratch) + w->tid * p.scratch;
@@ -239,13 +251,12 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
         run_chunk(&p, i, 0, p.panels);
 }
 
-/* Variant: m; anything but 2 or 4 means that it is to be chosen here. */
+/* Variant: m, 4 unless 2 is asked for. Fewer threads make larger chunks, for which the scratch has to
+ * suffice. */
 PF_PLAN_FUNCTION(conv_winograd_f32) {
-    const pf_conv_args *a = args_;
-    const int m = a->variant == 2 ? 2 : 4;
-    const wino p = plan_wino(a, m);
-    plan->variant = m;
-    plan->packed_bytes = a->groups * group_floats(&p) * (int64_t)sizeof(float);
-    plan->scratch_bytes = nthreads * p.scratch * (int64_t)sizeof(float);
-    snprintf(plan->label, sizeof plan->label, "F%d %ldx%ld", m, (long)p.chunk, (long)p.panel_width);
+    const wino p = plan_wino(args_, nthreads), alone = plan_wino(args_, 1);
+    plan->variant = p.m;
+    plan->packed_bytes = p.a->groups * group_floats(&p) * (int64_t)sizeof(float);
+    plan->scratch_bytes = nthreads * alone.scratch * (int64_t)sizeof(float);
+    snprintf(plan->label, sizeof plan->label, "F%d %ldx%ld", p.m, (long)p.chunk, (long)p.panel_width);
 }

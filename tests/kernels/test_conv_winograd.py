@@ -59,11 +59,14 @@ def test_not_a_number_reaches_its_windows(isa: str, variant: int) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_threads_do_not_change_results(isa: str, variant: int) -> None:
-    case = BASE.but(n=2, h=40, w=50, ic=40, oc=90, variant=variant)
-    data = tensors(case)
-    np.testing.assert_array_equal(
-        run(isa, 1, case, *data, kernel="conv_winograd"), run(isa, 2, case, *data, kernel="conv_winograd")
-    )
+    for case in [
+        BASE.but(n=2, h=40, w=50, ic=40, oc=90, variant=variant),
+        BASE.but(h=23, w=25, ic=9, oc=16, variant=variant),
+    ]:
+        data = tensors(case)
+        want = run(isa, 1, case, *data, kernel="conv_winograd")
+        for threads in (2, 3, 5):
+            np.testing.assert_array_equal(run(isa, threads, case, *data, kernel="conv_winograd"), want)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
