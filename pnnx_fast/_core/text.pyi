@@ -1,8 +1,11 @@
 from collections.abc import Mapping, Set
 from typing import Any, Self
 
+from typing_extensions import disjoint_base
+
 FLOAT_STYLES: tuple[str, ...]
 
+@disjoint_base
 class ParameterStorage:
     __slots__ = ("_code", "_raw", "_value")
 
