@@ -32,6 +32,7 @@ __all__ = [
     "find",
     "operator",
     "types",
+    "unregister",
 ]
 
 Int = int
@@ -65,6 +66,7 @@ class OperatorDef:
     function: Callable[..., Any]
     native: bool
     random: bool
+    schema: bool = True
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -101,7 +103,7 @@ _registry: dict[str, OperatorDef] = {}
 
 
 def operator(
-    *names: str, native: bool = True, random: bool = False, override: bool = False
+    *names: str, native: bool = True, random: bool = False, override: bool = False, schema: bool = True
 ) -> Callable[[Function], Function]:
     """Register a function for one or more PNNX operator types.
 
@@ -115,6 +117,9 @@ def operator(
         Whether the result differs from call to call, so that it is never folded into a constant.
     override : bool
         Whether to replace a function that another module registered for the type.
+    schema : bool
+        Whether the signature is the schema. Without, the function takes all inputs by position and, unchecked, the
+        keyword arguments ``parameters`` (a dict of values) and ``attributes`` (a dict of constant tensors).
     """
 
     def register(function: Function) -> Function:
@@ -122,7 +127,7 @@ def operator(
             known = _registry.get(name)
             if known is not None and not override and known.function.__module__ != function.__module__:
                 raise ParameterError(f"operator {name} is registered already, by {known.function.__module__}")
-            _registry[name] = OperatorDef(name, function, native, random)
+            _registry[name] = OperatorDef(name, function, native, random, schema)
         return function
 
     return register
@@ -131,6 +136,12 @@ def operator(
 def find(name: str) -> OperatorDef | None:
     """Return the definition for an operator type, None when there is none."""
     return _registry.get(name) or _registry.get(ALIASES.get(name, ""))
+
+
+def unregister(name: str) -> None:
+    """Forget the definition of an operator type; raises ParameterError when there is none."""
+    if _registry.pop(name, None) is None:
+        raise ParameterError(f"operator {name} is not registered")
 
 
 def types() -> list[str]:
@@ -171,6 +182,8 @@ def bind(
 ) -> tuple[list[Value], dict[str, Value]]:
     """Match what a graph operator carries with a definition's signature; returns (args, kwargs)."""
     where = f"{definition.name} {operator_name}"
+    if not definition.schema:
+        return list(inputs), {"parameters": dict(parameters), "attributes": dict(attributes)}
     named: dict[str, Value] = {}
     free: list[Value] = []
     for i, value in enumerate(inputs):

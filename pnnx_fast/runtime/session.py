@@ -22,7 +22,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.debug import graph_dumper
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
 from pnnx_fast.runtime.profile import Profile
-from pnnx_fast.runtime.program import Executable
+from pnnx_fast.runtime.program import Executable, StepRecord
 
 __all__ = ["Model", "TensorInfo", "default_isa"]
 
@@ -136,6 +136,15 @@ class Model:
         """Run ``repeat`` times with a clock around every step and return the fastest time of each step."""
         given = self._check(arrays)
         return Profile.measure(self._program(given), given, repeat)
+
+    def timed(self, *arrays: Any) -> tuple[list[Value], list[tuple[StepRecord, float]]]:
+        """Run once with a clock; returns the outputs and, for each step before data decide a shape, its seconds."""
+        given = self._check(arrays)
+        chain = self._program(given)
+        clock: list[tuple[int, int]] = []
+        results = chain.run(given, clock)
+        records = chain.records()
+        return results, [(records[index], ns * 1e-9) for index, ns in clock]
 
     def work(self, *arrays: Any) -> dict[str, int]:
         """FLOPs, number of steps and bytes of activations of a run on arrays of these shapes."""

@@ -1,0 +1,84 @@
+"""Layers of one's own in the staged interface: a class with ``forward``, registered by a creator.
+
+A registered layer becomes an ordinary operator of the runtime, so every way to run a model finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ops import load_all, registry
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+from pnnx_fast.runtime_graph.status import InferStatus, StatusCode, StatusError
+
+__all__ = ["Layer", "LayerRegisterer"]
+
+Creator = Callable[[Mapping[str, Any], Mapping[str, Array]], "Layer"]
+"""Makes a layer from the operator's parameters and weights."""
+
+
+class Layer:
+    """Base of layers; subclasses implement ``forward``."""
+
+    def __init__(self, layer_name: str = "") -> None:
+        self.layer_name = layer_name
+
+    def forward(self, inputs: Sequence[Array], batch: int) -> list[Array]:
+        """Outputs for the samples ``inputs``; operand k is ``inputs[k * batch : (k + 1) * batch]``."""
+        codes = StatusCode.FUNCTION_NOT_IMPLEMENT, InferStatus.FAILED_LAYER_NOT_IMPLEMENT
+        raise StatusError(f"{type(self).__name__} has no forward", *codes)
+
+
+class LayerRegisterer:
+    """Creators by operator type."""
+
+    _creators: dict[str, Creator] = {}
+
+    @classmethod
+    def register_creator(cls, creator: Creator, *types: str) -> None:
+        """Register a creator for operator types. A type that is known already is refused with a ParameterError."""
+        load_all()
+
+        def operator(b: Builder, *inputs: Value, parameters: dict[str, Any], attributes: dict[str, Tensor]) -> Value:
+            layer = creator(parameters, {key: t.numpy() for key, t in attributes.items()})
+            return b.dynamic(lambda *arrays: _run(layer, arrays), inputs)
+
+        registry.operator(*types, native=False, schema=False)(operator)
+        cls._creators.update(dict.fromkeys(types, creator))
+
+    @classmethod
+    def unregister(cls, *types: str) -> None:
+        """Forget creators that were registered here."""
+        for name in types:
+            del cls._creators[name]
+            registry.unregister(name)
+
+    @classmethod
+    def create_layer(cls, kind: str, parameters: Mapping[str, Any], attributes: Mapping[str, Array]) -> Layer:
+        """Make a layer of a registered type."""
+        if kind not in cls._creators:
+            codes = StatusCode.FUNCTION_NOT_IMPLEMENT, InferStatus.FAILED_LAYER_NOT_IMPLEMENT
+            raise StatusError(f"no creator is registered for {kind}", *codes)
+        return cls._creators[kind](parameters, attributes)
+
+    @classmethod
+    def layer_types(cls) -> list[str]:
+        """All operator types that can be run, sorted: those of the package and those registered here."""
+        load_all()
+        return registry.types()
+
+
+def _run(layer: Layer, arrays: Sequence[Array]) -> Array:
+    batch = len(arrays[0])
+    if any(len(a) != batch for a in arrays):
+        codes = StatusCode.INFER_DIM_MISMATCH, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
+        raise StatusError("the operands of a layer have different batch sizes", *codes)
+    outputs = layer.forward([sample for a in arrays for sample in a], batch)
+    if len(outputs) != batch:
+        codes = StatusCode.INFER_DIM_MISMATCH, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
+        raise StatusError(f"the layer gave {len(outputs)} outputs for a batch of {batch}", *codes)
+    return np.stack([np.asarray(y) for y in outputs])
