@@ -69,47 +69,53 @@ PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count)
 #undef PF_ACT_EACH
 }
 
-/* What remains for n stored values, in place: a late activation, then the addition of a late residual z. */
+/* What remains for stored rows of n values from `column` on, in place: a late activation, then the addition
+ * of late residuals z (NULL: none). All rows of a tile at once, so that the constants of the activation stay
+ * in registers. */
 #define PF_LATE_LOOP(value)                                                                                  \
-    do {                                                                                                     \
+    for (int r = 0; r < rows; r++) {                                                                         \
+        float *const to = y[r] + column;                                                                     \
+        const float *const add = z ? z[r] + column : NULL;                                                   \
         int64_t i = 0;                                                                                       \
         for (; i + PF_VL <= n; i += PF_VL) {                                                                 \
-            const pf_vf x = pf_load(y + i);                                                                  \
+            const pf_vf x = pf_load(to + i);                                                                 \
             const pf_vf v = value;                                                                           \
-            pf_store(y + i, z ? v + pf_load(z + i) : v);                                                     \
+            pf_store(to + i, add ? v + pf_load(add + i) : v);                                                \
         }                                                                                                    \
         if (i < n) {                                                                                         \
-            const pf_vf x = pf_loadn(y + i, n - i);                                                          \
+            const pf_vf x = pf_loadn(to + i, n - i);                                                         \
             const pf_vf v = value;                                                                           \
-            pf_storen(y + i, z ? v + pf_loadn(z + i, n - i) : v, n - i);                                     \
+            pf_storen(to + i, add ? v + pf_loadn(add + i, n - i) : v, n - i);                                \
         }                                                                                                    \
-    } while (0)
+    }                                                                                                        \
+    break
 
-static inline void pf_late_row(const pf_activation *act, float *y, const float *z, int64_t n) {
+static inline void pf_late_rows(const pf_activation *act, float *const *y, const float *const *z, int rows,
+                                int64_t column, int64_t n) {
     switch (act->code) {
     case PF_ACT_SIGMOID:
         PF_LATE_LOOP(pf_vsigmoid(x));
-        break;
     case PF_ACT_SILU:
         PF_LATE_LOOP(pf_vsilu(x));
-        break;
     case PF_ACT_GELU:
         PF_LATE_LOOP(pf_vgelu(x));
-        break;
     case PF_ACT_GELU_TANH:
         PF_LATE_LOOP(pf_vgelu_tanh(x));
-        break;
     case PF_ACT_TANH:
         PF_LATE_LOOP(pf_vtanh(x));
-        break;
     case PF_ACT_MISH:
         PF_LATE_LOOP(pf_vmish(x));
-        break;
     default:
-        if (z) PF_LATE_LOOP(x);
+        if (!z) return;
+        PF_LATE_LOOP(x);
     }
 }
 #undef PF_LATE_LOOP
+
+/* The same for one row. */
+static inline void pf_late_row(const pf_activation *act, float *y, const float *z, int64_t n) {
+    pf_late_rows(act, &y, z ? &z : NULL, 1, 0, n);
+}
 
 /* Any activation of one vector. */
 PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {

@@ -57,8 +57,7 @@ extern const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS];
 PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
     PF_NAME(tiles)[vectors - 1][rows - 1](t);
     if (!t->last || !(t->late || pf_act_is_late(t->act.code))) return;
-    for (int r = 0; r < rows; r++)
-        pf_late_row(&t->act, t->y[r] + t->column, t->late ? t->late[r] + t->column : NULL, t->n);
+    pf_late_rows(&t->act, t->y, t->late, rows, t->column, t->n);
 }
 
 /* Pointers of the rows of a tile are made all at once, from steps in bytes; those behind the last row are
