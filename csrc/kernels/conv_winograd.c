@@ -207,15 +207,35 @@ static void transform_inputs(const wino *p, int64_t first, int64_t end) {
         (p->m == 2 ? input_tile_2 : input_tile_4)(p, place_of(p, i), p->v + (i - first) * p->depth);
 }
 
+/* All points for blocks [begin, end); `tile` is the first one of the chunk. */
+static void multiply_points(const wino *p, const float *u, int64_t tile, int64_t begin, int64_t end,
+                            int vectors) {
+    const int64_t first = block_start(p, begin), rows = block_start(p, end) - first, width = vectors * PF_VL;
+    const pf_wino_narrow t = {.v = p->v + (first - tile) * p->depth,
+                              .u = u,
+                              .products = p->products + (first - tile) * width,
+                              .v_step = p->v_step,
+                              .m_step = p->m_step,
+                              .points = p->points,
+                              .ic = p->ic};
+    if (end == begin + 1 && PF_NAME(wino_narrow)(&t, rows, vectors, p->depth)) return;
+    for (int64_t i = 0; i < p->points; i++)
+        multiply(p, t.v + i * p->v_step, u + i * p->ic * width, t.products + i * p->m_step, begin, end,
+                 vectors);
+}
+
 /* Blocks [begin, end) by one panel. */
 static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) {
     const pf_panel panel = pf_panel_at(p->oc, index);
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
     const int64_t n = pf_min(width, p->oc - column);
     const float *u = p->u + column * p->points * p->ic, *products = p->products;
-    for (int64_t point = 0; point < p->points; point++)
-        multiply(p, p->v + point * p->v_step, u + point * p->ic * width, p->products + point * p->m_step,
-                 begin, end, panel.vectors);
+    if (panel.vectors <= 2 && p->depth <= 2 * PF_VL) {
+        for (int64_t b = begin; b < end; b++)
+            multiply_points(p, u, block_start(p, begin), b, b + 1, panel.vectors);
+    } else {
+        multiply_points(p, u, block_start(p, begin), begin, end, panel.vectors);
+    }
     for (int64_t i = block_start(p, begin); i < block_start(p, end); i++, products += width)
         (p->m == 2 ? output_tile_2 : output_tile_4)(p, place_of(p, i), column, n, products);
 }

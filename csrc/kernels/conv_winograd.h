@@ -118,4 +118,15 @@ PF_INLINE void pf_wino_output_rows(const int m, const int parity, const float *x
     }
 }
 
+/* Products of one block of tiles with one panel, for all points; rows of v and products follow each other
+ * densely. */
+typedef struct pf_wino_narrow {
+    const float *v, *u;
+    float *products;
+    int64_t v_step, m_step, points, ic;
+} pf_wino_narrow;
+
+/* Returns 0, having done nothing, for all but narrow shapes. depth: floats from row to row of v. */
+int PF_NAME(wino_narrow)(const pf_wino_narrow *t, int64_t rows, int vectors, int64_t depth);
+
 #endif

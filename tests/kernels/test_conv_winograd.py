@@ -28,6 +28,13 @@ def test_channels(isa: str, variant: int) -> None:
         check(isa, 1 + oc % 2, BASE.but(h=9, w=10, ic=ic, oc=oc, variant=variant), "conv_winograd")
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_few_channels(isa: str, variant: int) -> None:
+    for ic, oc in [(3, 4), (3, 8), (8, 7), (8, 16), (16, 16), (13, 32), (32, 20), (31, 9)]:
+        for h in (22, 41, 43):
+            check(isa, 1 + h % 2, BASE.but(h=h, w=42, ic=ic, oc=oc, variant=variant), "conv_winograd")
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_chunks(isa: str, threads: int, variant: int) -> None:
