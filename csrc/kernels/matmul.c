@@ -13,13 +13,13 @@ enum {
     ROW_GAP = 16,            /* floats between packed rows: keeps them out of one cache set */
     WANTED_UNITS = 16,
     UNIT_FLOPS = 2 << 20,
-    DOT_COLUMNS = 2,
+    DOT_COLUMNS = 4,
     DOT_ROWS = 64, /* per unit of dot products */
 };
 
 typedef struct matmul {
     const pf_matmul_args *a;
-    int64_t batches, panels, tiles, row_blocks, k_block, row_stride;
+    int64_t batches, panels, per_unit, sets, tiles, row_blocks, k_block, row_stride;
     int rows, pack_a, direct_b;
     int64_t panel_floats, thread_floats;
 } matmul;
@@ -39,17 +39,19 @@ static matmul plan_matmul(const pf_matmul_args *a) {
     p.tiles = pf_ceil_div(a->m, p.rows);
     p.pack_a = a->ak != 1 && a->k > 1;
     p.direct_b = a->bn == 1 && a->alpha == 1.0 && p.tiles <= 2;
-    const int64_t longest = PANEL_BYTES / (int64_t)sizeof(float) / width;
-    p.k_block =
-        p.direct_b && !p.pack_a ? pf_max(1, a->k) : pf_ceil_div(a->k, pf_max(1, pf_ceil_div(a->k, longest)));
-    p.k_block = pf_max(1, p.k_block);
+    const int64_t longest = PANEL_BYTES / (int64_t)sizeof(float) / width / (p.pack_a ? 2 : 1);
+    p.k_block = pf_max(1, pf_ceil_div(a->k, pf_max(1, pf_ceil_div(a->k, longest))));
     const double flops = 2.0 * (double)a->m * (double)a->n * (double)a->k / (double)pf_max(1, p.panels);
     p.row_blocks =
         pf_min(pf_ceil_div(WANTED_UNITS, pf_max(1, p.batches * p.panels)), (int64_t)(flops / UNIT_FLOPS));
     if (p.pack_a) p.row_blocks = pf_max(p.row_blocks, pf_ceil_div(a->m, PACKED_ROWS));
     p.row_blocks = pf_max(1, pf_min(p.row_blocks, p.tiles));
+    /* Packed rows of A serve several panels. */
+    p.per_unit = p.pack_a ? pf_max(1, p.panels * p.row_blocks * p.batches / WANTED_UNITS) : 1;
+    p.per_unit = pf_min(p.per_unit, pf_max(1, p.panels));
+    p.sets = pf_ceil_div(p.panels, p.per_unit);
     p.row_stride = p.k_block + ROW_GAP;
-    p.panel_floats = pf_min(p.k_block, longest) * width;
+    p.panel_floats = p.k_block * width;
     const int64_t packed_rows = p.pack_a ? pf_min(a->m, PACKED_ROWS + 2 * p.rows) : 0;
     p.thread_floats = pf_ceil_div(p.panel_floats + packed_rows * p.row_stride, 16) * 16;
     return p;
@@ -116,30 +118,38 @@ static void run_tiles(const matmul *p, const operands *o, pf_tile *t, int vector
     }
 }
 
-static void run_unit(const matmul *p, const operands *o, int64_t panel_index, int64_t block) {
+/* Rows [t0, t1) of tiles times one panel, for k rows of B from k0 on. */
+static void run_panel(const matmul *p, const operands *o, int64_t index, int64_t t0, int64_t t1, int64_t k0,
+                      int64_t k) {
     const pf_matmul_args *m = p->a;
-    const int64_t t0 = p->tiles * block / p->row_blocks, t1 = p->tiles * (block + 1) / p->row_blocks;
-    const int64_t r0 = m->m * t0 / p->tiles, r1 = m->m * t1 / p->tiles;
-    const pf_panel panel = pf_panel_at(m->n, panel_index);
+    const pf_panel panel = pf_panel_at(m->n, index);
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL,
                   n = pf_min(width, m->n - column);
     const int prefilled = o->c && !(m->cn == 1 && m->beta == 1.0), direct = p->direct_b && n == width;
-    pf_tile t = {.ntaps = 1, .column = column, .n = n, .bstep = direct ? m->bk : width};
-    if (prefilled) start_from_c(m, o, r0, r1, column, column + n);
-    const int64_t step = direct ? p->k_block : pf_min(p->k_block, p->panel_floats / width);
+    pf_tile t = {.ntaps = 1, .column = column, .n = n, .k = k, .bstep = width, .b = o->packed_b};
+    t.first = k0 == 0 && !prefilled;
+    t.last = k0 + k == m->k;
+    const float *b = o->b + k0 * m->bk + column * m->bn;
+    if (k0 == 0 && prefilled)
+        start_from_c(m, o, m->m * t0 / p->tiles, m->m * t1 / p->tiles, column, column + n);
+    if (direct)
+        t.b = b, t.bstep = m->bk;
+    else
+        pack_b(m, b, k, n, width, o->packed_b);
+    run_tiles(p, o, &t, panel.vectors, t0, t1, k0);
+}
+
+static void run_unit(const matmul *p, const operands *o, int64_t set, int64_t block) {
+    const pf_matmul_args *m = p->a;
+    const int64_t t0 = p->tiles * block / p->row_blocks, t1 = p->tiles * (block + 1) / p->row_blocks;
+    const int64_t r0 = m->m * t0 / p->tiles, r1 = m->m * t1 / p->tiles;
+    const int64_t first = set * p->per_unit, end = pf_min(first + p->per_unit, p->panels);
     int64_t k0 = 0;
     do {
-        t.k = pf_min(step, m->k - k0);
-        t.first = k0 == 0 && !prefilled;
-        t.last = k0 + t.k == m->k;
-        t.b = o->b + k0 * m->bk + column * m->bn;
-        if (!direct) {
-            pack_b(m, t.b, t.k, n, width, o->packed_b);
-            t.b = o->packed_b;
-        }
-        if (p->pack_a) pack_a(p, o->a + r0 * m->am + k0 * m->ak, r1 - r0, t.k, o->packed_a);
-        run_tiles(p, o, &t, panel.vectors, t0, t1, k0);
-        k0 += step;
+        const int64_t k = pf_min(p->k_block, m->k - k0);
+        if (p->pack_a) pack_a(p, o->a + r0 * m->am + k0 * m->ak, r1 - r0, k, o->packed_a);
+        for (int64_t i = first; i < end; i++) run_panel(p, o, i, t0, t1, k0, k);
+        k0 += k;
     } while (k0 < m->k);
 }
 
@@ -201,7 +211,7 @@ PF_KERNEL_FUNCTION(matmul_f32) {
     const matmul p = plan_matmul(m);
     dots d;
     const int vector = as_dots(m, &d);
-    const int64_t parts = vector ? pf_ceil_div(d.count, DOT_ROWS) : p.panels * p.row_blocks;
+    const int64_t parts = vector ? pf_ceil_div(d.count, DOT_ROWS) : p.sets * p.row_blocks;
     if (m->m == 0 || m->n == 0) return;
     for (int64_t u = pf_claim(w, 1); u < p.batches * parts; u = pf_claim(w, 1)) {
         operands o = batch_operands(m, w, u / parts);
