@@ -1,0 +1,122 @@
+"""Images and float planes: what ``Mat.from_pixels`` and ``Mat.to_pixels`` do, with ncnn's integer arithmetic.
+
+Works on arrays (height, width, channels) of uint8 and (channels, height, width) of float32; knows no Mat.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError, ShapeError
+
+__all__ = ["PixelType", "planes", "resize_bytes", "to_bytes", "view_bytes"]
+
+_SHIFT, _MASK = 16, 0xFFFF
+_FORMATS = {"RGB": 1, "BGR": 2, "GRAY": 3, "RGBA": 4, "BGRA": 5}
+_CHANNELS = {1: "RGB", 2: "BGR", 3: "Y", 4: "RGBA", 5: "BGRA"}
+_OPAQUE = 255
+
+
+def _members() -> dict[str, int]:
+    members = {"PIXEL_CONVERT_SHIFT": _SHIFT, "PIXEL_FORMAT_MASK": _MASK, "PIXEL_CONVERT_MASK": _MASK << _SHIFT}
+    members |= {f"PIXEL_{name}": code for name, code in _FORMATS.items()}
+    for source, a in _FORMATS.items():
+        members |= {f"PIXEL_{source}2{target}": a | b << _SHIFT for target, b in _FORMATS.items() if target != source}
+    return members
+
+
+PixelType = IntEnum("PixelType", _members())  # type: ignore[misc]
+"""Pixel formats, and conversions from one to another."""
+
+
+def _formats(type: int) -> tuple[str, str]:
+    """Channels in memory and channels wanted."""
+    source = int(type) & _MASK
+    target = int(type) >> _SHIFT or source
+    if source not in _CHANNELS or target not in _CHANNELS:
+        raise ParameterError(f"unknown pixel type {int(type)}")
+    return _CHANNELS[source], _CHANNELS[target]
+
+
+def view_bytes(source: Any, type: int, w: int, h: int, stride: int | None = None) -> Array:
+    """View (h, w, channels) of the bytes of an image; ``stride`` is bytes from row to row.
+
+    Raises
+    ------
+    ShapeError
+        When the buffer is smaller than the image.
+    """
+    channels = len(_formats(type)[0])
+    step = w * channels if stride is None else stride
+    flat = np.ascontiguousarray(np.asarray(source)).reshape(-1).view(np.uint8)
+    if min(w, h) < 1 or step < w * channels:
+        raise ShapeError("an image of this size and stride", expected=f"stride >= {w * channels}", actual=(w, h, step))
+    if flat.size < step * (h - 1) + w * channels:
+        raise ShapeError("too few bytes for the image", expected=step * (h - 1) + w * channels, actual=flat.size)
+    return np.lib.stride_tricks.as_strided(flat, (h, w, channels), (step, channels, 1), writeable=False)
+
+
+def planes(image: Array, type: int) -> Array:
+    """Float planes (channels, h, w) of an image in the format that the type converts to."""
+    have, want = _formats(type)
+    if want == have:
+        return image.transpose(2, 0, 1).astype(np.float32)
+    if want == "Y":
+        r, g, b = (image[:, :, have.index(k)].astype(np.uint16) for k in "RGB")
+        return ((77 * r + 150 * g + 29 * b) >> 8).astype(np.float32)[None]
+    picked = np.empty((len(want), *image.shape[:2]), np.float32)
+    for i, name in enumerate(want):
+        if name == "A" and "A" not in have:
+            picked[i] = _OPAQUE
+        else:
+            picked[i] = image[:, :, 0 if have == "Y" else have.index(name)]
+    return picked
+
+
+def to_bytes(source: Array, type: int) -> Array:
+    """Image (h, w, channels) of float planes, cut to 0 … 255; a type with conversion is the one that made them."""
+    have, want = _formats(type)
+    if len(source) != len(have):
+        raise ShapeError("planes of this pixel type", expected=len(have), actual=len(source))
+    if want == "Y" and have != "Y":
+        raise ParameterError("to_pixels does not convert colours to grey", parameter="type")
+    with np.errstate(invalid="ignore"):
+        cut = np.clip(np.nan_to_num(source, nan=0.0), 0, 255).astype(np.uint8)
+    image = np.empty((*source.shape[1:], len(want)), np.uint8)
+    for i, name in enumerate(want):
+        if name == "A" and "A" not in have:
+            image[:, :, i] = _OPAQUE
+        else:
+            image[:, :, i] = cut[0 if have == "Y" else have.index(name)]
+    return image
+
+
+def _taps(source: int, target: int) -> tuple[Array, Array, Array, Array]:
+    """Both source indexes of every target pixel and their weights in units of 1/2048."""
+    scale = source / target
+    position = ((np.arange(target) + 0.5) * scale - 0.5).astype(np.float32)
+    first = np.floor(position).astype(np.int64)
+    part = position - first.astype(np.float32)
+    low, high = first < 0, first >= source - 1
+    part[low], part[high] = 0.0, 1.0
+    first[low], first[high] = 0, source - 2
+    first = np.maximum(first, 0)
+    second = np.minimum(first + 1, source - 1)
+    weights = [((v * np.float32(2048)) + np.float32(0.5)).astype(np.int32) for v in (np.float32(1) - part, part)]
+    return first, second, weights[0], weights[1]
+
+
+def resize_bytes(image: Array, w: int, h: int) -> Array:
+    """Resize an image (h, w, channels) of uint8 bilinearly, rounding as ncnn's fixed-point code does."""
+    if min(w, h) < 1:
+        raise ShapeError("the target size must be positive", actual=(w, h))
+    x0, x1, a0, a1 = _taps(image.shape[1], w)
+    y0, y1, b0, b1 = _taps(image.shape[0], h)
+    rows = (image[:, x0].astype(np.int32) * a0[:, None] + image[:, x1].astype(np.int32) * a1[:, None]) >> 4
+    above, below = rows[y0], rows[y1]
+    mixed = ((above * b0[:, None, None]) >> 16) + ((below * b1[:, None, None]) >> 16)
+    return np.clip((mixed + 2) >> 2, 0, 255).astype(np.uint8)
