@@ -96,7 +96,7 @@ class Mat(Exporter):
             args = (kwargs.pop("shape"), *args)
         if not args and not sizes:
             return
-        if sizes or isinstance(args[0], (int, np.integer)) or isinstance(args[0], tuple):
+        if sizes or isinstance(args[0], (int, np.integer, tuple)):
             shape = args[0] if args and isinstance(args[0], tuple) else (*args, *sizes)
             self._allocate(shape, 1, **kwargs)
         elif isinstance(args[0], Mat):
@@ -129,9 +129,7 @@ class Mat(Exporter):
             self._wrap_batch(array, batch_index)
             return
         if array.ndim > 4:
-            raise RuntimeError(
-                f"convert numpy.ndarray to ncnn.Mat only dims <=4 support now, but given {array.ndim}"
-            )
+            raise RuntimeError(f"convert numpy.ndarray to ncnn.Mat only dims <=4 support now, but given {array.ndim}")
         if array.ndim == 0:
             raise TypeError("Mat(): a 0-d array has no ncnn shape; use array.reshape(1)")
         self._a = np.ascontiguousarray(array)[None]
@@ -305,9 +303,7 @@ class Mat(Exporter):
                 "Convert ncnn.Mat to numpy.ndarray. Support only elemsize 1, 2, 4; but given 0 (the Mat is empty)"
             )
         if self._pack != 1:
-            raise RuntimeError(
-                f"Convert ncnn.Mat to numpy.ndarray. Support only elempack == 1, but given {self._pack}"
-            )
+            raise RuntimeError(f"Convert ncnn.Mat to numpy.ndarray. Support only elempack == 1, but given {self._pack}")
         wanted = np.dtype(format or _DTYPES.get(self._a.itemsize, self._a.dtype))
         array = self._a if wanted == self._a.dtype else _reinterpret(self._a, wanted)
         return array[0] if batch_index == NO_BATCH else np.stack(list(array), axis=batch_index)
@@ -351,7 +347,7 @@ class Mat(Exporter):
         return Mat._of(array, self._pack, 0)
 
     def _require(self, index: int, count: int, size: int, what: str) -> None:
-        if self._a is None or not (0 <= index and 0 <= count and index + count <= size):
+        if self._a is None or not (index >= 0 and count >= 0 and index + count <= size):
             raise IndexError(f"{what} {index} to {index + count} of {size}")
 
     def batch(self, b: int) -> Mat:

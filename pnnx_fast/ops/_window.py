@@ -26,7 +26,7 @@ def spatial(value: Ints, rank: int, what: str) -> tuple[int, ...]:
 def paddings(
     padding: Padding, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Zeros before and after each spatial dimension."""
+    """Zeros before and after each spatial dimension; twice as many numbers are all befores, then all afters."""
     if padding == "valid":
         return (0,) * len(kernel), (0,) * len(kernel)
     if padding == "same":
@@ -36,6 +36,8 @@ def paddings(
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     if isinstance(padding, str):
         raise ParameterError(f"unknown padding {padding!r}", parameter="padding")
+    if not isinstance(padding, int) and len(padding) == 2 * len(kernel):
+        return tuple(padding[: len(kernel)]), tuple(padding[len(kernel) :])
     both = spatial(padding, len(kernel), "padding")
     return both, both
 

@@ -61,6 +61,8 @@ class Model:
         Whether to run the rewriting passes.
     seed : int, optional
         Seed of random operators; without it their results differ from load to load.
+    constants : Constants, optional
+        Weights that several models share, so that each is packed once.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Model:
         isa: str | None = None,
         optimize: bool = True,
         seed: int | None = None,
+        constants: Constants | None = None,
     ) -> None:
         load_all()
         registry.check_supported((op.type, op.name) for op in graph.ops)
@@ -83,7 +86,7 @@ class Model:
         self.graph = graph.copy()
         self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
         self.outputs = tuple(_info(o) for o in _output_operands(graph))
-        self.constants = Constants(seed)
+        self.constants = Constants(seed) if constants is None else constants
         if optimize:
             passes.optimize(self.graph, graph_dumper())
         self._ops = list(self.graph.topological())

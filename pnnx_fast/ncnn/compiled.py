@@ -1,0 +1,206 @@
+"""Models of parts of a net: from blobs that are known to blobs that are wanted, for given shapes.
+
+The layers in between are traced into a graph of the project's operators, optimised and made a model. Everything here is
+by blob number; Mats and names are the business of the extractor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import PnnxFastError, ShapeError
+from pnnx_fast.ir import Graph, Operand, dtypes
+from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
+from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.option import Option
+from pnnx_fast.ncnn.tracer import Tracer
+from pnnx_fast.runtime.annotate import Annotator
+from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.session import Model, default_isa
+
+__all__ = ["Compiler", "Part", "Value", "run_layer"]
+
+CACHED_MODELS = 24
+
+# Layers that move values without computing, so that integers may pass as they are.
+_ANY_TYPE = frozenset(
+    {
+        "Embed", "Split", "Noop", "Reshape", "Flatten", "Squeeze", "ExpandDims", "Crop", "Slice", "Concat",
+        "Permute", "DeepCopy", "Packing", "Tile", "Cast",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A blob that is there: an array (n, …), and whether it holds quantised integers as floats."""
+
+    array: Array
+    integers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A model, the blobs it takes, and for each of its outputs the blobs that are this output."""
+
+    model: Model
+    inputs: tuple[int, ...]
+    outputs: tuple[tuple[int, ...], ...]
+    integers: tuple[bool, ...]
+
+    def run(self, known: Mapping[int, Value]) -> dict[int, Value]:
+        """Compute the outputs from known blobs."""
+        results = self.model(*(known[i].array for i in self.inputs))
+        arrays = [results] if len(self.outputs) == 1 else list(results)
+        made: dict[int, Value] = {}
+        for blobs, array, flag in zip(self.outputs, arrays, self.integers, strict=True):
+            made.update(dict.fromkeys(blobs, Value(np.asarray(array), flag)))
+        return made
+
+
+class Compiler:
+    """Makes and keeps models of parts of one net.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+    producers : sequence of int
+        By blob, the layer that makes it, -1 for none.
+    """
+
+    def __init__(self, layers: Sequence[Layer], producers: Sequence[int]) -> None:
+        self.layers, self.producers = layers, producers
+        self._isa = default_isa()
+        self._annotate = Annotator(self._isa)
+        self._constants = Constants()
+        self._models: OrderedDict[Any, Part] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def needed(self, known: Iterable[int], targets: Iterable[int]) -> list[int]:
+        """Layers that lead from known blobs to targets, producers first.
+
+        Raises
+        ------
+        ShapeError
+            When a blob has no producer or is an input that was not given.
+        """
+        have, order, state = set(known), list[int](), dict[int, bool]()
+        stack = [(blob, False) for blob in targets]
+        while stack:
+            blob, done = stack.pop()
+            index = self.producers[blob]
+            if done:
+                state[index] = True
+                order.append(index)
+                continue
+            if blob in have or state.get(index):
+                continue
+            if index < 0 or self.layers[index].type == "Input":
+                raise ShapeError(f"blob {blob} is needed and has not been given")
+            if index in state:
+                raise ShapeError(f"layer {self.layers[index].name} depends on itself")
+            state[index] = False
+            stack.append((blob, True))
+            stack += [(b, False) for b in self.layers[index].bottoms]
+        return order
+
+    def part(self, known: Mapping[int, Value], targets: Sequence[int], extra: bool, threads: int) -> Part:
+        """Return the model from known blobs to targets; with ``extra`` it also gives what other layers will need."""
+        needed = self.needed(known, targets)
+        made = {top for i in needed for top in self.layers[i].tops}
+        inputs = dict.fromkeys(b for i in needed for b in self.layers[i].bottoms if b not in made)
+        inputs |= dict.fromkeys(b for b in targets if b not in made)
+        signature = tuple((b, known[b].array.shape, known[b].array.dtype.str, known[b].integers) for b in inputs)
+        key = (signature, tuple(targets), extra, threads)
+        with self._lock:
+            part = self._models.get(key)
+            if part is None:
+                outside = self._frontier(needed, made) if extra else []
+                part = self._build(needed, {b: known[b] for b in inputs}, [*targets, *outside], threads)
+                self._models[key] = part
+                if len(self._models) > CACHED_MODELS:
+                    self._models.popitem(last=False)
+            self._models.move_to_end(key)
+        return part
+
+    def _frontier(self, needed: Sequence[int], made: set[int]) -> list[int]:
+        """Blobs made here that layers outside of this part use."""
+        inside = set(needed)
+        used = {b for i, layer in enumerate(self.layers) if i not in inside for b in layer.bottoms}
+        return sorted(made & used)
+
+    def graph(self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int]) -> tuple[Graph, Any]:
+        """Trace layers into a graph; returns it with the operands of targets and the quantised ones."""
+        t = Tracer(self._annotate)
+        operands = {blob: self._input(t, value) for blob, value in known.items()}
+        for index in needed:
+            self._trace(t, self.layers[index], operands)
+        return t.graph, ([operands[b] for b in targets], t.integers)
+
+    def _build(self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int) -> Part:
+        graph, (wanted, integers) = self.graph(needed, known, targets)
+        groups: dict[Operand, list[int]] = {}
+        for blob, operand in zip(targets, wanted, strict=True):
+            groups.setdefault(operand, []).append(blob)
+        for operand in groups:
+            graph.new_operator("pnnx.Output", f"output_{len(graph.ops)}", inputs=[operand])
+        model = Model(graph, threads, isa=self._isa, constants=self._constants)
+        flags = tuple(operand in integers for operand in groups)
+        return Part(model, tuple(known), tuple(map(tuple, groups.values())), flags)
+
+    @staticmethod
+    def _input(t: Tracer, value: Value) -> Operand:
+        operand = t.input(value.array.shape, dtypes.by_numpy[str(value.array.dtype)].text)
+        if value.integers:
+            t.integers.add(operand)
+        return operand
+
+    def _trace(self, t: Tracer, layer: Layer, operands: dict[int, Operand]) -> None:
+        """Emit the operators of one layer."""
+        assert isinstance(layer, BuiltinLayer)
+        t.layer = layer.name or f"{layer.type}_{layer.tops[0] if layer.tops else ''}"
+        where = f"{layer.type} {layer.name}".strip()
+        if layer.build is None:
+            raise ShapeError("load_model has not been called", operator=where)
+        bottoms = [operands[b] for b in layer.bottoms]
+        if layer.type not in _ANY_TYPE and "." not in layer.type:
+            bottoms = [x if x.dtype == "f32" else _as_float(t, x) for x in bottoms]
+        try:
+            made = layer.build(t, *bottoms)
+        except PnnxFastError as error:
+            raise ShapeError(str(error), operator=where) from error
+        except TypeError as error:
+            raise ShapeError(f"cannot take {len(bottoms)} blobs: {error}", operator=where) from error
+        outputs = [made] if isinstance(made, Operand) else list(itertools.islice(made or (), len(layer.tops)))
+        if len(outputs) < len(layer.tops):
+            raise ShapeError("fewer outputs than blobs", operator=where, expected=len(layer.tops), actual=len(outputs))
+        operands.update(zip(layer.tops, outputs, strict=False))
+
+
+def _as_float(t: Tracer, x: Operand) -> Operand:
+    y = t.cast(x)
+    if x.dtype == "i8" or x in t.integers:
+        t.integers.add(y)
+    return y
+
+
+def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Option) -> list[Mat]:
+    """Run one layer by itself."""
+    if any(m._a is None for m in bottoms):
+        raise ShapeError("an input of the layer is empty", operator=layer.type)
+    alone = BuiltinLayer(layer.definition)
+    alone.build, alone.name = layer.build, layer.name
+    alone.bottoms = list(range(len(bottoms)))
+    alone.tops = list(range(len(bottoms), len(bottoms) + count))
+    compiler = Compiler([alone], [*[-1] * len(bottoms), *[0] * count])
+    known = {i: Value(np.ascontiguousarray(m._a)) for i, m in enumerate(bottoms)}
+    made = compiler.part(known, alone.tops, False, opt.num_threads).run(known)
+    return [Mat._of(np.array(made[i].array)) for i in alone.tops]

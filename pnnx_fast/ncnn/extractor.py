@@ -1,0 +1,252 @@
+"""Extractor: one run of a net, from the blobs that are given to those that are asked for.
+
+Only what an asked blob needs is computed, and nothing twice: the first run keeps what other blobs will need. When blobs
+of a net have been asked for together before, they are computed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pnnx_fast.errors import PnnxFastError, ShapeError
+from pnnx_fast.ncnn.compiled import Compiler, Value
+from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
+from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.option import Option, warn
+
+if TYPE_CHECKING:
+    from pnnx_fast.ncnn.net import Net
+
+__all__ = ["Extractor"]
+
+
+class Extractor:
+    """One run of a net; made by :meth:`Net.create_extractor`."""
+
+    _net: Net
+    _opt: Option
+
+    def __init__(self) -> None:
+        raise TypeError("ncnn.Extractor: No constructor defined! Use Net.create_extractor()")
+
+    @classmethod
+    def _of(cls, net: Net) -> Extractor:
+        self = cls.__new__(cls)
+        self._net, self._opt = net, net.opt.copy()
+        self._count = len(net.blobs())
+        self._given: dict[int, Value] = {}
+        self._made: dict[int, Value] = {}
+        self._lent: set[int] = set()
+        self._asked: list[int] = []
+        return self
+
+    def __enter__(self) -> Extractor:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.clear()
+
+    # -- settings ----------------------------------------------------------------------------------------------
+
+    def set_light_mode(self, enable: bool) -> None:
+        """Whether intermediate values may be dropped; they are planned away in any case."""
+        self._opt.lightmode = bool(enable)
+
+    def set_num_threads(self, num_threads: int) -> None:
+        """Set the number of threads of this run."""
+        self._opt.num_threads = int(num_threads)
+
+    def set_blob_allocator(self, allocator: Any) -> None:
+        """Remembered only."""
+        self._opt.blob_allocator = allocator
+
+    def set_workspace_allocator(self, allocator: Any) -> None:
+        """Remembered only."""
+        self._opt.workspace_allocator = allocator
+
+    def set_kvcache_allocator(self, allocator: Any) -> None:
+        """Remembered only."""
+        self._opt.kvcache_allocator = allocator
+
+    def set_kvcache_max_seqlen_hint(self, max_seqlen: int) -> None:
+        """Remembered only."""
+        self._opt.kvcache_max_seqlen_hint = int(max_seqlen)
+
+    def clear(self) -> None:
+        """Forget everything; the extractor can no longer be used."""
+        self._count = 0
+        self._given, self._made, self._lent = {}, {}, set()
+
+    # -- inputs and outputs ------------------------------------------------------------------------------------
+
+    def input(self, blob: str | int, mat: Mat | None = None, **kwargs: Any) -> int:
+        """Give a blob by name or number.
+
+        Returns
+        -------
+        int
+            0, or -1 when there is no such blob.
+        """
+        mat = kwargs.get("in", mat)
+        if not isinstance(mat, Mat):
+            raise TypeError(f"input(): incompatible function arguments: a Mat is wanted, not {type(mat).__name__}")
+        number = self._find(blob, "input", self._net.input_names)
+        if number < 0:
+            return -1
+        if mat._a is None or mat._pack != 1:
+            warn(f"input {blob} is empty" if mat._a is None else f"input {blob} has elempack {mat._pack}, not 1")
+            return -1
+        array = mat._a
+        self._given[number] = Value(_as_input(array), array.dtype == np.int8)
+        # What was computed from other inputs no longer holds.
+        self._made, self._lent = {}, set()
+        return 0
+
+    def extract(self, blob: str | int, *args: Any, **kwargs: Any) -> Any:
+        """Compute a blob by name or number.
+
+        Parameters
+        ----------
+        blob : str or int
+        feat : Mat, optional
+            Receives the blob; then only the code is returned.
+        type : int
+            With 1, quantised blobs stay int8.
+
+        Returns
+        -------
+        (int, Mat) or int
+            0 and the blob; -1 when there is no such blob and -100 when it cannot be computed, with an empty Mat and a
+            warning that says why.
+        """
+        values = list(args)
+        feat = kwargs.get("feat", values.pop(0) if values and isinstance(values[0], Mat) else None)
+        kind = int(kwargs.get("type", values.pop(0) if values else 0))
+        number = self._find(blob, "extract", self._net.output_names)
+        code, mat = (-1, Mat()) if number < 0 else self._extract(number, kind)
+        if feat is None:
+            return code, mat
+        feat._share(mat)
+        return code
+
+    def _find(self, blob: str | int, what: str, names: Any) -> int:
+        if not isinstance(blob, str):
+            known = 0 <= blob < self._count
+            if not known:
+                warn(f"{what}: there is no blob {blob}")
+            return int(blob) if known else -1
+        number = self._net._number(blob) if self._count else -1
+        if number < 0:
+            warn(f"{what}: there is no blob {blob!r}; try one of {names()}")
+        return number
+
+    def _extract(self, number: int, kind: int) -> tuple[int, Mat]:
+        try:
+            value = self._value(number)
+        except PnnxFastError as error:
+            warn(f"extract {self._net.blobs()[number].name or number}: {error}")
+            return -100, Mat()
+        return 0, Mat._of(_as_output(value, kind))
+
+    # -- computing ---------------------------------------------------------------------------------------------
+
+    def _value(self, number: int) -> Value:
+        if number in self._given:
+            value = self._given[number]
+            return Value(value.array.copy(), value.integers)
+        if number not in self._made or number in self._lent:
+            self._made.pop(number, None)
+            self._compute(number)
+        self._lent.add(number)
+        value = self._made[number]
+        # Other layers may still need it, so the application gets a copy to write to.
+        return Value(value.array.copy(), value.integers) if self._net.blobs()[number].consumer >= 0 else value
+
+    def _compute(self, number: int) -> None:
+        compiler = self._net._compile()
+        if number not in self._asked:
+            self._asked.append(number)
+        situation = tuple(sorted((b, v.array.shape) for b, v in self._given.items()))
+        habit = self._net._habits.get(situation, ())
+        together = number in habit and not any(b in self._made for b in habit)
+        targets = list(habit) if together else [number]
+        self._reach(compiler, targets, not together)
+        self._net._habits[situation] = tuple(self._asked)
+
+    def _reach(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
+        """Compute blobs; layers that must run by themselves are boundaries between models."""
+        needed = compiler.needed(self._known(), targets)
+        boundary = next((i for i in needed if _stands_alone(compiler.layers[i])), None)
+        while boundary is not None:
+            layer = compiler.layers[boundary]
+            missing = [b for b in layer.bottoms if b not in self._known()]
+            if missing:
+                self._reach(compiler, missing, True)
+            self._run_alone(compiler, layer)
+            needed = compiler.needed(self._known(), targets)
+            boundary = next((i for i in needed if _stands_alone(compiler.layers[i])), None)
+        known = self._known()
+        wanted = [b for b in targets if b not in known]
+        if wanted:
+            self._made.update(compiler.part(known, wanted, extra, self._threads()).run(known))
+
+    def _known(self) -> dict[int, Value]:
+        return {**self._made, **self._given}
+
+    def _threads(self) -> int:
+        return max(1, int(self._opt.num_threads))
+
+    def _run_alone(self, compiler: Compiler, layer: Layer) -> None:
+        known = self._known()
+        if isinstance(layer, BuiltinLayer):
+            self._made.update(compiler.part(known, layer.tops, False, self._threads()).run(known))
+            return
+        bottoms = [Mat._of(known[b].array.copy()) for b in layer.bottoms]
+        tops = _call_custom(layer, bottoms, self._opt)
+        for number, mat in zip(layer.tops, tops, strict=False):
+            if mat._a is None:
+                raise ShapeError("a top blob stayed empty", operator=f"{layer.type} {layer.name}")
+            self._made[number] = Value(np.ascontiguousarray(mat._a))
+
+
+def _stands_alone(layer: Layer) -> bool:
+    """Whether a layer is the application's, or has outputs whose shape depends on data."""
+    return not isinstance(layer, BuiltinLayer) or layer.definition.dynamic
+
+
+def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
+    """Run an application's layer on Mats of its own."""
+    where = f"{layer.type} {layer.name}"
+    if layer.support_inplace and type(layer).forward is Layer.forward:
+        code = layer.forward_inplace(bottoms[0] if layer.one_blob_only else bottoms, opt)
+        tops = bottoms
+    else:
+        tops = [Mat() for _ in layer.tops]
+        if layer.one_blob_only:
+            code = layer.forward(bottoms[0], tops[0], opt)
+        else:
+            code = layer.forward(bottoms, tops, opt)
+    if code:
+        raise ShapeError(f"forward returned {code}", operator=where)
+    return tops
+
+
+def _as_input(array: Any) -> Any:
+    """An input in a type that models take: int8 as floats, what has no place in a net as float32."""
+    if array.dtype == np.int8 or array.dtype.kind not in "fiub" or array.dtype.itemsize == 8:
+        kind = np.int32 if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else np.float32
+        return array.astype(kind)
+    return array
+
+
+def _as_output(value: Value, kind: int) -> Any:
+    """A blob in the type in which it is handed out."""
+    array = value.array
+    if value.integers and kind == 1:
+        return array.astype(np.int8)
+    if array.dtype.kind == "b" or array.dtype == np.float64 or array.dtype == np.float16:
+        return array.astype(np.float32)
+    return array.astype(np.int32) if array.dtype.itemsize == 8 and array.dtype.kind in "iu" else array

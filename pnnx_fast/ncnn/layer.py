@@ -1,0 +1,160 @@
+"""Blobs and layers as applications see them, and custom layers written in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.formats.ncnn_param import ParamSlots
+from pnnx_fast.formats.ncnn_types import type_name, type_number
+from pnnx_fast.ncnn import layers
+from pnnx_fast.ncnn.layers.registry import Build, LayerDef
+from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.option import Option, warn
+from pnnx_fast.ncnn.reader import MatLoader, ModelBin, ParamDict
+from pnnx_fast.ncnn.values import AbsentWeights, LoadedWeights, Params
+
+__all__ = ["Blob", "Layer", "create_layer", "layer_to_index"]
+
+
+class Blob:
+    """What flows between layers: a name, the layers that make and use it, a shape that a file may announce."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.producer = -1
+        self.consumer = -1
+        self.shape = Mat()
+
+
+class Layer:
+    """A layer; applications derive from it and override ``forward`` or ``forward_inplace``.
+
+    A custom layer with ``one_blob_only`` gets ``forward(bottom_blob, top_blob, opt)``, else lists of Mats. It fills the
+    top blobs (``top_blob.clone_from(mat)``, or assigning into the list) and returns 0, or an error code.
+    """
+
+    def __init__(self) -> None:
+        self.one_blob_only = False
+        self.support_inplace = False
+        self.support_vulkan = False
+        self.support_packing = False
+        self.support_bf16_storage = False
+        self.support_fp16_storage = False
+        self.support_int8_storage = False
+        self.support_vulkan_packing = False
+        self.support_any_packing = False
+        self.support_vulkan_any_packing = False
+        self.support_batch = False
+        self.typeindex = -1
+        self.type = ""
+        self.name = ""
+        self.bottoms: list[int] = []
+        self.tops: list[int] = []
+        self.bottom_shapes: list[Mat] = []
+        self.top_shapes: list[Mat] = []
+        self.featmask = 0
+        self.userdata: Any = None
+
+    def load_param(self, pd: ParamDict) -> int:
+        """Take parameters."""
+        return 0
+
+    def load_model(self, mb: ModelBin) -> int:
+        """Take weights."""
+        return 0
+
+    def create_pipeline(self, opt: Option) -> int:
+        """Prepare to run, after weights are loaded."""
+        return 0
+
+    def destroy_pipeline(self, opt: Option) -> int:
+        """Undo the preparation."""
+        return 0
+
+    def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
+        """Compute the top blobs."""
+        return -1
+
+    def forward_inplace(self, bottom_top_blob: Any, opt: Option) -> int:
+        """Compute in the memory of the bottom blobs."""
+        return -1
+
+
+class BuiltinLayer(Layer):
+    """A layer of the table, usable by itself too."""
+
+    def __init__(self, definition: LayerDef) -> None:
+        super().__init__()
+        self.definition = definition
+        self.type, self.typeindex = definition.name, type_number(definition.name)
+        self.one_blob_only, self.support_inplace = definition.one_blob_only, definition.inplace
+        self.support_batch = True
+        self.params = ParamSlots()
+        self.build: Build | None = None
+        self.blobs: int | None = 1
+        self._run: Callable[[Sequence[Mat], int, Option], list[Mat]] | None = None
+
+    def load_param(self, pd: ParamDict) -> int:
+        """Take parameters and check them."""
+        self.params = pd._slots
+        p = self._params()
+        self.definition.function(p, AbsentWeights())
+        self.blobs = p.blobs
+        self.one_blob_only = p.blobs == 1
+        return 0
+
+    def _params(self) -> Params:
+        return Params(self.params, 1 if self.definition.one_blob_only else None)
+
+    def load_model(self, mb: ModelBin) -> int:
+        """Take weights."""
+        self.build = self.definition.function(self._params(), LoadedWeights(MatLoader(mb)))
+        self._run = None
+        return 0
+
+    def load_weights(self, loader: Any) -> None:
+        """Take weights from a reader of arrays."""
+        self.build = self.definition.function(self._params(), LoadedWeights(loader))
+
+    def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
+        """Compute the top blobs; one Mat each when the layer takes one blob only, else lists."""
+        from pnnx_fast.ncnn.compiled import run_layer
+
+        many = isinstance(bottom_blob, (list, tuple))
+        bottoms = list(bottom_blob) if many else [bottom_blob]
+        tops = top_blob if many else [top_blob]
+        results = run_layer(self, bottoms, len(tops), opt)
+        for top, result in zip(tops, results, strict=True):
+            top._share(result)
+        return 0
+
+    def forward_inplace(self, bottom_top_blob: Any, opt: Option) -> int:
+        """Compute in the memory of the bottom blob."""
+        many = isinstance(bottom_top_blob, (list, tuple))
+        blobs = list(bottom_top_blob) if many else [bottom_top_blob]
+        tops = [Mat() for _ in blobs]
+        self.forward(blobs if many else blobs[0], tops if many else tops[0], opt)
+        for blob, top in zip(blobs, tops, strict=True):
+            if blob._a is None or top._a is None or blob._a.shape != top._a.shape:
+                raise ShapeError("the layer cannot compute in place")
+            np.copyto(blob._writable(), top._a, casting="unsafe")
+        return 0
+
+
+def layer_to_index(type: str) -> int:
+    """Return the number of a built-in layer type, -1 when there is none."""
+    return type_number(type)
+
+
+def create_layer(type: str | int) -> Layer | None:
+    """Return a new built-in layer by type or number, None when there is none."""
+    name = type_name(type) if isinstance(type, int) else type
+    definition = layers.find(name) if name else None
+    if definition is None or type_number(definition.name) < 0:
+        warn(f"layer {type} not exists or registered")
+        return None
+    return BuiltinLayer(definition)

@@ -1,0 +1,398 @@
+"""Convolutions and transposed convolutions in one, two and three dimensions, with groups and weights from blobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir import Attribute, Operand
+from pnnx_fast.ncnn.layers.elementwise import activation
+from pnnx_fast.ncnn.layers.int8 import Int8Weights
+from pnnx_fast.ncnn.layers.registry import Build, layer
+from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
+from pnnx_fast.ncnn.values import Params, Weights
+
+SAME_UPPER, SAME_LOWER = -233, -234
+
+# Parameter numbers of an axis, fastest axis (width) first.
+_KERNEL, _DILATION, _STRIDE = (1, 11, 21), (2, 12, 22), (3, 13, 23)
+_BEFORE, _AFTER = (4, 14, 24), (15, 16, 17)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Kernel, stride, dilation and padding of each axis, slowest axis first."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.kernel)
+
+
+def read_geometry(p: Params, rank: int, kernel_given: bool = True) -> Geometry:
+    """Read what all convolutions of a rank share; axes default to the width."""
+
+    def axes(ids: Sequence[int], default: int, least: int | None) -> tuple[int, ...]:
+        first = p.int(ids[0], default)
+        values = [first, *(p.int(id, first) for id in ids[1:rank])]
+        if least is not None and min(values) < least:
+            raise ParameterError(f"parameter {ids[0]} is {min(values)}, it must be at least {least}")
+        return tuple(reversed(values))
+
+    before = axes(_BEFORE, 0, None)[::-1]
+    # The far side defaults to the near side: right to left, bottom to top, behind to front.
+    after = tuple(p.int(id, near) for id, near in zip(_AFTER, before, strict=False))
+    kernel = axes(_KERNEL, 0, 1 if kernel_given else None)
+    return Geometry(kernel, axes(_STRIDE, 1, 1), axes(_DILATION, 1, 1), before[::-1], after[::-1])
+
+
+def paddings(g: Geometry, kernel: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Values before and after each axis, "same" modes resolved for an input of these sizes."""
+    sides = (*g.before, *g.after)
+    if any(v > 0 for v in sides):
+        return [max(v, 0) for v in g.before], [max(v, 0) for v in g.after]
+    mode = sides[0] if len(set(sides)) == 1 else 0
+    if mode not in (SAME_UPPER, SAME_LOWER):
+        return [0] * g.rank, [0] * g.rank
+    totals = []
+    for size, k, s, d in zip(sizes, kernel, g.stride, g.dilation, strict=True):
+        totals.append(max(0, d * (k - 1) + 1 + (size - 1) // s * s - size))
+    small, large = [v // 2 for v in totals], [v - v // 2 for v in totals]
+    return (small, large) if mode == SAME_UPPER else (large, small)
+
+
+def padding_of(before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """Padding parameter of a convolution operator: one number an axis, or all befores and then all afters."""
+    return list(before) if list(before) == list(after) else [*before, *after]
+
+
+def pad(t: Tracer, x: Operand, before: Sequence[int], after: Sequence[int], value: float) -> Operand:
+    """Constant border around the last axes."""
+    if not any(before) and not any(after):
+        return x
+    sides = [v for b, a in zip(reversed(before), reversed(after), strict=True) for v in (b, a)]
+    return t.emit("F.pad", x, pad=sides, mode="constant", value=value)
+
+
+def _check_input(x: Operand, rank: int) -> None:
+    if dims_of(x) != rank + 1:
+        raise ShapeError("number of dimensions", expected=rank + 1, actual=dims_of(x))
+
+
+class _Convolution:
+    """One convolution layer with constant weights."""
+
+    def __init__(self, p: Params, w: Weights, rank: int, grouped: bool) -> None:
+        self.outputs, self.g = p.count(0), read_geometry(p, rank)
+        self.groups = p.count(7, 1) if grouped else 1
+        has_bias, size, int8 = p.flag(5), p.count(6), p.int(8) if rank == 2 else 0
+        self.act = activation(p.int(9), p.floats(10))
+        self.pad_value = p.float(18, 0.0)
+        per_output = self.outputs * math.prod(self.g.kernel)
+        if size % per_output or self.outputs % self.groups:
+            raise ParameterError(f"{size} weights for {self.outputs} outputs, kernel {self.g.kernel}")
+        shape = (self.outputs, size // per_output, *self.g.kernel)
+        self.attrs = {"weight": w.load(*shape)}
+        if has_bias:
+            self.attrs["bias"] = w.load(self.outputs, type=1)
+        self.int8 = Int8Weights(w, int8, self.attrs, self.groups, grouped) if int8 else None
+
+    def __call__(self, t: Tracer, x: Operand) -> Operand:
+        if dims_of(x) == 1 and self.g.rank == 2 and self.g.kernel == (1, 1) and self.groups == 1:
+            return self._on_vector(t, x)
+        _check_input(x, self.g.rank)
+        return self._apply(t, x)
+
+    def _apply(self, t: Tracer, x: Operand) -> Operand:
+        if self.int8 is not None:
+            return self.int8.run(t, x, self._emit, self.act)
+        return self.act(t, self._emit(t, x, self.attrs))
+
+    def _on_vector(self, t: Tracer, x: Operand) -> Operand:
+        """A kernel of one on a vector, which is an inner product."""
+        n, inputs = shape_of(x)
+        pixel = t.reshape(x, (n, inputs, 1, 1))
+        y = (
+            self.int8.run(t, pixel, self._emit, self.act)
+            if self.int8
+            else self.act(t, self._emit(t, pixel, self.attrs))
+        )
+        return t.reshape(y, (n, self.outputs))
+
+    def _emit(self, t: Tracer, x: Operand, attrs: dict[str, Attribute]) -> Operand:
+        before, after = paddings(self.g, self.g.kernel, shape_of(x)[2:])
+        if self.pad_value != 0.0:
+            x = pad(t, x, before, after, self.pad_value)
+            before = after = [0] * self.g.rank
+        return t.emit(
+            f"nn.Conv{self.g.rank}d",
+            x,
+            attrs=attrs,
+            in_channels=shape_of(x)[1],
+            out_channels=self.outputs,
+            kernel_size=list(self.g.kernel),
+            stride=list(self.g.stride),
+            padding=padding_of(before, after),
+            dilation=list(self.g.dilation),
+            groups=self.groups,
+            bias="bias" in attrs,
+        )
+
+
+def _with_blobs(p: Params, rank: int, grouped: bool) -> Build:
+    """A convolution whose weights (and bias) come from blobs."""
+    g, groups, has_bias = read_geometry(p, rank, False), p.count(7, 1) if grouped else 1, p.flag(5)
+    act, pad_value = activation(p.int(9), p.floats(10)), p.float(18, 0.0)
+    p.blobs = 3 if has_bias else 2
+
+    def build(t: Tracer, x: Operand, weight: Operand, bias: Operand | None = None) -> Operand:
+        kernel = shape_of(weight)[3:]
+        before, after = paddings(g, kernel, shape_of(x)[2:])
+        x = pad(t, x, before, after, pad_value) if pad_value else x
+        padding = [0] * rank if pad_value else padding_of(before, after)
+        inputs = [x, _unbatched(t, weight), *([_vector(t, bias)] if bias is not None else [])]
+        names = ["input", "weight", "bias"][: len(inputs)]
+        return act(
+            t,
+            t.emit(
+                f"F.conv{rank}d",
+                *inputs,
+                names=names,
+                stride=list(g.stride),
+                padding=padding,
+                dilation=list(g.dilation),
+                groups=groups,
+            ),
+        )
+
+    return build
+
+
+def _unbatched(t: Tracer, x: Operand) -> Operand:
+    if shape_of(x)[0] != 1:
+        raise ShapeError("weights must not have a batch", expected=1, actual=shape_of(x)[0])
+    return t.reshape(x, shape_of(x)[1:])
+
+
+def _vector(t: Tracer, x: Operand) -> Operand:
+    return t.reshape(x, (int(np.prod(shape_of(x))),))
+
+
+def _define_convolution(name: str, rank: int, grouped: bool) -> None:
+    def convolution(p: Params, w: Weights) -> Build:
+        dynamic = p.flag(19) if rank < 3 else False
+        return _with_blobs(p, rank, grouped) if dynamic else _Convolution(p, w, rank, grouped)
+
+    layer(name)(convolution)
+
+
+for _suffix, _rank in (("", 2), ("1D", 1), ("3D", 3)):
+    _define_convolution(f"Convolution{_suffix}", _rank, False)
+    _define_convolution(f"ConvolutionDepthWise{_suffix}", _rank, True)
+
+
+# -- transposed convolutions -------------------------------------------------------------------------------------------
+
+# Parameter numbers of output paddings and output sizes, fastest axis first, by rank.
+_OUTPUT_PADDING = {1: (18,), 2: (18, 19), 3: (18, 19, 20)}
+_OUTPUT_SIZE = {1: (20,), 2: (20, 21), 3: (25, 26, 27)}
+
+
+class _Deconvolution:
+    """One transposed convolution layer."""
+
+    def __init__(self, p: Params, w: Weights, rank: int, grouped: bool) -> None:
+        self.dynamic = p.flag(28) if rank < 3 else False
+        self.outputs, self.g = p.count(0), read_geometry(p, rank, not self.dynamic)
+        self.groups = p.count(7, 1) if grouped else 1
+        has_bias, size = p.flag(5), p.int(6)
+        self.act = activation(p.int(9), p.floats(10))
+        self.extra = self._axes(p, _OUTPUT_PADDING[rank])
+        self.size = self._axes(p, _OUTPUT_SIZE[rank])
+        self.weight = self.bias = None
+        self._attrs: dict[str, Attribute] = {}
+        if self.dynamic:
+            p.blobs = 3 if has_bias else 2
+            return
+        outputs = self.outputs // self.groups
+        kernel = math.prod(self.g.kernel)
+        if size < 1 or self.outputs % self.groups or size % (outputs * self.groups * kernel):
+            raise ParameterError(f"{size} weights for {self.outputs} outputs, kernel {self.g.kernel}")
+        inputs = size // (outputs * self.groups * kernel)
+        self.weight = w.load(self.groups, outputs, inputs, *self.g.kernel)
+        self.bias = w.load(self.outputs, type=1) if has_bias else None
+
+    @staticmethod
+    def _axes(p: Params, ids: Sequence[int]) -> tuple[int, ...]:
+        first = p.int(ids[0])
+        return tuple(reversed([first, *(p.int(id, first) for id in ids[1:])]))
+
+    def _weights(self) -> dict[str, Attribute]:
+        """Weights in PyTorch's order: inputs before outputs."""
+        if not self._attrs and self.weight is not None:
+            array = np.swapaxes(self.weight.numpy(), 1, 2)
+            array = array.reshape(-1, *array.shape[2:])
+            self._attrs = {"weight": Attribute(np.ascontiguousarray(array))}
+            if self.bias is not None:
+                self._attrs["bias"] = self.bias
+        return self._attrs
+
+    def __call__(self, t: Tracer, x: Operand, *blobs: Operand) -> Operand:
+        _check_input(x, self.g.rank)
+        before, after = list(self.g.before), list(self.g.after)
+        cut = any(v > 0 for v in (*before, *after))
+        before, after = ([max(v, 0) for v in side] if cut else [0] * self.g.rank for side in (before, after))
+        whole = before if before == after else [0] * self.g.rank
+        common: dict[str, Any] = {
+            "stride": list(self.g.stride),
+            "padding": whole,
+            "output_padding": list(self.extra),
+            "dilation": list(self.g.dilation),
+            "groups": self.groups,
+        }
+        y = self._emit(t, x, blobs, common)
+        if before != after:
+            y = self._cut(t, y, before, after)
+        elif not cut and all(v > 0 for v in self.size):
+            y = self._cut(t, y, *self._sides(shape_of(y)[2:]))
+        return self.act(t, y)
+
+    def _emit(self, t: Tracer, x: Operand, blobs: Sequence[Operand], common: dict[str, Any]) -> Operand:
+        if self.dynamic:
+            inputs = [x, _unbatched(t, blobs[0]), *(_vector(t, b) for b in blobs[1:])]
+            names = ["input", "weight", "bias"][: len(inputs)]
+            return t.emit(f"F.conv_transpose{self.g.rank}d", *inputs, names=names, **common)
+        attrs = self._weights()
+        return t.emit(
+            f"nn.ConvTranspose{self.g.rank}d",
+            x,
+            attrs=attrs,
+            in_channels=attrs["weight"].shape[0],
+            out_channels=self.outputs,
+            kernel_size=list(self.g.kernel),
+            bias=self.bias is not None,
+            **common,
+        )
+
+    def _sides(self, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+        """What to cut on both sides to reach the wanted size; nothing unless a "same" mode says how."""
+        sides = {*self.g.before, *self.g.after}
+        surplus = [have - want for have, want in zip(sizes, self.size, strict=True)]
+        small, large = [v // 2 for v in surplus], [v - v // 2 for v in surplus]
+        if SAME_UPPER in sides:
+            return small, large
+        return (large, small) if SAME_LOWER in sides else ([0] * len(small), [0] * len(small))
+
+    @staticmethod
+    def _cut(t: Tracer, y: Operand, before: Sequence[int], after: Sequence[int]) -> Operand:
+        for i, (b, a) in enumerate(zip(before, after, strict=True)):
+            size = shape_of(y)[2 + i]
+            if b < 0 or a < 0 or b + a >= size:
+                raise ShapeError("the output would be cut to nothing", expected=f"< {size}", actual=(b, a))
+            y = t.cut(y, 2 + i, b, size - a)
+        return y
+
+
+def _define_deconvolution(name: str, rank: int, grouped: bool) -> None:
+    def deconvolution(p: Params, w: Weights) -> Build:
+        return _Deconvolution(p, w, rank, grouped)
+
+    layer(name)(deconvolution)
+
+
+for _suffix, _rank in (("", 2), ("1D", 1), ("3D", 3)):
+    _define_deconvolution(f"Deconvolution{_suffix}", _rank, False)
+    _define_deconvolution(f"DeconvolutionDepthWise{_suffix}", _rank, True)
+
+
+@layer("DeformableConv2D", one_blob_only=False)
+def deformable_convolution(p: Params, w: Weights) -> Build:
+    """Convolution at displaced positions, optionally weighted."""
+    outputs, g = p.count(0), read_geometry(p, 2)
+    has_bias, size = p.flag(5), p.count(6)
+    act = activation(p.int(9), p.floats(10))
+    kernel = math.prod(g.kernel)
+    if size % (outputs * kernel):
+        raise ParameterError(f"{size} weights for {outputs} outputs, kernel {g.kernel}")
+    attrs = {"weight": w.load(outputs, size // (outputs * kernel), *g.kernel)}
+    if has_bias:
+        attrs["bias"] = w.load(outputs, type=1)
+
+    def build(t: Tracer, x: Operand, offset: Operand, mask: Operand | None = None) -> Operand:
+        if g.before != g.after:
+            x = pad(t, x, g.before, g.after, 0.0)
+        padding = list(g.before) if g.before == g.after else [0, 0]
+        inputs = [x, offset] if mask is None else [x, offset, mask]
+        y = t.emit(
+            "torchvision.ops.DeformConv2d",
+            *inputs,
+            names=["input", "offset", "mask"][: len(inputs)],
+            attrs=attrs,
+            in_channels=shape_of(x)[1],
+            out_channels=outputs,
+            kernel_size=list(g.kernel),
+            stride=list(g.stride),
+            padding=padding,
+            dilation=list(g.dilation),
+            groups=1,
+            bias=has_bias,
+        )
+        return act(t, y)
+
+    return build
+
+
+# -- sliding blocks ----------------------------------------------------------------------------------------------------
+
+
+@layer("Unfold")
+def unfold(p: Params, w: Weights) -> Build:
+    """Columns of sliding blocks."""
+    p.int(0)
+    g = read_geometry(p, 2)
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        before, after = paddings(g, g.kernel, shape_of(x)[2:])
+        padded = pad(t, x, before, after, 0.0) if before != after else x
+        padding = before if before == after else [0, 0]
+        return t.emit("F.unfold", padded, **_window(g, padding))
+
+    return build
+
+
+def _window(g: Geometry, padding: Sequence[int]) -> dict[str, Any]:
+    return {
+        "kernel_size": list(g.kernel),
+        "stride": list(g.stride),
+        "dilation": list(g.dilation),
+        "padding": list(padding),
+    }
+
+
+@layer("Fold")
+def fold(p: Params, w: Weights) -> Build:
+    """Sum of sliding blocks."""
+    p.int(0)
+    g, width = read_geometry(p, 2), p.count(20)
+    height = p.count(21, width)
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        if g.before == g.after:
+            return t.emit("F.fold", x, output_size=[height, width], **_window(g, g.before))
+        (top, left), (bottom, right) = g.before, g.after
+        size = [height + top + bottom, width + left + right]
+        y = t.emit("F.fold", x, output_size=size, **_window(g, (0, 0)))
+        return t.cut(t.cut(y, 2, top, top + height), 3, left, left + width)
+
+    return build

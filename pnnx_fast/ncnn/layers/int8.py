@@ -1,0 +1,164 @@
+"""Layers of quantised models, and the int8 form of convolutions and inner products.
+
+Quantised values travel as float32 operands that hold integers of -127 to 127, which the tracer remembers: sums of their
+products are what ncnn's integer arithmetic gives, and the float kernels serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir import Attribute, Operand
+from pnnx_fast.ncnn.layers.registry import Build, layer
+from pnnx_fast.ncnn.tracer import Tracer, number, shape_of
+from pnnx_fast.ncnn.values import Params, Weights
+
+Activation = Callable[[Tracer, Operand], Operand]
+MOST = 127
+
+
+def round_to_int8(values: Array) -> Array:
+    """Integers of -127 to 127 nearest to values, halves away from zero."""
+    rounded = np.trunc(values + np.copysign(np.float32(0.5), values))
+    return np.clip(rounded, -MOST, MOST).astype(np.float32)
+
+
+_ROUND = "minimum(maximum(trunc(add({0},mul(sign({0}),0.5))),-127.0),127.0)"
+
+
+def quantize(t: Tracer, x: Operand, scale: float | Operand) -> Operand:
+    """``x`` times a scale as integers."""
+    if isinstance(scale, Operand):
+        y = t.expression(_ROUND.format("mul(@0,@1)"), x, scale)
+    else:
+        y = t.expression(_ROUND.format(f"mul(@0,{number(scale)})"), x)
+    t.integers.add(y)
+    return y
+
+
+def per_channel(values: Attribute, x: Operand) -> Array:
+    """One value for all, or one a channel, shaped to stand beside ``x``."""
+    array = values.numpy()
+    if array.size not in (1, shape_of(x)[1]):
+        raise ShapeError("scales a channel", expected=shape_of(x)[1], actual=array.size)
+    return array.reshape(1, -1, *(1,) * (len(shape_of(x)) - 2))
+
+
+def _scaled(t: Tracer, x: Operand, values: Attribute) -> Operand | float:
+    array = per_channel(values, x)
+    return float(array.reshape(-1)[0]) if array.size == 1 else t.array(array)
+
+
+class Int8Weights:
+    """The scales of an int8 layer and its weights with those scales applied.
+
+    Parameters
+    ----------
+    w : Weights
+    term : int
+        1 or 2 (depthwise: one weight scale for all); plus 100 when the output is quantised too.
+    attrs : dict
+        Weight and bias as read; a weight that is not int8 is quantised here.
+    groups : int
+    grouped : bool
+        Whether the layer is a depthwise one, which has a weight scale a group.
+    """
+
+    def __init__(
+        self, w: Weights, term: int, attrs: dict[str, Attribute], groups: int = 1, grouped: bool = False
+    ) -> None:
+        outputs = attrs["weight"].shape[0]
+        shared = grouped and term % 100 == 2
+        self._weight_scales = w.load(1 if shared else groups if grouped else outputs, type=1)
+        self._input_scale = w.load(1, type=1)
+        self._output_scale = w.load(1, type=1) if term > 100 else None
+        self._attrs, self._ready = attrs, dict[str, Attribute]()
+
+    def attributes(self) -> dict[str, Attribute]:
+        """Weights that give the dequantised result for quantised inputs, and the bias."""
+        if not self._ready:
+            weight = self._attrs["weight"]
+            array = weight.numpy().astype(np.float32)
+            scales = self._weight_scales.numpy()
+            scales = np.repeat(scales, array.shape[0] // scales.size).reshape(-1, *(1,) * (array.ndim - 1))
+            if weight.dtype != "i8":
+                array = round_to_int8(array * scales)
+            with np.errstate(divide="ignore"):
+                factor = np.where(scales == 0, 0.0, 1.0 / (self._input_scale.numpy() * scales))
+            self._ready = {**self._attrs, "weight": Attribute((array * factor).astype(np.float32))}
+        return self._ready
+
+    def run(self, t: Tracer, x: Operand, emit: Any, act: Activation) -> Operand:
+        """Quantise the input unless it is quantised, compute, and quantise the output if the layer says so."""
+        if x not in t.integers:
+            x = quantize(t, x, float(self._input_scale.numpy()[0]))
+        y = act(t, emit(t, x, self.attributes()))
+        return y if self._output_scale is None else quantize(t, y, float(self._output_scale.numpy()[0]))
+
+
+@layer("Quantize")
+def quantize_layer(p: Params, w: Weights) -> Build:
+    """Float to int8."""
+    scales = w.load(p.count(0, 1), type=1)
+    return lambda t, x: quantize(t, x, _scaled(t, x, scales))
+
+
+@layer("Dequantize", inplace=True)
+def dequantize(p: Params, w: Weights) -> Build:
+    """Integers to float: times a scale plus a bias."""
+    scales, n_bias = w.load(p.count(0, 1), type=1), p.count(1, 0, 0)
+    bias = w.load(n_bias, type=1) if n_bias else None
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        inputs = [x, t.array(per_channel(scales, x))]
+        if bias is None:
+            return t.expression("mul(@0,@1)", *inputs)
+        return t.expression("add(mul(@0,@1),@2)", *inputs, t.array(per_channel(bias, x)))
+
+    return build
+
+
+@layer("Requantize")
+def requantize(p: Params, w: Weights) -> Build:
+    """Integers to int8: dequantised, activated and quantised again."""
+    from pnnx_fast.ncnn.layers.elementwise import activation
+
+    counts = p.count(0, 1), p.count(1, 1), p.count(2, 0, 0)
+    act = activation(p.int(3), p.floats(4))
+    scale_in, scale_out = (w.load(n, type=1) for n in counts[:2])
+    bias = w.load(counts[2], type=1) if counts[2] else None
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        inputs = [x, t.array(per_channel(scale_in, x))]
+        text = "mul(@0,@1)"
+        if bias is not None:
+            inputs.append(t.array(per_channel(bias, x)))
+            text = "add(mul(@0,@1),@2)"
+        return quantize(t, act(t, t.expression(text, *inputs)), _scaled(t, x, scale_out))
+
+    return build
+
+
+_CAST_TYPES = {1: "torch.float", 2: "torch.half", 3: "torch.int8", 4: "torch.bfloat16"}
+
+
+@layer("Cast")
+def cast(p: Params, w: Weights) -> Build:
+    """Another type of storage; what it does to the values is kept, the type itself is float32 in a net."""
+    source, target = p.choice(0, 0, 5), p.choice(1, 0, 5)
+    if target == 0:
+        raise ParameterError("the type to cast to is missing")
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        if target == source or target in (1, 3):
+            if target == 3:
+                t.integers.add(x)
+            return x
+        return t.cast(t.cast(x, _CAST_TYPES[target]))
+
+    return build

@@ -1,0 +1,183 @@
+"""Pooling in one, two and three dimensions, global and adaptive, and poolings built of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir import Operand
+from pnnx_fast.ncnn.layers.convolution import pad
+from pnnx_fast.ncnn.layers.registry import Build, layer
+from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
+from pnnx_fast.ncnn.values import Params, Weights
+
+FULL, VALID, SAME_UPPER, SAME_LOWER = range(4)
+MAXIMUM, AVERAGE = 0, 1
+LOWEST = float(np.finfo(np.float32).min)
+
+# Parameter numbers of an axis, fastest axis (width) first.
+_KERNEL, _STRIDE, _BEFORE, _AFTER, _OUTPUT = (1, 11, 21), (2, 12, 22), (3, 13, 23), (14, 15, 16), (8, 18, 28)
+
+
+class _Pooling:
+    """One pooling layer; everything is by axis, slowest first."""
+
+    def __init__(self, p: Params, rank: int) -> None:
+        self.rank, self.kind = rank, p.choice(0, MAXIMUM, 2)
+        self.everything, self.adaptive = p.flag(4), p.flag(7)
+        self.mode, self.include = p.choice(5, FULL, 4), p.flag(6)
+        self.kernel = self._axes(p, _KERNEL, 0)
+        self.stride = self._axes(p, _STRIDE, 1)
+        before = self._axes(p, _BEFORE, 0)[::-1]
+        after = [p.int(id, near) for id, near in zip(_AFTER, before, strict=False)]
+        self.before, self.after = before[::-1], after[::-1]
+        self.output = self._axes(p, _OUTPUT, 0)
+        if not self.everything and not self.adaptive and (min(self.kernel) < 1 or min(self.stride) < 1):
+            raise ParameterError(f"kernel {self.kernel} and stride {self.stride} must be positive")
+
+    def _axes(self, p: Params, ids: Sequence[int], default: int) -> list[int]:
+        first = p.int(ids[0], default)
+        return [first, *(p.int(id, first) for id in ids[1 : self.rank])][::-1]
+
+    def __call__(self, t: Tracer, x: Operand) -> Operand:
+        if dims_of(x) != self.rank + 1:
+            raise ShapeError("number of dimensions", expected=self.rank + 1, actual=dims_of(x))
+        n, c, *sizes = shape_of(x)
+        if self.everything:
+            return t.reshape(self._adaptive(t, x, [1] * self.rank), (n, c))
+        if self.adaptive:
+            wanted = [size if want == -233 else want for size, want in zip(sizes, self.output, strict=True)]
+            return x if wanted == sizes else self._adaptive(t, x, wanted)
+        before, after, tail = self._sides(sizes)
+        window = {"kernel_size": self.kernel, "stride": self.stride}
+        if self.kind == MAXIMUM:
+            return self._maximum(t, x, before, [a + z for a, z in zip(after, tail, strict=True)], window)
+        return self._average(t, x, before, after, tail, window)
+
+    def _adaptive(self, t: Tracer, x: Operand, sizes: list[int]) -> Operand:
+        name = "max" if self.kind == MAXIMUM else "avg"
+        return t.emit(f"F.adaptive_{name}_pool{self.rank}d", x, output_size=sizes)
+
+    def _sides(self, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+        """Values before and after each axis, and what full padding adds behind so that every value is covered."""
+        if self.mode in (FULL, VALID):
+            before, after = [max(v, 0) for v in self.before], [max(v, 0) for v in self.after]
+            spans = zip(sizes, before, after, self.kernel, self.stride, strict=True)
+            over = [(size + b + a - k) % s for size, b, a, k, s in spans]
+            tail = [s - v if v and self.mode == FULL else 0 for v, s in zip(over, self.stride, strict=True)]
+            return before, after, tail
+        spans_same = zip(sizes, self.kernel, self.stride, strict=True)
+        totals = [max(0, k + (size - 1) // s * s - size) for size, k, s in spans_same]
+        small, large = [v // 2 for v in totals], [v - v // 2 for v in totals]
+        before, after = (small, large) if self.mode == SAME_UPPER else (large, small)
+        return before, after, [0] * self.rank
+
+    def _as_ceil(self, sizes: Sequence[int], padding: Sequence[int], after: Sequence[int]) -> bool | None:
+        """Rounding of the window count under which a symmetric padding covers these sides; None when there is none."""
+        floors, ceils = [], []
+        for size, p, a, k, s in zip(sizes, padding, after, self.kernel, self.stride, strict=True):
+            count = (size + p + a - k) // s + 1
+            low = (size + 2 * p - k) // s + 1
+            high = -(-(size + 2 * p - k) // s) + 1
+            high -= (high - 1) * s >= size + p
+            if p > k // 2:
+                return None
+            floors.append(count == low)
+            ceils.append(count == high)
+        return False if all(floors) else True if all(ceils) else None
+
+    def _maximum(
+        self, t: Tracer, x: Operand, before: list[int], after: list[int], window: dict[str, list[int]]
+    ) -> Operand:
+        ceil = self._as_ceil(shape_of(x)[2:], before, after)
+        name = f"F.max_pool{self.rank}d"
+        if ceil is None:
+            x, ceil, before = pad(t, x, before, after, LOWEST), False, [0] * self.rank
+        params = {"padding": before, "dilation": [1] * self.rank, "ceil_mode": ceil, "return_indices": False}
+        return t.emit(name, x, **window, **params)
+
+    def _average(
+        self,
+        t: Tracer,
+        x: Operand,
+        before: list[int],
+        after: list[int],
+        tail: list[int],
+        window: dict[str, list[int]],
+    ) -> Operand:
+        name, sizes = f"F.avg_pool{self.rank}d", shape_of(x)[2:]
+        behind = [a + z for a, z in zip(after, tail, strict=True)]
+        ceil = self._as_ceil(sizes, before, behind)
+        given = self.before == before and self.after == after
+        if not self.include and ceil is not None and given and before == after:
+            return t.emit(name, x, **window, padding=before, ceil_mode=ceil, count_include_pad=False)
+        if self.include and ceil is False and before == behind:
+            return t.emit(name, x, **window, padding=before, ceil_mode=False, count_include_pad=True)
+        padded = pad(t, x, before, behind, 0.0)
+        y = t.emit(name, padded, **window, padding=[0] * self.rank, ceil_mode=False, count_include_pad=True)
+        if self.include:
+            return y
+        # ncnn counts the values that its own padding parameters do not cover, also when a "same" mode padded more.
+        factor = np.ones((1, 1), np.float32)
+        for i, size in enumerate(sizes):
+            end = size + before[i] + behind[i] - max(self.after[i], 0) - tail[i]
+            starts = np.arange(shape_of(y)[2 + i]) * self.stride[i]
+            count = np.minimum(starts + self.kernel[i], end) - np.maximum(starts, max(self.before[i], 0))
+            part = self.kernel[i] / np.maximum(count, 1)
+            factor = factor[..., None] * part.astype(np.float32)
+        return t.expression("mul(@0,@1)", y, t.array(factor))
+
+
+def _define(name: str, rank: int) -> None:
+    def pooling(p: Params, w: Weights) -> Build:
+        return _Pooling(p, rank)
+
+    layer(name)(pooling)
+
+
+for _name, _rank in (("Pooling", 2), ("Pooling1D", 1), ("Pooling3D", 3)):
+    _define(_name, _rank)
+
+
+@layer("SPP")
+def spatial_pyramid(p: Params, w: Weights) -> Build:
+    """Poolings over ever finer grids, one behind the other."""
+    kind, height = p.choice(0, MAXIMUM, 2), p.count(1, 1)
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        sizes = shape_of(x)[2:]
+        parts = []
+        for level in range(height):
+            bins = 1 << level
+            kernel = [-(-size // bins) for size in sizes]
+            before = [(k * bins - size + 1) // 2 for k, size in zip(kernel, sizes, strict=True)]
+            after = [k * bins - size - b for k, size, b in zip(kernel, sizes, before, strict=True)]
+            padded = pad(t, x, before, after, LOWEST if kind == MAXIMUM else 0.0)
+            name = "F.max_pool2d" if kind == MAXIMUM else "F.avg_pool2d"
+            extra = {"count_include_pad": True} if kind == AVERAGE else {"dilation": [1, 1], "return_indices": False}
+            y = t.emit(name, padded, kernel_size=kernel, stride=kernel, padding=[0, 0], ceil_mode=False, **extra)
+            parts.append(t.flatten(y))
+        return t.concat(parts, 1)
+
+    return build
+
+
+@layer("StatisticsPooling")
+def statistics_pooling(p: Params, w: Weights) -> Build:
+    """Mean, and deviation if wanted, of each channel."""
+    deviation = p.flag(0)
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        n, c, *rest = shape_of(x)
+        flat = t.reshape(x, (n, c, math.prod(rest)))
+        mean = t.emit("torch.mean", flat, dim=[2], keepdim=False)
+        if not deviation:
+            return mean
+        centred = t.expression("square(sub(@0,@1))", flat, t.reshape(mean, (n, c, 1)))
+        spread = t.emit("torch.mean", centred, dim=[2], keepdim=False)
+        return t.concat([mean, t.expression("sqrt(@0)", spread)], 1)
+
+    return build

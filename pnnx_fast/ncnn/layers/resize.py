@@ -1,0 +1,155 @@
+"""Layers that resample space: interpolation, borders, sampling at given positions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir import Operand
+from pnnx_fast.ncnn import shape_expression
+from pnnx_fast.ncnn.layers.registry import Build, layer
+from pnnx_fast.ncnn.layers.shape import sizes_of
+from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
+from pnnx_fast.ncnn.values import Params, Weights
+
+NEAREST, BILINEAR, BICUBIC = 1, 2, 3
+_MODES = {NEAREST: "nearest", BILINEAR: "bilinear", BICUBIC: "bicubic"}
+
+
+@layer("Interp")
+def interp(p: Params, w: Weights) -> Build:
+    """Resize to a size, by a scale, to the size of a second blob or to an expression."""
+    mode, scale_h, scale_w = p.choice(0, 0, 4), p.float(1, 1.0), p.float(2, 1.0)
+    height, width, by_blob, corners = p.int(3), p.int(4), p.flag(5), p.flag(6)
+    text = p.string(9)
+    p.blobs = max(2 if by_blob else 1, shape_expression.blob_count(text))
+
+    def build(t: Tracer, *inputs: Operand) -> Operand:
+        x = inputs[0]
+        size = sizes_of(x)
+        if dims_of(x) == 1:
+            size["w"] = 1
+        oh, ow = _target(inputs, size)
+        if dims_of(x) == 1:
+            n, c = shape_of(x)
+            return t.emit("Tensor.expand", t.reshape(x, (n, c, 1, 1)), sizes=[n, c, oh, ow])
+        if dims_of(x) == 2:
+            n, c, have = shape_of(x)
+            if have == ow:
+                return x
+            y = _resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), (1.0, _scale(ow, have, width, scale_w)))
+            return t.reshape(y, (n, c, ow))
+        if dims_of(x) != 3:
+            raise ShapeError("number of dimensions", expected="1 to 3", actual=dims_of(x))
+        if (oh, ow) == (size["h"], size["w"]):
+            return x
+        scales = _scale(oh, size["h"], height, scale_h), _scale(ow, size["w"], width, scale_w)
+        return _resized(t, x, (oh, ow), scales)
+
+    def _target(inputs: tuple[Operand, ...], size: dict[str, int]) -> tuple[int, int]:
+        if text:
+            sizes = shape_expression.evaluate(text, [sizes_of(v) for v in inputs])
+            result = (size["h"] if len(sizes) == 1 else sizes[1], sizes[0])
+        elif len(inputs) > 1:
+            other = sizes_of(inputs[1])
+            result = other["h"], other["w"]
+        elif height and width:
+            result = height, width
+        else:
+            # ncnn multiplies and truncates in float32.
+            result = int(np.float32(size["h"]) * np.float32(scale_h)), int(np.float32(size["w"]) * np.float32(scale_w))
+        if min(result) < 1:
+            raise ShapeError("the size to resize to", actual=result)
+        return result
+
+    def _scale(out: int, have: int, given: int, scale: float) -> float:
+        """Output pixels an input pixel, by which the nearest one is found."""
+        return out / have if given or text or mode != NEAREST else scale
+
+    def _resized(t: Tracer, x: Operand, size: tuple[int, int], scales: tuple[float, float]) -> Operand:
+        if mode not in _MODES:
+            raise ParameterError("resize type 0 cannot resize")
+        exact = all(abs(s * h - o) < 1e-6 for s, h, o in zip(scales, shape_of(x)[2:], size, strict=True))
+        align = corners if mode != NEAREST else None
+        if exact or mode != NEAREST:
+            return t.emit("F.interpolate", x, size=list(size), mode=_MODES[mode], align_corners=align)
+        return t.emit("F.interpolate", x, scale_factor=list(scales), mode="nearest", recompute_scale_factor=False)
+
+    return build
+
+
+_BORDERS = {0: "constant", 1: "replicate", 2: "reflect"}
+
+
+@layer("Padding")
+def padding(p: Params, w: Weights) -> Build:
+    """Constant, replicated or reflected borders of rows, columns and channels or depths."""
+    top, bottom, left, right = (p.int(id) for id in range(4))
+    mode, value, count = p.choice(4, 0, 3), p.float(5), p.count(6, 0, 0)
+    front, behind = p.int(7), p.int(8)
+    values = w.load(count, type=1) if count else None
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        if min(top, bottom, left, right, front, behind) < 0:
+            raise ShapeError("borders must not be negative", actual=(top, bottom, left, right, front, behind))
+        rank = dims_of(x)
+        sides = [left, right, top, bottom, front, behind][: 2 * min(rank, 3)]
+        if not any(sides):
+            return x
+        if mode == 0:
+            y = t.emit("F.pad", x, pad=sides, mode="constant", value=0.0 if values is not None else value)
+            return y if values is None else _add_borders(t, x, y, sides)
+        shape = shape_of(x)
+        # These modes take a batch and channels, of which vectors, matrices and padded channels need one more.
+        lifted = t.reshape(x, (shape[0], 1, *shape[1:])) if rank < 3 or (rank == 3 and any(sides[4:])) else x
+        used = sides if len(shape_of(lifted)) == 2 + len(sides) // 2 else sides[:4]
+        y = t.emit("F.pad", lifted, pad=used, mode=_BORDERS[mode])
+        padded = shape_of(y)
+        return t.reshape(y, (padded[0], *padded[-rank:]))
+
+    def _add_borders(t: Tracer, x: Operand, y: Operand, sides: list[int]) -> Operand:
+        """A constant of its own for every channel, added where the border is."""
+        assert values is not None
+        shape = shape_of(y)
+        border = np.ones((1, *shape[1:]), np.float32)
+        inner = [slice(None)] * (len(shape) - len(sides) // 2)
+        inner += [
+            slice(a, size - b) for size, a, b in zip(shape[len(inner) :], sides[-2::-2], sides[::-2], strict=True)
+        ]
+        border[tuple(inner)] = 0.0
+        channels = values.numpy().reshape(1, -1, *(1,) * (len(shape) - 2))
+        if channels.shape[1] != shape[1]:
+            raise ShapeError("border values a channel", expected=shape[1], actual=channels.shape[1])
+        return t.expression("add(@0,@1)", y, t.array(border * channels))
+
+    return build
+
+
+_SAMPLE_MODES = ("bilinear", "nearest", "bicubic")
+_SAMPLE_BORDERS = ("zeros", "border", "reflection")
+
+
+@layer("GridSample", one_blob_only=False)
+def grid_sample(p: Params, w: Weights) -> Build:
+    """Values at positions that the second blob gives."""
+    mode, border = p.choice(0, 1, 4), p.choice(1, 1, 4)
+    corners, permuted = p.flag(2), p.flag(3)
+    if not mode or not border:
+        raise ParameterError(f"sample type {mode} and padding mode {border} must be 1 to 3")
+
+    def build(t: Tracer, x: Operand, grid: Operand) -> Operand:
+        rank = dims_of(x)
+        # The positions stand in the last dimension, or in the first when a permutation was left out.
+        if permuted:
+            grid = t.permute(grid, [0, *range(2, rank + 1), 1])
+        return t.emit(
+            "F.grid_sample",
+            x,
+            grid,
+            names=["input", "grid"],
+            mode=_SAMPLE_MODES[mode - 1],
+            padding_mode=_SAMPLE_BORDERS[border - 1],
+            align_corners=corners,
+        )
+
+    return build

@@ -1,0 +1,339 @@
+"""Net: loading of parameters and weights, custom layers, inputs and outputs, with ncnn's return codes.
+
+Every failure returns the code that ncnn returns for it and warns with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pnnx_fast.errors import FormatError, PnnxFastError
+from pnnx_fast.formats import ncnn_bin, ncnn_param, ncnn_param_bin
+from pnnx_fast.formats.ncnn_param import LayerRecord, NcnnParam
+from pnnx_fast.formats.ncnn_types import CUSTOM_BIT, type_name, type_number
+from pnnx_fast.ncnn import layers
+from pnnx_fast.ncnn.compiled import Compiler
+from pnnx_fast.ncnn.extractor import Extractor
+from pnnx_fast.ncnn.layer import Blob, BuiltinLayer, Layer
+from pnnx_fast.ncnn.layers.leftover import leftover
+from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.ncnn.option import Option, warn
+from pnnx_fast.ncnn.reader import ModelBinFromDataReader, ParamDict, read_all, source_of
+from pnnx_fast.ncnn.values import LoadedWeights
+
+__all__ = ["Net"]
+
+_HINTS, _FEATURES = 30, 31
+Creator = Callable[[], Layer]
+Destroyer = Callable[[Layer], Any]
+
+
+class Net:
+    """A network.
+
+    Attributes
+    ----------
+    opt : Option
+        Set options before loading.
+
+    Examples
+    --------
+    >>> net = Net()
+    >>> net.load_param_mem("7767517\\n2 2\\nInput in 0 1 a\\nReLU r 1 1 a b\\n")
+    0
+    >>> net.load_model(b"")
+    0
+    >>> ex = net.create_extractor()
+    >>> ex.input("a", Mat(np.float32([-1, 2])))
+    0
+    >>> ex.extract("b")[1].numpy()
+    array([0., 2.], dtype=float32)
+    """
+
+    def __init__(self) -> None:
+        self.opt = Option()
+        self._overwritten: dict[int, tuple[Creator, Destroyer | None]] = {}
+        self._custom: list[tuple[str, Creator | None, Destroyer | None]] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self._layers: list[Layer] = []
+        self._blobs: list[Blob] = []
+        self._numbers: dict[str, int] = {}
+        self._param: NcnnParam | None = None
+        self._compiler: Compiler | None = None
+        self._habits: dict[Any, tuple[int, ...]] = {}
+
+    def __enter__(self) -> Net:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.clear()
+
+    def __repr__(self) -> str:
+        return f"<ncnn.Net: {len(self._layers)} layers, {len(self._blobs)} blobs>"
+
+    # -- custom layers -----------------------------------------------------------------------------------------
+
+    def register_custom_layer(
+        self,
+        type: str | int,
+        creator: Creator,
+        destroyer: Destroyer | None = None,
+        userdata: Any = None,
+        *,
+        index: int | None = None,
+    ) -> int:
+        """Register what makes the layers of a type, before parameters are loaded.
+
+        Parameters
+        ----------
+        type : str or int
+            A name, or a number: a built-in one replaces that layer, ``0x100 | i`` is the i-th custom type.
+        creator : callable
+            Returns a new Layer.
+        destroyer : callable, optional
+            Called with the layer when the net is cleared.
+        """
+        key = type if index is None else index
+        number = type_number(key) if isinstance(key, str) else key if not key & CUSTOM_BIT else -1
+        if number >= 0:
+            warn(f"overwrite built-in layer type {key}")
+            self._overwritten[number] = creator, destroyer
+            return 0
+        if isinstance(key, int):
+            place = key & ~CUSTOM_BIT
+            self._custom += [("", None, None)] * (place + 1 - len(self._custom))
+            self._custom[place] = self._custom[place][0], creator, destroyer
+            return 0
+        place = self.custom_layer_to_index(key)
+        if place < 0:
+            self._custom.append((key, creator, destroyer))
+        else:
+            warn(f"overwrite existing custom layer type {key}")
+            self._custom[place] = key, creator, destroyer
+        return 0
+
+    def custom_layer_to_index(self, type: str) -> int:
+        """Return the place of a custom layer type, -1 when it is not registered."""
+        return next((i for i, (name, _, _) in enumerate(self._custom) if name == type), -1)
+
+    def _create(self, kind: str | int) -> Layer | None:
+        """Make a layer: a replaced built-in one, a built-in one, a custom one, or an operator that PNNX left over."""
+        name = kind if isinstance(kind, str) else type_name(kind) or ""
+        number = type_number(name)
+        if number in self._overwritten:
+            made = self._overwritten[number][0]()
+            made.typeindex = number
+            return made
+        definition = layers.find(name)
+        if definition is not None:
+            return BuiltinLayer(definition)
+        place = kind & ~CUSTOM_BIT if isinstance(kind, int) else self.custom_layer_to_index(kind)
+        if 0 <= place < len(self._custom) and self._custom[place][1] is not None:
+            made = self._custom[place][1]()  # type: ignore[misc]
+            made.typeindex = CUSTOM_BIT | place
+            return made
+        rest = leftover(name)
+        return BuiltinLayer(rest) if rest is not None else None
+
+    # -- parameters --------------------------------------------------------------------------------------------
+
+    def load_param(self, protopath: Any) -> int:
+        """Load a text ``.param``: a path, bytes, a file object or a DataReader."""
+        return self._load_param(protopath, ncnn_param.read_text)
+
+    def load_param_mem(self, mem: str | bytes) -> int:
+        """Load a text ``.param`` from its text."""
+        data = mem.encode("utf-8", "surrogateescape") if isinstance(mem, str) else bytes(mem)
+        return self._load_param(data, ncnn_param.read_text)
+
+    def load_param_bin(self, protopath: Any) -> int:
+        """Load a binary ``.param.bin``: a path, bytes, a file object or a DataReader."""
+        return self._load_param(protopath, ncnn_param_bin.read_binary)
+
+    def _load_param(self, given: Any, read: Callable[[bytes, str | None], NcnnParam]) -> int:
+        try:
+            data, path = read_all(given)
+            param = read(data, path)
+        except (OSError, FormatError) as error:
+            warn(str(error))
+            return -1
+        self._reset()
+        reason = self._take(param)
+        if reason is None:
+            return 0
+        warn(reason)
+        self.clear()
+        return -1
+
+    def _take(self, param: NcnnParam) -> str | None:
+        """Make blobs and layers; returns what is wrong."""
+        names = [*param.blob_names, *[""] * (param.blob_count - len(param.blob_names))]
+        for i, name in enumerate(names):
+            blob = Blob()
+            blob.name = name
+            self._blobs.append(blob)
+            if name:
+                self._numbers.setdefault(name, i)
+        for i, record in enumerate(param.layers):
+            reason = self._add(i, record)
+            if reason is not None:
+                return reason
+        self._param = param
+        return None
+
+    def _add(self, index: int, record: LayerRecord) -> str | None:
+        layer = self._create(record.type)
+        if layer is None:
+            return f"layer {record.type} not exists or registered"
+        layer.type, layer.name = str(record.type), record.name
+        layer.bottoms, layer.tops = list(record.bottoms), list(record.tops)
+        for bottom in layer.bottoms:
+            self._blobs[bottom].consumer = index
+        for top in layer.tops:
+            self._blobs[top].producer = index
+        where = f"layer {index} {record.type} {record.name}".rstrip()
+        params = ncnn_param.ParamSlots({id: record.params.slot(id) for id in record.params})  # type: ignore[misc]
+        reason = self._take_hints(params, layer)
+        if reason is not None:
+            return f"{where}: {reason}"
+        try:
+            code = layer.load_param(ParamDict(params))
+        except PnnxFastError as error:
+            return f"{where}: {error}"
+        if code:
+            return f"{where}: load_param returned {code}"
+        self._layers.append(layer)
+        single = isinstance(layer, BuiltinLayer) and layer.one_blob_only and layer.type != "Input"
+        if single and (len(layer.bottoms) != 1 or len(layer.tops) != 1):
+            return f"{where} takes one blob and gives one, not {len(layer.bottoms)} and {len(layer.tops)}"
+        return None
+
+    def _take_hints(self, params: ncnn_param.ParamSlots, layer: Layer) -> str | None:
+        """Shapes that the file announces, and the mask of features; returns what is wrong."""
+        hints = params.get_ints(_HINTS)
+        if params.type(_HINTS) and not params.bits(_HINTS) is not None:
+            return "shape hints must be an array"
+        if hints:
+            reason = self._hint_shapes(hints, layer)
+            if reason is not None:
+                return reason
+        if params.type(_FEATURES) not in (0, 1, 2):
+            return "the feature mask must be an integer"
+        layer.featmask = params.get_int(_FEATURES)
+        layer.bottom_shapes = [self._blobs[b].shape for b in layer.bottoms]
+        layer.top_shapes = [self._blobs[b].shape for b in layer.tops]
+        return None
+
+    def _hint_shapes(self, hints: tuple[int, ...], layer: Layer) -> str | None:
+        step = len(hints) // max(len(layer.tops), 1)
+        if step not in (4, 5) or step * len(layer.tops) != len(hints):
+            return f"{len(hints)} shape hints for {len(layer.tops)} blobs"
+        for i, top in enumerate(layer.tops):
+            rank, *sizes = hints[i * step : (i + 1) * step]
+            if not 0 <= rank <= 4 or any(not 0 < v < 1 << 24 for v in sizes[:rank]):
+                return f"shape hint {hints[i * step : (i + 1) * step]}"
+            if rank:
+                used = (*sizes[:2], sizes[3]) if rank == 3 and step == 5 else sizes[:rank]
+                self._blobs[top].shape = Mat(tuple(used)).shape()
+        return None
+
+    # -- weights -----------------------------------------------------------------------------------------------
+
+    def load_model(self, modelpath: Any) -> int:
+        """Load weights: a path, bytes, a file object or a DataReader."""
+        if not self._layers:
+            warn("network graph not ready")
+            return -1
+        try:
+            reader = ncnn_bin.WeightReader(source_of(modelpath))
+        except OSError as error:
+            warn(str(error))
+            return -1
+        self._compiler, self._habits = None, {}
+        for i, layer in enumerate(self._layers):
+            try:
+                code = self._load_layer(layer, reader)
+            except FormatError as error:
+                code, reason = -1, str(ncnn_bin.read_error(error, f"{i} {layer.type} {layer.name}".rstrip()))
+            except PnnxFastError as error:
+                code, reason = -1, f"layer {i} {layer.type} {layer.name}: {error}"
+            else:
+                reason = f"layer {i} {layer.type} {layer.name}: load_model returned {code}"
+            if code:
+                warn(reason)
+                return -1
+        return 0
+
+    def _load_layer(self, layer: Layer, reader: ncnn_bin.WeightReader) -> int:
+        if isinstance(layer, BuiltinLayer):
+            layer.build = layer.definition.function(layer._params(), LoadedWeights(reader))
+            return 0
+        code = layer.load_model(ModelBinFromDataReader(reader))
+        return code or layer.create_pipeline(self.opt)
+
+    def load_model_mem(self, mem: Any) -> int:
+        """Load weights from bytes."""
+        return self.load_model(bytes(mem))
+
+    # -- what the net is ---------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Forget layers, blobs and weights."""
+        for layer in self._layers:
+            if isinstance(layer, BuiltinLayer):
+                continue
+            layer.destroy_pipeline(self.opt)
+            if layer.typeindex & CUSTOM_BIT and layer.typeindex >= 0:
+                destroyer = self._custom[layer.typeindex & ~CUSTOM_BIT][2]
+            else:
+                destroyer = self._overwritten.get(layer.typeindex, (None, None))[1]
+            if destroyer is not None:
+                destroyer(layer)
+        self._reset()
+
+    def create_extractor(self) -> Extractor:
+        """Return what runs the net once."""
+        return Extractor._of(self)
+
+    def blobs(self) -> list[Blob]:
+        """Blobs in the order of their numbers."""
+        return self._blobs
+
+    def layers(self) -> list[Layer]:
+        """Layers in the order of the file."""
+        return self._layers
+
+    def input_indexes(self) -> list[int]:
+        """Numbers of the blobs that Input layers make."""
+        return [top for layer in self._layers if layer.type == "Input" or layer.typeindex == 16 for top in layer.tops]
+
+    def output_indexes(self) -> list[int]:
+        """Numbers of the blobs that some layer makes and none takes, in their order."""
+        return [i for i, blob in enumerate(self._blobs) if blob.producer >= 0 and blob.consumer < 0]
+
+    def input_names(self) -> list[str]:
+        """Names of inputs."""
+        return [self._blobs[i].name for i in self.input_indexes()]
+
+    def output_names(self) -> list[str]:
+        """Names of outputs."""
+        return [self._blobs[i].name for i in self.output_indexes()]
+
+    def set_vulkan_device(self, device_index: Any) -> None:
+        """Has no effect: there is no computing on graphics processors."""
+
+    def vulkan_device(self) -> None:
+        """Return None: there is no computing on graphics processors."""
+
+    # -- for extractors ----------------------------------------------------------------------------------------
+
+    def _number(self, name: str) -> int:
+        return self._numbers.get(name, -1)
+
+    def _compile(self) -> Compiler:
+        if self._compiler is None:
+            self._compiler = Compiler(self._layers, [blob.producer for blob in self._blobs])
+        return self._compiler

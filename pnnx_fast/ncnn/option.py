@@ -1,0 +1,259 @@
+"""Options, allocators, processor queries and warnings: what applications set and read besides nets and Mats.
+
+Most options choose between implementations inside ncnn; they are kept and have no effect here. Memory is planned ahead,
+so allocators are accepted and not asked.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from pnnx_fast._core import program as core
+
+__all__ = [
+    "Allocator",
+    "NcnnWarning",
+    "Option",
+    "PoolAllocator",
+    "UnlockedPoolAllocator",
+    "warn",
+]
+
+
+class NcnnWarning(UserWarning):
+    """Why a call returned an error code."""
+
+
+def warn(message: str) -> None:
+    """Tell why a call is about to return an error code; the warning points at the application's line."""
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    level, frame = 1, __import__("sys")._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, NcnnWarning, stacklevel=level)
+
+
+class Allocator:
+    """Base of allocators."""
+
+
+class PoolAllocator(Allocator):
+    """An allocator that keeps freed blocks for the next request."""
+
+    def __init__(self) -> None:
+        self._ratio = 0.75
+        self._free: list[bytearray] = []
+
+    def set_size_compare_ratio(self, src: float) -> None:
+        """Set how much larger a kept block may be than what is asked for, 0 to 1."""
+        if not 0.0 <= src <= 1.0:
+            warn(f"invalid size compare ratio {src}")
+            return
+        self._ratio = float(src)
+
+    def clear(self) -> None:
+        """Forget kept blocks."""
+        self._free.clear()
+
+    def fastMalloc(self, size: int) -> bytearray:
+        """Return a block of at least ``size`` bytes."""
+        for i, block in enumerate(self._free):
+            if len(block) >= size >= len(block) * self._ratio:
+                return self._free.pop(i)
+        return bytearray(size)
+
+    def fastFree(self, ptr: bytearray) -> None:
+        """Take a block back."""
+        self._free.append(ptr)
+
+
+class UnlockedPoolAllocator(PoolAllocator):
+    """A pool allocator for one thread."""
+
+
+def physical_cpus() -> int:
+    """Number of processor cores that this process may use."""
+    return int(core.default_threads())
+
+
+@dataclass
+class Option:
+    """Options of a net."""
+
+    lightmode: bool = True
+    num_threads: int = 0
+    blob_allocator: Any = None
+    workspace_allocator: Any = None
+    kvcache_allocator: Any = None
+    kvcache_max_seqlen_hint: int = 0
+    blob_vkallocator: Any = None
+    workspace_vkallocator: Any = None
+    staging_vkallocator: Any = None
+    kvcache_vkallocator: Any = None
+    openmp_blocktime: int = 20
+    use_winograd_convolution: bool = True
+    use_winograd23_convolution: bool = True
+    use_winograd43_convolution: bool = True
+    use_winograd63_convolution: bool = True
+    use_sgemm_convolution: bool = True
+    use_int8_inference: bool = True
+    use_vulkan_compute: bool = False
+    use_bf16_packed: bool = False
+    use_bf16_storage: bool = False
+    use_fp16_packed: bool = True
+    use_fp16_storage: bool = True
+    use_fp16_arithmetic: bool = True
+    use_int8_packed: bool = True
+    use_int8_storage: bool = True
+    use_int8_arithmetic: bool = True
+    use_packing_layout: bool = True
+    use_subgroup_ops: bool = True
+    use_tensor_storage: bool = False
+    flush_denormals: int = 3
+    use_local_pool_allocator: bool = True
+    use_mapped_model_loading: bool = False
+
+    __hash__ = object.__hash__
+
+    def __post_init__(self) -> None:
+        self.num_threads = self.num_threads or physical_cpus()
+
+    def copy(self) -> Option:
+        """Return an independent copy."""
+        return Option(**{f.name: getattr(self, f.name) for f in fields(self)})
+
+
+# -- processor queries -------------------------------------------------------------------------------------------------
+
+_powersave = 0
+_omp_threads = 1
+_omp_dynamic = 0
+
+
+def _flags() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            return next((line for line in file if line.startswith("flags")), "")
+    except OSError:
+        return ""
+
+
+def _supports(word: str) -> int:
+    return int(f" {word} " in _flags().replace("\n", " "))
+
+
+def cpu_support_x86_avx() -> int:
+    """Whether the processor has AVX."""
+    return _supports("avx")
+
+
+def cpu_support_x86_avx2() -> int:
+    """Whether the processor has AVX2."""
+    return _supports("avx2")
+
+
+def cpu_support_arm_neon() -> int:
+    """Whether the processor has NEON."""
+    return int("neon" in core.ISAS)
+
+
+def cpu_support_arm_vfpv4() -> int:
+    """Whether the processor has VFPv4."""
+    return cpu_support_arm_neon()
+
+
+def cpu_support_arm_asimdhp() -> int:
+    """Whether the processor has half-precision vectors."""
+    return _supports("asimdhp")
+
+
+def get_cpu_count() -> int:
+    """Number of processors."""
+    return os.cpu_count() or 1
+
+
+def _no_little_cores() -> int:
+    """Number of slow cores; none are told apart."""
+    return 0
+
+
+get_little_cpu_count: Callable[[], int] = _no_little_cores
+get_physical_little_cpu_count: Callable[[], int] = _no_little_cores
+get_big_cpu_count: Callable[[], int] = get_cpu_count
+get_physical_cpu_count: Callable[[], int] = physical_cpus
+get_physical_big_cpu_count: Callable[[], int] = physical_cpus
+
+
+def get_cpu_powersave() -> int:
+    """Which cores may be used: 0 all, 1 slow ones, 2 fast ones; remembered only."""
+    return _powersave
+
+
+def set_cpu_powersave(powersave: int) -> int:
+    """Set which cores may be used; remembered only."""
+    global _powersave
+    if powersave not in (0, 1, 2):
+        warn(f"powersave {powersave} not supported")
+        return -1
+    _powersave = powersave
+    return 0
+
+
+def get_omp_num_threads() -> int:
+    """Number of threads of the current parallel region, which is 1 for Python code."""
+    return _omp_threads
+
+
+def set_omp_num_threads(num_threads: int) -> None:
+    """Has no effect: every net has its own number of threads."""
+
+
+def get_omp_dynamic() -> int:
+    """Value of ``set_omp_dynamic``."""
+    return _omp_dynamic
+
+
+def set_omp_dynamic(dynamic: int) -> None:
+    """Remember a value."""
+    global _omp_dynamic
+    _omp_dynamic = int(bool(dynamic))
+
+
+def get_omp_thread_num() -> int:
+    """Number of the calling thread in its parallel region, which is 0 for Python code."""
+    return 0
+
+
+def get_kmp_blocktime() -> int:
+    """Time that idle threads spin, which cannot be set."""
+    return 0
+
+
+def set_kmp_blocktime(time_ms: int) -> None:
+    """Has no effect."""
+
+
+# -- graphics processors, of which there are none ----------------------------------------------------------------------
+
+
+def get_gpu_count() -> int:
+    """Number of graphics processors that can be used: none."""
+    return 0
+
+
+def get_default_gpu_index() -> int:
+    """Number of the default graphics processor: none."""
+    return -1
+
+
+def create_gpu_instance(driver_path: str | None = None) -> int:
+    """Fails: there is no computing on graphics processors."""
+    return -1
+
+
+def destroy_gpu_instance() -> None:
+    """Has no effect."""

@@ -1,0 +1,230 @@
+"""Where parameters and weights of nets come from: files, bytes, and the reader objects of applications."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import FormatError
+from pnnx_fast.formats.ncnn_bin import BytesSource, EmptySource, Source, WeightReader
+from pnnx_fast.formats.ncnn_param import ParamSlots
+from pnnx_fast.ncnn.mat import Mat
+
+__all__ = [
+    "DataReader",
+    "DataReaderFromEmpty",
+    "DataReaderFromMemory",
+    "ModelBin",
+    "ModelBinFromDataReader",
+    "ModelBinFromMatArray",
+    "ParamDict",
+    "read_all",
+    "source_of",
+]
+
+
+class DataReader:
+    """Base of readers that applications write: override :meth:`read`."""
+
+    def scan(self, format: str, p: Any) -> int:
+        """Read formatted text; not used here, text is read as bytes."""
+        return 0
+
+    def read(self, buf: Any, size: int) -> int:
+        """Fill a writable buffer with the next ``size`` bytes and return how many there were."""
+        return 0
+
+
+class DataReaderFromEmpty(DataReader):
+    """Zeros without end: weights for a net of which only the graph is at hand."""
+
+    def read(self, buf: Any, size: int) -> int:
+        """Fill with zeros."""
+        view = memoryview(buf).cast("B")
+        view[:size] = bytes(min(size, len(view)))
+        return size
+
+
+class DataReaderFromMemory(DataReader):
+    """Bytes in memory."""
+
+    def __init__(self, mem: Any) -> None:
+        self._data, self._at = memoryview(mem).cast("B"), 0
+
+    def read(self, buf: Any, size: int) -> int:
+        """Copy the next bytes."""
+        part = self._data[self._at : self._at + size]
+        memoryview(buf).cast("B")[: len(part)] = part
+        self._at += len(part)
+        return len(part)
+
+
+class _ReaderSource:
+    """Weights from an application's DataReader."""
+
+    def __init__(self, reader: DataReader) -> None:
+        self._reader, self._at = reader, 0
+
+    def read(self, size: int) -> Array:
+        """See Source."""
+        buffer = np.empty(size, np.uint8)
+        count = self._reader.read(memoryview(buffer), size) if size else 0
+        if count != size:
+            raise FormatError(f"{size} bytes of weights are wanted, {count} were read", offset=self._at)
+        self._at += size
+        return buffer
+
+
+def source_of(given: Any) -> Source:
+    """Return where weights are read from: a path, bytes, a file object or a DataReader.
+
+    Raises
+    ------
+    OSError
+        When a file cannot be opened.
+    TypeError
+    """
+    if isinstance(given, DataReaderFromEmpty) and type(given).read is DataReaderFromEmpty.read:
+        return EmptySource()
+    if isinstance(given, DataReader):
+        return _ReaderSource(given)
+    if isinstance(given, (str, os.PathLike)):
+        return BytesSource(_map(given), os.fspath(given))
+    if hasattr(given, "read"):
+        return BytesSource(given.read())
+    return BytesSource(memoryview(given))
+
+
+def _map(path: str | os.PathLike[str]) -> Any:
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError:
+            return file.read()
+
+
+def read_all(given: Any) -> tuple[bytes, str | None]:
+    """Return the whole contents of a path, bytes, a file object or a DataReader, and the path if there is one."""
+    if isinstance(given, DataReader):
+        return _read_everything(given), None
+    if isinstance(given, (str, os.PathLike)):
+        with open(given, "rb") as file:
+            return file.read(), os.fspath(given)
+    if hasattr(given, "read"):
+        data = given.read()
+        return data.encode() if isinstance(data, str) else bytes(data), None
+    return bytes(memoryview(given)), None
+
+
+def _read_everything(reader: DataReader, most: int = 1 << 28) -> bytes:
+    """Read until the reader has no more; one that never ends is refused."""
+    parts, total = [], 0
+    while total < most:
+        buffer = bytearray(1 << 16)
+        count = reader.read(memoryview(buffer), len(buffer))
+        parts.append(bytes(buffer[: max(count, 0)]))
+        total += max(count, 0)
+        if count < len(buffer):
+            return b"".join(parts)
+    raise FormatError(f"the reader gives more than {most} bytes of parameters")
+
+
+class ModelBin:
+    """Base of what a layer loads its weights from."""
+
+    def load(self, *args: int) -> Mat:
+        """Return the next weight; arguments are sizes w, h, d, c and the type, 0 (tagged) or 1 (float32)."""
+        return Mat()
+
+
+class ModelBinFromDataReader(ModelBin):
+    """Weights of a file.
+
+    Parameters
+    ----------
+    dr : DataReader, path or bytes
+    """
+
+    def __init__(self, dr: Any) -> None:
+        self._reader = dr if isinstance(dr, WeightReader) else WeightReader(source_of(dr))
+
+    def load(self, *args: int) -> Mat:
+        """See ModelBin."""
+        *sizes, kind = args
+        array = self._reader.load(int(np.prod(sizes)), kind)
+        return Mat(np.ascontiguousarray(array.reshape(sizes[::-1])))
+
+
+class ModelBinFromMatArray(ModelBin):
+    """Weights that are at hand as Mats."""
+
+    def __init__(self, weights: Sequence[Mat] | Mat) -> None:
+        self._mats = [weights] if isinstance(weights, Mat) else list(weights)
+
+    def load(self, *args: int) -> Mat:
+        """Return the next Mat; the arguments are not looked at."""
+        return self._mats.pop(0) if self._mats else Mat()
+
+
+class MatLoader:
+    """Gives a layer function the arrays of a ModelBin."""
+
+    def __init__(self, source: ModelBin) -> None:
+        self._source = source
+
+    def load(self, count: int, type: int) -> Array:
+        """See ``values.WeightLoader``."""
+        mat = self._source.load(count, type)
+        if mat._a is None:
+            raise FormatError(f"{count} weights are wanted, there are none")
+        return np.ascontiguousarray(mat._a).reshape(-1)
+
+
+class ParamDict:
+    """The numbered parameters of a layer."""
+
+    def __init__(self, slots: ParamSlots | None = None) -> None:
+        self._slots = ParamSlots() if slots is None else slots
+
+    def type(self, id: int) -> int:
+        """Return ncnn's type code of a parameter: 0 unset, 2 int, 3 float, 4 to 6 arrays, 7 string."""
+        return self._slots.type(id)
+
+    def get(self, id: int, default: Any) -> Any:
+        """Return a parameter as an int, float, Mat or str, whichever the default is; the default when it is unset."""
+        if isinstance(default, Mat):
+            bits = self._slots.bits(id)
+            return default if bits is None else Mat(bits.view(np.float32))
+        if isinstance(default, bool):
+            return bool(self._slots.get_int(id, int(default)))
+        if isinstance(default, int):
+            return self._slots.get_int(id, default)
+        if isinstance(default, float):
+            return self._slots.get_float(id, default)
+        if isinstance(default, str):
+            return self._slots.get_string(id, default)
+        raise TypeError(f"get(): incompatible function arguments: {type(default).__name__}")
+
+    def set(self, id: int, value: Any) -> None:
+        """Set a parameter to an int, float, str or Mat."""
+        if isinstance(value, Mat):
+            from pnnx_fast.formats.ncnn_param import ARRAY, Slot
+
+            bits = np.ascontiguousarray(value.numpy()).view(np.int32).reshape(-1) if not value.empty() else []
+            self._slots.set_slot(id, Slot(ARRAY, tuple(int(v) for v in bits)))
+            return
+        self._slots.set(id, value)
+
+    def clear(self) -> None:
+        """Unset everything."""
+        self._slots.clear()
+
+    def __repr__(self) -> str:
+        return f"ParamDict({self._slots!r})"

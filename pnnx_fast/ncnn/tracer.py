@@ -1,0 +1,156 @@
+"""Building a graph of the project's operators while a net of ncnn layers is walked with concrete shapes.
+
+The layer functions call this and see shapes at once, so they decide by rank and size as ncnn does at run time. The
+first dimension of every operand is the batch, which ncnn keeps outside of its shapes: a Mat of w, h, c is (n, c, h, w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+
+__all__ = ["Tracer", "number"]
+
+
+def number(value: float) -> str:
+    """Text of a float32 in an expression."""
+    text = repr(float(f"{float(np.float32(value)):.9g}"))
+    if text in ("inf", "-inf", "nan"):
+        return {"inf": "3.4028235e+38", "-inf": "-3.4028235e+38", "nan": "0.0"}[text]
+    return text
+
+
+class Tracer:
+    """A growing graph.
+
+    Parameters
+    ----------
+    annotate : callable
+        Sets the shapes of an operator's outputs.
+    """
+
+    def __init__(self, annotate: Callable[[Operator], None]) -> None:
+        self.graph = Graph()
+        self.layer = ""
+        self.integers: set[Operand] = set()
+        """Operands that hold quantised values."""
+        self._annotate = annotate
+        self._constants: dict[int, Operand] = {}
+
+    # -- operators ---------------------------------------------------------------------------------------------
+
+    def input(self, shape: Sequence[int], dtype: str) -> Operand:
+        """Add an input of the graph."""
+        operand = self._operand()
+        operand.shape, operand.dtype = tuple(shape), dtype
+        self.graph.new_operator("pnnx.Input", f"input_{operand.name}", outputs=[operand])
+        return operand
+
+    def output(self, operand: Operand) -> None:
+        """Add an output of the graph."""
+        self.graph.new_operator("pnnx.Output", f"output_{len(self.graph.ops)}", inputs=[operand])
+
+    def constant(self, attribute: Attribute) -> Operand:
+        """Return an operand that holds a weight."""
+        known = self._constants.get(id(attribute))
+        if known is None:
+            known = self.emit("pnnx.Attribute", attrs={"data": attribute})
+            known.shape, known.dtype = attribute.shape, attribute.dtype
+            self._constants[id(attribute)] = known
+        return known
+
+    def emit(
+        self,
+        type: str,
+        *inputs: Operand,
+        names: Sequence[str] = (),
+        attrs: Mapping[str, Attribute] | None = None,
+        **params: Any,
+    ) -> Operand:
+        """Add an operator with one output."""
+        return self.emit_many(type, 1, *inputs, names=names, attrs=attrs, **params)[0]
+
+    def emit_many(
+        self,
+        type: str,
+        count: int,
+        *inputs: Operand,
+        names: Sequence[str] = (),
+        attrs: Mapping[str, Attribute] | None = None,
+        **params: Any,
+    ) -> list[Operand]:
+        """Add an operator with several outputs."""
+        outputs = [self._operand() for _ in range(count)]
+        op = self.graph.new_operator(
+            type,
+            f"{self.layer}_{outputs[0].name}",
+            inputs=inputs,
+            outputs=outputs,
+            inputnames=names,
+            params={k: v for k, v in params.items() if v is not None},
+            attrs=attrs,
+        )
+        self._annotate(op)
+        return outputs
+
+    def _operand(self) -> Operand:
+        return self.graph.new_operand(str(self.graph.operand_count))
+
+    # -- what layers do all the time ---------------------------------------------------------------------------
+
+    def expression(self, text: str, *inputs: Operand) -> Operand:
+        """Add an element-wise expression of ``@0``, ``@1`` …"""
+        return self.emit("pnnx.Expression", *inputs, expr=text)
+
+    def reshape(self, x: Operand, shape: Sequence[int]) -> Operand:
+        """Same values in another shape, batch included."""
+        if x.shape == tuple(shape):
+            return x
+        if any(n < 0 for n in shape) or int(np.prod(shape)) != int(np.prod(shape_of(x))):
+            raise ShapeError("cannot reshape", expected=list(shape), actual=list(shape_of(x)))
+        return self.emit("Tensor.reshape", x, shape=list(shape))
+
+    def permute(self, x: Operand, dims: Sequence[int]) -> Operand:
+        """Reordered dimensions, batch included."""
+        return x if list(dims) == list(range(len(dims))) else self.emit("Tensor.permute", x, dims=list(dims))
+
+    def cut(self, x: Operand, dim: int, start: int, end: int) -> Operand:
+        """Range of a dimension, batch included."""
+        if (start, end) == (0, shape_of(x)[dim]):
+            return x
+        return self.emit("Tensor.slice", x, dim=dim, start=start, end=end, step=1)
+
+    def cast(self, x: Operand, dtype: str = "torch.float") -> Operand:
+        """Values in another dtype."""
+        return self.emit("Tensor.to", x, dtype=dtype)
+
+    def concat(self, parts: Sequence[Operand], dim: int) -> Operand:
+        """Joined along a dimension, batch included."""
+        return parts[0] if len(parts) == 1 else self.emit("torch.cat", *parts, dim=dim)
+
+    def flatten(self, x: Operand) -> Operand:
+        """All dimensions but the batch as one."""
+        shape = shape_of(x)
+        return self.reshape(x, (shape[0], int(np.prod(shape[1:]))))
+
+    def array(self, values: Array) -> Operand:
+        """An operand that holds values computed here."""
+        return self.constant(Attribute(np.ascontiguousarray(values)))
+
+
+def shape_of(x: Operand) -> tuple[int, ...]:
+    """Shape with the batch; raises ShapeError when it depends on data."""
+    if x.shape is None:
+        raise ShapeError("the shape depends on data", operand=x.name)
+    return x.shape
+
+
+def dims_of(x: Operand) -> int:
+    """Number of ncnn's dimensions."""
+    return len(shape_of(x)) - 1

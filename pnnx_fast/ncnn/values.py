@@ -1,0 +1,131 @@
+"""What a layer function reads: numbered parameters with defaults, and weights in the order of the file.
+
+A layer function runs twice: when parameters are loaded, with weights that have a shape only, so that wrong parameters
+show at once; and when weights are loaded. It must not look into values of weights before it builds operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Protocol
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError
+from pnnx_fast.formats.ncnn_param import ParamSlots
+from pnnx_fast.ir import Attribute
+
+__all__ = ["AbsentWeights", "LoadedWeights", "Params", "WeightLoader", "Weights"]
+
+MOST_ELEMENTS = 1 << 40
+
+
+class Params:
+    """Parameters of one layer; remembers as what each was read.
+
+    ``blobs`` is how many input blobs the layer takes, None for any number: a layer function sets it when parameters
+    change what its type says.
+    """
+
+    def __init__(self, slots: ParamSlots, blobs: int | None = 1) -> None:
+        self._slots = slots
+        self.blobs = blobs
+        self.kinds: dict[int, Literal["i", "f"]] = {}
+
+    def has(self, id: int) -> bool:
+        """Whether a slot is set."""
+        return id in self._slots
+
+    def int(self, id: int, default: int = 0) -> int:
+        """Integer parameter."""
+        self.kinds[id] = "i"
+        return self._slots.get_int(id, default)
+
+    def flag(self, id: int, default: int = 0) -> bool:
+        """Integer parameter that is true when it is not 0."""
+        return self.int(id, default) != 0
+
+    def count(self, id: int, default: int = 0, least: int = 1) -> int:
+        """Integer parameter that must not be smaller than ``least``."""
+        value = self.int(id, default)
+        if value < least:
+            raise ParameterError(f"parameter {id} is {value}, it must be at least {least}")
+        return value
+
+    def choice(self, id: int, default: int, count: int) -> int:
+        """Integer parameter from 0 to ``count`` - 1."""
+        value = self.int(id, default)
+        if not 0 <= value < count:
+            raise ParameterError(f"parameter {id} is {value}, it must be one of 0 to {count - 1}")
+        return value
+
+    def float(self, id: int, default: float = 0.0) -> float:
+        """Floating-point parameter."""
+        self.kinds[id] = "f"
+        return self._slots.get_float(id, default)
+
+    def ints(self, id: int, default: Iterable[int] = ()) -> tuple[int, ...]:
+        """Array of integers."""
+        self.kinds[id] = "i"
+        return self._slots.get_ints(id, default)
+
+    def floats(self, id: int, default: Iterable[float] = ()) -> tuple[float, ...]:
+        """Array of floats."""
+        self.kinds[id] = "f"
+        return self._slots.get_floats(id, default)
+
+    def string(self, id: int, default: str = "") -> str:
+        """String parameter."""
+        return self._slots.get_string(id, default)
+
+
+class WeightLoader(Protocol):
+    """What weights are read from: ``formats.ncnn_bin.WeightReader`` or an application's ModelBin."""
+
+    def load(self, count: int, type: int) -> Array:
+        """Return the next ``count`` elements; type 0 has a tag in the file, 1 is plain float32."""
+
+
+class Weights(Protocol):
+    """The weights of one layer, in the order in which the layer asks for them."""
+
+    def load(self, *shape: int, type: int = 0) -> Attribute:
+        """Return the next weight in the given shape, slowest dimension first; float32, or int8 as it is stored."""
+
+
+class AbsentWeights:
+    """Weights of which only the shape is known; their values must not be looked at."""
+
+    def load(self, *shape: int, type: int = 0) -> Attribute:
+        """See Weights."""
+        _check(shape)
+        attribute = Attribute()
+        attribute.dtype, attribute.shape = "f32", shape
+        return attribute
+
+
+class LoadedWeights:
+    """Weights that are read."""
+
+    def __init__(self, loader: WeightLoader) -> None:
+        self._loader = loader
+
+    def load(self, *shape: int, type: int = 0) -> Attribute:
+        """See Weights."""
+        count = _check(shape)
+        array = np.asarray(self._loader.load(count, type)).reshape(-1)
+        if array.size != count:
+            raise ParameterError(f"{count} weights are wanted, {array.size} were loaded")
+        if array.dtype != np.int8:
+            array = array.astype(np.float32, copy=False)
+        return Attribute(array.reshape(shape))
+
+
+def _check(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        if size < 0 or count * max(size, 1) > MOST_ELEMENTS:
+            raise ParameterError(f"weights of shape {list(shape)}")
+        count *= size
+    return count

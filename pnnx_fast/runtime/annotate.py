@@ -1,0 +1,77 @@
+"""Shapes and dtypes of an operator's outputs, found by lowering it for tensors of given shapes and dropping the steps.
+
+For code that builds graphs of which no file says the shapes. Lowering itself is the only source of shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.ir import Operand, Operator, dtypes
+from pnnx_fast.ops import load_all
+from pnnx_fast.ops.registry import OperatorDef
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.lower import Lowering, StageBreak
+
+__all__ = ["Annotator"]
+
+
+class _DryLowering(Lowering):
+    """A builder that computes shapes only: nothing is packed, folded or kept."""
+
+    def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
+        return self.empty((nbytes,), np.uint8)
+
+    def cached(self, key: Hashable, make: Any) -> Tensor:
+        return self.constants.tensor(make())
+
+    def _fold(self, definition: OperatorDef, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return definition.function(self, *args, **kwargs)
+
+
+class Annotator:
+    """Sets shape and dtype of the outputs of operators whose inputs have them.
+
+    Parameters
+    ----------
+    isa : str
+    """
+
+    def __init__(self, isa: str) -> None:
+        load_all()
+        self._isa = isa
+
+    def __call__(self, op: Operator) -> None:
+        """Annotate the outputs of an operator; they stay unknown when they depend on data.
+
+        Raises
+        ------
+        ShapeError, ParameterError
+            What the operator itself says about its inputs and parameters.
+        """
+        builder = _DryLowering(self._isa, 1, Constants())
+        values: dict[str, Value] = {x.name: _tensor(x) for x in op.inputs}
+        stage = builder.run([op], values, [])
+        if isinstance(stage.breaker, StageBreak):
+            return
+        _set(op, stage.values)
+
+
+def _tensor(operand: Operand) -> Tensor:
+    if operand.shape is None or operand.dtype is None:
+        raise ShapeError("the shape depends on data", operand=operand.name)
+    dtype = np.dtype(dtypes.by_text[operand.dtype].numpy)
+    return Tensor(Buffer("arena", int(np.prod(operand.shape)) * dtype.itemsize), operand.shape, dtype)
+
+
+def _set(op: Operator, values: Mapping[str, Value]) -> None:
+    for operand in op.outputs:
+        value = values.get(operand.name)
+        if isinstance(value, Tensor):
+            operand.shape = value.shape
+            operand.dtype = dtypes.by_numpy[str(value.dtype)].text
