@@ -39,6 +39,10 @@ _ANY_TYPE = frozenset(
 )  # fmt: skip
 
 
+# Layers that take a cache of the past, which is not there in the beginning, and what passes it on.
+_MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A blob that is there: an array (n, …), and whether it holds quantised integers as floats."""
@@ -90,7 +94,7 @@ class Compiler:
         Raises
         ------
         ShapeError
-            When a blob has no producer or is an input that was not given.
+            When no layer makes a blob. Inputs that were not given are left to the layers that want them.
         """
         have, order, state = set(known), list[int](), dict[int, bool]()
         stack = [(blob, False) for blob in targets]
@@ -103,8 +107,10 @@ class Compiler:
                 continue
             if blob in have or state.get(index):
                 continue
-            if index < 0 or self.layers[index].type == "Input":
-                raise ShapeError(f"blob {blob} is needed and has not been given")
+            if index >= 0 and self.layers[index].type == "Input":
+                continue
+            if index < 0:
+                raise ShapeError(f"blob {blob} is needed and no layer makes it")
             if index in state:
                 raise ShapeError(f"layer {self.layers[index].name} depends on itself")
             state[index] = False
@@ -116,8 +122,10 @@ class Compiler:
         """Return the model from known blobs to targets; with ``extra`` it also gives what other layers will need."""
         needed = self.needed(known, targets)
         made = {top for i in needed for top in self.layers[i].tops}
-        inputs = dict.fromkeys(b for i in needed for b in self.layers[i].bottoms if b not in made)
+        inputs = dict.fromkeys(b for i in needed for b in self.layers[i].bottoms if b not in made and b in known)
         inputs |= dict.fromkeys(b for b in targets if b not in made)
+        for blob in set(inputs) - set(known):
+            raise ShapeError(f"input blob {blob} has not been given")
         signature = tuple((b, known[b].array.shape, known[b].array.dtype.str, known[b].integers) for b in inputs)
         key = (signature, tuple(targets), extra, threads)
         with self._lock:
@@ -140,7 +148,7 @@ class Compiler:
     def graph(self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int]) -> tuple[Graph, Any]:
         """Trace layers into a graph; returns it with the operands of targets and the quantised ones."""
         t = Tracer(self._annotate)
-        operands = {blob: self._input(t, value) for blob, value in known.items()}
+        operands: dict[int, Operand | None] = {blob: self._input(t, value) for blob, value in known.items()}
         for index in needed:
             self._trace(t, self.layers[index], operands)
         return t.graph, ([operands[b] for b in targets], t.integers)
@@ -163,23 +171,29 @@ class Compiler:
             t.integers.add(operand)
         return operand
 
-    def _trace(self, t: Tracer, layer: Layer, operands: dict[int, Operand]) -> None:
+    def _trace(self, t: Tracer, layer: Layer, operands: dict[int, Operand | None]) -> None:
         """Emit the operators of one layer."""
         assert isinstance(layer, BuiltinLayer)
         t.layer = layer.name or f"{layer.type}_{layer.tops[0] if layer.tops else ''}"
         where = f"{layer.type} {layer.name}".strip()
         if layer.build is None:
             raise ShapeError("load_model has not been called", operator=where)
-        bottoms = [operands[b] for b in layer.bottoms]
+        bottoms = [operands.get(b) for b in layer.bottoms]
+        if None in bottoms and layer.type not in _MAY_BE_ABSENT:
+            raise ShapeError(f"input blob {layer.bottoms[bottoms.index(None)]} has not been given", operator=where)
         if layer.type not in _ANY_TYPE and "." not in layer.type:
-            bottoms = [x if x.dtype == "f32" else _as_float(t, x) for x in bottoms]
+            bottoms = [x if x is None or x.dtype == "f32" else _as_float(t, x) for x in bottoms]
+        made: Any
         try:
             made = layer.build(t, *bottoms)
         except PnnxFastError as error:
             raise ShapeError(str(error), operator=where) from error
-        except TypeError as error:
-            raise ShapeError(f"cannot take {len(bottoms)} blobs: {error}", operator=where) from error
-        outputs = [made] if isinstance(made, Operand) else list(itertools.islice(made or (), len(layer.tops)))
+        except (TypeError, ValueError, IndexError) as error:
+            shapes = [None if x is None else x.shape for x in bottoms]
+            raise ShapeError(f"cannot take blobs of shapes {shapes}: {error}", operator=where) from error
+        if made is None or isinstance(made, Operand):
+            made = [made]
+        outputs: list[Operand | None] = list(itertools.islice(made, len(layer.tops)))
         if len(outputs) < len(layer.tops):
             raise ShapeError("fewer outputs than blobs", operator=where, expected=len(layer.tops), actual=len(outputs))
         operands.update(zip(layer.tops, outputs, strict=False))

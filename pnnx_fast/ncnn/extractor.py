@@ -28,6 +28,11 @@ class Extractor:
 
     _net: Net
     _opt: Option
+    _count: int
+    _asked: list[int]
+    _given: dict[int, Value]
+    _made: dict[int, Value]
+    _lent: set[int]
 
     def __init__(self) -> None:
         raise TypeError("ncnn.Extractor: No constructor defined! Use Net.create_extractor()")
@@ -37,10 +42,10 @@ class Extractor:
         self = cls.__new__(cls)
         self._net, self._opt = net, net.opt.copy()
         self._count = len(net.blobs())
-        self._given: dict[int, Value] = {}
-        self._made: dict[int, Value] = {}
-        self._lent: set[int] = set()
-        self._asked: list[int] = []
+        self._given = {}
+        self._made = {}
+        self._lent = set()
+        self._asked = []
         return self
 
     def __enter__(self) -> Extractor:
@@ -96,13 +101,15 @@ class Extractor:
         number = self._find(blob, "input", self._net.input_names)
         if number < 0:
             return -1
-        if mat._a is None or mat._pack != 1:
-            warn(f"input {blob} is empty" if mat._a is None else f"input {blob} has elempack {mat._pack}, not 1")
+        if mat._pack != 1:
+            warn(f"input {blob} has elempack {mat._pack}, not 1")
             return -1
         array = mat._a
-        self._given[number] = Value(_as_input(array), array.dtype == np.int8)
-        # What was computed from other inputs no longer holds.
+        # What was computed from other inputs no longer holds. An empty Mat is like no input.
         self._made, self._lent = {}, set()
+        self._given.pop(number, None)
+        if array is not None and array.size:
+            self._given[number] = Value(_as_input(array), array.dtype == np.int8)
         return 0
 
     def extract(self, blob: str | int, *args: Any, **kwargs: Any) -> Any:

@@ -56,7 +56,8 @@ def _unflatten(flat: Array, full: tuple[int, ...], plane: int) -> Array:
 
 def _dtype_for(elemsize: int, elempack: int) -> DType:
     size = elemsize // max(elempack, 1)
-    return np.dtype(_DTYPES.get(size, f"V{size}"))
+    dtype: DType = np.dtype(_DTYPES.get(size, f"V{size}"))
+    return dtype
 
 
 class Mat(Exporter):
@@ -391,7 +392,8 @@ class Mat(Exporter):
         array = self.numpy()
         while array.ndim > 2:
             array = array[0]
-        return memoryview(array[y] if array.ndim == 2 else array)
+        line: Any = array[y] if array.ndim == 2 else array
+        return memoryview(line)
 
     def row_range(self, y: int, rows: int) -> Mat:
         """Return consecutive rows of the first channel, sharing the memory."""

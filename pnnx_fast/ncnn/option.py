@@ -7,6 +7,7 @@ so allocators are accepted and not asked.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -31,8 +32,8 @@ class NcnnWarning(UserWarning):
 def warn(message: str) -> None:
     """Tell why a call is about to return an error code; the warning points at the application's line."""
     package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    level, frame = 1, __import__("sys")._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(package):
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, NcnnWarning, stacklevel=level)
 

@@ -119,4 +119,5 @@ def resize_bytes(image: Array, w: int, h: int) -> Array:
     rows = (image[:, x0].astype(np.int32) * a0[:, None] + image[:, x1].astype(np.int32) * a1[:, None]) >> 4
     above, below = rows[y0], rows[y1]
     mixed = ((above * b0[:, None, None]) >> 16) + ((below * b1[:, None, None]) >> 16)
-    return np.clip((mixed + 2) >> 2, 0, 255).astype(np.uint8)
+    resized: Array = np.clip((mixed + 2) >> 2, 0, 255).astype(np.uint8)
+    return resized

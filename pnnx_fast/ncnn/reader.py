@@ -72,12 +72,13 @@ class _ReaderSource:
 
     def read(self, size: int) -> Array:
         """See Source."""
-        buffer = np.empty(size, np.uint8)
+        buffer: Any = np.empty(size, np.uint8)
         count = self._reader.read(memoryview(buffer), size) if size else 0
         if count != size:
             raise FormatError(f"{size} bytes of weights are wanted, {count} were read", offset=self._at)
         self._at += size
-        return buffer
+        filled: Array = buffer
+        return filled
 
 
 def source_of(given: Any) -> Source:
@@ -217,7 +218,7 @@ class ParamDict:
         if isinstance(value, Mat):
             from pnnx_fast.formats.ncnn_param import ARRAY, Slot
 
-            bits = np.ascontiguousarray(value.numpy()).view(np.int32).reshape(-1) if not value.empty() else []
+            bits: Any = [] if value.empty() else np.ascontiguousarray(value.numpy()).view(np.int32).reshape(-1)
             self._slots.set_slot(id, Slot(ARRAY, tuple(int(v) for v in bits)))
             return
         self._slots.set(id, value)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError
 
-__all__ = ["blob_count", "evaluate"]
+__all__ = ["blob_count", "count", "evaluate"]
 
 Number = int | float
 _SIZE = re.compile(r"([0-9])([whdcn])\Z")
@@ -90,6 +90,38 @@ def blob_count(text: str) -> int:
     return max((int(m.group(1)) + 1 for m in map(_SIZE.match, _tokens(text)) if m), default=0)
 
 
+def count(text: str) -> int:
+    """Number of values of an expression list, found without evaluating it.
+
+    Raises
+    ------
+    ParameterError
+        When the text is malformed.
+    """
+    depth = 0
+    for token in reversed(_tokens(text)):
+        if token in _EITHER_1 or token in _FLOAT_1:
+            takes = 1
+        elif any(token in table for table in (_EITHER_2, _FLOAT_2, _INTEGER_2)):
+            takes = 2
+        else:
+            takes = 0
+            if not _SIZE.match(token):
+                _literal(token, text)
+        if takes > depth:
+            raise ParameterError(f"shape expression {text!r}: arguments are missing at {token!r}")
+        depth += 1 - takes
+    return depth
+
+
+def _literal(token: str, text: str) -> Number:
+    try:
+        value = int(token) if _INTEGER.match(token) else float(token)
+    except ValueError:
+        raise ParameterError(f"shape expression {text!r}: unknown word {token!r}") from None
+    return int(value) if isinstance(value, int) or value.is_integer() else _single(value)
+
+
 def evaluate(text: str, sizes: Sequence[dict[str, int]]) -> list[int]:
     """Evaluate a list of expressions.
 
@@ -143,10 +175,7 @@ def _value(token: str, stack: list[Number]) -> Number:
                 return _INTEGER_2[token](int(a), min(int(b), 31) if "shift" in token else int(b))
             result = _EITHER_2[token](a, b)
             return result if isinstance(result, int) else _single(result)
-    if _INTEGER.match(token):
-        return int(token)
-    literal = float(token)
-    return int(literal) if literal.is_integer() else _single(literal)
+    return _literal(token, token)
 
 
 def _single(value: float) -> float:

@@ -21,6 +21,11 @@ __all__ = ["AbsentWeights", "LoadedWeights", "Params", "WeightLoader", "Weights"
 MOST_ELEMENTS = 1 << 40
 
 
+# Inside of Params these names are methods.
+Integer = int
+Real = float
+
+
 class Params:
     """Parameters of one layer; remembers as what each was read.
 
@@ -28,54 +33,54 @@ class Params:
     change what its type says.
     """
 
-    def __init__(self, slots: ParamSlots, blobs: int | None = 1) -> None:
+    def __init__(self, slots: ParamSlots, blobs: Integer | None = 1) -> None:
         self._slots = slots
         self.blobs = blobs
-        self.kinds: dict[int, Literal["i", "f"]] = {}
+        self.kinds: dict[Integer, Literal["i", "f"]] = {}
 
-    def has(self, id: int) -> bool:
+    def has(self, id: Integer) -> bool:
         """Whether a slot is set."""
         return id in self._slots
 
-    def int(self, id: int, default: int = 0) -> int:
+    def int(self, id: Integer, default: Integer = 0) -> Integer:
         """Integer parameter."""
         self.kinds[id] = "i"
         return self._slots.get_int(id, default)
 
-    def flag(self, id: int, default: int = 0) -> bool:
+    def flag(self, id: Integer, default: Integer = 0) -> bool:
         """Integer parameter that is true when it is not 0."""
         return self.int(id, default) != 0
 
-    def count(self, id: int, default: int = 0, least: int = 1) -> int:
+    def count(self, id: Integer, default: Integer = 0, least: Integer = 1) -> Integer:
         """Integer parameter that must not be smaller than ``least``."""
         value = self.int(id, default)
         if value < least:
             raise ParameterError(f"parameter {id} is {value}, it must be at least {least}")
         return value
 
-    def choice(self, id: int, default: int, count: int) -> int:
+    def choice(self, id: Integer, default: Integer, count: Integer) -> Integer:
         """Integer parameter from 0 to ``count`` - 1."""
         value = self.int(id, default)
         if not 0 <= value < count:
             raise ParameterError(f"parameter {id} is {value}, it must be one of 0 to {count - 1}")
         return value
 
-    def float(self, id: int, default: float = 0.0) -> float:
+    def float(self, id: Integer, default: Real = 0.0) -> Real:
         """Floating-point parameter."""
         self.kinds[id] = "f"
         return self._slots.get_float(id, default)
 
-    def ints(self, id: int, default: Iterable[int] = ()) -> tuple[int, ...]:
+    def ints(self, id: Integer, default: Iterable[Integer] = ()) -> tuple[Integer, ...]:
         """Array of integers."""
         self.kinds[id] = "i"
         return self._slots.get_ints(id, default)
 
-    def floats(self, id: int, default: Iterable[float] = ()) -> tuple[float, ...]:
+    def floats(self, id: Integer, default: Iterable[Real] = ()) -> tuple[Real, ...]:
         """Array of floats."""
         self.kinds[id] = "f"
         return self._slots.get_floats(id, default)
 
-    def string(self, id: int, default: str = "") -> str:
+    def string(self, id: Integer, default: str = "") -> str:
         """String parameter."""
         return self._slots.get_string(id, default)
 

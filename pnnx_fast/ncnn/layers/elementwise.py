@@ -253,7 +253,7 @@ def binary_op(p: Params, w: Weights) -> Build:
 def _with_number(t: Tracer, x: Operand, code: int, value: float) -> Operand:
     text = _BINARY[code]
     if code in _SCALAR_ONLY_TENSORS:
-        return t.expression(text.format("@0", "@1"), x, t.array(np.float32([value])))
+        return t.expression(text.format("@0", "@1"), x, t.array(np.array([value], np.float32)))
     return t.expression(text.format("@0", number(value)), x)
 
 

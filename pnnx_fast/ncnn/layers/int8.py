@@ -25,7 +25,8 @@ MOST = 127
 def round_to_int8(values: Array) -> Array:
     """Integers of -127 to 127 nearest to values, halves away from zero."""
     rounded = np.trunc(values + np.copysign(np.float32(0.5), values))
-    return np.clip(rounded, -MOST, MOST).astype(np.float32)
+    kept: Array = np.clip(rounded, -MOST, MOST).astype(np.float32)
+    return kept
 
 
 _ROUND = "minimum(maximum(trunc(add({0},mul(sign({0}),0.5))),-127.0),127.0)"
@@ -39,6 +40,13 @@ def quantize(t: Tracer, x: Operand, scale: float | Operand) -> Operand:
         y = t.expression(_ROUND.format(f"mul(@0,{number(scale)})"), x)
     t.integers.add(y)
     return y
+
+
+def fake_quantize(t: Tracer, x: Operand, dims: list[int]) -> Operand:
+    """What rounding to int8 leaves of ``x``, with the largest value over ``dims`` as 127: ncnn's dynamic scale."""
+    largest = t.emit("torch.amax", t.expression("abs(@0)", x), dim=dims, keepdim=True)
+    scale = t.expression("where(eq(@0,0.0),1.0,div(127.0,@0))", largest)
+    return t.expression(f"div({_ROUND.format('mul(@0,@1)')},@1)", x, scale)
 
 
 def per_channel(values: Attribute, x: Operand) -> Array:

@@ -10,7 +10,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
-from pnnx_fast.ncnn.layers.int8 import Int8Weights
+from pnnx_fast.ncnn.layers.int8 import Int8Weights, fake_quantize
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, number, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
@@ -56,7 +56,8 @@ def unpack_blocks(raw: Array, scales: Array, count: int, term: int) -> Array:
     values = (values ^ (1 << (bits - 1))) - (1 << (bits - 1))
     with np.errstate(divide="ignore"):
         factors = np.repeat(1.0 / scales, block, axis=1)[:, :count]
-    return (values * factors).astype(np.float32)
+    weights: Array = (values * factors).astype(np.float32)
+    return weights
 
 
 def check_blocks(term: int) -> bool:
@@ -126,7 +127,7 @@ class _Gemm:
         """A as (m, k)."""
         if "a" not in self._ready:
             assert self.a is not None
-            array = self.a.numpy().astype(np.float32)
+            array: Array = self.a.numpy()
             array = array.T if self.trans_a else array
             if self.term and self.scales[0] is not None and self.a.dtype == "i8":
                 array = array / self.scales[0].numpy()[:, None]
@@ -142,7 +143,7 @@ class _Gemm:
                 array = unpack_blocks(self.b.numpy(), first.numpy(), self._k, self.term)
                 array = array if second is None else array * second.numpy()
             else:
-                array = self.b.numpy().astype(np.float32)
+                array = self.b.numpy()
                 array = array if self.trans_b else array.T
                 if self.term and second is not None and self.b.dtype == "i8":
                     array = array / second.numpy()
@@ -194,11 +195,7 @@ class _Gemm:
         """What int8 arithmetic makes of a dynamic operand: rounded with a scale a row (A) or one for all (B)."""
         if not self.term or self.blocks:
             return x
-        dims = [2] if by_row else [1, 2]
-        largest = t.emit("torch.amax", t.expression("abs(@0)", x), dim=dims, keepdim=True)
-        scale = t.expression("where(eq(@0,0.0),1.0,div(127.0,@0))", largest)
-        text = "minimum(maximum(trunc(add({0},mul(sign({0}),0.5))),-127.0),127.0)".format("mul(@0,@1)")
-        return t.expression(f"div({text},@1)", x, scale)
+        return fake_quantize(t, x, [2] if by_row else [1, 2])
 
     def _finish(self, t: Tracer, y: Operand, c: Operand | None) -> Operand:
         """``alpha (y + beta C)``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -121,7 +122,7 @@ def local_response(p: Params, w: Weights) -> Build:
         if region == 0:
             n, c, h, width = shape_of(x)
             lines = t.reshape(square, (n, 1, c, h * width))
-            window = {"kernel_size": [count, 1], "stride": [1, 1], "padding": [count // 2, 0]}
+            window: dict[str, Any] = {"kernel_size": [count, 1], "stride": [1, 1], "padding": [count // 2, 0]}
             mean = t.emit("F.avg_pool2d", lines, **window, ceil_mode=False, count_include_pad=True)
             mean, factor = t.reshape(mean, (n, c, h, width)), alpha * count / size
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class _Pooling:
             wanted = [size if want == -233 else want for size, want in zip(sizes, self.output, strict=True)]
             return x if wanted == sizes else self._adaptive(t, x, wanted)
         before, after, tail = self._sides(sizes)
-        window = {"kernel_size": self.kernel, "stride": self.stride}
+        window: dict[str, Any] = {"kernel_size": self.kernel, "stride": self.stride}
         if self.kind == MAXIMUM:
             return self._maximum(t, x, before, [a + z for a, z in zip(after, tail, strict=True)], window)
         return self._average(t, x, before, after, tail, window)
@@ -89,14 +90,17 @@ class _Pooling:
             ceils.append(count == high)
         return False if all(floors) else True if all(ceils) else None
 
-    def _maximum(
-        self, t: Tracer, x: Operand, before: list[int], after: list[int], window: dict[str, list[int]]
-    ) -> Operand:
+    def _maximum(self, t: Tracer, x: Operand, before: list[int], after: list[int], window: dict[str, Any]) -> Operand:
         ceil = self._as_ceil(shape_of(x)[2:], before, after)
         name = f"F.max_pool{self.rank}d"
         if ceil is None:
             x, ceil, before = pad(t, x, before, after, LOWEST), False, [0] * self.rank
-        params = {"padding": before, "dilation": [1] * self.rank, "ceil_mode": ceil, "return_indices": False}
+        params: dict[str, Any] = {
+            "padding": before,
+            "dilation": [1] * self.rank,
+            "ceil_mode": ceil,
+            "return_indices": False,
+        }
         return t.emit(name, x, **window, **params)
 
     def _average(
@@ -106,7 +110,7 @@ class _Pooling:
         before: list[int],
         after: list[int],
         tail: list[int],
-        window: dict[str, list[int]],
+        window: dict[str, Any],
     ) -> Operand:
         name, sizes = f"F.avg_pool{self.rank}d", shape_of(x)[2:]
         behind = [a + z for a, z in zip(after, tail, strict=True)]
@@ -157,7 +161,9 @@ def spatial_pyramid(p: Params, w: Weights) -> Build:
             after = [k * bins - size - b for k, size, b in zip(kernel, sizes, before, strict=True)]
             padded = pad(t, x, before, after, LOWEST if kind == MAXIMUM else 0.0)
             name = "F.max_pool2d" if kind == MAXIMUM else "F.avg_pool2d"
-            extra = {"count_include_pad": True} if kind == AVERAGE else {"dilation": [1, 1], "return_indices": False}
+            extra: dict[str, Any] = (
+                {"count_include_pad": True} if kind == AVERAGE else {"dilation": [1, 1], "return_indices": False}
+            )
             y = t.emit(name, padded, kernel_size=kernel, stride=kernel, padding=[0, 0], ceil_mode=False, **extra)
             parts.append(t.flatten(y))
         return t.concat(parts, 1)

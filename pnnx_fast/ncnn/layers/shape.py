@@ -117,8 +117,7 @@ def reshape(p: Params, w: Weights) -> Build:
         names = "wh" if given["h"] != ABSENT and given["w"] != ABSENT else "w" if given["w"] != ABSENT else ""
     count = shape_expression.blob_count(text)
     if text:
-        unit = dict.fromkeys("whdcn", 1)
-        rank = len(shape_expression.evaluate(text, [unit] * count))
+        rank = shape_expression.count(text)
         p.blobs = max(count, 1)
         if not 1 <= rank <= 5:
             raise ParameterError(f"a shape of {rank} dimensions")
