@@ -96,7 +96,8 @@ class WeightReader:
         count : int
             Number of elements.
         type : int
-            0 for an array with a tag, which says how it is stored, 1 for plain float32.
+            0 for an array with a tag, which says how it is stored, 1 for plain float32, 2 for bytes of int8, which
+            newer files hold without a tag.
 
         Returns
         -------
@@ -110,19 +111,29 @@ class WeightReader:
         """
         if count < 0 or count >= 1 << 40:
             raise LimitError(f"an array of {count} weights")
-        if type not in (0, 1):
-            raise ParameterError(f"there is no type {type} of weights, only 0 (with a tag) and 1 (plain float32)")
-        weight = self._tagged(count) if type == 0 else self._plain(count, None)
+        if type not in (0, 1, 2):
+            raise ParameterError(f"there is no type {type} of weights, only 0 (tagged), 1 (float32) and 2 (int8)")
+        readers = (self._tagged, self._plain, self._bytes)
+        weight = readers[type](count)
         self.weights.append(weight)
         return weight.array
 
-    def _plain(self, count: int, tag: int | None) -> Weight:
+    def _plain(self, count: int, tag: int | None = None) -> Weight:
         raw = self.source.read(4 * count)
         return Weight(_view(raw, "<f4", count), tag, raw)
 
+    def _bytes(self, count: int) -> Weight:
+        """Bytes of which older files say by a tag that they are int8."""
+        size = (count + 3) // 4 * 4
+        head = bytes(self.source.read(min(4, size)))
+        if head == TAGS["int8"].to_bytes(4, "little"):
+            raw = self.source.read(size)
+            return Weight(_view(raw, np.int8, count), TAGS["int8"], raw)
+        raw = head + bytes(self.source.read(size - len(head)))
+        return Weight(_view(raw, np.int8, count), None, raw)
+
     def _tagged(self, count: int) -> Weight:
-        head = _view(self.source.read(4), np.uint8, 4)
-        tag = int(head.astype("<u4") @ (1 << np.arange(0, 32, 8, dtype=np.uint64)))
+        tag = int.from_bytes(bytes(self.source.read(4)), "little")
         if tag == TAGS["fp16"]:
             raw = self.source.read((2 * count + 3) // 4 * 4)
             return Weight(_view(raw, "<f2", count), tag, raw)

@@ -182,7 +182,7 @@ class MatLoader:
 
     def load(self, count: int, type: int) -> Array:
         """See ``values.WeightLoader``."""
-        mat = self._source.load(count, type)
+        mat = self._source.load(count, type % 2)
         if mat._a is None:
             raise FormatError(f"{count} weights are wanted, there are none")
         return np.ascontiguousarray(mat._a).reshape(-1)

@@ -19,6 +19,7 @@ from pnnx_fast.ir import Attribute
 __all__ = ["AbsentWeights", "LoadedWeights", "Params", "WeightLoader", "Weights"]
 
 MOST_ELEMENTS = 1 << 40
+_BITS = 1 << 23
 
 
 # Inside of Params these names are methods.
@@ -76,9 +77,13 @@ class Params:
         return self._slots.get_ints(id, default)
 
     def floats(self, id: Integer, default: Iterable[Real] = ()) -> tuple[Real, ...]:
-        """Array of floats."""
+        """Array of floats; integers too large for what they would mean are the bits of floats."""
         self.kinds[id] = "f"
-        return self._slots.get_floats(id, default)
+        bits, values = self._slots.bits(id), self._slots.get_floats(id, default)
+        if bits is None:
+            return values
+        as_floats = bits.view(np.float32)
+        return tuple(float(as_floats[i]) if abs(v) >= _BITS else v for i, v in enumerate(values))
 
     def string(self, id: Integer, default: str = "") -> str:
         """String parameter."""
@@ -89,7 +94,7 @@ class WeightLoader(Protocol):
     """What weights are read from: ``formats.ncnn_bin.WeightReader`` or an application's ModelBin."""
 
     def load(self, count: int, type: int) -> Array:
-        """Return the next ``count`` elements; type 0 has a tag in the file, 1 is plain float32."""
+        """Return the next ``count`` elements; type 0 has a tag in the file, 1 is float32, 2 is int8."""
 
 
 class Weights(Protocol):

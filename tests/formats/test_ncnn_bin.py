@@ -31,6 +31,16 @@ def test_int8_and_plain() -> None:
     assert reader.load(7, 1).tolist() == VALUES.tolist()
 
 
+@pytest.mark.parametrize("tagged", [False, True])
+def test_int8_with_and_without_a_tag(tagged: bool) -> None:
+    values = np.arange(-3, 3, dtype=np.int8)
+    data = write_weight(values, "int8")[0 if tagged else 4 :]
+    reader = WeightReader(BytesSource(data + b"rest"))
+    assert reader.load(6, 2).tolist() == values.tolist()
+    assert bytes(reader.source.read(4)) == b"rest"
+    assert write_weight(reader.weights[0]) == data
+
+
 def test_odd_float16_gets_the_filler_of_pnnx() -> None:
     assert write_weight(VALUES, "fp16")[-2:] == b"\x83\x22"
 
@@ -67,5 +77,5 @@ def test_wrong_requests() -> None:
         write_weight(np.arange(300.0), "table")
     with pytest.raises(ParameterError, match="int8"):
         write_weight(VALUES, "int8")
-    with pytest.raises(ParameterError, match="type 2"):
-        WeightReader(EmptySource()).load(1, 2)
+    with pytest.raises(ParameterError, match="type 3"):
+        WeightReader(EmptySource()).load(1, 3)

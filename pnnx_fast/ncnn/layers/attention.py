@@ -68,7 +68,8 @@ class _Projection:
         self.outputs, self.inputs, self.term = outputs, inputs, term
         self.blocks = term >= 400
         columns = -(-inputs * (term // 100) // 8) if self.blocks else inputs
-        self.weight, self.bias = w.load(outputs, columns), w.load(outputs, type=1)
+        self.weight = w.load(outputs, columns, type=2 if self.blocks else 0)
+        self.bias = w.load(outputs, type=1)
         self.scales: Attribute | None = None
         self.factors: Attribute | None = None
         self._ready: dict[str, Attribute] = {}

@@ -316,13 +316,17 @@ class _PerChannel:
         have = shape_of(x)[1]
         if self.channels not in (1, have):
             raise ShapeError("values a channel", expected=have, actual=self.channels)
-        if not self._attributes:
-            scale, bias = (np.broadcast_to(np.asarray(v, np.float32), (have,)).copy() for v in self._compute())
-            zeros, ones = np.zeros(have, np.float32), np.ones(have, np.float32)
-            arrays = {"running_mean": zeros, "running_var": ones, "weight": scale, "bias": bias}
-            self._attributes = {key: Attribute(value) for key, value in arrays.items()}
+        if not self._attributes or self._attributes["weight"].shape != (have,):
+            self._attributes = self._norm(have)
         params: dict[str, Any] = {"num_features": have, "eps": 0.0, "affine": True}
         return t.emit(_norm_type(dims_of(x)), x, attrs=self._attributes, **params)
+
+    def _norm(self, count: int) -> dict[str, Attribute]:
+        """Weights of a batch norm without statistics."""
+        scale, bias = (np.broadcast_to(np.asarray(v, np.float32), (count,)).copy() for v in self._compute())
+        zeros, ones = np.zeros(count, np.float32), np.ones(count, np.float32)
+        arrays = {"running_mean": zeros, "running_var": ones, "weight": scale, "bias": bias}
+        return {key: Attribute(value) for key, value in arrays.items()}
 
 
 @layer("BatchNorm", inplace=True)
@@ -342,10 +346,12 @@ def batch_norm(p: Params, w: Weights) -> Build:
 
 @layer("Bias", inplace=True)
 def bias(p: Params, w: Weights) -> Build:
-    """A number added to each channel."""
+    """A number added to each channel; vectors and matrices have one channel."""
     count = p.count(0)
     values = w.load(count, type=1)
-    return _PerChannel(count, lambda: (1.0, values.numpy()))
+    each = _PerChannel(count, lambda: (1.0, values.numpy()))
+    whole = _PerChannel(1, lambda: (1.0, values.numpy()[:1]))
+    return lambda t, x: each(t, x) if dims_of(x) > 2 else whole(t, x)
 
 
 @layer("Scale", inplace=True)

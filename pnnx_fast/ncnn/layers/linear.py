@@ -106,7 +106,7 @@ class _Gemm:
 
     def _load_b(self, w: Weights, n: int, k: int) -> Attribute:
         if self.blocks:
-            return w.load(n, -(-k * (self.term // 100) // 8))
+            return w.load(n, -(-k * (self.term // 100) // 8), type=2)
         return w.load(*((n, k) if self.trans_b else (k, n)))
 
     def _load_c(self, w: Weights, m: int, n: int) -> Attribute:

@@ -9,6 +9,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
+from pnnx_fast.ncnn.layers.int8 import fake_quantize
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
@@ -53,7 +54,9 @@ class _Recurrent:
         if self.kind != "nn.LSTM":
             return array
         blocks: Array = array.reshape(4, self.hidden, *array.shape[1:])
-        return np.concatenate([blocks[i] for i in _LSTM_ORDER]).reshape(array.shape)
+        ordered: Array = np.concatenate([blocks[i] for i in _LSTM_ORDER])
+        ordered.shape = array.shape
+        return ordered
 
     def _biases(self, values: Array) -> tuple[Array, Array]:
         """Biases of inputs and of states, which a GRU keeps apart for its new gate."""
@@ -115,6 +118,7 @@ class _Recurrent:
         # The quantised form has a type of its own: it rounds the input of every step.
         name = f"ncnn.{self.kind[3:]}Int8" if self.int8 else self.kind
         outputs = 3 if self.kind == "nn.LSTM" else 2
+        x = fake_quantize(t, x, [2]) if self.int8 else x
         inputs = [x, *(t.permute(s, [1, 0, 2]) for s in states)]
         return t.emit_many(name, outputs, *inputs, names=names, attrs=self._weights(), **parameters)
 
