@@ -14,50 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pnnx_fast._core.exporter import Exporter
-from pnnx_fast._types import Array, DType
+from pnnx_fast._types import Array
 from pnnx_fast.ncnn import pixels
+from pnnx_fast.ncnn.memory import DTYPES, cut, dtype_for, is_buffer, padded, reinterpret, shape_of, split_arguments
 
 __all__ = ["NO_BATCH", "Mat"]
 
 NO_BATCH = 233
 """Value of ``batch_index`` that stands for "no axis is the batch"."""
-
-_DTYPES: dict[int, Any] = {1: np.int8, 2: np.float16, 4: np.float32, 8: np.float64}
-
-
-def _shape_of(sizes: Sequence[int]) -> tuple[int, ...]:
-    """(…, h, w) of sizes in ncnn's order w, h, d, c."""
-    if not 1 <= len(sizes) <= 4:
-        raise RuntimeError(f"shape must be 1, 2, 3 or 4 dims, not {len(sizes)}")
-    return tuple(max(int(v), 0) for v in reversed(sizes))
-
-
-def _padded(shape: Sequence[int], dtype: DType, n: int = 1, pack: int = 1) -> Array:
-    """Array (n, …) whose channels begin at multiples of 16 bytes, as ncnn allocates them."""
-    full = (n, *shape, pack) if pack > 1 else (n, *shape)
-    if len(shape) < 3:
-        return np.zeros(full, dtype)
-    plane = math.prod(full[2:])
-    step = -(-plane * dtype.itemsize // 16) * 16 // dtype.itemsize
-    if step == plane:
-        return np.zeros(full, dtype)
-    flat = np.zeros((n, shape[0], step), dtype)
-    return flat[:, :, :plane].reshape(full) if plane == 0 else _unflatten(flat, full, plane)
-
-
-def _unflatten(flat: Array, full: tuple[int, ...], plane: int) -> Array:
-    strides = [flat.strides[0], flat.strides[1]]
-    inner = plane
-    for size in full[2:]:
-        inner //= size
-        strides.append(inner * flat.itemsize)
-    return np.lib.stride_tricks.as_strided(flat, full, strides)
-
-
-def _dtype_for(elemsize: int, elempack: int) -> DType:
-    size = elemsize // max(elempack, 1)
-    dtype: DType = np.dtype(_DTYPES.get(size, f"V{size}"))
-    return dtype
 
 
 class Mat(Exporter):
@@ -115,7 +79,7 @@ class Mat(Exporter):
         return self
 
     def _allocate(self, shape: Sequence[int], n: int = 1, elemsize: int = 4, elempack: int = 1) -> None:
-        self._a = _padded(_shape_of(shape), _dtype_for(elemsize, elempack), n, elempack)
+        self._a = padded(shape_of(shape), dtype_for(elemsize, elempack), n, elempack)
         self._pack, self._refcount = elempack, 1
 
     def _share(self, other: Mat) -> None:
@@ -123,7 +87,7 @@ class Mat(Exporter):
         self._refcount = other._refcount
 
     def _wrap(self, source: Any, batch_index: int = NO_BATCH) -> None:
-        if isinstance(source, (str, bytes, list)) or (not hasattr(source, "__array__") and not _is_buffer(source)):
+        if isinstance(source, (str, bytes, list)) or (not hasattr(source, "__array__") and not is_buffer(source)):
             raise TypeError(f"Mat(): incompatible constructor arguments: {type(source).__name__}")
         array = np.asarray(source)
         if batch_index != NO_BATCH:
@@ -144,7 +108,7 @@ class Mat(Exporter):
         if not -array.ndim <= batch_index < array.ndim:
             raise RuntimeError("batch_index out of range")
         moved = np.moveaxis(array, batch_index, 0)
-        self._a = _padded(moved.shape[1:], array.dtype, moved.shape[0])
+        self._a = padded(moved.shape[1:], array.dtype, moved.shape[0])
         self._a[...] = moved
         self._refcount = 1
 
@@ -163,7 +127,7 @@ class Mat(Exporter):
             self.release()
             return
         shape = m._a.shape[1:-1] if m._pack > 1 else m._a.shape[1:]
-        self._a = _padded(shape, m._a.dtype, m.n if n is None else n, m._pack)
+        self._a = padded(shape, m._a.dtype, m.n if n is None else n, m._pack)
         self._pack, self._refcount, self.allocator = m._pack, 1, allocator
 
     def clone(self, allocator: Any = None) -> Mat:
@@ -305,8 +269,8 @@ class Mat(Exporter):
             )
         if self._pack != 1:
             raise RuntimeError(f"Convert ncnn.Mat to numpy.ndarray. Support only elempack == 1, but given {self._pack}")
-        wanted = np.dtype(format or _DTYPES.get(self._a.itemsize, self._a.dtype))
-        array = self._a if wanted == self._a.dtype else _reinterpret(self._a, wanted)
+        wanted = np.dtype(format or DTYPES.get(self._a.itemsize, self._a.dtype))
+        array = self._a if wanted == self._a.dtype else reinterpret(self._a, wanted)
         return array[0] if batch_index == NO_BATCH else np.stack(list(array), axis=batch_index)
 
     def fill(self, v: float) -> None:
@@ -421,11 +385,11 @@ class Mat(Exporter):
         if "shape" in kwargs:
             args = (kwargs.pop("shape"), *args)
         sizes = [kwargs.pop(k) for k in ("w", "h", "d", "c") if k in kwargs]
-        shape = _shape_of(args[0] if args and isinstance(args[0], tuple) else (*args, *sizes))
+        shape = shape_of(args[0] if args and isinstance(args[0], tuple) else (*args, *sizes))
         if self._a is None or math.prod(shape) != math.prod(self._sizes()):
             return Mat()
         full = (self.n, *shape, self._pack) if self._pack > 1 else (self.n, *shape)
-        other = Mat._of(_padded(shape, self._a.dtype, self.n, self._pack), self._pack)
+        other = Mat._of(padded(shape, self._a.dtype, self.n, self._pack), self._pack)
         assert other._a is not None
         other._a[...] = self._a.reshape(full)
         return other
@@ -449,22 +413,22 @@ class Mat(Exporter):
     @staticmethod
     def from_pixels_resize(array: Any, type: int, w: int, h: int, *args: int, **kwargs: Any) -> Mat:
         """Like from_pixels, resized; arguments ``[stride,] target_width, target_height``."""
-        stride, (tw, th) = _target_arguments(args, kwargs, ("target_width", "target_height"))
+        stride, (tw, th) = split_arguments(args, kwargs, ("target_width", "target_height"))
         image = pixels.view_bytes(array, type, w, h, stride)
         return Mat._from_image(image if (w, h) == (tw, th) else pixels.resize_bytes(image, tw, th), type)
 
     @staticmethod
     def from_pixels_roi(array: Any, type: int, w: int, h: int, *args: int, **kwargs: Any) -> Mat:
         """Like from_pixels, of a part of the image; arguments ``[stride,] roix, roiy, roiw, roih``."""
-        stride, roi = _target_arguments(args, kwargs, ("roix", "roiy", "roiw", "roih"))
-        return Mat._from_image(_cut(pixels.view_bytes(array, type, w, h, stride), roi), type)
+        stride, roi = split_arguments(args, kwargs, ("roix", "roiy", "roiw", "roih"))
+        return Mat._from_image(cut(pixels.view_bytes(array, type, w, h, stride), roi), type)
 
     @staticmethod
     def from_pixels_roi_resize(array: Any, type: int, w: int, h: int, *args: int, **kwargs: Any) -> Mat:
         """Like from_pixels_roi, resized to ``target_width, target_height`` behind the other arguments."""
         names = ("roix", "roiy", "roiw", "roih", "target_width", "target_height")
-        stride, (x, y, rw, rh, tw, th) = _target_arguments(args, kwargs, names)
-        part = _cut(pixels.view_bytes(array, type, w, h, stride), (x, y, rw, rh))
+        stride, (x, y, rw, rh, tw, th) = split_arguments(args, kwargs, names)
+        part = cut(pixels.view_bytes(array, type, w, h, stride), (x, y, rw, rh))
         return Mat._from_image(part if (rw, rh) == (tw, th) else pixels.resize_bytes(part, tw, th), type)
 
     def to_pixels(self, type: int) -> Array:
@@ -497,38 +461,3 @@ class Mat(Exporter):
         tail = f" elemsize={self.elemsize} elempack={self.elempack}\n\trefcount={self._refcount}"
         values = "" if self._a is None or self._pack > 1 else np.array2string(self.numpy(), threshold=40, edgeitems=3)
         return f"{head}{tail}>\n{values}"
-
-
-def _is_buffer(source: Any) -> bool:
-    try:
-        memoryview(source)
-    except TypeError:
-        return False
-    return True
-
-
-def _reinterpret(array: Array, dtype: DType) -> Array:
-    """View of the same memory with elements of another type of the same size."""
-    if dtype.itemsize != array.itemsize:
-        raise RuntimeError(f"elements of {array.itemsize} bytes cannot be read as {dtype}")
-    return array.view(dtype)
-
-
-def _target_arguments(args: Sequence[int], kwargs: dict[str, Any], names: Sequence[str]) -> tuple[int | None, Any]:
-    """Split ``[stride,] names… [, allocator]`` given by position or name."""
-    values = list(args)
-    named = [kwargs[k] for k in names if k in kwargs]
-    stride = kwargs.get("stride")
-    if stride is None and len(values) + len(named) > len(names) and not (values and values[-1] is None):
-        stride = values.pop(0)
-    values = (values + named)[: len(names)]
-    if len(values) != len(names) or any(v is None for v in values):
-        raise TypeError(f"expected the arguments {', '.join(names)}")
-    return stride, tuple(int(v) for v in values)
-
-
-def _cut(image: Array, roi: Sequence[int]) -> Array:
-    x, y, w, h = roi
-    if x < 0 or y < 0 or w <= 0 or h <= 0 or x + w > image.shape[1] or y + h > image.shape[0]:
-        raise ValueError(f"roi {x} {y} {w} {h} out of image {image.shape[1]} {image.shape[0]}")
-    return image[y : y + h, x : x + w]

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 class Case:
     """One layer with inputs.
 
-    ``values`` are the bounds of random inputs, ``ints`` the numbers of inputs that are int32, ``outputs`` how many blobs
-    the layer gives, ``options`` change the weights: ``("int8",)``, ``("fp16",)``; ``fixed`` are inputs with given values.
+    ``values`` are the bounds of random inputs, ``ints`` the numbers of inputs that are int32, ``outputs`` how many
+    blobs the layer gives, ``options`` change the weights: ``("int8",)``, ``("fp16",)``; ``fixed`` are inputs with
+    given values.
     """
 
     type: str
@@ -163,7 +164,8 @@ _CONV = "0=4 1=3 5=1 6={n}"
 def _convolutions() -> list[Case]:
     cases = []
     for extra in (
-        "", "3=2", "2=2", "4=1", "4=1 15=2 14=0 16=1", "4=-233 3=2", "4=-234 3=2", "4=1 18=0.5", "9=1", "9=2 -23310=1,0.1",
+        "", "3=2", "2=2", "4=1", "4=1 15=2 14=0 16=1", "4=-233 3=2", "4=-234 3=2", "4=1 18=0.5", "9=1",
+        "9=2 -23310=1,0.1",
         "9=3 -23310=2,-0.3,0.4", "9=4", "9=5", "9=6 -23310=2,0.16666667,0.5", "11=1 6=36", "13=2 12=2",
     ):  # fmt: skip
         size = "" if " 6=" in extra else " 6=108"
@@ -340,7 +342,8 @@ def _linear() -> list[Case]:
     cases.append(Case("Gemm", "3=1 5=1 8=5 9=6 6=1 10=-1 11=1", ((4, 6),)))
     for a, b in (
         ((6,), (6,)), ((4, 6), (6, 5)), ((6,), (6, 5)), ((4, 6), (6,)), ((3, 4, 6), (3, 6, 5)), ((3, 4, 6), (6, 5)),
-        ((4, 6), (3, 6, 5)), ((2, 3, 4, 6), (2, 3, 6, 5)), ((3, 4, 6), (2, 3, 6, 5)), ((6,), (3, 6, 5)), ((3, 4, 6), (6,)),
+        ((4, 6), (3, 6, 5)), ((2, 3, 4, 6), (2, 3, 6, 5)), ((3, 4, 6), (2, 3, 6, 5)), ((6,), (3, 6, 5)),
+        ((3, 4, 6), (6,)),
         ((1, 4, 6), (3, 6, 5)),
     ):  # fmt: skip
         cases.append(Case("MatMul", "", (a, b)))
@@ -349,7 +352,8 @@ def _linear() -> list[Case]:
     cases.append(Case("Embed", "0=4 1=10 2=1 3=40", ((6,),), ints=(0,), values=(-3, 13)))
     cases.append(Case("Embed", "0=4 1=10 3=40", ((6,),), ints=(0,), values=(0, 9)))
     for text, shapes_ in (
-        ("ik,kj->ij", ((4, 6), (6, 5))), ("ji->ij", ((4, 6),)), ("ijl,ilk->ijk", ((2, 3, 4), (2, 4, 5))), ("ij,ij->i", ((4, 5), (4, 5))),
+        ("ik,kj->ij", ((4, 6), (6, 5))), ("ji->ij", ((4, 6),)), ("ijl,ilk->ijk", ((2, 3, 4), (2, 4, 5))),
+        ("ij,ij->i", ((4, 5), (4, 5))),
         ("imjk,lim->ijkl", ((2, 3, 4, 5), (2, 2, 3))), ("ii", ((4, 4),)),
     ):  # fmt: skip
         codes = ",".join(str(ord(ch)) for ch in text)
@@ -414,7 +418,7 @@ def _signals() -> list[Case]:
 
 
 def _detectors() -> list[Case]:
-    cases = [
+    return [
         Case("PriorBox", "-23300=1,30.0 -23301=1,60.0 -23302=1,2.0 9=300 10=300 13=0.5", ((8, 3, 4),)),
         Case("PriorBox", "-23300=2,30.0,50.0 -23302=2,2.0,3.0 7=1 8=1 9=-233 10=-233 13=0.5", ((8, 3, 4), (3, 30, 40))),
         Case("PriorBox", "-23300=1,30.0 7=0 9=300 10=200 11=8.0 12=8.0 13=0.5 14=1 15=1", ((8, 3, 4),)),
@@ -427,14 +431,15 @@ def _detectors() -> list[Case]:
         Case("PSROIPooling", "0=3 1=2 2=0.5 3=2", ((12, 8, 9), (4,)), values=(1.0, 14.0)),
         Case(
             "Yolov3DetectionOutput",
-            "0=3 1=2 2=0.6 3=0.45 -23304=8,10.0,13.0,16.0,30.0,33.0,23.0,30.0,61.0 -23305=4,1077936128,1073741824,0,1065353216 -23306=2,8.0,4.0",
+            "0=3 1=2 2=0.6 3=0.45 "
+            "-23304=8,10.0,13.0,16.0,30.0,33.0,23.0,30.0,61.0 "
+            "-23305=4,1077936128,1073741824,0,1065353216 -23306=2,8.0,4.0",
             ((16, 4, 5), (16, 8, 10)),
         ),
         Case("YoloDetectionOutput", "0=3 1=2 2=0.3 3=0.45 -23304=4,1.0,1.5,2.0,1.2", ((16, 4, 5),)),
         Case("DetectionOutput", "0=4 1=0.45 2=20 3=10 4=0.2", ((48,), (48,), (2, 48)), values=(0.0, 0.3)),
         Case("Proposal", "5=2 2=100 3=20", ((18, 4, 5), (36, 4, 5), (3,)), outputs=2, fixed=((2, (80.0, 64.0, 1.0)),)),
     ]
-    return cases
 
 
 def _int8() -> list[Case]:
@@ -455,9 +460,10 @@ def _int8() -> list[Case]:
     ]
     for bits in (4, 6, 8):
         for rest in (0, 1, 2, 10):
-            cases.append(
-                Case("Gemm", f"3=1 5=1 8=5 9=70 6=1 10=-1 18={bits * 100 + rest}", ((4, 70),), options=("packed",))
-            )
+            # ncnn rounds the first factor too when the weights have 8 bits.
+            near = 2e-2 if bits == 8 else 1e-4
+            params = f"3=1 5=1 8=5 9=70 6=1 10=-1 18={bits * 100 + rest}"
+            cases.append(Case("Gemm", params, ((4, 70),), options=("packed",), tolerance=near))
     cases.append(Case("MultiHeadAttention", "0=8 1=2 2=64 18=401", ((5, 8),), options=("packed",)))
     cases += _each("Cast", "0=1 1=1", [(3, 4, 5)])
     return cases

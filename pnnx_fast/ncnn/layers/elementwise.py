@@ -359,6 +359,7 @@ def scale(p: Params, w: Weights) -> Build:
     """Each channel times a number, plus one; the factors may come from a second blob."""
     count, has_bias = p.int(0), p.flag(1)
     if count == -233:
+        p.blobs = 2
         return _scale_by_blob
     if count < 1:
         raise ParameterError(f"parameter 0 is {count}, it must be positive or -233")

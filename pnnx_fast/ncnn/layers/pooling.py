@@ -130,7 +130,8 @@ class _Pooling:
             end = size + before[i] + behind[i] - max(self.after[i], 0) - tail[i]
             starts = np.arange(shape_of(y)[2 + i]) * self.stride[i]
             count = np.minimum(starts + self.kernel[i], end) - np.maximum(starts, max(self.before[i], 0))
-            part = self.kernel[i] / np.maximum(count, 1)
+            # A window over nothing at all makes NaN, as dividing by no values does in ncnn.
+            part = np.where(count > 0, self.kernel[i] / np.maximum(count, 1), np.inf)
             factor = factor[..., None] * part.astype(np.float32)
         return t.expression("mul(@0,@1)", y, t.array(factor))
 

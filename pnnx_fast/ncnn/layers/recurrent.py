@@ -86,7 +86,7 @@ class _Recurrent:
         return self._ready
 
     def _dequantised(self, weight: Attribute, which: int, direction: int) -> Array:
-        array = weight.numpy()[direction].astype(np.float32, copy=False)
+        array: Array = weight.numpy()[direction].astype(np.float32, copy=False)
         if not self.int8 or weight.dtype != "i8":
             return array
         scaled: Array = array / self.scales[which].numpy()[direction][:, None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
@@ -37,14 +39,16 @@ def interp(p: Params, w: Weights) -> Build:
             n, c, have = shape_of(x)
             if have == ow:
                 return x
-            y = _resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), (1.0, _scale(ow, have, width, scale_w)))
+            factors = 1.0, _scale(ow, have, width or len(inputs) - 1, scale_w)
+            y = _resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), factors)
             return t.reshape(y, (n, c, ow))
         if dims_of(x) != 3:
             raise ShapeError("number of dimensions", expected="1 to 3", actual=dims_of(x))
         if (oh, ow) == (size["h"], size["w"]):
             return x
-        scales = _scale(oh, size["h"], height, scale_h), _scale(ow, size["w"], width, scale_w)
-        return _resized(t, x, (oh, ow), scales)
+        by_size = len(inputs) > 1
+        factors = _scale(oh, size["h"], height or by_size, scale_h), _scale(ow, size["w"], width or by_size, scale_w)
+        return _resized(t, x, (oh, ow), factors)
 
     def _target(inputs: tuple[Operand, ...], size: dict[str, int]) -> tuple[int, int]:
         if text:
@@ -62,18 +66,20 @@ def interp(p: Params, w: Weights) -> Build:
             raise ShapeError("the size to resize to", actual=result)
         return result
 
-    def _scale(out: int, have: int, given: int, scale: float) -> float:
-        """Output pixels an input pixel, by which the nearest one is found."""
-        return out / have if given or text or mode != NEAREST else scale
+    def _scale(out: int, have: int, given: float, scale: float) -> float:
+        """Output pixels an input pixel, by which positions are found."""
+        return out / have if given or text else scale
 
-    def _resized(t: Tracer, x: Operand, size: tuple[int, int], scales: tuple[float, float]) -> Operand:
+    def _resized(t: Tracer, x: Operand, size: tuple[int, int], factors: tuple[float, float]) -> Operand:
         if mode not in _MODES:
             raise ParameterError("resize type 0 cannot resize")
-        exact = all(abs(s * h - o) < 1e-6 for s, h, o in zip(scales, shape_of(x)[2:], size, strict=True))
-        align = corners if mode != NEAREST else None
-        if exact or mode != NEAREST:
-            return t.emit("F.interpolate", x, size=list(size), mode=_MODES[mode], align_corners=align)
-        return t.emit("F.interpolate", x, scale_factor=list(scales), mode="nearest", recompute_scale_factor=False)
+        exact = all(abs(s * h - o) < 1e-6 for s, h, o in zip(factors, shape_of(x)[2:], size, strict=True))
+        settings: dict[str, Any] = {"mode": _MODES[mode]}
+        if mode != NEAREST:
+            settings["align_corners"] = corners
+        if exact or settings.get("align_corners"):
+            return t.emit("F.interpolate", x, size=list(size), **settings)
+        return t.emit("F.interpolate", x, scale_factor=list(factors), recompute_scale_factor=False, **settings)
 
     return build
 

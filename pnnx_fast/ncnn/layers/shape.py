@@ -1,4 +1,4 @@
-"""Layers that rearrange values: reshape, permute, concatenate, slice, crop, tile, flip and shuffle. Mostly views."""
+"""Layers that rearrange values: reshape, permute, concatenate, tile, flip and shuffle. Mostly views."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ABSENT = -233
 """How ncnn writes "this dimension does not exist" or "to the end"."""
 NO_AXIS = 233
 
-# Places of w, h, d, c in (n, …) by number of dimensions.
-_PLACES = {1: {"w": 1}, 2: {"h": 1, "w": 2}, 3: {"c": 1, "h": 2, "w": 3}, 4: {"c": 1, "d": 2, "h": 3, "w": 4}}
+PLACES = {1: {"w": 1}, 2: {"h": 1, "w": 2}, 3: {"c": 1, "h": 2, "w": 3}, 4: {"c": 1, "d": 2, "h": 3, "w": 4}}
+"""Places of w, h, d, c in (n, …) by number of dimensions."""
 
 
 def axis_of(axis: int, x: Operand) -> int:
@@ -34,7 +34,7 @@ def axis_of(axis: int, x: Operand) -> int:
 def sizes_of(x: Operand) -> dict[str, int]:
     """Sizes w, h, d, c and n as ncnn's Mat has them, 1 where there is no such dimension."""
     shape = shape_of(x)
-    places = _PLACES[len(shape) - 1]
+    places = PLACES[len(shape) - 1]
     return {"n": shape[0], **{name: shape[places[name]] if name in places else 1 for name in "whdc"}}
 
 
@@ -190,7 +190,7 @@ def squeeze(p: Params, w: Weights) -> Build:
     axes, by_axes = p.ints(3), p.has(3) and len(p.ints(3)) > 0
 
     def build(t: Tracer, x: Operand) -> Operand:
-        places = _PLACES[dims_of(x)]
+        places = PLACES[dims_of(x)]
         drop = {axis_of(a, x) for a in axes} if by_axes else {places[n] for n in places if named[n]}
         shape = shape_of(x)
         kept = [size for d, size in enumerate(shape) if d not in drop or size != 1]
@@ -240,7 +240,7 @@ def permute(p: Params, w: Weights) -> Build:
             return x
         if order >= len(_ORDERS[rank]):
             raise ShapeError(f"there is no order {order} of {rank} dimensions")
-        return t.permute(x, [0, *(_PLACES[rank][name] for name in _ORDERS[rank][order])])
+        return t.permute(x, [0, *(PLACES[rank][name] for name in _ORDERS[rank][order])])
 
     return build
 
@@ -263,122 +263,6 @@ def concat(p: Params, w: Weights) -> Build:
 
 def _repeated(t: Tracer, x: Operand, n: int) -> Operand:
     return t.emit("Tensor.expand", x, sizes=[n, *shape_of(x)[1:]])
-
-
-@layer("Slice", one_blob_only=False)
-def slice_parts(p: Params, w: Weights) -> Build:
-    """Cut into parts of given sizes (-233 shares what is left) or at given indexes."""
-    sizes, axis, indexes = p.ints(0), p.int(1), p.ints(2)
-
-    def build(t: Tracer, x: Operand) -> list[Operand]:
-        d = axis_of(axis, x)
-        total = shape_of(x)[d]
-        if indexes:
-            bounds = [0, *(i + total if i < 0 else i for i in indexes), total]
-        else:
-            bounds = [0]
-            for i, size in enumerate(sizes):
-                left = total - bounds[-1]
-                bounds.append(bounds[-1] + (left // (len(sizes) - i) if size == ABSENT else size))
-        if any(not a <= b <= total for a, b in itertools.pairwise(bounds)):
-            raise ShapeError("the parts do not fit", expected=total, actual=bounds)
-        return [t.cut(x, d, a, b) for a, b in itertools.pairwise(bounds)]
-
-    return build
-
-
-@layer("Crop")
-def crop(p: Params, w: Weights) -> Build:
-    """A part: numpy's slices, or offsets and sizes, or the size of a second blob."""
-    offset = {name: p.int(id) for name, id in (("w", 0), ("h", 1), ("d", 13), ("c", 2))}
-    size = {name: p.int(id) for name, id in (("w", 3), ("h", 4), ("d", 14), ("c", 5))}
-    behind = {name: p.int(id) for name, id in (("w", 6), ("h", 7), ("d", 15), ("c", 8))}
-    starts, ends, axes = p.ints(9), p.ints(10), p.ints(11)
-    texts = [p.string(id) for id in (19, 20, 21)]
-    by_text, by_list = bool(texts[0] and texts[1]), bool(starts and ends)
-    by_reference = not (any(size.values()) or any(behind.values()) or by_text or by_list)
-    p.blobs = max(1 + by_reference, *(shape_expression.blob_count(text) for text in texts))
-
-    def build(t: Tracer, *inputs: Operand) -> Operand:
-        x = inputs[0]
-        if by_text:
-            sizes = [sizes_of(v) for v in inputs]
-            lists = [shape_expression.evaluate(text, sizes) if text else [] for text in texts]
-            return _sliced(t, x, *lists)
-        if by_list:
-            return _sliced(t, x, starts, ends, axes)
-        places, shape = _PLACES[dims_of(x)], shape_of(x)
-        for name, d in places.items():
-            if by_reference:
-                length = _reference_size(inputs[1], name, dims_of(x), shape[d])
-            else:
-                length = shape[d] - offset[name] - behind[name]
-                length = length if size[name] == ABSENT else min(length, size[name])
-            x = _checked_cut(t, x, d, offset[name], offset[name] + length)
-        return x
-
-    return build
-
-
-def _reference_size(reference: Operand, name: str, rank: int, size: int) -> int:
-    if dims_of(reference) == 1 and rank > 1:
-        raise ShapeError("a crop whose region is in the values of a blob is not supported")
-    return size if name == "c" and dims_of(reference) != rank else sizes_of(reference)[name]
-
-
-def _sliced(t: Tracer, x: Operand, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int]) -> Operand:
-    chosen = axes or range(dims_of(x))
-    if min(len(starts), len(ends)) < len(chosen):
-        raise ShapeError("starts and ends of a crop", expected=len(chosen), actual=(len(starts), len(ends)))
-    for axis, start, end in zip(chosen, starts, ends, strict=False):
-        d = axis_of(axis, x)
-        total = shape_of(x)[d]
-        begin = 0 if start == ABSENT else start if start >= 0 else total + start
-        stop = total if end == ABSENT else end if end > 0 else total + end
-        x = _checked_cut(t, x, d, begin, min(total, stop))
-    return x
-
-
-def _checked_cut(t: Tracer, x: Operand, d: int, start: int, end: int) -> Operand:
-    total = shape_of(x)[d]
-    if not 0 <= start < end <= total:
-        raise ShapeError("a crop outside of the blob", expected=f"0 to {total}", actual=(start, end))
-    return t.cut(x, d, start, end)
-
-
-@layer("CopyTo", one_blob_only=False)
-def copy_to(p: Params, w: Weights) -> Build:
-    """The first blob with the second one written over a part of it."""
-    offset = {name: p.int(id) for name, id in (("w", 0), ("h", 1), ("d", 13), ("c", 2))}
-    starts, axes = p.ints(9), p.ints(11)
-
-    def build(t: Tracer, x: Operand, source: Operand) -> Operand:
-        shape, part = shape_of(x), shape_of(source)
-        if shape == part:
-            return source
-        places = _PLACES[dims_of(x)]
-        begin = {d: offset[name] for name, d in places.items()}
-        for i, start in enumerate(starts):
-            d = axis_of(axes[i] if i < len(axes) else i, x)
-            begin[d] = max(0, start + shape[d] if start < 0 and start != ABSENT else 0 if start == ABSENT else start)
-        axes_of_part = [d for d in places.values() if begin[d] or part[d] != shape[d]]
-        if len(part) != len(shape) or any(begin[d] + part[d] > shape[d] for d in places.values()):
-            raise ShapeError("the part does not fit", expected=list(shape), actual=list(part))
-        return _written(t, x, source, begin, axes_of_part)
-
-    return build
-
-
-def _written(t: Tracer, x: Operand, source: Operand, begin: dict[int, int], axes: Sequence[int]) -> Operand:
-    """``x`` with ``source`` at ``begin``: the pieces around it are joined axis by axis, innermost region first."""
-    if not axes:
-        return source
-    d, *rest = axes
-    end = begin[d] + shape_of(source)[d]
-    middle = _written(t, t.cut(x, d, begin[d], end), source, begin, rest)
-    before = [t.cut(x, d, 0, begin[d])] if begin[d] else []
-    after = [t.cut(x, d, end, shape_of(x)[d])] if end < shape_of(x)[d] else []
-    return t.concat([*before, middle, *after], d)
 
 
 @layer("Tile")

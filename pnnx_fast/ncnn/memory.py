@@ -1,0 +1,87 @@
+"""Memory of a Mat: arrays laid out as ncnn lays them out, and what its methods take as arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array, DType
+
+DTYPES: dict[int, Any] = {1: np.int8, 2: np.float16, 4: np.float32, 8: np.float64}
+"""What elements of a size are read as when nobody says."""
+
+
+def shape_of(sizes: Sequence[int]) -> tuple[int, ...]:
+    """(…, h, w) of sizes in ncnn's order w, h, d, c."""
+    if not 1 <= len(sizes) <= 4:
+        raise RuntimeError(f"shape must be 1, 2, 3 or 4 dims, not {len(sizes)}")
+    return tuple(max(int(v), 0) for v in reversed(sizes))
+
+
+def padded(shape: Sequence[int], dtype: DType, n: int = 1, pack: int = 1) -> Array:
+    """Array (n, …) whose channels begin at multiples of 16 bytes, as ncnn allocates them."""
+    full = (n, *shape, pack) if pack > 1 else (n, *shape)
+    if len(shape) < 3:
+        return np.zeros(full, dtype)
+    plane = math.prod(full[2:])
+    step = -(-plane * dtype.itemsize // 16) * 16 // dtype.itemsize
+    if step == plane:
+        return np.zeros(full, dtype)
+    flat = np.zeros((n, shape[0], step), dtype)
+    return flat[:, :, :plane].reshape(full) if plane == 0 else _unflatten(flat, full, plane)
+
+
+def _unflatten(flat: Array, full: tuple[int, ...], plane: int) -> Array:
+    strides = [flat.strides[0], flat.strides[1]]
+    inner = plane
+    for size in full[2:]:
+        inner //= size
+        strides.append(inner * flat.itemsize)
+    return np.lib.stride_tricks.as_strided(flat, full, strides)
+
+
+def dtype_for(elemsize: int, elempack: int) -> DType:
+    """Type of elements of which ``elempack`` take ``elemsize`` bytes."""
+    size = elemsize // max(elempack, 1)
+    dtype: DType = np.dtype(DTYPES.get(size, f"V{size}"))
+    return dtype
+
+
+def is_buffer(source: Any) -> bool:
+    """Whether an object gives access to its memory."""
+    try:
+        memoryview(source)
+    except TypeError:
+        return False
+    return True
+
+
+def reinterpret(array: Array, dtype: DType) -> Array:
+    """View of the same memory with elements of another type of the same size."""
+    if dtype.itemsize != array.itemsize:
+        raise RuntimeError(f"elements of {array.itemsize} bytes cannot be read as {dtype}")
+    return array.view(dtype)
+
+
+def split_arguments(args: Sequence[int], kwargs: dict[str, Any], names: Sequence[str]) -> tuple[int | None, Any]:
+    """Split ``[stride,] names… [, allocator]`` given by position or name."""
+    values = list(args)
+    named = [kwargs[k] for k in names if k in kwargs]
+    stride = kwargs.get("stride")
+    if stride is None and len(values) + len(named) > len(names) and not (values and values[-1] is None):
+        stride = values.pop(0)
+    values = (values + named)[: len(names)]
+    if len(values) != len(names) or any(v is None for v in values):
+        raise TypeError(f"expected the arguments {', '.join(names)}")
+    return stride, tuple(int(v) for v in values)
+
+
+def cut(image: Array, roi: Sequence[int]) -> Array:
+    """Region x, y, w, h of an image."""
+    x, y, w, h = roi
+    if x < 0 or y < 0 or w <= 0 or h <= 0 or x + w > image.shape[1] or y + h > image.shape[0]:
+        raise ValueError(f"roi {x} {y} {w} {h} out of image {image.shape[1]} {image.shape[0]}")
+    return image[y : y + h, x : x + w]
