@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pnnx_fast import errors, ncnn
+    from pnnx_fast import edit, errors, ncnn
     from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
     from pnnx_fast.ops.registry import operator
     from pnnx_fast.runtime.profile import Profile
@@ -37,6 +37,7 @@ __all__ = [
     "Operator",
     "Parameter",
     "Profile",
+    "edit",
     "errors",
     "load",
     "ncnn",
@@ -53,6 +54,7 @@ _HOMES = {
     "Model": "runtime.session",
     "Profile": "runtime.profile",
     "operator": "ops.registry",
+    "edit": None,
     "errors": None,
     "ncnn": None,
 }

@@ -13,6 +13,7 @@ from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import check, codec, order
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.collector import collector_paused
+from pnnx_fast.ir.editing import Editing
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Graph"]
 
 
-class Graph:
+class Graph(Editing):
     """A PNNX model as a graph.
 
     Attributes

@@ -1,0 +1,27 @@
+"""Editing of graphs for people: cut, join, rename, change sizes and types, compare.
+
+Functions on graphs; those that ask for shapes or values use the runtime. `Graph` offers the frequent ones as methods.
+"""
+
+from __future__ import annotations
+
+from pnnx_fast.edit.compare import Comparison, compare, diff
+from pnnx_fast.edit.sizes import change_batch, infer_shapes, make_dynamic
+from pnnx_fast.edit.structure import extract, insert, merge, remove, rename, replace
+from pnnx_fast.edit.weights import to
+
+__all__ = [
+    "Comparison",
+    "change_batch",
+    "compare",
+    "diff",
+    "extract",
+    "infer_shapes",
+    "insert",
+    "make_dynamic",
+    "merge",
+    "remove",
+    "rename",
+    "replace",
+    "to",
+]

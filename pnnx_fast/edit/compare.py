@@ -1,0 +1,171 @@
+"""Comparison of graphs: by what they compute, operand by operand, and by what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.runtime.session import Model
+
+__all__ = ["Comparison", "compare", "diff"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One operand on both sides.
+
+    Attributes
+    ----------
+    operand, operator, type : str
+        Name of the operand, name and type of the operator that makes it.
+    error : float
+        Largest difference, relative to the largest value of the reference; inf when shapes, kinds or NaN differ.
+    matches : bool
+        Whether it lies within the tolerance.
+    """
+
+    operand: str
+    operator: str
+    type: str
+    error: float
+    matches: bool
+
+
+def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4) -> list[Comparison]:
+    """Run a graph and compare every intermediate result that the reference has, in order of execution.
+
+    Parameters
+    ----------
+    graph : Graph
+    reference : Graph, mapping of str to array_like, or torch.nn.Module
+        Another graph (operands of equal names are compared), a dump by operand name, or a module whose submodules
+        have the names of the graph's operators.
+    *inputs : array_like
+    tolerance : float
+
+    Returns
+    -------
+    list of Comparison
+        The first one that does not match is where the results part.
+    """
+    values = _intermediates(graph, inputs)
+    wanted = _wanted(graph, reference, inputs)
+    found: list[Comparison] = []
+    for op in graph.topological():
+        for x in op.outputs:
+            if op.type != "pnnx.Input" and x.name in values and x.name in wanted:
+                error = _error(values[x.name], wanted[x.name])
+                found.append(Comparison(x.name, op.name, op.type, error, error <= tolerance))
+    return found
+
+
+def _intermediates(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, Array]:
+    open_ = graph.copy()
+    open_.remove_operators([op for op in open_.ops if op.type == "pnnx.Output"])
+    names = [x.name for op in open_.ops if op.type != "pnnx.Input" for x in op.outputs]
+    for name in names:
+        operand = open_.get_operand(name)
+        assert operand is not None
+        open_.new_operator("pnnx.Output", f"seen_{name}", inputs=[operand])
+    results = Model(open_, optimize=False)(*inputs)
+    results = results if isinstance(results, tuple) and len(names) > 1 else (results,)
+    return {name: y for name, y in zip(names, results, strict=True) if isinstance(y, np.ndarray)}
+
+
+def _wanted(graph: Graph, reference: Any, inputs: tuple[Any, ...]) -> dict[str, Array]:
+    if isinstance(reference, Graph):
+        return _intermediates(reference, inputs)
+    if isinstance(reference, Mapping):
+        return {name: np.asarray(value) for name, value in reference.items()}
+    return _module_outputs(graph, reference, inputs)
+
+
+def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[str, Array]:
+    """Outputs of submodules, under the names of the operands that the operators of their names make."""
+    import torch
+
+    by_name = {op.name: op.outputs[0].name for op in graph.ops if op.outputs}
+    found: dict[str, Array] = {}
+
+    def keep(name: str) -> Any:
+        def hook(_: Any, given: Any, result: Any) -> None:
+            first = result[0] if isinstance(result, tuple | list) else result
+            found[name] = first.detach().numpy()
+
+        return hook
+
+    handles = [m.register_forward_hook(keep(by_name[n])) for n, m in module.named_modules() if n in by_name]
+    outputs = [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]
+    try:
+        with torch.no_grad():
+            result = module(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
+    finally:
+        for handle in handles:
+            handle.remove()
+    results = result if isinstance(result, tuple | list) else [result]
+    found.update({n: y.detach().numpy() for n, y in zip(outputs, results, strict=False) if hasattr(y, "detach")})
+    return found
+
+
+def _error(got: Array, wanted: Array) -> float:
+    if got.shape != wanted.shape or got.dtype.kind != wanted.dtype.kind:
+        return float("inf")
+    if not wanted.size:
+        return 0.0
+    if wanted.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(got, wanted) else float("inf")
+    finite = np.isfinite(wanted)
+    if not np.array_equal(got[~finite], wanted[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    scale = max(float(np.abs(wanted[finite]).max()), 1e-30)
+    return float(np.abs(got[finite] - wanted[finite]).max()) / scale
+
+
+def diff(a: Graph, b: Graph) -> list[str]:
+    """Return the differences of two graphs, one line each; operators are matched by name and occurrence.
+
+    A line begins with ``-`` (only in the first), ``+`` (only in the second) or ``~`` (in both, but different).
+    """
+    one, two = _by_name(a), _by_name(b)
+    lines = [f"- {one[k].type} {k[0]}" for k in one if k not in two]
+    lines += [f"+ {two[k].type} {k[0]}" for k in two if k not in one]
+    for key, op in one.items():
+        if key in two:
+            lines += [f"~ {op.type} {op.name}: {text}" for text in _changes(op, two[key])]
+    return lines
+
+
+def _by_name(graph: Graph) -> dict[tuple[str, int], Operator]:
+    counts: dict[str, int] = {}
+    found: dict[tuple[str, int], Operator] = {}
+    for op in graph.ops:
+        counts[op.name] = counts.get(op.name, 0) + 1
+        found[op.name, counts[op.name]] = op
+    return found
+
+
+def _changes(a: Operator, b: Operator) -> Iterator[str]:
+    if a.type != b.type:
+        yield f"type {a.type} -> {b.type}"
+    for side in ("inputs", "outputs"):
+        x, y = ([o.name for o in getattr(op, side)] for op in (a, b))
+        if x != y:
+            yield f"{side} {', '.join(x)} -> {', '.join(y)}"
+    for p, q in zip(a.outputs, b.outputs, strict=False):
+        if p.name == q.name and (p.shape, p.dtype) != (q.shape, q.dtype):
+            yield f"shape of {p.name} {p.signature or 'unknown'} -> {q.signature or 'unknown'}"
+    for key in sorted(a.params.keys() | b.params.keys()):
+        if key not in a.params or key not in b.params or a.params[key] != b.params[key]:
+            x, y = ([op.params[key].text] if key in op.params else ["absent"] for op in (a, b))
+            yield f"{key} {x[0]} -> {y[0]}"
+    for key in sorted(a.attrs.keys() | b.attrs.keys()):
+        if key not in a.attrs or key not in b.attrs or a.attrs[key] != b.attrs[key]:
+            x, y = ([op.attrs[key].signature] if key in op.attrs else ["absent"] for op in (a, b))
+            yield f"weight {key} {x[0]} -> {y[0]}" if x != y else f"weight {key} {x[0]} has other values"

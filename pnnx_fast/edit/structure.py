@@ -1,0 +1,197 @@
+"""Changes of structure: cutting out, inserting, removing, replacing, renaming, joining. Knows nothing of running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pnnx_fast.errors import GraphError
+from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
+
+__all__ = ["extract", "insert", "merge", "operand", "operator", "remove", "rename", "replace"]
+
+
+def operand(graph: Graph, name: str) -> Operand:
+    """Return the operand of that name, or raise."""
+    found = graph.get_operand(name)
+    if found is None:
+        raise GraphError([f"there is no operand {name}"])
+    return found
+
+
+def operator(graph: Graph, name: str) -> Operator:
+    """Return the first operator of that name, or raise."""
+    found = next((op for op in graph.ops if op.name == name), None)
+    if found is None:
+        raise GraphError([f"there is no operator {name}"])
+    return found
+
+
+def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
+    """Return the part of a graph between operands as a graph of its own.
+
+    Parameters
+    ----------
+    graph : Graph
+        Stays as it is; weights are shared.
+    inputs, outputs : sequence of str
+        Names of operands; constants that the part needs come along.
+
+    Raises
+    ------
+    GraphError
+        When an operand does not exist, or an output needs an input of the graph that is not among ``inputs``.
+    """
+    part = graph.copy()
+    starts = [operand(part, name) for name in inputs]
+    ends = [operand(part, name) for name in outputs]
+    needed = _upstream(ends, set(starts))
+    gone = [op for op in part.ops if op not in needed]
+    for start in starts:
+        if start.producer is not None:
+            # The place of its producer may stay for other outputs.
+            start.producer.outputs[start.producer.outputs.index(start)] = _spare(part, start)
+            start.producer = None
+    for end in ends:
+        end.consumers = [c for c in end.consumers if c in needed]
+    for op in gone:
+        for x in op.inputs:
+            if op in x.consumers:
+                x.remove_consumer(op)
+        op.inputs = []
+    for op in gone:
+        for x in list(op.outputs):
+            part.remove_operand(x)
+    part.ops[:] = [op for op in part.ops if op in needed]
+    for i, start in enumerate(starts):
+        part.new_operator("pnnx.Input", f"pnnx_input_{i}", outputs=[start], index=i)
+    for i, end in enumerate(ends):
+        part.new_operator("pnnx.Output", f"pnnx_output_{i}", inputs=[end])
+    return part
+
+
+def _upstream(ends: Sequence[Operand], starts: set[Operand]) -> set[Operator]:
+    needed: set[Operator] = set()
+    stack = [x for x in ends if x not in starts]
+    while stack:
+        x = stack.pop()
+        op = x.producer
+        if op is None or op in needed:
+            continue
+        if op.type == "pnnx.Input":
+            raise GraphError([f"the outputs need the input {x.name}, which is not among the inputs of the part"])
+        needed.add(op)
+        stack += [y for y in op.inputs if y not in starts]
+    return needed
+
+
+def _spare(graph: Graph, like: Operand) -> Operand:
+    name = f"{like.name}_unused"
+    while graph.get_operand(name) is not None:
+        name += "_"
+    spare = graph.new_operand(name)
+    spare.shape, spare.dtype, spare.producer = like.shape, like.dtype, like.producer
+    return spare
+
+
+def insert(
+    graph: Graph,
+    after: str,
+    type: str,
+    name: str,
+    params: Mapping[str, object] | None = None,
+    attrs: Mapping[str, Attribute] | None = None,
+) -> Operator:
+    """Insert an operator between an operand and everything that consumes it, and return it."""
+    source = operand(graph, after)
+    result = graph.new_operand(f"{after}_{name}")
+    result.dtype, result.shape = source.dtype, source.shape
+    graph.replace_uses(source, result)
+    producer = source.producer
+    index = 0 if producer is None else graph.ops.index(producer) + 1
+    return graph.new_operator(type, name, inputs=[source], outputs=[result], params=params, attrs=attrs, index=index)
+
+
+def remove(graph: Graph, name: str) -> None:
+    """Remove an operator; what consumed its output takes its first input instead.
+
+    Raises
+    ------
+    GraphError
+        When the operator has no input, or several outputs that are used.
+    """
+    op = operator(graph, name)
+    if op.outputs and not op.inputs:
+        raise GraphError([f"operator {name} has no input that could take the place of its output"])
+    if any(x.consumers for x in op.outputs[1:]):
+        raise GraphError([f"operator {name} has several outputs in use"])
+    if op.outputs:
+        graph.replace_uses(op.outputs[0], op.inputs[0])
+    graph.remove_operator(op)
+
+
+def replace(
+    graph: Graph,
+    name: str,
+    type: str,
+    params: Mapping[str, object] | None = None,
+    attrs: Mapping[str, Attribute] | None = None,
+) -> Operator:
+    """Make an operator another one between the same operands, and return it."""
+    op = operator(graph, name)
+    op.type, op.params, op.attrs = type, Parameters(params or {}), dict(attrs or {})
+    return op
+
+
+def rename(graph: Graph, old: str, new: str) -> None:
+    """Rename an operand, or the operators of a name (their weights follow)."""
+    found = graph.get_operand(old)
+    ops = [op for op in graph.ops if op.name == old]
+    if found is None and not ops:
+        raise GraphError([f"there is neither an operand nor an operator {old}"])
+    if ops and any(op.name == new for op in graph.ops):
+        raise GraphError([f"operator {new} exists already"])
+    if found is not None:
+        graph.rename_operand(found, new)
+    for op in ops:
+        op.name = new
+
+
+def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: str = "second_") -> Graph:
+    """Return a graph in which inputs of one graph are fed by operands of another.
+
+    Parameters
+    ----------
+    first, second : Graph
+        Stay as they are.
+    connections : mapping of str to str
+        Input of ``second`` -> operand of ``first``. Outputs of ``first`` that feed an input are outputs no more.
+    prefix : str
+        Put before names of ``second`` that ``first`` has, too.
+    """
+    result, other = first.copy(), second.copy()
+    inputs = {op.outputs[0].name: op for op in other.ops if op.type == "pnnx.Input"}
+    unknown = [name for name in connections if name not in inputs]
+    if unknown:
+        raise GraphError([f"the second graph has no input {name}" for name in unknown])
+    sources = {inputs[name].outputs[0]: operand(result, source) for name, source in connections.items()}
+    fed = set(sources.values())
+    result.remove_operators([op for op in result.ops if op.type == "pnnx.Output" and op.inputs[0] in fed])
+    taken = {op.name for op in result.ops}
+    known: dict[Operand, Operand] = dict(sources)
+    for x in other.operands:
+        if x in known:
+            continue
+        name = x.name
+        while result.get_operand(name) is not None:
+            name = prefix + name
+        known[x] = twin = result.new_operand(name)
+        twin.dtype, twin.shape = x.dtype, x.shape
+    for op in other.ops:
+        if op.outputs and op.outputs[0] in sources:
+            continue
+        name = prefix + op.name if op.name in taken else op.name
+        made = result.new_operator(op.type, name, inputs=[known[x] for x in op.inputs], attrs=op.attrs)
+        made.params, made.inputnames = op.params, list(op.inputnames)
+        for x in op.outputs:
+            made.add_output(known[x])
+    return result

@@ -1,0 +1,140 @@
+"""Editing keeps graphs valid and their results right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+from pnnx_fast import Attribute, Graph, edit
+from pnnx_fast.errors import GraphError, ParameterError, ShapeError
+
+
+def net() -> Graph:
+    """Convolution, activation, reshape with a traced batch, linear."""
+    graph = Graph.parse(
+        "7767517\n6 5\n"
+        "pnnx.Input in 0 1 x #x=(2,3,4,4)f32\n"
+        "nn.Conv2d conv 1 1 x a bias=False kernel_size=(1,1) in_channels=3 out_channels=2 #a=(2,2,4,4)f32\n"
+        "F.relu act 1 1 a b $input=a #b=(2,2,4,4)f32\n"
+        "Tensor.reshape flat 1 1 b c shape=(2,32) $input=b #c=(2,32)f32\n"
+        "nn.Linear fc 1 1 c y bias=False in_features=32 out_features=5 #y=(2,5)f32\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    graph.ops[1].attrs["weight"] = Attribute(rng.standard_normal((2, 3, 1, 1)).astype(np.float32))
+    graph.ops[4].attrs["weight"] = Attribute(rng.standard_normal((5, 32)).astype(np.float32))
+    return graph
+
+
+def x(batch: int = 2) -> np.ndarray:
+    return np.random.default_rng(batch).standard_normal((batch, 3, 4, 4)).astype(np.float32)
+
+
+def run(graph: Graph, *arrays: np.ndarray) -> np.ndarray:
+    graph.validate()
+    return pnnx_fast.Model(graph, num_threads=1)(*arrays)
+
+
+def test_extract_gives_the_parts_whose_composition_is_the_whole() -> None:
+    graph = net()
+    first, second = graph.extract(["x"], ["b"]), graph.extract(["b"], ["y"])
+    assert np.array_equal(run(second, run(first, x())), run(graph, x()))
+    graph.validate()
+    with pytest.raises(GraphError, match="not among the inputs"):
+        graph.extract(["c"], ["b"])
+    with pytest.raises(GraphError, match="no operand nowhere"):
+        graph.extract(["nowhere"], ["y"])
+
+
+def test_merge_joins_what_extract_cut() -> None:
+    graph = net()
+    whole = edit.merge(graph.extract(["x"], ["b"]), graph.extract(["b"], ["y"]), {"b": "b"})
+    assert np.array_equal(run(whole, x()), run(graph, x()))
+    assert sum(op.type == "pnnx.Output" for op in whole.ops) == 1
+
+
+def test_insert_remove_replace_rename() -> None:
+    graph = net()
+    edit.insert(graph, "a", "F.sigmoid", "squash")
+    edit.remove(graph, "act")
+    edit.rename(graph, "conv", "stem")
+    edit.rename(graph, "y", "scores")
+    edit.replace(graph, "squash", "F.tanh")
+    assert run(graph, x()).shape == (2, 5)
+    assert [op.name for op in graph.ops] == ["in", "stem", "squash", "flat", "fc", "out"]
+    with pytest.raises(GraphError, match="exists already"):
+        edit.rename(graph, "stem", "fc")
+    with pytest.raises(GraphError, match="no input"):
+        edit.remove(graph, "in")
+
+
+def test_make_dynamic_frees_the_batch_that_tracing_fixed() -> None:
+    graph = net()
+    with pytest.raises(ShapeError):
+        run(graph, x(3))
+    assert graph.make_dynamic() == []
+    assert [graph.get_operand(n).shape for n in "xcy"] == [(-1, 3, 4, 4), (-1, 32), (-1, 5)]
+    np.testing.assert_allclose(
+        run(graph, x(3)), np.concatenate([run(graph, x(3)[i : i + 1]) for i in range(3)]), rtol=1e-5
+    )
+
+
+def test_make_dynamic_of_several_axes_computes_sizes() -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in 0 1 x #x=(2,6,4)f32\nTensor.reshape r 1 1 x y shape=(2,3,2,4) $input=x\n"
+        "Tensor.permute p 1 1 y z dims=(0,2,1,3) $input=y\npnnx.Output out 1 0 z\n"
+    )
+    assert graph.make_dynamic({"x": (0, 2)}) == []
+    assert run(graph, np.zeros((5, 6, 7), np.float32)).shape == (5, 2, 3, 7)
+
+
+def test_what_cannot_vary_is_an_error_that_names_it() -> None:
+    with pytest.raises(ShapeError, match="fc"):
+        net().make_dynamic({"x": (2,)})
+    with pytest.raises(ParameterError, match="no input w"):
+        net().make_dynamic({"w": (0,)})
+
+
+def test_change_batch_and_infer_shapes() -> None:
+    graph = net()
+    assert graph.change_batch(7) == []
+    assert run(graph, x(7)).shape == (7, 5)
+    assert graph.get_operand("b").shape == (7, 2, 4, 4)
+    graph.infer_shapes({"x": (1, 3, 4, 4)})
+    assert graph.get_operand("y").shape == (1, 5)
+    assert graph.get_operand("y").dtype == "f32"
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("fp16", 2e-3), ("bf16", 2e-2), ("f32", 0)])
+def test_weights_of_another_type_are_smaller_and_close(dtype: str, bound: float, tmp_path: Path) -> None:
+    graph = net()
+    other = graph.to(dtype)
+    other.save(tmp_path / "m.pnnx.param")
+    wanted, got = run(graph, x()), run(Graph.load(tmp_path / "m.pnnx.param"), x())
+    assert np.abs(got - wanted).max() <= bound * np.abs(wanted).max()
+    with pytest.raises(ParameterError):
+        graph.to("i8")
+
+
+def test_compare_finds_the_first_operator_that_differs() -> None:
+    graph, other = net(), net()
+    assert all(row.matches for row in graph.compare(other, x()))
+    other.ops[4].attrs["weight"] = Attribute(np.zeros((5, 32), np.float32))
+    rows = graph.compare(other, x())
+    assert next(row.operator for row in rows if not row.matches) == "fc"
+    assert not graph.compare({"b": np.full((2, 2, 4, 4), np.nan, np.float32)}, x())[0].matches
+
+
+def test_diff_tells_structure_parameters_and_weights() -> None:
+    graph, other = net(), net()
+    assert graph.diff(other) == []
+    other.ops[4].attrs["weight"] = Attribute(np.zeros((5, 32), np.float32))
+    other.ops[3].params["shape"] = (-1, 32)
+    edit.remove(other, "act")
+    lines = graph.diff(other)
+    assert "- F.relu act" in lines
+    assert "~ Tensor.reshape flat: shape (2,32) -> (-1,32)" in lines
+    assert "~ nn.Linear fc: weight weight (5,32)f32 has other values" in lines
