@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pnnx_fast import edit, errors, ncnn
+    from pnnx_fast import edit, errors, native, ncnn
     from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
+    from pnnx_fast.native import get_include
     from pnnx_fast.ops.registry import operator
     from pnnx_fast.runtime.profile import Profile
     from pnnx_fast.runtime.session import Model
@@ -39,7 +40,9 @@ __all__ = [
     "Profile",
     "edit",
     "errors",
+    "get_include",
     "load",
+    "native",
     "ncnn",
     "operator",
     "show_config",
@@ -55,7 +58,9 @@ _HOMES = {
     "Profile": "runtime.profile",
     "operator": "ops.registry",
     "edit": None,
+    "get_include": "native",
     "errors": None,
+    "native": None,
     "ncnn": None,
 }
 """Where the public names live; they are imported at first use so that ``import pnnx_fast`` stays quick."""

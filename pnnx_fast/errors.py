@@ -14,6 +14,7 @@ __all__ = [
     "GraphError",
     "IndexRangeError",
     "LimitError",
+    "NativeOperatorError",
     "ParameterError",
     "PnnxFastError",
     "ShapeError",
@@ -110,6 +111,28 @@ class IndexRangeError(PnnxFastError, IndexError):
     def __init__(self, index: int, size: int, *, step: int | None = None, operator: str | None = None) -> None:
         self.index, self.size, self.step, self.operator = index, size, step, operator
         text = f"index {index} is out of range for a dimension of size {size}"
+        super().__init__(f"{operator}: {text}" if operator else text)
+
+
+class NativeOperatorError(PnnxFastError, RuntimeError):
+    """A function of a native operator failed; ``code`` is what it returned.
+
+    Parameters
+    ----------
+    code : int
+    function : str
+        Which function: init, infer or run.
+    step : int, optional
+        Number of the step of the program.
+    operator : str, optional
+        Type and name of the operator.
+    """
+
+    def __init__(
+        self, code: int, *, function: str = "run", step: int | None = None, operator: str | None = None
+    ) -> None:
+        self.code, self.function, self.step, self.operator = code, function, step, operator
+        text = f"{function} of a native operator returned {code}"
         super().__init__(f"{operator}: {text}" if operator else text)
 
 

@@ -41,7 +41,12 @@ def row(name: str) -> str:
 def render() -> str:
     """Return the whole page."""
     load_all()
-    return HEAD + "".join(row(name) for name in registry.types())
+    return HEAD + "".join(row(name) for name in registry.types() if _is_ours(name))
+
+
+def _is_ours(name: str) -> bool:
+    definition = registry.find(name)
+    return definition is not None and definition.function.__module__.startswith("pnnx_fast.ops.")
 
 
 if __name__ == "__main__":

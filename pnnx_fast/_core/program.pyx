@@ -5,11 +5,11 @@ The only module linked with the executor, so that thread team and ISA tables exi
 policy: what steps mean and where memory lies is decided in Python.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset, strcmp
 
-from pnnx_fast.errors import IndexRangeError
+from pnnx_fast.errors import IndexRangeError, NativeOperatorError
 
 cdef extern from "kernels/kernel.h" nogil:
     ctypedef struct pf_ref:
@@ -59,6 +59,26 @@ cdef extern from "exec/program.h" nogil:
         int32_t free
     int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                      pf_fault *fault)
+
+cdef extern from "exec/native.h" nogil:
+    int PF_NATIVE_MAX
+    int PF_FAULT_NATIVE
+    ctypedef int (*pf_native_fn)(void *, const void *, int32_t, const void *, int32_t, const void *)
+    ctypedef struct pf_native_tensor:
+        pf_ref data
+        int64_t shape[8]
+        int64_t strides[8]
+        int32_t rank
+        int32_t dtype
+        int32_t layout
+    ctypedef struct pf_native_args:
+        pf_native_fn run
+        void *state
+        pf_ref scratch
+        int32_t ninputs
+        int32_t noutputs
+        pf_native_tensor tensors[64]
+    void pf_native_step(const void *, const void *)
 
 cdef extern from "base/team.h" nogil:
     const char *pf_team_name()
@@ -162,6 +182,38 @@ cdef int pack(str kind, dict values, char *out) except -1:
     return 0
 
 
+cdef int64_t native_size(dict values) except -1:
+    cdef int64_t n = len(values["forms"])
+    if n > PF_NATIVE_MAX:
+        raise ValueError(f"a native operator takes up to {PF_NATIVE_MAX} tensors, not {n}")
+    return <int64_t>sizeof(pf_native_args) + n * <int64_t>sizeof(pf_native_tensor)
+
+
+cdef int pack_native(dict values, char *out) except -1:
+    """Writes the arguments of a user's operator: forms are (shape, strides, dtype, layout) of inputs, then outputs."""
+    cdef pf_native_args *a = <pf_native_args *>out
+    cdef pf_native_tensor *t
+    cdef int i, d
+    a.run = <pf_native_fn><uintptr_t>values["run"]
+    a.state = <void *><uintptr_t>values["state"]
+    put_ref(<char *>&a.scratch, values["scratch"])
+    inputs, outputs = values["inputs"], values["outputs"]
+    a.ninputs, a.noutputs = len(inputs), len(outputs)
+    if len(inputs) + len(outputs) != len(values["forms"]):
+        raise ValueError("every tensor of a native operator needs a form")
+    for i, (ref, form) in enumerate(zip((*inputs, *outputs), values["forms"])):
+        shape, strides, dtype, layout = form
+        if len(shape) > MAX_DIMS or len(shape) != len(strides):
+            raise ValueError(f"a native operator takes tensors of up to {MAX_DIMS} dimensions")
+        t = <pf_native_tensor *>(<char *>a.tensors + i * sizeof(pf_native_tensor))
+        put_ref(<char *>&t.data, ref)
+        t.rank, t.dtype, t.layout = len(shape), dtype, layout
+        for d in range(len(shape)):
+            t.shape[d] = shape[d]
+            t.strides[d] = strides[d]
+    return 0
+
+
 def plan(str isa, str name, dict values, int nthreads):
     """Ask a planned kernel for (variant, packed bytes, scratch bytes, label) for the given arguments."""
     cdef const pf_kernel_entry *entry = find_kernel(isa, name)
@@ -188,7 +240,8 @@ cdef class Program:
     isa : str
         Level whose kernels are used, one of ``ISAS``.
     steps : list of (kernel, values, serial, free)
-        ``values`` maps field names to ints, floats, tuples and references ``(base, offset)``.
+        ``values`` maps field names to ints, floats, tuples and references ``(base, offset)``. The kernel "native"
+        is a user's function: values run and state are addresses, which ``keep`` keeps alive.
     nbases : int
         Number of base pointers that a run passes after base 0.
     nthreads : int
@@ -199,6 +252,7 @@ cdef class Program:
     cdef int64_t count
     cdef int nbases
     cdef int nthreads
+    cdef list keep
 
     def __cinit__(self, str isa, list steps, int nbases, int nthreads):
         cdef int64_t total = 0, at = 0, i = 0
@@ -206,20 +260,27 @@ cdef class Program:
         self.count = len(steps)
         self.nbases = nbases
         self.nthreads = nthreads
-        for kernel, _values, _serial, _isfree in steps:
-            total += KINDS[KERNELS[kernel]][1]
+        self.keep = []
+        for kernel, values, _serial, _isfree in steps:
+            total += native_size(values) if kernel == "native" else <int64_t>KINDS[KERNELS[kernel]][1]
         self.steps = <pf_step *>calloc(self.count + 1, sizeof(pf_step))
         self.args = <char *>calloc(total + 1, 1)
         if self.steps == NULL or self.args == NULL:
             raise MemoryError
         for kernel, values, serial, isfree in steps:
-            entry = find_kernel(isa, kernel)
-            pack(KERNELS[kernel], values, self.args + at)
-            self.steps[i].run = entry.run
             self.steps[i].args = self.args + at
             self.steps[i].serial = serial
             self.steps[i].free = isfree
-            at += <int64_t>KINDS[KERNELS[kernel]][1]
+            if kernel == "native":
+                pack_native(values, self.args + at)
+                self.steps[i].run = <pf_kernel_fn>pf_native_step
+                self.keep.append(values["keep"])
+                at += native_size(values)
+            else:
+                entry = find_kernel(isa, kernel)
+                pack(KERNELS[kernel], values, self.args + at)
+                self.steps[i].run = entry.run
+                at += <int64_t>KINDS[KERNELS[kernel]][1]
             i += 1
 
     def __dealloc__(self):
@@ -233,7 +294,8 @@ cdef class Program:
         """Run steps [begin, end) without holding the GIL; bases are contiguous buffers.
 
         Returns None, or the list of end-begin+1 time stamps in nanoseconds when ``timed``. Raises IndexRangeError,
-        with the number of the step, when the data hold an index outside its dimension.
+        with the number of the step, when the data hold an index outside its dimension, and NativeOperatorError when a
+        user's operator fails.
         """
         cdef char *local[64]
         cdef char **pointers = local
@@ -271,6 +333,8 @@ cdef class Program:
                 status = pf_run_steps(self.steps + begin, n, pointers, threads, clock, &fault)
             if status:
                 raise MemoryError
+            if fault.code == PF_FAULT_NATIVE:
+                raise NativeOperatorError(fault.value, step=begin + fault.step)
             if fault.code:
                 raise IndexRangeError(fault.value, fault.limit, step=begin + fault.step)
             return [clock[i] for i in range(n + 1)] if timed else None

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
+from pnnx_fast.ops.plugins import load_plugins
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
@@ -152,6 +153,9 @@ def types() -> list[str]:
 def check_supported(used: Iterable[tuple[str, str]]) -> None:
     """Raise UnsupportedOperatorError naming every type without a definition; ``used`` yields (type, operator name)."""
     missing: dict[str, list[str]] = {}
+    used = list(used)
+    if any(find(kind) is None for kind, _ in used):
+        load_plugins()
     for kind, name in used:
         if find(kind) is None:
             missing.setdefault(kind, []).append(name)

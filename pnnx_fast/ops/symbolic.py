@@ -243,6 +243,9 @@ class Builder(Protocol):
     def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
         """Return the constant of that key, made at most once in the life of a model (packed weights, tables)."""
 
+    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the object of that key, made at most once in the life of a model (state of native operators)."""
+
     def plan(self, kernel: str, **fields: Any) -> KernelPlan:
         """Ask a planned kernel for variant and sizes; tensors among the fields are not needed."""
 

@@ -6,6 +6,7 @@ import mmap
 import threading
 from collections.abc import Callable, Hashable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,7 @@ class Constants:
         self._seed = seed
         self._attributes: dict[int, tuple[Attribute, Tensor]] = {}
         self._cached: dict[Hashable, Tensor] = {}
+        self._kept: dict[Hashable, Any] = {}
         self._aligned: dict[Buffer, Array] = {}
         self._lock = threading.RLock()
 
@@ -64,6 +66,13 @@ class Constants:
             if key not in self._cached:
                 self._cached[key] = self.tensor(make())
             return self._cached[key]
+
+    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the object of a key, made once."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+            return self._kept[key]
 
     def allocate(self, nbytes: int) -> Array:
         """Return memory for packed weights."""

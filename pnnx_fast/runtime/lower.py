@@ -136,6 +136,10 @@ class Lowering:
         """See Builder."""
         return self.constants.cached((self.isa, key), make)
 
+    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """See Builder."""
+        return self.constants.kept(key, make)
+
     def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """See Builder."""
         arrays = {k: v.numpy() if isinstance(v, Tensor) else v for k, v in fields.items()}
@@ -398,6 +402,8 @@ def _identity(x: Tensor) -> Hashable:
 
 def _has_work(step: KernelStep) -> bool:
     """Whether some written tensor is not empty."""
+    if step.kernel == "native":
+        return any(v.size for v in step.fields["outputs"])
     fields = core.KINDS[core.KERNELS[step.kernel]][0]
     written = [v for k, v in step.fields.items() if isinstance(v, Tensor) and fields[k][0] in ("out", "io")]
     return any(v.size for v in written if v.dtype != np.uint8 or len(written) == 1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ShapeError
+from pnnx_fast.errors import IndexRangeError, NativeOperatorError, ShapeError
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants, aligned_bytes
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
@@ -162,8 +162,13 @@ class Executable:
         try:
             return self._native.run(bases, segment[0], segment[1], timed)
         except IndexRangeError as error:
-            kernels = [step for step in self.steps if isinstance(step, KernelStep)]
-            raise _located(error, kernels[error.step or 0]) from None
+            raise _located(error, self._kernel_step(error.step)) from None
+        except NativeOperatorError as error:
+            step = self._kernel_step(error.step)
+            raise NativeOperatorError(error.code, step=error.step, operator=f"{step.type} {step.operator}") from None
+
+    def _kernel_step(self, index: int | None) -> KernelStep:
+        return [step for step in self.steps if isinstance(step, KernelStep)][index or 0]
 
     def _run_host(
         self,
