@@ -10,12 +10,22 @@ import sys
 from collections.abc import Sequence
 
 import pnnx_fast
-from pnnx_fast.cli import bench, demo, info, run
+from pnnx_fast.cli import bench, demo, diff, edit, info, ops, python, run, show
 from pnnx_fast.errors import PnnxFastError
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = {"run": run, "info": info, "bench": bench, "demo": demo}
+COMMANDS = {
+    "run": run,
+    "info": info,
+    "bench": bench,
+    "demo": demo,
+    "show": show,
+    "diff": diff,
+    "edit": edit,
+    "python": python,
+    "ops": ops,
+}
 
 
 def _parser() -> argparse.ArgumentParser:

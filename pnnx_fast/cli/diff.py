@@ -1,0 +1,23 @@
+"""Compare two models, structure and weights; the exit code is 1 when they differ."""
+
+from __future__ import annotations
+
+import argparse
+
+import pnnx_fast
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``pnnx-fast diff``."""
+    parser.add_argument("first", help=".pnnx.param file, or a folder that holds one")
+    parser.add_argument("second", help="the other model")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing, only set the exit code")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``pnnx-fast diff``."""
+    lines = pnnx_fast.Graph.load(args.first).diff(pnnx_fast.Graph.load(args.second))
+    if not args.quiet:
+        for line in lines:
+            print(line)
+    return 1 if lines else 0

@@ -1,0 +1,61 @@
+"""Write a changed model: a part of it, other names, another batch, free sizes, weights of another type."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pnnx_fast
+from pnnx_fast import edit
+from pnnx_fast.errors import ParameterError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``pnnx-fast edit``."""
+    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    parser.add_argument("output", help=".pnnx.param file to write")
+    parser.add_argument("--from", dest="start", metavar="OPERAND,…", help="inputs of the part to keep")
+    parser.add_argument("--to", dest="end", metavar="OPERAND,…", help="outputs of the part to keep")
+    parser.add_argument("--remove", action="append", default=[], metavar="OPERATOR", help="take an operator out")
+    parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="an operand or an operator")
+    parser.add_argument("--batch", type=int, help="batch of all inputs")
+    parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="axes of inputs that may vary; 'batch' for axis 0")
+    parser.add_argument("--dtype", help="type of the weights: f32, f16, bf16")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``pnnx-fast edit``."""
+    graph = pnnx_fast.Graph.load(args.model)
+    if args.start or args.end:
+        inputs = [op.outputs[0].name for op in graph.ops if op.type == "pnnx.Input"]
+        outputs = [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]
+        start = args.start.split(",") if args.start else inputs
+        graph = graph.extract(start, args.end.split(",") if args.end else outputs)
+    for name in args.remove:
+        edit.remove(graph, name)
+    for pair in args.rename:
+        old, sign, new = pair.partition("=")
+        if not sign:
+            raise ParameterError(f"--rename wants OLD=NEW, not {pair!r}")
+        edit.rename(graph, old, new)
+    fixed = graph.change_batch(args.batch) if args.batch is not None else []
+    if args.dynamic is not None:
+        fixed += graph.make_dynamic(_axes(args.dynamic))
+    for name in fixed:
+        print(f"pnnx-fast: the sizes of {name} stay fixed", file=sys.stderr)
+    if args.dtype is not None:
+        graph = graph.to(args.dtype)
+    graph.save(args.output)
+    return 0
+
+
+def _axes(text: str) -> dict[str, list[int]] | None:
+    if text == "batch":
+        return None
+    axes: dict[str, list[int]] = {}
+    for item in text.split(","):
+        name, _, axis = item.rpartition(":")
+        if not name or not axis.lstrip("-").isdigit():
+            raise ParameterError(f"--dynamic wants INPUT:AXIS, not {item!r}")
+        axes.setdefault(name, []).append(int(axis))
+    return axes

@@ -1,0 +1,33 @@
+"""Print a model, or draw it as SVG, HTML or Graphviz text."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pnnx_fast
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``pnnx-fast show``."""
+    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    for kind in ("svg", "html", "dot"):
+        parser.add_argument(f"--{kind}", metavar="FILE", help=f"write a picture as {kind} instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``pnnx-fast show``."""
+    from pnnx_fast.formats import dot
+
+    graph = pnnx_fast.Graph.load(args.model)
+    pictures = {"svg": dot.svg, "html": lambda g: dot.html(g, Path(args.model).name), "dot": dot.dot}
+    drawn = False
+    for kind, draw in pictures.items():
+        path = getattr(args, kind)
+        if path is not None:
+            Path(path).write_text(draw(graph) + "\n", "utf-8")
+            drawn = True
+    if not drawn:
+        print(graph)
+        print(graph.statistics())
+    return 0

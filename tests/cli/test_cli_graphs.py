@@ -1,0 +1,62 @@
+"""Commands that look at graphs and change them."""
+
+from __future__ import annotations
+
+import ast
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from pnnx_fast import Graph, demo
+from pnnx_fast.cli import main
+
+MODEL = str(Path(demo.__file__).with_name("digits.pnnx.param"))
+
+
+def test_show_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", MODEL]) == 0
+    assert "FLOPS" in capsys.readouterr().out
+    paths = {kind: tmp_path / f"m.{kind}" for kind in ("svg", "html", "dot")}
+    assert main(["show", MODEL, *(word for kind, path in paths.items() for word in (f"--{kind}", str(path)))]) == 0
+    root = ElementTree.fromstring(paths["svg"].read_text("utf-8"))
+    assert len(root.findall("{http://www.w3.org/2000/svg}g")) == len(Graph.load(MODEL).ops)
+    assert paths["dot"].read_text("utf-8").startswith("digraph")
+    assert "<svg" in paths["html"].read_text("utf-8")
+
+
+def test_diff_sets_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = str(tmp_path / "m.pnnx.param")
+    assert main(["diff", MODEL, MODEL]) == 0
+    assert main(["edit", MODEL, other, "--dtype", "f16"]) == 0
+    capsys.readouterr()
+    assert main(["diff", MODEL, other]) == 1
+    assert "weight" in capsys.readouterr().out
+    assert main(["diff", "-q", MODEL, other]) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_edit_extracts_renames_and_frees_sizes(tmp_path: Path) -> None:
+    target = str(tmp_path / "m.pnnx.param")
+    name = next(op for op in Graph.load(MODEL).ops if op.type == "pnnx.Input").outputs[0].name
+    assert main(["edit", MODEL, target, "--dynamic", "batch", "--rename", f"{name}=image"]) == 0
+    assert Graph.load(target).get_operand("image").shape[0] == -1
+    end = Graph.load(MODEL).ops[1].outputs[0].name
+    assert main(["edit", MODEL, target, "--to", end]) == 0
+    assert len(Graph.load(target).ops) == 3
+    assert main(["edit", MODEL, target, "--rename", "nothing"]) == 1
+    assert main(["edit", MODEL, target, "--remove", "nothing"]) == 1
+
+
+def test_python_writes_source(tmp_path: Path) -> None:
+    target = tmp_path / "m.py"
+    assert main(["python", MODEL, "-o", str(target)]) == 0
+    ast.parse(target.read_text("utf-8"))
+
+
+def test_ops_lists_and_describes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops"]) == 0
+    assert "nn.Conv2d" in capsys.readouterr().out
+    assert main(["ops", "F.relu"]) == 0
+    assert "tensor   input" in capsys.readouterr().out
+    assert main(["ops", "my.layer"]) == 1
