@@ -1,25 +1,32 @@
 /* Packing of weights at load into the panels that the register tile reads: [group][panel][tap][k][columns of
- * the panel], the last vector filled with zeros. The caller gives the PyTorch tensor as it lies in the file.
- */
+ * the panel], the last vector filled with zeros. The caller gives the PyTorch tensor as it lies in the file,
+ * where the numbers of one column follow each other by k and tap: squares of them are transposed in
+ * registers. */
 #include "kernels/args.h"
 #include "kernels/tile.h"
+#include "kernels/transpose.h"
 
-enum {
-    BLOCK_FLOATS = 4096
-}; /* what is written at a time: the strided side of the transposition stays in L1 */
+enum { BLOCK = 256 }; /* numbers of every column that are read at a time */
 
-/* Channels [k0, k1) of one panel. */
-static void pack_block(const pf_pack_args *a, const float *x, const float *scale, float *y, pf_panel panel,
-                       int64_t oc, int64_t k0, int64_t k1) {
-    const int64_t ic = a->ic / a->groups, taps = a->kh * a->kw, width = panel.vectors * PF_VL;
-    const int64_t column0 = panel.start * PF_VL;
-    for (int64_t j = 0; j < width; j++) {
-        const int real = column0 + j < oc;
-        const float factor = real && scale ? scale[column0 + j] : 1.0f;
-        const float *row = x + (real ? column0 + j : 0) * ic * taps;
-        for (int64_t k = k0; k < k1; k++)
-            for (int64_t tap = 0; tap < taps; tap++)
-                y[(tap * ic + k) * width + j] = real ? row[k * taps + tap] * factor : 0.0f;
+/* Numbers [begin, end) of one vector of columns, counted by k and tap; `to` is that vector in row 0 of the
+ * panel. */
+static void pack_vector(const float *x, const float *scale, int64_t depth, int64_t columns, int64_t taps,
+                        int64_t width, int64_t begin, int64_t end, float *to) {
+    const int64_t channels = depth / taps;
+    for (int64_t i0 = begin; i0 < end; i0 += PF_VL) {
+        const int64_t count = pf_min(PF_VL, end - i0);
+        pf_vf v[PF_VL];
+#pragma GCC unroll 16
+        for (int j = 0; j < PF_VL; j++)
+            v[j] = j < columns ? pf_load_upto(x + j * depth + i0, count) : pf_zero();
+        if (scale)
+            for (int j = 0; j < pf_min(PF_VL, columns); j++) v[j] *= pf_set(scale[j]);
+        pf_transpose_tile(v);
+        int64_t k = i0 / taps, tap = i0 % taps;
+        for (int i = 0; i < count; i++) {
+            pf_store(to + (tap * channels + k) * width, v[i]);
+            if (++tap == taps) tap = 0, k++;
+        }
     }
 }
 
@@ -27,17 +34,19 @@ PF_KERNEL_FUNCTION(conv_pack_f32) {
     const pf_pack_args *a = args_;
     const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
     float *y = pf_ptr(w, a->y);
-    const int64_t ic = a->ic / a->groups, oc = a->oc / a->groups, taps = a->kh * a->kw, depth = taps * ic;
+    const int64_t oc = a->oc / a->groups, taps = a->kh * a->kw, depth = taps * (a->ic / a->groups);
     const int64_t group_size = depth * pf_ceil_div(oc, PF_VL) * PF_VL, panels = pf_panel_count(oc);
-    const int64_t step = pf_max(1, BLOCK_FLOATS / (taps * PF_TILE_VECTORS * PF_VL)),
-                  blocks = pf_ceil_div(ic, step);
+    const int64_t blocks = pf_ceil_div(depth, BLOCK);
     int64_t begin, end;
     pf_share(w, a->groups * panels * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t block = i % blocks, group = i / blocks / panels;
+        const int64_t first = i % blocks * BLOCK, group = i / blocks / panels;
         const pf_panel panel = pf_panel_at(oc, i / blocks % panels);
-        pack_block(a, x + group * oc * depth, scale ? scale + group * oc : NULL,
-                   y + group * group_size + panel.start * PF_VL * depth, panel, oc, block * step,
-                   pf_min(block * step + step, ic));
+        float *to = y + group * group_size + panel.start * PF_VL * depth;
+        for (int v = 0; v < panel.vectors; v++) {
+            const int64_t column = (panel.start + v) * PF_VL, at = group * oc + column;
+            pack_vector(x + at * depth, scale ? scale + at : NULL, depth, oc - column, taps,
+                        panel.vectors * PF_VL, first, pf_min(first + BLOCK, depth), to + v * PF_VL);
+        }
     }
 }
