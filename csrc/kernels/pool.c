@@ -6,7 +6,7 @@
 #include "kernels/args.h"
 #include "kernels/extremes.h"
 
-enum { AXES = 3, CHUNK = 4, TAPS = 64, LINE = 4096 };
+enum { AXES = 3, CHUNK = 4, TAPS = 64, LINE = 4096, PREFETCHED = 9, AHEAD = 512 };
 enum { IMAGE = 0, CHANNEL = 1, SPACE = 2 }; /* places in the stride lists */
 
 typedef enum fold { FOLD_MAX, FOLD_SUM, FOLD_POWER } fold;
@@ -127,6 +127,8 @@ static void find_inner(const pf_pool_args *a, int64_t *lo, int64_t *hi) {
 PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y, span s[AXES], int64_t c0,
                         int64_t c1) {
     const float p = (float)a->norm;
+    /* Pixels with gaps between them defeat the prefetcher of the hardware. */
+    const int gaps = a->xs[SPACE + 2] > a->c;
     int64_t lo, hi, taps[TAPS], ntaps = 0;
     float scale = 1.0f;
     find_inner(a, &lo, &hi);
@@ -146,6 +148,8 @@ PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y,
             for (; c < c1; c += PF_VL) fold_lines(f, a, x + c, y + c, s, scale, c1 - c);
             continue;
         }
+        for (int64_t t = 0; gaps && t < pf_min(ntaps, PREFETCHED); t++)
+            __builtin_prefetch(at + taps[t] + AHEAD);
         for (; c + CHUNK * PF_VL <= c1; c += CHUNK * PF_VL)
             fold_taps(f, at + c, taps, ntaps, y + c, scale, p, CHUNK, PF_VL);
         for (; c + PF_VL <= c1; c += PF_VL) fold_taps(f, at + c, taps, ntaps, y + c, scale, p, 1, PF_VL);

@@ -45,18 +45,43 @@ PF_INLINE double row_exp(const float *x, float *y, int64_t n, float f, float top
     return sum;
 }
 
-/* A row of one vector: the axis of many small distributions, where the general loops are mostly overhead. */
-PF_INLINE void softmax_short_row(const float *x, float *y, int64_t n, float f) {
-    const pf_vf v = pf_load_upto(x, n) * f;
-    const float top = pf_hmax(pf_first_lanes(v, n, -INFINITY));
-    const pf_vf e = pf_first_lanes(pf_vexp(v - top), n, 0.0f);
-    pf_store_upto(y, e * (1.0f / pf_hsum(e)), n);
+/* A row of at most `count` vectors stays in registers. */
+PF_INLINE void short_row(const float *x, float *y, int64_t n, float f, int count) {
+    pf_vf v[CHUNK], m = pf_set(-INFINITY), sum = pf_zero();
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) {
+        const int64_t lanes = n - k * PF_VL;
+        v[k] = (k + 1 < count ? pf_load(x + k * PF_VL) : pf_load_or(x + k * PF_VL, lanes, 0.0f)) * f;
+        m = pf_vmax(m, k + 1 < count ? v[k] : pf_first_lanes(v[k], lanes, -INFINITY));
+    }
+    const pf_vf top = pf_set(pf_hmax(m));
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) {
+        v[k] = pf_vexp(v[k] - top);
+        sum += k + 1 < count ? v[k] : pf_first_lanes(v[k], n - k * PF_VL, 0.0f);
+    }
+    const pf_vf scale = pf_set(1.0f / pf_hsum(sum));
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++)
+        pf_store_upto(y + k * PF_VL, v[k] * scale, k + 1 < count ? PF_VL : n - k * PF_VL);
 }
 
 static void softmax_row(const float *x, float *y, int64_t n, float f) {
-    if (n <= PF_VL) {
-        softmax_short_row(x, y, n, f);
+    switch (pf_ceil_div(n, PF_VL)) {
+    case 1:
+        short_row(x, y, n, f, 1);
         return;
+    case 2:
+        short_row(x, y, n, f, 2);
+        return;
+    case 3:
+        short_row(x, y, n, f, 3);
+        return;
+    case 4:
+        short_row(x, y, n, f, 4);
+        return;
+    default:
+        break;
     }
     const float scale = (float)(1.0 / row_exp(x, y, n, f, row_max(x, n, f)));
     int64_t i = 0;

@@ -1,5 +1,5 @@
 /* Transposition of float planes in registers: tiles of PF_VL x PF_VL, of 4 x 4 for narrow planes, and the
- * interleaving of three channels. Used by the strided copy and,
+ * interleaving of two or three channels. Used by the strided copy and,
  * for its tiles, by attention. */
 #ifndef PF_KERNELS_TRANSPOSE_H
 #define PF_KERNELS_TRANSPOSE_H
@@ -166,12 +166,46 @@ static inline void pf_deinterleave3(const pf_plane *p, const float *x, float *y)
         for (int64_t b = 0; b < p->nb; b++) y[b * p->yb + a] = x[a * p->xa + b];
 }
 
+/* Two planes to packed pairs, or back. */
+static void pf_interleave2(const pf_plane *p, const float *x, float *y) {
+    int64_t b = 0;
+#if defined(PF_AVX512)
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    for (; b + PF_VL <= p->nb; b += PF_VL) {
+        const __m512 u = _mm512_loadu_ps(x + b), v = _mm512_loadu_ps(x + p->xa + b);
+        _mm512_storeu_ps(y + 2 * b, _mm512_permutex2var_ps(u, low, v));
+        _mm512_storeu_ps(y + 2 * b + PF_VL, _mm512_permutex2var_ps(u, high, v));
+    }
+#endif
+    for (; b + 4 <= p->nb; b += 4) {
+        const pf_f4 u = *(const pf_f4_any *)(x + b), v = *(const pf_f4_any *)(x + p->xa + b);
+        *(pf_f4_any *)(y + 2 * b) = __builtin_shuffle(u, v, (pf_i4){0, 4, 1, 5});
+        *(pf_f4_any *)(y + 2 * b + 4) = __builtin_shuffle(u, v, (pf_i4){2, 6, 3, 7});
+    }
+    pf_transpose_rest(p, x, y, 0, b, p->nb);
+}
+
+static void pf_deinterleave2(const pf_plane *p, const float *x, float *y) {
+    int64_t a = 0;
+    for (; a + 4 <= p->na; a += 4) {
+        const pf_f4 u = *(const pf_f4_any *)(x + 2 * a), v = *(const pf_f4_any *)(x + 2 * a + 4);
+        *(pf_f4_any *)(y + a) = __builtin_shuffle(u, v, (pf_i4){0, 2, 4, 6});
+        *(pf_f4_any *)(y + p->yb + a) = __builtin_shuffle(u, v, (pf_i4){1, 3, 5, 7});
+    }
+    for (; a < p->na; a++) y[a] = x[2 * a], y[p->yb + a] = x[2 * a + 1];
+}
+
 /* ya and xb are 1. */
 static inline void pf_transpose(const pf_plane *p, const float *x, float *y) {
     if (p->na == 3 && p->yb == 3)
         pf_interleave3(p, x, y);
     else if (p->nb == 3 && p->xa == 3)
         pf_deinterleave3(p, x, y);
+    else if (p->na == 2 && p->yb == 2)
+        pf_interleave2(p, x, y);
+    else if (p->nb == 2 && p->xa == 2)
+        pf_deinterleave2(p, x, y);
     else if (p->na > PF_VL / 2 && p->nb > PF_VL / 2)
         pf_transpose_wide(p, x, y);
     else

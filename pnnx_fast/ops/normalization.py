@@ -14,7 +14,7 @@ import numpy as np
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops.axis import MAX_DIMS, along_axis
+from pnnx_fast.ops.axis import MAX_DIMS, along_axis, merge_dims
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
@@ -56,13 +56,13 @@ def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Shape) ->
 
 
 def _ends_dense(x: Tensor, dims: int) -> bool:
-    """Whether the last ``dims`` dimensions are contiguous, and the others few enough."""
+    """Whether the last ``dims`` dimensions are contiguous."""
     dense = 1
     for n, stride in zip(reversed(x.shape[-dims:]), reversed(x.strides[-dims:]), strict=True):
         if n != 1 and stride != dense:
             return False
         dense *= n
-    return x.ndim - dims <= MAX_DIMS
+    return True
 
 
 def row_norm(
@@ -85,9 +85,9 @@ def row_norm(
     if not _ends_dense(y, dims):
         y = b.result(input.shape, np.float32)
     outer = x.ndim - dims
-    shape, xs, ys = x.shape[:outer], x.strides[:outer], y.strides[:outer]
-    if outer > MAX_DIMS:
-        shape, xs, ys = (math.prod(shape),), (n,), (n,)
+    shape, (xs, ys) = merge_dims(x.shape[:outer], x.strides[:outer], y.strides[:outer])
+    if len(shape) > MAX_DIMS:
+        raise ShapeError("too many dimensions for a normalisation", actual=list(input.shape))
     b.step(
         "row_norm",
         flops=8 * x.size,

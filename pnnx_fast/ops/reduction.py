@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes
+from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes, merge_dims
 from pnnx_fast.ops.create import dtype_of
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
@@ -41,19 +41,6 @@ def _shape(input: Tensor, axes: Sequence[int], keepdim: bool) -> Shape:
     return tuple(n for d, n in enumerate(input.shape) if d not in axes)
 
 
-def _merge(shape: Sequence[int], *strides: Sequence[int]) -> tuple[Shape, list[Shape]]:
-    """Join neighbouring dimensions that are dense in all tensors, and drop those of size one."""
-    merged: list[list[int]] = []
-    for n, *steps in zip(shape, *strides, strict=True):
-        if n == 1:
-            continue
-        if merged and all(outer == n * inner for outer, inner in zip(merged[-1][1:], steps, strict=True)):
-            merged[-1] = [merged[-1][0] * n, *steps]
-        else:
-            merged.append([n, *steps])
-    return tuple(m[0] for m in merged), [tuple(m[i + 1] for m in merged) for i in range(len(strides))]
-
-
 def emit_reduce(
     b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, op: str, *, scale: float = 1.0, p: float = 0.0
 ) -> Tensor:
@@ -61,8 +48,8 @@ def emit_reduce(
     y = b.result(_shape(input, axes, keepdim), np.float32)
     kept = [d for d in range(input.ndim) if d not in axes]
     out = y if not keepdim else y.squeeze(list(axes))
-    shape, (xs, ys) = _merge([input.shape[d] for d in kept], [input.strides[d] for d in kept], out.strides)
-    reduced, (rxs,) = _merge([input.shape[d] for d in axes], [input.strides[d] for d in axes])
+    shape, (xs, ys) = merge_dims([input.shape[d] for d in kept], [input.strides[d] for d in kept], out.strides)
+    reduced, (rxs,) = merge_dims([input.shape[d] for d in axes], [input.strides[d] for d in axes])
     if max(len(shape), len(reduced)) > MAX_DIMS:
         raise ShapeError("too many dimensions for a reduction", actual=list(input.shape))
     b.step(
