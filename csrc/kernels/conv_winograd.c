@@ -85,13 +85,21 @@ static place place_of(const wino *p, int64_t tile) {
     return (place){tile / (p->rows * p->columns), tile / p->columns % p->rows, tile % p->columns};
 }
 
-PF_INLINE void input_tile(const int m, const wino *p, place at, float *v) {
+/* Inputs of a tile: address of its first one, which may lie outside of the image, and the part that is
+ * inside. */
+static const float *tile_inputs(const wino *p, place at, pf_wino_part *part) {
     const pf_conv_args *a = p->a;
-    const int64_t y0 = at.ty * m - a->pad_h, x0 = at.tx * m - a->pad_w, row = a->xsh, pixel = a->xsw;
-    const float *d = (const float *)((uintptr_t)p->x +
-                                     (uintptr_t)(at.image * a->xsn + y0 * row + x0 * pixel) * sizeof(float));
-    const pf_wino_part part = {(int)pf_max(0, -y0), (int)pf_min(m + 2, a->ih - y0), (int)pf_max(0, -x0),
-                               (int)pf_min(m + 2, a->iw - x0)};
+    const int64_t y0 = at.ty * p->m - a->pad_h, x0 = at.tx * p->m - a->pad_w, side = p->m + 2;
+    *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(side, a->ih - y0), (int)pf_max(0, -x0),
+                           (int)pf_min(side, a->iw - x0)};
+    const int64_t first = at.image * a->xsn + y0 * a->xsh + x0 * a->xsw;
+    return (const float *)((uintptr_t)p->x + (uintptr_t)first * sizeof(float));
+}
+
+PF_INLINE void input_tile(const int m, const wino *p, place at, float *v) {
+    const int64_t row = p->a->xsh, pixel = p->a->xsw;
+    pf_wino_part part;
+    const float *d = tile_inputs(p, at, &part);
     const int inside = part.i0 == 0 && part.i1 == m + 2 && part.j0 == 0 && part.j1 == m + 2;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL)
@@ -107,9 +115,11 @@ PF_INLINE void input_tile(const int m, const wino *p, place at, float *v) {
 
 /* The outputs of one tile for the channels [column, column + n) of a panel. */
 typedef struct target {
-    const float *bias, *z, *products;
+    place at;
+    const float *bias, *z, *u, *products;
     float *y;
     int64_t n, rows, columns; /* valid ones of the tile */
+    int64_t width;            /* of the panel */
 } target;
 
 /* Epilogue of one row of outputs; whole: all are inside of the image and all lanes are valid. */
@@ -137,21 +147,53 @@ PF_INLINE void finish_row(const int m, const int whole, const wino *p, const tar
     }
 }
 
+/* Whether the sums of M that give output rows parity, parity + 2 are finite: two outputs have a part in all
+ * of them. */
+PF_INLINE int is_finite(const int m, const int parity, pf_vf (*out)[4]) {
+    const pf_vf *row = out[m == 4 ? parity : 0];
+    const pf_vf sum = row[0] + row[m - 1];
+    return !pf_any((pf_vi)(sum - sum != 0.0f));
+}
+
+static __attribute__((noinline)) void compute_directly(const wino *p, const target *t, int parity, int64_t c,
+                                                       pf_vf (*out)[4]) {
+    pf_wino_direct d = {.row = p->a->xsh, .pixel = p->a->xsw, .u_row = t->width, .ic = p->ic};
+    d.x = tile_inputs(p, t->at, &d.part);
+    d.u = t->u + c;
+    d.u_step = p->ic * t->width;
+    PF_NAME(wino_direct)(&d, p->m, parity, out);
+}
+
 PF_INLINE void output_vector(const int m, const int whole, const wino *p, const target *t, int64_t c) {
     const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, t->n - c) : pf_zero();
     PF_UNROLL for (int parity = 0; parity < 2; parity++) {
         pf_vf out[2][4];
         pf_wino_output_rows(m, parity, t->products + c, p->m_step, out);
+        if (__builtin_expect(!is_finite(m, parity, out), 0)) {
+            pf_vf direct[2][4];
+            compute_directly(p, t, parity, c, direct);
+            PF_UNROLL for (int i = 0; i < m / 2; i++) {
+                PF_UNROLL for (int j = 0; j < m; j++) out[i][j] = direct[i][j];
+            }
+        }
         PF_UNROLL for (int i = 0; i < m / 2; i++) { PF_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias; }
         finish_row(m, whole, p, t, out[0], parity, c);
         if (m == 4) finish_row(m, whole, p, t, out[1], parity + 2, c);
     }
 }
 
-PF_INLINE void output_tile(const int m, const wino *p, place at, int64_t column, int64_t n,
+/* The panel's first column, number of columns, width and weights. */
+typedef struct part_of_outputs {
+    int64_t column, n, width;
+    const float *u;
+} part_of_outputs;
+
+PF_INLINE void output_tile(const int m, const wino *p, place at, const part_of_outputs *o,
                            const float *products) {
     const pf_conv_args *a = p->a;
-    target t = {.products = products, .n = n, .bias = p->bias ? p->bias + column : NULL};
+    const int64_t column = o->column, n = o->n;
+    target t = {.at = at, .u = o->u, .products = products, .n = n, .width = o->width};
+    if (p->bias) t.bias = p->bias + column;
     t.rows = pf_min(m, a->oh - at.ty * m);
     t.columns = pf_min(m, a->ow - at.tx * m);
     t.y = p->y + at.image * a->ysn + at.ty * m * a->ysh + at.tx * m * a->ysw + column;
@@ -171,11 +213,11 @@ PF_INLINE void output_tile(const int m, const wino *p, place at, int64_t column,
 
 static void input_tile_2(const wino *p, place at, float *v) { input_tile(2, p, at, v); }
 static void input_tile_4(const wino *p, place at, float *v) { input_tile(4, p, at, v); }
-static void output_tile_2(const wino *p, place at, int64_t column, int64_t n, const float *products) {
-    output_tile(2, p, at, column, n, products);
+static void output_tile_2(const wino *p, place at, const part_of_outputs *o, const float *products) {
+    output_tile(2, p, at, o, products);
 }
-static void output_tile_4(const wino *p, place at, int64_t column, int64_t n, const float *products) {
-    output_tile(4, p, at, column, n, products);
+static void output_tile_4(const wino *p, place at, const part_of_outputs *o, const float *products) {
+    output_tile(4, p, at, o, products);
 }
 
 /* First tile of a block. */
@@ -227,17 +269,17 @@ static void multiply_points(const wino *p, const float *u, int64_t tile, int64_t
 /* Blocks [begin, end) by one panel. */
 static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) {
     const pf_panel panel = pf_panel_at(p->oc, index);
-    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
-    const int64_t n = pf_min(width, p->oc - column);
-    const float *u = p->u + column * p->points * p->ic, *products = p->products;
+    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL, tile = block_start(p, begin);
+    const part_of_outputs o = {column, pf_min(width, p->oc - column), width,
+                               p->u + column * p->points * p->ic};
+    const float *products = p->products;
     if (panel.vectors <= 2 && p->depth <= 2 * PF_VL) {
-        for (int64_t b = begin; b < end; b++)
-            multiply_points(p, u, block_start(p, begin), b, b + 1, panel.vectors);
+        for (int64_t b = begin; b < end; b++) multiply_points(p, o.u, tile, b, b + 1, panel.vectors);
     } else {
-        multiply_points(p, u, block_start(p, begin), begin, end, panel.vectors);
+        multiply_points(p, o.u, tile, begin, end, panel.vectors);
     }
-    for (int64_t i = block_start(p, begin); i < block_start(p, end); i++, products += width)
-        (p->m == 2 ? output_tile_2 : output_tile_4)(p, place_of(p, i), column, n, products);
+    for (int64_t i = tile; i < block_start(p, end); i++, products += width)
+        (p->m == 2 ? output_tile_2 : output_tile_4)(p, place_of(p, i), &o, products);
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */

@@ -118,6 +118,18 @@ PF_INLINE void pf_wino_output_rows(const int m, const int parity, const float *x
     }
 }
 
+/* One tile and one vector of output channels: inputs x of the tile with their strides, the part of them that
+ * is inside of the image, transformed weights with their steps from point to point and from input channel to
+ * input channel. */
+typedef struct pf_wino_direct {
+    const float *x, *u;
+    int64_t row, pixel, u_step, u_row, ic;
+    pf_wino_part part;
+} pf_wino_direct;
+
+/* Output rows parity, parity + 2 as pf_wino_output_rows gives them, by the definition of the convolution. */
+void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int parity, pf_vf (*y)[4]);
+
 /* Products of one block of tiles with one panel, for all points; rows of v and products follow each other
  * densely. */
 typedef struct pf_wino_narrow {

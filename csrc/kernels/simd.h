@@ -122,4 +122,17 @@ PF_INLINE void pf_store_upto(void *p, pf_vf v, int64_t n) {
         pf_storen(p, v, n);
 }
 
+/* Whether a lane of a mask (all ones or zero) is set. */
+PF_INLINE int pf_any(pf_vi mask) {
+#if defined(PF_AVX512)
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(PF_AVX2)
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#else
+    int32_t any = 0;
+    for (int i = 0; i < PF_VL; i++) any |= mask[i];
+    return any != 0;
+#endif
+}
+
 #endif

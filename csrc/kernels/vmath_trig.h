@@ -6,18 +6,6 @@
 
 #include "kernels/vmath.h"
 
-PF_INLINE int pf_any(pf_vi mask) {
-#if defined(PF_AVX512)
-    return _mm512_movepi32_mask((__m512i)mask) != 0;
-#elif defined(PF_AVX2)
-    return _mm256_movemask_ps((__m256)mask) != 0;
-#else
-    int32_t any = 0;
-    for (int i = 0; i < PF_VL; i++) any |= mask[i];
-    return any != 0;
-#endif
-}
-
 /* y with the lanes of mask replaced by f of those lanes of x. */
 static __attribute__((noinline, unused)) pf_vf pf_replace_lanes(pf_vf y, pf_vi mask, pf_vf x,
                                                                 float (*f)(float)) {

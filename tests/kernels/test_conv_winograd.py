@@ -52,16 +52,18 @@ def test_epilogue(isa: str, act: str, residual: bool) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_not_a_number_reaches_its_windows(isa: str, variant: int) -> None:
-    case = BASE.but(h=12, w=13, variant=variant)
-    x, weight, bias, z = tensors(case)
-    x[0, 5, 6, 3] = np.nan
-    got = run(isa, 1, case, x, weight, bias, z, kernel="conv_winograd")
-    want = reference(case, x, weight, bias, z)
-    assert np.isnan(got[np.isnan(want)]).all()
-    far = np.ones(got.shape[1:3], bool)
-    far[5 - 1 - variant : 7 + variant, 6 - 1 - variant : 8 + variant] = False
-    assert np.isfinite(got[:, far]).all()
+@pytest.mark.parametrize("pad", [(0, 0), (1, 1)])
+def test_not_a_number_and_infinity_stay_in_their_windows(isa: str, variant: int, pad: tuple[int, int]) -> None:
+    case = BASE.but(n=2, h=14, w=15, ic=5, oc=37, pad=pad, groups=1, residual=True, variant=variant)
+    for seed, values in enumerate([[np.nan], [np.inf], [-np.inf], [np.inf, -np.inf, np.nan, np.inf]]):
+        x, weight, bias, z = tensors(case)
+        rng = np.random.default_rng(seed)
+        for value in values:
+            x[tuple(rng.integers(0, size) for size in x.shape)] = value
+        with np.errstate(invalid="ignore", over="ignore"):
+            want = reference(case, x, weight, bias, z)
+        got = run(isa, 1, case, x, weight, bias, z, kernel="conv_winograd")
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
