@@ -426,7 +426,8 @@ def roll(b: Builder, input: Tensor, *, shifts: Ints, dims: Ints | None = None) -
     axes = [axis_of(d, input.ndim) for d in ([dims] if isinstance(dims, int) else dims)]
     if len(axes) != len(amounts):
         raise ParameterError("shifts and dims must have the same length", parameter="dims")
-    return _roll(b, input, list(zip(axes, amounts, strict=True)))
+    total = {axis: sum(n for a, n in zip(axes, amounts, strict=True) if a == axis) for axis in axes}
+    return _roll(b, input, list(total.items()))
 
 
 def _roll(b: Builder, x: Tensor, moves: list[tuple[int, int]]) -> Tensor:

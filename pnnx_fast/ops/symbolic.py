@@ -146,6 +146,8 @@ class Tensor:
 
     def narrow(self, dim: int, start: int, length: int, step: int = 1) -> Tensor:
         """View of ``length`` entries of one dimension, from ``start`` on, every ``step``-th."""
+        if start < 0 or length < 0 or step < 1 or (length and start + (length - 1) * step >= self.shape[dim]):
+            raise ShapeError("range outside of the dimension", expected=self.shape[dim], actual=(start, length, step))
         shape, strides = list(self.shape), list(self.strides)
         skip = start * strides[dim] if length else 0
         shape[dim], strides[dim] = length, strides[dim] * step
@@ -153,6 +155,8 @@ class Tensor:
 
     def select(self, dim: int, index: int) -> Tensor:
         """View of one entry of a dimension, which disappears."""
+        if not 0 <= index < self.shape[dim]:
+            raise ShapeError("index outside of the dimension", expected=self.shape[dim], actual=index)
         shape, strides = list(self.shape), list(self.strides)
         del shape[dim], strides[dim]
         return self.as_strided(shape, strides, index * self.strides[dim])

@@ -22,7 +22,10 @@ HUGE = 2 << 20
 def aligned_bytes(nbytes: int) -> Array:
     """Uninitialised memory at a 64-byte boundary; large blocks ask the kernel for huge pages."""
     if nbytes >= HUGE:
-        block = mmap.mmap(-1, nbytes)
+        try:
+            block = mmap.mmap(-1, nbytes)
+        except OSError as error:
+            raise MemoryError(f"cannot allocate {nbytes} bytes") from error
         if hasattr(mmap, "MADV_HUGEPAGE"):
             block.madvise(mmap.MADV_HUGEPAGE)
         return np.frombuffer(block, np.uint8)

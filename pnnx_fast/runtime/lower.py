@@ -16,7 +16,7 @@ import numpy as np
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType
-from pnnx_fast.errors import IndexRangeError, PnnxFastError, ShapeError
+from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, KernelPlan, Order, Results, Tensor, Value, dense_strides, is_channels_last
@@ -24,6 +24,9 @@ from pnnx_fast.runtime import concat, kernel
 from pnnx_fast.runtime.constants import Constants
 
 __all__ = ["HostStep", "KernelStep", "Lowering", "StageBreak", "lower"]
+
+LARGEST_TENSOR = 1 << 42
+"""Bytes of a tensor beyond which a shape is taken for a mistake rather than a wish."""
 
 SERIAL_WORK = 20_000
 """Steps that touch fewer elements (or compute fewer FLOPs) than this run on one thread."""
@@ -110,8 +113,7 @@ class Lowering:
         """See Builder."""
         dtype = np.dtype(dtype)
         shape = tuple(int(n) for n in shape)
-        nbytes = math.prod(shape) * dtype.itemsize
-        return Tensor(Buffer("arena", nbytes), shape, dtype, _strides(shape, order))
+        return Tensor(Buffer("arena", _nbytes(shape, dtype)), shape, dtype, _strides(shape, order))
 
     def result(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0) -> Tensor:
         """See Builder."""
@@ -122,7 +124,7 @@ class Lowering:
             placed = self.placement.place(self.operator.outputs[index].name, shape, dtype, strides)
             if placed is not None:
                 return placed
-        return Tensor(Buffer("arena", math.prod(shape) * dtype.itemsize), shape, dtype, strides)
+        return Tensor(Buffer("arena", _nbytes(shape, dtype)), shape, dtype, strides)
 
     def scratch(self, nbytes: int) -> Tensor | None:
         """See Builder."""
@@ -277,22 +279,32 @@ class Lowering:
 
     @contextmanager
     def _lowering(self, op: Operator) -> Iterator[None]:
+        """Name the operator in whatever goes wrong while it is lowered."""
         self.operator = op
+        where = f"{op.type} {op.name}"
         try:
             yield
-        except (StageBreak, PnnxFastError) as error:
-            if isinstance(error, ShapeError) and error.operator is None:
-                where = f"{op.type} {op.name}"
-                raise ShapeError(
-                    error.reason,
-                    operator=where,
-                    operand=error.operand,
-                    expected=error.expected,
-                    actual=error.actual,
-                ) from error
-            if isinstance(error, IndexRangeError) and error.operator is None:
-                raise IndexRangeError(error.index, error.size, operator=f"{op.type} {op.name}") from error
+        except (StageBreak, MemoryError):
             raise
+        except ShapeError as error:
+            if error.operator is not None:
+                raise
+            raise ShapeError(
+                error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
+            ) from error
+        except ParameterError as error:
+            if error.operator is not None:
+                raise
+            raise ParameterError(error.reason, operator=where, parameter=error.parameter) from error
+        except IndexRangeError as error:
+            if error.operator is not None:
+                raise
+            raise IndexRangeError(error.index, error.size, operator=where) from error
+        except PnnxFastError:
+            raise
+        except Exception as error:
+            # Parameters that no check foresaw: the model is at fault, so the error is one of ours.
+            raise ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where) from error
         finally:
             self.operator = None
 
@@ -356,6 +368,13 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
         )
     for operand, part in zip(op.outputs, parts, strict=False):
         values[operand.name] = part
+
+
+def _nbytes(shape: Sequence[int], dtype: DType) -> int:
+    nbytes = math.prod(shape) * dtype.itemsize
+    if not 0 <= nbytes <= LARGEST_TENSOR or min(shape, default=0) < 0:
+        raise ShapeError("impossible shape", actual=list(shape))
+    return nbytes
 
 
 def _strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:

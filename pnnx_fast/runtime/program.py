@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, NativeOperatorError, ShapeError
+from pnnx_fast.errors import IndexRangeError, NativeOperatorError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants, aligned_bytes
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
@@ -190,6 +190,11 @@ class Executable:
             produced = step.function(*given)
         except IndexRangeError as error:
             raise _located(error, step) from None
+        except (PnnxFastError, MemoryError):
+            raise
+        except Exception as error:
+            reason = f"cannot be computed: {error or type(error).__name__}"
+            raise ParameterError(reason, operator=f"{step.type} {step.operator}") from error
         parts = produced if isinstance(produced, tuple) else (produced,)
         for t, part in zip(step.outputs, parts, strict=True):
             part = np.asarray(part)
