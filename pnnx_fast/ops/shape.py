@@ -14,6 +14,9 @@ from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
 
+MOST_PARTS = 1 << 16
+"""Parts that a tensor can be cut into; more is taken for a mistake."""
+
 OPEN_END = 2147483647
 """How PNNX writes the open end of a slice; in ``selects`` it means "not a select"."""
 
@@ -240,6 +243,8 @@ def tensor_split(b: Builder, input: Tensor, *, indices: Any = None, sections: in
     axis = axis_of(dim, input.ndim)
     n = input.shape[axis]
     if indices is None and sections is not None:
+        if not 0 < sections <= MOST_PARTS:
+            raise ParameterError(f"sections must be in 1 … {MOST_PARTS}, not {sections}", parameter="sections")
         sizes = [n // sections + (i < n % sections) for i in range(sections)]
         return _cuts(input, axis, sizes)
     points = [min(max(i + n if i < 0 else i, 0), n) for i in integers(indices, "indices")]

@@ -76,6 +76,15 @@ class Tensor:
         self.dtype = np.dtype(dtype)
         self.strides: Shape = dense_strides(shape) if strides is None else tuple(strides)
         self.offset = offset
+        low = high = 0
+        for n, s in zip(self.shape, self.strides, strict=True):
+            if n == 0:
+                return
+            low, high = low + min((n - 1) * s, 0), high + max((n - 1) * s, 0)
+        size = self.dtype.itemsize
+        if offset + low * size < 0 or offset + (high + 1) * size > buffer.nbytes:
+            # The last line of defence: operators check what they are given, and kernels trust strides.
+            raise ShapeError("a view reaches outside of its memory", actual=self)
 
     def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)}, strides={list(self.strides)}, {self.buffer.kind})"
