@@ -244,11 +244,12 @@ def _check_range(index: Array, size: int) -> None:
 
 
 @operator("Tensor.index")
-def index(b: Builder, input: Tensor, indices: Any = None, *, expr: str | None = None) -> Value:
+def index(b: Builder, input: Tensor, indices: Any = None, *, expr: Any = None) -> Value:
     """Indexing with lists, masks and tensors. torch.Tensor.__getitem__."""
     if indices is None and expr is None:
         raise ParameterError("indices are missing", parameter="expr")
-    entries = _parse_indices(b, expr) if indices is None and expr is not None else indices
+    given = expr if indices is None else indices
+    entries = _parse_indices(b, given) if isinstance(given, str) else given
     return index_tensors(b, input, entries if isinstance(entries, (list, tuple)) else [entries])
 
 

@@ -14,7 +14,7 @@ from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
 
-def _order(x: Array, axis: int, descending: bool) -> Array:
+def order_along(x: Array, axis: int, descending: bool) -> Array:
     """Places that sort stably, NaN counting as the largest."""
     if not descending:
         return np.argsort(x, axis, kind="stable")
@@ -37,7 +37,7 @@ def topk(
     if input.dtype != np.float32:
 
         def run(x: Array) -> tuple[Array, Array]:
-            index = np.take(_order(x, axis, largest), range(k), axis)
+            index = np.take(order_along(x, axis, largest), range(k), axis)
             return np.take_along_axis(x, index, axis), index
 
         return Results(b.host(run, [input], [(shape, input.dtype), (shape, np.int64)]))
@@ -58,7 +58,7 @@ def sort(b: Builder, input: Tensor, *, dim: int = -1, descending: bool = False, 
     def run(x: Array) -> tuple[Array, Array]:
         if x.ndim == 0:
             return x, np.zeros((), np.int64)
-        index = _order(x, axis, descending)
+        index = order_along(x, axis, descending)
         return np.take_along_axis(x, index, axis), index
 
     return Results(b.host(run, [input], [(input.shape, input.dtype), (input.shape, np.int64)]))
@@ -70,6 +70,6 @@ def argsort(b: Builder, input: Tensor, *, dim: int = -1, descending: bool = Fals
     axis = axis_of(dim, input.ndim)
 
     def run(x: Array) -> Array:
-        return _order(x, axis, descending) if x.ndim else np.zeros((), np.int64)
+        return order_along(x, axis, descending) if x.ndim else np.zeros((), np.int64)
 
     return b.host(run, [input], [(input.shape, np.int64)])[0]

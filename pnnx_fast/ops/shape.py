@@ -298,7 +298,8 @@ def slice_view(input: Tensor, given: dict[str, Any]) -> Tensor:
     """The view that Tensor.slice names in either of its forms (dim, start … or dims, starts …, selects)."""
     if given.get("dims") is None:
         dims = [0 if given.get("dim") is None else given["dim"]]
-        columns = [[given.get(k)] for k in ("start", "end", "step")] + [[OPEN_END]]
+        columns = [[given.get(k)] for k in ("start", "end", "step")]
+        columns.append([OPEN_END if given.get("select") is None else given["select"]])
     else:
         dims = list(integers(given["dims"], "dims"))
         columns = [_slice_fields(given.get(k), len(dims), None) for k in ("starts", "ends", "steps")]
@@ -327,6 +328,7 @@ def slice_tensor(
     start: Any = None,
     end: Any = None,
     step: Any = None,
+    select: Any = None,
     dims: Any = None,
     starts: Any = None,
     ends: Any = None,
@@ -337,7 +339,7 @@ def slice_tensor(
     return slice_view(
         input,
         {
-            "dim": dim, "start": start, "end": end, "step": step,
+            "dim": dim, "start": start, "end": end, "step": step, "select": select,
             "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
         },
     )  # fmt: skip
@@ -353,6 +355,7 @@ def slice_copy(
     start: Any = None,
     end: Any = None,
     step: Any = None,
+    select: Any = None,
     dims: Any = None,
     starts: Any = None,
     ends: Any = None,
@@ -365,7 +368,7 @@ def slice_copy(
     part = slice_view(
         y,
         {
-            "dim": dim, "start": start, "end": end, "step": step,
+            "dim": dim, "start": start, "end": end, "step": step, "select": select,
             "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
         },
     )  # fmt: skip
