@@ -102,12 +102,12 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "masked_fill": ("Tensor.masked_fill", "input mask value"),
     "masked_select": ("torch.masked_select", "input mask"),
     "matmul": ("torch.matmul", "input other"),
-    "max": ("torch.max", "input", "input other", "input dim keepdim"),
+    "max": ("torch.max", "input", "input dim keepdim"),
     "max_pool1d": ("F.max_pool1d", "input kernel_size stride padding dilation ceil_mode"),
     "max_pool2d": ("F.max_pool2d", "input kernel_size stride padding dilation ceil_mode"),
     "max_pool3d": ("F.max_pool3d", "input kernel_size stride padding dilation ceil_mode"),
     "mean": ("torch.mean", "input dtype", "input dim keepdim dtype"),
-    "min": ("torch.min", "input", "input other", "input dim keepdim"),
+    "min": ("torch.min", "input", "input dim keepdim"),
     "mm": ("torch.mm", "input mat2"),
     "mv": ("torch.mv", "input vec"),
     "narrow": ("torch.narrow", "input dim start length"),
@@ -200,18 +200,85 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "where": ("where(@0,@1,@2)",),
     **{
         name: (f"{name}(@0)",)
-        for name in (
-            "abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh erf erfc exp exp2 expm1 floor hardsigmoid "
-            "hardswish imag isfinite isinf isnan lgamma log log10 log1p log2 logical_not mish neg positive real "
-            "reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh sqrt tan tanh trunc"
-        ).split()
+        for name in [
+            "abs",
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "atanh",
+            "bitwise_not",
+            "ceil",
+            "cos",
+            "cosh",
+            "erf",
+            "erfc",
+            "exp",
+            "exp2",
+            "expm1",
+            "floor",
+            "hardsigmoid",
+            "hardswish",
+            "imag",
+            "isfinite",
+            "isinf",
+            "isnan",
+            "lgamma",
+            "log",
+            "log10",
+            "log1p",
+            "log2",
+            "logical_not",
+            "mish",
+            "neg",
+            "positive",
+            "real",
+            "reciprocal",
+            "relu",
+            "relu6",
+            "round",
+            "rsqrt",
+            "selu",
+            "sigmoid",
+            "sign",
+            "silu",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+            "trunc",
+        ]
     },
     **{
         name: (f"{name}(@0,@1)",)
-        for name in (
-            "atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor div eq floor_divide fmod "
-            "ge gt le logaddexp logical_and logical_or logical_xor lt maximum minimum mul ne pow remainder"
-        ).split()
+        for name in [
+            "atan2",
+            "bitwise_and",
+            "bitwise_left_shift",
+            "bitwise_or",
+            "bitwise_right_shift",
+            "bitwise_xor",
+            "div",
+            "eq",
+            "floor_divide",
+            "fmod",
+            "ge",
+            "gt",
+            "le",
+            "logaddexp",
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+            "lt",
+            "maximum",
+            "minimum",
+            "mul",
+            "ne",
+            "pow",
+            "remainder",
+        ]
     },
     "absolute": ("abs(@0)",),
     "arctan": ("atan(@0)",),
@@ -220,7 +287,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "log_sigmoid": ("logsigmoid(@0)",),
     "multiply": ("mul(@0,@1)",),
     "subtract": ("sub(@0,@1)", "sub(@0,mul(@1,@2))"),
-}  # fmt: skip
+}
 """TorchScript name -> expressions, told apart by the number of arguments that they use."""
 
 
@@ -239,6 +306,8 @@ def _forward(kind: str, target: str, orders: Sequence[str]) -> Callable[..., Val
     def call(b: Builder, *values: Any) -> Value:
         definition = find(target)
         names = by_count.get(len(values))
+        if names is None and target in ("torch.max", "torch.min") and len(values) == 2:
+            return lower_expression(b, f"{target[6:]}(@0,@1)", values)
         if names is None or definition is None:
             expected = " or ".join(map(str, by_count))
             raise ParameterError(f"{len(values)} arguments instead of {expected}", operator=kind)

@@ -97,11 +97,11 @@ def _places(x: Array, dim: int, index: Array) -> tuple[Any, ...]:
 
 
 def _all(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    return np.all(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim)
+    return np.asarray(np.all(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim))
 
 
 def _any(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    return np.any(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim)
+    return np.asarray(np.any(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim))
 
 
 def _running(best: Any) -> Callable[[Array, int], tuple[Array, Array]]:
@@ -182,7 +182,8 @@ def _trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
 
 
 def _quantile(x: Array, q: Any, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear") -> Array:
-    return np.quantile(x, q, axis=dim, keepdims=keepdim, method=interpolation).astype(x.dtype)
+    found: Any = np.quantile(x, q, axis=dim, keepdims=keepdim, method=interpolation)  # type: ignore[call-overload]
+    return np.asarray(found, x.dtype)
 
 
 # -- rearranging -------------------------------------------------------------------------------------------------
@@ -230,7 +231,7 @@ def _shift(axes_only: bool, sign: int) -> Callable[..., Array]:
 def _one_hot(x: Array, classes: int = -1) -> Array:
     n = int(x.max()) + 1 if classes < 0 else classes
     _check(x, n)
-    return (x[..., None] == np.arange(n)).astype(np.int64)
+    return np.asarray((x[..., None] == np.arange(n)).astype(np.int64))
 
 
 # -- scattering --------------------------------------------------------------------------------------------------
@@ -272,7 +273,7 @@ def _index_write(combine: Any) -> Callable[..., Array]:
     def run(x: Array, dim: int, index: Array, src: Any, alpha: Any = 1) -> Array:
         y = x.copy()
         _check(index, x.shape[dim])
-        key = (*(slice(None),) * (dim % x.ndim), index)
+        key: Any = (*(slice(None),) * (dim % x.ndim), index)
         if combine is None:
             y[key] = src
         else:
@@ -310,7 +311,7 @@ def _take_along_dim(x: Array, index: Array, dim: int | None = None) -> Array:
 def _searchsorted(
     edges: Array, values: Any, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
 ) -> Array:
-    where = "right" if right or side == "right" else "left"
+    where: Any = "right" if right or side == "right" else "left"
     if edges.ndim == 1:
         found = np.searchsorted(edges, values, where, sorter)
     else:
@@ -340,7 +341,7 @@ def _isin(elements: Array, tests: Any, unique: bool = False, invert: bool = Fals
 def _cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
     gap = np.abs(x[..., :, None, :].astype(np.float64) - y[..., None, :, :])
     if p == 0:
-        return (gap != 0).sum(-1).astype(x.dtype)
+        return np.asarray((gap != 0).sum(-1).astype(x.dtype))
     far = gap.max(-1, initial=0) if np.isinf(p) else (gap**p).sum(-1) ** (1 / p)
     return np.asarray(far, x.dtype)
 
@@ -368,7 +369,9 @@ def _solve(a: Array, y: Array, left: bool = True) -> Array:
     vector = y.ndim == 1 or (y.ndim == a.ndim - 1 and y.shape == a.shape[:-1])
     if vector:
         return np.linalg.solve(a, y[..., None])[..., 0]
-    return np.linalg.solve(a, y) if left else np.swapaxes(_solve(np.swapaxes(a, -1, -2), np.swapaxes(y, -1, -2)), -1, -2)
+    return (
+        np.linalg.solve(a, y) if left else np.swapaxes(_solve(np.swapaxes(a, -1, -2), np.swapaxes(y, -1, -2)), -1, -2)
+    )
 
 
 def _addmv(x: Array, matrix: Array, vector: Array, beta: Any = 1, alpha: Any = 1) -> Array:
@@ -406,7 +409,7 @@ def _nan_to_num(x: Array, nan: Any = None, posinf: Any = None, neginf: Any = Non
 
 def _logit(x: Array, eps: float | None = None) -> Array:
     x = _real(x) if eps is None else np.clip(_real(x), eps, 1 - eps)
-    return np.log(x / (1 - x))
+    return np.asarray(np.log(x / (1 - x)))
 
 
 def _xlogy(x: Any, y: Any) -> Array:
@@ -434,9 +437,7 @@ def _sgn(x: Array) -> Array:
     return np.where(x == 0, x, x / np.abs(np.where(x == 0, 1, x))) if x.dtype.kind == "c" else np.sign(x)
 
 
-def _isclose(
-    x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Array:
+def _isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     return np.isclose(x, y, rtol, atol, equal_nan)
 
 
@@ -474,7 +475,8 @@ FIXED: dict[str, Callable[..., Any]] = {
     "trace": lambda x: np.trace(_wide(x)), "trapezoid": _trapezoid, "trapz": _trapezoid,
     "tril": lambda x, diagonal=0: np.tril(x, diagonal), "tril_indices": _triangle_indices(np.tril_indices),
     "triu": lambda x, diagonal=0: np.triu(x, diagonal), "triu_indices": _triangle_indices(np.triu_indices),
-    "vander": lambda x, n=None, increasing=False: np.vander(x, n, increasing), "var_mean": _moments(False),
+    "vander": lambda x, n=None, increasing=False: np.vander(x, n, increasing).astype(x.dtype),
+    "var_mean": _moments(False),
     "vdot": np.vdot, "vstack": _joined(np.vstack), "xlogy": _xlogy,
 }  # fmt: skip
 """TorchScript name -> numpy function whose result has a shape that follows from the shapes of its arguments."""

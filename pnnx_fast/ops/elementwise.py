@@ -258,8 +258,11 @@ def _merge(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[tupl
 
 @operator("pnnx.Expression")
 def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
-    """Value of an expression over the inputs: a tensor, a number or a list."""
-    return lower_expression(b, str(expr), inputs)
+    """Value of an expression over the inputs: a tensor, a number or a list; a lone word stands for itself."""
+    text = str(expr)
+    if not inputs and text.isidentifier() and text not in ("True", "False", "None", "inf", "nan"):
+        return text  # a string argument of an operator that the converter left as it was
+    return lower_expression(b, text, inputs)
 
 
 def _made(form: Form) -> Callable[..., Value]:
