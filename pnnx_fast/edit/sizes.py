@@ -172,6 +172,16 @@ def make_dynamic(
 
 def _unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[_Walk, _Walk, list[str]]:
     """Walk a graph at two sizes of its inputs, mending operators on the way whose parameters hold the first size."""
+    state = graph.copy()
+    try:
+        return _walk_and_mend(graph, before, after)
+    except BaseException:
+        # A graph that cannot be changed stays as it was.
+        graph.ops, graph._operands, graph._by_name = state.ops, state._operands, state._by_name
+        raise
+
+
+def _walk_and_mend(graph: Graph, before: Shapes, after: Shapes) -> tuple[_Walk, _Walk, list[str]]:
     old, new = _Walk(graph, before), _Walk(graph, after)
     fixed: list[str] = []
     for op in list(graph.topological()):
