@@ -21,6 +21,9 @@ from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
+MOST_PHASES = 4096
+"""Phases beyond which a stride is taken for a mistake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -120,6 +123,8 @@ def transpose(
         weight = b.reshape(weight, (weight.shape[0] * weight.shape[1], 1, *spans)).permute(
             [1, 0, *range(2, 2 + len(spans))]
         )
+    if math.prod(stride) > MOST_PHASES:
+        raise ParameterError(f"strides of {list(stride)} need more than {MOST_PHASES} phases", parameter="stride")
     x = b.channels_last(x)
     sizes = zip(x.shape[2:], y.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     for parts in itertools.product(*(tuple(phases(*size)) for size in sizes)):

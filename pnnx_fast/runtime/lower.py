@@ -25,7 +25,7 @@ from pnnx_fast.runtime.constants import Constants
 
 __all__ = ["HostStep", "KernelStep", "Lowering", "StageBreak", "lower"]
 
-LARGEST_TENSOR = 1 << 42
+LARGEST_TENSOR = 1 << 38
 """Bytes of a tensor beyond which a shape is taken for a mistake rather than a wish."""
 
 SERIAL_WORK = 20_000
