@@ -5,6 +5,7 @@
 
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
+#include "kernels/transpose_tile.h"
 #include "kernels/vmath.h"
 
 enum { CHUNK = 4, COLUMNS = CHUNK * PF_VL, BLOCK = 4096, FLUSH = 128 };
@@ -175,6 +176,56 @@ static void run_columns(const pf_axis_args *a, const pf_worker *w, pf_nest t, in
     }
 }
 
+enum { TILE = 16 };
+
+/* PF_VL rows of TILE elements, as the box distributions of detectors have them: transposed, so that every
+ * lane works on a row of its own. */
+static void softmax_tile(const float *x, int64_t xs, float *y, int64_t ys, float f) {
+    pf_vf v[TILE];
+#pragma GCC unroll 4
+    for (int c = 0; c < TILE; c += PF_VL) {
+#pragma GCC unroll 16
+        for (int i = 0; i < PF_VL; i++) v[c + i] = pf_load(x + i * xs + c) * f;
+        pf_transpose_tile(v + c);
+    }
+    pf_vf top = v[0], sum = pf_zero();
+#pragma GCC unroll 16
+    for (int i = 1; i < TILE; i++) top = pf_vmax(top, v[i]);
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE; i++) sum += v[i] = pf_vexp(v[i] - top);
+    const pf_vf scale = 1.0f / sum;
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE; i++) v[i] *= scale;
+#pragma GCC unroll 4
+    for (int c = 0; c < TILE; c += PF_VL) {
+        pf_transpose_tile(v + c);
+#pragma GCC unroll 16
+        for (int i = 0; i < PF_VL; i++) pf_store(y + i * ys + c, v[c + i]);
+    }
+}
+
+/* Rows of TILE elements, in blocks along the innermost other dimension. */
+static void run_tiles(const pf_axis_args *a, const pf_worker *w, pf_nest t) {
+    const float *x = pf_ptr(w, a->x), f = (float)a->a;
+    float *y = pf_ptr(w, a->y);
+    const int64_t last = t.rank - 1, n = t.n[last], xs = t.s[0][last], ys = t.s[1][last],
+                  blocks = pf_ceil_div(n, PF_VL);
+    pf_nest_remove(&t, last);
+    int64_t begin, end;
+    pf_share(w, t.total * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        pf_walk walk;
+        pf_walk_start(&walk, &t, i / blocks);
+        const int64_t first = i % blocks * PF_VL;
+        const float *from = x + walk.o[0] + first * xs;
+        float *to = y + walk.o[1] + first * ys;
+        if (n - first >= PF_VL)
+            softmax_tile(from, xs, to, ys, f);
+        else
+            for (int64_t k = 0; k < n - first; k++) softmax_row(from + k * xs, to + k * ys, TILE, f);
+    }
+}
+
 static void run(const pf_axis_args *a, const pf_worker *w, int logarithm, row_fn row, columns_fn columns) {
     const pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     if (t.total == 0 || a->n == 0) return;
@@ -182,6 +233,10 @@ static void run(const pf_axis_args *a, const pf_worker *w, int logarithm, row_fn
     const int64_t d = pf_nest_unit(&t, 1);
     if (!contiguous && d >= 0) {
         run_columns(a, w, t, d, columns);
+        return;
+    }
+    if (contiguous && !logarithm && a->n == TILE && t.rank) {
+        run_tiles(a, w, t);
         return;
     }
     const float *x = pf_ptr(w, a->x);

@@ -37,7 +37,7 @@ def like(x: Array) -> Array:
 
 def layouts(seed: int = 1, low: float = -3, high: float = 3) -> Iterator[tuple[Array, int]]:
     rng = np.random.default_rng(seed)
-    for shape in ((3, 7, 5), (2, 70, 33), (1, 150, 2), (5, 1, 9), (1, 4500, 1)):
+    for shape in ((3, 7, 5), (2, 70, 33), (1, 150, 2), (5, 1, 9), (1, 4500, 1), (2, 37, 16)):
         x = rng.uniform(low, high, shape).astype("f4")
         for axis in range(3):
             yield x, axis
