@@ -71,7 +71,7 @@ def export_torchscript(path={stem!r} + ".pt"):
 
 def export_onnx(path={stem!r} + ".onnx"):
     model, inputs = ready()
-    torch.onnx.export(model, inputs, path, input_names={input_names}, output_names={output_names})
+    torch.onnx.export(model, inputs, path, dynamo=False, input_names={input_names}, output_names={output_names})
 
 
 def export_pnnx(path={stem!r} + ".pt"):

@@ -76,3 +76,6 @@ def test_module_runs_with_its_own_weights_and_exports(tmp_path: Path) -> None:
     assert y.shape == (2, 4)
     space["export_torchscript"](str(tmp_path / "m.pt"))
     assert torch.allclose(torch.jit.load(str(tmp_path / "m.pt"))(*space["ready"]()[1]), y)
+    # The exporter needs no package beyond PyTorch, but reading the file back would.
+    space["export_onnx"](str(tmp_path / "m.onnx"))
+    assert (tmp_path / "m.onnx").stat().st_size > 0
