@@ -22,7 +22,7 @@ MODULES = [
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize("name", ["guide.md", "editing.md", "formats.md", "ncnn.md"])
+@pytest.mark.parametrize("name", ["guide.md", "editing.md", "formats.md", "ncnn.md", "extending.md"])
 def test_documents(name: str) -> None:
     path = ROOT / "docs" / name
     if not path.exists():

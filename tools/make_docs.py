@@ -46,7 +46,7 @@ def render() -> str:
 
 def _is_ours(name: str) -> bool:
     definition = registry.find(name)
-    return definition is not None and definition.function.__module__.startswith("pnnx_fast.ops.")
+    return definition is not None and definition.function.__module__.startswith("pnnx_fast.")
 
 
 if __name__ == "__main__":

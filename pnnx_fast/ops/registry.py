@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import threading
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -19,19 +21,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
+from pnnx_fast.ops.catalog import Catalog, Method
 from pnnx_fast.ops.plugins import load_plugins
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
     "ALIASES",
+    "CATALOG",
     "Float",
     "Floats",
     "Int",
     "Ints",
     "OperatorDef",
     "check_supported",
+    "families",
     "find",
     "operator",
+    "scoped",
     "types",
     "unregister",
 ]
@@ -100,7 +106,14 @@ class OperatorDef:
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
 
-_registry: dict[str, OperatorDef] = {}
+CATALOG: Catalog[OperatorDef] = Catalog()
+"""Where definitions live, by type number, name and version."""
+
+FAMILY_SIZE = 1000
+"""Type numbers of a family (a module) begin at a multiple of this."""
+
+_families: dict[str, int] = {}
+_lock = threading.RLock()
 
 
 def operator(
@@ -124,30 +137,93 @@ def operator(
     """
 
     def register(function: Function) -> Function:
-        for name in names:
-            known = _registry.get(name)
-            if known is not None and not override and known.function.__module__ != function.__module__:
-                raise ParameterError(f"operator {name} is registered already, by {known.function.__module__}")
-            _registry[name] = OperatorDef(name, function, native, random, schema)
+        with _lock:
+            if not override:
+                _refuse_taken(names, function)
+            for name in names:
+                known = CATALOG.find(name)
+                if known is not None and known.function.__module__ == function.__module__:
+                    unregister(name)  # a cell or a module that runs again
+                _push(OperatorDef(name, function, native, random, schema))
         return function
 
     return register
 
 
+def _refuse_taken(names: Iterable[str], function: Callable[..., Any]) -> None:
+    for name in names:
+        known = CATALOG.find(name)
+        if known is not None and known.function.__module__ != function.__module__:
+            raise ParameterError(f"operator {name} is registered already, by {known.function.__module__}")
+
+
+def _push(definition: OperatorDef) -> Method[OperatorDef]:
+    home = definition.function.__module__
+    base = _families.setdefault(home, (len(_families) + 1) * FAMILY_SIZE)
+    return CATALOG.push(definition.name, definition, base)
+
+
+@contextmanager
+def scoped(
+    function: Callable[..., Any], *names: str, native: bool = True, random: bool = False, schema: bool = True
+) -> Iterator[None]:
+    """Register a function for the length of a ``with`` block, above what the types have.
+
+    Other threads see it, too. Programs that a model made inside the block keep it.
+
+    Examples
+    --------
+    >>> def twice(b, input): ...
+    >>> with scoped(twice, "example.Twice"):
+    ...     find("example.Twice").function is twice
+    True
+    >>> find("example.Twice") is None
+    True
+    """
+    with _lock:
+        pushed = [_push(OperatorDef(name, function, native, random, schema)) for name in names]
+    try:
+        yield
+    finally:
+        for method in pushed:
+            if CATALOG.find_op_method(method.type, method.version) is method:
+                CATALOG.unregister_op(method.type, method.version)
+
+
+def families() -> dict[str, list[str]]:
+    """Return the operator types of each family: the last part of the module's name -> types, sorted."""
+    found: dict[str, list[str]] = {}
+    for name in types():
+        definition = find(name)
+        if definition is not None:
+            found.setdefault(definition.function.__module__.rpartition(".")[2], []).append(name)
+    return found
+
+
 def find(name: str) -> OperatorDef | None:
     """Return the definition for an operator type, None when there is none."""
-    return _registry.get(name) or _registry.get(ALIASES.get(name, ""))
+    return CATALOG.find(name) or CATALOG.find(ALIASES.get(name, ""))
 
 
 def unregister(name: str) -> None:
-    """Forget the definition of an operator type; raises ParameterError when there is none."""
-    if _registry.pop(name, None) is None:
-        raise ParameterError(f"operator {name} is not registered")
+    """Forget the newest definition of an operator type, so that the one before it serves again.
+
+    Raises
+    ------
+    ParameterError
+        When there is none.
+    """
+    with _lock:
+        number = CATALOG.find_op_type(name)
+        newest = CATALOG.find_op_method(number) if number is not None else None
+        if newest is None:
+            raise ParameterError(f"operator {name} is not registered")
+        CATALOG.unregister_op(newest.type, newest.version)
 
 
 def types() -> list[str]:
     """Return all registered operator types, sorted."""
-    return sorted(_registry)
+    return sorted(name for _, name in CATALOG.names())
 
 
 def check_supported(used: Iterable[tuple[str, str]]) -> None:
@@ -163,7 +239,7 @@ def check_supported(used: Iterable[tuple[str, str]]) -> None:
         return
     lines = ["no function is registered for these operator types:"]
     for kind, names in missing.items():
-        near = difflib.get_close_matches(kind, _registry, 1)
+        near = difflib.get_close_matches(kind, types(), 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         lines.append(f"  {kind} (used by {', '.join(names[:3])}{' …' if len(names) > 3 else ''}){hint}")
     first = next(iter(missing))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops import load_all, registry
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 from pnnx_fast.runtime_graph.status import InferStatus, StatusCode, StatusError
@@ -42,6 +43,9 @@ class LayerRegisterer:
     def register_creator(cls, creator: Creator, *types: str) -> None:
         """Register a creator for operator types. A type that is known already is refused with a ParameterError."""
         load_all()
+        for name in types:
+            if registry.find(name) is not None:
+                raise ParameterError(f"operator {name} is registered already")
 
         def operator(b: Builder, *inputs: Value, parameters: dict[str, Any], attributes: dict[str, Tensor]) -> Value:
             layer = creator(parameters, {key: t.numpy() for key, t in attributes.items()})

@@ -25,7 +25,7 @@ def sample() -> Iterator[None]:
         return input
 
     yield
-    registry._registry.pop("test.sample")
+    registry.unregister("test.sample")
 
 
 def call(inputs: list[object], names: list[str], attrs: dict[str, Tensor] | None = None, **params: object) -> object:
