@@ -412,10 +412,17 @@ def movedim(b: Builder, input: Tensor, source: Any, destination: Any) -> Tensor:
     return input.permute([places[d] if d in places else next(rest) for d in range(input.ndim)])
 
 
-@operator("aten::mT", "aten::mH", "aten::adjoint")
+@operator("aten::mT")
 def matrix_transposes(b: Builder, input: Tensor) -> Tensor:
-    """Exchange the last two dimensions (real tensors). torch.Tensor.mT."""
+    """Exchange the last two dimensions. torch.Tensor.mT."""
     return input.permute([*range(input.ndim - 2), input.ndim - 1, input.ndim - 2])
+
+
+@operator("aten::mH", "aten::adjoint", native=False)
+def adjoint(b: Builder, input: Tensor) -> Tensor:
+    """Exchange the last two dimensions and conjugate. torch.Tensor.mH."""
+    y = matrix_transposes(b, input)
+    return b.host(np.conj, [y], [(y.shape, y.dtype)])[0] if y.dtype.kind == "c" else y
 
 
 @operator("aten::numpy_T")

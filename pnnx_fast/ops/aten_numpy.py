@@ -499,7 +499,7 @@ def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Arr
 
 
 DYNAMIC: dict[str, Callable[..., Any]] = {
-    "_unique2": _unique, "argwhere": np.argwhere, "bincount": _bincount, "nonzero_numpy": np.nonzero,
+    "_unique2": _unique, "argwhere": np.argwhere, "bincount": _bincount,
     "unique_consecutive": _unique_consecutive,
 }  # fmt: skip
 """The same for functions whose results have shapes that depend on data."""

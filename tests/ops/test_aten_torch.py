@@ -451,3 +451,18 @@ def test_numbers_pass_through() -> None:
     for i, part in enumerate(parts):
         graph.new_operator("pnnx.Output", f"o{i}", inputs=[part])
     assert [int(v) for v in pnnx_fast.Model(graph)(real(3, 4))] == [4, 4, 4, 2, 2, 12]
+
+
+VIEWS = "aten::Bool aten::Float aten::FloatImplicit aten::IntImplicit aten::ScalarImplicit aten::alias aten::detach_"
+SHAPES = "aten::empty_like aten::new_empty aten::empty"
+
+
+def test_values_that_pass() -> None:
+    for kind in (*VIEWS.split(), "aten::lift_fresh", "aten::resolve_conj"):
+        assert call(kind, (V[:1],), 1) == V[0]
+    for kind in ("aten::adjoint", "aten::mH"):
+        np.testing.assert_array_equal(call(kind, (C,), 1), np.conj(C.swapaxes(1, 2)))
+    none = (None,) * 5
+    for kind, given in zip(SHAPES.split(), ((X, *none), (X, [3, 4, 5], *none[:4]), ([3, 4, 5], *none)), strict=True):
+        assert call(kind, given, 1).shape == (3, 4, 5)
+    np.testing.assert_allclose(call("aten::vector_norm", (V, 2, [0], False, None), 1), np.linalg.norm(V), 1e-5)
