@@ -15,7 +15,7 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis, merge_dims
-from pnnx_fast.ops.registry import Floats, Ints, operator
+from pnnx_fast.ops.registry import Floats, Ints, find, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
@@ -45,6 +45,27 @@ def _host(b: Builder, function: Callable[..., Array], input: Tensor, *weights: T
             return np.asarray(function(x.astype(np.float64), *values)).astype(x.dtype)
 
     return b.host(run, [input, *(w for w in weights if w is not None)], [(input.shape, input.dtype)])[0]
+
+
+ACTIVATIONS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+    "clip": ("F.hardtanh", ("min_val", "max_val"), {}),
+    "leaky_relu": ("F.leaky_relu", ("negative_slope",), {}),
+    "gelu_tanh": ("F.gelu", (), {"approximate": "tanh"}),
+}
+"""Fused activations that as operators have another name, or parameters."""
+
+
+def _activate(b: Builder, y: Tensor, activation: str, values: Floats) -> Tensor:
+    """Apply a fused activation by its operator, where no kernel has done so."""
+    if activation == "none":
+        return y
+    kind, names, fixed = ACTIVATIONS.get(activation, (f"F.{activation}", (), {}))
+    definition = find(kind)
+    if definition is None:
+        raise ParameterError(f"unknown activation {activation!r}", parameter="activation")
+    given = [values] if isinstance(values, (int, float)) else values
+    result: Tensor = definition.function(b, y, **dict(zip(names, given, strict=True)), **fixed)
+    return result
 
 
 def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Shape) -> Array:
@@ -168,7 +189,14 @@ def _channels(
 
 
 def group_norm_over(
-    b: Builder, input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+    b: Builder,
+    input: Tensor,
+    groups: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    activation: str = "none",
+    activation_params: Floats = (),
 ) -> Tensor:
     """Emit a group norm of (n, c, …)."""
     _check_floating(input)
@@ -178,7 +206,8 @@ def group_norm_over(
     if groups < 1 or c % groups:
         raise ShapeError("the channels cannot be divided into groups", expected=f"a multiple of {groups}", actual=c)
     if input.dtype == np.float32:
-        return _channels(b, "group_norm", input, weight, bias, groups, eps, activation_fields("none"))
+        act = activation_fields(activation, activation_params)
+        return _channels(b, "group_norm", input, weight, bias, groups, eps, act)
 
     def run(x: Array, w: Array | None, v: Array | None) -> Array:
         rows = x.reshape(n, groups, -1)
@@ -186,10 +215,10 @@ def group_norm_over(
         rows = rows / np.sqrt((rows * rows).mean(-1, keepdims=True) + eps)
         return _affine(rows.reshape(x.shape), w, v, (c, *[1] * (x.ndim - 2)))
 
-    return _host(b, run, input, weight, bias)
+    return _activate(b, _host(b, run, input, weight, bias), activation, activation_params)
 
 
-@operator("nn.GroupNorm", "F.group_norm")
+@operator("nn.GroupNorm", "F.group_norm", "fused.GroupNorm")
 def group_norm(
     b: Builder,
     input: Tensor,
@@ -200,9 +229,11 @@ def group_norm(
     eps: float = 1e-5,
     num_channels: int | None = None,
     affine: bool = True,
+    activation: str = "none",
+    activation_params: Floats = (),
 ) -> Tensor:
     """Zero mean and unit variance over groups of channels. torch.nn.functional.group_norm."""
-    return group_norm_over(b, input, num_groups, weight, bias, eps)
+    return group_norm_over(b, input, num_groups, weight, bias, eps, activation, activation_params)
 
 
 def _statistics_to_affine(
@@ -265,7 +296,7 @@ def batch_norm(
         raise ShapeError("needs at least 2 dimensions", actual=list(input.shape))
     c = input.shape[1]
     if running_mean is None or running_var is None:
-        return _batch_statistics(b, input, weight, bias, eps)
+        return _activate(b, _batch_statistics(b, input, weight, bias, eps), activation, activation_params)
     if running_mean.size != c or running_var.size != c:
         raise ShapeError("the statistics do not fit the channels", expected=c, actual=running_mean.size)
     if input.dtype != np.float32:
@@ -274,7 +305,8 @@ def batch_norm(
             shape = (c, *[1] * (x.ndim - 2))
             return _affine((x - m.reshape(shape)) / np.sqrt(v.reshape(shape) + eps), w, s, shape)
 
-        return _host(b, run, input, running_mean, running_var, weight, bias)
+        y = _host(b, run, input, running_mean, running_var, weight, bias)
+        return _activate(b, y, activation, activation_params)
     scale, shift = _statistics_to_affine(b, running_mean, running_var, weight, bias, eps)
     # Rows of features are pixels of one image.
     x = input.permute([1, 0]).unsqueeze(0) if input.ndim == 2 else input

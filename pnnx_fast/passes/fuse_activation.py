@@ -17,6 +17,7 @@ FUSED_TYPES: dict[str, str] = {
     "nn.ConvTranspose3d": "fused.ConvTranspose3d",
     "nn.Linear": "fused.Linear",
     "nn.BatchNorm2d": "fused.BatchNorm2d",
+    "nn.GroupNorm": "fused.GroupNorm",
 }
 """Operators that can apply an activation, and the internal types under which they do.
 

@@ -158,6 +158,25 @@ def test_normalize(p: float, dim: Any, dtype: str) -> None:
     check("F.normalize", x, F.normalize(torch.from_numpy(x), p, dim, 1e-3), p=p, dim=dim, eps=1e-3)
 
 
+FUSED = [
+    ("relu", [], F.relu), ("clip", [-0.5, 0.7], lambda t: F.hardtanh(t, -0.5, 0.7)), ("silu", [], F.silu),
+    ("leaky_relu", [0.2], lambda t: F.leaky_relu(t, 0.2)), ("gelu", [], F.gelu), ("mish", [], F.mish),
+    ("gelu_tanh", [], lambda t: F.gelu(t, approximate="tanh")), ("hardswish", [], F.hardswish),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, values, function", FUSED)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_fused_activations(name: str, values: list[float], function: Any, dtype: str) -> None:
+    x, stats = sample(2, 12, 6, 5, dtype=dtype), statistics(12, dtype)
+    t = [torch.from_numpy(a) for a in stats.values()]
+    act = {"activation": name, "activation_params": values}
+    want = function(F.batch_norm(torch.from_numpy(x), *t, eps=1e-3))
+    check("fused.BatchNorm2d", x, want, weights=stats, eps=1e-3, **act)
+    want = function(F.group_norm(torch.from_numpy(x), 4, *t[2:]))
+    check("fused.GroupNorm", x, want, weights={k: stats[k] for k in ("weight", "bias")}, num_groups=4, **act)
+
+
 def test_empty_inputs() -> None:
     x = np.empty((0, 5, 4), "f4")
     assert run("F.softmax", x, dim=1).shape == x.shape
