@@ -5,8 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline bool pf_add_u64(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool pf_mul_u64(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool pf_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
+static inline bool pf_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
 
 /* True when [offset, offset + size) lies inside [0, total). */
 static inline bool pf_in_range(uint64_t offset, uint64_t size, uint64_t total) {

@@ -7,10 +7,10 @@
 enum {
     PF_CPU_SSE41 = 1 << 0,
     PF_CPU_PCLMUL = 1 << 1,
-    PF_CPU_AVX2 = 1 << 2,      /* AVX2, FMA, F16C, BMI2 and OS support for ymm */
-    PF_CPU_AVX512 = 1 << 3,    /* F, BW, VL, DQ and OS support for zmm */
-    PF_CPU_VNNI = 1 << 4,      /* AVX512-VNNI */
-    PF_CPU_VPCLMUL = 1 << 5,   /* VPCLMULQDQ with AVX-512 */
+    PF_CPU_AVX2 = 1 << 2,    /* AVX2, FMA, F16C, BMI2 and OS support for ymm */
+    PF_CPU_AVX512 = 1 << 3,  /* F, BW, VL, DQ and OS support for zmm */
+    PF_CPU_VNNI = 1 << 4,    /* AVX512-VNNI */
+    PF_CPU_VPCLMUL = 1 << 5, /* VPCLMULQDQ with AVX-512 */
 };
 
 uint32_t pf_cpu_features(void);

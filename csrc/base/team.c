@@ -72,8 +72,8 @@ static void run_region(pf_team_fn fn, void *context, int nthreads) {
     fn(context, omp_get_thread_num(), omp_get_num_threads());
 }
 
-/* After fork the calling thread's OpenMP team refers to threads that do not exist in the child; a region would wait
- * for them for ever. A fresh thread has no team yet, so the child runs its regions from one. */
+/* After fork the calling thread's OpenMP team refers to threads that do not exist in the child; a region
+ * would wait for them for ever. A fresh thread has no team yet, so the child runs its regions from one. */
 static _Atomic int forked;
 static _Atomic int used;
 

@@ -1,5 +1,5 @@
-/* The thread team: the only interface to threads in the C core. A region runs one function on every member; members
- * meet at barriers. The implementation (OpenMP or serial) is chosen when the library is built. */
+/* The thread team: the only interface to threads in the C core. A region runs one function on every member;
+ * members meet at barriers. The implementation (OpenMP or serial) is chosen when the library is built. */
 #ifndef PF_BASE_TEAM_H
 #define PF_BASE_TEAM_H
 
@@ -7,8 +7,8 @@
 
 typedef void (*pf_team_fn)(void *context, int tid, int nthreads);
 
-/* Calls fn(context, tid, n) for tid = 0 … n-1, in parallel, and returns when all have returned. n <= nthreads is what
- * the system grants. Safe after fork and from several threads at once. */
+/* Calls fn(context, tid, n) for tid = 0 … n-1, in parallel, and returns when all have returned. n <= nthreads
+ * is what the system grants. Safe after fork and from several threads at once. */
 void pf_team_run(pf_team_fn fn, void *context, int nthreads);
 
 /* "openmp" or "serial". */

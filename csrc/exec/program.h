@@ -1,5 +1,5 @@
-/* Runs an immutable list of kernel calls on a thread team: one parallel region for the whole list, a barrier between
- * steps. Planning of memory is the caller's business. */
+/* Runs an immutable list of kernel calls on a thread team: one parallel region for the whole list, a barrier
+ * between steps. Planning of memory is the caller's business. */
 #ifndef PF_EXEC_PROGRAM_H
 #define PF_EXEC_PROGRAM_H
 
@@ -12,8 +12,8 @@ typedef struct pf_step {
     int32_t free;   /* no barrier after this step: the next one does not depend on it */
 } pf_step;
 
-/* clock: NULL, or count+1 time stamps in nanoseconds, taken by thread 0. Returns 0, or -1 when memory is short; fault
- * then tells whether the data let every step do its work. */
+/* clock: NULL, or count+1 time stamps in nanoseconds, taken by thread 0. Returns 0, or -1 when memory is
+ * short; fault then tells whether the data let every step do its work. */
 int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                  pf_fault *fault);
 

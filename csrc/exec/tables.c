@@ -42,7 +42,8 @@ int pf_tables(const pf_kernel_table **out, int capacity) {
         PF_LEVELS(PF_LEVEL)};
     int n = 0;
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
-        if (levels[i].table && (have & levels[i].need) == levels[i].need && n < capacity) out[n++] = levels[i].table;
+        if (levels[i].table && (have & levels[i].need) == levels[i].need && n < capacity)
+            out[n++] = levels[i].table;
     return n;
 }
 

@@ -1,15 +1,16 @@
-/* Argument structs of the kernels, each declared once as a list of fields. From the lists come the C structs and the
- * tables {name, type, offset} by which the Python side packs arguments by name. Field types: in (memory read), out
- * (memory written), io (both), i64, f64, dims (int64_t[8]), ins (16 memory references, read). Strides are counted in
- * elements unless a field says otherwise. Optional references have base -1. */
+/* Argument structs of the kernels, each declared once as a list of fields. From the lists come the C structs
+ * and the tables {name, type, offset} by which the Python side packs arguments by name. Field types: in
+ * (memory read), out (memory written), io (both), i64, f64, dims (int64_t[8]), ins (16 memory references,
+ * read). Strides are counted in elements unless a field says otherwise. Optional references have base -1. */
 #ifndef PF_KERNELS_ARGS_H
 #define PF_KERNELS_ARGS_H
 
 #include "kernels/kernel.h"
 
-
 enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 
+/* The lists are tables. */
+/* clang-format off */
 /* Any strided copy between tensors of one dtype: layouts, slices, padding borders. Up to 8 dimensions. */
 #define PF_COPY_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys)
@@ -197,14 +198,15 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \
     X(attention, PF_ATTENTION_ARGS)                                                                          \
     X(expression, PF_EXPRESSION_ARGS)
+/* clang-format on */
 
-#define PF_DECLARE_in(name)   pf_ref name;
-#define PF_DECLARE_out(name)  pf_ref name;
-#define PF_DECLARE_io(name)   pf_ref name;
-#define PF_DECLARE_i64(name)  int64_t name;
-#define PF_DECLARE_f64(name)  double name;
-#define PF_DECLARE_dims(name) int64_t name[PF_MAX_RANK];
-#define PF_DECLARE_ins(name)  pf_ref name[PF_MAX_INS];
+#define PF_DECLARE_in(name)               pf_ref name;
+#define PF_DECLARE_out(name)              pf_ref name;
+#define PF_DECLARE_io(name)               pf_ref name;
+#define PF_DECLARE_i64(name)              int64_t name;
+#define PF_DECLARE_f64(name)              double name;
+#define PF_DECLARE_dims(name)             int64_t name[PF_MAX_RANK];
+#define PF_DECLARE_ins(name)              pf_ref name[PF_MAX_INS];
 #define PF_STRUCT_FIELD(kind, type, name) PF_DECLARE_##type(name)
 #define PF_STRUCT(kind, FIELDS)                                                                              \
     typedef struct pf_##kind##_args {                                                                        \

@@ -1,20 +1,21 @@
 /* What a kernel is: a function that every thread of the team calls with the same arguments. The thread number
- * selects its share of the work. Kernel sources are compiled once per ISA level; PF_NAME keeps the copies apart. */
+ * selects its share of the work. Kernel sources are compiled once per ISA level; PF_NAME keeps the copies
+ * apart. */
 #ifndef PF_KERNELS_KERNEL_H
 #define PF_KERNELS_KERNEL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A place in memory: bases[base] + offset, resolved when the kernel runs. Base 0 is the null pointer, so its offset
- * is an address (constants); base -1 means absent. */
+/* A place in memory: bases[base] + offset, resolved when the kernel runs. Base 0 is the null pointer, so its
+ * offset is an address (constants); base -1 means absent. */
 typedef struct pf_ref {
     int64_t base;
     int64_t offset;
 } pf_ref;
 
-/* What the data of a run made impossible. The first report of a run is kept; the run goes on with defined values, so
- * that no thread waits at a barrier for one that gave up. */
+/* What the data of a run made impossible. The first report of a run is kept; the run goes on with defined
+ * values, so that no thread waits at a barrier for one that gave up. */
 enum { PF_FAULT_NONE = 0, PF_FAULT_INDEX = 1 /* value is not an index into a dimension of size limit */ };
 
 typedef struct pf_fault {
@@ -54,11 +55,11 @@ typedef struct pf_kernel_table {
 } pf_kernel_table;
 
 #define PF_JOIN2(a, b) a##_##b
-#define PF_JOIN(a, b) PF_JOIN2(a, b)
-#define PF_NAME(name) PF_JOIN(PF_JOIN(pf, name), PF_ISA)
+#define PF_JOIN(a, b)  PF_JOIN2(a, b)
+#define PF_NAME(name)  PF_JOIN(PF_JOIN(pf, name), PF_ISA)
 /* Heads of the two functions a kernel source defines. */
 #define PF_KERNEL_FUNCTION(name) void PF_NAME(name)(const void *args_, const pf_worker *w)
-#define PF_PLAN_FUNCTION(name) void PF_NAME(name##_plan)(const void *args_, int nthreads, pf_plan *plan)
+#define PF_PLAN_FUNCTION(name)   void PF_NAME(name##_plan)(const void *args_, int nthreads, pf_plan *plan)
 
 static inline void *pf_ptr(const pf_worker *w, pf_ref r) {
     return r.base < 0 ? NULL : (void *)((uintptr_t)w->bases[r.base] + (uintptr_t)r.offset);
@@ -80,7 +81,8 @@ static inline int64_t pf_claim(const pf_worker *w, int64_t n) {
 /* Reports a fault; the caller goes on. */
 static inline void pf_report(const pf_worker *w, int64_t code, int64_t value, int64_t limit) {
     int64_t none = PF_FAULT_NONE;
-    if (!__atomic_compare_exchange_n(&w->fault->code, &none, code, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    if (!__atomic_compare_exchange_n(&w->fault->code, &none, code, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
     w->fault->step = w->step;
     w->fault->value = value;
     w->fault->limit = limit;

@@ -139,8 +139,9 @@ typedef void (*columns_fn)(const float *x, const pf_nest *r, int count, int64_t 
     X(TERM_SUM)                                                                                              \
     X(TERM_ABS)                                                                                              \
     X(TERM_SQUARE)                                                                                           \
-    X(TERM_POWER) X(TERM_NONZERO) X(TERM_EXP) X(TERM_DEVIATION) X(TERM_PRODUCT) X(TERM_MAX) X(TERM_MIN)      \
-        X(TERM_ABS_MAX) X(TERM_ABS_MIN)
+    X(TERM_POWER)                                                                                            \
+    X(TERM_NONZERO)                                                                                          \
+    X(TERM_EXP) X(TERM_DEVIATION) X(TERM_PRODUCT) X(TERM_MAX) X(TERM_MIN) X(TERM_ABS_MAX) X(TERM_ABS_MIN)
 #define PF_TERM(t)                                                                                           \
     static double row_##t(const float *x, int64_t n, float shift, float p, double acc) {                     \
         return fold_row(t, x, n, shift, p, acc);                                                             \

@@ -41,10 +41,14 @@ PF_INLINE pf_vi pf_seti(int32_t x) { return x - (pf_vi){0}; }
 PF_INLINE pf_vf pf_zero(void) { return (pf_vf){0}; }
 
 /* Lanes of a where mask is all ones, of b where it is zero. */
-PF_INLINE pf_vf pf_select(pf_vi mask, pf_vf a, pf_vf b) { return (pf_vf)((mask & (pf_vi)a) | (~mask & (pf_vi)b)); }
+PF_INLINE pf_vf pf_select(pf_vi mask, pf_vf a, pf_vf b) {
+    return (pf_vf)((mask & (pf_vi)a) | (~mask & (pf_vi)b));
+}
 
 #if defined(PF_AVX512)
-PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) { return (pf_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) {
+    return (pf_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
 /* min and max return the second operand when one is NaN. */
 PF_INLINE pf_vf pf_vmax(pf_vf a, pf_vf b) { return (pf_vf)_mm512_max_ps((__m512)a, (__m512)b); }
 PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return (pf_vf)_mm512_min_ps((__m512)a, (__m512)b); }
@@ -59,7 +63,9 @@ PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) { return (pf_vf)_mm512_maskz_
 PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) { _mm512_mask_storeu_ps(p, pf_lanes(n), (__m512)v); }
 PF_INLINE float pf_hsum(pf_vf v) { return _mm512_reduce_add_ps((__m512)v); }
 #elif defined(PF_AVX2)
-PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) { return (pf_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) {
+    return (pf_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
 PF_INLINE pf_vf pf_vmax(pf_vf a, pf_vf b) { return (pf_vf)_mm256_max_ps((__m256)a, (__m256)b); }
 PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return (pf_vf)_mm256_min_ps((__m256)a, (__m256)b); }
 PF_INLINE pf_vf pf_vsqrt(pf_vf a) { return (pf_vf)_mm256_sqrt_ps((__m256)a); }
@@ -70,8 +76,12 @@ PF_INLINE pf_vf pf_tofloat(pf_vi a) { return (pf_vf)_mm256_cvtepi32_ps((__m256i)
 PF_INLINE __m256i pf_lanes(int64_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) { return (pf_vf)_mm256_maskload_ps((const float *)p, pf_lanes(n)); }
-PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) { _mm256_maskstore_ps((float *)p, pf_lanes(n), (__m256)v); }
+PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) {
+    return (pf_vf)_mm256_maskload_ps((const float *)p, pf_lanes(n));
+}
+PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) {
+    _mm256_maskstore_ps((float *)p, pf_lanes(n), (__m256)v);
+}
 PF_INLINE float pf_hsum(pf_vf v) {
     const __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
     const __m128 t = _mm_add_ps(s, _mm_movehl_ps(s, s));

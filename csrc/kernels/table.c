@@ -19,4 +19,5 @@ static const pf_kernel_entry entries[] = {
 #define PF_TEXT2(x) #x
 #define PF_TEXT(x)  PF_TEXT2(x)
 extern const pf_kernel_table PF_NAME(table);
-const pf_kernel_table PF_NAME(table) = {PF_TEXT(PF_ISA), entries, (int32_t)(sizeof entries / sizeof entries[0])};
+const pf_kernel_table PF_NAME(table) = {PF_TEXT(PF_ISA), entries,
+                                        (int32_t)(sizeof entries / sizeof entries[0])};
