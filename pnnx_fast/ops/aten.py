@@ -94,6 +94,7 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "index": ("Tensor.index", "input indices"),
     "index_put": ("Tensor.index_put", "input indices values accumulate"),
     "index_select": ("torch.index_select", "input dim index"),
+    "linalg_cross": ("torch.linalg.cross", "input other dim"),
     "layer_norm": ("F.layer_norm", "input normalized_shape weight bias eps _"),
     "leaky_relu": ("F.leaky_relu", "input negative_slope"),
     "linear": ("F.linear", "input weight bias"),
@@ -486,7 +487,7 @@ def meshgrid(b: Builder, tensors: Any, indexing: Any = "ij") -> Value:
         b.reshape(v, [v.size if d == i else 1 for d in range(len(shape))]).expand(shape) for i, v in enumerate(vectors)
     ]
     if swap:
-        grids = [g.permute([1, 0, *range(2, g.ndim)]) for g in (grids[1], grids[0], *grids[2:])]
+        grids[:2] = grids[1::-1]
     return grids
 
 

@@ -37,6 +37,8 @@ def fuse_expression(graph: Graph) -> bool:
 
 
 def _expression(op: Operator) -> Node | None:
+    if not op.inputs:
+        return None  # a number, or a word that is no expression at all
     node = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
     return node if isinstance(node, Call) and len(op.outputs) == 1 else None
 
