@@ -1,8 +1,8 @@
-/* Convolution 3x3 with stride 1 by Winograd's method: F(4x4, 3x3) or F(2x2, 3x3). The output is cut into
- * tiles, the tiles into chunks. For a chunk, a thread transforms the inputs of all channels into V, then for
- * each panel of output channels multiplies V with the transformed weights, point by point, and transforms the
- * products M back while they are in L2. Padding is dealt with in the input transform, the epilogue in the
- * output transform. */
+/* Convolution 3x3 or 5x5 with stride 1 by Winograd's method: F(4x4, 3x3), F(2x2, 3x3) or F(2x2, 5x5). The
+ * output is cut into tiles, the tiles into chunks. For a chunk, a thread transforms the inputs of all
+ * channels into V, then for each panel of output channels multiplies V with the transformed weights, point by
+ * point, and transforms the products M back while they are in L2. Padding is dealt with in the input
+ * transform, the epilogue in the output transform. */
 #include <stdio.h>
 
 #include "kernels/args.h"
@@ -22,7 +22,7 @@ typedef struct wino {
     const pf_conv_args *a;
     const float *x, *u, *bias, *z;
     float *y, *v, *products;
-    int m, points;
+    int m, side, points;
     int64_t ic, oc;               /* of one group */
     int64_t rows, columns, tiles; /* tiles of an image; of all images */
     int64_t blocks;               /* register tiles over all tiles */
@@ -39,8 +39,9 @@ static int64_t odd_lines(int64_t floats) { return (pf_ceil_div(floats, LINE) | 1
 
 /* Chunks are whole blocks, and where blocks begin depends on the shape alone: so do the results. */
 static wino plan_wino(const pf_conv_args *a, int nthreads) {
-    const int m = a->variant == 2 ? 2 : 4;
-    wino p = {.a = a, .m = m, .points = (m + 2) * (m + 2)};
+    const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
+    const int m = form.m;
+    wino p = {.a = a, .m = m, .side = form.side, .points = form.side * form.side};
     p.ic = a->ic / a->groups;
     p.oc = a->oc / a->groups;
     p.rows = pf_ceil_div(a->oh, m);
@@ -89,27 +90,27 @@ static place place_of(const wino *p, int64_t tile) {
  * inside. */
 static const float *tile_inputs(const wino *p, place at, pf_wino_part *part) {
     const pf_conv_args *a = p->a;
-    const int64_t y0 = at.ty * p->m - a->pad_h, x0 = at.tx * p->m - a->pad_w, side = p->m + 2;
+    const int64_t y0 = at.ty * p->m - a->pad_h, x0 = at.tx * p->m - a->pad_w, side = p->side;
     *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(side, a->ih - y0), (int)pf_max(0, -x0),
                            (int)pf_min(side, a->iw - x0)};
     const int64_t first = at.image * a->xsn + y0 * a->xsh + x0 * a->xsw;
     return (const float *)((uintptr_t)p->x + (uintptr_t)first * sizeof(float));
 }
 
-PF_INLINE void input_tile(const int m, const wino *p, place at, float *v) {
+PF_INLINE void input_tile(const int side, const wino *p, place at, float *v) {
     const int64_t row = p->a->xsh, pixel = p->a->xsw;
     pf_wino_part part;
     const float *d = tile_inputs(p, at, &part);
-    const int inside = part.i0 == 0 && part.i1 == m + 2 && part.j0 == 0 && part.j1 == m + 2;
+    const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL)
-        pf_wino_input(m, NULL, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+        pf_wino_input(side, NULL, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
     for (int64_t c = whole; c < p->ic; c += PF_VL) {
         const int64_t n = p->ic - c;
         if (n >= PF_VL)
-            pf_wino_input(m, &part, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+            pf_wino_input(side, &part, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
         else
-            pf_wino_input(m, &part, d + c, row, pixel, n, 1, v + c, p->v_step);
+            pf_wino_input(side, &part, d + c, row, pixel, n, 1, v + c, p->v_step);
     }
 }
 
@@ -161,14 +162,15 @@ static __attribute__((noinline)) void compute_directly(const wino *p, const targ
     d.x = tile_inputs(p, t->at, &d.part);
     d.u = t->u + c;
     d.u_step = p->ic * t->width;
-    PF_NAME(wino_direct)(&d, p->m, parity, out);
+    PF_NAME(wino_direct)(&d, p->m, p->side, parity, out);
 }
 
-PF_INLINE void output_vector(const int m, const int whole, const wino *p, const target *t, int64_t c) {
+PF_INLINE void output_vector(const int m, const int side, const int whole, const wino *p, const target *t,
+                             int64_t c) {
     const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, t->n - c) : pf_zero();
     PF_UNROLL for (int parity = 0; parity < 2; parity++) {
         pf_vf out[2][4];
-        pf_wino_output_rows(m, parity, t->products + c, p->m_step, out);
+        pf_wino_output_rows(m, side, parity, t->products + c, p->m_step, out);
         if (__builtin_expect(!is_finite(m, parity, out), 0)) {
             pf_vf direct[2][4];
             compute_directly(p, t, parity, c, direct);
@@ -188,7 +190,7 @@ typedef struct part_of_outputs {
     const float *u;
 } part_of_outputs;
 
-PF_INLINE void output_tile(const int m, const wino *p, place at, const part_of_outputs *o,
+PF_INLINE void output_tile(const int m, const int side, const wino *p, place at, const part_of_outputs *o,
                            const float *products) {
     const pf_conv_args *a = p->a;
     const int64_t column = o->column, n = o->n;
@@ -202,8 +204,8 @@ PF_INLINE void output_tile(const int m, const wino *p, place at, const part_of_o
     const float *late = a->z_late ? residual : NULL;
     if (!late) t.z = residual;
     const int64_t whole = t.rows == m && t.columns == m ? n / PF_VL * PF_VL : 0;
-    for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, 1, p, &t, c);
-    for (int64_t c = whole; c < n; c += PF_VL) output_vector(m, 0, p, &t, c);
+    for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, side, 1, p, &t, c);
+    for (int64_t c = whole; c < n; c += PF_VL) output_vector(m, side, 0, p, &t, c);
     if (!late && !pf_act_is_late(p->act.code)) return;
     for (int64_t i = 0; i < t.rows; i++)
         for (int64_t j = 0; j < t.columns; j++)
@@ -211,14 +213,18 @@ PF_INLINE void output_tile(const int m, const wino *p, place at, const part_of_o
                         n);
 }
 
-static void input_tile_2(const wino *p, place at, float *v) { input_tile(2, p, at, v); }
 static void input_tile_4(const wino *p, place at, float *v) { input_tile(4, p, at, v); }
-static void output_tile_2(const wino *p, place at, const part_of_outputs *o, const float *products) {
-    output_tile(2, p, at, o, products);
-}
-static void output_tile_4(const wino *p, place at, const part_of_outputs *o, const float *products) {
-    output_tile(4, p, at, o, products);
-}
+static void input_tile_6(const wino *p, place at, float *v) { input_tile(6, p, at, v); }
+
+typedef void (*output_fn)(const wino *p, place at, const part_of_outputs *o, const float *products);
+#define OUTPUT_TILE(m, side)                                                                                 \
+    static void output_tile_##m##_##side(const wino *p, place at, const part_of_outputs *o,                  \
+                                         const float *products) {                                            \
+        output_tile(m, side, p, at, o, products);                                                            \
+    }
+OUTPUT_TILE(2, 4)
+OUTPUT_TILE(2, 6)
+OUTPUT_TILE(4, 6)
 
 /* First tile of a block. */
 static int64_t block_start(const wino *p, int64_t block) { return p->tiles * block / p->blocks; }
@@ -246,7 +252,7 @@ static void multiply(const wino *p, const float *v, const float *u, float *produ
 
 static void transform_inputs(const wino *p, int64_t first, int64_t end) {
     for (int64_t i = first; i < end; i++)
-        (p->m == 2 ? input_tile_2 : input_tile_4)(p, place_of(p, i), p->v + (i - first) * p->depth);
+        (p->side == 4 ? input_tile_4 : input_tile_6)(p, place_of(p, i), p->v + (i - first) * p->depth);
 }
 
 /* All points for blocks [begin, end); `tile` is the first one of the chunk. */
@@ -272,6 +278,7 @@ static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) 
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL, tile = block_start(p, begin);
     const part_of_outputs o = {column, pf_min(width, p->oc - column), width,
                                p->u + column * p->points * p->ic};
+    const output_fn output = p->m == 4 ? output_tile_4_6 : p->side == 4 ? output_tile_2_4 : output_tile_2_6;
     const float *products = p->products;
     if (panel.vectors <= 2 && p->depth <= 2 * PF_VL) {
         for (int64_t b = begin; b < end; b++) multiply_points(p, o.u, tile, b, b + 1, panel.vectors);
@@ -279,7 +286,7 @@ static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) 
         multiply_points(p, o.u, tile, begin, end, panel.vectors);
     }
     for (int64_t i = tile; i < block_start(p, end); i++, products += width)
-        (p->m == 2 ? output_tile_2 : output_tile_4)(p, place_of(p, i), &o, products);
+        output(p, place_of(p, i), &o, products);
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
@@ -313,12 +320,13 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
         run_chunk(&p, i, 0, p.panels);
 }
 
-/* Variant: m, 4 unless 2 is asked for. Fewer threads make larger chunks, for which the scratch has to
+/* Fewer threads make larger chunks, for which the scratch has to
  * suffice. */
 PF_PLAN_FUNCTION(conv_winograd_f32) {
     const wino p = plan_wino(args_, nthreads), alone = plan_wino(args_, 1);
     plan->variant = p.m;
     plan->packed_bytes = p.a->groups * group_floats(&p) * (int64_t)sizeof(float);
     plan->scratch_bytes = nthreads * alone.scratch * (int64_t)sizeof(float);
-    snprintf(plan->label, sizeof plan->label, "F%d %ldx%ld", p.m, (long)p.chunk, (long)p.panel_width);
+    snprintf(plan->label, sizeof plan->label, "F(%d,%d) %ldx%ld", p.m, (int)p.a->kh, (long)p.chunk,
+             (long)p.panel_width);
 }

@@ -1,8 +1,9 @@
-/* The Winograd transforms F(m x m, 3 x 3), m = 2 or 4, on vectors of channels. A tile of (m + 2) x (m + 2)
- * inputs d gives V = B'dB, products with the transformed weights U = GgG' give M, and A'MA are m x m outputs.
- * Points of interpolation: 0, 1, -1, infinity for m = 2; 0, +-sqrt(1/2), +-sqrt(2), infinity for m = 4, which
- * keep rounding errors near those of the direct sum. Both transforms go in halves, so that intermediate
- * values stay in registers. Used by conv_winograd.c and the packing of its weights. */
+/* The Winograd transforms F(m x m, r x r) on vectors of channels, for m x r = 2 x 3, 4 x 3 and 2 x 5. A tile
+ * of side x side inputs d, side = m + r - 1, gives V = B'dB, products with the transformed weights U = GgG'
+ * give M, and A'MA are m x m outputs. Points of interpolation: 0, 1, -1, infinity for side 4; 0, +-sqrt(1/2),
+ * +-sqrt(2), infinity for side 6, which keep rounding errors near those of the direct sum. Both transforms go
+ * in halves, so that intermediate values stay in registers. Used by conv_winograd.c and the packing of its
+ * weights. */
 #ifndef PF_KERNELS_CONV_WINOGRAD_H
 #define PF_KERNELS_CONV_WINOGRAD_H
 
@@ -17,12 +18,23 @@
 #define PF_WINO_A 0.70710678118654752440
 #define PF_WINO_B 1.41421356237309504880
 
-enum { PF_WINO_SIDE = 6 }; /* largest m + 2 */
+enum { PF_WINO_SIDE = 6 }; /* largest side */
 
-/* Half of one dimension of the input transform: elements [half * (m + 2) / 2, …) of B'd. The first half does
+/* Outputs and inputs on the side of a tile. */
+typedef struct pf_wino_form {
+    int m, side;
+} pf_wino_form;
+
+/* Variant: outputs on the side of a tile; anything but 2 stands for the most there are. */
+static inline pf_wino_form pf_wino_form_of(int64_t variant, int64_t kernel) {
+    const int m = variant == 2 || kernel == 5 ? 2 : 4;
+    return (pf_wino_form){m, m + (int)kernel - 1};
+}
+
+/* Half of one dimension of the input transform: elements [half * side / 2, ...) of B'd. The first half does
  * not read the last element of d, the second one not the first. */
-PF_INLINE void pf_wino_input_half(const int m, const int half, const pf_vf *d, pf_vf *v) {
-    if (m == 2) {
+PF_INLINE void pf_wino_input_half(const int side, const int half, const pf_vf *d, pf_vf *v) {
+    if (side == 4) {
         v[0] = half == 0 ? d[0] - d[2] : d[2] - d[1];
         v[1] = half == 0 ? d[1] + d[2] : d[3] - d[1];
         return;
@@ -41,78 +53,80 @@ typedef struct pf_wino_part {
     int i0, i1, j0, j1;
 } pf_wino_part;
 
-/* Half of the rows of V for one tile and one vector of n channels: element (i, j) goes to v + (i * (m + 2) +
- * j) * step. part: NULL when the whole tile is inside. */
-PF_INLINE void pf_wino_input_rows(const int m, const int half, const pf_wino_part *part, const float *d,
+/* Half of the rows of V for one tile and one vector of n channels: element (i, j) goes to v + (i * side + j)
+ * * step. part: NULL when the whole tile is inside. */
+PF_INLINE void pf_wino_input_rows(const int side, const int half, const pf_wino_part *part, const float *d,
                                   int64_t row, int64_t pixel, int64_t n, const int tail, float *v,
                                   int64_t step) {
-    const int rows = (m + 2) / 2;
+    const int rows = side / 2;
     pf_vf t[PF_WINO_SIDE / 2][PF_WINO_SIDE], in[PF_WINO_SIDE], out[PF_WINO_SIDE];
     PF_FORGET(row);
     PF_FORGET(pixel);
-    PF_UNROLL for (int j = 0; j < m + 2; j++) {
+    PF_UNROLL for (int j = 0; j < side; j++) {
         const float *x = d + j * pixel;
-        PF_UNROLL for (int i = 0; i < m + 2; i++) {
+        PF_UNROLL for (int i = 0; i < side; i++) {
             in[i] = pf_zero();
-            if (i == (half == 0 ? m + 1 : 0)) continue;
+            if (i == (half == 0 ? side - 1 : 0)) continue;
             if (part && (j < part->j0 || j >= part->j1 || i < part->i0 || i >= part->i1)) continue;
             in[i] = tail ? pf_loadn(x + i * row, n) : pf_load(x + i * row);
         }
-        pf_wino_input_half(m, half, in, out);
+        pf_wino_input_half(side, half, in, out);
         PF_UNROLL for (int i = 0; i < rows; i++) t[i][j] = out[i];
     }
     PF_FORGET(step);
-    v += half * rows * (m + 2) * step;
-    PF_UNROLL for (int i = 0; i < rows; i++, v += (m + 2) * step) {
-        pf_wino_input_half(m, 0, t[i], out);
-        pf_wino_input_half(m, 1, t[i], out + rows);
-        PF_UNROLL for (int j = 0; j < m + 2; j++) pf_store(v + j * step, out[j]);
+    v += half * rows * side * step;
+    PF_UNROLL for (int i = 0; i < rows; i++, v += side * step) {
+        pf_wino_input_half(side, 0, t[i], out);
+        pf_wino_input_half(side, 1, t[i], out + rows);
+        PF_UNROLL for (int j = 0; j < side; j++) pf_store(v + j * step, out[j]);
     }
 }
 
-PF_INLINE void pf_wino_input(const int m, const pf_wino_part *part, const float *d, int64_t row,
+PF_INLINE void pf_wino_input(const int side, const pf_wino_part *part, const float *d, int64_t row,
                              int64_t pixel, int64_t n, const int tail, float *v, int64_t step) {
-    pf_wino_input_rows(m, 0, part, d, row, pixel, n, tail, v, step);
-    pf_wino_input_rows(m, 1, part, d, row, pixel, n, tail, v, step);
+    pf_wino_input_rows(side, 0, part, d, row, pixel, n, tail, v, step);
+    pf_wino_input_rows(side, 1, part, d, row, pixel, n, tail, v, step);
 }
 
-/* Half of one dimension of the output transform: elements parity, parity + 2 of A'x. The even half does not
- * read the last element of x, the odd one not the first. */
-PF_INLINE void pf_wino_output_half(const int m, const int parity, const pf_vf *x, pf_vf *y) {
+/* Half of one dimension of the output transform: elements parity, parity + 2 of A'x, m / 2 of them. The even
+ * half does not read the last element of x, the odd one not the first. */
+PF_INLINE void pf_wino_output_half(const int m, const int side, const int parity, const pf_vf *x, pf_vf *y) {
     const pf_vf a = parity == 0 ? x[1] + x[2] : x[1] - x[2];
-    if (m == 2) {
+    if (side == 4) {
         y[0] = parity == 0 ? x[0] + a : a + x[3];
         return;
     }
     const pf_vf b = parity == 0 ? x[3] + x[4] : x[3] - x[4];
     if (parity == 0) {
         y[0] = x[0] + (a + b);
-        y[1] = pf_fma(b, pf_set(2.0f), a * pf_set(0.5f));
-    } else {
-        y[0] = pf_fma(b, pf_set((float)PF_WINO_B), a * pf_set((float)PF_WINO_A));
-        y[1] = pf_fma(b, pf_set((float)(2.0 * PF_WINO_B)), pf_fma(a, pf_set((float)(0.5 * PF_WINO_A)), x[5]));
+        if (m == 4) y[1] = pf_fma(b, pf_set(2.0f), a * pf_set(0.5f));
+        return;
     }
+    y[0] = pf_fma(b, pf_set((float)PF_WINO_B), a * pf_set((float)PF_WINO_A));
+    if (m == 2) y[0] += x[5];
+    if (m == 4)
+        y[1] = pf_fma(b, pf_set((float)(2.0 * PF_WINO_B)), pf_fma(a, pf_set((float)(0.5 * PF_WINO_A)), x[5]));
 }
 
-/* Output rows parity, parity + 2 of one tile from M, whose element (i, j) lies at x + (i * (m + 2) + j) *
- * step. */
-PF_INLINE void pf_wino_output_rows(const int m, const int parity, const float *x, int64_t step,
-                                   pf_vf (*y)[4]) {
+/* Output rows parity, parity + 2 of one tile from M, whose element (i, j) lies at x + (i * side + j) * step.
+ */
+PF_INLINE void pf_wino_output_rows(const int m, const int side, const int parity, const float *x,
+                                   int64_t step, pf_vf (*y)[4]) {
     pf_vf t[2][PF_WINO_SIDE], in[PF_WINO_SIDE], out[2];
-    int64_t row = (m + 2) * step;
+    int64_t row = side * step;
     PF_FORGET(step);
     PF_FORGET(row);
-    PF_UNROLL for (int j = 0; j < m + 2; j++) {
+    PF_UNROLL for (int j = 0; j < side; j++) {
         const float *column = x + j * step;
-        PF_UNROLL for (int i = 0; i < m + 2; i++) {
-            if (i != (parity == 0 ? m + 1 : 0)) in[i] = pf_load(column + i * row);
+        PF_UNROLL for (int i = 0; i < side; i++) {
+            if (i != (parity == 0 ? side - 1 : 0)) in[i] = pf_load(column + i * row);
         }
-        pf_wino_output_half(m, parity, in, out);
+        pf_wino_output_half(m, side, parity, in, out);
         PF_UNROLL for (int i = 0; i < m / 2; i++) t[i][j] = out[i];
     }
     PF_UNROLL for (int i = 0; i < m / 2; i++) {
         PF_UNROLL for (int q = 0; q < 2; q++) {
-            pf_wino_output_half(m, q, t[i], out);
+            pf_wino_output_half(m, side, q, t[i], out);
             PF_UNROLL for (int k = 0; k < m / 2; k++) y[i][q + 2 * k] = out[k];
         }
     }
@@ -128,7 +142,7 @@ typedef struct pf_wino_direct {
 } pf_wino_direct;
 
 /* Output rows parity, parity + 2 as pf_wino_output_rows gives them, by the definition of the convolution. */
-void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int parity, pf_vf (*y)[4]);
+void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, pf_vf (*y)[4]);
 
 /* Products of one block of tiles with one panel, for all points; rows of v and products follow each other
  * densely. */

@@ -3,43 +3,54 @@
  * with weights taken back from the transformed ones. Rare, therefore simple. Used by conv_winograd.c. */
 #include "kernels/conv_winograd.h"
 
-/* One dimension of the inverse of the weight transform, from elements 0, 1, 2 and m + 1. */
-static void weight_line(int m, const pf_vf *u, pf_vf *g) {
+enum { TAPS = 5 };
+
+/* One dimension of the inverse of the weight transform, for r taps. */
+static void weight_line(int side, int r, const pf_vf *u, pf_vf *g) {
     g[0] = u[0];
-    g[1] = m == 2 ? u[1] - u[2] : (u[2] - u[1]) * (float)(0.75 / PF_WINO_A);
-    g[2] = u[3];
+    g[r - 1] = u[side - 1];
+    if (side == 4) {
+        g[1] = u[1] - u[2];
+        return;
+    }
+    /* Odd parts at both points: g[1] + g[3] / 2 and g[1] + 2 g[3]. */
+    const pf_vf odd_a = (u[2] - u[1]) * (float)(0.75 / PF_WINO_A),
+                odd_b = (u[3] - u[4]) * (float)(3.0 / PF_WINO_B);
+    g[1] = odd_a;
+    if (r == 3) return;
+    g[3] = (odd_b - odd_a) * (float)(1.0 / 1.5);
+    g[1] = odd_a - g[3] * 0.5f;
+    g[2] = ((u[1] + u[2]) * -0.75f - g[0] - g[4] * 0.25f) * 2.0f;
 }
 
-static void weights(int m, const float *u, int64_t step, pf_vf g[3][3]) {
-    const int places[4] = {0, 1, 2, m + 1};
-    pf_vf lines[3][4], line[4];
-    for (int i = 0; i < 4; i++) {
-        pf_vf back[3];
-        for (int j = 0; j < 4; j++) line[j] = pf_load(u + (places[i] * (m + 2) + places[j]) * step);
-        weight_line(m, line, back);
-        for (int k = 0; k < 3; k++) lines[k][i] = back[k];
+static void weights(int side, int r, const float *u, int64_t step, pf_vf g[TAPS][TAPS]) {
+    pf_vf lines[TAPS][PF_WINO_SIDE], line[PF_WINO_SIDE], back[TAPS];
+    for (int i = 0; i < side; i++) {
+        for (int j = 0; j < side; j++) line[j] = pf_load(u + (i * side + j) * step);
+        weight_line(side, r, line, back);
+        for (int k = 0; k < r; k++) lines[k][i] = back[k];
     }
-    for (int k = 0; k < 3; k++) {
-        pf_vf back[3];
-        weight_line(m, lines[k], back);
-        for (int i = 0; i < 3; i++) g[i][k] = back[i];
+    for (int k = 0; k < r; k++) {
+        weight_line(side, r, lines[k], back);
+        for (int i = 0; i < r; i++) g[i][k] = back[i];
     }
 }
 
-void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int parity, pf_vf (*y)[4]) {
+void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, pf_vf (*y)[4]) {
     const pf_wino_part *p = &t->part;
+    const int r = side - m + 1;
     for (int i = 0; i < m / 2; i++)
         for (int j = 0; j < m; j++) y[i][j] = pf_zero();
     for (int64_t c = 0; c < t->ic; c++) {
-        pf_vf g[3][3];
-        weights(m, t->u + c * t->u_row, t->u_step, g);
+        pf_vf g[TAPS][TAPS];
+        weights(side, r, t->u + c * t->u_row, t->u_step, g);
         for (int i = 0; i < m / 2; i++)
             for (int j = 0; j < m; j++)
-                for (int tap = 0; tap < 9; tap++) {
-                    const int row = parity + 2 * i + tap / 3, column = j + tap % 3;
+                for (int tap = 0; tap < r * r; tap++) {
+                    const int row = parity + 2 * i + tap / r, column = j + tap % r;
                     if (row < p->i0 || row >= p->i1 || column < p->j0 || column >= p->j1) continue;
                     const pf_vf x = pf_set(t->x[row * t->row + column * t->pixel + c]);
-                    y[i][j] = pf_fma(x, g[tap / 3][tap % 3], y[i][j]);
+                    y[i][j] = pf_fma(x, g[tap / r][tap % r], y[i][j]);
                 }
     }
 }

@@ -1,8 +1,8 @@
 """Which convolution kernel serves which shape.
 
-Depthwise shapes and small groups have kernels of their own. For 3x3 windows with stride 1 a cost model weighs the
-implicit GEMM against Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come from
-memory meanwhile.
+Depthwise shapes and small groups have kernels of their own. For 3x3 and 5x5 windows with stride 1 a cost model weighs
+the implicit GEMM against Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come
+from memory meanwhile.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ OVERLAP = 0.65
 CALL_CYCLES = 60.0
 """Cost of starting and finishing a register tile."""
 
-INPUT_CYCLES = {2: 60.0, 4: 170.0}
-OUTPUT_CYCLES = {2: 45.0, 4: 130.0}
-"""Transforms of one tile of F(m x m, 3 x 3) for one vector of channels."""
+INPUT_CYCLES = {4: 60.0, 6: 170.0}
+OUTPUT_CYCLES = {(2, 4): 45.0, (4, 6): 130.0, (2, 6): 90.0}
+"""Transforms of one tile for one vector of channels, by inputs, by outputs and inputs on its side."""
+
+OUTPUTS = {3: (2, 4), 5: (2,)}
+"""Outputs on the side of a tile that the Winograd kernel offers for a window; they are its variants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
         return GROUPED
     if not constant or not _fits_winograd(g):
         return DIRECT
-    costs = {m: winograd_cost(g, m, lanes, nthreads) for m in (2, 4)}
+    costs = {m: winograd_cost(g, m, lanes, nthreads) for m in OUTPUTS[g["kh"]]}
     best = min(costs, key=costs.__getitem__)
     if costs[best] < direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
@@ -87,7 +90,7 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
 
 def _fits_winograd(g: Mapping[str, Any]) -> bool:
     ones = ("stride_h", "stride_w", "dil_h", "dil_w")
-    return g["kh"] == g["kw"] == 3 and all(g[name] == 1 for name in ones)
+    return g["kh"] == g["kw"] in OUTPUTS and all(g[name] == 1 for name in ones)
 
 
 def _padded(channels: int, lanes: int) -> int:
@@ -101,21 +104,22 @@ def _together(work: float, traffic: float) -> float:
 def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
     """Cycles of the implicit GEMM, two vector FMAs a cycle, while its weights come from memory."""
     groups, outputs = g["groups"], g["oc"] // g["groups"]
-    products = 9.0 * g["ic"] * _padded(outputs, lanes)
+    products = float(g["kh"] * g["kw"] * g["ic"] * _padded(outputs, lanes))
     efficiency = DIRECT_EFFICIENCY if groups == 1 else outputs / (outputs + lanes)
     work = products * g["n"] * g["oh"] * g["ow"] / (2 * lanes * efficiency)
     return _together(work / nthreads, 4 * products / MEMORY_BYTES)
 
 
 def winograd_cost(g: Mapping[str, Any], m: int, lanes: int, nthreads: int) -> float:
-    """Cycles of F(m x m, 3 x 3)."""
-    points, groups = (m + 2) ** 2, g["groups"]
+    """Cycles of F(m x m, kh x kw)."""
+    side = m + g["kh"] - 1
+    points, groups = side**2, g["groups"]
     inputs, outputs = g["ic"] // groups, _padded(g["oc"] // groups, lanes)
     tiles = g["n"] * math.ceil(g["oh"] / m) * math.ceil(g["ow"] / m)
     products = float(points * groups * inputs * outputs)
     columns = min(outputs, 4 * lanes)
     calls = points * tiles * groups * (outputs / columns) / (24 * lanes / columns)
     work = products * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
-    transforms = _padded(inputs, lanes) * INPUT_CYCLES[m] + outputs * OUTPUT_CYCLES[m]
+    transforms = _padded(inputs, lanes) * INPUT_CYCLES[side] + outputs * OUTPUT_CYCLES[m, side]
     work += tiles * groups * transforms / lanes
     return _together(work / nthreads, 4 * products / MEMORY_BYTES)
