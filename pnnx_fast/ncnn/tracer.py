@@ -6,6 +6,7 @@ first dimension of every operand is the batch, which ncnn keeps outside of its s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+from pnnx_fast.ncnn.option import warn
 
 __all__ = ["Tracer", "number"]
 
@@ -138,6 +140,20 @@ class Tracer:
         """All dimensions but the batch as one."""
         shape = shape_of(x)
         return self.reshape(x, (shape[0], int(np.prod(shape[1:]))))
+
+    def fitted(self, x: Operand, shape: Sequence[int]) -> Operand:
+        """Values of ``x`` in another shape, batch included, also when there are too many or too few of them.
+
+        ncnn does not compare sizes and reads what memory holds; here values are left out, and missing ones are 0.
+        """
+        have, want = math.prod(shape_of(x)[1:]), math.prod(shape[1:])
+        if have == want:
+            return self.reshape(x, shape)
+        warn(f"layer {self.layer}: {have} values are taken for the {want} of shape {tuple(shape[1:])}")
+        flat = self.flatten(x)
+        if have > want:
+            return self.reshape(self.cut(flat, 1, 0, want), shape)
+        return self.reshape(self.emit("F.pad", flat, pad=[0, want - have], mode="constant", value=0.0), shape)
 
     def array(self, values: Array) -> Operand:
         """An operand that holds values computed here."""

@@ -17,24 +17,60 @@ from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 
 def best_first(scores: Array) -> Array:
-    """Indexes from the highest score to the lowest, equal ones in their order."""
-    return np.argsort(-scores, kind="stable")
+    """Indexes from the highest score to the lowest, equal ones in the order that ncnn's exchanges leave."""
+    order = np.argsort(-scores, kind="stable")
+    in_order = scores[order]
+    if not (in_order[1:] == in_order[:-1]).any():
+        return order
+    # The ranks of the scores, which are exchanged by halves as ncnn does: which one of equal boxes comes first decides
+    # which ones are kept.
+    ranks, indexes = scores.tolist(), list(range(len(scores)))
+    ranges = [(0, len(ranks) - 1)]
+    while ranges:
+        low, high = ranges.pop()
+        i, j, middle = low, high, ranks[(low + high) // 2]
+        while i <= j:
+            while ranks[i] > middle:
+                i += 1
+            while ranks[j] < middle:
+                j -= 1
+            if i <= j:
+                ranks[i], ranks[j] = ranks[j], ranks[i]
+                indexes[i], indexes[j] = indexes[j], indexes[i]
+                i, j = i + 1, j - 1
+        ranges += [r for r in ((low, j), (i, high)) if r[0] < r[1]]
+    return np.array(indexes, np.int64)
+
+
+_BLOCK = 64
 
 
 def without_overlaps(boxes: Array, limit: float) -> Array:
     """Indexes of boxes (x0, y0, x1, y1), best first, that overlap no better kept one by more than ``limit``."""
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    left, kept = np.arange(len(boxes)), []
+    left = np.arange(len(boxes))
+    kept: list[int] = []
     while left.size:
-        best, rest = left[0], left[1:]
-        kept.append(best)
-        low = np.maximum(boxes[best, :2], boxes[rest, :2])
-        high = np.minimum(boxes[best, 2:], boxes[rest, 2:])
-        common = np.clip(high - low, 0, None).prod(1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = common / (areas[best] + areas[rest] - common)
-        left = rest[~(share > limit)]
+        # Some boxes against all others at once; among themselves they go one by one.
+        some = left[:_BLOCK]
+        overlaps = _overlaps(boxes[some], areas[some], boxes[left], areas[left], limit)
+        alive = np.ones(len(some), bool)
+        for i in range(len(some)):
+            if alive[i]:
+                alive[i + 1 :] &= ~overlaps[i, i + 1 : len(some)]
+        kept += some[alive].tolist()
+        left = left[len(some) :][~overlaps[alive, len(some) :].any(0)]
     return np.array(kept, np.int64)
+
+
+def _overlaps(a: Array, areas_a: Array, b: Array, areas_b: Array, limit: float) -> Array:
+    """Whether boxes of ``a`` share more than ``limit`` of their common area with boxes of ``b``: (a, b)."""
+    wide = np.minimum(a[:, None, 2], b[:, 2]) - np.maximum(a[:, None, 0], b[:, 0])
+    high = np.minimum(a[:, None, 3], b[:, 3]) - np.maximum(a[:, None, 1], b[:, 1])
+    common = np.maximum(wide, 0) * np.maximum(high, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        over: Array = common / (areas_a[:, None] + areas_b - common) > limit
+    return over
 
 
 def _table(labels: Array, scores: Array, boxes: Array) -> Array:
@@ -164,7 +200,8 @@ def yolo_detection_output(
             keep = scores >= confidence_threshold
             boxes = _cells(x[:, :4], anchors, (x.shape[3], x.shape[2]))
             found.append((classes.argmax(1)[keep], scores[keep], boxes[keep]))
-        return _finish(found, nms_threshold)
+        # ncnn works in place and leaves its first input alone when there is nothing to tell.
+        return _finish(found, nms_threshold) if any(len(part[1]) for part in found) else arrays[0]
 
     return b.dynamic(decode, list(inputs))
 

@@ -10,6 +10,7 @@ import numpy as np
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.registry import Build, layer
+from pnnx_fast.ncnn.option import warn
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, number, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
 
@@ -260,7 +261,19 @@ def _with_number(t: Tracer, x: Operand, code: int, value: float) -> Operand:
 def broadcast(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """Bring two operands to one rank by ncnn's rule: missing dimensions are inner ones, but for vectors that fit w."""
     rank = max(dims_of(a), dims_of(b))
-    return _raised(t, a, b, rank), _raised(t, b, a, rank)
+    a, b = _raised(t, a, b, rank), _raised(t, b, a, rank)
+    have = shape_of(a), shape_of(b)
+    if any(n != m and min(n, m) > 1 for n, m in zip(*have, strict=True)):
+        # ncnn takes the larger sizes and reads beyond the smaller blob; here its missing values are 0.
+        warn(f"layer {t.layer}: shapes {have[0][1:]} and {have[1][1:]} do not broadcast")
+        return _grown(t, a, have[1]), _grown(t, b, have[0])
+    return a, b
+
+
+def _grown(t: Tracer, x: Operand, other: tuple[int, ...]) -> Operand:
+    """``x`` with zeros behind dimensions that are smaller than the other ones and not 1."""
+    pads = [v for n, m in zip(shape_of(x)[:0:-1], other[:0:-1], strict=True) for v in (0, m - n if 1 < n < m else 0)]
+    return t.emit("F.pad", x, pad=pads, mode="constant", value=0.0) if any(pads) else x
 
 
 def _raised(t: Tracer, x: Operand, other: Operand, rank: int) -> Operand:

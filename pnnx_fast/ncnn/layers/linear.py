@@ -12,6 +12,7 @@ from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
 from pnnx_fast.ncnn.layers.int8 import Int8Weights, fake_quantize
 from pnnx_fast.ncnn.layers.registry import Build, layer
+from pnnx_fast.ncnn.option import warn
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, number, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
 
@@ -154,8 +155,9 @@ class _Gemm:
 
     def __call__(self, t: Tracer, *inputs: Operand) -> Operand:
         given = list(inputs)
-        a = None if self.constant[0] else self._matrix(t, given.pop(0), self.trans_a)
-        b = None if self.constant[1] else self._matrix(t, given.pop(0), not self.trans_b)
+        k = self._k if any(self.constant[:2]) else None
+        a = None if self.constant[0] else self._matrix(t, given.pop(0), self.trans_a, k)
+        b = None if self.constant[1] else self._matrix(t, given.pop(0), not self.trans_b, k)
         c = given.pop(0) if given and not self.constant[2] else None
         if a is not None and b is None:
             y = self._linear(t, a, c)
@@ -167,10 +169,18 @@ class _Gemm:
         return t.reshape(y, (n, rows, 1, columns)) if self.n1m else y
 
     @staticmethod
-    def _matrix(t: Tracer, x: Operand, transposed: bool) -> Operand:
-        """An operand as (n, rows, columns), with rows and columns exchanged if wanted."""
-        shape = shape_of(x)
-        y = t.reshape(x, (shape[0], shape[1], int(np.prod(shape[2:])))) if dims_of(x) != 2 else x
+    def _matrix(t: Tracer, x: Operand, transposed: bool, k: int | None) -> Operand:
+        """An operand as (n, rows, columns), with rows and columns exchanged if wanted.
+
+        Of a blob of three dimensions ncnn takes the first values of every channel, as many as a row has.
+        """
+        n, *rest = shape_of(x)
+        rows, columns = (rest[0], int(np.prod(rest[1:]))) if len(rest) > 1 else (1, rest[0])
+        y = t.reshape(x, (n, rows, columns))
+        want = k if k is not None and not transposed else rest[-1]
+        if columns != want and len(rest) > 2:
+            warn(f"layer {t.layer}: the first {want} of {columns} values of every channel are taken")
+            y = t.cut(y, 2, 0, min(want, columns))
         return t.permute(y, [0, 2, 1]) if transposed else y
 
     def _linear(self, t: Tracer, a: Operand, c: Operand | None) -> Operand:

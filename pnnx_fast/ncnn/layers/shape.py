@@ -131,7 +131,7 @@ def reshape(p: Params, w: Weights) -> Build:
         else:
             wanted = list(ordered({name: given[name] for name in names}))
         if batch_in == NO_AXIS and batch_out == NO_AXIS:
-            return t.reshape(x, (shape_of(x)[0], *_resolved(wanted, x)))
+            return t.fitted(x, (shape_of(x)[0], *_resolved(wanted, x)))
         return _reshape_batch(t, x, wanted, batch_in, batch_out)
 
     return build
@@ -141,16 +141,15 @@ def _resolved(wanted: Sequence[int], x: Operand) -> list[int]:
     """Sizes with 0 (copied from the dimension of the same name) and one -1 replaced."""
     have, names = sizes_of(x), {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}[len(wanted)]
     sizes = [have[name] if size == 0 else size for name, size in zip(names, wanted, strict=True)]
-    return _remaining(sizes, math.prod(shape_of(x)[1:]), x)
+    total = math.prod(shape_of(x)[1:])
+    return [total] if len(sizes) == 1 else _remaining(sizes, total, x)
 
 
 def _remaining(sizes: list[int], total: int, x: Operand) -> list[int]:
     known = math.prod(size for size in sizes if size != -1)
-    if sizes.count(-1) == 1:
-        if known <= 0 or total % known:
-            raise ShapeError("cannot reshape", expected=sizes, actual=list(shape_of(x)))
+    if sizes.count(-1) == 1 and known > 0:
         sizes = [total // known if size == -1 else size for size in sizes]
-    if min(sizes) < 0 or math.prod(sizes) != total:
+    if min(sizes) < 1:
         raise ShapeError("cannot reshape", expected=sizes, actual=list(shape_of(x)))
     return sizes
 
@@ -256,9 +255,18 @@ def concat(p: Params, w: Weights) -> Build:
     def build(t: Tracer, *inputs: Operand) -> Operand:
         n = max(shape_of(x)[0] for x in inputs)
         parts = [x if shape_of(x)[0] == n else _repeated(t, x, n) for x in inputs]
-        return t.concat(parts, axis_of(axis, parts[0]))
+        d = axis_of(axis, parts[0])
+        first = shape_of(parts[0])
+        # Of what lies inside of the axis only the number of values must fit.
+        goals = [(*first[:d], *shape_of(x)[d : d + 1], *first[d + 1 :]) for x in parts]
+        return t.concat([_like(t, x, goal) for x, goal in zip(parts, goals, strict=True)], d)
 
     return build
+
+
+def _like(t: Tracer, x: Operand, shape: tuple[int, ...]) -> Operand:
+    have = shape_of(x)
+    return t.reshape(x, shape) if len(have) == len(shape) and math.prod(have) == math.prod(shape) else x
 
 
 def _repeated(t: Tracer, x: Operand, n: int) -> Operand:
