@@ -93,6 +93,18 @@ def every(y: Tensor, parts: Sequence[Phase], stride: Sequence[int]) -> Tensor:
     return y
 
 
+def _by_group(b: Builder, weight: Tensor, groups: int) -> Tensor:
+    """A weight (ic, oc / groups, taps…) as (ic / groups, oc, taps…), as in an ordinary grouped convolution."""
+    ic, outputs, *spans = weight.shape
+    taps = range(3, 3 + len(spans))
+    split = b.reshape(weight, (groups, ic // groups, outputs, *spans))
+    if ic > groups:
+        # The outputs of all groups become one dimension.
+        split = b.contiguous(split.permute([0, 2, 1, *taps]))
+        return b.reshape(split, (groups * outputs, ic // groups, *spans)).permute([1, 0, *(d - 1 for d in taps)])
+    return b.reshape(weight, (ic * outputs, 1, *spans)).permute([1, 0, *(d - 1 for d in taps)])
+
+
 def transpose(
     b: Builder,
     x: Tensor,
@@ -107,24 +119,8 @@ def transpose(
     act: dict[str, Any],
 ) -> None:
     """Emit the convolutions of all phases: x (n, c, …) and weight (ic, oc / groups, …) into channels-last ``y``."""
-    if groups > 1 and weight.shape[0] > groups:
-        inputs, outputs = weight.shape[0] // groups, weight.shape[1]
-        for g in range(groups):
-            part = None if bias is None else bias.narrow(0, g * outputs, outputs)
-            transpose(
-                b, x.narrow(1, g * inputs, inputs), weight.narrow(0, g * inputs, inputs), part,
-                y.narrow(1, g * outputs, outputs),
-                stride=stride, padding=padding, dilation=dilation, groups=1, act=act,
-            )  # fmt: skip
-        return
     if groups > 1:
-        # One input a group: outputs, group after group, lie as in an ordinary grouped convolution.
-        spans = weight.shape[2:]
-        weight = b.reshape(weight, (weight.shape[0] * weight.shape[1], 1, *spans)).permute(
-            [1, 0, *range(2, 2 + len(spans))]
-        )
-    if math.prod(stride) > MOST_PHASES:
-        raise ParameterError(f"strides of {list(stride)} need more than {MOST_PHASES} phases", parameter="stride")
+        weight = _by_group(b, weight, groups)
     x = b.channels_last(x)
     sizes = zip(x.shape[2:], y.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     for parts in itertools.product(*(tuple(phases(*size)) for size in sizes)):

@@ -24,9 +24,10 @@ MOST = 127
 
 def round_to_int8(values: Array) -> Array:
     """Integers of -127 to 127 nearest to values, halves away from zero."""
-    rounded = np.trunc(values + np.copysign(np.float32(0.5), values))
-    kept: Array = np.clip(rounded, -MOST, MOST).astype(np.float32)
-    return kept
+    kept: Array = np.copysign(np.float32(0.5), values, dtype=np.float32)
+    kept += values
+    np.trunc(kept, out=kept)
+    return np.clip(kept, -MOST, MOST, out=kept)
 
 
 _ROUND = "minimum(maximum(trunc(add({0},mul(sign({0}),0.5))),-127.0),127.0)"
@@ -91,14 +92,15 @@ class Int8Weights:
         """Weights that give the dequantised result for quantised inputs, and the bias."""
         if not self._ready:
             weight = self._attrs["weight"]
-            array = weight.numpy().astype(np.float32)
+            array = weight.numpy().astype(np.float32, copy=False)
             scales = self._weight_scales.numpy()
             scales = np.repeat(scales, array.shape[0] // scales.size).reshape(-1, *(1,) * (array.ndim - 1))
             if weight.dtype != "i8":
                 array = round_to_int8(array * scales)
             with np.errstate(divide="ignore"):
                 factor = np.where(scales == 0, 0.0, 1.0 / (self._input_scale.numpy() * scales))
-            self._ready = {**self._attrs, "weight": Attribute((array * factor).astype(np.float32))}
+            array = array * factor.astype(np.float32)
+            self._ready = {**self._attrs, "weight": Attribute(array)}
         return self._ready
 
     def run(self, t: Tracer, x: Operand, emit: Any, act: Activation) -> Operand:
