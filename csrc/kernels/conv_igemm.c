@@ -17,6 +17,9 @@ enum {
     LINE = 64 / sizeof(float),
 };
 
+/* Variants: panels of columns, or tiles of few columns with other weights. */
+enum { PANELS = 0, NARROW = 1 };
+
 static float zero_row[ZERO_LENGTH];
 
 typedef struct conv {
@@ -28,8 +31,9 @@ typedef struct conv {
     int64_t panels, per_unit;       /* column panels; how many of them a unit visits per tile */
     int64_t tap_block, k_block;     /* what a pass over the pixels sums up */
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
-    int64_t joined; /* taps that lie side by side in memory: inside of the image they are one */
-    int padded;
+    int64_t columns;                /* of packed weights */
+    int64_t joined;           /* taps that lie side by side in memory: inside of the image they are one */
+    int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
     pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */
     pf_activation act;
 } conv;
@@ -65,8 +69,7 @@ static int is_padded(const pf_conv3d_args *a) {
 
 /* Blocks of taps and channels: one block of a panel is to stay in L2 while all pixels pass. A single tile
  * reads each weight once whatever the order. */
-static void choose_blocks(conv *c, int widest) {
-    const int64_t row_bytes = widest * PF_VL * (int64_t)sizeof(float);
+static void choose_blocks(conv *c, int64_t row_bytes) {
     const int64_t longest = c->tiles > 1 ? CACHED_BYTES / row_bytes : c->ic;
     const int64_t k_most = c->padded ? pf_min(longest, ZERO_LENGTH) : longest;
     c->k_block = c->ic ? pf_ceil_div(c->ic, pf_ceil_div(c->ic, k_most)) : 0;
@@ -77,9 +80,9 @@ static void choose_blocks(conv *c, int widest) {
     }
 }
 
-static void choose_units(conv *c, int widest) {
+static void choose_units(conv *c, int64_t row_bytes) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps;
-    const int64_t panel_bytes = c->ic * c->taps * widest * PF_VL * (int64_t)sizeof(float);
+    const int64_t panel_bytes = c->ic * c->taps * row_bytes;
     c->per_unit = 1;
     if (whole) c->per_unit = pf_max(1, pf_min(c->panels, CACHED_BYTES / pf_max(1, panel_bytes)));
     if (c->tiles < WANTED_UNITS)
@@ -99,18 +102,22 @@ static conv plan_conv(const pf_conv3d_args *args) {
     c.oc = c.a.oc / c.a.groups;
     c.taps = c.a.kd * c.a.kh * c.a.kw;
     c.pixels = c.a.n * c.a.od * c.a.oh * c.a.ow;
-    c.panels = pf_panel_count(c.oc);
+    c.narrow = c.a.variant == NARROW;
+    c.panels = c.narrow ? 1 : pf_panel_count(c.oc);
+    c.columns = c.narrow ? c.oc : pf_ceil_div(c.oc, PF_VL) * PF_VL;
     if (c.pixels == 0 || c.oc == 0) return c;
     const int widest = pf_panel_widest(c.oc);
-    c.tiles = pf_ceil_div(c.pixels, pf_tile_rows(widest));
+    const int64_t row_bytes = (c.narrow ? c.oc : widest * PF_VL) * (int64_t)sizeof(float);
+    c.rows = c.narrow ? pf_narrow_rows(c.oc) : pf_tile_rows(widest);
+    c.tiles = pf_ceil_div(c.pixels, c.rows);
     c.act = pf_act_make(c.a.act, c.a.act_a, c.a.act_b);
     c.padded = is_padded(&c.a);
-    choose_blocks(&c, widest);
+    choose_blocks(&c, row_bytes);
     c.joined = c.tap_block == c.taps && c.a.groups == 1 && c.a.dil_w == 1 && c.a.xsw == c.ic ? c.a.kw : 1;
     pf_tile_steps(&c.x_steps, c.a.stride_w * c.a.xsw);
     pf_tile_steps(&c.y_steps, c.a.ysw);
     pf_tile_steps(&c.z_steps, c.a.zsw);
-    choose_units(&c, widest);
+    choose_units(&c, row_bytes);
     return c;
 }
 
@@ -256,13 +263,36 @@ static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int
     return (t->last ? block + (u->next - u->w) : block + steps * t->bstep) + n * steps * LINE;
 }
 
+/* One tile, all panels of a unit. */
+static void run_panels(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows,
+                       int64_t n, pf_tile *t) {
+    const int64_t depth = c->taps * c->ic, vectors = c->columns / PF_VL;
+    pf_panel panel = pf_panel_at(c->oc, u->panel0);
+    const float *w = u->w - panel.start * PF_VL * depth;
+    for (int64_t p = u->panel0; p < u->panel1; p++) {
+        t->bstep = panel.vectors * PF_VL;
+        t->btap = c->ic * t->bstep;
+        t->column = panel.start * PF_VL;
+        t->n = pf_min(t->bstep, c->oc - t->column);
+        t->b = w + t->column * depth + k0 * t->bstep;
+        t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, panel.vectors, n);
+        pf_tile_run(panel.vectors, rows, t);
+        panel.start += panel.vectors;
+        panel.vectors = pf_panel_vectors(vectors - panel.start);
+    }
+}
+
+static void run_narrow(const conv *c, const unit *u, int64_t k0, int rows, pf_tile *t) {
+    t->bstep = c->taps * c->ic;
+    t->btap = c->ic;
+    t->b = u->w + k0;
+    PF_NAME(narrow_tiles)[c->oc - 1][rows - 1](t);
+}
+
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
 static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
     pf_tap table[TAPS_AT_ONCE];
     tile_rows rows = {.next = place_of(c, tile_start(c, u->tile0))};
-    const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
-    const pf_panel first = pf_panel_at(c->oc, u->panel0);
-    const float *w = u->w - first.start * PF_VL * depth;
     t->taps = table, t->y = (float *const *)&rows.y;
     t->z = c->z && !c->a.z_late ? (const float *const *)&rows.z : NULL;
     t->late = c->z && c->a.z_late ? (const float *const *)&rows.z : NULL;
@@ -272,18 +302,10 @@ static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, 
         locate_rows(c, u->group, (int)(short_rows + (tile < longer)), &rows);
         t->ntaps = fill_taps(c, &rows, start, tap0, tap1, k0, table);
         t->k = rows.inside ? k * c->joined : k;
-        pf_panel panel = first;
-        for (int64_t p = u->panel0; p < u->panel1; p++) {
-            t->bstep = panel.vectors * PF_VL;
-            t->btap = c->ic * t->bstep;
-            t->column = panel.start * PF_VL;
-            t->n = pf_min(t->bstep, c->oc - t->column);
-            t->b = w + t->column * depth + k0 * t->bstep;
-            t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, panel.vectors, tile - u->tile0);
-            pf_tile_run(panel.vectors, rows.count, t);
-            panel.start += panel.vectors;
-            panel.vectors = pf_panel_vectors(columns - panel.start);
-        }
+        if (c->narrow)
+            run_narrow(c, u, k0, rows.count, t);
+        else
+            run_panels(c, u, tap0, tap1, k0, rows.count, tile - u->tile0, t);
     }
 }
 
@@ -304,12 +326,13 @@ static void run_unit(const conv *c, const unit *u) {
 
 static unit unit_at(const conv *c, int64_t index) {
     const int64_t block = index % c->row_blocks, set = index / c->row_blocks % c->panel_sets;
-    const int64_t depth = c->taps * c->ic, columns = pf_ceil_div(c->oc, PF_VL);
+    const int64_t depth = c->taps * c->ic;
     unit u = {.group = index / c->row_blocks / c->panel_sets, .panel0 = set * c->per_unit};
     u.tile0 = c->tiles * block / c->row_blocks;
     u.tile1 = c->tiles * (block + 1) / c->row_blocks;
     u.panel1 = pf_min(u.panel0 + c->per_unit, c->panels);
-    u.w = c->w + (u.group * columns + pf_panel_at(c->oc, u.panel0).start) * depth * PF_VL;
+    u.w =
+        c->w + (u.group * c->columns + (c->narrow ? 0 : pf_panel_at(c->oc, u.panel0).start * PF_VL)) * depth;
     return u;
 }
 
@@ -326,14 +349,16 @@ static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
     }
 }
 
-static void describe(const pf_conv3d_args *args, pf_plan *plan) {
-    const conv c = plan_conv(args);
-    const int widest = c.tiles ? pf_panel_widest(c.oc) : 1;
-    const int64_t columns = pf_ceil_div(c.oc, PF_VL) * PF_VL;
-    plan->variant = 0;
-    plan->packed_bytes = c.a.groups * c.taps * c.ic * columns * (int64_t)sizeof(float);
+static void describe(pf_conv3d_args a, pf_plan *plan) {
+    const int64_t ic = a.ic / a.groups, oc = a.oc / a.groups, taps = a.kd * a.kh * a.kw;
+    if (a.variant < 0) a.variant = ic >= PF_VL && pf_narrow_pays(oc, ic * taps) ? NARROW : PANELS;
+    const conv c = plan_conv(&a);
+    plan->variant = a.variant;
+    plan->packed_bytes = a.groups * taps * ic * c.columns * (int64_t)sizeof(float);
     plan->scratch_bytes = 0;
-    snprintf(plan->label, sizeof plan->label, "igemm %dx%d", pf_tile_rows(widest), widest * PF_VL);
+    const int64_t columns = c.narrow ? oc : pf_panel_widest(oc) * PF_VL;
+    snprintf(plan->label, sizeof plan->label, "%s %dx%ld", c.narrow ? "narrow" : "igemm", c.rows,
+             (long)columns);
 }
 
 static pf_conv3d_args flat(const pf_conv_args *a) {
@@ -351,11 +376,10 @@ PF_KERNEL_FUNCTION(conv3d_f32) { run_conv(args_, w); }
 
 PF_PLAN_FUNCTION(conv_f32) {
     (void)nthreads;
-    const pf_conv3d_args a = flat(args_);
-    describe(&a, plan);
+    describe(flat(args_), plan);
 }
 
 PF_PLAN_FUNCTION(conv3d_f32) {
     (void)nthreads;
-    describe(args_, plan);
+    describe(*(const pf_conv3d_args *)args_, plan);
 }

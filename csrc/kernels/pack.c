@@ -30,10 +30,28 @@ static void pack_vector(const float *x, const float *scale, int64_t depth, int64
     }
 }
 
+/* Weights of tiles of few columns: [column][tap][k]. */
+static void pack_narrow(const pf_pack_args *a, const pf_worker *w, const float *x, const float *scale,
+                        float *y) {
+    const int64_t ic = a->ic / a->groups, taps = a->kh * a->kw;
+    int64_t begin, end;
+    pf_share(w, a->oc, 1, &begin, &end);
+    for (int64_t column = begin; column < end; column++) {
+        const float *from = x + column * ic * taps, factor = scale ? scale[column] : 1.0f;
+        float *to = y + column * ic * taps;
+        for (int64_t k = 0; k < ic; k++)
+            for (int64_t tap = 0; tap < taps; tap++) to[tap * ic + k] = from[k * taps + tap] * factor;
+    }
+}
+
 PF_KERNEL_FUNCTION(conv_pack_f32) {
     const pf_pack_args *a = args_;
     const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
     float *y = pf_ptr(w, a->y);
+    if (a->variant == 1) {
+        pack_narrow(a, w, x, scale, y);
+        return;
+    }
     const int64_t oc = a->oc / a->groups, taps = a->kh * a->kw, depth = taps * (a->ic / a->groups);
     const int64_t group_size = depth * pf_ceil_div(oc, PF_VL) * PF_VL, panels = pf_panel_count(oc);
     const int64_t blocks = pf_ceil_div(depth, BLOCK);

@@ -60,6 +60,32 @@ PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
     pf_late_rows(&t->act, t->y, t->late, rows, t->column, t->n);
 }
 
+/* Tiles of few columns (tile_narrow.c). */
+#if defined(PF_AVX512) || defined(__aarch64__)
+enum { PF_NARROW_COLUMNS = 8, PF_NARROW_ROWS = 8 };
+#else
+enum { PF_NARROW_COLUMNS = 4, PF_NARROW_ROWS = 8 };
+#endif
+
+extern const pf_tile_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROWS];
+
+/* Most rows of a tile of so many columns. */
+PF_INLINE int pf_narrow_rows(int64_t columns) {
+#if defined(PF_AVX512) || defined(__aarch64__)
+    static const int8_t rows[] = {0, 8, 8, 6, 5, 4, 4, 3, 3};
+#else
+    static const int8_t rows[] = {0, 8, 5, 3, 3};
+#endif
+    return rows[columns];
+}
+
+/* Whether few columns of so many products are better summed over the lanes: the lanes that a panel would
+ * waste against the sums over lanes. */
+PF_INLINE int pf_narrow_pays(int64_t columns, int64_t depth) {
+    return columns <= PF_NARROW_COLUMNS && columns < PF_VL &&
+           depth * (PF_VL - columns) > 14 * columns * PF_VL;
+}
+
 /* Pointers of the rows of a tile are made all at once, from steps in bytes; those behind the last row are
  * never read. */
 typedef int64_t pf_pointers __attribute__((vector_size(8 * PF_TILE_POINTERS), aligned(64), may_alias));

@@ -148,3 +148,31 @@ def test_padding_below_zero_crops(isa: str) -> None:
     x, weight, bias, z = tensors(case)
     want = reference(case.but(h=5, w=6, pad=(0, 0)), x[:, 2:7, 3:9], weight, bias, z)
     np.testing.assert_allclose(run(isa, 1, case, x, weight, bias, z), want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("act", ["none", "relu", "silu"])
+def test_few_columns(isa: str, act: str) -> None:
+    for oc, ic in itertools.product([1, 2, 3, 4, 5, 6, 7, 8], [16, 19, 300]):
+        case = Case(n=2, h=5, w=7, ic=ic, oc=oc, kernel=(3, 3), pad=(1, 1), stride=(1, 2), act=act, variant=1)
+        if oc <= (8 if "512" in isa else 4):
+            check(isa, 1 + oc % 2, case.but(gap=oc % 3, residual=oc % 2 == 0))
+            check(isa, 2, case.but(late=True, residual=True, n=1, bias=False))
+            check(isa, 1, case.but(kernel=(1, 1), pad=(0, 0), groups=1))
+
+
+def test_few_columns_in_groups(isa: str) -> None:
+    check(isa, 2, Case(h=9, w=8, ic=48, oc=6, kernel=(3, 3), pad=(1, 1), groups=3, variant=1))
+
+
+def test_few_columns_of_deep_filters(isa: str) -> None:
+    check(isa, 1, Case(h=5, w=9, ic=6000, oc=2, kernel=(1, 7), pad=(0, 3), variant=1, residual=True, act="relu"))
+    check(isa, 2, Case(h=8, w=9, ic=40, oc=3, kernel=(7, 7), pad=(3, 3), variant=1))
+
+
+def test_few_columns_keep_not_a_number_of_neighbours_out(isa: str) -> None:
+    case = Case(h=1, w=9, ic=19, oc=2, variant=1)
+    x, weight, bias, z = tensors(case)
+    x[0, 0, 4] = np.nan
+    got = run(isa, 1, case, x, weight, bias, z)
+    assert np.isnan(got[0, 0, 4]).all()
+    assert not np.isnan(np.delete(got, 4, axis=2)).any()
