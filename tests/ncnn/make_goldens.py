@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +31,11 @@ def run(case: Case) -> list[np.ndarray] | str:
     net.opt.use_winograd_convolution = False
     if net.load_param_mem(text(case)):
         return "load_param failed"
-    (path := Path("/tmp/case.bin")).write_bytes(weights(case))
-    if net.load_model(str(path)):
-        return "load_model failed"
+    with tempfile.NamedTemporaryFile(suffix=".bin") as file:
+        file.write(weights(case))
+        file.flush()
+        if net.load_model(file.name):
+            return "load_model failed"
     arrays = inputs(case)
     mats = [ncnn.Mat(a).clone() for a in arrays]
     results = []
