@@ -21,12 +21,15 @@
 #endif
 #if defined(PF_AVX512) || defined(PF_AVX2)
 #    include <immintrin.h>
+#elif defined(__SSE2__)
+#    include <emmintrin.h>
 #elif defined(__aarch64__)
 #    include <arm_neon.h>
 #endif
 
 typedef float pf_vf __attribute__((vector_size(PF_VL * 4)));
 typedef int32_t pf_vi __attribute__((vector_size(PF_VL * 4)));
+typedef float pf_float_any __attribute__((aligned(1), may_alias));
 typedef float pf_vf_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 typedef int32_t pf_vi_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 
@@ -95,29 +98,47 @@ PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) {
 #    else
 PF_INLINE pf_vf pf_fma(pf_vf a, pf_vf b, pf_vf c) { return a * b + c; }
 #    endif
+#    if defined(__SSE2__)
+PF_INLINE pf_vf pf_vmax(pf_vf a, pf_vf b) { return (pf_vf)_mm_max_ps((__m128)a, (__m128)b); }
+PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return (pf_vf)_mm_min_ps((__m128)a, (__m128)b); }
+PF_INLINE pf_vf pf_vsqrt(pf_vf a) { return (pf_vf)_mm_sqrt_ps((__m128)a); }
+PF_INLINE pf_vi pf_toint(pf_vf a) { return (pf_vi)_mm_cvtps_epi32((__m128)a); }
+#    else
 PF_INLINE pf_vf pf_vmax(pf_vf a, pf_vf b) { return pf_select(a > b, a, b); }
 PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return pf_select(a < b, a, b); }
-#    define PF_LANEWISE(name, expression)                                                                    \
-        PF_INLINE pf_vf name(pf_vf a) {                                                                      \
-            pf_vf r;                                                                                         \
-            for (int i = 0; i < PF_VL; i++) r[i] = expression;                                               \
-            return r;                                                                                        \
-        }
-PF_LANEWISE(pf_vsqrt, sqrtf(a[i]))
-PF_LANEWISE(pf_vround, rintf(a[i]))
-PF_LANEWISE(pf_vfloor, floorf(a[i]))
+PF_INLINE pf_vf pf_vsqrt(pf_vf a) {
+    for (int i = 0; i < PF_VL; i++) a[i] = sqrtf(a[i]);
+    return a;
+}
 PF_INLINE pf_vi pf_toint(pf_vf a) {
     pf_vi r;
     for (int i = 0; i < PF_VL; i++) r[i] = (int32_t)lrintf(a[i]);
     return r;
 }
-PF_INLINE pf_vf pf_tofloat(pf_vi a) { return __builtin_convertvector(a, pf_vf); }
-PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) {
-    pf_vf r = {0};
-    memcpy(&r, p, (size_t)n * sizeof(float));
-    return r;
+#    endif
+/* Adding 2^23 leaves no bits for a fraction; larger magnitudes have none. */
+PF_INLINE pf_vf pf_vround(pf_vf a) {
+    const pf_vi sign = (pf_vi)a & pf_seti(INT32_MIN);
+    const pf_vf size = (pf_vf)((pf_vi)a ^ sign), limit = pf_set(8388608.0f);
+    const pf_vf whole = (size + limit) - limit;
+    return pf_select(size < limit, (pf_vf)((pf_vi)whole | sign), a);
 }
-PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) { memcpy(p, &v, (size_t)n * sizeof(float)); }
+PF_INLINE pf_vf pf_vfloor(pf_vf a) {
+    const pf_vf r = pf_vround(a);
+    return pf_select(r > a, r - 1.0f, r);
+}
+PF_INLINE pf_vf pf_tofloat(pf_vi a) { return __builtin_convertvector(a, pf_vf); }
+/* Calls of memcpy with a variable size would cost more than the rest of a short loop. */
+PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) {
+    const pf_float_any *x = p;
+    return (pf_vf){x[0], n > 1 ? x[1] : 0.0f, n > 2 ? x[2] : 0.0f, 0.0f};
+}
+PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) {
+    pf_float_any *y = p;
+    y[0] = v[0];
+    if (n > 1) y[1] = v[1];
+    if (n > 2) y[2] = v[2];
+}
 PF_INLINE float pf_hsum(pf_vf v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 #endif
 
