@@ -7,14 +7,27 @@
 #define PF_UNROLL _Pragma("GCC unroll 32")
 enum { MOST = PF_NARROW_COLUMNS };
 
-/* acc[r][n] += the products of one vector of channels; `count` of its lanes are channels. */
+PF_INLINE pf_vf load_lanes(const float *p, const int whole, int64_t count) {
+    return whole ? pf_load(p) : pf_loadn(p, count);
+}
+
+/* acc[r][n] += the products of one vector of channels; `count` of its lanes are channels. The shorter one of
+ * rows and columns is held in registers while the other passes. */
 PF_INLINE void step(const int rows, const int columns, pf_vf (*acc)[MOST], const float *const *a,
                     const float *b, int64_t bstep, int64_t k, const int whole, int64_t count) {
-    pf_vf x[PF_TILE_ROWS];
-    PF_UNROLL for (int r = 0; r < rows; r++) x[r] = whole ? pf_load(a[r] + k) : pf_loadn(a[r] + k, count);
-    PF_UNROLL for (int n = 0; n < columns; n++) {
-        const pf_vf w = whole ? pf_load(b + n * bstep + k) : pf_loadn(b + n * bstep + k, count);
-        PF_UNROLL for (int r = 0; r < rows; r++) acc[r][n] = pf_fma(x[r], w, acc[r][n]);
+    pf_vf held[MOST];
+    if (rows < columns) {
+        PF_UNROLL for (int r = 0; r < rows; r++) held[r] = load_lanes(a[r] + k, whole, count);
+        PF_UNROLL for (int n = 0; n < columns; n++) {
+            const pf_vf w = load_lanes(b + n * bstep + k, whole, count);
+            PF_UNROLL for (int r = 0; r < rows; r++) acc[r][n] = pf_fma(held[r], w, acc[r][n]);
+        }
+    } else {
+        PF_UNROLL for (int n = 0; n < columns; n++) held[n] = load_lanes(b + n * bstep + k, whole, count);
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            const pf_vf x = load_lanes(a[r] + k, whole, count);
+            PF_UNROLL for (int n = 0; n < columns; n++) acc[r][n] = pf_fma(x, held[n], acc[r][n]);
+        }
     }
 }
 
