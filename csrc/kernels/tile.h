@@ -128,9 +128,11 @@ PF_INLINE pf_panel pf_panel_at(int64_t columns, int64_t index) {
 
 /* Vectors of the widest panel. */
 PF_INLINE int pf_panel_widest(int64_t columns) {
-    const int64_t total = pf_ceil_div(columns, PF_VL);
-    const int first = pf_panel_vectors(total);
-    return total > first && PF_PANEL_MAIN > first ? PF_PANEL_MAIN : first;
+    int64_t rest = pf_ceil_div(columns, PF_VL);
+    int widest = 1;
+    for (; rest % PF_PANEL_MAIN != 0; rest -= pf_panel_vectors(rest))
+        if (widest < pf_panel_vectors(rest)) widest = pf_panel_vectors(rest);
+    return rest > 0 && widest < PF_PANEL_MAIN ? PF_PANEL_MAIN : widest;
 }
 
 #endif
