@@ -25,21 +25,26 @@ static void find_taps(const pf_resize_args *a, const pf_worker *w, taps t[AXES])
     }
 }
 
-/* The taps of one output position along the outer axes: rows of the input, as offsets, and their weights. */
+/* The taps of one output position along the outer axes: rows of the input, as offsets, and their weights.
+ * Where there are more than fit, the later ones are added to what the earlier ones gave. */
+enum { ROWS = 64 };
 typedef struct rows {
     int64_t count;
-    int64_t offset[64];
-    float weight[64];
+    int adds;
+    int64_t offset[ROWS];
+    float weight[ROWS];
 } rows;
 
-static void collect_rows(const taps t[AXES], int64_t d, int64_t h, rows *r) {
+/* Takes taps from number `first` on. */
+static void collect_rows(const taps t[AXES], int64_t d, int64_t h, int64_t first, rows *r) {
+    const int64_t n = t[1].count, end = pf_min(t[0].count * n, first + ROWS);
     r->count = 0;
-    for (int64_t i = 0; i < t[0].count; i++)
-        for (int64_t j = 0; j < t[1].count && r->count < 64; j++) {
-            const int64_t p = d * t[0].count + i, q = h * t[1].count + j;
-            r->offset[r->count] = t[0].index[p] * t[0].stride + t[1].index[q] * t[1].stride;
-            r->weight[r->count++] = t[0].weight ? t[0].weight[p] * t[1].weight[q] : 1.0f;
-        }
+    r->adds = first > 0;
+    for (int64_t i = first; i < end; i++) {
+        const int64_t p = d * t[0].count + i / n, q = h * n + i % n;
+        r->offset[r->count] = t[0].index[p] * t[0].stride + t[1].index[q] * t[1].stride;
+        r->weight[r->count++] = t[0].weight ? t[0].weight[p] * t[1].weight[q] : 1.0f;
+    }
 }
 
 static void copy_pixel(const float *x, float *y, int64_t c) {
@@ -53,7 +58,8 @@ PF_INLINE void blend(const float *x, float *y, const rows *r, const taps *t, con
                      const float *weight, int count, int64_t lanes) {
     pf_vf v[CHUNK];
 #pragma GCC unroll 4
-    for (int k = 0; k < count; k++) v[k] = pf_zero();
+    for (int k = 0; k < count; k++)
+        v[k] = r->adds ? pf_load_upto(y + k * PF_VL, k + 1 < count ? PF_VL : lanes) : pf_zero();
     for (int64_t i = 0; i < r->count; i++)
         for (int64_t j = 0; j < t->count; j++) {
             const float *at = x + r->offset[i] + index[j] * t->stride;
@@ -83,12 +89,12 @@ static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r,
 }
 
 /* Weighted sums of `count` taps each along a line; a constant count makes the inner loop disappear. */
-PF_INLINE void sum_taps(const taps *t, int64_t count, int64_t outputs, const float *line, float *y,
+PF_INLINE void sum_taps(const taps *t, int64_t count, int64_t outputs, const float *line, int adds, float *y,
                         int64_t ys) {
     const int64_t *index = t->index;
     const float *weight = t->weight;
     for (int64_t o = 0; o < outputs; o++, index += count, weight += count, y += ys) {
-        float sum = 0;
+        float sum = adds ? *y : 0.0f;
         for (int64_t j = 0; j < count; j++) sum += weight[j] * line[index[j]];
         *y = sum;
     }
@@ -104,7 +110,7 @@ static void resize_line(const pf_resize_args *a, const taps *t, const rows *r, c
     }
     if (t->stride != 1 || width > LINE) {
         for (int64_t o = 0; o < outputs; o++) {
-            float sum = 0;
+            float sum = r->adds ? y[o * ys] : 0.0f;
             for (int64_t j = o * t->count; j < (o + 1) * t->count; j++)
                 for (int64_t k = 0; k < r->count; k++)
                     sum += t->weight[j] * r->weight[k] * x[r->offset[k] + t->index[j] * t->stride];
@@ -118,12 +124,12 @@ static void resize_line(const pf_resize_args *a, const taps *t, const rows *r, c
             v = pf_fma(pf_set(r->weight[k]), pf_load_upto(x + r->offset[k] + i, width - i), v);
         pf_store_upto(line + i, v, width - i);
     }
-    if (t->count == 2)
-        sum_taps(t, 2, outputs, line, y, ys);
-    else if (t->count == 4)
-        sum_taps(t, 4, outputs, line, y, ys);
+    if (t->count == 2 && !r->adds)
+        sum_taps(t, 2, outputs, line, 0, y, ys);
+    else if (t->count == 4 && !r->adds)
+        sum_taps(t, 4, outputs, line, 0, y, ys);
     else
-        sum_taps(t, t->count, outputs, line, y, ys);
+        sum_taps(t, t->count, outputs, line, r->adds, y, ys);
 }
 
 PF_KERNEL_FUNCTION(resize) {
@@ -142,11 +148,13 @@ PF_KERNEL_FUNCTION(resize) {
                       n = i / a->osize[1] / a->osize[0] / channels;
         const float *from = x + n * a->xs[IMAGE] + c * a->xs[CHANNEL];
         float *to = y + n * a->ys[IMAGE] + c * a->ys[CHANNEL] + d * a->ys[SPACE] + h * a->ys[SPACE + 1];
-        rows r;
-        collect_rows(t, d, h, &r);
-        if (last)
-            resize_pixels(a, &t[2], &r, from, to);
-        else
-            resize_line(a, &t[2], &r, from, to);
+        for (int64_t first = 0; first < t[0].count * t[1].count; first += ROWS) {
+            rows r;
+            collect_rows(t, d, h, first, &r);
+            if (last)
+                resize_pixels(a, &t[2], &r, from, to);
+            else
+                resize_line(a, &t[2], &r, from, to);
+        }
     }
 }

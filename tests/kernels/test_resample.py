@@ -44,7 +44,7 @@ def tables(rng: np.random.Generator, isize: tuple[int, ...], osize: tuple[int, .
     return index, weight
 
 
-@pytest.mark.parametrize("taps", [(1, 1, 1), (1, 2, 2), (2, 2, 2), (1, 4, 4), (1, 1, 9)])
+@pytest.mark.parametrize("taps", [(1, 1, 1), (1, 2, 2), (2, 2, 2), (1, 4, 4), (1, 1, 9), (1, 70, 2), (3, 50, 1)])
 @pytest.mark.parametrize("channels", [1, 3, 17, 70])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_resize(isa: str, taps: tuple[int, ...], channels: int, weighted: bool) -> None:

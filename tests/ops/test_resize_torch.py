@@ -99,6 +99,14 @@ def test_other_types_and_spellings() -> None:
     check("F.interpolate", wide, want=want, size=[3, 7001], mode="bilinear", align_corners=False)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 20])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_strong_reduction(channels: int, mode: str) -> None:
+    x = np.random.default_rng(4).standard_normal((1, channels, 300, 211)).astype("f4")
+    params = {"size": [3, 2], "mode": mode, "align_corners": False, "antialias": True}
+    check("F.interpolate", x, want=F.interpolate(torch.from_numpy(x), **params), **params)
+
+
 def test_errors() -> None:
     x = sample(2)
     with pytest.raises(ParameterError, match="does not exist"):
