@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import compare, formats, manifest, peers, report
+# Last, so that the installed package is found before the sources beside the benchmarks.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks import compare, formats, manifest, peers, report  # noqa: E402
 
 ROW = report.Row(("net", "1"), {"ours": 2.0, "a": 4.0, "b": 5.0}, {"c": "wrong result"}, {"ours": 3e-6})
 

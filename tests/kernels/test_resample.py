@@ -22,7 +22,7 @@ def channels_last(x: Array, gap: int) -> Array:
     return np.moveaxis(frame[..., : x.shape[1]], -1, 1)
 
 
-@pytest.mark.parametrize("mode, name", enumerate(["constant", "reflect", "edge", "wrap"]))
+@pytest.mark.parametrize("mode, name", list(enumerate(["constant", "reflect", "edge", "wrap"])))
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_pad(isa: str, mode: int, name: str, dtype: str, threads: int) -> None:
