@@ -12,7 +12,7 @@ import pytest
 # Last, so that the installed package is found before the sources beside the benchmarks.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks import compare, formats, manifest, peers, report  # noqa: E402
+from benchmarks import compare, formats, manifest, peers, report
 
 ROW = report.Row(("net", "1"), {"ours": 2.0, "a": 4.0, "b": 5.0}, {"c": "wrong result"}, {"ours": 3e-6})
 
