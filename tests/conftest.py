@@ -10,6 +10,10 @@ import pytest
 from pnnx_fast._core.program import ISAS
 
 
+# Interpreters that tests start must find the installed package, not the sources in the current folder.
+os.environ["PYTHONSAFEPATH"] = "1"
+
+
 @pytest.fixture(params=ISAS)
 def isa(request: pytest.FixtureRequest) -> str:
     return str(request.param)
