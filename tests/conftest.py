@@ -9,7 +9,6 @@ import pytest
 
 from pnnx_fast._core.program import ISAS
 
-
 # Interpreters that tests start must find the installed package, not the sources in the current folder.
 os.environ["PYTHONSAFEPATH"] = "1"
 
