@@ -14,8 +14,9 @@ import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.reduction import emit_reduce
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,9 @@ def adaptive_window(spatial: Shape, size: Any) -> Window:
     if min(output) < 0 or min(spatial) < 1:
         raise ShapeError("adaptive pooling needs a non-empty input", expected=list(output), actual=list(spatial))
     ones = (1,) * axes
+    if min(output) > 0 and not any(n % o for n, o in zip(spatial, output, strict=True)):
+        size = tuple(n // o for n, o in zip(spatial, output, strict=True))
+        return Window(size, size, (0,) * axes, ones, output)
     return Window(ones, ones, (0,) * axes, ones, output, adaptive=True)
 
 
@@ -92,6 +96,16 @@ def spatial_shape(input: Tensor, axes: int) -> Shape:
     if input.ndim not in (axes + 1, axes + 2):
         raise ShapeError(f"needs {axes + 1} or {axes + 2} dimensions", actual=list(input.shape))
     return input.shape[-axes:]
+
+
+GLOBAL = {"avg": "sum", "max": "max"}
+"""Poolings that are reductions when their window is the whole input."""
+
+
+def _is_global(input: Tensor, window: Window) -> bool:
+    """Whether a planar input is pooled to single values, so that no other layout is needed."""
+    whole = window.size == input.shape[-len(window.output) :] and not any(window.pad) and set(window.dilation) == {1}
+    return whole and not is_channels_last(input)
 
 
 def _three(values: Sequence[int], fill: int) -> Shape:
@@ -117,6 +131,11 @@ def pool(
     shape = (*input.shape[: -len(window.output)], *window.output)
     if input.dtype != np.float32:
         return _pool_host(b, mode, input, window, shape, indices, include_pad, divisor, norm)
+    if mode in GLOBAL and not indices and _is_global(input, window) and not divisor:
+        axes = range(input.ndim - len(window.output), input.ndim)
+        return emit_reduce(
+            b, input, axes, True, GLOBAL[mode], scale=1.0 / math.prod(window.size) if mode == "avg" else 1.0
+        )
     batched = input.ndim == len(window.output) + 2
     x = b.channels_last(input if batched else input.unsqueeze(0))
     y = b.result(shape, x.dtype, "channels_last") if batched else b.empty((1, *shape), x.dtype, "channels_last")
