@@ -7,6 +7,23 @@ why; what crashes there is an exception here.
 from __future__ import annotations
 
 from pnnx_fast.ncnn.extractor import Extractor
+from pnnx_fast.ncnn.functions import (
+    BorderType,
+    cast_bfloat16_to_float32,
+    cast_float16_to_float32,
+    cast_float32_to_bfloat16,
+    cast_float32_to_float16,
+    cast_int8_to_float32,
+    convert_packing,
+    copy_cut_border,
+    copy_make_border,
+    copy_make_border_3d,
+    flatten,
+    quantize_to_int8,
+    resize_bicubic,
+    resize_bilinear,
+    resize_nearest,
+)
 from pnnx_fast.ncnn.layer import Blob, Layer, create_layer, layer_to_index
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.net import Net
@@ -57,6 +74,7 @@ __version__ = "1.0.20261020"
 __all__ = [
     "Allocator",
     "Blob",
+    "BorderType",
     "DataReader",
     "DataReaderFromEmpty",
     "DataReaderFromMemory",
@@ -72,6 +90,15 @@ __all__ = [
     "ParamDict",
     "PoolAllocator",
     "UnlockedPoolAllocator",
+    "cast_bfloat16_to_float32",
+    "cast_float16_to_float32",
+    "cast_float32_to_bfloat16",
+    "cast_float32_to_float16",
+    "cast_int8_to_float32",
+    "convert_packing",
+    "copy_cut_border",
+    "copy_make_border",
+    "copy_make_border_3d",
     "cpu_support_arm_asimdhp",
     "cpu_support_arm_neon",
     "cpu_support_arm_vfpv4",
@@ -80,6 +107,7 @@ __all__ = [
     "create_gpu_instance",
     "create_layer",
     "destroy_gpu_instance",
+    "flatten",
     "get_big_cpu_count",
     "get_cpu_count",
     "get_cpu_powersave",
@@ -94,6 +122,10 @@ __all__ = [
     "get_physical_cpu_count",
     "get_physical_little_cpu_count",
     "layer_to_index",
+    "quantize_to_int8",
+    "resize_bicubic",
+    "resize_bilinear",
+    "resize_nearest",
     "set_cpu_powersave",
     "set_kmp_blocktime",
     "set_omp_dynamic",

@@ -210,11 +210,19 @@ def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Opti
     """Run one layer by itself."""
     if any(m._a is None for m in bottoms):
         raise ShapeError("an input of the layer is empty", operator=layer.type)
-    alone = BuiltinLayer(layer.definition)
-    alone.build, alone.name = layer.build, layer.name
-    alone.bottoms = list(range(len(bottoms)))
-    alone.tops = list(range(len(bottoms), len(bottoms) + count))
-    compiler = Compiler([alone], [*[-1] * len(bottoms), *[0] * count])
+    key = (len(bottoms), count)
+    if key not in layer.alone:
+        layer.alone[key] = _compiler_of(layer, *key)
+    compiler = layer.alone[key]
     known = {i: Value(np.ascontiguousarray(m._a)) for i, m in enumerate(bottoms)}
-    made = compiler.part(known, alone.tops, False, opt.num_threads).run(known)
-    return [Mat._of(np.array(made[i].array)) for i in alone.tops]
+    tops = list(range(len(bottoms), len(bottoms) + count))
+    made = compiler.part(known, tops, False, opt.num_threads).run(known)
+    return [Mat._of(np.array(made[i].array)) for i in tops]
+
+
+def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> Compiler:
+    copy = BuiltinLayer(layer.definition)
+    copy.build, copy.name = layer.build, layer.name
+    copy.bottoms = list(range(bottoms))
+    copy.tops = list(range(bottoms, bottoms + tops))
+    return Compiler([copy], [*[-1] * bottoms, *[0] * tops])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +15,9 @@ from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.reader import MatLoader, ModelBin, ParamDict
 from pnnx_fast.ncnn.values import AbsentWeights, LoadedWeights, Params
+
+if TYPE_CHECKING:
+    from pnnx_fast.ncnn.compiled import Compiler
 
 __all__ = ["Blob", "Layer", "create_layer", "layer_to_index"]
 
@@ -96,7 +98,7 @@ class BuiltinLayer(Layer):
         self.params = ParamSlots()
         self.build: Build | None = None
         self.blobs: int | None = 1
-        self._run: Callable[[Sequence[Mat], int, Option], list[Mat]] | None = None
+        self.alone: dict[tuple[int, int], Compiler] = {}
 
     def load_param(self, pd: ParamDict) -> int:
         """Take parameters and check them."""
@@ -113,7 +115,7 @@ class BuiltinLayer(Layer):
     def load_model(self, mb: ModelBin) -> int:
         """Take weights."""
         self.build = self.definition.function(self._params(), LoadedWeights(MatLoader(mb)))
-        self._run = None
+        self.alone = {}
         return 0
 
     def load_weights(self, loader: Any) -> None:
