@@ -188,7 +188,7 @@ class Compiler:
             made = layer.build(t, *bottoms)
         except PnnxFastError as error:
             raise ShapeError(str(error), operator=where) from error
-        except (TypeError, ValueError, IndexError) as error:
+        except (TypeError, ValueError, IndexError, ArithmeticError, MemoryError) as error:
             shapes = [None if x is None else x.shape for x in bottoms]
             raise ShapeError(f"cannot take blobs of shapes {shapes}: {error}", operator=where) from error
         if made is None or isinstance(made, Operand):

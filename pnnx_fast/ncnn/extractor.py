@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Extractor"]
 
+_MOST_HABITS = 256
+
 
 class Extractor:
     """One run of a net; made by :meth:`Net.create_extractor`."""
@@ -174,14 +176,25 @@ class Extractor:
 
     def _compute(self, number: int) -> None:
         compiler = self._net._compile()
-        if number not in self._asked:
-            self._asked.append(number)
         situation = tuple(sorted((b, v.array.shape) for b, v in self._given.items()))
         habit = self._net._habits.get(situation, ())
-        together = number in habit and not any(b in self._made for b in habit)
-        targets = list(habit) if together else [number]
-        self._reach(compiler, targets, not together)
+        if number not in habit or any(b in self._made for b in habit) or not self._all_native(compiler, habit):
+            self._reach(compiler, [number], True)
+        else:
+            try:
+                self._reach(compiler, habit, False)
+            except PnnxFastError:
+                self._reach(compiler, [number], True)
+        if number not in self._asked:
+            self._asked.append(number)
+        if len(self._net._habits) > _MOST_HABITS:
+            self._net._habits.clear()
         self._net._habits[situation] = tuple(self._asked)
+
+    def _all_native(self, compiler: Compiler, targets: Sequence[int]) -> bool:
+        """Whether no application's layer would run too early when these blobs are computed together."""
+        needed = compiler.needed(self._given, targets)
+        return all(isinstance(compiler.layers[i], BuiltinLayer) for i in needed)
 
     def _reach(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
         """Compute blobs; layers that must run by themselves are boundaries between models."""
@@ -198,7 +211,16 @@ class Extractor:
         known = self._known()
         wanted = [b for b in targets if b not in known]
         if wanted:
-            self._made.update(compiler.part(known, wanted, extra, self._threads()).run(known))
+            self._run_part(compiler, wanted, extra)
+
+    def _run_part(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
+        known = self._known()
+        try:
+            self._made.update(compiler.part(known, targets, extra, self._threads()).run(known))
+        except PnnxFastError:
+            raise
+        except (MemoryError, ArithmeticError, ValueError, IndexError, TypeError) as error:
+            raise ShapeError(f"these blobs cannot be computed: {error}") from error
 
     def _known(self) -> dict[int, Value]:
         return {**self._made, **self._given}
@@ -209,7 +231,7 @@ class Extractor:
     def _run_alone(self, compiler: Compiler, layer: Layer) -> None:
         known = self._known()
         if isinstance(layer, BuiltinLayer):
-            self._made.update(compiler.part(known, layer.tops, False, self._threads()).run(known))
+            self._run_part(compiler, layer.tops, False)
             return
         bottoms = [Mat._of(known[b].array.copy()) for b in layer.bottoms]
         tops = _call_custom(layer, bottoms, self._opt)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.formats.ncnn_param import ParamSlots
 from pnnx_fast.formats.ncnn_types import type_name, type_number
 from pnnx_fast.ncnn import layers
@@ -14,7 +14,7 @@ from pnnx_fast.ncnn.layers.registry import Build, LayerDef
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.reader import MatLoader, ModelBin, ParamDict
-from pnnx_fast.ncnn.values import AbsentWeights, LoadedWeights, Params
+from pnnx_fast.ncnn.values import AbsentWeights, LoadedWeights, Params, Weights
 
 if TYPE_CHECKING:
     from pnnx_fast.ncnn.compiled import Compiler
@@ -104,23 +104,31 @@ class BuiltinLayer(Layer):
         """Take parameters and check them."""
         self.params = pd._slots
         p = self._params()
-        self.definition.function(p, AbsentWeights())
+        self._define(p, AbsentWeights())
         self.blobs = p.blobs
         self.one_blob_only = p.blobs == 1
         return 0
+
+    def _define(self, p: Params, w: Weights) -> Build:
+        try:
+            return self.definition.function(p, w)
+        except PnnxFastError:
+            raise
+        except (MemoryError, ArithmeticError, ValueError, IndexError, TypeError) as error:
+            raise ParameterError(f"the parameters cannot be used: {error}") from error
 
     def _params(self) -> Params:
         return Params(self.params, 1 if self.definition.one_blob_only else None)
 
     def load_model(self, mb: ModelBin) -> int:
         """Take weights."""
-        self.build = self.definition.function(self._params(), LoadedWeights(MatLoader(mb)))
-        self.alone = {}
+        self.load_weights(MatLoader(mb))
         return 0
 
     def load_weights(self, loader: Any) -> None:
         """Take weights from a reader of arrays."""
-        self.build = self.definition.function(self._params(), LoadedWeights(loader))
+        self.build = self._define(self._params(), LoadedWeights(loader))
+        self.alone = {}
 
     def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
         """Compute the top blobs; one Mat each when the layer takes one blob only, else lists."""

@@ -20,7 +20,6 @@ from pnnx_fast.ncnn.layers.leftover import leftover
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.reader import ModelBinFromDataReader, ParamDict, read_all, source_of
-from pnnx_fast.ncnn.values import LoadedWeights
 
 __all__ = ["Net"]
 
@@ -269,7 +268,7 @@ class Net:
 
     def _load_layer(self, layer: Layer, reader: ncnn_bin.WeightReader) -> int:
         if isinstance(layer, BuiltinLayer):
-            layer.build = layer.definition.function(layer._params(), LoadedWeights(reader))
+            layer.load_weights(reader)
             return 0
         code = layer.load_model(ModelBinFromDataReader(reader))
         return code or layer.create_pipeline(self.opt)

@@ -79,10 +79,12 @@ def _table(labels: Array, scores: Array, boxes: Array) -> Array:
     return rows.astype(np.float32)[None]
 
 
-def _one_image(*inputs: Tensor) -> None:
+def _one_image(*inputs: Tensor, rank: int = 0) -> None:
     for x in inputs:
         if x.shape[0] != 1:
             raise ShapeError("detections of several images at once", expected=1, actual=x.shape[0])
+        if rank and x.ndim != rank + 1:
+            raise ShapeError("dimensions of a detector's input", expected=rank, actual=x.ndim - 1)
 
 
 def _exp(values: Array) -> Array:
@@ -119,6 +121,9 @@ def detection_output(
     def decode(loc: Array, conf: Array, prior: Array) -> Array:
         # The first row holds boxes, the second their variances; without classes given, the rows are the boxes.
         prior = prior[0] if prior.ndim > 1 else prior
+        rows = prior.size if by_class else prior.shape[-1]
+        if rows % 4 or loc.size < rows or conf.size % (rows // 4 or 1 if by_class else num_class):
+            raise ShapeError("boxes, priors and scores of a detector", actual=(loc.shape, conf.shape, prior.shape))
         boxes = prior.reshape(-1, 4) if by_class else prior[0].reshape(-1, 4)
         spread = np.asarray(variances, np.float32) if by_class else prior[1].reshape(-1, 4)
         offsets = loc.reshape(-1)[: boxes.size].reshape(-1, 4) * spread
@@ -187,7 +192,7 @@ def yolo_detection_output(
     biases: Floats,
 ) -> Value:
     """Boxes of a YOLOv2 detector."""
-    _one_image(*inputs)
+    _one_image(*inputs, rank=3)
     anchors = np.asarray(biases, np.float32).reshape(-1, 2)[:num_box]
 
     def decode(*arrays: Array) -> Array:
@@ -219,7 +224,7 @@ def yolov3_detection_output(
     anchors_scale: Floats,
 ) -> Value:
     """Boxes of a YOLOv3 detector of several scales."""
-    _one_image(*inputs)
+    _one_image(*inputs, rank=3)
     anchors = np.asarray(biases, np.float32).reshape(-1, 2)
     chosen = np.asarray(mask, np.int64).reshape(-1)
     scales = np.asarray(anchors_scale, np.float32).reshape(-1)
@@ -267,10 +272,10 @@ def proposal(
     min_size: int,
 ) -> Value:
     """Regions that a proposal network suggests, and their scores."""
-    _one_image(score, bbox)
+    _one_image(score, bbox, rank=3)
     anchors = _anchors(base_size, (0.5, 1.0, 2.0), (8.0, 16.0, 32.0))
     count, (h, w) = len(anchors), score.shape[2:]
-    if score.shape[1] != 2 * count or bbox.shape[1] != 4 * count:
+    if im_info.size < 3 or score.shape[1] != 2 * count or bbox.shape[1] != 4 * count:
         raise ShapeError("channels of scores and boxes", expected=(2 * count, 4 * count), actual=bbox.shape[1])
 
     def decode(scores: Array, deltas: Array, info: Array) -> tuple[Array, Array]:

@@ -55,9 +55,9 @@ def unpack_blocks(raw: Array, scales: Array, count: int, term: int) -> Array:
     stream = np.unpackbits(rows, axis=1, bitorder="little")[:, : count * bits].reshape(len(rows), count, bits)
     values = (stream.astype(np.int32) << np.arange(bits)).sum(-1)
     values = (values ^ (1 << (bits - 1))) - (1 << (bits - 1))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.repeat(1.0 / scales, block, axis=1)[:, :count]
-    weights: Array = (values * factors).astype(np.float32)
+        weights: Array = (values * factors).astype(np.float32)
     return weights
 
 

@@ -26,10 +26,15 @@ class _Frames(NamedTuple):
     center: bool
 
 
+_LONGEST = 1 << 24
+
+
 def _frames(p: Params) -> _Frames:
     size = p.count(0)
     hop, length = p.count(2, max(size // 4, 1)), p.count(3, size)
     kind, center, normalized = p.choice(4, 0, 3), p.flag(5, 1), p.choice(7, 0, 3)
+    if size > _LONGEST:
+        raise ParameterError(f"a frame of {size} values")
     if length > size:
         raise ParameterError(f"a window of {length} values in a frame of {size}")
     turn = np.cos(2 * math.pi * np.arange(length) / length)

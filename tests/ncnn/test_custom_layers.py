@@ -1,0 +1,206 @@
+"""Layers that applications write in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from nets import load, param, run, tagged
+
+from pnnx_fast import ncnn
+from pnnx_fast.ncnn import Mat
+
+
+class Scaled(ncnn.Layer):
+    """A factor from the parameters and an offset from the weights."""
+
+    log: list[str] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one_blob_only = True
+
+    def load_param(self, pd: Any) -> int:
+        self.factor = pd.get(0, 1.0)
+        self.count = pd.get(1, 0)
+        return 0
+
+    def load_model(self, mb: Any) -> int:
+        self.offset = mb.load(self.count, 1)
+        return 0
+
+    def create_pipeline(self, opt: Any) -> int:
+        Scaled.log.append("create")
+        return 0
+
+    def destroy_pipeline(self, opt: Any) -> int:
+        Scaled.log.append("destroy")
+        return 0
+
+    def forward(self, bottom_blob: Any, top_blob: Any, opt: Any) -> int:
+        top_blob.clone_from(Mat(bottom_blob.numpy() * self.factor + self.offset.numpy()), opt.blob_allocator)
+        return 0
+
+
+class Doubled(ncnn.Layer):
+    """Works in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one_blob_only = True
+        self.support_inplace = True
+
+    def forward_inplace(self, bottom_top_blob: Any, opt: Any) -> int:
+        bottom_top_blob.numpy()[...] *= 2
+        return 0
+
+
+class SumAndDifference(ncnn.Layer):
+    """Two blobs in, two out."""
+
+    def forward(self, bottom_blob: Any, top_blob: Any, opt: Any) -> int:
+        a, b = (m.numpy() for m in bottom_blob)
+        top_blob[0].clone_from(Mat(a + b))
+        top_blob[1] = Mat(a - b).clone()
+        return 0
+
+
+class Failing(ncnn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one_blob_only = True
+
+    def forward(self, bottom_blob: Any, top_blob: Any, opt: Any) -> int:
+        return -7
+
+
+def made(text: str, weights: bytes = b"", **types: Any) -> ncnn.Net:
+    net = ncnn.Net()
+    for name, creator in types.items():
+        assert net.register_custom_layer(name, creator, lambda layer: None) == 0
+    assert net.load_param_mem(text) == 0
+    assert net.load_model(weights) == 0
+    return net
+
+
+def test_parameters_weights_and_pipeline() -> None:
+    Scaled.log.clear()
+    text = param("Input in 0 1 a", "ReLU r 1 1 a b", "Scaled s 1 1 b c 0=2.5 1=2", "Sigmoid t 1 1 c d")
+    net = made(text, np.float32([10, 20]).tobytes(), Scaled=Scaled)
+    c, d = run(net, "c", "d", a=np.float32([[1, -2], [2, 0]]))
+    assert c.tolist() == [[12.5, 20], [15, 20]]
+    assert d.min() > 0.99
+    net.clear()
+    assert Scaled.log == ["create", "destroy"]
+
+
+def test_in_place() -> None:
+    x = np.float32([1, -2])
+    net = made(param("Input in 0 1 a", "Doubled s 1 1 a b", "ReLU r 1 1 b c"), Doubled=Doubled)
+    assert run(net, "c", a=x).tolist() == [2, 0]
+    assert x.tolist() == [1, -2]
+
+
+def test_lists_of_blobs() -> None:
+    text = param("Input i 0 1 a", "Input j 0 1 b", "SumAndDifference s 2 2 a b c d")
+    net = made(text, SumAndDifference=SumAndDifference)
+    c, d = run(net, "c", "d", a=np.float32([5, 1]), b=np.float32([2, 2]))
+    assert (c.tolist(), d.tolist()) == ([7, 3], [3, -1])
+
+
+def test_codes_of_layers_become_warnings() -> None:
+    net = made(param("Input in 0 1 a", "Failing f 1 1 a b"), Failing=Failing)
+    ex = net.create_extractor()
+    ex.input("a", Mat(3))
+    with pytest.warns(ncnn.NcnnWarning, match="Failing f.*-7|-7.*Failing f"):
+        assert ex.extract("b")[0] == -100
+
+
+def test_exceptions_of_layers_reach_the_application() -> None:
+    class Raising(Failing):
+        def forward(self, bottom_blob: Any, top_blob: Any, opt: Any) -> int:
+            raise KeyError("mine")
+
+    net = made(param("Input in 0 1 a", "Raising f 1 1 a b"), Raising=Raising)
+    ex = net.create_extractor()
+    ex.input("a", Mat(3))
+    with pytest.raises(KeyError, match="mine"):
+        ex.extract("b")
+
+
+def test_a_layer_that_forgets_its_output() -> None:
+    class Forgetful(Failing):
+        def forward(self, bottom_blob: Any, top_blob: Any, opt: Any) -> int:
+            return 0
+
+    net = made(param("Input in 0 1 a", "Forgetful f 1 1 a b"), Forgetful=Forgetful)
+    ex = net.create_extractor()
+    ex.input("a", Mat(3))
+    with pytest.warns(ncnn.NcnnWarning, match="stayed empty"):
+        assert ex.extract("b")[0] == -100
+
+
+def test_built_in_types_may_be_replaced() -> None:
+    net = ncnn.Net()
+    with pytest.warns(ncnn.NcnnWarning, match="overwrite built-in"):
+        assert net.register_custom_layer("ReLU", Doubled) == 0
+    net.load_param_mem(param("Input in 0 1 a", "ReLU r 1 1 a b"))
+    net.load_model(b"")
+    assert run(net, "b", a=np.float32([-1, 3])).tolist() == [-2, 6]
+
+
+def test_numbers_and_creators() -> None:
+    net = ncnn.Net()
+    destroyed: list[Any] = []
+    net.register_custom_layer("Doubled", Doubled, destroyed.append)
+    assert net.custom_layer_to_index("Doubled") == 0
+    assert net.custom_layer_to_index("Other") == -1
+    net.load_param_mem(param("Input in 0 1 a", "Doubled r 1 1 a b"))
+    layer = net.layers()[1]
+    assert layer.typeindex == 0x100
+    net.clear()
+    assert destroyed == [layer]
+
+
+def test_many_types() -> None:
+    """There is no limit to the number of types."""
+    names = [f"Own{i}" for i in range(40)]
+    lines = ["Input in 0 1 b0", *(f"{n} l{i} 1 1 b{i} b{i + 1}" for i, n in enumerate(names))]
+    net = made(param(*lines), **dict.fromkeys(names, Doubled))
+    ex = net.create_extractor()
+    ex.input("b0", Mat(np.float32([1])))
+    assert ex.extract("b40")[1][0] == 2.0**40
+
+
+def test_built_in_layers_by_themselves() -> None:
+    layer = ncnn.create_layer("InnerProduct")
+    assert layer is not None
+    pd = ncnn.ParamDict()
+    pd.set(0, 2)
+    pd.set(2, 6)
+    assert layer.load_param(pd) == 0
+    assert layer.load_model(ncnn.ModelBinFromMatArray([Mat(np.arange(6, dtype=np.float32))])) == 0
+    opt, top = ncnn.Option(), Mat()
+    assert layer.create_pipeline(opt) == 0
+    assert layer.forward(Mat(np.float32([1, 1, 1])), top, opt) == 0
+    assert top.numpy().tolist() == [3, 12]
+    relu = ncnn.create_layer(ncnn.layer_to_index("ReLU"))
+    assert relu is not None
+    relu.load_param(ncnn.ParamDict())
+    relu.load_model(ncnn.ModelBinFromMatArray([]))
+    m = Mat(np.float32([-1, 2])).clone()
+    assert relu.forward_inplace(m, opt) == 0
+    assert m.numpy().tolist() == [0, 2]
+    with pytest.warns(ncnn.NcnnWarning):
+        assert ncnn.create_layer("NoSuchLayer") is None
+    assert ncnn.layer_to_index("NoSuchLayer") == -1
+
+
+def test_a_custom_layer_between_weights() -> None:
+    text = param(
+        "Input in 0 1 a", "InnerProduct p 1 1 a b 0=2 2=4", "Doubled d 1 1 b c", "InnerProduct q 1 1 c e 0=1 2=2"
+    )
+    net = made(text, tagged([[1, 0], [0, 1]], [[1, 1]]), Doubled=Doubled)
+    assert run(net, "e", a=np.float32([3, 4])).tolist() == [14]
+    assert run(load(param("Input in 0 1 a")), "a", a=np.float32([3])).tolist() == [3]

@@ -1,0 +1,126 @@
+"""Layers of which the answers are easy to write down, and those that only quantised or odd nets have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from nets import load, param, run
+
+from pnnx_fast import ncnn
+from pnnx_fast.formats.ncnn_bin import write_weight
+from pnnx_fast.formats.ncnn_types import LAYER_TYPES
+from pnnx_fast.ncnn.layers import find
+
+X = np.random.default_rng(2).normal(size=(3, 4, 5)).astype(np.float32)
+
+
+def one(layer: str, x: Any = X, weights: bytes = b"") -> Any:
+    kind, params = layer.split(" ", 1) if " " in layer else (layer, "")
+    return run(load(param("Input i 0 1 a", f"{kind} l 1 1 a b {params}"), weights), "b", a=x)
+
+
+def test_every_type_of_ncnn_is_there() -> None:
+    assert len(LAYER_TYPES) == 110
+    assert [name for name in LAYER_TYPES if find(name) is None] == []
+
+
+def test_memory_data_and_split() -> None:
+    text = param("MemoryData m 0 1 a 0=3 1=2", "Split s 1 2 a b c", "ReLU r 1 1 b d")
+    net = load(text, np.float32([-2, -1, 0, 1, 2, 3]).tobytes())
+    assert run(net, "d").tolist() == [[0, 0, 0], [1, 2, 3]]
+    assert run(net, "c").tolist() == [[-2, -1, 0], [1, 2, 3]]
+    half = write_weight(np.arange(6, dtype=np.float32), "fp16")
+    assert run(load(param("MemoryData m 0 1 a 0=6 21=0"), half), "a").tolist() == list(range(6))
+
+
+def test_arg_max() -> None:
+    values = one("ArgMax 0=0 1=2", X[0, 0])
+    order = np.argsort(-X[0, 0])[:2]
+    assert values.tolist() == [order.tolist()]
+    both = one("ArgMax 0=1 1=2", X[0, 0])
+    np.testing.assert_allclose(both[0], X[0, 0][order])
+
+
+def test_spatial_pyramid() -> None:
+    x = X[:, :4, :4]
+    found = one("SPP 0=0 1=2", x)
+    parts = [x.max((1, 2)), x.reshape(3, 2, 2, 2, 2).max((2, 4)).reshape(-1)]
+    np.testing.assert_array_equal(found, np.concatenate(parts))
+    means = one("SPP 0=1 1=1", x)
+    np.testing.assert_allclose(means, x.mean((1, 2)), atol=1e-6)
+
+
+def test_quantised_values_there_and_back() -> None:
+    scales = np.float32([10, 20, 30])
+    text = param("Input i 0 1 a", "Quantize q 1 1 a b 0=3", "Dequantize d 1 1 b c 0=3 1=3")
+    weights = scales.tobytes() + (1 / scales).tobytes() + np.float32([1, 2, 3]).tobytes()
+    net = load(text, weights)
+    wanted = np.clip(np.trunc(X * scales[:, None, None] + np.copysign(0.5, X)), -127, 127)
+    found = run(net, "c", a=X)
+    np.testing.assert_allclose(found, wanted / scales[:, None, None] + np.float32([1, 2, 3])[:, None, None], atol=1e-5)
+
+
+def test_requantised_values() -> None:
+    text = param("Input i 0 1 a", "Requantize r 1 1 a b 0=1 1=1 2=0 3=1")
+    net = load(text, np.float32([0.5, 4]).tobytes())
+    x = np.float32([-8, 1, 3, 99])
+    ex = net.create_extractor()
+    ex.input("a", ncnn.Mat(x))
+    assert ex.extract("b", 1)[1].numpy().tolist() == [0, 2, 6, 127]
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "function"),
+    [
+        ("Noop", X, lambda x: x),
+        ("DeepCopy", X, lambda x: x),
+        ("Packing 0=4", X, lambda x: x),
+        ("Flatten", X, lambda x: x.reshape(-1)),
+        ("AbsVal", X, np.abs),
+        ("Permute 0=1", X, lambda x: x.transpose(0, 2, 1)),
+        ("ShuffleChannel 0=3", X, lambda x: x),
+        ("Reshape 0=-1 1=3", X, lambda x: x.reshape(3, 20)),
+        ("Reduction 0=0 1=1", X, lambda x: np.float32([x.sum()])),
+    ],
+)
+def test_simple_ones(layer: str, x: Any, function: Any) -> None:
+    np.testing.assert_allclose(one(layer, x), function(x), atol=1e-4)
+
+
+def test_sizes_that_do_not_fit_warn_and_give_what_shape_ncnn_gives() -> None:
+    with pytest.warns(ncnn.NcnnWarning, match="values are taken"):
+        assert one("Reshape 0=4 1=3 2=2").shape == (2, 3, 4)
+    assert one("Reshape 0=5").shape == (60,)
+    two = load(param("Input i 0 1 a", "Input j 0 1 b", "BinaryOp o 2 1 a b c 0=0"))
+    with pytest.warns(ncnn.NcnnWarning, match="do not broadcast"):
+        found = run(two, "c", a=X, b=X[:2])
+    np.testing.assert_array_equal(found, np.concatenate([2 * X[:2], X[2:]]))
+    joined = load(param("Input i 0 1 a", "Input j 0 1 b", "Concat o 2 1 a b c 0=0"))
+    assert run(joined, "c", a=X, b=X.reshape(3, 2, 10)).shape == (6, 4, 5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "Reshape", "Slice -23300=2,-233,-233 1=7", "Permute 0=99", "Pooling 0=5", "Pooling 1=0",
+        "Interp 0=2 3=-4 4=-4", "Crop -23309=1,9 -23310=1,3 -23311=1,0", "Concat 0=9", "Convolution 0=2 1=9 6=486",
+        "Gemm 3=1 5=1", "InnerProduct 0=3 2=7", "MultiHeadAttention 0=7 1=2 2=49", "GroupNorm 0=2 1=3",
+        "Reduction 0=99", "UnaryOp 0=99", "BinaryOp 0=99 1=1", "PixelShuffle 0=0", "Tile -23302=1,-1",
+    ],
+)  # fmt: skip
+def test_mistakes_give_codes(layer: str) -> None:
+    """Either loading or running says no; nothing raises."""
+    with pytest.warns(ncnn.NcnnWarning):
+        assert code_of(layer) < 0
+
+
+def code_of(layer: str) -> int:
+    """The first code that is not 0."""
+    kind, _, params = layer.partition(" ")
+    net = ncnn.Net()
+    code = net.load_param_mem(param("Input i 0 1 a", f"{kind} l 1 1 a b {params}"))
+    code = code or net.load_model(ncnn.DataReaderFromEmpty())
+    ex = net.create_extractor()
+    return code or ex.input("a", ncnn.Mat(X)) or int(ex.extract("b")[0])

@@ -1,0 +1,157 @@
+"""Net: loading, what it tells about layers and blobs, mistakes and their codes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from nets import CHAIN, chain, load, param, run, tagged
+
+from pnnx_fast import ncnn
+from pnnx_fast.formats.ncnn_param import read_text
+from pnnx_fast.formats.ncnn_param_bin import write_binary
+
+LINEAR = param("Input in 0 1 a", "InnerProduct ip 1 1 a b 0=2 1=1 2=6")
+WEIGHTS = tagged([[1, 2, 3], [4, 5, 6]]) + np.float32([0.5, -0.5]).tobytes()
+
+
+class Reader(ncnn.DataReader):
+    """An application's reader."""
+
+    def __init__(self, data: bytes) -> None:
+        self.stream = io.BytesIO(data)
+
+    def read(self, buf: Any, size: int) -> int:
+        part = self.stream.read(size)
+        memoryview(buf)[: len(part)] = part
+        return len(part)
+
+
+@pytest.mark.parametrize("how", ["path", "Path", "bytes", "reader", "memory reader", "file"])
+def test_places_to_load_from(how: str, tmp_path: Path) -> None:
+    (tmp_path / "x.param").write_text(LINEAR)
+    (tmp_path / "x.bin").write_bytes(WEIGHTS)
+    make: dict[str, Any] = {
+        "path": lambda name, data: str(tmp_path / name),
+        "Path": lambda name, data: tmp_path / name,
+        "bytes": lambda name, data: data,
+        "reader": lambda name, data: Reader(data),
+        "memory reader": lambda name, data: ncnn.DataReaderFromMemory(data),
+        "file": lambda name, data: io.BytesIO(data),
+    }
+    net = ncnn.Net()
+    assert net.load_param(make[how]("x.param", LINEAR.encode())) == 0
+    assert net.load_model(make[how]("x.bin", WEIGHTS)) == 0
+    assert run(net, "b", a=np.float32([1, 0, -1])).tolist() == [-1.5, -2.5]
+
+
+def test_memory_and_binary() -> None:
+    net = ncnn.Net()
+    assert net.load_param_bin(write_binary(read_text(LINEAR.encode()))) == 0
+    assert net.load_model_mem(WEIGHTS) == 0
+    ex = net.create_extractor()
+    assert ex.input(0, ncnn.Mat(np.float32([1, 0, -1]))) == 0
+    assert ex.extract(1)[1].numpy().tolist() == [-1.5, -2.5]
+
+
+def test_zero_weights() -> None:
+    net = ncnn.Net()
+    assert net.load_param_mem(LINEAR) == 0
+    assert net.load_model(ncnn.DataReaderFromEmpty()) == 0
+    assert run(net, "b", a=np.ones(3, np.float32)).tolist() == [0, 0]
+
+
+def test_inputs_outputs_layers_blobs() -> None:
+    net = load(param("Input in 0 1 a", "Split s 1 2 a a0 a1", "ReLU r 1 1 a0 b", "Sigmoid t 1 1 a1 c"))
+    assert (net.input_names(), net.output_names()) == (["a"], ["b", "c"])
+    assert (net.input_indexes(), net.output_indexes()) == ([0], [3, 4])
+    assert [(b.name, b.producer, b.consumer) for b in net.blobs()] == [
+        ("a", 0, 1), ("a0", 1, 2), ("a1", 1, 3), ("b", 2, -1), ("c", 3, -1),
+    ]  # fmt: skip
+    layer = net.layers()[1]
+    assert (layer.type, layer.name, layer.bottoms, layer.tops) == ("Split", "s", [0], [1, 2])
+    assert layer.typeindex == ncnn.layer_to_index("Split")
+
+
+def test_shape_hints() -> None:
+    net = load(param("Input in 0 1 a -23330=4,3,5,4,2", "ReLU r 1 1 a b -23330=5,3,5,4,1,2 31=1"))
+    shapes = [(m.dims, m.w, m.h, m.c) for m in (b.shape for b in net.blobs())]
+    assert shapes == [(3, 5, 4, 2)] * 2
+    assert net.layers()[1].top_shapes[0].w == 5
+    assert net.layers()[1].featmask == 1
+
+
+def test_loading_again_replaces() -> None:
+    net = chain()
+    assert net.load_param_mem(LINEAR) == 0
+    assert len(net.blobs()) == 2
+    assert net.load_model(WEIGHTS) == 0
+    assert run(net, "b", a=np.zeros(3, np.float32)).tolist() == [0.5, -0.5]
+
+
+def test_clear_and_with() -> None:
+    with chain() as net:
+        assert len(net.layers()) == 3
+    assert net.layers() == []
+    with pytest.warns(ncnn.NcnnWarning, match="no blob"):
+        assert net.create_extractor().extract("b")[0] == -1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda n: n.load_param("/there/is/no.param"), "No such file"),
+        (lambda n: n.load_param_mem("abc"), "."),
+        (lambda n: n.load_param_mem("7767517\n1 1\nNoSuchLayer x 0 1 a\n"), "not exists"),
+        (lambda n: n.load_param_mem(param("Input in 0 1 a", "Convolution c 1 1 a b 0=-4")), "parameter 0"),
+        (lambda n: n.load_param_mem(param("Input in 0 1 a", "ReLU c 1 2 a b c")), "takes one blob"),
+        (lambda n: n.load_param_mem(param("Input in 0 1 a -23330=3,3,1,1")), "shape hint"),
+        (lambda n: n.load_param_bin(b"\1\2\3"), "."),
+        (lambda n: n.load_model("/there/is/no.bin"), "."),
+    ],
+)
+def test_mistakes(call: Any, message: str) -> None:
+    with pytest.warns(ncnn.NcnnWarning, match=message):
+        assert call(ncnn.Net()) == -1
+
+
+@pytest.mark.parametrize("size", [0, 3, 20, 30])
+def test_weights_that_end_early(size: int) -> None:
+    net = ncnn.Net()
+    assert net.load_param_mem(LINEAR) == 0
+    with pytest.warns(ncnn.NcnnWarning):
+        assert net.load_model(WEIGHTS[:size]) < 0
+
+
+def test_a_net_without_weights_says_so() -> None:
+    net = ncnn.Net()
+    assert net.load_param_mem(LINEAR) == 0
+    ex = net.create_extractor()
+    ex.input("a", ncnn.Mat(np.zeros(3, np.float32)))
+    with pytest.warns(ncnn.NcnnWarning, match="load_model"):
+        assert ex.extract("b")[0] == -100
+
+
+def test_many_threads_share_a_net() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    net = load(LINEAR, WEIGHTS)
+
+    def one(i: int) -> list[float]:
+        return run(net, "b", a=np.float32([i, 0, 0])).tolist()  # type: ignore[no-any-return]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, range(50))) == [[i + 0.5, 4 * i - 0.5] for i in range(50)]
+
+
+def test_text_of_the_chain_has_a_repr() -> None:
+    assert repr(chain()) == "<ncnn.Net: 3 layers, 3 blobs>"
+    assert CHAIN.startswith("7767517")
+
+
+def test_operators_that_pnnx_left_over_run() -> None:
+    net = load(param("Input in 0 1 a", "torch.sign s 1 1 a b"))
+    assert run(net, "b", a=np.float32([-2, 0, 3])).tolist() == [-1, 0, 1]

@@ -1,0 +1,95 @@
+"""Layers that carry a state from run to run: caches of keys and values, states of recurrent layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from nets import load, param, run, tagged
+
+from pnnx_fast.ncnn import Mat, Net
+
+RNG = np.random.default_rng(1)
+SIZE, HEADS = 8, 2
+
+
+def extract(net: Net, names: list[str], **inputs: Any) -> list[Any]:
+    ex = net.create_extractor()
+    for name, array in inputs.items():
+        ex.input(name, array if isinstance(array, Mat) else Mat(array))
+    found = [ex.extract(name) for name in names]
+    assert [code for code, _ in found] == [0] * len(names)
+    return [mat.numpy().copy() for _, mat in found]
+
+
+@pytest.fixture(scope="module")
+def attention() -> dict[str, Net]:
+    arrays = [part for _ in range(4) for part in (RNG.normal(size=(SIZE, SIZE)) / 3, RNG.normal(size=SIZE))]
+    weights = b"".join(tagged(a) if a.ndim > 1 else np.float32(a).tobytes() for a in arrays)  # biases have no tag
+    head = ["Input i 0 1 x", "Input j 0 1 m"]
+    params = f"0={SIZE} 1={HEADS} 2={SIZE * SIZE} 5=1"
+    plain = param(*head, f"MultiHeadAttention a 2 1 x m y {params}")
+    cached = param(
+        *head, "Input k 0 1 pk", "Input l 0 1 pv", f"MultiHeadAttention a 4 3 x m pk pv y nk nv {params} 7=1"
+    )
+    return {"plain": load(plain, weights), "cached": load(cached, weights)}
+
+
+def causal(queries: int, keys: int) -> Any:
+    """A mask that hides later keys."""
+    last = np.arange(queries)[:, None] + keys - queries
+    return np.where(np.arange(keys) > last, -1e9, 0).astype(np.float32)
+
+
+def test_attention_in_two_steps_is_attention_in_one(attention: dict[str, Net]) -> None:
+    x = RNG.normal(size=(6, SIZE)).astype(np.float32)
+    whole = run(attention["plain"], "y", x=x, m=causal(6, 6))
+    y, k, v = extract(attention["cached"], ["y", "nk", "nv"], x=x[:4], m=causal(4, 4))
+    np.testing.assert_allclose(y, whole[:4], atol=1e-5)
+    for i in (4, 5):
+        y, k, v = extract(attention["cached"], ["y", "nk", "nv"], x=x[i : i + 1], m=causal(1, i + 1), pk=k, pv=v)
+        np.testing.assert_allclose(y, whole[i : i + 1], atol=1e-5)
+    assert k.shape == v.shape
+
+
+def test_an_empty_cache_is_none(attention: dict[str, Net]) -> None:
+    x = RNG.normal(size=(3, SIZE)).astype(np.float32)
+    first = extract(attention["cached"], ["y"], x=x, m=causal(3, 3))[0]
+    second = extract(attention["cached"], ["y"], x=x, m=causal(3, 3), pk=Mat(), pv=Mat())[0]
+    np.testing.assert_array_equal(first, second)
+
+
+def test_bare_attention_with_a_cache() -> None:
+    plain = load(param("Input i 0 1 q", "Input j 0 1 k", "Input l 0 1 v", "SDPA a 3 1 q k v y"))
+    lines = [f"Input i{n} 0 1 {n}" for n in ("q", "k", "v", "pk", "pv")]
+    cached = load(param(*lines, "SDPA a 5 3 q k v pk pv y nk nv 7=1"))
+    q, k, v = (RNG.normal(size=(2, n, 4)).astype(np.float32) for n in (1, 5, 5))
+    whole = run(plain, "y", q=q, k=k, v=v)
+    _, nk, nv = extract(cached, ["y", "nk", "nv"], q=q, k=k[:, :4], v=v[:, :4])
+    y, nk, nv = extract(cached, ["y", "nk", "nv"], q=q, k=k[:, 4:], v=v[:, 4:], pk=nk, pv=nv)
+    np.testing.assert_allclose(y, whole, atol=1e-5)
+    np.testing.assert_array_equal(nk, k)
+    np.testing.assert_array_equal(nv, v)
+
+
+@pytest.mark.parametrize(("kind", "gates", "biases", "states"), [("LSTM", 4, 4, 2), ("GRU", 3, 4, 1), ("RNN", 1, 1, 1)])
+def test_recurrent_layers_go_on_where_they_were(kind: str, gates: int, biases: int, states: int) -> None:
+    cells, inputs = 4, 3
+    parts = [RNG.normal(size=n) for n in (gates * cells * inputs, biases * cells, gates * cells * cells)]
+    names = ["h", "c"][:states]
+    new = [f"n{n}" for n in names]
+    params = f"0={cells} 1={gates * cells * inputs}"
+    plain = load(param("Input i 0 1 x", f"{kind} r 1 1 x y {params}"), tagged(*parts))
+    lines = ["Input i 0 1 x", *(f"Input i{n} 0 1 {n}" for n in names)]
+    tail = f"{kind} r {1 + states} {1 + states} x {' '.join(names)} y {' '.join(new)} {params}"
+    stepwise = load(param(*lines, tail), tagged(*parts))
+    x = RNG.normal(size=(5, inputs)).astype(np.float32)
+    whole = run(plain, "y", x=x)
+    state = {n: np.zeros((1, cells), np.float32) for n in names}
+    found = []
+    for part in (x[:2], x[2:3], x[3:]):
+        y, *values = extract(stepwise, ["y", *new], x=part, **state)
+        state = dict(zip(names, values, strict=True))
+        found.append(y)
+    np.testing.assert_allclose(np.concatenate(found), whole, atol=1e-5)
