@@ -17,21 +17,28 @@ from pnnx_fast.ops.symbolic import Buffer, Tensor
 __all__ = ["Constants", "aligned_bytes"]
 
 HUGE = 2 << 20
+"""Size of a huge page, and its alignment."""
+CHUNK = 64 << 20
+"""Packed weights share mappings of this size, so that small ones lie on huge pages too."""
 
 
 def aligned_bytes(nbytes: int) -> Array:
-    """Uninitialised memory at a 64-byte boundary; large blocks ask the kernel for huge pages."""
-    if nbytes >= HUGE:
-        try:
-            block = mmap.mmap(-1, nbytes)
-        except OSError as error:
-            raise MemoryError(f"cannot allocate {nbytes} bytes") from error
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            block.madvise(mmap.MADV_HUGEPAGE)
-        return np.frombuffer(block, np.uint8)
-    raw = np.empty(nbytes + 64, np.uint8)
-    start = -raw.__array_interface__["data"][0] % 64
-    return raw[start : start + nbytes]
+    """Uninitialised memory at a 64-byte boundary; large blocks lie on huge pages where the system has them."""
+    if nbytes < HUGE:
+        raw = np.empty(nbytes + 64, np.uint8)
+        start = -raw.__array_interface__["data"][0] % 64
+        return raw[start : start + nbytes]
+    # Memory that is shared (the default) would not get huge pages, and a forked child would write into it.
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+    try:
+        block = mmap.mmap(-1, nbytes + 2 * HUGE, **private)
+    except OSError as error:
+        raise MemoryError(f"cannot allocate {nbytes} bytes") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        block.madvise(mmap.MADV_HUGEPAGE)
+    whole = np.frombuffer(block, np.uint8)
+    start = -whole.__array_interface__["data"][0] % HUGE
+    return whole[start : start + nbytes]
 
 
 class Constants:
@@ -43,6 +50,7 @@ class Constants:
         self._cached: dict[Hashable, Tensor] = {}
         self._kept: dict[Hashable, Any] = {}
         self._aligned: dict[Buffer, Array] = {}
+        self._chunk = np.empty(0, np.uint8)
         self._lock = threading.RLock()
 
     @cached_property
@@ -79,7 +87,13 @@ class Constants:
 
     def allocate(self, nbytes: int) -> Array:
         """Return memory for packed weights."""
-        return aligned_bytes(nbytes)
+        if nbytes > CHUNK // 2:
+            return aligned_bytes(nbytes)
+        with self._lock:
+            if nbytes > self._chunk.size:
+                self._chunk = aligned_bytes(CHUNK)
+            block, self._chunk = self._chunk[:nbytes], self._chunk[-(-nbytes // 64) * 64 :]
+        return block
 
     def address(self, tensor: Tensor) -> int:
         """Address of a constant's first element, from an aligned copy when the file holds it unaligned."""
