@@ -12,6 +12,7 @@ _COMMANDS = {
     "peers": ("benchmarks.peers", "time the engines in turn on models of the zoo"),
     "check": ("benchmarks.check", "compare our results with PyTorch's on every ISA level"),
     "load": ("benchmarks.load", "time to the first result and peak memory of fresh processes"),
+    "ncnn": ("benchmarks.ncnn_models", "time the ncnn package and ours on ncnn files"),
     "overhead": ("benchmarks.overhead", "time of a call that computes next to nothing"),
     "scaling": ("benchmarks.scaling", "how time grows with batch, picture size and threads"),
     "formats": ("benchmarks.formats", "checksum, and reading and writing of large graphs"),

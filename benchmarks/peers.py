@@ -36,6 +36,7 @@ __all__ = [
     "Worker",
     "WorkerError",
     "add_arguments",
+    "burst",
     "ensure",
     "main",
     "measure",
@@ -55,10 +56,13 @@ class Worker:
     """A worker process; leaves nothing behind when its ``with`` block ends."""
 
     def __init__(self, engine: str, spec: ModelSpec, batch: int, threads: int) -> None:
+        self._start(["benchmarks.worker", engine, spec.name, str(batch), str(threads)], threads)
+
+    def _start(self, module: Sequence[str], threads: int) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 – closed by __exit__
         environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", engine, spec.name, str(batch), str(threads)],
+            [sys.executable, "-m", *module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -213,7 +217,7 @@ def measure(
             say(f"round {number}/{settings.rounds}")
             for name in order[number % max(1, len(order)) :] + order[: number % max(1, len(order))]:
                 if result.engines[name].failure is None:
-                    _burst(running[name], result.engines[name], settings, warm_up=number == 0)
+                    burst(running[name], result.engines[name], settings, warm_up=number == 0)
     return result
 
 
@@ -237,7 +241,7 @@ def _opened(
     return worker
 
 
-def _burst(worker: Worker, outcome: Measurement, settings: Settings, warm_up: bool) -> None:
+def burst(worker: Worker, outcome: Measurement, settings: Settings, warm_up: bool) -> None:
     worker.resume()
     if settings.nice and warm_up:
         worker.set_priority(settings.nice)

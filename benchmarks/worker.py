@@ -1,4 +1,5 @@
-"""One engine with one model in a process of its own, driven line by line; started by peers.py only.
+"""One engine with one model in a process of its own, driven line by line; started by peers.py.
+`Timed` and `serve` are what other workers share.
 
 A command is a JSON list on standard input, an answer a JSON object on what was standard output; whatever the
 engine prints itself goes to standard error. Between commands the process does nothing, and the parent may
@@ -25,7 +26,7 @@ from benchmarks.compare import worst_error
 from benchmarks.engines import ENGINES, Session
 from benchmarks.manifest import select
 
-__all__ = ["main"]
+__all__ = ["Timed", "main", "serve"]
 
 _MOST_CALLS = 20000
 
@@ -47,14 +48,43 @@ def _queued() -> float:
     return total / 1e9
 
 
-class _Worker:
+class Timed:
+    """A session on a number of threads, and the command that times it."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._session: Session | None = None
+
+    def burst(self, seconds: float, least: int) -> dict[str, Any]:
+        """Time calls for a while; seconds of each, without those of the first third.
+
+        Also the processors kept busy, and the share of the time that the threads waited for one.
+        """
+        assert self._session is not None
+        run, clock = self._session.run, time.perf_counter
+        warm = clock() + seconds / 3
+        run()
+        while clock() < warm:
+            run()
+        busy, queued = time.process_time(), _queued()
+        stamps = [clock()]
+        end = stamps[0] + seconds * 2 / 3
+        while (stamps[-1] < end or len(stamps) <= least) and len(stamps) < _MOST_CALLS:
+            run()
+            stamps.append(clock())
+        busy, queued = time.process_time() - busy, _queued() - queued
+        wall = stamps[-1] - stamps[0]
+        times = [later - sooner for sooner, later in itertools.pairwise(stamps)]
+        return {"times": times, "busy": busy / wall, "queued": queued / wall / self._threads}
+
+
+class _Worker(Timed):
     """State between commands; each public method is one command."""
 
     def __init__(self, engine: str, model: str, batch: int, threads: int) -> None:
+        super().__init__(threads)
         self._engine = ENGINES[engine]
         self._model = zoo.load(select([model])[0], batch)
-        self._threads = threads
-        self._session: Session | None = None
 
     def convert(self) -> dict[str, Any]:
         """Write what the engine reads instead of the zoo's files, once."""
@@ -85,28 +115,6 @@ class _Worker:
         outputs = self._session.arrays(self._session.run())
         return {"error": worst_error(outputs, self._model.arrays("out"), self._model.spec.parts)}
 
-    def burst(self, seconds: float, least: int) -> dict[str, Any]:
-        """Time calls for a while; seconds of each, without those of the first third.
-
-        Also the processors kept busy, and the share of the time that the threads waited for one.
-        """
-        assert self._session is not None
-        run, clock = self._session.run, time.perf_counter
-        warm = clock() + seconds / 3
-        run()
-        while clock() < warm:
-            run()
-        busy, queued = time.process_time(), _queued()
-        stamps = [clock()]
-        end = stamps[0] + seconds * 2 / 3
-        while (stamps[-1] < end or len(stamps) <= least) and len(stamps) < _MOST_CALLS:
-            run()
-            stamps.append(clock())
-        busy, queued = time.process_time() - busy, _queued() - queued
-        wall = stamps[-1] - stamps[0]
-        times = [later - sooner for sooner, later in itertools.pairwise(stamps)]
-        return {"times": times, "busy": busy / wall, "queued": queued / wall / self._threads}
-
 
 def _die_with_parent() -> None:
     """The parent stops idle workers; one that is stopped would outlive a parent that was killed."""
@@ -116,12 +124,17 @@ def _die_with_parent() -> None:
 
 
 def main() -> None:
+    """``python -m benchmarks.worker ENGINE MODEL BATCH THREADS``."""
+    engine, model, batch, threads = sys.argv[1:5]
+    serve(lambda: _Worker(engine, model, int(batch), int(threads)))
+
+
+def serve(make: Callable[[], Timed]) -> None:
     """Answer commands until standard input ends."""
     _die_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    engine, model, batch, threads = sys.argv[1:5]
-    worker = _Worker(engine, model, int(batch), int(threads))
+    worker = make()
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         command: Callable[..., dict[str, Any]] = getattr(worker, name)

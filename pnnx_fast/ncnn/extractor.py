@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Extractor"]
 
 _MOST_HABITS = 256
+_FORGOTTEN = 16
 
 
 class Extractor:
@@ -31,7 +32,6 @@ class Extractor:
     _net: Net
     _opt: Option
     _count: int
-    _asked: list[int]
     _given: dict[int, Value]
     _made: dict[int, Value]
     _lent: set[int]
@@ -47,7 +47,6 @@ class Extractor:
         self._given = {}
         self._made = {}
         self._lent = set()
-        self._asked = []
         return self
 
     def __enter__(self) -> Extractor:
@@ -170,26 +169,36 @@ class Extractor:
             self._made.pop(number, None)
             self._compute(number)
         self._lent.add(number)
+        self._habit()[number] = 0
         value = self._made[number]
         # Other layers may still need it, so the application gets a copy to write to.
         return Value(value.array.copy(), value.integers) if self._net.blobs()[number].consumer >= 0 else value
 
     def _compute(self, number: int) -> None:
+        """Compute a blob, together with those that this net's applications have asked for beside it."""
         compiler = self._net._compile()
-        situation = tuple(sorted((b, v.array.shape) for b, v in self._given.items()))
-        habit = self._net._habits.get(situation, ())
+        habit = [b for b, runs in self._habit().items() if runs < _FORGOTTEN]
         if number not in habit or any(b in self._made for b in habit) or not self._all_native(compiler, habit):
             self._reach(compiler, [number], True)
-        else:
-            try:
-                self._reach(compiler, habit, False)
-            except PnnxFastError:
-                self._reach(compiler, [number], True)
-        if number not in self._asked:
-            self._asked.append(number)
-        if len(self._net._habits) > _MOST_HABITS:
-            self._net._habits.clear()
-        self._net._habits[situation] = tuple(self._asked)
+            return
+        try:
+            self._reach(compiler, habit, False)
+        except PnnxFastError:
+            self._reach(compiler, [number], True)
+            return
+        for blob in habit:
+            self._habit()[blob] += 1
+
+    def _habit(self) -> dict[int, int]:
+        """Blobs that are asked for when these inputs are given, and for how many runs each was not."""
+        habits = self._net._habits
+        situation = tuple(sorted((b, v.array.shape) for b, v in self._given.items()))
+        habit = habits.get(situation)
+        if habit is None:
+            if len(habits) >= _MOST_HABITS:
+                habits.clear()
+            habit = habits[situation] = {}
+        return habit
 
     def _all_native(self, compiler: Compiler, targets: Sequence[int]) -> bool:
         """Whether no application's layer would run too early when these blobs are computed together."""

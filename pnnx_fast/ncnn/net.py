@@ -62,7 +62,7 @@ class Net:
         self._numbers: dict[str, int] = {}
         self._param: NcnnParam | None = None
         self._compiler: Compiler | None = None
-        self._habits: dict[Any, tuple[int, ...]] = {}
+        self._habits: dict[Any, dict[int, int]] = {}
 
     def __enter__(self) -> Net:
         return self
