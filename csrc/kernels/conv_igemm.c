@@ -1,7 +1,7 @@
 /* Convolution as implicit GEMM: every output pixel is a row, every filter tap a run of input channels, found
  * by pointer. Padding is a row of zeros, so nothing is copied or gathered. Linear layers and 1x1 convolutions
- * are the case of one tap, two-dimensional convolutions that of depth one. The work is cut by shape alone,
- * never by the number of threads: results do not depend on it. */
+ * are the case of one tap, two-dimensional convolutions that of depth one. Tiles and sums are cut by shape
+ * alone, never by the number of threads: results do not depend on it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,8 @@ enum {
     ZERO_LENGTH = 4096,       /* longest run of channels when there is padding */
     TAPS_AT_ONCE = 32,        /* size of the pointer table of a tile */
     WANTED_UNITS = 32,
-    UNIT_FLOPS = 4 << 20,
+    UNIT_FLOPS = 4 << 20,   /* least work of a unit */
+    SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
     LINE = 64 / sizeof(float),
 };
 
@@ -80,7 +81,7 @@ static void choose_blocks(conv *c, int64_t row_bytes) {
     }
 }
 
-static void choose_units(conv *c, int64_t row_bytes) {
+static void choose_units(conv *c, int64_t row_bytes, int nthreads) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps;
     const int64_t panel_bytes = c->ic * c->taps * row_bytes;
     c->per_unit = 1;
@@ -89,13 +90,14 @@ static void choose_units(conv *c, int64_t row_bytes) {
         c->per_unit = pf_max(1, pf_min(c->per_unit, c->panels * c->tiles / WANTED_UNITS));
     c->panel_sets = pf_ceil_div(c->panels, c->per_unit);
     const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->oc;
-    const int64_t cheap = (int64_t)(flops / (double)c->panel_sets / UNIT_FLOPS);
+    const double least = nthreads > 1 ? SHARED_FLOPS : UNIT_FLOPS;
+    const int64_t cheap = (int64_t)(flops / (double)c->panel_sets / least);
     int64_t blocks = pf_min(pf_ceil_div(WANTED_UNITS, c->panel_sets * c->a.groups), cheap);
     if (!whole) blocks = pf_min(blocks, c->tiles / 8);
     c->row_blocks = pf_max(1, pf_min(blocks, c->tiles));
 }
 
-static conv plan_conv(const pf_conv3d_args *args) {
+static conv plan_conv(const pf_conv3d_args *args, int nthreads) {
     conv c = {.a = *args};
     merge_dimensions(&c.a);
     c.ic = c.a.ic / c.a.groups;
@@ -117,7 +119,7 @@ static conv plan_conv(const pf_conv3d_args *args) {
     pf_tile_steps(&c.x_steps, c.a.stride_w * c.a.xsw);
     pf_tile_steps(&c.y_steps, c.a.ysw);
     pf_tile_steps(&c.z_steps, c.a.zsw);
-    choose_units(&c, row_bytes);
+    choose_units(&c, row_bytes, nthreads);
     return c;
 }
 
@@ -337,7 +339,7 @@ static unit unit_at(const conv *c, int64_t index) {
 }
 
 static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
-    conv c = plan_conv(args);
+    conv c = plan_conv(args, w->nthreads);
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
     const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
@@ -352,7 +354,7 @@ static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
 static void describe(pf_conv3d_args a, pf_plan *plan) {
     const int64_t ic = a.ic / a.groups, oc = a.oc / a.groups, taps = a.kd * a.kh * a.kw;
     if (a.variant < 0) a.variant = ic >= PF_VL && pf_narrow_pays(oc, ic * taps) ? NARROW : PANELS;
-    const conv c = plan_conv(&a);
+    const conv c = plan_conv(&a, 1);
     plan->variant = a.variant;
     plan->packed_bytes = a.groups * taps * ic * c.columns * (int64_t)sizeof(float);
     plan->scratch_bytes = 0;
