@@ -11,6 +11,7 @@ from pnnx_fast.passes.fold_batch_norm import fold_batch_norm
 from pnnx_fast.passes.fuse_activation import fuse_activation
 from pnnx_fast.passes.fuse_expression import fuse_expression
 from pnnx_fast.passes.fuse_residual import fuse_late_residual, fuse_residual
+from pnnx_fast.passes.pool_first import pool_first
 
 __all__ = ["PASSES", "optimize"]
 
@@ -18,6 +19,7 @@ PASSES: tuple[Callable[[Graph], bool], ...] = (
     drop_dead,
     drop_identity,
     fold_batch_norm,
+    pool_first,
     fuse_residual,
     fuse_activation,
     fuse_late_residual,

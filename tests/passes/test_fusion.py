@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
-from pnnx_fast.ir import Attribute
+from pnnx_fast.ir import Attribute, Parameter
 from pnnx_fast.passes import optimize
 
 
@@ -102,6 +102,33 @@ def batch_norm() -> pnnx_fast.Graph:
     return finish(graph, "d")
 
 
+def pooled() -> pnnx_fast.Graph:
+    """A 1x1 convolution to other channels, then averages of pairs of lines."""
+    graph = begin()
+    rng = np.random.default_rng(8)
+    source = graph.get_operand("x")
+    assert source is not None
+    out = graph.new_operand("a")
+    out.shape, out.dtype = (1, 7, 6, 6), "f32"
+    graph.new_operator(
+        "nn.Conv2d", "c", inputs=[source], outputs=[out], params={"bias": True, "kernel_size": (1, 1)},
+        attrs={
+            "weight": Attribute(rng.standard_normal((7, 5, 1, 1)).astype(np.float32)),
+            "bias": Attribute(rng.standard_normal(7).astype(np.float32)),
+        },
+    )  # fmt: skip
+    step(graph, "nn.AvgPool2d", "a", "b", kernel_size=(3, 2), stride=(2, 1))
+    graph.ops[-1].outputs[0].shape = (1, 7, 2, 5)
+    step(graph, "nn.ReLU", "b", "d")
+    return finish(graph, "d")
+
+
+def pooled_with_padding() -> pnnx_fast.Graph:
+    graph = pooled()
+    graph.ops[2].params["padding"] = Parameter((1, 0))
+    return graph
+
+
 @pytest.mark.parametrize(
     "make, types",
     [
@@ -111,6 +138,8 @@ def batch_norm() -> pnnx_fast.Graph:
         (two_convolutions, ["nn.Conv2d", "fused.Conv2d"]),
         (shared, ["nn.Conv2d", "pnnx.Expression"]),
         (batch_norm, ["fused.Conv2d"]),
+        (pooled, ["nn.AvgPool2d", "fused.Conv2d"]),
+        (pooled_with_padding, ["nn.Conv2d", "nn.AvgPool2d", "nn.ReLU"]),
     ],
 )
 def test_fusion(make: object, types: list[str]) -> None:
