@@ -7,6 +7,7 @@ not have been given the bias.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.passes.rewriting import only_consumer
@@ -30,8 +31,8 @@ def pool_first(graph: Graph) -> bool:
     return changed
 
 
-def _numbers(op: Operator, key: str, default: object) -> list[int]:
-    value = op.params[key].value if key in op.params else default
+def _numbers(op: Operator, key: str, default: object) -> list[Any]:
+    value: Any = op.params[key].value if key in op.params else default
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
