@@ -34,7 +34,7 @@ from pnnx_fast.native_abi import (
     CWeight,
     address_of,
 )
-from pnnx_fast.ops import load_all, registry
+from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
 __all__ = ["address_of", "define", "get_include", "load_library", "register"]
@@ -152,7 +152,6 @@ def _register(op: _NativeOp, types: list[str], override: bool) -> list[str]:
         raise ParameterError("the native operator names no type")
     if not op.record.run:
         raise ParameterError(f"the native operator {types[0]} has no function run")
-    load_all()
     taken = [name for name in types if registry.find(name) is not None]
     if taken and not override:
         raise ParameterError(f"operator {taken[0]} is registered already")

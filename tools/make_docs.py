@@ -6,7 +6,7 @@ import inspect
 import sys
 from pathlib import Path
 
-from pnnx_fast.ops import load_all, registry
+from pnnx_fast.ops import registry
 
 TARGET = Path(__file__).parents[1] / "docs" / "operators.md"
 
@@ -40,7 +40,6 @@ def row(name: str) -> str:
 
 def render() -> str:
     """Return the whole page."""
-    load_all()
     return HEAD + "".join(row(name) for name in registry.types() if _is_ours(name))
 
 

@@ -6,7 +6,7 @@ import argparse
 import inspect
 import sys
 
-from pnnx_fast.ops import load_all, registry
+from pnnx_fast.ops import registry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast ops``."""
-    load_all()
     if args.type is None:
         for name in registry.types():
             found = registry.find(name)

@@ -12,7 +12,6 @@ import numpy as np
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.dtypes import by_numpy, by_text
-from pnnx_fast.ops import load_all
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import Lowering
@@ -27,7 +26,6 @@ class _Walk:
     """Lowering of a graph operator by operator, at given sizes of the inputs."""
 
     def __init__(self, graph: Graph, shapes: Shapes) -> None:
-        load_all()
         self._lowering = Lowering(default_isa(), 1, Constants(0))
         self.values: dict[str, Value] = {}
         for i, x in enumerate(_inputs(graph)):

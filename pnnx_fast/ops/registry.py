@@ -8,21 +8,22 @@ the wrong type becomes one uniform :class:`ParameterError` here.
 
 from __future__ import annotations
 
-import difflib
 import inspect
+import sys
 import threading
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
+from pnnx_fast.ops import load_all
 from pnnx_fast.ops.catalog import Catalog, Method
-from pnnx_fast.ops.plugins import load_plugins
+from pnnx_fast.ops.families import FAMILIES
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
@@ -65,15 +66,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _SPECIAL_FLOATS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 
-@dataclass(frozen=True)
 class OperatorDef:
     """One registered operator function. What its signature says is read when it is first asked for."""
 
-    name: str
-    function: Callable[..., Any]
-    native: bool
-    random: bool
-    schema: bool = True
+    def __init__(
+        self, name: str, function: Callable[..., Any], native: bool, random: bool, schema: bool = True
+    ) -> None:
+        self.name, self.function, self.native, self.random, self.schema = name, function, native, random, schema
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -83,7 +82,17 @@ class OperatorDef:
     @cached_property
     def hints(self) -> Mapping[str, Any]:
         """Annotations of the parameters."""
-        return typing.get_type_hints(self.function)
+        spelled = getattr(self.function, "__annotations__", {})
+        module = sys.modules.get(self.function.__module__)
+        if module is None or not module.__name__.startswith("pnnx_fast.ops."):
+            return typing.get_type_hints(self.function)
+        return {key: _evaluated(hint, module.__name__) for key, hint in spelled.items()}
+
+    @cached_property
+    def wanted(self) -> Mapping[str, frozenset[Any]]:
+        """Types that each annotated parameter takes; parameters that take anything are absent."""
+        hints = {key: hint for key, hint in self.hints.items() if hint is not Any and hint is not Tensor}
+        return {key: frozenset(typing.get_args(hint) or (hint,)) for key, hint in hints.items() if hint is not None}
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
@@ -112,8 +121,29 @@ CATALOG: Catalog[OperatorDef] = Catalog()
 FAMILY_SIZE = 1000
 """Type numbers of a family (a module) begin at a multiple of this."""
 
-_families: dict[str, int] = {}
+_HOMES = {name: f"pnnx_fast.ops.{family}" for family, names in FAMILIES.items() for name in names.split()}
+_families = {f"pnnx_fast.ops.{family}": i * FAMILY_SIZE for i, family in enumerate(FAMILIES, 1)}
+_annotations: dict[tuple[str, str], Any] = {}
 _lock = threading.RLock()
+
+
+def _evaluated(hint: Any, module: str) -> Any:
+    """Value of an annotation of this package; the same few recur in all signatures."""
+    if not isinstance(hint, str):
+        return hint
+    if (module, hint) not in _annotations:
+        _annotations[module, hint] = eval(hint, vars(sys.modules[module]))
+    return _annotations[module, hint]
+
+
+def _load_home(name: str, user: str = "") -> None:
+    """Import the module of this package that registers a type, unless the user of the type is that module.
+
+    Not to be called under the lock: importing takes locks of its own.
+    """
+    home = _HOMES.get(name)
+    if home is not None and home != user:
+        import_module(home)
 
 
 def operator(
@@ -137,6 +167,8 @@ def operator(
     """
 
     def register(function: Function) -> Function:
+        for name in names:
+            _load_home(name, function.__module__)
         with _lock:
             if not override:
                 _refuse_taken(names, function)
@@ -180,6 +212,8 @@ def scoped(
     >>> find("example.Twice") is None
     True
     """
+    for name in names:
+        _load_home(name)
     with _lock:
         pushed = [_push(OperatorDef(name, function, native, random, schema)) for name in names]
     try:
@@ -201,8 +235,12 @@ def families() -> dict[str, list[str]]:
 
 
 def find(name: str) -> OperatorDef | None:
-    """Return the definition for an operator type, None when there is none."""
-    return CATALOG.find(name) or CATALOG.find(ALIASES.get(name, ""))
+    """Return the definition for an operator type, None when there is none; imports the family of the type."""
+    known = CATALOG.find(name)
+    if known is None and name in _HOMES:
+        _load_home(name)
+        known = CATALOG.find(name)
+    return known or (find(ALIASES[name]) if name in ALIASES else None)
 
 
 def unregister(name: str) -> None:
@@ -213,6 +251,7 @@ def unregister(name: str) -> None:
     ParameterError
         When there is none.
     """
+    _load_home(name)
     with _lock:
         number = CATALOG.find_op_type(name)
         newest = CATALOG.find_op_method(number) if number is not None else None
@@ -223,6 +262,7 @@ def unregister(name: str) -> None:
 
 def types() -> list[str]:
     """Return all registered operator types, sorted."""
+    load_all()
     return sorted(name for _, name in CATALOG.names())
 
 
@@ -230,8 +270,14 @@ def check_supported(used: Iterable[tuple[str, str]]) -> None:
     """Raise UnsupportedOperatorError naming every type without a definition; ``used`` yields (type, operator name)."""
     missing: dict[str, list[str]] = {}
     used = list(used)
-    if any(find(kind) is None for kind, _ in used):
-        load_plugins()
+    if all(find(kind) is not None for kind, _ in used):
+        return
+    # Only models with foreign types pay for the search for plugins.
+    import difflib
+
+    from pnnx_fast.ops.plugins import load_plugins
+
+    load_plugins()
     for kind, name in used:
         if find(kind) is None:
             missing.setdefault(kind, []).append(name)
@@ -289,6 +335,8 @@ def bind(
 
 def _accept(definition: OperatorDef, key: str, where: str, what: str) -> str:
     if key not in definition.parameters and not (definition.open and what == "attribute"):
+        import difflib
+
         near = difflib.get_close_matches(key, definition.parameters, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ParameterError(f"unknown {what} {key!r}{hint}", operator=where, parameter=key)
@@ -322,10 +370,9 @@ def _arrange(
 
 def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Value:
     """Bring a value to the annotated type; Tensors in parameter slots must be constants and become numbers."""
-    hint = definition.hints.get(key)
-    if hint is None or hint is Any or hint is Tensor:
+    wanted = definition.wanted.get(key)
+    if wanted is None or (type(value) in wanted and not isinstance(value, str)):
         return value
-    wanted = set(typing.get_args(hint) or (hint,))
     if value is None:
         if type(None) in wanted:
             return None
@@ -348,7 +395,7 @@ def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Val
 _MISMATCH = object()
 
 
-def _to_type(wanted: set[Any], value: Any) -> Any:
+def _to_type(wanted: Set[Any], value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         if Sequence[int] in wanted and all(isinstance(v, int) for v in value):
             return tuple(value)

@@ -12,7 +12,6 @@ import numpy as np
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator, dtypes
-from pnnx_fast.ops import load_all
 from pnnx_fast.ops.registry import OperatorDef
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
@@ -43,7 +42,6 @@ class Annotator:
     """
 
     def __init__(self, isa: str) -> None:
-        load_all()
         self._isa = isa
 
     def __call__(self, op: Operator) -> None:

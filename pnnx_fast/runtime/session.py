@@ -16,7 +16,7 @@ from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Graph, Operator, dtypes
-from pnnx_fast.ops import load_all, registry
+from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.debug import graph_dumper
@@ -75,7 +75,6 @@ class Model:
         seed: int | None = None,
         constants: Constants | None = None,
     ) -> None:
-        load_all()
         registry.check_supported((op.type, op.name) for op in graph.ops)
         if num_threads is not None and num_threads < 1:
             raise ParameterError(f"num_threads must be at least 1, not {num_threads}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.ops import load_all, registry
+from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 from pnnx_fast.runtime_graph.status import InferStatus, StatusCode, StatusError
 
@@ -42,7 +42,6 @@ class LayerRegisterer:
     @classmethod
     def register_creator(cls, creator: Creator, *types: str) -> None:
         """Register a creator for operator types. A type that is known already is refused with a ParameterError."""
-        load_all()
         for name in types:
             if registry.find(name) is not None:
                 raise ParameterError(f"operator {name} is registered already")
@@ -72,7 +71,6 @@ class LayerRegisterer:
     @classmethod
     def layer_types(cls) -> list[str]:
         """All operator types that can be run, sorted: those of the package and those registered here."""
-        load_all()
         return registry.types()
 
 

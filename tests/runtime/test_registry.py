@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +83,21 @@ def test_all_unsupported_types_at_once() -> None:
     assert caught.value.types == {"test.sampel": ["a", "c"], "aten::zzz": ["b"]}
     assert "did you mean test.sample?" in str(caught.value)
     assert '@operator("test.sampel")' in str(caught.value)
+
+
+def test_the_table_of_families_is_up_to_date() -> None:
+    path = Path(__file__).parents[2] / "tools" / "make_families.py"
+    result = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr + " run tools/make_families.py"
+
+
+def test_only_the_families_of_a_model_are_imported() -> None:
+    code = (
+        "import sys, numpy, pnnx_fast\n"
+        "text = '7767517\\n3 2\\npnnx.Input a 0 1 x #x=(2)f32\\nF.softmax s 1 1 x y dim=0\\npnnx.Output o 1 0 y\\n'\n"
+        "pnnx_fast.Model(pnnx_fast.Graph.parse(text))(numpy.ones(2, numpy.float32))\n"
+        "families = {name for name in sys.modules if name.startswith('pnnx_fast.ops.')}\n"
+        "assert 'pnnx_fast.ops.softmax' in families, families\n"
+        "assert not families & {'pnnx_fast.ops.aten', 'pnnx_fast.ops.signal', 'pnnx_fast.ops.recurrent'}, families\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,9 +15,8 @@ __all__ = ["leftover"]
 
 def leftover(name: str) -> LayerDef | None:
     """Return a definition for an operator type of PNNX, None when there is no such operator."""
-    from pnnx_fast.ops import load_all, registry
+    from pnnx_fast.ops import registry
 
-    load_all()
     if "." not in name or name.startswith(("ncnn.", "fused.", "pnnx.")) or registry.find(name) is None:
         return None
 

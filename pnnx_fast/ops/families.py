@@ -1,0 +1,201 @@
+"""Which family (module of this package) registers which operator types.
+
+With it the registry imports only the families that a model needs. Written by tools/make_families.py.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FAMILIES"]
+
+FAMILIES: dict[str, str] = {
+    "aten": """
+        aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__and__
+        aten::__getitem__ aten::__lshift__ aten::__or__ aten::__rshift__ aten::__xor__ aten::abs aten::absolute
+        aten::acos aten::acosh aten::adaptive_avg_pool1d aten::adaptive_avg_pool2d aten::adaptive_avg_pool3d aten::add
+        aten::addcdiv aten::addcmul aten::addmm aten::adjoint aten::alias aten::amax aten::amin aten::arange
+        aten::arctan aten::arctan2 aten::argmax aten::argmin aten::argsort aten::as_strided aten::asin aten::asinh
+        aten::atan aten::atan2 aten::atanh aten::avg_pool1d aten::avg_pool2d aten::avg_pool3d aten::baddbmm
+        aten::batch_norm aten::bitwise_and aten::bitwise_left_shift aten::bitwise_not aten::bitwise_or
+        aten::bitwise_right_shift aten::bitwise_xor aten::bmm aten::broadcast_tensors aten::broadcast_to aten::cat
+        aten::ceil aten::celu aten::channel_shuffle aten::chunk aten::clamp aten::clamp_max aten::clamp_min aten::clip
+        aten::clone aten::complex aten::concat aten::concatenate aten::contiguous aten::conv1d aten::conv2d
+        aten::conv3d aten::cos aten::cosh aten::cross aten::cumprod aten::cumsum aten::deg2rad aten::detach
+        aten::detach_ aten::diag aten::diagonal aten::dim aten::div aten::divide aten::elu aten::embedding aten::empty
+        aten::empty_like aten::eq aten::erf aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1
+        aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_irfft
+        aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft aten::fft_rfft2 aten::fft_rfftn aten::fill aten::fix
+        aten::flatten aten::flip aten::floor aten::floor_divide aten::floordiv aten::fmod aten::frac aten::full
+        aten::full_like aten::gather aten::ge aten::gelu aten::glu aten::group_norm aten::gt aten::hardsigmoid
+        aten::hardswish aten::hardtanh aten::hypot aten::imag aten::index aten::index_put aten::index_select
+        aten::isfinite aten::isinf aten::isnan aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp
+        aten::lgamma aten::lift_fresh aten::linalg_cross aten::linalg_vector_norm aten::linear aten::log aten::log10
+        aten::log1p aten::log2 aten::log_sigmoid aten::log_softmax aten::logaddexp aten::logical_and aten::logical_not
+        aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill
+        aten::masked_select aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum
+        aten::mean aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
+        aten::multiply aten::mv aten::narrow aten::ne aten::neg aten::negative aten::new_empty aten::new_full
+        aten::new_ones aten::new_zeros aten::nonzero aten::norm aten::not_equal aten::numel aten::numpy_T aten::ones
+        aten::ones_like aten::pairwise_distance aten::permute aten::pixel_shuffle aten::pixel_unshuffle aten::positive
+        aten::pow aten::prelu aten::prod aten::rad2deg aten::ravel aten::real aten::reciprocal aten::relu aten::relu6
+        aten::remainder aten::repeat aten::repeat_interleave aten::reshape aten::reshape_as aten::resolve_conj
+        aten::rms_norm aten::roll aten::round aten::rsqrt aten::rsub aten::scaled_dot_product_attention
+        aten::scatter_add aten::select aten::select_scatter aten::selu aten::sigmoid aten::sign aten::silu aten::sin
+        aten::sinh aten::size aten::slice aten::slice_scatter aten::softmax aten::softplus aten::sort aten::split
+        aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub aten::subtract
+        aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split aten::tile aten::topk
+        aten::transpose aten::true_divide aten::trunc aten::type_as aten::unbind aten::unflatten aten::unfold
+        aten::unsafe_chunk aten::unsafe_split aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
+        aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
+        prim::NumToTensor
+    """,
+    "aten_numpy": """
+        aten::_conj aten::_unique2 aten::addbmm aten::addmv aten::addr aten::all aten::aminmax aten::angle aten::any
+        aten::argwhere aten::atleast_1d aten::atleast_2d aten::atleast_3d aten::bincount aten::block_diag
+        aten::bucketize aten::cdist aten::column_stack aten::conj aten::conj_physical aten::copysign
+        aten::cosine_similarity aten::count_nonzero aten::cummax aten::cummin aten::diag_embed aten::diff aten::dot
+        aten::dstack aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud aten::float_power
+        aten::fmax aten::fmin aten::gcd aten::ger aten::heaviside aten::histc aten::hstack aten::index_add
+        aten::index_copy aten::index_fill aten::inner aten::inverse aten::isclose aten::isin aten::isneginf
+        aten::isposinf aten::isreal aten::kron aten::kthvalue aten::lcm aten::ldexp aten::linalg_cholesky
+        aten::linalg_det aten::linalg_inv aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm
+        aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linspace aten::logaddexp2 aten::logcumsumexp
+        aten::logit aten::masked_scatter aten::matrix_power aten::median aten::msort aten::nan_to_num aten::nanmean
+        aten::nansum aten::nextafter aten::one_hot aten::outer aten::polar aten::quantile aten::renorm aten::rot90
+        aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit aten::sinc aten::std_mean
+        aten::take aten::take_along_dim aten::tensordot aten::trace aten::trapezoid aten::trapz aten::tril
+        aten::tril_indices aten::triu aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean
+        aten::vdot aten::vstack aten::xlogy
+    """,
+    "attention": """
+        F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention
+    """,
+    "control": """
+        pnnx.Attribute pnnx.Input pnnx.Output prim::ListConstruct prim::ListUnpack prim::TupleConstruct
+        prim::TupleUnpack
+    """,
+    "convolution": """
+        F.conv1d F.conv2d F.conv3d fused.Conv1d fused.Conv2d fused.Conv3d nn.Conv1d nn.Conv2d nn.Conv3d
+    """,
+    "convolution_transpose": """
+        F.conv_transpose1d F.conv_transpose2d F.conv_transpose3d fused.ConvTranspose1d fused.ConvTranspose2d
+        fused.ConvTranspose3d nn.ConvTranspose1d nn.ConvTranspose2d nn.ConvTranspose3d
+    """,
+    "create": """
+        Tensor.copy Tensor.fill Tensor.new_empty Tensor.new_full Tensor.new_ones Tensor.new_zeros Tensor.size
+        Tensor.to Tensor.type Tensor.type_as torch.arange torch.as_strided torch.complex torch.empty torch.empty_like
+        torch.full torch.full_like torch.imag torch.normal torch.ones torch.ones_like torch.rand torch.randn
+        torch.randn_like torch.real torch.view_as_complex torch.view_as_real torch.zeros torch.zeros_like
+    """,
+    "dropout": """
+        F.alpha_dropout F.dropout F.dropout1d F.dropout2d F.dropout3d F.dropoutnd F.feature_alpha_dropout
+        nn.AlphaDropout nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.FeatureAlphaDropout
+    """,
+    "einsum": """
+        torch.einsum
+    """,
+    "elementwise": """
+        F.celu F.elu F.gelu F.glu F.hardshrink F.hardsigmoid F.hardswish F.hardtanh F.leaky_relu F.logsigmoid F.mish
+        F.prelu F.relu F.relu6 F.rrelu F.selu F.sigmoid F.silu F.softplus F.softshrink F.softsign F.tanh F.tanhshrink
+        F.threshold Tensor.masked_fill nn.CELU nn.ELU nn.GELU nn.GLU nn.Hardshrink nn.Hardsigmoid nn.Hardswish
+        nn.Hardtanh nn.LeakyReLU nn.LogSigmoid nn.Mish nn.PReLU nn.RReLU nn.ReLU nn.ReLU6 nn.SELU nn.SiLU nn.Sigmoid
+        nn.Softplus nn.Softshrink nn.Softsign nn.Tanh nn.Tanhshrink nn.Threshold pnnx.Expression torch.abs torch.acos
+        torch.acosh torch.asin torch.asinh torch.atan torch.atan2 torch.atanh torch.bitwise_and
+        torch.bitwise_left_shift torch.bitwise_not torch.bitwise_or torch.bitwise_right_shift torch.bitwise_xor
+        torch.ceil torch.clamp torch.clip torch.cos torch.cosh torch.eq torch.erf torch.erfc torch.exp torch.exp2
+        torch.expm1 torch.floor torch.floor_divide torch.fmod torch.ge torch.gt torch.isfinite torch.isinf torch.isnan
+        torch.le torch.lgamma torch.log torch.log10 torch.log1p torch.log2 torch.logaddexp torch.logical_and
+        torch.logical_not torch.logical_or torch.logical_xor torch.lt torch.masked_fill torch.maximum torch.minimum
+        torch.ne torch.neg torch.positive torch.pow torch.reciprocal torch.relu torch.remainder torch.round
+        torch.rsqrt torch.sigmoid torch.sign torch.sin torch.sinh torch.sqrt torch.square torch.tan torch.tanh
+        torch.trunc torch.where
+    """,
+    "index": """
+        F.embedding Tensor.index Tensor.index_put nn.Embedding torch.gather torch.index_select torch.masked_select
+        torch.nonzero torch.repeat_interleave torch.scatter_add
+    """,
+    "linalg": """
+        F.pairwise_distance nn.PairwiseDistance torch.cross torch.diag torch.linalg.cross
+    """,
+    "linear": """
+        F.linear fused.Linear nn.Linear torch.addmm torch.baddbmm torch.bmm torch.matmul torch.mm torch.mv
+    """,
+    "ncnn_bits": """
+        ncnn.Bits
+    """,
+    "ncnn_detection": """
+        ncnn.DetectionOutput ncnn.Proposal ncnn.YoloDetectionOutput ncnn.Yolov3DetectionOutput
+    """,
+    "ncnn_recurrent": """
+        ncnn.GRUInt8 ncnn.LSTMInt8 ncnn.RNNInt8
+    """,
+    "ncnn_regions": """
+        ncnn.PSROIPooling ncnn.ROIAlign ncnn.ROIPooling
+    """,
+    "ncnn_signal": """
+        ncnn.InverseSpectrogram
+    """,
+    "normalization": """
+        F.batch_norm F.group_norm F.instance_norm F.layer_norm F.local_response_norm F.normalize F.rms_norm
+        fused.BatchNorm2d fused.GroupNorm nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.GroupNorm nn.InstanceNorm1d
+        nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
+    """,
+    "ordering": """
+        Tensor.argsort Tensor.sort Tensor.topk torch.argsort torch.sort torch.topk
+    """,
+    "padding": """
+        F.pad nn.CircularPad1d nn.CircularPad2d nn.CircularPad3d nn.ConstantPad1d nn.ConstantPad2d nn.ConstantPad3d
+        nn.ReflectionPad1d nn.ReflectionPad2d nn.ReflectionPad3d nn.ReplicationPad1d nn.ReplicationPad2d
+        nn.ReplicationPad3d nn.ZeroPad1d nn.ZeroPad2d nn.ZeroPad3d
+    """,
+    "pooling": """
+        F.adaptive_avg_pool1d F.adaptive_avg_pool2d F.adaptive_avg_pool3d F.adaptive_max_pool1d F.adaptive_max_pool2d
+        F.adaptive_max_pool3d F.avg_pool1d F.avg_pool2d F.avg_pool3d F.lp_pool1d F.lp_pool2d F.lp_pool3d F.max_pool1d
+        F.max_pool2d F.max_pool3d F.max_unpool1d F.max_unpool2d F.max_unpool3d nn.AdaptiveAvgPool1d
+        nn.AdaptiveAvgPool2d nn.AdaptiveAvgPool3d nn.AdaptiveMaxPool1d nn.AdaptiveMaxPool2d nn.AdaptiveMaxPool3d
+        nn.AvgPool1d nn.AvgPool2d nn.AvgPool3d nn.LPPool1d nn.LPPool2d nn.LPPool3d nn.MaxPool1d nn.MaxPool2d
+        nn.MaxPool3d nn.MaxUnpool1d nn.MaxUnpool2d nn.MaxUnpool3d
+    """,
+    "quantized": """
+        nn.intrinsic.quantized.ConvReLU2d nn.intrinsic.quantized.LinearReLU nn.quantized.Conv2d
+        nn.quantized.DeQuantize nn.quantized.Linear nn.quantized.Quantize nn.quantized.cat torch.dequantize
+        torch.quantize_per_tensor
+    """,
+    "recurrent": """
+        nn.GRU nn.LSTM nn.RNN
+    """,
+    "reduction": """
+        Tensor.amax Tensor.amin Tensor.argmax Tensor.argmin Tensor.cumprod Tensor.cumsum Tensor.logsumexp Tensor.max
+        Tensor.mean Tensor.min Tensor.norm Tensor.prod Tensor.std Tensor.sum Tensor.var torch.amax torch.amin
+        torch.argmax torch.argmin torch.cumprod torch.cumsum torch.linalg.vector_norm torch.logsumexp torch.max
+        torch.mean torch.min torch.norm torch.prod torch.std torch.sum torch.var
+    """,
+    "resize": """
+        F.interpolate F.upsample F.upsample_bilinear F.upsample_nearest nn.Upsample nn.UpsamplingBilinear2d
+        nn.UpsamplingNearest2d
+    """,
+    "sampling": """
+        F.affine_grid F.grid_sample
+    """,
+    "shape": """
+        F.channel_shuffle F.pixel_shuffle F.pixel_unshuffle Tensor.clone Tensor.expand Tensor.expand_as Tensor.permute
+        Tensor.repeat Tensor.reshape Tensor.reshape_as Tensor.select Tensor.slice Tensor.slice_copy Tensor.unflatten
+        nn.ChannelShuffle nn.PixelShuffle nn.PixelUnshuffle pnnx.SliceIndexes torch.cat torch.channel_shuffle
+        torch.chunk torch.clone torch.concat torch.flatten torch.flip torch.narrow torch.roll torch.slice_scatter
+        torch.split torch.squeeze torch.stack torch.t torch.tensor_split torch.tile torch.transpose torch.unbind
+        torch.unsqueeze
+    """,
+    "signal": """
+        F.fold F.unfold nn.Fold nn.Unfold torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.hfft torch.fft.hfft2
+        torch.fft.hfftn torch.fft.ifft torch.fft.ifft2 torch.fft.ifftn torch.fft.ihfft torch.fft.ihfft2
+        torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2
+        torch.fft.rfftn torch.istft torch.stft torchaudio.functional.inverse_spectrogram
+        torchaudio.functional.spectrogram
+    """,
+    "softmax": """
+        F.log_softmax F.softmax F.softmin nn.LogSoftmax nn.Softmax nn.Softmax2d nn.Softmin torch.log_softmax
+        torch.softmax
+    """,
+    "vision": """
+        torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align
+    """,
+}
