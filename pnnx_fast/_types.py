@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+else:
+    Array = np.ndarray  # numpy.typing takes a while to import
 DType: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 PathLike: TypeAlias = str | os.PathLike[str]

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression.apply import apply, signature_of
@@ -40,8 +38,7 @@ _SAME_ON_BOOL = {"copy", "to_bool", "where", "eq", "ne", "lt", "le", "gt", "ge",
 _SAME_ON_BOOL |= {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """Code of the VM.
 
     Attributes
@@ -62,7 +59,7 @@ class Code:
     operations: tuple[tuple[str, int, int, int, int], ...]
     result: TensorType
 
-    def words(self, operands: Sequence[tuple[bool, Sequence[int]]]) -> npt.NDArray[np.int64]:
+    def words(self, operands: Sequence[tuple[bool, Sequence[int]]]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The code as the kernel reads it; ``operands`` gives for each whether it is bool, and its
         strides.
         """
@@ -82,24 +79,23 @@ class Code:
         return np.array(words, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
 class _Ref:
-    """Value of an input (place None: index counts inputs) or of an operation."""
+    """Value of an input (``index`` counts inputs) or of an operation."""
 
-    index: int
-    is_input: bool
-    type: TensorType
+    __slots__ = ("index", "is_input", "type")
+
+    def __init__(self, index: int, is_input: bool, type: TensorType) -> None:
+        self.index, self.is_input, self.type = index, is_input, type
 
 
 _Source: TypeAlias = "_Ref | float"
 
 
-@dataclass(slots=True)
 class _Operation:
-    name: str
-    sources: list[_Source]
-    type: TensorType
-    uses: int = 0
+    __slots__ = ("name", "sources", "type", "uses")
+
+    def __init__(self, name: str, sources: list[_Source], type: TensorType) -> None:
+        self.name, self.sources, self.type, self.uses = name, sources, type, 0
 
 
 def runs_natively(function: Function, arguments: Sequence[Any], signature: Signature) -> bool:
@@ -182,7 +178,7 @@ class _Compiler:
         """Cheaper forms of the same function where operands are constants or absent."""
         x = sources[0]
         if name == "copy" and isinstance(x, _Ref):
-            return replace(x, type=type)
+            return _Ref(x.index, x.is_input, type)
         if name == "rsub":
             name, sources = "sub", [sources[1], x]
         if name == "pow" and isinstance(x, _Ref) and isinstance(sources[1], float):
@@ -190,7 +186,7 @@ class _Compiler:
         if name == "clamp":
             low, high = sources[1:]
             if low is None and high is None:
-                return replace(x, type=type)
+                return _Ref(x.index, x.is_input, type)
             if low is None or high is None:
                 name, sources = ("minimum", [x, high]) if low is None else ("maximum", [x, low])
             elif _is_bound(low) and _is_bound(high):

@@ -10,8 +10,7 @@ the expression VM.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from pnnx_fast.expression.types import TORCH_DTYPES, cast
 __all__ = ["FUNCTIONS", "Function"]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """One row of the table.
 
     Attributes

@@ -5,8 +5,8 @@ function names.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from pnnx_fast.errors import ExpressionError
 
@@ -31,8 +31,7 @@ class TokenKind(Enum):
     CLOSE_LIST = "]"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token; ``text[start:end]`` of the expression is its text."""
 
     kind: TokenKind

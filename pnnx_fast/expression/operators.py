@@ -7,8 +7,8 @@ operators as one expression. It knows neither graphs nor tensors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pnnx_fast.expression.parse import parse
 from pnnx_fast.expression.tree import Call, Constant, Input, Node
@@ -19,8 +19,7 @@ REQUIRED = object()
 """Default of an argument that must be given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument: PNNX's name, default, and whether it may only be a number."""
 
     name: str
@@ -28,14 +27,13 @@ class Argument:
     is_number: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """An operator type as a function of the table; `variants` choose another function by a parameter's value."""
 
     function: str
     arguments: tuple[Argument, ...]
     summary: str
-    variants: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[Any, str]] = MappingProxyType({})
 
     def call(self, values: Mapping[str, Any], inputs: Sequence[str]) -> Call | None:
         """The expression over inputs of these names with these parameters, None if they do not fit."""

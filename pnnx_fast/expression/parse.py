@@ -7,7 +7,6 @@ overflow Python's stack.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Generator
 from typing import Any, TypeAlias
 
@@ -138,6 +137,8 @@ class _Parser:
             return Constant(DTypeName(token.text), token.text)
         function = FUNCTIONS.get(token.text)
         if function is None:
+            import difflib  # only for the message
+
             near = difflib.get_close_matches(token.text[:64], FUNCTIONS, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise self.error(f"there is no function {token.text!r}{hint}", token)

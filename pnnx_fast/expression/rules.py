@@ -7,8 +7,7 @@ so a result's dtype is decided in one place. Rules know no values and no functio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from pnnx_fast.expression.types import ElementType, default_float, promote
 __all__ = ["Rule", "Signature"]
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """dtype that arguments are converted to before computing, and dtype of the result."""
 
     compute: DType

@@ -8,9 +8,8 @@ rounded to the precision that the narrow type has.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -55,27 +54,47 @@ class Category(IntEnum):
     DIM = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ElementType:
+class ElementType(NamedTuple):
     """dtype and promotion category of one operand."""
 
     dtype: DType
     category: Category
 
 
-@dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor without data: what lowering knows of an operand."""
+    """A tensor without data: what lowering knows of an operand. Compared by value."""
 
-    dtype: DType
-    shape: Shape
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, dtype: DType, shape: Shape) -> None:
+        self.dtype, self.shape = dtype, shape
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorType) and (self.dtype, self.shape) == (other.dtype, other.shape)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape))
+
+    def __repr__(self) -> str:
+        return f"TensorType({self.dtype!r}, {self.shape})"
 
 
-@dataclass(frozen=True, slots=True)
 class DTypeName:
-    """A torch dtype used as a value, such as the ``torch.float`` in an argument list."""
+    """A torch dtype used as a value, such as the ``torch.float`` in an argument list. Compared by name."""
 
-    name: str
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DTypeName) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"DTypeName(name={self.name!r})"
 
     @property
     def dtype(self) -> DType:

@@ -13,10 +13,9 @@ import stat
 import zlib
 from collections.abc import Iterator
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pnnx_fast._core import store
 from pnnx_fast._types import PathLike
@@ -24,12 +23,13 @@ from pnnx_fast.errors import FormatError
 from pnnx_fast.formats.atomic import AtomicFile
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Buffer
 
 __all__ = ["Layout", "StoreZipReader", "StoreZipWriter"]
 
 Layout = Literal["zip64", "zip32"]
-Bytes = npt.NDArray[np.uint8]
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 _STORED = 0
 

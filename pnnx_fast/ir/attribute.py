@@ -7,15 +7,17 @@ dtype table, not operators, graphs or files.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import floats
 from pnnx_fast.ir.dtypes import by_numpy, by_text
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["Attribute"]
 

@@ -5,13 +5,17 @@ Used by attributes, passes and writers of fp16 files. Pure functions on arrays; 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["bfloat16_to_float32", "float32_to_bfloat16", "float32_to_float16", "fold_weight_norm"]
 
-Float32 = npt.NDArray[np.float32]
-Bits16 = npt.NDArray[np.uint16]
+Float32: TypeAlias = "npt.NDArray[np.float32]"
+Bits16: TypeAlias = "npt.NDArray[np.uint16]"
 
 
 def float32_to_float16(values: npt.ArrayLike, mode: str = "round") -> npt.NDArray[np.float16]:

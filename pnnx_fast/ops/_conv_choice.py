@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["STEM", "Choice", "choose", "is_stem", "winograd_cost"]
 
@@ -37,8 +36,7 @@ OUTPUTS = {3: (2, 4), 5: (2,)}
 """Outputs on the side of a tile that the Winograd kernel offers for a window; they are its variants."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A kernel, the kernel that packs its weights, and the variant to ask for (-1: the kernel chooses)."""
 
     kernel: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pnnx_fast.errors import ParameterError
@@ -19,14 +18,15 @@ __all__ = ["Catalog", "Method"]
 Definition = TypeVar("Definition")
 
 
-@dataclass(frozen=True, slots=True)
 class Method(Generic[Definition]):
     """One version of an operator: what defines it, and what to call when it is unregistered."""
 
-    type: int
-    version: int
-    definition: Definition
-    release: Callable[[], Any] | None = None
+    __slots__ = ("definition", "release", "type", "version")
+
+    def __init__(
+        self, type: int, version: int, definition: Definition, release: Callable[[], Any] | None = None
+    ) -> None:
+        self.type, self.version, self.definition, self.release = type, version, definition, release
 
 
 class Catalog(Generic[Definition]):
@@ -47,6 +47,7 @@ class Catalog(Generic[Definition]):
         self._names: dict[str, int] = {}
         self._methods: dict[tuple[int, int], Method[Definition]] = {}
         self._versions: dict[int, list[int]] = {}
+        self._last_free: dict[int, int] = {}
         self._lock = threading.RLock()
 
     # -- operators ---------------------------------------------------------------------------------------------
@@ -93,6 +94,7 @@ class Catalog(Generic[Definition]):
             self._versions[type] = [v for v in self._versions[type] if v not in versions]
             if not self._versions[type]:
                 del self._versions[type]
+                self._last_free.clear()
                 self._names = {name: t for name, t in self._names.items() if t != type}
         # Not under the lock: a release may take locks of its own.
         for method in removed:
@@ -182,13 +184,20 @@ class Catalog(Generic[Definition]):
             method = self.find_op_method(type) if type is not None else None
         return method.definition if method is not None else None
 
+    def _free_number(self, first: int) -> int:
+        """First number from ``first`` on that neither a method nor a name has; looks on where it found the last one."""
+        number = self._last_free.get(first, first)
+        while number in self._versions or number in self._names.values():
+            number += 1
+        self._last_free[first] = number
+        return number
+
     def push(self, name: str, definition: Definition, free: int) -> Method[Definition]:
         """Register the newest version of a name; a new name gets the first free number from ``free`` on."""
         with self._lock:
             type = self._names.get(name)
             if type is None:
-                taken = self._versions.keys() | set(self._names.values())
-                type = next(n for n in range(free, free + len(taken) + 1) if n not in taken)
+                type = self._free_number(free)
             versions = self._versions.get(type, [0])
             method = Method(type, versions[-1] + 1, definition)
             self.register_op(type, name, method)

@@ -7,10 +7,9 @@ logical operator go through it. Which function means what is the table's busines
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,8 +80,7 @@ def _type_of(value: Value) -> Any:
     return TensorType(value.dtype, value.shape) if isinstance(value, Tensor) else value
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A subtree as it is to be computed: its node over the inputs so far, and what that takes."""
 
     node: Node
@@ -265,36 +263,39 @@ def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
     return lower_expression(b, text, inputs)
 
 
-def _made(form: Form) -> Callable[..., Value]:
-    """Operator function of a row of the table, with the signature that the row describes."""
+class _FormOperator:
+    """Operator function of a row of the table; the signature that the row describes is made when it is asked for."""
 
-    def run(b: Builder, *operands: Any, **numbers: Any) -> Value:
-        function = form.function
-        for key, choice in form.variants.items():
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self.__doc__ = form.summary
+
+    def __call__(self, b: Builder, *operands: Any, **numbers: Any) -> Value:
+        function = self._form.function
+        for key, choice in self._form.variants.items():
             if numbers.get(key) not in choice:
                 raise ParameterError(f"{key} must be one of {sorted(map(str, choice))}", parameter=key)
             function = choice[numbers.pop(key, None)]
-        defaults = {a.name: a.default for a in form.arguments if a.is_number}
+        defaults = {a.name: a.default for a in self._form.arguments if a.is_number}
         arguments = [*operands, *(defaults | numbers).values()]
         arguments = [float(v) if isinstance(v, str) else v for v in arguments]
         return lower_expression(b, Call(function, [Input(i) for i in range(len(arguments))]), arguments)
 
-    kind = inspect.Parameter
-    parameters = [kind("b", kind.POSITIONAL_OR_KEYWORD, annotation=Builder)]
-    for argument in form.arguments:
-        default = kind.empty if argument.default is REQUIRED else argument.default
-        place = kind.KEYWORD_ONLY if argument.is_number else kind.POSITIONAL_OR_KEYWORD
-        annotation = float if argument.is_number else Any
-        parameters.append(kind(argument.name, place, default=default, annotation=annotation))
-    parameters += [kind(k, kind.KEYWORD_ONLY, default=None, annotation=str | None) for k in form.variants]
-    run.__signature__ = inspect.Signature(parameters, return_annotation=Value)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__ = form.summary
-    return run
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter
+        parameters = [kind("b", kind.POSITIONAL_OR_KEYWORD, annotation=Builder)]
+        for argument in self._form.arguments:
+            default = kind.empty if argument.default is REQUIRED else argument.default
+            place = kind.KEYWORD_ONLY if argument.is_number else kind.POSITIONAL_OR_KEYWORD
+            annotation = float if argument.is_number else Any
+            parameters.append(kind(argument.name, place, default=default, annotation=annotation))
+        parameters += [kind(k, kind.KEYWORD_ONLY, default=None, annotation=str | None) for k in self._form.variants]
+        return inspect.Signature(parameters, return_annotation=Value)
 
 
 for _type, _form in FORMS.items():
-    operator(_type, native=FUNCTIONS[_form.function].opcode is not None)(_made(_form))
+    operator(_type, native=FUNCTIONS[_form.function].opcode is not None)(_FormOperator(_form))
 
 
 @operator("nn.RReLU", "F.rrelu")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Windows along the spatial axes; ``size`` is None for adaptive ones, whose ``output`` is given."""
 
     size: Shape

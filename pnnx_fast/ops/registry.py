@@ -82,11 +82,11 @@ class OperatorDef:
     @cached_property
     def hints(self) -> Mapping[str, Any]:
         """Annotations of the parameters."""
-        spelled = getattr(self.function, "__annotations__", {})
-        module = sys.modules.get(self.function.__module__)
-        if module is None or not module.__name__.startswith("pnnx_fast.ops."):
+        module = self.function.__module__
+        if not module.startswith("pnnx_fast.ops."):
             return typing.get_type_hints(self.function)
-        return {key: _evaluated(hint, module.__name__) for key, hint in spelled.items()}
+        spelled = {key: p.annotation for key, p in self.parameters.items() if p.annotation is not p.empty}
+        return {key: _evaluated(hint, module) for key, hint in spelled.items()}
 
     @cached_property
     def wanted(self) -> Mapping[str, frozenset[Any]]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -216,8 +215,7 @@ def is_channels_last(x: Tensor) -> bool:
     return x.ndim >= 3 and (x.shape[1] == 1 or x.strides[1] == 1 or x.size == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelPlan:
+class KernelPlan(NamedTuple):
     """What a planned kernel chose for given arguments."""
 
     variant: int

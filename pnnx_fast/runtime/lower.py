@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,43 +31,43 @@ SERIAL_WORK = 20_000
 """Steps that touch fewer elements (or compute fewer FLOPs) than this run on one thread."""
 
 
-@dataclass(slots=True, eq=False)
 class KernelStep:
     """A kernel call whose memory references are still symbolic."""
 
-    kernel: str
-    fields: dict[str, Any]
-    operator: str
-    type: str
-    flops: int
-    label: str
-    serial: bool
-    inplace: tuple[Tensor, Tensor] | None
+    __slots__ = ("fields", "flops", "inplace", "kernel", "label", "operator", "serial", "tensors", "type")
 
-    def tensors(self) -> Iterator[Tensor]:
+    def __init__(
+        self,
+        kernel: str,
+        fields: dict[str, Any],
+        operator: str,
+        type: str,
+        flops: int,
+        label: str,
+        inplace: tuple[Tensor, Tensor] | None,
+    ) -> None:
+        self.kernel, self.fields, self.operator, self.type = kernel, fields, operator, type
+        self.flops, self.label, self.inplace, self.serial = flops, label, inplace, False
+        self.tensors: list[Tensor] = []
         """All tensors that the step reads or writes."""
-        for value in self.fields.values():
+        for value in fields.values():
             if isinstance(value, Tensor):
-                yield value
+                self.tensors.append(value)
             elif isinstance(value, (tuple, list)):
-                yield from (v for v in value if isinstance(v, Tensor))
+                self.tensors += [v for v in value if isinstance(v, Tensor)]
 
 
-@dataclass(slots=True, eq=False)
 class HostStep:
     """A numpy call between native segments."""
 
-    function: Callable[..., Any]
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    operator: str
-    type: str
-    flops: int = 0
+    __slots__ = ("flops", "function", "inputs", "operator", "outputs", "tensors", "type")
 
-    def tensors(self) -> Iterator[Tensor]:
-        """All tensors that the step reads or writes."""
-        yield from self.inputs
-        yield from self.outputs
+    def __init__(
+        self, function: Callable[..., Any], inputs: list[Tensor], outputs: list[Tensor], operator: str, type: str
+    ) -> None:
+        self.function, self.inputs, self.outputs = function, inputs, outputs
+        self.operator, self.type, self.flops = operator, type, 0
+        self.tensors = [*inputs, *outputs]
 
 
 class StageBreak(Exception):
@@ -79,15 +78,21 @@ class StageBreak(Exception):
         self.function, self.inputs = function, inputs
 
 
-@dataclass(slots=True)
 class Stage:
     """What one lowering yields: steps, and the values of operands at its end."""
 
-    steps: list[KernelStep | HostStep]
-    values: dict[str, Value]
-    outputs: list[Value] = field(default_factory=list)
-    pending: Operator | None = None
-    breaker: StageBreak | None = None
+    __slots__ = ("breaker", "outputs", "pending", "steps", "values")
+
+    def __init__(
+        self,
+        steps: list[KernelStep | HostStep],
+        values: dict[str, Value],
+        outputs: Sequence[Value],
+        pending: Operator | None = None,
+        breaker: StageBreak | None = None,
+    ) -> None:
+        self.steps, self.values, self.outputs = steps, values, outputs
+        self.pending, self.breaker = pending, breaker
 
 
 class Lowering:
@@ -176,10 +181,10 @@ class Lowering:
     ) -> None:
         """See Builder."""
         name, kind = (self.operator.name, self.operator.type) if self.operator else ("", "")
-        new = KernelStep(kernel_name, fields, name, kind, flops, label, False, inplace)
-        if any(v.size == 0 for v in new.tensors() if v.buffer.kind != "const") and not _has_work(new):
+        new = KernelStep(kernel_name, fields, name, kind, flops, label, inplace)
+        if any(v.size == 0 for v in new.tensors if v.buffer.kind != "const") and not _has_work(new):
             return
-        new.serial = max([flops, *(t.size for t in new.tensors())]) < SERIAL_WORK if serial is None else serial
+        new.serial = max([flops, *(t.size for t in new.tensors)]) < SERIAL_WORK if serial is None else serial
         self.steps.append(new)
 
     def host(

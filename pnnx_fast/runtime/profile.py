@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pnnx_fast._types import Array
 
 __all__ = ["Profile", "StepTime"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepTime:
+class StepTime(NamedTuple):
     """One step with its time in seconds; ``gflops`` and ``gbytes`` are per second, ``share`` is of the whole."""
 
     operator: str
@@ -25,8 +23,7 @@ class StepTime:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(NamedTuple):
     """Times of all steps; printing it gives a table, slowest step first."""
 
     steps: tuple[StepTime, ...]

@@ -6,8 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ from pnnx_fast.runtime.plan import lifetimes, plan_arena
 __all__ = ["Executable", "StepRecord", "evaluate"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(NamedTuple):
     """One step of a finished program, for profiles and dumps."""
 
     kernel: str
@@ -82,13 +80,13 @@ class Executable:
         return y
 
     def _plan(self) -> tuple[dict[Buffer, int], int]:
-        uses = [{t.buffer for t in step.tensors()} for step in self.steps]
+        uses = [{t.buffer for t in step.tensors} for step in self.steps]
         pairs = []
         for i, step in enumerate(self.steps):
             if isinstance(step, KernelStep) and step.inplace is not None:
                 out, source = step.inplace
                 # A tensor that the kernel also reads elsewhere must not change while it runs.
-                readers = sum(t.buffer is source.buffer for t in step.tensors())
+                readers = sum(t.buffer is source.buffer for t in step.tensors)
                 if readers == 1 and _is_whole(out) and _is_whole(source) and out.strides == source.strides:
                     pairs.append((i, out.buffer, source.buffer))
         return plan_arena(lifetimes(uses), pairs)
@@ -240,9 +238,11 @@ def _is_whole(t: Tensor) -> bool:
     return t.buffer.kind == "arena" and t.offset == 0 and t.is_dense and t.nbytes == t.buffer.nbytes
 
 
-@dataclass(frozen=True, slots=True)
 class _Slot:
-    index: int
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
 
 
 def _collect(value: Value, leaves: list[Tensor]) -> Value:
@@ -264,7 +264,7 @@ def _restore(value: Value, arrays: Sequence[Array]) -> Value:
 
 
 def _record(step: KernelStep | HostStep) -> StepRecord:
-    nbytes = sum(t.nbytes for t in step.tensors())
+    nbytes = sum(t.nbytes for t in step.tensors)
     if isinstance(step, HostStep):
         return StepRecord("numpy", "", step.operator, step.type, step.flops, nbytes, True)
     return StepRecord(step.kernel, step.label, step.operator, step.type, step.flops, nbytes, step.serial)

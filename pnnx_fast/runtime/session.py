@@ -6,8 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Graph, Operator, dtypes
+from pnnx_fast.ir.collector import collector_paused
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
@@ -29,8 +29,7 @@ __all__ = ["Model", "TensorInfo", "default_isa"]
 CACHED_PROGRAMS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """Name, shape (-1 where free, None when unknown) and dtype of a model's input or output."""
 
     name: str
@@ -173,7 +172,8 @@ class Model:
                 return program
             tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
             values: dict[str, Value] = dict(zip(self._input_names, tensors, strict=True))
-            program = self._programs[key] = _Chain(self, self._ops, values, tensors)
+            with collector_paused():
+                program = self._programs[key] = _Chain(self, self._ops, values, tensors)
             if len(self._programs) > CACHED_PROGRAMS:
                 self._programs.popitem(last=False)
             return program
