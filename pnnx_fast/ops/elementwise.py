@@ -268,7 +268,7 @@ class _FormOperator:
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self.__doc__ = form.summary
+        self.__name__, self.__doc__ = form.function, form.summary
 
     def __call__(self, b: Builder, *operands: Any, **numbers: Any) -> Value:
         function = self._form.function
