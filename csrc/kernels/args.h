@@ -175,6 +175,10 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, in, x) F(K, out, values) F(K, out, indices) F(K, io, scratch) F(K, i64, outer) F(K, i64, n)         \
     F(K, i64, inner) F(K, i64, k) F(K, i64, largest) F(K, i64, sorted) F(K, i64, variant)
 
+/* What a machine can do: count rounds of twelve multiply-adds of a vector, or count floats x read once. y: a vector
+ * for each thread, which multiply-adds also start from. */
+#define PF_PROBE_ARGS(F, K) F(K, in, x) F(K, io, y) F(K, i64, count)
+
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
@@ -197,6 +201,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(recurrent, PF_RECURRENT_ARGS)                                                                          \
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \
     X(attention, PF_ATTENTION_ARGS)                                                                          \
+    X(probe, PF_PROBE_ARGS)                                                                                  \
     X(expression, PF_EXPRESSION_ARGS)
 /* clang-format on */
 

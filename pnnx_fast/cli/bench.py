@@ -1,4 +1,4 @@
-"""Time a model, whole or step by step, at several thread counts and batch sizes."""
+"""Time a model, whole or step by step, at several thread counts and batch sizes; or single kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 import pnnx_fast
 from pnnx_fast._core import program as core
+from pnnx_fast.cli import kernel_shapes, kernels
 from pnnx_fast.cli.arrays import random_inputs
+from pnnx_fast.errors import ParameterError
 
 
 def _counts(text: str) -> list[int]:
@@ -25,17 +27,30 @@ def _counts(text: str) -> list[int]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast bench``."""
-    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    parser.add_argument("model", nargs="?", help=".pnnx.param file, or a folder that holds one")
     parser.add_argument("--bin", help="weights, by default the .bin beside the .param")
     parser.add_argument("--threads", type=_counts, default=None, help="e.g. 1,2; by default all CPUs")
     parser.add_argument("--batch", type=_counts, default=None, help="batch sizes, e.g. 1,8; by default as recorded")
-    parser.add_argument("--seconds", type=float, default=1.0, help="time spent on each combination")
+    parser.add_argument("--seconds", type=float, help="time spent on each combination (default: 1, kernels 0.1)")
     parser.add_argument("--isa", choices=core.ISAS, help="instruction set level")
     parser.add_argument("--profile", action="store_true", help="also print the time of every step")
+    parser.add_argument("--kernels", action="store_true", help="time single kernels; * marks the dispatcher's choice")
+    parser.add_argument(
+        "--shape",
+        type=kernel_shapes.parse,
+        action="append",
+        help="kernels: an operator such as conv:64x56x56,oc=128,k=3,s=2 or linear:128x768 (may be repeated)",
+    )
+    parser.add_argument("--group", default="all", help=f"kernels: shapes of {', '.join(kernel_shapes.GROUPS)}, or all")
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast bench``."""
+    if args.kernels or args.shape:
+        return _run_kernels(args)
+    if args.model is None:
+        raise ParameterError("a model is needed, or --kernels")
+    seconds = 1.0 if args.seconds is None else args.seconds
     graph = pnnx_fast.Graph.load(args.model, args.bin)
     print(f"{'threads':>7} {'batch':>6} {'median ms':>10} {'best ms':>10} {'per item ms':>12} {'runs':>6}")
     for threads in args.threads or [core.default_threads()]:
@@ -44,12 +59,33 @@ def run(args: argparse.Namespace) -> int:
             arrays = random_inputs(model, batch)
             if sys.stderr.isatty():
                 print(f"running with {threads} thread(s) …", end="\r", file=sys.stderr)
-            times = measure(lambda m=model, a=arrays: m(*a), args.seconds)  # type: ignore[misc]
+            times = measure(lambda m=model, a=arrays: m(*a), seconds)  # type: ignore[misc]
             items = arrays[0].shape[0] if arrays and arrays[0].ndim else 1
             middle, best = statistics.median(times) * 1e3, min(times) * 1e3
             print(f"{threads:7} {items:6} {middle:10.3f} {best:10.3f} {middle / max(items, 1):12.3f} {len(times):6}")
             if args.profile:
                 print(model.profile(*arrays))
+    return 0
+
+
+def _run_kernels(args: argparse.Namespace) -> int:
+    """A line for each algorithm at each shape: rates, share of the measured peak, the dispatcher's choice."""
+    isa = args.isa or core.ISAS[-1]
+    seconds = 0.1 if args.seconds is None else args.seconds
+    try:
+        shapes = args.shape or kernel_shapes.of_groups(args.group)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
+    width = max(len(shape.text) for shape in shapes)
+    for threads in args.threads or [core.default_threads()]:
+        most = kernels.peak(isa, threads)
+        print(f"{isa}, {threads} thread(s), peak {most * 1e-9:.0f} GFLOP/s")
+        print(f"{'shape':{width}} {'':1} {'algorithm':24} {'ms':>9} {'GFLOP/s':>8} {'of peak':>7} {'GB/s':>7}")
+        for shape in shapes:
+            for t in kernels.time_shape(isa, threads, shape, seconds):
+                rates = f"{t.flops / t.seconds * 1e-9:8.1f} {t.flops / t.seconds / most:7.1%}" if t.flops else " " * 16
+                mark, rate = "*" if t.chosen else " ", t.nbytes / t.seconds * 1e-9
+                print(f"{t.shape:{width}} {mark} {t.algorithm:24} {t.seconds * 1e3:9.4f} {rates} {rate:7.1f}")
     return 0
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["STEM", "Choice", "choose", "is_stem", "winograd_cost"]
+__all__ = ["STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16}
 """Floats in a vector of each ISA level."""
@@ -50,6 +50,9 @@ DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
 GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 
 
+NARROW_COLUMNS = 4
+"""Most output channels of the direct kernel's second variant on every ISA level."""
+
 STEM_CHANNELS, STEM_ROWS = 4, 32
 """Most input channels and filter rows of the stem kernel."""
 
@@ -74,6 +77,24 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     if costs[best] < direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     return DIRECT
+
+
+def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
+    """Kernels worth comparing for a convolution of channels-last tensors, the dispatcher's choice among them."""
+    g = geometry
+    if 1 < g["groups"] == g["ic"] == g["oc"]:
+        return [DEPTHWISE]
+    found = [Choice(DIRECT.kernel, DIRECT.pack, variant) for variant in (0, 1) if variant == 0 or _fits_narrow(g)]
+    if _fits_grouped(g, LANES.get(isa, 4)):
+        found.append(GROUPED)
+    if _fits_winograd(g):
+        found += [Choice("conv_winograd_f32", "conv_winograd_pack_f32", m) for m in OUTPUTS[g["kh"]]]
+    return found
+
+
+def _fits_narrow(g: Mapping[str, Any]) -> bool:
+    """Whether there are so few output channels a group that tiles may sum over the lanes instead."""
+    return bool(g["oc"] // g["groups"] <= NARROW_COLUMNS)
 
 
 def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
