@@ -80,6 +80,24 @@ cdef extern from "exec/native.h" nogil:
         pf_native_tensor tensors[64]
     void pf_native_step(const void *, const void *)
 
+cdef extern from "exec/strips.h" nogil:
+    int PF_STRIP_STAGES
+    ctypedef struct pf_stem_args:
+        pass
+    ctypedef struct pf_strip_stage:
+        pf_kernel_fn run
+        int64_t lines
+        int64_t buffer
+        pf_stem_args args
+    ctypedef struct pf_strips_args:
+        pf_ref scratch
+        int64_t thread_bytes
+        int64_t lines
+        int64_t bands
+        int64_t count
+        pf_strip_stage stages[8]
+    void pf_strips_step(const void *, const void *)
+
 cdef extern from "base/team.h" nogil:
     const char *pf_team_name()
     int pf_team_default_threads()
@@ -214,6 +232,39 @@ cdef int pack_native(dict values, char *out) except -1:
     return 0
 
 
+cdef int64_t strips_size(dict values) except -1:
+    cdef int64_t n = len(values["stages"])
+    if not 0 < n <= PF_STRIP_STAGES:
+        raise ValueError(f"a chain has up to {PF_STRIP_STAGES} stages, not {n}")
+    return <int64_t>sizeof(pf_strips_args) + n * <int64_t>sizeof(pf_strip_stage)
+
+
+cdef int pack_strips(str isa, dict values, char *out) except -1:
+    """Writes the arguments of a chain: stages are (kernel, its values, lines, offset of its buffer)."""
+    cdef pf_strips_args *a = <pf_strips_args *>out
+    cdef pf_strip_stage *s
+    cdef int i
+    put_ref(<char *>&a.scratch, values["scratch"])
+    a.thread_bytes, a.lines, a.bands = values["thread_bytes"], values["lines"], values["bands"]
+    a.count = len(values["stages"])
+    for i, (kernel, fields, lines, buffer) in enumerate(values["stages"]):
+        if KERNELS[kernel] not in ("conv", "stem"):
+            raise ValueError(f"kernel {kernel!r} cannot be a stage of a chain")
+        s = <pf_strip_stage *>(<char *>a.stages + i * sizeof(pf_strip_stage))
+        s.run = find_kernel(isa, kernel).run
+        s.lines, s.buffer = lines, buffer
+        pack(KERNELS[kernel], fields, <char *>&s.args)
+    return 0
+
+
+cdef int64_t arguments_size(str kernel, dict values) except -1:
+    if kernel == "native":
+        return native_size(values)
+    if kernel == "strips":
+        return strips_size(values)
+    return <int64_t>KINDS[KERNELS[kernel]][1]
+
+
 def plan(str isa, str name, dict values, int nthreads):
     """Ask a planned kernel for (variant, packed bytes, scratch bytes, label) for the given arguments."""
     cdef const pf_kernel_entry *entry = find_kernel(isa, name)
@@ -241,7 +292,8 @@ cdef class Program:
         Level whose kernels are used, one of ``ISAS``.
     steps : list of (kernel, values, serial, free)
         ``values`` maps field names to ints, floats, tuples and references ``(base, offset)``. The kernel "native"
-        is a user's function: values run and state are addresses, which ``keep`` keeps alive.
+        is a user's function: values run and state are addresses, which ``keep`` keeps alive. "strips" is a chain
+        of convolutions.
     nbases : int
         Number of base pointers that a run passes after base 0.
     nthreads : int
@@ -262,7 +314,7 @@ cdef class Program:
         self.nthreads = nthreads
         self.keep = []
         for kernel, values, _serial, _isfree in steps:
-            total += native_size(values) if kernel == "native" else <int64_t>KINDS[KERNELS[kernel]][1]
+            total += arguments_size(kernel, values)
         self.steps = <pf_step *>calloc(self.count + 1, sizeof(pf_step))
         self.args = <char *>calloc(total + 1, 1)
         if self.steps == NULL or self.args == NULL:
@@ -275,12 +327,14 @@ cdef class Program:
                 pack_native(values, self.args + at)
                 self.steps[i].run = <pf_kernel_fn>pf_native_step
                 self.keep.append(values["keep"])
-                at += native_size(values)
+            elif kernel == "strips":
+                pack_strips(isa, values, self.args + at)
+                self.steps[i].run = <pf_kernel_fn>pf_strips_step
             else:
                 entry = find_kernel(isa, kernel)
                 pack(KERNELS[kernel], values, self.args + at)
                 self.steps[i].run = entry.run
-                at += <int64_t>KINDS[KERNELS[kernel]][1]
+            at += arguments_size(kernel, values)
             i += 1
 
     def __dealloc__(self):

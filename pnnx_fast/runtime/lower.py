@@ -54,7 +54,7 @@ class KernelStep:
             if isinstance(value, Tensor):
                 self.tensors.append(value)
             elif isinstance(value, (tuple, list)):
-                self.tensors += [v for v in value if isinstance(v, Tensor)]
+                self.tensors += _leaves(value)
 
 
 class HostStep:
@@ -444,6 +444,8 @@ def _leaves(value: Value) -> Iterator[Tensor]:
     elif isinstance(value, (list, tuple)):
         for v in value:
             yield from _leaves(v)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
 
 
 def _convert(a: Array, dtype: DType) -> Array:

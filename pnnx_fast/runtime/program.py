@@ -17,6 +17,7 @@ from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants, aligned_bytes
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
 from pnnx_fast.runtime.plan import lifetimes, plan_arena
+from pnnx_fast.runtime.strips import fuse_strips
 
 __all__ = ["Executable", "StepRecord", "evaluate"]
 
@@ -62,7 +63,7 @@ class Executable:
         self._output_types = [(t.shape, t.dtype) for t in self._outputs]
         self._constants = constants
         self.isa, self.nthreads = isa, nthreads
-        self.steps = builder.steps
+        self.steps = fuse_strips(builder.steps, nthreads)
         offsets, self.arena_bytes = self._plan()
         self._offsets, self._ninputs = offsets, len(inputs)
         self._segments = self._build()
@@ -122,8 +123,10 @@ class Executable:
     def _pack_value(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             return self._reference(value)
-        if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value):
-            return tuple(self._reference(v) if isinstance(v, Tensor) else None for v in value)
+        if isinstance(value, (tuple, list)):
+            return tuple(self._pack_value(v) for v in value)
+        if isinstance(value, dict):
+            return {k: self._pack_value(v) for k, v in value.items()}
         return value
 
     # -- running -----------------------------------------------------------------------------------------------

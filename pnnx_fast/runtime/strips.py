@@ -1,0 +1,143 @@
+"""Chains of convolutions become one step that computes them strip by strip, so that tensors between them, larger than
+the cache of a core, never leave it. Works on the steps of a lowered program; what the step does is in ``exec/strips.c``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast.ops.symbolic import Buffer, Tensor
+from pnnx_fast.runtime.lower import HostStep, KernelStep
+
+__all__ = ["fuse_strips"]
+
+KERNELS = {"conv_f32", "conv_depthwise_f32", "conv_stem_f32", "conv_grouped_f32"}
+"""Kernels that can be stages: their threads claim their work, so one thread can run a call alone."""
+
+MOST_STAGES = 8
+
+WORTH_BYTES = int(os.environ.get("PF_WORTH", 512)) << 10
+"""Size from which a tensor between two convolutions is kept in strips."""
+
+STRIP_BYTES = int(os.environ.get("PF_STRIP", 448)) << 10
+"""What the lines of all stages of a strip take of the cache of a core."""
+
+BANDS = 2
+"""Parts of the work for each thread; more of them even out delays, but compute more lines twice."""
+
+LINE_FLOATS = 16
+"""Pixels between stages begin on cache lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffers:
+    """Lines of the last result in a strip, what the results before it take in lines, their places in scratch."""
+
+    lines: int
+    counts: tuple[int, ...]
+    offsets: tuple[int, ...]
+    nbytes: int
+
+
+def fuse_strips(steps: Sequence[KernelStep | HostStep], nthreads: int) -> list[KernelStep | HostStep]:
+    """Replace chains of convolutions where that saves memory traffic."""
+    users = Counter(t.buffer for step in steps for t in step.tensors())
+    fused: list[KernelStep | HostStep] = []
+    for chain in _chains(steps, users):
+        if len(chain) == 1:
+            fused += chain
+            continue
+        stages = [step for step in chain if isinstance(step, KernelStep)]
+        buffers = _buffers(stages)
+        fused.append(stages[0] if buffers is None else _merge(stages, buffers, nthreads))
+        if buffers is None:
+            fused += stages[1:]
+    return fused
+
+
+def _chains(
+    steps: Sequence[KernelStep | HostStep], users: Counter[Buffer]
+) -> Iterator[list[KernelStep | HostStep]]:
+    chain: list[KernelStep | HostStep] = []
+    for step in steps:
+        if chain and (len(chain) == MOST_STAGES or not _linked(chain[-1], step, users)):
+            yield chain
+            chain = []
+        chain.append(step)
+    if chain:
+        yield chain
+
+
+def _linked(first: KernelStep | HostStep, second: KernelStep | HostStep, users: Counter[Buffer]) -> bool:
+    """Whether the second step alone reads what the first writes, and that is large."""
+    if not (isinstance(first, KernelStep) and isinstance(second, KernelStep)):
+        return False
+    if first.kernel not in KERNELS or second.kernel not in KERNELS or first.serial or second.serial:
+        return False
+    y, x = first.fields["y"], second.fields["x"]
+    if y.buffer is not x.buffer or y.buffer.kind != "arena" or users[y.buffer] != 2 or y.nbytes < WORTH_BYTES:
+        return False
+    return bool((y.offset, y.shape, y.strides) == (x.offset, x.shape, x.strides) and x.ndim == 4 and x.strides[1] == 1)
+
+
+def _pixel(step: KernelStep) -> int:
+    """Floats of a pixel of a stage's result."""
+    return -(-step.fields["oc"] // LINE_FLOATS) * LINE_FLOATS
+
+
+def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:
+    """Lines of each stage's result but the last that a strip of so many lines needs at once."""
+    counts = []
+    for step in reversed(stages[1:]):
+        f = step.fields
+        lines = (lines - 1) * f["stride_h"] + max((f["kh"] - 1) * f["dil_h"] + 1, f["stride_h"])
+        counts.append(lines)
+    return counts[::-1]
+
+
+def _buffers(stages: Sequence[KernelStep]) -> _Buffers | None:
+    """Buffers of the widest strip that the cache holds; None when there is none."""
+    sizes = [step.fields["ow"] * _pixel(step) * 4 for step in stages[:-1]]
+    best = None
+    for lines in range(1, stages[-1].fields["oh"] + 1):
+        counts = _line_counts(stages, lines)
+        ends = np.cumsum([n * size for n, size in zip(counts, sizes, strict=True)]).tolist()
+        if ends[-1] > STRIP_BYTES:
+            break
+        best = _Buffers(lines, tuple(counts), (0, *ends[:-1]), ends[-1])
+    return best
+
+
+def _merge(stages: Sequence[KernelStep], buffers: _Buffers, nthreads: int) -> KernelStep:
+    packed: list[tuple[str, dict[str, Any], int, int]] = []
+    before: dict[str, Any] = {}
+    for i, step in enumerate(stages):
+        fields = {**step.fields, **before}
+        if i + 1 < len(stages):
+            pixel, width = _pixel(step), step.fields["ow"]
+            fields.update(y=None, ysw=pixel, ysh=pixel * width, ysn=0)
+            before = {"x": None, "xsw": pixel, "xsh": pixel * width, "xsn": 0}
+            packed.append((step.kernel, fields, buffers.counts[i], buffers.offsets[i]))
+        else:
+            packed.append((step.kernel, fields, 0, 0))
+    last = stages[-1]
+    images, height = last.fields["n"], last.fields["oh"]
+    parts = 1 if nthreads == 1 else min(-(-BANDS * nthreads // images), height)
+    strips = -(-height // (parts * buffers.lines))
+    fields = {
+        "scratch": Tensor(Buffer("arena", buffers.nbytes * nthreads), (buffers.nbytes * nthreads,), np.dtype(np.uint8)),
+        "thread_bytes": buffers.nbytes,
+        "lines": -(-height // (parts * strips)),
+        "bands": parts,
+        "stages": tuple(packed),
+    }
+    return KernelStep(
+        "strips", fields, last.operator, last.type, sum(s.flops for s in stages),
+        f"{len(stages)} x {fields['lines']}", False, last.inplace,
+    )  # fmt: skip
