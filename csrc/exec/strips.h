@@ -9,15 +9,16 @@ enum { PF_STRIP_STAGES = 8 };
 
 /* A convolution of the chain: its kernel, whose work must be claimed (pf_claim), and its arguments as if it
  * ran alone, except that results of all but the last have no place in memory: strides are set, references are
- * absent. Their lines go to a buffer of `lines` lines, `buffer` bytes from the start of a thread's scratch. */
+ * absent. Their lines go to a buffer of `lines` lines, `buffer` bytes from the start of a thread's scratch.
+ */
 typedef struct pf_strip_stage {
     pf_kernel_fn run;
     int64_t lines, buffer;
     pf_stem_args args; /* begins with the fields of every two-dimensional convolution */
 } pf_strip_stage;
 
-/* lines: of the last result in a strip; bands: parts of an image that threads take; thread_bytes: scratch of a
- * thread. */
+/* lines: of the last result in a strip; bands: parts of an image that threads take; thread_bytes: scratch of
+ * a thread. */
 typedef struct pf_strips_args {
     pf_ref scratch;
     int64_t thread_bytes, lines, bands, count;

@@ -1,12 +1,12 @@
-"""Chains of convolutions become one step that computes them strip by strip, so that tensors between them, larger than
-the cache of a core, never leave it. Works on the steps of a lowered program; what the step does is in ``exec/strips.c``.
+"""Chains of convolutions become one step that computes them strip by strip, so that tensors between them that are
+larger than the cache of a core never leave it. Works on the steps of a lowered program; the step itself is
+``exec/strips.c``.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,17 @@ KERNELS = {"conv_f32", "conv_depthwise_f32", "conv_stem_f32", "conv_grouped_f32"
 
 MOST_STAGES = 8
 
-WORTH_BYTES = int(os.environ.get("PF_WORTH", 512)) << 10
+WORTH_BYTES = 1 << 20
 """Size from which a tensor between two convolutions is kept in strips."""
 
-STRIP_BYTES = int(os.environ.get("PF_STRIP", 448)) << 10
+STRIP_BYTES = 640 << 10
 """What the lines of all stages of a strip take of the cache of a core."""
+
+WEIGHT_BYTES = 384 << 10
+"""What the weights of all stages may take of it besides."""
+
+LEAST_LINES = 2
+"""Lines of a strip, so that calls of kernels do not outweigh their work."""
 
 BANDS = 2
 """Parts of the work for each thread; more of them even out delays, but compute more lines twice."""
@@ -49,35 +55,19 @@ def fuse_strips(steps: Sequence[KernelStep | HostStep], nthreads: int) -> list[K
     """Replace chains of convolutions where that saves memory traffic."""
     users = Counter(t.buffer for step in steps for t in step.tensors())
     fused: list[KernelStep | HostStep] = []
-    for chain in _chains(steps, users):
-        if len(chain) == 1:
-            fused += chain
+    chain: list[KernelStep] = []
+    for step in (*steps, None):
+        if chain and isinstance(step, KernelStep) and _linked(chain[-1], step, users) and _fits([*chain, step]):
+            chain.append(step)
             continue
-        stages = [step for step in chain if isinstance(step, KernelStep)]
-        buffers = _buffers(stages)
-        fused.append(stages[0] if buffers is None else _merge(stages, buffers, nthreads))
-        if buffers is None:
-            fused += stages[1:]
+        fused += chain if len(chain) < 2 else [_merge(chain, nthreads)]
+        chain = [step] if isinstance(step, KernelStep) else []
+        fused += [step] if isinstance(step, HostStep) else []
     return fused
 
 
-def _chains(
-    steps: Sequence[KernelStep | HostStep], users: Counter[Buffer]
-) -> Iterator[list[KernelStep | HostStep]]:
-    chain: list[KernelStep | HostStep] = []
-    for step in steps:
-        if chain and (len(chain) == MOST_STAGES or not _linked(chain[-1], step, users)):
-            yield chain
-            chain = []
-        chain.append(step)
-    if chain:
-        yield chain
-
-
-def _linked(first: KernelStep | HostStep, second: KernelStep | HostStep, users: Counter[Buffer]) -> bool:
+def _linked(first: KernelStep, second: KernelStep, users: Counter[Buffer]) -> bool:
     """Whether the second step alone reads what the first writes, and that is large."""
-    if not (isinstance(first, KernelStep) and isinstance(second, KernelStep)):
-        return False
     if first.kernel not in KERNELS or second.kernel not in KERNELS or first.serial or second.serial:
         return False
     y, x = first.fields["y"], second.fields["x"]
@@ -88,7 +78,7 @@ def _linked(first: KernelStep | HostStep, second: KernelStep | HostStep, users: 
 
 def _pixel(step: KernelStep) -> int:
     """Floats of a pixel of a stage's result."""
-    return -(-step.fields["oc"] // LINE_FLOATS) * LINE_FLOATS
+    return -(-int(step.fields["oc"]) // LINE_FLOATS) * LINE_FLOATS
 
 
 def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:
@@ -101,10 +91,16 @@ def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:
     return counts[::-1]
 
 
-def _buffers(stages: Sequence[KernelStep]) -> _Buffers | None:
-    """Buffers of the widest strip that the cache holds; None when there is none."""
+def _fits(stages: Sequence[KernelStep]) -> bool:
+    """Whether the weights of all stages and strips of some lines stay in the cache together."""
+    weights = sum(step.fields["w"].nbytes for step in stages)
+    return len(stages) <= MOST_STAGES and weights <= WEIGHT_BYTES and _buffers(stages).lines >= LEAST_LINES
+
+
+def _buffers(stages: Sequence[KernelStep]) -> _Buffers:
+    """Buffers of the highest strip that the cache holds."""
     sizes = [step.fields["ow"] * _pixel(step) * 4 for step in stages[:-1]]
-    best = None
+    best = _Buffers(0, (), (), 0)
     for lines in range(1, stages[-1].fields["oh"] + 1):
         counts = _line_counts(stages, lines)
         ends = np.cumsum([n * size for n, size in zip(counts, sizes, strict=True)]).tolist()
@@ -114,7 +110,8 @@ def _buffers(stages: Sequence[KernelStep]) -> _Buffers | None:
     return best
 
 
-def _merge(stages: Sequence[KernelStep], buffers: _Buffers, nthreads: int) -> KernelStep:
+def _merge(stages: Sequence[KernelStep], nthreads: int) -> KernelStep:
+    buffers = _buffers(stages)
     packed: list[tuple[str, dict[str, Any], int, int]] = []
     before: dict[str, Any] = {}
     for i, step in enumerate(stages):
