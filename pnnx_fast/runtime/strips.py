@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,19 +40,9 @@ LINE_FLOATS = 16
 """Pixels between stages begin on cache lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Buffers:
-    """Lines of the last result in a strip, what the results before it take in lines, their places in scratch."""
-
-    lines: int
-    counts: tuple[int, ...]
-    offsets: tuple[int, ...]
-    nbytes: int
-
-
 def fuse_strips(steps: Sequence[KernelStep | HostStep], nthreads: int) -> list[KernelStep | HostStep]:
     """Replace chains of convolutions where that saves memory traffic."""
-    users = Counter(t.buffer for step in steps for t in step.tensors())
+    users = Counter(t.buffer for step in steps for t in step.tensors)
     fused: list[KernelStep | HostStep] = []
     chain: list[KernelStep] = []
     for step in (*steps, None):
@@ -81,6 +70,12 @@ def _pixel(step: KernelStep) -> int:
     return -(-int(step.fields["oc"]) // LINE_FLOATS) * LINE_FLOATS
 
 
+def _fits(stages: Sequence[KernelStep]) -> bool:
+    """Whether the weights of all stages and strips of some lines stay in the cache together."""
+    weights = sum(step.fields["w"].nbytes for step in stages)
+    return len(stages) <= MOST_STAGES and weights <= WEIGHT_BYTES and _strip_lines(stages) >= LEAST_LINES
+
+
 def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:
     """Lines of each stage's result but the last that a strip of so many lines needs at once."""
     counts = []
@@ -91,50 +86,41 @@ def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:
     return counts[::-1]
 
 
-def _fits(stages: Sequence[KernelStep]) -> bool:
-    """Whether the weights of all stages and strips of some lines stay in the cache together."""
-    weights = sum(step.fields["w"].nbytes for step in stages)
-    return len(stages) <= MOST_STAGES and weights <= WEIGHT_BYTES and _buffers(stages).lines >= LEAST_LINES
+def _buffer_bytes(stages: Sequence[KernelStep], lines: int) -> list[int]:
+    """Size of each buffer of lines."""
+    counts = _line_counts(stages, lines)
+    return [n * step.fields["ow"] * _pixel(step) * 4 for n, step in zip(counts, stages, strict=False)]
 
 
-def _buffers(stages: Sequence[KernelStep]) -> _Buffers:
-    """Buffers of the highest strip that the cache holds."""
-    sizes = [step.fields["ow"] * _pixel(step) * 4 for step in stages[:-1]]
-    best = _Buffers(0, (), (), 0)
-    for lines in range(1, stages[-1].fields["oh"] + 1):
-        counts = _line_counts(stages, lines)
-        ends = np.cumsum([n * size for n, size in zip(counts, sizes, strict=True)]).tolist()
-        if ends[-1] > STRIP_BYTES:
-            break
-        best = _Buffers(lines, tuple(counts), (0, *ends[:-1]), ends[-1])
-    return best
+def _strip_lines(stages: Sequence[KernelStep]) -> int:
+    """Lines of the last result in the highest strip that the cache holds."""
+    one, two = (sum(_buffer_bytes(stages, lines)) for lines in (1, 2))
+    return int(min(stages[-1].fields["oh"], 1 + (STRIP_BYTES - one) // (two - one)))
 
 
 def _merge(stages: Sequence[KernelStep], nthreads: int) -> KernelStep:
-    buffers = _buffers(stages)
-    packed: list[tuple[str, dict[str, Any], int, int]] = []
-    before: dict[str, Any] = {}
-    for i, step in enumerate(stages):
-        fields = {**step.fields, **before}
-        if i + 1 < len(stages):
-            pixel, width = _pixel(step), step.fields["ow"]
-            fields.update(y=None, ysw=pixel, ysh=pixel * width, ysn=0)
-            before = {"x": None, "xsw": pixel, "xsh": pixel * width, "xsn": 0}
-            packed.append((step.kernel, fields, buffers.counts[i], buffers.offsets[i]))
-        else:
-            packed.append((step.kernel, fields, 0, 0))
     last = stages[-1]
     images, height = last.fields["n"], last.fields["oh"]
-    parts = 1 if nthreads == 1 else min(-(-BANDS * nthreads // images), height)
-    strips = -(-height // (parts * buffers.lines))
-    fields = {
-        "scratch": Tensor(Buffer("arena", buffers.nbytes * nthreads), (buffers.nbytes * nthreads,), np.dtype(np.uint8)),
-        "thread_bytes": buffers.nbytes,
-        "lines": -(-height // (parts * strips)),
-        "bands": parts,
+    bands = 1 if nthreads == 1 else min(-(-BANDS * nthreads // images), height)
+    strips = -(-height // (bands * _strip_lines(stages)))
+    lines = -(-height // (bands * strips))
+    counts, sizes = _line_counts(stages, lines), _buffer_bytes(stages, lines)
+    packed: list[tuple[str, dict[str, Any], int, int]] = []
+    before: dict[str, Any] = {}
+    for i, step in enumerate(stages[:-1]):
+        pixel = _pixel(step)
+        line = pixel * step.fields["ow"]
+        fields = {**step.fields, **before, "y": None, "ysw": pixel, "ysh": line, "ysn": 0}
+        before = {"x": None, "xsw": pixel, "xsh": line, "xsn": 0}
+        packed.append((step.kernel, fields, counts[i], sum(sizes[:i])))
+    packed.append((last.kernel, {**last.fields, **before}, 0, 0))
+    nbytes = sum(sizes)
+    chain = {
+        "scratch": Tensor(Buffer("arena", nbytes * nthreads), (nbytes * nthreads,), np.dtype(np.uint8)),
+        "thread_bytes": nbytes,
+        "lines": lines,
+        "bands": bands,
         "stages": tuple(packed),
     }
-    return KernelStep(
-        "strips", fields, last.operator, last.type, sum(s.flops for s in stages),
-        f"{len(stages)} x {fields['lines']}", False, last.inplace,
-    )  # fmt: skip
+    label, flops = f"{len(stages)} x {lines}", sum(step.flops for step in stages)
+    return KernelStep("strips", chain, last.operator, last.type, flops, label, last.inplace)
