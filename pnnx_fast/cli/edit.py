@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="an operand or an operator")
     parser.add_argument("--batch", type=int, help="batch of all inputs")
     parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="axes of inputs that may vary; 'batch' for axis 0")
+    parser.add_argument("--simplify", nargs="?", const="", metavar="PASS,…", help="PNNX's simplifications, all or some")
     parser.add_argument("--dtype", help="type of the weights: f32, f16, bf16")
 
 
@@ -43,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
         fixed += graph.make_dynamic(_axes(args.dynamic))
     for name in fixed:
         print(f"pnnx-fast: the sizes of {name} stay fixed", file=sys.stderr)
+    if args.simplify is not None:
+        graph.simplify(args.simplify.split(",") if args.simplify else None)
     if args.dtype is not None:
         graph = graph.to(args.dtype)
     graph.save(args.output)

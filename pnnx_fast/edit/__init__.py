@@ -9,6 +9,7 @@ from pnnx_fast.edit.compare import Comparison, compare, diff
 from pnnx_fast.edit.sizes import change_batch, infer_shapes, make_dynamic
 from pnnx_fast.edit.structure import extract, insert, merge, remove, rename, replace
 from pnnx_fast.edit.weights import to
+from pnnx_fast.simplify import simplify
 
 __all__ = [
     "Comparison",
@@ -23,5 +24,6 @@ __all__ = [
     "remove",
     "rename",
     "replace",
+    "simplify",
     "to",
 ]

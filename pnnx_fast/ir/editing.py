@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ class Editing:
     def compare(self, reference: Any, *inputs: Any, tolerance: float = 1e-4) -> list[Comparison]:
         """Compare intermediate results with a reference; see :func:`pnnx_fast.edit.compare`."""
         return cast("list[Comparison]", _edit().compare(self, reference, *inputs, tolerance=tolerance))
+
+    def simplify(self, passes: Iterable[str] | None = None) -> dict[str, int]:
+        """Run PNNX's simplifications by name, or all; see :func:`pnnx_fast.simplify.simplify`."""
+        return cast("dict[str, int]", _edit().simplify(self, passes))
 
     def diff(self, other: Graph) -> list[str]:
         """Return the differences from another graph; see :func:`pnnx_fast.edit.diff`."""

@@ -179,6 +179,12 @@ class Graph(Editing):
         del self._operands[operand]
         del self._by_name[operand.name]
 
+    def free_name(self, name: str) -> str:
+        """Return a name that no operand has: the one given, with underscores where it is taken."""
+        while name in self._by_name:
+            name += "_"
+        return name
+
     def replace_uses(self, old: Operand, new: Operand) -> None:
         """Make every consumer of one operand take another instead."""
         if old is new:

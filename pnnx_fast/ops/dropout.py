@@ -18,6 +18,12 @@ def dropout_module(b: Builder, input: Tensor, *, p: float = 0.5, inplace: bool =
     return input
 
 
+@operator("nn.Identity")
+def identity(b: Builder, input: Tensor) -> Tensor:
+    """The input itself. torch.nn.Identity."""
+    return input
+
+
 def _kept(b: Builder, x: Tensor, p: float, whole_channels: bool, alpha: bool) -> Tensor:
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if whole_channels else x.shape
     keep = 1.0 - p

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.passes.rewriting import absorb, only_consumer
 
-__all__ = ["fold_batch_norm"]
+__all__ = ["CHANNEL_AXIS", "fold_batch_norm", "fold_batch_norms"]
 
 CHANNEL_AXIS: dict[str, int] = {
     "nn.Conv1d": 0,
@@ -26,9 +28,14 @@ BATCH_NORMS = ("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d")
 
 def fold_batch_norm(graph: Graph) -> bool:
     """Fold every batch norm that alone reads the output of a layer with weights."""
-    changed = False
+    return fold_batch_norms(graph, CHANNEL_AXIS) > 0
+
+
+def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
+    """Fold the batch norms behind layers of these types, and return how many there were."""
+    count = 0
     for op in list(graph.ops):
-        if op.type not in CHANNEL_AXIS:
+        if op.type not in kinds:
             continue
         norm = only_consumer(op.outputs[0])
         if norm is None or norm.type not in BATCH_NORMS or not _channels_match(op, norm):
@@ -36,8 +43,8 @@ def fold_batch_norm(graph: Graph) -> bool:
         scale, shift = affine_of(norm)
         _scale(op, scale, shift)
         absorb(graph, op, norm)
-        changed = True
-    return changed
+        count += 1
+    return count
 
 
 def _channels_match(op: Operator, norm: Operator) -> bool:

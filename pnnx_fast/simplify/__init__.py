@@ -1,0 +1,83 @@
+"""PNNX's simplifications of levels 3 and 5 by their names, on any graph, without PyTorch.
+
+Files that were written at a lower optimisation level, or by hand, become what the converter would have written at the
+full level. `PASSES` has one row a name; most rows are tables of patterns for the rewriter or tests of single operators.
+Unlike `pnnx_fast.passes`, which makes graphs fast here, results keep to PNNX's own operators and can be saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+
+from pnnx_fast.errors import ParameterError
+from pnnx_fast.ir import Graph
+from pnnx_fast.simplify.table import PASSES, Pass
+
+# A module adds its rows when it is imported; this is the order in which they run.
+for _module in (
+    "literals", "lists", "noops", "slices", "modules", "folding", "patterns", "attention", "recurrent",
+):  # fmt: skip
+    import_module(f"{__name__}.{_module}")
+
+__all__ = ["PASSES", "Pass", "simplify"]
+
+
+def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int = 20) -> dict[str, int]:
+    """Run simplifications until none changes anything.
+
+    Parameters
+    ----------
+    graph : Graph
+        Changed in place. Sizes that the file records as fixed count as fixed: call ``make_dynamic`` first for others.
+    passes : iterable of str, optional
+        Names of ``PASSES``, in the order wanted; by default all that are not ``asked`` for by name.
+    rounds : int
+        How often the list is gone through at most.
+
+    Returns
+    -------
+    dict of str to int
+        Changes made by each pass that made any.
+
+    Raises
+    ------
+    ParameterError
+        When there is no pass of a name.
+
+    Examples
+    --------
+    >>> graph = Graph.parse('''7767517
+    ... 4 3
+    ... pnnx.Input      in   0 1 x #x=(1,8)f32
+    ... F.sigmoid       s    1 1 x a
+    ... pnnx.Expression m    2 1 x a y expr=mul(@0,@1)
+    ... pnnx.Output     out  1 0 y
+    ... ''')
+    >>> simplify(graph)
+    {'fuse_silu': 1, 'canonicalize': 1}
+    >>> graph.ops[1].type
+    'F.silu'
+    """
+    rows = _chosen(passes, PASSES)
+    counts: dict[str, int] = {}
+    for _ in range(rounds):
+        changed = 0
+        for row in rows:
+            count = row.apply(graph)
+            changed += count
+            if count:
+                counts[row.name] = counts.get(row.name, 0) + count
+        if not changed:
+            break
+    return counts
+
+
+def _chosen(passes: Iterable[str] | None, table: Mapping[str, Pass]) -> list[Pass]:
+    if passes is None:
+        return [row for row in table.values() if not row.asked]
+    names = list(passes)
+    unknown = [name for name in names if name not in table]
+    if unknown:
+        raise ParameterError(f"there is no pass {', '.join(unknown)}; those there are: {', '.join(table)}")
+    return [table[name] for name in names]

@@ -1,0 +1,184 @@
+"""Lists and tuples disappear: operators take the elements as inputs and give them as outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.simplify.table import simplification
+
+__all__: list[str] = []
+
+_CONSTRUCT = ("prim::ListConstruct", "prim::TupleConstruct")
+_UNPACK = ("prim::ListUnpack", "prim::TupleUnpack")
+
+_JOINING = frozenset(
+    f"torch.{name}"
+    for name in [
+        "cat",
+        "concat",
+        "stack",
+        "hstack",
+        "vstack",
+        "dstack",
+        "column_stack",
+        "row_stack",
+        "block_diag",
+        "cartesian_prod",
+    ]
+)
+_SPLITTING = frozenset(
+    f"torch.{name}"
+    for name in [
+        "chunk",
+        "split",
+        "unbind",
+        "tensor_split",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "unsafe_chunk",
+        "unsafe_split",
+        "meshgrid",
+        "broadcast_tensors",
+        "topk",
+        "sort",
+        "kthvalue",
+        "mode",
+        "aminmax",
+        "var_mean",
+        "std_mean",
+        "max",
+        "min",
+        "median",
+        "nanmedian",
+        "cummax",
+        "cummin",
+        "frexp",
+        "slogdet",
+        "qr",
+        "svd",
+    ]
+) | {"Tensor.chunk", "Tensor.split"}
+_POOLS = frozenset(
+    name for d in "123" for name in (f"nn.MaxPool{d}d", f"F.max_pool{d}d", f"nn.AdaptiveMaxPool{d}d")
+) | frozenset(f"F.adaptive_max_pool{d}d" for d in "123")
+_RECURRENT = frozenset({"nn.RNN", "nn.LSTM", "nn.GRU"})
+
+
+def _inline(graph: Graph, types: Iterable[str]) -> int:
+    """Give operators the elements of lists that are built for them."""
+    count = 0
+    for op in list(graph.ops):
+        if op.type not in types:
+            continue
+        for i in range(len(op.inputs) - 1, -1, -1):
+            maker = op.inputs[i].producer
+            if maker is None or maker.type not in _CONSTRUCT:
+                continue
+            names = op.inputnames or [""] * len(op.inputs)
+            slots = [("", x) if j == i else (n, y) for j, (n, y) in enumerate(zip(names, op.inputs, strict=True))
+                     for x in (maker.inputs if j == i else (y,))]  # fmt: skip
+            while op.inputs:
+                op.remove_input(len(op.inputs) - 1)
+            op.inputnames = []
+            for name, x in slots:
+                op.add_input(x, name)
+            if not any(op.inputnames):
+                op.inputnames = []
+            if not maker.outputs[0].consumers:
+                graph.remove_operator(maker)
+            count += 1
+    return count
+
+
+def _unpack(graph: Graph, types: Iterable[str]) -> int:
+    """Give operators the outputs into which their result is taken apart."""
+    count = 0
+    for op in list(graph.ops):
+        if op.type not in types or len(op.outputs) != 1:
+            continue
+        users = op.outputs[0].consumers
+        if len(users) == 1 and users[0].type in _UNPACK:
+            _take_outputs(graph, op, users[0])
+            count += 1
+    return count
+
+
+def _take_outputs(graph: Graph, op: Operator, unpack: Operator) -> None:
+    packed, parts = op.outputs[0], list(unpack.outputs)
+    for x in parts:
+        op.add_output(x)
+    graph.remove_operator(unpack)
+    graph.remove_operand(packed)
+
+
+@simplification(3)
+def fuse_opnto1_tensors(graph: Graph) -> int:
+    """Operators that join a list of tensors take the tensors."""
+    return _inline(graph, _JOINING)
+
+
+@simplification(3)
+def fuse_einsum_operands(graph: Graph) -> int:
+    """torch.einsum takes its operands as inputs."""
+    return _inline(graph, {"torch.einsum"})
+
+
+@simplification(3)
+def fuse_op1ton_unpack(graph: Graph) -> int:
+    """Operators with a list of results have these as outputs."""
+    return _unpack(graph, _SPLITTING)
+
+
+@simplification(3)
+def fuse_maxpool_unpack(graph: Graph) -> int:
+    """Maximum pooling with indices has two outputs."""
+    return _unpack(graph, _POOLS)
+
+
+@simplification(3)
+def fuse_multiheadattention_unpack(graph: Graph) -> int:
+    """nn.MultiheadAttention has its result and its weights as outputs; weights that nothing reads go."""
+    count = _unpack(graph, {"nn.MultiheadAttention"})
+    for op in graph.ops:
+        if op.type == "nn.MultiheadAttention" and len(op.outputs) == 2 and not op.outputs[1].consumers:
+            graph.remove_operand(op.outputs[1])
+            count += 1
+    return count
+
+
+@simplification(3)
+def fuse_rnn_unpack(graph: Graph) -> int:
+    """Recurrent modules have output and states as outputs, those of nn.LSTM not in a tuple of their own."""
+    count = _unpack(graph, _RECURRENT)
+    for op in list(graph.ops):
+        if op.type != "nn.LSTM" or len(op.outputs) != 2:
+            continue
+        users = op.outputs[1].consumers
+        if len(users) == 1 and users[0].type in _UNPACK:
+            states = op.outputs[1]
+            for x in list(users[0].outputs):
+                op.add_output(x)
+            graph.remove_operator(users[0])
+            graph.remove_operand(states)
+            count += 1
+    return count
+
+
+@simplification(3)
+def eliminate_tuple_pair(graph: Graph) -> int:
+    """A tuple that is built and taken apart again disappears."""
+    count = 0
+    for op in list(graph.ops):
+        maker = op.inputs[0].producer if op.type in _UNPACK and op.inputs else None
+        if maker is None or maker.type not in _CONSTRUCT or len(maker.inputs) != len(op.outputs):
+            continue
+        packed: Operand = op.inputs[0]
+        for x, y in zip(op.outputs, maker.inputs, strict=True):
+            graph.replace_uses(x, y)
+        graph.remove_operator(op)
+        if not packed.consumers:
+            graph.remove_operator(maker)
+        count += 1
+    return count

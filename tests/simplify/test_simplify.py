@@ -1,0 +1,115 @@
+"""Each named simplification does its work, leaves results as they were, and leaves other graphs alone."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simplify_cases import CASES
+
+from pnnx_fast import Attribute, Graph, Model
+from pnnx_fast.errors import ParameterError
+from pnnx_fast.simplify import PASSES, simplify
+
+
+def _graph(inputs: str, lines: str) -> Graph:
+    rows = [f"pnnx.Input in_{i} 0 1 {n} #{n}={s}" for i, (n, s) in enumerate(x.split("=") for x in inputs.split())]
+    rows += [line.strip() for line in lines.removeprefix("!").split("|")]
+    text = "\n".join(["7767517", f"{len(rows) + 1} 0", *rows, "pnnx.Output out 1 0 y", ""])
+    graph = Graph.parse(text.replace(")same", ")f32"))
+    rng = np.random.default_rng(0)
+    for op in graph.ops:
+        for key, attr in op.attrs.items():
+            data = rng.uniform(0.5, 1.5, attr.shape).astype(np.float32)
+            op.attrs[key] = Attribute(np.ones_like(data) if "same" in text else data)
+    return graph
+
+
+def _values(graph: Graph) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    found = []
+    for op in graph.ops:
+        if op.type == "pnnx.Input":
+            x = op.outputs[0]
+            shape = x.shape or ()
+            integer = x.dtype == "i64"
+            found.append(rng.integers(0, 3, shape) if integer else rng.standard_normal(shape).astype(np.float32))
+    return found
+
+
+def _types(graph: Graph) -> list[str]:
+    return sorted(op.type for op in graph.ops if op.type not in ("pnnx.Input", "pnnx.Output"))
+
+
+@pytest.mark.parametrize(
+    ("names", "inputs", "lines", "after"), CASES, ids=[f"{i}-{case[0].split()[-1]}" for i, case in enumerate(CASES)]
+)
+def test_each_pass(names: str, inputs: str, lines: str, after: str) -> None:
+    graph = _graph(inputs, lines)
+    runs = not lines.startswith("!")
+    arrays = _values(graph)
+    if runs:
+        graph.infer_shapes()
+        wanted = Model(graph.copy(), num_threads=1)(*arrays)
+    counts = simplify(graph, names.split())
+    graph.validate()
+    assert list(counts) == names.split()
+    assert _types(graph) == sorted(after.split())
+    assert simplify(graph, names.split()) == {}
+    if runs:
+        got = Model(graph, num_threads=1)(*arrays)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        reread = _reread(graph)
+        np.testing.assert_allclose(Model(reread, num_threads=1)(*arrays), wanted, rtol=1e-4, atol=1e-5)
+    elif "quantized" not in after:
+        assert np.isfinite(Model(graph, num_threads=1)(*arrays)).all()
+
+
+def _reread(graph: Graph) -> Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        graph.save(Path(folder) / "m.pnnx.param")
+        return Graph.load(Path(folder) / "m.pnnx.param")
+
+
+def test_every_pass_has_a_case() -> None:
+    assert {name for case in CASES for name in case[0].split()} == set(PASSES)
+    assert all(row.summary and row.level in (3, 5) for row in PASSES.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("eliminate_dropout", "F.dropout d 1 1 x y p=0.5 training=True"),
+        ("eliminate_noop_expression", "pnnx.Expression e 1 1 x y expr=mul(@0,2)"),
+        ("eliminate_noop_math", "pnnx.Expression e 1 1 x y expr=sub(0,@0)"),
+        ("eliminate_noop_reshape", "Tensor.reshape r 1 1 x y shape=(3,2)"),
+        ("eliminate_noop_einsum", "torch.einsum e 1 1 x y equation=ij->ji"),
+        ("eliminate_noop_slice", "Tensor.slice s 1 1 x y dim=1 start=0 end=2 step=1"),
+        ("eliminate_squeeze_unsqueeze_pair", "torch.unsqueeze a 1 1 x b dim=0 | torch.squeeze c 1 1 b y dim=1"),
+        (
+            "fuse_slice_indices",
+            "Tensor.slice a 1 1 x b dim=1 start=1 end=3 step=1 | Tensor.slice c 1 1 b y dim=1 start=0 end=1 step=1",
+        ),
+        (
+            "fuse_silu",
+            "F.sigmoid s 1 1 x a | pnnx.Expression m 2 1 x a b expr=mul(@0,@1) | "
+            "pnnx.Expression n 2 1 a b y expr=add(@0,@1)",
+        ),
+        ("fuse_select_to_unbind", "Tensor.select a 1 1 x y dim=0 index=0"),
+        ("fold_constants", "torch.rand r 0 1 a size=(2,3) | pnnx.Expression e 2 1 x a y expr=add(@0,@1)"),
+    ],
+)  # fmt: skip
+def test_what_looks_alike_stays(name: str, lines: str) -> None:
+    graph = _graph("x=(2,3)f32", lines)
+    graph.infer_shapes()
+    before = _types(graph)
+    simplify(graph, [name])
+    assert _types(graph) == before
+
+
+def test_names_that_do_not_exist_are_errors() -> None:
+    with pytest.raises(ParameterError, match=re.escape("there is no pass fuse_everything; those there are: fuse_")):
+        simplify(Graph(), ["fuse_everything"])
