@@ -1,4 +1,4 @@
-"""Writes docs/operators.md from the operator registry; with --check, only says whether it is up to date."""
+"""Writes docs/operators.md and docs/simplify.md; with --check, only says whether they are up to date."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from pnnx_fast.ops import registry
+from pnnx_fast.simplify import PASSES
 
-TARGET = Path(__file__).parents[1] / "docs" / "operators.md"
+DOCS = Path(__file__).parents[1] / "docs"
 
 HEAD = """# Operators
 
@@ -48,8 +49,37 @@ def _is_ours(name: str) -> bool:
     return definition is not None and definition.function.__module__.startswith("pnnx_fast.")
 
 
+PASSES_HEAD = """# Simplifications by name
+
+`graph.simplify()` makes of a graph what PNNX's converter would have written at its full optimisation level: from
+files of level 1, from other tools, or after editing. It needs no PyTorch. `graph.simplify(["fuse_silu", …])` runs
+some of the passes below until none changes anything, and returns how often each one did; on the command line,
+`pnnx-fast edit a.pnnx.param b.pnnx.param --simplify fuse_silu,eliminate_dropout`.
+
+Sizes that the file records as fixed count as fixed; call `make_dynamic` first for others. Passes marked *asked* run
+only when named. The patterns of PNNX's passes for models of the transformers package are covered by the passes
+without that word in their name. The names are PNNX's. `pnnx_fast.simplify.PASSES[name].rules` holds the patterns of
+those that are made of rules, to copy from. Operators run here whether simplified or not: this is for files that
+others read, and for people who read them.
+
+PNNX's level 0 may write two operators of one name, whose weights then overwrite each other in the file: such a file
+is damaged, and no pass can mend it.
+
+| pass | level | what |
+|---|---|---|
+"""
+
+
+def render_passes() -> str:
+    """Return the page of the simplifications."""
+    rows = (f"| {p.name} | {p.level}{', asked' if p.asked else ''} | {p.summary} |\n" for p in PASSES.values())
+    return PASSES_HEAD + "".join(rows)
+
+
 if __name__ == "__main__":
-    text = render()
-    if "--check" in sys.argv:
-        sys.exit(0 if TARGET.exists() and TARGET.read_text("utf-8") == text else "docs/operators.md is out of date")
-    TARGET.write_text(text, "utf-8")
+    for page, text in {"operators.md": render(), "simplify.md": render_passes()}.items():
+        target = DOCS / page
+        if "--check" not in sys.argv:
+            target.write_text(text, "utf-8")
+        elif not target.exists() or target.read_text("utf-8") != text:
+            sys.exit(f"docs/{page} is out of date")

@@ -110,6 +110,11 @@ def test_what_looks_alike_stays(name: str, lines: str) -> None:
     assert _types(graph) == before
 
 
+def test_the_page_tells_of_every_pass() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simplify.md").read_text("utf-8")
+    assert re.findall(r"^\| (\w+) \| \d", text, re.M) == list(PASSES)
+
+
 def test_names_that_do_not_exist_are_errors() -> None:
     with pytest.raises(ParameterError, match=re.escape("there is no pass fuse_everything; those there are: fuse_")):
         simplify(Graph(), ["fuse_everything"])
