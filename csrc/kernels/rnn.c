@@ -163,22 +163,26 @@ static void apply_cell(const direction *d, int64_t step, int64_t block, int64_t 
     }
 }
 
+/* One step. Blocks come in turns from the first to the last and back: where the weights do not quite fit the
+ * cache, those used last are still there. */
 static void run_blocks(const direction *d, int64_t step, const share *part) {
     const columns *c = &d->hidden;
-    const int most = pf_tile_rows(pf_panel_vectors(c->gates * c->vectors));
-    const int64_t blocks = block_count(c);
+    const int64_t blocks = block_count(c), begin = blocks * part->member / part->members;
+    const int64_t end = blocks * (part->member + 1) / part->members, rows = part->row1 - part->row0;
+    const int64_t tiles = pf_ceil_div(rows, pf_tile_rows(pf_panel_vectors(c->gates * c->vectors)));
     float s[PF_TILE_ROWS * LSTM * PF_VL];
-    for (int64_t i = blocks * part->member / part->members; i < blocks * (part->member + 1) / part->members;
-         i++) {
-        for (int64_t row = part->row0, n; row < part->row1; row += n) {
-            const float *rows[PF_TILE_ROWS];
-            n = pf_min(most, part->row1 - row);
-            for (int64_t r = 0; r < n; r++) rows[r] = state_row(d, step, row + r);
-            if (rows[0])
-                multiply_block(c, d->w, i, rows, (int)n, s);
+    for (int64_t j = begin; j < end; j++) {
+        const int64_t i = step % 2 ? begin + end - 1 - j : j;
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            const float *before[PF_TILE_ROWS];
+            const int64_t row = part->row0 + rows * tile / tiles;
+            const int n = (int)(part->row0 + rows * (tile + 1) / tiles - row);
+            for (int r = 0; r < n; r++) before[r] = state_row(d, step, row + r);
+            if (before[0])
+                multiply_block(c, d->w, i, before, n, s);
             else
                 memset(s, 0, sizeof s);
-            apply_cell(d, step, i, row, (int)n, s);
+            apply_cell(d, step, i, row, n, s);
         }
     }
 }
