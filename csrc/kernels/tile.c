@@ -94,7 +94,7 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t) {
         /* Counting up to zero saves the register of the bound. */
         PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r] + kend;
         for (int64_t k = -kend; k < 0; k++, b += bstep) {
-            if (vectors > 2) {
+            if (vectors > 1) {
                 __builtin_prefetch(ahead, 0, 2);
                 ahead += LINE;
             }
