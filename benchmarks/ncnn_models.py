@@ -31,13 +31,19 @@ OURS, PEER = "pnnx_fast", "ncnn"
 _MODULES = {OURS: "pnnx_fast.ncnn", PEER: "ncnn"}
 _OPEN_SECONDS = 300.0
 _MOST_WEIGHTS = 800 << 20
+# Inputs other than those of the list, where a net is made for one size or wants facts of a picture.
+_INPUTS: dict[str, dict[str, list[int]]] = {
+    "PP_OCRv5_mobile_rec.ncnn": {"in0": [3, 48, 320]},
+    "yolact": {"input.1": [3, 550, 550]},
+    "yolo11n_cls.ncnn": {"in0": [3, 224, 224]},
+}
 # Rounding to int8 goes the other way for a few values, and the layers behind multiply the difference.
 _TOLERANCES = {"float": 5e-3, "int8": 1e-1}
 
 
 @dataclass
 class Case:
-    """One net: files, inputs, names of outputs, and expected outputs where somebody recorded them."""
+    """One net: files, inputs, outputs, blobs to compare, and their expected values where somebody recorded them."""
 
     name: str
     source: str
@@ -45,6 +51,7 @@ class Case:
     weights: Path | None
     inputs: dict[str, Array]
     outputs: list[str]
+    compared: list[str]
     expected: list[Array] = field(default_factory=list)
 
     @property
@@ -74,16 +81,35 @@ def _trained(folder: Path) -> Iterator[Case]:
         net = _net(param)
         inputs = dict(zip(net.input_names(), [arrays["input"]], strict=False))
         names = [key.removeprefix("out:") for key in outputs]
-        yield Case(name, "trained", param, param.with_suffix(".bin"), inputs, names, [arrays[key] for key in outputs])
+        yield Case(
+            name, "trained", param, param.with_suffix(".bin"), inputs, names, names, [arrays[key] for key in outputs]
+        )
 
 
 def _graphs(folder: Path) -> Iterator[Case]:
     listed = folder / "ncnn_params" / "shapes.json"
     shapes = json.loads(listed.read_text(encoding="utf-8")) if listed.is_file() else {}
     rng = np.random.default_rng(0)
-    for name, entry in shapes.items():
-        inputs = {key: _picture(rng, shape) for key, shape in entry["inputs"].items()}
-        yield Case(name.removesuffix(".param"), "graph", listed.with_name(name), None, inputs, list(entry["outputs"]))
+    for file, entry in shapes.items():
+        name, param = file.removesuffix(".param"), listed.with_name(file)
+        wanted = {**entry["inputs"], **_INPUTS.get(name, {})}
+        inputs = {key: _picture(rng, shape) for key, shape in wanted.items()}
+        if "im_info" in inputs:
+            inputs["im_info"] = np.array([*wanted["data"][1:], 1], np.float32)
+        outputs = list(entry["outputs"])
+        yield Case(name, "graph", param, None, inputs, outputs, _comparable(param, outputs))
+
+
+def _comparable(param: Path, outputs: list[str]) -> list[str]:
+    """Outputs that tell something, with random weights: what a last layer takes where it gives 0 and 1 or a ranking."""
+    net = _net(param)
+    blobs, names = net.blobs(), list[str]()
+    makers = {blobs[top].name: layer for layer in net.layers() for top in layer.tops}
+    for name in outputs:
+        maker = makers[name]
+        last = maker.type == "Softmax" or maker.type.endswith("DetectionOutput")
+        names += [blobs[i].name for i in maker.bottoms] if last else [name]
+    return list(dict.fromkeys(names))
 
 
 def _zoo() -> Iterator[Case]:
@@ -100,7 +126,7 @@ def _zoo() -> Iterator[Case]:
             continue
         expected = [arrays[f"out{i}"] for i in range(len(facts["outputs"]))]
         names = [entry["name"] for entry in facts["outputs"]]
-        yield Case(param.parent.name, "zoo", param, param.with_suffix(".bin"), inputs, names, expected)
+        yield Case(param.parent.name, "zoo", param, param.with_suffix(".bin"), inputs, names, names, expected)
 
 
 def _picture(rng: np.random.Generator, shape: Sequence[int]) -> Array:
@@ -158,7 +184,7 @@ def measure(case: Case, threads: int, settings: Settings) -> dict[str, Measureme
             try:
                 worker = stack.enter_context(_NcnnWorker(name, case, weights, threads))
                 worker.ask("open", str(scratch / "in.npz"), case.outputs, timeout=_OPEN_SECONDS)
-                worker.ask("results", str(scratch / f"{name}.npz"), timeout=_OPEN_SECONDS)
+                worker.ask("results", case.compared, str(scratch / f"{name}.npz"), timeout=_OPEN_SECONDS)
                 worker.pause()
             except WorkerError as error:
                 outcome.failure = str(error)

@@ -33,6 +33,8 @@ _ROLES = {
     "Dequantize": ("small", "zero"),
 }
 _CONVOLUTIONS = ("Convolution", "ConvolutionDepthWise", "InnerProduct")
+# Below the 2 that keeps the size of values behind rectifiers, because sums of branches make them grow.
+_GAIN = 1.5
 _LARGEST = 4.0
 """Values that int8 layers hold at most, as their scales assume."""
 
@@ -57,7 +59,7 @@ class _Random:
             return np.full(count, 127 / (_LARGEST if role == "in" else self._largest), np.float32)
         noise = self._rng.standard_normal(count, dtype=np.float32)
         if role == "weight":
-            noise *= math.sqrt(2 * self._outputs / count) if count > self._outputs else 0.5
+            noise *= math.sqrt(_GAIN * self._outputs / count) if count > self._outputs else 0.5
             self._largest = max(float(np.abs(noise).max(initial=0)), 1e-6)
             return noise
         centre = {"one": 1.0, "zero": 0.0, "small": 0.01}[role]

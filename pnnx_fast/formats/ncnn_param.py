@@ -340,7 +340,8 @@ def _number_text(value: float, untyped: bool, kind: str | None) -> str:
         bits = int(value)
         real = _as_float(bits)
         ordinary = 1e-20 < abs(real) < 1e20 and abs(bits) > 1 << 23
-        value = real if kind == "f" or (kind is None and ordinary) else bits
+        # A pattern that is no number cannot be written as one, whatever reads it.
+        value = real if np.isfinite(real) and (kind == "f" or (kind is None and ordinary)) else bits
     if type(value) is float:
         if not np.isfinite(value):
             raise ParameterError(f"{value} cannot be written as a parameter")

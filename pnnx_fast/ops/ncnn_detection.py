@@ -68,8 +68,7 @@ def _overlaps(a: Array, areas_a: Array, b: Array, areas_b: Array, limit: float) 
     wide = np.minimum(a[:, None, 2], b[:, 2]) - np.maximum(a[:, None, 0], b[:, 0])
     high = np.minimum(a[:, None, 3], b[:, 3]) - np.maximum(a[:, None, 1], b[:, 1])
     common = np.maximum(wide, 0) * np.maximum(high, 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        over: Array = common / (areas_a[:, None] + areas_b - common) > limit
+    over: Array = common / (areas_a[:, None] + areas_b - common) > limit
     return over
 
 
@@ -88,8 +87,7 @@ def _one_image(*inputs: Tensor, rank: int = 0) -> None:
 
 
 def _exp(values: Array) -> Array:
-    with np.errstate(over="ignore"):
-        grown: Array = np.exp(values)
+    grown: Array = np.exp(values)
     return grown
 
 

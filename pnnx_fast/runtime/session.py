@@ -203,7 +203,8 @@ class _Chain:
         stage = self.stage
         if stage.breaker is None or stage.pending is None:
             return results
-        produced = stage.breaker.function(*results[len(self._live) :])
+        with np.errstate(all="ignore"):
+            produced = stage.breaker.function(*results[len(self._live) :])
         parts = produced if isinstance(produced, tuple) else (produced,)
         known = dict(zip(self._live, results, strict=False))
         known.update({o.name: p for o, p in zip(stage.pending.outputs, parts, strict=False)})

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from pnnx_fast import ncnn
-from pnnx_fast.formats.ncnn_param import read_text
-from pnnx_fast.formats.ncnn_param_bin import read_binary, write_binary
 
 TRAINED = ["squeezenet_v1.1", "nanodet_m", "mnet.25-opt", "scrfd_500m-opt2", "PP_OCRv5_mobile_det.ncnn"]
 
@@ -63,37 +61,77 @@ class Focus(ncnn.Layer):
         return 0
 
 
+# Inputs for nets that the list does not know; ncnn itself stops at these with zero weights.
+OTHERS: dict[str, dict[str, list[int]]] = {
+    "FastestDet": {"in0": [3, 352, 352]},
+    "PP_OCRv5_mobile_det.ncnn": {"in0": [3, 320, 320]},
+    "android_yolov5s": {"images": [3, 320, 320]},
+    "assets_nanodet_m": {"input.1": [3, 320, 320]},
+    "mnet.25-opt": {"data": [3, 320, 320]},
+    "mobilenet_ssd": {"data": [3, 300, 300]},
+    "mobilenet_ssd_int8": {"data": [3, 300, 300]},
+    "mobilenet_ssd_voc_ncnn": {"data": [3, 300, 300]},
+    "mobilenetv3_ssdlite_voc": {"input": [3, 300, 300]},
+    "nanodet-m": {"input.1": [3, 320, 320]},
+    "nanodet-m-416": {"input.1": [3, 416, 416]},
+    "nanodet_m": {"input.1": [3, 320, 320]},
+    "pelee": {"data": [3, 304, 304]},
+    "scrfd_500m-opt2": {"input.1": [3, 320, 320]},
+    "squeezenet_ssd": {"data": [3, 300, 300]},
+    "squeezenet_ssd_int8": {"data": [3, 300, 300]},
+    "squeezenet_ssd_voc": {"data": [3, 300, 300]},
+    "yolo-fastest-1.1": {"data": [3, 320, 320]},
+    "yolo-fastestv2": {"input.1": [3, 352, 352]},
+    "yolov5s": {"images": [3, 320, 320]},
+    "yolov8s_worldv2.ncnn": {"in0": [3, 640, 640]},
+}
 SMALL = ["blazeface", "mobilenetv2_ssdlite_voc", "nanodet-g", "shufflenet_v2_x0.5", "yolo11n_pose.ncnn", "yolov5s_6.0"]
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_zero_weights_give_the_known_shapes(data_path: Path, name: str) -> None:
-    folder = data_path / "ncnn_params"
-    shapes = json.loads((folder / "shapes.json").read_text())[f"{name}.param"]
+def zero_net(folder: Path, name: str) -> ncnn.Net:
     net = ncnn.Net()
     net.register_custom_layer("YoloV5Focus", Focus)
     assert net.load_param(str(folder / f"{name}.param")) == 0
     assert net.load_model(ncnn.DataReaderFromEmpty()) == 0
+    return net
+
+
+def check_shapes(folder: Path, name: str) -> None:
+    shapes = json.loads((folder / "shapes.json").read_text()).get(f"{name}.param")
+    net = zero_net(folder, name)
     ex = net.create_extractor()
-    for key, shape in shapes["inputs"].items():
-        ex.input(key, ncnn.Mat(np.zeros(shape, np.float32)))
-    for key, shape in shapes["outputs"].items():
+    for key, shape in (shapes["inputs"] if shapes else OTHERS[name]).items():
+        assert ex.input(key, ncnn.Mat(np.zeros(shape, np.float32))) == 0
+    wanted = shapes["outputs"] if shapes else dict.fromkeys(net.output_names())
+    for key, shape in wanted.items():
         code, mat = ex.extract(key)
+        # A detector that finds nothing gives an empty Mat.
         assert code == 0
-        assert list(mat.numpy().shape) == shape
+        assert shape is None or list(mat.numpy().shape) == shape
 
 
-def test_all_nets_load_and_survive_binary(data_path: Path) -> None:
+@pytest.mark.parametrize("name", SMALL)
+def test_zero_weights_give_the_known_shapes(data_path: Path, name: str) -> None:
+    check_shapes(data_path / "ncnn_params", name)
+
+
+@pytest.mark.slow
+def test_every_net_runs_and_has_the_known_shapes(data_path: Path) -> None:
+    folder = data_path / "ncnn_params"
+    known = {p.removesuffix(".param") for p in json.loads((folder / "shapes.json").read_text())}
+    for name in sorted(known | set(OTHERS)):
+        with warnings.catch_warnings():
+            # Some are made for pictures of another size.
+            warnings.simplefilter("ignore", ncnn.NcnnWarning)
+            check_shapes(folder, name)
+
+
+def test_all_nets_load(data_path: Path) -> None:
     paths = sorted((data_path / "ncnn_params").glob("*.param"))
-    assert paths
+    assert len(paths) > 100
     with warnings.catch_warnings():
         warnings.simplefilter("error", ncnn.NcnnWarning)
         for path in paths:
             net = ncnn.Net()
             net.register_custom_layer("YoloV5Focus", Focus)
             assert net.load_param(str(path)) == 0, path
-            param = read_text(path.read_bytes())
-            if any(layer.type == "YoloV5Focus" for layer in param.layers):
-                continue
-            again = read_binary(write_binary(param))
-            assert [layer.tops for layer in again.layers] == [layer.tops for layer in param.layers]

@@ -1,0 +1,114 @@
+"""Conversion of parameter files between the text and the binary form, as ncnn2mem does it, and back.
+
+``python -m pnnx_fast.ncnn.convert FROM TO`` writes a text file's binary form with the ``.id.h`` beside it, or a binary
+file's text. The binary form has neither names nor types of numbers: names come from the ``.id.h``, types from how each
+layer type reads its parameters.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.formats.ncnn_param import MAGIC, NcnnParam, read_text, write_text
+from pnnx_fast.formats.ncnn_param_bin import id_header, names_from_header, read_binary, write_binary
+from pnnx_fast.ncnn import layers
+from pnnx_fast.ncnn.values import AbsentWeights, Params
+
+__all__ = ["binary_to_text", "main", "text_to_binary"]
+
+
+def text_to_binary(text: bytes, custom_types: Sequence[str] = (), name: str = "model") -> tuple[bytes, str]:
+    """Return the binary form of a text ``.param`` and its ``.id.h``.
+
+    Parameters
+    ----------
+    text : bytes
+    custom_types : sequence of str
+        Types that the application registers, in the order of registration.
+    name : str
+        Of the model, for the header.
+
+    Raises
+    ------
+    FormatError
+        The text does not follow the format.
+    ParameterError
+        A layer type has no number.
+
+    Examples
+    --------
+    >>> data, header = text_to_binary(b"7767517\\n1 1\\nInput in 0 1 a 0=3\\n")
+    >>> print(binary_to_text(data, header).decode())
+    7767517
+    1 1
+    Input                    in                       0 1 a 0=3
+    <BLANKLINE>
+    """
+    param = read_text(text)
+    return write_binary(param, custom_types), id_header(param, name)
+
+
+def binary_to_text(data: bytes, header: str = "", custom_types: Sequence[str] = ()) -> bytes:
+    """Return the text form of a binary ``.param.bin``; ``header`` is its ``.id.h``, where the names are.
+
+    Raises
+    ------
+    FormatError
+        The data does not follow the format.
+    ParameterError
+        A layer type has no name.
+    """
+    param = read_binary(data)
+    for layer in param.layers:
+        if isinstance(layer.type, int) and layer.type & 0xFF < len(custom_types):
+            layer.type = custom_types[layer.type & 0xFF]
+    names_from_header(param, header)
+    return write_text(param, kinds(param))
+
+
+def kinds(param: NcnnParam) -> dict[str, dict[int, Literal["i", "f"]]]:
+    """By layer type, how its layers read their parameters; types that are not built in are left out."""
+    found: dict[str, dict[int, Literal["i", "f"]]] = {}
+    for layer in param.layers:
+        definition = layers.find(str(layer.type))
+        if definition is None:
+            continue
+        read = Params(layer.params, 1 if definition.one_blob_only else None)
+        # What cannot run can be converted all the same; what was read until then is known.
+        with suppress(PnnxFastError, ArithmeticError, ValueError, IndexError, TypeError):
+            definition.function(read, AbsentWeights())
+        found.setdefault(definition.name, {}).update(read.kinds)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``python -m pnnx_fast.ncnn.convert FROM TO``."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if len(words) != 2:
+        print("usage: python -m pnnx_fast.ncnn.convert FROM TO", file=sys.stderr)
+        return 2
+    source, target = Path(words[0]), Path(words[1])
+    try:
+        data = source.read_bytes()
+        if data.startswith(MAGIC.to_bytes(4, "little")):
+            header = source.with_suffix("").with_suffix(".id.h")
+            names = header.read_text(encoding="utf-8") if header.is_file() else ""
+            target.write_bytes(binary_to_text(data, names))
+        else:
+            stem = target.name.split(".")[0]
+            binary, names = text_to_binary(data, name=stem)
+            target.write_bytes(binary)
+            target.with_suffix("").with_suffix(".id.h").write_text(names, encoding="utf-8")
+    except (OSError, PnnxFastError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

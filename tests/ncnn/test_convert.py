@@ -1,0 +1,71 @@
+"""Text to binary and back: structure, bits, names; every file at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pnnx_fast.formats.ncnn_param import NcnnParam, read_text, write_text
+from pnnx_fast.formats.ncnn_param_bin import read_binary, write_binary
+from pnnx_fast.formats.ncnn_types import type_number
+from pnnx_fast.ncnn.convert import binary_to_text, kinds, main, text_to_binary
+
+TEXT = b"""7767517
+3 3
+Input                    in                       0 1 a 0=3
+Clip                     cut                      1 1 a b 0=-0.5 1=6.0
+Reshape                  r                        1 1 b c 6="*(0w,0h),0c"
+"""
+
+
+def _files(root: Path) -> list[Path]:
+    folders = ("ncnn_params/*.param", "models/*.param", "conformance/cases/ncnn/*/model.ncnn.param")
+    return [p for f in folders for p in sorted(root.glob(f)) if not p.name.endswith(".pnnx.param")]
+
+
+def test_text_in_its_usual_form_comes_back_byte_for_byte() -> None:
+    data, header = text_to_binary(TEXT)
+    assert binary_to_text(data, header) == TEXT
+
+
+def test_without_names_numbers_are_the_names() -> None:
+    line = binary_to_text(text_to_binary(TEXT)[0]).decode().splitlines()[3]
+    assert line.split() == ["Clip", "layer_1", "1", "1", "0", "1", "0=-0.5", "1=6.0"]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / name for name in ("net.param", "net.param.bin", "again.param")]
+    paths[0].write_bytes(TEXT)
+    assert main([str(paths[0]), str(paths[1])]) == 0
+    assert (tmp_path / "net.id.h").read_text().startswith("#ifndef")
+    assert main([str(paths[1]), str(paths[2])]) == 0
+    assert paths[2].read_bytes() == TEXT
+    assert main([str(tmp_path / "none"), str(paths[1])]) == 1
+    assert main([]) == 2
+    assert "error" in capsys.readouterr().err
+
+
+def _through_binary(param: NcnnParam, custom: list[str]) -> tuple[bytes, bytes]:
+    """The binary form, and the text that it gives with the names that it lacks."""
+    words = write_binary(param, custom)
+    again = read_binary(words)
+    again.blob_names = list(param.blob_names)
+    for one, other in zip(again.layers, param.layers, strict=True):
+        assert (one.bottoms, one.tops) == (other.bottoms, other.tops)
+        one.name, one.type = other.name, other.type
+    return words, write_text(again, kinds(again))
+
+
+def test_every_file_survives_text_binary_text(data_path: Path) -> None:
+    """Text alone keeps every byte. Through the binary form every bit of a number stays, and the text becomes the usual
+    form of the same lines, which then stays byte for byte."""
+    paths = _files(data_path)
+    assert len(paths) > 100
+    for path in paths:
+        data = path.read_bytes()
+        param = read_text(data, str(path))
+        assert write_text(param) == data, path
+        custom = sorted({str(layer.type) for layer in param.layers if type_number(str(layer.type)) < 0})
+        words, usual = _through_binary(param, custom)
+        assert _through_binary(read_text(usual), custom) == (words, usual), path
