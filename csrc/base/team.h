@@ -1,5 +1,5 @@
-/* The thread team: the only interface to threads in the C core. A region runs one function on every member;
- * members meet at barriers. The implementation (OpenMP or serial) is chosen when the library is built. */
+/* The thread team: the only interface to threads in the C core. Helper threads, shared by all callers of the process,
+ * join a region when they are free; the caller never waits for one that has not begun. */
 #ifndef PF_BASE_TEAM_H
 #define PF_BASE_TEAM_H
 
@@ -7,22 +7,29 @@
 
 typedef void (*pf_team_fn)(void *context, int tid, int nthreads);
 
-/* Calls fn(context, tid, n) for tid = 0 … n-1, in parallel, and returns when all have returned. n <= nthreads
- * is what the system grants. Safe after fork and from several threads at once. */
+/* Calls fn(context, 0, nthreads) here and, from helpers that are free meanwhile, fn(context, tid, nthreads) for
+ * tid = 1 … nthreads-1, each at most once and maybe never. Returns when all calls that began have returned. Safe after
+ * fork and from several threads at once. */
 void pf_team_run(pf_team_fn fn, void *context, int nthreads);
 
-/* "openmp" or "serial". */
+/* "threads" or "serial". */
 const char *pf_team_name(void);
 
 /* CPUs that this process may use: affinity mask, cgroup quota, OMP_NUM_THREADS; at least 1. */
 int pf_team_default_threads(void);
 
-/* A barrier for the members of one region. Zero-initialise. */
-typedef struct pf_barrier {
-    _Alignas(64) _Atomic int32_t arrived;
-    _Alignas(64) _Atomic int32_t phase;
-} pf_barrier;
+/* Gives the CPU up until *word differs from `value` or somebody wakes its waiters; may return early. */
+void pf_sleep(const int32_t *word, int32_t value);
+/* Wakes all that sleep on a word. */
+void pf_wake(const int32_t *word);
 
-void pf_barrier_wait(pf_barrier *barrier, int nthreads);
+/* Lets the CPU's other hardware thread go first for a moment, in loops that wait. */
+static inline void pf_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 #endif

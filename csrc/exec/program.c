@@ -1,23 +1,48 @@
-/* The interpreter loop of a program. */
+/* Runs the steps of a program on the members of a team, none of which the others can count on: a member may come
+ * late, never, or lose its CPU to another process.
+ *
+ * A step consists of shares, one a member. Each member runs its own, then those of members that do not show up, and
+ * goes on when all shares of the group are done. Within shares, most kernels claim small pieces of the work from the
+ * step's counter, so that a share taken over late is empty. A group ends at a step whose result the next one needs. */
 #define _GNU_SOURCE
 #include "exec/program.h"
 
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/team.h"
+
+/* What members of a run share about one step: two cache lines, so that those who wait do not disturb those who claim
+ * work, then a byte a share. */
+typedef struct step_state {
+    int64_t counter[8]; /* for the kernel: see pf_claim */
+    int32_t done;       /* shares of the group that are over, counted at the group's last step */
+    int32_t gang;       /* members of a gang so far, and GANG_CLOSED */
+    int32_t members;    /* of the gang, once it is closed */
+    int32_t left;       /* members of the gang that are through */
+    int32_t unused[12];
+    uint8_t taken[];
+} step_state;
 
 typedef struct run_context {
     const pf_step *steps;
     int64_t count;
     char *const *bases;
     int64_t *clock;
-    int64_t *counters; /* one per step, a cache line apart */
+    char *states;
+    size_t stride;
     pf_fault *fault;
-    pf_barrier barrier;
+    int nthreads;
+    int32_t sleepers;
+    uint8_t *present; /* members that took part lately and did not sleep since */
 } run_context;
 
-enum { PF_LINE = 8, PF_LOCAL_STEPS = 16 };
+/* SPINS: how often to look before sleeping, some hundred microseconds. PATIENCE: how often before a member that is
+ * expected counts as lost, some microseconds. */
+enum { SPINS = 4000, PATIENCE = 100, GANG_CLOSED = 1 << 30, LINE = 64 };
 
 static int64_t now_ns(void) {
     struct timespec t;
@@ -25,34 +50,148 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static step_state *state_of(const run_context *c, int64_t step) {
+    return (step_state *)(c->states + (size_t)step * c->stride);
+}
+
+static int shares_of(const run_context *c, const pf_step *s) { return s->mode == PF_STEP_TEAM ? c->nthreads : 1; }
+
+static int32_t load(const int32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+static bool take(step_state *state, int share) {
+    return !__atomic_load_n(&state->taken[share], __ATOMIC_RELAXED) &&
+           !__atomic_exchange_n(&state->taken[share], 1, __ATOMIC_ACQ_REL);
+}
+
+static void finish(run_context *c, step_state *last, int32_t wanted) {
+    if (__atomic_add_fetch(&last->done, 1, __ATOMIC_SEQ_CST) == wanted &&
+        __atomic_load_n(&c->sleepers, __ATOMIC_SEQ_CST))
+        pf_wake(&last->done);
+}
+
+/* Waits until a word has a value; members that sleep are not counted upon meanwhile. */
+static void wait_until(run_context *c, const int32_t *word, int32_t wanted, int tid) {
+    int32_t v;
+    for (int spins = 0; spins < SPINS; spins++) {
+        if (load(word) == wanted) return;
+        pf_pause();
+    }
+    __atomic_store_n(&c->present[tid], 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&c->sleepers, 1, __ATOMIC_SEQ_CST);
+    while ((v = __atomic_load_n(word, __ATOMIC_SEQ_CST)) != wanted) pf_sleep(word, v);
+    __atomic_fetch_sub(&c->sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
+static void run_share(run_context *c, int64_t i, int share, int shares) {
+    pf_worker w = {.tid = share,
+                   .nthreads = shares,
+                   .bases = c->bases,
+                   .next = state_of(c, i)->counter,
+                   .step = i,
+                   .fault = c->fault};
+    c->steps[i].run(c->steps[i].args, &w);
+}
+
+/* A kernel whose members wait for each other: all take part who are here when the first one closes the door. */
+static void run_gang(run_context *c, int64_t i, step_state *last, int32_t wanted) {
+    step_state *state = state_of(c, i);
+    const int32_t rank = __atomic_fetch_add(&state->gang, 1, __ATOMIC_ACQ_REL);
+    if (rank & GANG_CLOSED) return;
+    if (rank == 0) {
+        for (int spins = 0; spins < 8 * PATIENCE && load(&state->gang) < c->nthreads; spins++) pf_pause();
+        const int32_t members = __atomic_fetch_or(&state->gang, GANG_CLOSED, __ATOMIC_ACQ_REL);
+        __atomic_store_n(&state->members, members, __ATOMIC_RELEASE);
+    }
+    for (int spins = 0; load(&state->members) == 0; spins++) {
+        if (spins < SPINS)
+            pf_pause();
+        else
+            sched_yield();
+    }
+    const int32_t members = load(&state->members);
+    run_share(c, i, rank, members);
+    if (__atomic_add_fetch(&state->left, 1, __ATOMIC_ACQ_REL) == members) finish(c, last, wanted);
+}
+
+/* Runs a share of each step of a group, if nobody else has. */
+static void run_group(run_context *c, int64_t begin, int64_t end, int share, step_state *last, int32_t wanted) {
+    for (int64_t i = begin; i < end; i++) {
+        const pf_step *s = &c->steps[i];
+        const int shares = shares_of(c, s);
+        if (share >= shares || !take(state_of(c, i), share)) continue;
+        run_share(c, i, share, shares);
+        finish(c, last, wanted);
+    }
+}
+
+/* Runs the shares of members that are not here: at once for those who have been lost before, else with patience. */
+static void stand_in(run_context *c, int64_t begin, int64_t end, int tid, step_state *last, int32_t wanted) {
+    for (int other = 0; other < c->nthreads; other++) {
+        if (other == tid) continue;
+        uint8_t *present = &c->present[other];
+        for (int spins = 0; spins < PATIENCE && __atomic_load_n(present, __ATOMIC_RELAXED); spins++) {
+            if (load(&last->done) == wanted) return;
+            const step_state *first = state_of(c, begin);
+            if (__atomic_load_n(&first->taken[other], __ATOMIC_RELAXED)) break;
+            pf_pause();
+        }
+        if (load(&last->done) == wanted) return;
+        run_group(c, begin, end, other, last, wanted);
+    }
+}
+
 static void run_member(void *p, int tid, int nthreads) {
     run_context *c = p;
-    pf_worker w = {.tid = tid, .nthreads = nthreads, .bases = c->bases, .fault = c->fault};
-    pf_worker alone = {.tid = 0, .nthreads = 1, .bases = c->bases, .fault = c->fault};
-    for (int64_t i = 0; i < c->count; i++) {
-        const pf_step *s = &c->steps[i];
-        if (c->clock && tid == 0) c->clock[i] = now_ns();
-        pf_worker *me = s->serial ? &alone : &w;
-        me->next = &c->counters[i * PF_LINE];
-        me->step = i;
-        if (!s->serial || tid == 0) s->run(s->args, me);
-        if (!s->free || c->clock) pf_barrier_wait(&c->barrier, nthreads);
+    (void)nthreads;
+    for (int64_t begin = 0, end; begin < c->count; begin = end) {
+        int32_t wanted = 0;
+        for (end = begin; end == begin || (end < c->count && c->steps[end - 1].free && !c->clock); end++)
+            wanted += shares_of(c, &c->steps[end]);
+        step_state *last = state_of(c, end - 1);
+        if (c->clock && tid == 0) c->clock[begin] = now_ns();
+        if (load(&last->done) == wanted) continue;
+        if (!c->present[tid]) __atomic_store_n(&c->present[tid], 1, __ATOMIC_RELAXED);
+        if (c->steps[begin].mode == PF_STEP_GANG) {
+            run_gang(c, begin, last, wanted);
+        } else {
+            run_group(c, begin, end, tid, last, wanted);
+            if (load(&last->done) != wanted) stand_in(c, begin, end, tid, last, wanted);
+        }
+        wait_until(c, &last->done, wanted, tid);
     }
     if (c->clock && tid == 0) c->clock[c->count] = now_ns();
 }
 
+/* One thread needs none of this. */
+static void run_alone(const run_context *c) {
+    int64_t counter[8];
+    pf_worker w = {.tid = 0, .nthreads = 1, .bases = c->bases, .next = counter, .fault = c->fault};
+    for (int64_t i = 0; i < c->count; i++) {
+        if (c->clock) c->clock[i] = now_ns();
+        memset(counter, 0, sizeof counter);
+        w.step = i;
+        c->steps[i].run(c->steps[i].args, &w);
+    }
+    if (c->clock) c->clock[c->count] = now_ns();
+}
+
 int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                  pf_fault *fault) {
-    int64_t local[PF_LOCAL_STEPS * PF_LINE] = {0};
-    int64_t *counters = local;
-    if (count > PF_LOCAL_STEPS) {
-        counters = calloc((size_t)count * PF_LINE, sizeof *counters);
-        if (!counters) return -1;
-    }
     *fault = (pf_fault){PF_FAULT_NONE, 0, 0, 0};
     run_context c = {
-        .steps = steps, .count = count, .bases = bases, .clock = clock, .counters = counters, .fault = fault};
+        .steps = steps, .count = count, .bases = bases, .clock = clock, .fault = fault, .nthreads = nthreads};
+    if (nthreads <= 1) {
+        run_alone(&c);
+        return 0;
+    }
+    c.stride = (sizeof(step_state) + (size_t)nthreads + LINE - 1) / LINE * LINE;
+    const size_t members = ((size_t)nthreads + LINE - 1) / LINE * LINE;
+    char *memory = aligned_alloc(LINE, members + (size_t)count * c.stride);
+    if (!memory) return -1;
+    memset(memory, 0, members + (size_t)count * c.stride);
+    c.present = (uint8_t *)memory;
+    c.states = memory + members;
     pf_team_run(run_member, &c, nthreads);
-    if (counters != local) free(counters);
+    free(memory);
     return 0;
 }

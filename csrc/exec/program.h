@@ -1,15 +1,18 @@
-/* Runs an immutable list of kernel calls on a thread team: one parallel region for the whole list, a barrier
- * between steps. Planning of memory is the caller's business. */
+/* Runs an immutable list of kernel calls on a thread team: one parallel region for the whole list. Planning of memory is the caller's business. */
 #ifndef PF_EXEC_PROGRAM_H
 #define PF_EXEC_PROGRAM_H
 
 #include "kernels/kernel.h"
 
+/* Who runs a step. TEAM: every member a share, and the shares of members that are missing. SERIAL: one member; for
+ * small work. GANG: the members that are there, all at once, because they wait for each other. */
+enum { PF_STEP_TEAM = 0, PF_STEP_SERIAL = 1, PF_STEP_GANG = 2 };
+
 typedef struct pf_step {
     pf_kernel_fn run;
     const void *args;
-    int32_t serial; /* small work: one thread runs it while the others wait */
-    int32_t free;   /* no barrier after this step: the next one does not depend on it */
+    int32_t mode;
+    int32_t free; /* the next step does not depend on this one, nor is either a gang */
 } pf_step;
 
 /* clock: NULL, or count+1 time stamps in nanoseconds, taken by thread 0. Returns 0, or -1 when memory is

@@ -55,8 +55,11 @@ cdef extern from "exec/program.h" nogil:
     ctypedef struct pf_step:
         pf_kernel_fn run
         const void *args
-        int32_t serial
+        int32_t mode
         int32_t free
+    int PF_STEP_TEAM
+    int PF_STEP_SERIAL
+    int PF_STEP_GANG
     int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                      pf_fault *fault)
 
@@ -128,13 +131,15 @@ def _read_kernels():
             for i in range(tables[0].count)}
 
 
+# Kernels whose members wait for each other.
+GANGS = frozenset(("native", "lstm_f32", "gru_f32", "rnn_f32"))
 KINDS = _read_kinds()
 KERNELS = _read_kernels()
 ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
 
 
 def team():
-    """Name of the thread team: "openmp" or "serial"."""
+    """Name of the thread team: "threads" or "serial"."""
     return pf_team_name().decode()
 
 
@@ -321,7 +326,7 @@ cdef class Program:
             raise MemoryError
         for kernel, values, serial, isfree in steps:
             self.steps[i].args = self.args + at
-            self.steps[i].serial = serial
+            self.steps[i].mode = PF_STEP_SERIAL if serial else PF_STEP_GANG if kernel in GANGS else PF_STEP_TEAM
             self.steps[i].free = isfree
             if kernel == "native":
                 pack_native(values, self.args + at)
@@ -381,7 +386,7 @@ cdef class Program:
             with nogil:
                 # Waking the team for work that one thread does anyway would cost more than the work.
                 for i in range(n):
-                    if not self.steps[begin + i].serial:
+                    if self.steps[begin + i].mode != PF_STEP_SERIAL:
                         threads = self.nthreads
                         break
                 status = pf_run_steps(self.steps + begin, n, pointers, threads, clock, &fault)
