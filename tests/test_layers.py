@@ -57,10 +57,10 @@ def test_core_is_free_of_python() -> None:
         assert "Python.h" not in path.read_text("utf-8"), path
 
 
-def test_only_the_team_knows_openmp() -> None:
+def test_only_the_team_knows_threads() -> None:
     for path in (ROOT / "csrc").rglob("*.[ch]"):
         if path.name != "team.c":
-            assert not re.search(r"omp\.h|#\s*pragma\s+omp", path.read_text("utf-8")), path
+            assert not re.search(r"omp\.h|pthread\.h|#\s*pragma\s+omp", path.read_text("utf-8")), path
 
 
 @pytest.mark.parametrize("suffix", ["py", "pyx", "c", "h"])

@@ -1,5 +1,5 @@
-/* The thread team over POSIX threads. Callers put their regions into one list; helpers take part in the first region
- * that wants members, look for the next one for a moment, then sleep. */
+/* The thread team over POSIX threads. Callers put their regions into one list; helpers take part in the first
+ * region that wants members, look for the next one for a moment, then sleep. */
 #define _GNU_SOURCE
 #include "base/team.h"
 
@@ -118,7 +118,8 @@ static void start_helper(void) {
     pthread_attr_destroy(&attributes);
 }
 
-/* A child process has no helpers and nobody else's regions; the lock may have been taken by a thread that it lacks. */
+/* A child process has no helpers and nobody else's regions; the lock may have been taken by a thread that it
+ * lacks. */
 static void after_fork_in_child(void) {
     pthread_mutex_init(&lock, NULL);
     regions = NULL;

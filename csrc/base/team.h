@@ -1,5 +1,5 @@
-/* The thread team: the only interface to threads in the C core. Helper threads, shared by all callers of the process,
- * join a region when they are free; the caller never waits for one that has not begun. */
+/* The thread team: the only interface to threads in the C core. Helper threads, shared by all callers of the
+ * process, join a region when they are free; the caller never waits for one that has not begun. */
 #ifndef PF_BASE_TEAM_H
 #define PF_BASE_TEAM_H
 
@@ -7,9 +7,9 @@
 
 typedef void (*pf_team_fn)(void *context, int tid, int nthreads);
 
-/* Calls fn(context, 0, nthreads) here and, from helpers that are free meanwhile, fn(context, tid, nthreads) for
- * tid = 1 … nthreads-1, each at most once and maybe never. Returns when all calls that began have returned. Safe after
- * fork and from several threads at once. */
+/* Calls fn(context, 0, nthreads) here and, from helpers that are free meanwhile, fn(context, tid, nthreads)
+ * for tid = 1 … nthreads-1, each at most once and maybe never. Returns when all calls that began have
+ * returned. Safe after fork and from several threads at once. */
 void pf_team_run(pf_team_fn fn, void *context, int nthreads);
 
 /* "threads" or "serial". */

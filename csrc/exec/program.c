@@ -1,9 +1,10 @@
-/* Runs the steps of a program on the members of a team, none of which the others can count on: a member may come
- * late, never, or lose its CPU to another process.
+/* Runs the steps of a program on the members of a team, none of which the others can count on: a member may
+ * come late, never, or lose its CPU to another process.
  *
- * A step consists of shares, one a member. Each member runs its own, then those of members that do not show up, and
- * goes on when all shares of the group are done. Within shares, most kernels claim small pieces of the work from the
- * step's counter, so that a share taken over late is empty. A group ends at a step whose result the next one needs. */
+ * A step consists of shares, one a member. Each member runs its own, then those of members that do not show
+ * up, and goes on when all shares of the group are done. Within shares, most kernels claim small pieces of
+ * the work from the step's counter, so that a share taken over late is empty. A group ends at a step whose
+ * result the next one needs. */
 #define _GNU_SOURCE
 #include "exec/program.h"
 
@@ -15,8 +16,8 @@
 
 #include "base/team.h"
 
-/* What members of a run share about one step: two cache lines, so that those who wait do not disturb those who claim
- * work, then a byte a share. */
+/* What members of a run share about one step: two cache lines, so that those who wait do not disturb those
+ * who claim work, then a byte a share. */
 typedef struct step_state {
     int64_t counter[8]; /* for the kernel: see pf_claim */
     int32_t done;       /* shares of the group that are over, counted at the group's last step */
@@ -40,8 +41,8 @@ typedef struct run_context {
     uint8_t *present; /* members that took part lately and did not sleep since */
 } run_context;
 
-/* SPINS: how often to look before sleeping, some hundred microseconds. PATIENCE: how often before a member that is
- * expected counts as lost, some microseconds. */
+/* SPINS: how often to look before sleeping, some hundred microseconds. PATIENCE: how often before a member
+ * that is expected counts as lost, some microseconds. */
 enum { SPINS = 4000, PATIENCE = 100, GANG_CLOSED = 1 << 30, LINE = 64 };
 
 static int64_t now_ns(void) {
@@ -54,7 +55,9 @@ static step_state *state_of(const run_context *c, int64_t step) {
     return (step_state *)(c->states + (size_t)step * c->stride);
 }
 
-static int shares_of(const run_context *c, const pf_step *s) { return s->mode == PF_STEP_TEAM ? c->nthreads : 1; }
+static int shares_of(const run_context *c, const pf_step *s) {
+    return s->mode == PF_STEP_TEAM ? c->nthreads : 1;
+}
 
 static int32_t load(const int32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 
@@ -92,7 +95,8 @@ static void run_share(run_context *c, int64_t i, int share, int shares) {
     c->steps[i].run(c->steps[i].args, &w);
 }
 
-/* A kernel whose members wait for each other: all take part who are here when the first one closes the door. */
+/* A kernel whose members wait for each other: all take part who are here when the first one closes the door.
+ */
 static void run_gang(run_context *c, int64_t i, step_state *last, int32_t wanted) {
     step_state *state = state_of(c, i);
     const int32_t rank = __atomic_fetch_add(&state->gang, 1, __ATOMIC_ACQ_REL);
@@ -114,7 +118,8 @@ static void run_gang(run_context *c, int64_t i, step_state *last, int32_t wanted
 }
 
 /* Runs a share of each step of a group, if nobody else has. */
-static void run_group(run_context *c, int64_t begin, int64_t end, int share, step_state *last, int32_t wanted) {
+static void run_group(run_context *c, int64_t begin, int64_t end, int share, step_state *last,
+                      int32_t wanted) {
     for (int64_t i = begin; i < end; i++) {
         const pf_step *s = &c->steps[i];
         const int shares = shares_of(c, s);
@@ -124,7 +129,8 @@ static void run_group(run_context *c, int64_t begin, int64_t end, int share, ste
     }
 }
 
-/* Runs the shares of members that are not here: at once for those who have been lost before, else with patience. */
+/* Runs the shares of members that are not here: at once for those who have been lost before, else with
+ * patience. */
 static void stand_in(run_context *c, int64_t begin, int64_t end, int tid, step_state *last, int32_t wanted) {
     for (int other = 0; other < c->nthreads; other++) {
         if (other == tid) continue;

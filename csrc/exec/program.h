@@ -1,11 +1,12 @@
-/* Runs an immutable list of kernel calls on a thread team: one parallel region for the whole list. Planning of memory is the caller's business. */
+/* Runs an immutable list of kernel calls on a thread team: one parallel region for the whole list. Planning
+ * of memory is the caller's business. */
 #ifndef PF_EXEC_PROGRAM_H
 #define PF_EXEC_PROGRAM_H
 
 #include "kernels/kernel.h"
 
-/* Who runs a step. TEAM: every member a share, and the shares of members that are missing. SERIAL: one member; for
- * small work. GANG: the members that are there, all at once, because they wait for each other. */
+/* Who runs a step. TEAM: every member a share, and the shares of members that are missing. SERIAL: one
+ * member; for small work. GANG: the members that are there, all at once, because they wait for each other. */
 enum { PF_STEP_TEAM = 0, PF_STEP_SERIAL = 1, PF_STEP_GANG = 2 };
 
 typedef struct pf_step {
