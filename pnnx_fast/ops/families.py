@@ -88,7 +88,7 @@ FAMILIES: dict[str, str] = {
     """,
     "dropout": """
         F.alpha_dropout F.dropout F.dropout1d F.dropout2d F.dropout3d F.dropoutnd F.feature_alpha_dropout
-        nn.AlphaDropout nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.FeatureAlphaDropout
+        nn.AlphaDropout nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.FeatureAlphaDropout nn.Identity
     """,
     "einsum": """
         torch.einsum

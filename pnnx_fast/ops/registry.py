@@ -237,10 +237,15 @@ def families() -> dict[str, list[str]]:
 def find(name: str) -> OperatorDef | None:
     """Return the definition for an operator type, None when there is none; imports the family of the type."""
     known = CATALOG.find(name)
-    if known is None and name in _HOMES:
+    if known is None:
         _load_home(name)
         known = CATALOG.find(name)
-    return known or (find(ALIASES[name]) if name in ALIASES else None)
+    if known is None and name in ALIASES:
+        return find(ALIASES[name])
+    if known is None and name not in _HOMES:
+        load_all()  # a foreign type, or one that is newer than the table
+        known = CATALOG.find(name)
+    return known
 
 
 def unregister(name: str) -> None:
