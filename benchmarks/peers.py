@@ -1,33 +1,27 @@
-"""Times the engines on models of the zoo: a process an engine, rounds in turn, results checked first.
+"""``python -m benchmarks peers``: engines in turn on models of the zoo, as a table and a record for reports.
 
-Only one engine works at any time: the others are stopped, so that neither their thread pools nor their memory
-traffic disturb it. Other commands (load, overhead, scaling) use `Worker` and `measure` from here.
+Other commands take the options of engines, threads and batches from here, and `Worker` and `measure` too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import os
 import platform
-import select as polling
-import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from benchmarks import engines as catalogue
-from benchmarks import probe, report, zoo
+from benchmarks import probe, records, report, zoo
+from benchmarks.contest import Measurement, Result, Settings, burst, convert, ensure, measure
 from benchmarks.engines import ENGINES, OURS
-from benchmarks.manifest import ModelSpec, select
-from benchmarks.priority import set_priority
+from benchmarks.manifest import select
+from benchmarks.process import Worker, WorkerError
 
 __all__ = [
     "Measurement",
@@ -36,238 +30,32 @@ __all__ = [
     "Worker",
     "WorkerError",
     "add_arguments",
+    "add_selection",
     "burst",
+    "chosen_engines",
+    "convert",
+    "describe",
     "ensure",
+    "environment",
     "main",
     "measure",
+    "numbers",
+    "peer_names",
 ]
-
-TOLERANCE = 1e-2
-_OPEN_SECONDS = 900.0
-_COMMAND_SECONDS = 120.0
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-
-class WorkerError(RuntimeError):
-    """An engine failed, crashed or took too long."""
-
-
-class Worker:
-    """A worker process; leaves nothing behind when its ``with`` block ends."""
-
-    def __init__(self, engine: str, spec: ModelSpec, batch: int, threads: int) -> None:
-        self._start(["benchmarks.worker", engine, spec.name, str(batch), str(threads)], threads)
-
-    def _start(self, module: Sequence[str], threads: int) -> None:
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 – closed by __exit__
-        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=environment,
-            start_new_session=True,
-        )
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with suppress(ProcessLookupError):  # engines that compile start processes of their own
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-
-    def pause(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
-
-    def set_priority(self, nice: int) -> None:
-        set_priority(self._process.pid, nice)
-
-    def ask(self, command: str, *arguments: object, timeout: float = _COMMAND_SECONDS) -> dict[str, Any]:
-        """Answer to one command.
-
-        Raises
-        ------
-        WorkerError
-            The engine failed, crashed, or gave no answer in time.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps([command, *arguments]).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise WorkerError(self._last_words()) from None
-        ready, _, _ = polling.select([self._process.stdout], [], [], timeout)
-        if not ready:
-            raise WorkerError(f"no answer to {command} in {timeout:.0f} s")
-        line = self._process.stdout.readline()
-        if not line:
-            raise WorkerError(self._last_words())
-        answer: dict[str, Any] = json.loads(line)
-        if "failed" in answer:
-            raise WorkerError(answer["failed"])
-        return answer
-
-    def _last_words(self) -> str:
-        code = self._process.wait(timeout=10)
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return f"process ended with {code}: {lines[-1][:200] if lines else ''}"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How long and how often."""
-
-    rounds: int = 7
-    seconds: float = 0.3
-    least_calls: int = 2
-    nice: int = 0
-
-
-@dataclass
-class Measurement:
-    """What one engine did; `failure` says why it was left out."""
-
-    bursts: list[list[float]] = field(default_factory=list)
-    queued: list[float] = field(default_factory=list)
-    busy: float = 0.0
-    error: float | None = None
-    failure: str | None = None
-
-    @property
-    def seconds(self) -> float:
-        return report.of_bursts(self.bursts, self.queued)
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether too few bursts had the processors to themselves."""
-        return sum(share <= report.CALM for share in self.queued) < min(3, len(self.queued))
-
-
-@dataclass
-class Result:
-    """All engines on one model."""
-
-    model: str
-    batch: int
-    threads: int
-    flops: int
-    engines: dict[str, Measurement] = field(default_factory=dict)
-
-    def row(self, labels: Sequence[str], extra: Sequence[str] = ()) -> report.Row:
-        done = {name: m for name, m in self.engines.items() if m.failure is None}
-        return report.Row(
-            tuple(labels),
-            {name: m.seconds for name, m in done.items()},
-            {name: m.failure for name, m in self.engines.items() if m.failure is not None},
-            {name: m.error for name, m in done.items() if m.error is not None},
-            tuple(extra),
-        )
-
-
-def ensure(specs: Sequence[ModelSpec], batches: Sequence[int]) -> None:
-    """Build what the zoo lacks, in a process of its own so that its memory is free afterwards."""
-    for batch in {1, *batches}:
-        missing = [spec.name for spec in specs if not zoo.is_built(spec.name, batch)]
-        if missing:
-            options = ["--models", ",".join(missing), "--batch", str(batch)]
-            subprocess.run([sys.executable, "-m", "benchmarks", "zoo", *options], stdout=sys.stderr)
-
-
-def convert(engine: str, spec: ModelSpec, batch: int) -> None:
-    """Have an engine write its own format, in a process whose memory counts for nothing."""
-    path = ENGINES[engine].converted_path(zoo.load(spec, batch))
-    if path is not None and not path.is_file():
-        with Worker(engine, spec, batch, os.cpu_count() or 1) as worker:
-            worker.ask("convert", timeout=_OPEN_SECONDS)
-
-
-def measure(
-    spec: ModelSpec,
-    batch: int,
-    threads: int,
-    names: Sequence[str],
-    settings: Settings,
-    say: Callable[[str], None] = lambda text: None,
-) -> Result:
-    """Open, check and time the engines `names` in turn."""
-    result = Result(spec.name, batch, threads, int(zoo.load(spec, batch).meta["flops"]))
-    with ExitStack() as stack:
-        running: dict[str, Worker] = {}
-        for name in names:
-            say(f"opening {name}")
-            outcome = result.engines[name] = Measurement()
-            worker = _opened(name, spec, batch, threads, outcome, stack)
-            if worker is not None:
-                running[name] = worker
-        order = list(running)
-        for number in range(settings.rounds + 1):
-            say(f"round {number}/{settings.rounds}")
-            for name in order[number % max(1, len(order)) :] + order[: number % max(1, len(order))]:
-                if result.engines[name].failure is None:
-                    burst(running[name], result.engines[name], settings, warm_up=number == 0)
-    return result
-
-
-def _opened(
-    name: str, spec: ModelSpec, batch: int, threads: int, outcome: Measurement, stack: ExitStack
-) -> Worker | None:
-    """A checked and paused worker, or None with the reason in `outcome`."""
-    try:
-        convert(name, spec, batch)
-        worker = stack.enter_context(Worker(name, spec, batch, threads))
-        worker.ask("open", timeout=_OPEN_SECONDS)
-        outcome.error = float(worker.ask("check")["error"])
-    except (WorkerError, FileNotFoundError, catalogue.NotInstalled) as error:
-        outcome.failure = str(error)
-        return None
-    if not outcome.error <= TOLERANCE:
-        outcome.failure = f"wrong result: error {outcome.error:.1e}"
-        worker.__exit__(None, None, None)
-        return None
-    worker.pause()
-    return worker
-
-
-def burst(worker: Worker, outcome: Measurement, settings: Settings, warm_up: bool) -> None:
-    worker.resume()
-    if settings.nice and warm_up:
-        worker.set_priority(settings.nice)
-    try:
-        answer = worker.ask("burst", settings.seconds, settings.least_calls)
-    except WorkerError as error:
-        outcome.failure = str(error)
-        return
-    worker.pause()
-    if not warm_up:
-        outcome.bursts.append(answer["times"])
-        outcome.queued.append(answer["queued"])
-        outcome.busy = max(outcome.busy, answer["busy"])
-
-
-# ---- command line ----
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
     parser.add_argument("--rounds", type=int, default=7, help="rounds of bursts (default: 7)")
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a burst (default: 0.3)")
+    parser.add_argument(
+        "--budget", type=float, default=40.0, help="seconds of bursts a model, three rounds aside (default: 40)"
+    )
     parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
+    parser.add_argument("--contended", action="store_true", help="beside one process that keeps a processor busy")
     parser.add_argument("--quick", action="store_true", help="set quick, few short rounds, no torch.compile")
-    parser.add_argument("--json", type=Path, help="write everything measured to this file")
-    parser.add_argument("--picture", type=Path, help="draw the speeds to this file (needs matplotlib)")
+    parser.add_argument("--json", type=Path, help="record of everything measured, written after every model")
+    parser.add_argument("--resume", action="store_true", help="leave out what the record holds already")
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -330,42 +118,64 @@ def describe(facts: dict[str, Any]) -> str:
     return f"{facts['cpu']}, {facts['cores']} cores, Python {facts['python']}; {versions}.\n"
 
 
-def _share_of_peak(result: Result, peaks: dict[int, float]) -> str:
-    ours = result.engines.get(OURS)
-    names = [OURS] if ours is not None and ours.failure is None else list(result.engines)
-    done = [result.engines[name].seconds for name in names if result.engines[name].failure is None]
-    peak = peaks.get(result.threads)
-    return f"{result.flops / min(done) / peak:.0%}" if peak and done else ""
+# ---- measuring ----
+
+
+def _limits(threads: int, nbytes: int, nice: int) -> dict[str, float]:
+    """Peak FLOP/s, and bytes/s at which the threads read as much memory as a call must move."""
+    megabytes = max(1, nbytes / threads / (1 << 20))
+    size = min(512, 1 << math.ceil(math.log2(megabytes)))
+    return {"peak_flops": probe.peak_flops(threads, nice), "read_bytes": probe.bandwidth(threads, size, nice)}
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    if options.quick:
+        return Settings(3, 0.1, nice=options.nice, contended=options.contended)
+    return Settings(
+        options.rounds, options.seconds, nice=options.nice, budget=options.budget, contended=options.contended
+    )
 
 
 def main(options: argparse.Namespace) -> int:
-    """``python -m benchmarks peers``."""
+    """Measure, print a table and keep the record."""
     names = chosen_engines(options.peers, ["torch.compile"] if options.quick else [])
-    settings = Settings(3, 0.1) if options.quick else Settings(options.rounds, options.seconds, nice=options.nice)
-    default = "quick" if options.quick else "target"
-    specs = select(options.models.split(",") if options.models else None, default)
+    specs = select(options.models.split(",") if options.models else None, "quick" if options.quick else "target")
     threads, batches = numbers(options.threads), numbers(options.batch)
     ensure(specs, batches)
-    peaks = {n: probe.peak_flops(n, options.nice) for n in threads}
-    jobs = [(spec, batch, n) for n in threads for batch in batches for spec in specs]
-    results = []
+    kind = "contended" if options.contended else "peers"
+    document: dict[str, Any] = {"kind": kind, "environment": environment(), "engines": names, "results": []}
+    if options.resume and options.json and options.json.is_file():
+        document["results"] = records.read(options.json)["results"]
+    known = {(r["model"], r["batch"], r["threads"]) for r in document["results"]}
+    jobs = [(spec, batch, n) for batch in batches for n in threads for spec in specs]
     for number, (spec, batch, n) in enumerate(jobs, start=1):
         where = f"[{number}/{len(jobs)}] {spec.name}, batch {batch}, threads {n}: "
-        results.append(measure(spec, batch, n, names, settings, partial(_say, where)))
-        zoo.progress(f"{where}done\n")
-    rows = [r.row((r.model, str(r.threads), str(r.batch)), (_share_of_peak(r, peaks),)) for r in results]
-    heads, extra = ("model", "threads", "batch"), ("of peak",)
-    print(report.markdown(rows, heads, names, OURS, lambda seconds: f"{seconds * 1e3:.2f}", extra))
-    print(report.summary(rows, OURS))
-    facts = environment()
-    print(f"Medians in ms. Of peak: {OURS}, or the fastest peer where it is missing. {describe(facts)}")
-    _warn(results)
-    if options.json:
-        document = {"environment": facts, "peak_flops": peaks, "results": [asdict(r) for r in results]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if options.picture and not report.picture(rows, names, OURS, options.picture):
-        print("no picture: matplotlib is not installed", file=sys.stderr)
+        if (spec.name, batch, n) in known or not zoo.is_built(spec.name, batch):
+            zoo.progress(f"{where}{'known' if zoo.is_built(spec.name, batch) else 'NOT BUILT'}\n")
+            continue
+        result = measure(spec, batch, n, names, _settings(options), partial(_say, where))
+        document["results"].append(_record(result, options.nice))
+        if options.json:
+            records.write(options.json, document)
+        zoo.progress(f"{where}{_verdict(result)}\n")
+        _warn(result)
+    print(records.table(document) + "\n\n" + describe(document["environment"]))
     return 0
+
+
+def _record(result: Result, nice: int) -> dict[str, Any]:
+    labels = {"model": result.model, "batch": result.batch, "threads": result.threads}
+    work = {"flops": result.flops, "bytes": result.nbytes, **_limits(result.threads, result.nbytes, nice)}
+    return {**labels, **work, "engines": {name: m.record() for name, m in result.engines.items()}}
+
+
+def _verdict(result: Result) -> str:
+    row = result.row(())
+    best, share = report.best_peer(row, OURS), report.ratio(row, OURS)
+    if best is None or share is None:
+        return "no comparison"
+    left_out = f"; left out: {', '.join(row.failures)}" if row.failures else ""
+    return f"{row.values[OURS] * 1e3:.2f} ms, {best} {row.values[best] * 1e3:.2f} ms, ratio {share:.2f}{left_out}"
 
 
 def _say(where: str, text: str) -> None:
@@ -373,17 +183,13 @@ def _say(where: str, text: str) -> None:
         zoo.progress(where + text)
 
 
-def _warn(results: Sequence[Result]) -> None:
+def _warn(result: Result) -> None:
     """Name engines that took more processors than they were given; tell when other processes disturbed."""
-    timed = [(r, name, m) for r in results for name, m in r.engines.items() if m.failure is None]
-    for result, name, outcome in timed:
+    timed = {name: m for name, m in result.engines.items() if m.failure is None and m.bursts}
+    for name, outcome in timed.items():
         if outcome.busy > result.threads * 1.15:
             kept = f"{name} kept {outcome.busy:.1f} processors busy with {result.threads} threads"
             print(f"note: {kept} on {result.model}", file=sys.stderr)
-    disturbed = sum(outcome.disturbed for _, _, outcome in timed)
+    disturbed = [name for name, outcome in timed.items() if outcome.disturbed]
     if disturbed:
-        print(
-            f"note: other processes were busy during {disturbed} of {len(timed)} measurements;"
-            " their times are too long",
-            file=sys.stderr,
-        )
+        print(f"note: other processes disturbed {', '.join(disturbed)} on {result.model}", file=sys.stderr)

@@ -1,11 +1,10 @@
-"""Statistics, tables and one picture of measurements: functions from numbers to text that measure nothing."""
+"""Statistics and tables of measurements: functions from numbers to text that measure nothing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 
 __all__ = [
@@ -15,7 +14,7 @@ __all__ = [
     "geometric_mean",
     "markdown",
     "of_bursts",
-    "picture",
+    "plain",
     "ratio",
     "summary",
 ]
@@ -109,6 +108,16 @@ def markdown(
     return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n"
 
 
+def plain(rows: Sequence[Row], heads: Sequence[str], columns: Sequence[str], show: Callable[[float], str]) -> str:
+    """A Markdown table of labels and values alone."""
+    lines = ["| " + " | ".join([*heads, *columns]) + " |"]
+    lines.append("|" + " --- |" * len(heads) + " ---: |" * len(columns))
+    for row in rows:
+        cells = [show(row.values[name]) if name in row.values else "" for name in columns]
+        lines.append("| " + " | ".join([*row.labels, *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def summary(rows: Sequence[Row], ours: str) -> str:
     """Geometric mean of the ratios and the worst of them, in one line; empty when there are none."""
     found = {row.labels: share for row in rows if (share := ratio(row, ours)) is not None}
@@ -121,32 +130,3 @@ def summary(rows: Sequence[Row], ours: str) -> str:
         f"Geometric mean of the ratios to the best peer: {mean:.3f} over {len(found)} rows;"
         f" faster in {won}; worst: {found[worst]:.2f} ({' '.join(worst)}).\n"
     )
-
-
-def picture(rows: Sequence[Row], engines: Sequence[str], ours: str, path: Path) -> bool:
-    """Bars of each engine's speed relative to the best peer's; False when matplotlib is not installed."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        return False
-    present = [engine for engine in engines if any(engine in row.values for row in rows)]
-    known = [row for row in rows if best_peer(row, ours) is not None]
-    height = 0.8 / max(1, len(present))
-    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.16 * len(known) * (len(present) + 1.5)))
-    for number, engine in enumerate(present):
-        places, speeds = [], []
-        for line, row in enumerate(known):
-            best = best_peer(row, ours)
-            if engine in row.values and best is not None:
-                places.append(line + (number - (len(present) - 1) / 2) * height)
-                speeds.append(row.values[best] / row.values[engine])
-        axes.barh(places, speeds, height, label=engine, color="#c0392b" if engine == ours else f"C{number}")
-    axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(known)), [" ".join(row.labels) for row in known])
-    axes.invert_yaxis()
-    axes.set_xlabel("speed relative to the fastest other engine (longer is faster)")
-    axes.legend(loc="lower right", fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path)
-    plt.close(figure)
-    return True

@@ -29,6 +29,8 @@ from benchmarks.manifest import select
 __all__ = ["Timed", "main", "serve"]
 
 _MOST_CALLS = 20000
+_LONG = 1.0
+"""Seconds of a call beyond which nothing is gained by warming up, or by a second one."""
 
 
 def _peak_memory() -> float:
@@ -54,6 +56,7 @@ class Timed:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._session: Session | None = None
+        self._last = 0.0
 
     def burst(self, seconds: float, least: int) -> dict[str, Any]:
         """Time calls for a while; seconds of each, without those of the first third.
@@ -62,10 +65,13 @@ class Timed:
         """
         assert self._session is not None
         run, clock = self._session.run, time.perf_counter
-        warm = clock() + seconds / 3
-        run()
-        while clock() < warm:
+        if self._last < _LONG:
+            warm = clock() + seconds / 3
             run()
+            while clock() < warm:
+                run()
+        else:
+            least = 1
         busy, queued = time.process_time(), _queued()
         stamps = [clock()]
         end = stamps[0] + seconds * 2 / 3
@@ -73,7 +79,7 @@ class Timed:
             run()
             stamps.append(clock())
         busy, queued = time.process_time() - busy, _queued() - queued
-        wall = stamps[-1] - stamps[0]
+        wall, self._last = stamps[-1] - stamps[0], stamps[-1] - stamps[-2]
         times = [later - sooner for sooner, later in itertools.pairwise(stamps)]
         return {"times": times, "busy": busy / wall, "queued": queued / wall / self._threads}
 
