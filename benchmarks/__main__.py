@@ -10,6 +10,9 @@ from collections.abc import Sequence
 # command: (module with add_arguments and main, what it does)
 _COMMANDS = {
     "peers": ("benchmarks.peers", "time the engines in turn on models of the zoo"),
+    "kernels": ("benchmarks.kernels", "time single kernels at given shapes, every algorithm"),
+    "profile": ("benchmarks.profile", "where the time of each model goes, by class of kernel"),
+    "report": ("benchmarks.pages", "write tables and the picture into the documentation"),
     "check": ("benchmarks.check", "compare our results with PyTorch's on every ISA level"),
     "load": ("benchmarks.load", "time to the first result and peak memory of fresh processes"),
     "ncnn": ("benchmarks.ncnn_models", "time the ncnn package and ours on ncnn files"),

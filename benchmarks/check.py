@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import peers, zoo
+from benchmarks import peers, records, zoo
 from benchmarks.compare import Array, worst_error
 from benchmarks.manifest import ModelSpec, select
+from benchmarks.report import Row
 
 __all__ = ["add_arguments", "main"]
 
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--isa", help="ISA levels, separated by commas (default: all of this machine)")
     parser.add_argument("--batch", type=int, default=1, help="size of the batch (default: 1)")
+    parser.add_argument("--json", type=Path, help="record of the errors")
     parser.add_argument(
         "--recorded",
         action="store_true",
@@ -69,6 +71,7 @@ def main(options: argparse.Namespace) -> int:
     print("| model | rounding of PyTorch | " + " | ".join(f"{isa} {n}" for isa, n in columns) + " |")
     print("| --- |" + " ---: |" * (len(columns) + 1))
     failures: list[str] = []
+    rows: list[Row] = []
     for spec in specs:
         model = zoo.load(spec, options.batch)
         path = _files(spec, model, options.recorded)
@@ -85,7 +88,12 @@ def main(options: argparse.Namespace) -> int:
                 failures.append(f"- {spec.name}, {isa} {n}: error {error:.1e}")
             cells.append(f"{error:.1e}")
         rounding = model.meta.get("rounding")
+        found = dict(zip((f"{isa} {n}" for isa, n in columns), (float(c) for c in cells if c != "✗"), strict=False))
+        rows.append(Row((spec.name,), {"rounding of PyTorch": rounding, **found} if rounding else found))
         cells += [""] * (len(columns) - len(cells))
         print(f"| {spec.name} | {rounding or ''} | " + " | ".join(cells) + " |", flush=True)
     print("\n" + "\n".join(failures) if failures else f"\nAll within {TOLERANCE:.0e}, each run twice alike.")
+    if options.json:
+        errors = records.Table("Largest error relative to the largest output", ("model",), rows, 1.0, -1, False)
+        records.write(options.json, records.simple("check", peers.environment(), [errors]))
     return 1 if failures else 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import tempfile
 import time
 import zipfile
@@ -18,6 +17,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+
+from benchmarks import peers, records
+from benchmarks.report import Row
 
 __all__ = ["add_arguments", "graph_text", "main"]
 
@@ -85,6 +87,14 @@ def _graphs(counts: list[int], directory: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def _record(checksums: list[dict[str, Any]], graphs: list[dict[str, Any]]) -> dict[str, Any]:
+    sums = [Row((str(row["bytes"]),), {"pnnx_fast": row["ours"], "zlib": row["zlib"]}) for row in checksums]
+    files = [Row((str(row["operators"]),), {"load": row["load"], "save": row["save"]}) for row in graphs]
+    tables = [records.Table("CRC-32, GB/s", ("bytes",), sums, compared=False)]
+    tables.append(records.Table("Graph files, ms", ("operators",), files, 1e3, 1, False))
+    return records.simple("formats", peers.environment(), tables)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--operators", default="1000,10000,100000", help="sizes of the graphs")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -107,6 +117,5 @@ def main(options: argparse.Namespace) -> int:
         same = "yes" if row["identical"] else "NO"
         print(f"| {count} | {row['bytes'] / 1e6:.2f} | {load} | {save} | {same} |")
     if options.json:
-        document = {"crc32": checksums, "graphs": graphs}
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        records.write(options.json, _record(checksums, graphs))
     return 0

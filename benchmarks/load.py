@@ -7,13 +7,12 @@ second start of a program finds them.
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import peers, report, zoo
+from benchmarks import peers, records, report, zoo
 from benchmarks.engines import OURS, NotInstalled
 from benchmarks.manifest import ModelSpec, select
 
@@ -75,14 +74,16 @@ def main(options: argparse.Namespace) -> int:
                 zoo.progress(f"{spec.name}, batch {batch}, threads {n}\n")
                 figures = _measure(spec, batch, n, names, options.repeats)
                 found[spec.name, str(n), str(batch)] = figures
+    heads = ("model", "threads", "batch")
+    tables = []
     for key, (title, scale) in _TABLES.items():
         rows = [_row(labels, figures, key) for labels, figures in found.items()]
-        heads = ("model", "threads", "batch")
+        tables.append(records.Table(title, heads, rows, scale, 0))
         print(f"### {title}\n")
         print(report.markdown(rows, heads, names, OURS, partial(_show, scale)))
         print(report.summary(rows, OURS))
-    print(peers.describe(peers.environment()))
+    facts = peers.environment()
+    print(peers.describe(facts))
     if options.json:
-        document = [{"labels": labels, "engines": figures} for labels, figures in found.items()]
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        records.write(options.json, records.simple("load", facts, tables))
     return 0

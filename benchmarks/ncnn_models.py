@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import compare, peers, report, zoo
+from benchmarks import compare, peers, records, report, zoo
 from benchmarks.compare import Array
 from benchmarks.manifest import zoo_root
 from benchmarks.ncnn_weights import size_of, write_random
@@ -233,6 +233,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of bursts (default: 5)")
     parser.add_argument("--seconds", type=float, default=0.2, help="length of a burst (default: 0.2)")
+    parser.add_argument("--json", type=Path, help="record of everything measured")
     parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
 
 
@@ -250,7 +251,11 @@ def main(options: argparse.Namespace) -> int:
             labels = case.name, case.source, str(threads)
             rows.append(_row(labels, done))
             zoo.progress(f"{' '.join(labels)}: {_short(rows[-1])}\n")
-    print(report.markdown(rows, ("model", "source", "threads"), (OURS, PEER), OURS, lambda s: f"{s * 1e3:.2f}"))
+    heads = ("model", "source", "threads")
+    if options.json:
+        table = records.Table("Median of a call, ms", heads, rows, 1e3)
+        records.write(options.json, records.simple("ncnn", peers.environment(), [table]))
+    print(report.markdown(rows, heads, (OURS, PEER), OURS, lambda s: f"{s * 1e3:.2f}"))
     print(report.summary(rows, OURS))
     print(f"Medians in ms. {peers.describe(peers.environment())}")
     return 0

@@ -12,13 +12,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import report
 from benchmarks.engines import ENGINES, OURS
 from benchmarks.report import Row
 
-__all__ = ["limit", "means", "merged", "read", "rows_of", "simple", "simple_tables", "table", "write"]
+__all__ = [
+    "Table",
+    "limit",
+    "means",
+    "merged",
+    "milliseconds",
+    "read",
+    "rows_of",
+    "simple",
+    "simple_tables",
+    "table",
+    "write",
+]
 
 Record = dict[str, Any]
 
@@ -49,6 +61,17 @@ def write(path: Path, document: Record) -> None:
     unfinished.replace(path)
 
 
+class Table(NamedTuple):
+    """Rows whose values are shown times `scale`; `compared`: with the best peer and our ratio to it."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Row]
+    scale: float = 1.0
+    decimals: int = 2
+    compared: bool = True
+
+
 # ---- merging ----
 
 
@@ -57,6 +80,8 @@ def merged(documents: Sequence[Record]) -> Record:
     first = documents[0]
     if len(documents) == 1:
         return first
+    if first["kind"] in ("kernels", "profile"):
+        return _joined(documents)
     if "results" in first:
         results: dict[tuple[Any, ...], list[Record]] = {}
         for result in (r for d in documents for r in d["results"]):
@@ -67,6 +92,13 @@ def merged(documents: Sequence[Record]) -> Record:
     for part in (t for d in documents for t in d["tables"]):
         tables.setdefault(part["title"], []).append(part)
     return {**first, "runs": len(documents), "tables": list(map(_one_table, tables.values()))}
+
+
+def _joined(documents: Sequence[Record]) -> Record:
+    """Lists one after another; of entries with the same labels the last counts."""
+    name, labels = ("profiles", ("model", "threads")) if "profiles" in documents[0] else ("runs", ("isa", "threads"))
+    entries = {tuple(entry[label] for label in labels): entry for d in documents for entry in d[name]}
+    return {**documents[0], name: list(entries.values())}
 
 
 def _one(results: list[Record]) -> Record:
@@ -123,14 +155,15 @@ def _shares(result: Record, seconds: float | None) -> tuple[str, ...]:
     return (f"{peak:.0%}", f"{least / seconds:.0%}{' (memory)' if memory else ''}")
 
 
-def _milliseconds(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
+    """Seconds as milliseconds with three digits or one decimal."""
     return f"{seconds * 1e3:.3g}" if seconds < 0.01 else f"{seconds * 1e3:.1f}"
 
 
 def table(document: Record) -> str:
     """Markdown of a record of engines on models, a summary last."""
     rows = rows_of(document)
-    text = report.markdown(rows, HEADS, document["engines"], OURS, _milliseconds, ("of peak", "of limit"))
+    text = report.markdown(rows, HEADS, document["engines"], OURS, milliseconds, ("of peak", "of limit"))
     return text + "\n" + report.summary(rows, OURS)
 
 
@@ -156,26 +189,13 @@ def means(document: Record) -> str:
 # ---- records of finished tables ----
 
 
-def simple(
-    kind: str,
-    environment: Record,
-    tables: Iterable[tuple[str, Sequence[str], Sequence[Row], float, int]],
-) -> Record:
-    """A record of tables, each (title, heads of the labels, rows, scale, decimals): values times scale are shown."""
-    parts = [
-        {
-            "title": title,
-            "heads": list(heads),
-            "rows": [asdict(row) for row in rows],
-            "scale": scale,
-            "decimals": decimals,
-        }
-        for title, heads, rows, scale, decimals in tables
-    ]
+def simple(kind: str, environment: Record, tables: Iterable[Table]) -> Record:
+    """A record of tables."""
+    parts = [{**t._asdict(), "heads": list(t.heads), "rows": [asdict(row) for row in t.rows]} for t in tables]
     return {"kind": kind, "environment": environment, "tables": parts}
 
 
-def simple_tables(document: Record, compared: bool = True) -> str:
+def simple_tables(document: Record) -> str:
     """Markdown of all tables of a record."""
     texts = []
     for part in document["tables"]:
@@ -183,7 +203,7 @@ def simple_tables(document: Record, compared: bool = True) -> str:
         names = [name for name in ENGINES if any(name in row.values or name in row.failures for row in rows)]
         others = dict.fromkeys(name for row in rows for name in row.values if name not in ENGINES)
         show = _shown(part["scale"], part["decimals"])
-        if compared:
+        if part["compared"]:
             text = report.markdown(rows, part["heads"], [*names, *others], OURS, show)
         else:
             text = report.plain(rows, part["heads"], [*names, *others], show)
@@ -192,4 +212,5 @@ def simple_tables(document: Record, compared: bool = True) -> str:
 
 
 def _shown(scale: float, decimals: int) -> Callable[[float], str]:
-    return lambda value: f"{value * scale:.{decimals}f}"
+    """How values are shown; below no decimals: as powers of ten."""
+    return lambda value: f"{value * scale:.{decimals}f}" if decimals >= 0 else f"{value * scale:.1e}"

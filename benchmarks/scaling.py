@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from itertools import product
+from pathlib import Path
 
-from benchmarks import peers, report, zoo
+from benchmarks import peers, records, report, zoo
 from benchmarks.engines import OURS
 from benchmarks.manifest import ModelSpec, select
 
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", help="heights and widths of pictures, for batch 1 (default: the recorded)")
     parser.add_argument("--peers", help="other engines (default: all but torch.compile)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of bursts (default: 5)")
+    parser.add_argument("--json", type=Path, help="record of everything measured")
     parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
 
 
@@ -46,17 +48,17 @@ def main(options: argparse.Namespace) -> int:
             each = {name: value / batch for name, value in whole.values.items()}
             rows.append(report.Row(whole.labels, each, whole.failures))
         for n in threads[1:]:
-            gain = [_gain(times[threads[0]], times[n], name) for name in names]
-            gains.append(f"| {spec.name} | {batch} | {threads[0]} → {n} | " + " | ".join(gain) + " |")
+            first, then = times[threads[0]], times[n]
+            gain = {name: first[name] / then[name] for name in names if name in first and name in then}
+            gains.append(report.Row((spec.name, str(batch), f"{threads[0]} → {n}"), gain))
     heads = ("model", "batch", "threads")
     print(report.markdown(rows, heads, names, OURS, lambda seconds: f"{seconds * 1e3:.2f}"))
-    print("Medians in ms for one picture or sequence. " + peers.describe(peers.environment()))
+    facts = peers.environment()
+    print("Medians in ms for one picture or sequence. " + peers.describe(facts))
     if gains:
-        print("| model | batch | threads | " + " | ".join(names) + " |")
-        print("|" + " --- |" * 3 + " ---: |" * len(names))
-        print("\n".join(gains) + "\n\nSpeed gained by more threads.")
+        print(report.plain(gains, heads, names, lambda value: f"{value:.2f}") + "\nSpeed gained by more threads.")
+    if options.json:
+        tables = [records.Table("Median for one picture or sequence, ms", heads, rows, 1e3)]
+        tables.append(records.Table("Speed gained by more threads", heads, gains, compared=False))
+        records.write(options.json, records.simple("scaling", facts, tables))
     return 0
-
-
-def _gain(before: dict[str, float], after: dict[str, float], name: str) -> str:
-    return f"{before[name] / after[name]:.2f}" if name in before and name in after else ""

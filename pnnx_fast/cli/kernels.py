@@ -6,14 +6,12 @@ a convolution is also lowered to the kernels that the dispatcher did not choose.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +35,7 @@ LANES = 16
 """Floats that each thread of a probe may store: the widest vector."""
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """One algorithm at one shape: seconds of the fastest round, FLOPs of the plain algorithm, bytes touched."""
 
     shape: str
@@ -219,7 +216,8 @@ def _forced(isa: str, threads: int, shape: Shape, choice: Choice) -> _Bench:
     size |= {"groups": fields["groups"], "variant": plan.variant}
     fields["w"] = bench.builder.pack(choice.pack, weight, plan.packed_bytes, scale=None, **size)
     fields |= {"scratch": bench.builder.scratch(plan.scratch_bytes), "variant": plan.variant}
-    bench.builder.steps = [dataclasses.replace(step, kernel=choice.kernel, fields=fields, label=plan.label)]
+    bench.builder.steps = []
+    bench.builder.step(choice.kernel, flops=step.flops, label=plan.label, serial=step.serial, **fields)
     return bench
 
 
@@ -271,5 +269,5 @@ def _touched(steps: Sequence[KernelStep | HostStep]) -> int:
     total = 0
     for step in steps:
         scratch = step.fields.get("scratch") if isinstance(step, KernelStep) else None
-        total += sum(t.nbytes for t in step.tensors() if t is not scratch)
+        total += sum(t.nbytes for t in step.tensors if t is not scratch)
     return total

@@ -1,0 +1,188 @@
+"""``python -m benchmarks report``: renders records into the documentation, between markers, and draws the picture.
+
+A marker pair is ``<!-- measured: NAME -->`` and ``<!-- end -->``; what stands between is replaced when a record for it
+is given and stays as it is otherwise. Records of one kind are merged: medians over runs, unions of models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import kernels, peers, picture, profile, records, report
+from benchmarks.engines import OURS
+from benchmarks.manifest import select
+from benchmarks.report import Row
+
+__all__ = ["add_arguments", "fill", "main", "sections"]
+
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "docs" / "performance.md", ROOT / "README.md")
+PICTURE = ROOT / "docs" / "speed.svg"
+GOAL = 0.75
+
+_THREADS = {"1": "1 thread", "2": "2 threads"}
+_MARKED = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Record = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", type=Path, nargs="+", required=True, help="records of one or several runs")
+    parser.add_argument("--write", action="store_true", help="write the pages and the picture instead of printing")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Merge, render, print or write."""
+    by_kind: dict[str, list[Record]] = {}
+    for path in options.json:
+        document = records.read(path)
+        by_kind.setdefault(document["kind"], []).append(document)
+    merged = {kind: records.merged(documents) for kind, documents in by_kind.items()}
+    texts = sections(merged)
+    if not options.write:
+        print("\n".join(f"## {name}\n\n{text}" for name, text in texts.items()))
+        return 0
+    used: set[str] = set()
+    for page in PAGES:
+        page.write_text(fill(page.read_text(encoding="utf-8"), texts, used), encoding="utf-8")
+    if "peers" in merged:
+        PICTURE.write_text(_picture(records.rows_of(merged["peers"])), encoding="utf-8")
+    for name in texts.keys() - used:
+        print(f"no page has a place for {name}")
+    return 0
+
+
+def fill(page: str, texts: dict[str, str], used: set[str]) -> str:
+    """A page with the sections that are there; their names are added to `used`."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[2]
+        if name not in texts:
+            return match[0]
+        used.add(name)
+        return f"{match[1]}\n{texts[name].strip()}\n\n{match[3]}"
+
+    return _MARKED.sub(replaced, page)
+
+
+def sections(merged: dict[str, Record]) -> dict[str, str]:
+    """Texts by name of the marker, of the kinds of records that are there."""
+    texts: dict[str, str] = {}
+    for kind, render in _RENDER.items():
+        if kind in merged:
+            texts |= render(merged[kind])
+    if "peers" in merged:
+        texts["missed"] = _missed(merged["peers"], merged.get("profile"))
+    return texts
+
+
+# ---- engines on models ----
+
+
+def _peers(document: Record) -> dict[str, str]:
+    parts = []
+    runs = f" Medians of {document['runs']} runs." if "runs" in document else ""
+    for threads, batch in dict.fromkeys((r["threads"], r["batch"]) for r in document["results"]):
+        chosen = [r for r in document["results"] if (r["threads"], r["batch"]) == (threads, batch)]
+        head = f"**{threads} thread{'s' if threads > 1 else ''}, batch {batch}**\n"
+        parts.append(f"{head}\n{_table({**document, 'results': chosen})}")
+    machine = peers.describe(document["environment"]).strip()
+    return {
+        "peers": "\n".join(parts),
+        "means": records.means(document) + f"\n{machine}{runs}\n",
+        "readme": _short(document),
+    }
+
+
+def _table(document: Record) -> str:
+    """A table without the columns that are the same everywhere."""
+    rows = [Row(r.labels[:1], r.values, r.failures, r.errors, r.extra) for r in records.rows_of(document)]
+    show = records.milliseconds
+    return report.markdown(rows, ("model",), document["engines"], OURS, show, ("of peak", "of limit"))
+
+
+def _contended(document: Record) -> dict[str, str]:
+    rows = [Row(r.labels, r.values, r.failures, r.errors) for r in records.rows_of(document)]
+    text = report.markdown(rows, records.HEADS, document["engines"], OURS, records.milliseconds)
+    return {"contended": f"{text}\n{report.summary(rows, OURS)}"}
+
+
+def _short(document: Record) -> str:
+    """The README's: the target models at batch 1, times and ratio, and the mean over all."""
+    known = {spec.name for spec in select(["target"])}
+    rows = [row for row in records.rows_of(document) if row.labels[2] == "1"]
+    engines = [name for name in document["engines"] if any(name in row.values for row in rows)]
+    lines = ["| model | threads | " + " | ".join(engines) + " | ours / best other |"]
+    lines.append("|---|--:|" + "--:|" * (len(engines) + 1))
+    for row in rows:
+        share = report.ratio(row, OURS)
+        if row.labels[0] not in known or share is None:
+            continue
+        least = min(row.values.values())
+        cells = [_bold(row, name, least) for name in engines]
+        lines.append("| " + " | ".join([row.labels[0], row.labels[1], *cells, f"{share:.2f}"]) + " |")
+    ratios = [share for row in rows if (share := report.ratio(row, OURS)) is not None]
+    models = len({row.labels[0] for row in rows})
+    mean = f"Geometric mean of the ratios over all {models} models: {report.geometric_mean(ratios):.2f}."
+    return "\n".join(lines) + f"\n\n{mean}\n"
+
+
+def _bold(row: Row, name: str, least: float) -> str:
+    if name not in row.values:
+        return "–"
+    text = records.milliseconds(row.values[name])
+    return f"**{text}**" if row.values[name] == least else text
+
+
+def _picture(rows: Sequence[Row]) -> str:
+    ones = [row for row in rows if row.labels[2] == "1"]
+    title = "Speed relative to the fastest other engine (batch 1, float32; longer is faster)"
+    return picture.draw(ones, OURS, title, _THREADS)
+
+
+def _missed(document: Record, profiles: Record | None) -> str:
+    """Rows above the goal, worst first, with where our time goes."""
+    found = {(p["model"], p["threads"]): p for p in profiles["profiles"]} if profiles else {}
+    pairs = list(zip(document["results"], records.rows_of(document), strict=True))
+    over = [(s, r, row) for r, row in pairs if (s := report.ratio(row, OURS)) is not None and s > GOAL]
+    if not over:
+        return "No model misses the goal.\n"
+    lines = ["| model | threads | batch | ratio | best peer | of peak | of limit | where our time goes |"]
+    lines.append("| --- | ---: | ---: | ---: | --- | ---: | ---: | --- |")
+    for share, result, row in sorted(over, key=lambda item: -item[0]):
+        known = found.get((result["model"], result["threads"])) or found.get((result["model"], 1))
+        cells = [*row.labels, f"{share:.2f}", report.best_peer(row, OURS) or "", *row.extra]
+        lines.append("| " + " | ".join([*cells, _whereabouts(known) if known else ""]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _whereabouts(known: Record) -> str:
+    total = sum(known["classes"].values())
+    shares = sorted(known["classes"].items(), key=lambda item: -item[1])[:4]
+    words = [f"{kind} {seconds / total:.0%}" for kind, seconds in shares if seconds / total >= 0.02]
+    return f"{', '.join(words)}; matrix kernels at {known['gflops']:.0f} GFLOP/s"
+
+
+# ---- the other kinds ----
+
+
+def _plain(name: str) -> Callable[[Record], dict[str, str]]:
+    return lambda document: {name: records.simple_tables(document)}
+
+
+_RENDER: dict[str, Callable[[Record], dict[str, str]]] = {
+    "peers": _peers,
+    "contended": _contended,
+    "kernels": lambda document: {"kernels": kernels.summary(document), "kernels-all": kernels.table(document)},
+    "profile": lambda document: {"profile": profile.table(document)},
+    "overhead": _plain("overhead"),
+    "load": _plain("load"),
+    "scaling": _plain("scaling"),
+    "ncnn": _plain("ncnn"),
+    "check": _plain("errors"),
+    "formats": _plain("formats"),
+}
