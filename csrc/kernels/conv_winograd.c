@@ -13,10 +13,14 @@ enum {
     CHUNK_BYTES = 704 << 10, /* V of a chunk and M of a panel stay in L2 */
     CHUNK_LEAST = 32,        /* tiles that a pass over the weights serves, where that many exist */
     CHUNK_MOST = 96,
-    CHUNK_BLOCKS = 2,      /* smallest chunk where there would not be work for all threads */
-    CHUNKS_PER_THREAD = 2, /* with fewer chunks, threads share the panels of a chunk */
+    CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
     LINE = 16,             /* floats of a cache line */
 };
+
+/* Roughly, of a point of a tile and a vector of channels, and of a register tile. */
+static const double INPUT_CYCLES = 4.5, OUTPUT_CYCLES = 3.5, CALL_CYCLES = 60;
+/* To fetch a vector of weights, beyond what hides behind the arithmetic. */
+static const double WEIGHT_CYCLES = 1.5;
 
 typedef struct wino {
     const pf_conv_args *a;
@@ -37,6 +41,56 @@ typedef struct wino {
 /* Steps of an odd number of cache lines keep the points of a tile in different sets of the cache. */
 static int64_t odd_lines(int64_t floats) { return (pf_ceil_div(floats, LINE) | 1) * LINE; }
 
+/* First block of a chunk. */
+static int64_t chunk_start(const wino *p, int64_t chunks, int64_t chunk) {
+    return p->blocks * chunk / chunks;
+}
+
+/* With few chunks, threads share the panels of a chunk. */
+static int shares_panels(const wino *p, int64_t chunks, int nthreads) {
+    return nthreads > 1 && chunks * p->a->groups < CHUNKS_PER_THREAD * nthreads;
+}
+
+/* Vectors of columns in the panels before `panel`. */
+static int64_t vectors_before(const wino *p, int64_t panel) {
+    return panel < p->panels ? pf_panel_at(p->oc, panel).start : pf_ceil_div(p->oc, PF_VL);
+}
+
+/* Roughly the cycles of the thread that has most to do, where the panels of all chunks are dealt out. */
+static double longest_share(const wino *p, int64_t chunks, int nthreads) {
+    const double block = (double)p->tiles / (double)p->blocks, depth = (double)p->depth / PF_VL;
+    const double products =
+        block * ((double)p->ic / 2 + OUTPUT_CYCLES) + CALL_CYCLES * PF_VL / (double)p->panel_width;
+    const int64_t groups = p->a->groups, units = chunks * groups * p->panels;
+    double most = 0;
+    for (int64_t thread = 0; thread < nthreads; thread++) {
+        double cycles = 0;
+        const int64_t end = units * (thread + 1) / nthreads;
+        for (int64_t i = units * thread / nthreads, n; i < end; i += n) {
+            const int64_t chunk = i / p->panels / groups, panel = i % p->panels;
+            n = pf_min(end - i, p->panels - panel);
+            const double columns = (double)(vectors_before(p, panel + n) - vectors_before(p, panel));
+            const double blocks = (double)(chunk_start(p, chunks, chunk + 1) - chunk_start(p, chunks, chunk));
+            cycles += blocks * (block * INPUT_CYCLES * depth + columns * products);
+            cycles += columns * WEIGHT_CYCLES * (double)p->ic;
+        }
+        if (cycles > most) most = cycles;
+    }
+    return most;
+}
+
+/* Number of chunks, `least` or more where that gives threads equal shares. */
+static int64_t best_chunks(const wino *p, int64_t least, int nthreads) {
+    int64_t best = least;
+    if (!shares_panels(p, least, nthreads)) return least;
+    double cycles = longest_share(p, least, nthreads);
+    for (int64_t chunks = least + 1; chunks <= p->blocks && shares_panels(p, chunks, nthreads); chunks++) {
+        const double other = longest_share(p, chunks, nthreads);
+        if (other < cycles) best = chunks, cycles = other;
+    }
+    return best;
+}
+
 /* Chunks are whole blocks, and where blocks begin depends on the shape alone: so do the results. */
 static wino plan_wino(const pf_conv_args *a, int nthreads) {
     const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
@@ -54,9 +108,7 @@ static wino plan_wino(const pf_conv_args *a, int nthreads) {
     p.blocks = pf_ceil_div(p.tiles, block);
     const int64_t tile_bytes = p.points * (p.depth + p.panel_width) * (int64_t)sizeof(float);
     const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
-    const int64_t wanted = pf_ceil_div(CHUNKS_PER_THREAD * nthreads, p.panels * a->groups);
-    p.chunks = pf_max(1, pf_ceil_div(p.blocks, most / block));
-    if (nthreads > 1) p.chunks = pf_max(p.chunks, pf_min(wanted, p.blocks / CHUNK_BLOCKS));
+    p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / block)), nthreads);
     p.chunk = pf_ceil_div(p.blocks, p.chunks) * block;
     p.v_step = odd_lines(p.chunk * p.depth);
     p.m_step = odd_lines(p.chunk * p.panel_width);
@@ -293,7 +345,7 @@ static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) 
 static void run_chunk(const wino *p, int64_t index, int64_t panel, int64_t stop) {
     const wino q = group_of(p, index % p->a->groups);
     const int64_t chunk = index / p->a->groups;
-    const int64_t begin = p->blocks * chunk / p->chunks, end = p->blocks * (chunk + 1) / p->chunks;
+    const int64_t begin = chunk_start(p, p->chunks, chunk), end = chunk_start(p, p->chunks, chunk + 1);
     transform_inputs(&q, block_start(p, begin), block_start(p, end));
     for (; panel < stop; panel++) run_panel(&q, panel, begin, end);
 }
@@ -307,8 +359,7 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
     p.y = pf_ptr(w, a->y);
     p.v = (float *)pf_ptr(w, a->scratch) + w->tid * p.scratch;
     p.products = p.v + p.points * p.v_step;
-    const int64_t chunks = p.chunks * a->groups,
-                  parts = chunks < CHUNKS_PER_THREAD * w->nthreads && w->nthreads > 1;
+    const int64_t chunks = p.chunks * a->groups, parts = shares_panels(&p, p.chunks, w->nthreads);
     int64_t begin = 0, end = 0;
     if (parts) pf_share(w, chunks * p.panels, 1, &begin, &end);
     for (int64_t i = begin; i < end;) {
