@@ -1,0 +1,149 @@
+"""Constants that hold the coordinates of a detector's anchors are computed from its feature maps again.
+
+Detectors lay the cells of several feature maps end to end and add constants of that length to them: columns, rows, and
+strides. When a constant is exactly that for the traced sizes, operators take its place that give it for all sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Operand, Operator, Parameter
+
+if TYPE_CHECKING:
+    from pnnx_fast.edit.unbake import Unbaking
+
+__all__ = ["rebuild_grid"]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One row of a constant over one feature map: a number, or offset + step · (column or row)."""
+
+    kind: str
+    offset: float
+    step: float = 0.0
+
+
+def rebuild_grid(work: Unbaking, op: Operator, data: Array, axes: Sequence[int], other: Operand) -> Operand | None:
+    """Make operators before `op` that compute a constant whose axis runs over feature maps; None when it is none."""
+    axis = axes[0]
+    maps = _maps(work, other, data.shape[axis])
+    if maps is None or data.dtype != np.float32:
+        return None
+    rows = np.moveaxis(data, axis, -1).reshape(-1, data.shape[axis])
+    table = [_pieces(row, [work.old.shape(x) or () for x in maps]) for row in rows]
+    if len(rows) > 8 or any(pieces is None for pieces in table):
+        return None
+    build = _Build(work, op)
+    lines = [build.join([build.piece(p, x) for p, x in zip(pieces or [], maps, strict=True)]) for pieces in table]
+    whole = lines[0] if len(lines) == 1 else build.add("torch.stack", lines, {"dim": 0})
+    moved = [data.shape[j] for j in range(data.ndim) if j != axis] + [-1]
+    if moved != [-1]:
+        whole = build.add("Tensor.reshape", [whole], {"shape": moved}, ["input"])
+    if axis != data.ndim - 1:
+        order = [*range(axis), data.ndim - 1, *range(axis, data.ndim - 1)]
+        whole = build.add("Tensor.permute", [whole], {"dims": order}, ["input"])
+    return whole
+
+
+def _maps(work: Unbaking, x: Operand, length: int) -> list[Operand] | None:
+    """Feature maps whose cells, one map after the other, make up an axis of that length, found upstream."""
+    for y in work.upstream(x):
+        op = y.producer
+        shape = work.old.shape(y)
+        if op is None or shape is None or length not in shape:
+            continue
+        flat = op.inputs if op.type in ("torch.cat", "torch.concat") else [y]
+        sources = [_flattened(work, z) for z in flat]
+        found = [s for s in sources if s is not None]
+        cells = [int(np.prod((work.old.shape(s) or ())[2:])) for s in found]
+        if len(found) == len(sources) and sum(cells) == length:
+            return found
+    return None
+
+
+def _flattened(work: Unbaking, x: Operand) -> Operand | None:
+    """The feature map (n, c, h, w) of which an operand has the cells in one axis."""
+    while x.producer is not None and x.producer.type in ("Tensor.permute", "torch.transpose") and x.producer.inputs:
+        x = x.producer.inputs[0]
+    op = x.producer
+    if op is None or op.type not in ("Tensor.reshape", "Tensor.view", "torch.flatten"):
+        return None
+    return op.inputs[0] if len(work.old.shape(op.inputs[0]) or ()) == 4 else None
+
+
+def _pieces(row: Array, shapes: Sequence[tuple[int, ...]]) -> list[_Piece] | None:
+    found: list[_Piece] = []
+    place = 0
+    for shape in shapes:
+        h, w = shape[2:]
+        piece = _piece(row[place : place + h * w].reshape(h, w))
+        if piece is None:
+            return None
+        found.append(piece)
+        place += h * w
+    return found
+
+
+def _piece(cells: Array) -> _Piece | None:
+    h, w = cells.shape
+    first = float(cells[0, 0])
+    across = float(cells[0, 1]) - first if w > 1 else 0.0
+    down = float(cells[1, 0]) - first if h > 1 else 0.0
+    for piece, wanted in (
+        (_Piece("number", first), np.full((h, w), first)),
+        (_Piece("column", first, across), np.broadcast_to(first + across * np.arange(w), (h, w))),
+        (_Piece("row", first, down), np.broadcast_to((first + down * np.arange(h))[:, None], (h, w))),
+    ):
+        if np.allclose(cells, wanted, rtol=1e-6, atol=1e-6):
+            return piece
+    return None
+
+
+class _Build:
+    """Adds operators before another one, and walks them."""
+
+    def __init__(self, work: Unbaking, before: Operator) -> None:
+        self.work, self.before, self.count = work, before, 0
+
+    def add(
+        self, type: str, inputs: Sequence[Operand], params: dict[str, object], names: Sequence[str] = ()
+    ) -> Operand:
+        """Add an operator and return its result."""
+        graph = self.work.graph
+        y = graph.new_operand(graph.free_name(f"{self.before.name}_grid_{self.count}"))
+        name = f"{self.before.name}_grid_{self.count}"
+        self.count += 1
+        op = graph.new_operator_before(
+            type, name, self.before, inputs=inputs, outputs=[y], params=params, inputnames=names
+        )
+        self.work.step(op)
+        return y
+
+    def expression(self, text: str, inputs: Sequence[Operand]) -> Operand:
+        """Add an expression."""
+        return self.add("pnnx.Expression", inputs, {"expr": Parameter.verbatim(text)})
+
+    def piece(self, piece: _Piece, x: Operand) -> Operand:
+        """Add what computes one row over one feature map."""
+        if piece.kind == "number":
+            cells = self.expression("[mul(size(@0,2),size(@0,3))]", [x])
+            return self.add("torch.full", [cells], {"fill_value": piece.offset, "dtype": "torch.float"}, ["size"])
+        end = self.expression(f"size(@0,{3 if piece.kind == 'column' else 2})", [x])
+        steps = self.add("torch.arange", [end], {"start": 0, "step": 1, "dtype": "torch.float"}, ["end"])
+        line = self.expression(f"add(mul(@0,{piece.step!r}),{piece.offset!r})", [steps])
+        if piece.kind == "row":
+            line = self.add("torch.unsqueeze", [line], {"dim": 1}, ["input"])
+        sizes = self.expression("[size(@0,2),size(@0,3)]", [x])
+        wide = self.add("Tensor.expand", [line, sizes], {}, ["input", "sizes"])
+        return self.add("Tensor.reshape", [wide], {"shape": [-1]}, ["input"])
+
+    def join(self, pieces: Sequence[Operand]) -> Operand:
+        """Lay pieces end to end."""
+        return pieces[0] if len(pieces) == 1 else self.add("torch.cat", pieces, {"dim": 0})

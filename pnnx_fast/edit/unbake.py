@@ -1,0 +1,413 @@
+"""Sizes that tracing has fixed in parameters and constants are computed from the inputs again.
+
+A graph is walked at two sizes of its inputs. Where an operator does not follow the second one, a function for its type
+mends it: parameters become computed ones, constants shrink to what they repeat. What cannot be told stays and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.edit.grids import rebuild_grid
+from pnnx_fast.edit.walk import Shapes, Walk
+from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
+from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
+
+__all__ = ["Unbaking", "unbake"]
+
+Sizes = tuple[int, ...]
+
+
+def unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[Walk, Walk, list[str]]:
+    """Walk a graph at two sizes of its inputs, mending operators on the way; returns names of those that stay fixed."""
+    state = graph.copy()
+    try:
+        work = Unbaking(graph, before, after)
+        for op in list(graph.topological()):
+            work.visit(op)
+        return work.old, work.new, work.fixed
+    except BaseException:
+        # A graph that cannot be changed stays as it was.
+        graph.ops, graph._operands, graph._by_name = state.ops, state._operands, state._by_name
+        raise
+
+
+class Unbaking:
+    """A graph, its shapes at both sizes as far as it has been walked, and what stays fixed."""
+
+    def __init__(self, graph: Graph, before: Shapes, after: Shapes) -> None:
+        self.graph = graph
+        self.old, self.new = Walk(graph, before), Walk(graph, after)
+        self.fixed: list[str] = []
+        pairs = [(i, p, q) for name in before for i, (p, q) in enumerate(zip(before[name], after[name], strict=True))]
+        self.only_batch = all(p == q for i, p, q in pairs if i)
+        self.ratios = {q / p for _, p, q in pairs if p and p != q}
+
+    def visit(self, op: Operator) -> None:
+        """Mend an operator if it needs that, and take its step in both walks."""
+        mend = _MENDERS.get(op.type)
+        if mend is not None and op.inputs and not mend(self, op):
+            self.fixed.append(op.name)
+        self.step(op)
+
+    def step(self, op: Operator) -> None:
+        """Take an operator's step in both walks; an error names it, and the constants that hold traced sizes."""
+        try:
+            self.old.step(op)
+            self.new.step(op)
+        except ShapeError as error:
+            if error.operator is None or self._constants(op):
+                raise self._explained(op, error) from error
+            raise
+        except ExpressionError as error:
+            raise self._explained(op, error) from error
+
+    def _explained(self, op: Operator, error: PnnxFastError) -> ShapeError:
+        reason = getattr(error, "reason", str(error))
+        held = self._constants(op)
+        if held:
+            reason += f"; the constant {held[0]} does not vary"
+        return ShapeError(reason, operator=f"{op.type} {op.name}")
+
+    def _constants(self, op: Operator) -> list[str]:
+        makers = [x.producer for x in op.inputs if x.producer is not None and x.producer.type == "pnnx.Attribute"]
+        return [f"{m.name} {m.outputs[0].shape or ''}".strip() for m in makers]
+
+    def shapes(self, x: Operand) -> tuple[Sizes, Sizes] | None:
+        """Shapes of an operand at both sizes, None when it has none or they differ in rank."""
+        a, b = self.old.shape(x), self.new.shape(x)
+        return None if a is None or b is None or len(a) != len(b) else (a, b)
+
+    def varies(self, x: Operand) -> bool:
+        """Whether an operand has other sizes in the second walk."""
+        found = self.shapes(x)
+        return found is not None and found[0] != found[1]
+
+    def compute(self, op: Operator, slot: str, entries: Sequence[str], operands: Sequence[Operand]) -> None:
+        """Give an operator a list of sizes that is computed from operands, in the place of a parameter."""
+        sizes = self.graph.new_operand(self.graph.free_name(f"{op.outputs[0].name}_sizes"))
+        made = self.graph.new_operator_before(
+            "pnnx.Expression", f"{op.name}_sizes", op, inputs=operands, outputs=[sizes]
+        )
+        made.params["expr"] = Parameter.verbatim("[" + ",".join(entries) + "]")
+        op.params.pop(slot, None)
+        op.add_input(sizes, slot)
+        self.step(made)
+
+    def constant(self, x: Operand) -> Array | None:
+        """Value of a constant of the graph."""
+        op = x.producer
+        ours = op is not None and op.type == "pnnx.Attribute" and "data" in op.attrs
+        return op.attrs["data"].numpy() if ours and op is not None else None
+
+    def add_constant(self, data: Array, name: str, before: Operator) -> Operand:
+        """Add a constant to the graph."""
+        attr = Attribute(np.ascontiguousarray(data))
+        made = self.graph.new_operand(self.graph.free_name(name))
+        made.shape, made.dtype = attr.shape, attr.dtype
+        op = self.graph.new_operator_before("pnnx.Attribute", name, before, outputs=[made], attrs={"data": attr})
+        self.step(op)
+        return made
+
+    def upstream(self, x: Operand, most: int = 400) -> Iterator[Operand]:
+        """Operands that an operand depends on, itself first, the nearest ones before those further away."""
+        seen, queue = {x}, [x]
+        for y in queue:
+            yield y
+            for z in y.producer.inputs if y.producer is not None and len(seen) < most else ():
+                if z not in seen:
+                    seen.add(z)
+                    queue.append(z)
+
+
+# -- Reshapes ---------------------------------------------------------------------------------------------------------
+
+
+def _mend_reshape(work: Unbaking, op: Operator) -> bool:
+    found = work.shapes(op.inputs[0])
+    wanted = op.params["shape"].value if op.has_param("shape") else None
+    if found is None or found[0] == found[1] or wanted is None:
+        return True
+    a, b = found
+    target = list(wanted) if isinstance(wanted, list) else [wanted]
+    known = int(np.prod([d for d in target if d > 0], dtype=np.int64))
+    target = [int(np.prod(a)) // known if d == -1 else a[i] if d == 0 else d for i, d in enumerate(target)]
+    operands = [op.inputs[0]]
+    entries = _entries(work, a, b, target, operands)
+    if entries is None:
+        return False
+    varying = [i for i, e in enumerate(entries) if not e.isdigit()]
+    if len(varying) <= 1:
+        op.params["shape"] = [-1 if i in varying else int(e) for i, e in enumerate(entries)]
+        return True
+    work.compute(op, "shape", entries, operands)
+    return True
+
+
+def _entries(work: Unbaking, a: Sizes, b: Sizes, target: Sequence[int], operands: list[Operand]) -> list[str] | None:
+    """Sizes of a reshape's result as expressions of its input's, from groups of axes with equal products."""
+    entries: list[str] = []
+    for ins, outs in _groups(a, target):
+        sizes = [target[j] for j in outs]
+        if all(a[i] == b[i] for i in ins):
+            entries += map(str, sizes)
+            continue
+        parts = _split(work, ins, (a, b), sizes, operands)
+        if parts is None:
+            return None
+        entries += parts
+    return entries
+
+
+def _split(
+    work: Unbaking, ins: list[int], shapes: tuple[Sizes, Sizes], sizes: list[int], operands: list[Operand]
+) -> list[str] | None:
+    """Sizes of the axes into which a group of axes that varies is cut; None when nothing tells."""
+    product = f"size(@0,{ins[0]})"
+    for i in ins[1:]:
+        product = f"mul({product},size(@0,{i}))"
+    if len(sizes) == 1:
+        return [product]
+    a, b = (int(np.prod([shape[i] for i in ins])) for shape in shapes)
+    model = _like(work, operands[0], sizes, b)
+    if model is not None:
+        x, first = model
+        if x not in operands:
+            operands.append(x)
+        return [f"size(@{operands.index(x)},{first + j})" for j in range(len(sizes))]
+    large = [j for j, size in enumerate(sizes) if size != 1]
+    if len(large) == 1 and not work.only_batch:
+        return [product if j == large[0] else "1" for j in range(len(sizes))]
+    rest = int(np.prod(sizes[1:], dtype=np.int64))
+    # Where one axis of the inputs varies in the group, it is the outer one, which grows with it.
+    if b % rest or not (work.only_batch or b / a in work.ratios):
+        return None
+    return [f"floor_divide({product},{rest})", *map(str, sizes[1:])]
+
+
+def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[Operand, int] | None:
+    """An operand upstream with these sizes side by side, and where, that has the product in the second walk."""
+    count = len(sizes)
+    for y in work.upstream(x):
+        found = work.shapes(y)
+        if found is None or found[0] == found[1]:
+            continue
+        a, b = found
+        for i in range(len(a) - count + 1):
+            here = list(a[i : i + count]) == sizes and int(np.prod(b[i : i + count])) == product
+            if here and sum(size != 1 for size in sizes) > 1:
+                return y, i
+    return None
+
+
+def _groups(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    i = j = 0
+    while i < len(a) or j < len(b):
+        ins: list[int] = []
+        outs: list[int] = []
+        p = q = 1
+        while True:
+            wants_out = ins and not outs and j < len(b)
+            if (p <= q and i < len(a) and not wants_out) or j >= len(b):
+                ins.append(i)
+                p *= a[i]
+                i += 1
+            else:
+                outs.append(j)
+                q *= b[j]
+                j += 1
+            done = i >= len(a) and j >= len(b)
+            if done or (p == q and ins and outs and (i >= len(a)) == (j >= len(b))):
+                break
+        yield ins, outs
+
+
+def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
+    found = work.shapes(op.inputs[0])
+    sizes, dim = (op.params[k].value if op.has_param(k) else None for k in ("sizes", "dim"))
+    if found is None or not isinstance(sizes, list) or not isinstance(dim, int) or -1 in sizes:
+        return True
+    a, b = found
+    dim %= len(a)
+    if a[dim] == b[dim]:
+        return True
+    operands = [op.inputs[0]]
+    entries = _split(work, [dim], (a, b), list(sizes), operands)
+    if entries is None:
+        return False
+    varying = [i for i, e in enumerate(entries) if not e.isdigit()]
+    if len(varying) == 1:
+        op.params["sizes"] = [-1 if i in varying else int(e) for i, e in enumerate(entries)]
+    else:
+        work.compute(op, "sizes", entries, operands)
+    return True
+
+
+# -- Expansion and resizing -------------------------------------------------------------------------------------------
+
+
+def _mend_expand(work: Unbaking, op: Operator) -> bool:
+    wanted = op.params["sizes"].value if op.has_param("sizes") else None
+    found = work.shapes(op.inputs[0])
+    if not isinstance(wanted, list) or found is None:
+        return True
+    a = found[0]
+    lead = len(wanted) - len(a)
+    sizes = [-1 if i >= lead and a[i - lead] == d != 1 else d for i, d in enumerate(wanted)]
+    made = [i for i, d in enumerate(wanted) if d > 1 and (i < lead or a[i - lead] == 1)]
+    operands: list[Operand] = []
+    entries = [str(d) for d in sizes]
+    for i in made:
+        # A size that is made here, out of one, may be one that varies elsewhere.
+        sources = _sources(work, wanted[i])
+        if not sources:
+            continue
+        if len({(x, axis) for x, axis in sources}) > 1 and not work.only_batch:
+            return False
+        x, axis = sources[0]
+        if x not in operands:
+            operands.append(x)
+        entries[i] = f"size(@{operands.index(x)},{axis})"
+    if not operands:
+        op.params["sizes"] = sizes
+        return True
+    work.compute(op, "sizes", entries, operands)
+    return True
+
+
+def _sources(work: Unbaking, size: int) -> list[tuple[Operand, int]]:
+    """Inputs of the graph, with an axis that varies and has that size in the first walk."""
+    places: list[tuple[Operand, int]] = []
+    for x in [x for op in work.graph.ops if op.type == "pnnx.Input" for x in op.outputs]:
+        found = work.shapes(x)
+        if found is not None:
+            places += [(x, i) for i, (p, q) in enumerate(zip(*found, strict=True)) if p != q and p == size]
+    return places
+
+
+def _mend_resize(work: Unbaking, op: Operator) -> bool:
+    found = work.shapes(op.inputs[0])
+    given = op.params["size"].value if op.has_param("size") else None
+    if found is None or given is None or found[0][2:] == found[1][2:]:
+        return True
+    a, b = (shape[2:] for shape in found)
+    size = list(given) if isinstance(given, list) else [given] * len(a)
+    if all(s % p == 0 for s, p in zip(size, a, strict=True)):
+        del op.params["size"]
+        op.params["scale_factor"] = [float(s // p) for s, p in zip(size, a, strict=True)]
+        return True
+    # Pyramids resize to the size of another branch: one that grows as this one does.
+    for y in reversed(list(work.graph.operands)):
+        other = work.shapes(y)
+        if other is None or list(other[0][2:]) != size:
+            continue
+        grown = [q / p for p, q in zip(other[0][2:], other[1][2:], strict=True)]
+        if all(abs(g * p / q - 1) < 0.5 for g, p, q in zip(grown, a, b, strict=True)) and other[0] != other[1]:
+            work.compute(op, "size", [f"size(@0,{i + 2})" for i in range(len(size))], [y])
+            return True
+    return False
+
+
+# -- Constants --------------------------------------------------------------------------------------------------------
+
+
+def _mend_cat(work: Unbaking, op: Operator) -> bool:
+    """Constants beside operands that vary, such as the class token of a transformer, are expanded to them."""
+    shapes = [work.shapes(x) for x in op.inputs]
+    dim = op.params["dim"].value if op.has_param("dim") else 0
+    model = next((x for x in op.inputs if work.varies(x)), None)
+    if model is None or any(s is None for s in shapes) or not isinstance(dim, int):
+        return True
+    a, b = work.shapes(model) or ((), ())
+    for i, x in enumerate(list(op.inputs)):
+        data = work.constant(x)
+        if data is None or data.ndim != len(a):
+            continue
+        axes = [j for j in range(len(a)) if j != dim % len(a) and data.shape[j] == a[j] != b[j]]
+        smaller = _shrunk(data, axes)
+        if not axes or smaller is None:
+            continue
+        small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+        wide = work.graph.new_operand(work.graph.free_name(f"{x.name}_wide"))
+        made = work.graph.new_operator_before(
+            "Tensor.expand", f"{op.name}_expand_{i}", op, inputs=[small], outputs=[wide], inputnames=["input"]
+        )
+        work.compute(made, "sizes", [f"size(@0,{j})" if j in axes else "-1" for j in range(len(a))], [model])
+        work.step(made)
+        op.set_input(i, wide)
+    return True
+
+
+def _shrunk(data: Array, axes: Sequence[int]) -> Array | None:
+    """A constant with one element along axes that repeat it; None when they do not."""
+    for axis in axes:
+        first = np.take(data, [0], axis)
+        if data.shape[axis] > 1 and not np.array_equal(np.broadcast_to(first, data.shape), data):
+            return None
+        data = first if data.shape[axis] > 1 else data
+    return data
+
+
+def _mend_broadcast(work: Unbaking, op: Operator) -> bool:
+    """Constants that repeat themselves along an axis that varies shrink; those that hold a grid are computed anew."""
+    shapes = [work.shapes(x) for x in op.inputs]
+    full = max((s for s in shapes if s is not None and s[0] != s[1]), key=lambda s: len(s[0]), default=None)
+    if full is None:
+        return True
+    for i, x in enumerate(list(op.inputs)):
+        data = work.constant(x)
+        if data is None or data.ndim > len(full[0]):
+            continue
+        lead = len(full[0]) - data.ndim
+        axes = [j for j in range(data.ndim) if data.shape[j] > 1 and full[0][lead + j] != full[1][lead + j]]
+        if not axes:
+            continue
+        smaller = _shrunk(data, axes)
+        if smaller is not None:
+            op.set_input(i, work.add_constant(smaller, f"{x.name}_once", op))
+            continue
+        other = next(y for y in op.inputs if work.varies(y))
+        grid = rebuild_grid(work, op, data, axes, other) if len(axes) == 1 else None
+        if grid is not None:
+            op.set_input(i, grid)
+    return True
+
+
+def _mend_attention(work: Unbaking, op: Operator) -> bool:
+    """A constant mask with a row for every item of a batch, as windowed attention has it, repeats with the batch."""
+    mask = op.named_input("attn_mask")
+    found = work.shapes(op.inputs[0])
+    data = work.constant(mask) if mask is not None else None
+    if mask is None or data is None or found is None or data.ndim != 3 or found[0] == found[1]:
+        return True
+    batch = 0 if op.has_param("batch_first") and op.params["batch_first"].value else 1
+    p, q = found[0][batch], found[1][batch]
+    if p == q:
+        return True
+    if not work.only_batch:
+        reason = f"its mask {mask.name} was computed for {p} windows, {q} are needed"
+        raise ShapeError(reason, operator=f"{op.type} {op.name}")
+    wide = work.graph.new_operand(work.graph.free_name(f"{mask.name}_wide"))
+    made = work.graph.new_operator_before(
+        "Tensor.repeat", f"{op.name}_repeat", op, inputs=[mask], outputs=[wide], inputnames=["input"]
+    )
+    work.compute(made, "sizes", [f"floor_divide(size(@0,{batch}),{p})", "1", "1"], [op.inputs[0]])
+    work.step(made)
+    op.set_input(op.inputnames.index("attn_mask"), wide)
+    return True
+
+
+_MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
+    **dict.fromkeys(("Tensor.reshape", "Tensor.view"), _mend_reshape),
+    **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), _mend_unflatten),
+    "Tensor.expand": _mend_expand,
+    **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), _mend_resize),
+    **dict.fromkeys(("torch.cat", "torch.concat"), _mend_cat),
+    **dict.fromkeys(
+        ("pnnx.Expression", "torch.where", "Tensor.masked_fill", "torch.mul", "torch.add"), _mend_broadcast
+    ),
+    "nn.MultiheadAttention": _mend_attention,
+}

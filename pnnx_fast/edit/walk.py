@@ -1,0 +1,59 @@
+"""Shapes of a graph at given sizes of its inputs, operator by operator, as the runtime's lowering finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pnnx_fast.errors import ParameterError
+from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.dtypes import by_numpy, by_text
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.lower import Lowering
+from pnnx_fast.runtime.session import default_isa
+
+__all__ = ["Shapes", "Walk", "inputs_of"]
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+class Walk:
+    """Lowering of a graph operator by operator, at given sizes of the inputs."""
+
+    def __init__(self, graph: Graph, shapes: Shapes) -> None:
+        self._lowering = Lowering(default_isa(), 1, Constants(0))
+        self.values: dict[str, Value] = {}
+        for i, x in enumerate(inputs_of(graph)):
+            row = by_text.get(x.dtype or "f32")
+            if row is None or row.numpy is None:
+                raise ParameterError(f"input {x.name} has dtype {x.dtype}, which numpy does not know")
+            dtype = np.dtype(row.numpy)
+            shape = tuple(shapes[x.name])
+            count = int(np.prod(shape, dtype=np.int64))
+            self.values[x.name] = Tensor(Buffer("input", count * dtype.itemsize, None, i), shape, dtype)
+        self.stopped = False
+
+    def step(self, op: Operator) -> None:
+        """Lower one operator, and learn the shapes of its results."""
+        if op.type in ("pnnx.Input", "pnnx.Output") or self.stopped:
+            return
+        # What follows a result whose shape depends on data has no shape before a run.
+        self.stopped = self._lowering.run([op], self.values, ()).breaker is not None
+
+    def shape(self, x: Operand) -> tuple[int, ...] | None:
+        """Shape of an operand, None when it is not known."""
+        value = self.values.get(x.name)
+        return tuple(value.shape) if isinstance(value, Tensor) else None
+
+    def dtype(self, x: Operand) -> str | None:
+        """Dtype of an operand in PNNX's words."""
+        value = self.values.get(x.name)
+        row = by_numpy.get(np.dtype(value.dtype).name) if isinstance(value, Tensor) else None
+        return None if row is None else row.text
+
+
+def inputs_of(graph: Graph) -> list[Operand]:
+    """Operands that the caller gives."""
+    return [x for op in graph.ops if op.type == "pnnx.Input" for x in op.outputs]

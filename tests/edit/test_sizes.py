@@ -1,0 +1,193 @@
+"""Sizes that tracing has fixed vary again: what each kind of operator needs for it, and what is said when it cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pnnx_fast import Attribute, Graph, Model
+from pnnx_fast.errors import ShapeError
+
+
+def rand(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def graph(*lines: str, **constants: np.ndarray) -> Graph:
+    made = Graph.parse("\n".join(["7767517", f"{len(lines)} 0", *lines, ""]))
+    for op in made.ops:
+        if op.name in constants:
+            op.attrs["data"] = Attribute(constants[op.name])
+        else:
+            op.attrs = {key: Attribute(rand(*attr.shape)) for key, attr in op.attrs.items()}
+    made.infer_shapes()
+    return made
+
+
+def test_a_token_beside_a_batch_is_expanded() -> None:
+    token = rand(1, 1, 8)
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,5,8)f32",
+        "pnnx.Attribute token 0 1 t @data=(1,1,8)f32",
+        "torch.cat c 2 1 t x y dim=1",
+        "pnnx.Output out 1 0 y",
+        token=token,
+    )
+    assert g.make_dynamic() == []
+    assert g.get_operand("y").shape == (-1, 6, 8)
+    x = rand(3, 5, 8)
+    np.testing.assert_array_equal(Model(g)(x), np.concatenate([np.repeat(token, 3, 0), x], 1))
+
+
+def test_a_mask_of_windows_repeats_with_the_batch_only() -> None:
+    def make() -> Graph:
+        return graph(
+            "pnnx.Input in 0 1 x #x=(1,4,2,8)f32",
+            "Tensor.reshape r 1 1 x a shape=(4,2,8) $input=x",
+            "pnnx.Attribute mask 0 1 m @data=(8,2,2)f32",
+            "nn.MultiheadAttention att 2 1 a m y add_bias_kv=False add_zero_attn=False batch_first=True bias=False "
+            "embed_dim=8 kdim=8 num_heads=2 vdim=8 @in_proj_weight=(24,8)f32 @out_proj.weight=(8,8)f32 "
+            "$input=a $attn_mask=m",
+            "pnnx.Output out 1 0 y",
+            mask=rand(8, 2, 2),
+        )
+
+    one, g = Model(make(), num_threads=1), make()
+    assert g.make_dynamic() == []
+    x = rand(3, 4, 2, 8)
+    wanted = np.concatenate([one(x[i : i + 1]) for i in range(3)])
+    np.testing.assert_allclose(Model(g, num_threads=1)(x), wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ShapeError, match="att: its mask m was computed for 4 windows, 12 are needed"):
+        make().make_dynamic({"x": (1,)})
+
+
+def anchors(sizes: list[tuple[int, int]], strides: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    cells = [np.stack(np.meshgrid(np.arange(w) + 0.5, np.arange(h) + 0.5)).reshape(2, -1) for h, w in sizes]
+    steps = [np.full(h * w, s) for (h, w), s in zip(sizes, strides, strict=True)]
+    return np.concatenate(cells, 1)[None].astype(np.float32), np.concatenate(steps)[None].astype(np.float32)
+
+
+def test_anchors_of_a_detector_follow_the_size_of_the_picture() -> None:
+    points, strides = anchors([(8, 8), (4, 4)], [8, 16])
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,2,8,8)f32",
+        "F.avg_pool2d p 1 1 x h kernel_size=(2,2) stride=(2,2) padding=(0,0) ceil_mode=False count_include_pad=True "
+        "divisor_override=None $input=x",
+        "Tensor.reshape a 1 1 x b shape=(1,2,64) $input=x",
+        "Tensor.reshape c 1 1 h d shape=(1,2,16) $input=h",
+        "torch.cat e 2 1 b d f dim=-1",
+        "pnnx.Attribute points 0 1 q @data=(1,2,80)f32",
+        "pnnx.Attribute strides 0 1 s @data=(1,80)f32",
+        "pnnx.Expression m 3 1 f q s y expr=mul(add(@0,@1),@2)",
+        "pnnx.Output out 1 0 y",
+        points=points,
+        strides=strides,
+    )
+    assert g.make_dynamic({"x": (0, 2, 3)}) == []
+    x = rand(2, 2, 12, 6)
+    half = x.reshape(2, 2, 6, 2, 3, 2).mean((3, 5))
+    flat = np.concatenate([x.reshape(2, 2, -1), half.reshape(2, 2, -1)], 2)
+    points, strides = anchors([(12, 6), (6, 3)], [8, 16])
+    np.testing.assert_allclose(Model(g)(x), (flat + points) * strides, rtol=1e-5)
+
+
+def test_a_reshape_takes_sizes_from_the_operand_that_had_them() -> None:
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,3,4,4)f32",
+        "Tensor.reshape a 1 1 x b shape=(1,3,16) $input=x",
+        "F.softmax s 1 1 b c dim=2 $input=b",
+        "Tensor.reshape d 1 1 c e shape=(1,3,4,4) $input=c",
+        "pnnx.Expression m 2 1 x e y expr=add(@0,@1)",
+        "pnnx.Output out 1 0 y",
+    )
+    assert g.make_dynamic({"x": (0, 2, 3)}) == []
+    assert Model(g)(rand(2, 3, 5, 7)).shape == (2, 3, 5, 7)
+
+
+def test_what_nothing_tells_stays_fixed_and_is_named() -> None:
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,4,4)f32",
+        "Tensor.reshape a 1 1 x b shape=(16) $input=x",
+        "Tensor.reshape d 1 1 b y shape=(2,8) $input=b",
+        "pnnx.Output out 1 0 y",
+    )
+    with pytest.raises(ShapeError, match="reshape d"):
+        g.make_dynamic({"x": (1, 2)})
+    assert g.ops[1].params["shape"].value == [16]
+
+
+@pytest.mark.parametrize(
+    ("line", "shape"),
+    [
+        ("Tensor.unflatten u 1 1 x y dim=1 sizes=(2,3) $input=x", (1, 4, 3, 5)),
+        ("F.upsample u 1 1 x y size=(12,10) mode=nearest align_corners=None scale_factor=None $input=x", None),
+        ("Tensor.expand u 1 1 x y sizes=(7,1,6,5) $input=x", (7, 1, 12, 5)),
+    ],
+)
+def test_other_operators_that_hold_sizes(line: str, shape: tuple[int, ...] | None) -> None:
+    image = shape is None
+    g = graph(
+        f"pnnx.Input in 0 1 x #x={'(1,2,6,5)' if image else '(1,6,5)'}f32",
+        line,
+        "pnnx.Output out 1 0 y",
+    )
+    assert g.make_dynamic({"x": (2,) if image else (1,)}) == []
+    x = rand(1, 2, 12, 5) if image else rand(1, 12, 5)
+    assert Model(g)(x).shape == (shape or (1, 2, 24, 10))
+
+
+def test_an_expansion_to_the_batch_and_a_pyramid() -> None:
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(3,2,8,8)f32",
+        "pnnx.Attribute q 0 1 q @data=(1,2,8,8)f32",
+        "Tensor.expand e 1 1 q w sizes=(3,2,8,8) $input=q",
+        "pnnx.Expression a 2 1 x w y expr=add(@0,@1)",
+        "pnnx.Output out 1 0 y",
+        q=rand(1, 2, 8, 8),
+    )
+    assert g.make_dynamic() == []
+    assert Model(g)(rand(5, 2, 8, 8)).shape == (5, 2, 8, 8)
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,2,9,9)f32",
+        "nn.MaxPool2d p 1 1 x a kernel_size=(2,2) stride=(2,2) padding=(0,0) dilation=(1,1) ceil_mode=False "
+        "return_indices=False",
+        "F.upsample u 1 1 a b size=(9,9) mode=nearest align_corners=None scale_factor=None $input=a",
+        "pnnx.Expression m 2 1 x b y expr=add(@0,@1)",
+        "pnnx.Output out 1 0 y",
+    )
+    assert g.make_dynamic({"x": (2, 3)}) == []
+    assert Model(g)(rand(1, 2, 15, 11)).shape == (1, 2, 15, 11)
+
+
+def test_constants_that_repeat_shrink_and_others_are_named() -> None:
+    def make(data: np.ndarray) -> Graph:
+        return graph(
+            "pnnx.Input in 0 1 x #x=(3,4)f32",
+            "pnnx.Attribute k 0 1 k @data=(3,4)f32",
+            "pnnx.Expression e 2 1 x k y expr=mul(@0,@1)",
+            "pnnx.Output out 1 0 y",
+            k=data,
+        )
+
+    row = rand(1, 4)
+    g = make(np.repeat(row, 3, 0))
+    assert g.make_dynamic() == []
+    x = rand(5, 4)
+    np.testing.assert_array_equal(Model(g)(x), x * row)
+    with pytest.raises(ShapeError, match=r"Expression e: .* the constant k \(3, 4\) does not vary"):
+        make(rand(3, 4)).make_dynamic()
+
+
+def test_the_batch_is_the_axis_that_inputs_share() -> None:
+    lines = (
+        "pnnx.Input in_0 0 1 x #x=(3,4)f32",
+        "pnnx.Input in_1 0 1 w #w=(2,4)f32",
+        "F.linear l 2 1 x w y bias=None $input=x $weight=w",
+        "pnnx.Output out 1 0 y",
+    )
+    g = graph(*lines)
+    assert g.make_dynamic() == []
+    assert [g.get_operand(n).shape for n in "xwy"] == [(-1, 4), (2, 4), (-1, 2)]
+    g = graph(*lines)
+    assert g.change_batch(5) == []
+    assert [g.get_operand(n).shape for n in "xwy"] == [(5, 4), (2, 4), (5, 2)]
