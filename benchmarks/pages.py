@@ -140,7 +140,7 @@ def _bold(row: Row, name: str, least: float) -> str:
 
 def _picture(rows: Sequence[Row]) -> str:
     ones = [row for row in rows if row.labels[2] == "1"]
-    title = "Speed relative to the fastest other engine (batch 1, float32; longer is faster)"
+    title = "Speed relative to the fastest other engine (batch 1, float32)"
     return picture.draw(ones, OURS, title, _THREADS)
 
 
