@@ -86,6 +86,7 @@ class Compiler:
         self._annotate = Annotator(self._isa)
         self._constants = Constants()
         self._models: OrderedDict[Any, Part] = OrderedDict()
+        self._ways: dict[Any, Part | None] = {}
         self._lock = threading.RLock()
 
     def needed(self, known: Iterable[int], targets: Iterable[int]) -> list[int]:
@@ -126,24 +127,41 @@ class Compiler:
         inputs |= dict.fromkeys(b for b in targets if b not in made)
         for blob in set(inputs) - set(known):
             raise ShapeError(f"input blob {blob} has not been given")
-        signature = tuple((b, known[b].array.shape, known[b].array.dtype.str, known[b].integers) for b in inputs)
-        key = (signature, tuple(targets), extra, threads)
+        wanted = [*targets, *(b for b in self._frontier(needed, made) if b not in targets)] if extra else list(targets)
+        key = (_signature(known, inputs), tuple(wanted), threads)
         with self._lock:
             part = self._models.get(key)
             if part is None:
-                outside = self._frontier(needed, made) if extra else []
-                part = self._build(needed, {b: known[b] for b in inputs}, [*targets, *outside], threads)
+                part = self._build(needed, {b: known[b] for b in inputs}, wanted, threads)
                 self._models[key] = part
                 if len(self._models) > CACHED_MODELS:
                     self._models.popitem(last=False)
+                    self._ways.clear()
             self._models.move_to_end(key)
         return part
 
+    def whole(self, known: Mapping[int, Value], targets: Sequence[int], threads: int) -> Part | None:
+        """Return the model from all known blobs to targets, None when layers on the way must run by themselves.
+
+        The way for what is known and wanted is looked for once.
+        """
+        key = (_signature(known, known), tuple(targets), threads)
+        if key in self._ways:
+            return self._ways[key]
+        alone = any(stands_alone(self.layers[i]) for i in self.needed(known, targets))
+        part = None if alone else self.part(known, targets, False, threads)
+        with self._lock:
+            if len(self._ways) >= CACHED_MODELS:
+                self._ways.clear()
+            self._ways[key] = part
+        return part
+
     def _frontier(self, needed: Sequence[int], made: set[int]) -> list[int]:
-        """Blobs made here that layers outside of this part use."""
+        """Blobs made here that layers outside of this part use, or nobody but the application."""
         inside = set(needed)
         used = {b for i, layer in enumerate(self.layers) if i not in inside for b in layer.bottoms}
-        return sorted(made & used)
+        within = {b for i in needed for b in self.layers[i].bottoms}
+        return sorted(made & used | made - within)
 
     def graph(self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int]) -> tuple[Graph, Any]:
         """Trace layers into a graph; returns it with the operands of targets and the quantised ones."""
@@ -197,6 +215,16 @@ class Compiler:
         if len(outputs) < len(layer.tops):
             raise ShapeError("fewer outputs than blobs", operator=where, expected=len(layer.tops), actual=len(outputs))
         operands.update(zip(layer.tops, outputs, strict=False))
+
+
+def stands_alone(layer: Layer) -> bool:
+    """Whether a layer is the application's, or has outputs whose shape depends on data."""
+    return not isinstance(layer, BuiltinLayer) or layer.definition.dynamic
+
+
+def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:
+    values = [(b, known[b]) for b in blobs]
+    return tuple([(b, v.array.shape, v.array.dtype.str, v.integers) for b, v in values])
 
 
 def _as_float(t: Tracer, x: Operand) -> Operand:

@@ -6,13 +6,14 @@ of a net have been asked for together before, they are computed together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pnnx_fast.errors import PnnxFastError, ShapeError
-from pnnx_fast.ncnn.compiled import Compiler, Value
+from pnnx_fast.ncnn.compiled import Compiler, Value, stands_alone
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
@@ -176,18 +177,29 @@ class Extractor:
 
     def _compute(self, number: int) -> None:
         """Compute a blob, together with those that this net's applications have asked for beside it."""
-        compiler = self._net._compile()
-        habit = [b for b, runs in self._habit().items() if runs < _FORGOTTEN]
-        if number not in habit or any(b in self._made for b in habit) or not self._all_native(compiler, habit):
+        compiler, habit = self._net._compile(), self._habit()
+        usual = [b for b, runs in habit.items() if runs < _FORGOTTEN]
+        if number not in usual or any(b in self._made for b in usual):
             self._reach(compiler, [number], True)
             return
         try:
-            self._reach(compiler, habit, False)
+            self._compute_usual(compiler, usual, number)
         except PnnxFastError:
             self._reach(compiler, [number], True)
             return
-        for blob in habit:
-            self._habit()[blob] += 1
+        for blob in usual:
+            habit[blob] += 1
+
+    def _compute_usual(self, compiler: Compiler, usual: Sequence[int], number: int) -> None:
+        """Compute what is usually asked for at once, unless the application's own layers would run too early."""
+        known = self._known()
+        with _named_errors():
+            part = compiler.whole(known, usual, self._threads())
+            if part is not None:
+                self._made.update(part.run(known))
+                return
+        together = all(isinstance(compiler.layers[i], BuiltinLayer) for i in compiler.needed(known, usual))
+        self._reach(compiler, usual if together else [number], not together)
 
     def _habit(self) -> dict[int, int]:
         """Blobs that are asked for when these inputs are given, and for how many runs each was not."""
@@ -200,15 +212,10 @@ class Extractor:
             habit = habits[situation] = {}
         return habit
 
-    def _all_native(self, compiler: Compiler, targets: Sequence[int]) -> bool:
-        """Whether no application's layer would run too early when these blobs are computed together."""
-        needed = compiler.needed(self._given, targets)
-        return all(isinstance(compiler.layers[i], BuiltinLayer) for i in needed)
-
     def _reach(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
         """Compute blobs; layers that must run by themselves are boundaries between models."""
         needed = compiler.needed(self._known(), targets)
-        boundary = next((i for i in needed if _stands_alone(compiler.layers[i])), None)
+        boundary = next((i for i in needed if stands_alone(compiler.layers[i])), None)
         while boundary is not None:
             layer = compiler.layers[boundary]
             missing = [b for b in layer.bottoms if b not in self._known()]
@@ -216,7 +223,7 @@ class Extractor:
                 self._reach(compiler, missing, True)
             self._run_alone(compiler, layer)
             needed = compiler.needed(self._known(), targets)
-            boundary = next((i for i in needed if _stands_alone(compiler.layers[i])), None)
+            boundary = next((i for i in needed if stands_alone(compiler.layers[i])), None)
         known = self._known()
         wanted = [b for b in targets if b not in known]
         if wanted:
@@ -224,12 +231,8 @@ class Extractor:
 
     def _run_part(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
         known = self._known()
-        try:
+        with _named_errors():
             self._made.update(compiler.part(known, targets, extra, self._threads()).run(known))
-        except PnnxFastError:
-            raise
-        except (MemoryError, ArithmeticError, ValueError, IndexError, TypeError) as error:
-            raise ShapeError(f"these blobs cannot be computed: {error}") from error
 
     def _known(self) -> dict[int, Value]:
         return {**self._made, **self._given}
@@ -250,9 +253,15 @@ class Extractor:
             self._made[number] = Value(np.ascontiguousarray(mat._a))
 
 
-def _stands_alone(layer: Layer) -> bool:
-    """Whether a layer is the application's, or has outputs whose shape depends on data."""
-    return not isinstance(layer, BuiltinLayer) or layer.definition.dynamic
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """Errors of numpy about shapes nobody thought of, as errors of this project."""
+    try:
+        yield
+    except PnnxFastError:
+        raise
+    except (MemoryError, ArithmeticError, ValueError, IndexError, TypeError) as error:
+        raise ShapeError(f"these blobs cannot be computed: {error}") from error
 
 
 def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
