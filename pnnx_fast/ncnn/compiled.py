@@ -203,7 +203,9 @@ class Compiler:
             bottoms = [x if x is None or x.dtype == "f32" else _as_float(t, x) for x in bottoms]
         made: Any
         try:
-            made = layer.build(t, *bottoms)
+            # Odd weights give infinities and NaN, as they do in ncnn, and no warnings of numpy.
+            with np.errstate(all="ignore"):
+                made = layer.build(t, *bottoms)
         except PnnxFastError as error:
             raise ShapeError(str(error), operator=where) from error
         except (TypeError, ValueError, IndexError, ArithmeticError, MemoryError) as error:

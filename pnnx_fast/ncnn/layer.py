@@ -111,7 +111,8 @@ class BuiltinLayer(Layer):
 
     def _define(self, p: Params, w: Weights) -> Build:
         try:
-            return self.definition.function(p, w)
+            with np.errstate(all="ignore"):
+                return self.definition.function(p, w)
         except PnnxFastError:
             raise
         except (MemoryError, ArithmeticError, ValueError, IndexError, TypeError) as error:
