@@ -12,6 +12,7 @@ _COMMANDS = {
     "peers": ("benchmarks.peers", "time the engines in turn on models of the zoo"),
     "kernels": ("benchmarks.kernels", "time single kernels at given shapes, every algorithm"),
     "profile": ("benchmarks.profile", "where the time of each model goes, by class of kernel"),
+    "everything": ("benchmarks.everything", "all measurements of the performance page, then the report"),
     "report": ("benchmarks.pages", "write tables and the picture into the documentation"),
     "check": ("benchmarks.check", "compare our results with PyTorch's on every ISA level"),
     "load": ("benchmarks.load", "time to the first result and peak memory of fresh processes"),

@@ -22,12 +22,13 @@ __all__ = ["CLASSES", "FLAG", "add_arguments", "class_of", "main", "table"]
 FLAG = 0.15
 """Share of time outside of matrix-like kernels that asks for an explanation."""
 
-MATRIX = ("convolution", "linear", "matmul", "attention", "recurrent")
+MATRIX = ("convolution", "strips", "linear", "matmul", "attention", "recurrent")
 CLASSES = (*MATRIX, "depthwise", "normalization", "softmax", "pooling", "element-wise", "copy", "other")
 
 # The first prefix of a kernel's name that fits.
 _PREFIXES = {
     "conv_depthwise": "depthwise",
+    "strips": "strips",  # chains of convolutions, depthwise ones among them
     "conv": "convolution",
     "matmul": "matmul",
     "attention": "attention",

@@ -13,7 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+# Last, so that the installed package is found before the sources beside the benchmarks.
+sys.path.append(str(Path(__file__).parents[1]))
+
 import pnnx_fast
+from benchmarks import everything
 from pnnx_fast import demo
 
 ROOT = Path(__file__).parents[1]
@@ -121,3 +125,16 @@ def test_kernels_and_report(zoo: Path, tmp_path: Path) -> None:
 def test_wrong_words(zoo: Path) -> None:
     run(zoo, "peers", "--models", "nothing", code=2)
     run(zoo, "kernels", "--isa", "abacus", code=2)
+
+
+def test_everything(zoo: Path, tmp_path: Path) -> None:
+    options = ("everything", "--records", tmp_path, "--models", "one_step", "--only", "profile")
+    assert "| one_step | 1 |" in run(zoo, *options)
+    assert "== profile: there" in run(zoo, *options)
+    run(zoo, "everything", "--records", tmp_path, "--only", "nothing", code=2)
+
+
+def test_commands_of_the_page() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    for name, command in everything.RUNS.items():
+        assert f"`python -m benchmarks {command} --json {name}.json`" in page, name
