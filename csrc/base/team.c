@@ -1,174 +1,36 @@
-/* The thread team over POSIX threads. Callers put their regions into one list; helpers take part in the first
- * region that wants members, look for the next one for a moment, then sleep. */
-#define _GNU_SOURCE
-#include "base/team.h"
+/* Which kind of team runs the regions. */
+#include "base/team_kinds.h"
 
-#include <limits.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stddef.h>
+#include <string.h>
 
-#ifdef __linux__
-#    include <linux/futex.h>
-#    include <sys/syscall.h>
-#    include <unistd.h>
+typedef struct team {
+    const char *name;
+    void (*run)(pf_team_fn fn, void *context, int nthreads);
+} team;
+
+static const team kinds[] = {
+    {"threads", pf_threads_run},
+#ifdef PF_HAVE_OPENMP
+    {"openmp", pf_openmp_run},
 #endif
+};
 
-/* How often a helper looks for work, and a caller for the end of its region, before it sleeps: some ten
- * microseconds, about what waking takes. */
-enum { PF_SPINS = 2000, PF_MOST_HELPERS = 1023, PF_CALLER_SLEEPS = 1 << 30 };
+static const team *chosen = kinds;
 
-#ifdef __linux__
-void pf_sleep(const int32_t *word, int32_t value) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-void pf_wake(const int32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
-#else
-void pf_sleep(const int32_t *word, int32_t value) {
-    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value) sched_yield();
-}
-
-void pf_wake(const int32_t *word) { (void)word; }
-#endif
-
-const char *pf_team_name(void) { return "threads"; }
-
-typedef struct region {
-    pf_team_fn fn;
-    void *context;
-    int nthreads, joined; /* joined: members so far, the caller included */
-    int32_t active;       /* helpers inside, and PF_CALLER_SLEEPS */
-    struct region *next;
-} region;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static region *regions;    /* that still want members, oldest first */
-static int helpers;        /* threads that exist */
-static int idle;           /* of them, without a region */
-static int32_t generation; /* grows with every region; idle helpers sleep on it */
-static int32_t sleeping;   /* helpers that sleep or are about to */
-
-static void leave_list(region *r) {
-    for (region **at = &regions; *at; at = &(*at)->next) {
-        if (*at == r) {
-            *at = r->next;
-            return;
-        }
+int pf_team_choose(const char *name) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].name, name) != 0) continue;
+        __atomic_store_n(&chosen, &kinds[i], __ATOMIC_RELEASE);
+        return 0;
     }
+    return -1;
 }
 
-/* Joins the oldest region that wants a member; the lock is held. */
-static region *join(int *tid) {
-    region *r = regions;
-    if (!r) return NULL;
-    *tid = r->joined++;
-    __atomic_fetch_add(&r->active, 1, __ATOMIC_RELAXED);
-    if (r->joined == r->nthreads) leave_list(r);
-    idle--;
-    return r;
-}
-
-static void wait_for_region(int32_t seen) {
-    for (int spins = 0; spins < PF_SPINS; spins++) {
-        if (__atomic_load_n(&generation, __ATOMIC_ACQUIRE) != seen) return;
-        pf_pause();
-    }
-    __atomic_fetch_add(&sleeping, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&generation, __ATOMIC_SEQ_CST) == seen) pf_sleep(&generation, seen);
-    __atomic_fetch_sub(&sleeping, 1, __ATOMIC_SEQ_CST);
-}
-
-static void *helper(void *unused) {
-    (void)unused;
-    pthread_mutex_lock(&lock);
-    for (;;) {
-        int tid;
-        region *r = join(&tid);
-        if (!r) {
-            const int32_t seen = __atomic_load_n(&generation, __ATOMIC_RELAXED);
-            pthread_mutex_unlock(&lock);
-            wait_for_region(seen);
-            pthread_mutex_lock(&lock);
-            continue;
-        }
-        pthread_mutex_unlock(&lock);
-        r->fn(r->context, tid, r->nthreads);
-        pthread_mutex_lock(&lock);
-        idle++;
-        /* The region lives on its caller's stack: after this it may be gone, only its address may be used. */
-        const int32_t *active = &r->active;
-        if (__atomic_sub_fetch(&r->active, 1, __ATOMIC_ACQ_REL) == PF_CALLER_SLEEPS) pf_wake(active);
-    }
-    return NULL;
-}
-
-/* Helpers never run signal handlers; those are the business of the program's own threads. */
-static void start_helper(void) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes)) return;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, &attributes, helper, NULL) == 0) helpers++, idle++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-}
-
-/* A child process has no helpers and nobody else's regions; the lock may have been taken by a thread that it
- * lacks. */
-static void after_fork_in_child(void) {
-    pthread_mutex_init(&lock, NULL);
-    regions = NULL;
-    helpers = idle = 0;
-    sleeping = 0;
-}
-
-static void install_fork_handler(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
-
-static void open_region(region *r) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install_fork_handler);
-    pthread_mutex_lock(&lock);
-    while (helpers < r->nthreads - 1 && helpers < PF_MOST_HELPERS) {
-        const int before = helpers;
-        start_helper();
-        if (helpers == before) break;
-    }
-    region **end = &regions;
-    while (*end) end = &(*end)->next;
-    *end = r;
-    const int wanted = idle > 0;
-    __atomic_fetch_add(&generation, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&lock);
-    if (wanted && __atomic_load_n(&sleeping, __ATOMIC_SEQ_CST)) pf_wake(&generation);
-}
-
-static void close_region(region *r) {
-    pthread_mutex_lock(&lock);
-    leave_list(r);
-    pthread_mutex_unlock(&lock);
-    for (int spins = 0; spins < PF_SPINS; spins++) {
-        if (__atomic_load_n(&r->active, __ATOMIC_ACQUIRE) == 0) return;
-        pf_pause();
-    }
-    int32_t active = __atomic_or_fetch(&r->active, PF_CALLER_SLEEPS, __ATOMIC_ACQ_REL);
-    while (active != PF_CALLER_SLEEPS) {
-        pf_sleep(&r->active, active);
-        active = __atomic_load_n(&r->active, __ATOMIC_ACQUIRE);
-    }
-}
+const char *pf_team_name(void) { return __atomic_load_n(&chosen, __ATOMIC_ACQUIRE)->name; }
 
 void pf_team_run(pf_team_fn fn, void *context, int nthreads) {
-    if (nthreads <= 1) {
+    if (nthreads <= 1)
         fn(context, 0, 1);
-        return;
-    }
-    region r = {.fn = fn, .context = context, .nthreads = nthreads, .joined = 1};
-    open_region(&r);
-    fn(context, 0, nthreads);
-    close_region(&r);
+    else
+        __atomic_load_n(&chosen, __ATOMIC_ACQUIRE)->run(fn, context, nthreads);
 }

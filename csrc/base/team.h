@@ -1,5 +1,6 @@
-/* The thread team: the only interface to threads in the C core. Helper threads, shared by all callers of the
- * process, join a region when they are free; the caller never waits for one that has not begun. */
+/* The thread team: the only interface to threads in the C core. There are two of a kind. "threads": helper
+ * threads, shared by all callers of the process, join a region when they are free; the caller never waits for
+ * one that has not begun. "openmp": a parallel region, where the compiler has OpenMP. */
 #ifndef PF_BASE_TEAM_H
 #define PF_BASE_TEAM_H
 
@@ -12,7 +13,10 @@ typedef void (*pf_team_fn)(void *context, int tid, int nthreads);
  * returned. Safe after fork and from several threads at once. */
 void pf_team_run(pf_team_fn fn, void *context, int nthreads);
 
-/* "threads" or "serial". */
+/* Takes the team of that name from now on; returns -1 when this build has none. */
+int pf_team_choose(const char *name);
+
+/* The team in use. */
 const char *pf_team_name(void);
 
 /* CPUs that this process may use: affinity mask, cgroup quota, OMP_NUM_THREADS; at least 1. */

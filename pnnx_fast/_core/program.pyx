@@ -103,6 +103,7 @@ cdef extern from "exec/strips.h" nogil:
 
 cdef extern from "base/team.h" nogil:
     const char *pf_team_name()
+    int pf_team_choose(const char *)
     int pf_team_default_threads()
 
 cdef int MAX_DIMS = 8
@@ -139,8 +140,14 @@ ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
 
 
 def team():
-    """Name of the thread team: "threads" or "serial"."""
+    """Name of the thread team in use: "threads" or "openmp"."""
     return pf_team_name().decode()
+
+
+def choose_team(str name):
+    """Use the thread team of that name from now on; ValueError when this build has none."""
+    if pf_team_choose(name.encode()) != 0:
+        raise ValueError(f"no thread team {name!r} in this build")
 
 
 def default_threads():

@@ -14,6 +14,7 @@ KNOBS: dict[str, str] = {
     "OMP_NUM_THREADS": "upper limit of the default number of threads",
     "PNNX_FAST_DUMP": "folder that receives the graph after every pass, as .pnnx.param text",
     "PNNX_FAST_ISA": "default instruction set level, e.g. avx2",
+    "PNNX_FAST_TEAM": "thread team: threads or openmp",
 }
 """Name and meaning of each variable."""
 

@@ -45,6 +45,16 @@ def default_isa() -> str:
     return name
 
 
+def _choose_team() -> None:
+    """Use the thread team that the environment variable PNNX_FAST_TEAM names."""
+    name = os.environ.get("PNNX_FAST_TEAM")
+    if name and name != core.team():
+        try:
+            core.choose_team(name)
+        except ValueError as error:
+            raise ParameterError(f"PNNX_FAST_TEAM: {error}") from None
+
+
 class Model:
     """A model ready to run.
 
@@ -81,6 +91,7 @@ class Model:
             raise ParameterError(f"isa must be one of {', '.join(core.ISAS)}, not {isa!r}")
         self.num_threads = num_threads or core.default_threads()
         self.isa = isa or default_isa()
+        _choose_team()
         self.graph = graph.copy()
         self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
         self.outputs = tuple(_info(o) for o in _output_operands(graph))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,20 @@ F.softmax s 1 1 z t dim=1
 pnnx.Expression e 2 1 t x u expr=add(mul(@0,@1),@1)
 pnnx.Output o 1 0 u
 """
+
+
+FORKING = (
+    "import os, sys, warnings, numpy, pnnx_fast\n"
+    "warnings.simplefilter('ignore')\n"
+    f"model = pnnx_fast.Model(pnnx_fast.Graph.parse('''{TEXT}'''), 3)\n"
+    "x = numpy.ones((1, 8, 40, 40), numpy.float32)\n"
+    "before = model(x)\n"
+    "child = os.fork()\n"
+    "same = all(numpy.array_equal(model(x), before) for _ in range(5))\n"
+    "if child == 0:\n"
+    "    os._exit(0 if same else 1)\n"
+    "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)\n"
+)
 
 
 def _input(seed: int) -> np.ndarray:
@@ -57,19 +72,32 @@ def test_bits_are_the_same_at_every_call() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_process_has_a_team_of_its_own() -> None:
-    code = (
-        "import os, sys, warnings, numpy, pnnx_fast\n"
-        "warnings.simplefilter('ignore')\n"
-        f"model = pnnx_fast.Model(pnnx_fast.Graph.parse('''{TEXT}'''), 3)\n"
-        "x = numpy.ones((1, 8, 40, 40), numpy.float32)\n"
-        "before = model(x)\n"
-        "child = os.fork()\n"
-        "same = all(numpy.array_equal(model(x), before) for _ in range(5))\n"
-        "if child == 0:\n"
-        "    os._exit(0 if same else 1)\n"
-        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORKING], check=True, timeout=60)
+
+
+def _in_process(team: str, code: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PNNX_FAST_TEAM": team}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("test", ["results_do_not_depend_on_who_computes", "bits_are_the_same_at_every_call"])
+def test_openmp_team(test: str) -> None:
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_threads as t; t.test_{test}()"
+    result = _in_process("openmp", f"{code}; print(t.core.team())")
+    if "no thread team" in result.stderr:
+        pytest.skip("built without OpenMP")
+    assert result.stdout == "openmp\n", result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_openmp_team_after_fork() -> None:
+    result = _in_process("openmp", FORKING)
+    assert result.returncode == 0 or "no thread team" in result.stderr, result.stderr
+
+
+def test_unknown_team() -> None:
+    result = _in_process("ropes", f"import pnnx_fast\npnnx_fast.Model(pnnx_fast.Graph.parse({TEXT!r}))")
+    assert "PNNX_FAST_TEAM: no thread team 'ropes'" in result.stderr
 
 
 def test_helpers_do_not_spin_when_idle() -> None:
