@@ -1,4 +1,5 @@
-/* The kinds of teams, for team.c alone. Each runs a region as pf_team_run promises, of two threads or more. */
+/* The kinds of teams, for team.c alone. Each runs a region as pf_team_run promises, of two threads or more.
+ */
 #ifndef PF_BASE_TEAM_KINDS_H
 #define PF_BASE_TEAM_KINDS_H
 
