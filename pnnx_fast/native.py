@@ -37,7 +37,15 @@ from pnnx_fast.native_abi import (
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
-__all__ = ["address_of", "define", "get_include", "load_library", "register"]
+__all__ = ["TENSOR", "address_of", "define", "get_include", "load_library", "register"]
+
+TENSOR = np.dtype(
+    [
+        *((name, np.intp) for name in ("data", "shape", "strides")),
+        *((name, np.int32) for name in ("rank", "dtype", "layout", "reserved")),
+    ]
+)
+"""``pf_op_tensor`` as a record, for numba: ``numba.carray(inputs, count, TENSOR)``; the first three are addresses."""
 
 Infer = Callable[[Sequence[tuple[tuple[int, ...], np.dtype[Any]]], Mapping[str, Any]], Sequence[tuple[Any, Any]]]
 """Shape inference in Python: (shape, dtype) of the inputs, parameters -> (shape, dtype) of the results."""

@@ -1,10 +1,12 @@
-"""Compare two models, structure and weights; the exit code is 1 when they differ."""
+"""Compare two models, structure and weights; exit code 0 when equal, 1 when different, 2 when one cannot be read."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 import pnnx_fast
+from pnnx_fast.errors import PnnxFastError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast diff``."""
-    lines = pnnx_fast.Graph.load(args.first).diff(pnnx_fast.Graph.load(args.second))
+    try:
+        first, second = (pnnx_fast.Graph.load(path) for path in (args.first, args.second))
+    except (PnnxFastError, OSError, MemoryError) as error:
+        print(f"pnnx-fast: {error}", file=sys.stderr)
+        return 2
+    lines = first.diff(second)
     if not args.quiet:
         for line in lines:
             print(line)

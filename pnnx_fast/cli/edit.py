@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="axes of inputs that may vary; 'batch' for axis 0")
     parser.add_argument("--simplify", nargs="?", const="", metavar="PASS,…", help="PNNX's simplifications, all or some")
     parser.add_argument("--dtype", help="type of the weights: f32, f16, bf16")
+    parser.add_argument("--constants", action="store_true", help="with --dtype: constants between operators, too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.simplify is not None:
         graph.simplify(args.simplify.split(",") if args.simplify else None)
     if args.dtype is not None:
-        graph = graph.to(args.dtype)
+        graph = graph.to(args.dtype, args.constants)
     graph.save(args.output)
     return 0
 

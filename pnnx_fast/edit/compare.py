@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,9 +43,9 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
     Parameters
     ----------
     graph : Graph
-    reference : Graph, mapping of str to array_like, or torch.nn.Module
-        Another graph (operands of equal names are compared), a dump by operand name, or a module whose submodules
-        have the names of the graph's operators.
+    reference : Graph, mapping of str to array_like, path, or torch.nn.Module
+        Another graph (operands of equal names are compared), a dump by operand name, as a mapping or as the path of an
+        ``.npz`` file, or a module whose submodules have the names of the graph's operators.
     *inputs : array_like
     tolerance : float
 
@@ -80,6 +81,9 @@ def _intermediates(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, Array]:
 def _wanted(graph: Graph, reference: Any, inputs: tuple[Any, ...]) -> dict[str, Array]:
     if isinstance(reference, Graph):
         return _intermediates(reference, inputs)
+    if isinstance(reference, str | os.PathLike):
+        with np.load(reference) as dump:
+            return dict(dump)
     if isinstance(reference, Mapping):
         return {name: np.asarray(value) for name, value in reference.items()}
     return _module_outputs(graph, reference, inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.ir import Attribute, Graph
+from pnnx_fast.ir import Attribute, Graph, Operator
 
 __all__ = ["to"]
 
@@ -11,26 +11,45 @@ _FLOATS = ("f32", "f64", "f16", "bf16")
 _SPELLINGS = {"fp32": "f32", "float32": "f32", "fp16": "f16", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 
 
-def to(graph: Graph, dtype: str) -> Graph:
+def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
     """Return a graph whose modules hold floating-point weights of another type, which makes files smaller.
 
-    Constants that take part in computation as operands (``pnnx.Attribute``) keep their type, as it decides the type
-    of results.
+    Constants that take part in computation as operands (``pnnx.Attribute``) keep their type unless asked for, as it
+    decides the type of results; those that are converted are followed by a conversion back.
 
     Parameters
     ----------
     graph : Graph
     dtype : {"f32", "f64", "f16", "bf16"}
         numpy's and PyTorch's names are understood, too.
+    constants : bool
+        Whether to convert ``pnnx.Attribute``, too.
     """
     wanted = _SPELLINGS.get(dtype, dtype)
     if wanted not in _FLOATS:
         raise ParameterError(f"weights can be {', '.join(_FLOATS)}, not {dtype!r}")
     result = graph.copy()
-    for op in result.ops:
+    for op in list(result.ops):
         if op.type == "pnnx.Attribute":
+            if constants:
+                _convert_constant(result, op, wanted)
             continue
         for key, attr in op.attrs.items():
             if attr.dtype in _FLOATS and attr.dtype != wanted:
                 op.attrs[key] = Attribute(attr.numpy(), wanted)
     return result
+
+
+def _convert_constant(graph: Graph, op: Operator, wanted: str) -> None:
+    key, attr = next(iter(op.attrs.items()), ("", None))
+    if attr is None or attr.dtype not in _FLOATS or attr.dtype == wanted or len(op.outputs) != 1:
+        return
+    x = op.outputs[0]
+    stored = graph.new_operand(graph.free_name(f"{x.name}_{wanted}"))
+    back = {"f32": "torch.float", "f64": "torch.double", "f16": "torch.half", "bf16": "torch.bfloat16"}[attr.dtype]
+    op.attrs[key] = Attribute(attr.numpy(), wanted)
+    stored.shape, stored.dtype = x.shape, wanted
+    made = graph.new_operator_after("Tensor.to", f"{op.name}_back", op, inputs=[stored], inputnames=["input"])
+    made.params.update(copy=False, dtype=back)
+    made.add_output(x)
+    op.add_output(stored)

@@ -6,14 +6,14 @@ Only draws; `cli.show` asks for it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from pnnx_fast.ir import Graph, Operand, Operator
 
 __all__ = ["dot", "html", "svg"]
 
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 210, 44, 24, 46, 20
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN, _LANE = 230, 58, 24, 46, 20, 12
 
 _COLOURS = {
     "nn": "#dce8f7", "F": "#e4f3e1", "torch": "#f4ecd8", "Tensor": "#f4ecd8", "pnnx": "#eeeeee",
@@ -33,6 +33,23 @@ def _detail(op: Operator) -> str:
     lines += [f"@{key} {attr.signature}" for key, attr in op.attrs.items()]
     lines += [f"-> {x.name}{x.signature}" for x in op.outputs]
     return "\n".join(lines)
+
+
+def _facts(op: Operator) -> str:
+    """The parameters that tell most about an operator, in a few words."""
+    value = {key: p.text.strip("()") for key, p in op.params.items()}
+    if op.type == "pnnx.Expression":
+        return op.params["expr"].text if "expr" in op.params else ""
+    sides = [("in_channels", "out_channels"), ("in_features", "out_features"), ("num_embeddings", "embedding_dim")]
+    words = [f"{value.pop(a)} → {value.pop(b)}" for a, b in sides if a in value and b in value]
+    if "kernel_size" in value:
+        words.append(value["kernel_size"].replace(",", "×"))
+        words += [f"{word} {value[key]}" for key, word in _WINDOW if set(value.get(key, "1").split(",")) - {"0", "1"}]
+        return "  ".join(words)
+    return "  ".join(words or [f"{k}={v}" for k, v in value.items() if v not in ("None", "False", "True")])
+
+
+_WINDOW = (("stride", "stride"), ("dilation", "dilation"), ("groups", "groups"))
 
 
 def _label(operand: Operand) -> str:
@@ -76,26 +93,39 @@ def _quoted(text: str) -> str:
 
 
 def svg(graph: Graph) -> str:
-    """Return a picture of a graph: operators in rows by depth, shapes beside the arrows, details as tooltips."""
-    place = _layout(graph)
-    width = max((x for x, _ in place.values()), default=0) + _WIDTH + _MARGIN
+    """Return a picture of a graph: operators in rows by depth, shapes beside the arrows, details as tooltips.
+
+    Arrows that pass over rows run in lanes beside the operators, one lane an operand.
+    """
+    rows, place = _layout(graph)
+    edge = max((x for x, _ in place.values()), default=0) + _WIDTH
+    lanes = _lanes(graph, rows)
+    width = edge + _LANE * (len(set(lanes.values())) + 1) + _MARGIN
     height = max((y for _, y in place.values()), default=0) + _HEIGHT + _MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="11">',
         '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto">'
         '<path d="M0,0 L7,3 L0,6 z" fill="#888"/></marker></defs>',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for a, b, x in _edges(graph):
-        parts.append(_arrow(place[a], place[b], escape(_label(x))))
-    for op, (left, top) in place.items():
-        parts.append(
-            f'<g><title>{escape(_detail(op))}</title><rect x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" '
-            f'rx="6" fill="{_colour(op)}" stroke="#999"/>'
-            f'<text x="{left + 8}" y="{top + 17}" font-weight="bold">{escape(_cut(op.type))}</text>'
-            f'<text x="{left + 8}" y="{top + 34}" fill="#555">{escape(_cut(op.name))}</text></g>'
-        )
+        if rows[b] > rows[a] + 1:
+            parts.append(_detour(place[a], place[b], edge + _LANE * (lanes[x] + 1), escape(_label(x)), lanes[x]))
+        else:
+            parts.append(_arrow(place[a], place[b], escape(_label(x))))
+    parts += [_box(op, left, top) for op, (left, top) in place.items()]
     return "\n".join([*parts, "</svg>"])
+
+
+def _box(op: Operator, left: int, top: int) -> str:
+    return (
+        f'<g><title>{escape(_detail(op))}</title><rect x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'rx="6" fill="{_colour(op)}" stroke="#999"/>'
+        f'<text x="{left + 8}" y="{top + 17}" font-weight="bold">{escape(_cut(op.type))}</text>'
+        f'<text x="{left + 8}" y="{top + 33}" fill="#555">{escape(_cut(op.name))}</text>'
+        f'<text x="{left + 8}" y="{top + 49}" fill="#555" font-size="10">{escape(_cut(_facts(op), 38))}</text></g>'
+    )
 
 
 def html(graph: Graph, title: str = "model") -> str:
@@ -108,8 +138,8 @@ def html(graph: Graph, title: str = "model") -> str:
     )
 
 
-def _layout(graph: Graph) -> dict[Operator, tuple[int, int]]:
-    """Left upper corner of every operator: its row is the length of the longest way from an input."""
+def _layout(graph: Graph) -> tuple[dict[Operator, int], dict[Operator, tuple[int, int]]]:
+    """Row and left upper corner of every operator: its row is the length of the longest way from an input."""
     depth: dict[Operator, int] = {}
     for op in graph.topological():
         depth[op] = max((depth[x.producer] + 1 for x in op.inputs if x.producer is not None), default=0)
@@ -118,14 +148,53 @@ def _layout(graph: Graph) -> dict[Operator, tuple[int, int]]:
         users = [c for x in op.outputs for c in x.consumers]
         if not op.inputs and op.type != "pnnx.Input" and users:
             depth[op] = max(0, min(depth[c] for c in users) - 1)
-    rows: dict[int, list[Operator]] = defaultdict(list)
-    for op in graph.ops:
-        rows[depth[op]].append(op)
-    return {
-        op: (_MARGIN + column * (_WIDTH + _GAP_X), _MARGIN + row * (_HEIGHT + _GAP_Y))
-        for row, ops in rows.items()
-        for column, op in enumerate(ops)
+    taken: dict[int, set[int]] = defaultdict(set)
+    column: dict[Operator, int] = {}
+    for op in sorted(graph.ops, key=lambda op: (depth[op], not op.inputs and op.type != "pnnx.Input")):
+        # Below the nearest producer, so that branches run straight down.
+        above = [x.producer for x in op.inputs if x.producer in column]
+        near = max(above, key=lambda p: depth[p], default=None)
+        wanted = column[near] if near is not None else 0
+        free = (wanted + step for step in (s * sign for s in range(len(graph.ops) + 1) for sign in (1, -1)))
+        column[op] = next(c for c in free if c >= 0 and c not in taken[depth[op]])
+        taken[depth[op]].add(column[op])
+    place = {
+        op: (_MARGIN + column[op] * (_WIDTH + _GAP_X), _MARGIN + depth[op] * (_HEIGHT + _GAP_Y)) for op in graph.ops
     }
+    return depth, place
+
+
+def _lanes(graph: Graph, rows: Mapping[Operator, int]) -> dict[Operand, int]:
+    """A lane for every operand with an arrow over rows; operands whose rows do not overlap share one."""
+    spans: dict[Operand, tuple[int, int]] = {}
+    for a, b, x in _edges(graph):
+        if rows[b] > rows[a] + 1:
+            spans[x] = rows[a], max(rows[b], spans.get(x, (0, 0))[1])
+    ends: list[int] = []
+    lanes: dict[Operand, int] = {}
+    for x, (first, last) in sorted(spans.items(), key=lambda item: item[1]):
+        lane = next((i for i, end in enumerate(ends) if end < first), len(ends))
+        if lane == len(ends):
+            ends.append(last)
+        ends[lane] = last
+        lanes[x] = lane
+    return lanes
+
+
+_INKS = ("#4a78b5", "#b5654a", "#5b9a4f", "#8a5fb0", "#a58a2a", "#3f9a9a")
+
+
+def _detour(start: tuple[int, int], end: tuple[int, int], lane: int, label: str, number: int) -> str:
+    """An arrow that leaves an operator to the right, runs down its lane, and comes back above the other operator."""
+    x1, y1 = start[0] + _WIDTH, start[1] + _HEIGHT - 10
+    x2, y2 = end[0] + _WIDTH - 14, end[1]
+    turn = y2 - 12 - number % 3 * 4
+    ink = _INKS[number % len(_INKS)]
+    path = f"M{x1},{y1} H{lane} V{turn} H{x2} V{y2}"
+    return (
+        f'<g><title>{label}</title><path d="{path}" fill="none" stroke="{ink}" stroke-linejoin="round" '
+        f'marker-end="url(#tip)"/></g>'
+    )
 
 
 def _arrow(start: tuple[int, int], end: tuple[int, int], label: str) -> str:
@@ -139,5 +208,5 @@ def _arrow(start: tuple[int, int], end: tuple[int, int], label: str) -> str:
     )
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= 30 else text[:14] + "…" + text[-15:]
+def _cut(text: str, most: int = 30) -> str:
+    return text if len(text) <= most else text[: most // 2 - 1] + "…" + text[-(most // 2) :]

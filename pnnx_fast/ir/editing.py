@@ -40,9 +40,9 @@ class Editing:
         """Set shapes and dtypes of all operands; see :func:`pnnx_fast.edit.infer_shapes`."""
         _edit().infer_shapes(self, shapes)
 
-    def to(self, dtype: str) -> Graph:
+    def to(self, dtype: str, constants: bool = False) -> Graph:
         """Return a graph with weights of another type; see :func:`pnnx_fast.edit.to`."""
-        return cast("Graph", _edit().to(self, dtype))
+        return cast("Graph", _edit().to(self, dtype, constants))
 
     def compare(self, reference: Any, *inputs: Any, tolerance: float = 1e-4) -> list[Comparison]:
         """Compare intermediate results with a reference; see :func:`pnnx_fast.edit.compare`."""

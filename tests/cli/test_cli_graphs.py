@@ -20,7 +20,8 @@ def test_show_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str
     paths = {kind: tmp_path / f"m.{kind}" for kind in ("svg", "html", "dot")}
     assert main(["show", MODEL, *(word for kind, path in paths.items() for word in (f"--{kind}", str(path)))]) == 0
     root = ElementTree.fromstring(paths["svg"].read_text("utf-8"))
-    assert len(root.findall("{http://www.w3.org/2000/svg}g")) == len(Graph.load(MODEL).ops)
+    boxes = [g for g in root.findall("{http://www.w3.org/2000/svg}g") if len(g) == 5]
+    assert len(boxes) == len(Graph.load(MODEL).ops)
     assert paths["dot"].read_text("utf-8").startswith("digraph")
     assert "<svg" in paths["html"].read_text("utf-8")
 
@@ -34,6 +35,9 @@ def test_diff_sets_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "weight" in capsys.readouterr().out
     assert main(["diff", "-q", MODEL, other]) == 1
     assert capsys.readouterr().out == ""
+    assert main(["diff", MODEL, str(tmp_path / "nothing.pnnx.param")]) == 2
+    Path(other).write_text("7767517\n1 1\nnn.ReLU a 1 1 x y\n", "utf-8")
+    assert main(["diff", MODEL, other]) == 2
 
 
 def test_edit_extracts_renames_and_frees_sizes(tmp_path: Path) -> None:
@@ -48,6 +52,16 @@ def test_edit_extracts_renames_and_frees_sizes(tmp_path: Path) -> None:
     assert main(["edit", MODEL, target, "--remove", "nothing"]) == 1
 
 
+def test_edit_simplifies(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.pnnx.param", tmp_path / "b.pnnx.param"
+    text = "7767517\n4 3\npnnx.Input i 0 1 x #x=(2)f32\nnn.Dropout d 1 1 x a p=0.5\nF.relu r 1 1 a y\n"
+    source.write_text(text + "pnnx.Output o 1 0 y\n", "utf-8")
+    assert main(["edit", str(source), str(target), "--simplify", "eliminate_dropout"]) == 0
+    assert [op.type for op in Graph.load(target).ops] == ["pnnx.Input", "F.relu", "pnnx.Output"]
+    assert main(["edit", str(source), str(target), "--simplify"]) == 0
+    assert main(["edit", str(source), str(target), "--simplify", "everything"]) == 1
+
+
 def test_python_writes_source(tmp_path: Path) -> None:
     target = tmp_path / "m.py"
     assert main(["python", MODEL, "-o", str(target)]) == 0
@@ -57,6 +71,8 @@ def test_python_writes_source(tmp_path: Path) -> None:
 def test_ops_lists_and_describes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops"]) == 0
     assert "nn.Conv2d" in capsys.readouterr().out
+    assert main(["ops", "nn.Conv2d"]) == 0
+    assert "conv_winograd_f32" in capsys.readouterr().out
     assert main(["ops", "F.relu"]) == 0
     assert "tensor   input" in capsys.readouterr().out
     assert main(["ops", "my.layer"]) == 1

@@ -121,6 +121,29 @@ def test_weights_of_another_type_are_smaller_and_close(dtype: str, bound: float,
         graph.to("i8")
 
 
+def test_constants_may_be_converted_and_results_keep_their_type(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in 0 1 x #x=(2,3)f32\npnnx.Attribute k 0 1 k @data=(3)f32 #k=(3)f32\n"
+        "pnnx.Expression e 2 1 x k y expr=mul(@0,@1)\npnnx.Output out 1 0 y\n"
+    )
+    graph.ops[1].attrs["data"] = Attribute(np.float32([1, 0.1, 3]))
+    assert graph.to("f16").ops[1].attrs["data"].dtype == "f32"
+    other = graph.to("f16", constants=True)
+    other.save(tmp_path / "m.pnnx.param")
+    assert other.ops[1].attrs["data"].dtype == "f16"
+    y = run(Graph.load(tmp_path / "m.pnnx.param"), np.ones((2, 3), np.float32))
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y[0], [1, 0.1, 3], rtol=1e-3)
+    assert other.to("f32", constants=True).ops[1].attrs["data"].dtype == "f32"
+
+
+def test_compare_reads_a_dump(tmp_path: Path) -> None:
+    graph = net()
+    np.savez(tmp_path / "dump.npz", y=run(graph, x()), other=np.zeros(3))
+    rows = graph.compare(tmp_path / "dump.npz", x())
+    assert [(row.operand, row.matches) for row in rows] == [("y", True)]
+
+
 def test_compare_finds_the_first_operator_that_differs() -> None:
     graph, other = net(), net()
     assert all(row.matches for row in graph.compare(other, x()))

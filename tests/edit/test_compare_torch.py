@@ -1,0 +1,42 @@
+"""Comparison with a PyTorch module: the first submodule that differs is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pnnx_fast import Attribute, Graph
+
+torch = pytest.importorskip("torch")
+
+TEXT = """7767517
+5 4
+pnnx.Input  in   0 1 x #x=(2,6)f32
+nn.Linear   fc1  1 1 x a bias=True in_features=6 out_features=5 @bias=(5)f32 @weight=(5,6)f32
+nn.ReLU     act  1 1 a b
+nn.Linear   fc2  1 1 b y bias=True in_features=5 out_features=3 @bias=(3)f32 @weight=(3,5)f32
+pnnx.Output out  1 0 y
+"""
+
+
+def test_a_module_whose_submodules_have_the_names_of_operators() -> None:
+    class Net(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc1, self.act, self.fc2 = torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3)
+
+        def forward(self, x: object) -> object:
+            return self.fc2(self.act(self.fc1(x)))
+
+    net = Net().eval()
+    graph = Graph.parse(TEXT)
+    for op in graph.ops:
+        for key in op.attrs:
+            op.attrs[key] = Attribute(getattr(getattr(net, op.name), key).detach().numpy().copy())
+    x = np.random.default_rng(0).standard_normal((2, 6)).astype(np.float32)
+    rows = graph.compare(net, x)
+    assert [row.operator for row in rows] == ["fc1", "act", "fc2"]
+    assert all(row.matches for row in rows)
+    with torch.no_grad():
+        net.fc2.weight[0, 0] += 1
+    assert [row.operator for row in graph.compare(net, x) if not row.matches] == ["fc2"]
