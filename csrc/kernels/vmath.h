@@ -199,15 +199,22 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
 }
 
 /* exp(-|x|) never overflows, so both halves keep full accuracy. */
+/* 1 + exp(-x), infinite where its inverse is below 1e-38. */
+PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) {
+    x = pf_clip(x, pf_set(-104.0f), pf_set(104.0f));
+    const pf_vf n = pf_nearest(x * pf_set(-PF_LOG2E));
+    const pf_vf r = pf_fma(n, pf_set(-PF_LN2_LO), pf_fma(n, pf_set(-PF_LN2_HI), -x));
+    const pf_vf p = pf_fma(PF_POLYNOMIAL(r, PF_EXP_P), r, pf_set(1.0f));
+    return pf_scale(pf_fma(p, r, pf_set(1.0f)), n) + 1.0f;
+}
+
+/* Keeps results below that limit. */
 PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
     const pf_vf e = pf_exp_negative(-pf_vabs(x));
     return pf_where_lt(x, pf_zero(), e, pf_set(1.0f)) / (e + 1.0f);
 }
 
-PF_INLINE pf_vf pf_vsilu(pf_vf x) {
-    const pf_vf e = pf_exp_negative(-pf_vabs(x));
-    return pf_where_lt(x, pf_zero(), x * e, x) / (e + 1.0f);
-}
+PF_INLINE pf_vf pf_vsilu(pf_vf x) { return x / pf_one_plus_exp_negated(x); }
 
 /* t / (t + 2) with t = exp(2 |x|) - 1, which keeps the digits of small arguments and reaches 1 exactly. */
 PF_INLINE pf_vf pf_vtanh(pf_vf x) {
@@ -242,8 +249,7 @@ PF_INLINE pf_vf pf_vgelu(pf_vf x) {
 PF_INLINE pf_vf pf_vgelu_tanh(pf_vf x) {
     const pf_vf z = x * x;
     const pf_vf u = x * pf_fma(z, pf_set(0.0713548163f), pf_set(1.59576912f));
-    const pf_vf e = pf_exp_negative(-pf_vabs(u));
-    return pf_where_lt(x, pf_zero(), x * e, x) / (e + 1.0f);
+    return x / pf_one_plus_exp_negated(u);
 }
 
 /* x tanh(softplus x) = x w / (w + 2) with w = e^x (e^x + 2). */
