@@ -6,12 +6,6 @@
 
 #include "kernels/conv_lines.h"
 
-#if defined(PF_AVX512) || defined(__aarch64__)
-enum { PF_DW_ROWS = 2 };
-#else
-enum { PF_DW_ROWS = 1 };
-#endif
-
 /* What is constant after inlining. edge: some columns lie in the padding; tail: less than a vector of
  * channels. */
 typedef struct dw_form {
@@ -68,8 +62,8 @@ PF_INLINE void dw_run(const pf_line_tile *t, const int kw, const int stride, con
 #define PF_DW_TILE_FN(kw, stride)                                                                            \
     static void dw_inner_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 0, 1); }             \
     static void dw_edge_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 1, 1); }              \
-    static void dw_inner2_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 0, PF_DW_ROWS); }   \
-    static void dw_edge2_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 1, PF_DW_ROWS); }
+    static void dw_inner2_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 0, PF_LINE_ROWS); } \
+    static void dw_edge2_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 1, PF_LINE_ROWS); }
 PF_DW_SHAPES(PF_DW_TILE_FN)
 
 /* Any kernel width, stride and dilation. */
@@ -97,7 +91,7 @@ static void dw_any(const pf_line_tile *t) {
 #define PF_DW_ROW(kw, stride)                                                                                \
     {kw,                                                                                                     \
      stride,                                                                                                 \
-     PF_DW_ROWS,                                                                                             \
+     PF_LINE_ROWS,                                                                                           \
      {{dw_inner_##kw##_##stride, dw_edge_##kw##_##stride},                                                   \
       {dw_inner2_##kw##_##stride, dw_edge2_##kw##_##stride}}},
 static const pf_line_shape dw_shapes[] = {PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, {{dw_any, dw_any}, {NULL, NULL}}}};

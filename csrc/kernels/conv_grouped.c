@@ -38,57 +38,81 @@ PF_INLINE pf_vf gather(const float *x, const source *s, int64_t reach) {
     return v;
 }
 
-/* kw and stride are constants after inlining; edge: some columns lie in the padding; tail: the load of a
- * vector would pass the end of the pixel. */
-PF_INLINE void gr_vector(const pf_line_tile *t, const source *s, int64_t c, int64_t n, const int kw,
-                         const int stride, const int edge, const int tail) {
-    const pf_conv_args *a = t->a;
-    const int64_t cg = a->ic / a->groups;
-    const pf_vf start = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
-    pf_vf acc[PF_LINE_PIXELS];
-    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[i] = start;
+/* What is constant after inlining. edge: some columns lie in the padding; tail: the load of a vector would
+ * pass the end of the pixel. */
+typedef struct gr_form {
+    int kw, stride, edge, tail, rows;
+} gr_form;
+
+/* Adds one input row to the output rows [first, last) of the tile; row o uses the taps at w - o * wstep. */
+PF_INLINE void gr_row(const pf_line_tile *t, const gr_form f, const source *s, const float *line,
+                      const float *w, int64_t wstep, pf_vf (*acc)[PF_LINE_PIXELS], const int first,
+                      const int last) {
+    const int64_t cg = t->a->ic / t->a->groups, xsw = t->a->xsw;
     /* Where one vector holds the inputs of all channels of its groups, it is loaded in place; else the load
      * moves. */
     const int64_t moves = s->farthest + cg > PF_VL;
-    const float *line = t->x + s->first, *w = t->w + c;
-    for (int64_t r = t->row0; r < t->row1; r++, line += a->dil_h * a->xsh, w += kw * cg * t->ocp)
-        for (int64_t g = 0; g < cg; g++) {
-            const float *x = line + (moves ? g : 0);
-            const pf_vi lanes = s->lanes + pf_seti(moves ? 0 : (int32_t)g);
-            pf_vf taps[8];
-            PF_UNROLL for (int k = 0; k < kw; k++) taps[k] = pf_load(w + (k * cg + g) * t->ocp);
-            PF_UNROLL for (int j = 0; j < (PF_LINE_PIXELS - 1) * stride + kw; j++, x += a->xsw) {
-                PF_FORGET(x);
-                if (j % stride >= kw) continue;
-                if (edge && (j < t->lo || j >= t->hi)) continue;
-                const pf_vf raw = tail ? pf_load_upto(x, s->inputs - (moves ? g : 0)) : pf_load(x);
-                const pf_vf v = permute(raw, lanes);
-                PF_UNROLL for (int k = 0; k < kw; k++) {
-                    const int i = (j - k) / stride;
-                    if (j >= k && (j - k) % stride == 0 && i < PF_LINE_PIXELS)
-                        acc[i] = pf_fma(v, taps[k], acc[i]);
+    for (int64_t g = 0; g < cg; g++) {
+        const float *x = line + (moves ? g : 0);
+        const pf_vi lanes = s->lanes + pf_seti(moves ? 0 : (int32_t)g);
+        pf_vf taps[2][4];
+        PF_UNROLL for (int o = first; o < last; o++) {
+            PF_UNROLL for (int k = 0; k < f.kw; k++) taps[o][k] =
+                pf_load(w - o * wstep + (k * cg + g) * t->ocp);
+        }
+        PF_UNROLL for (int j = 0; j < (PF_LINE_PIXELS - 1) * f.stride + f.kw; j++, x += xsw) {
+            PF_FORGET(x);
+            if (j % f.stride >= f.kw) continue;
+            if (f.edge && (j < t->lo || j >= t->hi)) continue;
+            const pf_vf raw = f.tail ? pf_load_upto(x, s->inputs - (moves ? g : 0)) : pf_load(x);
+            const pf_vf v = permute(raw, lanes);
+            PF_UNROLL for (int o = first; o < last; o++) {
+                PF_UNROLL for (int k = 0; k < f.kw; k++) {
+                    const int i = (j - k) / f.stride;
+                    if (j >= k && (j - k) % f.stride == 0 && i < PF_LINE_PIXELS)
+                        acc[o][i] = pf_fma(v, taps[o][k], acc[o][i]);
                 }
             }
         }
-    pf_line_finish(t, acc, t->z, t->y, c, n, n < PF_VL);
+    }
 }
 
-PF_INLINE void gr_run(const pf_line_tile *t, const int kw, const int stride, const int edge) {
+PF_INLINE void gr_vector(const pf_line_tile *t, const gr_form f, const source *s, int64_t c, int64_t n) {
+    const pf_conv_args *a = t->a;
+    const int64_t xstep = a->dil_h * a->xsh, wrow = f.kw * (a->ic / a->groups) * t->ocp;
+    const int64_t down = f.rows > 1 ? a->stride_h : a->kh, both = pf_min(a->kh, t->row1);
+    const pf_vf start = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
+    pf_vf acc[2][PF_LINE_PIXELS];
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[0][i] = acc[1][i] = start;
+    const float *x = t->x + s->first, *w = t->w + c;
+    int64_t r = t->row0;
+    for (; r < pf_min(down, both); r++, x += xstep, w += wrow) gr_row(t, f, s, x, w, 0, acc, 0, 1);
+    if (f.rows > 1) {
+        for (; r < both; r++, x += xstep, w += wrow) gr_row(t, f, s, x, w, down * wrow, acc, 0, 2);
+        for (; r < t->row1; r++, x += xstep, w += wrow) gr_row(t, f, s, x, w, down * wrow, acc, 1, 2);
+    }
+    pf_line_finish(t, acc[0], t->z, t->y, c, n, n < PF_VL);
+    if (f.rows > 1) pf_line_finish(t, acc[1], t->z ? t->z + a->zsh : NULL, t->y + a->ysh, c, n, n < PF_VL);
+}
+
+PF_INLINE void gr_run(const pf_line_tile *t, const int kw, const int stride, const int edge, const int rows) {
     const int64_t cg = t->a->ic / t->a->groups;
     for (int64_t c = 0; c < t->channels; c += PF_VL) {
         const int64_t n = pf_min(PF_VL, t->channels - c);
         const source s = source_of(t, c, n);
         if (s.inputs - cg + 1 >= PF_VL)
-            gr_vector(t, &s, c, n, kw, stride, edge, 0);
+            gr_vector(t, (gr_form){kw, stride, edge, 0, rows}, &s, c, n);
         else
-            gr_vector(t, &s, c, n, kw, stride, edge, 1);
+            gr_vector(t, (gr_form){kw, stride, edge, 1, rows}, &s, c, n);
     }
 }
 
 #define PF_GR_SHAPES(X) X(3, 1) X(3, 2) X(1, 1)
 #define PF_GR_TILE_FN(kw, stride)                                                                            \
-    static void gr_inner_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 0); }                \
-    static void gr_edge_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 1); }
+    static void gr_inner_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 0, 1); }             \
+    static void gr_edge_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 1, 1); }              \
+    static void gr_inner2_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 0, PF_LINE_ROWS); } \
+    static void gr_edge2_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 1, PF_LINE_ROWS); }
 PF_GR_SHAPES(PF_GR_TILE_FN)
 
 /* Any kernel width, stride and dilation, groups of any size. */
@@ -117,7 +141,11 @@ static void gr_any(const pf_line_tile *t) {
 }
 
 #define PF_GR_ROW(kw, stride)                                                                                \
-    {kw, stride, 1, {{gr_inner_##kw##_##stride, gr_edge_##kw##_##stride}, {NULL, NULL}}},
+    {kw,                                                                                                     \
+     stride,                                                                                                 \
+     PF_LINE_ROWS,                                                                                           \
+     {{gr_inner_##kw##_##stride, gr_edge_##kw##_##stride},                                                   \
+      {gr_inner2_##kw##_##stride, gr_edge2_##kw##_##stride}}},
 static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}}};
 
 /* The tile functions for known widths load one vector for all lanes. */

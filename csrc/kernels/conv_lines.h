@@ -14,6 +14,13 @@
 #define PF_FORGET(pointer) __asm__("" : "+r"(pointer))
 enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 65536, PF_LINE_BLOCK = 512 };
 
+/* Output rows that the registers hold at once. */
+#if defined(PF_AVX512) || defined(__aarch64__)
+enum { PF_LINE_ROWS = 2 };
+#else
+enum { PF_LINE_ROWS = 1 };
+#endif
+
 /* One or two rows of up to PF_LINE_PIXELS output pixels over channels [channel, channel + channels). */
 typedef struct pf_line_tile {
     const float
