@@ -71,6 +71,24 @@ static inline void pf_transpose_narrow(const pf_plane *p, const float *x, float 
  */
 static inline void pf_interleave3(const pf_plane *p, const float *x, float *y) {
     int64_t b = 0;
+#if defined(PF_AVX512)
+    /* Of each result vector: its lanes from the first two planes, then those of the third (16 and more). */
+    const __m512i pair[3] = {_mm512_setr_epi32(0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5),
+                             _mm512_setr_epi32(21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26),
+                             _mm512_setr_epi32(0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0)};
+    const __m512i third[3] = {_mm512_setr_epi32(0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15),
+                              _mm512_setr_epi32(0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15),
+                              _mm512_setr_epi32(26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31)};
+    for (; b + PF_VL <= p->nb; b += PF_VL) {
+        const __m512 u = _mm512_loadu_ps(x + b), v = _mm512_loadu_ps(x + p->xa + b),
+                     w = _mm512_loadu_ps(x + 2 * p->xa + b);
+#    pragma GCC unroll 3
+        for (int i = 0; i < 3; i++) {
+            const __m512 uv = _mm512_permutex2var_ps(u, pair[i], v);
+            _mm512_storeu_ps(y + 3 * b + i * PF_VL, _mm512_permutex2var_ps(uv, third[i], w));
+        }
+    }
+#endif
     for (; b + 5 <= p->nb; b += 4) {
         pf_f4 r[4] = {*(const pf_f4_any *)(x + b),
                       *(const pf_f4_any *)(x + p->xa + b),
