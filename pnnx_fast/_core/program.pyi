@@ -5,6 +5,7 @@ from typing_extensions import disjoint_base
 KINDS: dict[str, tuple[dict[str, tuple[str, int]], int]]
 KERNELS: dict[str, str]
 ISAS: tuple[str, ...]
+GANGS: frozenset[str]
 
 def team() -> str: ...
 def choose_team(name: str) -> None: ...
