@@ -1,5 +1,5 @@
-/* Convolution 3x3 or 5x5 with stride 1 by Winograd's method: F(4x4, 3x3), F(2x2, 3x3) or F(2x2, 5x5). The
- * output is cut into tiles, the tiles into chunks. For a chunk, a thread transforms the inputs of all
+/* Convolution with stride 1 by Winograd's method: F(4x4, 3x3), F(2x2, 3x3), F(2x2, 5x5) or F(4, r) in a line.
+ * The output is cut into tiles, the tiles into chunks. For a chunk, a thread transforms the inputs of all
  * channels into V, then for each panel of output channels multiplies V with the transformed weights, point by
  * point, and transforms the products M back while they are in L2. Padding is dealt with in the input
  * transform, the epilogue in the output transform. */
@@ -7,6 +7,7 @@
 
 #include "kernels/args.h"
 #include "kernels/conv_winograd.h"
+#include "kernels/conv_winograd_line.h"
 #include "kernels/tile.h"
 
 enum {
@@ -27,6 +28,8 @@ typedef struct wino {
     const float *x, *u, *bias, *z;
     float *y, *v, *products;
     int m, side, points;
+    int mh, mw, sh, sw;           /* outputs and inputs of a tile in both directions */
+    pf_wino_line line;            /* without taps where tiles are squares */
     int64_t ic, oc;               /* of one group */
     int64_t rows, columns, tiles; /* tiles of an image; of all images */
     int64_t blocks;               /* register tiles over all tiles */
@@ -96,10 +99,18 @@ static wino plan_wino(const pf_conv_args *a, int nthreads) {
     const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
     const int m = form.m;
     wino p = {.a = a, .m = m, .side = form.side, .points = form.side * form.side};
+    p.mh = p.mw = m, p.sh = p.sw = form.side;
+    if (pf_wino_is_line(a->kh, a->kw)) {
+        p.line = PF_NAME(wino_line_make)(pf_max(a->kh, a->kw));
+        p.points = p.line.points;
+        p.m = PF_LINE_OUTPUTS;
+        p.mh = a->kh > 1 ? PF_LINE_OUTPUTS : 1, p.sh = a->kh > 1 ? p.points : 1;
+        p.mw = a->kw > 1 ? PF_LINE_OUTPUTS : 1, p.sw = a->kw > 1 ? p.points : 1;
+    }
     p.ic = a->ic / a->groups;
     p.oc = a->oc / a->groups;
-    p.rows = pf_ceil_div(a->oh, m);
-    p.columns = pf_ceil_div(a->ow, m);
+    p.rows = pf_ceil_div(a->oh, p.mh);
+    p.columns = pf_ceil_div(a->ow, p.mw);
     p.tiles = a->n * p.rows * p.columns;
     p.depth = pf_ceil_div(p.ic, PF_VL) * PF_VL;
     p.panels = pf_panel_count(p.oc);
@@ -142,9 +153,9 @@ static place place_of(const wino *p, int64_t tile) {
  * inside. */
 static const float *tile_inputs(const wino *p, place at, pf_wino_part *part) {
     const pf_conv_args *a = p->a;
-    const int64_t y0 = at.ty * p->m - a->pad_h, x0 = at.tx * p->m - a->pad_w, side = p->side;
-    *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(side, a->ih - y0), (int)pf_max(0, -x0),
-                           (int)pf_min(side, a->iw - x0)};
+    const int64_t y0 = at.ty * p->mh - a->pad_h, x0 = at.tx * p->mw - a->pad_w;
+    *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(p->sh, a->ih - y0), (int)pf_max(0, -x0),
+                           (int)pf_min(p->sw, a->iw - x0)};
     const int64_t first = at.image * a->xsn + y0 * a->xsh + x0 * a->xsw;
     return (const float *)((uintptr_t)p->x + (uintptr_t)first * sizeof(float));
 }
@@ -163,6 +174,23 @@ PF_INLINE void input_tile(const int side, const wino *p, place at, float *v) {
             pf_wino_input(side, &part, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
         else
             pf_wino_input(side, &part, d + c, row, pixel, n, 1, v + c, p->v_step);
+    }
+}
+
+/* The same for a line. */
+PF_INLINE void input_line(const int pairs, const wino *p, place at, float *v) {
+    const int64_t pixel = p->sw > 1 ? p->a->xsw : p->a->xsh;
+    pf_wino_part part;
+    const float *x = tile_inputs(p, at, &part);
+    const int down = p->sh > 1, outside = down ? part.j0 >= part.j1 : part.i0 >= part.i1;
+    const int begin = down ? part.i0 : part.j0, end = outside ? 0 : down ? part.i1 : part.j1;
+    for (int64_t c = 0; c < p->ic; c += PF_VL) {
+        pf_vf d[PF_LINE_POINTS];
+        PF_LINE_UNROLL for (int i = 0; i < 2 * pairs + 2; i++) {
+            d[i] = pf_zero();
+            if (i >= begin && i < end) d[i] = pf_load_upto(x + i * pixel + c, p->ic - c);
+        }
+        pf_wino_line_input(pairs, &p->line, d, v + c, p->v_step);
     }
 }
 
@@ -236,28 +264,70 @@ PF_INLINE void output_vector(const int m, const int side, const int whole, const
     }
 }
 
+static __attribute__((noinline)) void compute_line_directly(const wino *p, const target *t, int64_t c,
+                                                            pf_vf *out) {
+    pf_wino_line_direct d = {.pixel = p->sw > 1 ? p->a->xsw : p->a->xsh, .u_row = t->width, .ic = p->ic};
+    pf_wino_part part;
+    d.x = tile_inputs(p, t->at, &part);
+    d.u = t->u + c;
+    d.u_step = p->ic * t->width;
+    const int down = p->sh > 1, outside = down ? part.j0 >= part.j1 : part.i0 >= part.i1;
+    d.begin = down ? part.i0 : part.j0;
+    d.end = outside ? 0 : down ? part.i1 : part.j1;
+    PF_NAME(wino_line_direct)(&p->line, &d, out);
+}
+
+/* Outputs of a line: a row or a column of pixels. */
+PF_INLINE void line_vector(const int pairs, const wino *p, const target *t, int64_t c) {
+    const pf_conv_args *a = p->a;
+    const int64_t ys = p->sw > 1 ? a->ysw : a->ysh, zs = p->sw > 1 ? a->zsw : a->zsh;
+    const int64_t n = t->n - c, count = t->rows * t->columns;
+    const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
+    pf_vf out[PF_LINE_OUTPUTS];
+    pf_wino_line_output(pairs, &p->line, t->products + c, p->m_step, out);
+    const pf_vf sum = out[0] + out[3];
+    if (__builtin_expect(pf_any((pf_vi)(sum - sum != 0.0f)), 0)) {
+        pf_vf direct[PF_LINE_OUTPUTS];
+        compute_line_directly(p, t, c, direct);
+        PF_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) out[j] = direct[j];
+    }
+    PF_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) {
+        out[j] += bias;
+        if (t->z && j < count) out[j] += pf_load_upto(t->z + j * zs + c, n);
+    }
+    pf_act_early(&p->act, out, PF_LINE_OUTPUTS);
+    PF_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) {
+        if (j < count) pf_store_upto(t->y + j * ys + c, out[j], n);
+    }
+}
+
 /* The panel's first column, number of columns, width and weights. */
 typedef struct part_of_outputs {
     int64_t column, n, width;
     const float *u;
 } part_of_outputs;
 
-PF_INLINE void output_tile(const int m, const int side, const wino *p, place at, const part_of_outputs *o,
-                           const float *products) {
+/* pairs: of a line, 0 for squares. */
+PF_INLINE void output_tile(const int m, const int side, const int pairs, const wino *p, place at,
+                           const part_of_outputs *o, const float *products) {
     const pf_conv_args *a = p->a;
     const int64_t column = o->column, n = o->n;
     target t = {.at = at, .u = o->u, .products = products, .n = n, .width = o->width};
     if (p->bias) t.bias = p->bias + column;
-    t.rows = pf_min(m, a->oh - at.ty * m);
-    t.columns = pf_min(m, a->ow - at.tx * m);
-    t.y = p->y + at.image * a->ysn + at.ty * m * a->ysh + at.tx * m * a->ysw + column;
-    const float *residual =
-        p->z ? p->z + at.image * a->zsn + at.ty * m * a->zsh + at.tx * m * a->zsw + column : NULL;
+    const int64_t oy = at.ty * p->mh, ox = at.tx * p->mw;
+    t.rows = pf_min(p->mh, a->oh - oy);
+    t.columns = pf_min(p->mw, a->ow - ox);
+    t.y = p->y + at.image * a->ysn + oy * a->ysh + ox * a->ysw + column;
+    const float *residual = p->z ? p->z + at.image * a->zsn + oy * a->zsh + ox * a->zsw + column : NULL;
     const float *late = a->z_late ? residual : NULL;
     if (!late) t.z = residual;
-    const int64_t whole = t.rows == m && t.columns == m ? n / PF_VL * PF_VL : 0;
-    for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, side, 1, p, &t, c);
-    for (int64_t c = whole; c < n; c += PF_VL) output_vector(m, side, 0, p, &t, c);
+    if (pairs > 0) {
+        for (int64_t c = 0; c < n; c += PF_VL) line_vector(pairs, p, &t, c);
+    } else {
+        const int64_t whole = t.rows == m && t.columns == m ? n / PF_VL * PF_VL : 0;
+        for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, side, 1, p, &t, c);
+        for (int64_t c = whole; c < n; c += PF_VL) output_vector(m, side, 0, p, &t, c);
+    }
     if (!late && !pf_act_is_late(p->act.code)) return;
     for (int64_t i = 0; i < t.rows; i++)
         for (int64_t j = 0; j < t.columns; j++)
@@ -267,16 +337,40 @@ PF_INLINE void output_tile(const int m, const int side, const wino *p, place at,
 
 static void input_tile_4(const wino *p, place at, float *v) { input_tile(4, p, at, v); }
 static void input_tile_6(const wino *p, place at, float *v) { input_tile(6, p, at, v); }
+static void input_line_2(const wino *p, place at, float *v) { input_line(2, p, at, v); }
+static void input_line_3(const wino *p, place at, float *v) { input_line(3, p, at, v); }
+static void input_line_4(const wino *p, place at, float *v) { input_line(4, p, at, v); }
 
-typedef void (*output_fn)(const wino *p, place at, const part_of_outputs *o, const float *products);
-#define OUTPUT_TILE(m, side)                                                                                 \
-    static void output_tile_##m##_##side(const wino *p, place at, const part_of_outputs *o,                  \
-                                         const float *products) {                                            \
-        output_tile(m, side, p, at, o, products);                                                            \
+#define OUTPUT_TILE(m, side, pairs)                                                                          \
+    static void output_tile_##m##_##side##_##pairs(const wino *p, place at, const part_of_outputs *o,        \
+                                                   const float *products) {                                  \
+        output_tile(m, side, pairs, p, at, o, products);                                                     \
     }
-OUTPUT_TILE(2, 4)
-OUTPUT_TILE(2, 6)
-OUTPUT_TILE(4, 6)
+OUTPUT_TILE(2, 4, 0)
+OUTPUT_TILE(2, 6, 0)
+OUTPUT_TILE(4, 6, 0)
+OUTPUT_TILE(4, 6, 2)
+OUTPUT_TILE(4, 6, 3)
+OUTPUT_TILE(4, 6, 4)
+
+/* The transforms of each form. */
+typedef struct transforms {
+    int m, side, pairs;
+    void (*input)(const wino *p, place at, float *v);
+    void (*output)(const wino *p, place at, const part_of_outputs *o, const float *products);
+} transforms;
+
+static const transforms FORMS[] = {
+    {2, 4, 0, input_tile_4, output_tile_2_4_0}, {2, 6, 0, input_tile_6, output_tile_2_6_0},
+    {4, 6, 0, input_tile_6, output_tile_4_6_0}, {0, 0, 2, input_line_2, output_tile_4_6_2},
+    {0, 0, 3, input_line_3, output_tile_4_6_3}, {0, 0, 4, input_line_4, output_tile_4_6_4},
+};
+
+static const transforms *transforms_of(const wino *p) {
+    const transforms *t = FORMS;
+    while (t->pairs != p->line.pairs || (t->pairs == 0 && (t->m != p->m || t->side != p->side))) t++;
+    return t;
+}
 
 /* First tile of a block. */
 static int64_t block_start(const wino *p, int64_t block) { return p->tiles * block / p->blocks; }
@@ -303,8 +397,8 @@ static void multiply(const wino *p, const float *v, const float *u, float *produ
 }
 
 static void transform_inputs(const wino *p, int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; i++)
-        (p->side == 4 ? input_tile_4 : input_tile_6)(p, place_of(p, i), p->v + (i - first) * p->depth);
+    const transforms *t = transforms_of(p);
+    for (int64_t i = first; i < end; i++) t->input(p, place_of(p, i), p->v + (i - first) * p->depth);
 }
 
 /* All points for blocks [begin, end); `tile` is the first one of the chunk. */
@@ -330,7 +424,7 @@ static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) 
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL, tile = block_start(p, begin);
     const part_of_outputs o = {column, pf_min(width, p->oc - column), width,
                                p->u + column * p->points * p->ic};
-    const output_fn output = p->m == 4 ? output_tile_4_6 : p->side == 4 ? output_tile_2_4 : output_tile_2_6;
+    const transforms *t = transforms_of(p);
     const float *products = p->products;
     if (panel.vectors <= 2 && p->depth <= 2 * PF_VL) {
         for (int64_t b = begin; b < end; b++) multiply_points(p, o.u, tile, b, b + 1, panel.vectors);
@@ -338,7 +432,7 @@ static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) 
         multiply_points(p, o.u, tile, begin, end, panel.vectors);
     }
     for (int64_t i = tile; i < block_start(p, end); i++, products += width)
-        output(p, place_of(p, i), &o, products);
+        t->output(p, place_of(p, i), &o, products);
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
@@ -378,6 +472,6 @@ PF_PLAN_FUNCTION(conv_winograd_f32) {
     plan->variant = p.m;
     plan->packed_bytes = p.a->groups * group_floats(&p) * (int64_t)sizeof(float);
     plan->scratch_bytes = nthreads * alone.scratch * (int64_t)sizeof(float);
-    snprintf(plan->label, sizeof plan->label, "F(%d,%d) %ldx%ld", p.m, (int)p.a->kh, (long)p.chunk,
-             (long)p.panel_width);
+    snprintf(plan->label, sizeof plan->label, "F(%d,%d) %ldx%ld", p.m, (int)pf_max(p.a->kh, p.a->kw),
+             (long)p.chunk, (long)p.panel_width);
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/args.h"
 #include "kernels/conv_winograd.h"
+#include "kernels/conv_winograd_line.h"
 #include "kernels/tile.h"
 
 typedef double lanes __attribute__((vector_size(8 * sizeof(double)))); /* eight output channels */
@@ -42,8 +43,7 @@ static void transform(int side, int r, lanes g[TAPS][TAPS], lanes u[PF_WINO_SIDE
     }
 }
 
-/* Up to LANES output channels from o on, of input channel c; element (point, l) goes to y + point * step + l.
- */
+/* Output channels [o, o + count), of input channel c; element (point, l) goes to y + point * step + l. */
 static void pack_lanes(const pf_pack_args *a, int side, const float *x, const float *scale, int64_t o,
                        int64_t c, int64_t count, float *y, int64_t step) {
     const int r = (int)a->kh, taps = r * r;
@@ -58,17 +58,41 @@ static void pack_lanes(const pf_pack_args *a, int side, const float *x, const fl
         for (int l = 0; l < count; l++) y[point * step + l] = (float)u[point / side][point % side][l];
 }
 
+/* How weights in a line are transformed. */
+typedef struct line_weights {
+    int taps, points;
+    double matrix[PF_LINE_POINTS][PF_LINE_TAPS];
+} line_weights;
+
+static void pack_line(const pf_pack_args *a, const line_weights *line, const float *x, const float *scale,
+                      int64_t o, int64_t c, int64_t count, float *y, int64_t step) {
+    lanes g[PF_LINE_TAPS] = {0};
+    for (int l = 0; l < LANES && o + l < a->oc; l++)
+        for (int k = 0; k < line->taps; k++)
+            g[k][l] =
+                (scale ? (double)scale[o + l] : 1.0) * (double)x[((o + l) * a->ic + c) * line->taps + k];
+    for (int i = 0; i < line->points; i++) {
+        lanes u = {0};
+        for (int k = 0; k < line->taps; k++) u += line->matrix[i][k] * g[k];
+        for (int64_t l = 0; l < count; l++) y[i * step + l] = (float)u[l];
+    }
+}
+
 /* Input channels [c0, c0 + n) of one panel. The points of a channel lie far apart in memory, often at
  * distances that meet in one set of the caches: they are collected first and stored in long runs. */
-static void pack_block(const pf_pack_args *a, int side, const float *x, const float *scale, pf_panel panel,
-                       int64_t c0, int64_t n, float *y) {
+static void pack_block(const pf_pack_args *a, const line_weights *line, int side, const float *x,
+                       const float *scale, pf_panel panel, int64_t c0, int64_t n, float *y) {
     float block[PF_WINO_SIDE * PF_WINO_SIDE * CHANNELS * PF_TILE_VECTORS * PF_VL];
-    const int points = side * side;
+    const int points = line ? line->points : side * side;
     const int64_t width = panel.vectors * PF_VL, step = n * width, column = panel.start * PF_VL;
     for (int64_t c = 0; c < n; c++)
-        for (int64_t j = 0; j < width; j += LANES)
-            pack_lanes(a, side, x, scale, column + j, c0 + c, pf_min(LANES, width - j), block + c * width + j,
-                       step);
+        for (int64_t j = 0; j < width; j += LANES) {
+            const int64_t count = pf_min(LANES, width - j);
+            if (line)
+                pack_line(a, line, x, scale, column + j, c0 + c, count, block + c * width + j, step);
+            else
+                pack_lanes(a, side, x, scale, column + j, c0 + c, count, block + c * width + j, step);
+        }
     for (int point = 0; point < points; point++)
         memcpy(y + column * points * a->ic + (point * a->ic + c0) * width, block + point * step,
                (size_t)step * sizeof(float));
@@ -81,14 +105,21 @@ PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {
     one.oc = a->oc / a->groups;
     const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
     float *y = pf_ptr(w, a->y);
-    const int side = pf_wino_form_of(a->variant, a->kh).side;
+    const int side = pf_wino_form_of(a->variant, a->kh).side, is_line = pf_wino_is_line(a->kh, a->kw);
+    line_weights line = {0};
+    if (is_line) {
+        const pf_wino_line form = PF_NAME(wino_line_make)(pf_max(a->kh, a->kw));
+        line.taps = form.taps, line.points = form.points;
+        PF_NAME(wino_line_matrix)(&form, line.matrix);
+    }
+    const int64_t points = is_line ? line.points : side * side;
     const int64_t panels = pf_panel_count(one.oc), blocks = pf_ceil_div(one.ic, CHANNELS);
-    const int64_t size = side * side * one.ic * (pf_ceil_div(one.oc, PF_VL) * PF_VL);
+    const int64_t size = points * one.ic * (pf_ceil_div(one.oc, PF_VL) * PF_VL);
     int64_t begin, end;
     pf_share(w, a->groups * panels * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         const int64_t group = i / blocks / panels, c0 = i % blocks * CHANNELS;
-        pack_block(&one, side, x + group * one.oc * one.ic * a->kh * a->kw,
+        pack_block(&one, is_line ? &line : NULL, side, x + group * one.oc * one.ic * a->kh * a->kw,
                    scale ? scale + group * one.oc : NULL, pf_panel_at(one.oc, i / blocks % panels), c0,
                    pf_min(CHANNELS, one.ic - c0), y + group * size);
     }

@@ -1,8 +1,8 @@
 """Which convolution kernel serves which shape.
 
-Depthwise shapes and small groups have kernels of their own. For 3x3 and 5x5 windows with stride 1 a cost model weighs
-the implicit GEMM against Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come
-from memory meanwhile.
+Depthwise shapes and small groups have kernels of their own. For windows of 3x3, 5x5 and lines of 3, 5 or 7 with stride
+1 a cost model weighs the implicit GEMM against Winograd's methods: arithmetic, transforms, and the bytes of
+(transformed) weights that come from memory meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ OUTPUT_CYCLES = {(2, 4): 45.0, (4, 6): 130.0, (2, 6): 90.0}
 """Transforms of one tile for one vector of channels, by inputs, by outputs and inputs on its side."""
 
 OUTPUTS = {3: (2, 4), 5: (2,)}
-"""Outputs on the side of a tile that the Winograd kernel offers for a window; they are its variants."""
+"""Outputs on the side of a tile that the Winograd kernel offers for a square window; they are its variants."""
+
+LINES = {3: 55.0, 5: 75.0, 7: 100.0}
+"""Windows that are lines, of which a tile has four outputs: both transforms of a tile for one vector of channels."""
 
 
 class Choice(NamedTuple):
@@ -72,7 +75,7 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
         return GROUPED
     if not constant or not _fits_winograd(g):
         return DIRECT
-    costs = {m: winograd_cost(g, m, lanes, nthreads) for m in OUTPUTS[g["kh"]]}
+    costs = {m: winograd_cost(g, m, lanes, nthreads) for m in (OUTPUTS[g["kh"]] if g["kh"] == g["kw"] else (4,))}
     best = min(costs, key=costs.__getitem__)
     if costs[best] < direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
@@ -109,7 +112,9 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
 
 def _fits_winograd(g: Mapping[str, Any]) -> bool:
     ones = ("stride_h", "stride_w", "dil_h", "dil_w")
-    return g["kh"] == g["kw"] in OUTPUTS and all(g[name] == 1 for name in ones)
+    short, long = sorted((g["kh"], g["kw"]))
+    window = long in OUTPUTS if short == long else short == 1 and long in LINES
+    return window and all(g[name] == 1 for name in ones)
 
 
 def _padded(channels: int, lanes: int) -> int:
@@ -130,15 +135,19 @@ def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
 
 
 def winograd_cost(g: Mapping[str, Any], m: int, lanes: int, nthreads: int) -> float:
-    """Cycles of F(m x m, kh x kw)."""
-    side = m + g["kh"] - 1
-    points, groups = side**2, g["groups"]
+    """Cycles of F(m x m, kh x kw), or of F(4, r) where the window is a line."""
+    mh, mw = (m if g["kh"] > 1 else 1), (m if g["kw"] > 1 else 1)
+    points, groups = (mh + g["kh"] - 1) * (mw + g["kw"] - 1), g["groups"]
     inputs, outputs = g["ic"] // groups, _padded(g["oc"] // groups, lanes)
-    tiles = g["n"] * math.ceil(g["oh"] / m) * math.ceil(g["ow"] / m)
+    tiles = g["n"] * math.ceil(g["oh"] / mh) * math.ceil(g["ow"] / mw)
     products = float(points * groups * inputs * outputs)
     columns = min(outputs, 4 * lanes)
     calls = points * tiles * groups * (outputs / columns) / (24 * lanes / columns)
     work = products * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
-    transforms = _padded(inputs, lanes) * INPUT_CYCLES[side] + outputs * OUTPUT_CYCLES[m, side]
+    if mh == mw:
+        side = m + g["kh"] - 1
+        transforms = _padded(inputs, lanes) * INPUT_CYCLES[side] + outputs * OUTPUT_CYCLES[m, side]
+    else:
+        transforms = (_padded(inputs, lanes) + outputs) / 2 * LINES[max(g["kh"], g["kw"])]
     work += tiles * groups * transforms / lanes
     return _together(work / nthreads, 4 * products / MEMORY_BYTES)
