@@ -1,6 +1,6 @@
 /* Activations that convolution, linear and similar kernels apply before storing; a and b are parameters.
- * Cheap ones are applied to registers, the late ones to the stored tile while it is in L1. The Python side
- * holds the same list in expression/activations.py. */
+ * Cheap ones are applied to registers, the late ones to tiles that pass through a small buffer. The Python
+ * side holds the same list in expression/activations.py. */
 #ifndef PF_KERNELS_EPILOGUE_H
 #define PF_KERNELS_EPILOGUE_H
 
@@ -69,52 +69,55 @@ PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count)
 #undef PF_ACT_EACH
 }
 
-/* What remains for stored rows of n values from `column` on, in place: a late activation, then the addition
- * of late residuals z (NULL: none). All rows of a tile at once, so that the constants of the activation stay
- * in registers. */
-#define PF_LATE_LOOP(value)                                                                                  \
-    for (int r = 0; r < rows; r++) {                                                                         \
-        float *const to = y[r] + column;                                                                     \
-        const float *const add = z ? z[r] + column : NULL;                                                   \
-        int64_t i = 0;                                                                                       \
-        for (; i + PF_VL <= n; i += PF_VL) {                                                                 \
-            const pf_vf x = pf_load(to + i);                                                                 \
-            const pf_vf v = value;                                                                           \
-            pf_store(to + i, add ? v + pf_load(add + i) : v);                                                \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            const pf_vf x = pf_loadn(to + i, n - i);                                                         \
-            const pf_vf v = value;                                                                           \
-            pf_storen(to + i, add ? v + pf_loadn(add + i, n - i) : v, n - i);                                \
-        }                                                                                                    \
-    }                                                                                                        \
+/* Gelu of the whole vectors among n neighbours, in place; returns how many numbers that is. */
+static inline int64_t pf_gelu_vectors(float *y, int64_t n) {
+    int64_t i = 0;
+#if defined(PF_AVX512)
+    pf_gelu_table table = pf_gelu_load();
+    /* Without this the compiler reads the table again for every vector. */
+    for (int k = 0; k < 7; k++) __asm__("" : "+v"(table.low[k]), "+v"(table.high[k]));
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_gelu_by(&table, pf_load(y + i)));
+#else
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_vgelu(pf_load(y + i)));
+#endif
+    return i;
+}
+
+/* A late activation of n neighbours, in place. */
+#define PF_LATE_LOOP(function)                                                                               \
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, function(pf_load(y + i)));                            \
+    if (i < n) pf_storen(y + i, function(pf_loadn(y + i, n - i)), n - i);                                    \
     break
 
-static inline void pf_late_rows(const pf_activation *act, float *const *y, const float *const *z, int rows,
-                                int64_t column, int64_t n) {
-    switch (act->code) {
+/* Not inlined: the loops want all registers. */
+static __attribute__((noinline, unused)) void pf_act_late(int32_t code, float *y, int64_t n) {
+    int64_t i = 0;
+    switch (code) {
     case PF_ACT_SIGMOID:
-        PF_LATE_LOOP(pf_vsigmoid(x));
+        PF_LATE_LOOP(pf_vsigmoid);
     case PF_ACT_SILU:
-        PF_LATE_LOOP(pf_vsilu(x));
+        PF_LATE_LOOP(pf_vsilu);
     case PF_ACT_GELU:
-        PF_LATE_LOOP(pf_vgelu(x));
+        i = pf_gelu_vectors(y, n);
+        PF_LATE_LOOP(pf_vgelu);
     case PF_ACT_GELU_TANH:
-        PF_LATE_LOOP(pf_vgelu_tanh(x));
+        PF_LATE_LOOP(pf_vgelu_tanh);
     case PF_ACT_TANH:
-        PF_LATE_LOOP(pf_vtanh(x));
+        PF_LATE_LOOP(pf_vtanh);
     case PF_ACT_MISH:
-        PF_LATE_LOOP(pf_vmish(x));
+        PF_LATE_LOOP(pf_vmish);
     default:
-        if (!z) return;
-        PF_LATE_LOOP(x);
+        break;
     }
 }
 #undef PF_LATE_LOOP
 
-/* The same for one row. */
+/* What remains for a stored row of n values, in place: a late activation, then the addition of a late
+ * residual z (NULL: none). */
 static inline void pf_late_row(const pf_activation *act, float *y, const float *z, int64_t n) {
-    pf_late_rows(act, &y, z ? &z : NULL, 1, 0, n);
+    pf_act_late(act->code, y, n);
+    for (int64_t i = 0; z && i < n; i += PF_VL)
+        pf_store_upto(y + i, pf_load_upto(y + i, n - i) + pf_load_upto(z + i, n - i), n - i);
 }
 
 /* Any activation of one vector. */

@@ -41,7 +41,8 @@ PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf 
         PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = statement;                                   \
     }
 
-PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
+PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, float *staging,
+                      pf_vf (*acc)[COLS]) {
     const pf_vf a = pf_set(t->act.a), b = pf_set(t->act.b);
     switch (t->last ? t->act.code : PF_ACT_NONE) {
     case PF_ACT_RELU:
@@ -56,6 +57,13 @@ PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, pf_vf
         FOR_ALL(pf_act_hsigmoid(acc[r][v])) break;
     default:
         break;
+    }
+    if (staging) {
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            PF_UNROLL for (int v = 0; v < vectors; v++)
+                pf_store(staging + (r * vectors + v) * PF_VL, acc[r][v]);
+        }
+        return;
     }
     const int64_t column = t->column, last = t->n - (vectors - 1) * PF_VL;
     if (last == PF_VL) {
@@ -83,7 +91,7 @@ PF_INLINE void step(const int rows, const int vectors, pf_vf (*acc)[COLS], const
     }
 }
 
-PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t) {
+PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t, float *staging) {
     pf_vf acc[PF_TILE_ROWS][COLS];
     start(rows, vectors, t, acc);
     const int64_t kend = t->k, bstep = t->bstep;
@@ -101,12 +109,13 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t) {
             step(rows, vectors, acc, a, k, b);
         }
     }
-    finish(rows, vectors, t, acc);
+    finish(rows, vectors, t, staging, acc);
 }
 
 /* Tiles with few accumulators would wait for the latency of one FMA chain: they run `ways` independent sums
  * over k. */
-PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, const pf_tile *t) {
+PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, const pf_tile *t,
+                         float *staging) {
     pf_vf acc[CHAINS][CHAINS][COLS];
     start(rows, vectors, t, acc[0]);
     PF_UNROLL for (int way = 1; way < ways; way++) {
@@ -131,15 +140,15 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
             PF_UNROLL for (int v = 0; v < vectors; v++) acc[0][r][v] += acc[way][r][v];
         }
     }
-    finish(rows, vectors, t, acc[0]);
+    finish(rows, vectors, t, staging, acc[0]);
 }
 
 #define TILE(vectors, rows)                                                                                  \
-    static void tile_##rows##x##vectors(const pf_tile *t) {                                                  \
+    static void tile_##rows##x##vectors(const pf_tile *t, float *staging) {                                  \
         if ((vectors) * (rows) >= CHAINS)                                                                    \
-            tile(rows, vectors, t);                                                                          \
+            tile(rows, vectors, t, staging);                                                                 \
         else                                                                                                 \
-            thin_tile(rows, vectors, (vectors) * (rows) >= CHAINS / 2 ? 2 : 4, t);                           \
+            thin_tile(rows, vectors, (vectors) * (rows) >= CHAINS / 2 ? 2 : 4, t, staging);                  \
     }
 #define ENTRY(vectors, rows) tile_##rows##x##vectors,
 

@@ -18,6 +18,8 @@ enum { PF_TILE_VECTORS = 4, PF_TILE_ROWS = 12 };
 enum { PF_TILE_VECTORS = 3, PF_TILE_ROWS = 10 };
 #endif
 
+enum { PF_TILE_FLOATS = 24 * PF_VL }; /* of the largest tile */
+
 /* Most rows of a tile with so many vectors. */
 PF_INLINE int pf_tile_rows(int vectors) {
 #if defined(PF_AVX512) || defined(__aarch64__)
@@ -51,13 +53,31 @@ typedef struct pf_tile {
     const void *ahead; /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
 } pf_tile;
 
-typedef void (*pf_tile_fn)(const pf_tile *tile);
+/* staging: where the rows go instead of y, whole vectors one after the other; NULL: to y. */
+typedef void (*pf_tile_fn)(const pf_tile *tile, float *staging);
 extern const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS];
 
+/* Moves rows of n values from the staging buffer to y, plus z unless that is NULL. */
+PF_INLINE void pf_unstage(const float *from, int vectors, float *const *y, const float *const *z, int rows,
+                          int64_t column, int64_t n) {
+    for (int r = 0; r < rows; r++, from += vectors * PF_VL) {
+        float *to = y[r] + column;
+        const float *add = z ? z[r] + column : NULL;
+        for (int64_t i = 0; i < n; i += PF_VL) {
+            const pf_vf v = pf_load(from + i);
+            pf_store_upto(to + i, add ? v + pf_load_upto(add + i, n - i) : v, n - i);
+        }
+    }
+}
+
+/* Late activations work in a buffer that stays in L1, so that they never wait for y. */
 PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
-    PF_NAME(tiles)[vectors - 1][rows - 1](t);
-    if (!t->last || !(t->late || pf_act_is_late(t->act.code))) return;
-    pf_late_rows(&t->act, t->y, t->late, rows, t->column, t->n);
+    float staging[PF_TILE_FLOATS] __attribute__((aligned(64)));
+    const int late = t->last && (t->late || pf_act_is_late(t->act.code));
+    PF_NAME(tiles)[vectors - 1][rows - 1](t, late ? staging : NULL);
+    if (!late) return;
+    pf_act_late(t->act.code, staging, rows * vectors * PF_VL);
+    pf_unstage(staging, vectors, t->y, t->late, rows, t->column, t->n);
 }
 
 /* Tiles of few columns (tile_narrow.c). */
@@ -67,7 +87,8 @@ enum { PF_NARROW_COLUMNS = 8, PF_NARROW_ROWS = 8 };
 enum { PF_NARROW_COLUMNS = 4, PF_NARROW_ROWS = 8 };
 #endif
 
-extern const pf_tile_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROWS];
+typedef void (*pf_narrow_fn)(const pf_tile *tile);
+extern const pf_narrow_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROWS];
 
 /* Most rows of a tile of so many columns. */
 PF_INLINE int pf_narrow_rows(int64_t columns) {

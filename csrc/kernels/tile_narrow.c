@@ -106,4 +106,4 @@ PF_INLINE void narrow(const int rows, const int columns, const pf_tile *t) {
 
 SHAPES(TILE, NOTHING, NOTHING)
 
-const pf_tile_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROWS] = {SHAPES(ENTRY, OPEN, CLOSE)};
+const pf_narrow_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROWS] = {SHAPES(ENTRY, OPEN, CLOSE)};

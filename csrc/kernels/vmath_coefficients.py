@@ -7,6 +7,8 @@ weight that turns an error of g into the relative error of the result.
 The fit is weighted least squares whose weights are raised where the error is large (Lawson), with the denominator of
 the step before as a further weight (Sanathanan and Koerner). Coefficients are rounded to float32 one at a time, lowest
 first, and those that remain are fitted again, so that rounding of the leading ones costs nothing.
+
+Where vectors can look numbers up in registers, short polynomials on many pieces are cheaper: `PIECES`.
 """
 
 from __future__ import annotations
@@ -71,6 +73,35 @@ TABLE = [
 ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """g(x) for x <= 0 as a polynomial of x + i·width around each multiple of the width; zero around the last."""
+
+    name: str
+    comment: str
+    g: Callable[[mp.mpf], mp.mpf]
+    width: float
+    count: int
+    degree: int
+
+
+PIECES = Pieces("GELU", "erfc(-x/√2)/2", lambda x: mp.erfc(-x / mp.sqrt(2)) / 2, 7 / 32, 32, 6)
+
+
+def _interpolate(pieces: Pieces, index: int) -> list[float]:
+    """Polynomial through the Chebyshev points of a piece, lowest power first."""
+    width, count = mp.mpf(pieces.width), pieces.degree + 1
+    low, high = -width / 2, (width / 2 if index else mp.mpf(0))
+    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cospi((k + mp.mpf(1) / 2) / count) for k in range(count)]
+    matrix = mp.matrix(count, count)
+    values = mp.matrix(count, 1)
+    for r, d in enumerate(nodes):
+        values[r] = pieces.g(d - index * width)
+        for k in range(count):
+            matrix[r, k] = d**k
+    return [float(np.float32(float(c))) for c in mp.lu_solve(matrix, values)]
+
+
 def _grid(row: Row, count: int = 1500) -> tuple[Vector, Vector, Vector]:
     angles = np.cos(np.pi * (np.arange(count) + 0.5) / count)
     points = [mp.mpf(float(v)) for v in (row.low + row.high) / 2 + (row.high - row.low) / 2 * angles]
@@ -132,7 +163,12 @@ def main() -> None:
             if suffix == "P" or row.denominator:
                 text = ", ".join(f"{_literal(v)}f" for v in values)
                 print(f"static const float PF_{row.name}_{suffix}[] __attribute__((unused)) = {{{text}}};")
-    print("\n#endif")
+    polynomials = [_interpolate(PIECES, i) for i in range(PIECES.count - 1)] + [[0.0] * (PIECES.degree + 1)]
+    print(f"/* {PIECES.comment} on pieces of {PIECES.width}: rows by power, columns by piece. */")
+    print(f"static const float PF_{PIECES.name}_PIECES[{PIECES.degree + 1}][{PIECES.count}] __attribute__((unused)) = {{")
+    for power in zip(*polynomials, strict=True):
+        print("{" + ", ".join(f"{_literal(v)}f" for v in power) + "},")
+    print("};\n\n#endif")
 
 
 if __name__ == "__main__":
