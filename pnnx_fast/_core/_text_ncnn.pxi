@@ -29,8 +29,8 @@ cdef extern from "text/ncnn_lex.h":
     pf_code pf_ncnn_pair(pf_ncnn_lexer *lexer, pf_ncnn_param *param) nogil
     pf_code pf_ncnn_element(pf_span *text, pf_ncnn_kind force, pf_ncnn_number *number) nogil
 
-# The most layers and blobs that a file may have for each of its bytes, so that a header cannot ask for memory.
-cdef int MOST_BLOBS = 1 << 24
+# Blobs that a header may ask for beyond one a byte of the file, so that it cannot ask for memory.
+cdef int SPARE_BLOBS = 1 << 16
 
 
 cdef class _NcnnReader:
@@ -78,7 +78,7 @@ cdef class _NcnnReader:
         cdef int blob_count = self.count("number of blobs")
         if layer_count <= 0 or blob_count <= 0:
             self.fail(self.lexer.at, f"{layer_count} layers and {blob_count} blobs")
-        if layer_count > len(self.data) or blob_count > MOST_BLOBS:
+        if layer_count > len(self.data) or blob_count - SPARE_BLOBS > len(self.data):
             self.fail(self.lexer.at, f"{layer_count} layers and {blob_count} blobs are too many", LimitError)
         cdef list layers = []
         cdef int i

@@ -30,7 +30,7 @@ __all__ = ["id_header", "read_binary", "write_binary"]
 
 _END = -233
 _ARRAY_MARK, _STRING_MARK = 23300, 23400
-_MOST_BLOBS = 1 << 24
+_SPARE_BLOBS = 1 << 16
 
 
 class _Words:
@@ -80,7 +80,8 @@ def read_binary(data: bytes | memoryview, path: str | None = None) -> NcnnParam:
     layer_count, blob_count = words.word("the number of layers"), words.word("the number of blobs")
     if layer_count <= 0 or blob_count <= 0:
         raise words.fail(f"{layer_count} layers and {blob_count} blobs", 4)
-    if layer_count > len(words.data) // 16 or blob_count > _MOST_BLOBS:
+    # Each layer has four words, and a blob that the file means to use is named in some word.
+    if layer_count > len(words.data) // 16 or blob_count - _SPARE_BLOBS > len(words.data) // 4:
         raise words.fail(f"{layer_count} layers and {blob_count} blobs are too many", 4, LimitError)
     layers = [_read_layer(words, blob_count) for _ in range(layer_count)]
     used = 1 + max((i for layer in layers for i in (*layer.bottoms, *layer.tops)), default=-1)
