@@ -1,27 +1,60 @@
 /* Runs a chain of convolutions strip by strip: for some lines of the last result, every stage computes the
  * lines that the next one still lacks, by a call of its kernel on arguments narrowed to these lines. Lines
- * that windows of the next strip need as well are kept. Knows shapes of convolutions, but no kernel. */
+ * that windows of the next strip need as well are kept. Knows shapes of convolutions and pools, but no
+ * kernel. */
 #include "exec/strips.h"
 
 #include <string.h>
 
+/* What convolutions and pools have in common: addresses, heights, and what the windows of lines are. */
+typedef struct shape {
+    pf_ref *x, *y, *z;
+    int64_t *images, *ih, *oh, *pad;
+    int64_t stride, extent;
+    int64_t xsn, xsh, ysn, ysh, zsn, zsh;
+} shape;
+
+static shape shape_of(pf_strip_stage *s) {
+    if (s->pool) {
+        pf_pool_args *a = &s->args.pool;
+        return (shape){.x = &a->x,
+                       .y = &a->y,
+                       .z = &a->index,
+                       .images = &a->n,
+                       .ih = &a->isize[1],
+                       .oh = &a->osize[1],
+                       .pad = &a->pad[1],
+                       .stride = a->stride[1],
+                       .extent = (a->window[1] - 1) * a->dilation[1] + 1,
+                       .xsn = a->xs[0],
+                       .xsh = a->xs[3],
+                       .ysn = a->ys[0],
+                       .ysh = a->ys[3]};
+    }
+    pf_stem_args *a = &s->args.conv;
+    return (shape){
+        &a->x,  &a->y,  &a->z,  &a->n,  &a->ih, &a->oh, &a->pad_h, a->stride_h, (a->kh - 1) * a->dil_h + 1,
+        a->xsn, a->xsh, a->ysn, a->ysh, a->zsn, a->zsh};
+}
+
 /* A thread on its way through a band of an image: lines [kept, done) of each result exist. */
 typedef struct walk {
-    const pf_strips_args *a;
     const pf_worker *w;
     char *scratch;
-    int64_t image;
+    int64_t count, image;
     int64_t kept[PF_STRIP_STAGES], done[PF_STRIP_STAGES];
+    pf_strip_stage stages[PF_STRIP_STAGES];
+    shape shapes[PF_STRIP_STAGES];
 } walk;
 
 /* First input line, inside of the image, of the window of output line y. */
-static int64_t first_line(const pf_stem_args *a, int64_t y) {
-    return pf_min(a->ih, pf_max(0, y * a->stride_h - a->pad_h));
+static int64_t first_line(const shape *s, int64_t y) {
+    return pf_min(*s->ih, pf_max(0, y * s->stride - *s->pad));
 }
 
 /* One past the last such line. */
-static int64_t last_line(const pf_stem_args *a, int64_t y) {
-    return pf_min(a->ih, y * a->stride_h - a->pad_h + (a->kh - 1) * a->dil_h + 1);
+static int64_t last_line(const shape *s, int64_t y) {
+    return pf_min(*s->ih, y * s->stride - *s->pad + s->extent);
 }
 
 static void shift(pf_ref *r, int64_t elements) {
@@ -30,15 +63,15 @@ static void shift(pf_ref *r, int64_t elements) {
 
 static pf_ref line_at(const walk *k, int64_t stage, int64_t line, int64_t stride) {
     const int64_t skip = (line - k->kept[stage]) * stride * (int64_t)sizeof(float);
-    return (pf_ref){0, (int64_t)(uintptr_t)k->scratch + k->a->stages[stage].buffer + skip};
+    return (pf_ref){0, (int64_t)(uintptr_t)k->scratch + k->stages[stage].buffer + skip};
 }
 
 /* Makes room for lines up to `end`: drops those that the next stage has used. */
 static void make_room(walk *k, int64_t stage, int64_t end) {
-    const pf_strip_stage *s = &k->a->stages[stage];
+    const pf_strip_stage *s = &k->stages[stage];
     if (end - k->kept[stage] <= s->lines) return;
-    const int64_t keep = pf_min(first_line(&s[1].args, k->done[stage + 1]), k->done[stage]);
-    const size_t line = (size_t)s->args.ysh * sizeof(float), count = (size_t)(k->done[stage] - keep);
+    const int64_t keep = pf_min(first_line(&k->shapes[stage + 1], k->done[stage + 1]), k->done[stage]);
+    const size_t line = (size_t)k->shapes[stage].ysh * sizeof(float), count = (size_t)(k->done[stage] - keep);
     char *lines = k->scratch + s->buffer;
     memmove(lines, lines + (size_t)(keep - k->kept[stage]) * line, count * line);
     k->kept[stage] = keep;
@@ -46,53 +79,60 @@ static void make_room(walk *k, int64_t stage, int64_t end) {
 
 /* Computes lines [done, end) of a stage. */
 static void run_stage(walk *k, int64_t stage, int64_t end) {
-    const pf_strip_stage *s = &k->a->stages[stage];
-    const int64_t begin = k->done[stage], top = begin * s->args.stride_h - s->args.pad_h;
+    const shape *whole = &k->shapes[stage];
+    const int64_t begin = k->done[stage], top = begin * whole->stride - *whole->pad;
     if (begin >= end) return;
     int64_t next = 0;
-    const pf_worker alone = {k->w->tid, 1, k->w->bases, &next, k->w->step, k->w->fault};
-    pf_stem_args a = s->args;
-    const int64_t first = first_line(&a, begin);
-    a.n = 1, a.oh = end - begin, a.pad_h = first - top;
+    /* Pools share their work by the number of the thread, convolutions keep scratch by it. */
+    const pf_worker alone = {
+        k->stages[stage].pool ? 0 : k->w->tid, 1, k->w->bases, &next, k->w->step, k->w->fault};
+    pf_strip_stage part = k->stages[stage];
+    const shape s = shape_of(&part);
+    const int64_t first = first_line(whole, begin);
+    *s.images = 1, *s.oh = end - begin, *s.pad = first - top;
     if (stage == 0) {
-        a.ih -= first;
-        shift(&a.x, k->image * a.xsn + first * a.xsh);
+        *s.ih -= first;
+        shift(s.x, k->image * s.xsn + first * s.xsh);
     } else {
-        a.ih = k->done[stage - 1] - first;
-        a.x = line_at(k, stage - 1, first, a.xsh);
+        *s.ih = k->done[stage - 1] - first;
+        *s.x = line_at(k, stage - 1, first, s.xsh);
     }
-    if (stage + 1 == k->a->count) {
-        shift(&a.y, k->image * a.ysn + begin * a.ysh);
+    if (stage + 1 == k->count) {
+        shift(s.y, k->image * s.ysn + begin * s.ysh);
     } else {
         make_room(k, stage, end);
-        a.y = line_at(k, stage, begin, a.ysh);
+        *s.y = line_at(k, stage, begin, s.ysh);
     }
-    shift(&a.z, k->image * a.zsn + begin * a.zsh);
-    s->run(&a, &alone);
+    shift(s.z, k->image * s.zsn + begin * s.zsh);
+    part.run(&part.args, &alone);
     k->done[stage] = end;
 }
 
 /* Lines [begin, end) of the last result. */
-static void run_band(walk *k, int64_t begin, int64_t end) {
-    const int64_t last = k->a->count - 1;
+static void run_band(walk *k, int64_t begin, int64_t end, int64_t lines) {
+    const int64_t last = k->count - 1;
     int64_t until[PF_STRIP_STAGES];
     k->done[last] = begin;
     for (int64_t s = last; s > 0; s--)
-        k->kept[s - 1] = k->done[s - 1] = first_line(&k->a->stages[s].args, k->done[s]);
-    for (int64_t line = begin; line < end; line += k->a->lines) {
-        until[last] = pf_min(line + k->a->lines, end);
-        for (int64_t s = last; s > 0; s--) until[s - 1] = last_line(&k->a->stages[s].args, until[s] - 1);
+        k->kept[s - 1] = k->done[s - 1] = first_line(&k->shapes[s], k->done[s]);
+    for (int64_t line = begin; line < end; line += lines) {
+        until[last] = pf_min(line + lines, end);
+        for (int64_t s = last; s > 0; s--) until[s - 1] = last_line(&k->shapes[s], until[s] - 1);
         for (int64_t s = 0; s <= last; s++) run_stage(k, s, until[s]);
     }
 }
 
 void pf_strips_step(const void *args_, const pf_worker *w) {
     const pf_strips_args *a = args_;
-    const pf_stem_args *result = &a->stages[a->count - 1].args;
-    walk k = {.a = a, .w = w, .scratch = (char *)pf_ptr(w, a->scratch) + w->tid * a->thread_bytes};
-    for (int64_t u = pf_claim(w, 1); u < result->n * a->bands; u = pf_claim(w, 1)) {
+    walk k = {.count = a->count, .w = w, .scratch = (char *)pf_ptr(w, a->scratch) + w->tid * a->thread_bytes};
+    for (int64_t s = 0; s < a->count; s++) {
+        k.stages[s] = a->stages[s];
+        k.shapes[s] = shape_of(&k.stages[s]);
+    }
+    const shape *last = &k.shapes[a->count - 1];
+    for (int64_t u = pf_claim(w, 1); u < *last->images * a->bands; u = pf_claim(w, 1)) {
         const int64_t band = u % a->bands;
         k.image = u / a->bands;
-        run_band(&k, result->oh * band / a->bands, result->oh * (band + 1) / a->bands);
+        run_band(&k, *last->oh * band / a->bands, *last->oh * (band + 1) / a->bands, a->lines);
     }
 }

@@ -1,5 +1,6 @@
-/* The step that runs a chain of convolutions strip by strip, so that what one hands to the next stays in the
- * cache of the core. The binding packs its arguments; the program runs it like any other step. */
+/* The step that runs a chain of convolutions and pools strip by strip, so that what one hands to the next
+ * stays in the cache of the core. The binding packs its arguments; the program runs it like any other step.
+ */
 #ifndef PF_EXEC_STRIPS_H
 #define PF_EXEC_STRIPS_H
 
@@ -7,14 +8,18 @@
 
 enum { PF_STRIP_STAGES = 8 };
 
-/* A convolution of the chain: its kernel, whose work must be claimed (pf_claim), and its arguments as if it
- * ran alone, except that results of all but the last have no place in memory: strides are set, references are
- * absent. Their lines go to a buffer of `lines` lines, `buffer` bytes from the start of a thread's scratch.
- */
+/* A link of the chain: its kernel and its arguments as if it ran alone, except that results of all but the
+ * last have no place in memory: strides are set, references are absent. Their lines go to a buffer of `lines`
+ * lines, `buffer` bytes from the start of a thread's scratch. The kernel gets a team of one; it may keep
+ * scratch by the number of the thread. */
 typedef struct pf_strip_stage {
     pf_kernel_fn run;
+    int64_t pool; /* which of the two: a pool, of channels-last tensors */
     int64_t lines, buffer;
-    pf_stem_args args; /* begins with the fields of every two-dimensional convolution */
+    union {
+        pf_stem_args conv; /* begins with the fields of every two-dimensional convolution */
+        pf_pool_args pool;
+    } args;
 } pf_strip_stage;
 
 /* lines: of the last result in a strip; bands: parts of an image that threads take; thread_bytes: scratch of

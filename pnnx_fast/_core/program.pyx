@@ -85,13 +85,12 @@ cdef extern from "exec/native.h" nogil:
 
 cdef extern from "exec/strips.h" nogil:
     int PF_STRIP_STAGES
-    ctypedef struct pf_stem_args:
-        pass
     ctypedef struct pf_strip_stage:
         pf_kernel_fn run
+        int64_t pool
         int64_t lines
         int64_t buffer
-        pf_stem_args args
+        int64_t args
     ctypedef struct pf_strips_args:
         pf_ref scratch
         int64_t thread_bytes
@@ -260,11 +259,11 @@ cdef int pack_strips(str isa, dict values, char *out) except -1:
     a.thread_bytes, a.lines, a.bands = values["thread_bytes"], values["lines"], values["bands"]
     a.count = len(values["stages"])
     for i, (kernel, fields, lines, buffer) in enumerate(values["stages"]):
-        if KERNELS[kernel] not in ("conv", "stem"):
+        if KERNELS[kernel] not in ("conv", "stem", "pool"):
             raise ValueError(f"kernel {kernel!r} cannot be a stage of a chain")
         s = <pf_strip_stage *>(<char *>a.stages + i * sizeof(pf_strip_stage))
         s.run = find_kernel(isa, kernel).run
-        s.lines, s.buffer = lines, buffer
+        s.pool, s.lines, s.buffer = KERNELS[kernel] == "pool", lines, buffer
         pack(KERNELS[kernel], fields, <char *>&s.args)
     return 0
 
@@ -305,7 +304,7 @@ cdef class Program:
     steps : list of (kernel, values, serial, free)
         ``values`` maps field names to ints, floats, tuples and references ``(base, offset)``. The kernel "native"
         is a user's function: values run and state are addresses, which ``keep`` keeps alive. "strips" is a chain
-        of convolutions.
+        of convolutions and pools.
     nbases : int
         Number of base pointers that a run passes after base 0.
     nthreads : int

@@ -1,10 +1,11 @@
-"""Chains of convolutions become one step that computes them strip by strip, so that tensors between them that are
-larger than the cache of a core never leave it. Works on the steps of a lowered program; the step itself is
+"""Chains of convolutions and pools become one step that computes them strip by strip, so that tensors between them that
+are larger than the cache of a core never leave it. Works on the steps of a lowered program; the step itself is
 ``exec/strips.c``.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from pnnx_fast.runtime.lower import HostStep, KernelStep
 __all__ = ["fuse_strips"]
 
 KERNELS = {"conv_f32", "conv_depthwise_f32", "conv_stem_f32", "conv_grouped_f32"}
-"""Kernels that can be stages: their threads claim their work, so one thread can run a call alone."""
+"""Convolutions that can be stages: their threads claim their work, so one thread can run a call alone."""
 
 MOST_STAGES = 8
 
@@ -34,7 +35,10 @@ LEAST_LINES = 2
 """Lines of a strip, so that calls of kernels do not outweigh their work."""
 
 BANDS = 2
-"""Parts of the work for each thread; more of them even out delays, but compute more lines twice."""
+"""Most parts of the work for each thread; more of them even out delays, but compute more lines twice."""
+
+BAND_LINES = 12
+"""Lines of a part, if each thread is to get more than one."""
 
 LINE_FLOATS = 16
 """Pixels between stages begin on cache lines."""
@@ -57,7 +61,7 @@ def fuse_strips(steps: Sequence[KernelStep | HostStep], nthreads: int) -> list[K
 
 def _linked(first: KernelStep, second: KernelStep, users: Counter[Buffer]) -> bool:
     """Whether the second step alone reads what the first writes, and that is large."""
-    if first.kernel not in KERNELS or second.kernel not in KERNELS or first.serial or second.serial:
+    if not (_can_be_stage(first) and _can_be_stage(second)):
         return False
     y, x = first.fields["y"], second.fields["x"]
     if y.buffer is not x.buffer or y.buffer.kind != "arena" or users[y.buffer] != 2 or y.nbytes < WORTH_BYTES:
@@ -65,14 +69,38 @@ def _linked(first: KernelStep, second: KernelStep, users: Counter[Buffer]) -> bo
     return bool((y.offset, y.shape, y.strides) == (x.offset, x.shape, x.strides) and x.ndim == 4 and x.strides[1] == 1)
 
 
-def _pixel(step: KernelStep) -> int:
-    """Floats of a pixel of a stage's result."""
-    return -(-int(step.fields["oc"]) // LINE_FLOATS) * LINE_FLOATS
+def _can_be_stage(step: KernelStep) -> bool:
+    f = step.fields
+    if step.kernel == "max_pool":
+        return f["x"].ndim == 4 and f["index"] is None and not f["adaptive"] and f["y"].strides[1] == 1 < f["c"]
+    return step.kernel in KERNELS and not step.serial
+
+
+def _windows(step: KernelStep) -> tuple[int, int]:
+    """Lines from one window to the next, and of a window."""
+    f = step.fields
+    if step.kernel == "max_pool":
+        return f["stride"][1], (f["window"][1] - 1) * f["dilation"][1] + 1
+    return f["stride_h"], (f["kh"] - 1) * f["dil_h"] + 1
+
+
+def _line(step: KernelStep) -> tuple[int, int]:
+    """Floats of a pixel and of a line of a stage's result in a buffer."""
+    _, channels, _, width = step.fields["y"].shape
+    pixel = -(-channels // LINE_FLOATS) * LINE_FLOATS
+    return pixel, pixel * width
+
+
+def _placed(step: KernelStep, name: str, pixel: int, line: int) -> dict[str, Any]:
+    """Fields of a stage that reads (x) or writes (y) a buffer."""
+    if step.kernel == "max_pool":
+        return {name: None, f"{name}s": (0, 1, 0, line, pixel)}
+    return {name: None, f"{name}sn": 0, f"{name}sh": line, f"{name}sw": pixel}
 
 
 def _fits(stages: Sequence[KernelStep]) -> bool:
     """Whether the weights of all stages and strips of some lines stay in the cache together."""
-    weights = sum(step.fields["w"].nbytes for step in stages)
+    weights = sum(step.fields["w"].nbytes for step in stages if "w" in step.fields)
     return len(stages) <= MOST_STAGES and weights <= WEIGHT_BYTES and _strip_lines(stages) >= LEAST_LINES
 
 
@@ -80,8 +108,8 @@ def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:
     """Lines of each stage's result but the last that a strip of so many lines needs at once."""
     counts = []
     for step in reversed(stages[1:]):
-        f = step.fields
-        lines = (lines - 1) * f["stride_h"] + max((f["kh"] - 1) * f["dil_h"] + 1, f["stride_h"])
+        stride, extent = _windows(step)
+        lines = (lines - 1) * stride + max(extent, stride)
         counts.append(lines)
     return counts[::-1]
 
@@ -89,38 +117,41 @@ def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:
 def _buffer_bytes(stages: Sequence[KernelStep], lines: int) -> list[int]:
     """Size of each buffer of lines."""
     counts = _line_counts(stages, lines)
-    return [n * step.fields["ow"] * _pixel(step) * 4 for n, step in zip(counts, stages, strict=False)]
+    return [n * _line(step)[1] * 4 for n, step in zip(counts, stages, strict=False)]
 
 
 def _strip_lines(stages: Sequence[KernelStep]) -> int:
     """Lines of the last result in the highest strip that the cache holds."""
     one, two = (sum(_buffer_bytes(stages, lines)) for lines in (1, 2))
-    return int(min(stages[-1].fields["oh"], 1 + (STRIP_BYTES - one) // (two - one)))
+    return int(min(stages[-1].fields["y"].shape[2], 1 + (STRIP_BYTES - one) // (two - one)))
+
+
+def _bands(height: int, nthreads: int) -> int:
+    """Parts of an image for all threads: as many for each, and high ones."""
+    return min(height, nthreads * max(1, min(BANDS, height // (nthreads * BAND_LINES))))
 
 
 def _merge(stages: Sequence[KernelStep], nthreads: int) -> KernelStep:
     last = stages[-1]
-    images, height = last.fields["n"], last.fields["oh"]
-    bands = 1 if nthreads == 1 else min(-(-BANDS * nthreads // images), height)
+    images, _, height, _ = last.fields["y"].shape
+    bands = 1 if nthreads == 1 else min(_bands(height, nthreads), -(-BANDS * nthreads // images))
     strips = -(-height // (bands * _strip_lines(stages)))
     lines = -(-height // (bands * strips))
     counts, sizes = _line_counts(stages, lines), _buffer_bytes(stages, lines)
-    packed: list[tuple[str, dict[str, Any], int, int]] = []
-    before: dict[str, Any] = {}
-    for i, step in enumerate(stages[:-1]):
-        pixel = _pixel(step)
-        line = pixel * step.fields["ow"]
-        fields = {**step.fields, **before, "y": None, "ysw": pixel, "ysh": line, "ysn": 0}
-        before = {"x": None, "xsw": pixel, "xsh": line, "xsn": 0}
-        packed.append((step.kernel, fields, counts[i], sum(sizes[:i])))
-    packed.append((last.kernel, {**last.fields, **before}, 0, 0))
+    fields = [dict(step.fields) for step in stages]
+    for i, (step, after) in enumerate(itertools.pairwise(stages)):
+        pixel, line = _line(step)
+        fields[i].update(_placed(step, "y", pixel, line))
+        fields[i + 1].update(_placed(after, "x", pixel, line))
+    offsets = itertools.accumulate(sizes, initial=0)
+    kernels = [step.kernel for step in stages]
     nbytes = sum(sizes)
     chain = {
         "scratch": Tensor(Buffer("arena", nbytes * nthreads), (nbytes * nthreads,), np.dtype(np.uint8)),
         "thread_bytes": nbytes,
         "lines": lines,
         "bands": bands,
-        "stages": tuple(packed),
+        "stages": tuple(zip(kernels, fields, (*counts, 0), offsets, strict=True)),
     }
     label, flops = f"{len(stages)} x {lines}", sum(step.flops for step in stages)
     return KernelStep("strips", chain, last.operator, last.type, flops, label, last.inplace)

@@ -20,6 +20,7 @@ class Conv:
     dilation: int = 1
     groups: int = 1
     act: str = ""
+    pool: tuple[int, int, int] = ()  # kernel, stride and padding of a pool that follows
 
 
 def depthwise(channels: int, kernel: int, stride: int = 1, dilation: int = 1, act: str = "") -> Conv:
@@ -33,6 +34,7 @@ CHAINS = {
     "wide windows": (Conv(16), depthwise(16, 7, 2), depthwise(16, 5, 1, 2), Conv(5, 3, 3, 2)),
     "stride beyond the window": (Conv(18), Conv(6, 1, 2), Conv(12, 2, 3), depthwise(12, 3)),
     "more padding than image": (Conv(16), Conv(8, 3, 1, 5), depthwise(8, 3), Conv(3)),
+    "pool": (Conv(20, 3, 2, 1, act="nn.ReLU", pool=(3, 2, 1)), depthwise(20, 3), Conv(9, pool=(2, 2, 0)), Conv(18)),
     "groups": (Conv(24), Conv(48, 3, 2, 1, groups=6, act="nn.Hardswish"), Conv(16)),
 }
 
@@ -60,6 +62,10 @@ def graph(stages: tuple[Conv, ...], channels: int, residual: bool = False) -> pn
         if c.act:
             x = made.new_operand(f"a{i}")
             made.new_operator(c.act, f"act{i}", inputs=[y], outputs=[x])
+        if c.pool:
+            y, x = x, made.new_operand(f"p{i}")
+            pool = {"kernel_size": c.pool[0], "stride": c.pool[1], "padding": c.pool[2], "ceil_mode": True}
+            made.new_operator("nn.MaxPool2d", f"pool{i}", inputs=[y], outputs=[x], params=pool)
     if residual:
         other, y = made.new_operand("z"), made.new_operand("sum")
         for operand, c in ((x, channels), (other, channels)):
