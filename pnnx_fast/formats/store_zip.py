@@ -21,6 +21,7 @@ from pnnx_fast._core import store
 from pnnx_fast._types import PathLike
 from pnnx_fast.errors import FormatError
 from pnnx_fast.formats.atomic import AtomicFile
+from pnnx_fast.ir.mapped import release
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -192,6 +193,8 @@ class StoreZipReader:
             reason = f"the CRC-32 of entry {entry.name!r} is 0x{crc:08x}, its header says 0x{entry.crc:08x}"
             raise FormatError(reason, path=self.path, offset=entry.offset)
         self._checked.add(entry.name)
+        if entry.method == _STORED:
+            release(np.frombuffer(data, np.uint8))
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute
+from pnnx_fast.ir.mapped import release
 from pnnx_fast.ops.symbolic import Buffer, Tensor
+from pnnx_fast.runtime.packing import PackQueue, PackTask
 
 __all__ = ["Constants", "aligned_bytes"]
 
@@ -51,6 +53,7 @@ class Constants:
         self._kept: dict[Hashable, Any] = {}
         self._aligned: dict[Buffer, Array] = {}
         self._chunk = np.empty(0, np.uint8)
+        self._queue = PackQueue()
         self._lock = threading.RLock()
 
     @cached_property
@@ -85,6 +88,23 @@ class Constants:
                 self._kept[key] = make()
             return self._kept[key]
 
+    def packed(
+        self, key: Hashable, isa: str, kernel: str, weight: Tensor, nbytes: int, fields: Mapping[str, Any]
+    ) -> Tensor:
+        """Return the tensor that a packing kernel makes of a weight; its values are there after :meth:`pack`."""
+        with self._lock:
+            if key not in self._cached:
+                source = np.ascontiguousarray(weight.numpy())
+                target = self.allocate(nbytes)
+                self._queue.add(PackTask(isa, kernel, source, target, fields))
+                self._cached[key] = self.tensor(target)
+            return self._cached[key]
+
+    def pack(self, nthreads: int) -> None:
+        """Pack all weights that :meth:`packed` promised."""
+        with self._lock:
+            self._queue.flush(nthreads)
+
     def allocate(self, nbytes: int) -> Array:
         """Return memory for packed weights."""
         if nbytes > CHUNK // 2:
@@ -95,16 +115,17 @@ class Constants:
             block, self._chunk = self._chunk[:nbytes], self._chunk[-(-nbytes // 64) * 64 :]
         return block
 
-    def address(self, tensor: Tensor) -> int:
-        """Address of a constant's first element, from an aligned copy when the file holds it unaligned."""
+    def address(self, tensor: Tensor, aligned: bool = True) -> int:
+        """Address of a constant's first element, if need be from an aligned copy when the file holds it unaligned."""
         array = tensor.buffer.array
         assert array is not None
         start: int = array.__array_interface__["data"][0]
-        if start % max(array.itemsize, 1):
+        if aligned and start % max(array.itemsize, 1):
             with self._lock:
                 if tensor.buffer not in self._aligned:
                     copy = aligned_bytes(array.nbytes)
                     copy[:] = array.reshape(-1).view(np.uint8)
                     self._aligned[tensor.buffer] = copy
+                    release(array)
             start = self._aligned[tensor.buffer].__array_interface__["data"][0]
         return start + tensor.offset

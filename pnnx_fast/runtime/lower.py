@@ -19,7 +19,7 @@ from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, Sha
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, KernelPlan, Order, Results, Tensor, Value, dense_strides, is_channels_last
-from pnnx_fast.runtime import concat, kernel
+from pnnx_fast.runtime import concat
 from pnnx_fast.runtime.constants import Constants
 
 __all__ = ["HostStep", "KernelStep", "Lowering", "StageBreak", "lower"]
@@ -151,14 +151,8 @@ class Lowering:
         """See Builder."""
         arrays = {k: v.numpy() if isinstance(v, Tensor) else v for k, v in fields.items()}
         parts = tuple((k, _identity(v) if isinstance(v, Tensor) else v) for k, v in sorted(fields.items()))
-        source = weight if weight.is_contiguous else self.constant(np.ascontiguousarray(weight.numpy()))
-
-        def make() -> Array:
-            packed = self.constants.allocate(nbytes)
-            kernel.call(self.isa, kernel_name, self.nthreads, x=source.numpy(), y=packed, **arrays)
-            return packed
-
-        return self.cached((kernel_name, _identity(weight), nbytes, parts), make)
+        key = (self.isa, kernel_name, _identity(weight), nbytes, parts)
+        return self.constants.packed(key, self.isa, kernel_name, weight, nbytes, arrays)
 
     # -- steps -------------------------------------------------------------------------------------------------
 

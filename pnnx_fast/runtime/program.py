@@ -21,6 +21,9 @@ from pnnx_fast.runtime.strips import fuse_strips
 
 __all__ = ["Executable", "StepRecord", "evaluate"]
 
+ANY_ALIGNMENT = {"gather_rows": "x"}
+"""Operands that a kernel reads byte by byte, so that an embedding can stay where the file is mapped."""
+
 
 class StepRecord(NamedTuple):
     """One step of a finished program, for profiles and dumps."""
@@ -64,6 +67,7 @@ class Executable:
         self._constants = constants
         self.isa, self.nthreads = isa, nthreads
         self.steps = fuse_strips(builder.steps, nthreads)
+        constants.pack(nthreads)
         offsets, self.arena_bytes = self._plan()
         self._offsets, self._ninputs = offsets, len(inputs)
         self._segments = self._build()
@@ -92,10 +96,10 @@ class Executable:
                     pairs.append((i, out.buffer, source.buffer))
         return plan_arena(lifetimes(uses), pairs)
 
-    def _reference(self, t: Tensor) -> tuple[int, int]:
+    def _reference(self, t: Tensor, aligned: bool = True) -> tuple[int, int]:
         kind = t.buffer.kind
         if kind == "const":
-            return 0, self._constants.address(t)
+            return 0, self._constants.address(t, aligned)
         if kind == "arena":
             return 1, self._offsets[t.buffer] + t.offset
         return (2 if kind == "input" else 2 + self._ninputs) + t.buffer.index, t.offset
@@ -112,7 +116,8 @@ class Executable:
                 segments.append(step)
                 begin = len(packed)
             else:
-                fields = {k: self._pack_value(v) for k, v in step.fields.items()}
+                free = ANY_ALIGNMENT.get(step.kernel)
+                fields = {k: self._pack_value(v, aligned=k != free) for k, v in step.fields.items()}
                 packed.append((step.kernel, fields, step.serial, False))
         if len(packed) > begin:
             segments.append((begin, len(packed)))
@@ -120,9 +125,9 @@ class Executable:
         self._native = core.Program(self.isa, packed, self._nbases, self.nthreads)
         return segments
 
-    def _pack_value(self, value: Any) -> Any:
+    def _pack_value(self, value: Any, aligned: bool = True) -> Any:
         if isinstance(value, Tensor):
-            return self._reference(value)
+            return self._reference(value, aligned)
         if isinstance(value, (tuple, list)):
             return tuple(self._pack_value(v) for v in value)
         if isinstance(value, dict):
