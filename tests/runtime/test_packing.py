@@ -1,0 +1,89 @@
+"""Packing of weights in one go, and mapped files that give their pages back."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pnnx_fast import Attribute, Graph, Model
+from pnnx_fast.ir.mapped import release
+from pnnx_fast.runtime import packing
+from pnnx_fast.runtime.constants import Constants
+
+TEXT = """7767517
+4 3
+pnnx.Input a 0 1 x #x=(1,64)f32
+nn.Linear one 1 1 x y in_features=64 out_features=96 bias=True @weight=(96,64)f32 @bias=(96)f32
+nn.Linear two 1 1 y z in_features=96 out_features=32 bias=False @weight=(32,96)f32
+pnnx.Output o 1 0 z
+"""
+
+
+def _graph() -> Graph:
+    graph = Graph.parse(TEXT)
+    rng = np.random.default_rng(0)
+    for op in graph.ops:
+        for key, attr in op.attrs.items():
+            op.attrs[key] = Attribute(rng.standard_normal(attr.shape).astype(np.float32))
+    return graph
+
+
+def _expected(graph: Graph, x: np.ndarray) -> np.ndarray:
+    one, two = (op for op in graph.ops if op.type == "nn.Linear")
+    y = x @ one.attrs["weight"].numpy().T + one.attrs["bias"].numpy()
+    return y @ two.attrs["weight"].numpy().T
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 30])
+def test_batches_of_any_size_pack_the_same(monkeypatch: pytest.MonkeyPatch, batch_bytes: int) -> None:
+    monkeypatch.setattr(packing, "BATCH_BYTES", batch_bytes)
+    graph, x = _graph(), np.random.default_rng(1).standard_normal((1, 64)).astype(np.float32)
+    np.testing.assert_allclose(Model(graph, 2)(x), _expected(graph, x), rtol=1e-4, atol=1e-4)
+
+
+def test_models_that_share_constants_pack_once() -> None:
+    graph, shared = _graph(), Constants()
+    x = np.random.default_rng(1).standard_normal((1, 64)).astype(np.float32)
+    models = [Model(graph, n, constants=shared, optimize=False) for n in (1, 2, 3)]
+    for model in models:
+        model.graph = graph
+    results: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda m=m: results.append(m(x))) for m in models]  # type: ignore[misc]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 3
+    for y in results:
+        np.testing.assert_allclose(y, _expected(graph, x), rtol=1e-4, atol=1e-4)
+
+
+def test_weights_of_a_file_are_readable_after_packing(tmp_path: Path) -> None:
+    graph, x = _graph(), np.ones((1, 64), np.float32)
+    graph.save(tmp_path / "m.pnnx.param")
+    loaded = Graph.load(tmp_path / "m.pnnx.param")
+    before = [op.attrs["weight"].numpy().copy() for op in loaded.ops if op.attrs]
+    np.testing.assert_allclose(Model(loaded, 2)(x), _expected(graph, x), rtol=1e-4, atol=1e-4)
+    after = [op.attrs["weight"].numpy() for op in loaded.ops if op.attrs]
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_release_leaves_memory_alone_that_is_no_read_only_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"\1" * (1 << 20))
+    own = np.ones(1 << 20, np.uint8)
+    own.flags.writeable = False
+    with path.open("r+b") as file:
+        copy = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        shared = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    copy[:] = b"\2" * (1 << 20)
+    changed = np.frombuffer(memoryview(copy).toreadonly(), np.uint8)
+    text = np.frombuffer(b"\3" * (1 << 20), np.uint8)
+    mapped = np.frombuffer(memoryview(shared)[5:], np.uint8)
+    for array, value in ((own, 1), (changed, 2), (text, 3), (mapped, 1)):
+        release(array)
+        assert (array == value).all()
