@@ -169,6 +169,8 @@ def _mnn(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
     mnn = _module("MNN")
     interpreter = mnn.Interpreter(str(ENGINES["MNN"].converted_path(model)))
     session = interpreter.createSession({"backend": "CPU", "numThread": threads, "precision": "high"})
+    if any(0 in interpreter.getSessionOutput(session, e["name"]).getShape() for e in model.meta["outputs"]):
+        return _mnn_module(model, inputs, threads)  # sessions cannot run loops
     kinds = {"float32": (mnn.Halide_Type_Float, np.float32), "int64": (mnn.Halide_Type_Int, np.int32)}
     plain = mnn.Tensor_DimensionType_Caffe
 
@@ -191,6 +193,23 @@ def _mnn(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
         return [result for _, result in device_outputs]
 
     return Session(run, lambda results: [np.array(result.getNumpyData()) for result in results])
+
+
+def _mnn_module(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
+    """The interface for graphs with control flow."""
+    nn, expr = _module("MNN.nn"), _module("MNN.expr")
+    manager = nn.create_runtime_manager(({"backend": "CPU", "numThread": threads, "precision": "high"},))
+    names = [[entry["name"] for entry in model.meta[key]] for key in ("inputs", "outputs")]
+    path = str(ENGINES["MNN"].converted_path(model))
+    module = nn.load_module_from_file(path, *names, runtime_manager=manager)
+    given = [expr.placeholder(list(a.shape), expr.NCHW) for a in inputs]
+
+    def run() -> list[Any]:
+        for place, array in zip(given, inputs, strict=True):
+            place.write(array)
+        return [expr.convert(result, expr.NCHW).read() for result in module.forward(given)]
+
+    return Session(run, _numpy_list)
 
 
 def _torch_session(run: Callable[..., Any], inputs: Sequence[Array]) -> Session:
