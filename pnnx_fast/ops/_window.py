@@ -24,9 +24,12 @@ def spatial(value: Ints, rank: int, what: str) -> tuple[int, ...]:
 
 
 def paddings(
-    padding: Padding, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
+    padding: Padding, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int], pairs: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Zeros before and after each spatial dimension; twice as many numbers are all befores, then all afters."""
+    """Zeros before and after each spatial dimension.
+
+    Twice as many numbers are all befores, then all afters, or else (``pairs``) one pair a dimension from the last on.
+    """
     if padding == "valid":
         return (0,) * len(kernel), (0,) * len(kernel)
     if padding == "same":
@@ -37,6 +40,8 @@ def paddings(
     if isinstance(padding, str):
         raise ParameterError(f"unknown padding {padding!r}", parameter="padding")
     if not isinstance(padding, int) and len(padding) == 2 * len(kernel):
+        if pairs:
+            return tuple(padding[-2::-2]), tuple(padding[::-2])
         return tuple(padding[: len(kernel)]), tuple(padding[len(kernel) :])
     both = spatial(padding, len(kernel), "padding")
     return both, both

@@ -12,287 +12,16 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.aten_tables import DTYPES, EXPRESSIONS, FORWARDED
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import bind, find, operator
-from pnnx_fast.ops.shape import axes_of, axis_of, clip_slice, integers
+from pnnx_fast.ops.shape import axes_of, axis_of, integers
+from pnnx_fast.ops.slicing import clip_slice
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
-DTYPES = (
-    "uint8", "int8", "short", "int", "long", "half", "float", "double", "complex32", "complex64", "complex128",
-    "bool", None, None, None, "bfloat16",
-)  # fmt: skip
-"""Names of TorchScript's numbers for dtypes."""
 
-FORWARDED: dict[str, tuple[str, ...]] = {
-    "adaptive_avg_pool1d": ("F.adaptive_avg_pool1d", "input output_size"),
-    "adaptive_avg_pool2d": ("F.adaptive_avg_pool2d", "input output_size"),
-    "adaptive_avg_pool3d": ("F.adaptive_avg_pool3d", "input output_size"),
-    "addmm": ("torch.addmm", "input mat1 mat2 beta alpha"),
-    "amax": ("torch.amax", "input dim keepdim"),
-    "amin": ("torch.amin", "input dim keepdim"),
-    "arange": (
-        "torch.arange", "end dtype _ _ _", "start end dtype _ _ _", "start end step dtype _ _ _",
-    ),
-    "argmax": ("torch.argmax", "input dim keepdim"),
-    "argmin": ("torch.argmin", "input dim keepdim"),
-    "argsort": ("torch.argsort", "input dim descending", "input stable dim descending"),
-    "as_strided": ("torch.as_strided", "input size stride storage_offset"),
-    "avg_pool1d": ("F.avg_pool1d", "input kernel_size stride padding ceil_mode count_include_pad"),
-    "avg_pool2d": ("F.avg_pool2d", "input kernel_size stride padding ceil_mode count_include_pad divisor_override"),
-    "avg_pool3d": ("F.avg_pool3d", "input kernel_size stride padding ceil_mode count_include_pad divisor_override"),
-    "baddbmm": ("torch.baddbmm", "input batch1 batch2 beta alpha"),
-    "batch_norm": ("F.batch_norm", "input weight bias running_mean running_var _ _ eps _"),
-    "bmm": ("torch.bmm", "input mat2"),
-    "broadcast_to": ("Tensor.expand", "input sizes"),
-    "cat": ("torch.cat", "tensors dim"),
-    "celu": ("F.celu", "input alpha"),
-    "channel_shuffle": ("torch.channel_shuffle", "input groups"),
-    "chunk": ("torch.chunk", "input chunks dim"),
-    "clamp": ("torch.clamp", "input min max"),
-    "clip": ("torch.clamp", "input min max"),
-    "clone": ("torch.clone", "input _"),
-    "complex": ("torch.complex", "real imag"),
-    "concat": ("torch.cat", "tensors dim"),
-    "concatenate": ("torch.cat", "tensors dim"),
-    "contiguous": ("torch.clone", "input _"),
-    "conv1d": ("F.conv1d", "input weight bias stride padding dilation groups"),
-    "conv2d": ("F.conv2d", "input weight bias stride padding dilation groups"),
-    "conv3d": ("F.conv3d", "input weight bias stride padding dilation groups"),
-    "cross": ("torch.cross", "input other dim"),
-    "cumprod": ("torch.cumprod", "input dim dtype"),
-    "cumsum": ("torch.cumsum", "input dim dtype"),
-    "detach": ("torch.clone", "input"),
-    "diag": ("torch.diag", "input diagonal"),
-    "elu": ("F.elu", "input alpha _ _"),
-    "embedding": ("F.embedding", "weight input _ _ _"),
-    "empty": ("torch.empty", "size dtype _ _ _ _"),
-    "empty_like": ("torch.empty_like", "input dtype _ _ _ _"),
-    "expand": ("Tensor.expand", "input sizes _"),
-    "expand_as": ("Tensor.expand_as", "input other"),
-    "fft_fft": ("torch.fft.fft", "input n dim norm"),
-    "fft_fft2": ("torch.fft.fft2", "input s dim norm"),
-    "fft_fftn": ("torch.fft.fftn", "input s dim norm"),
-    "fft_ifft": ("torch.fft.ifft", "input n dim norm"),
-    "fft_ifft2": ("torch.fft.ifft2", "input s dim norm"),
-    "fft_ifftn": ("torch.fft.ifftn", "input s dim norm"),
-    "fft_irfft": ("torch.fft.irfft", "input n dim norm"),
-    "fft_irfft2": ("torch.fft.irfft2", "input s dim norm"),
-    "fft_irfftn": ("torch.fft.irfftn", "input s dim norm"),
-    "fft_rfft": ("torch.fft.rfft", "input n dim norm"),
-    "fft_rfft2": ("torch.fft.rfft2", "input s dim norm"),
-    "fft_rfftn": ("torch.fft.rfftn", "input s dim norm"),
-    "fill": ("Tensor.fill", "input value"),
-    "flatten": ("torch.flatten", "input start_dim end_dim"),
-    "flip": ("torch.flip", "input dims"),
-    "full": ("torch.full", "size fill_value dtype _ _ _"),
-    "full_like": ("torch.full_like", "input fill_value dtype _ _ _ _"),
-    "gather": ("torch.gather", "input dim index _"),
-    "gelu": ("F.gelu", "input approximate"),
-    "glu": ("F.glu", "input dim"),
-    "group_norm": ("F.group_norm", "input num_groups weight bias eps _"),
-    "hardtanh": ("F.hardtanh", "input min_val max_val"),
-    "index": ("Tensor.index", "input indices"),
-    "index_put": ("Tensor.index_put", "input indices values accumulate"),
-    "index_select": ("torch.index_select", "input dim index"),
-    "linalg_cross": ("torch.linalg.cross", "input other dim"),
-    "layer_norm": ("F.layer_norm", "input normalized_shape weight bias eps _"),
-    "leaky_relu": ("F.leaky_relu", "input negative_slope"),
-    "linear": ("F.linear", "input weight bias"),
-    "log_softmax": ("F.log_softmax", "input dim dtype"),
-    "logsumexp": ("torch.logsumexp", "input dim keepdim"),
-    "masked_fill": ("Tensor.masked_fill", "input mask value"),
-    "masked_select": ("torch.masked_select", "input mask"),
-    "matmul": ("torch.matmul", "input other"),
-    "max": ("torch.max", "input", "input dim keepdim"),
-    "max_pool1d": ("F.max_pool1d", "input kernel_size stride padding dilation ceil_mode"),
-    "max_pool2d": ("F.max_pool2d", "input kernel_size stride padding dilation ceil_mode"),
-    "max_pool3d": ("F.max_pool3d", "input kernel_size stride padding dilation ceil_mode"),
-    "mean": ("torch.mean", "input dtype", "input dim keepdim dtype"),
-    "min": ("torch.min", "input", "input dim keepdim"),
-    "mm": ("torch.mm", "input mat2"),
-    "mv": ("torch.mv", "input vec"),
-    "narrow": ("torch.narrow", "input dim start length"),
-    "new_empty": ("Tensor.new_empty", "input size dtype _ _ _"),
-    "new_full": ("Tensor.new_full", "input size fill_value dtype _ _ _"),
-    "new_ones": ("Tensor.new_ones", "input size dtype _ _ _"),
-    "new_zeros": ("Tensor.new_zeros", "input size dtype _ _ _"),
-    "nonzero": ("torch.nonzero", "input"),
-    "norm": ("torch.norm", "input p", "input p dtype", "input p dim keepdim", "input p dim keepdim dtype"),
-    "ones": ("torch.ones", "size dtype _ _ _"),
-    "ones_like": ("torch.ones_like", "input dtype _ _ _ _"),
-    "pairwise_distance": ("F.pairwise_distance", "x1 x2 p eps keepdim"),
-    "permute": ("Tensor.permute", "input dims"),
-    "pixel_shuffle": ("F.pixel_shuffle", "input upscale_factor"),
-    "pixel_unshuffle": ("F.pixel_unshuffle", "input downscale_factor"),
-    "prelu": ("F.prelu", "input weight"),
-    "prod": ("torch.prod", "input dtype", "input dim keepdim dtype"),
-    "repeat": ("Tensor.repeat", "input sizes"),
-    "repeat_interleave": ("torch.repeat_interleave", "input repeats dim output_size"),
-    "reshape": ("Tensor.reshape", "input shape"),
-    "reshape_as": ("Tensor.reshape_as", "input other"),
-    "rms_norm": ("F.rms_norm", "input normalized_shape weight eps"),
-    "roll": ("torch.roll", "input shifts dims"),
-    "scaled_dot_product_attention": (
-        "F.scaled_dot_product_attention", "query key value attn_mask dropout_p is_causal scale enable_gqa",
-    ),
-    "scatter_add": ("torch.scatter_add", "input dim index src"),
-    "select": ("Tensor.select", "input dim index"),
-    "size": ("Tensor.size", "input", "input dim"),
-    "slice": ("Tensor.slice", "input dim start end step"),
-    "slice_scatter": ("torch.slice_scatter", "input src dim start end step"),
-    "softmax": ("F.softmax", "input dim dtype"),
-    "softplus": ("F.softplus", "input beta threshold"),
-    "sort": ("torch.sort", "input dim descending", "input stable dim descending"),
-    "split": ("torch.split", "tensor split_size_or_sections dim"),
-    "split_with_sizes": ("torch.split", "tensor split_size_or_sections dim"),
-    "squeeze": ("torch.squeeze", "input", "input dim"),
-    "stack": ("torch.stack", "tensors dim"),
-    "std": ("torch.std", "input unbiased", "input dim unbiased keepdim"),
-    "sum": ("torch.sum", "input dtype", "input dim keepdim dtype"),
-    "swapaxes": ("torch.transpose", "input dim0 dim1"),
-    "swapdims": ("torch.transpose", "input dim0 dim1"),
-    "t": ("torch.t", "input"),
-    "tensor_split": ("torch.tensor_split", "input indices dim"),
-    "tile": ("torch.tile", "input dims"),
-    "topk": ("torch.topk", "input k dim largest sorted"),
-    "transpose": ("torch.transpose", "input dim0 dim1"),
-    "type_as": ("Tensor.type_as", "input other"),
-    "unbind": ("torch.unbind", "input dim"),
-    "unflatten": ("Tensor.unflatten", "input dim sizes"),
-    "unsafe_chunk": ("torch.chunk", "input chunks dim"),
-    "unsafe_split": ("torch.split", "tensor split_size_or_sections dim"),
-    "unsqueeze": ("torch.unsqueeze", "input dim"),
-    "var": ("torch.var", "input unbiased", "input dim unbiased keepdim"),
-    "vector_norm": ("torch.linalg.vector_norm", "input ord dim keepdim dtype"),
-    "linalg_vector_norm": ("torch.linalg.vector_norm", "input ord dim keepdim dtype"),
-    "view": ("Tensor.reshape", "input shape"),
-    "view_as": ("Tensor.reshape_as", "input other"),
-    "view_as_complex": ("torch.view_as_complex", "input"),
-    "view_as_real": ("torch.view_as_real", "input"),
-    "zeros": ("torch.zeros", "size dtype _ _ _"),
-    "zeros_like": ("torch.zeros_like", "input dtype _ _ _ _"),
-}  # fmt: skip
-"""TorchScript name -> registered operator and the names of its arguments in order, "_" for those without effect here.
-Forms are told apart by the number of arguments."""
-
-EXPRESSIONS: dict[str, tuple[str, ...]] = {
-    "__and__": ("and(@0,@1)",),
-    "__or__": ("or(@0,@1)",),
-    "__xor__": ("xor(@0,@1)",),
-    "__lshift__": ("lshift(@0,@1)",),
-    "__rshift__": ("rshift(@0,@1)",),
-    "add": ("add(@0,@1)", "add(@0,mul(@1,@2))"),
-    "addcdiv": ("add(@0,mul(@3,div(@1,@2)))",),
-    "addcmul": ("add(@0,mul(@3,mul(@1,@2)))",),
-    "clamp_max": ("clamp(@0,None,@1)",),
-    "clamp_min": ("clamp(@0,@1,None)",),
-    "deg2rad": ("mul(@0,0.017453292519943295)",),
-    "floordiv": ("floor_divide(@0,@1)",),
-    "frac": ("sub(@0,trunc(@0))",),
-    "hypot": ("sqrt(add(mul(@0,@0),mul(@1,@1)))",),
-    "lerp": ("add(@0,mul(@2,sub(@1,@0)))",),
-    "negative": ("neg(@0)",),
-    "not_equal": ("ne(@0,@1)",),
-    "rad2deg": ("mul(@0,57.29577951308232)",),
-    "rsub": ("sub(@1,@0)", "sub(@1,mul(@0,@2))"),
-    "sub": ("sub(@0,@1)", "sub(@0,mul(@1,@2))"),
-    "square": ("square(@0)",),
-    "true_divide": ("div(@0,@1)",),
-    "where": ("where(@0,@1,@2)",),
-    **{
-        name: (f"{name}(@0)",)
-        for name in [
-            "abs",
-            "acos",
-            "acosh",
-            "asin",
-            "asinh",
-            "atan",
-            "atanh",
-            "bitwise_not",
-            "ceil",
-            "cos",
-            "cosh",
-            "erf",
-            "erfc",
-            "exp",
-            "exp2",
-            "expm1",
-            "floor",
-            "hardsigmoid",
-            "hardswish",
-            "imag",
-            "isfinite",
-            "isinf",
-            "isnan",
-            "lgamma",
-            "log",
-            "log10",
-            "log1p",
-            "log2",
-            "logical_not",
-            "mish",
-            "neg",
-            "positive",
-            "real",
-            "reciprocal",
-            "relu",
-            "relu6",
-            "round",
-            "rsqrt",
-            "selu",
-            "sigmoid",
-            "sign",
-            "silu",
-            "sin",
-            "sinh",
-            "sqrt",
-            "tan",
-            "tanh",
-            "trunc",
-        ]
-    },
-    **{
-        name: (f"{name}(@0,@1)",)
-        for name in [
-            "atan2",
-            "bitwise_and",
-            "bitwise_left_shift",
-            "bitwise_or",
-            "bitwise_right_shift",
-            "bitwise_xor",
-            "div",
-            "eq",
-            "floor_divide",
-            "fmod",
-            "ge",
-            "gt",
-            "le",
-            "logaddexp",
-            "logical_and",
-            "logical_or",
-            "logical_xor",
-            "lt",
-            "maximum",
-            "minimum",
-            "mul",
-            "ne",
-            "pow",
-            "remainder",
-        ]
-    },
-    "absolute": ("abs(@0)",),
-    "arctan": ("atan(@0)",),
-    "arctan2": ("atan2(@0,@1)",),
-    "fix": ("trunc(@0)",),
-    "log_sigmoid": ("logsigmoid(@0)",),
-    "multiply": ("mul(@0,@1)",),
-    "subtract": ("sub(@0,@1)", "sub(@0,mul(@1,@2))"),
-}
-"""TorchScript name -> expressions, told apart by the number of arguments that they use."""
-
-
-def _dtype(value: Any) -> Any:
+def dtype_name(value: Any) -> Any:
+    """PyTorch's name for TorchScript's number of a dtype; other values as they are."""
     if not isinstance(value, int):
         return value
     name = DTYPES[value] if 0 <= value < len(DTYPES) else None
@@ -312,7 +41,7 @@ def _forward(kind: str, target: str, orders: Sequence[str]) -> Callable[..., Val
         if names is None or definition is None:
             expected = " or ".join(map(str, by_count))
             raise ParameterError(f"{len(values)} arguments instead of {expected}", operator=kind)
-        given = {n: _dtype(v) if n == "dtype" else v for n, v in zip(names, values, strict=True) if n != "_"}
+        given = {n: dtype_name(v) if n == "dtype" else v for n, v in zip(names, values, strict=True) if n != "_"}
         given = {n: v for n, v in given.items() if v is not None}
         args, kwargs = bind(definition, kind, list(given.values()), list(given), {}, {})
         return definition.function(b, *args, **kwargs)
@@ -356,6 +85,14 @@ def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
     integral = all(isinstance(v, int) or (isinstance(v, Tensor) and v.dtype.kind in "iu") for v in (input, other))
     whole = lower_expression(b, "trunc(@0)", [quotient])
     return b.cast(whole, np.int64) if integral else whole
+
+
+@operator("aten::where")
+def where(b: Builder, condition: Tensor, *values: Any) -> Value:
+    """Values from one of two where a condition holds or not; without them, where it holds. torch.where."""
+    if not values:
+        return b.dynamic(lambda x: tuple(np.nonzero(x)), [condition])
+    return lower_expression(b, "where(@0,@1,@2)", [condition, *values])
 
 
 # -- numbers and lists -------------------------------------------------------------------------------------------

@@ -267,8 +267,29 @@ def _layer_mask(b: Builder, mask: Tensor | None, q: Tensor, k: Tensor, appended:
     return y
 
 
-def _mean_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """Attention weights, averaged over the heads, as the layer returns them beside its output."""
+def _padding_mask(b: Builder, mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
+    """Mask that also hides the padding among the keys of each batch, (heads of all batches, queries, keys)."""
+    if padding is None:
+        return mask
+    heads = (q.shape[0], q.shape[1], q.shape[2], padding.shape[-1])
+    wide = padding.unsqueeze(1).unsqueeze(1).expand(heads)
+    if mask is None:
+        return b.reshape(wide, (heads[0] * heads[1], *heads[2:]))
+    other = b.reshape(mask, heads) if mask.ndim == 3 else mask.expand(heads)
+    additive = [_as_additive(b, m) for m in (wide, other)]
+    total = b.host(np.add, additive, [(heads, np.float32)])[0]
+    return b.reshape(total, (heads[0] * heads[1], *heads[2:]))
+
+
+def _as_additive(b: Builder, mask: Tensor) -> Tensor:
+    """Minus infinity where a mask drops keys."""
+    if mask.dtype != np.bool_:
+        return b.cast(mask, np.float32)
+    return b.host(lambda m: np.where(m, -np.inf, 0).astype(np.float32), [mask], [(mask.shape, np.float32)])[0]
+
+
+def _attention_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: float, average: bool) -> Tensor:
+    """Attention weights, averaged over the heads or of each, as the layer returns them beside its output."""
 
     def weights(q: Array, k: Array, *masks: Array) -> Array:
         s = q @ k.swapaxes(-1, -2) * np.float32(scale)
@@ -276,9 +297,10 @@ def _mean_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: 
             s = s + _additive(m, MASK_DROP if m.dtype == np.bool_ else MASK_ADD)
         with np.errstate(invalid="ignore"):
             p = np.exp(s - s.max(-1, keepdims=True))
-            return np.asarray((p / p.sum(-1, keepdims=True)).mean(1))
+            shares = p / p.sum(-1, keepdims=True)
+            return np.asarray(shares.mean(1) if average else shares)
 
-    shape = (q.shape[0], q.shape[2], k.shape[2])
+    shape = (q.shape[0], *([] if average else [q.shape[1]]), q.shape[2], k.shape[2])
     return b.host(weights, [q, k] if mask is None else [q, k, mask], [(shape, np.float32)])[0]
 
 
@@ -299,6 +321,7 @@ def multihead_attention(
     bias_k: Tensor | None = None,
     bias_v: Tensor | None = None,
     residual: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
     *,
     embed_dim: int,
     num_heads: int,
@@ -308,6 +331,7 @@ def multihead_attention(
     add_bias_kv: bool = False,
     add_zero_attn: bool = False,
     batch_first: bool = False,
+    average_attn_weights: bool = True,
 ) -> Value:
     """Attention of several heads with projections, plus a fused residual. torch.nn.MultiheadAttention."""
     key = query if key is None else key
@@ -324,7 +348,9 @@ def multihead_attention(
     k, v = (_append_rows(b, x, row, add_zero_attn, int(batch_first)) for x, row in ((k, bias_k), (v, bias_v)))
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
     mask, scale = (
-        _layer_mask(b, attn_mask, q, k, k.shape[2] - inputs[1].shape[int(batch_first)]),
+        _layer_mask(
+            b, _padding_mask(b, attn_mask, key_padding_mask, q), q, k, k.shape[2] - inputs[1].shape[int(batch_first)]
+        ),
         (embed_dim // num_heads) ** -0.5,
     )
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
@@ -338,5 +364,5 @@ def multihead_attention(
     y = b.cast(y if batched else y.select(1, 0), query.dtype)
     if b.output_count == 1:
         return y
-    mean = _mean_weights(b, q, k, mask, scale)
+    mean = _attention_weights(b, q, k, mask, scale, average_attn_weights)
     return y, b.cast(mean if batched else mean.select(0, 0), query.dtype)

@@ -134,7 +134,8 @@ def convolution(
     """Lower a convolution of any rank; one dimension is two with a height of one."""
     check_weights(input, weight, groups, rank)
     s, d = spatial(stride, rank, "stride"), spatial(dilation, rank, "dilation")
-    before, after = paddings(padding, weight.shape[2:], d, s)
+    # Other modes than zeros reach the file as the list that torch.nn.functional.pad takes.
+    before, after = paddings(padding, weight.shape[2:], d, s, pairs=padding_mode != "zeros")
     x, w, bias, z = as_float32(b, input, weight, bias, residual)
     assert x is not None
     assert w is not None

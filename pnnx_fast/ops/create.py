@@ -166,6 +166,16 @@ def rand(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
     return _random(b, size, dtype_of(dtype, "float32"), lambda rng, n: rng.random(n), [])
 
 
+@operator("torch.bernoulli", native=False, random=True)
+def bernoulli(b: Builder, input: Tensor, *, p: Any = None) -> Tensor:
+    """Ones with the probability that the input, or one number, says. torch.bernoulli."""
+
+    def draw(rng: np.random.Generator, n: tuple[int, ...], *given: Array) -> Array:
+        return rng.random(n) < (given[0] if p is None else p)
+
+    return _random(b, input.shape, input.dtype, draw, [input])
+
+
 @operator("torch.normal", native=False, random=True)
 def normal(
     b: Builder,

@@ -22,7 +22,7 @@ from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.operators import FORMS, REQUIRED, Form
 from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
-from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.registry import only_tensor, operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
@@ -260,7 +260,7 @@ def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
     text = str(expr)
     if not inputs and text.isidentifier() and text not in ("True", "False", "None", "inf", "nan"):
         return text  # a string argument of an operator that the converter left as it was
-    return lower_expression(b, text, inputs)
+    return lower_expression(b, text, [only_tensor(v) for v in inputs])
 
 
 class _FormOperator:

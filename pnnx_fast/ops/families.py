@@ -10,61 +10,89 @@ __all__ = ["FAMILIES"]
 FAMILIES: dict[str, str] = {
     "aten": """
         aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__and__
-        aten::__getitem__ aten::__lshift__ aten::__or__ aten::__rshift__ aten::__xor__ aten::abs aten::absolute
-        aten::acos aten::acosh aten::adaptive_avg_pool1d aten::adaptive_avg_pool2d aten::adaptive_avg_pool3d aten::add
-        aten::addcdiv aten::addcmul aten::addmm aten::adjoint aten::alias aten::amax aten::amin aten::arange
-        aten::arctan aten::arctan2 aten::argmax aten::argmin aten::argsort aten::as_strided aten::asin aten::asinh
-        aten::atan aten::atan2 aten::atanh aten::avg_pool1d aten::avg_pool2d aten::avg_pool3d aten::baddbmm
-        aten::batch_norm aten::bitwise_and aten::bitwise_left_shift aten::bitwise_not aten::bitwise_or
-        aten::bitwise_right_shift aten::bitwise_xor aten::bmm aten::broadcast_tensors aten::broadcast_to aten::cat
-        aten::ceil aten::celu aten::channel_shuffle aten::chunk aten::clamp aten::clamp_max aten::clamp_min aten::clip
-        aten::clone aten::complex aten::concat aten::concatenate aten::contiguous aten::conv1d aten::conv2d
-        aten::conv3d aten::cos aten::cosh aten::cross aten::cumprod aten::cumsum aten::deg2rad aten::detach
-        aten::detach_ aten::diag aten::diagonal aten::dim aten::div aten::divide aten::elu aten::embedding aten::empty
-        aten::empty_like aten::eq aten::erf aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1
-        aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_irfft
-        aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft aten::fft_rfft2 aten::fft_rfftn aten::fill aten::fix
-        aten::flatten aten::flip aten::floor aten::floor_divide aten::floordiv aten::fmod aten::frac aten::full
-        aten::full_like aten::gather aten::ge aten::gelu aten::glu aten::group_norm aten::gt aten::hardsigmoid
-        aten::hardswish aten::hardtanh aten::hypot aten::imag aten::index aten::index_put aten::index_select
-        aten::isfinite aten::isinf aten::isnan aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp
-        aten::lgamma aten::lift_fresh aten::linalg_cross aten::linalg_vector_norm aten::linear aten::log aten::log10
-        aten::log1p aten::log2 aten::log_sigmoid aten::log_softmax aten::logaddexp aten::logical_and aten::logical_not
-        aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill
-        aten::masked_select aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum
-        aten::mean aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
-        aten::multiply aten::mv aten::narrow aten::ne aten::neg aten::negative aten::new_empty aten::new_full
-        aten::new_ones aten::new_zeros aten::nonzero aten::norm aten::not_equal aten::numel aten::numpy_T aten::ones
-        aten::ones_like aten::pairwise_distance aten::permute aten::pixel_shuffle aten::pixel_unshuffle aten::positive
-        aten::pow aten::prelu aten::prod aten::rad2deg aten::ravel aten::real aten::reciprocal aten::relu aten::relu6
-        aten::remainder aten::repeat aten::repeat_interleave aten::reshape aten::reshape_as aten::resolve_conj
-        aten::rms_norm aten::roll aten::round aten::rsqrt aten::rsub aten::scaled_dot_product_attention
-        aten::scatter_add aten::select aten::select_scatter aten::selu aten::sigmoid aten::sign aten::silu aten::sin
-        aten::sinh aten::size aten::slice aten::slice_scatter aten::softmax aten::softplus aten::sort aten::split
-        aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub aten::subtract
-        aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split aten::tile aten::topk
+        aten::__getitem__ aten::__lshift__ aten::__or__ aten::__rshift__ aten::__xor__ aten::_adaptive_avg_pool2d
+        aten::_log_softmax aten::_softmax aten::_unsafe_view aten::abs aten::absolute aten::acos aten::acosh
+        aten::adaptive_avg_pool1d aten::adaptive_avg_pool2d aten::adaptive_avg_pool3d aten::add aten::addcdiv
+        aten::addcmul aten::addmm aten::adjoint aten::affine_grid_generator aten::alias aten::alpha_dropout aten::amax
+        aten::amin aten::arange aten::arctan aten::arctan2 aten::argmax aten::argmin aten::argsort aten::as_strided
+        aten::asin aten::asinh aten::atan aten::atan2 aten::atanh aten::avg_pool1d aten::avg_pool2d aten::avg_pool3d
+        aten::baddbmm aten::batch_norm aten::bernoulli aten::bitwise_and aten::bitwise_left_shift aten::bitwise_not
+        aten::bitwise_or aten::bitwise_right_shift aten::bitwise_xor aten::bmm aten::broadcast_tensors
+        aten::broadcast_to aten::cat aten::ceil aten::celu aten::channel_shuffle aten::chunk aten::clamp
+        aten::clamp_max aten::clamp_min aten::clip aten::clone aten::complex aten::concat aten::concatenate
+        aten::constant_pad_nd aten::contiguous aten::conv1d aten::conv2d aten::conv3d aten::conv_transpose1d
+        aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cross aten::cumprod aten::cumsum
+        aten::deg2rad aten::dequantize aten::detach aten::detach_ aten::diag aten::diagonal aten::dim aten::div
+        aten::divide aten::dropout aten::elu aten::embedding aten::empty aten::empty_like aten::eq aten::erf
+        aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1 aten::feature_alpha_dropout
+        aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_hfft aten::fft_hfft2
+        aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft aten::fft_ihfft2
+        aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft aten::fft_rfft2
+        aten::fft_rfftn aten::fill aten::fix aten::flatten aten::flip aten::floor aten::floor_divide aten::floordiv
+        aten::fmod aten::frac aten::full aten::full_like aten::gather aten::ge aten::gelu aten::glu aten::group_norm
+        aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish aten::hardtanh aten::hypot aten::imag aten::index
+        aten::index_put aten::index_select aten::instance_norm aten::isfinite aten::isinf aten::isnan aten::istft
+        aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp aten::lgamma aten::lift_fresh
+        aten::linalg_cross aten::linalg_vector_norm aten::linear aten::log aten::log10 aten::log1p aten::log2
+        aten::log_sigmoid aten::log_softmax aten::logaddexp aten::logical_and aten::logical_not aten::logical_or
+        aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill aten::masked_select
+        aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum aten::mean
+        aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
+        aten::multiply aten::mv aten::narrow aten::native_channel_shuffle aten::ne aten::neg aten::negative
+        aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::norm aten::not_equal
+        aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad aten::pairwise_distance aten::permute
+        aten::pixel_shuffle aten::pixel_unshuffle aten::positive aten::pow aten::prelu aten::prod
+        aten::quantize_per_tensor aten::rad2deg aten::rand aten::randn aten::randn_like aten::ravel aten::real
+        aten::reciprocal aten::relu aten::relu6 aten::remainder aten::repeat aten::repeat_interleave aten::reshape
+        aten::reshape_as aten::resolve_conj aten::rms_norm aten::roll aten::round aten::rrelu aten::rsqrt aten::rsub
+        aten::scaled_dot_product_attention aten::scatter_add aten::select aten::select_scatter aten::selu
+        aten::sigmoid aten::sign aten::silu aten::sin aten::sinh aten::size aten::slice aten::slice_scatter
+        aten::softmax aten::softplus aten::softshrink aten::sort aten::split aten::split_with_sizes aten::sqrt
+        aten::square aten::squeeze aten::stack aten::std aten::stft aten::sub aten::subtract aten::sum aten::swapaxes
+        aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split aten::threshold aten::tile aten::topk
         aten::transpose aten::true_divide aten::trunc aten::type_as aten::unbind aten::unflatten aten::unfold
         aten::unsafe_chunk aten::unsafe_split aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
         aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
         prim::NumToTensor
     """,
+    "aten_layers": """
+        aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
+        aten::_native_multi_head_attention aten::_shape_as_tensor aten::_to_copy aten::_transformer_encoder_layer_fwd
+        aten::_upsample_bicubic2d_aa aten::_upsample_bilinear2d_aa aten::_upsample_nearest_exact1d
+        aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d aten::adaptive_max_pool1d
+        aten::adaptive_max_pool2d aten::adaptive_max_pool3d aten::bilinear aten::chain_matmul aten::col2im
+        aten::convolution aten::copy aten::copy_ aten::dsplit aten::einsum aten::embedding_bag aten::grid_sampler
+        aten::grid_sampler_2d aten::grid_sampler_3d aten::gru aten::gru_cell aten::hsplit aten::im2col
+        aten::linalg_multi_dot aten::lstm aten::lstm_cell aten::max_pool1d_with_indices aten::max_pool2d_with_indices
+        aten::max_pool3d_with_indices aten::max_unpool2d aten::max_unpool3d aten::native_batch_norm
+        aten::native_layer_norm aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d
+        aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d aten::rnn_relu aten::rnn_relu_cell
+        aten::rnn_tanh aten::rnn_tanh_cell aten::to aten::upsample_bicubic2d aten::upsample_bilinear2d
+        aten::upsample_linear1d aten::upsample_nearest1d aten::upsample_nearest2d aten::upsample_nearest3d
+        aten::upsample_trilinear3d aten::vsplit aten::zero
+    """,
     "aten_numpy": """
         aten::_conj aten::_unique2 aten::addbmm aten::addmv aten::addr aten::all aten::aminmax aten::angle aten::any
-        aten::argwhere aten::atleast_1d aten::atleast_2d aten::atleast_3d aten::bincount aten::block_diag
-        aten::bucketize aten::cdist aten::column_stack aten::conj aten::conj_physical aten::copysign
-        aten::cosine_similarity aten::count_nonzero aten::cummax aten::cummin aten::diag_embed aten::diff aten::dot
-        aten::dstack aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud aten::float_power
-        aten::fmax aten::fmin aten::gcd aten::ger aten::heaviside aten::histc aten::hstack aten::index_add
-        aten::index_copy aten::index_fill aten::inner aten::inverse aten::isclose aten::isin aten::isneginf
-        aten::isposinf aten::isreal aten::kron aten::kthvalue aten::lcm aten::ldexp aten::linalg_cholesky
-        aten::linalg_det aten::linalg_inv aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm
+        aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d aten::atleast_3d aten::bincount
+        aten::block_diag aten::bucketize aten::cdist aten::column_stack aten::combinations aten::conj
+        aten::conj_physical aten::copysign aten::corrcoef aten::cosine_similarity aten::count_nonzero aten::cov
+        aten::cummax aten::cummin aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter aten::diff
+        aten::digamma aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift
+        aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient
+        aten::heaviside aten::histc aten::hstack aten::i0 aten::index_add aten::index_copy aten::index_fill
+        aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf
+        aten::isreal aten::kron aten::kthvalue aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det
+        aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm
         aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linspace aten::logaddexp2 aten::logcumsumexp
-        aten::logit aten::masked_scatter aten::matrix_power aten::median aten::msort aten::nan_to_num aten::nanmean
-        aten::nansum aten::nextafter aten::one_hot aten::outer aten::polar aten::quantile aten::renorm aten::rot90
-        aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit aten::sinc aten::std_mean
-        aten::take aten::take_along_dim aten::tensordot aten::trace aten::trapezoid aten::trapz aten::tril
-        aten::tril_indices aten::triu aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean
-        aten::vdot aten::vstack aten::xlogy
+        aten::logit aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::median aten::mode
+        aten::msort aten::mvlgamma aten::nan_to_num aten::nanmean aten::nanmedian aten::nansum aten::nextafter
+        aten::nonzero_numpy aten::one_hot aten::outer aten::polar aten::polygamma aten::put aten::quantile
+        aten::renorm aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit
+        aten::sinc aten::special_digamma aten::special_entr aten::special_erfinv aten::special_i0 aten::special_logit
+        aten::special_ndtr aten::special_polygamma aten::special_sinc aten::special_xlog1py aten::special_xlogy
+        aten::std_mean aten::take aten::take_along_dim aten::tensordot aten::trace aten::trapezoid aten::trapz
+        aten::tril aten::tril_indices aten::triu aten::triu_indices aten::unique_consecutive aten::vander
+        aten::var_mean aten::vdot aten::vstack aten::xlogy
     """,
     "attention": """
         F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention
@@ -82,9 +110,9 @@ FAMILIES: dict[str, str] = {
     """,
     "create": """
         Tensor.copy Tensor.fill Tensor.new_empty Tensor.new_full Tensor.new_ones Tensor.new_zeros Tensor.size
-        Tensor.to Tensor.type Tensor.type_as torch.arange torch.as_strided torch.complex torch.empty torch.empty_like
-        torch.full torch.full_like torch.imag torch.normal torch.ones torch.ones_like torch.rand torch.randn
-        torch.randn_like torch.real torch.view_as_complex torch.view_as_real torch.zeros torch.zeros_like
+        Tensor.to Tensor.type Tensor.type_as torch.arange torch.as_strided torch.bernoulli torch.complex torch.empty
+        torch.empty_like torch.full torch.full_like torch.imag torch.normal torch.ones torch.ones_like torch.rand
+        torch.randn torch.randn_like torch.real torch.view_as_complex torch.view_as_real torch.zeros torch.zeros_like
     """,
     "dropout": """
         F.alpha_dropout F.dropout F.dropout1d F.dropout2d F.dropout3d F.dropoutnd F.feature_alpha_dropout
@@ -178,11 +206,9 @@ FAMILIES: dict[str, str] = {
     """,
     "shape": """
         F.channel_shuffle F.pixel_shuffle F.pixel_unshuffle Tensor.clone Tensor.expand Tensor.expand_as Tensor.permute
-        Tensor.repeat Tensor.reshape Tensor.reshape_as Tensor.select Tensor.slice Tensor.slice_copy Tensor.unflatten
-        nn.ChannelShuffle nn.PixelShuffle nn.PixelUnshuffle pnnx.SliceIndexes torch.cat torch.channel_shuffle
-        torch.chunk torch.clone torch.concat torch.flatten torch.flip torch.narrow torch.roll torch.slice_scatter
-        torch.split torch.squeeze torch.stack torch.t torch.tensor_split torch.tile torch.transpose torch.unbind
-        torch.unsqueeze
+        Tensor.repeat Tensor.reshape Tensor.reshape_as Tensor.unflatten nn.ChannelShuffle nn.PixelShuffle
+        nn.PixelUnshuffle torch.cat torch.channel_shuffle torch.clone torch.concat torch.flatten torch.flip torch.roll
+        torch.squeeze torch.stack torch.t torch.tile torch.transpose torch.unsqueeze
     """,
     "signal": """
         F.fold F.unfold nn.Fold nn.Unfold torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.hfft torch.fft.hfft2
@@ -190,6 +216,10 @@ FAMILIES: dict[str, str] = {
         torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2
         torch.fft.rfftn torch.istft torch.stft torchaudio.functional.inverse_spectrogram
         torchaudio.functional.spectrogram
+    """,
+    "slicing": """
+        Tensor.select Tensor.slice Tensor.slice_copy fused.Dense fused.WriteView pnnx.SliceIndexes torch.chunk
+        torch.narrow torch.slice_scatter torch.split torch.tensor_split torch.unbind
     """,
     "softmax": """
         F.log_softmax F.softmax F.softmin nn.LogSoftmax nn.Softmax nn.Softmax2d nn.Softmin torch.log_softmax

@@ -108,7 +108,8 @@ product.__doc__ = "Product over dimensions. torch.prod."
 @operator("torch.mean", "Tensor.mean")
 def mean(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """Average over dimensions. torch.mean."""
-    input = b.cast(input, dtype_of(dtype, input.dtype))
+    # Only with a dtype does PyTorch average integers; converters lose that parameter, and its usual value is float32.
+    input = b.cast(input, dtype_of(dtype, "float32" if _is_integral(input.dtype) else input.dtype))
     if _is_integral(input.dtype):
         raise ShapeError("mean needs a floating or complex type", actual=input.dtype)
     axes = _axes(dim, input.ndim)

@@ -376,6 +376,8 @@ def _arrange(
 def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Value:
     """Bring a value to the annotated type; Tensors in parameter slots must be constants and become numbers."""
     wanted = definition.wanted.get(key)
+    if isinstance(value, (list, tuple)) and (definition.hints.get(key) is Tensor or Tensor in (wanted or ())):
+        value = only_tensor(value)
     if wanted is None or (type(value) in wanted and not isinstance(value, str)):
         return value
     if value is None:
@@ -395,6 +397,13 @@ def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Val
         text = " or ".join(sorted(getattr(t, "__name__", str(t)) for t in wanted if t is not type(None)))
         raise ParameterError(f"{key!r} must be {text}, not {value!r}", operator=where, parameter=key)
     return converted
+
+
+def only_tensor(value: Value) -> Value:
+    """The tensor in a list of one: converters name such lists as if they were the tensor (``x.unbind(0)[0]``)."""
+    if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Tensor):
+        return value[0]
+    return value
 
 
 _MISMATCH = object()

@@ -1,24 +1,15 @@
-"""Operators that rearrange: reshape, permute, split, concatenate, flip. Nearly all are views that emit no step."""
+"""Operators that rearrange: reshape, permute, concatenate, flip. Nearly all are views that emit no step."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
-
-MOST_PARTS = 1 << 16
-"""Parts that a tensor can be cut into; more is taken for a mistake."""
-
-OPEN_END = 2147483647
-"""How PNNX writes the open end of a slice; in ``selects`` it means "not a select"."""
+from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
 
 def axis_of(dim: int, ndim: int) -> int:
@@ -40,7 +31,9 @@ def axes_of(dims: int | Sequence[int] | None, ndim: int) -> list[int]:
 
 
 def integers(value: Any, what: str) -> tuple[int, ...]:
-    """Integers of a list that may hold constant tensors."""
+    """Integers of a list that may hold constant tensors; None is how PNNX writes an empty list."""
+    if value is None:
+        return ()
     items = value if isinstance(value, (list, tuple)) else [value]
     result = []
     for item in items:
@@ -205,204 +198,6 @@ def stack(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
     axis = axis_of(dim, parts[0].ndim + 1)
     return concatenate(b, [p.unsqueeze(axis) for p in to_common_dtype(b, parts)], axis)
-
-
-def _cuts(input: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    if sum(sizes) != input.shape[axis] or min(sizes, default=0) < 0:
-        raise ShapeError("split sizes do not add up", expected=input.shape[axis], actual=list(sizes))
-    starts = np.cumsum([0, *sizes]).tolist()
-    return tuple(input.narrow(axis, s, n) for s, n in zip(starts, sizes, strict=False))
-
-
-@operator("torch.chunk")
-def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
-    """Cut into at most ``chunks`` parts of equal size, the last one smaller. torch.chunk."""
-    axis = axis_of(dim, input.ndim)
-    if chunks < 1:
-        raise ParameterError(f"chunks must be positive, not {chunks}", parameter="chunks")
-    n = input.shape[axis]
-    size = max(-(-n // chunks), 1)
-    return _cuts(input, axis, [min(size, n - s) for s in range(0, max(n, 1), size)])
-
-
-@operator("torch.split")
-def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int = 0) -> Value:
-    """Cut into parts of one size or of given sizes. torch.split."""
-    axis = axis_of(dim, tensor.ndim)
-    n, size = tensor.shape[axis], split_size_or_sections
-    if not isinstance(size, int):
-        return _cuts(tensor, axis, list(size))
-    if size < 1:
-        raise ParameterError(f"the split size must be positive, not {size}", parameter="split_size_or_sections")
-    return _cuts(tensor, axis, [min(size, n - s) for s in range(0, max(n, 1), size)])
-
-
-@operator("torch.tensor_split")
-def tensor_split(b: Builder, input: Tensor, *, indices: Any = None, sections: int | None = None, dim: int = 0) -> Value:
-    """Cut into nearly equal parts or at given indices. torch.tensor_split."""
-    axis = axis_of(dim, input.ndim)
-    n = input.shape[axis]
-    if indices is None and sections is not None:
-        if not 0 < sections <= MOST_PARTS:
-            raise ParameterError(f"sections must be in 1 … {MOST_PARTS}, not {sections}", parameter="sections")
-        sizes = [n // sections + (i < n % sections) for i in range(sections)]
-        return _cuts(input, axis, sizes)
-    points = [min(max(i + n if i < 0 else i, 0), n) for i in integers(indices, "indices")]
-    bounds = [0, *points, n]
-    return tuple(input.narrow(axis, min(a, n), max(e - a, 0)) for a, e in itertools.pairwise(bounds))
-
-
-@operator("torch.unbind")
-def unbind(b: Builder, input: Tensor, *, dim: int = 0) -> Value:
-    """Take a dimension apart. torch.unbind."""
-    axis = axis_of(dim, input.ndim)
-    return tuple(input.select(axis, i) for i in range(input.shape[axis]))
-
-
-@operator("Tensor.select")
-def select(b: Builder, input: Tensor, *, dim: int, index: int) -> Tensor:
-    """One entry of a dimension. torch.select."""
-    axis = axis_of(dim, input.ndim)
-    n = input.shape[axis] if input.ndim else 0
-    if not -n <= index < n:
-        raise ShapeError("index out of range", expected=f"[{-n}, {n - 1}]", actual=index)
-    return input.select(axis, index % n)
-
-
-@operator("torch.narrow")
-def narrow(b: Builder, input: Tensor, *, dim: int, start: int, length: int) -> Tensor:
-    """A range of a dimension. torch.narrow."""
-    axis = axis_of(dim, input.ndim)
-    n = input.shape[axis]
-    start = start + n if start < 0 else start
-    if not 0 <= start <= start + length <= n:
-        raise ShapeError("range outside of the dimension", expected=n, actual=(start, length))
-    return input.narrow(axis, start, length)
-
-
-def clip_slice(n: int, start: int | None, end: int | None, step: int | None) -> tuple[int, int, int]:
-    """(start, length, step) of a Python slice with open ends as None or PNNX's large number."""
-    if step is not None and step <= 0:
-        raise ParameterError(f"slice step must be positive, not {step}", parameter="step")
-    entries = range(n)[slice(start, None if end == OPEN_END else end, step)]
-    return entries.start, len(entries), entries.step
-
-
-def _slice_fields(values: Any, count: int, default: int | None) -> list[Any]:
-    if values is None:
-        return [default] * count
-    return list(values) if isinstance(values, (list, tuple)) else [values] * count
-
-
-def slice_view(input: Tensor, given: dict[str, Any]) -> Tensor:
-    """The view that Tensor.slice names in either of its forms (dim, start … or dims, starts …, selects)."""
-    if given.get("dims") is None:
-        dims = [0 if given.get("dim") is None else given["dim"]]
-        columns = [[given.get(k)] for k in ("start", "end", "step")]
-        columns.append([OPEN_END if given.get("select") is None else given["select"]])
-    else:
-        dims = list(integers(given["dims"], "dims"))
-        columns = [_slice_fields(given.get(k), len(dims), None) for k in ("starts", "ends", "steps")]
-        columns.append(_slice_fields(given.get("selects"), len(dims), OPEN_END))
-    drop = []
-    for dim, start, end, step, index in zip(dims, *columns, strict=True):
-        axis = axis_of(dim, input.ndim)
-        start, end, step, index = (None if v is None else integers(v, "slice")[0] for v in (start, end, step, index))
-        n = input.shape[axis]
-        if index is not None and index != OPEN_END:
-            if not -n <= index < n:
-                raise ShapeError("index out of range", expected=f"[{-n}, {n - 1}]", actual=index)
-            input = input.narrow(axis, index % n, 1)
-            drop.append(axis)
-        else:
-            input = input.narrow(axis, *clip_slice(n, start, end, step))
-    return input.squeeze(drop)
-
-
-@operator("Tensor.slice")
-def slice_tensor(
-    b: Builder,
-    input: Tensor,
-    *,
-    dim: Any = None,
-    start: Any = None,
-    end: Any = None,
-    step: Any = None,
-    select: Any = None,
-    dims: Any = None,
-    starts: Any = None,
-    ends: Any = None,
-    steps: Any = None,
-    selects: Any = None,
-) -> Tensor:
-    """Part of a tensor by ranges and single indices. Tensor.__getitem__ with slices and integers."""
-    return slice_view(
-        input,
-        {
-            "dim": dim, "start": start, "end": end, "step": step, "select": select,
-            "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
-        },
-    )  # fmt: skip
-
-
-@operator("Tensor.slice_copy")
-def slice_copy(
-    b: Builder,
-    input: Tensor,
-    src: Tensor,
-    *,
-    dim: Any = None,
-    start: Any = None,
-    end: Any = None,
-    step: Any = None,
-    select: Any = None,
-    dims: Any = None,
-    starts: Any = None,
-    ends: Any = None,
-    steps: Any = None,
-    selects: Any = None,
-) -> Tensor:
-    """Copy of the input with a part replaced by ``src``. ``x[...] = src``."""
-    y = b.result(input.shape, input.dtype, "plain")
-    b.copy(input, y)
-    part = slice_view(
-        y,
-        {
-            "dim": dim, "start": start, "end": end, "step": step, "select": select,
-            "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
-        },
-    )  # fmt: skip
-    b.copy(b.cast(src, input.dtype).expand(part.shape), part)
-    return y
-
-
-@operator("torch.slice_scatter")
-def slice_scatter(
-    b: Builder,
-    input: Tensor,
-    src: Tensor,
-    *,
-    dim: int = 0,
-    start: int | None = None,
-    end: int | None = None,
-    step: int = 1,
-) -> Tensor:
-    """Copy of the input with a range of one dimension replaced. torch.slice_scatter."""
-    axis = axis_of(dim, input.ndim)
-    y = b.result(input.shape, input.dtype, "plain")
-    b.copy(input, y)
-    part = y.narrow(axis, *clip_slice(input.shape[axis], start, end, step))
-    if part.shape != src.shape:
-        raise ShapeError("src does not fit the range", expected=part.shape, actual=src.shape)
-    b.copy(b.cast(src, input.dtype), part)
-    return y
-
-
-@operator("pnnx.SliceIndexes")
-def slice_indexes(b: Builder, *values: Any, indexes: Any = ()) -> Value:
-    """List of slice bounds; ``@n`` stands for the n-th input."""
-    items = indexes.strip("[]()").split(",") if isinstance(indexes, str) else list(indexes)
-    return [values[int(i[1:])] if isinstance(i, str) and i.startswith("@") else int(i) for i in items if i != ""]
 
 
 @operator("torch.clone", "Tensor.clone")

@@ -12,8 +12,14 @@ from pnnx_fast.passes.fuse_activation import fuse_activation
 from pnnx_fast.passes.fuse_expression import fuse_expression
 from pnnx_fast.passes.fuse_residual import fuse_late_residual, fuse_residual
 from pnnx_fast.passes.pool_first import pool_first
+from pnnx_fast.passes.restore_dtypes import restore_dtypes
+from pnnx_fast.passes.restore_outputs import restore_outputs
+from pnnx_fast.passes.restore_writes import restore_writes
 
-__all__ = ["PASSES", "optimize"]
+__all__ = ["PASSES", "RESTORING", "optimize", "restore"]
+
+RESTORING: tuple[Callable[[Graph], bool], ...] = (restore_dtypes, restore_outputs, restore_writes)
+"""Passes that say what the converter left unsaid; without them results would be wrong."""
 
 PASSES: tuple[Callable[[Graph], bool], ...] = (
     drop_dead,
@@ -26,6 +32,12 @@ PASSES: tuple[Callable[[Graph], bool], ...] = (
     fuse_expression,
 )
 """Each pass returns whether it changed the graph."""
+
+
+def restore(graph: Graph) -> None:
+    """Run the passes that every graph needs, in place."""
+    for rewrite in RESTORING:
+        rewrite(graph)
 
 
 def optimize(graph: Graph, observe: Callable[[str, Graph], None] | None = None) -> None:

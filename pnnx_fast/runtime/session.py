@@ -96,6 +96,7 @@ class Model:
         self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
         self.outputs = tuple(_info(o) for o in _output_operands(graph))
         self.constants = Constants(seed) if constants is None else constants
+        passes.restore(self.graph)
         if optimize:
             passes.optimize(self.graph, graph_dumper())
         self._ops = list(self.graph.topological())

@@ -1,0 +1,565 @@
+"""PyTorch's rarer functions written with numpy: arrays and Python numbers in the order of TorchScript's schemas.
+
+They know nothing of graphs or lowering; :mod:`pnnx_fast.ops.aten_numpy` makes operators of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import IndexRangeError, ParameterError
+from pnnx_fast.ops.aten_tables import DTYPES
+from pnnx_fast.ops.ordering import order_along
+
+# -- what they share ---------------------------------------------------------------------------------------------
+
+
+def real(x: Array) -> Array:
+    """Integers as float32, as PyTorch's functions of real numbers take them."""
+    return x.astype(np.float32) if x.dtype.kind in "biu" else x
+
+
+def wide(x: Array) -> Array:
+    """Integers as int64, as sums give them."""
+    return x.astype(np.int64) if x.dtype.kind in "biu" else x
+
+
+def check(index: Array, size: int) -> None:
+    """Raise unless all indices lie within a dimension."""
+    bad = index[(index < -size) | (index >= size)]
+    if bad.size:
+        raise IndexRangeError(int(bad.flat[0]), size)
+
+
+def places(x: Array, dim: int, index: Array) -> tuple[Any, ...]:
+    """Key of the elements that an index names along a dimension."""
+    check(index, x.shape[dim])
+    where: list[Any] = list(np.indices(index.shape, sparse=True))
+    where[dim] = index
+    return tuple(where)
+
+
+# -- reductions and running extremes -----------------------------------------------------------------------------
+
+
+def all_of(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """Whether all entries are true."""
+    found = np.asarray(np.all(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim))
+    return found.astype(np.uint8) if x.dtype == np.uint8 else found
+
+
+def any_of(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """Whether some entry is true."""
+    found = np.asarray(np.any(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim))
+    return found.astype(np.uint8) if x.dtype == np.uint8 else found
+
+
+def running(best: Any) -> Callable[[Array, int], tuple[Array, Array]]:
+    """Running extreme along a dimension and the last place that had it."""
+
+    def run(x: Array, dim: int) -> tuple[Array, Array]:
+        values = best.accumulate(x, dim)
+        shape = [-1 if d == dim % x.ndim else 1 for d in range(x.ndim)]
+        hit = (x == values) | (np.isnan(x) if x.dtype.kind == "f" else False)
+        places = np.where(hit, np.arange(x.shape[dim]).reshape(shape), 0)
+        return values, np.maximum.accumulate(places, dim)
+
+    return run
+
+
+def logcumsumexp(x: Array, dim: int) -> Array:
+    """Running logarithm of the sum of exponentials."""
+    return np.logaddexp.accumulate(real(x), dim)
+
+
+def kthvalue(x: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+    """k-th smallest entry along a dimension and its place."""
+    index = np.take(order_along(x, dim, False), [k - 1], dim)
+    values = np.take_along_axis(x, index, dim)
+    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def median(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Lower median, NaN if there is one."""
+    if dim is None:
+        return median(x.reshape(-1), 0)[0]
+    order = order_along(x, dim, False)
+    index = np.take(order, [(x.shape[dim] - 1) // 2], dim)
+    if x.dtype.kind == "f":
+        last = np.take(order, [x.shape[dim] - 1], dim)
+        index = np.where(np.isnan(np.take_along_axis(x, last, dim)), last, index)
+    values = np.take_along_axis(x, index, dim)
+    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def nanmedian(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Lower median of the entries that are numbers."""
+    if dim is None:
+        return nanmedian(x.reshape(-1), 0)[0]
+    missing = np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
+    count = np.count_nonzero(~missing, dim, keepdims=True)
+    index = np.take_along_axis(order_along(x, dim, False), np.asarray(np.maximum(count - 1, 0) // 2), dim)
+    values = np.take_along_axis(x, index, dim)
+    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def mode(x: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+    """Smallest of the most frequent entries along a dimension, and its last place."""
+
+    def of_line(line: Array) -> Array:
+        values, counts = np.unique(line, return_counts=True)
+        return np.flatnonzero(line == values[counts.argmax()])[-1:]
+
+    index = np.apply_along_axis(of_line, dim, x).astype(np.int64)
+    values = np.take_along_axis(x, index, dim)
+    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def moments(root: bool) -> Callable[..., tuple[Array, Array]]:
+    """Spread and mean in one call: standard deviation or variance."""
+
+    def run(x: Array, dim: Any = None, unbiased: Any = True, keepdim: bool = False) -> tuple[Array, Array]:
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        axis = None if dim is None or dim == [] else tuple(np.atleast_1d(dim))
+        spread = (np.std if root else np.var)(x, axis, ddof=int(unbiased), keepdims=keepdim)
+        return np.asarray(spread, x.dtype), np.asarray(np.mean(x, axis, keepdims=keepdim), x.dtype)
+
+    return run
+
+
+def count_nonzero(x: Array, dim: Any = None) -> Array:
+    """Number of entries that are not zero."""
+    return np.asarray(np.count_nonzero(x, None if dim is None else tuple(np.atleast_1d(dim))), np.int64)
+
+
+def nansum(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """Sum of the entries that are numbers."""
+    axis = None if dim is None else tuple(np.atleast_1d(dim))
+    total = np.nansum(x, axis, keepdims=keepdim)
+    return np.asarray(total, np.int64 if x.dtype.kind in "biu" else x.dtype)
+
+
+def nanmean(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """Mean of the entries that are numbers."""
+    axis = None if dim is None else tuple(np.atleast_1d(dim))
+    return np.asarray(np.nansum(x, axis, keepdims=keepdim) / np.sum(~np.isnan(x), axis, keepdims=keepdim), x.dtype)
+
+
+def aminmax(x: Array, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
+    """Least and largest entry."""
+    return np.min(x, dim, keepdims=keepdim), np.max(x, dim, keepdims=keepdim)
+
+
+def diff(x: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """Differences of neighbours."""
+    ends = {k: v for k, v in (("prepend", prepend), ("append", append)) if v is not None}
+    return np.diff(x, n, dim, **ends)
+
+
+def trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
+    """Area of trapezoids."""
+    spacing = x if isinstance(x, np.ndarray) else None
+    return np.asarray(np.trapezoid(real(y), spacing, 1.0 if spacing is not None else float(x), int(dim)))
+
+
+def cumulative_trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
+    """Running areas of trapezoids."""
+    y = np.moveaxis(real(y), int(dim), -1)
+    spacing = np.diff(x) if isinstance(x, np.ndarray) else y.dtype.type(x)
+    return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) / 2 * spacing, -1), -1, int(dim))
+
+
+def gradient(x: Array, *rest: Any) -> tuple[Array, ...]:
+    """Central differences along dimensions: spacing, dimensions, order of the edges."""
+    order: Any = rest[-1] if rest else 1
+    dims = rest[-2] if len(rest) > 1 else None
+    spacing = rest[0] if len(rest) > 2 else None
+    axes = list(range(x.ndim)) if dims is None else [dims] if isinstance(dims, int) else list(dims)
+    steps = spacing if isinstance(spacing, (list, tuple)) else [1.0 if spacing is None else spacing] * len(axes)
+    return tuple(np.gradient(x, s, axis=a, edge_order=order).astype(x.dtype) for a, s in zip(axes, steps, strict=True))
+
+
+def quantile(x: Array, q: Any, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear") -> Array:
+    """Quantiles along a dimension."""
+    found: Any = np.quantile(x, q, axis=dim, keepdims=keepdim, method=interpolation)  # type: ignore[call-overload]
+    return np.asarray(found, x.dtype)
+
+
+# -- rearranging -------------------------------------------------------------------------------------------------
+
+
+def diag_embed(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    """Matrices whose diagonals are given."""
+    n = x.shape[-1] + abs(offset)
+    y = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    i = np.arange(x.shape[-1])
+    y[..., i + max(-offset, 0), i + max(offset, 0)] = x
+    return np.moveaxis(y, (-2, -1), (dim1, dim2))
+
+
+def eye(n: int, *rest: Any) -> Array:
+    """Unit matrix."""
+    m = rest[0] if len(rest) > 4 else n
+    return np.eye(n, m, dtype=np.float32 if rest[-4] is None else held(rest[-4]))
+
+
+def held(number: int) -> Any:
+    """Numpy dtype that holds the dtype of a number of TorchScript."""
+    names = {"short": "int16", "int": "int32", "long": "int64", "half": "float16", "float": "float32"}
+    names |= {"double": "float64", "bfloat16": "float32", "complex32": "complex64"}
+    name = DTYPES[number]
+    if name is None:
+        raise ParameterError(f"no dtype has the number {number}", parameter="dtype")
+    return np.dtype(names.get(name, name))
+
+
+def linspace(start: float, end: float, steps: int, dtype: Any = None, *_: Any) -> Array:
+    """Evenly spaced numbers."""
+    return np.linspace(start, end, steps, dtype=np.float32 if dtype is None else held(dtype))
+
+
+def triangle_indices(pick: Any) -> Callable[..., Array]:
+    """Places of a triangle of a matrix, as two rows."""
+    return lambda row, col, offset=0, *_: np.stack(pick(row, offset, col))
+
+
+def joined(function: Any) -> Callable[..., Array]:
+    """A function of several arrays, called with a list."""
+    return lambda parts: function(parts)
+
+
+def shift(axes_only: bool, sign: int) -> Callable[..., Array]:
+    """Move the zero frequency to the middle, or back."""
+    shift = np.fft.fftshift if sign > 0 else np.fft.ifftshift
+    return lambda x, dim=None: shift(x, dim)
+
+
+def one_hot(x: Array, classes: int = -1) -> Array:
+    """Ones where classes say."""
+    n = int(x.max()) + 1 if classes < 0 else classes
+    check(x, n)
+    return np.asarray((x[..., None] == np.arange(n)).astype(np.int64))
+
+
+# -- scattering --------------------------------------------------------------------------------------------------
+
+
+def scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> Array:
+    """Copy with entries written, added or multiplied at named places."""
+    y = x.copy()
+    if not index.size:
+        return y
+    where = places(x, dim % x.ndim, index)
+    values = src[tuple(slice(n) for n in index.shape)] if getattr(src, "ndim", 0) else src
+    if reduce is None:
+        y[where] = values
+    else:
+        {"add": np.add, "multiply": np.multiply}[reduce].at(y, where, np.asarray(values, y.dtype))
+    return y
+
+
+def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
+    """Copy with entries reduced into named places."""
+    functions = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum, "mean": np.add}
+    neutral = {"sum": 0, "prod": 1, "mean": 0}
+    y, where = x.copy(), places(x, dim % x.ndim, index)
+    values = src[tuple(slice(n) for n in index.shape)]
+    if not include_self:
+        limits: Any = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
+        y[where] = neutral.get(reduce, limits.min if reduce == "amax" else limits.max)
+    functions[reduce].at(y, where, values)
+    if reduce == "mean":
+        count = np.full(x.shape, int(include_self), np.int64)
+        np.add.at(count, where, 1)
+        count = np.maximum(count, 1)
+        y = y / count.astype(x.dtype) if x.dtype.kind == "f" else y // count
+    return y
+
+
+def index_write(combine: Any) -> Callable[..., Array]:
+    """Write or add whole slices at the entries of one dimension that an index names."""
+
+    def run(x: Array, dim: int, index: Array, src: Any, alpha: Any = 1) -> Array:
+        y = x.copy()
+        check(index, x.shape[dim])
+        key: Any = (*(slice(None),) * (dim % x.ndim), index)
+        if combine is None:
+            y[key] = src
+        else:
+            combine.at(y, key, src * x.dtype.type(alpha))
+        return y
+
+    return run
+
+
+def diagonal_scatter(x: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """Copy with the diagonals of two dimensions replaced."""
+    y = x.copy()
+    view = np.moveaxis(y, (dim1, dim2), (-2, -1))
+    i = np.arange(src.shape[-1])
+    view[..., i + max(-offset, 0), i + max(offset, 0)] = src
+    return y
+
+
+def as_strided_scatter(x: Array, src: Array, size: Any, stride: Any, offset: Any = None) -> Array:
+    """Copy with the elements that sizes and strides name replaced."""
+    y = x.copy().reshape(-1)
+    steps = [np.arange(n).reshape(-1, *[1] * (len(size) - d - 1)) for d, n in enumerate(size)]
+    places = sum((i * s for i, s in zip(steps, stride, strict=True)), np.zeros(tuple(size), np.int64) + (offset or 0))
+    check(places, y.size)
+    y[places] = src
+    return y.reshape(x.shape)
+
+
+def index_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
+    """Copy with slices reduced into the entries of a dimension that an index names."""
+    shape = [-1 if d == dim % x.ndim else 1 for d in range(x.ndim)]
+    return scatter_reduce(x, dim, np.broadcast_to(index.reshape(shape), src.shape), src, reduce, include_self)
+
+
+def put(x: Array, index: Array, src: Array, accumulate: bool = False) -> Array:
+    """Copy with elements of the flat array written or added."""
+    y = x.copy().reshape(-1)
+    check(index, y.size)
+    if accumulate:
+        np.add.at(y, index, src)
+    else:
+        y[index] = src
+    return y.reshape(x.shape)
+
+
+def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
+    """Copy with entries where a mask holds taken from a source, in order."""
+    y = np.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)).copy()
+    mask = np.broadcast_to(mask, y.shape)
+    y[mask] = source.reshape(-1)[: np.count_nonzero(mask)]
+    return y
+
+
+def take(x: Array, index: Array) -> Array:
+    """Entries of the flat array."""
+    check(index, x.size)
+    return x.reshape(-1)[index]
+
+
+def take_along_dim(x: Array, index: Array, dim: int | None = None) -> Array:
+    """Entries that an index names along a dimension, broadcast."""
+    if dim is None:
+        return take(x, index.reshape(-1))
+    check(index, x.shape[dim])
+    rest = [list(a.shape) for a in (x, index)]
+    shape = [max(n, m) for n, m in zip(*rest, strict=True)]
+    sizes = [[n if d == dim % x.ndim else s for d, (n, s) in enumerate(zip(r, shape, strict=True))] for r in rest]
+    return np.take_along_axis(np.broadcast_to(x, sizes[0]), np.broadcast_to(index, sizes[1]), dim)
+
+
+# -- searching and counting --------------------------------------------------------------------------------------
+
+
+def nonzero_tuple(x: Array) -> tuple[Array, ...]:
+    """Positions of elements that are not zero, one array a dimension."""
+    return tuple(np.nonzero(x))
+
+
+def searchsorted(
+    edges: Array, values: Any, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
+) -> Array:
+    """Places at which values would be inserted."""
+    where: Any = "right" if right or side == "right" else "left"
+    if edges.ndim == 1:
+        found = np.searchsorted(edges, values, where, sorter)
+    else:
+        rows = zip(edges.reshape(-1, edges.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
+        found = np.stack([np.searchsorted(e, v, where) for e, v in rows]).reshape(values.shape)
+    return np.asarray(found, np.int32 if out_int32 else np.int64)
+
+
+def bucketize(values: Any, edges: Array, out_int32: bool = False, right: bool = False) -> Array:
+    """Numbers of the buckets that values fall into."""
+    return searchsorted(edges, values, out_int32, right)
+
+
+def histc(x: Array, bins: int = 100, low: float = 0, high: float = 0) -> Array:
+    """Histogram."""
+    if low == high:
+        low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
+    low, high = (low - 1, high + 1) if low == high else (low, high)
+    return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
+
+
+def isin(elements: Array, tests: Any, unique: bool = False, invert: bool = False) -> Array:
+    """Whether entries are among others."""
+    return np.isin(elements, tests, invert=invert)
+
+
+# -- linear algebra ----------------------------------------------------------------------------------------------
+
+
+def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
+    """Distances between all pairs of rows."""
+    gap = np.abs(x[..., :, None, :].astype(np.float64) - y[..., None, :, :])
+    if p == 0:
+        return np.asarray((gap != 0).sum(-1).astype(x.dtype))
+    far = gap.max(-1, initial=0) if np.isinf(p) else (gap**p).sum(-1) ** (1 / p)
+    return np.asarray(far, x.dtype)
+
+
+def dist(x: Array, y: Array, p: float = 2.0) -> Array:
+    """p-norm of the difference."""
+    return np.asarray(np.linalg.norm((x - y).reshape(-1), p), np.result_type(x, y))
+
+
+def cov(x: Array, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Array:
+    """Covariance of the rows."""
+    return np.cov(x, ddof=correction, fweights=fweights, aweights=aweights).astype(x.dtype)
+
+
+def cosine_similarity(x: Array, y: Array, dim: int = 1, eps: float = 1e-8) -> Array:
+    """Cosine of the angle between vectors."""
+    x, y = np.broadcast_arrays(real(x), real(y))
+    norms = [np.maximum(np.sqrt((v * v).sum(dim)), x.dtype.type(eps)) for v in (x, y)]
+    return np.asarray((x * y).sum(dim) / (norms[0] * norms[1]))
+
+
+def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """Norm of vectors or matrices. torch.linalg.norm."""
+    if p is None and dim is None:
+        flat = np.asarray(np.linalg.norm(x.reshape(-1)), x.dtype)
+        return flat.reshape([1] * x.ndim) if keepdim else flat
+    axis = None if dim is None else dim if isinstance(dim, int) else dim[0] if len(dim) == 1 else tuple(dim)
+    return np.asarray(np.linalg.norm(x, p, axis, keepdim), x.real.dtype)
+
+
+def matrix_norm(x: Array, p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, dtype: Any = None) -> Array:
+    """Norm of matrices."""
+    return np.asarray(np.linalg.norm(x, p, tuple(dim), keepdim), x.real.dtype)
+
+
+def solve(a: Array, y: Array, left: bool = True) -> Array:
+    """Solution of linear systems."""
+    vector = y.ndim == 1 or (y.ndim == a.ndim - 1 and y.shape == a.shape[:-1])
+    if vector:
+        return np.linalg.solve(a, y[..., None])[..., 0]
+    return np.linalg.solve(a, y) if left else np.swapaxes(solve(np.swapaxes(a, -1, -2), np.swapaxes(y, -1, -2)), -1, -2)
+
+
+def matrix_exp(x: Array) -> Array:
+    """Exponential of square matrices: Taylor's series of a scaled matrix, squared again."""
+    a = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    size = np.abs(a).sum(-1).max(initial=0)
+    halvings = max(int(np.ceil(np.log2(size))) + 1, 0) if size > 0 else 0
+    a = a / 2.0**halvings
+    y = term = np.broadcast_to(np.eye(x.shape[-1], dtype=a.dtype), a.shape)
+    for k in range(1, 20):
+        term = term @ a / k
+        y = y + term
+    for _ in range(halvings):
+        y = y @ y
+    return np.asarray(y, x.dtype)
+
+
+def addmv(x: Array, matrix: Array, vector: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """Matrix times vector plus input."""
+    return np.asarray(beta * x + alpha * (matrix @ vector), matrix.dtype)
+
+
+def addr(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """Outer product plus input."""
+    return np.asarray(beta * x + alpha * np.outer(first, second), first.dtype)
+
+
+def addbmm(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """Sum of matrix products plus input."""
+    return np.asarray(beta * x + alpha * (first @ second).sum(0), first.dtype)
+
+
+def tensordot(x: Array, y: Array, dims_x: Sequence[int], dims_y: Sequence[int]) -> Array:
+    """Sum of products over listed dimensions."""
+    return np.tensordot(x, y, (list(dims_x), list(dims_y)))
+
+
+def cartesian_prod(parts: Sequence[Array]) -> Array:
+    """All combinations of one entry of each vector, as rows."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.stack([g.reshape(-1) for g in np.meshgrid(*parts, indexing="ij")], -1)
+
+
+def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Array:
+    """All choices of r entries of a vector, as rows."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(choose(range(x.size), r)), np.int64).reshape(-1, r)
+    return x[places]
+
+
+def block_diag(parts: Sequence[Array]) -> Array:
+    """Matrices along a diagonal."""
+    blocks = [np.atleast_2d(p) for p in parts]
+    y = np.zeros((sum(p.shape[0] for p in blocks), sum(p.shape[1] for p in blocks)), np.result_type(*blocks))
+    row = column = 0
+    for p in blocks:
+        y[row : row + p.shape[0], column : column + p.shape[1]] = p
+        row, column = row + p.shape[0], column + p.shape[1]
+    return y
+
+
+# -- element-wise, beyond the expression language ------------------------------------------------------------------
+
+
+def nan_to_num(x: Array, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Array:
+    """Replace what is not finite."""
+    return np.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+def logit(x: Array, eps: float | None = None) -> Array:
+    """Inverse of the sigmoid."""
+    x = real(x) if eps is None else np.clip(real(x), eps, 1 - eps)
+    return np.asarray(np.log(x / (1 - x)))
+
+
+def xlogy(x: Any, y: Any) -> Array:
+    """x log y, zero where x is."""
+    x, y = (real(np.asarray(v, None if isinstance(v, np.ndarray) else np.float32)) for v in (x, y))
+    return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log(y))).astype(np.result_type(x, y))
+
+
+def angle(x: Array) -> Array:
+    """Angle of complex numbers."""
+    if x.dtype.kind == "c":
+        return np.angle(x)
+    x = real(x)
+    return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
+
+
+def polar(size: Array, angle: Array) -> Array:
+    """Complex numbers from size and angle."""
+    return (size * np.exp(1j * angle)).astype(np.complex128 if size.dtype == np.float64 else np.complex64)
+
+
+def float_power(x: Any, y: Any) -> Array:
+    """Power in double precision."""
+    wide = [v.astype(np.float64) if isinstance(v, np.ndarray) and v.dtype.kind != "c" else v for v in (x, y)]
+    return np.asarray(np.power(*wide))
+
+
+def sgn(x: Array) -> Array:
+    """Sign, of complex numbers the direction."""
+    return np.where(x == 0, x, x / np.abs(np.where(x == 0, 1, x))) if x.dtype.kind == "c" else np.sign(x)
+
+
+def isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
+    """Whether values are close."""
+    return np.isclose(x, y, rtol, atol, equal_nan)
+
+
+def renorm(x: Array, p: float, dim: int, limit: float) -> Array:
+    """Shorten slices to a longest norm."""
+    axes = tuple(d for d in range(x.ndim) if d != dim % x.ndim)
+    size = (np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p)
+    return np.where(size > limit, x * (limit / (size + 1e-7)), x).astype(x.dtype)

@@ -1,0 +1,116 @@
+"""Special functions of mathematics that numpy lacks: polygamma functions, the inverse error function, Bessel's I0.
+
+Arrays in, arrays out, computed in double precision and rounded once; :mod:`pnnx_fast.ops.aten_numpy` makes operators of
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.expression.functions import FUNCTIONS
+
+__all__ = ["bessel_i0", "digamma", "entr", "erfinv", "mvlgamma", "ndtr", "polygamma", "xlog1py"]
+
+LARGE = 12.0
+"""From here on the asymptotic series of the polygamma functions give double precision."""
+
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+"""The Bernoulli numbers B2, B4 …"""
+
+
+def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Compute in double precision; integers count as float32."""
+
+    def run(*args: Array) -> Array:
+        arrays = [a for a in args if isinstance(a, np.ndarray)]
+        kept = np.result_type(*(a.dtype if a.dtype.kind == "f" else np.float32 for a in arrays))
+        wide = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in args]
+        return np.asarray(function(*wide)).astype(kept)
+
+    run.__doc__ = function.__doc__
+    return run
+
+
+def _function(name: str) -> Callable[[Array], Array]:
+    return FUNCTIONS[name].reference
+
+
+@_wide
+def erfinv(x: Array) -> Array:
+    """Inverse of the error function: Winitzki's approximation, mended by Halley's steps."""
+    rest = np.log1p(-x * x)
+    inner = 2 / (math.pi * 0.147) + rest / 2
+    y = np.sign(x) * np.sqrt(np.maximum(np.sqrt(inner * inner - rest / 0.147) - inner, 0))
+    for _ in range(3):
+        error = (_function("erf")(y) - x) / (2 / math.sqrt(math.pi) * np.exp(-y * y))
+        y = np.where(np.isfinite(y) & (error != 0), y - error / (1 + y * error), y)
+    return np.where(np.abs(x) == 1, np.sign(x) * np.inf, y)
+
+
+@_wide
+def digamma(x: Array) -> Array:
+    """Logarithmic derivative of the gamma function: reflection, recurrence, then the asymptotic series."""
+    positive = np.where(x > 0, x, 1 - x)
+    total = np.zeros_like(x)
+    while (small := positive < LARGE).any():
+        total = np.where(small, total - 1 / positive, total)
+        positive = np.where(small, positive + 1, positive)
+    total += np.log(positive) - 0.5 / positive
+    for k, number in enumerate(BERNOULLI, start=1):
+        total -= number / (2 * k * positive ** (2 * k))
+    mirrored = total - math.pi / np.tan(math.pi * x)
+    whole = (x == np.floor(x)) & (x <= 0)
+    return np.where(x > 0, total, np.where(whole, np.where(x == 0, -np.copysign(np.inf, x), np.nan), mirrored))
+
+
+def polygamma(n: int, x: Array) -> Array:
+    """n-th derivative of the digamma function, for n > 0 by the zeta function of Hurwitz."""
+    return digamma(x) if n == 0 else _wide(lambda v: (-1.0) ** (n + 1) * math.factorial(n) * _zeta(n + 1, v))(x)
+
+
+def _zeta(s: int, x: Array) -> Array:
+    """Sum of (x + k) ** -s: the first terms, then the Euler-Maclaurin formula."""
+    terms = int(LARGE)
+    total = sum((x + k) ** -float(s) for k in range(terms))
+    end = x + terms
+    total = total + end ** (1.0 - s) / (s - 1) + 0.5 * end ** -float(s)
+    factor = float(s)
+    for k, number in enumerate(BERNOULLI, start=1):
+        total = total + number / math.factorial(2 * k) * factor * end ** (1.0 - s - 2 * k)
+        factor *= (s + 2 * k - 1) * (s + 2 * k)
+    return np.asarray(total)
+
+
+@_wide
+def bessel_i0(x: Array) -> Array:
+    """Modified Bessel function of the first kind, order 0."""
+    return np.i0(x)
+
+
+@_wide
+def xlog1py(x: Array, y: Array) -> Array:
+    """x log(1 + y), zero where x is."""
+    return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log1p(y)))
+
+
+@_wide
+def ndtr(x: Array) -> Array:
+    """Area under the normal density up to x."""
+    return _function("erfc")(-x / math.sqrt(2)) / 2
+
+
+@_wide
+def entr(x: Array) -> Array:
+    """Entropy term -x log(x), zero at zero."""
+    return np.where(x > 0, -x * np.log(np.where(x > 0, x, 1)), np.where(x == 0, 0, np.where(np.isnan(x), x, -np.inf)))
+
+
+def mvlgamma(x: Array, p: int) -> Array:
+    """Logarithm of the multivariate gamma function."""
+    constant = p * (p - 1) / 4 * math.log(math.pi)
+    return _wide(lambda v: sum((_function("lgamma")(v - i / 2) for i in range(p)), np.zeros_like(v)) + constant)(x)

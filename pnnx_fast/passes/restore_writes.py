@@ -1,0 +1,56 @@
+"""Writes into a part of a tensor become operators of their own.
+
+The converter turns ``x[0] += 1`` into a copy (``Tensor.copy``) whose first input is a chain of views of ``x`` and whose
+result stands for the whole changed ``x``. Its higher levels write that as ``Tensor.slice_copy``; its lower levels leave
+it, and then only the graph knows which tensor the views belong to. This pass finds it and says so with
+``fused.WriteView`` (whole tensor, view of it, values). It is needed for right results, so it always runs.
+"""
+
+from __future__ import annotations
+
+from pnnx_fast.ir import Graph, Operand, Operator
+
+__all__ = ["restore_writes"]
+
+VIEWS = frozenset(
+    {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
+)
+"""Operators that the converter follows from a written view to its tensor."""
+
+
+def restore_writes(graph: Graph) -> bool:
+    """Rewrite copies into views; returns whether there were any."""
+    found = False
+    for op in list(graph.ops):
+        if op.type in ("Tensor.copy", "aten::copy") and len(op.inputs) >= 2:
+            chain = _views(op.inputs[0])
+            if chain:
+                _rewrite(graph, op, chain)
+                found = True
+    return found
+
+
+def _views(operand: Operand) -> list[Operator]:
+    """Operators from the tensor to a view of it."""
+    chain: list[Operator] = []
+    while operand.producer is not None and operand.producer.type in VIEWS:
+        chain.insert(0, operand.producer)
+        operand = operand.producer.inputs[0]
+    return chain
+
+
+def _rewrite(graph: Graph, op: Operator, chain: list[Operator]) -> None:
+    # The views are made again over a dense form of the tensor, so that they are views in memory, too.
+    dense = graph.new_operand(f"{op.name}_dense")
+    graph.new_operator_before("fused.Dense", dense.name, op, inputs=[chain[0].inputs[0]], outputs=[dense])
+    view = dense
+    for i, link in enumerate(chain):
+        made = graph.new_operand(f"{op.name}_view{i}")
+        wiring = {"inputs": [view, *link.inputs[1:]], "inputnames": link.inputnames, "params": link.params}
+        graph.new_operator_before(link.type, made.name, op, outputs=[made], **wiring)
+        view = made
+    written = graph.new_operand(f"{op.name}_written")
+    inputs = [dense, view, op.inputs[1]]
+    graph.new_operator_before("fused.WriteView", written.name, op, inputs=inputs, outputs=[written])
+    graph.replace_uses(op.outputs[0], written)
+    graph.remove_operator(op)
