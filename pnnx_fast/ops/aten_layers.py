@@ -21,7 +21,6 @@ from pnnx_fast.ops.resize import interpolate
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
-
 UNKNOWN = (None, None, None)
 """Outputs beside the result, such as statistics for training, that no evaluated model uses."""
 
@@ -190,6 +189,16 @@ def native_batch_norm(
     """Batch normalisation in evaluation mode; no statistics are given. torch.native_batch_norm."""
     fields = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     return Results([call(b, "F.batch_norm", input=input, **fields, eps=rest[-1]), *UNKNOWN])
+
+
+@operator("aten::stft", native=False)
+def stft(b: Builder, input: Tensor, n_fft: Any, hop: Any, length: Any, window: Any, *rest: Any) -> Tensor:
+    """Fourier transforms of windows that slide, without padding in the older of the two forms. torch.stft."""
+    names = ("center", "pad_mode", "normalized", "onesided", "return_complex", "_")[6 - len(rest) :]
+    fields = {"center": False, **dict(zip(names, rest, strict=True))}
+    fields |= {"n_fft": n_fft, "hop_length": hop, "win_length": length, "window": window}
+    fields.pop("_")
+    return tensor(b, "torch.stft", input=input, **fields)
 
 
 @operator("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d")
@@ -434,14 +443,15 @@ def embedding_bag(b: Builder, weight: Tensor, indices: Tensor, offsets: Tensor, 
     kind = rest[1] if len(rest) > 1 else 0
     factors = rest[3] if len(rest) > 3 else None
     closed = bool(rest[4]) if len(rest) > 4 else False
-    padding = rest[5] if len(rest) > 5 and rest[5] is not None else -1
+    padding = rest[5] % weight.shape[0] if len(rest) > 5 and rest[5] is not None else None
     bags = offsets.size - closed
 
     def run(table: Array, index: Array, starts: Array, *scale: Array) -> Array:
         ends = [*starts[1:], index.size][:bags]
         y = np.zeros((bags, table.shape[1]), table.dtype)
         for row, (first, last) in enumerate(zip(starts[:bags], ends, strict=True)):
-            kept = np.arange(first, last)[index[first:last] != padding]
+            kept = np.arange(first, last)
+            kept = kept if padding is None else kept[index[first:last] != padding]
             rows = table[index[kept]]
             rows = rows * scale[0][kept, None] if scale else rows
             if len(rows):

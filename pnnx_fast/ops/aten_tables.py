@@ -48,11 +48,6 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "randn_like": ("torch.randn_like", "input dtype _ _ _ _"),
     "rrelu": ("F.rrelu", "input lower upper training _"),
     "softshrink": ("F.softshrink", "input lambd"),
-    "stft": (
-        "torch.stft",
-        "input n_fft hop_length win_length window normalized onesided return_complex _",
-        "input n_fft hop_length win_length window center pad_mode normalized onesided return_complex _",
-    ),
     "threshold": ("F.threshold", "input threshold value"),
     "adaptive_avg_pool1d": ("F.adaptive_avg_pool1d", "input output_size"),
     "adaptive_avg_pool2d": ("F.adaptive_avg_pool2d", "input output_size"),

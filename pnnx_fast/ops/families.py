@@ -48,7 +48,7 @@ FAMILIES: dict[str, str] = {
         aten::scaled_dot_product_attention aten::scatter_add aten::select aten::select_scatter aten::selu
         aten::sigmoid aten::sign aten::silu aten::sin aten::sinh aten::size aten::slice aten::slice_scatter
         aten::softmax aten::softplus aten::softshrink aten::sort aten::split aten::split_with_sizes aten::sqrt
-        aten::square aten::squeeze aten::stack aten::std aten::stft aten::sub aten::subtract aten::sum aten::swapaxes
+        aten::square aten::squeeze aten::stack aten::std aten::sub aten::subtract aten::sum aten::swapaxes
         aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split aten::threshold aten::tile aten::topk
         aten::transpose aten::true_divide aten::trunc aten::type_as aten::unbind aten::unflatten aten::unfold
         aten::unsafe_chunk aten::unsafe_split aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
@@ -67,31 +67,31 @@ FAMILIES: dict[str, str] = {
         aten::max_pool3d_with_indices aten::max_unpool2d aten::max_unpool3d aten::native_batch_norm
         aten::native_layer_norm aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d
         aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d aten::rnn_relu aten::rnn_relu_cell
-        aten::rnn_tanh aten::rnn_tanh_cell aten::to aten::upsample_bicubic2d aten::upsample_bilinear2d
+        aten::rnn_tanh aten::rnn_tanh_cell aten::stft aten::to aten::upsample_bicubic2d aten::upsample_bilinear2d
         aten::upsample_linear1d aten::upsample_nearest1d aten::upsample_nearest2d aten::upsample_nearest3d
         aten::upsample_trilinear3d aten::vsplit aten::zero
     """,
     "aten_numpy": """
         aten::_conj aten::_unique2 aten::addbmm aten::addmv aten::addr aten::all aten::aminmax aten::angle aten::any
         aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d aten::atleast_3d aten::bincount
-        aten::block_diag aten::bucketize aten::cdist aten::column_stack aten::combinations aten::conj
-        aten::conj_physical aten::copysign aten::corrcoef aten::cosine_similarity aten::count_nonzero aten::cov
-        aten::cummax aten::cummin aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter aten::diff
-        aten::digamma aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift
-        aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient
-        aten::heaviside aten::histc aten::hstack aten::i0 aten::index_add aten::index_copy aten::index_fill
-        aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf
-        aten::isreal aten::kron aten::kthvalue aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det
-        aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm
-        aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linspace aten::logaddexp2 aten::logcumsumexp
-        aten::logit aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::median aten::mode
-        aten::msort aten::mvlgamma aten::nan_to_num aten::nanmean aten::nanmedian aten::nansum aten::nextafter
-        aten::nonzero_numpy aten::one_hot aten::outer aten::polar aten::polygamma aten::put aten::quantile
-        aten::renorm aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit
-        aten::sinc aten::special_digamma aten::special_entr aten::special_erfinv aten::special_i0 aten::special_logit
-        aten::special_ndtr aten::special_polygamma aten::special_sinc aten::special_xlog1py aten::special_xlogy
-        aten::std_mean aten::take aten::take_along_dim aten::tensordot aten::trace aten::trapezoid aten::trapz
-        aten::tril aten::tril_indices aten::triu aten::triu_indices aten::unique_consecutive aten::vander
+        aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist aten::column_stack aten::combinations
+        aten::conj aten::conj_physical aten::copysign aten::corrcoef aten::cosine_similarity aten::count_nonzero
+        aten::cov aten::cummax aten::cummin aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter
+        aten::diff aten::digamma aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift
+        aten::fft_ifftshift aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin aten::gcd aten::ger
+        aten::gradient aten::heaviside aten::histc aten::hstack aten::i0 aten::index_add aten::index_copy
+        aten::index_fill aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf
+        aten::isposinf aten::isreal aten::kron aten::kthvalue aten::lcm aten::ldexp aten::linalg_cholesky
+        aten::linalg_det aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power
+        aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linspace aten::logaddexp2
+        aten::logcumsumexp aten::logit aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power
+        aten::median aten::mode aten::msort aten::mvlgamma aten::nan_to_num aten::nanmean aten::nanmedian aten::nansum
+        aten::nextafter aten::nonzero_numpy aten::one_hot aten::outer aten::polar aten::polygamma aten::put
+        aten::quantile aten::renorm aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn
+        aten::signbit aten::sinc aten::special_digamma aten::special_entr aten::special_erfinv aten::special_i0
+        aten::special_logit aten::special_ndtr aten::special_polygamma aten::special_sinc aten::special_xlog1py
+        aten::special_xlogy aten::std_mean aten::take aten::take_along_dim aten::tensordot aten::trace aten::trapezoid
+        aten::trapz aten::tril aten::tril_indices aten::triu aten::triu_indices aten::unique_consecutive aten::vander
         aten::var_mean aten::vdot aten::vstack aten::xlogy
     """,
     "attention": """

@@ -19,6 +19,7 @@ class Case(NamedTuple):
     inputs: tuple[str, ...]
     params: dict[str, Any]
     call: Callable[..., Any] | None = None
+    names: tuple[str, ...] = ()
 
 
 def row(kind: str, *inputs: str, call: Callable[..., Any] | None = None, **params: Any) -> Case:

@@ -1,0 +1,131 @@
+"""Passes that say what the converter left unsaid: writes into views, roles of outputs, lost result types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+from pnnx_fast import passes
+
+RNG = np.random.default_rng(0)
+
+
+def operator(graph: pnnx_fast.Graph, name: str) -> pnnx_fast.Operator:
+    return next(op for op in graph.ops if op.name == name)
+
+
+def graph_of(text: str, **weights: np.ndarray) -> pnnx_fast.Graph:
+    lines = text.strip().splitlines()
+    graph = pnnx_fast.Graph.parse("\n".join(["7767517", f"{len(lines)} {len(lines)}", *lines]) + "\n")
+    for key, value in weights.items():
+        name, _, attribute = key.partition("__")
+        operator(graph, name).attrs[attribute] = pnnx_fast.Attribute(value)
+    return graph
+
+
+WRITE = """
+pnnx.Input x 0 1 x #x=(3,4)f32
+pnnx.Expression c0 0 1 i expr=1
+pnnx.Expression c1 0 1 zero expr=0
+Tensor.select row 3 1 x zero i view $input=x $dim=zero $index=i #view=(4)f32
+pnnx.Expression twice 1 1 view new expr=mul(@0,2) #new=(4)f32
+Tensor.copy copy 2 1 view new y $self=view $src=new #view=(4)f32 #new=(4)f32 #y=(3,4)f32
+pnnx.Output o 1 0 y
+"""
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_a_write_into_a_view_gives_the_whole_tensor(optimize: bool) -> None:
+    x = RNG.standard_normal((3, 4)).astype(np.float32)
+    want = x.copy()
+    want[1] *= 2
+    model = pnnx_fast.Model(graph_of(WRITE), optimize=optimize)
+    np.testing.assert_array_equal(model(x), want)
+    np.testing.assert_array_equal(model(x), want)
+
+
+def test_a_write_into_a_view_of_a_strided_tensor() -> None:
+    text = WRITE.replace("Tensor.select row", "Tensor.permute t 1 1 x xt dims=(1,0) $input=x\nTensor.select row")
+    text = text.replace("3 1 x zero i view $input=x", "3 1 xt zero i view $input=xt")
+    x = RNG.standard_normal((4, 3)).astype(np.float32)
+    want = x.T.copy()
+    want[1] *= 2
+    text = text.replace("pnnx.Input x 0 1 x #x=(3,4)f32", "pnnx.Input x 0 1 x #x=(4,3)f32")
+    np.testing.assert_array_equal(pnnx_fast.Model(graph_of(text))(x), want)
+
+
+def recurrent(outputs: str, notes: str, **more: object) -> pnnx_fast.Graph:
+    names = outputs.split()
+    params = " ".join(f"{k}={v}" for k, v in more.items())
+    lines = [
+        "pnnx.Input x 0 1 x #x=(5,2,4)f32",
+        f"nn.LSTM l 1 {len(names)} x {outputs} input_size=4 hidden_size=3 num_layers=1 bias=False {params} {notes}",
+        *(f"pnnx.Output o{i} 1 0 {name}" for i, name in enumerate(names)),
+    ]
+    weights = {f"weight_{k}_l0": np.random.default_rng(1).standard_normal((12, n)) for k, n in (("ih", 4), ("hh", 3))}
+    return graph_of("\n".join(lines), **{f"l__{k}": v.astype(np.float32) for k, v in weights.items()})
+
+
+def test_outputs_of_recurrent_layers_are_told_apart_by_their_shapes() -> None:
+    x = RNG.standard_normal((5, 2, 4)).astype(np.float32)
+    y, h, c = pnnx_fast.Model(recurrent("y h c", "#y=(5,2,3)f32 #h=(1,2,3)f32 #c=(1,2,3)f32"))(x)
+    np.testing.assert_array_equal(y[-1], h[0])
+    rotated = pnnx_fast.Model(recurrent("h c y", "#y=(5,2,3)f32 #h=(1,2,3)f32 #c=(1,2,3)f32"))(x)
+    for got, want in zip(rotated, (h, c, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+    for got, want in zip(pnnx_fast.Model(recurrent("h c", "#h=(1,2,3)f32 #c=(1,2,3)f32"))(x), (h, c), strict=True):
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(pnnx_fast.Model(recurrent("h", "#h=(1,2,3)f32"))(x), h)
+    np.testing.assert_array_equal(pnnx_fast.Model(recurrent("y", "#y=(5,2,3)f32"))(x), y)
+    marked = recurrent("h c y", "#y=(5,2,3)f32 #h=(1,2,3)f32 #c=(1,2,3)f32", pnnx_rnn_output_swapped=1)
+    np.testing.assert_array_equal(pnnx_fast.Model(marked)(x)[2], y)
+
+
+def attention(inputs: str, outputs: str, notes: str) -> pnnx_fast.Graph:
+    wires, names = inputs.split(), outputs.split()
+    rng = np.random.default_rng(2)
+    given = {"x": "(5,2,4)f32", "m": "(5,5)bool", "p": "(2,5)bool"}
+    notes += "".join(f" #{k}={given[k]}" for k in wires)
+    lines = [
+        *(f"pnnx.Input i{k} 0 1 {k} #{k}={v}" for k, v in given.items() if k in wires),
+        f"nn.MultiheadAttention a {len(wires)} {len(names)} {inputs} {outputs} embed_dim=4 num_heads=2 {notes}",
+        *(f"pnnx.Output o{i} 1 0 {name}" for i, name in enumerate(names)),
+    ]
+    weights = {"in_proj_weight": (12, 4), "in_proj_bias": (12,), "out_proj.weight": (4, 4), "out_proj.bias": (4,)}
+    return graph_of("\n".join(lines), **{f"a__{k}": rng.standard_normal(s).astype("f4") for k, s in weights.items()})
+
+
+def test_masks_and_weights_of_attention_find_their_slots() -> None:
+    x = RNG.standard_normal((5, 2, 4)).astype(np.float32)
+    mask = np.triu(np.ones((5, 5), bool), 1)
+    plain = attention("x m", "y w", "$attn_mask=m #y=(5,2,4)f32 #w=(2,5,5)f32")
+    y, w = pnnx_fast.Model(plain)(x, mask)
+    first = pnnx_fast.Model(attention("m x", "y w", "#y=(5,2,4)f32 #w=(2,5,5)f32"))
+    by_name = {i.name: a for i, a in zip(first.inputs, (x, mask), strict=True)}
+    for got, want in zip(first(*(by_name[i.name] for i in first.inputs)), (y, w), strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)
+    alone = pnnx_fast.Model(attention("x m", "w", "$attn_mask=m #w=(2,5,5)f32"))(x, mask)
+    np.testing.assert_allclose(alone, w, 1e-6)
+    each = pnnx_fast.Model(attention("x m", "w", "$attn_mask=m #w=(2,2,5,5)f32"))(x, mask)
+    np.testing.assert_allclose(each.mean(1), w, 1e-5, 1e-6)
+    hidden = np.zeros((2, 5), bool)
+    hidden[:, 3:] = True
+    padded = pnnx_fast.Model(attention("x p", "y w", "#y=(5,2,4)f32 #w=(2,5,5)f32"))(x, hidden)
+    assert not padded[1][:, :, 3:].any()
+    np.testing.assert_allclose(padded[1].sum(-1), 1, 1e-5)
+
+
+def test_lost_result_types_come_back() -> None:
+    text = """
+pnnx.Input x 0 1 x #x=(3,4)f32
+torch.sum s 1 1 x y dim=(1) keepdim=False $input=x #x=(3,4)f32 #y=(3)f64
+pnnx.Output o 1 0 y
+"""
+    graph = graph_of(text)
+    passes.restore(graph)
+    assert operator(graph, "s").params["dtype"].value == "torch.double"
+    assert pnnx_fast.Model(graph_of(text))(np.ones((3, 4), np.float32)).dtype == np.float64
+    kept = graph_of(text.replace("f64", "f32"))
+    passes.restore(kept)
+    assert "dtype" not in operator(kept, "s").params
