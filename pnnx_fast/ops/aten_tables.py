@@ -9,7 +9,7 @@ __all__ = ["DTYPES", "EXPRESSIONS", "FORWARDED"]
 
 DTYPES = (
     "uint8", "int8", "short", "int", "long", "half", "float", "double", "complex32", "complex64", "complex128",
-    "bool", None, None, None, "bfloat16",
+    "bool", "qint8", "quint8", "qint32", "bfloat16",
 )  # fmt: skip
 """Names of TorchScript's numbers for dtypes."""
 

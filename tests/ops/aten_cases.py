@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from graph_of_one import Weight
 
 from pnnx_fast.ops.aten_tables import EXPRESSIONS
 
@@ -308,10 +309,6 @@ HALF, SPECTRUM = real(2, 40, seed=14), (real(2, 9, 12) + 1j * real(2, 9, 12, see
 WINDOW = np.hanning(17)[:16].astype(np.float32)
 
 
-class Weight(np.ndarray):
-    """An array that is a constant of the graph."""
-
-
 def gates(count: int, inputs: int, hidden: int, layers: int, directions: int) -> list[np.ndarray]:
     """Weights of recurrent layers in TorchScript's order."""
     sizes = [
@@ -494,3 +491,19 @@ def expression_arguments(name: str) -> list[tuple[Any, ...]]:
     counts = {1 + max(int(t[0]) for t in form.split("@")[1:]) for form in EXPRESSIONS[name]}
     third = {"lerp": 0.3, "add": 2, "sub": 2, "subtract": 2, "rsub": 2}.get(name, 2)
     return [((x, y, y, 2) if n == 4 else (x, y, third)[:n]) for n in counts]
+
+
+FIRST_ONLY = (
+    "aten::native_layer_norm",
+    "aten::native_batch_norm",
+    "aten::_native_batch_norm_legit_no_training",
+    "aten::_native_multi_head_attention",
+    "aten::embedding_bag",
+)
+"""Operators whose further outputs are for training, or absent."""
+
+
+def gives_list(kind: str) -> bool:
+    """Whether an operator gives one list of tensors rather than several outputs."""
+    lists = ("aten::unbind", "aten::meshgrid", "aten::broadcast_tensors")
+    return kind in lists or "split" in kind or "chunk" in kind

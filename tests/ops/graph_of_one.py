@@ -45,3 +45,37 @@ def run(
     for i, result in enumerate(results):
         graph.new_operator("pnnx.Output", f"output{i}", inputs=[result])
     return pnnx_fast.Model(graph, threads, isa=isa)(*given)
+
+
+class Weight(np.ndarray):
+    """An array that is a constant of the graph."""
+
+
+def call(kind: str, values: tuple[Any, ...], outputs: int) -> Any:
+    """Results of one operator; arrays are inputs, anything else constants, lists of arrays a list operator."""
+    graph, arrays, operands, count = pnnx_fast.Graph(), [], [], 0
+
+    def operand_of(value: Any) -> Any:
+        nonlocal count
+        count += 1
+        operand = graph.new_operand(f"v{count}")
+        if isinstance(value, Weight):
+            attrs = {"data": pnnx_fast.Attribute(value.view(np.ndarray))}
+            graph.new_operator("pnnx.Attribute", f"o{count}", outputs=[operand], attrs=attrs)
+        elif isinstance(value, np.ndarray):
+            arrays.append(np.ascontiguousarray(value).reshape(value.shape))
+            graph.new_operator("pnnx.Input", f"o{count}", outputs=[operand])
+        elif isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+            name = f"o{count}"
+            graph.new_operator("prim::ListConstruct", name, inputs=[operand_of(v) for v in value], outputs=[operand])
+        else:
+            given = tuple(value) if isinstance(value, list) else value
+            graph.new_operator("prim::Constant", f"o{count}", outputs=[operand], params={"value": given})
+        return operand
+
+    operands = [operand_of(v) for v in values]
+    results = [graph.new_operand(f"out{i}") for i in range(outputs)]
+    graph.new_operator(kind, "op", inputs=operands, outputs=results)
+    for i, result in enumerate(results):
+        graph.new_operator("pnnx.Output", f"output{i}", inputs=[result])
+    return pnnx_fast.Model(graph)(*arrays)

@@ -150,14 +150,31 @@ def _sequences() -> list[Case]:
 
 def _activations() -> list[Case]:
     rows: dict[str, list[dict[str, Any]]] = {
-        "CELU": [{}, {"alpha": 0.5}], "ELU": [{}, {"alpha": 0.5}], "GELU": [{}, {"approximate": "tanh"}],
-        "Hardshrink": [{"lambd": 0.3}], "Hardtanh": [{}, {"min_val": -0.2, "max_val": 0.3}], "LeakyReLU": [{"negative_slope": 0.2}],
-        "LogSoftmax": [{"dim": 1}], "RReLU": [{}, {"lower": 0.1, "upper": 0.2}], "ReLU": [{}], "ReLU6": [{}], "SiLU": [{}],
-        "Softmax": [{"dim": -1}], "Softmin": [{"dim": 0}], "Softplus": [{"beta": 2.0, "threshold": 1.0}],
-        "Softshrink": [{"lambd": 0.3}], "Threshold": [{"threshold": 0.1, "value": -1.0}], "PReLU": [{"num_parameters": 4}, {}],
-        "Identity": [{}], "Dropout": [{}], "Dropout1d": [{}], "Dropout2d": [{}], "Dropout3d": [{}], "AlphaDropout": [{}],
+        "CELU": [{}, {"alpha": 0.5}],
+        "ELU": [{}, {"alpha": 0.5}],
+        "GELU": [{}, {"approximate": "tanh"}],
+        "Hardshrink": [{"lambd": 0.3}],
+        "Hardtanh": [{}, {"min_val": -0.2, "max_val": 0.3}],
+        "LeakyReLU": [{"negative_slope": 0.2}],
+        "LogSoftmax": [{"dim": 1}],
+        "RReLU": [{}, {"lower": 0.1, "upper": 0.2}],
+        "ReLU": [{}],
+        "ReLU6": [{}],
+        "SiLU": [{}],
+        "Softmax": [{"dim": -1}],
+        "Softmin": [{"dim": 0}],
+        "Softplus": [{"beta": 2.0, "threshold": 1.0}],
+        "Softshrink": [{"lambd": 0.3}],
+        "Threshold": [{"threshold": 0.1, "value": -1.0}],
+        "PReLU": [{"num_parameters": 4}, {}],
+        "Identity": [{}],
+        "Dropout": [{}],
+        "Dropout1d": [{}],
+        "Dropout2d": [{}],
+        "Dropout3d": [{}],
+        "AlphaDropout": [{}],
         "FeatureAlphaDropout": [{}],
-    }  # fmt: skip
+    }
     cases = [layer(f"nn.{kind}", LINE, **params) for kind, several in rows.items() for params in several]
     cases += [layer("nn.Softmax2d", IMG), named("F.prelu", "input=f4 2 3 4; weight=f4 3")]
     plain = ("gelu", "leaky_relu", "relu", "sigmoid", "silu", "tanh")
@@ -181,31 +198,61 @@ def _functions() -> list[Case]:
         named("torch.mv", "input=f4 3 4; vec=f4 4"),
         named("torch.matmul", "input=f4 2 1 3 4; other=f4 3 4 5"),
         named("torch.matmul", "input=f4 4; other=f4 2 4 5"),
-        named("torch.einsum", f"a={m}; b=f4 3 5", lambda a, b, equation: torch.einsum(equation, a, b), equation="ij,kj->ik"),
+        named(
+            "torch.einsum",
+            f"a={m}; b=f4 3 5",
+            lambda a, b, equation: torch.einsum(equation, a, b),
+            equation="ij,kj->ik",
+        ),
         named("torch.cat", f"a={x}; b=f4 3 2 5", lambda a, b, dim: torch.cat((a, b), dim), dim=1),
         named("torch.gt", f"input={x}; other={m}"),
         named("torch.gather", "input=f4 3 8 2; index=i8 3 2 2", dim=1),
         named("torch.index_select", "input=f4 3 8 2; index=i8 4", dim=1),
         named("torch.scatter_add", "input=f4 3 8; index=i8 3 4; src=f4 3 5", dim=1),
         named("torch.masked_fill", f"input={x}; mask=b1 4 5", value=3.0),
-        named("Tensor.masked_fill", f"input={x}; mask=b1 4 5", lambda input, mask, value: input.masked_fill(mask, value), value=3.0),
+        named(
+            "Tensor.masked_fill",
+            f"input={x}; mask=b1 4 5",
+            lambda input, mask, value: input.masked_fill(mask, value),
+            value=3.0,
+        ),
         named("torch.masked_select", f"input={x}; mask=b1 4 5"),
         named("torch.nonzero", "input=b1 4 5"),
         named("Tensor.index", "input=f4 8 3; a=i8 2 2", lambda input, a: input[a]),
         named("Tensor.index", "input=f4 2 3", lambda input, expr: input[:, [1, 0]], expr="[None,[1,0]]"),
-        named("Tensor.index_put", "input=f4 8 3; a=i8 2; values=f4 2 3", lambda input, a, values: input.index_put((a,), values)),
-        named("F.grid_sample", "input=f4 2 3 5 6; grid=u4 2 4 3 2", mode="bicubic", padding_mode="reflection", align_corners=False),
+        named(
+            "Tensor.index_put",
+            "input=f4 8 3; a=i8 2; values=f4 2 3",
+            lambda input, a, values: input.index_put((a,), values),
+        ),
+        named(
+            "F.grid_sample",
+            "input=f4 2 3 5 6; grid=u4 2 4 3 2",
+            mode="bicubic",
+            padding_mode="reflection",
+            align_corners=False,
+        ),
         named("F.affine_grid", "theta=f4 2 2 3", size=(2, 3, 4, 5), align_corners=False),
         named("F.affine_grid", "theta=f4 2 3 4", size=(2, 3, 4, 5, 2), align_corners=True),
         named("torch.repeat_interleave", f"input={x}", repeats=2, dim=1),
         named("torch.bernoulli", "input=b4 3 4"),
-    ]  # fmt: skip
+    ]
     reductions: dict[str, list[dict[str, Any]]] = {
-        "amax": [{"dim": (0, 2)}], "amin": [{"dim": 1, "keepdim": True}], "mean": [{}, {"dim": (1, 2)}], "sum": [{}, {"dim": 0}],
-        "prod": [{}, {"dim": -1}], "norm": [{"p": 2, "dim": 1}, {"p": 1, "dim": (0, 1)}], "logsumexp": [{"dim": (0, 1)}],
-        "cumsum": [{"dim": 1}], "cumprod": [{"dim": -1}], "argsort": [{"dim": 1}], "sort": [{"dim": 0, "descending": True}],
-        "topk": [{"k": 2, "dim": 1, "largest": False}], "clamp": [{"min": -0.3, "max": 0.2}], "chunk": [{"chunks": 2, "dim": 1}],
-    }  # fmt: skip
+        "amax": [{"dim": (0, 2)}],
+        "amin": [{"dim": 1, "keepdim": True}],
+        "mean": [{}, {"dim": (1, 2)}],
+        "sum": [{}, {"dim": 0}],
+        "prod": [{}, {"dim": -1}],
+        "norm": [{"p": 2, "dim": 1}, {"p": 1, "dim": (0, 1)}],
+        "logsumexp": [{"dim": (0, 1)}],
+        "cumsum": [{"dim": 1}],
+        "cumprod": [{"dim": -1}],
+        "argsort": [{"dim": 1}],
+        "sort": [{"dim": 0, "descending": True}],
+        "topk": [{"k": 2, "dim": 1, "largest": False}],
+        "clamp": [{"min": -0.3, "max": 0.2}],
+        "chunk": [{"chunks": 2, "dim": 1}],
+    }
     cases += [
         named(f"torch.{k}", f"input={v}", **p) for k, ps in reductions.items() for p in ps for v in (x, "f8 3 4 5")
     ]
@@ -213,8 +260,18 @@ def _functions() -> list[Case]:
     views: list[tuple[str, Any, dict[str, Any]]] = [
         ("Tensor.permute", lambda input, dims: input.permute(dims), {"dims": (2, 0, 1)}),
         ("Tensor.slice", lambda input, **_: input[:, 1:4:2], {"dim": 1, "start": 1, "end": 4, "step": 2}),
-        ("Tensor.slice", lambda input, **_: input[1, :, 2:], {"dims": (0, 1, 2), "starts": (0, 0, 2), "ends": (0, 2147483647, 2147483647), "steps": (0, 1, 1), "selects": (1, 2147483647, 2147483647)}),
-    ]  # fmt: skip
+        (
+            "Tensor.slice",
+            lambda input, **_: input[1, :, 2:],
+            {
+                "dims": (0, 1, 2),
+                "starts": (0, 0, 2),
+                "ends": (0, 2147483647, 2147483647),
+                "steps": (0, 1, 1),
+                "selects": (1, 2147483647, 2147483647),
+            },
+        ),
+    ]
     cases += [named(kind, f"input={x}", call, **params) for kind, call, params in views]
     for n, image in SHAPES.items():
         pooled = {"kernel_size": 2, "return_indices": True}

@@ -75,3 +75,35 @@ def ask(case: Case) -> Answer:
         else:
             result = getattr(SPACES.get(home, torch.linalg), name)(*tensors, **case.params)
     return Answer(arrays, weights, [as_array(r) for r in flat(result)])
+
+
+def as_torch(value: Any) -> Any:
+    if isinstance(value, list):
+        return [as_torch(v) for v in value]
+    return (
+        torch.from_numpy(np.ascontiguousarray(value).reshape(value.shape)) if isinstance(value, np.ndarray) else value
+    )
+
+
+def ask_aten(kind: str, values: tuple[Any, ...]) -> Any:
+    """Result of the overload of ``torch.ops.aten`` that takes this many arguments, keyword-only ones included."""
+    name = kind[6:].replace("nonzero_numpy", "where")
+    name = {"vector_norm": "linalg_vector_norm"}.get(name, name)
+    packet = getattr(torch.ops.aten, name)
+    dtypes = {4: torch.int64, 6: torch.float32}
+    overloads = [getattr(packet, name) for name in packet.overloads()]
+    for overload in sorted(overloads, key=lambda o: len(o._schema.arguments)):
+        arguments = overload._schema.arguments
+        if len(arguments) < len(values) or any(a.is_out for a in arguments):
+            continue
+        plain = [as_torch(v) for a, v in zip(arguments, values, strict=False) if not a.kwarg_only]
+        named = {a.name: as_torch(v) for a, v in zip(arguments, values, strict=False) if a.kwarg_only}
+        if named.get("dtype") is not None:
+            named["dtype"] = dtypes[named["dtype"]]
+        if named.get("memory_format") is not None:
+            named["memory_format"] = torch.contiguous_format
+        try:
+            return overload(*plain, **named)
+        except (RuntimeError, TypeError):
+            continue
+    raise LookupError(f"{kind} takes other arguments")

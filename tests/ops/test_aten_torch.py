@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from aten_cases import CASES, LAPACK, LAYERS, C, V, Weight, X, expression_arguments, real
+from aten_cases import CASES, FIRST_ONLY, LAPACK, LAYERS, C, V, X, expression_arguments, gives_list, real
+from graph_of_one import call
 
 import pnnx_fast
 from pnnx_fast.ops.aten_tables import EXPRESSIONS
@@ -14,89 +15,15 @@ from pnnx_fast.ops.aten_tables import EXPRESSIONS
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-
-def call(kind: str, values: tuple[Any, ...], outputs: int) -> Any:
-    """Results of one operator; arrays are inputs, anything else constants, lists of arrays a list operator."""
-    graph, arrays, operands, count = pnnx_fast.Graph(), [], [], 0
-
-    def operand_of(value: Any) -> Any:
-        nonlocal count
-        count += 1
-        operand = graph.new_operand(f"v{count}")
-        if isinstance(value, Weight):
-            attrs = {"data": pnnx_fast.Attribute(value.view(np.ndarray))}
-            graph.new_operator("pnnx.Attribute", f"o{count}", outputs=[operand], attrs=attrs)
-        elif isinstance(value, np.ndarray):
-            arrays.append(np.ascontiguousarray(value).reshape(value.shape))
-            graph.new_operator("pnnx.Input", f"o{count}", outputs=[operand])
-        elif isinstance(value, list) and value and isinstance(value[0], np.ndarray):
-            name = f"o{count}"
-            graph.new_operator("prim::ListConstruct", name, inputs=[operand_of(v) for v in value], outputs=[operand])
-        else:
-            given = tuple(value) if isinstance(value, list) else value
-            graph.new_operator("prim::Constant", f"o{count}", outputs=[operand], params={"value": given})
-        return operand
-
-    operands = [operand_of(v) for v in values]
-    results = [graph.new_operand(f"out{i}") for i in range(outputs)]
-    graph.new_operator(kind, "op", inputs=operands, outputs=results)
-    for i, result in enumerate(results):
-        graph.new_operator("pnnx.Output", f"output{i}", inputs=[result])
-    return pnnx_fast.Model(graph)(*arrays)
-
-
-def as_torch(value: Any) -> Any:
-    if isinstance(value, list):
-        return [as_torch(v) for v in value]
-    return (
-        torch.from_numpy(np.ascontiguousarray(value).reshape(value.shape)) if isinstance(value, np.ndarray) else value
-    )
-
-
-def oracle(kind: str, values: tuple[Any, ...]) -> Any:
-    """Result of the overload of ``torch.ops.aten`` that takes this many arguments, keyword-only ones included."""
-    name = kind[6:].replace("nonzero_numpy", "where")
-    name = {"vector_norm": "linalg_vector_norm"}.get(name, name)
-    packet = getattr(torch.ops.aten, name)
-    dtypes = {4: torch.int64, 6: torch.float32}
-    overloads = [getattr(packet, name) for name in packet.overloads()]
-    for overload in sorted(overloads, key=lambda o: len(o._schema.arguments)):
-        arguments = overload._schema.arguments
-        if len(arguments) < len(values) or any(a.is_out for a in arguments):
-            continue
-        plain = [as_torch(v) for a, v in zip(arguments, values, strict=False) if not a.kwarg_only]
-        named = {a.name: as_torch(v) for a, v in zip(arguments, values, strict=False) if a.kwarg_only}
-        if named.get("dtype") is not None:
-            named["dtype"] = dtypes[named["dtype"]]
-        if named.get("memory_format") is not None:
-            named["memory_format"] = torch.contiguous_format
-        try:
-            return overload(*plain, **named)
-        except (RuntimeError, TypeError):
-            continue
-    raise LookupError(f"{kind} takes other arguments")
-
-
-FIRST_ONLY = (
-    "aten::native_layer_norm",
-    "aten::native_batch_norm",
-    "aten::_native_batch_norm_legit_no_training",
-    "aten::_native_multi_head_attention",
-    "aten::embedding_bag",
-)
-"""Operators whose further outputs are for training, or absent."""
+from oracle import ask_aten as oracle  # noqa: E402
 
 
 def check(case: tuple[Any, ...], want: Any) -> None:
     kind, *values = case
     parts = list(want) if isinstance(want, (tuple, list)) else [want]
     parts = parts[:1] if kind in FIRST_ONLY else parts
-    wide = kind in ("aten::unbind", "aten::meshgrid", "aten::broadcast_tensors") or "split" in kind or "chunk" in kind
-    if not wide:
-        got = call(kind, tuple(values), len(parts))
-        got = list(got) if isinstance(got, (tuple, list)) else [got]
-    else:
-        got = call(kind, tuple(values), 1)
+    got = call(kind, tuple(values), 1 if gives_list(kind) else len(parts))
+    got = list(got) if isinstance(got, (tuple, list)) else [got]
     for g, w in zip(got, parts, strict=True):
         w = w.resolve_conj().numpy() if isinstance(w, torch.Tensor) else np.asarray(w)
         assert np.shape(g) == w.shape

@@ -1,4 +1,4 @@
-"""Single operators against PyTorch: every row of the tables, plain, from a view, and behind a channels-last producer."""
+"""Single operators against PyTorch: every row of the tables, plain and behind a channels-last producer."""
 
 from __future__ import annotations
 

@@ -1,30 +1,76 @@
-"""Every registered operator type is named by a test, so that none is only believed to work."""
+"""Every registered operator type is run by a golden, or by a test that is named here, type by type."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import golden_store
+import pytest
+
 from pnnx_fast.ops import load_all, registry
 
-IGNORED: frozenset[str] = frozenset()
-"""Types that no test names. It is meant to stay empty."""
+TESTS = Path(__file__).parents[1]
 
-FAMILIES = ("ncnn.", "F.upsample", "nn.Upsampling")
-"""Prefixes of types whose tests compose the names."""
+ELSEWHERE: dict[str, str] = {
+    "ops/aten_cases.py": """
+        aten::linalg_cholesky aten::linalg_det aten::linalg_inv aten::linalg_matrix_norm aten::linalg_matrix_power
+        aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve""",
+    "ops/test_aten_torch.py": """
+        aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
+        aten::adjoint aten::alias aten::detach_ aten::dim aten::empty aten::empty_like aten::len aten::lift_fresh
+        aten::mH aten::new_empty aten::numel aten::resolve_conj aten::size prim::Constant prim::NumToTensor""",
+    "ops/test_attention_torch.py": "fused.MultiheadAttention",
+    "ops/test_conv_depth.py": "fused.Conv3d",
+    "ops/test_convolution_torch.py": "fused.Conv2d",
+    "ops/test_convolution_transpose.py": "fused.ConvTranspose2d",
+    "ops/test_elementwise.py": "pnnx.Attribute pnnx.Expression pnnx.Input pnnx.Output",
+    "ops/test_index_torch.py": "prim::ListConstruct",
+    "ops/test_linear_torch.py": "fused.Linear",
+    "ops/test_normalization_torch.py": "fused.BatchNorm2d fused.GroupNorm",
+    "ops/test_pooling_torch.py": "F.max_unpool2d nn.MaxUnpool2d",
+    "ops/test_rare_operators_torch.py": """
+        F.max_unpool1d F.max_unpool3d Tensor.new_empty Tensor.size fused.Conv1d fused.ConvTranspose1d
+        fused.ConvTranspose3d nn.MaxUnpool1d nn.MaxUnpool3d nn.intrinsic.quantized.ConvReLU2d
+        nn.intrinsic.quantized.LinearReLU nn.quantized.Conv2d nn.quantized.DeQuantize nn.quantized.Linear
+        nn.quantized.Quantize nn.quantized.cat pnnx.SliceIndexes prim::ListUnpack prim::TupleConstruct
+        prim::TupleUnpack torch.dequantize torch.empty torch.empty_like torch.normal torch.quantize_per_tensor
+        torch.randn_like torchaudio.functional.inverse_spectrogram torchaudio.functional.spectrogram
+        torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align""",
+    "ops/test_remaining_types.py": """
+        aten::copy_ aten::floordiv aten::log_sigmoid aten::quantize_per_tensor aten::rand aten::randn
+        aten::randn_like ncnn.Bits torch.rand torch.randn""",
+    "passes/test_restore.py": "fused.Dense fused.WriteView",
+}
+"""Test file -> types that it runs."""
+
+LAYERS = """
+    ncnn.DetectionOutput ncnn.GRUInt8 ncnn.InverseSpectrogram ncnn.LSTMInt8 ncnn.PSROIPooling ncnn.Proposal
+    ncnn.RNNInt8 ncnn.ROIAlign ncnn.ROIPooling ncnn.YoloDetectionOutput ncnn.Yolov3DetectionOutput"""
+"""Types that ncnn's layers become; the tests of ncnn name the layers."""
 
 
-def test_every_type_is_named_by_a_test() -> None:
+def covered() -> set[str]:
+    """Types with a golden or a named test."""
+    named = {kind for kinds in ELSEWHERE.values() for kind in kinds.split()}
+    return {entry["kind"] for entry in golden_store.read()} | named | set(LAYERS.split())
+
+
+def test_every_type_is_tested() -> None:
     load_all()
-    text = "\n".join(path.read_text("utf-8") for path in Path(__file__).parents[1].rglob("*.py"))
-    named = set(re.findall(r"[A-Za-z_][\w.]*(?:::\w+)?", text))
-    # Tables are walked by tests of their own, which name the rows only together.
-    from pnnx_fast.ops.aten import EXPRESSIONS
+    types = {n for n in registry.types() if registry.find(n).function.__module__.startswith("pnnx_fast.ops")}  # type: ignore[union-attr]
+    assert not sorted(types - covered()), "without a test"
+    assert not sorted(covered() - types), "tested, but not registered"
 
-    named |= {f"aten::{name}" for name in EXPRESSIONS}
-    pooled = re.findall(r"((?:F|nn)\.\w*)\{n\}d", text)
-    named |= {f"{stem}{n}d" for stem in pooled for n in (1, 2, 3)}
-    from_users = {n for n in registry.types() if registry.find(n).function.__module__.startswith("pnnx_fast.ops")}  # type: ignore[union-attr]
-    from_users = {n for n in from_users if not n.startswith(FAMILIES) and not re.fullmatch(r"nn\.\w+Pad[123]d", n)}
-    missing = sorted(from_users - named - IGNORED)
-    assert not missing, f"no test names {missing}"
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_named_tests_run_their_types(path: str) -> None:
+    words = set(re.findall(r"\w[\w.]*(?:::\w+)?", (TESTS / path).read_text("utf-8")))
+    assert not sorted(set(ELSEWHERE[path].split()) - words)
+
+
+@pytest.mark.parametrize("kind", LAYERS.split())
+def test_layers_of_ncnn_are_named(kind: str) -> None:
+    text = "\n".join(path.read_text("utf-8") for path in (TESTS / "ncnn").glob("*.py"))
+    layer = kind.removeprefix("ncnn.").removesuffix("Int8")
+    assert re.search(rf"\b{layer}\b", text)

@@ -41,6 +41,7 @@ def test_a_write_into_a_view_gives_the_whole_tensor(optimize: bool) -> None:
     want = x.copy()
     want[1] *= 2
     model = pnnx_fast.Model(graph_of(WRITE), optimize=optimize)
+    assert {"fused.Dense", "fused.WriteView"} <= {op.type for op in model.graph.ops}
     np.testing.assert_array_equal(model(x), want)
     np.testing.assert_array_equal(model(x), want)
 
