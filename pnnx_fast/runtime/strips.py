@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,23 @@ KERNELS = {"conv_f32", "conv_depthwise_f32", "conv_stem_f32", "conv_grouped_f32"
 
 MOST_STAGES = 8
 
-WORTH_BYTES = 1 << 20
+
+def _cache_bytes() -> int:
+    """Size of the second-level cache of a core, where the system tells it."""
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text("ascii")
+        return min(max(int(text.rstrip("K\n")) << 10, 1 << 18), 1 << 21)
+    except (OSError, ValueError):
+        return 1 << 20
+
+
+WORTH_BYTES = _cache_bytes()
 """Size from which a tensor between two convolutions is kept in strips."""
 
-STRIP_BYTES = 640 << 10
+STRIP_BYTES = WORTH_BYTES // 8 * 5
 """What the lines of all stages of a strip take of the cache of a core."""
 
-WEIGHT_BYTES = 384 << 10
+WEIGHT_BYTES = WORTH_BYTES // 8 * 3
 """What the weights of all stages may take of it besides."""
 
 LEAST_LINES = 2
