@@ -10,6 +10,7 @@ from nets import chain, load, param, run, tagged
 
 from pnnx_fast import ncnn
 from pnnx_fast.ncnn import Mat
+from pnnx_fast.ncnn.compiled import Part
 
 
 def mat(*values: float) -> Mat:
@@ -182,3 +183,38 @@ def test_a_blob_that_fails_does_not_take_others_with_it() -> None:
             continue
         with pytest.warns(ncnn.NcnnWarning):
             assert ex.extract("c")[0] == -100
+
+
+def test_usual_outputs_take_one_call_run_after_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["Input in 0 1 a", "Split s 1 3 a a0 a1 a2", "ReLU r 1 1 a0 b", "Sigmoid t 1 1 a1 c", "TanH h 1 1 a2 d"]
+    net, calls = load(param(*lines)), list[int]()
+    whole = Part.run
+
+    def counted(part: Part, known: Any) -> Any:
+        calls.append(1)
+        return whole(part, known)
+
+    monkeypatch.setattr(Part, "run", counted)
+    for count in (3, 1, 1, 1, 1):
+        calls.clear()
+        run(net, "b", "c", "d", a=np.float32([1, -1]))
+        assert len(calls) == count
+    # What is no longer asked for is forgotten in the end.
+    for _ in range(40):
+        calls.clear()
+        run(net, "b", a=np.float32([1, -1]))
+        assert len(calls) == 1
+    assert run(net, "d", a=np.float32([0, 0])).tolist() == [0, 0]
+
+
+def test_outputs_of_one_chain_take_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, calls = load(param("Input in 0 1 a", "Slice s 1 2 a b c -23300=2,-233,-233", "ReLU r 1 1 b d")), list[int]()
+    whole = Part.run
+
+    def counted(part: Part, known: Any) -> Any:
+        calls.append(1)
+        return whole(part, known)
+
+    monkeypatch.setattr(Part, "run", counted)
+    d, c = run(net, "d", "c", a=np.float32([-1, 2, 3, 4]))
+    assert (d.tolist(), c.tolist(), len(calls)) == ([0, 2], [3, 4], 1)
