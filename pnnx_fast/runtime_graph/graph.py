@@ -278,6 +278,13 @@ class RuntimeGraph:
         """Times of the last ``forward(debug=True)`` in order of execution."""
         return self._times
 
+    def time_summary(self) -> dict[str, float]:
+        """Seconds by operator type in the last ``forward(debug=True)``, the largest first."""
+        totals: dict[str, float] = {}
+        for row in self._times:
+            totals[row.type] = totals.get(row.type, 0.0) + row.seconds
+        return dict(sorted(totals.items(), key=lambda item: -item[1]))
+
     def get_outputs(self, name: str) -> list[Array]:
         """One array a sample of an output operator, or of any other operator's first output."""
         op = self._find(name)

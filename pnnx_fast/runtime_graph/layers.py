@@ -16,7 +16,7 @@ from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 from pnnx_fast.runtime_graph.status import InferStatus, StatusCode, StatusError
 
-__all__ = ["Layer", "LayerRegisterer"]
+__all__ = ["Layer", "LayerRegisterer", "ParamLayer"]
 
 Creator = Callable[[Mapping[str, Any], Mapping[str, Array]], "Layer"]
 """Makes a layer from the operator's parameters and weights."""
@@ -32,6 +32,59 @@ class Layer:
         """Outputs for the samples ``inputs``; operand k is ``inputs[k * batch : (k + 1) * batch]``."""
         codes = StatusCode.FUNCTION_NOT_IMPLEMENT, InferStatus.FAILED_LAYER_NOT_IMPLEMENT
         raise StatusError(f"{type(self).__name__} has no forward", *codes)
+
+
+class ParamLayer(Layer):
+    """Base of layers with weights and, maybe, a bias.
+
+    Parameters
+    ----------
+    layer_name : str
+    weights : sequence of array_like
+    bias : sequence of array_like, optional
+    """
+
+    def __init__(self, layer_name: str = "", weights: Sequence[Any] = (), bias: Sequence[Any] = ()) -> None:
+        super().__init__(layer_name)
+        self.set_weights(weights)
+        self.set_bias(bias)
+
+    @property
+    def weights(self) -> list[Array]:
+        """The weights, an array each."""
+        return self._weights
+
+    @property
+    def bias(self) -> list[Array]:
+        """The biases, an array each."""
+        return self._bias
+
+    def init_weight_param(self, count: int, channels: int, height: int, width: int) -> None:
+        """Make ``count`` weights of zeros."""
+        self._weights = [np.zeros((channels, height, width), np.float32) for _ in range(count)]
+
+    def init_bias_param(self, count: int, channels: int, height: int, width: int) -> None:
+        """Make ``count`` biases of zeros."""
+        self._bias = [np.zeros((channels, height, width), np.float32) for _ in range(count)]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Set the weights from arrays, or from as many numbers as there are elements."""
+        self._weights = _filled(getattr(self, "_weights", []), weights)
+
+    def set_bias(self, bias: Sequence[Any]) -> None:
+        """Set the biases from arrays, or from as many numbers as there are elements."""
+        self._bias = _filled(getattr(self, "_bias", []), bias)
+
+
+def _filled(present: list[Array], given: Sequence[Any]) -> list[Array]:
+    if not len(given) or np.ndim(given[0]):
+        return [np.asarray(item) for item in given]
+    if len(given) != sum(a.size for a in present):
+        codes = StatusCode.PARSE_WEIGHT_ERROR, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
+        raise StatusError(f"there are {len(given)} numbers for {sum(a.size for a in present)} elements", *codes)
+    cuts = np.cumsum([a.size for a in present])[:-1]
+    pieces = np.split(np.asarray(given, np.float32), cuts)
+    return [piece.reshape(a.shape) for piece, a in zip(pieces, present, strict=True)]
 
 
 class LayerRegisterer:
