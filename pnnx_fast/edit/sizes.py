@@ -112,12 +112,10 @@ def make_dynamic(
     before = _recorded(graph, shapes)
     chosen = dict.fromkeys(_sharing(before, 0), (0,)) if axes is None else axes
     after = dict(before)
-    for name, varying in chosen.items():
-        if name not in before:
-            raise ParameterError(f"there is no input {name}; the inputs are {', '.join(before)}")
-        rank = len(before[name])
-        places = {a % rank for a in varying}
-        after[name] = tuple(d * _FACTORS[min(i, 5)] if i in places else d for i, d in enumerate(before[name]))
+    unknown = [name for name in chosen if name not in before]
+    if unknown:
+        raise ParameterError(f"there is no input {unknown[0]}; the inputs are {', '.join(before)}")
+    after |= _grown({name: before[name] for name in before if name in chosen}, chosen)
     old, new, fixed = unbake(graph, before, after)
     for x in graph.operands:
         a, b = old.shape(x), new.shape(x)
@@ -132,3 +130,18 @@ def _sharing(shapes: Shapes, axis: int) -> list[str]:
     """Inputs whose size along an axis is that of the first one."""
     sized = {name: shape[axis] for name, shape in shapes.items() if axis < len(shape)}
     return [name for name, size in sized.items() if size == next(iter(sized.values()))]
+
+
+def _grown(shapes: Shapes, axes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """Sizes that differ from those of the trace: axes of an input by factors of their own, those that are equal to a
+    size of an input before it by the factor of that one.
+    """
+    known: dict[int, int] = {}
+    after: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        places = {a % len(shape) for a in axes[name]}
+        factors = {i: known.get(shape[i], _FACTORS[min(i, 5)]) for i in places}
+        after[name] = tuple(d * factors.get(i, 1) for i, d in enumerate(shape))
+        for i in sorted(places):
+            known.setdefault(shape[i], factors[i])
+    return after

@@ -191,3 +191,16 @@ def test_the_batch_is_the_axis_that_inputs_share() -> None:
     g = graph(*lines)
     assert g.change_batch(5) == []
     assert [g.get_operand(n).shape for n in "xwy"] == [(5, 4), (2, 4), (5, 2)]
+
+
+def test_equal_sizes_of_several_inputs_grow_together() -> None:
+    g = graph(
+        "pnnx.Input in_0 0 1 x #x=(3,4,5)f32",
+        "pnnx.Input in_1 0 1 m #m=(4,4)f32",
+        "torch.transpose t 1 1 x u dim0=1 dim1=2 $input=x",
+        "torch.matmul s 2 1 x u w $input=x $other=u",
+        "pnnx.Expression e 2 1 w m y expr=add(@0,@1)",
+        "pnnx.Output out 1 0 y",
+    )
+    assert g.make_dynamic({"x": (0, 1), "m": (0, 1)}) == []
+    assert Model(g)(rand(2, 7, 5), rand(7, 7)).shape == (2, 7, 7)
