@@ -14,7 +14,9 @@ from typing import Any
 
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.formats.atomic import AtomicFile
-from pnnx_fast.formats.python_calls import HELPERS, Names, argument, identifier, is_module, statements
+from pnnx_fast.formats.python_calls import argument, is_module, statements
+from pnnx_fast.formats.python_helpers import HELPERS
+from pnnx_fast.formats.python_names import Names, identifier
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.dtypes import by_text
 

@@ -1,0 +1,47 @@
+"""Sources of functions that a generated module carries because PyTorch alone does not have them."""
+
+from __future__ import annotations
+
+__all__ = ["HELPERS"]
+
+HELPERS: dict[str, tuple[str, str]] = {
+    "torchaudio.functional.spectrogram": (
+        "spectrogram",
+        '''
+def spectrogram(
+    waveform, window, pad, n_fft, hop_length, win_length, power, normalized, center=True, pad_mode="reflect",
+    onesided=True,
+):
+    """Short-time Fourier transform, or a power of its magnitude (None: complex)."""
+    flat = F.pad(waveform, (pad, pad)).reshape(-1, waveform.shape[-1] + 2 * pad)
+    y = torch.stft(
+        flat, n_fft, hop_length, win_length, window, center, pad_mode, normalized == "frame_length", onesided,
+        return_complex=True,
+    )
+    if normalized is True or normalized == "window":
+        y = y / window.square().sum().sqrt()
+    y = y.reshape(waveform.shape[:-1] + y.shape[1:])
+    return y if power is None else y.abs() ** power
+''',
+    ),
+    "torchaudio.functional.inverse_spectrogram": (
+        "inverse_spectrogram",
+        '''
+def inverse_spectrogram(
+    spectrogram, window, length, pad, n_fft, hop_length, win_length, normalized, center=True, pad_mode="reflect",
+    onesided=True,
+):
+    """Signal of a complex short-time Fourier transform."""
+    if normalized is True or normalized == "window":
+        spectrogram = spectrogram * window.square().sum().sqrt()
+    y = torch.istft(
+        spectrogram.reshape((-1,) + spectrogram.shape[-2:]), n_fft, hop_length, win_length, window, center,
+        normalized == "frame_length", onesided, None if length is None else length + 2 * pad,
+    )
+    if length is not None and pad > 0:
+        y = y[:, pad:-pad]
+    return y.reshape(spectrogram.shape[:-2] + y.shape[-1:])
+''',
+    ),
+}
+"""Functions of packages beyond PyTorch: name and source of what a generated module carries in their place."""

@@ -1,0 +1,87 @@
+"""Slices, selections and indices as subscripts in generated Python."""
+
+from __future__ import annotations
+
+from pnnx_fast.expression import parse
+from pnnx_fast.formats.python_expression import literal, spell
+from pnnx_fast.formats.python_names import Names, spelled, targets
+from pnnx_fast.ir import Operator
+
+__all__ = ["index", "index_put", "slice_", "slice_copy"]
+
+_OPEN_END = 2**31 - 1
+
+
+def _subscript(op: Operator, names: Names) -> str:
+    """What stands in brackets for a slice of several dimensions, counted from either end."""
+    dims = op.params["dims"].value if op.has_param("dims") else [op.params["dim"].value]
+    dims = dims if isinstance(dims, list) else [dims]
+    entries = {d: _range(op, names, i) for i, d in enumerate(dims)}
+    front, back = [d for d in entries if d >= 0], [d for d in entries if d < 0]
+    parts = [entries.get(d, ":") for d in range(max(front, default=-1) + 1)]
+    if back:
+        parts += ["...", *(entries.get(d, ":") for d in range(min(back), 0))]
+    return ", ".join(parts)
+
+
+def _range(op: Operator, names: Names, i: int) -> str:
+    select = _bound(op, names, "select", i)
+    if select is not None and select != str(_OPEN_END):
+        return select
+    start, end, step = (_bound(op, names, key, i) for key in ("start", "end", "step"))
+    text = f"{'' if start in (None, '0', 'None') else start}:{'' if end in (None, str(_OPEN_END), 'None') else end}"
+    return text if step in (None, "1", "None") else f"{text}:{step}"
+
+
+def _bound(op: Operator, names: Names, key: str, i: int) -> str | None:
+    """Source of one bound: a parameter, an input, or an entry of a ``pnnx.SliceIndexes``."""
+    for name in (key, key + "s"):
+        if op.has_param(name):
+            value = op.params[name].value
+            return literal(value[i] if isinstance(value, list) else value)
+        operand = op.named_input(name)
+        if operand is None:
+            continue
+        producer = operand.producer
+        if producer is None or producer.type != "pnnx.SliceIndexes":
+            return names.of(operand) + (f"[{i}]" if name != key else "")
+        indexes = producer.params["indexes"].value
+        entries = indexes if isinstance(indexes, list) else str(indexes).strip("()[]").split(",")
+        entry = str(entries[i])
+        return names.of(producer.inputs[int(entry[1:])]) if entry.startswith("@") else literal(int(entry))
+    return None
+
+
+def slice_(op: Operator, names: Names) -> list[str]:
+    """Statements that take a part of a tensor."""
+    return [f"{targets(op, names)} = {names.of(op.inputs[0])}[{_subscript(op, names)}]"]
+
+
+def slice_copy(op: Operator, names: Names) -> list[str]:
+    """Statements that put a tensor into a part of a copy of another one."""
+    x, source, y = names.of(op.inputs[0]), names.of(op.inputs[1]), names.of(op.outputs[0])
+    return [f"{y} = {x}.clone()", f"{y}[{_subscript(op, names)}] = {source}"]
+
+
+def index(op: Operator, names: Names) -> list[str]:
+    """Statements that index with lists, masks and tensors."""
+    x = names.of(op.inputs[0])
+    if not op.has_param("expr"):
+        key = names.of(op.inputs[1])
+        return [f"{targets(op, names)} = {x}[tuple(slice(None) if i is None else i for i in {key})]"]
+    root = parse(str(op.params["expr"].value))
+    inputs = [names.fragment(y) for y in op.inputs]
+    entries = [spell(node, inputs).text for node in root.children] or [spell(root, inputs).text]
+    return [f"{targets(op, names)} = {x}[{', '.join(':' if e == 'None' else e for e in entries)}]"]
+
+
+def index_put(op: Operator, names: Names) -> list[str]:
+    """Statements that set elements at indices."""
+    x = names.of(op.inputs[0])
+    indices = op.named_input("indices") or op.inputs[1]
+    values = op.named_input("values") or (op.inputs[2] if len(op.inputs) > 2 else None)
+    text = names.of(values) if values is not None else spelled(op.params["values"].value)
+    if values is None or names.kinds.get(values) == "number":
+        text = f"torch.tensor({text}, dtype={x}.dtype)"
+    accumulate = op.has_param("accumulate") and bool(op.params["accumulate"].value)
+    return [f"{targets(op, names)} = torch.ops.aten.index_put({x}, {names.of(indices)}, {text}, {accumulate})"]
