@@ -23,6 +23,7 @@ from pnnx_fast.ir.dtypes import by_text
 __all__ = ["source", "write"]
 
 _KEY = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*\Z", re.ASCII)
+_AXIS = "weight_q_per_channel_axis"
 _QUANTIZED = "nn.quantized."
 _UNKNOWN_SIZE = 128
 """Stands for sizes that vary in the examples of inputs."""
@@ -164,7 +165,7 @@ def _construct(op: Operator) -> str:
     if not _KEY.match(op.type):
         raise ParameterError("the type is no name of a module", operator=op.name, parameter=op.type)
     quantized = op.type.startswith(_QUANTIZED) and op.has_attr("weight")
-    skipped = {"scale", "zero_point"} if quantized else set()
+    skipped = {"scale", "zero_point", _AXIS} if quantized else set()
     params = [argument(op, key, p) for key, p in op.params.items() if key not in skipped]
     home = "torch.ao." if op.type.startswith(_QUANTIZED) else ""
     return f"{home}{op.type}({', '.join(params)})"
@@ -172,8 +173,8 @@ def _construct(op: Operator) -> str:
 
 def _load_module(member: str, op: Operator) -> Iterable[str]:
     if op.type.startswith(_QUANTIZED) and op.has_attr("weight"):
-        weight, bias = (_tensor(op.name, k, op.attrs[k]) if op.has_attr(k) else "None" for k in ("weight", "bias"))
-        yield f"self.{member}.set_weight_bias({weight}, {bias})"
+        bias = _tensor(op.name, "bias", op.attrs["bias"]) if op.has_attr("bias") else "None"
+        yield f"self.{member}.set_weight_bias({_quantized(op)}, {bias})"
         for key in ("scale", "zero_point"):
             yield f"self.{member}.{argument(op, key, op.params[key]).replace('=', ' = ', 1)}"
         return
@@ -182,6 +183,19 @@ def _load_module(member: str, op: Operator) -> Iterable[str]:
             raise ParameterError("the name cannot be a member in Python", operator=op.name, parameter=key)
         held = "buffer" if key in ("running_mean", "running_var") else "parameter"
         yield _load(f"self.{member}.{key}", op.name, key, attr, held)
+
+
+def _quantized(op: Operator) -> str:
+    """The quantised weight of an operator, from integers, scales and zero points."""
+    scales, zeros = "weight.q_per_channel_scales", "weight.q_per_channel_zero_points"
+    if not (by_text[op.attrs["weight"].dtype or "f32"].integer and op.has_attr(scales)):
+        raise ParameterError(f"a quantised layer needs integer weights and {scales}", operator=op.name)
+    weight, scale = (_tensor(op.name, key, op.attrs[key]) for key in ("weight", scales))
+    zero = _tensor(op.name, zeros, op.attrs[zeros]) if op.has_attr(zeros) else "torch.zeros(1)"
+    axis = int(op.params[_AXIS].value) if op.has_param(_AXIS) else 0
+    count = op.attrs["weight"].shape[axis]
+    parts = f"{scale}.double(), {zero}.long().expand({count}).contiguous(), {axis}"
+    return f"torch._make_per_channel_quantized_tensor({weight}, {parts})"
 
 
 def _load(target: str, name: str, key: str, attr: Attribute, held: str) -> str:

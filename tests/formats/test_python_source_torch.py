@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pnnx_fast import Graph
+from pnnx_fast import Attribute, Graph, Model, ncnn
+from pnnx_fast.demo import load_digits, model_path
+from pnnx_fast.errors import ParameterError
 
 torch = pytest.importorskip("torch")
 DATA = Path(os.environ.get("PNNX_FAST_DATA", "missing")) / "conformance" / "cases"
@@ -79,3 +83,76 @@ def test_module_runs_with_its_own_weights_and_exports(tmp_path: Path) -> None:
     # The exporter needs no package beyond PyTorch, but reading the file back would.
     space["export_onnx"](str(tmp_path / "m.onnx"))
     assert (tmp_path / "m.onnx").stat().st_size > 0
+
+
+def _runs_alike(graph: Graph, work: Path, *arrays: Any, tolerance: float = 1e-5) -> str:
+    graph.python(work / "alike.py")
+    with torch.no_grad():
+        got = _flat(_module(work / "alike.py")["Model"]().eval()(*map(torch.from_numpy, arrays)))[0]
+    np.testing.assert_allclose(got, Model(graph, num_threads=1)(*arrays), atol=tolerance)
+    return (work / "alike.py").read_text("utf-8")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantized_modules(tmp_path: Path) -> None:
+    grid = "scale=0.05 zero_point=100"
+    graph = Graph.parse(
+        "7767517\n5 4\npnnx.Input in 0 1 x #x=(1,3,6,6)f32\n"
+        f"nn.quantized.Quantize q 1 1 x a dtype=torch.quint8 {grid}\n"
+        "nn.quantized.Conv2d c 1 1 a b in_channels=3 out_channels=4 kernel_size=(3,3) stride=(1,1) padding=(1,1) "
+        f"dilation=(1,1) groups=1 padding_mode=zeros {grid}\n"
+        "torch.dequantize d 1 1 b y $input=b\npnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    graph.ops[2].attrs = {
+        "weight": Attribute(rng.integers(-100, 100, (4, 3, 3, 3)).astype(np.int8)),
+        "bias": Attribute(rng.standard_normal(4).astype(np.float32)),
+        "weight.q_per_channel_scales": Attribute(rng.uniform(0.001, 0.01, 4)),
+        "weight.q_per_channel_zero_points": Attribute(np.zeros(4, np.int64)),
+    }
+    text = _runs_alike(graph, tmp_path, rng.uniform(-2, 2, (1, 3, 6, 6)).astype(np.float32), tolerance=0.051)
+    assert "set_weight_bias(torch._make_per_channel_quantized_tensor(" in text
+    graph.ops[2].attrs["weight"] = Attribute(np.zeros((4, 3, 3, 3), np.float32))
+    with pytest.raises(ParameterError, match="needs integer weights"):
+        graph.python(tmp_path / "float.py")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_modules_of_torchvision(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in_0 0 1 x #x=(1,3,8,8)f32\npnnx.Input in_1 0 1 r #r=(2,5)f32\n"
+        "torchvision.ops.RoIAlign a 2 1 x r y aligned=True output_size=(3,3) sampling_ratio=2 spatial_scale=0.5\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    graph.python(tmp_path / "m.py")
+    text = (tmp_path / "m.py").read_text("utf-8")
+    assert "import torchvision" in text
+    assert "self.a = torchvision.ops.RoIAlign(aligned=True, output_size=(3, 3), sampling_ratio=2" in text
+    try:
+        importlib.import_module("torchvision")
+    except Exception:  # one that was built for another PyTorch fails in ways of its own
+        pytest.skip("torchvision cannot be imported")
+    boxes = np.float32([[0, 1, 1, 9, 9], [0, 0, 2, 12, 15]])
+    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((1, 3, 8, 8), np.float32), boxes)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(shutil.which("pnnx") is None, reason="there is no pnnx here")
+def test_export_through_pnnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pnnx")
+    monkeypatch.chdir(tmp_path)
+    graph = Graph.load(model_path())
+    graph.python(tmp_path / "digits.py")
+    space = _module(tmp_path / "digits.py")
+    picture = load_digits().pictures[:1]
+    wanted = Model(graph)(picture)
+    for export, stem in ((space["export_pnnx"], "one"), (space["export_ncnn"], "two")):
+        export(str(tmp_path / f"{stem}.pt"))
+        np.testing.assert_allclose(Model(Graph.load(tmp_path / f"{stem}.pnnx.param"))(picture), wanted, atol=1e-4)
+    net = ncnn.Net()
+    assert net.load_param(str(tmp_path / "two.ncnn.param")) == 0
+    assert net.load_model(str(tmp_path / "two.ncnn.bin")) == 0
+    with net.create_extractor() as extractor:
+        extractor.input("in0", ncnn.Mat(picture[0]))
+        _, y = extractor.extract("out0")
+    np.testing.assert_allclose(np.asarray(y).ravel(), wanted.ravel(), atol=2e-2)
