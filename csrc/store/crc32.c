@@ -37,14 +37,38 @@ static inline uint32_t four_bytes(uint32_t word, int row) {
            (table[row + 1][word >> 16 & 255] ^ table[row][word >> 24]);
 }
 
-static uint32_t slice(uint32_t state, const uint8_t *p, size_t n) {
-    for (; n >= 16; n -= 16, p += 16) {
-        uint32_t word[4];
-        memcpy(word, p, sizeof word);
-        /* Three words do not wait for the register. */
-        const uint32_t early = four_bytes(word[1], 8) ^ four_bytes(word[2], 4) ^ four_bytes(word[3], 0);
-        state = four_bytes(word[0] ^ state, 12) ^ early;
+static inline uint32_t sixteen_bytes(uint32_t state, const uint8_t *p) {
+    uint32_t word[4];
+    memcpy(word, p, sizeof word);
+    /* Three words do not wait for the register. */
+    const uint32_t early = four_bytes(word[1], 8) ^ four_bytes(word[2], 4) ^ four_bytes(word[3], 0);
+    return four_bytes(word[0] ^ state, 12) ^ early;
+}
+
+/* Product of two reflected polynomials modulo P. */
+static uint32_t multiply(uint32_t a, uint32_t b) {
+    const uint32_t x32 = table[0][128];
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        if (a >> 31) product ^= b;
+        b = b >> 1 ^ (b & 1 ? x32 : 0);
     }
+    return product;
+}
+
+/* Neighbouring stretches go side by side: the look-ups of one fill the time in which the others wait for
+ * their registers. A register moves past the next stretch by a product with x^(8 STRETCH). */
+enum { STRETCH_LOG = 12, STRETCH = 1 << STRETCH_LOG, LANES = 2 };
+
+static uint32_t slice(uint32_t state, const uint8_t *p, size_t n) {
+    for (; n >= LANES * STRETCH; n -= LANES * STRETCH, p += LANES * STRETCH) {
+        uint32_t lane[LANES] = {state};
+        for (int i = 0; i < STRETCH; i += 16)
+            for (int k = 0; k < LANES; k++) lane[k] = sixteen_bytes(lane[k], p + k * STRETCH + i);
+        state = lane[0];
+        for (int k = 1; k < LANES; k++) state = multiply(state, squares[STRETCH_LOG + 3]) ^ lane[k];
+    }
+    for (; n >= 16; n -= 16, p += 16) state = sixteen_bytes(state, p);
     for (; n; n--) state = state >> 8 ^ table[0][(state ^ *p++) & 255];
     return state;
 }
@@ -90,17 +114,6 @@ uint32_t pf_crc32(uint32_t crc, const void *data, size_t n) {
     int best = VARIANTS - 1;
     while (best > 0 && (n < variants[best].pays_from || !pf_crc32_variant_runs(best))) best--;
     return pf_crc32_by(best, crc, data, n);
-}
-
-/* Product of two reflected polynomials modulo P. */
-static uint32_t multiply(uint32_t a, uint32_t b) {
-    const uint32_t x32 = table[0][128];
-    uint32_t product = 0;
-    for (; a; a <<= 1) {
-        if (a >> 31) product ^= b;
-        b = b >> 1 ^ (b & 1 ? x32 : 0);
-    }
-    return product;
 }
 
 uint32_t pf_crc32_combine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
