@@ -18,6 +18,7 @@ array([[0., 2., 0., 4.]], dtype=float32)
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -89,6 +90,7 @@ def load(
     verify: bool = True,
     optimize: bool = True,
     seed: int | None = None,
+    autotune: bool | str | os.PathLike[str] = False,
 ) -> Model:
     """Load a PNNX model, ready to run.
 
@@ -109,6 +111,10 @@ def load(
     seed : int, optional
         Seed of random operators such as ``torch.randn``.
 
+    autotune : bool or path
+        Measure the kernels that could serve a convolution when shapes are first seen, use the fastest, and remember
+        them in a file: the one named, else ``PNNX_FAST_TUNING``, else one in the user's cache folder.
+
     Returns
     -------
     Model
@@ -126,7 +132,7 @@ def load(
     from pnnx_fast.runtime.session import Model
 
     graph = Graph.load(param, bin, verify=verify)
-    return Model(graph, num_threads, isa=isa, optimize=optimize, seed=seed)
+    return Model(graph, num_threads, isa=isa, optimize=optimize, seed=seed, autotune=autotune)
 
 
 def show_config() -> dict[str, Any]:

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast bench``."""
     parser.add_argument("model", nargs="?", help=".pnnx.param file, or a folder that holds one")
     parser.add_argument("--bin", help="weights, by default the .bin beside the .param")
+    parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
     parser.add_argument("--threads", type=_counts, default=None, help="e.g. 1,2; by default all CPUs")
     parser.add_argument("--batch", type=_counts, default=None, help="batch sizes, e.g. 1,8; by default as recorded")
     parser.add_argument("--seconds", type=float, help="time spent on each combination (default: 1, kernels 0.1)")

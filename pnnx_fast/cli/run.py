@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", metavar="FILE", help="text file with one class name a line")
     parser.add_argument("--top", type=int, metavar="N", help="print the N best classes of the first output")
     parser.add_argument("--threads", type=int, help="number of threads, by default all CPUs")
+    parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
     parser.add_argument(
         "--mean", type=_numbers, default=[0.0], help="subtracted from a picture's values 0..255, e.g. 104,117,123"
     )
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast run``."""
-    model = pnnx_fast.load(args.model, args.bin, num_threads=args.threads)
+    model = pnnx_fast.load(args.model, args.bin, num_threads=args.threads, autotune=args.autotune)
     if args.input:
         arrays = load_inputs(model, args.input, args)
     else:

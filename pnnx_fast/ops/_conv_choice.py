@@ -91,7 +91,8 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
     if _fits_grouped(g, LANES.get(isa, 4)):
         found.append(GROUPED)
     if _fits_winograd(g):
-        found += [Choice("conv_winograd_f32", "conv_winograd_pack_f32", m) for m in OUTPUTS[g["kh"]]]
+        tiles = OUTPUTS[g["kh"]] if g["kh"] == g["kw"] else (4,)
+        found += [Choice("conv_winograd_f32", "conv_winograd_pack_f32", m) for m in tiles]
     return found
 
 

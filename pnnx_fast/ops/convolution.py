@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops._conv_choice import STEM, Choice, choose, is_stem
+from pnnx_fast.ops._conv_choice import STEM, Choice, candidates, choose, is_stem
 from pnnx_fast.ops._conv_depth import convolve_by_depth
 from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
 from pnnx_fast.ops.padding import pad_sides
@@ -84,6 +84,7 @@ def convolve(
         fields["xsc"] = x.strides[1]
     elif x.ndim == 4:
         choice = choose(b.isa, b.nthreads, fields, weight.is_constant)
+        choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
     taps = (math.prod(weight.shape[2:-1]), weight.shape[-1])
     shape = {"oc": y.shape[1], "ic": x.shape[1], "kh": taps[0], "kw": taps[1], "groups": groups}

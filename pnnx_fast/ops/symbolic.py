@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ShapeError
 
 __all__ = [
+    "Algorithm",
     "Buffer",
     "Builder",
     "KernelPlan",
@@ -224,6 +225,25 @@ class KernelPlan(NamedTuple):
     label: str
 
 
+class Algorithm(Protocol):
+    """A kernel, the kernel that packs its weights, and the variant to ask for (-1: the kernel chooses)."""
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+
+    @property
+    def pack(self) -> str:
+        """Name of the kernel that packs its weights."""
+
+    @property
+    def variant(self) -> int:
+        """The variant to ask for."""
+
+
+Choice = TypeVar("Choice", bound=Algorithm)
+
+
 class Builder(Protocol):
     """What an operator function may ask of the runtime that lowers it."""
 
@@ -259,6 +279,9 @@ class Builder(Protocol):
 
     def plan(self, kernel: str, **fields: Any) -> KernelPlan:
         """Ask a planned kernel for variant and sizes; tensors among the fields are not needed."""
+
+    def prefer(self, given: Choice, options: Callable[[], Sequence[Choice]], weight: Tensor, fields: Any) -> Choice:
+        """Return the fastest of several algorithms where the model is tuned, else ``given``."""
 
     def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """Return constant ``weight`` packed by a packing kernel (fields x and y are set here), cached by arguments."""

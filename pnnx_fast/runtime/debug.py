@@ -13,6 +13,7 @@ __all__ = ["KNOBS", "graph_dumper"]
 KNOBS: dict[str, str] = {
     "OMP_NUM_THREADS": "upper limit of the default number of threads",
     "PNNX_FAST_DUMP": "folder that receives the graph after every pass, as .pnnx.param text",
+    "PNNX_FAST_TUNING": "file that remembers what autotuning measured",
     "PNNX_FAST_ISA": "default instruction set level, e.g. avx2",
     "PNNX_FAST_TEAM": "thread team: threads or openmp",
 }

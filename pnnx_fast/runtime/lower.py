@@ -18,7 +18,17 @@ from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ops import registry
-from pnnx_fast.ops.symbolic import Buffer, KernelPlan, Order, Results, Tensor, Value, dense_strides, is_channels_last
+from pnnx_fast.ops.symbolic import (
+    Buffer,
+    Choice,
+    KernelPlan,
+    Order,
+    Results,
+    Tensor,
+    Value,
+    dense_strides,
+    is_channels_last,
+)
 from pnnx_fast.runtime import concat
 from pnnx_fast.runtime.constants import Constants
 
@@ -146,6 +156,14 @@ class Lowering:
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """See Builder."""
         return self.constants.kept(key, make)
+
+    def prefer(self, given: Choice, options: Callable[[], Sequence[Choice]], weight: Tensor, fields: Any) -> Choice:
+        """See Builder."""
+        tuner = self.constants.tuner
+        if tuner is None or not weight.is_constant:
+            return given
+        chosen: Choice = tuner.choose(self.isa, self.nthreads, options(), given, fields, weight)
+        return chosen
 
     def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """See Builder."""

@@ -72,6 +72,10 @@ class Model:
         Seed of random operators; without it their results differ from load to load.
     constants : Constants, optional
         Weights that several models share, so that each is packed once.
+    autotune : bool or path
+        Whether to measure the convolution kernels that could serve a shape when a program is made, and to use the
+        fastest. A path names the file that remembers them (default: ``PNNX_FAST_TUNING``, else one in the user's
+        cache folder).
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Model:
         optimize: bool = True,
         seed: int | None = None,
         constants: Constants | None = None,
+        autotune: bool | str | os.PathLike[str] = False,
     ) -> None:
         registry.check_supported((op.type, op.name) for op in graph.ops)
         if num_threads is not None and num_threads < 1:
@@ -96,6 +101,10 @@ class Model:
         self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
         self.outputs = tuple(_info(o) for o in _output_operands(graph))
         self.constants = Constants(seed) if constants is None else constants
+        if autotune is not False:
+            from pnnx_fast.runtime.autotune import Tuner
+
+            self.constants.tuner = Tuner(None if autotune is True else autotune)
         passes.restore(self.graph)
         if optimize:
             passes.optimize(self.graph, graph_dumper())
@@ -186,6 +195,8 @@ class Model:
             values: dict[str, Value] = dict(zip(self._input_names, tensors, strict=True))
             with collector_paused():
                 program = self._programs[key] = _Chain(self, self._ops, values, tensors)
+            if self.constants.tuner is not None:
+                self.constants.tuner.save()
             if len(self._programs) > CACHED_PROGRAMS:
                 self._programs.popitem(last=False)
             return program
