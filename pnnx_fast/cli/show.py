@@ -29,5 +29,6 @@ def run(args: argparse.Namespace) -> int:
             drawn = True
     if not drawn:
         print(graph)
-        print(graph.statistics())
+        statistics = graph.statistics()
+        print(f"\n{statistics.table()}\n\n{statistics}")
     return 0

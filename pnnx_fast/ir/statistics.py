@@ -74,6 +74,21 @@ class Statistics:
         """Elements read and written."""
         return sum(row.memory_operations for row in self.operators)
 
+    def by_type(self) -> dict[str, tuple[int, int, int]]:
+        """Operators, floating-point operations and memory operations of each operator type, the costliest first."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for row in self.operators:
+            count, flops, moved = found.get(row.type, (0, 0, 0))
+            found[row.type] = count + 1, flops + row.flops, moved + row.memory_operations
+        return dict(sorted(found.items(), key=lambda item: (-item[1][1], -item[1][2])))
+
+    def table(self) -> str:
+        """Return the costs by operator type as lines of text."""
+        lines = [f"{'type':<32}{'count':>7}{'FLOPS':>12}{'memory OPS':>12}"]
+        for kind, (count, flops, moved) in self.by_type().items():
+            lines.append(f"{kind:<32}{count:>7}{format_count(flops):>12}{format_count(moved):>12}")
+        return "\n".join(lines)
+
     def __str__(self) -> str:
         return (
             f"model inputshape = {self.input_shapes}\n"

@@ -91,3 +91,12 @@ def test_every_shared_model_is_counted(data_path) -> None:
     for file in sorted(data_path.rglob("*.pnnx.param")):
         stats = Graph.parse(file.read_text()).statistics()
         assert all(row.flops >= 0 and row.memory_operations >= 0 for row in stats.operators)
+
+
+def test_costs_by_type() -> None:
+    statistics = Graph.parse(
+        "7767517\n4 4\npnnx.Input a 0 1 x #x=(2,8)f32\nF.relu r 1 1 x y #y=(2,8)f32\nF.relu s 1 1 y z #z=(2,8)f32\n"
+        "nn.GELU g 1 1 z w #w=(2,8)f32\n"
+    ).statistics()
+    assert statistics.by_type() == {"nn.GELU": (1, 160, 32), "F.relu": (2, 32, 64)}
+    assert statistics.table().splitlines()[1].split() == ["nn.GELU", "1", "160", "32"]
