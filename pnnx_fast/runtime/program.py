@@ -63,7 +63,7 @@ class Executable:
         leaves: list[Tensor] = []
         self._structure = [_collect(v, leaves) for v in outputs]
         self._outputs = [self._as_output(builder, t, i) for i, t in enumerate(leaves)]
-        self._output_types = [(t.shape, t.dtype) for t in self._outputs]
+        self.output_types = [(t.shape, t.dtype) for t in self._outputs]
         self._constants = constants
         self.isa, self.nthreads = isa, nthreads
         self.steps = fuse_strips(builder.steps, nthreads)
@@ -142,13 +142,19 @@ class Executable:
                 return self._arenas.pop()
         return aligned_bytes(self.arena_bytes)
 
-    def run(self, inputs: Sequence[Array], clock: list[tuple[int, int]] | None = None) -> list[Value]:
+    def run(
+        self,
+        inputs: Sequence[Array],
+        clock: list[tuple[int, int]] | None = None,
+        results: Sequence[Array] | None = None,
+    ) -> list[Value]:
         """Run once; ``inputs`` are C-contiguous arrays of the program's shapes and dtypes.
 
-        ``clock`` receives (index of the step, nanoseconds) for every step.
+        ``clock`` receives (index of the step, nanoseconds) for every step; ``results`` are arrays to write to.
         """
         arena = self._take_arena()
-        results = [np.empty(shape, dtype) for shape, dtype in self._output_types]
+        if results is None:
+            results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
         bases = (arena, *inputs, *results)
         done = 0
         for segment in self._segments:
@@ -162,6 +168,10 @@ class Executable:
                 done += 1
         with self._lock:
             self._arenas.append(arena)
+        return self.restore(results)
+
+    def restore(self, results: Sequence[Array]) -> list[Value]:
+        """Put arrays in the places of the outputs' tensors."""
         return [_restore(s, results) for s in self._structure]
 
     def _run_native(self, bases: tuple[Array, ...], segment: tuple[int, int], timed: bool) -> list[int] | None:

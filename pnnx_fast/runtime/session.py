@@ -18,6 +18,7 @@ from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ir.collector import collector_paused
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.batches import Parts, best_part, rows_apart
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.debug import graph_dumper
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
@@ -110,7 +111,7 @@ class Model:
             passes.optimize(self.graph, graph_dumper())
         self._ops = list(self.graph.topological())
         self._input_names = [op.outputs[0].name for op in self.graph.ops if op.type == "pnnx.Input"]
-        self._programs: OrderedDict[Any, _Chain] = OrderedDict()
+        self._programs: OrderedDict[Any, _Chain | Parts] = OrderedDict()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -184,22 +185,36 @@ class Model:
 
     # -- programs ----------------------------------------------------------------------------------------------
 
-    def _program(self, given: Sequence[Array]) -> _Chain:
+    def _program(self, given: Sequence[Array]) -> _Chain | Parts:
         key = tuple((a.shape, a.dtype) for a in given)
         with self._lock:
             program = self._programs.get(key)
             if program is not None:
                 self._programs.move_to_end(key)
                 return program
-            tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
-            values: dict[str, Value] = dict(zip(self._input_names, tensors, strict=True))
             with collector_paused():
-                program = self._programs[key] = _Chain(self, self._ops, values, tensors)
+                program = self._programs[key] = self._in_parts(given, self._lower(given))
             if self.constants.tuner is not None:
                 self.constants.tuner.save()
             if len(self._programs) > CACHED_PROGRAMS:
                 self._programs.popitem(last=False)
             return program
+
+    def _lower(self, given: Sequence[Array]) -> _Chain:
+        tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
+        return _Chain(self, self._ops, dict(zip(self._input_names, tensors, strict=True)), tensors)
+
+    def _in_parts(self, given: Sequence[Array], chain: _Chain) -> _Chain | Parts:
+        """Return a chain for fewer rows to run several times, where that is faster."""
+        ranks = [len(info.shape or ()) for info in self.inputs]
+        counts = {a.shape[0] if a.ndim == rank > 1 else 0 for a, rank in zip(given, ranks, strict=True)}
+        if len(counts) != 1 or chain.stage.breaker is not None or not rows_apart(self._ops):
+            return chain
+        rows = counts.pop()
+        if rows < 2 or any(not shape or shape[0] != rows for shape, _ in chain.program.output_types):
+            return chain
+        part = best_part(chain.program.steps, rows, chain.program.arena_bytes, self.num_threads)
+        return chain if part == rows else Parts(self._lower([a[:part] for a in given]), rows // part)
 
 
 class _Chain:

@@ -1,0 +1,180 @@
+"""Large batches are computed part by part where that keeps activations in the caches.
+
+``rows_apart`` tells whether no operator of a graph mixes the rows of a batch; ``best_part`` weighs the traffic of
+activations, which grows with the rows computed at once, against that of weights, which every part reads again.
+``Parts`` runs the program of a part for all of them and looks like a chain of programs to the session.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Operand, Operator
+
+__all__ = ["Parts", "best_part", "rows_apart"]
+
+PEAK, MEMORY, CACHE = 220.0, 37.0, 16 << 20
+"""FLOPs of a thread and bytes of memory in a nanosecond; bytes of which half stays in the caches."""
+
+EXPOSED_WEIGHTS, EXPOSED_ACTIVATIONS = 0.1, 1.0
+"""How much of the traffic does not hide behind arithmetic."""
+
+ACTIVATIONS = (
+    "elu",
+    "gelu",
+    "hardsigmoid",
+    "hardswish",
+    "leaky_relu",
+    "mish",
+    "relu",
+    "relu6",
+    "sigmoid",
+    "silu",
+    "tanh",
+)
+LAYERS = ("ELU", "GELU", "Hardsigmoid", "Hardswish", "LeakyReLU", "Mish", "ReLU", "ReLU6", "Sigmoid", "SiLU", "Tanh")
+
+KINDS = ("nn.Conv", "fused.Conv", "nn.ConvTranspose", "fused.ConvTranspose", "nn.MaxPool", "nn.AvgPool")
+ADAPTIVE = ("nn.AdaptiveAvgPool", "nn.AdaptiveMaxPool", "F.adaptive_avg_pool", "F.adaptive_max_pool")
+
+ALWAYS: dict[str, int] = {
+    **{f"{kind}{n}d": n + 2 for n in (1, 2, 3) for kind in (*KINDS, *ADAPTIVE, "F.max_pool", "F.avg_pool")},
+    **{f"{prefix}.BatchNorm{n}d": 2 for n in (1, 2, 3) for prefix in ("nn", "fused")},
+    **{f"F.{name}": 0 for name in ACTIVATIONS},
+    **{f"nn.{name}": 0 for name in LAYERS},
+    **dict.fromkeys(("nn.Upsample", "F.interpolate", "F.upsample"), 3),
+    **dict.fromkeys(("nn.ChannelShuffle", "nn.PixelShuffle", "F.pixel_shuffle"), 4),
+    **dict.fromkeys(("nn.Linear", "fused.Linear", "nn.GroupNorm"), 2),
+}
+"""Operators that never mix rows, and from how many dimensions on dimension 0 of their inputs counts rows."""
+
+
+def _axis(name: str) -> Callable[[Operator], bool]:
+    """Whether the dimension that a parameter names is not the first one."""
+
+    def check(op: Operator) -> bool:
+        value: Any = op.params[name].value if name in op.params else 0
+        return all(isinstance(n, int) and n > 0 for n in (value if isinstance(value, (list, tuple)) else [value]))
+
+    return check
+
+
+def _keeps_first(op: Operator) -> bool:
+    dims: Any = op.params["dims"].value if "dims" in op.params else None
+    return isinstance(dims, (list, tuple)) and dims[0] == 0
+
+
+def _elementwise(op: Operator) -> bool:
+    """Whether an expression has no lists and no sizes in it."""
+    text = str(op.params["expr"].value)
+    return not any(word in text for word in ("[", "size", "shape"))
+
+
+def _normalises_inside(op: Operator) -> bool:
+    """Whether a layer norm leaves the first dimension alone."""
+    shape, inner = op.inputs[0].shape, op.params["normalized_shape"].value
+    return shape is not None and len(shape) > (len(inner) if isinstance(inner, (list, tuple)) else 1)
+
+
+CONDITIONS: dict[str, Callable[[Operator], bool]] = {
+    "torch.cat": _axis("dim"),
+    "torch.chunk": _axis("dim"),
+    "torch.split": _axis("dim"),
+    "F.softmax": _axis("dim"),
+    "nn.Softmax": _axis("dim"),
+    "torch.mean": _axis("dim"),
+    "torch.flatten": _axis("start_dim"),
+    "Tensor.permute": _keeps_first,
+    "Tensor.slice": _axis("dim"),
+    "Tensor.select": _axis("dim"),
+    "pnnx.Expression": _elementwise,
+    "nn.LayerNorm": _normalises_inside,
+}
+
+
+def rows_apart(ops: Sequence[Operator]) -> bool:
+    """Whether each row of the outputs depends on the same row of the inputs alone."""
+    apart: set[Operand] = set()
+    constant: set[Operand] = set()
+    for op in ops:
+        if op.type == "pnnx.Input":
+            if any(x.shape is None or len(x.shape) < 2 for x in op.outputs):
+                return False
+            apart.update(op.outputs)
+        elif op.type == "pnnx.Attribute":
+            constant.update(op.outputs)
+        elif op.type == "pnnx.Output":
+            if not apart.issuperset(op.inputs):
+                return False
+        elif _keeps_rows(op, apart, constant):
+            apart.update(op.outputs)
+        else:
+            return False
+    return True
+
+
+def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand]) -> bool:
+    ranks = {len(x.shape) if x.shape is not None else 0 for x in op.inputs if x in apart}
+    if op.type == "pnnx.Expression":
+        # Constants must not reach dimension 0, and tensors of another rank would meet it elsewhere.
+        for x in op.inputs:
+            if x in constant and not (x.shape and ranks and (len(x.shape) < min(ranks) or x.shape[0] == 1)):
+                return False
+        if not all(x in apart or x in constant for x in op.inputs) or len(ranks) != 1:
+            return False
+    elif not op.inputs or not apart.issuperset(op.inputs):
+        return False
+    condition = CONDITIONS.get(op.type)
+    return min(ranks) >= ALWAYS.get(op.type, sys.maxsize) if condition is None else condition(op)
+
+
+def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) -> int:
+    """Rows to compute at once, a divisor of ``rows``; ``steps`` and ``arena_bytes`` are those of all rows at once."""
+    work = []
+    for step in steps:
+        weights = sum(t.nbytes for t in step.tensors if t.is_constant)
+        others = sum(t.nbytes for t in step.tensors if not t.is_constant)
+        work.append((getattr(step, "flops", 0) / rows / (PEAK * nthreads), weights / MEMORY, others / rows / MEMORY))
+
+    def cost(part: int) -> float:
+        living = part * arena_bytes / rows
+        missed = EXPOSED_ACTIVATIONS * living / (living + CACHE)
+        total = 0.0
+        for compute, weights, others in work:
+            longer, shorter = max(part * compute, weights), min(part * compute, weights)
+            total += (longer + EXPOSED_WEIGHTS * shorter) / part + missed * others
+        return total
+
+    return min((n for n in range(rows, 0, -1) if rows % n == 0), key=cost)
+
+
+class Parts:
+    """A chain of programs for some rows, run for all parts of a larger batch."""
+
+    def __init__(self, chain: Any, count: int) -> None:
+        self._chain, self._count = chain, count
+        self.program = chain.program
+
+    def run(self, given: Sequence[Array], clock: list[tuple[int, int]] | None = None) -> list[Any]:
+        """Run all parts; the times of a step are summed up."""
+        rows = given[0].shape[0] // self._count
+        results = [np.empty((rows * self._count, *shape[1:]), dtype) for shape, dtype in self.program.output_types]
+        times: dict[int, int] = {}
+        for i in range(self._count):
+            part = slice(i * rows, (i + 1) * rows)
+            stamps: list[tuple[int, int]] | None = None if clock is None else []
+            self.program.run([a[part] for a in given], stamps, [r[part] for r in results])
+            for index, ns in stamps or ():
+                times[index] = times.get(index, 0) + ns
+        if clock is not None:
+            clock += times.items()
+        return list(self.program.restore(results))
+
+    def records(self) -> list[Any]:
+        """Describe the steps, with the work of all parts."""
+        return [r._replace(flops=r.flops * self._count, bytes=r.bytes * self._count) for r in self.program.records()]

@@ -1,0 +1,100 @@
+"""Batches computed in parts: which graphs allow it, how many rows at once, and that results are those of the rows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+from pnnx_fast.ir import Attribute
+from pnnx_fast.runtime import session
+from pnnx_fast.runtime.batches import Parts, best_part, rows_apart
+
+
+def graph_of(*steps: tuple[str, dict[str, Any]]) -> pnnx_fast.Graph:
+    """A convolution, then operators one after the other; shapes are not known behind the convolution."""
+    graph = pnnx_fast.Graph()
+    x, y = graph.new_operand("x"), graph.new_operand("y")
+    x.shape, x.dtype = (1, 3, 8, 8), "f32"
+    y.shape, y.dtype = (1, 4, 8, 8), "f32"
+    graph.new_operator("pnnx.Input", "in", outputs=[x])
+    weight = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    graph.new_operator(
+        "nn.Conv2d", "conv", inputs=[x], outputs=[y],
+        params={"bias": False, "padding": (1, 1), "kernel_size": (3, 3)}, attrs={"weight": Attribute(weight)},
+    )  # fmt: skip
+    last = y
+    for i, (kind, params) in enumerate(steps):
+        out = graph.new_operand(f"z{i}")
+        out.shape, out.dtype = (1, 4, 8, 8), "f32"
+        inputs = [last, y] if kind in ("torch.cat", "pnnx.Expression") else [last]
+        graph.new_operator(kind, f"op{i}", inputs=inputs, outputs=[out], params=params)
+        last = out
+    graph.new_operator("pnnx.Output", "out", inputs=[last])
+    return graph
+
+
+@pytest.mark.parametrize(
+    "step, apart",
+    [
+        (("nn.ReLU", {}), True),
+        (("torch.cat", {"dim": 1}), True),
+        (("torch.cat", {"dim": 0}), False),
+        (("torch.cat", {"dim": -4}), False),
+        (("F.softmax", {"dim": 1}), True),
+        (("F.softmax", {"dim": 0}), False),
+        (("torch.mean", {"dim": (2, 3), "keepdim": False}), True),
+        (("torch.mean", {"dim": (0, 2), "keepdim": False}), False),
+        (("torch.mean", {}), False),
+        (("torch.flatten", {"start_dim": 1, "end_dim": -1}), True),
+        (("torch.flatten", {"start_dim": 0, "end_dim": -1}), False),
+        (("Tensor.permute", {"dims": (0, 2, 3, 1)}), True),
+        (("Tensor.permute", {"dims": (1, 0, 2, 3)}), False),
+        (("nn.LayerNorm", {"normalized_shape": (8, 8)}), True),
+        (("nn.LayerNorm", {"normalized_shape": (1, 4, 8, 8)}), False),
+        (("pnnx.Expression", {"expr": "add(@0,mul(@1,2))"}), True),
+        (("pnnx.Expression", {"expr": "mul(@0,size(@1,0))"}), False),
+        (("torch.flip", {"dims": (0,)}), False),
+    ],
+)
+def test_rows_apart(step: tuple[str, dict[str, Any]], apart: bool) -> None:
+    assert rows_apart(list(graph_of(step).topological())) is apart
+
+
+def test_a_picture_without_batch_has_no_rows() -> None:
+    graph = graph_of(("nn.ReLU", {}))
+    for name, shape in (("x", (3, 8, 8)), ("y", (4, 8, 8)), ("z0", (4, 8, 8))):
+        operand = graph.get_operand(name)
+        assert operand is not None
+        operand.shape = shape
+    assert not rows_apart(list(graph.topological()))
+
+
+def steps_of(flops: int, weights: int, others: int) -> list[Any]:
+    sizes = [(weights, True), (others, False)]
+    tensors = [SimpleNamespace(nbytes=nbytes, is_constant=constant) for nbytes, constant in sizes]
+    return [SimpleNamespace(flops=flops, tensors=tensors)]
+
+
+def test_best_part() -> None:
+    assert best_part(steps_of(10**9, 10**5, 10**9), 8, 10**9, 1) == 1
+    assert best_part(steps_of(10**7, 10**9, 10**5), 8, 10**5, 1) == 8
+    assert best_part(steps_of(10**9, 10**5, 10**9), 7, 10**9, 2) == 1
+
+
+@pytest.mark.parametrize("part", [1, 2, 3])
+def test_parts_give_the_rows(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(("nn.ReLU", {}), ("torch.cat", {"dim": 1}), ("torch.flatten", {"start_dim": 1, "end_dim": -1}))
+    x = np.random.default_rng(1).standard_normal((6, 3, 8, 8)).astype(np.float32)
+    monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: rows)
+    whole = pnnx_fast.Model(graph)(x)
+    monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: min(part, rows))
+    model = pnnx_fast.Model(graph)
+    np.testing.assert_allclose(model(x), whole, rtol=0, atol=1e-6)
+    assert isinstance(model._program([x]), Parts)
+    profile = model.profile(x, repeat=1)
+    assert len(profile.steps) > 0
+    assert profile.seconds > 0
