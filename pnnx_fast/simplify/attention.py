@@ -49,7 +49,7 @@ def fuse_scaled_dot_product_attention(graph: Graph) -> int:
         if softmax is None or softmax.type not in ("F.softmax", "nn.Softmax", "torch.softmax"):
             continue
         rank = len(softmax.inputs[0].shape or ())
-        if rank < 3 or value(softmax, "dim") not in (-1, rank - 1):
+        if rank < 3 or value(softmax, "dim") not in (-1, rank - 1) or value(softmax, "dtype") is not None:
             continue
         scores = _scores(softmax.inputs[0])
         if scores is not None and _fuse_product(graph, op, scores):
@@ -214,9 +214,13 @@ class _Projection:
     bias: Array | None
 
 
-def _layer(x: Operand) -> Operator | None:
-    op = x.producer
-    return op if op is not None and op.type == "nn.Linear" else None
+def _layer(split: Operator) -> Operator | None:
+    """The linear layer over (n, length, features) whose result is cut into heads, its first two axes staying."""
+    op = _sole_producer(split.inputs[0])
+    if op is None or op.type != "nn.Linear":
+        return None
+    source, heads = op.inputs[0].shape or (), split.outputs[0].shape or ()
+    return op if len(source) == 3 and source[:2] == heads[:2] else None
 
 
 def _separate(x: Operand, heads: int, _: int) -> _Projection | None:
@@ -225,8 +229,8 @@ def _separate(x: Operand, heads: int, _: int) -> _Projection | None:
     split = _sole_producer(swap.inputs[0]) if swap is not None and permutation(swap) == [0, 2, 1, 3] else None
     if split is None or split.type not in _RESHAPES or (split.outputs[0].shape or ())[2:3] != (heads,):
         return None
-    layer = _layer(split.inputs[0])
-    if layer is None or len(split.inputs[0].consumers) != 1 or len(layer.inputs[0].shape or ()) != 3:
+    layer = _layer(split)
+    if layer is None:
         return None
     bias = layer.attrs["bias"].numpy() if "bias" in layer.attrs else None
     return _Projection(layer.inputs[0], layer.attrs["weight"].numpy(), bias)
@@ -241,8 +245,8 @@ def _packed(x: Operand, heads: int, part: int) -> _Projection | None:
     split = _sole_producer(swap.inputs[0]) if swap is not None and permutation(swap) == [2, 0, 3, 1, 4] else None
     if split is None or split.type not in _RESHAPES or (split.outputs[0].shape or ())[2:4] != (3, heads):
         return None
-    layer = _layer(split.inputs[0])
-    if layer is None or len(split.inputs[0].consumers) != 1 or len(layer.inputs[0].shape or ()) != 3:
+    layer = _layer(split)
+    if layer is None:
         return None
     weight = layer.attrs["weight"].numpy()
     rows = slice(part * len(weight) // 3, (part + 1) * len(weight) // 3)
@@ -272,8 +276,9 @@ def _output_layer(op: Operator) -> Operator | None:
     swap = only_consumer(op.outputs[0])
     join = only_consumer(swap.outputs[0]) if swap is not None and permutation(swap) == [0, 2, 1, 3] else None
     end = only_consumer(join.outputs[0]) if join is not None and join.type in _RESHAPES else None
-    known = join is not None and len(join.outputs[0].shape or ()) == 3
-    return end if end is not None and end.type == "nn.Linear" and known else None
+    n, heads, length, width = op.outputs[0].shape or (0, 0, 0, 0)
+    joined = join is not None and join.outputs[0].shape == (n, length, heads * width)
+    return end if end is not None and end.type == "nn.Linear" and joined else None
 
 
 def _write_module(graph: Graph, op: Operator, end: Operator, parts: list[_Projection]) -> bool:

@@ -105,7 +105,7 @@ def _neutral(graph: Graph) -> int:
     count = 0
     for op in list(graph.ops):
         node = expression(op)
-        floats = all((x.dtype or "").startswith(("f", "bf", "c")) for x in op.inputs if x.shape is not None)
+        floats = all((x.dtype or "").startswith(("f", "bf", "c")) for x in op.inputs)
         if node is None or not op.inputs or not floats:
             continue
         done = fold(node, lambda n, parts: _simpler(n.rebuilt(tuple(parts)) if parts else n))
@@ -122,10 +122,17 @@ def _simpler(node: Node) -> Node:
     for place, number in _NEUTRAL.get(node.name, {}).items():
         constant, rest = node.children[place], node.children[1 - place]
         plain = isinstance(constant, Constant) and type(constant.value) in (int, float) and constant.value == number
-        # A sum of two literals is the business of eval_expression.
-        if plain and not isinstance(rest, Constant):
+        # A sum of two literals is the business of eval_expression; with numbers, 1.0 makes a float of an integer.
+        if plain and not _is_number(rest):
             return rest
     return node
+
+
+def _is_number(node: Node) -> bool:
+    """Whether an expression is made of literals and sizes."""
+    if isinstance(node, Call) and node.name == "size":
+        return True
+    return not isinstance(node, Input) and all(_is_number(child) for child in node.children)
 
 
 @simplification(5)

@@ -144,7 +144,7 @@ def fuse_slice_to_tensor_split(graph: Graph) -> int:
             size = x.shape[dim] if x.shape else -1
             chain = _chain(pieces, size)
             if len(chain) > 1 and len(chain) == len(pieces):
-                places = [value(op, "start") or 0 for op in chain][1:]
+                places = sorted(pieces)[1:]
                 _gather(graph, x, chain, "torch.tensor_split", {"dim": dim, "indices": places})
                 count += 1
     return count

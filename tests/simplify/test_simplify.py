@@ -85,6 +85,7 @@ def test_every_pass_has_a_case() -> None:
         ("eliminate_dropout", "F.dropout d 1 1 x y p=0.5 training=True"),
         ("eliminate_noop_expression", "pnnx.Expression e 1 1 x y expr=mul(@0,2)"),
         ("eliminate_noop_math", "pnnx.Expression e 1 1 x y expr=sub(0,@0)"),
+        ("eliminate_noop_math", "pnnx.Expression e 1 1 x y expr=mul(@0,mul(size(@0,0),1.0))"),
         ("eliminate_noop_reshape", "Tensor.reshape r 1 1 x y shape=(3,2)"),
         ("eliminate_noop_einsum", "torch.einsum e 1 1 x y equation=ij->ji"),
         ("eliminate_noop_slice", "Tensor.slice s 1 1 x y dim=1 start=0 end=2 step=1"),
@@ -118,3 +119,25 @@ def test_the_page_tells_of_every_pass() -> None:
 def test_names_that_do_not_exist_are_errors() -> None:
     with pytest.raises(ParameterError, match=re.escape("there is no pass fuse_everything; those there are: fuse_")):
         simplify(Graph(), ["fuse_everything"])
+
+
+def test_a_file_of_level_1_becomes_what_the_converter_writes_at_level_2() -> None:
+    folder = Path(__file__).parent / "data"
+    one, two = (Graph.parse((folder / f"level{i}.pnnx.param").read_text("utf-8")) for i in (1, 2))
+    rng = np.random.default_rng(0)
+    for op in one.ops:
+        op.attrs = {k: Attribute(rng.uniform(0.5, 1.5, a.shape).astype(np.float32)) for k, a in op.attrs.items()}
+    x = rng.standard_normal((1, 3, 8, 8)).astype(np.float32)
+    wanted = Model(one.copy(), num_threads=1)(x)
+    simplify(one)
+    assert _types(one) == _types(two)
+    for op in one.ops:
+        if op.type == "Tensor.slice":
+            twin = next(o for o in two.ops if o.type == op.type)
+            assert {k: p.value for k, p in op.params.items()} == {k: p.value for k, p in twin.params.items()}
+    for got, expected in zip(_flat(Model(one, num_threads=1)(x)), _flat(wanted), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
+
+
+def _flat(value: object) -> list[np.ndarray]:
+    return [y for v in value for y in _flat(v)] if isinstance(value, list | tuple) else [np.asarray(value)]
