@@ -9,12 +9,13 @@ the wrong type becomes one uniform :class:`ParameterError` here.
 from __future__ import annotations
 
 import inspect
+import keyword
 import sys
 import threading
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -271,8 +272,11 @@ def types() -> list[str]:
     return sorted(name for _, name in CATALOG.names())
 
 
-def check_supported(used: Iterable[tuple[str, str]]) -> None:
-    """Raise UnsupportedOperatorError naming every type without a definition; ``used`` yields (type, operator name)."""
+def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], str] | None = None) -> None:
+    """Raise UnsupportedOperatorError naming every type without a definition; ``used`` yields (type, operator name).
+
+    ``skeleton`` gives the source of a function for a type, which the message ends with.
+    """
     missing: dict[str, list[str]] = {}
     used = list(used)
     if all(find(kind) is not None for kind, _ in used):
@@ -293,14 +297,17 @@ def check_supported(used: Iterable[tuple[str, str]]) -> None:
         near = difflib.get_close_matches(kind, types(), 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         lines.append(f"  {kind} (used by {', '.join(names[:3])}{' …' if len(names) > 3 else ''}){hint}")
-    first = next(iter(missing))
-    lines += [
-        "register one with:",
-        "  from pnnx_fast.ops.registry import operator",
-        f'  @operator("{first}")',
-        "  def my_operator(b, input, *, parameter=default): ...",
-    ]
+    lines += ["", "fill in and run before loading the model:", "", "import pnnx_fast"]
+    for kind in missing:
+        lines += ["", skeleton(kind) if skeleton else f'@pnnx_fast.operator("{kind}")\ndef function(b, input): ...']
     raise UnsupportedOperatorError("\n".join(lines), missing)
+
+
+@lru_cache(4096)
+def slot_name(key: str) -> str:
+    """Name of a Python parameter for a key of a file: dots and the like become underscores."""
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in key)
+    return name if not name or (name.isidentifier() and not keyword.iskeyword(name)) else f"_{name}"
 
 
 def bind(
@@ -318,15 +325,15 @@ def bind(
     named: dict[str, Value] = {}
     free: list[Value] = []
     for i, value in enumerate(inputs):
-        key = input_names[i] if i < len(input_names) else ""
+        key = slot_name(input_names[i]) if i < len(input_names) else ""
         if key and key in definition.parameters and key != definition.variadic:
             named[key] = value
         else:
             free.append(value)
     for key, tensor in attributes.items():
-        named[_accept(definition, key.replace(".", "_"), where, "attribute")] = tensor
+        named[_accept(definition, slot_name(key), where, "attribute")] = tensor
     for key, value in parameters.items():
-        key = key.replace(".", "_")
+        key = slot_name(key)
         if key in named:
             continue  # a flag such as bias=True beside the weight itself
         _accept(definition, key, where, "parameter")

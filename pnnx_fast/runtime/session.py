@@ -56,6 +56,12 @@ def _choose_team() -> None:
             raise ParameterError(f"PNNX_FAST_TEAM: {error}") from None
 
 
+def _skeleton(graph: Graph, kind: str) -> str:
+    from pnnx_fast.ops.skeleton import skeleton
+
+    return skeleton(next(op for op in graph.ops if op.type == kind))
+
+
 class Model:
     """A model ready to run.
 
@@ -90,7 +96,7 @@ class Model:
         constants: Constants | None = None,
         autotune: bool | str | os.PathLike[str] = False,
     ) -> None:
-        registry.check_supported((op.type, op.name) for op in graph.ops)
+        registry.check_supported(((op.type, op.name) for op in graph.ops), lambda kind: _skeleton(graph, kind))
         if num_threads is not None and num_threads < 1:
             raise ParameterError(f"num_threads must be at least 1, not {num_threads}")
         if isa is not None and isa not in core.ISAS:

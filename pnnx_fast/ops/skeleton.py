@@ -1,0 +1,71 @@
+"""Source text of a function for an operator that nothing is registered for: what a person has to fill in.
+
+It names what the graph's operator carries: inputs, weights, parameters, shapes and types of results.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pnnx_fast.ir import Attribute, Operand, Operator, dtypes
+from pnnx_fast.ops.registry import slot_name
+
+__all__ = ["skeleton"]
+
+
+def _identifier(text: str, taken: set[str]) -> str:
+    name = slot_name(text)
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _value(value: Any) -> str:
+    return repr(tuple(value) if isinstance(value, list) else value)
+
+
+def _array(name: str, attribute: Attribute) -> str:
+    return f"    # {name}: {attribute.dtype}{list(attribute.shape)}"
+
+
+def _result(operand: Operand) -> str:
+    row = dtypes.by_text.get(operand.dtype or "f32")
+    return f'({tuple(operand.shape or ())}, "{(row and row.numpy) or "float32"}")'
+
+
+def skeleton(op: Operator) -> str:
+    """Python source of a function for the type of ``op``, ready to be pasted and filled in.
+
+    Examples
+    --------
+    >>> from pnnx_fast import Graph
+    >>> graph = Graph()
+    >>> x, y = graph.new_operand("x"), graph.new_operand("y")
+    >>> y.shape, y.dtype = (2, 3), "f32"
+    >>> _ = graph.new_operator("pnnx.Input", "x", outputs=[x])
+    >>> print(skeleton(graph.new_operator("demo.Scale", "s", inputs=[x], outputs=[y], params={"by": 2.5})))
+    @pnnx_fast.operator("demo.Scale", native=False)
+    def scale(b, input0, *, by=2.5):
+        def compute(input0):
+            ...  # numpy arrays in, numpy arrays out (several as a tuple)
+        return b.host(compute, [input0], [((2, 3), "float32")])[0]
+    """
+    taken = {"b", "compute", "pnnx_fast"}
+    function = _identifier(re.split(r"[.:]", op.type)[-1].lower(), taken)
+    names = [*op.inputnames, *[""] * (len(op.inputs) - len(op.inputnames))]
+    inputs = [_identifier(name or f"input{i}", taken) for i, name in enumerate(names)]
+    weights = [_identifier(key, taken) for key in op.attrs]
+    params = [f"{_identifier(k, taken)}={_value(p.value)}" for k, p in op.params.items()]
+    tensors = [*inputs, *weights]
+    signature = ", ".join(["b", *tensors, *(["*", *params] if params else [])])
+    notes = []
+    if any(n < 0 for operand in op.outputs for n in operand.shape or ()):
+        notes.append("    # -1 stands for a size that varies: compute it from the inputs' shapes")
+    notes += [_array(name, attr) for name, attr in zip(weights, op.attrs.values(), strict=True)]
+    results = ", ".join(map(_result, op.outputs))
+    last = f"    return b.host(compute, [{', '.join(tensors)}], [{results}])" + ("[0]" if len(op.outputs) == 1 else "")
+    lines = [f'@pnnx_fast.operator("{op.type}", native=False)', f"def {function}({signature}):", *notes]
+    lines += [f"    def compute({', '.join(tensors)}):", "        ...  # numpy arrays in, numpy arrays out (several as a tuple)", last]
+    return "\n".join(lines)
