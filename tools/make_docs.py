@@ -1,4 +1,4 @@
-"""Writes docs/operators.md and docs/simplify.md; with --check, only says whether they are up to date."""
+"""Writes the generated pages in docs; with --check, only says whether they are up to date."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from pathlib import Path
 from pnnx_fast.ops import registry
 from pnnx_fast.simplify import PASSES
 
+sys.path.insert(0, str(Path(__file__).parent))
+from tested_page import dtypes_of, render_tested  # type: ignore[import-not-found]
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 HEAD = """# Operators
 
 Written by `tools/make_docs.py` from the registry. *native*: float32 runs on compiled kernels or is a mere change of
-strides; *numpy*: a numpy step. Inputs come first, parameters after the star, with their defaults.
+strides; *numpy*: a numpy step. *dtypes* are those of the inputs that the [stored results](operators_tested.md) cover.
+Inputs come first, parameters after the star, with their defaults.
 
-| type | how | inputs and parameters | what |
-|---|---|---|---|
+| type | how | dtypes | source | inputs and parameters | what |
+|---|---|---|---|---|---|
 """
 
 
@@ -36,7 +40,9 @@ def row(name: str) -> str:
             text += f"={parameter.default}"
         parts.append(text.replace("|", "\\|"))
     how = "native" if definition.native else "numpy"
-    return f"| {name} | {how} | {', '.join(parts)} | {definition.summary.replace('|', chr(92) + '|')} |\n"
+    source = definition.function.__module__.replace("pnnx_fast.ops.", "") + ".py"
+    summary = definition.summary.replace("|", "\\|")
+    return f"| {name} | {how} | {dtypes_of(name)} | {source} | {', '.join(parts)} | {summary} |\n"
 
 
 def render() -> str:
@@ -77,7 +83,8 @@ def render_passes() -> str:
 
 
 if __name__ == "__main__":
-    for page, text in {"operators.md": render(), "simplify.md": render_passes()}.items():
+    pages = {"operators.md": render(), "operators_tested.md": render_tested(), "simplify.md": render_passes()}
+    for page, text in pages.items():
         target = DOCS / page
         if "--check" not in sys.argv:
             target.write_text(text, "utf-8")

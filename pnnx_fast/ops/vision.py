@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import IndexRangeError, ShapeError
 from pnnx_fast.ops._window import spatial, window_counts
 from pnnx_fast.ops.convolution import as_float32
 from pnnx_fast.ops.registry import Ints, operator
@@ -77,7 +77,7 @@ def deform_conv2d(
         rows = weights.reshape(groups, oc // groups, -1)
         return (rows @ grouped).reshape(n, oc, oh, ow) + shift[:, None, None]
 
-    return b.host(compute, given, [((n, oc, oh, ow), np.float32)])[0]
+    return b.cast(b.host(compute, given, [((n, oc, oh, ow), np.float32)])[0], input.dtype)
 
 
 @operator("torchvision.ops.RoIAlign", "torchvision.ops.roi_align", native=False)
@@ -100,6 +100,8 @@ def roi_align(
     def pool(x: Array, boxes: Array) -> Array:
         out = np.zeros(shape, np.float32)
         for i, box in enumerate(boxes):
+            if not 0 <= box[0] < len(x):
+                raise IndexRangeError(int(box[0]), len(x))
             x1, y1, x2, y2 = box[1:] * spatial_scale - (0.5 if aligned else 0.0)
             width, height = (x2 - x1, y2 - y1) if aligned else (max(x2 - x1, 1.0), max(y2 - y1, 1.0))
             rows = sampling_ratio if sampling_ratio > 0 else int(np.ceil(height / ph))
@@ -115,7 +117,7 @@ def roi_align(
     x, boxes = as_float32(b, input, rois)
     assert x is not None
     assert boxes is not None
-    return b.host(pool, [x, boxes], [(shape, np.float32)])[0]
+    return b.cast(b.host(pool, [x, boxes], [(shape, np.float32)])[0], input.dtype)
 
 
 def _sample_clamped(image: Array, y: Array, x: Array) -> Array:

@@ -1,0 +1,105 @@
+"""Deformable convolution and region alignment against their definitions, written as plain loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_of_one import run
+
+RNG = np.random.default_rng(0)
+
+
+def real(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def at(plane: np.ndarray, y: float, x: float) -> float:
+    """Value between four pixels; those outside count as zero."""
+    top, left, total = math.floor(y), math.floor(x), 0.0
+    for i in (top, top + 1):
+        for j in (left, left + 1):
+            if 0 <= i < plane.shape[0] and 0 <= j < plane.shape[1]:
+                total += float(plane[i, j]) * (1 - abs(y - i)) * (1 - abs(x - j))
+    return total
+
+
+def deformed(
+    x: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None,
+    w: np.ndarray,
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    dilation: tuple[int, int],
+    groups: int,
+) -> np.ndarray:
+    """The sum over taps of weight times the image at a shifted place."""
+    n, _, oh, ow = offset.shape
+    out, per_group, kh, kw = w.shape
+    parts = offset.shape[1] // (2 * kh * kw)
+    y = np.zeros((n, out, oh, ow))
+    for b, o, r, c in np.ndindex(*y.shape):
+        for i, ki, kj in np.ndindex(per_group, kh, kw):
+            channel = (o // (out // groups)) * per_group + i
+            tap = (channel // (x.shape[1] // parts)) * kh * kw + ki * kw + kj
+            row = r * stride[0] - pad[0] + ki * dilation[0] + float(offset[b, 2 * tap, r, c])
+            column = c * stride[1] - pad[1] + kj * dilation[1] + float(offset[b, 2 * tap + 1, r, c])
+            share = 1.0 if mask is None else float(mask[b, tap, r, c])
+            y[b, o, r, c] += float(w[o, i, ki, kj]) * share * at(x[b, channel], row, column)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("groups", "parts", "masked", "geometry"),
+    [
+        (1, 1, True, {}),
+        (2, 1, False, {"stride": 2, "padding": 1}),
+        (2, 4, True, {"padding": (1, 0), "dilation": (1, 2)}),
+    ],
+)
+def test_deformable_convolution(groups: int, parts: int, masked: bool, geometry: dict[str, Any]) -> None:
+    x, w, bias = real(2, 4, 6, 7), real(6, 4 // groups, 3, 2), real(6)
+    pair = {k: v if isinstance(v, tuple) else (v, v) for k, v in geometry.items()}
+    stride, pad, dilation = pair.get("stride", (1, 1)), pair.get("padding", (0, 0)), pair.get("dilation", (1, 1))
+    spans = (2 * dilation[0] + 1, dilation[1] + 1)
+    out = [(s + 2 * p - k) // t + 1 for s, p, k, t in zip((6, 7), pad, spans, stride, strict=True)]
+    offset, mask = real(2, 2 * parts * 6, *out), np.abs(real(2, parts * 6, *out)) if masked else None
+    given = [x, offset, *([] if mask is None else [mask])]
+    got = run("torchvision.ops.DeformConv2d", *given, weights={"weight": w, "bias": bias}, groups=groups, **geometry)
+    want = deformed(x, offset, mask, w, stride, pad, dilation, groups) + bias[:, None, None]
+    np.testing.assert_allclose(got, want, 0, 1e-4 * np.abs(want).max())
+
+
+def aligned(
+    x: np.ndarray, boxes: np.ndarray, size: tuple[int, int], scale: float, ratio: int, half: bool
+) -> np.ndarray:
+    """Mean over sampling points of each bin; points beyond one pixel outside of the image count as zero."""
+    y = np.zeros((len(boxes), x.shape[1], *size))
+    for k, box in enumerate(boxes.astype(np.float64)):
+        x0, y0, x1, y1 = box[1:] * scale - (0.5 if half else 0.0)
+        extent = [v if half else max(v, 1.0) for v in (y1 - y0, x1 - x0)]
+        count = [ratio if ratio > 0 else max(math.ceil(e / n), 0) for e, n in zip(extent, size, strict=True)]
+        for c, i, j in np.ndindex(x.shape[1], *size):
+            total = 0.0
+            for a, b in np.ndindex(*count):
+                row = y0 + extent[0] / size[0] * (i + (a + 0.5) / count[0])
+                column = x0 + extent[1] / size[1] * (j + (b + 0.5) / count[1])
+                if -1 <= row <= x.shape[2] and -1 <= column <= x.shape[3]:
+                    place = (min(max(row, 0), x.shape[2] - 1), min(max(column, 0), x.shape[3] - 1))
+                    total += at(x[int(box[0]), c], *place)
+            y[k, c, i, j] = total / max(count[0] * count[1], 1)
+    return y
+
+
+@pytest.mark.parametrize("ratio", [2, -1, 0])
+@pytest.mark.parametrize("half", [True, False])
+def test_region_alignment(ratio: int, half: bool) -> None:
+    x = real(2, 3, 8, 9)
+    boxes = np.array([[0, 1, 2, 12, 13], [1, 0, 0, 3, 2.5], [0, -6, -5, 30, 4], [1, 3, 3, 3, 3]], np.float32)
+    params = {"output_size": (3, 2), "spatial_scale": 0.5, "sampling_ratio": ratio, "aligned": half}
+    want = aligned(x, boxes, (3, 2), 0.5, ratio, half)
+    for kind in ("torchvision.ops.RoIAlign", "torchvision.ops.roi_align"):
+        np.testing.assert_allclose(run(kind, x, boxes, **params), want, 0, 1e-4 * np.abs(want).max())
