@@ -67,5 +67,6 @@ def skeleton(op: Operator) -> str:
     results = ", ".join(map(_result, op.outputs))
     last = f"    return b.host(compute, [{', '.join(tensors)}], [{results}])" + ("[0]" if len(op.outputs) == 1 else "")
     lines = [f'@pnnx_fast.operator("{op.type}", native=False)', f"def {function}({signature}):", *notes]
-    lines += [f"    def compute({', '.join(tensors)}):", "        ...  # numpy arrays in, numpy arrays out (several as a tuple)", last]
+    body = "        ...  # numpy arrays in, numpy arrays out (several as a tuple)"
+    lines += [f"    def compute({', '.join(tensors)}):", body, last]
     return "\n".join(lines)
