@@ -145,7 +145,9 @@ def main(options: argparse.Namespace) -> int:
     kind = "contended" if options.contended else "peers"
     document: dict[str, Any] = {"kind": kind, "environment": environment(), "engines": names, "results": []}
     if options.resume and options.json and options.json.is_file():
-        document["results"] = records.read(options.json)["results"]
+        before = records.read(options.json)
+        document["results"] = before["results"]
+        document["engines"] = list(dict.fromkeys([*before["engines"], *names]))
     known = {(r["model"], r["batch"], r["threads"]) for r in document["results"]}
     jobs = [(spec, batch, n) for batch in batches for n in threads for spec in specs]
     for number, (spec, batch, n) in enumerate(jobs, start=1):
