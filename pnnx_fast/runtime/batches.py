@@ -2,11 +2,13 @@
 
 ``rows_apart`` tells whether no operator of a graph mixes the rows of a batch; ``best_part`` weighs the traffic of
 activations, which grows with the rows computed at once, against that of weights, which every part reads again.
-``Parts`` runs the program of a part for all of them and looks like a chain of programs to the session.
+``Parts`` runs the program of a part for all of them and looks like a chain of programs to the session; ``for_rows``
+makes operators fit it that name the number of rows.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir import Operand, Operator, Parameters
 
-__all__ = ["Parts", "best_part", "rows_apart"]
+__all__ = ["Parts", "best_part", "for_rows", "rows_apart"]
 
 PEAK, MEMORY, CACHE = 220.0, 37.0, 16 << 20
 """FLOPs of a thread and bytes of memory in a nanosecond; bytes of which half stays in the caches."""
@@ -59,7 +61,9 @@ def _axis(name: str) -> Callable[[Operator], bool]:
 
     def check(op: Operator) -> bool:
         value: Any = op.params[name].value if name in op.params else 0
-        return all(isinstance(n, int) and n > 0 for n in (value if isinstance(value, (list, tuple)) else [value]))
+        rank = len(op.inputs[0].shape or ())
+        dims = list(value) if isinstance(value, (list, tuple)) else [value]
+        return all(isinstance(n, int) and (n if n >= 0 else n + rank) > 0 for n in dims)
 
     return check
 
@@ -73,6 +77,24 @@ def _elementwise(op: Operator) -> bool:
     """Whether an expression has no lists and no sizes in it."""
     text = str(op.params["expr"].value)
     return not any(word in text for word in ("[", "size", "shape"))
+
+
+def _both_inside(op: Operator) -> bool:
+    return _axis("dim0")(op) and _axis("dim1")(op)
+
+
+def _keeps_count(op: Operator) -> bool:
+    """Whether a new shape begins with the number of rows."""
+    before, after = op.inputs[0].shape, op.outputs[0].shape
+    if len(op.inputs) != 1 or not before or not after or "shape" not in op.params:
+        return False
+    shape: Any = op.params["shape"].value
+    return bool(before[0] == after[0] and shape and shape[0] in (-1, before[0]))
+
+
+def _multiplies_rows(op: Operator) -> bool:
+    ranks = {len(x.shape or ()) for x in op.inputs}
+    return len(ranks) == 1 and min(ranks) >= 3
 
 
 def _normalises_inside(op: Operator) -> bool:
@@ -94,6 +116,10 @@ CONDITIONS: dict[str, Callable[[Operator], bool]] = {
     "Tensor.select": _axis("dim"),
     "pnnx.Expression": _elementwise,
     "nn.LayerNorm": _normalises_inside,
+    "torch.transpose": _both_inside,
+    "torch.matmul": _multiplies_rows,
+    "Tensor.reshape": _keeps_count,
+    "Tensor.view": _keeps_count,
 }
 
 
@@ -131,6 +157,20 @@ def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand]) -> bo
         return False
     condition = CONDITIONS.get(op.type)
     return min(ranks) >= ALWAYS.get(op.type, sys.maxsize) if condition is None else condition(op)
+
+
+def for_rows(ops: Sequence[Operator], rows: int) -> list[Operator]:
+    """Operators for another number of rows: new shapes that name it are changed, in copies."""
+    return [_reshaped(op, rows) if CONDITIONS.get(op.type) is _keeps_count else op for op in ops]
+
+
+def _reshaped(op: Operator, rows: int) -> Operator:
+    shape: Any = op.params["shape"].value
+    if shape[0] == -1:
+        return op
+    other = copy.copy(op)
+    other.params = Parameters(op.params, shape=(rows, *shape[1:]))
+    return other
 
 
 def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) -> int:

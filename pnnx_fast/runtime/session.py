@@ -18,7 +18,7 @@ from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ir.collector import collector_paused
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
-from pnnx_fast.runtime.batches import Parts, best_part, rows_apart
+from pnnx_fast.runtime.batches import Parts, best_part, for_rows, rows_apart
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.debug import graph_dumper
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
@@ -199,16 +199,16 @@ class Model:
                 self._programs.move_to_end(key)
                 return program
             with collector_paused():
-                program = self._programs[key] = self._in_parts(given, self._lower(given))
+                program = self._programs[key] = self._in_parts(given, self._lower(given, self._ops))
             if self.constants.tuner is not None:
                 self.constants.tuner.save()
             if len(self._programs) > CACHED_PROGRAMS:
                 self._programs.popitem(last=False)
             return program
 
-    def _lower(self, given: Sequence[Array]) -> _Chain:
+    def _lower(self, given: Sequence[Array], ops: Sequence[Operator]) -> _Chain:
         tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
-        return _Chain(self, self._ops, dict(zip(self._input_names, tensors, strict=True)), tensors)
+        return _Chain(self, ops, dict(zip(self._input_names, tensors, strict=True)), tensors)
 
     def _in_parts(self, given: Sequence[Array], chain: _Chain) -> _Chain | Parts:
         """Return a chain for fewer rows to run several times, where that is faster."""
@@ -220,7 +220,9 @@ class Model:
         if rows < 2 or any(not shape or shape[0] != rows for shape, _ in chain.program.output_types):
             return chain
         part = best_part(chain.program.steps, rows, chain.program.arena_bytes, self.num_threads)
-        return chain if part == rows else Parts(self._lower([a[:part] for a in given]), rows // part)
+        if part == rows:
+            return chain
+        return Parts(self._lower([a[:part] for a in given], for_rows(self._ops, part)), rows // part)
 
 
 class _Chain:

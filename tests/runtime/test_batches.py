@@ -44,6 +44,12 @@ def graph_of(*steps: tuple[str, dict[str, Any]]) -> pnnx_fast.Graph:
         (("torch.cat", {"dim": 1}), True),
         (("torch.cat", {"dim": 0}), False),
         (("torch.cat", {"dim": -4}), False),
+        (("torch.cat", {"dim": -1}), True),
+        (("torch.transpose", {"dim0": 1, "dim1": -1}), True),
+        (("torch.transpose", {"dim0": 1, "dim1": -4}), False),
+        (("Tensor.reshape", {"shape": (1, 4, 8, 8)}), True),
+        (("Tensor.reshape", {"shape": (-1, 4, 8, 8)}), True),
+        (("Tensor.reshape", {"shape": (4, 1, 8, 8)}), False),
         (("F.softmax", {"dim": 1}), True),
         (("F.softmax", {"dim": 0}), False),
         (("torch.mean", {"dim": (2, 3), "keepdim": False}), True),
@@ -87,7 +93,12 @@ def test_best_part() -> None:
 
 @pytest.mark.parametrize("part", [1, 2, 3])
 def test_parts_give_the_rows(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = graph_of(("nn.ReLU", {}), ("torch.cat", {"dim": 1}), ("torch.flatten", {"start_dim": 1, "end_dim": -1}))
+    """Also where a new shape names the number of rows."""
+    flat = ("torch.flatten", {"start_dim": 1, "end_dim": -1})
+    graph = graph_of(("nn.ReLU", {}), ("torch.cat", {"dim": 1}), ("Tensor.reshape", {"shape": (6, 4, 8, 16)}), flat)
+    for operand in graph.operands:
+        assert operand.shape is not None
+        operand.shape = (6, *operand.shape[1:])
     x = np.random.default_rng(1).standard_normal((6, 3, 8, 8)).astype(np.float32)
     monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: rows)
     whole = pnnx_fast.Model(graph)(x)
