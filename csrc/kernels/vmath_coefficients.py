@@ -165,7 +165,8 @@ def main() -> None:
                 print(f"static const float PF_{row.name}_{suffix}[] __attribute__((unused)) = {{{text}}};")
     polynomials = [_interpolate(PIECES, i) for i in range(PIECES.count - 1)] + [[0.0] * (PIECES.degree + 1)]
     print(f"/* {PIECES.comment} on pieces of {PIECES.width}: rows by power, columns by piece. */")
-    print(f"static const float PF_{PIECES.name}_PIECES[{PIECES.degree + 1}][{PIECES.count}] __attribute__((unused)) = {{")
+    sizes = f"[{PIECES.degree + 1}][{PIECES.count}]"
+    print(f"static const float PF_{PIECES.name}_PIECES{sizes} __attribute__((unused)) = {{")
     for power in zip(*polynomials, strict=True):
         print("{" + ", ".join(f"{_literal(v)}f" for v in power) + "},")
     print("};\n\n#endif")
