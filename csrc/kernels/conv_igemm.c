@@ -34,6 +34,7 @@ typedef struct conv {
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
     int64_t columns;                /* of packed weights */
     int64_t joined;           /* taps that lie side by side in memory: inside of the image they are one */
+    int dense;                /* pixels of x follow each other as rows of a matrix do */
     int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
     pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */
     pf_activation act;
@@ -116,6 +117,7 @@ static conv plan_conv(const pf_conv3d_args *args, int nthreads) {
     c.padded = is_padded(&c.a);
     choose_blocks(&c, row_bytes);
     c.joined = c.tap_block == c.taps && c.a.groups == 1 && c.a.dil_w == 1 && c.a.xsw == c.ic ? c.a.kw : 1;
+    c.dense = c.taps == 1 && !c.padded && c.a.stride_w == 1 && c.a.xsw < 2 * c.ic;
     pf_tile_steps(&c.x_steps, c.a.stride_w * c.a.xsw);
     pf_tile_steps(&c.y_steps, c.a.ysw);
     pf_tile_steps(&c.z_steps, c.a.zsw);
@@ -265,6 +267,11 @@ static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int
     return (t->last ? block + (u->next - u->w) : block + steps * t->bstep) + n * steps * LINE;
 }
 
+/* What the other tiles fetch: the rows of x that come next. */
+static const void *next_rows(const conv *c, const pf_tile *t, int rows) {
+    return (const void *)((uintptr_t)t->taps->row[rows - 1] + (uintptr_t)c->a.xsw * sizeof(float));
+}
+
 /* One tile, all panels of a unit. */
 static void run_panels(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows,
                        int64_t n, pf_tile *t) {
@@ -278,6 +285,7 @@ static void run_panels(const conv *c, const unit *u, int64_t tap0, int64_t tap1,
         t->n = pf_min(t->bstep, c->oc - t->column);
         t->b = w + t->column * depth + k0 * t->bstep;
         t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, panel.vectors, n);
+        if (!t->ahead && p == u->panel0 && c->dense) t->ahead = next_rows(c, t, rows);
         pf_tile_run(panel.vectors, rows, t);
         panel.start += panel.vectors;
         panel.vectors = pf_panel_vectors(vectors - panel.start);

@@ -8,7 +8,7 @@ enum { COLS = PF_TILE_VECTORS, CHAINS = 8, LINE = 64 };
 
 PF_INLINE pf_vf load_last(const float *p, int64_t n) { return n == PF_VL ? pf_load(p) : pf_loadn(p, n); }
 
-/* Starts the accumulators from bias and residual, or from the stored sums of the blocks before. */
+/* Starts the accumulators from the bias, or from the stored sums of the blocks before. */
 PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
     const int64_t column = t->column, last = t->n - (vectors - 1) * PF_VL;
     if (!t->first) {
@@ -28,7 +28,20 @@ PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf 
     PF_UNROLL for (int r = 0; r < rows; r++) {
         PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = bias[v];
     }
-    if (!t->z) return;
+}
+
+/* Starts to fetch the residual that this block will want: y may lie in its place, so the first block adds it.
+ */
+PF_INLINE void fetch_residual(const int rows, const int vectors, const pf_tile *t) {
+    const float *const *z = t->first && t->z ? t->z : t->last ? t->late : NULL;
+    if (!z) return;
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        PF_UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(z[r] + t->column + v * PF_VL);
+    }
+}
+
+PF_INLINE void add_residual(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
+    const int64_t column = t->column, last = t->n - (vectors - 1) * PF_VL;
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const float *z = t->z[r] + column;
         PF_UNROLL for (int v = 0; v < vectors - 1; v++) acc[r][v] += pf_load(z + v * PF_VL);
@@ -44,6 +57,7 @@ PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf 
 PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, float *staging,
                       pf_vf (*acc)[COLS]) {
     const pf_vf a = pf_set(t->act.a), b = pf_set(t->act.b);
+    if (t->z && t->first) add_residual(rows, vectors, t, acc);
     switch (t->last ? t->act.code : PF_ACT_NONE) {
     case PF_ACT_RELU:
         FOR_ALL(pf_vmax(pf_zero(), acc[r][v])) break;
@@ -94,6 +108,7 @@ PF_INLINE void step(const int rows, const int vectors, pf_vf (*acc)[COLS], const
 PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t, float *staging) {
     pf_vf acc[PF_TILE_ROWS][COLS];
     start(rows, vectors, t, acc);
+    fetch_residual(rows, vectors, t);
     const int64_t kend = t->k, bstep = t->bstep;
     const pf_tap *tap = t->taps;
     const char *ahead = t->ahead ? t->ahead : (const char *)t->b;

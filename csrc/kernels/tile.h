@@ -48,7 +48,7 @@ typedef struct pf_tile {
     const float *const *late; /* NULL: none after it */
     const float *bias;        /* of column 0 of y; NULL: none */
     int64_t column, n; /* first column of y, z and bias; number of columns: in the last vector of the tile */
-    int32_t first, last; /* blocks of k: the first one starts from bias and z, the last one activates */
+    int32_t first, last; /* blocks of k: the first one adds bias and z, the last one activates */
     pf_activation act;
     const void *ahead; /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
 } pf_tile;
