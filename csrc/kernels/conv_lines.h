@@ -12,7 +12,7 @@
 /* Makes the compiler forget where a moving pointer came from: it would keep the distances of all columns,
  * more than there are registers, instead of adding one stride. */
 #define PF_FORGET(pointer) __asm__("" : "+r"(pointer))
-enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 65536, PF_LINE_BLOCK = 512 };
+enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 49152, PF_LINE_BLOCK = 512 };
 
 /* Output rows that the registers hold at once. */
 #if defined(PF_AVX512) || defined(__aarch64__)
@@ -71,11 +71,12 @@ PF_INLINE void pf_line_finish(const pf_line_tile *t, pf_vf *acc, const float *z,
 
 PF_INLINE int64_t pf_line_padded(int64_t oc) { return pf_ceil_div(oc, PF_VL) * PF_VL; }
 
-/* Channels whose weights and input rows stay in L1 and L2 while the rows of an image are walked. */
+/* Channels whose weights and input lines of a tile stay in L1 while the rows of an image are walked. */
 static inline int64_t pf_line_block(const pf_conv_args *a) {
     const int64_t span = pf_min(a->iw, (a->ow - 1) * a->stride_w + (a->kw - 1) * a->dil_w + 1);
-    const int64_t floats = PF_LINE_CACHE / 4 / (a->kh * (span + a->kw * (a->ic / a->groups)));
-    const int64_t vectors = pf_ceil_div(a->oc, PF_VL), fit = pf_max(1, pf_min(floats, PF_LINE_BLOCK) / PF_VL);
+    const int64_t lines = a->kh + (PF_LINE_ROWS - 1) * a->stride_h;
+    const int64_t floats = PF_LINE_CACHE / 4 / (lines * span + a->kh * a->kw * (a->ic / a->groups));
+    const int64_t vectors = pf_ceil_div(a->oc, PF_VL), fit = pf_max(2, pf_min(floats, PF_LINE_BLOCK) / PF_VL);
     return pf_ceil_div(vectors, pf_ceil_div(vectors, fit)) * PF_VL;
 }
 
