@@ -7,12 +7,16 @@ evaluation on numpy).
 
 from __future__ import annotations
 
-from pnnx_fast.expression.functions import FUNCTIONS, Function
-from pnnx_fast.expression.lex import Token, TokenKind, tokens
-from pnnx_fast.expression.parse import parse
-from pnnx_fast.expression.rpn import evaluate, to_rpn
-from pnnx_fast.expression.tree import Call, Constant, Input, ListNode, Node, inputs_of, substitute
-from pnnx_fast.expression.types import TORCH_DTYPES, DTypeName, TensorType, Value
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pnnx_fast.expression.functions import FUNCTIONS, Function
+    from pnnx_fast.expression.lex import Token, TokenKind, tokens
+    from pnnx_fast.expression.parser import parse
+    from pnnx_fast.expression.rpn import evaluate, to_rpn
+    from pnnx_fast.expression.tree import Call, Constant, Input, ListNode, Node, inputs_of, substitute
+    from pnnx_fast.expression.types import TORCH_DTYPES, DTypeName, TensorType, Value
 
 __all__ = [
     "FUNCTIONS",
@@ -35,3 +39,21 @@ __all__ = [
     "to_rpn",
     "tokens",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("FUNCTIONS", "Function"), "functions"),
+    **dict.fromkeys(("Token", "TokenKind", "tokens"), "lex"),
+    **dict.fromkeys(("parse",), "parser"),
+    **dict.fromkeys(("evaluate", "to_rpn"), "rpn"),
+    **dict.fromkeys(("Call", "Constant", "Input", "ListNode", "Node", "inputs_of", "substitute"), "tree"),
+    **dict.fromkeys(("DTypeName", "TORCH_DTYPES", "TensorType", "Value"), "types"),
+}
+"""Where the names live; models without expressions do not pay for importing them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pnnx_fast.expression.parse import parse
+from pnnx_fast.expression.parser import parse
 from pnnx_fast.expression.tree import Call, Constant, Input, Node
 
 __all__ = ["FORMS", "REQUIRED", "Argument", "Form", "as_expression"]

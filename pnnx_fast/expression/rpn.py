@@ -14,7 +14,7 @@ import numpy as np
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression.apply import apply
 from pnnx_fast.expression.functions import FUNCTIONS
-from pnnx_fast.expression.parse import parse
+from pnnx_fast.expression.parser import parse
 from pnnx_fast.expression.tree import Call, Constant, Input, ListNode, Node, position_of, postorder
 from pnnx_fast.expression.types import TensorType, Value
 

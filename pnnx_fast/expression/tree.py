@@ -84,7 +84,7 @@ class Node:
         return f"parse({to_text(self)!r})"
 
     def __reduce__(self) -> tuple[Callable[[str], Node], tuple[str]]:
-        from pnnx_fast.expression.parse import parse
+        from pnnx_fast.expression.parser import parse
 
         return parse, (to_text(self),)
 

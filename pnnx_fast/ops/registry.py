@@ -272,6 +272,12 @@ def types() -> list[str]:
     return sorted(name for _, name in CATALOG.names())
 
 
+def _is_known(name: str) -> bool:
+    """Whether there is a definition for a type; passes may replace it yet, so its family is not imported for that."""
+    name = ALIASES.get(name, name) if CATALOG.find(name) is None else name
+    return (name in _HOMES and _HOMES[name] not in sys.modules) or find(name) is not None
+
+
 def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], str] | None = None) -> None:
     """Raise UnsupportedOperatorError naming every type without a definition; ``used`` yields (type, operator name).
 
@@ -279,7 +285,7 @@ def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], s
     """
     missing: dict[str, list[str]] = {}
     used = list(used)
-    if all(find(kind) is not None for kind, _ in used):
+    if all(_is_known(kind) for kind, _ in used):
         return
     # Only models with foreign types pay for the search for plugins.
     import difflib

@@ -6,15 +6,24 @@ needs other types, is not its business: the element-wise operators cut expressio
 
 from __future__ import annotations
 
-from pnnx_fast.expression import Call, Input, Node, substitute
-from pnnx_fast.expression.operators import as_expression
+from typing import TYPE_CHECKING
+
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.passes.rewriting import parameters
+
+if TYPE_CHECKING:
+    from pnnx_fast.expression import Node
 
 __all__ = ["fuse_expression"]
 
 MAX_SIZE = 256
 """Nodes of the largest expression that is made."""
+
+OTHERS = frozenset(
+    ("pnnx.Input", "pnnx.Output", "torch.cat", "torch.flatten", "Tensor.view", "Tensor.reshape", "torch.mean")
+    + ("nn.MaxPool2d", "nn.AvgPool2d", "nn.AdaptiveAvgPool2d", "F.max_pool2d", "F.adaptive_avg_pool2d")
+)
+"""Frequent types that are no expressions: graphs of these and of operators with weights need not know expressions."""
 
 
 def fuse_expression(graph: Graph) -> bool:
@@ -39,6 +48,11 @@ def fuse_expression(graph: Graph) -> bool:
 def _expression(op: Operator) -> Node | None:
     if not op.inputs:
         return None  # a number, or a word that is no expression at all
+    if op.attrs or op.type in OTHERS:
+        return None
+    from pnnx_fast.expression import Call
+    from pnnx_fast.expression.operators import as_expression
+
     node = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
     return node if isinstance(node, Call) and len(op.outputs) == 1 else None
 
@@ -49,6 +63,8 @@ def _feeds_only(operand: Operand, op: Operator) -> bool:
 
 def _merged(op: Operator, node: Node, operand: Operand, producer: Operator, inner: Node) -> Node | None:
     """Rewrite `op` to read the producer's inputs; returns its new expression, None if that were too large."""
+    from pnnx_fast.expression import Input, substitute
+
     inputs = [x for x in op.inputs if x is not operand]
     inputs += [x for x in producer.inputs if x not in inputs]
     place = {x: Input(inputs.index(x)) for x in inputs}

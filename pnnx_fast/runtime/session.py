@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from pnnx_fast.runtime.batches import Parts, best_part, for_rows, rows_apart
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.debug import graph_dumper
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
-from pnnx_fast.runtime.profile import Profile
 from pnnx_fast.runtime.program import Executable, StepRecord
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.profile import Profile
 
 __all__ = ["Model", "TensorInfo", "default_isa"]
 
@@ -163,6 +165,8 @@ class Model:
 
     def profile(self, *arrays: Any, repeat: int = 5) -> Profile:
         """Run ``repeat`` times with a clock around every step and return the fastest time of each step."""
+        from pnnx_fast.runtime.profile import Profile
+
         given = self._check(arrays)
         return Profile.measure(self._program(given), given, repeat)
 

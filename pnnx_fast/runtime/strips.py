@@ -27,7 +27,7 @@ MOST_STAGES = 8
 def _cache_bytes() -> int:
     """Size of the second-level cache of a core, where the system tells it."""
     try:
-        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text("ascii")
+        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_bytes().decode()
         return min(max(int(text.rstrip("K\n")) << 10, 1 << 18), 1 << 21)
     except (OSError, ValueError):
         return 1 << 20
