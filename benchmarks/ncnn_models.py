@@ -34,6 +34,7 @@ _MOST_WEIGHTS = 800 << 20
 # Inputs other than those of the list, where a net is made for one size or wants facts of a picture.
 _INPUTS: dict[str, dict[str, list[int]]] = {
     "PP_OCRv5_mobile_rec.ncnn": {"in0": [3, 48, 320]},
+    "vision_transformer": {"input": [3, 384, 384]},
     "yolact": {"input.1": [3, 550, 550]},
     "yolo11n_cls.ncnn": {"in0": [3, 224, 224]},
 }
