@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,10 @@ PEAK, MEMORY, CACHE = 220.0, 37.0, 16 << 20
 
 EXPOSED_WEIGHTS, EXPOSED_ACTIVATIONS = 0.1, 1.0
 """How much of the traffic does not hide behind arithmetic."""
+
+SHARED_SPEED, MEETING, WORTH_THREADS = 0.88, 3e3, 2e6
+"""Of threads that share every step: how much of their peak they reach, nanoseconds that a step costs them; and work in
+nanoseconds from which on it pays to start threads that share none."""
 
 ACTIVATIONS = (
     "elu",
@@ -173,44 +179,58 @@ def _reshaped(op: Operator, rows: int) -> Operator:
     return other
 
 
-def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) -> int:
-    """Rows to compute at once, a divisor of ``rows``; ``steps`` and ``arena_bytes`` are those of all rows at once."""
+def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) -> tuple[int, bool]:
+    """Rows to compute at once, a divisor of ``rows``, and whether every thread computes parts of its own.
+
+    ``steps`` and ``arena_bytes`` are those of all rows at once.
+    """
     work = []
     for step in steps:
         weights = sum(t.nbytes for t in step.tensors if t.is_constant)
         others = sum(t.nbytes for t in step.tensors if not t.is_constant)
-        work.append((getattr(step, "flops", 0) / rows / (PEAK * nthreads), weights / MEMORY, others / rows / MEMORY))
+        work.append((getattr(step, "flops", 0) / rows / PEAK, weights / MEMORY, others / MEMORY))
+    enough = sum(compute for compute, _, _ in work) * rows > WORTH_THREADS
 
-    def cost(part: int) -> float:
-        living = part * arena_bytes / rows
+    def cost(choice: tuple[int, bool]) -> float:
+        part, apart = choice
+        rounds = -(-rows // part // nthreads) if apart else rows // part
+        speed = 1.0 if apart or nthreads == 1 else nthreads * SHARED_SPEED
+        meetings = 0.0 if apart or nthreads == 1 else MEETING * len(work)
+        living = (part * nthreads if apart else part) * arena_bytes / rows
         missed = EXPOSED_ACTIVATIONS * living / (living + CACHE)
-        total = 0.0
+        total = rounds * meetings
         for compute, weights, others in work:
-            longer, shorter = max(part * compute, weights), min(part * compute, weights)
-            total += (longer + EXPOSED_WEIGHTS * shorter) / part + missed * others
+            arithmetic, memory = part * compute / speed, weights * (nthreads if apart else 1)
+            exposed = max(arithmetic, memory) + EXPOSED_WEIGHTS * min(arithmetic, memory)
+            total += rounds * exposed + missed * others
         return total
 
-    return min((n for n in range(rows, 0, -1) if rows % n == 0), key=cost)
+    ways = [False, True] if nthreads > 1 and enough else [False]
+    parts = [n for n in range(rows, 0, -1) if rows % n == 0]
+    return min(((n, apart) for apart in ways for n in parts if not apart or n < rows), key=cost)
 
 
 class Parts:
-    """A chain of programs for some rows, run for all parts of a larger batch."""
+    """A chain of programs for some rows, run for all parts of a larger batch, by several threads at once or by one."""
 
-    def __init__(self, chain: Any, count: int) -> None:
-        self._chain, self._count = chain, count
+    def __init__(self, chain: Any, count: int, nthreads: int) -> None:
+        self._chain, self._count, self._nthreads = chain, count, min(count, nthreads)
         self.program = chain.program
 
     def run(self, given: Sequence[Array], clock: list[tuple[int, int]] | None = None) -> list[Any]:
-        """Run all parts; the times of a step are summed up."""
+        """Run all parts. With a clock they run one after the other; the times of a step are summed up."""
         rows = given[0].shape[0] // self._count
         results = [np.empty((rows * self._count, *shape[1:]), dtype) for shape, dtype in self.program.output_types]
         times: dict[int, int] = {}
-        for i in range(self._count):
+
+        def run_part(i: int) -> None:
             part = slice(i * rows, (i + 1) * rows)
             stamps: list[tuple[int, int]] | None = None if clock is None else []
             self.program.run([a[part] for a in given], stamps, [r[part] for r in results])
             for index, ns in stamps or ():
-                times[index] = times.get(index, 0) + ns
+                times[index] = times.get(index, 0) + ns // self._nthreads
+
+        _share(range(self._count), run_part, 1 if clock is not None else self._nthreads)
         if clock is not None:
             clock += times.items()
         return list(self.program.restore(results))
@@ -218,3 +238,28 @@ class Parts:
     def records(self) -> list[Any]:
         """Describe the steps, with the work of all parts."""
         return [r._replace(flops=r.flops * self._count, bytes=r.bytes * self._count) for r in self.program.records()]
+
+
+def _share(items: Iterable[int], call: Callable[[int], None], nthreads: int) -> None:
+    """Call a function with all items; threads live no longer than this call, so that a fork never misses them."""
+    left, errors = deque(items), list[BaseException]()
+
+    def work() -> None:
+        while left and not errors:
+            try:
+                item = left.popleft()
+            except IndexError:
+                return
+            try:
+                call(item)
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(nthreads - 1)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -203,16 +203,16 @@ class Model:
                 self._programs.move_to_end(key)
                 return program
             with collector_paused():
-                program = self._programs[key] = self._in_parts(given, self._lower(given, self._ops))
+                program = self._programs[key] = self._in_parts(given, self._lower(given, self._ops, self.num_threads))
             if self.constants.tuner is not None:
                 self.constants.tuner.save()
             if len(self._programs) > CACHED_PROGRAMS:
                 self._programs.popitem(last=False)
             return program
 
-    def _lower(self, given: Sequence[Array], ops: Sequence[Operator]) -> _Chain:
+    def _lower(self, given: Sequence[Array], ops: Sequence[Operator], nthreads: int) -> _Chain:
         tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
-        return _Chain(self, ops, dict(zip(self._input_names, tensors, strict=True)), tensors)
+        return _Chain(self, ops, dict(zip(self._input_names, tensors, strict=True)), tensors, nthreads)
 
     def _in_parts(self, given: Sequence[Array], chain: _Chain) -> _Chain | Parts:
         """Return a chain for fewer rows to run several times, where that is faster."""
@@ -223,19 +223,22 @@ class Model:
         rows = counts.pop()
         if rows < 2 or any(not shape or shape[0] != rows for shape, _ in chain.program.output_types):
             return chain
-        part = best_part(chain.program.steps, rows, chain.program.arena_bytes, self.num_threads)
+        part, apart = best_part(chain.program.steps, rows, chain.program.arena_bytes, self.num_threads)
         if part == rows:
             return chain
-        return Parts(self._lower([a[:part] for a in given], for_rows(self._ops, part)), rows // part)
+        few = self._lower([a[:part] for a in given], for_rows(self._ops, part), 1 if apart else self.num_threads)
+        return Parts(few, rows // part, self.num_threads if apart else 1)
 
 
 class _Chain:
     """A program, and what follows when a result's shape depends on data: one more chain a shape."""
 
-    def __init__(self, model: Model, ops: Sequence[Operator], values: dict[str, Value], inputs: list[Tensor]) -> None:
-        self._model = model
+    def __init__(
+        self, model: Model, ops: Sequence[Operator], values: dict[str, Value], inputs: list[Tensor], nthreads: int
+    ) -> None:
+        self._model, self._nthreads = model, nthreads
         self._wanted = graph_outputs(model.graph)
-        self.stage = lower(ops, values, self._wanted, model.isa, model.num_threads, model.constants)
+        self.stage = lower(ops, values, self._wanted, model.isa, nthreads, model.constants)
         self._live: list[str] = []
         self._rest: Sequence[Operator] = ()
         outputs = self.stage.outputs
@@ -243,7 +246,7 @@ class _Chain:
             self._rest = ops[list(ops).index(self.stage.pending) + 1 :]
             self._live = _live_names(self._rest, self.stage, self._wanted)
             outputs = [self.stage.values[n] for n in self._live] + list(self.stage.breaker.inputs)
-        self.program = Executable(self.stage.steps, inputs, outputs, model.isa, model.num_threads, model.constants)
+        self.program = Executable(self.stage.steps, inputs, outputs, model.isa, nthreads, model.constants)
         self.stage.values = {n: v for n, v in self.stage.values.items() if not _has_tensor(v) or _constant(v)}
         self._next: OrderedDict[Any, _Chain] = OrderedDict()
         self._lock = threading.Lock()
@@ -272,7 +275,7 @@ class _Chain:
                 values = dict(self.stage.values)
                 source = iter(tensors)
                 values.update({name: _symbolic(value, source) for name, value in known.items()})
-                chain = self._next[key] = _Chain(self._model, self._rest, values, tensors)
+                chain = self._next[key] = _Chain(self._model, self._rest, values, tensors, self._nthreads)
                 if len(self._next) > CACHED_PROGRAMS:
                     self._next.popitem(last=False)
         return chain.run(arrays)

@@ -86,13 +86,16 @@ def steps_of(flops: int, weights: int, others: int) -> list[Any]:
 
 
 def test_best_part() -> None:
-    assert best_part(steps_of(10**9, 10**5, 10**9), 8, 10**9, 1) == 1
-    assert best_part(steps_of(10**7, 10**9, 10**5), 8, 10**5, 1) == 8
-    assert best_part(steps_of(10**9, 10**5, 10**9), 7, 10**9, 2) == 1
+    assert best_part(steps_of(10**9, 10**5, 10**9), 8, 10**9, 1) == (1, False)
+    assert best_part(steps_of(10**7, 10**9, 10**5), 8, 10**5, 1) == (8, False)
+    assert best_part(steps_of(10**7, 10**9, 10**5), 8, 10**5, 2) == (8, False)
+    assert best_part(steps_of(10**10, 10**5, 10**6), 8, 10**6, 2)[1] is True
+    assert best_part(steps_of(10**3, 10**2, 10**3), 8, 10**3, 2)[1] is False
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("part", [1, 2, 3])
-def test_parts_give_the_rows(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_give_the_rows(part: int, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a new shape names the number of rows."""
     flat = ("torch.flatten", {"start_dim": 1, "end_dim": -1})
     graph = graph_of(("nn.ReLU", {}), ("torch.cat", {"dim": 1}), ("Tensor.reshape", {"shape": (6, 4, 8, 16)}), flat)
@@ -100,12 +103,26 @@ def test_parts_give_the_rows(part: int, monkeypatch: pytest.MonkeyPatch) -> None
         assert operand.shape is not None
         operand.shape = (6, *operand.shape[1:])
     x = np.random.default_rng(1).standard_normal((6, 3, 8, 8)).astype(np.float32)
-    monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: rows)
+    monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: (rows, False))
     whole = pnnx_fast.Model(graph)(x)
-    monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: min(part, rows))
-    model = pnnx_fast.Model(graph)
+    monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: (min(part, rows), apart))
+    model = pnnx_fast.Model(graph, 2)
     np.testing.assert_allclose(model(x), whole, rtol=0, atol=1e-6)
     assert isinstance(model._program([x]), Parts)
     profile = model.profile(x, repeat=1)
     assert len(profile.steps) > 0
     assert profile.seconds > 0
+
+
+def test_an_error_in_a_part_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "best_part", lambda steps, rows, *rest: (1, True))
+    model = pnnx_fast.Model(graph_of(("nn.ReLU", {})), 2)
+    x = np.zeros((6, 3, 8, 8), np.float32)
+    chain = model._program([x])
+
+    def fail(*rest: Any) -> None:
+        raise MemoryError("no arena")
+
+    monkeypatch.setattr(chain.program, "run", fail)
+    with pytest.raises(MemoryError, match="no arena"):
+        model(x)
