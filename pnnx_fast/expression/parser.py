@@ -30,7 +30,8 @@ def parse(text: str) -> Node:
 
     Besides the regular form ``name(a,b)`` two forms that converters write are understood: empty argument
     slots (``add(@0,,mul(@1,2))``) are skipped, and a function name followed by a comma (``log1p,@0``) takes
-    as many of the following values as the function has arguments.
+    as many of the following values as the function has arguments. Where brackets close too early
+    (``exp(log1p),@0``) the names count as prefix notation.
 
     Parameters
     ----------
@@ -53,8 +54,14 @@ def parse(text: str) -> Node:
     'add(@0,mul(@1,2))'
     """
     parser = _Parser(text)
-    root = _descend(parser.value())
-    parser.expect_end()
+    try:
+        root = _descend(parser.value())
+        parser.expect_end()
+    except ExpressionError:
+        prefix = parser.prefix_order()
+        if prefix is None:
+            raise
+        return prefix
     return root
 
 
@@ -102,6 +109,41 @@ class _Parser:
         token = self.peek()
         if token is not None:
             raise self.error(f"{token.text!r} follows a complete expression", token)
+
+    def prefix_order(self) -> Node | None:
+        """Tree of a text with bare function names, read as prefix notation without brackets; None when it is none."""
+        after = [*self.tokens[1:], None]
+        bare = any(
+            t.text in FUNCTIONS and (f is None or f.kind is not TokenKind.OPEN)
+            for t, f in zip(self.tokens, after, strict=True)
+            if t.kind is TokenKind.NAME
+        )
+        stack: list[Node | None] = []
+        for token in reversed(self.tokens) if bare and len(self.tokens) <= MAX_DEPTH else ():
+            if token.kind is TokenKind.CLOSE_LIST:
+                stack.append(None)
+            elif token.kind is TokenKind.OPEN_LIST or (token.kind is TokenKind.NAME and token.text in FUNCTIONS):
+                taken = self.taken(token, stack)
+                if taken is None:
+                    return None
+                stack.append(ListNode(taken) if token.kind is TokenKind.OPEN_LIST else Call(token.text, taken))
+            elif token.kind is TokenKind.NAME:
+                stack.append(Constant(_NAMED.get(token.text, DTypeName(token.text)), token.text))
+            elif token.kind not in (TokenKind.OPEN, TokenKind.CLOSE, TokenKind.COMMA):
+                stack.append(Input(int(token.text[1:])) if token.kind is TokenKind.INPUT else self.number(token))
+        return stack[0] if len(stack) == 1 else None
+
+    @staticmethod
+    def taken(token: Token, stack: list[Node | None]) -> list[Node] | None:
+        """Arguments of a function, or entries of a list up to its end, from the top of the stack."""
+        found: list[Node] = []
+        count = FUNCTIONS[token.text].least if token.kind is TokenKind.NAME else -1
+        while len(found) != count:
+            node = stack.pop() if stack else None
+            if node is None:
+                return found if count < 0 else None
+            found.append(node)
+        return found
 
     def value(self) -> _Descent:
         """Value := input | number | named constant | list | call."""

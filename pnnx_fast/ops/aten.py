@@ -106,7 +106,9 @@ def constant(b: Builder, *, value: Any = None) -> Value:
     return list(value) if isinstance(value, tuple) else value
 
 
-@operator("prim::NumToTensor", "aten::detach_", "aten::alias", "aten::lift_fresh", "aten::resolve_conj")
+@operator(
+    "prim::NumToTensor", "aten::detach_", "aten::alias", "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg"
+)
 def same(b: Builder, value: Any, *_: Any) -> Value:
     """The value itself: numbers and 0-d tensors are the same to every operator."""
     return value

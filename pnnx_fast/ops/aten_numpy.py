@@ -15,6 +15,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import special_functions as sp
+from pnnx_fast.ops.loss_functions import LOSSES
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
@@ -133,7 +134,7 @@ DYNAMIC: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """The same for functions whose results have shapes that depend on data."""
 
-for _name, _function in FIXED.items():
+for _name, _function in {**FIXED, **LOSSES}.items():
     operator(f"aten::{_name}", native=False)(_step(_function, False))
 for _name, _function in DYNAMIC.items():
     operator(f"aten::{_name}", native=False)(_step(_function, True))

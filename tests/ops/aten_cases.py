@@ -329,7 +329,21 @@ BLOCK = [real(12, 4, seed=40), real(12, seed=41), real(4, 4, seed=42), real(4, s
 NORMS, FEED = [V[:4], W[:4], V[1:5], W[1:5]], [real(6, 4, seed=44), V, real(4, 6, seed=45), V[:4]]
 TOKENS = real(2, 5, 4, seed=46)
 
+PROBABILITY = (np.abs(M) / np.abs(M).sum(1, keepdims=True)).astype(np.float32)
+CLASSES = np.array([4, 0, 2, 1])
+
 LAYERS: list[tuple[Any, ...]] = [
+    *[(f"aten::{kind}_loss", M, Q.repeat(2, 1)[:, :5].copy(), how) for kind in ("mse", "l1") for how in (0, 1, 2)],
+    *[(f"aten::{kind}_loss", M, M * 2, 1, 0.5) for kind in ("smooth_l1", "huber")],
+    ("aten::kl_div", np.log(PROBABILITY), PROBABILITY[::-1].copy(), 2, False),
+    ("aten::kl_div", np.log(PROBABILITY), np.log(PROBABILITY[::-1]).copy(), 0, True),
+    ("aten::binary_cross_entropy", PROBABILITY, (M > 0).astype(np.float32), None, 1),
+    ("aten::binary_cross_entropy_with_logits", M, (M.copy() > 0.3).astype(np.float32), None, np.abs(M[:1]), 1),
+    ("aten::cosine_embedding_loss", M, M + 1, np.array([1.0, -1, 1, -1], np.float32), 0.1, 1),
+    ("aten::nll_loss_nd", np.log(PROBABILITY), CLASSES, np.abs(V[:5]), 1, 2),
+    ("aten::cross_entropy_loss", M, CLASSES, np.abs(V[:5]), 1, 2, 0.1),
+    ("aten::cross_entropy_loss", M, CLASSES, None, 0, -100, 0.0),
+    ("aten::cross_entropy_loss", M, PROBABILITY, None, 1, -100, 0.2),
     ("aten::_adaptive_avg_pool2d", IMG, [3, 2]),
     ("aten::_convolution", IMG, K4, V, [1, 2], [1, 1], [1, 1], False, [0, 0], 2, False, False, True, True),
     ("aten::_convolution", IMG, K2, V[:4], [2, 2], [1, 1], [1, 1], True, [1, 1], 2, False, False, True, True),

@@ -82,7 +82,7 @@ SHAPES = "aten::empty_like aten::new_empty aten::empty"
 
 
 def test_values_that_pass() -> None:
-    for kind in (*VIEWS.split(), "aten::lift_fresh", "aten::resolve_conj"):
+    for kind in (*VIEWS.split(), "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg"):
         assert call(kind, (V[:1],), 1) == V[0]
     for kind in ("aten::adjoint", "aten::mH"):
         np.testing.assert_array_equal(call(kind, (C,), 1), np.conj(C.swapaxes(1, 2)))
