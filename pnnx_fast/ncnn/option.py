@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from pnnx_fast._core import program as core
@@ -125,7 +125,9 @@ class Option:
 
     def copy(self) -> Option:
         """Return an independent copy."""
-        return Option(**{f.name: getattr(self, f.name) for f in fields(self)})
+        made = Option.__new__(Option)
+        made.__dict__.update(self.__dict__)
+        return made
 
 
 # -- processor queries -------------------------------------------------------------------------------------------------
