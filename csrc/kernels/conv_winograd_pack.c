@@ -115,9 +115,8 @@ PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {
     const int64_t points = is_line ? line.points : side * side;
     const int64_t panels = pf_panel_count(one.oc), blocks = pf_ceil_div(one.ic, CHANNELS);
     const int64_t size = points * one.ic * (pf_ceil_div(one.oc, PF_VL) * PF_VL);
-    int64_t begin, end;
-    pf_share(w, a->groups * panels * blocks, 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
+    const int64_t pieces = a->groups * panels * blocks;
+    for (int64_t i = pf_claim(w, 1); i < pieces; i = pf_claim(w, 1)) {
         const int64_t group = i / blocks / panels, c0 = i % blocks * CHANNELS;
         pack_block(&one, is_line ? &line : NULL, side, x + group * one.oc * one.ic * a->kh * a->kw,
                    scale ? scale + group * one.oc : NULL, pf_panel_at(one.oc, i / blocks % panels), c0,

@@ -55,9 +55,8 @@ PF_KERNEL_FUNCTION(conv_pack_f32) {
     const int64_t oc = a->oc / a->groups, taps = a->kh * a->kw, depth = taps * (a->ic / a->groups);
     const int64_t group_size = depth * pf_ceil_div(oc, PF_VL) * PF_VL, panels = pf_panel_count(oc);
     const int64_t blocks = pf_ceil_div(depth, BLOCK);
-    int64_t begin, end;
-    pf_share(w, a->groups * panels * blocks, 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
+    const int64_t pieces = a->groups * panels * blocks;
+    for (int64_t i = pf_claim(w, 1); i < pieces; i = pf_claim(w, 1)) {
         const int64_t first = i % blocks * BLOCK, group = i / blocks / panels;
         const pf_panel panel = pf_panel_at(oc, i / blocks % panels);
         float *to = y + group * group_size + panel.start * PF_VL * depth;
