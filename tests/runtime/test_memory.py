@@ -1,0 +1,40 @@
+"""Memory of weights and arenas: aligned, private to the process, small blocks side by side."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from pnnx_fast.runtime.constants import CHUNK, HUGE, Constants, aligned_bytes
+
+
+@pytest.mark.parametrize("size", [1, 100, HUGE - 1, HUGE, 3 * HUGE + 7])
+def test_blocks_are_aligned_and_as_long_as_asked(size):
+    block = aligned_bytes(size)
+    assert block.nbytes == size
+    assert block.ctypes.data % 64 == 0
+    block[:] = 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_writes_into_memory_of_its_own():
+    block = aligned_bytes(HUGE)
+    block[:] = 1
+    child = os.fork()
+    if child == 0:
+        block[:] = 2
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (block == 1).all()
+
+
+def test_packed_weights_do_not_overlap():
+    constants = Constants()
+    blocks = [constants.allocate(n) for n in (100, 0, HUGE, CHUNK // 2, CHUNK // 2, CHUNK, 64)]
+    for value, block in enumerate(blocks):
+        assert block.size == 0 or block.ctypes.data % 64 == 0
+        block[:] = value
+    assert all((block == value).all() for value, block in enumerate(blocks))
+    assert np.sum([b.size for b in blocks]) == 100 + HUGE + 2 * CHUNK + 64
