@@ -219,6 +219,20 @@ def held(number: int) -> Any:
     return np.dtype(names.get(name, name))
 
 
+def window(*terms: float) -> Callable[..., Array]:
+    """Windows that are sums of cosines, of a length, periodic or not, with other terms where they are given."""
+
+    def make(n: int, *rest: Any) -> Array:
+        *shape, dtype, _, _, _ = rest
+        periodic = bool(shape[0]) if shape else True
+        chosen = (*(float(v) for v in shape[1:]), *terms[len(shape) - 1 if shape else 0 :])
+        angle = 2 * np.pi * np.arange(n) / max(n if periodic else n - 1, 1)
+        values = sum((np.cos(k * angle) * t * (-1) ** k for k, t in enumerate(chosen)), np.zeros(n))
+        return np.asarray(np.ones(n) if n == 1 else values, np.float32 if dtype is None else held(dtype))
+
+    return make
+
+
 def linspace(start: float, end: float, steps: int, dtype: Any = None, *_: Any) -> Array:
     """Evenly spaced numbers."""
     return np.linspace(start, end, steps, dtype=np.float32 if dtype is None else held(dtype))

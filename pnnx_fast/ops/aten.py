@@ -87,6 +87,14 @@ def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
     return b.cast(whole, np.int64) if integral else whole
 
 
+@operator("aten::round")
+def round_decimals(b: Builder, input: Any, decimals: int = 0) -> Value:
+    """Nearest number of so many decimals. torch.round."""
+    if not decimals:
+        return lower_expression(b, "round(@0)", [input])
+    return lower_expression(b, "div(round(mul(@0,@1)),@1)", [input, 10.0**decimals])
+
+
 @operator("aten::where")
 def where(b: Builder, condition: Tensor, *values: Any) -> Value:
     """Values from one of two where a condition holds or not; without them, where it holds. torch.where."""
@@ -103,6 +111,8 @@ def constant(b: Builder, *, value: Any = None) -> Value:
     """A number, a string, a list or None."""
     if isinstance(value, str) and value in ("None", ""):
         return None
+    if value in ("inf", "-inf", "nan"):
+        return float(value)
     return list(value) if isinstance(value, tuple) else value
 
 

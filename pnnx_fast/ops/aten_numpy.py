@@ -59,7 +59,8 @@ def _step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
             return b.dynamic(run, tensors)
         sample = run(*map(_trial, tensors))
         if isinstance(sample, tuple):
-            return Results(b.host(run, tensors, [(s.shape, s.dtype) for s in sample]))
+            made: type[tuple[Value, ...]] = tuple if function is fn.gradient else Results
+            return made(b.host(run, tensors, [(s.shape, s.dtype) for s in sample]))
         return b.host(run, tensors, [(sample.shape, sample.dtype)])[0]
 
     lines = (function.__doc__ or "").splitlines()
@@ -79,7 +80,9 @@ FIXED: dict[str, Callable[..., Any]] = {
     "diagonal_scatter": fn.diagonal_scatter, "diff": fn.diff, "digamma": sp.digamma, "dist": fn.dist, "dot": np.dot,
     "dstack": fn.joined(np.dstack), "erfinv": sp.erfinv, "eye": fn.eye, "fft_fftshift": fn.shift(False, 1),
     "fft_ifftshift": fn.shift(False, -1), "fliplr": np.fliplr, "flipud": np.flipud, "float_power": fn.float_power,
-    "fmax": np.fmax, "fmin": np.fmin, "gcd": np.gcd, "ger": np.outer, "gradient": fn.gradient,
+    "fmax": np.fmax, "fmin": np.fmin,
+    "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
+    "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "ger": np.outer, "gradient": fn.gradient,
     "heaviside": np.heaviside, "histc": fn.histc, "hstack": fn.joined(np.hstack), "i0": sp.bessel_i0,
     "index_add": fn.index_write(np.add), "index_copy": fn.index_write(None), "index_fill": fn.index_write(None),
     "index_reduce": fn.index_reduce, "inner": np.inner, "inverse": np.linalg.inv, "isclose": fn.isclose,

@@ -262,7 +262,6 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
             "reciprocal",
             "relu",
             "relu6",
-            "round",
             "rsqrt",
             "selu",
             "sigmoid",

@@ -41,4 +41,4 @@ def list_construct(b: Builder, *values: Any) -> Value:
 @operator("prim::TupleUnpack", "prim::ListUnpack")
 def unpack(b: Builder, values: Any) -> Value:
     """Parts of a tuple or list, one an output."""
-    return tuple(values)
+    return (values,) if isinstance(values, Tensor) else tuple(values)

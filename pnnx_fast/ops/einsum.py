@@ -164,8 +164,12 @@ def _by_numpy(b: Builder, operands: Sequence[Tensor], labels: Sequence[Labels], 
 
 
 @operator("torch.einsum")
-def einsum(b: Builder, *operands: Tensor, equation: str, path: Any = None) -> Tensor:
-    """Sum of products by Einstein's convention. torch.einsum."""
+def einsum(b: Builder, *operands: Any, equation: str | None = None, path: Any = None) -> Tensor:
+    """Sum of products by Einstein's convention; the equation may come first. torch.einsum."""
+    if equation is None:
+        equation, operands = str(operands[0]), operands[1:]
+    if operands and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
     labels, output = parse(equation, [x.ndim for x in operands])
     dtype = np.result_type(*(x.dtype for x in operands))
     if dtype not in (np.float32, np.float16):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.passes.rewriting import unused_operand
 
 __all__ = ["restore_outputs"]
 
@@ -53,7 +54,7 @@ def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: 
     kept = dict(zip(present, op.outputs, strict=True))
     made = []
     for role in roles:
-        operand = graph.new_operand(f"{op.name}_{role}")
+        operand = unused_operand(graph, f"{op.name}_{role}")
         if role in kept:
             operand.shape, operand.dtype = kept[role].shape, kept[role].dtype
         made.append(operand)
@@ -112,7 +113,7 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
         "attrs": op.attrs,
         "params": op.params,
     }
-    made = [graph.new_operand(f"{op.name}_masked{i}") for i in range(len(op.outputs))]
+    made = [unused_operand(graph, f"{op.name}_masked{i}") for i in range(len(op.outputs))]
     for operand, old in zip(made, op.outputs, strict=True):
         operand.shape, operand.dtype = old.shape, old.dtype
         graph.replace_uses(old, operand)

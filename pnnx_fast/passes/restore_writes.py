@@ -9,6 +9,7 @@ it, and then only the graph knows which tensor the views belong to. This pass fi
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.passes.rewriting import unused_operand
 
 __all__ = ["restore_writes"]
 
@@ -41,15 +42,15 @@ def _views(operand: Operand) -> list[Operator]:
 
 def _rewrite(graph: Graph, op: Operator, chain: list[Operator]) -> None:
     # The views are made again over a dense form of the tensor, so that they are views in memory, too.
-    dense = graph.new_operand(f"{op.name}_dense")
+    dense = unused_operand(graph, f"{op.name}_dense")
     graph.new_operator_before("fused.Dense", dense.name, op, inputs=[chain[0].inputs[0]], outputs=[dense])
     view = dense
     for i, link in enumerate(chain):
-        made = graph.new_operand(f"{op.name}_view{i}")
+        made = unused_operand(graph, f"{op.name}_view{i}")
         wiring = {"inputs": [view, *link.inputs[1:]], "inputnames": link.inputnames, "params": link.params}
         graph.new_operator_before(link.type, made.name, op, outputs=[made], **wiring)
         view = made
-    written = graph.new_operand(f"{op.name}_written")
+    written = unused_operand(graph, f"{op.name}_written")
     inputs = [dense, view, op.inputs[1]]
     graph.new_operator_before("fused.WriteView", written.name, op, inputs=inputs, outputs=[written])
     graph.replace_uses(op.outputs[0], written)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pnnx_fast.ir import Graph, Operand, Operator
 
-__all__ = ["absorb", "bypass", "only_consumer", "parameters"]
+__all__ = ["absorb", "bypass", "only_consumer", "parameters", "unused_operand"]
 
 
 def only_consumer(operand: Operand) -> Operator | None:
@@ -27,3 +27,11 @@ def absorb(graph: Graph, op: Operator, follower: Operator) -> None:
 def parameters(op: Operator) -> dict[str, object]:
     """Values of an operator's parameters."""
     return {key: parameter.value for key, parameter in op.params.items()}
+
+
+def unused_operand(graph: Graph, name: str) -> Operand:
+    """Make an operand of a name, with a number behind it where the name is taken: operators may share theirs."""
+    number = 0
+    while graph.get_operand(f"{name}_{number}" if number else name) is not None:
+        number += 1
+    return graph.new_operand(f"{name}_{number}" if number else name)

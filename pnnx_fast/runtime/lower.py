@@ -120,7 +120,10 @@ class Lowering:
     @property
     def output_count(self) -> int:
         """See Builder."""
-        return len(self.operator.outputs) if self.operator is not None else 1
+        if self.operator is None:
+            return 1
+        unpacked = _unpacker(self.operator)
+        return len((unpacked or self.operator).outputs)
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -371,9 +374,16 @@ def graph_outputs(graph: Graph) -> list[str]:
     return [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]
 
 
+def _unpacker(op: Operator) -> Operator | None:
+    """The operator that takes the single output of another one apart, as converters write it at their lowest level."""
+    users = op.outputs[0].consumers if len(op.outputs) == 1 else []
+    return next((u for u in users if u.type in ("prim::TupleUnpack", "prim::ListUnpack")), None)
+
+
 def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
     if len(op.outputs) == 1:
-        values[op.outputs[0].name] = produced[0] if isinstance(produced, Results) else produced
+        single = isinstance(produced, Results) and _unpacker(op) is None
+        values[op.outputs[0].name] = produced[0] if single else produced
         return
     parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]
     if op.outputs and len(parts) < len(op.outputs):

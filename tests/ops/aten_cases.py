@@ -333,6 +333,11 @@ PROBABILITY = (np.abs(M) / np.abs(M).sum(1, keepdims=True)).astype(np.float32)
 CLASSES = np.array([4, 0, 2, 1])
 
 LAYERS: list[tuple[Any, ...]] = [
+    *[(f"aten::{kind}_window", 9, True, None, None, None, None) for kind in ("hann", "hamming", "blackman")],
+    ("aten::hann_window", 8, None, None, None, None),
+    ("aten::hamming_window", 8, False, 0.6, None, None, None, None),
+    ("aten::round", X, 2),
+    ("aten::round", X),
     *[(f"aten::{kind}_loss", M, Q.repeat(2, 1)[:, :5].copy(), how) for kind in ("mse", "l1") for how in (0, 1, 2)],
     *[(f"aten::{kind}_loss", M, M * 2, 1, 0.5) for kind in ("smooth_l1", "huber")],
     ("aten::kl_div", np.log(PROBABILITY), PROBABILITY[::-1].copy(), 2, False),
@@ -519,5 +524,5 @@ FIRST_ONLY = (
 
 def gives_list(kind: str) -> bool:
     """Whether an operator gives one list of tensors rather than several outputs."""
-    lists = ("aten::unbind", "aten::meshgrid", "aten::broadcast_tensors")
+    lists = ("aten::unbind", "aten::meshgrid", "aten::broadcast_tensors", "aten::gradient")
     return kind in lists or "split" in kind or "chunk" in kind
