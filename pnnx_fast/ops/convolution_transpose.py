@@ -2,7 +2,8 @@
 
 With stride s, the outputs whose place leaves the same remainder by s see the same taps of the filter: they are an
 ordinary convolution with stride one of the input with those taps, reversed. So a transposed convolution is a few
-convolutions that write every s-th output, weights are views of the given ones, and all kernels serve.
+convolutions that write every s-th output, weights are views of the given ones, and all kernels serve. Strides too large
+for that put zeros between the inputs, after which the stride is one.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
-MOST_PHASES = 4096
-"""Phases beyond which a stride is taken for a mistake."""
+MOST_PHASES = 256
+"""Phases beyond which zeros between the inputs take their place: each is a step that has to be prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,18 @@ def _by_group(b: Builder, weight: Tensor, groups: int) -> Tensor:
     return b.reshape(weight, (ic * outputs, 1, *spans)).permute([1, 0, *(d - 1 for d in taps)])
 
 
+def spread(b: Builder, x: Tensor, stride: Sequence[int]) -> Tensor:
+    """The input with stride - 1 zeros between neighbours."""
+    sizes = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True)]
+    y = b.empty((*x.shape[:2], *sizes), x.dtype, "channels_last")
+    b.copy(b.constant(np.zeros(1, x.dtype)).as_strided(y.shape, (0,) * y.ndim), y)
+    target = y
+    for axis, (n, s) in enumerate(zip(x.shape[2:], stride, strict=True), 2):
+        target = target.narrow(axis, 0, n, s)
+    b.copy(x, target)
+    return y
+
+
 def transpose(
     b: Builder,
     x: Tensor,
@@ -121,6 +134,8 @@ def transpose(
     """Emit the convolutions of all phases: x (n, c, …) and weight (ic, oc / groups, …) into channels-last ``y``."""
     if groups > 1:
         weight = _by_group(b, weight, groups)
+    if math.prod(map(min, stride, y.shape[2:])) > MOST_PHASES:
+        x, stride = spread(b, x, stride), (1,) * len(stride)
     x = b.channels_last(x)
     sizes = zip(x.shape[2:], y.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     for parts in itertools.product(*(tuple(phases(*size)) for size in sizes)):

@@ -27,6 +27,7 @@ def scatter(x: np.ndarray, w: np.ndarray, stride: int, padding: int, extra: int,
 @pytest.mark.parametrize("k, stride, padding, extra, dilation", [
     (2, 2, 0, 0, 1), (4, 2, 1, 0, 1), (3, 2, 1, 1, 1), (3, 1, 1, 0, 1), (6, 2, 2, 0, 1), (5, 3, 0, 2, 1),
     (3, 2, 2, 1, 2), (3, 2, 3, 0, 3), (1, 3, 0, 2, 1), (2, 3, 1, 0, 1), (3, 4, 0, 3, 2), (9, 1, 6, 0, 1),
+    (3, 17, 1, 4, 1), (5, 40, 0, 7, 9),
 ])  # fmt: skip
 def test_definition(isa: str, k: int, stride: int, padding: int, extra: int, dilation: int) -> None:
     rng = np.random.default_rng(k)
