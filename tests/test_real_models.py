@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import arrays
 
 import pnnx_fast
 
@@ -31,7 +32,7 @@ def squeezenet(data_path: Path) -> Path:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_squeezenet_on_recorded_input(squeezenet: Path, isa: str, threads: int) -> None:
-    expected = np.load(squeezenet.with_name("squeezenet1_1.pnnx.expected.npz"))
+    expected = arrays(squeezenet.with_name("squeezenet1_1.pnnx.expected.npz"))
     model = pnnx_fast.load(squeezenet, num_threads=threads, isa=isa)
     np.testing.assert_allclose(model(expected["in0"]), expected["out0"], rtol=0, atol=1e-5)
 
@@ -52,8 +53,8 @@ def test_squeezenet_on_a_picture(squeezenet: Path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=[f"{c.parent.name}-{c.name}" for c in CASES])
 def test_converted_program(case: Path) -> None:
     meta = json.loads((case / "meta.json").read_text()) if (case / "meta.json").exists() else {}
-    golden = np.load(case / "golden.npz")
-    names = sorted(golden.files, key=lambda n: (n[:2], int("".join(filter(str.isdigit, n)))))
+    golden = arrays(case / "golden.npz")
+    names = sorted(golden, key=lambda n: (n[:2], int("".join(filter(str.isdigit, n)))))
     inputs = [golden[n] for n in names if n.startswith("in")]
     wanted = [golden[n] for n in names if n.startswith("out")]
     got = flat(pnnx_fast.load(case / "model.pnnx.param")(*inputs))

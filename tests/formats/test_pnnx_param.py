@@ -311,7 +311,7 @@ SCALARS = st.one_of(
     st.complex_numbers(allow_nan=False, allow_infinity=False, width=64),
 )
 VALUES = st.one_of(st.none(), st.booleans(), SCALARS, st.lists(SCALARS, min_size=1, max_size=4))
-DIMS = st.lists(st.integers(-1, 2**20), min_size=1, max_size=2).map(tuple)
+DIMS = st.lists(st.integers(-1, 2**18), min_size=1, max_size=2).map(tuple)
 
 
 @st.composite

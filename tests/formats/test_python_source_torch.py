@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import arrays
 
 from pnnx_fast import Attribute, Graph, Model, ncnn
 from pnnx_fast.demo import load_digits, model_path
@@ -35,10 +36,10 @@ def _flat(value: Any) -> list[Any]:
 
 def _difference(folder: Path, work: Path) -> str | None:
     meta = json.loads((folder / "meta.json").read_text())
-    golden = np.load(folder / "golden.npz")
+    golden = arrays(folder / "golden.npz")
     Graph.load(folder / "model.pnnx.param").python(work / "m.py", folder / "model.pnnx.bin")
-    inputs = [torch.tensor(golden[f"in{i}"]) for i in range(sum(k.startswith("in") for k in golden.files))]
-    outputs = [golden[f"out{i}"] for i in range(sum(k.startswith("out") for k in golden.files))]
+    inputs = [torch.tensor(golden[f"in{i}"]) for i in range(sum(k.startswith("in") for k in golden))]
+    outputs = [golden[f"out{i}"] for i in range(sum(k.startswith("out") for k in golden))]
     with torch.no_grad():
         got = _flat(_module(work / "m.py")["Model"]().eval()(*inputs))
     if len(got) != len(outputs):

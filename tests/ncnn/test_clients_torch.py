@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import arrays
 
 torch = pytest.importorskip("torch")
 pnnx = pytest.importorskip("pnnx")
-pytest.importorskip("ncnn")
+pytest.importorskip("ncnn", minversion="1.0")
 nn = torch.nn
 
 # Exporters warn about much.
@@ -32,7 +33,7 @@ def run(program: str, folder: Path, engine: str, *arguments: str) -> list[Any]:
     words = [sys.executable, "-c", STAND_IN + program, engine, *arguments, str(target)]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    return list(np.load(target).values())
+    return list(arrays(target).values())
 
 
 def compare(program: str, folder: Path, *arguments: str, tolerance: float = 2e-3) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ncnn")
+pytest.importorskip("ncnn", minversion="1.0")
 
 PRELUDE = """
 import importlib, json, os, sys, warnings

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from archives import arrays
 from layer_cases import CASES, Case
 from layer_inputs import inputs, text, weights
 
 import pnnx_fast.ncnn as ncnn
 from pnnx_fast.formats.ncnn_types import LAYER_TYPES
 
-GOLDENS = np.load(Path(__file__).parent / "goldens.npz")
-KNOWN = set(GOLDENS.files)
+GOLDENS = arrays(Path(__file__).parent / "goldens.npz")
+KNOWN = set(GOLDENS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

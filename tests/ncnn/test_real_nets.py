@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import arrays
 
 from pnnx_fast import ncnn
 
@@ -19,7 +20,7 @@ TRAINED = ["squeezenet_v1.1", "nanodet_m", "mnet.25-opt", "scrfd_500m-opt2", "PP
 @pytest.mark.parametrize("name", TRAINED)
 def test_trained(data_path: Path, name: str, threads: int) -> None:
     folder = data_path / "models"
-    expected = np.load(folder / f"{name}.expected.npz")
+    expected = arrays(folder / f"{name}.expected.npz")
     net = ncnn.Net()
     net.opt.num_threads = threads
     assert net.load_param(str(folder / f"{name}.param")) == 0
@@ -27,7 +28,7 @@ def test_trained(data_path: Path, name: str, threads: int) -> None:
     for _ in range(2):
         ex = net.create_extractor()
         ex.input(net.input_names()[0], ncnn.Mat(expected["input"]))
-        for key in (k for k in expected.files if k.startswith("out")):
+        for key in (k for k in expected if k.startswith("out")):
             code, mat = ex.extract(key.removeprefix("out:"))
             assert code == 0
             wanted = expected[key]
@@ -37,7 +38,7 @@ def test_trained(data_path: Path, name: str, threads: int) -> None:
 
 def test_trained_from_binary_parameters(data_path: Path) -> None:
     folder = data_path / "models"
-    expected = np.load(folder / "squeezenet_v1.1.expected.npz")
+    expected = arrays(folder / "squeezenet_v1.1.expected.npz")
     net = ncnn.Net()
     assert net.load_param_bin(str(folder / "squeezenet_v1.1.param.bin")) == 0
     assert net.load_model(str(folder / "squeezenet_v1.1.bin")) == 0

@@ -50,7 +50,7 @@ def run(engine: str, data: Path, name: str, folder: Path) -> Any:
 
 @pytest.mark.parametrize("name", ["squeezenet.SqueezeNet", "retinaface.RetinaFace"])
 def test_classes_of_the_zoo(name: str, data_path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ncnn")
+    pytest.importorskip("ncnn", minversion="1.0")
     image = pytest.importorskip("PIL.Image")
     picture = image.open(data_path / "models" / ("zidane.jpg" if "retina" in name else "bus.jpg")).convert("RGB")
     picture.thumbnail((480, 480))

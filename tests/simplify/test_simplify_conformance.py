@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import arrays
 
 from pnnx_fast import Graph, Model
 from pnnx_fast.simplify import PASSES, simplify
@@ -25,12 +26,12 @@ def _flat(value: Any) -> list[Any]:
 
 def _difference(folder: Path, passes: list[str]) -> str | None:
     meta = json.loads((folder / "meta.json").read_text())
-    golden = np.load(folder / "golden.npz")
+    golden = arrays(folder / "golden.npz")
     graph = Graph.load(folder / "model.pnnx.param")
     simplify(graph, passes)
     graph.validate()
-    inputs = [golden[f"in{i}"] for i in range(sum(k.startswith("in") for k in golden.files))]
-    outputs = [golden[f"out{i}"] for i in range(sum(k.startswith("out") for k in golden.files))]
+    inputs = [golden[f"in{i}"] for i in range(sum(k.startswith("in") for k in golden))]
+    outputs = [golden[f"out{i}"] for i in range(sum(k.startswith("out") for k in golden))]
     got = _flat(Model(graph, num_threads=1)(*inputs))
     if len(got) != len(outputs):
         return f"{len(got)} outputs instead of {len(outputs)}"
