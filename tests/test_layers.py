@@ -71,6 +71,11 @@ def test_files_stay_small(suffix: str) -> None:
             assert lines <= 600, f"{path.relative_to(ROOT)} has {lines} lines"
 
 
+def test_modules_of_tests_have_names_of_their_own() -> None:
+    names = [p.name for p in (ROOT / "tests").rglob("*.py") if p.name != "conftest.py"]
+    assert sorted(names) == sorted(set(names))
+
+
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
 @pytest.mark.parametrize("level", [("generic", r"%[yz]mm"), ("avx2", r"%zmm")])
 def test_objects_hold_no_newer_instructions(level: tuple[str, str]) -> None:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "ops"))
 
 import aten_cases  # type: ignore[import-not-found]  # noqa: E402
 import golden_store  # type: ignore[import-not-found]  # noqa: E402
-import layer_cases  # type: ignore[import-not-found]  # noqa: E402
+import module_cases  # type: ignore[import-not-found]  # noqa: E402
 import operator_cases  # type: ignore[import-not-found]  # noqa: E402
 import oracle  # type: ignore[import-not-found]  # noqa: E402
 
@@ -28,7 +28,7 @@ def main() -> None:
     """Run all rows through PyTorch and write the file."""
     warnings.filterwarnings("ignore")
     writer = golden_store.Writer()
-    for case in (*operator_cases.CASES, *layer_cases.LAYERS):
+    for case in (*operator_cases.CASES, *module_cases.LAYERS):
         inputs, weights, outputs = oracle.ask(case)
         names = [n if len(n) > 1 else "" for n in case.names]
         listed = [[k, v] for k, v in weights.items()]

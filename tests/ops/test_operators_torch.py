@@ -9,7 +9,7 @@ from graph_of_one import run
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::UserWarning")]
 
-from layer_cases import LAYERS  # noqa: E402
+from module_cases import LAYERS  # noqa: E402
 from operator_cases import CASES, Case  # noqa: E402
 from oracle import ask  # noqa: E402
 
