@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch import library as schemas
 
 from benchmarks.manifest import ModelSpec
 
@@ -132,7 +133,7 @@ def _make_torchvision_importable() -> None:
     Only the schemas of two operators are needed.
     """
     if not _torchvision_schemas:
-        library: Any = cast(Any, torch.library.Library)("torchvision", "DEF")
+        library: Any = cast(Any, schemas.Library)("torchvision", "DEF")
         with suppress(RuntimeError):  # builds for the CPU have them
             library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
             library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -117,16 +117,20 @@ def detection_output(p: Params, w: Weights) -> Build:
     return build
 
 
-@layer("YoloDetectionOutput", one_blob_only=False, inplace=True, dynamic=True)
-def yolo_detection_output(p: Params, w: Weights) -> Build:
-    """Boxes of a YOLOv2 detector."""
-    params: dict[str, Any] = {
+def _yolo_parameters(p: Params) -> dict[str, Any]:
+    return {
         "num_class": p.count(0, 20),
         "num_box": p.count(1, 5),
         "confidence_threshold": p.float(2, 0.01),
         "nms_threshold": p.float(3, 0.45),
         "biases": list(p.floats(4)),
     }
+
+
+@layer("YoloDetectionOutput", one_blob_only=False, inplace=True, dynamic=True)
+def yolo_detection_output(p: Params, w: Weights) -> Build:
+    """Boxes of a YOLOv2 detector."""
+    params = _yolo_parameters(p)
     if len(params["biases"]) < 2 * params["num_box"]:
         raise ParameterError("sizes of anchors are missing")
     p.blobs = None
@@ -136,12 +140,8 @@ def yolo_detection_output(p: Params, w: Weights) -> Build:
 @layer("Yolov3DetectionOutput", one_blob_only=False, dynamic=True)
 def yolov3_detection_output(p: Params, w: Weights) -> Build:
     """Boxes of a YOLOv3 detector of several scales."""
-    params: dict[str, Any] = {
-        "num_class": p.count(0, 20),
-        "num_box": p.count(1, 5),
-        "confidence_threshold": p.float(2, 0.01),
-        "nms_threshold": p.float(3, 0.45),
-        "biases": list(p.floats(4)),
+    params = {
+        **_yolo_parameters(p),
         "mask": [int(v) for v in p.floats(5)],
         "anchors_scale": list(p.floats(6)),
     }
