@@ -26,8 +26,8 @@ from benchmarks.process import Worker, WorkerError, competitor
 __all__ = ["Measurement", "Result", "Settings", "burst", "convert", "ensure", "measure"]
 
 TOLERANCE = 1e-2
-FAR_BEHIND = 1.5
-"""Times the fastest other engine's time: beyond, an engine cannot become the best peer and is done early."""
+FAR_BEHIND = ((1, 2.0), (3, 1.5))
+"""After so many bursts, so many times slower than the fastest other engine: no best peer any more, and done early."""
 
 _OPEN_SECONDS = 900.0
 _LEAST_ROUNDS = 3
@@ -171,11 +171,11 @@ def _take_turns(running: dict[str, Worker], result: Result, settings: Settings, 
 def _is_done(name: str, result: Result, settings: Settings) -> bool:
     """Whether more bursts of an engine could change neither the best peer nor our ratio to it."""
     mine = result.engines[name]
-    enough = len(mine.bursts) if settings.contended else mine.calm
-    if name == OURS or enough < _LEAST_ROUNDS:
-        return False
+    done = len(mine.bursts) if settings.contended else mine.calm
     others = [m.seconds for other, m in result.engines.items() if other not in (OURS, name) and m.bursts]
-    return bool(others) and mine.seconds > FAR_BEHIND * min(others)
+    if name == OURS or not others:
+        return False
+    return any(done >= least and mine.seconds > times * min(others) for least, times in FAR_BEHIND)
 
 
 def _open(worker: Worker, name: str, spec: ModelSpec, batch: int, outcome: Measurement) -> bool:

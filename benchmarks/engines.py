@@ -21,11 +21,14 @@ from benchmarks.compare import Array
 from benchmarks.manifest import model_directory
 from benchmarks.zoo import ZooModel
 
-__all__ = ["ENGINES", "OURS", "Engine", "NotInstalled", "Session", "version"]
+__all__ = ["CACHED", "ENGINES", "OURS", "Engine", "NotInstalled", "Session", "cache_folder", "version"]
 
 NotInstalled = importlib.metadata.PackageNotFoundError
 
 OURS = "pnnx_fast"
+
+CACHED = f"{OURS}+cache"
+"""A variant of ours, no peer: what it packed and lowered is kept in a folder for the next process."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,17 @@ def _onnx(model: ZooModel) -> str:
 
 def _pnnx_fast(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
     loaded = _module("pnnx_fast").load(str(model.pnnx_param), num_threads=threads)
+    return Session(lambda: loaded(*inputs), _numpy_list)
+
+
+def cache_folder(model: ZooModel) -> Path:
+    """Where the variant with a cache keeps what it made of a model."""
+    return model.directory / "ours-cache"
+
+
+def _pnnx_fast_cached(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
+    path, folder = str(model.pnnx_param), str(cache_folder(model))
+    loaded = _module("pnnx_fast").load(path, num_threads=threads, cache=folder)
     return Session(lambda: loaded(*inputs), _numpy_list)
 
 
@@ -251,6 +265,7 @@ def _torch_compile(model: ZooModel, inputs: Sequence[Array], threads: int) -> Se
 
 ENGINES: dict[str, Engine] = {
     OURS: Engine("pnnx_fast", _pnnx_fast),
+    CACHED: Engine("pnnx_fast", _pnnx_fast_cached),
     "onnxruntime": Engine("onnxruntime", _onnxruntime),
     "openvino": Engine("openvino", _openvino, "xml", _openvino_convert),
     "ncnn": Engine("ncnn", _ncnn),

@@ -16,13 +16,14 @@ __all__ = ["RUNS", "add_arguments", "main"]
 
 RUNS = {
     "peers": "peers --models all --threads 1,2",
-    "peers8": "peers --models target --threads 1,2 --batch 8 --rounds 5",
+    "peers8": "peers --models all --threads 1,2 --batch 8 --rounds 5 --budget 15",
+    "compiled": "peers --models all --threads 1,2 --peers torch.compile --rounds 1",
     "contended": "peers --models target --threads 1,2 --contended --rounds 4",
     "profile": "profile --models all",
     "kernels": "kernels --isa avx2,avx512vnni",
     "overhead": "overhead",
     "load": "load --models target --threads 2",
-    "scaling": "scaling --models resnet18 --sizes 320,448",
+    "scaling": "scaling --models resnet18 --sizes 320,448 --rounds 3",
     "ncnn": "ncnn --threads 2 --rounds 3",
     "check": "check",
     "formats": "formats",

@@ -20,7 +20,7 @@ _STEPS = 1000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
-    parser.add_argument("--peers", help="other engines (default: all but torch.compile)")
+    parser.add_argument("--peers", help="other engines (default: those of peers)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of bursts (default: 5)")
     parser.add_argument("--json", type=Path, help="record of everything measured")
     parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
@@ -42,7 +42,7 @@ def _step_cost(threads: int, serial: bool) -> float:
 
 def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks overhead``: one operator, many, and what one more of them costs; steps and barriers."""
-    names = peers.chosen_engines(options.peers, ["torch.compile"])
+    names = peers.chosen_engines(options.peers)
     one, many = select(["overhead"])
     peers.ensure([one, many], [1])
     settings = peers.Settings(options.rounds, 0.3, least_calls=100, nice=options.nice)

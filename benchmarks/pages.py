@@ -85,7 +85,7 @@ def sections(merged: dict[str, Record]) -> dict[str, str]:
 
 def _peers(document: Record) -> dict[str, str]:
     parts = []
-    runs = f" Medians of {document['runs']} runs." if "runs" in document else ""
+    runs = f" Medians of {document['runs']} runs." if document.get("runs", 1) > 1 else ""
     for threads, batch in dict.fromkeys((r["threads"], r["batch"]) for r in document["results"]):
         chosen = [r for r in document["results"] if (r["threads"], r["batch"]) == (threads, batch)]
         head = f"**{threads} thread{'s' if threads > 1 else ''}, batch {batch}**\n"

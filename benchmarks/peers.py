@@ -10,7 +10,6 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 from benchmarks import engines as catalogue
 from benchmarks import probe, records, report, zoo
 from benchmarks.contest import Measurement, Result, Settings, burst, convert, ensure, measure
-from benchmarks.engines import ENGINES, OURS
+from benchmarks.engines import CACHED, ENGINES, OURS
 from benchmarks.manifest import select
 from benchmarks.process import Worker, WorkerError
 
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
     parser.add_argument("--contended", action="store_true", help="beside one process that keeps a processor busy")
-    parser.add_argument("--quick", action="store_true", help="set quick, few short rounds, no torch.compile")
+    parser.add_argument("--quick", action="store_true", help="set quick, few short rounds")
     parser.add_argument("--json", type=Path, help="record of everything measured, written after every model")
     parser.add_argument("--resume", action="store_true", help="leave out what the record holds already")
 
@@ -63,14 +62,19 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", help="models or sets, separated by commas (default: set target)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--batch", default="1", help="sizes of the batch (default: 1)")
-    parser.add_argument("--peers", help=f"engines beside {OURS} (default: all of {', '.join(peer_names())})")
+    parser.add_argument("--peers", help=f"engines beside {OURS} (default: {', '.join(peer_names())}), also {_COMPILER}")
+
+
+_COMPILER = "torch.compile"
+"""Takes part when it is named: it compiles for half a minute in every process, and longer in the first."""
 
 
 def peer_names() -> list[str]:
-    return [name for name in ENGINES if name != OURS]
+    """The engines that take part when none is named."""
+    return [name for name in ENGINES if name not in (OURS, CACHED, _COMPILER)]
 
 
-def chosen_engines(words: str | None, without: Sequence[str] = ()) -> list[str]:
+def chosen_engines(words: str | None) -> list[str]:
     """Our engine and the peers named by an option.
 
     Raises
@@ -78,7 +82,7 @@ def chosen_engines(words: str | None, without: Sequence[str] = ()) -> list[str]:
     ValueError
         An engine is unknown.
     """
-    names = words.split(",") if words is not None else [n for n in peer_names() if n not in without]
+    names = words.split(",") if words is not None else peer_names()
     for name in filter(None, names):
         if name not in ENGINES:
             raise ValueError(f"no engine {name!r}; there are {', '.join(ENGINES)}")
@@ -138,7 +142,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 def main(options: argparse.Namespace) -> int:
     """Measure, print a table and keep the record."""
-    names = chosen_engines(options.peers, ["torch.compile"] if options.quick else [])
+    names = chosen_engines(options.peers)
     specs = select(options.models.split(",") if options.models else None, "quick" if options.quick else "target")
     threads, batches = numbers(options.threads), numbers(options.batch)
     ensure(specs, batches)

@@ -87,7 +87,8 @@ def merged(documents: Sequence[Record]) -> Record:
         for result in (r for d in documents for r in d["results"]):
             results.setdefault((result["model"], result["batch"], result["threads"]), []).append(result)
         names = list(dict.fromkeys(name for d in documents for name in d["engines"]))
-        return {**first, "engines": names, "runs": len(documents), "results": list(map(_one, results.values()))}
+        runs = min((len(_fullest(same)) for same in results.values()), default=0)
+        return {**first, "engines": names, "runs": runs, "results": list(map(_one, results.values()))}
     tables: dict[str, list[Record]] = {}
     for part in (t for d in documents for t in d["tables"]):
         tables.setdefault(part["title"], []).append(part)
@@ -101,10 +102,16 @@ def _joined(documents: Sequence[Record]) -> Record:
     return {**documents[0], name: list(entries.values())}
 
 
+def _fullest(results: list[Record]) -> list[Record]:
+    """Those with the most engines: runs with some engines only add what the others lack."""
+    most = max(len(r["engines"]) for r in results)
+    return [r for r in results if len(r["engines"]) == most]
+
+
 def _one(results: list[Record]) -> Record:
     engines: dict[str, Record] = {}
     for name in dict.fromkeys(name for r in results for name in r["engines"]):
-        found = [r["engines"][name] for r in results if name in r["engines"]]
+        found = [r["engines"][name] for r in _fullest([r for r in results if name in r["engines"]])]
         timed = [f for f in found if "seconds" in f]
         engines[name] = {**timed[0], "seconds": median(f["seconds"] for f in timed)} if timed else found[0]
     peaks = {key: max(r[key] for r in results) for key in ("peak_flops", "read_bytes")}

@@ -55,9 +55,15 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else math.nan
 
 
+def _is_variant(name: str, ours: str) -> bool:
+    """Whether an engine is `ours` in another setting, which is named after it with a plus sign."""
+    return name.startswith(f"{ours}+")
+
+
 def best_peer(row: Row, ours: str) -> str | None:
-    """The engine with the least amount among the others."""
-    peers = {name: value for name, value in row.values.items() if name != ours}
+    """The engine with the least amount among those that are not `ours`, whatever its variant."""
+    base = ours.partition("+")[0]
+    peers = {name: value for name, value in row.values.items() if name != base and not _is_variant(name, base)}
     return min(peers, key=lambda name: peers[name]) if peers else None
 
 
@@ -84,19 +90,22 @@ def markdown(
     show: Callable[[float], str],
     extra_heads: Sequence[str] = (),
 ) -> str:
-    """A Markdown table: labels, engines (the best peer in bold), our ratio to it, our error, further columns.
+    """A Markdown table: labels, engines (the best peer in bold), ratios of ours and its variants to it, our error.
 
-    Engines that no row knows get no column. Reasons for crosses follow the table, each once.
+    `extra_heads` are the heads of further columns. Engines that no row knows get no column. Reasons for crosses follow
+    the table, each once.
     """
     present = [e for e in engines if any(e in row.values or e in row.failures for row in rows)]
     with_errors = any(ours in row.errors for row in rows)
-    columns = [*heads, *present, "best peer", "ratio", *(["error"] if with_errors else []), *extra_heads]
+    variants = [e for e in present if _is_variant(e, ours)]
+    ratios = ["ratio", *(f"ratio of {variant}" for variant in variants)]
+    columns = [*heads, *present, "best peer", *ratios, *(["error"] if with_errors else []), *extra_heads]
     lines = ["| " + " | ".join(columns) + " |"]
     lines.append("|" + "|".join(" --- " if column in heads else " ---: " for column in columns) + "|")
     for row in rows:
-        best, share = best_peer(row, ours), ratio(row, ours)
+        best = best_peer(row, ours)
         cells = [*row.labels, *(_cell(row, engine, best, show) for engine in present), best or ""]
-        cells.append("" if share is None else f"{share:.2f}")
+        cells += ["" if (share := ratio(row, mine)) is None else f"{share:.2f}" for mine in (ours, *variants)]
         if with_errors:
             cells.append(f"{row.errors[ours]:.1e}" if ours in row.errors else "")
         lines.append("| " + " | ".join([*cells, *row.extra]) + " |")

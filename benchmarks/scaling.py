@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--batch", default="1,2,4,8", help="sizes of the batch (default: 1,2,4,8)")
     parser.add_argument("--sizes", help="heights and widths of pictures, for batch 1 (default: the recorded)")
-    parser.add_argument("--peers", help="other engines (default: all but torch.compile)")
+    parser.add_argument("--peers", help="other engines (default: those of peers)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of bursts (default: 5)")
     parser.add_argument("--json", type=Path, help="record of everything measured")
     parser.add_argument("--nice", type=int, default=0, help="priority of bursts, below 0 needs rights")
@@ -34,7 +34,7 @@ def _cases(options: argparse.Namespace) -> list[tuple[ModelSpec, int]]:
 
 def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks scaling``: time for one picture or sequence, then the gain by threads."""
-    names = peers.chosen_engines(options.peers, ["torch.compile"])
+    names = peers.chosen_engines(options.peers)
     threads, cases = peers.numbers(options.threads), _cases(options)
     settings = peers.Settings(options.rounds, nice=options.nice)
     rows, gains = [], []

@@ -69,6 +69,24 @@ def test_runs_are_merged_by_their_medians() -> None:
     assert "failure" in merged["results"][0]["engines"]["MNN"]
 
 
+def test_a_run_with_fewer_engines_adds_what_is_missing() -> None:
+    few = result("net", 1, 9.0, 1.0)
+    few["engines"] = {"pnnx_fast": engine(9.0), "torch.compile": engine(2.0)}
+    merged = records.merged([peers(result("net", 1, 0.3, 1.0)), peers(few)])
+    seconds = {name: e.get("seconds") for name, e in merged["results"][0]["engines"].items()}
+    assert seconds == {"pnnx_fast": 0.3, "openvino": 1.0, "MNN": None, "torch.compile": 2.0}
+    assert merged["runs"] == 1
+
+
+def test_a_variant_is_no_peer() -> None:
+    row = Row(("net",), {"pnnx_fast": 3.0, "pnnx_fast+cache": 1.0, "openvino": 2.0})
+    assert report.best_peer(row, "pnnx_fast") == "openvino"
+    assert report.ratio(row, "pnnx_fast+cache") == 0.5
+    head, _, line = report.markdown([row], ("model",), list(row.values), "pnnx_fast", str).splitlines()
+    assert head == "| model | pnnx_fast | pnnx_fast+cache | openvino | best peer | ratio | ratio of pnnx_fast+cache |"
+    assert line == "| net | 3.0 | 1.0 | **2.0** | openvino | 1.50 | 0.50 |"
+
+
 def test_tables_are_merged() -> None:
     def one(value: float) -> dict[str, Any]:
         return records.simple(
