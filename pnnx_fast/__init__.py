@@ -91,6 +91,7 @@ def load(
     optimize: bool = True,
     seed: int | None = None,
     autotune: bool | str | os.PathLike[str] = False,
+    cache: bool | str | os.PathLike[str] = False,
 ) -> Model:
     """Load a PNNX model, ready to run.
 
@@ -110,10 +111,12 @@ def load(
         Run the rewriting passes.
     seed : int, optional
         Seed of random operators such as ``torch.randn``.
-
     autotune : bool or path
         Measure the kernels that could serve a convolution when shapes are first seen, use the fastest, and remember
         them in a file: the one named, else ``PNNX_FAST_TUNING``, else one in the user's cache folder.
+    cache : bool or path
+        Keep compiled programs with packed weights in a folder, the one named or one in the user's cache folder, so
+        that the next process to load the same files starts at once. The folder must be as trustworthy as code.
 
     Returns
     -------
@@ -128,11 +131,24 @@ def load(
     FileNotFoundError
         When a file is missing.
     """
-    from pnnx_fast.ir import Graph
     from pnnx_fast.runtime.session import Model
 
-    graph = Graph.load(param, bin, verify=verify)
-    return Model(graph, num_threads, isa=isa, optimize=optimize, seed=seed, autotune=autotune)
+    options: dict[str, Any] = {"isa": isa, "optimize": optimize, "seed": seed, "autotune": autotune}
+
+    def read() -> Graph:
+        from pnnx_fast.ir import Graph
+
+        return Graph.load(param, bin, verify=verify)
+
+    if cache is False:
+        return Model(read(), num_threads, **options)
+    from pnnx_fast._files import model_files
+    from pnnx_fast.runtime.cache import ProgramCache
+
+    files = model_files(param, bin)
+    folder = None if cache is True else cache
+    kept = ProgramCache(folder, *files, verify, optimize, autotune is not False)
+    return Model.cached(read, kept, num_threads, **options)
 
 
 def show_config() -> dict[str, Any]:

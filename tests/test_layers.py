@@ -16,10 +16,11 @@ PACKAGE = ROOT / "pnnx_fast"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_types": set(),
+    "_files": {"errors"},
     "_core": {"errors"},
     "expression": {"_core", "errors", "_types"},
     "ir": {"_core", "errors", "_types", "expression"},
-    "formats": {"_core", "errors", "_types", "expression", "ir"},
+    "formats": {"_core", "errors", "_types", "_files", "expression", "ir"},
     "ops": {"_core", "errors", "_types", "expression", "ir"},
     "passes": {"errors", "_types", "expression", "ir"},
     "runtime": {"_core", "errors", "_types", "expression", "ir", "ops", "passes"},

@@ -15,7 +15,12 @@ def plan(isa: str, name: str, values: dict[str, Any], nthreads: int) -> tuple[in
 @disjoint_base
 class Program:
     def __new__(
-        cls, isa: str, steps: list[tuple[str, dict[str, Any], bool, bool]], nbases: int, nthreads: int
+        cls,
+        isa: str,
+        steps: list[tuple[str, dict[str, Any], bool, bool]],
+        nbases: int,
+        nthreads: int,
+        absolute: bool = True,
     ) -> Program: ...
     def __len__(self) -> int: ...
     def run(self, bases: tuple[Any, ...], begin: int = 0, end: int = -1, timed: bool = False) -> list[int] | None: ...

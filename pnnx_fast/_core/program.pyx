@@ -166,7 +166,12 @@ cdef const pf_kernel_entry *find_kernel(str isa, str name) except NULL:
     raise KeyError(f"ISA level {isa!r} is not available here; there are {', '.join(ISAS)}")
 
 
-cdef int put_ref(char *at, object value) except -1:
+cdef struct bounds:
+    int64_t first
+    int64_t last
+
+
+cdef int put_ref(char *at, object value, bounds bases) except -1:
     cdef pf_ref *ref = <pf_ref *>at
     if value is None:
         ref.base = -1
@@ -174,10 +179,12 @@ cdef int put_ref(char *at, object value) except -1:
     else:
         ref.base = value[0]
         ref.offset = value[1]
+        if ref.base != -1 and not bases.first <= ref.base <= bases.last:
+            raise ValueError(f"a reference names base {ref.base}, there are {bases.first} to {bases.last}")
     return 0
 
 
-cdef int pack(str kind, dict values, char *out) except -1:
+cdef int pack(str kind, dict values, char *out, bounds bases) except -1:
     """Writes the struct of `kind` to `out`; every scalar field must be given, absent references become -1."""
     cdef int64_t offset
     cdef int i
@@ -205,9 +212,9 @@ cdef int pack(str kind, dict values, char *out) except -1:
             if len(value) > MAX_INS:
                 raise TypeError(f"field {name!r} of kind {kind!r} takes up to {MAX_INS} references")
             for i in range(MAX_INS):
-                put_ref(out + offset + i * sizeof(pf_ref), value[i] if i < len(value) else None)
+                put_ref(out + offset + i * sizeof(pf_ref), value[i] if i < len(value) else None, bases)
         else:
-            put_ref(out + offset, value)
+            put_ref(out + offset, value, bases)
     return 0
 
 
@@ -218,14 +225,14 @@ cdef int64_t native_size(dict values) except -1:
     return <int64_t>sizeof(pf_native_args) + n * <int64_t>sizeof(pf_native_tensor)
 
 
-cdef int pack_native(dict values, char *out) except -1:
+cdef int pack_native(dict values, char *out, bounds bases) except -1:
     """Writes the arguments of a user's operator: forms are (shape, strides, dtype, layout) of inputs, then outputs."""
     cdef pf_native_args *a = <pf_native_args *>out
     cdef pf_native_tensor *t
     cdef int i, d
     a.run = <pf_native_fn><uintptr_t>values["run"]
     a.state = <void *><uintptr_t>values["state"]
-    put_ref(<char *>&a.scratch, values["scratch"])
+    put_ref(<char *>&a.scratch, values["scratch"], bases)
     inputs, outputs = values["inputs"], values["outputs"]
     a.ninputs, a.noutputs = len(inputs), len(outputs)
     if len(inputs) + len(outputs) != len(values["forms"]):
@@ -235,7 +242,7 @@ cdef int pack_native(dict values, char *out) except -1:
         if len(shape) > MAX_DIMS or len(shape) != len(strides):
             raise ValueError(f"a native operator takes tensors of up to {MAX_DIMS} dimensions")
         t = <pf_native_tensor *>(<char *>a.tensors + i * sizeof(pf_native_tensor))
-        put_ref(<char *>&t.data, ref)
+        put_ref(<char *>&t.data, ref, bases)
         t.rank, t.dtype, t.layout = len(shape), dtype, layout
         for d in range(len(shape)):
             t.shape[d] = shape[d]
@@ -250,12 +257,12 @@ cdef int64_t strips_size(dict values) except -1:
     return <int64_t>sizeof(pf_strips_args) + n * <int64_t>sizeof(pf_strip_stage)
 
 
-cdef int pack_strips(str isa, dict values, char *out) except -1:
+cdef int pack_strips(str isa, dict values, char *out, bounds bases) except -1:
     """Writes the arguments of a chain: stages are (kernel, its values, lines, offset of its buffer)."""
     cdef pf_strips_args *a = <pf_strips_args *>out
     cdef pf_strip_stage *s
     cdef int i
-    put_ref(<char *>&a.scratch, values["scratch"])
+    put_ref(<char *>&a.scratch, values["scratch"], bases)
     a.thread_bytes, a.lines, a.bands = values["thread_bytes"], values["lines"], values["bands"]
     a.count = len(values["stages"])
     for i, (kernel, fields, lines, buffer) in enumerate(values["stages"]):
@@ -264,7 +271,7 @@ cdef int pack_strips(str isa, dict values, char *out) except -1:
         s = <pf_strip_stage *>(<char *>a.stages + i * sizeof(pf_strip_stage))
         s.run = find_kernel(isa, kernel).run
         s.pool, s.lines, s.buffer = KERNELS[kernel] == "pool", lines, buffer
-        pack(KERNELS[kernel], fields, <char *>&s.args)
+        pack(KERNELS[kernel], fields, <char *>&s.args, bases)
     return 0
 
 
@@ -286,7 +293,7 @@ def plan(str isa, str name, dict values, int nthreads):
     if args == NULL:
         raise MemoryError
     try:
-        pack(KERNELS[name], values, args)
+        pack(KERNELS[name], values, args, bounds(0, 0))
         memset(&result, 0, sizeof(result))
         entry.plan(args, nthreads, &result)
     finally:
@@ -309,6 +316,8 @@ cdef class Program:
         Number of base pointers that a run passes after base 0.
     nthreads : int
         Size of the thread team.
+    absolute : bool
+        Whether references may hold addresses (base 0); not those that come from a file.
     """
     cdef pf_step *steps
     cdef char *args
@@ -317,9 +326,10 @@ cdef class Program:
     cdef int nthreads
     cdef list keep
 
-    def __cinit__(self, str isa, list steps, int nbases, int nthreads):
+    def __cinit__(self, str isa, list steps, int nbases, int nthreads, bint absolute=True):
         cdef int64_t total = 0, at = 0, i = 0
         cdef const pf_kernel_entry *entry
+        cdef bounds bases = bounds(0 if absolute else 1, nbases)
         self.count = len(steps)
         self.nbases = nbases
         self.nthreads = nthreads
@@ -335,15 +345,17 @@ cdef class Program:
             self.steps[i].mode = PF_STEP_SERIAL if serial else PF_STEP_GANG if kernel in GANGS else PF_STEP_TEAM
             self.steps[i].free = isfree
             if kernel == "native":
-                pack_native(values, self.args + at)
+                if not absolute:
+                    raise ValueError("a file cannot hold a user's function")
+                pack_native(values, self.args + at, bases)
                 self.steps[i].run = <pf_kernel_fn>pf_native_step
                 self.keep.append(values["keep"])
             elif kernel == "strips":
-                pack_strips(isa, values, self.args + at)
+                pack_strips(isa, values, self.args + at, bases)
                 self.steps[i].run = <pf_kernel_fn>pf_strips_step
             else:
                 entry = find_kernel(isa, kernel)
-                pack(KERNELS[kernel], values, self.args + at)
+                pack(KERNELS[kernel], values, self.args + at, bases)
                 self.steps[i].run = entry.run
             at += arguments_size(kernel, values)
             i += 1

@@ -23,7 +23,7 @@ from pnnx_fast.ops._conv_choice import Choice, candidates, is_stem
 from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
-from pnnx_fast.runtime.program import Executable
+from pnnx_fast.runtime.program import Program
 
 __all__ = ["Timing", "peak", "read_rate", "time_shape"]
 
@@ -118,10 +118,10 @@ class _Bench:
         result: Tensor = definition.function(self.builder, *tensors, **parameters)
         return result
 
-    def executable(self) -> Executable:
+    def executable(self) -> Program:
         """The program so far; results stay where kernels leave them, for handing them over would cost a copy."""
         b = self.builder
-        return Executable(b.steps, self.inputs, [], b.isa, b.nthreads, b.constants)
+        return Program(b.steps, self.inputs, [], b.isa, b.nthreads, b.constants)
 
     def arrays(self) -> list[Array]:
         """Random inputs."""
@@ -231,7 +231,7 @@ def _given_weight(bench: _Bench, shape: Shape) -> Tensor:
 # -- timing ----------------------------------------------------------------------------------------------------
 
 
-def _burst(program: Executable, arrays: Sequence[Array], seconds: float) -> float:
+def _burst(program: Program, arrays: Sequence[Array], seconds: float) -> float:
     """Median time inside the kernels, of calls for a while."""
     times: list[int] = []
     end = time.perf_counter() + seconds

@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=int, metavar="N", help="print the N best classes of the first output")
     parser.add_argument("--threads", type=int, help="number of threads, by default all CPUs")
     parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
+    parser.add_argument("--cache", help="folder that keeps the compiled model for the next start")
     parser.add_argument(
         "--mean", type=_numbers, default=[0.0], help="subtracted from a picture's values 0..255, e.g. 104,117,123"
     )
@@ -48,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast run``."""
-    model = pnnx_fast.load(args.model, args.bin, num_threads=args.threads, autotune=args.autotune)
+    model = pnnx_fast.load(
+        args.model, args.bin, num_threads=args.threads, autotune=args.autotune, cache=args.cache or False
+    )
     if args.input:
         arrays = load_inputs(model, args.input, args)
     else:

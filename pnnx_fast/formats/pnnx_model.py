@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from pnnx_fast._files import bin_path, param_path
 from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.atomic import AtomicFile
@@ -29,9 +30,9 @@ _ZIP32_BYTES = 1 << 31
 def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None = None) -> Graph:
     """Read a model from paths, bytes or file objects; see :meth:`Graph.load`."""
     if isinstance(param, str | os.PathLike):
-        path = _param_path(Path(param))
+        path = param_path(Path(param))
         data = path.read_bytes()
-        bin = _bin_path(path) if bin is None else bin
+        bin = bin_path(path) if bin is None else bin
         name: str | None = str(path)
     else:
         data, name = _content(param), getattr(param, "name", None)
@@ -43,20 +44,6 @@ def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None
 def parse(text: str) -> Graph:
     """Read a graph or pattern from text; see :meth:`Graph.parse`."""
     return pnnx_param.read(text.encode(), pattern=True)[0]
-
-
-def _param_path(path: Path) -> Path:
-    if not path.is_dir():
-        return path
-    found = sorted(path.glob("*.pnnx.param")) or sorted(path.glob("*.param"))
-    if len(found) != 1:
-        names = ", ".join(x.name for x in found) or "none"
-        raise FormatError(f"expected one .pnnx.param file in the directory, found {names}", path=str(path))
-    return found[0]
-
-
-def _bin_path(param: Path) -> Path:
-    return param.with_suffix(".bin") if param.suffix == ".param" else param.with_name(param.name + ".bin")
 
 
 def _content(source: Any) -> bytes:
@@ -112,7 +99,7 @@ def save(graph: Graph, param: Any, bin: Any = None) -> None:
     """Write a model to paths or file objects; see :meth:`Graph.save`."""
     content, weights = pnnx_param.write(graph), _weights(graph)
     if isinstance(param, str | os.PathLike):
-        bin = _bin_path(Path(param)) if bin is None else bin
+        bin = bin_path(Path(param)) if bin is None else bin
     elif bin is None:
         raise TypeError("saving to a file object needs bin, too")
     # Both files are complete before either takes its place.

@@ -196,6 +196,13 @@ def _push(definition: OperatorDef) -> Method[OperatorDef]:
     return CATALOG.push(definition.name, definition, base)
 
 
+def users_own(types: Iterable[str]) -> list[str]:
+    """Return those of some operator types whose functions are not this package's."""
+    with _lock:
+        found = [CATALOG.find(name) for name in types]
+    return [d.name for d in found if d is not None and not d.function.__module__.startswith("pnnx_fast.")]
+
+
 @contextmanager
 def scoped(
     function: Callable[..., Any], *names: str, native: bool = True, random: bool = False, schema: bool = True

@@ -2,25 +2,19 @@
 
 ``rows_apart`` tells whether no operator of a graph mixes the rows of a batch; ``best_part`` weighs the traffic of
 activations, which grows with the rows computed at once, against that of weights, which every part reads again.
-``Parts`` runs the program of a part for all of them and looks like a chain of programs to the session; ``for_rows``
-makes operators fit it that name the number of rows.
+``for_rows`` makes operators fit a part that name the number of rows. The parts are run by ``runtime/parts.py``.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from pnnx_fast._types import Array
 from pnnx_fast.ir import Operand, Operator, Parameters
 
-__all__ = ["Parts", "best_part", "for_rows", "rows_apart"]
+__all__ = ["best_part", "for_rows", "rows_apart"]
 
 PEAK, MEMORY, CACHE = 220.0, 37.0, 16 << 20
 """FLOPs of a thread and bytes of memory in a nanosecond; bytes of which half stays in the caches."""
@@ -208,58 +202,3 @@ def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) 
     ways = [False, True] if nthreads > 1 and enough else [False]
     parts = [n for n in range(rows, 0, -1) if rows % n == 0]
     return min(((n, apart) for apart in ways for n in parts if not apart or n < rows), key=cost)
-
-
-class Parts:
-    """A chain of programs for some rows, run for all parts of a larger batch, by several threads at once or by one."""
-
-    def __init__(self, chain: Any, count: int, nthreads: int) -> None:
-        self._chain, self._count, self._nthreads = chain, count, min(count, nthreads)
-        self.program = chain.program
-
-    def run(self, given: Sequence[Array], clock: list[tuple[int, int]] | None = None) -> list[Any]:
-        """Run all parts. With a clock they run one after the other; the times of a step are summed up."""
-        rows = given[0].shape[0] // self._count
-        results = [np.empty((rows * self._count, *shape[1:]), dtype) for shape, dtype in self.program.output_types]
-        times: dict[int, int] = {}
-
-        def run_part(i: int) -> None:
-            part = slice(i * rows, (i + 1) * rows)
-            stamps: list[tuple[int, int]] | None = None if clock is None else []
-            self.program.run([a[part] for a in given], stamps, [r[part] for r in results])
-            for index, ns in stamps or ():
-                times[index] = times.get(index, 0) + ns // self._nthreads
-
-        _share(range(self._count), run_part, 1 if clock is not None else self._nthreads)
-        if clock is not None:
-            clock += times.items()
-        return list(self.program.restore(results))
-
-    def records(self) -> list[Any]:
-        """Describe the steps, with the work of all parts."""
-        return [r._replace(flops=r.flops * self._count, bytes=r.bytes * self._count) for r in self.program.records()]
-
-
-def _share(items: Iterable[int], call: Callable[[int], None], nthreads: int) -> None:
-    """Call a function with all items; threads live no longer than this call, so that a fork never misses them."""
-    left, errors = deque(items), list[BaseException]()
-
-    def work() -> None:
-        while left and not errors:
-            try:
-                item = left.popleft()
-            except IndexError:
-                return
-            try:
-                call(item)
-            except BaseException as error:
-                errors.append(error)
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(nthreads - 1)]
-    for thread in threads:
-        thread.start()
-    work()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
@@ -14,33 +13,13 @@ from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.mapped import release
 from pnnx_fast.ops.symbolic import Buffer, Tensor
+from pnnx_fast.runtime.memory import aligned_bytes
 from pnnx_fast.runtime.packing import PackQueue, PackTask
 
-__all__ = ["Constants", "aligned_bytes"]
+__all__ = ["Constants"]
 
-HUGE = 2 << 20
-"""Size of a huge page, and its alignment."""
 CHUNK = 64 << 20
 """Packed weights share mappings of this size, so that small ones lie on huge pages too."""
-
-
-def aligned_bytes(nbytes: int) -> Array:
-    """Uninitialised memory at a 64-byte boundary; large blocks lie on huge pages where the system has them."""
-    if nbytes < HUGE:
-        raw = np.empty(nbytes + 64, np.uint8)
-        start = -raw.__array_interface__["data"][0] % 64
-        return raw[start : start + nbytes]
-    # Memory that is shared (the default) would not get huge pages, and a forked child would write into it.
-    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
-    try:
-        block = mmap.mmap(-1, nbytes + 2 * HUGE, **private)
-    except OSError as error:
-        raise MemoryError(f"cannot allocate {nbytes} bytes") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        block.madvise(mmap.MADV_HUGEPAGE)
-    whole = np.frombuffer(block, np.uint8)
-    start = -whole.__array_interface__["data"][0] % HUGE
-    return whole[start : start + nbytes]
 
 
 class Constants:

@@ -44,10 +44,10 @@ class Profile(NamedTuple):
         steps = []
         for index, record in enumerate(chain.records()):
             ns = max(best.get(index, 0), 1)
-            kernel = record.kernel + (" (1 thread)" if record.serial and chain.program.nthreads > 1 else "")
+            kernel = record.kernel + (" (1 thread)" if record.serial and chain.nthreads > 1 else "")
             rates = record.flops / ns, record.bytes / ns
             steps.append(StepTime(record.operator, record.type, kernel, record.label, ns * 1e-9, *rates, ns / total))
-        return cls(tuple(steps), total * 1e-9, chain.program.isa, chain.program.nthreads)
+        return cls(tuple(steps), total * 1e-9, chain.isa, chain.nthreads)
 
     def __str__(self) -> str:
         lines = [

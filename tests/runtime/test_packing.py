@@ -49,8 +49,6 @@ def test_models_that_share_constants_pack_once() -> None:
     graph, shared = _graph(), Constants()
     x = np.random.default_rng(1).standard_normal((1, 64)).astype(np.float32)
     models = [Model(graph, n, constants=shared, optimize=False) for n in (1, 2, 3)]
-    for model in models:
-        model.graph = graph
     results: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda m=m: results.append(m(x))) for m in models]  # type: ignore[misc]
     for t in threads:

@@ -1,0 +1,276 @@
+"""Compiled programs in a folder, so that the next process starts where this one has arrived.
+
+A program file holds what a program needs and nothing of the graph: arguments of all steps, with places in one block of
+memory in place of addresses, and that block: all constants, packed as the kernels want them. The block is mapped, not
+read. A file belongs to one model (its files' names, sizes, times and checksums), instruction set, number of threads,
+build of this package and signature of the inputs; whatever does not fit or is damaged is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+from zlib import crc32
+
+import numpy as np
+
+import pnnx_fast
+from pnnx_fast._core import program as core
+from pnnx_fast._core import store
+from pnnx_fast._types import Array
+from pnnx_fast.runtime.executable import Executable, Runnable, Slot, StepRecord
+from pnnx_fast.runtime.inputs import TensorInfo
+from pnnx_fast.runtime.parts import Parts
+
+__all__ = ["ProgramCache"]
+
+MAGIC = b"pnnxfast"
+HEADER = struct.Struct("<8sIIQQ")
+"""Magic, checksums of text and block, their sizes. The block begins at the next page."""
+
+PAGE, LINE = 4096, 64
+
+KEPT = 4
+"""Programs of a model in the folder; the oldest goes when there is one more."""
+
+WORTH_THREADS = 8 << 20
+"""Bytes from which on several threads compute a checksum."""
+
+TAIL = 1 << 18
+"""Bytes at the end of a weight file, where its list of checksums lies, that tell whether it is the same."""
+
+
+class ProgramCache:
+    """Programs of one model in a folder.
+
+    Whoever can write to the folder decides what is computed, so it is made for its owner alone, and files of others
+    are ignored.
+
+    Parameters
+    ----------
+    folder : path or None
+        Made when it is not there; None stands for one in the user's cache folder.
+    param, bin : path
+        The files of the model.
+    *options
+        Whatever else decides what the programs are.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, param: Path, bin: Path, *options: Any) -> None:
+        self._folder = _default_folder() if folder is None else Path(folder)
+        self._key = [*_build(), *map(str, options), *_identity(param, whole=True), *_identity(bin, whole=False)]
+        self._name = f"{param.name.split('.')[0]}-{crc32(repr(self._key).encode()):08x}"
+
+    def signature(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]] | None:
+        """Inputs and outputs of the model, when they are known."""
+        found = self._read("model", [])
+        if found is None:
+            return None
+        try:
+            inputs, outputs = (tuple(_info(row) for row in found[0][name]) for name in ("inputs", "outputs"))
+        except (KeyError, TypeError, ValueError) as error:
+            warnings.warn(f"ignored {self._path('model')}: {error}", stacklevel=2)
+            return None
+        return inputs, outputs
+
+    def keep_signature(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
+        """Remember inputs and outputs."""
+        rows = {name: [_row(i) for i in infos] for name, infos in (("inputs", inputs), ("outputs", outputs))}
+        self._write("model", [], rows, ())
+
+    def get(self, given: Sequence[Array], isa: str, nthreads: int) -> Runnable | None:
+        """Return the program for arrays of these shapes and dtypes, if the folder has it."""
+        kind, signature = _signature(given, isa, nthreads)
+        found = self._read(kind, signature)
+        try:
+            return None if found is None or _replaced(found[0]["types"]) else _restored(*found)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            warnings.warn(f"ignored {self._path(kind)}: {error}", stacklevel=2)
+            return None
+
+    def put(self, given: Sequence[Array], runnable: Runnable, types: Sequence[str]) -> None:
+        """Keep the program of a graph of these operator types.
+
+        Not one with steps in numpy, which no file can hold, nor with users' operators, which may change.
+        """
+        from pnnx_fast.runtime.saving import saved
+
+        document, blocks = saved(runnable)
+        if document is not None and not _replaced(types):
+            rows = {"types": sorted(set(types)), **document}
+            self._write(*_signature(given, runnable.isa, runnable.nthreads), rows, blocks)
+            self._forget_oldest()
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _path(self, kind: str) -> Path:
+        return self._folder / f"{self._name}-{kind}.pfc"
+
+    def _read(self, kind: str, signature: list[Any]) -> tuple[dict[str, Any], Array] | None:
+        path = self._path(kind)
+        try:
+            with open(path, "rb") as file:
+                found = _content(file)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            warnings.warn(f"ignored {path}: {error}", stacklevel=2)
+            return None
+        document, _ = found
+        return found if [document.get("key"), document.get("signature")] == [self._key, signature] else None
+
+    def _write(self, kind: str, signature: list[Any], document: dict[str, Any], blocks: Sequence[Array]) -> None:
+        text = json.dumps({"key": self._key, "signature": signature, **document}, separators=(",", ":")).encode()
+        path = self._path(kind)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                _fill(file, text, blocks)
+            unfinished.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink()
+            warnings.warn(f"cannot write {path}: {error}", stacklevel=2)
+
+    def _forget_oldest(self) -> None:
+        programs = [p for p in self._folder.glob(f"{self._name}-*.pfc") if p != self._path("model")]
+        for path in sorted(programs, key=lambda p: p.stat().st_mtime)[:-KEPT]:
+            path.unlink(missing_ok=True)
+
+
+def _default_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pnnx_fast" / "programs"
+
+
+def _build() -> tuple[Any, ...]:
+    """What tells this build of the package from others, whose kernels may want other weights."""
+    status = os.stat(core.__file__)
+    return pnnx_fast.__version__, status.st_size, status.st_mtime_ns
+
+
+def _identity(path: Path, whole: bool) -> Iterator[Any]:
+    """Name, size, time and checksum of a file, or of its end."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not whole and status.st_size > TAIL:
+                file.seek(-TAIL, os.SEEK_END)
+            yield from (os.path.realpath(path), status.st_size, status.st_mtime_ns, crc32(file.read()))
+    except FileNotFoundError:
+        yield from (os.path.realpath(path), -1, 0, 0)
+
+
+def _replaced(types: Sequence[str]) -> bool:
+    """Whether operators were registered by others; without the registry nobody did."""
+    registry = sys.modules.get("pnnx_fast.ops.registry")
+    return registry is not None and bool(registry.users_own(types))
+
+
+def _signature(given: Sequence[Array], isa: str, nthreads: int) -> tuple[str, list[Any]]:
+    rows = [isa, nthreads, *([list(a.shape), a.dtype.str] for a in given)]
+    return f"{crc32(repr(rows).encode()):08x}", rows
+
+
+def _row(info: TensorInfo) -> list[Any]:
+    return [info.name, info.shape, None if info.dtype is None else info.dtype.str]
+
+
+def _info(row: list[Any]) -> TensorInfo:
+    name, shape, dtype = row
+    return TensorInfo(name, None if shape is None else tuple(shape), None if dtype is None else np.dtype(dtype))
+
+
+# -- one file ------------------------------------------------------------------------------------------------------
+
+
+def _rounded(n: int, unit: int) -> int:
+    return -(-n // unit) * unit
+
+
+def _fill(file: IO[bytes], text: bytes, blocks: Sequence[Array]) -> None:
+    """Write text and blocks, each block at the next cache line."""
+    begin = _rounded(HEADER.size + len(text), PAGE)
+    checksum = size = 0
+    file.seek(begin)
+    for block in blocks:
+        rest = bytes(_rounded(block.nbytes, LINE) - block.nbytes)
+        for piece in (block.reshape(-1).view(np.uint8).data, memoryview(rest)):
+            checksum = store.crc32(piece, checksum)
+            file.write(piece)
+        size += block.nbytes + len(rest)
+    file.seek(0)
+    file.write(HEADER.pack(MAGIC, crc32(text), checksum, len(text), size) + text)
+
+
+def _content(file: IO[bytes]) -> tuple[dict[str, Any], Array]:
+    """Return the document of a file and its mapped block; ValueError when it is damaged or somebody else's."""
+    status = os.fstat(file.fileno())
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        raise ValueError("others may have written it")
+    if status.st_size < HEADER.size:
+        raise ValueError("it is too short")
+    whole = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    magic, text_sum, block_sum, text_size, size = HEADER.unpack_from(whole.data)
+    begin = _rounded(HEADER.size + text_size, PAGE)
+    if magic != MAGIC or (begin + size if size else HEADER.size + text_size) != whole.size:
+        raise ValueError("it has another size than it says")
+    text, block = bytes(whole[HEADER.size : HEADER.size + text_size]), whole[begin : begin + size]
+    if crc32(text) != text_sum or _checksum(block) != block_sum:
+        raise ValueError("its checksum is wrong")
+    document: dict[str, Any] = json.loads(text)
+    return document, block
+
+
+def _checksum(block: Array) -> int:
+    """CRC-32 of a block, of its parts by several threads."""
+    count = core.default_threads() if block.size >= WORTH_THREADS else 1
+    parts, sums = np.array_split(block, count), [0] * count
+
+    def check(i: int) -> None:
+        sums[i] = store.crc32(parts[i].data)
+
+    threads = [threading.Thread(target=check, args=(i,)) for i in range(1, count)]
+    for thread in threads:
+        thread.start()
+    check(0)
+    for thread in threads:
+        thread.join()
+    total = sums[0]
+    for part, checksum in zip(parts[1:], sums[1:], strict=True):
+        total = store.crc32_combine(total, checksum, part.size)
+    return total
+
+
+def _restored(document: dict[str, Any], block: Array) -> Runnable:
+    """Make a program of what :func:`pnnx_fast.runtime.saving.saved` wrote."""
+    isa, nthreads, outputs = document["isa"], document["nthreads"], document["outputs"]
+    steps = [(kernel, fields, serial, False) for kernel, fields, serial in document["steps"]]
+    program = Executable(
+        core.Program(isa, steps, document["bases"], nthreads, absolute=False),
+        isa,
+        nthreads,
+        segments=[(0, len(steps))],
+        structure=[_with_slots(value) for value in document["structure"]],
+        output_types=[(tuple(shape), np.dtype(dtype)) for shape, dtype in outputs],
+        arena_bytes=document["arena_bytes"],
+        records=[StepRecord(*row) for row in document["records"]],
+        weights=block,
+    )
+    count = document["parts"]
+    return program if count == 1 else Parts(program, count, document["together"])
+
+
+def _with_slots(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Slot(value["slot"]) if "slot" in value else tuple(_with_slots(v) for v in value["tuple"])
+    return [_with_slots(v) for v in value] if isinstance(value, list) else value

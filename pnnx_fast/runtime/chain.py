@@ -1,0 +1,237 @@
+"""From a graph to programs: the compiler of a model, and chains of programs where data decide shapes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast import passes
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Graph, Operator, dtypes
+from pnnx_fast.ir.collector import collector_paused
+from pnnx_fast.ops import registry
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.batches import best_part, for_rows, rows_apart
+from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.debug import graph_dumper
+from pnnx_fast.runtime.executable import Clock, StepRecord
+from pnnx_fast.runtime.inputs import TensorInfo
+from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
+from pnnx_fast.runtime.parts import Parts
+from pnnx_fast.runtime.program import Program
+
+__all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
+
+CACHED_PROGRAMS = 16
+"""Continuations of a chain that are kept, one a shape."""
+
+
+class Compiler:
+    """Makes programs of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        It is copied and the copy is optimised.
+    isa : str
+    seed : int or None
+        Seed of random operators.
+    optimize : bool
+        Whether to run the rewriting passes.
+    constants : Constants or None
+        Weights that several models share.
+    autotune : bool or path
+        See :class:`pnnx_fast.Model`.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of TensorInfo
+    types : list of str
+        Operator types of the graph as it was given.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        isa: str,
+        *,
+        seed: int | None = None,
+        optimize: bool = True,
+        constants: Constants | None = None,
+        autotune: bool | str | os.PathLike[str] = False,
+    ) -> None:
+        registry.check_supported(((op.type, op.name) for op in graph.ops), lambda kind: _skeleton(graph, kind))
+        self.isa, self.graph = isa, graph.copy()
+        self.types = sorted({op.type for op in graph.ops})
+        self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
+        self.outputs = tuple(_info(o) for o in _output_operands(graph))
+        self.constants = Constants(seed) if constants is None else constants
+        if autotune is not False:
+            from pnnx_fast.runtime.autotune import Tuner
+
+            self.constants.tuner = Tuner(None if autotune is True else autotune)
+        passes.restore(self.graph)
+        if optimize:
+            passes.optimize(self.graph, graph_dumper())
+        self._ops = list(self.graph.topological())
+        self._input_names = [op.outputs[0].name for op in self.graph.ops if op.type == "pnnx.Input"]
+
+    def compile(self, given: Sequence[Array], nthreads: int) -> Chain | Parts:
+        """Return what computes the outputs from arrays of these shapes and dtypes."""
+        with collector_paused():
+            runnable = self._in_parts(given, self._lower(given, self._ops, nthreads), nthreads)
+        if self.constants.tuner is not None:
+            self.constants.tuner.save()
+        return runnable
+
+    def _lower(self, given: Sequence[Array], ops: Sequence[Operator], nthreads: int) -> Chain:
+        tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
+        return Chain(self, ops, dict(zip(self._input_names, tensors, strict=True)), tensors, nthreads)
+
+    def _in_parts(self, given: Sequence[Array], chain: Chain, nthreads: int) -> Chain | Parts:
+        """Return a program for fewer rows to run several times, where that is faster."""
+        ranks = [len(info.shape or ()) for info in self.inputs]
+        counts = {a.shape[0] if a.ndim == rank > 1 else 0 for a, rank in zip(given, ranks, strict=True)}
+        if len(counts) != 1 or not chain.is_whole or not rows_apart(self._ops):
+            return chain
+        rows = counts.pop()
+        if rows < 2 or any(not shape or shape[0] != rows for shape, _ in chain.program.output_types):
+            return chain
+        part, apart = best_part(chain.program.steps, rows, chain.arena_bytes, nthreads)
+        if part == rows:
+            return chain
+        few = self._lower([a[:part] for a in given], for_rows(self._ops, part), 1 if apart else nthreads)
+        return Parts(few.program, rows // part, nthreads if apart else 1)
+
+
+class Chain:
+    """A program, and what follows when a result's shape depends on data: one more chain a shape."""
+
+    def __init__(
+        self, compiler: Compiler, ops: Sequence[Operator], values: dict[str, Value], inputs: list[Tensor], nthreads: int
+    ) -> None:
+        self._compiler = compiler
+        self._wanted = graph_outputs(compiler.graph)
+        self.stage = lower(ops, values, self._wanted, compiler.isa, nthreads, compiler.constants)
+        self._live: list[str] = []
+        self._rest: Sequence[Operator] = ()
+        outputs = self.stage.outputs
+        if self.stage.breaker is not None and self.stage.pending is not None:
+            self._rest = ops[list(ops).index(self.stage.pending) + 1 :]
+            self._live = _live_names(self._rest, self.stage, self._wanted)
+            outputs = [self.stage.values[n] for n in self._live] + list(self.stage.breaker.inputs)
+        self.program = Program(self.stage.steps, inputs, outputs, compiler.isa, nthreads, compiler.constants)
+        self.isa, self.nthreads, self.arena_bytes = compiler.isa, nthreads, self.program.arena_bytes
+        self.stage.values = {n: v for n, v in self.stage.values.items() if not _has_tensor(v) or _constant(v)}
+        self._next: OrderedDict[Any, Chain] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one program computes the outputs."""
+        return self.stage.breaker is None
+
+    def run(self, given: Sequence[Array], clock: Clock | None = None) -> list[Value]:
+        """Run, and after it what follows for the shapes that came out."""
+        results = self.program.run(given, clock)
+        stage = self.stage
+        if stage.breaker is None or stage.pending is None:
+            return results
+        with np.errstate(all="ignore"):
+            produced = stage.breaker.function(*results[len(self._live) :])
+        parts = produced if isinstance(produced, tuple) else (produced,)
+        known = dict(zip(self._live, results, strict=False))
+        known.update({o.name: p for o, p in zip(stage.pending.outputs, parts, strict=False)})
+        return self._follow(known)
+
+    def _follow(self, known: dict[str, Value]) -> list[Value]:
+        arrays: list[Array] = []
+        shapes = {name: _signature(value, arrays) for name, value in known.items()}
+        arrays = [np.ascontiguousarray(a) for a in arrays]
+        key = repr(shapes)
+        with self._lock:
+            chain = self._next.get(key)
+            if chain is None:
+                tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(arrays)]
+                values = dict(self.stage.values)
+                source = iter(tensors)
+                values.update({name: _symbolic(value, source) for name, value in known.items()})
+                chain = self._next[key] = Chain(self._compiler, self._rest, values, tensors, self.nthreads)
+                if len(self._next) > CACHED_PROGRAMS:
+                    self._next.popitem(last=False)
+        return chain.run(arrays)
+
+    def records(self) -> list[StepRecord]:
+        """Describe the steps of this stage."""
+        return self.program.records()
+
+
+def _live_names(rest: Sequence[Operator], stage: Stage, wanted: Sequence[str]) -> list[str]:
+    """Operands already computed that later operators or the outputs need."""
+    needed = {operand.name for op in rest for operand in op.inputs} | set(wanted)
+    return [n for n, v in stage.values.items() if n in needed and _has_tensor(v) and not _constant(v)]
+
+
+def _has_tensor(value: Value) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_has_tensor(v) for v in value)
+    return isinstance(value, Tensor)
+
+
+def _constant(value: Value) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_constant(v) for v in value)
+    return not isinstance(value, Tensor) or value.is_constant
+
+
+def _signature(value: Value, arrays: list[Array]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_signature(v, arrays) for v in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        arrays.append(np.asarray(value))
+        return (arrays[-1].shape, str(arrays[-1].dtype))
+    return ("value", value)
+
+
+def _symbolic(value: Value, tensors: Any) -> Value:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_symbolic(v, tensors) for v in value)
+    return next(tensors) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _skeleton(graph: Graph, kind: str) -> str:
+    from pnnx_fast.ops.skeleton import skeleton
+
+    return skeleton(next(op for op in graph.ops if op.type == kind))
+
+
+def _info(operand: Any) -> TensorInfo:
+    row = dtypes.by_text.get(operand.dtype or "")
+    if row is None:
+        return TensorInfo(operand.name, operand.shape, None)
+    # bfloat16 and complex32, which numpy lacks, are computed in the next larger type.
+    name = row.numpy or {"bf16": "float32", "c32": "complex64"}[row.text]
+    return TensorInfo(operand.name, operand.shape, np.dtype(name))
+
+
+def _output_operands(graph: Graph) -> list[Any]:
+    """Operands that the outputs consist of, through tuples."""
+    found: list[Any] = []
+
+    def visit(operand: Any) -> None:
+        producer = operand.producer
+        if producer is not None and producer.type in ("prim::TupleConstruct", "prim::ListConstruct"):
+            for inner in producer.inputs:
+                visit(inner)
+        else:
+            found.append(operand)
+
+    for op in graph.ops:
+        if op.type == "pnnx.Output":
+            visit(op.inputs[0])
+    return found

@@ -1,0 +1,171 @@
+"""Programs that run: the loop over native segments and host steps, with an arena for each call.
+
+How a program came to be, lowered now or read from a file, is not known here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from pnnx_fast._core import program as core
+from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast.errors import IndexRangeError, NativeOperatorError
+from pnnx_fast.runtime.memory import aligned_bytes
+
+__all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot", "StepRecord"]
+
+Clock: TypeAlias = list[tuple[int, int]]
+"""(index of the step, nanoseconds) of each step of a run."""
+
+HostCall: TypeAlias = Callable[[Array, Sequence[Array], Sequence[Array]], None]
+"""A step in numpy; it is given arena, inputs and results."""
+
+Segment: TypeAlias = tuple[int, int] | HostCall
+"""Native steps from one to another, or one step in numpy."""
+
+
+class StepRecord(NamedTuple):
+    """One step of a finished program, for profiles and dumps."""
+
+    kernel: str
+    label: str
+    operator: str
+    type: str
+    flops: int
+    bytes: int
+    serial: bool
+
+
+class Runnable(Protocol):
+    """What a model runs for given shapes: a program, or several that follow each other."""
+
+    isa: str
+    nthreads: int
+    arena_bytes: int
+
+    def run(self, given: Sequence[Array], clock: Clock | None = None) -> list[Any]:
+        """Run once; ``clock`` receives the time of every step."""
+
+    def records(self) -> list[StepRecord]:
+        """Describe all steps in the order of the clock."""
+
+
+class Slot:
+    """The place of a tensor in a nested output."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class Executable:
+    """A program for fixed input shapes: immutable, callable from several threads at once.
+
+    Parameters
+    ----------
+    native : pnnx_fast._core.program.Program
+        All native steps. Bases are the arena, inputs, results and, if given, ``weights``.
+    segments : sequence of Segment
+    structure : sequence
+        The outputs, with a :class:`Slot` for each tensor.
+    output_types : sequence of (shape, dtype)
+        Of the tensors among the outputs.
+    arena_bytes : int
+        Size of the memory for what lies between.
+    records : sequence of StepRecord
+        Of all steps; empty when :meth:`records` knows better.
+    weights : numpy.ndarray, optional
+        Memory of all constants, for programs that do not name their addresses.
+    """
+
+    def __init__(
+        self,
+        native: core.Program,
+        isa: str,
+        nthreads: int,
+        *,
+        segments: Sequence[Segment],
+        structure: Sequence[Any],
+        output_types: Sequence[tuple[Shape, DType]],
+        arena_bytes: int,
+        records: Sequence[StepRecord] = (),
+        weights: Array | None = None,
+    ) -> None:
+        self._native, self._segments, self._structure = native, segments, structure
+        self.isa, self.nthreads = isa, nthreads
+        self.output_types, self.arena_bytes = output_types, arena_bytes
+        self._records, self._weights = records, () if weights is None else (weights,)
+        self._arenas: list[Array] = []
+        self._lock = threading.Lock()
+
+    def _take_arena(self) -> Array:
+        with self._lock:
+            if self._arenas:
+                return self._arenas.pop()
+        return aligned_bytes(self.arena_bytes)
+
+    def run(
+        self, given: Sequence[Array], clock: Clock | None = None, results: Sequence[Array] | None = None
+    ) -> list[Any]:
+        """Run once; ``given`` are C-contiguous arrays of the program's shapes and dtypes.
+
+        ``clock`` receives (index of the step, nanoseconds) for every step; ``results`` are arrays to write to.
+        """
+        arena = self._take_arena()
+        if results is None:
+            results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
+        bases = (arena, *given, *results, *self._weights)
+        done = 0
+        for segment in self._segments:
+            if isinstance(segment, tuple):
+                stamps = self._run_native(bases, segment, clock is not None)
+                if clock is not None and stamps is not None:
+                    clock += [(done + i, b - a) for i, (a, b) in enumerate(itertools.pairwise(stamps))]
+                done += segment[1] - segment[0]
+            else:
+                start = time.perf_counter_ns()
+                segment(arena, given, results)
+                if clock is not None:
+                    clock.append((done, time.perf_counter_ns() - start))
+                done += 1
+        with self._lock:
+            self._arenas.append(arena)
+        return self.restore(results)
+
+    def restore(self, results: Sequence[Array]) -> list[Any]:
+        """Put arrays in the places of the outputs' tensors."""
+        return [_restore(s, results) for s in self._structure]
+
+    def records(self) -> list[StepRecord]:
+        """Describe all steps in the order of the clock."""
+        return list(self._records)
+
+    def _run_native(self, bases: tuple[Array, ...], segment: tuple[int, int], timed: bool) -> list[int] | None:
+        try:
+            return self._native.run(bases, segment[0], segment[1], timed)
+        except IndexRangeError as error:
+            where = self._native_record(error.step)
+            raise IndexRangeError(
+                error.index, error.size, step=error.step, operator=f"{where.type} {where.operator}"
+            ) from None
+        except NativeOperatorError as error:
+            where = self._native_record(error.step)
+            raise NativeOperatorError(error.code, step=error.step, operator=f"{where.type} {where.operator}") from None
+
+    def _native_record(self, index: int | None) -> StepRecord:
+        return [record for record in self.records() if record.kernel != "numpy"][index or 0]
+
+
+def _restore(value: Any, arrays: Sequence[Array]) -> Any:
+    if isinstance(value, Slot):
+        return arrays[value.index]
+    if isinstance(value, (list, tuple)):
+        return type(value)(_restore(v, arrays) for v in value)
+    return value

@@ -1,0 +1,52 @@
+"""What a model takes and gives: names, shapes and dtypes, and arrays that are made to fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pnnx_fast._types import Array, DType
+from pnnx_fast.errors import ShapeError
+
+__all__ = ["TensorInfo", "fitting"]
+
+
+class TensorInfo(NamedTuple):
+    """Name, shape (-1 where free, None when unknown) and dtype of a model's input or output."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: DType | None
+
+
+def fitting(arrays: Sequence[Any], inputs: Sequence[TensorInfo]) -> list[Array]:
+    """Return C-contiguous arrays of the inputs' dtypes.
+
+    Raises
+    ------
+    ShapeError
+        When number, dtype or number of dimensions are not the inputs'.
+    """
+    if len(arrays) != len(inputs):
+        raise ShapeError("wrong number of inputs", expected=len(inputs), actual=len(arrays))
+    return [_as_input(a, info) for a, info in zip(arrays, inputs, strict=True)]
+
+
+def _as_input(value: Any, info: TensorInfo) -> Array:
+    if not isinstance(value, np.ndarray):
+        value = np.from_dlpack(value) if not hasattr(value, "__array__") and hasattr(value, "__dlpack__") else value
+        value = np.asarray(value)
+    if info.dtype is not None and value.dtype != info.dtype:
+        if not (np.can_cast(value.dtype, info.dtype, "safe") and value.dtype.kind == info.dtype.kind):
+            raise ShapeError("wrong dtype of input", operand=info.name, expected=info.dtype, actual=value.dtype)
+        value = value.astype(info.dtype)
+    if info.shape is not None and len(info.shape) != value.ndim:
+        raise ShapeError(
+            "wrong number of dimensions of input",
+            operand=info.name,
+            expected=list(info.shape),
+            actual=list(value.shape),
+        )
+    return value if value.flags.c_contiguous else np.ascontiguousarray(value)

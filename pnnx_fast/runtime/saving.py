@@ -1,0 +1,91 @@
+"""Programs as documents that a file can hold; ``cache.py`` reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ops.symbolic import Buffer, Tensor
+from pnnx_fast.runtime.chain import Chain
+from pnnx_fast.runtime.executable import Runnable, Slot
+from pnnx_fast.runtime.lower import HostStep
+from pnnx_fast.runtime.parts import Parts
+from pnnx_fast.runtime.program import Program, pack_values
+
+__all__ = ["saved"]
+
+LINE = 64
+
+
+class _Block:
+    """All constants of a program, one after the other at cache lines."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+        self._size = 0
+        self._places: dict[Buffer, int] = {}
+
+    def place(self, t: Tensor) -> int:
+        """Offset of a constant's first element."""
+        array = t.buffer.array
+        assert array is not None
+        if t.buffer not in self._places:
+            self._places[t.buffer] = self._size
+            self.arrays.append(array)
+            self._size += -(-array.nbytes // LINE) * LINE
+        return self._places[t.buffer] + t.offset
+
+
+def saved(runnable: Runnable) -> tuple[dict[str, Any] | None, list[Array]]:
+    """Return the document of a program and its constants; None when no document can hold it."""
+    program: Any = runnable.program if isinstance(runnable, (Chain, Parts)) else runnable
+    if (isinstance(runnable, Chain) and not runnable.is_whole) or not isinstance(program, Program):
+        return None, []
+    steps = [step for step in program.steps if not isinstance(step, HostStep) and step.kernel != "native"]
+    if len(steps) < len(program.steps):
+        return None, []
+    block, bases = _Block(), 2 + program.ninputs + len(program.output_types)
+
+    def reference(t: Tensor, aligned: bool) -> tuple[int, int]:
+        return (bases, block.place(t)) if t.buffer.kind == "const" else program.reference(t, aligned)
+
+    try:
+        document = {
+            "isa": program.isa,
+            "nthreads": program.nthreads,
+            "bases": bases,
+            "arena_bytes": program.arena_bytes,
+            "steps": [[s.kernel, _plain(pack_values(s, reference)), s.serial] for s in steps],
+            "structure": [_nested(v) for v in program.structure],
+            "outputs": [[list(shape), dtype.str] for shape, dtype in program.output_types],
+            "records": [list(record) for record in program.records()],
+            "parts": runnable.count if isinstance(runnable, Parts) else 1,
+            "together": runnable.together if isinstance(runnable, Parts) else 1,
+        }
+    except TypeError:
+        return None, []
+    return document, block.arrays
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a field as JSON has it."""
+    if isinstance(value, dict):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be kept")
+
+
+def _nested(value: Any) -> Any:
+    """Return an output's structure as JSON has it."""
+    if isinstance(value, Slot):
+        return {"slot": value.index}
+    if isinstance(value, tuple):
+        return {"tuple": [_nested(v) for v in value]}
+    return [_nested(v) for v in value] if isinstance(value, list) else _plain(value)

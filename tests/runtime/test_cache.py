@@ -1,0 +1,196 @@
+"""Compiled programs in a folder: the same results from the next model, and nothing but a new start from bad files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+from pnnx_fast import Attribute, Graph
+from pnnx_fast._core import program as core
+from pnnx_fast.errors import ParameterError
+from pnnx_fast.ops import registry
+from pnnx_fast.runtime import cache, chain
+from pnnx_fast.runtime.parts import Parts
+
+RANDOM = np.random.default_rng(7)
+
+
+def _array(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def _save(folder: Path, tail: str = "F.relu act 1 1 y z") -> Path:
+    """A convolution and one more operator, with random weights."""
+    folder.mkdir(exist_ok=True)
+    sizes = "kernel_size=(3,3) stride=(1,1) padding=(1,1) dilation=(1,1) groups=1 padding_mode=zeros"
+    graph = Graph.parse(f"""7767517
+        4 3
+        pnnx.Input in 0 1 x #x=(?,3,?,?)f32
+        nn.Conv2d conv 1 1 x y in_channels=3 out_channels=20 {sizes} bias=True #y=(?,20,?,?)f32
+        {tail}
+        pnnx.Output out 1 0 z
+        """)
+    conv = next(op for op in graph.ops if op.name == "conv")
+    conv.attrs["weight"], conv.attrs["bias"] = Attribute(_array(20, 3, 3, 3)), Attribute(_array(20))
+    graph.save(folder / "net.pnnx.param")
+    return folder / "net.pnnx.param"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return _save(tmp_path)
+
+
+def _load(model: Path, **options: Any) -> pnnx_fast.Model:
+    return pnnx_fast.load(model, cache=model.parent / "programs", num_threads=2, **options)
+
+
+def _programs(model: Path) -> list[Path]:
+    return sorted(p for p in (model.parent / "programs").glob("*.pfc") if not p.name.endswith("-model.pfc"))
+
+
+def test_the_second_start_needs_no_graph(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = _array(2, 3, 17, 19)
+    expected = pnnx_fast.load(model, num_threads=2)(x)
+    first = _load(model)
+    assert np.array_equal(first(x), expected)
+    assert len(_programs(model)) == 1
+    monkeypatch.setattr(Graph, "load", lambda *rest, **options: pytest.fail("the graph was read"))
+    second = _load(model)
+    assert (second.inputs, second.outputs) == (first.inputs, first.outputs)
+    assert np.array_equal(second(x), expected)
+    assert np.array_equal(second.run({"x": x})["z"], expected)
+    assert second.work(x) == first.work(x)
+    assert [s.kernel for s in second.profile(x, repeat=1).steps] == [s.kernel for s in first.profile(x, repeat=1).steps]
+
+
+def test_the_graph_is_there_when_it_is_wanted(model: Path) -> None:
+    _load(model)(_array(1, 3, 8, 8))
+    second = _load(model)
+    assert second.graph.ops[0].type == "pnnx.Input"
+    y = _array(1, 3, 9, 9)
+    assert np.array_equal(second(y), pnnx_fast.load(model, num_threads=2)(y))
+
+
+def test_parts_of_batches(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "best_part", lambda steps, rows, *rest: (2, True))
+    graph = Graph.load(model)
+    for operand in graph.operands:
+        operand.shape = (6, *(operand.shape or ())[1:])
+    graph.save(model)
+    x = _array(6, 3, 12, 12)
+    expected = _load(model)(x)
+    second = _load(model)
+    assert np.array_equal(second(x), expected)
+    assert isinstance(second._program([x]), Parts)
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "block", "empty", "magic"])
+def test_damaged_files_are_made_anew(model: Path, damage: str) -> None:
+    x = _array(1, 3, 16, 16)
+    expected = _load(model)(x)
+    (path,) = _programs(model)
+    content = bytearray(path.read_bytes())
+    place = {"text": 100, "block": len(content) - 10, "magic": 3}.get(damage, 0)
+    content[place] ^= 1
+    path.write_bytes(b"" if damage == "empty" else content[:-64] if damage == "cut" else content)
+    with pytest.warns(UserWarning, match="ignored"):
+        assert np.array_equal(_load(model)(x), expected)
+    assert np.array_equal(_load(model)(x), expected)
+
+
+@pytest.mark.parametrize("change", ["steps", "bases", "outputs", "isa", "address"])
+def test_documents_are_checked(model: Path, change: str) -> None:
+    """A file with right checksums whose document makes no sense."""
+    x = _array(1, 3, 16, 16)
+    expected = _load(model)(x)
+    (path,) = _programs(model)
+    content = path.read_bytes()
+    _, _, block_sum, size, block_size = cache.HEADER.unpack_from(content)
+    document = json.loads(content[cache.HEADER.size : cache.HEADER.size + size])
+    if change == "address":
+        document["steps"][0][1]["x"] = [0, 1 << 40]
+    else:
+        document[change] = {"steps": [["copy", {}, False]], "bases": 1, "outputs": 3, "isa": "none"}[change]
+    text = json.dumps(document).encode()
+    begin, place = (-(-(cache.HEADER.size + n) // cache.PAGE) * cache.PAGE for n in (size, len(text)))
+    header = cache.HEADER.pack(cache.MAGIC, crc32(text), block_sum, len(text), block_size)
+    path.write_bytes((header + text).ljust(place, b"\0") + content[begin:])
+    with pytest.warns(UserWarning, match="ignored"):
+        assert np.array_equal(_load(model)(x), expected)
+
+
+def test_other_weights_are_another_model(model: Path) -> None:
+    x = _array(1, 3, 16, 16)
+    before = _load(model)(x)
+    _save(model.parent)
+    after = _load(model)(x)
+    assert not np.array_equal(before, after)
+    assert np.array_equal(after, pnnx_fast.load(model, num_threads=2)(x))
+
+
+def test_levels_and_threads_have_programs_of_their_own(model: Path) -> None:
+    x = _array(1, 3, 16, 16)
+    for isa in core.ISAS[:2]:
+        assert _load(model, isa=isa).profile(x, repeat=1).isa == isa
+    assert len(_programs(model)) == len(core.ISAS[:2])
+
+
+def test_the_oldest_program_goes(model: Path) -> None:
+    kept = _load(model)
+    for n in range(8, 8 + cache.KEPT + 2):
+        kept(_array(1, 3, n, n))
+    assert len(_programs(model)) == cache.KEPT
+
+
+def test_steps_in_numpy_are_not_kept(tmp_path: Path) -> None:
+    path = _save(tmp_path, "torch.nonzero last 1 1 y z as_tuple=False")
+    x = _array(1, 3, 8, 8)
+    expected = pnnx_fast.load(path)(x)
+    for _ in range(2):
+        assert np.array_equal(_load(path)(x), expected)
+    assert _programs(path) == []
+
+
+def test_users_operators_are_not_kept(tmp_path: Path) -> None:
+    def negated(b: Any, input: Any) -> Any:
+        y = b.result(input.shape, input.dtype)
+        b.copy(b.constant(-np.ones(input.shape, np.float32)), y)
+        return y
+
+    own, builtin = _save(tmp_path, "example.Own act 1 1 y z"), _save(tmp_path / "builtin")
+    x = _array(1, 3, 8, 8)
+    with registry.scoped(negated, "example.Own"):
+        assert np.all(_load(own)(x) == -1)
+        assert _programs(own) == []
+    _load(builtin)(x)
+    assert _load(builtin)._cache.get([x], core.ISAS[-1], 2) is not None  # type: ignore[union-attr]
+    with registry.scoped(negated, "F.relu"):
+        assert _load(builtin)._cache.get([x], core.ISAS[-1], 2) is None  # type: ignore[union-attr]
+
+
+def test_files_of_others_are_ignored(model: Path) -> None:
+    x = _array(1, 3, 8, 8)
+    expected = _load(model)(x)
+    (path,) = _programs(model)
+    path.chmod(0o666)
+    with pytest.warns(UserWarning, match="others"):
+        assert np.array_equal(_load(model)(x), expected)
+
+
+def test_a_folder_that_cannot_be_written(model: Path) -> None:
+    (model.parent / "programs").write_text("a file")
+    x = _array(1, 3, 8, 8)
+    with pytest.warns(UserWarning, match="cannot write|ignored"):
+        assert np.array_equal(_load(model)(x), pnnx_fast.load(model, num_threads=2)(x))
+
+
+def test_only_files_can_be_cached(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="only models in files"):
+        pnnx_fast.load(model.read_bytes(), model.with_suffix(".bin").read_bytes(), cache=tmp_path)
