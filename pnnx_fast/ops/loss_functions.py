@@ -12,7 +12,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError
-from pnnx_fast.ops.array_functions import cosine_similarity
+from pnnx_fast.ops.matrix_functions import cosine_similarity
 
 __all__ = ["LOSSES"]
 

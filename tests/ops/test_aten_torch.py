@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from aten_cases import CASES, FIRST_ONLY, LAPACK, LAYERS, C, V, X, expression_arguments, gives_list, real
+from aten_cases import CASES, FIRST_ONLY, LAPACK, C, V, X, expression_arguments, gives_list, real
+from aten_layer_cases import LAYERS
 from graph_of_one import call
 
 import pnnx_fast

@@ -1,0 +1,123 @@
+"""Entries that indices name, written, reduced, added or taken: numpy functions in the order of TorchScript's schemas.
+
+They know nothing of graphs or lowering; :mod:`pnnx_fast.ops.aten_numpy` makes operators of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ops.array_functions import check, places
+
+
+def scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = None) -> Array:
+    """Copy with entries written, added or multiplied at named places."""
+    y = x.copy()
+    if not index.size:
+        return y
+    where = places(x, dim % x.ndim, index)
+    values = src[tuple(slice(n) for n in index.shape)] if getattr(src, "ndim", 0) else src
+    if reduce is None:
+        y[where] = values
+    else:
+        {"add": np.add, "multiply": np.multiply}[reduce].at(y, where, np.asarray(values, y.dtype))
+    return y
+
+
+def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
+    """Copy with entries reduced into named places."""
+    functions = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum, "mean": np.add}
+    neutral = {"sum": 0, "prod": 1, "mean": 0}
+    y, where = x.copy(), places(x, dim % x.ndim, index)
+    values = src[tuple(slice(n) for n in index.shape)]
+    if not include_self:
+        limits: Any = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
+        y[where] = neutral.get(reduce, limits.min if reduce == "amax" else limits.max)
+    functions[reduce].at(y, where, values)
+    if reduce == "mean":
+        count = np.full(x.shape, int(include_self), np.int64)
+        np.add.at(count, where, 1)
+        count = np.maximum(count, 1)
+        y = y / count.astype(x.dtype) if x.dtype.kind == "f" else y // count
+    return y
+
+
+def index_write(combine: Any) -> Callable[..., Array]:
+    """Write or add whole slices at the entries of one dimension that an index names."""
+
+    def run(x: Array, dim: int, index: Array, src: Any, alpha: Any = 1) -> Array:
+        y = x.copy()
+        check(index, x.shape[dim])
+        key: Any = (*(slice(None),) * (dim % x.ndim), index)
+        if combine is None:
+            y[key] = src
+        else:
+            combine.at(y, key, src * x.dtype.type(alpha))
+        return y
+
+    return run
+
+
+def diagonal_scatter(x: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """Copy with the diagonals of two dimensions replaced."""
+    y = x.copy()
+    view = np.moveaxis(y, (dim1, dim2), (-2, -1))
+    i = np.arange(src.shape[-1])
+    view[..., i + max(-offset, 0), i + max(offset, 0)] = src
+    return y
+
+
+def as_strided_scatter(x: Array, src: Array, size: Any, stride: Any, offset: Any = None) -> Array:
+    """Copy with the elements that sizes and strides name replaced."""
+    y = x.copy().reshape(-1)
+    steps = [np.arange(n).reshape(-1, *[1] * (len(size) - d - 1)) for d, n in enumerate(size)]
+    places = sum((i * s for i, s in zip(steps, stride, strict=True)), np.zeros(tuple(size), np.int64) + (offset or 0))
+    check(places, y.size)
+    y[places] = src
+    return y.reshape(x.shape)
+
+
+def index_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
+    """Copy with slices reduced into the entries of a dimension that an index names."""
+    shape = [-1 if d == dim % x.ndim else 1 for d in range(x.ndim)]
+    return scatter_reduce(x, dim, np.broadcast_to(index.reshape(shape), src.shape), src, reduce, include_self)
+
+
+def put(x: Array, index: Array, src: Array, accumulate: bool = False) -> Array:
+    """Copy with elements of the flat array written or added."""
+    y = x.copy().reshape(-1)
+    check(index, y.size)
+    if accumulate:
+        np.add.at(y, index, src)
+    else:
+        y[index] = src
+    return y.reshape(x.shape)
+
+
+def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
+    """Copy with entries where a mask holds taken from a source, in order."""
+    y = np.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)).copy()
+    mask = np.broadcast_to(mask, y.shape)
+    y[mask] = source.reshape(-1)[: np.count_nonzero(mask)]
+    return y
+
+
+def take(x: Array, index: Array) -> Array:
+    """Entries of the flat array."""
+    check(index, x.size)
+    return x.reshape(-1)[index]
+
+
+def take_along_dim(x: Array, index: Array, dim: int | None = None) -> Array:
+    """Entries that an index names along a dimension, broadcast."""
+    if dim is None:
+        return take(x, index.reshape(-1))
+    check(index, x.shape[dim])
+    rest = [list(a.shape) for a in (x, index)]
+    shape = [max(n, m) for n, m in zip(*rest, strict=True)]
+    sizes = [[n if d == dim % x.ndim else s for d, (n, s) in enumerate(zip(r, shape, strict=True))] for r in rest]
+    return np.take_along_axis(np.broadcast_to(x, sizes[0]), np.broadcast_to(index, sizes[1]), dim)

@@ -1,0 +1,123 @@
+"""Linear algebra, distances and products of lists written with numpy, arguments in the order of TorchScript's schemas.
+
+They know nothing of graphs or lowering; :mod:`pnnx_fast.ops.aten_numpy` makes operators of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ops.array_functions import real
+
+
+def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
+    """Distances between all pairs of rows."""
+    gap = np.abs(x[..., :, None, :].astype(np.float64) - y[..., None, :, :])
+    if p == 0:
+        return np.asarray((gap != 0).sum(-1).astype(x.dtype))
+    far = gap.max(-1, initial=0) if np.isinf(p) else (gap**p).sum(-1) ** (1 / p)
+    return np.asarray(far, x.dtype)
+
+
+def dist(x: Array, y: Array, p: float = 2.0) -> Array:
+    """p-norm of the difference."""
+    return np.asarray(np.linalg.norm((x - y).reshape(-1), p), np.result_type(x, y))
+
+
+def cov(x: Array, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Array:
+    """Covariance of the rows."""
+    return np.cov(x, ddof=correction, fweights=fweights, aweights=aweights).astype(x.dtype)
+
+
+def cosine_similarity(x: Array, y: Array, dim: int = 1, eps: float = 1e-8) -> Array:
+    """Cosine of the angle between vectors."""
+    x, y = np.broadcast_arrays(real(x), real(y))
+    norms = [np.maximum(np.sqrt((v * v).sum(dim)), x.dtype.type(eps)) for v in (x, y)]
+    return np.asarray((x * y).sum(dim) / (norms[0] * norms[1]))
+
+
+def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """Norm of vectors or matrices. torch.linalg.norm."""
+    if p is None and dim is None:
+        flat = np.asarray(np.linalg.norm(x.reshape(-1)), x.dtype)
+        return flat.reshape([1] * x.ndim) if keepdim else flat
+    axis = None if dim is None else dim if isinstance(dim, int) else dim[0] if len(dim) == 1 else tuple(dim)
+    return np.asarray(np.linalg.norm(x, p, axis, keepdim), x.real.dtype)
+
+
+def matrix_norm(x: Array, p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, dtype: Any = None) -> Array:
+    """Norm of matrices."""
+    return np.asarray(np.linalg.norm(x, p, tuple(dim), keepdim), x.real.dtype)
+
+
+def solve(a: Array, y: Array, left: bool = True) -> Array:
+    """Solution of linear systems."""
+    vector = y.ndim == 1 or (y.ndim == a.ndim - 1 and y.shape == a.shape[:-1])
+    if vector:
+        return np.linalg.solve(a, y[..., None])[..., 0]
+    return np.linalg.solve(a, y) if left else np.swapaxes(solve(np.swapaxes(a, -1, -2), np.swapaxes(y, -1, -2)), -1, -2)
+
+
+def matrix_exp(x: Array) -> Array:
+    """Exponential of square matrices: Taylor's series of a scaled matrix, squared again."""
+    a = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    size = np.abs(a).sum(-1).max(initial=0)
+    halvings = max(int(np.ceil(np.log2(size))) + 1, 0) if size > 0 else 0
+    a = a / 2.0**halvings
+    y = term = np.broadcast_to(np.eye(x.shape[-1], dtype=a.dtype), a.shape)
+    for k in range(1, 20):
+        term = term @ a / k
+        y = y + term
+    for _ in range(halvings):
+        y = y @ y
+    return np.asarray(y, x.dtype)
+
+
+def addmv(x: Array, matrix: Array, vector: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """Matrix times vector plus input."""
+    return np.asarray(beta * x + alpha * (matrix @ vector), matrix.dtype)
+
+
+def addr(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """Outer product plus input."""
+    return np.asarray(beta * x + alpha * np.outer(first, second), first.dtype)
+
+
+def addbmm(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """Sum of matrix products plus input."""
+    return np.asarray(beta * x + alpha * (first @ second).sum(0), first.dtype)
+
+
+def tensordot(x: Array, y: Array, dims_x: Sequence[int], dims_y: Sequence[int]) -> Array:
+    """Sum of products over listed dimensions."""
+    return np.tensordot(x, y, (list(dims_x), list(dims_y)))
+
+
+def cartesian_prod(parts: Sequence[Array]) -> Array:
+    """All combinations of one entry of each vector, as rows."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.stack([g.reshape(-1) for g in np.meshgrid(*parts, indexing="ij")], -1)
+
+
+def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Array:
+    """All choices of r entries of a vector, as rows."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(choose(range(x.size), r)), np.int64).reshape(-1, r)
+    return x[places]
+
+
+def block_diag(parts: Sequence[Array]) -> Array:
+    """Matrices along a diagonal."""
+    blocks = [np.atleast_2d(p) for p in parts]
+    y = np.zeros((sum(p.shape[0] for p in blocks), sum(p.shape[1] for p in blocks)), np.result_type(*blocks))
+    row = column = 0
+    for p in blocks:
+        y[row : row + p.shape[0], column : column + p.shape[1]] = p
+        row, column = row + p.shape[0], column + p.shape[1]
+    return y
