@@ -52,6 +52,13 @@ def test_run_writes_outputs(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), digits.probabilities[:4], atol=1e-5)
 
 
+def test_run_keeps_the_compiled_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for _ in range(2):
+        code, _, _ = call(capsys, "run", str(model_path()), "--cache", str(tmp_path))
+        assert code == 0
+    assert len(list(tmp_path.glob("*.pfc"))) == 2
+
+
 def test_run_prints_the_best_classes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     digits = load_digits()
     np.save(tmp_path / "x.npy", digits.pictures[:1])
