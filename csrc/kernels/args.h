@@ -175,6 +175,14 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, in, x) F(K, out, values) F(K, out, indices) F(K, io, scratch) F(K, i64, outer) F(K, i64, n)         \
     F(K, i64, inner) F(K, i64, k) F(K, i64, largest) F(K, i64, sorted) F(K, i64, variant)
 
+/* The best of n boxes (n rows of 4 floats) by scores, for each class; strides of scores are in elements. Boxes with the score
+ * -inf or NaN take no part. Of the `top` best, the first `keep` that overlap no better kept one by more than limit: index
+ * (int64) and best, both (classes, keep), filled up with -1 and -inf. Without boxes nothing overlaps. */
+#define PF_PICK_ARGS(F, K)                                                                                   \
+    F(K, in, boxes) F(K, in, scores) F(K, out, index) F(K, out, best) F(K, io, scratch) F(K, i64, n)         \
+    F(K, i64, classes) F(K, i64, score_stride) F(K, i64, class_stride) F(K, i64, top) F(K, i64, keep)        \
+    F(K, f64, limit) F(K, i64, variant)
+
 /* What a machine can do: count rounds of twelve multiply-adds of a vector, or count floats x read once. y: a vector
  * for each thread, which multiply-adds also start from. */
 #define PF_PROBE_ARGS(F, K) F(K, in, x) F(K, io, y) F(K, i64, count)
@@ -197,6 +205,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
     X(topk, PF_TOPK_ARGS)                                                                                    \
+    X(pick, PF_PICK_ARGS)                                                                                    \
     X(gather, PF_GATHER_ARGS)                                                                                \
     X(recurrent, PF_RECURRENT_ARGS)                                                                          \
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \

@@ -1,75 +1,41 @@
 """Decoding of detectors as ncnn's layers do it: boxes of scores, sorted, without those that overlap better ones.
 
-The number of boxes depends on data, so these are numpy steps. Used by nets of ``pnnx_fast.ncnn`` only.
+Boxes are decoded in numpy and chosen by a kernel; their number depends on data, so a program ends there. Used by nets
+of ``pnnx_fast.ncnn`` only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.axis import extremes
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 
-def best_first(scores: Array) -> Array:
-    """Indexes from the highest score to the lowest, equal ones in the order that ncnn's exchanges leave."""
-    order = np.argsort(-scores, kind="stable")
-    in_order = scores[order]
-    if not (in_order[1:] == in_order[:-1]).any():
-        return order
-    # The ranks of the scores, which are exchanged by halves as ncnn does: which one of equal boxes comes first decides
-    # which ones are kept.
-    ranks, indexes = scores.tolist(), list(range(len(scores)))
-    ranges = [(0, len(ranks) - 1)]
-    while ranges:
-        low, high = ranges.pop()
-        i, j, middle = low, high, ranks[(low + high) // 2]
-        while i <= j:
-            while ranks[i] > middle:
-                i += 1
-            while ranks[j] < middle:
-                j -= 1
-            if i <= j:
-                ranks[i], ranks[j] = ranks[j], ranks[i]
-                indexes[i], indexes[j] = indexes[j], indexes[i]
-                i, j = i + 1, j - 1
-        ranges += [r for r in ((low, j), (i, high)) if r[0] < r[1]]
-    return np.array(indexes, np.int64)
+def _pick(b: Builder, boxes: Tensor | None, scores: Tensor, limit: float, top: int, keep: int) -> tuple[Tensor, Tensor]:
+    """For each row of scores (classes, n): indexes and scores, best first, of boxes that overlap no better one.
 
-
-_BLOCK = 64
-
-
-def without_overlaps(boxes: Array, limit: float) -> Array:
-    """Indexes of boxes (x0, y0, x1, y1), best first, that overlap no better kept one by more than ``limit``."""
-    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    left = np.arange(len(boxes))
-    kept: list[int] = []
-    while left.size:
-        # Some boxes against all others at once; among themselves they go one by one.
-        some = left[:_BLOCK]
-        overlaps = _overlaps(boxes[some], areas[some], boxes[left], areas[left], limit)
-        alive = np.ones(len(some), bool)
-        for i in range(len(some)):
-            if alive[i]:
-                alive[i + 1 :] &= ~overlaps[i, i + 1 : len(some)]
-        kept += some[alive].tolist()
-        left = left[len(some) :][~overlaps[alive, len(some) :].any(0)]
-    return np.array(kept, np.int64)
-
-
-def _overlaps(a: Array, areas_a: Array, b: Array, areas_b: Array, limit: float) -> Array:
-    """Whether boxes of ``a`` share more than ``limit`` of their common area with boxes of ``b``: (a, b)."""
-    wide = np.minimum(a[:, None, 2], b[:, 2]) - np.maximum(a[:, None, 0], b[:, 0])
-    high = np.minimum(a[:, None, 3], b[:, 3]) - np.maximum(a[:, None, 1], b[:, 1])
-    common = np.maximum(wide, 0) * np.maximum(high, 0)
-    over: Array = common / (areas_a[:, None] + areas_b - common) > limit
-    return over
+    Of the ``top`` best at most ``keep`` are left. Scores -inf take no part; what is left over holds -1 and -inf. Equal
+    scores are in the order that ncnn's exchanges leave, which decides which one of equal boxes is kept.
+    """
+    classes, n = scores.shape
+    if n >= 1 << 31:
+        raise ShapeError("boxes of a detector", expected="less than 2^31", actual=n)
+    top = max(0, min(n, top))
+    keep = max(0, min(keep, top))
+    index, best = b.empty((classes, keep), np.int64), b.empty((classes, keep), np.float32)
+    fields: dict[str, Any] = {"n": n, "classes": classes, "top": top, "keep": keep, "limit": limit, "variant": -1}
+    fields |= {"score_stride": scores.strides[1], "class_stride": scores.strides[0]}
+    scratch = b.scratch(b.plan("pick_boxes_f32", **fields).scratch_bytes)
+    work = classes * n * 64
+    b.step("pick_boxes_f32", flops=work, boxes=boxes, scores=scores, index=index, best=best, scratch=scratch, **fields)
+    return index, best
 
 
 def _table(labels: Array, scores: Array, boxes: Array) -> Array:
@@ -116,32 +82,34 @@ def detection_output(
     if not by_class and num_class < 1:
         raise ParameterError(f"num_class must be positive or -233, not {num_class}", parameter="num_class")
 
-    def decode(loc: Array, conf: Array, prior: Array) -> Array:
-        # The first row holds boxes, the second their variances; without classes given, the rows are the boxes.
-        prior = prior[0] if prior.ndim > 1 else prior
-        rows = prior.size if by_class else prior.shape[-1]
-        if rows % 4 or loc.size < rows or conf.size % (rows // 4 or 1 if by_class else num_class):
-            raise ShapeError("boxes, priors and scores of a detector", actual=(loc.shape, conf.shape, prior.shape))
-        boxes = prior.reshape(-1, 4) if by_class else prior[0].reshape(-1, 4)
-        spread = np.asarray(variances, np.float32) if by_class else prior[1].reshape(-1, 4)
+    # The first row of priors holds boxes, the second their variances; without classes given, the rows are the boxes.
+    values = priorbox.size if by_class else priorbox.shape[-1]
+    n = values // 4
+    per_box = confidence.size // n if by_class and n else num_class
+    if values % 4 or location.size < values or confidence.size % max(n if by_class else num_class, 1):
+        actual = location.shape, confidence.shape, priorbox.shape
+        raise ShapeError("boxes, priors and scores of a detector", actual=actual)
+    if not by_class and (priorbox.ndim < 3 or priorbox.shape[1] < 2 or confidence.size < n * num_class):
+        raise ShapeError("priors and scores of a detector", actual=(confidence.shape, priorbox.shape))
+
+    def decode(loc: Array, conf: Array, prior: Array) -> tuple[Array, Array]:
+        boxes = (prior if by_class else prior[0, 0]).reshape(-1, 4)
+        spread = np.asarray(variances, np.float32) if by_class else prior[0, 1].reshape(-1, 4)
         offsets = loc.reshape(-1)[: boxes.size].reshape(-1, 4) * spread
-        scores = conf.reshape(-1, len(boxes)).T if by_class else conf.reshape(-1, num_class)[: len(boxes)]
-        return _select(_moved(boxes, offsets), scores)
+        scores = conf.reshape(-1, n) if by_class else conf.reshape(-1, num_class)[:n].T
+        chosen = (scores[1:] > confidence_threshold) & (scores[0] < 1.0 - confidence_threshold)
+        return _moved(boxes, offsets), np.where(chosen, scores[1:], np.float32(-np.inf))
 
-    def _select(boxes: Array, scores: Array) -> Array:
-        foreground = scores[:, 0] < 1.0 - confidence_threshold
-        picked: list[tuple[int, int]] = []
-        for label in range(1, scores.shape[1]):
-            index = np.flatnonzero(foreground & (scores[:, label] > confidence_threshold))
-            index = index[best_first(scores[index, label])][:nms_top_k]
-            picked += [(label, int(i)) for i in index[without_overlaps(boxes[index], nms_threshold)]]
-        labels = np.array([label for label, _ in picked], np.int64)
-        index = np.array([i for _, i in picked], np.int64)
-        order = best_first(scores[index, labels])[:keep_top_k]
-        labels, index = labels[order], index[order]
-        return _table(labels, scores[index, labels], boxes[index])
+    shapes = [((n, 4), np.float32), ((max(per_box - 1, 0), n), np.float32)]
+    boxes, scores = b.host(decode, [location, confidence, priorbox], shapes)
+    index, best = _pick(b, boxes, scores, nms_threshold, nms_top_k, nms_top_k)
+    order, _ = _pick(b, None, b.reshape(best, (1, best.size)), 0.0, best.size, keep_top_k)
 
-    return b.dynamic(decode, [location, confidence, priorbox])
+    def rows(boxes: Array, index: Array, best: Array, order: Array) -> Array:
+        order = order[order >= 0]
+        return _table(order // max(index.shape[1], 1) + 1, best.reshape(-1)[order], boxes[index.reshape(-1)[order]])
+
+    return b.dynamic(rows, [boxes, index, best, order])
 
 
 def _moved(boxes: Array, offsets: Array) -> Array:
@@ -162,21 +130,39 @@ def _cells(x: Array, biases: Array, scale: tuple[float, float]) -> Array:
     return np.stack([cx - half_w, cy - half_h, cx + half_w, cy + half_h], -1).astype(np.float32)
 
 
-def _boxes_of(x: Array, num_box: int, num_class: int) -> Array:
+def _maps(b: Builder, x: Tensor, num_box: int, num_class: int) -> Tensor:
     """One image (1, c, h, w) as (anchors, 5 + classes, h, w)."""
     _, c, h, w = x.shape
-    if c != num_box * (5 + num_class):
+    if c != num_box * (5 + num_class) or num_class < 1:
         raise ShapeError("channels of a detector", expected=num_box * (5 + num_class), actual=c)
-    return x.reshape(num_box, 5 + num_class, h, w)
+    return b.reshape(x, (num_box, 5 + num_class, h, w))
 
 
-def _finish(found: Sequence[tuple[Array, Array, Array]], limit: float) -> Array:
-    """Rows of what overlaps nothing better, from (labels, scores, boxes) of every scale."""
-    labels, scores, boxes = (np.concatenate([part[i] for part in found]) for i in range(3))
-    order = best_first(scores)
-    order = order[without_overlaps(boxes[order], limit)]
-    # Label 0 is the background.
-    return _table(labels[order] + 1.0, scores[order], boxes[order])
+_Found = tuple[Array, Array, Array]
+"""Labels, scores and boxes of all cells; the score is -inf where there is no object."""
+
+
+def _joined(found: Sequence[_Found], threshold: float) -> _Found:
+    """All scales behind each other, those that are not sure enough with score -inf."""
+    labels, scores, boxes = (
+        np.concatenate([part[i].reshape(-1, *part[i].shape[3:]) for part in found]) for i in range(3)
+    )
+    return labels, np.where(scores >= threshold, scores, np.float32(-np.inf))[None], boxes
+
+
+def _decoded(
+    b: Builder, decode: Callable[..., _Found], arrays: Sequence[Tensor], cells: int, limit: float
+) -> tuple[Tensor, ...]:
+    """Emit the decoding of boxes and the choice among them: labels, boxes, and indexes and scores of the best."""
+    shapes = [((cells,), np.int64), ((1, cells), np.float32), ((cells, 4), np.float32)]
+    labels, scores, boxes = b.host(decode, arrays, shapes)
+    return labels, boxes, *_pick(b, boxes, scores, limit, cells, cells)
+
+
+def _best_rows(labels: Array, boxes: Array, index: Array, best: Array) -> Array:
+    """Rows of the boxes that were chosen; label 0 is the background."""
+    index = index[index >= 0]
+    return _table(labels[index] + 1.0, best[0, : len(index)], boxes[index])
 
 
 @operator("ncnn.YoloDetectionOutput", native=False)
@@ -193,20 +179,22 @@ def yolo_detection_output(
     _one_image(*inputs, rank=3)
     anchors = np.asarray(biases, np.float32).reshape(-1, 2)[:num_box]
 
-    def decode(*arrays: Array) -> Array:
+    def decode(*arrays: Array) -> _Found:
         found = []
-        for array in arrays:
-            x = _boxes_of(array, num_box, num_class)
+        for x in arrays:
             grown = _exp(x[:, 5:] - x[:, 5:].max(1, keepdims=True))
             classes = grown / grown.sum(1, keepdims=True)
             scores = _sigmoid(x[:, 4]) * classes.max(1)
-            keep = scores >= confidence_threshold
-            boxes = _cells(x[:, :4], anchors, (x.shape[3], x.shape[2]))
-            found.append((classes.argmax(1)[keep], scores[keep], boxes[keep]))
-        # ncnn works in place and leaves its first input alone when there is nothing to tell.
-        return _finish(found, nms_threshold) if any(len(part[1]) for part in found) else arrays[0]
+            found.append((classes.argmax(1), scores, _cells(x[:, :4], anchors, (x.shape[3], x.shape[2]))))
+        return _joined(found, confidence_threshold)
 
-    return b.dynamic(decode, list(inputs))
+    def rows(labels: Array, boxes: Array, index: Array, best: Array, first: Array) -> Array:
+        # ncnn works in place and leaves its first input alone when there is nothing to tell.
+        return _best_rows(labels, boxes, index, best) if (index >= 0).any() else first.copy()
+
+    maps = [_maps(b, x, num_box, num_class) for x in inputs]
+    chosen = _decoded(b, decode, maps, sum(x.size // (5 + num_class) for x in inputs), nms_threshold)
+    return b.dynamic(rows, [*chosen, inputs[0]])
 
 
 @operator("ncnn.Yolov3DetectionOutput", native=False)
@@ -229,20 +217,22 @@ def yolov3_detection_output(
     if len(chosen) < num_box * len(inputs) or len(scales) < len(inputs) or chosen.max(initial=0) >= len(anchors):
         raise ParameterError("mask, biases and anchors_scale do not fit the number of inputs", parameter="mask")
 
-    def decode(*arrays: Array) -> Array:
+    def decode(*arrays: Array) -> _Found:
         found = []
-        for i, array in enumerate(arrays):
-            x = _boxes_of(array, num_box, num_class)
+        for i, (x, best, labels) in enumerate(zip(arrays[::3], arrays[1::3], arrays[2::3], strict=True)):
             net = int(scales[i] * x.shape[3]), int(scales[i] * x.shape[2])
-            best = x[:, 5:].max(1)
             # ncnn forms the product of both sigmoids in this way.
             scores = 1 / (1 + _exp(-x[:, 4]) * (1 + _exp(-best)))
-            keep = scores >= confidence_threshold
-            boxes = _cells(x[:, :4], anchors[chosen[i * num_box : (i + 1) * num_box]], net)
-            found.append((x[:, 5:].argmax(1)[keep], scores[keep], boxes[keep]))
-        return _finish(found, nms_threshold)
+            found.append((labels, scores, _cells(x, anchors[chosen[i * num_box : (i + 1) * num_box]], net)))
+        return _joined(found, confidence_threshold)
 
-    return b.dynamic(decode, list(inputs))
+    arrays = list[Tensor]()
+    for x in inputs:
+        maps = _maps(b, x, num_box, num_class)
+        best, labels = extremes(b, "argmax", maps.narrow(1, 5, num_class), 1, True)
+        arrays += [maps.narrow(1, 0, 5), cast(Tensor, best), labels]
+    cells = sum(x.size // (5 + num_class) for x in inputs)
+    return b.dynamic(_best_rows, _decoded(b, decode, arrays, cells, nms_threshold))
 
 
 def _anchors(base: int, ratios: Sequence[float], scales: Sequence[float]) -> Array:
@@ -283,10 +273,14 @@ def proposal(
         height, width, scale = info.reshape(-1)[:3]
         moved = np.clip(moved, 0, np.array([width - 1, height - 1] * 2, np.float32))
         large = ((moved[:, 2:] - moved[:, :2] + 1) >= min_size * scale).all(1)
-        boxes, ranks = moved[large], scores[0, count:].reshape(-1)[large]
-        order = best_first(ranks)
-        order = order[:pre_nms_top_n] if pre_nms_top_n > 0 else order
-        order = order[without_overlaps(boxes[order], nms_thresh)][:after_nms_top_n]
-        return boxes[order][None, :, None].astype(np.float32), ranks[order][None, :, None, None]
+        return moved, np.where(large, scores[0, count:].reshape(-1), np.float32(-np.inf))[None]
 
-    return b.dynamic(decode, [score, bbox, im_info])
+    cells = count * h * w
+    boxes, ranks = b.host(decode, [score, bbox, im_info], [((cells, 4), np.float32), ((1, cells), np.float32)])
+    index, best = _pick(b, boxes, ranks, nms_thresh, pre_nms_top_n if pre_nms_top_n > 0 else cells, after_nms_top_n)
+
+    def rows(boxes: Array, index: Array, best: Array) -> tuple[Array, Array]:
+        index = index[index >= 0]
+        return boxes[index][None, :, None], best[0, : len(index)][None, :, None, None]
+
+    return b.dynamic(rows, [boxes, index, best])

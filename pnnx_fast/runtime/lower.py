@@ -345,7 +345,10 @@ class Lowering:
         """Evaluate an operator all of whose inputs are constants, right now."""
         inner = Lowering(self.isa, self.nthreads, self.constants)
         inner.operator = self.operator
-        produced = definition.function(inner, *args, **kwargs)
+        try:
+            produced = definition.function(inner, *args, **kwargs)
+        except StageBreak:
+            return definition.function(self, *args, **kwargs)
         if not inner.steps:
             return produced
         from pnnx_fast.runtime.program import evaluate
