@@ -6,11 +6,7 @@
 
 #include <sched.h>
 
-#if defined(__x86_64__) || defined(__i386__)
-#    define pf_pause() __builtin_ia32_pause()
-#else
-#    define pf_pause() ((void)0)
-#endif
+#include "base/team.h"
 
 /* What the words of the step's cache line hold. ROUND: number of the loop, PF_OVER at the end; LEFT: visits
  * of other members that are over, all loops together. */

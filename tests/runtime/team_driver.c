@@ -1,0 +1,128 @@
+/* Programs on the thread team without Python: several callers at once run steps of all modes, a user's
+ * operator among them, over plain memory, so that ThreadSanitizer sees every missing order between them. Exit
+ * code 0: all results are right. With the argument "race" it races on purpose. Knows no kernels. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/team.h"
+#include "exec/native.h"
+#include "exec/program.h"
+
+enum { ITEMS = 4096, CALLERS = 3, RUNS = 60, ROWS = 64 };
+
+typedef struct memory {
+    int32_t x[ITEMS], doubled[ITEMS], other[ITEMS], summed[ITEMS], native[ITEMS];
+    int64_t total;
+} memory;
+
+static memory *memory_of(const pf_worker *w) { return (memory *)w->bases[1]; }
+
+/* Pieces claimed from the step's counter. */
+static void twice(const void *args, const pf_worker *w) {
+    memory *m = memory_of(w);
+    (void)args;
+    for (int64_t begin; (begin = pf_claim(w, 100)) < ITEMS;)
+        for (int64_t i = begin; i < pf_min(begin + 100, ITEMS); i++) m->doubled[i] = 2 * m->x[i];
+}
+
+/* Shares by thread number; does not depend on `twice`. */
+static void plus_one(const void *args, const pf_worker *w) {
+    memory *m = memory_of(w);
+    int64_t begin, end;
+    (void)args;
+    pf_share(w, ITEMS, 16, &begin, &end);
+    for (int64_t i = begin; i < end; i++) m->other[i] = m->x[i] + 1;
+}
+
+static void add(const void *args, const pf_worker *w) {
+    memory *m = memory_of(w);
+    int64_t begin, end;
+    (void)args;
+    pf_share(w, ITEMS, 64, &begin, &end);
+    for (int64_t i = begin; i < end; i++) m->summed[i] = m->doubled[ITEMS - 1 - i] + m->other[ITEMS - 1 - i];
+}
+
+static void total(const void *args, const pf_worker *w) {
+    memory *m = memory_of(w);
+    (void)args;
+    m->total = 0;
+    for (int64_t i = 0; i < ITEMS; i++) m->total += m->native[i];
+}
+
+/* One row of the operator's work. */
+static void rows(void *context, int64_t begin, int64_t end) {
+    const pf_op_tensor *tensors = context;
+    const int32_t *x = tensors[0].data;
+    int32_t *y = tensors[1].data;
+    for (int64_t i = begin * ITEMS / ROWS; i < end * ITEMS / ROWS; i++) y[i] += x[i];
+}
+
+static int operator_run(void *state, const pf_op_tensor *inputs, int32_t ninputs, const pf_op_tensor *outputs,
+                        int32_t noutputs, const pf_op_host *host) {
+    pf_op_tensor both[2] = {inputs[0], outputs[0]};
+    (void)state, (void)ninputs, (void)noutputs;
+    memset(outputs[0].data, 0, ITEMS * sizeof(int32_t));
+    for (int loop = 0; loop < 3; loop++) host->parallel_for(host, ROWS, 1 + loop, rows, both);
+    return 0;
+}
+
+static pf_native_args *operator_args(void) {
+    pf_native_args *a = calloc(1, sizeof *a + 2 * sizeof *a->tensors);
+    if (!a) exit(2);
+    *a = (pf_native_args){.run = operator_run, .scratch = {-1, 0}, .ninputs = 1, .noutputs = 1};
+    for (int i = 0; i < 2; i++) {
+        const int64_t offset = (int64_t)(i ? offsetof(memory, native) : offsetof(memory, summed));
+        a->tensors[i] = (pf_native_tensor){.data = {1, offset}, .shape = {ITEMS}, .strides = {1}, .rank = 1};
+        a->tensors[i].dtype = PF_OP_I32;
+    }
+    return a;
+}
+
+static const pf_native_args *op;
+static int wrong;
+
+static void *caller(void *p) {
+    const int nthreads = 2 + (int)(intptr_t)p;
+    memory *m = malloc(sizeof *m);
+    char *bases[2] = {NULL, (char *)m};
+    const pf_step steps[] = {{.run = twice, .mode = PF_STEP_TEAM, .free = 1},
+                             {.run = plus_one, .mode = PF_STEP_TEAM},
+                             {.run = add, .mode = PF_STEP_TEAM},
+                             {.run = pf_native_step, .args = op, .mode = PF_STEP_GANG},
+                             {.run = total, .mode = PF_STEP_SERIAL}};
+    if (!m) exit(2);
+    for (int run = 0; run < RUNS; run++) {
+        pf_fault fault;
+        for (int i = 0; i < ITEMS; i++) m->x[i] = i + run;
+        const int failed = pf_run_steps(steps, sizeof steps / sizeof *steps, bases, nthreads, NULL, &fault);
+        int64_t wanted = 0;
+        for (int i = 0; i < ITEMS; i++) wanted += 3 * (3 * (int64_t)(i + run) + 1);
+        if (failed || fault.code || m->total != wanted) __atomic_store_n(&wrong, 1, __ATOMIC_RELAXED);
+    }
+    free(m);
+    return NULL;
+}
+
+static void race(void *context, int tid, int nthreads) {
+    (void)nthreads;
+    for (int i = 0; i < 100000; i++) *(volatile int *)context += tid + 1;
+}
+
+int main(int argc, char **argv) {
+    pthread_t threads[CALLERS];
+    if (pf_team_choose("threads")) return 2;
+    if (argc > 1 && !strcmp(argv[1], "race")) {
+        int counter = 0;
+        for (int run = 0; run < 100; run++) pf_team_run(race, &counter, 2);
+        return 0;
+    }
+    op = operator_args();
+    for (intptr_t i = 0; i < CALLERS; i++)
+        if (pthread_create(&threads[i], NULL, caller, (void *)i)) return 2;
+    for (int i = 0; i < CALLERS; i++) pthread_join(threads[i], NULL);
+    free((void *)(uintptr_t)op);
+    if (wrong) puts("wrong results");
+    return wrong;
+}
