@@ -1,13 +1,12 @@
-/* Convolution with stride 1 by Winograd's method: F(4x4, 3x3), F(2x2, 3x3), F(2x2, 5x5) or F(4, r) in a line.
- * The output is cut into tiles, the tiles into chunks. For a chunk, a thread transforms the inputs of all
- * channels into V, then for each panel of output channels multiplies V with the transformed weights, point by
- * point, and transforms the products M back while they are in L2. Padding is dealt with in the input
- * transform, the epilogue in the output transform. */
+/* Convolution by Winograd's method: F(4x4, 3x3), F(2x2, 3x3), F(2x2, 5x5) or F(4, r) in a line, all with
+ * stride 1, and tiles of 4x4 or 2x2 outputs for windows of 3x3 with stride 2. The output is cut into tiles,
+ * the tiles into chunks. For a chunk, a thread transforms the inputs of all channels into V, then for each
+ * panel of output channels multiplies V with the transformed weights, point by point, and transforms the
+ * products M back while they are in L2. Padding is dealt with in the input transform, the epilogue in the
+ * output transform. */
 #include <stdio.h>
 
-#include "kernels/args.h"
-#include "kernels/conv_winograd.h"
-#include "kernels/conv_winograd_line.h"
+#include "kernels/conv_winograd_plan.h"
 #include "kernels/tile.h"
 
 enum {
@@ -23,44 +22,26 @@ static const double INPUT_CYCLES = 4.5, OUTPUT_CYCLES = 3.5, CALL_CYCLES = 60;
 /* To fetch a vector of weights, beyond what hides behind the arithmetic. */
 static const double WEIGHT_CYCLES = 1.5;
 
-typedef struct wino {
-    const pf_conv_args *a;
-    const float *x, *u, *bias, *z;
-    float *y, *v, *products;
-    int m, side, points;
-    int mh, mw, sh, sw;           /* outputs and inputs of a tile in both directions */
-    pf_wino_line line;            /* without taps where tiles are squares */
-    int64_t ic, oc;               /* of one group */
-    int64_t rows, columns, tiles; /* tiles of an image; of all images */
-    int64_t blocks;               /* register tiles over all tiles */
-    int64_t chunks, chunk;        /* tiles of the largest one */
-    int64_t depth;                /* input channels, whole vectors */
-    int64_t v_step, m_step;       /* from point to point */
-    int64_t panels, panel_width;
-    int64_t scratch; /* floats of a thread */
-    pf_activation act;
-} wino;
-
 /* Steps of an odd number of cache lines keep the points of a tile in different sets of the cache. */
 static int64_t odd_lines(int64_t floats) { return (pf_ceil_div(floats, LINE) | 1) * LINE; }
 
 /* First block of a chunk. */
-static int64_t chunk_start(const wino *p, int64_t chunks, int64_t chunk) {
+static int64_t chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk) {
     return p->blocks * chunk / chunks;
 }
 
 /* With few chunks, threads share the panels of a chunk. */
-static int shares_panels(const wino *p, int64_t chunks, int nthreads) {
+static int shares_panels(const pf_wino_plan *p, int64_t chunks, int nthreads) {
     return nthreads > 1 && chunks * p->a->groups < CHUNKS_PER_THREAD * nthreads;
 }
 
 /* Vectors of columns in the panels before `panel`. */
-static int64_t vectors_before(const wino *p, int64_t panel) {
+static int64_t vectors_before(const pf_wino_plan *p, int64_t panel) {
     return panel < p->panels ? pf_panel_at(p->oc, panel).start : pf_ceil_div(p->oc, PF_VL);
 }
 
 /* Roughly the cycles of the thread that has most to do, where the panels of all chunks are dealt out. */
-static double longest_share(const wino *p, int64_t chunks, int nthreads) {
+static double longest_share(const pf_wino_plan *p, int64_t chunks, int nthreads) {
     const double block = (double)p->tiles / (double)p->blocks, depth = (double)p->depth / PF_VL;
     const double products =
         block * ((double)p->ic / 2 + OUTPUT_CYCLES) + CALL_CYCLES * PF_VL / (double)p->panel_width;
@@ -83,7 +64,7 @@ static double longest_share(const wino *p, int64_t chunks, int nthreads) {
 }
 
 /* Number of chunks, `least` or more where that gives threads equal shares. */
-static int64_t best_chunks(const wino *p, int64_t least, int nthreads) {
+static int64_t best_chunks(const pf_wino_plan *p, int64_t least, int nthreads) {
     int64_t best = least;
     if (!shares_panels(p, least, nthreads)) return least;
     double cycles = longest_share(p, least, nthreads);
@@ -94,19 +75,27 @@ static int64_t best_chunks(const wino *p, int64_t least, int nthreads) {
     return best;
 }
 
-/* Chunks are whole blocks, and where blocks begin depends on the shape alone: so do the results. */
-static wino plan_wino(const pf_conv_args *a, int nthreads) {
+/* What the form says. */
+static pf_wino_plan plan_form(const pf_conv_args *a) {
+    const int phases = a->stride_h == 2;
     const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
-    const int m = form.m;
-    wino p = {.a = a, .m = m, .side = form.side, .points = form.side * form.side};
-    p.mh = p.mw = m, p.sh = p.sw = form.side;
-    if (pf_wino_is_line(a->kh, a->kw)) {
-        p.line = PF_NAME(wino_line_make)(pf_max(a->kh, a->kw));
-        p.points = p.line.points;
-        p.m = PF_LINE_OUTPUTS;
-        p.mh = a->kh > 1 ? PF_LINE_OUTPUTS : 1, p.sh = a->kh > 1 ? p.points : 1;
-        p.mw = a->kw > 1 ? PF_LINE_OUTPUTS : 1, p.sw = a->kw > 1 ? p.points : 1;
-    }
+    const int m = form.m, side = form.side;
+    pf_wino_plan p = {.a = a, .m = m, .side = side, .phases = phases};
+    p.points = p.v_points = p.u_points = side * side;
+    p.mh = p.mw = m, p.sh = p.sw = phases ? 2 * m + 1 : side;
+    if (phases) p.v_points = PF_NAME(wino_phases_inputs)(m), p.points = PF_NAME(wino_phases_products)(m);
+    if (!pf_wino_is_line(a->kh, a->kw)) return p;
+    p.line = PF_NAME(wino_line_make)(pf_max(a->kh, a->kw));
+    p.points = p.v_points = p.u_points = p.line.points;
+    p.m = PF_LINE_OUTPUTS;
+    p.mh = a->kh > 1 ? PF_LINE_OUTPUTS : 1, p.sh = a->kh > 1 ? p.points : 1;
+    p.mw = a->kw > 1 ? PF_LINE_OUTPUTS : 1, p.sw = a->kw > 1 ? p.points : 1;
+    return p;
+}
+
+/* Chunks are whole blocks, and where blocks begin depends on the shape alone: so do the results. */
+static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
+    pf_wino_plan p = plan_form(a);
     p.ic = a->ic / a->groups;
     p.oc = a->oc / a->groups;
     p.rows = pf_ceil_div(a->oh, p.mh);
@@ -117,22 +106,24 @@ static wino plan_wino(const pf_conv_args *a, int nthreads) {
     const int widest = pf_panel_widest(p.oc), block = pf_tile_rows(widest);
     p.panel_width = widest * PF_VL;
     p.blocks = pf_ceil_div(p.tiles, block);
-    const int64_t tile_bytes = p.points * (p.depth + p.panel_width) * (int64_t)sizeof(float);
+    const int64_t tile_bytes = (p.v_points * p.depth + p.points * p.panel_width) * (int64_t)sizeof(float);
     const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
     p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / block)), nthreads);
     p.chunk = pf_ceil_div(p.blocks, p.chunks) * block;
     p.v_step = odd_lines(p.chunk * p.depth);
     p.m_step = odd_lines(p.chunk * p.panel_width);
-    p.scratch = p.points * (p.v_step + p.m_step);
+    p.scratch = p.v_points * p.v_step + p.points * p.m_step;
     p.act = pf_act_make(a->act, a->act_a, a->act_b);
     return p;
 }
 
 /* Floats of the packed weights of a group. */
-static int64_t group_floats(const wino *p) { return p->points * p->ic * (pf_ceil_div(p->oc, PF_VL) * PF_VL); }
+static int64_t group_floats(const pf_wino_plan *p) {
+    return p->u_points * p->ic * (pf_ceil_div(p->oc, PF_VL) * PF_VL);
+}
 
-static wino group_of(const wino *p, int64_t group) {
-    wino q = *p;
+static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
+    pf_wino_plan q = *p;
     q.x += group * p->ic;
     q.u += group * group_floats(p);
     q.y += group * p->oc;
@@ -141,29 +132,14 @@ static wino group_of(const wino *p, int64_t group) {
     return q;
 }
 
-typedef struct place {
-    int64_t image, ty, tx;
-} place;
-
-static place place_of(const wino *p, int64_t tile) {
-    return (place){tile / (p->rows * p->columns), tile / p->columns % p->rows, tile % p->columns};
+static pf_wino_place place_of(const pf_wino_plan *p, int64_t tile) {
+    return (pf_wino_place){tile / (p->rows * p->columns), tile / p->columns % p->rows, tile % p->columns};
 }
 
-/* Inputs of a tile: address of its first one, which may lie outside of the image, and the part that is
- * inside. */
-static const float *tile_inputs(const wino *p, place at, pf_wino_part *part) {
-    const pf_conv_args *a = p->a;
-    const int64_t y0 = at.ty * p->mh - a->pad_h, x0 = at.tx * p->mw - a->pad_w;
-    *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(p->sh, a->ih - y0), (int)pf_max(0, -x0),
-                           (int)pf_min(p->sw, a->iw - x0)};
-    const int64_t first = at.image * a->xsn + y0 * a->xsh + x0 * a->xsw;
-    return (const float *)((uintptr_t)p->x + (uintptr_t)first * sizeof(float));
-}
-
-PF_INLINE void input_tile(const int side, const wino *p, place at, float *v) {
+PF_INLINE void input_tile(const int side, const pf_wino_plan *p, pf_wino_place at, float *v) {
     const int64_t row = p->a->xsh, pixel = p->a->xsw;
     pf_wino_part part;
-    const float *d = tile_inputs(p, at, &part);
+    const float *d = pf_wino_tile_inputs(p, at, &part);
     const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL)
@@ -178,10 +154,10 @@ PF_INLINE void input_tile(const int side, const wino *p, place at, float *v) {
 }
 
 /* The same for a line. */
-PF_INLINE void input_line(const int pairs, const wino *p, place at, float *v) {
+PF_INLINE void input_line(const int pairs, const pf_wino_plan *p, pf_wino_place at, float *v) {
     const int64_t pixel = p->sw > 1 ? p->a->xsw : p->a->xsh;
     pf_wino_part part;
-    const float *x = tile_inputs(p, at, &part);
+    const float *x = pf_wino_tile_inputs(p, at, &part);
     const int down = p->sh > 1, outside = down ? part.j0 >= part.j1 : part.i0 >= part.i1;
     const int begin = down ? part.i0 : part.j0, end = outside ? 0 : down ? part.i1 : part.j1;
     for (int64_t c = 0; c < p->ic; c += PF_VL) {
@@ -194,40 +170,6 @@ PF_INLINE void input_line(const int pairs, const wino *p, place at, float *v) {
     }
 }
 
-/* The outputs of one tile for the channels [column, column + n) of a panel. */
-typedef struct target {
-    place at;
-    const float *bias, *z, *u, *products;
-    float *y;
-    int64_t n, rows, columns; /* valid ones of the tile */
-    int64_t width;            /* of the panel */
-} target;
-
-/* Epilogue of one row of outputs; whole: all are inside of the image and all lanes are valid. */
-PF_INLINE void finish_row(const int m, const int whole, const wino *p, const target *t, pf_vf *out,
-                          int64_t row, int64_t c) {
-    const pf_conv_args *a = p->a;
-    const int64_t n = t->n - c;
-    if (!whole && row >= t->rows) return;
-    if (t->z) {
-        const float *z = t->z + row * a->zsh + c;
-        PF_UNROLL for (int j = 0; j < m; j++) {
-            if (whole)
-                out[j] += pf_load(z + j * a->zsw);
-            else if (j < t->columns)
-                out[j] += pf_load_upto(z + j * a->zsw, n);
-        }
-    }
-    pf_act_early(&p->act, out, m);
-    float *y = t->y + row * a->ysh + c;
-    PF_UNROLL for (int j = 0; j < m; j++) {
-        if (whole)
-            pf_store(y + j * a->ysw, out[j]);
-        else if (j < t->columns)
-            pf_store_upto(y + j * a->ysw, out[j], n);
-    }
-}
-
 /* Whether the sums of M that give output rows parity, parity + 2 are finite: two outputs have a part in all
  * of them. */
 PF_INLINE int is_finite(const int m, const int parity, pf_vf (*out)[4]) {
@@ -236,17 +178,17 @@ PF_INLINE int is_finite(const int m, const int parity, pf_vf (*out)[4]) {
     return !pf_any((pf_vi)(sum - sum != 0.0f));
 }
 
-static __attribute__((noinline)) void compute_directly(const wino *p, const target *t, int parity, int64_t c,
-                                                       pf_vf (*out)[4]) {
+static __attribute__((noinline)) void compute_directly(const pf_wino_plan *p, const pf_wino_target *t,
+                                                       int parity, int64_t c, pf_vf (*out)[4]) {
     pf_wino_direct d = {.row = p->a->xsh, .pixel = p->a->xsw, .u_row = t->width, .ic = p->ic};
-    d.x = tile_inputs(p, t->at, &d.part);
+    d.x = pf_wino_tile_inputs(p, t->at, &d.part);
     d.u = t->u + c;
     d.u_step = p->ic * t->width;
     PF_NAME(wino_direct)(&d, p->m, p->side, parity, out);
 }
 
-PF_INLINE void output_vector(const int m, const int side, const int whole, const wino *p, const target *t,
-                             int64_t c) {
+PF_INLINE void output_vector(const int m, const int side, const int whole, const pf_wino_plan *p,
+                             const pf_wino_target *t, int64_t c) {
     const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, t->n - c) : pf_zero();
     PF_UNROLL for (int parity = 0; parity < 2; parity++) {
         pf_vf out[2][4];
@@ -259,16 +201,16 @@ PF_INLINE void output_vector(const int m, const int side, const int whole, const
             }
         }
         PF_UNROLL for (int i = 0; i < m / 2; i++) { PF_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias; }
-        finish_row(m, whole, p, t, out[0], parity, c);
-        if (m == 4) finish_row(m, whole, p, t, out[1], parity + 2, c);
+        pf_wino_finish_row(m, whole, p, t, out[0], parity, c);
+        if (m == 4) pf_wino_finish_row(m, whole, p, t, out[1], parity + 2, c);
     }
 }
 
-static __attribute__((noinline)) void compute_line_directly(const wino *p, const target *t, int64_t c,
-                                                            pf_vf *out) {
+static __attribute__((noinline)) void compute_line_directly(const pf_wino_plan *p, const pf_wino_target *t,
+                                                            int64_t c, pf_vf *out) {
     pf_wino_line_direct d = {.pixel = p->sw > 1 ? p->a->xsw : p->a->xsh, .u_row = t->width, .ic = p->ic};
     pf_wino_part part;
-    d.x = tile_inputs(p, t->at, &part);
+    d.x = pf_wino_tile_inputs(p, t->at, &part);
     d.u = t->u + c;
     d.u_step = p->ic * t->width;
     const int down = p->sh > 1, outside = down ? part.j0 >= part.j1 : part.i0 >= part.i1;
@@ -278,7 +220,7 @@ static __attribute__((noinline)) void compute_line_directly(const wino *p, const
 }
 
 /* Outputs of a line: a row or a column of pixels. */
-PF_INLINE void line_vector(const int pairs, const wino *p, const target *t, int64_t c) {
+PF_INLINE void line_vector(const int pairs, const pf_wino_plan *p, const pf_wino_target *t, int64_t c) {
     const pf_conv_args *a = p->a;
     const int64_t ys = p->sw > 1 ? a->ysw : a->ysh, zs = p->sw > 1 ? a->zsw : a->zsh;
     const int64_t n = t->n - c, count = t->rows * t->columns;
@@ -301,49 +243,29 @@ PF_INLINE void line_vector(const int pairs, const wino *p, const target *t, int6
     }
 }
 
-/* The panel's first column, number of columns, width and weights. */
-typedef struct part_of_outputs {
-    int64_t column, n, width;
-    const float *u;
-} part_of_outputs;
-
 /* pairs: of a line, 0 for squares. */
-PF_INLINE void output_tile(const int m, const int side, const int pairs, const wino *p, place at,
-                           const part_of_outputs *o, const float *products) {
-    const pf_conv_args *a = p->a;
-    const int64_t column = o->column, n = o->n;
-    target t = {.at = at, .u = o->u, .products = products, .n = n, .width = o->width};
-    if (p->bias) t.bias = p->bias + column;
-    const int64_t oy = at.ty * p->mh, ox = at.tx * p->mw;
-    t.rows = pf_min(p->mh, a->oh - oy);
-    t.columns = pf_min(p->mw, a->ow - ox);
-    t.y = p->y + at.image * a->ysn + oy * a->ysh + ox * a->ysw + column;
-    const float *residual = p->z ? p->z + at.image * a->zsn + oy * a->zsh + ox * a->zsw + column : NULL;
-    const float *late = a->z_late ? residual : NULL;
-    if (!late) t.z = residual;
+PF_INLINE void output_tile(const int m, const int side, const int pairs, const pf_wino_plan *p,
+                           pf_wino_place at, const pf_wino_columns *o, const float *products) {
+    const pf_wino_target t = pf_wino_target_of(p, at, o, products);
     if (pairs > 0) {
-        for (int64_t c = 0; c < n; c += PF_VL) line_vector(pairs, p, &t, c);
+        for (int64_t c = 0; c < t.n; c += PF_VL) line_vector(pairs, p, &t, c);
     } else {
-        const int64_t whole = t.rows == m && t.columns == m ? n / PF_VL * PF_VL : 0;
+        const int64_t whole = t.rows == m && t.columns == m ? t.n / PF_VL * PF_VL : 0;
         for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, side, 1, p, &t, c);
-        for (int64_t c = whole; c < n; c += PF_VL) output_vector(m, side, 0, p, &t, c);
+        for (int64_t c = whole; c < t.n; c += PF_VL) output_vector(m, side, 0, p, &t, c);
     }
-    if (!late && !pf_act_is_late(p->act.code)) return;
-    for (int64_t i = 0; i < t.rows; i++)
-        for (int64_t j = 0; j < t.columns; j++)
-            pf_late_row(&p->act, t.y + i * a->ysh + j * a->ysw, late ? late + i * a->zsh + j * a->zsw : NULL,
-                        n);
+    pf_wino_finish_late(p, &t);
 }
 
-static void input_tile_4(const wino *p, place at, float *v) { input_tile(4, p, at, v); }
-static void input_tile_6(const wino *p, place at, float *v) { input_tile(6, p, at, v); }
-static void input_line_2(const wino *p, place at, float *v) { input_line(2, p, at, v); }
-static void input_line_3(const wino *p, place at, float *v) { input_line(3, p, at, v); }
-static void input_line_4(const wino *p, place at, float *v) { input_line(4, p, at, v); }
+static void input_tile_4(const pf_wino_plan *p, pf_wino_place at, float *v) { input_tile(4, p, at, v); }
+static void input_tile_6(const pf_wino_plan *p, pf_wino_place at, float *v) { input_tile(6, p, at, v); }
+static void input_line_2(const pf_wino_plan *p, pf_wino_place at, float *v) { input_line(2, p, at, v); }
+static void input_line_3(const pf_wino_plan *p, pf_wino_place at, float *v) { input_line(3, p, at, v); }
+static void input_line_4(const pf_wino_plan *p, pf_wino_place at, float *v) { input_line(4, p, at, v); }
 
 #define OUTPUT_TILE(m, side, pairs)                                                                          \
-    static void output_tile_##m##_##side##_##pairs(const wino *p, place at, const part_of_outputs *o,        \
-                                                   const float *products) {                                  \
+    static void output_tile_##m##_##side##_##pairs(const pf_wino_plan *p, pf_wino_place at,                  \
+                                                   const pf_wino_columns *o, const float *products) {        \
         output_tile(m, side, pairs, p, at, o, products);                                                     \
     }
 OUTPUT_TILE(2, 4, 0)
@@ -353,56 +275,58 @@ OUTPUT_TILE(4, 6, 2)
 OUTPUT_TILE(4, 6, 3)
 OUTPUT_TILE(4, 6, 4)
 
-/* The transforms of each form. */
-typedef struct transforms {
-    int m, side, pairs;
-    void (*input)(const wino *p, place at, float *v);
-    void (*output)(const wino *p, place at, const part_of_outputs *o, const float *products);
-} transforms;
-
-static const transforms FORMS[] = {
-    {2, 4, 0, input_tile_4, output_tile_2_4_0}, {2, 6, 0, input_tile_6, output_tile_2_6_0},
-    {4, 6, 0, input_tile_6, output_tile_4_6_0}, {0, 0, 2, input_line_2, output_tile_4_6_2},
-    {0, 0, 3, input_line_3, output_tile_4_6_3}, {0, 0, 4, input_line_4, output_tile_4_6_4},
+static const pf_wino_transforms FORMS[] = {
+    {2, 4, 0, 0, input_tile_4, output_tile_2_4_0},
+    {2, 6, 0, 0, input_tile_6, output_tile_2_6_0},
+    {4, 6, 0, 0, input_tile_6, output_tile_4_6_0},
+    {0, 0, 2, 0, input_line_2, output_tile_4_6_2},
+    {0, 0, 3, 0, input_line_3, output_tile_4_6_3},
+    {0, 0, 4, 0, input_line_4, output_tile_4_6_4},
+    {2, 4, 0, 1, PF_NAME(wino_phases_input), PF_NAME(wino_phases_output)},
+    {4, 6, 0, 1, PF_NAME(wino_phases_input), PF_NAME(wino_phases_output)},
 };
 
-static const transforms *transforms_of(const wino *p) {
-    const transforms *t = FORMS;
-    while (t->pairs != p->line.pairs || (t->pairs == 0 && (t->m != p->m || t->side != p->side))) t++;
+static const pf_wino_transforms *transforms_of(const pf_wino_plan *p) {
+    const pf_wino_transforms *t = FORMS;
+    while (t->pairs != p->line.pairs || t->phases != p->phases ||
+           (t->pairs == 0 && (t->m != p->m || t->side != p->side)))
+        t++;
     return t;
 }
 
 /* First tile of a block. */
-static int64_t block_start(const wino *p, int64_t block) { return p->tiles * block / p->blocks; }
+static int64_t block_start(const pf_wino_plan *p, int64_t block) { return p->tiles * block / p->blocks; }
 
-/* M = V U for one point: blocks [begin, end) by one panel. The weights of the point after it follow in
- * memory; they are fetched meanwhile. */
-static void multiply(const wino *p, const float *v, const float *u, float *products, int64_t begin,
-                     int64_t end, int vectors) {
+/* M = V U, or a sum of such products, for one point: blocks [begin, end) by one panel. v: the first block at
+ * point 0, u: the panel. The weights that are wanted next follow in memory; they are fetched meanwhile. */
+static void multiply(const pf_wino_plan *p, const pf_wino_sum *sum, const float *v, const float *u,
+                     float *products, int64_t begin, int64_t end, int vectors) {
     const int64_t width = vectors * PF_VL;
-    pf_tap tap = {.number = 0};
+    pf_tap taps[4];
     float *y[PF_TILE_ROWS];
-    pf_tile t = {.taps = &tap, .ntaps = 1, .k = p->ic, .b = u, .bstep = width, .y = y};
-    t.n = width;
+    pf_tile t = {.taps = taps, .ntaps = sum->count, .k = p->ic, .b = u, .y = y};
+    t.btap = p->ic * width, t.bstep = width, t.n = width;
     t.first = t.last = 1;
+    u += (sum->u[sum->count - 1] + 1) * t.btap;
+    for (int i = 0; i < sum->count; i++) taps[i].number = sum->u[i];
     for (int64_t b = begin; b < end; b++) {
         const int64_t rows = block_start(p, b + 1) - block_start(p, b), ahead = (b - begin) * LINE;
-        for (int64_t r = 0; r < rows; r++, v += p->depth, products += width) {
-            tap.row[r] = v;
-            y[r] = products;
-        }
-        t.ahead = ahead < width ? u + p->ic * (width + ahead) : NULL;
+        for (int i = 0; i < sum->count; i++)
+            for (int64_t r = 0; r < rows; r++) taps[i].row[r] = v + sum->v[i] * p->v_step + r * p->depth;
+        for (int64_t r = 0; r < rows; r++) y[r] = products + r * width;
+        v += rows * p->depth, products += rows * width;
+        t.ahead = ahead < width ? u + p->ic * ahead : NULL;
         pf_tile_run(vectors, (int)rows, &t);
     }
 }
 
-static void transform_inputs(const wino *p, int64_t first, int64_t end) {
-    const transforms *t = transforms_of(p);
+static void transform_inputs(const pf_wino_plan *p, int64_t first, int64_t end) {
+    const pf_wino_transforms *t = transforms_of(p);
     for (int64_t i = first; i < end; i++) t->input(p, place_of(p, i), p->v + (i - first) * p->depth);
 }
 
 /* All points for blocks [begin, end); `tile` is the first one of the chunk. */
-static void multiply_points(const wino *p, const float *u, int64_t tile, int64_t begin, int64_t end,
+static void multiply_points(const pf_wino_plan *p, const float *u, int64_t tile, int64_t begin, int64_t end,
                             int vectors) {
     const int64_t first = block_start(p, begin), rows = block_start(p, end) - first, width = vectors * PF_VL;
     const pf_wino_narrow t = {.v = p->v + (first - tile) * p->depth,
@@ -412,19 +336,21 @@ static void multiply_points(const wino *p, const float *u, int64_t tile, int64_t
                               .m_step = p->m_step,
                               .points = p->points,
                               .ic = p->ic};
-    if (end == begin + 1 && PF_NAME(wino_narrow)(&t, rows, vectors, p->depth)) return;
-    for (int64_t i = 0; i < p->points; i++)
-        multiply(p, t.v + i * p->v_step, u + i * p->ic * width, t.products + i * p->m_step, begin, end,
-                 vectors);
+    if (end == begin + 1 && !p->phases && PF_NAME(wino_narrow)(&t, rows, vectors, p->depth)) return;
+    for (int i = 0; i < p->points; i++) {
+        const pf_wino_sum sum =
+            p->phases ? PF_NAME(wino_phases_sum)(p->m, i) : (pf_wino_sum){.count = 1, .v = {i}, .u = {i}};
+        multiply(p, &sum, t.v, u, t.products + i * p->m_step, begin, end, vectors);
+    }
 }
 
 /* Blocks [begin, end) by one panel. */
-static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) {
+static void run_panel(const pf_wino_plan *p, int64_t index, int64_t begin, int64_t end) {
     const pf_panel panel = pf_panel_at(p->oc, index);
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL, tile = block_start(p, begin);
-    const part_of_outputs o = {column, pf_min(width, p->oc - column), width,
-                               p->u + column * p->points * p->ic};
-    const transforms *t = transforms_of(p);
+    const pf_wino_columns o = {column, pf_min(width, p->oc - column), width,
+                               p->u + column * p->u_points * p->ic};
+    const pf_wino_transforms *t = transforms_of(p);
     const float *products = p->products;
     if (panel.vectors <= 2 && p->depth <= 2 * PF_VL) {
         for (int64_t b = begin; b < end; b++) multiply_points(p, o.u, tile, b, b + 1, panel.vectors);
@@ -436,8 +362,8 @@ static void run_panel(const wino *p, int64_t index, int64_t begin, int64_t end) 
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
-static void run_chunk(const wino *p, int64_t index, int64_t panel, int64_t stop) {
-    const wino q = group_of(p, index % p->a->groups);
+static void run_chunk(const pf_wino_plan *p, int64_t index, int64_t panel, int64_t stop) {
+    const pf_wino_plan q = group_of(p, index % p->a->groups);
     const int64_t chunk = index / p->a->groups;
     const int64_t begin = chunk_start(p, p->chunks, chunk), end = chunk_start(p, p->chunks, chunk + 1);
     transform_inputs(&q, block_start(p, begin), block_start(p, end));
@@ -448,11 +374,11 @@ static void run_chunk(const wino *p, int64_t index, int64_t panel, int64_t stop)
  * transform the inputs of a chunk that another one shares. */
 PF_KERNEL_FUNCTION(conv_winograd_f32) {
     const pf_conv_args *a = args_;
-    wino p = plan_wino(a, w->nthreads);
+    pf_wino_plan p = plan_wino(a, w->nthreads);
     p.x = pf_ptr(w, a->x), p.u = pf_ptr(w, a->w), p.bias = pf_ptr(w, a->bias), p.z = pf_ptr(w, a->z);
     p.y = pf_ptr(w, a->y);
     p.v = (float *)pf_ptr(w, a->scratch) + w->tid * p.scratch;
-    p.products = p.v + p.points * p.v_step;
+    p.products = p.v + p.v_points * p.v_step;
     const int64_t chunks = p.chunks * a->groups, parts = shares_panels(&p, p.chunks, w->nthreads);
     int64_t begin = 0, end = 0;
     if (parts) pf_share(w, chunks * p.panels, 1, &begin, &end);
@@ -468,10 +394,10 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
 /* Fewer threads make larger chunks, for which the scratch has to
  * suffice. */
 PF_PLAN_FUNCTION(conv_winograd_f32) {
-    const wino p = plan_wino(args_, nthreads), alone = plan_wino(args_, 1);
-    plan->variant = p.m;
+    const pf_wino_plan p = plan_wino(args_, nthreads), alone = plan_wino(args_, 1);
+    plan->variant = p.m + (p.phases ? PF_WINO_PHASES : 0);
     plan->packed_bytes = p.a->groups * group_floats(&p) * (int64_t)sizeof(float);
     plan->scratch_bytes = nthreads * alone.scratch * (int64_t)sizeof(float);
-    snprintf(plan->label, sizeof plan->label, "F(%d,%d) %ldx%ld", p.m, (int)pf_max(p.a->kh, p.a->kw),
-             (long)p.chunk, (long)p.panel_width);
+    snprintf(plan->label, sizeof plan->label, "F(%d,%d)%s %ldx%ld", p.m, (int)pf_max(p.a->kh, p.a->kw),
+             p.phases ? "/2" : "", (long)p.chunk, (long)p.panel_width);
 }

@@ -23,12 +23,17 @@ enum { PF_WINO_SIDE = 6 }; /* largest side */
 /* Outputs and inputs on the side of a tile. */
 typedef struct pf_wino_form {
     int m, side;
+    int phases; /* stride 2: `side` is that of the transformed weights */
 } pf_wino_form;
 
-/* Variant: outputs on the side of a tile; anything but 2 stands for the most there are. */
+enum { PF_WINO_PHASES = 16 };
+
+/* Variant: outputs on the side of a tile, plus PF_WINO_PHASES with stride 2. Anything else stands for stride
+ * 1 and the most outputs there are. */
 static inline pf_wino_form pf_wino_form_of(int64_t variant, int64_t kernel) {
-    const int m = variant == 2 || kernel == 5 ? 2 : 4;
-    return (pf_wino_form){m, m + (int)kernel - 1};
+    const int phases = variant >= PF_WINO_PHASES;
+    const int m = (phases ? variant - PF_WINO_PHASES : variant) == 2 || kernel == 5 ? 2 : 4;
+    return (pf_wino_form){m, m + (int)kernel - 1, phases};
 }
 
 /* Half of one dimension of the input transform: elements [half * side / 2, ...) of B'd. The first half does

@@ -16,6 +16,8 @@ FORMS = {
     "F(4,5) down": BASE.but(kernel=(5, 1), pad=(2, 0), error=2.0),
     "F(4,7) across": BASE.but(kernel=(1, 7), pad=(0, 3), error=4.0),
     "F(4,7) down": BASE.but(kernel=(7, 1), pad=(3, 0), error=4.0),
+    "F(2,3) stride 2": BASE.but(kernel=(3, 3), pad=(1, 1), stride=(2, 2), variant=18),
+    "F(4,3) stride 2": BASE.but(kernel=(3, 3), pad=(1, 1), stride=(2, 2), variant=20),
     "F(2,5)": BASE.but(kernel=(5, 5), pad=(2, 2), variant=2),
 }
 forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -101,7 +103,7 @@ def test_rounding_error(isa: str, form: Case, ic: int) -> None:
     assert error < 4e-6 * form.error
 
 
-@pytest.mark.parametrize("kernel, variant, points", [(3, 4, 36), (3, 2, 16), (5, 2, 36)])
+@pytest.mark.parametrize("kernel, variant, points", [(3, 4, 36), (3, 2, 16), (3, 20, 36), (3, 18, 16), (5, 2, 36)])
 def test_scale_of_packed_weights(isa: str, kernel: int, variant: int, points: int) -> None:
     weight = np.random.default_rng(1).standard_normal((21, 4, kernel, kernel)).astype(np.float32)
     scale = 2.0 ** np.arange(-10, 11, dtype=np.float32)

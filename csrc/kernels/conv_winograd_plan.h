@@ -1,0 +1,134 @@
+/* How a convolution is cut for Winograd's method, and what the transforms of all forms share: where a tile
+ * lies in the image, and the epilogue of its outputs. Used by conv_winograd.c, which plans, and by the files
+ * of forms. */
+#ifndef PF_KERNELS_CONV_WINOGRAD_PLAN_H
+#define PF_KERNELS_CONV_WINOGRAD_PLAN_H
+
+#include "kernels/args.h"
+#include "kernels/conv_winograd.h"
+#include "kernels/conv_winograd_line.h"
+#include "kernels/epilogue.h"
+
+typedef struct pf_wino_plan {
+    const pf_conv_args *a;
+    const float *x, *u, *bias, *z;
+    float *y, *v, *products;
+    int m, side;
+    int phases;                     /* stride 2 */
+    int v_points, u_points, points; /* of inputs, weights and products: they differ with stride 2 */
+    int mh, mw, sh, sw;             /* outputs and inputs of a tile in both directions */
+    pf_wino_line line;              /* without taps where tiles are squares */
+    int64_t ic, oc;                 /* of one group */
+    int64_t rows, columns, tiles;   /* tiles of an image; of all images */
+    int64_t blocks;                 /* register tiles over all tiles */
+    int64_t chunks, chunk;          /* tiles of the largest one */
+    int64_t depth;                  /* input channels, whole vectors */
+    int64_t v_step, m_step;         /* from point to point */
+    int64_t panels, panel_width;
+    int64_t scratch; /* floats of a thread */
+    pf_activation act;
+} pf_wino_plan;
+
+typedef struct pf_wino_place {
+    int64_t image, ty, tx;
+} pf_wino_place;
+
+/* Inputs of a tile: address of its first one, which may lie outside of the image, and the part that is
+ * inside. */
+static inline const float *pf_wino_tile_inputs(const pf_wino_plan *p, pf_wino_place at, pf_wino_part *part) {
+    const pf_conv_args *a = p->a;
+    const int64_t y0 = at.ty * p->mh * a->stride_h - a->pad_h, x0 = at.tx * p->mw * a->stride_w - a->pad_w;
+    *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(p->sh, a->ih - y0), (int)pf_max(0, -x0),
+                           (int)pf_min(p->sw, a->iw - x0)};
+    const int64_t first = at.image * a->xsn + y0 * a->xsh + x0 * a->xsw;
+    return (const float *)((uintptr_t)p->x + (uintptr_t)first * sizeof(float));
+}
+
+/* The panel's first column, number of columns, width and weights. */
+typedef struct pf_wino_columns {
+    int64_t column, n, width;
+    const float *u;
+} pf_wino_columns;
+
+/* The outputs of one tile for the channels [column, column + n) of a panel. */
+typedef struct pf_wino_target {
+    pf_wino_place at;
+    const float *bias, *z, *late, *u, *products; /* late: a residual that is added after the activation */
+    float *y;
+    int64_t n, rows, columns; /* valid ones of the tile */
+    int64_t width;            /* of the panel */
+} pf_wino_target;
+
+static inline pf_wino_target pf_wino_target_of(const pf_wino_plan *p, pf_wino_place at,
+                                               const pf_wino_columns *o, const float *products) {
+    const pf_conv_args *a = p->a;
+    pf_wino_target t = {.at = at, .u = o->u, .products = products, .n = o->n, .width = o->width};
+    if (p->bias) t.bias = p->bias + o->column;
+    const int64_t oy = at.ty * p->mh, ox = at.tx * p->mw;
+    t.rows = pf_min(p->mh, a->oh - oy);
+    t.columns = pf_min(p->mw, a->ow - ox);
+    t.y = p->y + at.image * a->ysn + oy * a->ysh + ox * a->ysw + o->column;
+    const float *residual = p->z ? p->z + at.image * a->zsn + oy * a->zsh + ox * a->zsw + o->column : NULL;
+    t.late = a->z_late ? residual : NULL;
+    t.z = a->z_late ? NULL : residual;
+    return t;
+}
+
+/* Epilogue of one row of outputs; whole: all are inside of the image and all lanes are valid. */
+PF_INLINE void pf_wino_finish_row(const int m, const int whole, const pf_wino_plan *p,
+                                  const pf_wino_target *t, pf_vf *out, int64_t row, int64_t c) {
+    const pf_conv_args *a = p->a;
+    const int64_t n = t->n - c;
+    if (!whole && row >= t->rows) return;
+    if (t->z) {
+        const float *z = t->z + row * a->zsh + c;
+        PF_UNROLL for (int j = 0; j < m; j++) {
+            if (whole)
+                out[j] += pf_load(z + j * a->zsw);
+            else if (j < t->columns)
+                out[j] += pf_load_upto(z + j * a->zsw, n);
+        }
+    }
+    pf_act_early(&p->act, out, m);
+    float *y = t->y + row * a->ysh + c;
+    PF_UNROLL for (int j = 0; j < m; j++) {
+        if (whole)
+            pf_store(y + j * a->ysw, out[j]);
+        else if (j < t->columns)
+            pf_store_upto(y + j * a->ysw, out[j], n);
+    }
+}
+
+/* What is left to do when all outputs of a tile are stored. */
+static inline void pf_wino_finish_late(const pf_wino_plan *p, const pf_wino_target *t) {
+    const pf_conv_args *a = p->a;
+    const float *z = t->late;
+    if (!z && !pf_act_is_late(p->act.code)) return;
+    for (int64_t i = 0; i < t->rows; i++)
+        for (int64_t j = 0; j < t->columns; j++)
+            pf_late_row(&p->act, t->y + i * a->ysh + j * a->ysw, z ? z + i * a->zsh + j * a->zsw : NULL,
+                        t->n);
+}
+
+/* The transforms of each form. */
+typedef struct pf_wino_transforms {
+    int m, side, pairs, phases;
+    void (*input)(const pf_wino_plan *p, pf_wino_place at, float *v);
+    void (*output)(const pf_wino_plan *p, pf_wino_place at, const pf_wino_columns *o, const float *products);
+} pf_wino_transforms;
+
+/* A point of the products: the sum over pairs of a point of inputs and one of weights. */
+typedef struct pf_wino_sum {
+    int count, v[4], u[4];
+} pf_wino_sum;
+
+/* For stride 2 (conv_winograd_phases.c): points of inputs and of products for tiles of m x m outputs, the sum
+ * that a product is, and the transforms. */
+int PF_NAME(wino_phases_inputs)(int m);
+int PF_NAME(wino_phases_products)(int m);
+pf_wino_sum PF_NAME(wino_phases_sum)(int m, int product);
+void PF_NAME(wino_phases_input)(const pf_wino_plan *p, pf_wino_place at, float *v);
+void PF_NAME(wino_phases_output)(const pf_wino_plan *p, pf_wino_place at, const pf_wino_columns *o,
+                                 const float *products);
+
+#endif
