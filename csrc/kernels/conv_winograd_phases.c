@@ -22,22 +22,23 @@ static const terms TWO[] = {{2, {3, 0}, {3, 0}}, {1, {1}, {1}}, {2, {4, 2}, {3, 
 static const terms FOUR[] = {{2, {5, 0}, {5, 0}}, {1, {1}, {1}}, {1, {2}, {2}}, {1, {3}, {3}},
                              {2, {8, 4}, {5, 4}}, {1, {6}, {5}}, {1, {7}, {5}}};
 
-static int products_on_side(int m) { return m == 2 ? 3 : PRODUCTS; }
-
 int PF_NAME(wino_phases_inputs)(int m) { return (2 * m + 1) * (2 * m + 1); }
 
-int PF_NAME(wino_phases_products)(int m) { return products_on_side(m) * products_on_side(m); }
+int PF_NAME(wino_phases_products)(int m) { return m == 2 ? 9 : PRODUCTS * PRODUCTS; }
+
+PF_INLINE pf_wino_sum sum_of(const int m, const terms *row, const terms *column) {
+    pf_wino_sum sum = {.count = 0};
+    for (int r = 0; r < row->count; r++)
+        for (int c = 0; c < column->count; c++, sum.count++) {
+            sum.v[sum.count] = row->v[r] * (2 * m + 1) + column->v[c];
+            sum.u[sum.count] = row->u[r] * (m + 2) + column->u[c];
+        }
+    return sum;
+}
 
 pf_wino_sum PF_NAME(wino_phases_sum)(int m, int product) {
-    const int side = products_on_side(m);
-    const terms *all = m == 2 ? TWO : FOUR, *row = &all[product / side], *column = &all[product % side];
-    pf_wino_sum sum = {.count = row->count * column->count};
-    for (int i = 0; i < sum.count; i++) {
-        const int r = i / column->count, c = i % column->count;
-        sum.v[i] = row->v[r] * (2 * m + 1) + column->v[c];
-        sum.u[i] = row->u[r] * (m + 2) + column->u[c];
-    }
-    return sum;
+    if (m == 2) return sum_of(2, &TWO[product / 3], &TWO[product % 3]);
+    return sum_of(4, &FOUR[product / PRODUCTS], &FOUR[product % PRODUCTS]);
 }
 
 /* F(m, 2) of the inputs d[0], d[step], ... */

@@ -1,8 +1,8 @@
 """Which convolution kernel serves which shape.
 
 Depthwise shapes and small groups have kernels of their own. For windows of 3x3, 5x5 and lines of 3, 5 or 7 with stride
-1 a cost model weighs the implicit GEMM against Winograd's methods: arithmetic, transforms, and the bytes of
-(transformed) weights that come from memory meanwhile.
+1, and for 3x3 with stride 2, a cost model weighs the implicit GEMM against Winograd's methods: arithmetic, transforms,
+and the bytes of (transformed) weights that come from memory meanwhile.
 """
 
 from __future__ import annotations
@@ -34,6 +34,18 @@ OUTPUT_CYCLES = {(2, 4): 45.0, (4, 6): 130.0, (2, 6): 90.0}
 
 OUTPUTS = {3: (2, 4), 5: (2,)}
 """Outputs on the side of a tile that the Winograd kernel offers for a square window; they are its variants."""
+
+PHASES = 16
+"""Added to the outputs on the side of a tile, for the variants of the Winograd kernel with stride 2."""
+
+PHASE_POINTS = {2: (25, 9), 4: (81, 49)}
+"""Points of the inputs and of the products of a tile with stride 2, by its outputs."""
+
+PHASE_CYCLES = {2: (240.0, 70.0), 4: (800.0, 250.0)}
+"""The same for the cost of its transforms for one vector of channels."""
+
+PHASE_GAIN = 0.88
+"""Share of the direct cost that the kernel with stride 2 has to stay below: the other one can run in strips."""
 
 LINES = {3: 55.0, 5: 75.0, 7: 100.0}
 """Windows that are lines, of which a tile has four outputs: both transforms of a tile for one vector of channels."""
@@ -73,11 +85,10 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
         return DEPTHWISE
     if _fits_grouped(g, lanes):
         return GROUPED
-    if not constant or not _fits_winograd(g):
-        return DIRECT
-    costs = {m: winograd_cost(g, m, lanes, nthreads) for m in (OUTPUTS[g["kh"]] if g["kh"] == g["kw"] else (4,))}
-    best = min(costs, key=costs.__getitem__)
-    if costs[best] < direct_cost(g, lanes, nthreads):
+    costs = {v: winograd_cost(g, v, lanes, nthreads) for v in (_winograd_variants(g) if constant else ())}
+    best = min(costs, key=costs.__getitem__, default=0)
+    gain = PHASE_GAIN if best >= PHASES else 1.0
+    if costs and costs[best] < gain * direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     return DIRECT
 
@@ -90,10 +101,7 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
     found = [Choice(DIRECT.kernel, DIRECT.pack, variant) for variant in (0, 1) if variant == 0 or _fits_narrow(g)]
     if _fits_grouped(g, LANES.get(isa, 4)):
         found.append(GROUPED)
-    if _fits_winograd(g):
-        tiles = OUTPUTS[g["kh"]] if g["kh"] == g["kw"] else (4,)
-        found += [Choice("conv_winograd_f32", "conv_winograd_pack_f32", m) for m in tiles]
-    return found
+    return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in _winograd_variants(g)]
 
 
 def _fits_narrow(g: Mapping[str, Any]) -> bool:
@@ -111,11 +119,17 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
     return bool(4 * outputs <= lanes or (window and spread < lanes))
 
 
-def _fits_winograd(g: Mapping[str, Any]) -> bool:
-    ones = ("stride_h", "stride_w", "dil_h", "dil_w")
+def _winograd_variants(g: Mapping[str, Any]) -> tuple[int, ...]:
+    """Variants of the Winograd kernel that serve a window."""
+    steps = tuple(g[name] for name in ("stride_h", "stride_w", "dil_h", "dil_w"))
     short, long = sorted((g["kh"], g["kw"]))
-    window = long in OUTPUTS if short == long else short == 1 and long in LINES
-    return window and all(g[name] == 1 for name in ones)
+    if (short, long, *steps) == (3, 3, 2, 2, 1, 1):
+        return tuple(PHASES + m for m in PHASE_POINTS)
+    if steps != (1, 1, 1, 1):
+        return ()
+    if short == long:
+        return OUTPUTS.get(short, ())
+    return (4,) if short == 1 and long in LINES else ()
 
 
 def _padded(channels: int, lanes: int) -> int:
@@ -135,20 +149,26 @@ def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
     return _together(work / nthreads, 4 * products / MEMORY_BYTES)
 
 
-def winograd_cost(g: Mapping[str, Any], m: int, lanes: int, nthreads: int) -> float:
-    """Cycles of F(m x m, kh x kw), or of F(4, r) where the window is a line."""
+def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int) -> float:
+    """Cycles of F(m x m, kh x kw), or of F(4, r) where the window is a line; of both with stride 2 by phases."""
+    m = variant % PHASES
     mh, mw = (m if g["kh"] > 1 else 1), (m if g["kw"] > 1 else 1)
-    points, groups = (mh + g["kh"] - 1) * (mw + g["kw"] - 1), g["groups"]
+    phases, groups = variant >= PHASES, g["groups"]
+    points = sums = (mh + g["kh"] - 1) * (mw + g["kw"] - 1)
+    if phases:
+        points, sums = PHASE_POINTS[m]
     inputs, outputs = g["ic"] // groups, _padded(g["oc"] // groups, lanes)
     tiles = g["n"] * math.ceil(g["oh"] / mh) * math.ceil(g["ow"] / mw)
-    products = float(points * groups * inputs * outputs)
+    weights = float((m + 2) ** 2 if phases else points) * groups * inputs * outputs
     columns = min(outputs, 4 * lanes)
-    calls = points * tiles * groups * (outputs / columns) / (24 * lanes / columns)
-    work = products * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
-    if mh == mw:
+    calls = sums * tiles * groups * (outputs / columns) / (24 * lanes / columns)
+    work = float(points * groups * inputs * outputs) * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
+    if phases:
+        transforms = _padded(inputs, lanes) * PHASE_CYCLES[m][0] + outputs * PHASE_CYCLES[m][1]
+    elif mh == mw:
         side = m + g["kh"] - 1
         transforms = _padded(inputs, lanes) * INPUT_CYCLES[side] + outputs * OUTPUT_CYCLES[m, side]
     else:
         transforms = (_padded(inputs, lanes) + outputs) / 2 * LINES[max(g["kh"], g["kw"])]
     work += tiles * groups * transforms / lanes
-    return _together(work / nthreads, 4 * products / MEMORY_BYTES)
+    return _together(work / nthreads, 4 * weights / MEMORY_BYTES)

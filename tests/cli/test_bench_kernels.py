@@ -33,7 +33,8 @@ def test_shapes_that_are_none(text: str) -> None:
 SMALL = {
     "conv:16x8x8": {"conv_winograd_f32", "conv_f32"},
     "conv:16x8x8,oc=4,k=1": {"conv_f32"},
-    "conv:3x9x9,oc=8,s=2": {"conv_stem_f32", "conv_f32"},
+    "conv:3x9x9,oc=8,s=2": {"conv_stem_f32", "conv_f32", "conv_winograd_f32"},
+    "conv:32x8x8,s=2": {"conv_winograd_f32", "conv_f32"},
     "conv:32x8x8,g=32": {"conv_depthwise_f32"},
     "conv:32x8x8,g=16": {"conv_grouped_f32", "conv_f32", "conv_winograd_f32"},
     "transposed:8x4x4": {"conv_f32"},
