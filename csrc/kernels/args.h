@@ -101,8 +101,21 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 /* Convolution of few channels (groups, dil_w: 1) of any layout: xsc is the stride of channels. */
 #define PF_STEM_ARGS(F, K) PF_CONV_ARGS(F, K) F(K, i64, xsc)
 
+/* Convolution of int8 tensors: y = act(sum scale[channel] + bias + z) as float32, or, rounded, that times y_scale as int8
+ * where this is not 0. Where x_scale is not 0, x is float32 and quantised by it (not of depthwise ones). */
+#define PF_CONV_INT8_ARGS(F, K)                                                                              \
+    PF_CONV_ARGS(F, K)                                                                                       \
+    F(K, in, scale) F(K, f64, x_scale) F(K, f64, y_scale)
+
+/* y = x scale, rounded to int8; rank, shape and strides of both. scale: one number, or one for each place along the last
+ * dimension (scales says how many). */
+#define PF_QUANTIZE_ARGS(F, K)                                                                               \
+    F(K, in, x) F(K, in, scale) F(K, out, y) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys) \
+    F(K, i64, scales)
+
 /* Packs weights for the kernel of the same family: x is the PyTorch tensor (oc, ic/groups, kh, kw), dense; scale (oc)
- * multiplies each output channel and may be absent. kh: of three-dimensional filters, kd times kh. */
+ * multiplies each output channel and may be absent. kh: of three-dimensional filters, kd times kh. Weights of int8 kernels
+ * are int8 and have no scale. */
 #define PF_PACK_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, scale) F(K, out, y)                                                                 \
     F(K, i64, oc) F(K, i64, ic) F(K, i64, kh) F(K, i64, kw) F(K, i64, groups) F(K, i64, variant)
@@ -201,6 +214,8 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(stem, PF_STEM_ARGS)                                                                                    \
     X(conv3d, PF_CONV3D_ARGS)                                                                                \
+    X(conv_int8, PF_CONV_INT8_ARGS)                                                                          \
+    X(quantize, PF_QUANTIZE_ARGS)                                                                            \
     X(pack, PF_PACK_ARGS)                                                                                    \
     X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \

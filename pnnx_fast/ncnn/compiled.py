@@ -39,6 +39,9 @@ _ANY_TYPE = frozenset(
 )  # fmt: skip
 
 
+# Layers that compute with integers, or make floats of them where theirs are weights of floats.
+_TAKES_INT8 = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct"})
+
 # Layers that take a cache of the past, which is not there in the beginning, and what passes it on.
 _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
 
@@ -163,23 +166,28 @@ class Compiler:
         within = {b for i in needed for b in self.layers[i].bottoms}
         return sorted(made & used | made - within)
 
-    def graph(self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int]) -> tuple[Graph, Any]:
-        """Trace layers into a graph; returns it with the operands of targets and the quantised ones."""
+    def _walk(
+        self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int]
+    ) -> tuple[Tracer, list[Operand]]:
+        """Trace layers into a graph; returns the tracer and the operands of targets."""
         t = Tracer(self._annotate)
         operands: dict[int, Operand | None] = {blob: self._input(t, value) for blob, value in known.items()}
         for index in needed:
             self._trace(t, self.layers[index], operands)
-        return t.graph, ([operands[b] for b in targets], t.integers)
+        return t, [x for x in (operands[b] for b in targets) if x is not None]
 
     def _build(self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int) -> Part:
-        graph, (wanted, integers) = self.graph(needed, known, targets)
+        t, wanted = self._walk(needed, known, targets)
+        graph = t.graph
         groups: dict[Operand, list[int]] = {}
         for blob, operand in zip(targets, wanted, strict=True):
-            groups.setdefault(operand, []).append(blob)
+            # Outside of graphs integers travel as floats.
+            given = t.as_float(operand) if operand.dtype == "i8" else operand
+            groups.setdefault(given, []).append(blob)
         for operand in groups:
             graph.new_operator("pnnx.Output", f"output_{len(graph.ops)}", inputs=[operand])
         model = Model(graph, threads, isa=self._isa, constants=self._constants)
-        flags = tuple(operand in integers for operand in groups)
+        flags = tuple(operand in t.integers for operand in groups)
         return Part(model, tuple(known), tuple(map(tuple, groups.values())), flags)
 
     @staticmethod
@@ -200,7 +208,8 @@ class Compiler:
         if None in bottoms and layer.type not in _MAY_BE_ABSENT:
             raise ShapeError(f"input blob {layer.bottoms[bottoms.index(None)]} has not been given", operator=where)
         if layer.type not in _ANY_TYPE and "." not in layer.type:
-            bottoms = [x if x is None or x.dtype == "f32" else _as_float(t, x) for x in bottoms]
+            int8 = layer.type in _TAKES_INT8
+            bottoms = [x if x is None or (int8 and x.dtype == "i8") else t.as_float(x) for x in bottoms]
         made: Any
         try:
             # Odd weights give infinities and NaN, as they do in ncnn, and no warnings of numpy.
@@ -227,13 +236,6 @@ def stands_alone(layer: Layer) -> bool:
 def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:
     values = [(b, known[b]) for b in blobs]
     return tuple([(b, v.array.shape, v.array.dtype.str, v.integers) for b, v in values])
-
-
-def _as_float(t: Tracer, x: Operand) -> Operand:
-    y = t.cast(x)
-    if x.dtype == "i8" or x in t.integers:
-        t.integers.add(y)
-    return y
 
 
 def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Option) -> list[Mat]:

@@ -41,7 +41,9 @@ class Tracer:
         self.graph = Graph()
         self.layer = ""
         self.integers: set[Operand] = set()
-        """Operands that hold quantised values."""
+        """Operands that hold quantised values, as int8 or as floats."""
+        self.rounded: dict[tuple[Operand, float], Operand] = {}
+        """Operands rounded to int8, by what they were rounded from and the scale."""
         self._annotate = annotate
         self._constants: dict[int, Operand] = {}
 
@@ -131,6 +133,15 @@ class Tracer:
     def cast(self, x: Operand, dtype: str = "torch.float") -> Operand:
         """Values in another dtype."""
         return self.emit("Tensor.to", x, dtype=dtype)
+
+    def as_float(self, x: Operand) -> Operand:
+        """Values as float32; that they are quantised is remembered."""
+        if x.dtype == "f32":
+            return x
+        y = self.cast(x)
+        if x.dtype == "i8" or x in self.integers:
+            self.integers.add(y)
+        return y
 
     def concat(self, parts: Sequence[Operand], dim: int) -> Operand:
         """Joined along a dimension, batch included."""

@@ -10,6 +10,7 @@ from pnnx_fast.passes.drop_identity import drop_identity
 from pnnx_fast.passes.fold_batch_norm import fold_batch_norm
 from pnnx_fast.passes.fuse_activation import fuse_activation
 from pnnx_fast.passes.fuse_expression import fuse_expression
+from pnnx_fast.passes.fuse_quantize import fuse_quantize
 from pnnx_fast.passes.fuse_residual import fuse_late_residual, fuse_residual
 from pnnx_fast.passes.pool_first import pool_first
 from pnnx_fast.passes.restore_dtypes import restore_dtypes
@@ -29,6 +30,7 @@ PASSES: tuple[Callable[[Graph], bool], ...] = (
     fuse_residual,
     fuse_activation,
     fuse_late_residual,
+    fuse_quantize,
     fuse_expression,
 )
 """Each pass returns whether it changed the graph."""

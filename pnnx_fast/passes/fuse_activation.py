@@ -16,6 +16,8 @@ FUSED_TYPES: dict[str, str] = {
     "nn.ConvTranspose2d": "fused.ConvTranspose2d",
     "nn.ConvTranspose3d": "fused.ConvTranspose3d",
     "nn.Linear": "fused.Linear",
+    "int8.Conv2d": "fused.Int8Conv2d",
+    "int8.Linear": "fused.Int8Linear",
     "nn.BatchNorm2d": "fused.BatchNorm2d",
     "nn.GroupNorm": "fused.GroupNorm",
 }

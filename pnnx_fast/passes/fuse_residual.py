@@ -16,6 +16,8 @@ RESIDUAL_TYPES: dict[str, str] = {
     "nn.Conv1d": "fused.Conv1d",
     "nn.Conv2d": "fused.Conv2d",
     "nn.Linear": "fused.Linear",
+    "int8.Conv2d": "fused.Int8Conv2d",
+    "int8.Linear": "fused.Int8Linear",
     "nn.MultiheadAttention": "fused.MultiheadAttention",
 }
 

@@ -49,9 +49,11 @@ ALWAYS: dict[str, int] = {
     **{f"{prefix}.BatchNorm{n}d": 2 for n in (1, 2, 3) for prefix in ("nn", "fused")},
     **{f"F.{name}": 0 for name in ACTIVATIONS},
     **{f"nn.{name}": 0 for name in LAYERS},
+    **dict.fromkeys(("int8.Conv2d", "fused.Int8Conv2d"), 4),
+    "int8.Quantize": 2,
     **dict.fromkeys(("nn.Upsample", "F.interpolate", "F.upsample"), 3),
     **dict.fromkeys(("nn.ChannelShuffle", "nn.PixelShuffle", "F.pixel_shuffle"), 4),
-    **dict.fromkeys(("nn.Linear", "fused.Linear", "nn.GroupNorm"), 2),
+    **dict.fromkeys(("nn.Linear", "fused.Linear", "int8.Linear", "fused.Int8Linear", "nn.GroupNorm"), 2),
 }
 """Operators that never mix rows, and from how many dimensions on dimension 0 of their inputs counts rows."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
-from pnnx_fast.ncnn.layers.int8 import Int8Weights
+from pnnx_fast.ncnn.layers.int8 import Int8Weights, as_int8
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
@@ -117,26 +117,27 @@ class _Convolution:
     def _apply(self, t: Tracer, x: Operand) -> Operand:
         if self.int8 is not None:
             return self.int8.run(t, x, self._emit, self.act)
-        return self.act(t, self._emit(t, x, self.attrs))
+        return self.act(t, self._emit(t, t.as_float(x), self.attrs))
 
     def _on_vector(self, t: Tracer, x: Operand) -> Operand:
         """A kernel of one on a vector, which is an inner product."""
         n, inputs = shape_of(x)
         pixel = t.reshape(x, (n, inputs, 1, 1))
-        y = (
-            self.int8.run(t, pixel, self._emit, self.act)
-            if self.int8
-            else self.act(t, self._emit(t, pixel, self.attrs))
-        )
-        return t.reshape(y, (n, self.outputs))
+        if x in t.integers:
+            t.integers.add(pixel)
+        y = self._apply(t, pixel)
+        flat = t.reshape(y, (n, self.outputs))
+        if y in t.integers:
+            t.integers.add(flat)
+        return flat
 
     def _emit(self, t: Tracer, x: Operand, attrs: dict[str, Attribute]) -> Operand:
         before, after = paddings(self.g, self.g.kernel, shape_of(x)[2:])
         if self.pad_value != 0.0:
-            x = pad(t, x, before, after, self.pad_value)
+            x = pad(t, x, before, after, self.pad_value if x.dtype == "f32" else as_int8(self.pad_value))
             before = after = [0] * self.g.rank
         return t.emit(
-            f"nn.Conv{self.g.rank}d",
+            f"nn.Conv{self.g.rank}d" if self.int8 is None else "int8.Conv2d",
             x,
             attrs=attrs,
             in_channels=shape_of(x)[1],
@@ -146,7 +147,7 @@ class _Convolution:
             padding=padding_of(before, after),
             dilation=list(self.g.dilation),
             groups=self.groups,
-            bias="bias" in attrs,
+            bias="bias" in attrs if self.int8 is None else None,
         )
 
 

@@ -1,13 +1,13 @@
 """Layers of quantised models, and the int8 form of convolutions and inner products.
 
-Quantised values travel as float32 operands that hold integers of -127 to 127, which the tracer remembers: sums of their
-products are what ncnn's integer arithmetic gives, and the float kernels serve.
+Quantised values are operands of int8 between the layers that know them; to others, and outside of graphs, they are floats
+that hold integers of -127 to 127, which the tracer remembers. What ncnn computes from scales found at run time (dynamic
+quantisation) is computed in float32 with the same rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from pnnx_fast.ncnn.tracer import Tracer, number, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
 
 Activation = Callable[[Tracer, Operand], Operand]
+Emit = Callable[[Tracer, Operand, dict[str, Attribute]], Operand]
 MOST = 127
 
 
@@ -33,14 +34,15 @@ def round_to_int8(values: Array) -> Array:
 _ROUND = "minimum(maximum(trunc(add({0},mul(sign({0}),0.5))),-127.0),127.0)"
 
 
-def quantize(t: Tracer, x: Operand, scale: float | Operand) -> Operand:
-    """``x`` times a scale as integers."""
-    if isinstance(scale, Operand):
-        y = t.expression(_ROUND.format("mul(@0,@1)"), x, scale)
-    else:
-        y = t.expression(_ROUND.format(f"mul(@0,{number(scale)})"), x)
-    t.integers.add(y)
-    return y
+def quantize(t: Tracer, x: Operand, scale: float) -> Operand:
+    """``x`` times a scale as int8."""
+    if x.dtype == "i8":
+        return x
+    known = t.rounded.get((x, scale))
+    if known is None:
+        known = t.rounded[x, scale] = t.emit("int8.Quantize", x, scale=scale)
+        t.integers.add(known)
+    return known
 
 
 def fake_quantize(t: Tracer, x: Operand, dims: list[int]) -> Operand:
@@ -48,6 +50,11 @@ def fake_quantize(t: Tracer, x: Operand, dims: list[int]) -> Operand:
     largest = t.emit("torch.amax", t.expression("abs(@0)", x), dim=dims, keepdim=True)
     scale = t.expression("where(eq(@0,0.0),1.0,div(127.0,@0))", largest)
     return t.expression(f"div({_ROUND.format('mul(@0,@1)')},@1)", x, scale)
+
+
+def as_int8(value: float) -> int:
+    """A value of padding as ncnn casts it."""
+    return int(np.int32(value).astype(np.int8))
 
 
 def per_channel(values: Attribute, x: Operand) -> Array:
@@ -58,9 +65,14 @@ def per_channel(values: Attribute, x: Operand) -> Array:
     return array.reshape(1, -1, *(1,) * (len(shape_of(x)) - 2))
 
 
-def _scaled(t: Tracer, x: Operand, values: Attribute) -> Operand | float:
-    array = per_channel(values, x)
-    return float(array.reshape(-1)[0]) if array.size == 1 else t.array(array)
+def quantize_channels(t: Tracer, x: Operand, scales: Attribute) -> Operand:
+    """``x`` times one scale for all, or one a channel, as int8."""
+    values = per_channel(scales, x).reshape(-1)
+    if values.size == 1:
+        return quantize(t, x, float(values[0]))
+    y = t.emit("int8.Quantize", x, t.array(values), names=["input", "scales"])
+    t.integers.add(y)
+    return y
 
 
 class Int8Weights:
@@ -89,25 +101,25 @@ class Int8Weights:
         self._attrs, self._ready = attrs, dict[str, Attribute]()
 
     def attributes(self) -> dict[str, Attribute]:
-        """Weights that give the dequantised result for quantised inputs, and the bias."""
+        """Weights of int8, what their sums are multiplied with, and the bias."""
         if not self._ready:
             weight = self._attrs["weight"]
-            array = weight.numpy().astype(np.float32, copy=False)
+            outputs = weight.shape[0]
             scales = self._weight_scales.numpy()
-            scales = np.repeat(scales, array.shape[0] // scales.size).reshape(-1, *(1,) * (array.ndim - 1))
+            scales = np.repeat(scales, outputs // scales.size)
             if weight.dtype != "i8":
-                array = round_to_int8(array * scales)
+                wide = scales.reshape(-1, *(1,) * (len(weight.shape) - 1))
+                array = weight.numpy().astype(np.float32, copy=False)
+                weight = Attribute(round_to_int8(array * wide).astype(np.int8))
             with np.errstate(divide="ignore"):
                 factor = np.where(scales == 0, 0.0, 1.0 / (self._input_scale.numpy() * scales))
-            array = array * factor.astype(np.float32)
-            self._ready = {**self._attrs, "weight": Attribute(array)}
+            self._ready = {**self._attrs, "weight": weight, "scale": Attribute(factor.astype(np.float32))}
         return self._ready
 
-    def run(self, t: Tracer, x: Operand, emit: Any, act: Activation) -> Operand:
+    def run(self, t: Tracer, x: Operand, emit: Emit, act: Activation) -> Operand:
         """Quantise the input unless it is quantised, compute, and quantise the output if the layer says so."""
-        if x not in t.integers:
-            x = quantize(t, x, float(self._input_scale.numpy()[0]))
-        y = act(t, emit(t, x, self.attributes()))
+        scale = 1.0 if x in t.integers else float(self._input_scale.numpy()[0])
+        y = act(t, emit(t, quantize(t, x, scale), self.attributes()))
         return y if self._output_scale is None else quantize(t, y, float(self._output_scale.numpy()[0]))
 
 
@@ -115,7 +127,7 @@ class Int8Weights:
 def quantize_layer(p: Params, w: Weights) -> Build:
     """Float to int8."""
     scales = w.load(p.count(0, 1), type=1)
-    return lambda t, x: quantize(t, x, _scaled(t, x, scales))
+    return lambda t, x: quantize_channels(t, x, scales)
 
 
 @layer("Dequantize", inplace=True)
@@ -149,7 +161,7 @@ def requantize(p: Params, w: Weights) -> Build:
         if bias is not None:
             inputs.append(t.array(per_channel(bias, x)))
             text = "add(mul(@0,@1),@2)"
-        return quantize(t, act(t, t.expression(text, *inputs)), _scaled(t, x, scale_out))
+        return quantize_channels(t, act(t, t.expression(text, *inputs)), scale_out)
 
     return build
 

@@ -23,6 +23,12 @@ def emit_linear(t: Tracer, x: Operand, attrs: dict[str, Attribute]) -> Operand:
     return t.emit("nn.Linear", x, attrs=attrs, in_features=inputs, out_features=outputs, bias="bias" in attrs)
 
 
+def emit_int8_linear(t: Tracer, x: Operand, attrs: dict[str, Attribute]) -> Operand:
+    """The same of int8."""
+    outputs, inputs = attrs["weight"].shape
+    return t.emit("int8.Linear", x, attrs=attrs, in_features=inputs, out_features=outputs)
+
+
 @layer("InnerProduct")
 def inner_product(p: Params, w: Weights) -> Build:
     """Product of all values, or of each row, with a weight matrix."""
@@ -40,7 +46,9 @@ def inner_product(p: Params, w: Weights) -> Build:
         y = x if rows else t.flatten(x)
         if x in t.integers:
             t.integers.add(y)
-        return act(t, emit_linear(t, y, attrs)) if quantised is None else quantised.run(t, y, emit_linear, act)
+        if quantised is None:
+            return act(t, emit_linear(t, t.as_float(y), attrs))
+        return quantised.run(t, y, emit_int8_linear, act)
 
     return build
 

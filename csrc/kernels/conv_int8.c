@@ -1,0 +1,281 @@
+/* Convolution of 8-bit numbers, exact in 32 bits, over channels-last tensors; 1x1 kernels and linear layers
+ * are the case of one tap. The window of each output pixel is gathered into a row of a small buffer, in the
+ * form that products want (int8.h), with padding and, of a float input, quantised on the way: so the tile
+ * knows nothing of taps, and no run of channels needs a length or an end that suits it. A block of rows meets
+ * all panels of a unit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/args.h"
+#include "kernels/tile_int8.h"
+
+enum {
+    CACHED_BYTES = 512 << 10, /* weights that a thread works on: they stay in L2 */
+    BLOCK_BYTES = 24 << 10,   /* gathered rows: they stay in L1 */
+    BLOCK_ROWS = 96,
+    WANTED_UNITS = 32,
+    UNIT_PRODUCTS = 4 << 20, /* least work of a unit */
+    SHARED_PRODUCTS = 1 << 19,
+    LINE = 64,
+    SLACK = 2 * LINE, /* behind the rows: their last numbers are written as whole vectors */
+    WIDE = sizeof(pf_int8_wide),
+    STEP_BYTES = 4,
+};
+
+typedef struct conv {
+    pf_conv_int8_args a;
+    const char *x, *w;
+    int64_t ic, oc, depth, steps;   /* of one group: depth is taps x channels */
+    int64_t pixels, tiles;          /* output pixels of all images; register tiles over them */
+    int64_t at_once, stride;        /* tiles of a block; bytes of a gathered row */
+    int64_t panels, per_unit;       /* column panels; how many of them a unit visits */
+    int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
+    int64_t column_bytes, group_bytes;
+    int joined; /* the taps of a filter row lie side by side in memory */
+    int rows;   /* most rows of a tile */
+    pf_int8_finish finish;
+} conv;
+
+static int64_t steps_of(int64_t depth) { return pf_ceil_div(depth, PF_INT8_STEP); }
+
+/* Bytes of the packed weights of one column: what its sum starts from, then its steps. */
+static int64_t packed_column(int64_t depth) { return (1 + steps_of(depth)) * STEP_BYTES; }
+
+static int64_t packed_group(int64_t columns, int64_t depth) {
+    return pf_ceil_div(columns, PF_VL) * PF_VL * packed_column(depth);
+}
+
+static void choose_units(conv *c, int nthreads) {
+    const int64_t panel_bytes = pf_panel_widest(c->oc) * PF_VL * c->column_bytes;
+    c->per_unit = pf_max(1, pf_min(c->panels, CACHED_BYTES / panel_bytes));
+    if (c->tiles < WANTED_UNITS)
+        c->per_unit = pf_max(1, pf_min(c->per_unit, c->panels * c->tiles / WANTED_UNITS));
+    c->panel_sets = pf_ceil_div(c->panels, c->per_unit);
+    const double products = (double)c->pixels * (double)c->depth * (double)c->oc;
+    const double least = nthreads > 1 ? SHARED_PRODUCTS : UNIT_PRODUCTS;
+    const int64_t cheap = (int64_t)(products / (double)c->panel_sets / least);
+    const int64_t blocks = pf_min(pf_ceil_div(WANTED_UNITS, c->panel_sets * c->a.groups), cheap);
+    c->row_blocks = pf_max(1, pf_min(blocks, c->tiles));
+}
+
+static conv plan_conv(const pf_conv_int8_args *a, int nthreads) {
+    conv c = {.a = *a, .ic = a->ic / a->groups, .oc = a->oc / a->groups};
+    c.depth = a->kh * a->kw * c.ic;
+    c.steps = steps_of(c.depth);
+    c.column_bytes = packed_column(c.depth);
+    c.group_bytes = packed_group(c.oc, c.depth);
+    c.pixels = a->n * a->oh * a->ow;
+    if (c.pixels == 0 || c.oc == 0) return c;
+    c.panels = pf_panel_count(c.oc);
+    c.rows = pf_tile_rows(pf_panel_widest(c.oc));
+    c.tiles = pf_ceil_div(c.pixels, c.rows);
+    /* An odd number of cache lines, so that rows do not meet in one set of the cache. */
+    c.stride = (pf_ceil_div(c.steps * STEP_BYTES, LINE) | 1) * LINE;
+    c.at_once = pf_max(1, pf_min(BLOCK_ROWS, BLOCK_BYTES / c.stride) / c.rows);
+    c.joined = a->groups == 1 && a->dil_w == 1 && a->xsw == a->ic;
+    c.finish = pf_int8_finish_make(a->act, a->act_a, a->act_b, a->y_scale);
+    choose_units(&c, nthreads);
+    return c;
+}
+
+static int64_t scratch_of_thread(const conv *c) { return c->at_once * c->rows * c->stride + SLACK; }
+
+/* -- gathering ----------------------------------------------------------------------------------------------
+ */
+
+static void fill_zeros(int64_t n, pf_int8_wide *to) { memset(to, PF_INT8_OFFSET, (size_t)n * WIDE); }
+
+/* May write up to a vector behind the n numbers. */
+static void gather_bytes(const int8_t *x, int64_t n, pf_int8_wide *to) {
+    int64_t i = 0;
+#if defined(PF_VNNI)
+    const __m512i flip = _mm512_set1_epi8((char)PF_INT8_OFFSET);
+    for (; i + LINE <= n; i += LINE)
+        _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(x + i), flip));
+    if (i < n) {
+        const __mmask64 rest = ((__mmask64)1 << (n - i)) - 1;
+        _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, x + i), flip));
+    }
+#else
+#    if defined(PF_AVX512)
+    for (; i + 32 <= n; i += 32)
+        _mm512_storeu_si512(to + i, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(x + i))));
+#    elif defined(PF_AVX2)
+    for (; i + 16 <= n; i += 16)
+        _mm256_storeu_si256((__m256i *)(to + i),
+                            _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x + i))));
+#    endif
+    for (; i < n; i++) to[i] = x[i];
+#endif
+}
+
+/* Quantises; may write up to a vector behind the n numbers. */
+static void gather_floats(const float *x, float scale, int64_t n, pf_int8_wide *to) {
+    typedef pf_int8_wide wide __attribute__((vector_size(PF_VL * WIDE)));
+    typedef pf_int8_wide wide_any __attribute__((vector_size(PF_VL * WIDE), aligned(1), may_alias));
+    for (int64_t i = 0; i < n; i += PF_VL) {
+        const pf_vi v = pf_round_int8(pf_load_upto(x + i, n - i) * pf_set(scale)) + PF_INT8_OFFSET;
+        *(wide_any *)(to + i) = __builtin_convertvector(v, wide);
+    }
+}
+
+PF_INLINE void gather(const conv *c, const char *x, int64_t n, pf_int8_wide *to) {
+    if (c->a.x_scale == 0)
+        gather_bytes((const int8_t *)x, n, to);
+    else
+        gather_floats((const float *)x, (float)c->a.x_scale, n, to);
+}
+
+/* An output pixel. */
+typedef struct place {
+    int64_t image, oy, ox;
+} place;
+
+/* The window of one pixel, for one group. */
+static void gather_row(const conv *c, const place *p, int64_t group, pf_int8_wide *to) {
+    const pf_conv_int8_args *a = &c->a;
+    const int64_t size = a->x_scale == 0 ? 1 : (int64_t)sizeof(float), line = a->kw * c->ic;
+    const int64_t y0 = p->oy * a->stride_h - a->pad_h, x0 = p->ox * a->stride_w - a->pad_w;
+    const char *image = c->x + (p->image * a->xsn + group * c->ic) * size;
+    const int whole = c->joined && x0 >= 0 && x0 + a->kw <= a->iw;
+    for (int64_t ky = 0; ky < a->kh; ky++, to += line) {
+        const int64_t iy = y0 + ky * a->dil_h;
+        if (iy < 0 || iy >= a->ih) {
+            fill_zeros(line, to);
+            continue;
+        }
+        const char *from = image + iy * a->xsh * size;
+        if (whole) {
+            gather(c, from + x0 * a->xsw * size, line, to);
+            continue;
+        }
+        for (int64_t kx = 0; kx < a->kw; kx++) {
+            const int64_t ix = x0 + kx * a->dil_w;
+            if (ix >= 0 && ix < a->iw)
+                gather(c, from + ix * a->xsw * size, c->ic, to + kx * c->ic);
+            else
+                fill_zeros(c->ic, to + kx * c->ic);
+        }
+    }
+}
+
+/* Rows of a block: where their results and residuals lie. */
+typedef struct block {
+    int64_t y[BLOCK_ROWS], z[BLOCK_ROWS];
+} block;
+
+static void gather_rows(const conv *c, int64_t group, int64_t pixel, int64_t count, char *rows, block *b) {
+    const pf_conv_int8_args *a = &c->a;
+    place p = {pixel / a->ow / a->oh, pixel / a->ow % a->oh, pixel % a->ow};
+    for (int64_t r = 0; r < count; r++) {
+        gather_row(c, &p, group, (pf_int8_wide *)(rows + r * c->stride));
+        b->y[r] = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw;
+        b->z[r] = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw;
+        if (++p.ox < a->ow) continue;
+        p.ox = 0;
+        if (++p.oy < a->oh) continue;
+        p.oy = 0, p.image++;
+    }
+}
+
+/* -- products -----------------------------------------------------------------------------------------------
+ */
+
+static int64_t tile_start(const conv *c, int64_t tile) {
+    return tile * (c->pixels / c->tiles) + pf_min(tile, c->pixels % c->tiles);
+}
+
+/* Tiles [tile0, tile1), which one block holds, times panels [panel0, panel1). */
+static void run_block(const conv *c, int64_t group, int64_t tile0, int64_t tile1, int64_t panel0,
+                      int64_t panel1, char *rows) {
+    int32_t staging[PF_TILE_FLOATS] __attribute__((aligned(64)));
+    block b;
+    const int64_t first = tile_start(c, tile0);
+    gather_rows(c, group, first, tile_start(c, tile1) - first, rows, &b);
+    pf_panel panel = pf_panel_at(c->oc, panel0);
+    for (int64_t p = panel0; p < panel1; p++) {
+        const char *w = c->w + group * c->group_bytes + panel.start * PF_VL * c->column_bytes;
+        pf_int8_sums s = {.sums = staging, .vectors = panel.vectors};
+        s.channel = group * c->oc + panel.start * PF_VL;
+        s.n = pf_min(panel.vectors * PF_VL, c->oc - panel.start * PF_VL);
+        for (int64_t tile = tile0; tile < tile1; tile++) {
+            const int64_t row = tile_start(c, tile) - first;
+            s.rows = (int)(tile_start(c, tile + 1) - first - row);
+            s.y = b.y + row, s.z = b.z + row;
+            PF_NAME(int8_tiles)
+            [panel.vectors - 1][s.rows - 1](rows + row *c->stride, c->stride, w, c->steps, staging);
+            pf_int8_finish_sums(&c->finish, &s);
+        }
+        panel.start += panel.vectors;
+        panel.vectors = pf_panel_vectors(pf_ceil_div(c->oc, PF_VL) - panel.start);
+    }
+}
+
+PF_KERNEL_FUNCTION(conv_int8) {
+    conv c = plan_conv(args_, w->nthreads);
+    c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w);
+    c.finish.scale = pf_ptr(w, c.a.scale), c.finish.bias = pf_ptr(w, c.a.bias);
+    c.finish.z = pf_ptr(w, c.a.z), c.finish.late = c.a.z_late != 0, c.finish.y = pf_ptr(w, c.a.y);
+    if (c.pixels == 0 || c.oc == 0) return;
+    char *rows = (char *)pf_ptr(w, c.a.scratch) + w->tid * scratch_of_thread(&c);
+    const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
+    for (int64_t i = pf_claim(w, 1); i < units; i = pf_claim(w, 1)) {
+        const int64_t part = i % c.row_blocks, set = i / c.row_blocks % c.panel_sets;
+        const int64_t group = i / c.row_blocks / c.panel_sets;
+        const int64_t end = c.tiles * (part + 1) / c.row_blocks, panel = set * c.per_unit;
+        for (int64_t tile = c.tiles * part / c.row_blocks; tile < end; tile += c.at_once)
+            run_block(&c, group, tile, pf_min(tile + c.at_once, end), panel,
+                      pf_min(panel + c.per_unit, c.panels), rows);
+    }
+}
+
+PF_PLAN_FUNCTION(conv_int8) {
+    const pf_conv_int8_args *a = args_;
+    const conv c = plan_conv(a, nthreads);
+    plan->variant = 0;
+    plan->packed_bytes = a->groups * c.group_bytes;
+    plan->scratch_bytes = c.pixels && c.oc ? nthreads * scratch_of_thread(&c) : 0;
+    snprintf(plan->label, sizeof plan->label, "int8 %dx%d", c.rows, pf_panel_widest(c.oc) * PF_VL);
+}
+
+/* -- packing ------------------------------------------------------------------------------------------------
+ */
+
+/* One vector of columns; `to` is its place in the first row of the panel, whose rows are `width` bytes apart.
+ */
+static void pack_vector(const int8_t *x, int64_t columns, int64_t channels, int64_t taps, int64_t width,
+                        char *to) {
+    const int64_t depth = channels * taps;
+    for (int64_t j = 0; j < PF_VL; j++) {
+        char *out = to + j * STEP_BYTES;
+        int64_t total = 0, tap = 0, k = 0;
+        for (int64_t s = 0; s < steps_of(depth); s++) {
+            pf_int8_weight step[PF_INT8_STEP] = {0};
+            for (int64_t i = 0; i < PF_INT8_STEP && s * PF_INT8_STEP + i < depth && j < columns; i++) {
+                step[i] = x[j * depth + k * taps + tap];
+                total += step[i];
+                if (++k == channels) k = 0, tap++;
+            }
+            memcpy(out + (s + 1) * width, step, STEP_BYTES);
+        }
+        *(pf_int_any *)out = (int32_t)(-PF_INT8_OFFSET * total);
+    }
+}
+
+PF_KERNEL_FUNCTION(conv_int8_pack) {
+    const pf_pack_args *a = args_;
+    const int8_t *x = pf_ptr(w, a->x);
+    char *y = pf_ptr(w, a->y);
+    const int64_t ic = a->ic / a->groups, oc = a->oc / a->groups, taps = a->kh * a->kw, depth = ic * taps;
+    const int64_t panels = pf_panel_count(oc);
+    for (int64_t i = pf_claim(w, 1); i < a->groups * panels; i = pf_claim(w, 1)) {
+        const int64_t group = i / panels;
+        const pf_panel panel = pf_panel_at(oc, i % panels);
+        char *to = y + group * packed_group(oc, depth) + panel.start * PF_VL * packed_column(depth);
+        for (int v = 0; v < panel.vectors; v++) {
+            const int64_t column = (panel.start + v) * PF_VL;
+            pack_vector(x + (group * oc + column) * depth, oc - column, ic, taps,
+                        panel.vectors * PF_VL * STEP_BYTES, to + v * PF_VL * STEP_BYTES);
+        }
+    }
+}
