@@ -17,7 +17,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import PnnxFastError, ShapeError
-from pnnx_fast.ir import Graph, Operand, dtypes
+from pnnx_fast.ir import Operand, dtypes
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option

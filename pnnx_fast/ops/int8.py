@@ -72,7 +72,14 @@ def _emit(
     fields: dict[str, Any],
 ) -> None:
     """Emit the kernel for tensors (n, c, h, w) whose channels are neighbours."""
-    fields = {**fields, "n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "kh": weight.shape[2], "kw": weight.shape[3]}
+    fields = {
+        **fields,
+        "n": x.shape[0],
+        "ic": x.shape[1],
+        "oc": y.shape[1],
+        "kh": weight.shape[2],
+        "kw": weight.shape[3],
+    }
     for name, t in (("x", x), ("y", y), ("z", z)):
         steps = (0,) * 4 if t is None else t.strides
         fields |= {f"{name}sn": steps[0], f"{name}sh": steps[2], f"{name}sw": steps[3]}

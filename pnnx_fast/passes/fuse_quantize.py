@@ -1,4 +1,4 @@
-"""Rounding to int8 moves into int8 layers: into the layer that makes the float tensor, or into the one that reads it."""
+"""Rounding to int8 moves into int8 layers: into the one that makes the floats, or into the one that reads the int8."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def fuse_quantize(graph: Graph) -> bool:
     """Fuse every ``int8.Quantize`` with one scale that has such a neighbour."""
     changed = False
     for op in list(graph.ops):
-        if op.type != "int8.Quantize" or len(op.inputs) != 1:
+        if op.type != "int8.Quantize" or len(op.inputs) != 1 or op.attrs:
             continue
-        scale = op.params["scale"].value
+        scale = op.params["scale"].value if "scale" in op.params else 1.0
         maker, reader = op.inputs[0].producer, only_consumer(op.outputs[0])
         if scale == 0:
             continue
@@ -43,4 +43,4 @@ def _reads_once(op: Operator) -> bool:
     if "kernel_size" not in op.params:
         return True
     window, groups = op.params["kernel_size"].value, op.params["groups"].value
-    return window == [1, 1] and groups == 1
+    return bool(window == [1, 1] and groups == 1)

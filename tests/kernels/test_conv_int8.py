@@ -1,4 +1,4 @@
-"""conv_int8 and conv_depthwise_int8 against numpy's integers: exactly equal on every ISA level and number of threads."""
+"""The kernels conv_int8 and conv_depthwise_int8 against integers of numpy: equal on every ISA level and team."""
 
 from __future__ import annotations
 
@@ -129,7 +129,9 @@ def check(isa: str, threads: int, case: Case, kernel: str = "conv") -> None:
     xbase, _, xs = placed(x, case.gap)
     zbase, _, zs = placed(z, case.gap)
     ybase, yview, ys = placed(np.zeros_like(want), case.gap)
-    strides = {t + a: s for t, v in (("x", xs), ("y", ys), ("z", zs)) for a, s in zip(("sn", "sh", "sw"), v, strict=True)}
+    strides = {
+        t + a: s for t, v in (("x", xs), ("y", ys), ("z", zs)) for a, s in zip(("sn", "sh", "sw"), v, strict=True)
+    }
     size = {"ic": case.ic, "oc": case.oc, "kh": case.kernel[0], "kw": case.kernel[1], "groups": case.groups}
     values = {
         "n": case.n, "ih": case.h, "iw": case.w, "oh": case.out[0], "ow": case.out[1], **size, **strides,

@@ -27,6 +27,7 @@ ELSEWHERE: dict[str, str] = {
     "ops/test_convolution_transpose.py": "fused.ConvTranspose2d",
     "ops/test_elementwise.py": "pnnx.Attribute pnnx.Expression pnnx.Input pnnx.Output",
     "ops/test_index_torch.py": "prim::ListConstruct",
+    "ops/test_int8.py": "fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize",
     "ops/test_linear_torch.py": "fused.Linear",
     "ops/test_normalization_torch.py": "fused.BatchNorm2d fused.GroupNorm",
     "ops/test_pooling_torch.py": "F.max_unpool2d nn.MaxUnpool2d",

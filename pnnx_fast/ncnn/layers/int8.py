@@ -1,8 +1,8 @@
 """Layers of quantised models, and the int8 form of convolutions and inner products.
 
-Quantised values are operands of int8 between the layers that know them; to others, and outside of graphs, they are floats
-that hold integers of -127 to 127, which the tracer remembers. What ncnn computes from scales found at run time (dynamic
-quantisation) is computed in float32 with the same rounding.
+Quantised values are operands of int8 between the layers that know them; to others, and outside of graphs, they are
+floats that hold integers of -127 to 127, which the tracer remembers. What ncnn computes with scales that it finds at run
+time is computed in float32 with the same rounding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.registry import Build, layer
-from pnnx_fast.ncnn.tracer import Tracer, number, shape_of
+from pnnx_fast.ncnn.tracer import Tracer, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
 
 Activation = Callable[[Tracer, Operand], Operand]
