@@ -1,14 +1,10 @@
 /* Fuzz target for the zip reader. With libFuzzer: clang -fsanitize=fuzzer,address -DPF_LIBFUZZER; otherwise a
  * program that mutates the files named on its command line: fuzz_zip COUNT FILE... It checks what
  * pf_zip_entries promises. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "base/checked.h"
 #include "store/zip.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pf_zip zip;
@@ -34,15 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef PF_LIBFUZZER
-static uint64_t state = 88172645463325252u;
-
-static uint64_t below(uint64_t n) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return n ? state % n : 0;
-}
-
 static void mutate(uint8_t *data, size_t size) {
     static const uint64_t extremes[] = {0, 1, 0xff, 0xffff, 0xffffffffu, UINT64_MAX, 1ull << 63, 1ull << 31};
     for (uint64_t n = 1 + below(6); n && size; n--) {
@@ -51,34 +38,5 @@ static void mutate(uint8_t *data, size_t size) {
         if (below(3) == 0) value = state;
         memcpy(data + at, &value, width < left ? width : left);
     }
-}
-
-static uint8_t *read_file(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    uint8_t *data = malloc(1 << 20);
-    *size = file && data ? fread(data, 1, 1 << 20, file) : 0;
-    if (file) fclose(file);
-    return data;
-}
-
-int main(int argc, char **argv) {
-    const long count = argc > 2 ? atol(argv[1]) : 0;
-    const int files = argc - 2;
-    for (int f = 0; f < files; f++) {
-        size_t size;
-        uint8_t *seed = read_file(argv[f + 2], &size);
-        for (long i = 0; seed && i < count / files; i++) {
-            /* An exact allocation, so that a read past the end is seen. */
-            const size_t n = below(4) ? size : below(size + 1);
-            uint8_t *data = malloc(n ? n : 1);
-            if (!data) return 1;
-            memcpy(data, seed, n);
-            mutate(data, n);
-            LLVMFuzzerTestOneInput(data, n);
-            free(data);
-        }
-        free(seed);
-    }
-    return 0;
 }
 #endif
