@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pnnx_fast.ir import Operand, dtypes
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option
+from pnnx_fast.ncnn.room import Caches, Room, caches_of
 from pnnx_fast.ncnn.tracer import Tracer
 from pnnx_fast.runtime.annotate import Annotator
 from pnnx_fast.runtime.constants import Constants
@@ -56,20 +58,26 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A model, the blobs it takes, and for each of its outputs the blobs that are this output."""
+    """A model, the blobs it takes, for each of its outputs the blobs that are this output, room for its past."""
 
     model: Model
     inputs: tuple[int, ...]
     outputs: tuple[tuple[int, ...], ...]
     integers: tuple[bool, ...]
+    room: Room | None = None
 
     def run(self, known: Mapping[int, Value]) -> dict[int, Value]:
         """Compute the outputs from known blobs."""
-        results = self.model(*(known[i].array for i in self.inputs))
+        room = self.room
+        given = (known[i].array for i in self.inputs)
+        filled = given if room is None else (room.filled(i, a) for i, a in zip(self.inputs, given, strict=True))
+        results = self.model(*filled)
         arrays = [results] if len(self.outputs) == 1 else list(results)
         made: dict[int, Value] = {}
         for blobs, array, flag in zip(self.outputs, arrays, self.integers, strict=True):
-            made.update(dict.fromkeys(blobs, Value(np.asarray(array), flag)))
+            for blob in blobs:
+                whole = array if room is None else room.joined(blob, array, lambda b: known[b].array)
+                made[blob] = Value(np.asarray(whole), flag)
         return made
 
 
@@ -131,11 +139,14 @@ class Compiler:
         for blob in set(inputs) - set(known):
             raise ShapeError(f"input blob {blob} has not been given")
         wanted = [*targets, *(b for b in self._frontier(needed, made) if b not in targets)] if extra else list(targets)
-        key = (_signature(known, inputs), tuple(wanted), threads)
+        shapes = {b: known[b].array.shape for b in inputs}
+        room = None if self._caches is None else self._caches.room(shapes, wanted)
+        given = {b: known[b] if room is None else _filled(room, b, known[b]) for b in inputs}
+        key = (_signature(given, inputs), room and room.length, tuple(wanted), threads)
         with self._lock:
             part = self._models.get(key)
             if part is None:
-                part = self._build(needed, {b: known[b] for b in inputs}, wanted, threads)
+                part = self._build(needed, given, wanted, threads, room)
                 self._models[key] = part
                 if len(self._models) > CACHED_MODELS:
                     self._models.popitem(last=False)
@@ -166,18 +177,24 @@ class Compiler:
         within = {b for i in needed for b in self.layers[i].bottoms}
         return sorted(made & used | made - within)
 
+    @cached_property
+    def _caches(self) -> Caches | None:
+        return caches_of(self.layers, self.producers)
+
     def _walk(
-        self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int]
+        self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], room: Room | None
     ) -> tuple[Tracer, list[Operand]]:
         """Trace layers into a graph; returns the tracer and the operands of targets."""
-        t = Tracer(self._annotate)
+        t = Tracer(self._annotate, room is not None)
         operands: dict[int, Operand | None] = {blob: self._input(t, value) for blob, value in known.items()}
         for index in needed:
             self._trace(t, self.layers[index], operands)
         return t, [x for x in (operands[b] for b in targets) if x is not None]
 
-    def _build(self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int) -> Part:
-        t, wanted = self._walk(needed, known, targets)
+    def _build(
+        self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int, room: Room | None
+    ) -> Part:
+        t, wanted = self._walk(needed, known, targets, room)
         graph = t.graph
         groups: dict[Operand, list[int]] = {}
         for blob, operand in zip(targets, wanted, strict=True):
@@ -188,7 +205,7 @@ class Compiler:
             graph.new_operator("pnnx.Output", f"output_{len(graph.ops)}", inputs=[operand])
         model = Model(graph, threads, isa=self._isa, constants=self._constants)
         flags = tuple(operand in t.integers for operand in groups)
-        return Part(model, tuple(known), tuple(map(tuple, groups.values())), flags)
+        return Part(model, tuple(known), tuple(map(tuple, groups.values())), flags, room)
 
     @staticmethod
     def _input(t: Tracer, value: Value) -> Operand:
@@ -236,25 +253,3 @@ def stands_alone(layer: Layer) -> bool:
 def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:
     values = [(b, known[b]) for b in blobs]
     return tuple([(b, v.array.shape, v.array.dtype.str, v.integers) for b, v in values])
-
-
-def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Option) -> list[Mat]:
-    """Run one layer by itself."""
-    if any(m._a is None for m in bottoms):
-        raise ShapeError("an input of the layer is empty", operator=layer.type)
-    key = (len(bottoms), count)
-    if key not in layer.alone:
-        layer.alone[key] = _compiler_of(layer, *key)
-    compiler = layer.alone[key]
-    known = {i: Value(np.ascontiguousarray(m._a)) for i, m in enumerate(bottoms)}
-    tops = list(range(len(bottoms), len(bottoms) + count))
-    made = compiler.part(known, tops, False, opt.num_threads).run(known)
-    return [Mat._of(np.array(made[i].array)) for i in tops]
-
-
-def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> Compiler:
-    copy = BuiltinLayer(layer.definition)
-    copy.build, copy.name = layer.build, layer.name
-    copy.bottoms = list(range(bottoms))
-    copy.tops = list(range(bottoms, bottoms + tops))
-    return Compiler([copy], [*[-1] * bottoms, *[0] * tops])

@@ -204,7 +204,7 @@ class Extractor:
     def _habit(self) -> dict[int, int]:
         """Blobs that are asked for when these inputs are given, and for how many runs each was not."""
         habits = self._net._habits
-        situation = tuple(sorted((b, v.array.shape) for b, v in self._given.items()))
+        situation = tuple(sorted((b, v.array.ndim) for b, v in self._given.items()))
         habit = habits.get(situation)
         if habit is None:
             if len(habits) >= _MOST_HABITS:

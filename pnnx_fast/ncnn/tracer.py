@@ -35,9 +35,12 @@ class Tracer:
     ----------
     annotate : callable
         Sets the shapes of an operator's outputs.
+    new_only : bool
+        Whether caches of keys and values are to give what is new only.
     """
 
-    def __init__(self, annotate: Callable[[Operator], None]) -> None:
+    def __init__(self, annotate: Callable[[Operator], None], new_only: bool = False) -> None:
+        self.new_only = new_only
         self.graph = Graph()
         self.layer = ""
         self.integers: set[Operand] = set()

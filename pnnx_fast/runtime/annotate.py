@@ -19,6 +19,9 @@ from pnnx_fast.runtime.lower import Lowering, StageBreak
 
 __all__ = ["Annotator"]
 
+MOST_KNOWN = 4096
+"""Operators that are remembered."""
+
 
 class _DryLowering(Lowering):
     """A builder that computes shapes only: nothing is packed, folded or kept."""
@@ -34,7 +37,7 @@ class _DryLowering(Lowering):
 
 
 class Annotator:
-    """Sets shape and dtype of the outputs of operators whose inputs have them.
+    """Sets shape and dtype of the outputs of operators whose inputs have them; remembers those of operators alike.
 
     Parameters
     ----------
@@ -43,6 +46,7 @@ class Annotator:
 
     def __init__(self, isa: str) -> None:
         self._isa = isa
+        self._known: dict[Hashable, list[tuple[tuple[int, ...] | None, str | None]]] = {}
 
     def __call__(self, op: Operator) -> None:
         """Annotate the outputs of an operator; they stay unknown when they depend on data.
@@ -52,12 +56,35 @@ class Annotator:
         ShapeError, ParameterError
             What the operator itself says about its inputs and parameters.
         """
+        key = _likeness(op)
+        found = self._known.get(key) if key is not None else None
+        if found is None:
+            self._lower(op)
+            if key is not None:
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                self._known[key] = [(o.shape, o.dtype) for o in op.outputs]
+            return
+        for operand, (shape, dtype) in zip(op.outputs, found, strict=True):
+            operand.shape, operand.dtype = shape, dtype
+
+    def _lower(self, op: Operator) -> None:
         builder = _DryLowering(self._isa, 1, Constants())
         values: dict[str, Value] = {x.name: _tensor(x) for x in op.inputs}
         stage = builder.run([op], values, [])
         if isinstance(stage.breaker, StageBreak):
             return
         _set(op, stage.values)
+
+
+def _likeness(op: Operator) -> Hashable:
+    """What decides the shapes of an operator's outputs, None when values of a weight may do so."""
+    attrs = tuple((key, attr.shape, attr.dtype) for key, attr in op.attrs.items())
+    if any(dtype not in ("f32", "f16", "f64") for _, _, dtype in attrs):
+        return None
+    inputs = tuple((x.shape, x.dtype) for x in op.inputs)
+    params = repr([(key, parameter.value) for key, parameter in op.params.items()])
+    return op.type, len(op.outputs), inputs, tuple(op.inputnames), params, attrs
 
 
 def _tensor(operand: Operand) -> Tensor:

@@ -93,3 +93,49 @@ def test_recurrent_layers_go_on_where_they_were(kind: str, gates: int, biases: i
         state = dict(zip(names, values, strict=True))
         found.append(y)
     np.testing.assert_allclose(np.concatenate(found), whole, atol=1e-5)
+
+
+def decoder(mask: str = "Split s 1 2 m m0 m1", users: tuple[str, str] = ("m0", "m1")) -> Net:
+    """Two attentions that share a mask, each with a cache, as converters write decoders."""
+    caches = [f"Input c{i} 0 2 pk{i} pv{i}" for i in (0, 1)]
+    return load(
+        param(
+            "Input i 0 1 x", "Input j 0 1 m", *caches, "Split t 1 3 x x0 x1 x2", mask,
+            f"SDPA a 6 3 x0 x1 x2 {users[0]} pk0 pv0 y0 nk0 nv0 5=1 7=1", "Split u 1 3 y0 z0 z1 z2",
+            f"SDPA b 6 3 z0 z1 z2 {users[1]} pk1 pv1 y nk1 nv1 5=1 7=1",
+        )
+    )  # fmt: skip
+
+
+CACHES = [f"n{kind}{i}" for i in (0, 1) for kind in "kv"]
+
+
+@pytest.mark.parametrize(
+    "net", [decoder(), decoder("BinaryOp s 1 1 m m0 0=2 1=1 2=1.0", ("m0", "m0"))], ids=["shared", "computed"]
+)
+def test_many_lengths_of_the_past(net: Net) -> None:
+    """Steps give what all tokens at once give, however long the past is, also where the mask is computed."""
+    total = 140
+    x = RNG.normal(size=(2, total, 4)).astype(np.float32)
+    mask = causal(total, total)
+    whole = extract(net, ["y"], x=x, m=mask)[0]
+    past: dict[str, Any] = {}
+    at = 0
+    for count in (5, 3, *[1] * (total - 8)):
+        rows = slice(at, at + count)
+        given = {"x": np.ascontiguousarray(x[:, rows]), "m": np.ascontiguousarray(mask[rows, : at + count])}
+        y, *caches = extract(net, ["y", *CACHES], **given, **past)
+        np.testing.assert_allclose(y, whole[:, rows], atol=2e-6)
+        past = {f"p{name[1:]}": array for name, array in zip(CACHES, caches, strict=True)}
+        at += count
+        assert all(array.shape == (2, at, 4) for array in caches)
+    np.testing.assert_array_equal(past["pk0"], x)
+
+
+def test_programs_serve_many_lengths() -> None:
+    net = decoder()
+    for length in range(1, 150):
+        past = {f"p{kind}{i}": RNG.normal(size=(2, length, 4)).astype(np.float32) for i in (0, 1) for kind in "kv"}
+        x = RNG.normal(size=(2, 1, 4)).astype(np.float32)
+        extract(net, ["y", *CACHES], x=x, m=np.zeros((1, length + 1), np.float32), **past)
+    assert len(net._compile()._models) < 12

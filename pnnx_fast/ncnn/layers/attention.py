@@ -190,11 +190,13 @@ def sdpa(p: Params, w: Weights) -> Build:
         if len(given) != 3 or any(x is None or dims_of(x) != 3 for x in given):
             raise ShapeError("queries, keys and values of three dimensions", actual=len(given))
         q, k, v = (x for x in given if x is not None)
+        new = [k, v]
         if past_k is not None and past_v is not None:
             k, v = t.concat([past_k, k], 2), t.concat([past_v, v], 2)
         factor = scale or 1.0 / math.sqrt(shape_of(q)[3])
         y = attend(t, q, k, v, _mask(t, mask), factor, quantised)
-        return [y, k, v] if cached else [y]
+        caches = new if t.new_only else [k, v]
+        return [y, *caches] if cached else [y]
 
     return build
 
@@ -205,18 +207,18 @@ def rotary_embed(p: Params, w: Weights) -> Build:
     interleaved = p.flag(0)
 
     def build(t: Tracer, x: Operand, cos: Operand, sin: Operand) -> Operand:
-        n, heads, length, size = shape_of(x)
+        shape = shape_of(x)
+        n, (heads, length, size) = shape[0], (1,) * (4 - len(shape)) + shape[1:]
         half = size // 2
-        shape = (n, heads, length, half, 2) if interleaved else (n, heads, length, 2, half)
         axis = 4 if interleaved else 3
-        pairs = t.reshape(x, shape)
+        pairs = t.reshape(x, (n, heads, length, half, 2) if interleaved else (n, heads, length, 2, half))
         first, second = (t.emit("Tensor.select", pairs, dim=axis, index=i) for i in range(2))
         c, s = (_angles(t, a, length, half) for a in (cos, sin))
         turned = [
             t.expression("sub(mul(@0,@2),mul(@1,@3))", first, second, c, s),
             t.expression("add(mul(@0,@3),mul(@1,@2))", first, second, c, s),
         ]
-        return t.reshape(t.emit("torch.stack", *turned, dim=axis), (n, heads, length, size))
+        return t.reshape(t.emit("torch.stack", *turned, dim=axis), shape)
 
     return build
 
