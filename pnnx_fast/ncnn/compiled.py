@@ -253,3 +253,31 @@ def stands_alone(layer: Layer) -> bool:
 def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:
     values = [(b, known[b]) for b in blobs]
     return tuple([(b, v.array.shape, v.array.dtype.str, v.integers) for b, v in values])
+
+
+def _filled(room: Room, blob: int, value: Value) -> Value:
+    """What a program is made for instead of a blob: of its shape with room, without values."""
+    shape = room.shape(blob, value.array.shape)
+    return value if shape == value.array.shape else Value(np.broadcast_to(value.array.dtype.type(0), shape))
+
+
+def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Option) -> list[Mat]:
+    """Run one layer by itself."""
+    if any(m._a is None for m in bottoms):
+        raise ShapeError("an input of the layer is empty", operator=layer.type)
+    key = (len(bottoms), count)
+    if key not in layer.alone:
+        layer.alone[key] = _compiler_of(layer, *key)
+    compiler = layer.alone[key]
+    known = {i: Value(np.ascontiguousarray(m._a)) for i, m in enumerate(bottoms)}
+    tops = list(range(len(bottoms), len(bottoms) + count))
+    made = compiler.part(known, tops, False, opt.num_threads).run(known)
+    return [Mat._of(np.array(made[i].array)) for i in tops]
+
+
+def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> Compiler:
+    copy = BuiltinLayer(layer.definition)
+    copy.build, copy.name = layer.build, layer.name
+    copy.bottoms = list(range(bottoms))
+    copy.tops = list(range(bottoms, bottoms + tops))
+    return Compiler([copy], [*[-1] * bottoms, *[0] * tops])

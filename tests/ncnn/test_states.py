@@ -139,3 +139,15 @@ def test_programs_serve_many_lengths() -> None:
         x = RNG.normal(size=(2, 1, 4)).astype(np.float32)
         extract(net, ["y", *CACHES], x=x, m=np.zeros((1, length + 1), np.float32), **past)
     assert len(net._compile()._models) < 12
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embedding_of_fewer_dimensions(interleaved: int) -> None:
+    """One head may come without a dimension for heads, and one row without one for rows."""
+    heads = ["Input i 0 1 x", "Input j 0 1 c", "Input k 0 1 s"]
+    net = load(param(*heads, f"RotaryEmbed r 3 1 x c s y 0={interleaved}"))
+    x = RNG.normal(size=(1, 5, 8)).astype(np.float32)
+    angles = {"c": RNG.normal(size=(5, 4)).astype(np.float32), "s": RNG.normal(size=(5, 4)).astype(np.float32)}
+    whole = run(net, "y", x=x, **angles)
+    np.testing.assert_array_equal(run(net, "y", x=x[0], **angles), whole[0])
+    np.testing.assert_array_equal(run(net, "y", x=x[0, 0], **angles), whole[0, 0])
