@@ -132,14 +132,10 @@ static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
     return q;
 }
 
-static pf_wino_place place_of(const pf_wino_plan *p, int64_t tile) {
-    return (pf_wino_place){tile / (p->rows * p->columns), tile / p->columns % p->rows, tile % p->columns};
-}
-
-PF_INLINE void input_tile(const int side, const pf_wino_plan *p, pf_wino_place at, float *v) {
+PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, float *v) {
     const int64_t row = p->a->xsh, pixel = p->a->xsw;
     pf_wino_part part;
-    const float *d = pf_wino_tile_inputs(p, at, &part);
+    const float *d = pf_wino_tile_inputs(p, tile, &part);
     const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL)
@@ -154,10 +150,10 @@ PF_INLINE void input_tile(const int side, const pf_wino_plan *p, pf_wino_place a
 }
 
 /* The same for a line. */
-PF_INLINE void input_line(const int pairs, const pf_wino_plan *p, pf_wino_place at, float *v) {
+PF_INLINE void input_line(const int pairs, const pf_wino_plan *p, int64_t tile, float *v) {
     const int64_t pixel = p->sw > 1 ? p->a->xsw : p->a->xsh;
     pf_wino_part part;
-    const float *x = pf_wino_tile_inputs(p, at, &part);
+    const float *x = pf_wino_tile_inputs(p, tile, &part);
     const int down = p->sh > 1, outside = down ? part.j0 >= part.j1 : part.i0 >= part.i1;
     const int begin = down ? part.i0 : part.j0, end = outside ? 0 : down ? part.i1 : part.j1;
     for (int64_t c = 0; c < p->ic; c += PF_VL) {
@@ -181,7 +177,7 @@ PF_INLINE int is_finite(const int m, const int parity, pf_vf (*out)[4]) {
 static __attribute__((noinline)) void compute_directly(const pf_wino_plan *p, const pf_wino_target *t,
                                                        int parity, int64_t c, pf_vf (*out)[4]) {
     pf_wino_direct d = {.row = p->a->xsh, .pixel = p->a->xsw, .u_row = t->width, .ic = p->ic};
-    d.x = pf_wino_tile_inputs(p, t->at, &d.part);
+    d.x = pf_wino_tile_inputs(p, t->tile, &d.part);
     d.u = t->u + c;
     d.u_step = p->ic * t->width;
     PF_NAME(wino_direct)(&d, p->m, p->side, parity, out);
@@ -210,7 +206,7 @@ static __attribute__((noinline)) void compute_line_directly(const pf_wino_plan *
                                                             int64_t c, pf_vf *out) {
     pf_wino_line_direct d = {.pixel = p->sw > 1 ? p->a->xsw : p->a->xsh, .u_row = t->width, .ic = p->ic};
     pf_wino_part part;
-    d.x = pf_wino_tile_inputs(p, t->at, &part);
+    d.x = pf_wino_tile_inputs(p, t->tile, &part);
     d.u = t->u + c;
     d.u_step = p->ic * t->width;
     const int down = p->sh > 1, outside = down ? part.j0 >= part.j1 : part.i0 >= part.i1;
@@ -244,9 +240,9 @@ PF_INLINE void line_vector(const int pairs, const pf_wino_plan *p, const pf_wino
 }
 
 /* pairs: of a line, 0 for squares. */
-PF_INLINE void output_tile(const int m, const int side, const int pairs, const pf_wino_plan *p,
-                           pf_wino_place at, const pf_wino_columns *o, const float *products) {
-    const pf_wino_target t = pf_wino_target_of(p, at, o, products);
+PF_INLINE void output_tile(const int m, const int side, const int pairs, const pf_wino_plan *p, int64_t tile,
+                           const pf_wino_columns *o, const float *products) {
+    const pf_wino_target t = pf_wino_target_of(p, tile, o, products);
     if (pairs > 0) {
         for (int64_t c = 0; c < t.n; c += PF_VL) line_vector(pairs, p, &t, c);
     } else {
@@ -257,16 +253,16 @@ PF_INLINE void output_tile(const int m, const int side, const int pairs, const p
     pf_wino_finish_late(p, &t);
 }
 
-static void input_tile_4(const pf_wino_plan *p, pf_wino_place at, float *v) { input_tile(4, p, at, v); }
-static void input_tile_6(const pf_wino_plan *p, pf_wino_place at, float *v) { input_tile(6, p, at, v); }
-static void input_line_2(const pf_wino_plan *p, pf_wino_place at, float *v) { input_line(2, p, at, v); }
-static void input_line_3(const pf_wino_plan *p, pf_wino_place at, float *v) { input_line(3, p, at, v); }
-static void input_line_4(const pf_wino_plan *p, pf_wino_place at, float *v) { input_line(4, p, at, v); }
+static void input_tile_4(const pf_wino_plan *p, int64_t tile, float *v) { input_tile(4, p, tile, v); }
+static void input_tile_6(const pf_wino_plan *p, int64_t tile, float *v) { input_tile(6, p, tile, v); }
+static void input_line_2(const pf_wino_plan *p, int64_t tile, float *v) { input_line(2, p, tile, v); }
+static void input_line_3(const pf_wino_plan *p, int64_t tile, float *v) { input_line(3, p, tile, v); }
+static void input_line_4(const pf_wino_plan *p, int64_t tile, float *v) { input_line(4, p, tile, v); }
 
 #define OUTPUT_TILE(m, side, pairs)                                                                          \
-    static void output_tile_##m##_##side##_##pairs(const pf_wino_plan *p, pf_wino_place at,                  \
+    static void output_tile_##m##_##side##_##pairs(const pf_wino_plan *p, int64_t tile,                      \
                                                    const pf_wino_columns *o, const float *products) {        \
-        output_tile(m, side, pairs, p, at, o, products);                                                     \
+        output_tile(m, side, pairs, p, tile, o, products);                                                   \
     }
 OUTPUT_TILE(2, 4, 0)
 OUTPUT_TILE(2, 6, 0)
@@ -322,7 +318,7 @@ static void multiply(const pf_wino_plan *p, const pf_wino_sum *sum, const float 
 
 static void transform_inputs(const pf_wino_plan *p, int64_t first, int64_t end) {
     const pf_wino_transforms *t = transforms_of(p);
-    for (int64_t i = first; i < end; i++) t->input(p, place_of(p, i), p->v + (i - first) * p->depth);
+    for (int64_t i = first; i < end; i++) t->input(p, i, p->v + (i - first) * p->depth);
 }
 
 /* All points for blocks [begin, end); `tile` is the first one of the chunk. */
@@ -357,8 +353,7 @@ static void run_panel(const pf_wino_plan *p, int64_t index, int64_t begin, int64
     } else {
         multiply_points(p, o.u, tile, begin, end, panel.vectors);
     }
-    for (int64_t i = tile; i < block_start(p, end); i++, products += width)
-        t->output(p, place_of(p, i), &o, products);
+    for (int64_t i = tile; i < block_start(p, end); i++, products += width) t->output(p, i, &o, products);
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */

@@ -89,10 +89,10 @@ PF_INLINE void input_vector(const int m, const pf_wino_part *part, const float *
     }
 }
 
-PF_INLINE void input_tile(const int m, const pf_wino_plan *p, pf_wino_place at, float *v) {
+PF_INLINE void input_tile(const int m, const pf_wino_plan *p, int64_t tile, float *v) {
     const int64_t row = p->a->xsh, pixel = p->a->xsw;
     pf_wino_part part;
-    const float *x = pf_wino_tile_inputs(p, at, &part);
+    const float *x = pf_wino_tile_inputs(p, tile, &part);
     const int side = 2 * m + 1;
     const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
@@ -126,7 +126,7 @@ static __attribute__((noinline)) void compute_directly(const pf_wino_plan *p, co
                                                        int64_t c, pf_vf (*y)[MOST]) {
     const int m = p->m, tap[] = {0, m + 1, m};
     pf_wino_part part;
-    const float *x = pf_wino_tile_inputs(p, t->at, &part);
+    const float *x = pf_wino_tile_inputs(p, t->tile, &part);
     for (int i = 0; i < m * m; i++) y[i / m][i % m] = pf_zero();
     for (int k = 0; k < 9; k++) {
         const float *u = t->u + c + (tap[k / 3] * (m + 2) + tap[k % 3]) * p->ic * t->width;
@@ -166,26 +166,26 @@ PF_INLINE void output_vector(const int m, const int whole, const pf_wino_plan *p
     }
 }
 
-PF_INLINE void output_tile(const int m, const pf_wino_plan *p, pf_wino_place at, const pf_wino_columns *o,
+PF_INLINE void output_tile(const int m, const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o,
                            const float *products) {
-    const pf_wino_target t = pf_wino_target_of(p, at, o, products);
+    const pf_wino_target t = pf_wino_target_of(p, tile, o, products);
     const int64_t whole = t.rows == m && t.columns == m ? t.n / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, 1, p, &t, c);
     for (int64_t c = whole; c < t.n; c += PF_VL) output_vector(m, 0, p, &t, c);
     pf_wino_finish_late(p, &t);
 }
 
-void PF_NAME(wino_phases_input)(const pf_wino_plan *p, pf_wino_place at, float *v) {
+void PF_NAME(wino_phases_input)(const pf_wino_plan *p, int64_t tile, float *v) {
     if (p->m == 2)
-        input_tile(2, p, at, v);
+        input_tile(2, p, tile, v);
     else
-        input_tile(4, p, at, v);
+        input_tile(4, p, tile, v);
 }
 
-void PF_NAME(wino_phases_output)(const pf_wino_plan *p, pf_wino_place at, const pf_wino_columns *o,
+void PF_NAME(wino_phases_output)(const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o,
                                  const float *products) {
     if (p->m == 2)
-        output_tile(2, p, at, o, products);
+        output_tile(2, p, tile, o, products);
     else
-        output_tile(4, p, at, o, products);
+        output_tile(4, p, tile, o, products);
 }

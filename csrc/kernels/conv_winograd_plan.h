@@ -33,10 +33,18 @@ typedef struct pf_wino_place {
     int64_t image, ty, tx;
 } pf_wino_place;
 
+/* Transforms are told the number of their tile and find its place here: handed on in memory, it would be
+ * stored in parts and loaded as a vector, which waits until all stores before it are done. */
+PF_INLINE pf_wino_place pf_wino_place_of(const pf_wino_plan *p, int64_t tile) {
+    const int64_t row = tile / p->columns, image = row / p->rows;
+    return (pf_wino_place){image, row - image * p->rows, tile - row * p->columns};
+}
+
 /* Inputs of a tile: address of its first one, which may lie outside of the image, and the part that is
  * inside. */
-static inline const float *pf_wino_tile_inputs(const pf_wino_plan *p, pf_wino_place at, pf_wino_part *part) {
+static inline const float *pf_wino_tile_inputs(const pf_wino_plan *p, int64_t tile, pf_wino_part *part) {
     const pf_conv_args *a = p->a;
+    const pf_wino_place at = pf_wino_place_of(p, tile);
     const int64_t y0 = at.ty * p->mh * a->stride_h - a->pad_h, x0 = at.tx * p->mw * a->stride_w - a->pad_w;
     *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(p->sh, a->ih - y0), (int)pf_max(0, -x0),
                            (int)pf_min(p->sw, a->iw - x0)};
@@ -52,17 +60,18 @@ typedef struct pf_wino_columns {
 
 /* The outputs of one tile for the channels [column, column + n) of a panel. */
 typedef struct pf_wino_target {
-    pf_wino_place at;
+    int64_t tile;
     const float *bias, *z, *late, *u, *products; /* late: a residual that is added after the activation */
     float *y;
     int64_t n, rows, columns; /* valid ones of the tile */
     int64_t width;            /* of the panel */
 } pf_wino_target;
 
-static inline pf_wino_target pf_wino_target_of(const pf_wino_plan *p, pf_wino_place at,
-                                               const pf_wino_columns *o, const float *products) {
+static inline pf_wino_target pf_wino_target_of(const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o,
+                                               const float *products) {
     const pf_conv_args *a = p->a;
-    pf_wino_target t = {.at = at, .u = o->u, .products = products, .n = o->n, .width = o->width};
+    const pf_wino_place at = pf_wino_place_of(p, tile);
+    pf_wino_target t = {.tile = tile, .u = o->u, .products = products, .n = o->n, .width = o->width};
     if (p->bias) t.bias = p->bias + o->column;
     const int64_t oy = at.ty * p->mh, ox = at.tx * p->mw;
     t.rows = pf_min(p->mh, a->oh - oy);
@@ -113,8 +122,8 @@ static inline void pf_wino_finish_late(const pf_wino_plan *p, const pf_wino_targ
 /* The transforms of each form. */
 typedef struct pf_wino_transforms {
     int m, side, pairs, phases;
-    void (*input)(const pf_wino_plan *p, pf_wino_place at, float *v);
-    void (*output)(const pf_wino_plan *p, pf_wino_place at, const pf_wino_columns *o, const float *products);
+    void (*input)(const pf_wino_plan *p, int64_t tile, float *v);
+    void (*output)(const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o, const float *products);
 } pf_wino_transforms;
 
 /* A point of the products: the sum over pairs of a point of inputs and one of weights. */
@@ -127,8 +136,8 @@ typedef struct pf_wino_sum {
 int PF_NAME(wino_phases_inputs)(int m);
 int PF_NAME(wino_phases_products)(int m);
 pf_wino_sum PF_NAME(wino_phases_sum)(int m, int product);
-void PF_NAME(wino_phases_input)(const pf_wino_plan *p, pf_wino_place at, float *v);
-void PF_NAME(wino_phases_output)(const pf_wino_plan *p, pf_wino_place at, const pf_wino_columns *o,
+void PF_NAME(wino_phases_input)(const pf_wino_plan *p, int64_t tile, float *v);
+void PF_NAME(wino_phases_output)(const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o,
                                  const float *products);
 
 #endif
