@@ -1,8 +1,8 @@
 """Layers of quantised models, and the int8 form of convolutions and inner products.
 
 Quantised values are operands of int8 between the layers that know them; to others, and outside of graphs, they are
-floats that hold integers of -127 to 127, which the tracer remembers. What ncnn computes with scales that it finds at run
-time is computed in float32 with the same rounding.
+floats that hold integers of -127 to 127, which the tracer remembers. What ncnn computes with scales found at
+run time is computed in float32 with the same rounding.
 """
 
 from __future__ import annotations
