@@ -22,8 +22,14 @@ typedef struct line_tile {
     int64_t y[PIXELS], z[PIXELS];
 } line_tile;
 
-static void finish(const line_tile *t, const pf_vi *acc, int64_t c) {
-    const pf_int8_sums s = {.sums = (const int32_t *)acc,
+/* Makes the compiler forget where a moving pointer came from: it would keep the distances of all columns. */
+#define PF_FORGET(pointer) __asm__("" : "+r"(pointer))
+
+/* A copy goes to memory, so that the sums themselves stay in registers. */
+PF_INLINE void finish(const line_tile *t, const pf_vi *acc, int64_t c) {
+    int32_t sums[PIXELS * PF_VL] __attribute__((aligned(64)));
+    PF_UNROLL for (int i = 0; i < PIXELS; i++) pf_storei(sums + i * PF_VL, acc[i]);
+    const pf_int8_sums s = {.sums = sums,
                             .rows = (int)t->pixels,
                             .vectors = 1,
                             .channel = c,
@@ -33,28 +39,36 @@ static void finish(const line_tile *t, const pf_vi *acc, int64_t c) {
     pf_int8_finish_sums(t->finish, &s);
 }
 
-/* edge: some columns lie in the padding, or pixels are missing. */
-PF_INLINE void run_tile(const line_tile *t, const int kw, const int stride, const int edge) {
-    const int64_t xsw = t->a->xsw, end = t->channel + t->channels;
-    for (int64_t c = t->channel; c < end; c += PF_VL) {
-        const int64_t n = end - c;
-        const int8_t *x = t->x + c;
-        const int32_t *w = t->w + t->row0 * kw * t->ocp + c;
-        pf_vi acc[PIXELS] = {{0}};
-        for (int64_t r = t->row0; r < t->row1; r++, x += t->a->dil_h * t->a->xsh, w += kw * t->ocp) {
-            pf_vi taps[WIDEST];
-            PF_UNROLL for (int k = 0; k < kw; k++) taps[k] = pf_loadi(w + k * t->ocp);
-            PF_UNROLL for (int j = 0; j < (PIXELS - 1) * stride + kw; j++) {
-                if (edge && (j < t->lo || j >= t->hi)) continue;
-                const pf_vi v = pf_load_int8(x + j * xsw, n);
-                PF_UNROLL for (int k = 0; k < kw; k++) {
-                    const int i = (j - k) / stride;
-                    if (j >= k && (j - k) % stride == 0 && i < PIXELS) acc[i] = pf_dot2(acc[i], v, taps[k]);
-                }
+/* n channels from c on. edge: some columns lie in the padding, or pixels are missing. */
+PF_INLINE void run_vector(const line_tile *t, const int kw, const int stride, const int edge, int64_t c,
+                          int64_t n) {
+    const int64_t xsw = t->a->xsw, xstep = t->a->dil_h * t->a->xsh, ocp = t->ocp;
+    const int8_t *line = t->x + c;
+    const int32_t *w = t->w + t->row0 * kw * ocp + c;
+    pf_vi acc[PIXELS];
+    PF_UNROLL for (int i = 0; i < PIXELS; i++) acc[i] = pf_seti(0);
+    for (int64_t r = t->row0; r < t->row1; r++, line += xstep, w += kw * ocp) {
+        const int8_t *x = line;
+        pf_vi taps[WIDEST];
+        PF_UNROLL for (int k = 0; k < kw; k++) taps[k] = pf_loadi(w + k * ocp);
+        PF_UNROLL for (int j = 0; j < (PIXELS - 1) * stride + kw; j++, x += xsw) {
+            PF_FORGET(x);
+            if (edge && (j < t->lo || j >= t->hi)) continue;
+            const pf_vi v = pf_load_int8(x, n);
+            PF_UNROLL for (int k = 0; k < kw; k++) {
+                const int i = (j - k) / stride;
+                if (j >= k && (j - k) % stride == 0 && i < PIXELS) acc[i] = pf_dot2(acc[i], v, taps[k]);
             }
         }
-        finish(t, acc, c);
     }
+    finish(t, acc, c);
+}
+
+PF_INLINE void run_tile(const line_tile *t, const int kw, const int stride, const int edge) {
+    const int64_t end = t->channel + t->channels;
+    int64_t c = t->channel;
+    for (; c + PF_VL <= end; c += PF_VL) run_vector(t, kw, stride, edge, c, PF_VL);
+    if (c < end) run_vector(t, kw, stride, edge, c, end - c);
 }
 
 /* Any width, stride and dilation. */
@@ -64,7 +78,8 @@ static void run_any(const line_tile *t) {
     for (int64_t c = t->channel; c < end; c += PF_VL) {
         const int8_t *x = t->x + c;
         const int32_t *w = t->w + t->row0 * a->kw * t->ocp + c;
-        pf_vi acc[PIXELS] = {{0}};
+        pf_vi acc[PIXELS];
+        PF_UNROLL for (int i = 0; i < PIXELS; i++) acc[i] = pf_seti(0);
         for (int64_t r = t->row0; r < t->row1; r++, x += a->dil_h * a->xsh)
             for (int64_t k = 0; k < a->kw; k++, w += t->ocp) {
                 const pf_vi tap = pf_loadi(w);

@@ -31,8 +31,10 @@ typedef struct conv {
     int64_t panels, per_unit;       /* column panels; how many of them a unit visits */
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
     int64_t column_bytes, group_bytes;
-    int joined; /* the taps of a filter row lie side by side in memory */
-    int rows;   /* most rows of a tile */
+    int64_t itemsize;
+    int joined;    /* the taps of a filter row lie side by side in memory */
+    int pointwise; /* one tap, no padding */
+    int rows;      /* most rows of a tile */
     pf_int8_finish finish;
 } conv;
 
@@ -72,6 +74,9 @@ static conv plan_conv(const pf_conv_int8_args *a, int nthreads) {
     /* An odd number of cache lines, so that rows do not meet in one set of the cache. */
     c.stride = (pf_ceil_div(c.steps * STEP_BYTES, LINE) | 1) * LINE;
     c.at_once = pf_max(1, pf_min(BLOCK_ROWS, BLOCK_BYTES / c.stride) / c.rows);
+    c.itemsize = a->x_scale == 0 ? 1 : (int64_t)sizeof(float);
+    c.pointwise = a->kh * a->kw == 1 && a->pad_h == 0 && a->pad_w == 0 && (a->oh - 1) * a->stride_h < a->ih &&
+                  (a->ow - 1) * a->stride_w < a->iw;
     c.joined = a->groups == 1 && a->dil_w == 1 && a->xsw == a->ic;
     c.finish = pf_int8_finish_make(a->act, a->act_a, a->act_b, a->y_scale);
     choose_units(&c, nthreads);
@@ -83,47 +88,64 @@ static int64_t scratch_of_thread(const conv *c) { return c->at_once * c->rows * 
 /* -- gathering ----------------------------------------------------------------------------------------------
  */
 
-static void fill_zeros(int64_t n, pf_int8_wide *to) { memset(to, PF_INT8_OFFSET, (size_t)n * WIDE); }
+/* What is copied into rows: `count` runs of n numbers, xstep numbers and step bytes apart. */
+typedef struct runs {
+    const void *x;
+    int64_t xstep, count, n;
+    char *to;
+    int64_t step;
+} runs;
 
-/* May write up to a vector behind the n numbers. */
-static void gather_bytes(const int8_t *x, int64_t n, pf_int8_wide *to) {
-    int64_t i = 0;
+/* May write up to a vector behind each run; so may gather_floats. */
+static void gather_bytes(const runs *g) {
+    const int8_t *x = g->x;
+    char *to = g->to;
 #if defined(PF_VNNI)
     const __m512i flip = _mm512_set1_epi8((char)PF_INT8_OFFSET);
-    for (; i + LINE <= n; i += LINE)
-        _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(x + i), flip));
-    if (i < n) {
-        const __mmask64 rest = ((__mmask64)1 << (n - i)) - 1;
-        _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, x + i), flip));
+    const int64_t whole = g->n & -(int64_t)LINE;
+    const __mmask64 rest = ((__mmask64)1 << (g->n - whole)) - 1;
+    for (int64_t r = 0; r < g->count; r++, x += g->xstep, to += g->step) {
+        for (int64_t i = 0; i < whole; i += LINE)
+            _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(x + i), flip));
+        if (!rest) continue;
+        const __m512i last = _mm512_maskz_loadu_epi8(rest, x + whole);
+        _mm512_storeu_si512(to + whole, _mm512_xor_si512(last, flip));
     }
 #else
+    for (int64_t r = 0; r < g->count; r++, x += g->xstep, to += g->step) {
+        pf_int8_wide *wide = (pf_int8_wide *)to;
+        int64_t i = 0;
 #    if defined(PF_AVX512)
-    for (; i + 32 <= n; i += 32)
-        _mm512_storeu_si512(to + i, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(x + i))));
+        for (; i + 32 <= g->n; i += 32)
+            _mm512_storeu_si512(wide + i, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(x + i))));
 #    elif defined(PF_AVX2)
-    for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((__m256i *)(to + i),
-                            _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x + i))));
+        for (; i + 16 <= g->n; i += 16)
+            _mm256_storeu_si256((__m256i *)(wide + i),
+                                _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(x + i))));
 #    endif
-    for (; i < n; i++) to[i] = x[i];
+        for (; i < g->n; i++) wide[i] = x[i];
+    }
 #endif
 }
 
-/* Quantises; may write up to a vector behind the n numbers. */
-static void gather_floats(const float *x, float scale, int64_t n, pf_int8_wide *to) {
+/* Quantises. */
+static void gather_floats(const runs *g, float scale) {
     typedef pf_int8_wide wide __attribute__((vector_size(PF_VL * WIDE)));
     typedef pf_int8_wide wide_any __attribute__((vector_size(PF_VL * WIDE), aligned(1), may_alias));
-    for (int64_t i = 0; i < n; i += PF_VL) {
-        const pf_vi v = pf_round_int8(pf_load_upto(x + i, n - i) * pf_set(scale)) + PF_INT8_OFFSET;
-        *(wide_any *)(to + i) = __builtin_convertvector(v, wide);
-    }
+    const float *x = g->x;
+    char *to = g->to;
+    for (int64_t r = 0; r < g->count; r++, x += g->xstep, to += g->step)
+        for (int64_t i = 0; i < g->n; i += PF_VL) {
+            const pf_vi v = pf_round_int8(pf_load_upto(x + i, g->n - i) * pf_set(scale)) + PF_INT8_OFFSET;
+            *(wide_any *)(to + i * WIDE) = __builtin_convertvector(v, wide);
+        }
 }
 
-PF_INLINE void gather(const conv *c, const char *x, int64_t n, pf_int8_wide *to) {
+static void gather(const conv *c, const runs *g) {
     if (c->a.x_scale == 0)
-        gather_bytes((const int8_t *)x, n, to);
+        gather_bytes(g);
     else
-        gather_floats((const float *)x, (float)c->a.x_scale, n, to);
+        gather_floats(g, (float)c->a.x_scale);
 }
 
 /* An output pixel. */
@@ -131,30 +153,52 @@ typedef struct place {
     int64_t image, oy, ox;
 } place;
 
-/* The window of one pixel, for one group. */
-static void gather_row(const conv *c, const place *p, int64_t group, pf_int8_wide *to) {
+/* Element of x where the window of a pixel begins, perhaps outside of the image. */
+static const char *window_of(const conv *c, const place *p, int64_t group) {
     const pf_conv_int8_args *a = &c->a;
-    const int64_t size = a->x_scale == 0 ? 1 : (int64_t)sizeof(float), line = a->kw * c->ic;
+    const int64_t y = p->oy * a->stride_h - a->pad_h, x = p->ox * a->stride_w - a->pad_w;
+    return (const char *)((uintptr_t)c->x +
+                          (uintptr_t)((p->image * a->xsn + y * a->xsh + x * a->xsw + group * c->ic) *
+                                      c->itemsize));
+}
+
+/* The window of one pixel, tap by tap. */
+static void gather_taps(const conv *c, const place *p, const char *window, char *to) {
+    const pf_conv_int8_args *a = &c->a;
     const int64_t y0 = p->oy * a->stride_h - a->pad_h, x0 = p->ox * a->stride_w - a->pad_w;
-    const char *image = c->x + (p->image * a->xsn + group * c->ic) * size;
-    const int whole = c->joined && x0 >= 0 && x0 + a->kw <= a->iw;
-    for (int64_t ky = 0; ky < a->kh; ky++, to += line) {
-        const int64_t iy = y0 + ky * a->dil_h;
-        if (iy < 0 || iy >= a->ih) {
-            fill_zeros(line, to);
-            continue;
+    runs g = {.count = 1, .n = c->ic};
+    for (int64_t ky = 0; ky < a->kh; ky++)
+        for (int64_t kx = 0; kx < a->kw; kx++, to += c->ic * WIDE) {
+            const int64_t iy = y0 + ky * a->dil_h, ix = x0 + kx * a->dil_w;
+            if (iy < 0 || iy >= a->ih || ix < 0 || ix >= a->iw) {
+                memset(to, PF_INT8_OFFSET, (size_t)(c->ic * WIDE));
+                continue;
+            }
+            const int64_t offset = ky * a->dil_h * a->xsh + kx * a->dil_w * a->xsw;
+            g.x = (const void *)((uintptr_t)window + (uintptr_t)(offset * c->itemsize)), g.to = to;
+            gather(c, &g);
         }
-        const char *from = image + iy * a->xsh * size;
-        if (whole) {
-            gather(c, from + x0 * a->xsw * size, line, to);
-            continue;
-        }
-        for (int64_t kx = 0; kx < a->kw; kx++) {
-            const int64_t ix = x0 + kx * a->dil_w;
-            if (ix >= 0 && ix < a->iw)
-                gather(c, from + ix * a->xsw * size, c->ic, to + kx * c->ic);
-            else
-                fill_zeros(c->ic, to + kx * c->ic);
+}
+
+/* The windows of n neighbours in a line, for one group. */
+static void gather_line(const conv *c, const place *first, int64_t group, int64_t n, char *to) {
+    const pf_conv_int8_args *a = &c->a;
+    if (c->pointwise) {
+        const runs g = {window_of(c, first, group), a->stride_w * a->xsw, n, c->ic, to, c->stride};
+        gather(c, &g);
+        return;
+    }
+    const int64_t y0 = first->oy * a->stride_h - a->pad_h, line = a->kw * c->ic;
+    const int inside = c->joined && y0 >= 0 && y0 + (a->kh - 1) * a->dil_h < a->ih;
+    place p = *first;
+    for (int64_t i = 0; i < n; i++, p.ox++, to += c->stride) {
+        const char *window = window_of(c, &p, group);
+        const int64_t x0 = p.ox * a->stride_w - a->pad_w;
+        if (inside && x0 >= 0 && x0 + a->kw <= a->iw) {
+            const runs g = {window, a->dil_h * a->xsh, a->kh, line, to, line * WIDE};
+            gather(c, &g);
+        } else {
+            gather_taps(c, &p, window, to);
         }
     }
 }
@@ -167,14 +211,14 @@ typedef struct block {
 static void gather_rows(const conv *c, int64_t group, int64_t pixel, int64_t count, char *rows, block *b) {
     const pf_conv_int8_args *a = &c->a;
     place p = {pixel / a->ow / a->oh, pixel / a->ow % a->oh, pixel % a->ow};
-    for (int64_t r = 0; r < count; r++) {
-        gather_row(c, &p, group, (pf_int8_wide *)(rows + r * c->stride));
-        b->y[r] = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw;
-        b->z[r] = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw;
-        if (++p.ox < a->ow) continue;
+    for (int64_t r = 0, n; r < count; r += n) {
+        n = pf_min(count - r, a->ow - p.ox);
+        gather_line(c, &p, group, n, rows + r * c->stride);
+        const int64_t y = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw;
+        const int64_t z = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw;
+        for (int64_t i = 0; i < n; i++) b->y[r + i] = y + i * a->ysw, b->z[r + i] = z + i * a->zsw;
         p.ox = 0;
-        if (++p.oy < a->oh) continue;
-        p.oy = 0, p.image++;
+        if (++p.oy == a->oh) p.oy = 0, p.image++;
     }
 }
 

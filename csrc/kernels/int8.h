@@ -62,7 +62,11 @@ PF_INLINE pf_vi pf_round_int8(pf_vf x) {
 /* The first n lanes of 32-bit numbers as bytes; nothing is written behind them. */
 PF_INLINE void pf_store_int8(int8_t *y, pf_vi v, int64_t n) {
 #if defined(PF_AVX512)
-    _mm512_mask_cvtepi32_storeu_epi8(y, n >= PF_VL ? 0xffff : pf_lanes(n), (__m512i)v);
+    const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)v);
+    if (n >= PF_VL)
+        _mm_storeu_si128((__m128i *)y, bytes);
+    else
+        _mm_mask_storeu_epi8(y, pf_lanes(n), bytes);
 #else
     const pf_vb bytes = __builtin_convertvector(v, pf_vb);
     if (n >= PF_VL)
@@ -75,7 +79,8 @@ PF_INLINE void pf_store_int8(int8_t *y, pf_vi v, int64_t n) {
 /* The first n bytes as 32-bit numbers, whose high halves are signs; the others are 0. */
 PF_INLINE pf_vi pf_load_int8(const int8_t *x, int64_t n) {
 #if defined(PF_AVX512)
-    return (pf_vi)_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(n >= PF_VL ? 0xffff : pf_lanes(n), x));
+    return (pf_vi)_mm512_cvtepi8_epi32(n >= PF_VL ? _mm_loadu_si128((const __m128i *)x)
+                                                  : _mm_maskz_loadu_epi8(pf_lanes(n), x));
 #else
     pf_vb bytes = {0};
     if (n >= PF_VL)
@@ -95,31 +100,51 @@ typedef struct pf_int8_finish {
     const float *scale, *bias; /* of channel 0; bias may be NULL */
     const float *z;            /* NULL: no residual */
     void *y;
-    int late;      /* the residual is added after the activation */
-    float y_scale; /* 0: y is float */
+    int late;        /* the residual is added after the activation */
+    float y_scale;   /* 0: y is float */
+    float low, high; /* bounds of what is stored, or of what is rounded, as far as the activation is one */
     pf_activation act;
 } pf_int8_finish;
 
-/* Activations that are bounds, as which "none" passes, too. */
+/* Whether an activation is bounds, as which "none" passes, too. */
 PF_INLINE int pf_is_bounds(const pf_activation *act) { return act->code <= PF_ACT_CLIP; }
 
+/* Bounds may come after the scale and beside those of int8, for they only choose among numbers. */
 PF_INLINE pf_int8_finish pf_int8_finish_make(int64_t act, double a, double b, double y_scale) {
     pf_int8_finish f = {.act = pf_act_make(act, a, b), .y_scale = (float)y_scale};
     if (f.act.code == PF_ACT_NONE) f.act.a = -INFINITY, f.act.b = INFINITY;
+    f.low = f.act.a, f.high = f.act.b;
+    if (y_scale != 0) {
+        f.low = fmaxf(-127.0f, f.low * f.y_scale);
+        f.high = fmaxf(-127.0f, fminf(127.0f, f.high * f.y_scale));
+    }
     return f;
 }
 
-/* One vector of n sums, for channel c at y[yat] with residual z[zat]. The flags are constants after inlining.
- */
+/* How sums become results; constants after inlining. plain: bounds, and no residual that comes after them;
+ * rounded: to int8; positive: what is rounded is not negative. */
+typedef struct pf_int8_form {
+    int plain, residual, rounded, positive;
+} pf_int8_form;
+
+/* One vector of n sums, for channel c at y[yat] with residual z[zat]. */
 PF_INLINE void pf_int8_finish_vector(const pf_int8_finish *f, pf_vi sum, pf_vf scale, pf_vf bias, int64_t yat,
-                                     int64_t zat, int64_t n, const int bounds, const int residual,
-                                     const int rounded) {
+                                     int64_t zat, int64_t n, const pf_int8_form form) {
     pf_vf v = pf_tofloat(sum) * scale + bias;
-    if (residual && !f->late) v += pf_load_upto(f->z + zat, n);
-    v = bounds ? pf_act_clip(v, pf_set(f->act.a), pf_set(f->act.b)) : pf_act_vector(&f->act, v);
-    if (residual && f->late) v += pf_load_upto(f->z + zat, n);
-    if (rounded)
-        pf_store_int8((int8_t *)f->y + yat, pf_round_int8(v * pf_set(f->y_scale)), n);
+    if (form.residual && (form.plain || !f->late)) v += pf_load_upto(f->z + zat, n);
+    if (form.plain) {
+        /* The order of operands: NaN becomes the lower bound where it is rounded, and stays elsewhere. */
+        v = form.rounded ? pf_vmin(pf_vmax(v * pf_set(f->y_scale), pf_set(f->low)), pf_set(f->high))
+                         : pf_act_clip(v, pf_set(f->low), pf_set(f->high));
+    } else {
+        v = pf_act_vector(&f->act, v);
+        if (form.residual && f->late) v += pf_load_upto(f->z + zat, n);
+        if (form.rounded) v = v * pf_set(f->y_scale);
+    }
+    if (form.positive)
+        pf_store_int8((int8_t *)f->y + yat, __builtin_convertvector(v + 0.5f, pf_vi), n);
+    else if (form.rounded)
+        pf_store_int8((int8_t *)f->y + yat, pf_round_int8(v), n);
     else
         pf_store_upto((float *)f->y + yat, v, n);
 }
@@ -133,28 +158,35 @@ typedef struct pf_int8_sums {
     const int64_t *y, *z;
 } pf_int8_sums;
 
-PF_INLINE void pf_int8_finish_as(const pf_int8_finish *f, const pf_int8_sums *s, const int bounds,
-                                 const int residual, const int rounded) {
-    for (int v = 0; v < s->vectors; v++) {
-        const int64_t at = s->channel + v * PF_VL, n = s->n - v * PF_VL;
-        const pf_vf scale = pf_load_upto(f->scale + at, n);
-        const pf_vf bias = f->bias ? pf_load_upto(f->bias + at, n) : pf_zero();
-        for (int r = 0; r < s->rows; r++)
-            pf_int8_finish_vector(f, pf_loadi(s->sums + (r * s->vectors + v) * PF_VL), scale, bias,
-                                  s->y[r] + at, s->z[r] + at, n, bounds, residual, rounded);
-    }
+/* One vector of columns, of which the first n are there. */
+PF_INLINE void pf_int8_finish_column(const pf_int8_finish *f, const pf_int8_sums *s, int v, int64_t n,
+                                     const pf_int8_form form) {
+    const int64_t at = s->channel + v * PF_VL;
+    const pf_vf scale = pf_load_upto(f->scale + at, n);
+    const pf_vf bias = f->bias ? pf_load_upto(f->bias + at, n) : pf_zero();
+    const int32_t *sums = s->sums + v * PF_VL;
+    for (int r = 0; r < s->rows; r++, sums += s->vectors * PF_VL)
+        pf_int8_finish_vector(f, pf_loadi(sums), scale, bias, s->y[r] + at, s->z[r] + at, n, form);
+}
+
+PF_INLINE void pf_int8_finish_as(const pf_int8_finish *f, const pf_int8_sums *s, const pf_int8_form form) {
+    int v = 0;
+    for (; (v + 1) * PF_VL <= s->n; v++) pf_int8_finish_column(f, s, v, PF_VL, form);
+    if (v * PF_VL < s->n) pf_int8_finish_column(f, s, v, s->n - v * PF_VL, form);
 }
 
 static inline void pf_int8_finish_sums(const pf_int8_finish *f, const pf_int8_sums *s) {
     const int residual = f->z != NULL, rounded = f->y_scale != 0;
-    if (!pf_is_bounds(&f->act))
-        pf_int8_finish_as(f, s, 0, residual, rounded);
+    if (!pf_is_bounds(&f->act) || (residual && f->late) || f->y_scale < 0)
+        pf_int8_finish_as(f, s, (pf_int8_form){0, residual, rounded, 0});
     else if (residual)
-        pf_int8_finish_as(f, s, 1, 1, rounded);
-    else if (rounded)
-        pf_int8_finish_as(f, s, 1, 0, 1);
+        pf_int8_finish_as(f, s, (pf_int8_form){1, 1, rounded, 0});
+    else if (!rounded)
+        pf_int8_finish_as(f, s, (pf_int8_form){1, 0, 0, 0});
+    else if (f->low >= 0 && f->high >= 0)
+        pf_int8_finish_as(f, s, (pf_int8_form){1, 0, 1, 1});
     else
-        pf_int8_finish_as(f, s, 1, 0, 0);
+        pf_int8_finish_as(f, s, (pf_int8_form){1, 0, 1, 0});
 }
 
 #endif

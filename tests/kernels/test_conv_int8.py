@@ -195,9 +195,16 @@ def test_padding_wider_than_the_image(isa: str) -> None:
 def test_epilogue(isa: str, kernel: str, act: str, residual: str | None) -> None:
     case = Case(h=7, w=5, ic=37, oc=37, kernel=(3, 3), pad=(1, 1), act=act, a=-0.25, b=0.75)
     case = case.but(residual=residual is not None, late=residual == "late", groups=37 if kernel != "conv" else 1)
-    for y_scale in (0.0, 12.0):
+    for y_scale in (0.0, 12.0, -12.0):
         check(isa, 2, case.but(y_scale=y_scale), kernel)
         check(isa, 1, case.but(y_scale=y_scale, bias=False, gap=2), kernel)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 6.0), (0.5, 0.75), (-9.0, -8.0), (3.0, -5.0), (30.0, 40.0)])
+def test_bounds_beyond_those_of_int8(isa: str, bounds: tuple[float, float]) -> None:
+    case = Case(h=7, w=5, ic=37, oc=21, act="clip", a=bounds[0], b=bounds[1], y_scale=19.0)
+    check(isa, 1, case)
+    check(isa, 2, case.but(residual=True))
 
 
 @pytest.mark.parametrize("groups", [2, 3, 6])
