@@ -40,6 +40,14 @@ PF_INLINE void fetch_residual(const int rows, const int vectors, const pf_tile *
     }
 }
 
+/* Starts to fetch for writing what the tile will overwrite: stores that miss hold the next tile up. */
+PF_INLINE void fetch_output(const int rows, const int vectors, const pf_tile *t) {
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        const float *y = t->y[r] + t->column;
+        PF_UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(y + v * PF_VL, 1);
+    }
+}
+
 PF_INLINE void add_residual(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
     const int64_t column = t->column, last = t->n - (vectors - 1) * PF_VL;
     PF_UNROLL for (int r = 0; r < rows; r++) {
@@ -109,6 +117,7 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t, float *
     pf_vf acc[PF_TILE_ROWS][COLS];
     start(rows, vectors, t, acc);
     fetch_residual(rows, vectors, t);
+    if (t->first) fetch_output(rows, vectors, t);
     const int64_t kend = t->k, bstep = t->bstep;
     const pf_tap *tap = t->taps;
     const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
