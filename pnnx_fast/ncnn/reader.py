@@ -14,6 +14,7 @@ from pnnx_fast.errors import FormatError
 from pnnx_fast.formats.ncnn_bin import BytesSource, EmptySource, Source, WeightReader
 from pnnx_fast.formats.ncnn_param import ParamSlots
 from pnnx_fast.ncnn.mat import Mat
+from pnnx_fast.runtime.memory import check_memory
 
 __all__ = [
     "DataReader",
@@ -81,6 +82,19 @@ class _ReaderSource:
         return filled
 
 
+class _Zeros(EmptySource):
+    """Weights without a file, whose length could not justify their size."""
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def read(self, size: int) -> Array:
+        """See Source."""
+        self._total += size
+        check_memory(self._total, "weights of zeros")
+        return super().read(size)
+
+
 def source_of(given: Any) -> Source:
     """Return where weights are read from: a path, bytes, a file object or a DataReader.
 
@@ -91,7 +105,7 @@ def source_of(given: Any) -> Source:
     TypeError
     """
     if isinstance(given, DataReaderFromEmpty) and type(given).read is DataReaderFromEmpty.read:
-        return EmptySource()
+        return _Zeros()
     if isinstance(given, DataReader):
         return _ReaderSource(given)
     if isinstance(given, (str, os.PathLike)):

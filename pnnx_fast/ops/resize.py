@@ -203,6 +203,8 @@ def resample(
     """Emit a resampling of (n, c, …) to ``output``; ``scales`` are the given scale factors, None where sizes count."""
     numbers = list(zip(input.shape[2:], output, scales, strict=True))
     small = len(output) == 2 and sum(output) <= SMALL_IMAGE
+    # Tables are made here and now, so a size beyond all limits is refused before; each place takes some taps.
+    b.empty((sum(output), 64), np.uint8)
     tables = [axis_table(mode, n, out, align, s, antialias, small, input.dtype) for n, out, s in numbers]
     if input.dtype != np.float32:
         shape = (*input.shape[:2], *output)

@@ -6,6 +6,7 @@ How a program came to be, lowered now or read from a file, is not known here.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import IndexRangeError, NativeOperatorError
-from pnnx_fast.runtime.memory import aligned_bytes
+from pnnx_fast.runtime.memory import aligned_bytes, check_memory
 
 __all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot", "StepRecord"]
 
@@ -109,6 +110,8 @@ class Executable:
         with self._lock:
             if self._arenas:
                 return self._arenas.pop()
+        results = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.output_types)
+        check_memory(self.arena_bytes + results, "activations and results of a run")
         return aligned_bytes(self.arena_bytes)
 
     def run(

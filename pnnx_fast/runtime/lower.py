@@ -31,11 +31,9 @@ from pnnx_fast.ops.symbolic import (
 )
 from pnnx_fast.runtime import concat
 from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.memory import check_memory, memory_limit
 
 __all__ = ["HostStep", "KernelStep", "Lowering", "StageBreak", "lower"]
-
-LARGEST_TENSOR = 1 << 38
-"""Bytes of a tensor beyond which a shape is taken for a mistake rather than a wish."""
 
 SERIAL_WORK = 20_000
 """Steps that touch fewer elements (or compute fewer FLOPs) than this run on one thread."""
@@ -113,6 +111,7 @@ class Lowering:
     ) -> None:
         self.isa, self.nthreads, self.constants = isa, nthreads, constants
         self.placement = placement
+        self._limit = memory_limit()
         self.steps: list[KernelStep | HostStep] = []
         self.operator: Operator | None = None
         self._reordered: dict[Hashable, Tensor] = {}
@@ -131,7 +130,16 @@ class Lowering:
         """See Builder."""
         dtype = np.dtype(dtype)
         shape = tuple(int(n) for n in shape)
-        return Tensor(Buffer("arena", _nbytes(shape, dtype)), shape, dtype, _strides(shape, order))
+        return Tensor(Buffer("arena", self._nbytes(shape, dtype)), shape, dtype, _strides(shape, order))
+
+    def _nbytes(self, shape: Sequence[int], dtype: DType) -> int:
+        if min(shape, default=0) < 0:
+            raise ShapeError("impossible shape", actual=list(shape))
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes > self._limit:
+            where = f"{self.operator.type} {self.operator.name}" if self.operator else "a tensor"
+            check_memory(nbytes, f"{where}, shape {list(shape)}")
+        return nbytes
 
     def result(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0) -> Tensor:
         """See Builder."""
@@ -142,7 +150,7 @@ class Lowering:
             placed = self.placement.place(self.operator.outputs[index].name, shape, dtype, strides)
             if placed is not None:
                 return placed
-        return Tensor(Buffer("arena", _nbytes(shape, dtype)), shape, dtype, strides)
+        return Tensor(Buffer("arena", self._nbytes(shape, dtype)), shape, dtype, strides)
 
     def scratch(self, nbytes: int) -> Tensor | None:
         """See Builder."""
@@ -398,13 +406,6 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
         )
     for operand, part in zip(op.outputs, parts, strict=False):
         values[operand.name] = part
-
-
-def _nbytes(shape: Sequence[int], dtype: DType) -> int:
-    nbytes = math.prod(shape) * dtype.itemsize
-    if not 0 <= nbytes <= LARGEST_TENSOR or min(shape, default=0) < 0:
-        raise ShapeError("impossible shape", actual=list(shape))
-    return nbytes
 
 
 def _strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:

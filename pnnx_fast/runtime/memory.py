@@ -1,14 +1,24 @@
-"""Memory for packed weights and activations: aligned blocks, on huge pages where they are large."""
+"""Memory for packed weights and activations: aligned blocks, on huge pages where they are large, and a limit.
+
+A file of a few bytes can ask for results of any size. So there is a limit, with which callers compare what they are
+about to take.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import os
+import re
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import LimitError, ParameterError
 
-__all__ = ["aligned_bytes"]
+__all__ = ["aligned_bytes", "check_memory", "memory_limit"]
 
 HUGE = 2 << 20
 """Size of a huge page, and its alignment."""
@@ -31,3 +41,50 @@ def aligned_bytes(nbytes: int) -> Array:
     whole = np.frombuffer(block, np.uint8)
     start = -whole.__array_interface__["data"][0] % HUGE
     return whole[start : start + nbytes]
+
+
+VARIABLE = "PNNX_FAST_MEMORY_LIMIT"
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_WITHOUT_END = 1 << 62
+
+
+def memory_limit() -> int:
+    """Bytes that a tensor, or activations and results of a run together, may take.
+
+    Three quarters of the machine's memory, or of what its control group grants, unless the environment variable
+    ``PNNX_FAST_MEMORY_LIMIT`` names another size (``500M``, ``8G``; 0 means no limit).
+    """
+    return _limit(os.environ.get(VARIABLE, ""))
+
+
+@cache
+def _limit(text: str) -> int:
+    if not text:
+        return _present() // 4 * 3
+    match = re.fullmatch(r"(\d{1,18})\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ParameterError(f"{VARIABLE} is {text!r}; a number of bytes, or one with K, M, G or T, is expected")
+    return min(int(match[1]) * _UNITS[match[2].upper()], _WITHOUT_END) or _WITHOUT_END
+
+
+def _present() -> int:
+    """Bytes of memory that this process may hope for."""
+    try:
+        present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        present = 1 << 38
+    with contextlib.suppress(OSError, ValueError):
+        present = min(present, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return present
+
+
+def check_memory(nbytes: int, what: str) -> None:
+    """Compare with the limit.
+
+    Raises
+    ------
+    LimitError
+    """
+    if nbytes > memory_limit():
+        size, most = (f"{n / (1 << 30):.3g} GiB" for n in (nbytes, memory_limit()))
+        raise LimitError(f"{size} of memory are wanted, more than the limit of {most} ({VARIABLE})", path=what)

@@ -1,0 +1,80 @@
+"""Small files that ask for large results: an error that says so, before memory is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pnnx_fast.errors import LimitError, ParameterError
+from pnnx_fast.ncnn import DataReaderFromEmpty, Mat, NcnnWarning, Net
+from pnnx_fast.runtime.memory import check_memory, memory_limit
+
+HUGE_LAYERS = [
+    "Interp a 1 1 x y 0=1 3=200000 4=200000",
+    "Interp a 1 1 x y 0=2 3=2000000000 4=1",
+    "Interp a 1 1 x y 0=3 1=1e8 2=1",
+    "Padding a 1 1 x y 0=2000000000 1=2000000000",
+    "Tile a 1 1 x y -23302=3,20000,20000,20000",
+    "Convolution a 1 1 x y 0=1 1=1 4=100000 6=4",
+    "Deconvolution a 1 1 x y 0=1 1=1 3=100000 6=4",
+    "Pooling a 1 1 x y 0=0 1=1 3=100000",
+    "Pooling a 1 1 x y 0=1 7=1 8=200000 18=200000",
+    "ROIPooling a 2 1 x x y 0=200000 1=200000",
+    "Reshape a 1 1 x y 0=2000000000 1=2000000000",
+]
+
+
+def extract(layers: list[str]) -> int:
+    net = Net()
+    lines = [f"{len(layers) + 1} 99", "Input i 0 1 x", *layers]
+    assert net.load_param_mem("\n".join(["7767517", *lines, ""])) == 0
+    assert net.load_model(DataReaderFromEmpty()) == 0
+    ex = net.create_extractor()
+    ex.input("x", Mat(np.ones((4, 5, 6), np.float32)))
+    return int(ex.extract("y")[0])
+
+
+@pytest.mark.filterwarnings("ignore::pnnx_fast.ncnn.NcnnWarning")
+@pytest.mark.parametrize("layer", HUGE_LAYERS)
+def test_huge_results(layer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
+    with pytest.warns(NcnnWarning, match="more than the limit"):
+        assert extract([layer]) == -100
+
+
+def test_many_results_that_live_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them would fit, all of them do not."""
+    copies = [f"Interp b{i} 1 1 {'x' if i == 0 else f't{i - 1}'} t{i} 0=1 3={1000 + i} 4=1000" for i in range(6)]
+    joined = ["ReLU c 1 1 t5 y"]
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "100M")
+    assert extract([*copies, *joined]) == 0
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "20M")
+    with pytest.warns(NcnnWarning, match=r"activations and results of a run: .* more than the limit"):
+        assert extract([*copies, *joined]) == -100
+
+
+def test_weights_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "1M")
+    net = Net()
+    net.load_param_mem("7767517\n2 2\nInput i 0 1 x\nInnerProduct a 1 1 x y 0=1000 2=1000000\n")
+    with pytest.warns(NcnnWarning, match="weights of zeros"):
+        assert net.load_model(DataReaderFromEmpty()) == -1
+
+
+@pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("2K", 2048), ("3 MiB", 3 << 20), ("8g", 8 << 30)])
+def test_sizes_of_the_variable(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", text)
+    assert memory_limit() == size
+    check_memory(size, "just enough")
+    with pytest.raises(LimitError, match=r"too much: .* more than the limit"):
+        check_memory(size + 1, "too much")
+
+
+def test_no_limit_and_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PNNX_FAST_MEMORY_LIMIT", raising=False)
+    assert 1 << 20 < memory_limit() < 1 << 50
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "0")
+    check_memory(1 << 61, "anything")
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "much")
+    with pytest.raises(ParameterError, match="a number of bytes"):
+        memory_limit()
