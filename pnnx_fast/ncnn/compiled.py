@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,6 +31,7 @@ from pnnx_fast.runtime.session import Model, default_isa
 __all__ = ["Compiler", "Part", "Value", "run_layer"]
 
 CACHED_MODELS = 24
+MOST_FACTS = 256
 
 # Layers that move values without computing, so that integers may pass as they are.
 _ANY_TYPE = frozenset(
@@ -98,9 +99,20 @@ class Compiler:
         self._constants = Constants()
         self._models: OrderedDict[Any, Part] = OrderedDict()
         self._ways: dict[Any, Part | None] = {}
+        self._facts: dict[Any, Any] = {}
         self._lock = threading.RLock()
 
-    def needed(self, known: Iterable[int], targets: Iterable[int]) -> list[int]:
+    def _once(self, what: str, known: Iterable[int], targets: Sequence[int], find: Callable[[], Any]) -> Any:
+        """What depends on no values or shapes, only on which blobs are known and wanted, is found once."""
+        key = what, frozenset(known), tuple(targets)
+        found = self._facts.get(key)
+        if found is None:
+            if len(self._facts) >= MOST_FACTS:
+                self._facts.clear()
+            found = self._facts[key] = find()
+        return found
+
+    def needed(self, known: Iterable[int], targets: Sequence[int]) -> Sequence[int]:
         """Layers that lead from known blobs to targets, producers first.
 
         Raises
@@ -108,6 +120,25 @@ class Compiler:
         ShapeError
             When no layer makes a blob. Inputs that were not given are left to the layers that want them.
         """
+        order: Sequence[int] = self._once("needed", known, targets, lambda: self._order(known, targets))
+        return order
+
+    def boundary(self, known: Iterable[int], targets: Sequence[int]) -> Layer | None:
+        """Return the first needed layer that must run by itself.
+
+        It is the application's, or other layers wait for its outputs, whose shape depends on data.
+        """
+
+        def find() -> int:
+            needed = self.needed(known, targets)
+            used = {b for i in needed for b in self.layers[i].bottoms}
+            alone = (i for i in needed if _stands_alone(self.layers[i], used))
+            return next(alone, -1)
+
+        index: int = self._once("boundary", known, targets, find)
+        return None if index < 0 else self.layers[index]
+
+    def _order(self, known: Iterable[int], targets: Iterable[int]) -> list[int]:
         have, order, state = set(known), list[int](), dict[int, bool]()
         stack = [(blob, False) for blob in targets]
         while stack:
@@ -133,12 +164,10 @@ class Compiler:
     def part(self, known: Mapping[int, Value], targets: Sequence[int], extra: bool, threads: int) -> Part:
         """Return the model from known blobs to targets; with ``extra`` it also gives what other layers will need."""
         needed = self.needed(known, targets)
-        made = {top for i in needed for top in self.layers[i].tops}
-        inputs = dict.fromkeys(b for i in needed for b in self.layers[i].bottoms if b not in made and b in known)
-        inputs |= dict.fromkeys(b for b in targets if b not in made)
-        for blob in set(inputs) - set(known):
-            raise ShapeError(f"input blob {blob} has not been given")
-        wanted = [*targets, *(b for b in self._frontier(needed, made) if b not in targets)] if extra else list(targets)
+        ends = self._once(
+            "all ends" if extra else "ends", known, targets, lambda: self._ends(needed, known, targets, extra)
+        )
+        inputs, wanted = ends
         shapes = {b: known[b].array.shape for b in inputs}
         room = None if self._caches is None else self._caches.room(shapes, wanted)
         given = {b: known[b] if room is None else _filled(room, b, known[b]) for b in inputs}
@@ -162,20 +191,29 @@ class Compiler:
         key = (_signature(known, known), tuple(targets), threads)
         if key in self._ways:
             return self._ways[key]
-        alone = any(stands_alone(self.layers[i]) for i in self.needed(known, targets))
-        part = None if alone else self.part(known, targets, False, threads)
+        alone = self.boundary(known, targets)
+        part = None if alone is not None else self.part(known, targets, False, threads)
         with self._lock:
             if len(self._ways) >= CACHED_MODELS:
                 self._ways.clear()
             self._ways[key] = part
         return part
 
-    def _frontier(self, needed: Sequence[int], made: set[int]) -> list[int]:
-        """Blobs made here that layers outside of this part use, or nobody but the application."""
+    def _ends(
+        self, needed: Sequence[int], known: Iterable[int], targets: Sequence[int], extra: bool
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        """Blobs that layers take from outside, and those they make for targets or, with ``extra``, for others."""
+        known, made = set(known), {top for i in needed for top in self.layers[i].tops}
+        within = {b for i in needed for b in self.layers[i].bottoms}
+        inputs = dict.fromkeys(b for i in needed for b in self.layers[i].bottoms if b not in made and b in known)
+        inputs |= dict.fromkeys(b for b in targets if b not in made)
+        for blob in set(inputs) - known:
+            raise ShapeError(f"input blob {blob} has not been given")
+        if not extra:
+            return list(inputs), list(targets)
         inside = set(needed)
         used = {b for i, layer in enumerate(self.layers) if i not in inside for b in layer.bottoms}
-        within = {b for i in needed for b in self.layers[i].bottoms}
-        return sorted(made & used | made - within)
+        return list(inputs), [*targets, *(b for b in sorted(made & used | made - within) if b not in targets)]
 
     @cached_property
     def _caches(self) -> Caches | None:
@@ -245,9 +283,9 @@ class Compiler:
         operands.update(zip(layer.tops, outputs, strict=False))
 
 
-def stands_alone(layer: Layer) -> bool:
-    """Whether a layer is the application's, or has outputs whose shape depends on data."""
-    return not isinstance(layer, BuiltinLayer) or layer.definition.dynamic
+def _stands_alone(layer: Layer, used: set[int]) -> bool:
+    dynamic = isinstance(layer, BuiltinLayer) and layer.definition.dynamic
+    return not isinstance(layer, BuiltinLayer) or (dynamic and not used.isdisjoint(layer.tops))
 
 
 def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:

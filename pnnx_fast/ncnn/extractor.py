@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pnnx_fast.errors import PnnxFastError, ShapeError
-from pnnx_fast.ncnn.compiled import Compiler, Value, stands_alone
+from pnnx_fast.ncnn.compiled import Compiler, Value
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
@@ -214,16 +214,11 @@ class Extractor:
 
     def _reach(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
         """Compute blobs; layers that must run by themselves are boundaries between models."""
-        needed = compiler.needed(self._known(), targets)
-        boundary = next((i for i in needed if stands_alone(compiler.layers[i])), None)
-        while boundary is not None:
-            layer = compiler.layers[boundary]
+        while (layer := compiler.boundary(self._known(), targets)) is not None:
             missing = [b for b in layer.bottoms if b not in self._known()]
             if missing:
                 self._reach(compiler, missing, True)
             self._run_alone(compiler, layer)
-            needed = compiler.needed(self._known(), targets)
-            boundary = next((i for i in needed if stands_alone(compiler.layers[i])), None)
         known = self._known()
         wanted = [b for b in targets if b not in known]
         if wanted:
