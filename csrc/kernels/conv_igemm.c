@@ -258,13 +258,15 @@ typedef struct unit {
         *next; /* its first weights; those of the unit that this thread is likely to take next, or NULL */
 } unit;
 
-/* What the n-th tile of a panel fetches: its part of the weights that come after the current block. */
+/* What the n-th tile of a panel fetches: its part of the weights that come after the current block, which
+ * after the last one is the first block of the next unit. */
 static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int64_t tap0, int64_t taps,
-                             int vectors, int64_t n) {
+                             int64_t k0, int vectors, int64_t n) {
     const int64_t steps = c->k_block < c->ic ? t->k : taps * c->ic;
     if (n >= vectors || (t->last && !u->next)) return NULL;
-    const float *block = t->b + tap0 * t->btap;
-    return (t->last ? block + (u->next - u->w) : block + steps * t->bstep) + n * steps * LINE;
+    const float *next =
+        t->last ? t->b - k0 * t->bstep + (u->next - u->w) : t->b + tap0 * t->btap + steps * t->bstep;
+    return next + n * steps * LINE;
 }
 
 /* What the other tiles fetch: the rows of x that come next. */
@@ -284,7 +286,7 @@ static void run_panels(const conv *c, const unit *u, int64_t tap0, int64_t tap1,
         t->column = panel.start * PF_VL;
         t->n = pf_min(t->bstep, c->oc - t->column);
         t->b = w + t->column * depth + k0 * t->bstep;
-        t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, panel.vectors, n);
+        t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, k0, panel.vectors, n);
         if (!t->ahead && p == u->panel0 && c->dense) t->ahead = next_rows(c, t, rows);
         pf_tile_run(panel.vectors, rows, t);
         panel.start += panel.vectors;
