@@ -159,16 +159,18 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, am) F(K, i64, ak) F(K, i64, bk) F(K, i64, bn) F(K, i64, cm) F(K, i64, cn) F(K, i64, ym)        \
     F(K, f64, alpha) F(K, f64, beta)
 
-/* One layer of LSTM, GRU or RNN cells, one or two directions (two when w_reverse is given; first_reverse: the only
- * direction runs backwards). gates: x W_ih^T + b_ih (+ b_hh, of GRU without the part of the new gate, which is `bias`),
+/* One layer of LSTM, GRU or RNN cells, one or two directions (two when w_reverse is given). gates: x W_ih^T + b_ih (+ b_hh, of GRU without the part of the new gate, which is `bias`),
  * element (step, row, direction, gate, unit) at step gst + row gsn + dense rest. w, wr: packed W_hh and W_hr; out:
  * length of h, that is hidden or the size of the projection. h0 (dirs, rows, out) and c0 (dirs, rows, hidden) may be
  * absent; c: the final cell states, in the same form, LSTM only. y: (step, row, direction, out) with strides yst, ysn.
+ * A call takes `steps` of the `total` steps, after the `first` that calls before have taken: a direction that runs
+ * backwards takes its own first ones, which are the last in y; gates has the entries of this call alone, h0 and c0 serve
+ * when first is 0, and c carries the cells from call to call.
  * scratch: with a projection, dirs * rows * hidden floats. relu: of a plain RNN, in place of tanh. */
 #define PF_RECURRENT_ARGS(F, K)                                                                              \
     F(K, in, gates) F(K, in, w) F(K, in, w_reverse) F(K, in, wr) F(K, in, wr_reverse) F(K, in, bias)         \
     F(K, in, bias_reverse) F(K, in, h0) F(K, in, c0) F(K, io, c) F(K, io, y) F(K, io, scratch)               \
-    F(K, i64, steps) F(K, i64, rows) F(K, i64, hidden) F(K, i64, out) F(K, i64, first_reverse)               \
+    F(K, i64, first) F(K, i64, steps) F(K, i64, total) F(K, i64, rows) F(K, i64, hidden) F(K, i64, out)      \
     F(K, i64, gst) F(K, i64, gsn) F(K, i64, yst) F(K, i64, ysn) F(K, i64, relu)
 
 /* Packs W_hh (gates * units, k) for the recurrent kernel; W_hr with gates = 1. */

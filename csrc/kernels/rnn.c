@@ -89,17 +89,21 @@ static void multiply_block(const columns *c, const float *w, int64_t block, cons
     const float *b = w + block * block_width(c) * c->k;
     for (int first = 0, n; first < total; first += n) {
         n = pf_panel_vectors(total - first);
-        for (int r = 0; r < count; r++) y[r] = s + r * block_width(c) + first * PF_VL;
-        const pf_tile t = {.taps = &tap,
-                           .ntaps = 1,
-                           .k = c->k,
-                           .b = b,
-                           .bstep = n * PF_VL,
-                           .y = y,
-                           .n = n * PF_VL,
-                           .first = 1,
-                           .last = 1};
-        pf_tile_run(n, count, &t);
+        /* Many rows take half of the panel at a time (most_rows). */
+        const int vectors = count > pf_tile_rows(n) ? n / 2 : n;
+        for (int v = 0; v < n; v += vectors) {
+            for (int r = 0; r < count; r++) y[r] = s + r * block_width(c) + (first + v) * PF_VL;
+            const pf_tile t = {.taps = &tap,
+                               .ntaps = 1,
+                               .k = c->k,
+                               .b = b + v * PF_VL,
+                               .bstep = n * PF_VL,
+                               .y = y,
+                               .n = vectors * PF_VL,
+                               .first = 1,
+                               .last = 1};
+            pf_tile_run(vectors, count, &t);
+        }
         b += (int64_t)n * PF_VL * c->k;
     }
 }
@@ -124,14 +128,17 @@ static pf_vf gru_cell(const float *s, const float *g, int64_t units, int64_t n, 
     return pf_fma(z, (h ? pf_load_upto(h, n) : pf_zero()) - fresh, fresh);
 }
 
+/* Where in y a step of this call writes. */
+static float *output_row(const direction *d, int64_t step, int64_t row) {
+    const pf_recurrent_args *a = d->a;
+    const int64_t done = a->first + step, time = d->reverse ? a->total - 1 - done : done;
+    return d->y + time * a->yst + row * a->ysn;
+}
+
 /* The output of the step before, NULL where that is zero. */
 static const float *state_row(const direction *d, int64_t step, int64_t row) {
-    const pf_recurrent_args *a = d->a;
-    if (step > 0) {
-        const int64_t before = d->reverse ? a->steps - step : step - 1;
-        return d->y + before * a->yst + row * a->ysn;
-    }
-    return d->h0 ? d->h0 + row * a->out : NULL;
+    if (d->a->first + step > 0) return output_row(d, step - 1, row);
+    return d->h0 ? d->h0 + row * d->a->out : NULL;
 }
 
 /* The cell for `count` rows of one block; s holds h W_hh^T. */
@@ -142,9 +149,9 @@ static void apply_cell(const direction *d, int64_t step, int64_t block, int64_t 
     for (int r = 0; r < count; r++) {
         const int64_t row = row0 + r;
         const float *g = d->gates + time * a->gst + row * a->gsn, *h = state_row(d, step, row);
-        float *out = d->raw ? d->raw + row * a->hidden : d->y + time * a->yst + row * a->ysn;
+        float *out = d->raw ? d->raw + row * a->hidden : output_row(d, step, row);
         float *c = d->c ? d->c + row * a->hidden : NULL;
-        const float *c0 = step > 0 ? c : d->c0 ? d->c0 + row * a->hidden : NULL;
+        const float *c0 = a->first + step > 0 ? c : d->c0 ? d->c0 + row * a->hidden : NULL;
         for (int v = 0; v < d->hidden.vectors; v++) {
             const int64_t u = block * block_units(&d->hidden) + v * PF_VL, n = pf_min(PF_VL, a->hidden - u);
             const float *sums = s + r * width + v * PF_VL;
@@ -163,13 +170,19 @@ static void apply_cell(const direction *d, int64_t step, int64_t block, int64_t 
     }
 }
 
+/* Rows of a tile: the weights had better be read once for all rows than be used by tiles of full width. */
+static int most_rows(int vectors, int64_t rows) {
+    const int whole = pf_tile_rows(vectors);
+    return rows > whole && vectors == 4 ? pf_tile_rows(vectors / 2) : whole;
+}
+
 /* One step. Blocks come in turns from the first to the last and back: where the weights do not quite fit the
  * cache, those used last are still there. */
 static void run_blocks(const direction *d, int64_t step, const share *part) {
     const columns *c = &d->hidden;
     const int64_t blocks = block_count(c), begin = blocks * part->member / part->members;
     const int64_t end = blocks * (part->member + 1) / part->members, rows = part->row1 - part->row0;
-    const int64_t tiles = pf_ceil_div(rows, pf_tile_rows(pf_panel_vectors(c->gates * c->vectors)));
+    const int64_t tiles = pf_ceil_div(rows, most_rows(pf_panel_vectors(c->gates * c->vectors), rows));
     float s[PF_TILE_ROWS * LSTM * PF_VL];
     for (int64_t j = begin; j < end; j++) {
         const int64_t i = step % 2 ? begin + end - 1 - j : j;
@@ -190,7 +203,7 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
 static void project(const direction *d, int64_t step, const share *part) {
     const pf_recurrent_args *a = d->a;
     const columns *c = &d->projection;
-    const int64_t time = d->reverse ? a->steps - 1 - step : step, blocks = block_count(c);
+    const int64_t blocks = block_count(c);
     const int most = pf_tile_rows(PF_PANEL_MAIN);
     float s[PF_TILE_ROWS * PF_PANEL_MAIN * PF_VL];
     for (int64_t i = blocks * part->member / part->members; i < blocks * (part->member + 1) / part->members;
@@ -202,7 +215,7 @@ static void project(const direction *d, int64_t step, const share *part) {
             multiply_block(c, d->wr, i, rows, (int)n, s);
             const int64_t u = i * block_units(c), length = pf_min(block_units(c), a->out - u);
             for (int64_t r = 0; r < n; r++)
-                memcpy(d->y + time * a->yst + (row + r) * a->ysn + u, s + r * block_width(c),
+                memcpy(output_row(d, step, row + r) + u, s + r * block_width(c),
                        (size_t)length * sizeof(float));
         }
     }
@@ -247,9 +260,8 @@ static share deal(const pf_recurrent_args *a, const pf_worker *w, int64_t gates,
 }
 
 static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, int64_t gates, int64_t dir) {
-    const bool reverse = a->first_reverse || dir > 0;
     const int64_t states = a->rows * a->hidden;
-    direction d = {.a = a, .reverse = reverse};
+    direction d = {.a = a, .reverse = dir > 0};
     d.hidden = make_columns(gates, a->hidden, a->out);
     d.projection = make_columns(PLAIN, a->out, a->hidden);
     d.gates = (const float *)pf_ptr(w, a->gates) + dir * gates * a->hidden;

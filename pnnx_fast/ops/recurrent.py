@@ -1,7 +1,9 @@
-"""Recurrent layers: LSTM, GRU and RNN. The input part of all steps is one matrix product, the rest one kernel call."""
+"""Recurrent layers: LSTM, GRU and RNN. What depends on the input alone is a matrix product over all steps or long spans
+of them; the rest is a kernel call that takes these steps one by one."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,11 @@ from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
 GATES = {"lstm_f32": 4, "gru_f32": 3, "rnn_f32": 1}
 """Blocks of rows in the weights of each kernel's layers."""
+
+SPAN_BYTES, SPAN_ROWS = 1 << 20, 96
+"""Size that the input products of a span of steps should have, and the least rows."""
+
+NO_ACTIVATION = activation_fields("none", [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,20 @@ def _joined(b: Builder, tensors: list[Tensor]) -> Tensor:
     return b.cached(key, lambda: np.concatenate([t.numpy() for t in tensors]))
 
 
+def _spans(steps: int, rows: int, row_bytes: int) -> list[tuple[int, int]]:
+    """First step and number of steps of the parts in which a layer is computed.
+
+    The input products are many times as large as the input. Where those of all steps would leave the caches before the
+    cells read them, they are computed for a span of steps at a time, which still has rows enough for a matrix product.
+    """
+    total = steps * rows * row_bytes
+    if total <= 2 * SPAN_BYTES:
+        return [(0, steps)]
+    count = max(1, min(steps, -(-total // SPAN_BYTES), steps * rows // SPAN_ROWS))
+    edges = [steps * i // count for i in range(count + 1)]
+    return [(start, end - start) for start, end in itertools.pairwise(edges)]
+
+
 def _biases(b: Builder, stack: Stack, layer: int) -> tuple[Tensor | None, list[Tensor | None]]:
     """Biases that the input product adds, and those inside the new gate of a GRU, one a direction."""
     rows = GATES[stack.kernel] * stack.hidden
@@ -98,21 +119,38 @@ def _layer(
     w_ih, w_hh = ([stack.weight(b, f"weight_{k}_{n}", shapes[k]) for n in names] for k in ("ih", "hh"))
     w_hr = [stack.weight(b, f"weight_hr_{n}", shapes["hr"]) for n in names] if stack.proj else []
     bias, inner = _biases(b, stack, layer)
-    g = b.empty((*x.shape[:2], len(names) * gates * hidden), np.float32)
-    multiply_rows(b, x, _joined(b, w_ih), bias, None, activation_fields("none", []), g)
     time, batch = (1, 0) if stack.batch_first else (0, 1)
     steps, rows = x.shape[time], x.shape[batch]
-    refs: dict[str, Any] = {"gates": g, "y": y, "h0": h0, "c0": c0, "c": c}
+    refs: dict[str, Any] = {"y": y, "h0": h0, "c0": c0, "c": c}
     for i, ending in enumerate(stack.suffixes):
         refs["w" + ending] = _packed(b, w_hh[i], gates)
         refs["wr" + ending] = _packed(b, w_hr[i], 1) if w_hr else None
         refs["bias" + ending] = inner[i]
-    b.step(
-        stack.kernel, **refs, scratch=b.scratch(4 * len(names) * rows * hidden if stack.proj else 0),
-        steps=steps, rows=rows, hidden=hidden, out=out, first_reverse=0, relu=int(stack.relu),
-        gst=g.strides[time], gsn=g.strides[batch], yst=y.strides[time], ysn=y.strides[batch],
-        flops=2 * len(names) * steps * rows * hidden * (gates * out + stack.proj),
-    )  # fmt: skip
+    width = len(names) * gates * hidden
+    spans = _spans(steps, rows, 4 * width)
+    most = max(length for _, length in spans)
+    products = b.empty((rows, most, width) if time else (most, rows, width), np.float32)
+    scratch = b.scratch(4 * len(names) * rows * hidden if stack.proj else 0)
+    for first, length in spans:
+        g = products.narrow(time, 0, length)
+        starts = [first, steps - first - length][: len(names) if len(spans) > 1 else 1]
+        _multiply(b, [x.narrow(time, start, length) for start in starts], w_ih, bias, g)
+        b.step(
+            stack.kernel, **refs, gates=g, scratch=scratch,
+            first=first, steps=length, total=steps, rows=rows, hidden=hidden, out=out, relu=int(stack.relu),
+            gst=g.strides[time], gsn=g.strides[batch], yst=y.strides[time], ysn=y.strides[batch],
+            flops=2 * len(names) * length * rows * hidden * (gates * out + stack.proj),
+        )  # fmt: skip
+
+
+def _multiply(b: Builder, inputs: list[Tensor], weights: list[Tensor], bias: Tensor | None, y: Tensor) -> None:
+    """Emit the input products of all directions side by side, in one product where they share their input."""
+    if len(inputs) == 1:
+        weights = [_joined(b, weights)]
+    width = weights[0].shape[0]
+    for d, (x, weight) in enumerate(zip(inputs, weights, strict=True)):
+        own = None if bias is None else bias.narrow(0, d * width, width)
+        multiply_rows(b, x, weight, own, None, NO_ACTIVATION, y.narrow(2, d * width, width))
 
 
 def _run(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tensor | None) -> tuple[Value, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -71,26 +72,38 @@ class Layer:
         call(isa, "recurrent_pack_f32", 2, x=x, y=y, **fields)
         return y
 
-    def run(self, isa: str, threads: int, batch_first: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    @staticmethod
+    def products(directions: list[np.ndarray], batch_first: bool) -> np.ndarray:
+        """Products with the input, directions side by side."""
+        g = np.stack(directions, 2)
+        return guarded(np.ascontiguousarray(g.swapaxes(0, 1))).swapaxes(0, 1) if batch_first else guarded(g)
+
+    def run(
+        self, isa: str, threads: int, batch_first: bool = False, cut: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """All steps; with ``cut``, so many in a first call and the rest in a second."""
         shape = (self.steps, self.rows, self.dirs, self.out)
         y = guarded(np.full((shape[1], shape[0], *shape[2:]) if batch_first else shape, np.nan, "f4"))
         y = y.swapaxes(0, 1) if batch_first else y
-        g = np.ascontiguousarray(self.g.swapaxes(0, 1)).swapaxes(0, 1) if batch_first else self.g
         c = guarded(np.full((self.dirs, self.rows, self.hidden), np.nan, "f4"))
         w = [self.pack(isa, x, self.gates) for x in self.w] + [None]
         wr = [self.pack(isa, x, 1) for x in self.wr] + [None]
         bias = [*self.bias, None] if self.gates == 3 else [None, None]
-        call(
-            isa, self.kernel, threads, gates=g, w=w[0], w_reverse=w[1], wr=wr[0], wr_reverse=wr[1], bias=bias[0],
-            bias_reverse=bias[1], h0=self.h0, c0=self.c0, c=c if self.gates == 4 else None, y=y,
-            scratch=guarded(np.full(c.size if self.proj else 0, np.nan, "f4")), steps=self.steps, rows=self.rows,
-            hidden=self.hidden, out=self.out, first_reverse=0, gst=g.strides[0] // 4, gsn=g.strides[1] // 4,
-            yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0,
-        )  # fmt: skip
+        edges = [0, self.steps] if cut is None else [0, cut, self.steps]
+        for first, end in itertools.pairwise(edges):
+            ends = [slice(first, end), slice(self.steps - end, self.steps - first)]
+            part = self.products([self.g[ends[d], :, d] for d in range(self.dirs)], batch_first)
+            call(
+                isa, self.kernel, threads, gates=part, w=w[0], w_reverse=w[1], wr=wr[0], wr_reverse=wr[1],
+                bias=bias[0], bias_reverse=bias[1], h0=self.h0, c0=self.c0, c=c if self.gates == 4 else None, y=y,
+                scratch=guarded(np.full(c.size if self.proj else 0, np.nan, "f4")), first=first, steps=end - first,
+                total=self.steps, rows=self.rows, hidden=self.hidden, out=self.out, gst=part.strides[0] // 4,
+                gsn=part.strides[1] // 4, yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0,
+            )  # fmt: skip
         return y, c
 
-    def check(self, isa: str, threads: int, batch_first: bool = False) -> None:
-        y, c = self.run(isa, threads, batch_first)
+    def check(self, isa: str, threads: int, batch_first: bool = False, cut: int | None = None) -> None:
+        y, c = self.run(isa, threads, batch_first, cut)
         want_y, want_c = self.expected()
         np.testing.assert_allclose(y, want_y, rtol=0, atol=2e-6)
         if self.gates == 4:
@@ -124,3 +137,10 @@ def test_no_initial_state_and_batch_first(isa: str, kernel: str, dirs: int) -> N
 @pytest.mark.parametrize("threads", [1, 4])
 def test_projection(isa: str, dirs: int, rows: int, hidden: int, proj: int, threads: int) -> None:
     Layer("lstm_f32", dirs, 3, rows, hidden, proj).check(isa, threads)
+
+
+@pytest.mark.parametrize("kernel,proj", [*((kernel, 0) for kernel in GATES), ("lstm_f32", 17)])
+@pytest.mark.parametrize("dirs", [1, 2])
+@pytest.mark.parametrize("state", [False, True])
+def test_steps_in_two_calls(isa: str, kernel: str, proj: int, dirs: int, state: bool) -> None:
+    Layer(kernel, dirs, 5, 3, 20, proj, state).check(isa, 2, batch_first=proj == 0, cut=2)

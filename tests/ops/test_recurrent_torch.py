@@ -9,6 +9,7 @@ import pytest
 from graph_of_one import run
 
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops import recurrent
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections")
@@ -45,11 +46,7 @@ def flat(value: Any) -> list[Any]:
     return [leaf for v in value for leaf in flat(v)] if isinstance(value, tuple) else [value.detach().numpy()]
 
 
-@pytest.mark.parametrize("kind,extra", KINDS)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("batched", [True, False])
-@pytest.mark.parametrize("stateful", [True, False])
-def test_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batched: bool, stateful: bool) -> None:
+def check_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batched: bool, stateful: bool) -> None:
     module, weights, params = make(kind, **options, **extra)
     batch = (3,) if batched else ()
     x = draw(3, 6, 5) if batched and module.batch_first else draw(6, *batch, 5)
@@ -65,6 +62,26 @@ def test_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batch
         np.testing.assert_allclose(g, w, rtol=0, atol=2e-6)
     alone = run("nn." + kind, x, *states, weights=weights, **params)
     np.testing.assert_array_equal(alone, got[0])
+
+
+@pytest.mark.parametrize("kind,extra", KINDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("stateful", [True, False])
+def test_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batched: bool, stateful: bool) -> None:
+    check_layers(kind, extra, options, batched, stateful)
+
+
+@pytest.mark.parametrize("kind,extra", KINDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_spans(
+    kind: str, extra: dict[str, Any], options: dict[str, Any], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers that are computed a few steps at a time."""
+    monkeypatch.setattr(recurrent, "SPAN_BYTES", 16)
+    monkeypatch.setattr(recurrent, "SPAN_ROWS", rows)
+    check_layers(kind, extra, options, batched=rows != 2, stateful=rows == 4)
 
 
 def test_swapped_outputs() -> None:
