@@ -26,14 +26,12 @@ static source source_of(const pf_line_tile *t, int64_t c, int64_t n) {
     return (source){pf_loadi(table), group * cg, a->ic - group * cg, (last - group) * cg};
 }
 
-PF_INLINE pf_vf permute(pf_vf v, pf_vi lanes) { return (pf_vf)__builtin_shuffle((pf_vi)v, lanes); }
-
 /* x[s->lanes], from as many vectors as the lanes reach; `reach` floats may be read. */
 PF_INLINE pf_vf gather(const float *x, const source *s, int64_t reach) {
-    pf_vf v = permute(pf_load_upto(x, reach), s->lanes);
+    pf_vf v = pf_permute(pf_load_upto(x, reach), s->lanes);
     for (int64_t from = PF_VL; from <= s->farthest; from += PF_VL) {
         const pf_vi lanes = s->lanes - pf_seti((int32_t)from);
-        v = pf_select(lanes >= 0, permute(pf_load_upto(x + from, reach - from), lanes), v);
+        v = pf_select(lanes >= 0, pf_permute(pf_load_upto(x + from, reach - from), lanes), v);
     }
     return v;
 }
@@ -65,7 +63,7 @@ PF_INLINE void gr_row(const pf_line_tile *t, const gr_form f, const source *s, c
             if (j % f.stride >= f.kw) continue;
             if (f.edge && (j < t->lo || j >= t->hi)) continue;
             const pf_vf raw = f.tail ? pf_load_upto(x, s->inputs - (moves ? g : 0)) : pf_load(x);
-            const pf_vf v = permute(raw, lanes);
+            const pf_vf v = pf_permute(raw, lanes);
             PF_UNROLL for (int o = first; o < last; o++) {
                 PF_UNROLL for (int k = 0; k < f.kw; k++) {
                     const int i = (j - k) / f.stride;

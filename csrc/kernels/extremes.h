@@ -53,15 +53,9 @@ PF_INLINE pf_vf pf_load_or(const float *p, int64_t n, float other) {
 
 /* Lanes moved down by k, around the end. */
 PF_INLINE pf_vf pf_rotate(pf_vf v, const int k) {
-#if defined(__clang__)
-    pf_vf r;
-    for (int i = 0; i < PF_VL; i++) r[i] = v[(i + k) % PF_VL];
-    return r;
-#else
-    pf_vi lane;
-    for (int i = 0; i < PF_VL; i++) lane[i] = (i + k) % PF_VL;
-    return __builtin_shuffle(v, lane);
-#endif
+    pf_vi lanes;
+    for (int i = 0; i < PF_VL; i++) lanes[i] = i + k;
+    return pf_permute(v, lanes);
 }
 
 /* Extreme lane; NaN if any lane is. */

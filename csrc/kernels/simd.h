@@ -153,6 +153,21 @@ PF_INLINE void pf_store_upto(void *p, pf_vf v, int64_t n) {
         pf_storen(p, v, n);
 }
 
+/* Lane lanes[i], modulo PF_VL, of v in each lane i. */
+PF_INLINE pf_vf pf_permute(pf_vf v, pf_vi lanes) {
+#if !defined(__clang__)
+    return __builtin_shuffle(v, lanes);
+#elif defined(PF_AVX512)
+    return (pf_vf)_mm512_permutexvar_ps((__m512i)lanes, (__m512)v);
+#elif defined(PF_AVX2)
+    return (pf_vf)_mm256_permutevar8x32_ps((__m256)v, (__m256i)lanes);
+#else
+    pf_vf r;
+    for (int i = 0; i < PF_VL; i++) r[i] = v[lanes[i] & (PF_VL - 1)];
+    return r;
+#endif
+}
+
 /* Whether a lane of a mask (all ones or zero) is set. */
 PF_INLINE int pf_any(pf_vi mask) {
 #if defined(PF_AVX512)

@@ -130,8 +130,8 @@ static void pf_interleave2(const pf_plane *p, const float *x, float *y) {
 #endif
     for (; b + 4 <= p->nb; b += 4) {
         const pf_f4 u = *(const pf_f4_any *)(x + b), v = *(const pf_f4_any *)(x + p->xa + b);
-        *(pf_f4_any *)(y + 2 * b) = __builtin_shuffle(u, v, (pf_i4){0, 4, 1, 5});
-        *(pf_f4_any *)(y + 2 * b + 4) = __builtin_shuffle(u, v, (pf_i4){2, 6, 3, 7});
+        *(pf_f4_any *)(y + 2 * b) = pf_mix4(u, v, 0, 4, 1, 5);
+        *(pf_f4_any *)(y + 2 * b + 4) = pf_mix4(u, v, 2, 6, 3, 7);
     }
     pf_transpose_rest(p, x, y, 0, b, p->nb);
 }
@@ -140,8 +140,8 @@ static void pf_deinterleave2(const pf_plane *p, const float *x, float *y) {
     int64_t a = 0;
     for (; a + 4 <= p->na; a += 4) {
         const pf_f4 u = *(const pf_f4_any *)(x + 2 * a), v = *(const pf_f4_any *)(x + 2 * a + 4);
-        *(pf_f4_any *)(y + a) = __builtin_shuffle(u, v, (pf_i4){0, 2, 4, 6});
-        *(pf_f4_any *)(y + p->yb + a) = __builtin_shuffle(u, v, (pf_i4){1, 3, 5, 7});
+        *(pf_f4_any *)(y + a) = pf_mix4(u, v, 0, 2, 4, 6);
+        *(pf_f4_any *)(y + p->yb + a) = pf_mix4(u, v, 1, 3, 5, 7);
     }
     for (; a < p->na; a++) y[a] = x[2 * a], y[p->yb + a] = x[2 * a + 1];
 }

@@ -8,15 +8,22 @@ typedef float pf_f4 __attribute__((vector_size(16)));
 typedef float pf_f4_any __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t pf_i4 __attribute__((vector_size(16)));
 
+/* Four of the eight lanes of a and b, by constants. */
+#if defined(__clang__)
+#    define pf_mix4(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#    define pf_mix4(a, b, ...) __builtin_shuffle(a, b, (pf_i4){__VA_ARGS__})
+#endif
+
 PF_INLINE void pf_transpose4(pf_f4 r[4]) {
-    const pf_f4 a = __builtin_shuffle(r[0], r[1], (pf_i4){0, 4, 1, 5});
-    const pf_f4 b = __builtin_shuffle(r[0], r[1], (pf_i4){2, 6, 3, 7});
-    const pf_f4 c = __builtin_shuffle(r[2], r[3], (pf_i4){0, 4, 1, 5});
-    const pf_f4 d = __builtin_shuffle(r[2], r[3], (pf_i4){2, 6, 3, 7});
-    r[0] = __builtin_shuffle(a, c, (pf_i4){0, 1, 4, 5});
-    r[1] = __builtin_shuffle(a, c, (pf_i4){2, 3, 6, 7});
-    r[2] = __builtin_shuffle(b, d, (pf_i4){0, 1, 4, 5});
-    r[3] = __builtin_shuffle(b, d, (pf_i4){2, 3, 6, 7});
+    const pf_f4 a = pf_mix4(r[0], r[1], 0, 4, 1, 5);
+    const pf_f4 b = pf_mix4(r[0], r[1], 2, 6, 3, 7);
+    const pf_f4 c = pf_mix4(r[2], r[3], 0, 4, 1, 5);
+    const pf_f4 d = pf_mix4(r[2], r[3], 2, 6, 3, 7);
+    r[0] = pf_mix4(a, c, 0, 1, 4, 5);
+    r[1] = pf_mix4(a, c, 2, 3, 6, 7);
+    r[2] = pf_mix4(b, d, 0, 1, 4, 5);
+    r[3] = pf_mix4(b, d, 2, 3, 6, 7);
 }
 
 #if defined(PF_AVX512)
