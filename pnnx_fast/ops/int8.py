@@ -21,6 +21,9 @@ from pnnx_fast.ops.symbolic import Builder, Tensor
 MOST_PRODUCTS = 1 << 17
 """Products of two int8 numbers of which a sum of 32 bits holds fewer."""
 
+PICTURE_CHANNELS = 4
+"""Most channels of planes that rounding makes pixels of."""
+
 
 @operator("int8.Quantize")
 def quantize(b: Builder, input: Tensor, scales: Tensor | None = None, *, scale: float = 1.0) -> Tensor:
@@ -33,7 +36,9 @@ def quantize(b: Builder, input: Tensor, scales: Tensor | None = None, *, scale: 
         if scales.shape != (x.shape[1],):
             raise ShapeError("scales a channel", operand="scales", expected=[x.shape[1]], actual=scales.shape)
         x = b.channels_last(x) if x.ndim > 2 else b.contiguous(x)
-    y = b.result(x.shape, np.int8, x)
+    # Pictures come plane by plane, and layers read pixels.
+    picture = x.ndim == 4 and x.shape[1] <= PICTURE_CHANNELS
+    y = b.result(x.shape, np.int8, "channels_last" if picture else x)
     order = [0, *range(2, x.ndim), 1] if x.ndim > 1 else [0]
     source, target = x.permute(order), y.permute(order)
     b.step(

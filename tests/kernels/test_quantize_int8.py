@@ -52,6 +52,15 @@ def test_lengths(isa: str, n: int, threads: int) -> None:
         np.testing.assert_array_equal(run(isa, x, scale, threads), rounded(x * scale))
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("pixels", [1, 2, 4, 5, 9, 15, 16, 17, 18, 19, 40, 8191, 8192, 8209, 20000])
+def test_planes_become_pixels(isa: str, pixels: int, channels: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, channels, pixels)).astype(np.float32)
+    for threads in (1, 3):
+        got = run(isa, x, np.float32([50]), threads, (0, 2, 1))
+        np.testing.assert_array_equal(got, rounded(x * np.float32(50)))
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 0, 1), (1, 2, 0)])
 def test_orders_of_memory(isa: str, order: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).standard_normal((4, 5, 19)).astype(np.float32)
