@@ -138,8 +138,10 @@ PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, f
     const float *d = pf_wino_tile_inputs(p, tile, &part);
     const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
-    for (int64_t c = 0; c < whole; c += PF_VL)
+    for (int64_t c = 0; c < whole; c += PF_VL) {
+        pf_wino_fetch(d, c, side + (PF_WINO_AHEAD - 1) * p->mw, row, pixel, side, p->mw, 0);
         pf_wino_input(side, NULL, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+    }
     for (int64_t c = whole; c < p->ic; c += PF_VL) {
         const int64_t n = p->ic - c;
         if (n >= PF_VL)
@@ -247,7 +249,10 @@ PF_INLINE void output_tile(const int m, const int side, const int pairs, const p
         for (int64_t c = 0; c < t.n; c += PF_VL) line_vector(pairs, p, &t, c);
     } else {
         const int64_t whole = t.rows == m && t.columns == m ? t.n / PF_VL * PF_VL : 0;
-        for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, side, 1, p, &t, c);
+        for (int64_t c = 0; c < whole; c += PF_VL) {
+            pf_wino_fetch(t.y, c, PF_WINO_AHEAD * m, p->a->ysh, p->a->ysw, m, m, 1);
+            output_vector(m, side, 1, p, &t, c);
+        }
         for (int64_t c = whole; c < t.n; c += PF_VL) output_vector(m, side, 0, p, &t, c);
     }
     pf_wino_finish_late(p, &t);

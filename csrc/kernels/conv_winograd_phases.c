@@ -96,8 +96,10 @@ PF_INLINE void input_tile(const int m, const pf_wino_plan *p, int64_t tile, floa
     const int side = 2 * m + 1;
     const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
-    for (int64_t c = 0; c < whole; c += PF_VL)
+    for (int64_t c = 0; c < whole; c += PF_VL) {
+        pf_wino_fetch(x, c, side + (PF_WINO_AHEAD - 1) * 2 * m, row, pixel, side, 2 * m, 0);
         input_vector(m, NULL, x + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+    }
     for (int64_t c = whole; c < p->ic; c += PF_VL) {
         const int64_t n = p->ic - c;
         if (n >= PF_VL)
@@ -170,7 +172,10 @@ PF_INLINE void output_tile(const int m, const pf_wino_plan *p, int64_t tile, con
                            const float *products) {
     const pf_wino_target t = pf_wino_target_of(p, tile, o, products);
     const int64_t whole = t.rows == m && t.columns == m ? t.n / PF_VL * PF_VL : 0;
-    for (int64_t c = 0; c < whole; c += PF_VL) output_vector(m, 1, p, &t, c);
+    for (int64_t c = 0; c < whole; c += PF_VL) {
+        pf_wino_fetch(t.y, c, PF_WINO_AHEAD * m, p->a->ysh, p->a->ysw, m, m, 1);
+        output_vector(m, 1, p, &t, c);
+    }
     for (int64_t c = whole; c < t.n; c += PF_VL) output_vector(m, 0, p, &t, c);
     pf_wino_finish_late(p, &t);
 }

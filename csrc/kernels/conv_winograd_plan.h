@@ -52,6 +52,27 @@ static inline const float *pf_wino_tile_inputs(const pf_wino_plan *p, int64_t ti
     return (const float *)((uintptr_t)p->x + (uintptr_t)first * sizeof(float));
 }
 
+enum { PF_WINO_AHEAD = 2, PF_WINO_LINE = 64 / sizeof(float) };
+
+/* Starts to fetch rows x columns pixels that a later tile reads or writes, for the vector of channels at c:
+ * tiles touch a few pixels here and there, of which the hardware makes no streams. The address may lie
+ * outside of the image. */
+PF_INLINE void pf_wino_fetch(const float *x, int64_t c, int64_t distance, int64_t row, int64_t pixel,
+                             const int rows, const int columns, const int write) {
+    if (c % PF_WINO_LINE != 0) return;
+    const uintptr_t first = (uintptr_t)x + (uintptr_t)(c + distance * pixel) * sizeof(float);
+    row *= (int64_t)sizeof(float), pixel *= (int64_t)sizeof(float);
+    PF_UNROLL for (int i = 0; i < rows; i++) {
+        PF_UNROLL for (int j = 0; j < columns; j++) {
+            const void *line = (const void *)(first + (uintptr_t)(i * row + j * pixel));
+            if (write)
+                __builtin_prefetch(line, 1);
+            else
+                __builtin_prefetch(line);
+        }
+    }
+}
+
 /* The panel's first column, number of columns, width and weights. */
 typedef struct pf_wino_columns {
     int64_t column, n, width;
