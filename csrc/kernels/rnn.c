@@ -250,7 +250,7 @@ static void run_direction(const direction *d, const share *part, const pf_worker
 /* Directions are independent, and so are rows of the batch: only when there are too few of them, and a step
  * is worth it, do threads share the blocks of one matrix, meeting after every step. */
 static share deal(const pf_recurrent_args *a, const pf_worker *w, int64_t gates, int64_t dirs) {
-    enum { ENOUGH_ROWS = 6, WORTH_MEETING = 1 << 17 };
+    enum { ENOUGH_ROWS = 6, WORTH_MEETING = 3 << 14 };
     const int64_t members = pf_max(1, w->nthreads / dirs), member = w->tid % members;
     if (a->rows >= members * ENOUGH_ROWS)
         return (share){a->rows * member / members, a->rows * (member + 1) / members, 1, 0, false};
