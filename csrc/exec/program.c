@@ -91,7 +91,8 @@ static void run_share(run_context *c, int64_t i, int share, int shares) {
                    .bases = c->bases,
                    .next = state_of(c, i)->counter,
                    .step = i,
-                   .fault = c->fault};
+                   .fault = c->fault,
+                   .ahead = c->steps[i].ahead};
     c->steps[i].run(c->steps[i].args, &w);
 }
 
@@ -176,6 +177,7 @@ static void run_alone(const run_context *c) {
         if (c->clock) c->clock[i] = now_ns();
         memset(counter, 0, sizeof counter);
         w.step = i;
+        w.ahead = c->steps[i].ahead;
         c->steps[i].run(c->steps[i].args, &w);
     }
     if (c->clock) c->clock[c->count] = now_ns();

@@ -13,7 +13,8 @@ typedef struct pf_step {
     pf_kernel_fn run;
     const void *args;
     int32_t mode;
-    int32_t free; /* the next step does not depend on this one, nor is either a gang */
+    int32_t free;     /* the next step does not depend on this one, nor is either a gang */
+    pf_stretch ahead; /* constants that a later step reads, for kernels that can fetch them meanwhile */
 } pf_step;
 
 /* clock: NULL, or count+1 time stamps in nanoseconds, taken by thread 0. Returns 0, or -1 when memory is

@@ -85,7 +85,7 @@ static void run_stage(walk *k, int64_t stage, int64_t end) {
     int64_t next = 0;
     /* Pools share their work by the number of the thread, convolutions keep scratch by it. */
     const pf_worker alone = {
-        k->stages[stage].pool ? 0 : k->w->tid, 1, k->w->bases, &next, k->w->step, k->w->fault};
+        k->stages[stage].pool ? 0 : k->w->tid, 1, k->w->bases, &next, k->w->step, k->w->fault, {NULL, 0}};
     pf_strip_stage part = k->stages[stage];
     const shape s = shape_of(&part);
     const int64_t first = first_line(whole, begin);

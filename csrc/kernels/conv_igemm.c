@@ -15,7 +15,9 @@ enum {
     WANTED_UNITS = 32,
     UNIT_FLOPS = 4 << 20,   /* least work of a unit */
     SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
-    LINE = 64 / sizeof(float),
+    LINE_BYTES = 64,
+    LINE = LINE_BYTES / sizeof(float),
+    RUN_BYTES = 64 << 10, /* rows that all panels of a unit visit in turn: they stay close */
 };
 
 /* Variants: panels of columns, or tiles of few columns with other weights. */
@@ -36,8 +38,10 @@ typedef struct conv {
     int64_t joined;           /* taps that lie side by side in memory: inside of the image they are one */
     int dense;                /* pixels of x follow each other as rows of a matrix do */
     int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
+    int runs, staged;         /* whole sums of rows at equal distances; results that are not stored at once */
     pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */
     pf_activation act;
+    const char *ahead, *ahead_end; /* what a later step reads and is still to be fetched */
 } conv;
 
 static void merge_dimensions(pf_conv3d_args *a) {
@@ -98,6 +102,13 @@ static void choose_units(conv *c, int64_t row_bytes, int nthreads) {
     c->row_blocks = pf_max(1, pf_min(blocks, c->tiles));
 }
 
+/* Whether tile runs can do it. */
+static int has_runs(const conv *c) {
+    const int64_t lines = c->a.n * c->a.od * c->a.oh, vectors = c->columns > PF_VL ? 2 : 1;
+    return lines == 1 && c->taps == 1 && c->a.groups == 1 && !c->padded && !c->narrow &&
+           c->k_block == c->ic && c->pixels / c->tiles * vectors >= PF_RUN_LEAST;
+}
+
 static conv plan_conv(const pf_conv3d_args *args, int nthreads) {
     conv c = {.a = *args};
     merge_dimensions(&c.a);
@@ -122,6 +133,8 @@ static conv plan_conv(const pf_conv3d_args *args, int nthreads) {
     pf_tile_steps(&c.y_steps, c.a.ysw);
     pf_tile_steps(&c.z_steps, c.a.zsw);
     choose_units(&c, row_bytes, nthreads);
+    c.runs = has_runs(&c);
+    c.staged = c.a.z_late || pf_act_is_late(c.act.code);
     return c;
 }
 
@@ -274,9 +287,17 @@ static const void *next_rows(const conv *c, const pf_tile *t, int rows) {
     return (const void *)((uintptr_t)t->taps->row[rows - 1] + (uintptr_t)c->a.xsw * sizeof(float));
 }
 
+/* This thread's part of what a later step reads. */
+static void look_ahead(conv *c, const pf_worker *w) {
+    const int64_t part = w->ahead.bytes / w->nthreads;
+    if (part == 0) return;
+    c->ahead = w->ahead.start + w->tid * part;
+    c->ahead_end = c->ahead + part;
+}
+
 /* One tile, all panels of a unit. */
-static void run_panels(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows,
-                       int64_t n, pf_tile *t) {
+static void run_panels(conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows, int64_t n,
+                       pf_tile *t) {
     const int64_t depth = c->taps * c->ic, vectors = c->columns / PF_VL;
     pf_panel panel = pf_panel_at(c->oc, u->panel0);
     const float *w = u->w - panel.start * PF_VL * depth;
@@ -288,6 +309,10 @@ static void run_panels(const conv *c, const unit *u, int64_t tap0, int64_t tap1,
         t->b = w + t->column * depth + k0 * t->bstep;
         t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, k0, panel.vectors, n);
         if (!t->ahead && p == u->panel0 && c->dense) t->ahead = next_rows(c, t, rows);
+        if (!t->ahead && panel.vectors > 1 && c->ahead < c->ahead_end) {
+            t->ahead = c->ahead;
+            c->ahead += t->k * t->ntaps * LINE_BYTES;
+        }
         pf_tile_run(panel.vectors, rows, t);
         panel.start += panel.vectors;
         panel.vectors = pf_panel_vectors(vectors - panel.start);
@@ -302,7 +327,7 @@ static void run_narrow(const conv *c, const unit *u, int64_t k0, int rows, pf_ti
 }
 
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
-static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
+static void run_block(conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
     pf_tap table[TAPS_AT_ONCE];
     tile_rows rows = {.next = place_of(c, tile_start(c, u->tile0))};
     t->taps = table, t->y = (float *const *)&rows.y;
@@ -321,7 +346,73 @@ static void run_block(const conv *c, const unit *u, int64_t tap0, int64_t tap1, 
     }
 }
 
-static void run_unit(const conv *c, const unit *u) {
+/* Lets as many tiles of a run as it takes fetch [*from, end); returns their number. */
+static int64_t fetch(pf_run *r, const char **from, const char *end, int64_t tiles) {
+    r->ahead_step = r->k * LINE_BYTES;
+    r->ahead = *from;
+    tiles = pf_min(tiles, pf_ceil_div(end - *from, r->ahead_step));
+    *from += tiles * r->ahead_step;
+    return tiles;
+}
+
+/* Tiles [tile, end) by one panel, in runs of one height that fetch what comes next: `next`, weights of this
+ * convolution, rows of x on the first visit, what a later step reads. */
+static void run_tiles(conv *c, const pf_panel *panel, const float *w, const char *next, int64_t tile,
+                      int64_t end) {
+    const pf_conv3d_args *a = &c->a;
+    const int64_t column = panel->start * PF_VL;
+    const int64_t longer = c->pixels % c->tiles, xstep = a->stride_w * a->xsw;
+    pf_run r = {.b = w, .k = c->ic, .act = c->act, .xstep = xstep, .ystep = a->ysw, .zstep = a->zsw};
+    const char *next_end = next + panel->vectors * PF_VL * c->ic * (int64_t)sizeof(float);
+    r.n = pf_min(panel->vectors * PF_VL, c->oc - column);
+    r.bias = c->bias ? c->bias + column : NULL;
+    for (int64_t stop; tile < end; tile = stop) {
+        const int64_t rows = c->pixels / c->tiles + (tile < longer), pixel = tile_start(c, tile);
+        stop = tile < longer ? pf_min(longer, end) : end;
+        if (c->staged) stop = pf_min(stop, tile + PF_RUN_STAGED);
+        r.x = c->x + pixel * xstep;
+        r.tiles = stop - tile;
+        r.ahead = NULL, r.ahead_step = 0;
+        if (next && next < next_end) {
+            r.tiles = fetch(&r, &next, next_end, r.tiles);
+        } else if (panel->start == 0 && c->panels > 1 && c->dense) {
+            r.ahead = r.x + rows * xstep;
+            r.ahead_step = rows * xstep * (int64_t)sizeof(float);
+        } else if (c->ahead < c->ahead_end) {
+            r.tiles = fetch(&r, &c->ahead, c->ahead_end, r.tiles);
+        }
+        stop = tile + r.tiles;
+        r.y = c->y + pixel * a->ysw + column;
+        r.z = c->z ? c->z + pixel * a->zsw + column : NULL;
+        if (c->staged)
+            pf_run_staged(panel->vectors, (int)rows, r, c->a.z_late);
+        else
+            PF_NAME(tile_runs)[panel->vectors - 1][rows - 1](&r);
+    }
+}
+
+/* A unit by runs: rows that stay close visit all panels. */
+static void run_rows(conv *c, const unit *u) {
+    const int64_t most = pf_max(PF_RUN_STAGED, RUN_BYTES / (int64_t)sizeof(float) / (c->rows * c->ic));
+    for (int64_t tile = u->tile0; tile < u->tile1; tile += most) {
+        pf_panel panel = pf_panel_at(c->oc, u->panel0);
+        const float *w = u->w;
+        for (int64_t p = u->panel0; p < u->panel1; p++) {
+            const float *after = w + panel.vectors * PF_VL * c->ic;
+            const float *next = tile > u->tile0 ? NULL : p + 1 < u->panel1 ? after : u->next;
+            run_tiles(c, &panel, w, (const char *)next, tile, pf_min(tile + most, u->tile1));
+            panel.start += panel.vectors;
+            panel.vectors = pf_panel_vectors(c->columns / PF_VL - panel.start);
+            w = after;
+        }
+    }
+}
+
+static void run_unit(conv *c, const unit *u) {
+    if (c->runs) {
+        run_rows(c, u);
+        return;
+    }
     pf_tile t = {.act = c->act, .bias = c->bias ? c->bias + u->group * c->oc : NULL};
     for (int64_t tap0 = 0; tap0 < c->taps; tap0 += c->tap_block) {
         const int64_t tap1 = pf_min(tap0 + c->tap_block, c->taps);
@@ -352,6 +443,7 @@ static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
     conv c = plan_conv(args, w->nthreads);
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
+    look_ahead(&c, w);
     const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
     for (int64_t i = pf_claim(w, 1); i < units; i = pf_claim(w, 1)) {
         unit u = unit_at(&c, i);

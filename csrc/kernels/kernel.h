@@ -22,12 +22,19 @@ typedef struct pf_fault {
     int64_t code, step, value, limit;
 } pf_fault;
 
+/* A piece of memory; of no bytes: none. */
+typedef struct pf_stretch {
+    const char *start;
+    int64_t bytes;
+} pf_stretch;
+
 typedef struct pf_worker {
     int32_t tid, nthreads;
     char *const *bases;
-    int64_t *next;   /* counter shared by the team for this step, starts at 0: use pf_claim */
-    int64_t step;    /* number of the running step */
-    pf_fault *fault; /* shared by the team for the whole run: use pf_report */
+    int64_t *next;    /* counter shared by the team for this step, starts at 0: use pf_claim */
+    int64_t step;     /* number of the running step */
+    pf_fault *fault;  /* shared by the team for the whole run: use pf_report */
+    pf_stretch ahead; /* what a later step reads: a kernel may fetch its thread's part meanwhile */
 } pf_worker;
 
 /* What a planned kernel tells the lowering about given arguments. */

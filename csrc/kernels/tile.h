@@ -80,6 +80,44 @@ PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
     pf_unstage(staging, vectors, t->y, t->late, rows, t->column, t->n);
 }
 
+/* Tiles one below the other (tile_run.c): rows of A, y and z lie at equal distances, there is one tap, and
+ * its sums are complete. Addresses are those of the first row and column. */
+typedef struct pf_run {
+    const float *x, *b, *bias, *z; /* bias, z: may be NULL */
+    float *y;
+    int64_t xstep, ystep, zstep; /* elements from row to row */
+    int64_t k, n, tiles;         /* n: columns; panels of B are dense */
+    pf_activation act;           /* an early one */
+    const void *ahead;           /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
+    int64_t ahead_step;          /* bytes from where one tile fetches to where the next one does */
+} pf_run;
+
+typedef void (*pf_run_fn)(const pf_run *run);
+extern const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS];
+
+/* LEAST: with fewer accumulators pf_tile_run is faster, which runs several sums over k. STAGED: most tiles of
+ * a run whose results pass through a buffer in L1. */
+enum { PF_RUN_LEAST = 8, PF_RUN_STAGED = 4 };
+
+/* A run of any activation; late: z is added after it. */
+PF_INLINE void pf_run_staged(int vectors, int rows, pf_run r, int late) {
+    float staging[PF_RUN_STAGED * PF_TILE_FLOATS] __attribute__((aligned(64)));
+    const int64_t width = vectors * PF_VL, count = rows * r.tiles, ystep = r.ystep;
+    const float *add = late ? r.z : NULL;
+    float *y = r.y;
+    r.y = staging, r.ystep = width;
+    if (late) r.z = NULL;
+    PF_NAME(tile_runs)[vectors - 1][rows - 1](&r);
+    pf_act_late(r.act.code, staging, count * width);
+    for (int64_t i = 0; i < count; i++, y += ystep) {
+        const float *z = add ? add + i * r.zstep : NULL;
+        for (int64_t j = 0; j < r.n; j += PF_VL) {
+            const pf_vf v = pf_load(staging + i * width + j);
+            pf_store_upto(y + j, z ? v + pf_load_upto(z + j, r.n - j) : v, r.n - j);
+        }
+    }
+}
+
 /* Tiles of few columns (tile_narrow.c). */
 #if defined(PF_AVX512) || defined(__aarch64__)
 enum { PF_NARROW_COLUMNS = 8, PF_NARROW_ROWS = 8 };

@@ -25,6 +25,9 @@ cdef extern from "kernels/kernel.h" nogil:
         int64_t step
         int64_t value
         int64_t limit
+    ctypedef struct pf_stretch:
+        const char *start
+        int64_t bytes
     ctypedef void (*pf_kernel_fn)(const void *, const void *)
     ctypedef void (*pf_plan_fn)(const void *, int, pf_plan *)
     ctypedef struct pf_kernel_entry:
@@ -57,6 +60,7 @@ cdef extern from "exec/program.h" nogil:
         const void *args
         int32_t mode
         int32_t free
+        pf_stretch ahead
     int PF_STEP_TEAM
     int PF_STEP_SERIAL
     int PF_STEP_GANG
@@ -318,6 +322,8 @@ cdef class Program:
         Size of the thread team.
     absolute : bool
         Whether references may hold addresses (base 0); not those that come from a file.
+    ahead : dict, optional
+        For numbers of steps, memory (address, bytes) that is worth fetching meanwhile.
     """
     cdef pf_step *steps
     cdef char *args
@@ -326,7 +332,7 @@ cdef class Program:
     cdef int nthreads
     cdef list keep
 
-    def __cinit__(self, str isa, list steps, int nbases, int nthreads, bint absolute=True):
+    def __cinit__(self, str isa, list steps, int nbases, int nthreads, bint absolute=True, dict ahead=None):
         cdef int64_t total = 0, at = 0, i = 0
         cdef const pf_kernel_entry *entry
         cdef bounds bases = bounds(0 if absolute else 1, nbases)
@@ -359,6 +365,11 @@ cdef class Program:
                 self.steps[i].run = entry.run
             at += arguments_size(kernel, values)
             i += 1
+        for step, (address, nbytes) in (ahead or {}).items():
+            if not 0 <= step < self.count:
+                raise ValueError(f"there is no step {step}")
+            self.steps[<int64_t>step].ahead.start = <const char *><uintptr_t>address
+            self.steps[<int64_t>step].ahead.bytes = nbytes
 
     def __dealloc__(self):
         free(self.steps)

@@ -22,6 +22,9 @@ __all__ = ["Program", "evaluate", "pack_values"]
 ANY_ALIGNMENT = {"gather_rows": "x"}
 """Operands that a kernel reads byte by byte, so that an embedding can stay where the file is mapped."""
 
+AHEAD_LEAST, AHEAD_MOST = 16 << 10, 256 << 10
+"""Bytes of weights that are worth fetching before their step begins, and the most for each thread."""
+
 Reference = Callable[[Tensor, bool], tuple[int, int]]
 """Gives the base and offset of a tensor; the flag says whether its elements must be aligned."""
 
@@ -58,7 +61,7 @@ class Program(Executable):
         self._offsets, arena_bytes = _plan(self.steps)
         packed, segments = self._pack()
         super().__init__(
-            core.Program(isa, packed, 1 + len(inputs) + len(written), nthreads),
+            core.Program(isa, packed, 1 + len(inputs) + len(written), nthreads, ahead=self._ahead(packed, nthreads)),
             isa,
             nthreads,
             segments=segments,
@@ -92,6 +95,19 @@ class Program(Executable):
         if len(packed) > begin:
             segments.append((begin, len(packed)))
         return packed, segments
+
+    def _ahead(self, packed: list[tuple[str, dict[str, Any], bool, bool]], nthreads: int) -> dict[int, tuple[int, int]]:
+        """For each kernel step, the weights that are read next after it."""
+        ahead: dict[int, tuple[int, int]] = {}
+        later: tuple[int, int] | None = None
+        steps = [step for step in self.steps if isinstance(step, KernelStep)]
+        for i in reversed(range(len(steps))):
+            if later is not None:
+                ahead[i] = later
+            w = steps[i].fields.get("w")
+            if isinstance(w, Tensor) and w.buffer.kind == "const" and w.nbytes >= AHEAD_LEAST:
+                later = packed[i][1]["w"][1], min(w.nbytes, AHEAD_MOST * nthreads)
+        return ahead
 
     def records(self) -> list[StepRecord]:
         """Describe all steps in the order of the clock."""

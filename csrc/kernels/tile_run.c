@@ -1,0 +1,135 @@
+/* Register tiles (tile.h) one below the other over rows at equal distances: the loop over tiles is inside of
+ * the function, so that short sums do not wait for calls and tables of pointers. For products of one tap that
+ * are summed at once: 1x1 convolutions and linear layers. */
+#include "kernels/tile.h"
+
+#define PF_UNROLL _Pragma("GCC unroll 32")
+enum { COLS = PF_TILE_VECTORS, LINE = 64 };
+
+PF_INLINE pf_vf load_last(const float *p, int64_t n) { return n == PF_VL ? pf_load(p) : pf_loadn(p, n); }
+
+PF_INLINE void start(const int rows, const int vectors, const pf_run *t, int64_t last, pf_vf (*acc)[COLS]) {
+    pf_vf bias[COLS];
+    PF_UNROLL for (int v = 0; v < vectors; v++) bias[v] = pf_zero();
+    if (t->bias) {
+        PF_UNROLL for (int v = 0; v < vectors - 1; v++) bias[v] = pf_load(t->bias + v * PF_VL);
+        bias[vectors - 1] = load_last(t->bias + (vectors - 1) * PF_VL, last);
+    }
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = bias[v];
+    }
+}
+
+PF_INLINE void add_residual(const int rows, const int vectors, const float *z, int64_t step, int64_t last,
+                            pf_vf (*acc)[COLS]) {
+    PF_UNROLL for (int r = 0; r < rows; r++, z += step) {
+        PF_UNROLL for (int v = 0; v < vectors - 1; v++) acc[r][v] += pf_load(z + v * PF_VL);
+        acc[r][vectors - 1] += load_last(z + (vectors - 1) * PF_VL, last);
+    }
+}
+
+#define FOR_ALL(statement)                                                                                   \
+    PF_UNROLL for (int r = 0; r < rows; r++) {                                                               \
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = statement;                                   \
+    }
+
+PF_INLINE void activate(const int rows, const int vectors, const pf_activation *act, pf_vf (*acc)[COLS]) {
+    const pf_vf a = pf_set(act->a), b = pf_set(act->b);
+    switch (act->code) {
+    case PF_ACT_RELU:
+        FOR_ALL(pf_vmax(pf_zero(), acc[r][v])) break;
+    case PF_ACT_CLIP:
+        FOR_ALL(pf_act_clip(acc[r][v], a, b)) break;
+    case PF_ACT_LEAKY:
+        FOR_ALL(pf_act_leaky(acc[r][v], a)) break;
+    case PF_ACT_HSWISH:
+        FOR_ALL(pf_act_hswish(acc[r][v])) break;
+    case PF_ACT_HSIGMOID:
+        FOR_ALL(pf_act_hsigmoid(acc[r][v])) break;
+    default:
+        break;
+    }
+}
+
+PF_INLINE void store(const int rows, const int vectors, float *y, int64_t step, int64_t last,
+                     pf_vf (*acc)[COLS]) {
+    if (last == PF_VL) {
+        PF_UNROLL for (int r = 0; r < rows; r++, y += step) {
+            PF_UNROLL for (int v = 0; v < vectors; v++) pf_store(y + v * PF_VL, acc[r][v]);
+        }
+        return;
+    }
+    PF_UNROLL for (int r = 0; r < rows; r++, y += step) {
+        PF_UNROLL for (int v = 0; v < vectors - 1; v++) pf_store(y + v * PF_VL, acc[r][v]);
+        pf_storen(y + (vectors - 1) * PF_VL, acc[r][vectors - 1], last);
+    }
+}
+
+/* The sums over k of one tile, whose first row is x. */
+PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, const float *x, const char *ahead,
+                        pf_vf (*acc)[COLS]) {
+    const float *b = t->b, *a[PF_TILE_ROWS];
+    /* Counting up to zero saves the register of the bound. */
+    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = x + r * t->xstep + t->k;
+    for (int64_t k = -t->k; k < 0; k++, b += vectors * PF_VL) {
+        pf_vf bv[COLS];
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += LINE;
+        PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            const pf_vf value = pf_set(a[r][k]);
+            PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(value, bv[v], acc[r][v]);
+        }
+    }
+}
+
+PF_INLINE void run(const int rows, const int vectors, const pf_run *t) {
+    const int64_t last = t->n - (vectors - 1) * PF_VL;
+    const float *x = t->x, *z = t->z;
+    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
+    float *y = t->y;
+    for (int64_t i = 0; i < t->tiles; i++, x += rows * t->xstep, y += rows * t->ystep) {
+        pf_vf acc[PF_TILE_ROWS][COLS];
+        start(rows, vectors, t, last, acc);
+        if (z) {
+            PF_UNROLL for (int r = 0; r < rows; r++) {
+                PF_UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(z + r * t->zstep + v * PF_VL);
+            }
+        }
+        multiply(rows, vectors, t, x, ahead, acc);
+        ahead += t->ahead_step;
+        if (z) {
+            add_residual(rows, vectors, z, t->zstep, last, acc);
+            z += rows * t->zstep;
+        }
+        activate(rows, vectors, &t->act, acc);
+        store(rows, vectors, y, t->ystep, last, acc);
+    }
+}
+
+#define RUN(vectors, rows)                                                                                   \
+    static void run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, t); }
+#define ENTRY(vectors, rows) run_##rows##x##vectors,
+
+#define ROWS_4(X, v)  X(v, 1) X(v, 2) X(v, 3) X(v, 4)
+#define ROWS_6(X, v)  ROWS_4(X, v) X(v, 5) X(v, 6)
+#define ROWS_8(X, v)  ROWS_6(X, v) X(v, 7) X(v, 8)
+#define ROWS_10(X, v) ROWS_8(X, v) X(v, 9) X(v, 10)
+#define ROWS_12(X, v) ROWS_10(X, v) X(v, 11) X(v, 12)
+
+/* Heights as in pf_tile_rows. */
+#if defined(PF_AVX512) || defined(__aarch64__)
+#    define SHAPES(X, BEGIN, END)                                                                            \
+        BEGIN ROWS_10(X, 1) END BEGIN ROWS_12(X, 2) END BEGIN ROWS_8(X, 3) END BEGIN ROWS_6(X, 4) END
+#else
+#    define SHAPES(X, BEGIN, END) BEGIN ROWS_10(X, 1) END BEGIN ROWS_6(X, 2) END BEGIN ROWS_4(X, 3) END
+#endif
+#define NOTHING
+#define OPEN {
+#define CLOSE                                                                                                \
+    }                                                                                                        \
+    ,
+
+SHAPES(RUN, NOTHING, NOTHING)
+
+const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS] = {SHAPES(ENTRY, OPEN, CLOSE)};

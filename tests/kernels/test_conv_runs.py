@@ -1,0 +1,31 @@
+"""1x1 convolutions over many pixels, which go through runs of tiles: heights, widths, residuals, late activations."""
+
+from __future__ import annotations
+
+import pytest
+from conv_case import Case, check
+
+THREADS = (1, 2)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("oc", [5, 16, 24, 40, 72, 90, 130])
+@pytest.mark.parametrize("pixels", [11, 49, 50, 121])
+def test_heights_and_widths(isa: str, threads: int, pixels: int, oc: int) -> None:
+    check(isa, threads, Case(h=1, w=pixels, ic=19, oc=oc, act="relu"))
+
+
+@pytest.mark.parametrize("act", ["none", "clip", "hswish", "silu"])
+@pytest.mark.parametrize(("residual", "late"), [(True, False), (True, True), (False, False)])
+def test_epilogues(isa: str, act: str, residual: bool, late: bool) -> None:
+    case = Case(h=7, w=9, ic=24, oc=40, act=act, a=-1.0, b=2.0, residual=residual, late=late)
+    check(isa, 2, case)
+    check(isa, 1, case.but(bias=False))
+
+
+def test_more_rows_than_stay_close(isa: str) -> None:
+    check(isa, 2, Case(h=20, w=40, ic=64, oc=200, residual=True))
+
+
+def test_pixels_apart(isa: str) -> None:
+    check(isa, 2, Case(h=1, w=150, ic=33, oc=48, gap=5, residual=True))
