@@ -7,7 +7,7 @@
  *
  * - 1: exp, exp2, log;
  * - 2: expm1, log2, log10, erf;
- * - 3: log1p, sigmoid, silu, tanh, softplus, logsigmoid, hardsigmoid, hardswish;
+ * - 3: log1p, sigmoid, tanh, softplus, logsigmoid, hardsigmoid, hardswish; 4: silu;
  * - 5: gelu, mish, while the result is above 1e-7 in magnitude (gelu 12 without fused multiply-add).
  *
  * Further out in their negative tails gelu stays within 1e-5 and gelu_tanh within 2e-5 of the result; with
@@ -58,6 +58,15 @@ PF_INLINE pf_vf pf_minimum(pf_vf a, pf_vf b) { return pf_select(a != a, a, pf_vm
 PF_INLINE pf_vf pf_maximum(pf_vf a, pf_vf b) { return pf_select(a != a, a, pf_vmax(a, b)); }
 /* Bounds that are not NaN: x keeps its NaN, being the second operand. */
 PF_INLINE pf_vf pf_clip(pf_vf x, pf_vf low, pf_vf high) { return pf_vmin(high, pf_vmax(low, x)); }
+
+/* x in [-limit, limit]; of NaN some number in it. */
+PF_INLINE pf_vf pf_within(pf_vf x, float limit) {
+#if defined(PF_AVX512)
+    return (pf_vf)_mm512_range_ps((__m512)x, (__m512)pf_set(limit), 2);
+#else
+    return pf_clip(x, pf_set(-limit), pf_set(limit));
+#endif
+}
 
 /* 2^n for n in [-126, 127]. */
 PF_INLINE pf_vf pf_exponent(pf_vi n) { return (pf_vf)((n + 127) << 23); }
@@ -202,11 +211,10 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
 /* exp(-|x|) never overflows, so both halves keep full accuracy. */
 /* 1 + exp(-x), infinite where its inverse is below 1e-38. */
 PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) {
-    x = pf_clip(x, pf_set(-104.0f), pf_set(104.0f));
+    x = pf_within(x, 104.0f);
     const pf_vf n = pf_nearest(x * pf_set(-PF_LOG2E));
     const pf_vf r = pf_fma(n, pf_set(-PF_LN2_LO), pf_fma(n, pf_set(-PF_LN2_HI), -x));
-    const pf_vf p = pf_fma(PF_POLYNOMIAL(r, PF_EXP_P), r, pf_set(1.0f));
-    return pf_scale(pf_fma(p, r, pf_set(1.0f)), n) + 1.0f;
+    return pf_scale(pf_fma(PF_POLYNOMIAL(r, PF_EXP_SHORT_P), r, pf_set(1.0f)), n) + 1.0f;
 }
 
 /* Keeps results below that limit. */

@@ -55,6 +55,8 @@ def _odd(f: Callable[[mp.mpf], mp.mpf], name: str, comment: str, high: float, de
 TABLE = [
     Row("EXP", "exp x = 1 + x + x² P(x)", lambda x: (mp.expm1(x) - x) / x**2, lambda x: x**2 / mp.exp(x), _same,
         -0.3467, 0.3467, 4),
+    Row("EXP_SHORT", "exp x = 1 + x P(x)", lambda x: mp.expm1(x) / x, lambda x: x / mp.exp(x), _same,
+        -0.3467, 0.3467, 4),
     Row("EXPM1", "exp x - 1 = x + x² P(x)", lambda x: (mp.expm1(x) - x) / x**2, lambda x: x**2 / mp.expm1(x), _same,
         -0.3467, 0.3467, 5),
     Row("LOG", "log(1 + x) = x - x²/2 + x³ P(x)", lambda x: (mp.log1p(x) - x + x**2 / 2) / x**3,
