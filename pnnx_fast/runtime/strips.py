@@ -36,6 +36,10 @@ def _cache_bytes() -> int:
 WORTH_BYTES = _cache_bytes()
 """Size from which a tensor between two convolutions is kept in strips."""
 
+LIGHT = {"conv_depthwise_f32", "max_pool"}
+"""Stages that do little work for what they read and write: next to them three quarters of that size are enough, because
+input and result of a stage want the cache together."""
+
 STRIP_BYTES = WORTH_BYTES // 8 * 5
 """What the lines of all stages of a strip take of the cache of a core."""
 
@@ -75,7 +79,9 @@ def _linked(first: KernelStep, second: KernelStep, users: Counter[Buffer]) -> bo
     if not (_can_be_stage(first) and _can_be_stage(second)):
         return False
     y, x = first.fields["y"], second.fields["x"]
-    if y.buffer is not x.buffer or y.buffer.kind != "arena" or users[y.buffer] != 2 or y.nbytes < WORTH_BYTES:
+    light = first.kernel in LIGHT or second.kernel in LIGHT
+    least = WORTH_BYTES // 4 * 3 if light else WORTH_BYTES
+    if y.buffer is not x.buffer or y.buffer.kind != "arena" or users[y.buffer] != 2 or y.nbytes < least:
         return False
     return bool((y.offset, y.shape, y.strides) == (x.offset, x.shape, x.strides) and x.ndim == 4 and x.strides[1] == 1)
 
