@@ -19,11 +19,11 @@
 /* What members of a run share about one step: two cache lines, so that those who wait do not disturb those
  * who claim work, then a byte a share. */
 typedef struct step_state {
-    int64_t counter[8]; /* for the kernel: see pf_claim */
-    int32_t done;       /* shares of the group that are over, counted at the group's last step */
-    int32_t gang;       /* members of a gang so far, and GANG_CLOSED */
-    int32_t members;    /* of the gang, once it is closed */
-    int32_t left;       /* members of the gang that are through */
+    int64_t counter[PF_COUNTERS]; /* for the kernel: see pf_claim */
+    int32_t done;                 /* shares of the group that are over, counted at the group's last step */
+    int32_t gang;                 /* members of a gang so far, and GANG_CLOSED */
+    int32_t members;              /* of the gang, once it is closed */
+    int32_t left;                 /* members of the gang that are through */
     int32_t unused[12];
     uint8_t taken[];
 } step_state;
@@ -171,7 +171,7 @@ static void run_member(void *p, int tid, int nthreads) {
 
 /* One thread needs none of this. */
 static void run_alone(const run_context *c) {
-    int64_t counter[8];
+    int64_t counter[PF_COUNTERS];
     pf_worker w = {.tid = 0, .nthreads = 1, .bases = c->bases, .next = counter, .fault = c->fault};
     for (int64_t i = 0; i < c->count; i++) {
         if (c->clock) c->clock[i] = now_ns();

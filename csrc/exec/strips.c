@@ -130,7 +130,8 @@ void pf_strips_step(const void *args_, const pf_worker *w) {
         k.shapes[s] = shape_of(&k.stages[s]);
     }
     const shape *last = &k.shapes[a->count - 1];
-    for (int64_t u = pf_claim(w, 1); u < *last->images * a->bands; u = pf_claim(w, 1)) {
+    const int64_t total = *last->images * a->bands;
+    for (int64_t u = pf_claim_near(w, total); u < total; u = pf_claim_near(w, total)) {
         const int64_t band = u % a->bands;
         k.image = u / a->bands;
         run_band(&k, *last->oh * band / a->bands, *last->oh * (band + 1) / a->bands, a->lines);

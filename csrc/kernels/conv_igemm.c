@@ -445,9 +445,9 @@ static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
     c.y = pf_ptr(w, c.a.y);
     look_ahead(&c, w);
     const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
-    for (int64_t i = pf_claim(w, 1); i < units; i = pf_claim(w, 1)) {
+    for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
         unit u = unit_at(&c, i);
-        if (i + w->nthreads < units) u.next = unit_at(&c, i + w->nthreads).w;
+        if (i + 1 < units) u.next = unit_at(&c, i + 1).w;
         if (u.next == u.w) u.next = NULL;
         run_unit(&c, &u);
     }

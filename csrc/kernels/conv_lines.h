@@ -108,34 +108,35 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
     }
 }
 
-/* Steps [begin, end) of the walk: blocks of channels, within them the rows of the images from top to bottom.
- */
-static inline void pf_line_walk(const pf_conv_args *a, const pf_worker *w, const pf_line_shape *s,
-                                int64_t rows, int64_t block, int64_t begin, int64_t end) {
+/* A band of an image from top to bottom: for channels from c on, output rows [oy, end). */
+static inline void pf_line_band(const pf_conv_args *a, const pf_worker *w, const pf_line_shape *s,
+                                int64_t rows, int64_t block, int64_t image, int64_t c, int64_t oy,
+                                int64_t end) {
     const float *x = pf_ptr(w, a->x), *weights = pf_ptr(w, a->w), *bias = pf_ptr(w, a->bias),
                 *z = pf_ptr(w, a->z);
     float *y = pf_ptr(w, a->y);
-    const int64_t blocks = pf_ceil_div(a->oc, block), steps = pf_ceil_div(a->oh, rows);
     pf_line_tile t = {.a = a, .act = pf_act_make(a->act, a->act_a, a->act_b), .ocp = pf_line_padded(a->oc)};
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t image = i / steps / blocks, c = i / steps % blocks * block, oy = i % steps * rows;
-        t.channel = c;
-        t.channels = pf_min(block, a->oc - c);
-        t.bias = bias ? bias + c : NULL;
+    t.channel = c;
+    t.channels = pf_min(block, a->oc - c);
+    t.bias = bias ? bias + c : NULL;
+    for (; oy < end; oy += rows)
         pf_line_rows(s, &t, x + image * a->xsn, weights + c, y + image * a->ysn + c,
-                     z ? z + image * a->zsn + c : NULL, oy, pf_min(rows, a->oh - oy));
-    }
+                     z ? z + image * a->zsn + c : NULL, oy, pf_min(rows, end - oy));
 }
 
-/* The whole kernel: threads take runs of steps, some for each, so that one that is held up does not delay
- * all. */
+/* The whole kernel: threads take blocks of channels of bands, some for each, so that one that is held up does
+ * not delay all. Bands come first: neighbours in the program are cut along the rows as well. */
 static inline void pf_line_run(const pf_conv_args *a, const pf_worker *w, const pf_line_shape *s) {
-    enum { RUNS = 8 };
+    enum { UNITS = 8 };
     const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h ? s->rows : 1, block = pf_line_block(a);
-    const int64_t total = a->n * pf_ceil_div(a->oc, block) * pf_ceil_div(a->oh, rows);
-    const int64_t run = pf_max(1, w->nthreads > 1 ? pf_ceil_div(total, RUNS * w->nthreads) : total);
-    for (int64_t i = pf_claim(w, run); i < total; i = pf_claim(w, run))
-        pf_line_walk(a, w, s, rows, block, i, pf_min(i + run, total));
+    const int64_t blocks = pf_ceil_div(a->oc, block), steps = pf_ceil_div(a->oh, rows);
+    const int64_t wanted = pf_ceil_div(UNITS * w->nthreads, pf_max(1, a->n * blocks));
+    const int64_t bands = w->nthreads > 1 ? pf_min(wanted, steps) : 1, units = a->n * bands * blocks;
+    for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
+        const int64_t image = u / (bands * blocks), band = u / blocks % bands;
+        pf_line_band(a, w, s, rows, block, image, u % blocks * block, steps * band / bands * rows,
+                     pf_min(a->oh, steps * (band + 1) / bands * rows));
+    }
 }
 
 #endif

@@ -109,7 +109,8 @@ PF_KERNEL_FUNCTION(conv_stem_f32) {
                  .first = 1,
                  .last = 1,
                  .act = pf_act_make(a->act, a->act_a, a->act_b)};
-    for (int64_t u = pf_claim(w, 1); u < a->n * s.units; u = pf_claim(w, 1)) {
+    const int64_t units = a->n * s.units;
+    for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
         const int64_t image = u / s.units, oy0 = u % s.units * s.per_unit,
                       oy1 = pf_min(oy0 + s.per_unit, a->oh);
         int64_t ready =

@@ -28,10 +28,13 @@ typedef struct pf_stretch {
     int64_t bytes;
 } pf_stretch;
 
+/* Counters that a team shares for a step. */
+enum { PF_COUNTERS = 8 };
+
 typedef struct pf_worker {
     int32_t tid, nthreads;
     char *const *bases;
-    int64_t *next;    /* counter shared by the team for this step, starts at 0: use pf_claim */
+    int64_t *next;    /* these counters, which start at 0: use either pf_claim or pf_claim_near */
     int64_t step;     /* number of the running step */
     pf_fault *fault;  /* shared by the team for the whole run: use pf_report */
     pf_stretch ahead; /* what a later step reads: a kernel may fetch its thread's part meanwhile */
@@ -83,6 +86,21 @@ static inline void pf_share(const pf_worker *w, int64_t total, int64_t grain, in
 /* Takes the next `n` items from the step's shared counter and returns the first. */
 static inline int64_t pf_claim(const pf_worker *w, int64_t n) {
     return __atomic_fetch_add(w->next, n, __ATOMIC_RELAXED);
+}
+
+/* The next of `total` items, or `total` when all are taken. Each thread walks through a range of its own and
+ * then helps with those of the others: steps in a row that are cut alike find what the last one wrote in the
+ * cache of the same core. */
+static inline int64_t pf_claim_near(const pf_worker *w, int64_t total) {
+    const int64_t ranges = w->nthreads < PF_COUNTERS ? w->nthreads : PF_COUNTERS;
+    int64_t r = w->tid * ranges / w->nthreads % ranges; /* a stage of a chain has a number, but no team */
+    for (int64_t k = 0; k < ranges; k++, r = r + 1 < ranges ? r + 1 : 0) {
+        const int64_t begin = total * r / ranges, end = total * (r + 1) / ranges;
+        if (begin + __atomic_load_n(&w->next[r], __ATOMIC_RELAXED) >= end) continue;
+        const int64_t i = begin + __atomic_fetch_add(&w->next[r], 1, __ATOMIC_RELAXED);
+        if (i < end) return i;
+    }
+    return total;
 }
 
 /* Reports a fault; the caller goes on. */
