@@ -24,7 +24,7 @@ RUNS = {
     "overhead": "overhead",
     "load": "load --models target --threads 2",
     "scaling": "scaling --models resnet18 --sizes 320,448 --rounds 3",
-    "ncnn": "ncnn --threads 2 --rounds 3",
+    "ncnn": "ncnn --threads 1,2 --rounds 3",
     "check": "check",
     "formats": "formats",
 }
