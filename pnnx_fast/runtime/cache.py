@@ -256,7 +256,7 @@ def _restored(document: dict[str, Any], block: Array) -> Runnable:
     isa, nthreads, outputs = document["isa"], document["nthreads"], document["outputs"]
     steps = [(kernel, fields, serial, False) for kernel, fields, serial in document["steps"]]
     program = Executable(
-        core.Program(isa, steps, document["bases"], nthreads, absolute=False),
+        core.Program(isa, steps, document["bases"], nthreads, absolute=False, ahead=_ahead(document["ahead"], block)),
         isa,
         nthreads,
         segments=[(0, len(steps))],
@@ -268,6 +268,14 @@ def _restored(document: dict[str, Any], block: Array) -> Runnable:
     )
     count = document["parts"]
     return program if count == 1 else Parts(program, count, document["together"])
+
+
+def _ahead(rows: list[list[int]], block: Array) -> dict[int, tuple[int, int]]:
+    """Addresses of what steps fetch for later ones."""
+    if not all(0 <= at <= at + nbytes <= block.size for _, at, nbytes in rows):
+        raise ValueError("weights lie outside of the block")
+    first: int = block.__array_interface__["data"][0]
+    return {step: (first + at, nbytes) for step, at, nbytes in rows}
 
 
 def _with_slots(value: Any) -> Any:

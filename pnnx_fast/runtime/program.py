@@ -17,7 +17,7 @@ from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
 from pnnx_fast.runtime.plan import lifetimes, plan_arena
 from pnnx_fast.runtime.strips import fuse_strips
 
-__all__ = ["Program", "evaluate", "pack_values"]
+__all__ = ["Program", "evaluate", "pack_values", "weights_ahead"]
 
 ANY_ALIGNMENT = {"gather_rows": "x"}
 """Operands that a kernel reads byte by byte, so that an embedding can stay where the file is mapped."""
@@ -60,8 +60,9 @@ class Program(Executable):
         constants.pack(nthreads)
         self._offsets, arena_bytes = _plan(self.steps)
         packed, segments = self._pack()
+        ahead = {i: (self.reference(t)[1], nbytes) for i, (t, nbytes) in weights_ahead(self.steps, nthreads).items()}
         super().__init__(
-            core.Program(isa, packed, 1 + len(inputs) + len(written), nthreads, ahead=self._ahead(packed, nthreads)),
+            core.Program(isa, packed, 1 + len(inputs) + len(written), nthreads, ahead=ahead),
             isa,
             nthreads,
             segments=segments,
@@ -96,22 +97,23 @@ class Program(Executable):
             segments.append((begin, len(packed)))
         return packed, segments
 
-    def _ahead(self, packed: list[tuple[str, dict[str, Any], bool, bool]], nthreads: int) -> dict[int, tuple[int, int]]:
-        """For each kernel step, the weights that are read next after it."""
-        ahead: dict[int, tuple[int, int]] = {}
-        later: tuple[int, int] | None = None
-        steps = [step for step in self.steps if isinstance(step, KernelStep)]
-        for i in reversed(range(len(steps))):
-            if later is not None:
-                ahead[i] = later
-            w = steps[i].fields.get("w")
-            if isinstance(w, Tensor) and w.buffer.kind == "const" and w.nbytes >= AHEAD_LEAST:
-                later = packed[i][1]["w"][1], min(w.nbytes, AHEAD_MOST * nthreads)
-        return ahead
-
     def records(self) -> list[StepRecord]:
         """Describe all steps in the order of the clock."""
         return [_record(step) for step in self.steps]
+
+
+def weights_ahead(steps: Sequence[KernelStep | HostStep], nthreads: int) -> dict[int, tuple[Tensor, int]]:
+    """For each kernel step, the weights that are read next after it, and how many bytes of them are worth fetching."""
+    ahead: dict[int, tuple[Tensor, int]] = {}
+    later: tuple[Tensor, int] | None = None
+    kernels = [step for step in steps if isinstance(step, KernelStep)]
+    for i in reversed(range(len(kernels))):
+        if later is not None:
+            ahead[i] = later
+        w = kernels[i].fields.get("w")
+        if isinstance(w, Tensor) and w.buffer.kind == "const" and w.nbytes >= AHEAD_LEAST:
+            later = w, min(w.nbytes, AHEAD_MOST * nthreads)
+    return ahead
 
 
 def pack_values(step: KernelStep, reference: Reference) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pnnx_fast.runtime.chain import Chain
 from pnnx_fast.runtime.executable import Runnable, Slot
 from pnnx_fast.runtime.lower import HostStep
 from pnnx_fast.runtime.parts import Parts
-from pnnx_fast.runtime.program import Program, pack_values
+from pnnx_fast.runtime.program import Program, pack_values, weights_ahead
 
 __all__ = ["saved"]
 
@@ -58,6 +58,7 @@ def saved(runnable: Runnable) -> tuple[dict[str, Any] | None, list[Array]]:
             "bases": bases,
             "arena_bytes": program.arena_bytes,
             "steps": [[s.kernel, _plain(pack_values(s, reference)), s.serial] for s in steps],
+            "ahead": [[i, block.place(t), n] for i, (t, n) in weights_ahead(steps, program.nthreads).items()],
             "structure": [_nested(v) for v in program.structure],
             "outputs": [[list(shape), dtype.str] for shape, dtype in program.output_types],
             "records": [list(record) for record in program.records()],

@@ -105,7 +105,7 @@ def test_damaged_files_are_made_anew(model: Path, damage: str) -> None:
     assert np.array_equal(_load(model)(x), expected)
 
 
-@pytest.mark.parametrize("change", ["steps", "bases", "outputs", "isa", "address"])
+@pytest.mark.parametrize("change", ["steps", "bases", "outputs", "isa", "address", "ahead"])
 def test_documents_are_checked(model: Path, change: str) -> None:
     """A file with right checksums whose document makes no sense."""
     x = _array(1, 3, 16, 16)
@@ -117,7 +117,13 @@ def test_documents_are_checked(model: Path, change: str) -> None:
     if change == "address":
         document["steps"][0][1]["x"] = [0, 1 << 40]
     else:
-        document[change] = {"steps": [["copy", {}, False]], "bases": 1, "outputs": 3, "isa": "none"}[change]
+        document[change] = {
+            "steps": [["copy", {}, False]],
+            "bases": 1,
+            "outputs": 3,
+            "isa": "none",
+            "ahead": [[0, 64, 1 << 50]],
+        }[change]
     text = json.dumps(document).encode()
     begin, place = (-(-(cache.HEADER.size + n) // cache.PAGE) * cache.PAGE for n in (size, len(text)))
     header = cache.HEADER.pack(cache.MAGIC, crc32(text), block_sum, len(text), block_size)
