@@ -2,6 +2,7 @@
  * computes rows or vectors that nobody stores. All loops over the accumulators unroll completely; they live
  * in registers. */
 #include "kernels/tile.h"
+#include "kernels/tile_shapes.h"
 
 #define PF_UNROLL _Pragma("GCC unroll 32")
 enum { COLS = PF_TILE_VECTORS, CHAINS = 8, LINE = 64 };
@@ -176,25 +177,6 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
     }
 #define ENTRY(vectors, rows) tile_##rows##x##vectors,
 
-#define ROWS_4(X, v)  X(v, 1) X(v, 2) X(v, 3) X(v, 4)
-#define ROWS_6(X, v)  ROWS_4(X, v) X(v, 5) X(v, 6)
-#define ROWS_8(X, v)  ROWS_6(X, v) X(v, 7) X(v, 8)
-#define ROWS_10(X, v) ROWS_8(X, v) X(v, 9) X(v, 10)
-#define ROWS_12(X, v) ROWS_10(X, v) X(v, 11) X(v, 12)
+PF_TILE_SHAPES(TILE, PF_NOTHING, PF_NOTHING)
 
-/* Heights as in pf_tile_rows. */
-#if defined(PF_AVX512) || defined(__aarch64__)
-#    define SHAPES(X, BEGIN, END)                                                                            \
-        BEGIN ROWS_10(X, 1) END BEGIN ROWS_12(X, 2) END BEGIN ROWS_8(X, 3) END BEGIN ROWS_6(X, 4) END
-#else
-#    define SHAPES(X, BEGIN, END) BEGIN ROWS_10(X, 1) END BEGIN ROWS_6(X, 2) END BEGIN ROWS_4(X, 3) END
-#endif
-#define NOTHING
-#define OPEN {
-#define CLOSE                                                                                                \
-    }                                                                                                        \
-    ,
-
-SHAPES(TILE, NOTHING, NOTHING)
-
-const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS] = {SHAPES(ENTRY, OPEN, CLOSE)};
+const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS] = {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};

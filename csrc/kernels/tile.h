@@ -10,8 +10,8 @@
 #include "kernels/kernel.h"
 #include "kernels/simd.h"
 
-/* PF_TILE_SHAPES(X): X(vectors, most rows). The accumulators, one row of B and a broadcast have to fit the
- * registers. */
+/* Widest and highest tiles. The accumulators, one row of B and a broadcast have to fit the registers; the
+ * instances are listed in tile_shapes.h. */
 #if defined(PF_AVX512) || defined(__aarch64__)
 enum { PF_TILE_VECTORS = 4, PF_TILE_ROWS = 12 };
 #else

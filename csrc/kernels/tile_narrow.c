@@ -3,6 +3,7 @@
  * `bstep` is the distance of columns, `btap` that of taps. Used by convolutions with few output channels. */
 #include "kernels/tile.h"
 #include "kernels/transpose.h"
+#include "kernels/tile_shapes.h"
 
 #define PF_UNROLL _Pragma("GCC unroll 32")
 enum { MOST = PF_NARROW_COLUMNS };
@@ -98,12 +99,7 @@ PF_INLINE void narrow(const int rows, const int columns, const pf_tile *t) {
 #    define SHAPES(X, BEGIN, END)                                                                            \
         BEGIN ROWS_8(X, 1) END BEGIN ROWS_5(X, 2) END BEGIN ROWS_3(X, 3) END BEGIN ROWS_3(X, 4) END
 #endif
-#define NOTHING
-#define OPEN {
-#define CLOSE                                                                                                \
-    }                                                                                                        \
-    ,
+SHAPES(TILE, PF_NOTHING, PF_NOTHING)
 
-SHAPES(TILE, NOTHING, NOTHING)
-
-const pf_narrow_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROWS] = {SHAPES(ENTRY, OPEN, CLOSE)};
+const pf_narrow_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROWS] = {
+    SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};

@@ -2,6 +2,7 @@
  * the function, so that short sums do not wait for calls and tables of pointers. For products of one tap that
  * are summed at once: 1x1 convolutions and linear layers. */
 #include "kernels/tile.h"
+#include "kernels/tile_shapes.h"
 
 #define PF_UNROLL _Pragma("GCC unroll 32")
 enum { COLS = PF_TILE_VECTORS, LINE = 64 };
@@ -111,25 +112,7 @@ PF_INLINE void run(const int rows, const int vectors, const pf_run *t) {
     static void run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, t); }
 #define ENTRY(vectors, rows) run_##rows##x##vectors,
 
-#define ROWS_4(X, v)  X(v, 1) X(v, 2) X(v, 3) X(v, 4)
-#define ROWS_6(X, v)  ROWS_4(X, v) X(v, 5) X(v, 6)
-#define ROWS_8(X, v)  ROWS_6(X, v) X(v, 7) X(v, 8)
-#define ROWS_10(X, v) ROWS_8(X, v) X(v, 9) X(v, 10)
-#define ROWS_12(X, v) ROWS_10(X, v) X(v, 11) X(v, 12)
+PF_TILE_SHAPES(RUN, PF_NOTHING, PF_NOTHING)
 
-/* Heights as in pf_tile_rows. */
-#if defined(PF_AVX512) || defined(__aarch64__)
-#    define SHAPES(X, BEGIN, END)                                                                            \
-        BEGIN ROWS_10(X, 1) END BEGIN ROWS_12(X, 2) END BEGIN ROWS_8(X, 3) END BEGIN ROWS_6(X, 4) END
-#else
-#    define SHAPES(X, BEGIN, END) BEGIN ROWS_10(X, 1) END BEGIN ROWS_6(X, 2) END BEGIN ROWS_4(X, 3) END
-#endif
-#define NOTHING
-#define OPEN {
-#define CLOSE                                                                                                \
-    }                                                                                                        \
-    ,
-
-SHAPES(RUN, NOTHING, NOTHING)
-
-const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS] = {SHAPES(ENTRY, OPEN, CLOSE)};
+const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS] = {
+    PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};

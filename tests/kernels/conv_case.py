@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class Case:
     variant: int = 0
     error: float = 1.0  # how much larger than of a plain sum rounding errors may be
 
-    def but(self, **changes: Any) -> Case:
+    def but(self, **changes: Any) -> Self:
         return replace(self, **changes)
 
     @property

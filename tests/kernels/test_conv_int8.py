@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import conv_case
 import guard
 import numpy as np
 import pytest
@@ -27,37 +28,11 @@ def unmap() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Case:
-    """A convolution of int8; gap: unused numbers after each pixel; quantised: the input is float."""
+class Case(conv_case.Case):
+    """A convolution of int8; x_scale: of an input in float32, y_scale: of a result in int8."""
 
-    n: int = 1
-    h: int = 5
-    w: int = 6
-    ic: int = 4
-    oc: int = 8
-    kernel: tuple[int, int] = (1, 1)
-    stride: tuple[int, int] = (1, 1)
-    pad: tuple[int, int] = (0, 0)
-    dilation: tuple[int, int] = (1, 1)
-    groups: int = 1
-    bias: bool = True
-    residual: bool = False
-    late: bool = False
-    act: str = "none"
-    a: float = 0.0
-    b: float = 0.0
-    gap: int = 0
     x_scale: float = 0.0
     y_scale: float = 0.0
-
-    def but(self, **changes: Any) -> Case:
-        return replace(self, **changes)
-
-    @property
-    def out(self) -> tuple[int, int]:
-        size, k, s, p, d = (self.h, self.w), self.kernel, self.stride, self.pad, self.dilation
-        oh, ow = ((size[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(2))
-        return oh, ow
 
 
 def rounded(x: Array) -> Array:
