@@ -1,13 +1,10 @@
 /* Instances of the register tile (tile.h): every width in vectors times every height in rows, so that no tail
  * computes rows or vectors that nobody stores. All loops over the accumulators unroll completely; they live
  * in registers. */
-#include "kernels/tile.h"
+#include "kernels/tile_block.h"
 #include "kernels/tile_shapes.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 32")
 enum { COLS = PF_TILE_VECTORS, CHAINS = 8, LINE = 64 };
-
-PF_INLINE pf_vf load_last(const float *p, int64_t n) { return n == PF_VL ? pf_load(p) : pf_loadn(p, n); }
 
 /* Starts the accumulators from the bias, or from the stored sums of the blocks before. */
 PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
@@ -16,19 +13,11 @@ PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf 
         PF_UNROLL for (int r = 0; r < rows; r++) {
             const float *y = t->y[r] + column;
             PF_UNROLL for (int v = 0; v < vectors - 1; v++) acc[r][v] = pf_load(y + v * PF_VL);
-            acc[r][vectors - 1] = load_last(y + (vectors - 1) * PF_VL, last);
+            acc[r][vectors - 1] = pf_load_last(y + (vectors - 1) * PF_VL, last);
         }
         return;
     }
-    pf_vf bias[COLS];
-    PF_UNROLL for (int v = 0; v < vectors; v++) bias[v] = pf_zero();
-    if (t->bias) {
-        PF_UNROLL for (int v = 0; v < vectors - 1; v++) bias[v] = pf_load(t->bias + column + v * PF_VL);
-        bias[vectors - 1] = load_last(t->bias + column + (vectors - 1) * PF_VL, last);
-    }
-    PF_UNROLL for (int r = 0; r < rows; r++) {
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = bias[v];
-    }
+    pf_block_start(rows, vectors, t->bias ? t->bias + column : NULL, last, acc);
 }
 
 /* Starts to fetch the residual that this block will want: y may lie in its place, so the first block adds it.
@@ -54,33 +43,14 @@ PF_INLINE void add_residual(const int rows, const int vectors, const pf_tile *t,
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const float *z = t->z[r] + column;
         PF_UNROLL for (int v = 0; v < vectors - 1; v++) acc[r][v] += pf_load(z + v * PF_VL);
-        acc[r][vectors - 1] += load_last(z + (vectors - 1) * PF_VL, last);
+        acc[r][vectors - 1] += pf_load_last(z + (vectors - 1) * PF_VL, last);
     }
 }
 
-#define FOR_ALL(statement)                                                                                   \
-    PF_UNROLL for (int r = 0; r < rows; r++) {                                                               \
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = statement;                                   \
-    }
-
 PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, float *staging,
                       pf_vf (*acc)[COLS]) {
-    const pf_vf a = pf_set(t->act.a), b = pf_set(t->act.b);
     if (t->z && t->first) add_residual(rows, vectors, t, acc);
-    switch (t->last ? t->act.code : PF_ACT_NONE) {
-    case PF_ACT_RELU:
-        FOR_ALL(pf_vmax(pf_zero(), acc[r][v])) break;
-    case PF_ACT_CLIP:
-        FOR_ALL(pf_act_clip(acc[r][v], a, b)) break;
-    case PF_ACT_LEAKY:
-        FOR_ALL(pf_act_leaky(acc[r][v], a)) break;
-    case PF_ACT_HSWISH:
-        FOR_ALL(pf_act_hswish(acc[r][v])) break;
-    case PF_ACT_HSIGMOID:
-        FOR_ALL(pf_act_hsigmoid(acc[r][v])) break;
-    default:
-        break;
-    }
+    if (t->last) pf_block_activate(rows, vectors, &t->act, acc);
     if (staging) {
         PF_UNROLL for (int r = 0; r < rows; r++) {
             PF_UNROLL for (int v = 0; v < vectors; v++)

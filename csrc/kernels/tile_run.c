@@ -1,54 +1,16 @@
 /* Register tiles (tile.h) one below the other over rows at equal distances: the loop over tiles is inside of
  * the function, so that short sums do not wait for calls and tables of pointers. For products of one tap that
  * are summed at once: 1x1 convolutions and linear layers. */
-#include "kernels/tile.h"
+#include "kernels/tile_block.h"
 #include "kernels/tile_shapes.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 32")
 enum { COLS = PF_TILE_VECTORS, LINE = 64 };
-
-PF_INLINE pf_vf load_last(const float *p, int64_t n) { return n == PF_VL ? pf_load(p) : pf_loadn(p, n); }
-
-PF_INLINE void start(const int rows, const int vectors, const pf_run *t, int64_t last, pf_vf (*acc)[COLS]) {
-    pf_vf bias[COLS];
-    PF_UNROLL for (int v = 0; v < vectors; v++) bias[v] = pf_zero();
-    if (t->bias) {
-        PF_UNROLL for (int v = 0; v < vectors - 1; v++) bias[v] = pf_load(t->bias + v * PF_VL);
-        bias[vectors - 1] = load_last(t->bias + (vectors - 1) * PF_VL, last);
-    }
-    PF_UNROLL for (int r = 0; r < rows; r++) {
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = bias[v];
-    }
-}
 
 PF_INLINE void add_residual(const int rows, const int vectors, const float *z, int64_t step, int64_t last,
                             pf_vf (*acc)[COLS]) {
     PF_UNROLL for (int r = 0; r < rows; r++, z += step) {
         PF_UNROLL for (int v = 0; v < vectors - 1; v++) acc[r][v] += pf_load(z + v * PF_VL);
-        acc[r][vectors - 1] += load_last(z + (vectors - 1) * PF_VL, last);
-    }
-}
-
-#define FOR_ALL(statement)                                                                                   \
-    PF_UNROLL for (int r = 0; r < rows; r++) {                                                               \
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = statement;                                   \
-    }
-
-PF_INLINE void activate(const int rows, const int vectors, const pf_activation *act, pf_vf (*acc)[COLS]) {
-    const pf_vf a = pf_set(act->a), b = pf_set(act->b);
-    switch (act->code) {
-    case PF_ACT_RELU:
-        FOR_ALL(pf_vmax(pf_zero(), acc[r][v])) break;
-    case PF_ACT_CLIP:
-        FOR_ALL(pf_act_clip(acc[r][v], a, b)) break;
-    case PF_ACT_LEAKY:
-        FOR_ALL(pf_act_leaky(acc[r][v], a)) break;
-    case PF_ACT_HSWISH:
-        FOR_ALL(pf_act_hswish(acc[r][v])) break;
-    case PF_ACT_HSIGMOID:
-        FOR_ALL(pf_act_hsigmoid(acc[r][v])) break;
-    default:
-        break;
+        acc[r][vectors - 1] += pf_load_last(z + (vectors - 1) * PF_VL, last);
     }
 }
 
@@ -91,7 +53,7 @@ PF_INLINE void run(const int rows, const int vectors, const pf_run *t) {
     float *y = t->y;
     for (int64_t i = 0; i < t->tiles; i++, x += rows * t->xstep, y += rows * t->ystep) {
         pf_vf acc[PF_TILE_ROWS][COLS];
-        start(rows, vectors, t, last, acc);
+        pf_block_start(rows, vectors, t->bias, last, acc);
         if (z) {
             PF_UNROLL for (int r = 0; r < rows; r++) {
                 PF_UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(z + r * t->zstep + v * PF_VL);
@@ -103,7 +65,7 @@ PF_INLINE void run(const int rows, const int vectors, const pf_run *t) {
             add_residual(rows, vectors, z, t->zstep, last, acc);
             z += rows * t->zstep;
         }
-        activate(rows, vectors, &t->act, acc);
+        pf_block_activate(rows, vectors, &t->act, acc);
         store(rows, vectors, y, t->ystep, last, acc);
     }
 }
