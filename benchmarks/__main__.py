@@ -21,6 +21,7 @@ _COMMANDS = {
     "scaling": ("benchmarks.scaling", "how time grows with batch, picture size and threads"),
     "formats": ("benchmarks.formats", "checksum, and reading and writing of large graphs"),
     "probe": ("benchmarks.probe", "measure the machine's peak FLOP/s and bandwidth"),
+    "prepare": ("benchmarks.prepare", "have the other engines convert models in advance"),
     "zoo": ("benchmarks.zoo", "build the models with golden results of PyTorch"),
 }
 

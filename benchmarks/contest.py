@@ -109,11 +109,11 @@ def ensure(specs: Sequence[ModelSpec], batches: Sequence[int]) -> None:
             subprocess.run([sys.executable, "-m", "benchmarks", "zoo", *options], stdout=sys.stderr)
 
 
-def convert(engine: str, spec: ModelSpec, batch: int) -> None:
+def convert(engine: str, spec: ModelSpec, batch: int, threads: int) -> None:
     """Have an engine write its own format, in a process whose memory counts for nothing."""
-    path = ENGINES[engine].converted_path(zoo.load(spec, batch))
+    path = ENGINES[engine].converted_path(zoo.load(spec, batch), threads)
     if path is not None and not path.is_file():
-        with Worker(engine, spec, batch, os.cpu_count() or 1) as worker:
+        with Worker(engine, spec, batch, threads) as worker:
             worker.ask("convert", timeout=_OPEN_SECONDS)
 
 
@@ -145,7 +145,9 @@ def measure(
         # Processes are started here, not by the threads that wait for them: they die with the thread that started them.
         workers = {name: stack.enter_context(Worker(name, spec, batch, threads)) for name in names}
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            opened = [pool.submit(_open, workers[name], name, spec, batch, result.engines[name]) for name in names]
+            opened = [
+                pool.submit(_open, workers[name], name, spec, batch, threads, result.engines[name]) for name in names
+            ]
         running = {name: workers[name] for name, job in zip(names, opened, strict=True) if job.result()}
         if settings.contended:
             stack.enter_context(competitor())
@@ -178,10 +180,10 @@ def _is_done(name: str, result: Result, settings: Settings) -> bool:
     return any(done >= least and mine.seconds > times * min(others) for least, times in FAR_BEHIND)
 
 
-def _open(worker: Worker, name: str, spec: ModelSpec, batch: int, outcome: Measurement) -> bool:
+def _open(worker: Worker, name: str, spec: ModelSpec, batch: int, threads: int, outcome: Measurement) -> bool:
     """Whether a worker is open, checked and paused; the reason is in `outcome` where it is not."""
     try:
-        convert(name, spec, batch)
+        convert(name, spec, batch, threads)
         worker.ask("open", timeout=_OPEN_SECONDS)
         outcome.error = float(worker.ask("check")["error"])
     except (WorkerError, FileNotFoundError, catalogue.NotInstalled) as error:

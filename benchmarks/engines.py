@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.compare import Array
-from benchmarks.manifest import model_directory
+from benchmarks.manifest import model_directory, zoo_root
 from benchmarks.zoo import ZooModel
 
 __all__ = ["CACHED", "ENGINES", "OURS", "Engine", "NotInstalled", "Session", "cache_folder", "version"]
@@ -41,18 +42,24 @@ class Session:
 
 @dataclass(frozen=True)
 class Engine:
-    """How to open a model with one engine, and what must be converted before."""
+    """How to open a model with one engine, and what must be converted before.
+
+    The converted file serves one number of threads where `by_threads` says so; `slow` ones take minutes to make.
+    """
 
     package: str
     open: Callable[[ZooModel, Sequence[Array], int], Session]
     converted: str | None = None
-    convert: Callable[[ZooModel, Path], None] | None = None
+    convert: Callable[[ZooModel, Path, int], None] | None = None
+    by_threads: bool = False
+    slow: bool = False
 
-    def converted_path(self, model: ZooModel) -> Path | None:
+    def converted_path(self, model: ZooModel, threads: int) -> Path | None:
         """File that `convert` writes, or None for engines that read the zoo's own files."""
         if self.converted is None:
             return None
-        return model.directory / f"peer-{self.package}-{version(self.package)}.{self.converted}"
+        suffix = f"{threads}.{self.converted}" if self.by_threads else self.converted
+        return model.directory / f"peer-{self.package}-{version(self.package)}.{suffix}"
 
 
 def version(package: str) -> str:
@@ -109,7 +116,7 @@ def _onnxruntime(model: ZooModel, inputs: Sequence[Array], threads: int) -> Sess
     return Session(lambda: session.run(None, feeds), _numpy_list)
 
 
-def _openvino_convert(model: ZooModel, path: Path) -> None:
+def _openvino_convert(model: ZooModel, path: Path, threads: int) -> None:
     ov = _module("openvino")
     ov.save_model(ov.Core().read_model(_onnx(model)), str(path), compress_to_fp16=False)
 
@@ -122,7 +129,7 @@ def _openvino(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session
         "INFERENCE_PRECISION_HINT": "f32",
         "NUM_STREAMS": 1,
     }
-    compiled = ov.Core().compile_model(str(ENGINES["openvino"].converted_path(model)), "CPU", settings)
+    compiled = ov.Core().compile_model(str(ENGINES["openvino"].converted_path(model, threads)), "CPU", settings)
     request = compiled.create_infer_request()
     feeds = dict(enumerate(inputs))
     count = len(compiled.outputs)
@@ -172,7 +179,7 @@ def _ncnn(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
     return Session(run, arrays)
 
 
-def _mnn_convert(model: ZooModel, path: Path) -> None:
+def _mnn_convert(model: ZooModel, path: Path, threads: int) -> None:
     # The package's mnnconvert script installs a logging client and reports each conversion; its native
     # function does neither.
     arguments = ["mnnconvert", "-f", "ONNX", "--modelFile", _onnx(model), "--MNNModel", str(path)]
@@ -181,7 +188,7 @@ def _mnn_convert(model: ZooModel, path: Path) -> None:
 
 def _mnn(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
     mnn = _module("MNN")
-    interpreter = mnn.Interpreter(str(ENGINES["MNN"].converted_path(model)))
+    interpreter = mnn.Interpreter(str(ENGINES["MNN"].converted_path(model, threads)))
     session = interpreter.createSession({"backend": "CPU", "numThread": threads, "precision": "high"})
     if any(0 in interpreter.getSessionOutput(session, e["name"]).getShape() for e in model.meta["outputs"]):
         return _mnn_module(model, inputs, threads)  # sessions cannot run loops
@@ -214,7 +221,7 @@ def _mnn_module(model: ZooModel, inputs: Sequence[Array], threads: int) -> Sessi
     nn, expr = _module("MNN.nn"), _module("MNN.expr")
     manager = nn.create_runtime_manager(({"backend": "CPU", "numThread": threads, "precision": "high"},))
     names = [[entry["name"] for entry in model.meta[key]] for key in ("inputs", "outputs")]
-    path = str(ENGINES["MNN"].converted_path(model))
+    path = str(ENGINES["MNN"].converted_path(model, threads))
     module = nn.load_module_from_file(path, *names, runtime_manager=manager)
     given = [expr.placeholder(list(a.shape), expr.NCHW) for a in inputs]
 
@@ -249,18 +256,33 @@ def _torch(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
     return _torch_session(module, inputs)
 
 
-def _torch_compile(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(model.directory / "peer-inductor"))
+def _inductor_convert(model: ZooModel, path: Path, threads: int) -> None:
+    """What torch.compile makes at the first call in a process, with frozen weights, as a shared library."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(zoo_root().parent / "inductor")
     torch = _module("torch")
     torch.set_num_threads(threads)
-    _module("torch._inductor.config").freezing = True
     module = _module("benchmarks.models").make(model.spec)
     traced = torch.jit.load(str(model.directory / "model.pt"))
     # A trace also keeps buffers that the module computes itself and does not save.
     missing, _ = module.load_state_dict(traced.state_dict(), strict=False)
     if missing:
         raise RuntimeError(f"the trace lacks {', '.join(missing)}")
-    return _torch_session(torch.compile(module), inputs)
+    tensors = tuple(torch.from_numpy(array) for array in model.arrays("in"))
+    with tempfile.TemporaryDirectory(dir=path.parent) as place, torch.no_grad():
+        made = Path(place, path.name)
+        # The level is that of the code that calls the kernels; theirs is the highest.
+        options = {"aot_inductor.output_path": str(made), "aot_inductor.compile_wrapper_opt_level": "O0"}
+        exported = torch.export.export(module, tensors).module()
+        _module("torch._inductor").aot_compile(exported, tensors, options=options | {"freezing": True})
+        made.rename(path)
+
+
+def _inductor(model: ZooModel, inputs: Sequence[Array], threads: int) -> Session:
+    torch = _module("torch")
+    torch.set_num_threads(threads)
+    path = ENGINES["AOTInductor"].converted_path(model, threads)
+    library = torch._C._aoti.AOTIModelContainerRunnerCpu(str(path), 1)
+    return _torch_session(lambda *tensors: library.run(list(tensors)), inputs)
 
 
 ENGINES: dict[str, Engine] = {
@@ -271,5 +293,5 @@ ENGINES: dict[str, Engine] = {
     "ncnn": Engine("ncnn", _ncnn),
     "MNN": Engine("MNN", _mnn, "mnn", _mnn_convert),
     "torch": Engine("torch", _torch),
-    "torch.compile": Engine("torch", _torch_compile),
+    "AOTInductor": Engine("torch", _inductor, "so", _inductor_convert, by_threads=True, slow=True),
 }

@@ -15,9 +15,8 @@ from pathlib import Path
 __all__ = ["RUNS", "add_arguments", "main"]
 
 RUNS = {
-    "peers": "peers --models all --threads 1,2",
+    "peers": "peers --models all --threads 1,2 --peers all",
     "peers8": "peers --models all --threads 1,2 --batch 8 --rounds 5 --budget 15",
-    "compiled": "peers --models all --threads 1,2 --peers torch.compile --rounds 1",
     "contended": "peers --models target --threads 1,2 --contended --rounds 4",
     "profile": "profile --models all",
     "kernels": "kernels --isa avx2,avx512vnni",

@@ -54,7 +54,7 @@ def _measure(spec: ModelSpec, batch: int, threads: int, names: list[str], repeat
             if isinstance(found[name], str):
                 continue
             try:
-                peers.convert(name, spec, batch)
+                peers.convert(name, spec, batch, threads)
                 with peers.Worker(name, spec, batch, threads) as worker:
                     worker.ask("ready")
                     _recycle(recycled)

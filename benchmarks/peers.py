@@ -62,16 +62,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", help="models or sets, separated by commas (default: set target)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--batch", default="1", help="sizes of the batch (default: 1)")
-    parser.add_argument("--peers", help=f"engines beside {OURS} (default: {', '.join(peer_names())}), also {_COMPILER}")
+    some = f"engines beside {OURS}, or 'all' (default: {', '.join(peer_names())})"
+    parser.add_argument("--peers", help=some)
 
 
-_COMPILER = "torch.compile"
-"""Takes part when it is named: it compiles for half a minute in every process, and longer in the first."""
-
-
-def peer_names() -> list[str]:
-    """The engines that take part when none is named."""
-    return [name for name in ENGINES if name not in (OURS, CACHED, _COMPILER)]
+def peer_names(slow: bool = False) -> list[str]:
+    """The engines that take part when none is named; those that need minutes to prepare a model only if `slow`."""
+    return [name for name, engine in ENGINES.items() if name not in (OURS, CACHED) and (slow or not engine.slow)]
 
 
 def chosen_engines(words: str | None) -> list[str]:
@@ -82,7 +79,7 @@ def chosen_engines(words: str | None) -> list[str]:
     ValueError
         An engine is unknown.
     """
-    names = words.split(",") if words is not None else peer_names()
+    names = peer_names(slow=words == "all") if words in (None, "all") else str(words).split(",")
     for name in filter(None, names):
         if name not in ENGINES:
             raise ValueError(f"no engine {name!r}; there are {', '.join(ENGINES)}")

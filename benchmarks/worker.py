@@ -94,10 +94,10 @@ class _Worker(Timed):
 
     def convert(self) -> dict[str, Any]:
         """Write what the engine reads instead of the zoo's files, once."""
-        path = self._engine.converted_path(self._model)
+        path = self._engine.converted_path(self._model, self._threads)
         if path is not None and self._engine.convert is not None and not path.is_file():
             unfinished = path.with_name(f"unfinished-{os.getpid()}-{path.name}")
-            self._engine.convert(self._model, unfinished)
+            self._engine.convert(self._model, unfinished, self._threads)
             weights = unfinished.with_suffix(".bin")
             if weights.is_file():
                 weights.rename(path.with_suffix(".bin"))

@@ -88,6 +88,13 @@ def test_engines_that_fail_are_named(zoo: Path) -> None:
     assert "- ✗ onnxruntime (one_step 1 1): " in text
 
 
+def test_prepare(zoo: Path) -> None:
+    """There is nothing to do for ours, and an engine that cannot is named by the code."""
+    run(zoo, "prepare", "--models", "one_step", "--peers", "ncnn", "--threads", "1")
+    run(zoo, "prepare", "--models", "one_step", "--peers", "AOTInductor", "--threads", "1", code=1)
+    assert not [path.name for path in (zoo / "one_step").iterdir() if path.name.startswith("peer")]
+
+
 def test_overhead_and_scaling(zoo: Path, tmp_path: Path) -> None:
     path = tmp_path / "overhead.json"
     text = run(zoo, "overhead", "--peers", "", "--threads", "1", "--rounds", 1, "--json", path)

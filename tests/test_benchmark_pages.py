@@ -71,10 +71,10 @@ def test_runs_are_merged_by_their_medians() -> None:
 
 def test_a_run_with_fewer_engines_adds_what_is_missing() -> None:
     few = result("net", 1, 9.0, 1.0)
-    few["engines"] = {"pnnx_fast": engine(9.0), "torch.compile": engine(2.0)}
+    few["engines"] = {"pnnx_fast": engine(9.0), "AOTInductor": engine(2.0)}
     merged = records.merged([peers(result("net", 1, 0.3, 1.0)), peers(few)])
     seconds = {name: e.get("seconds") for name, e in merged["results"][0]["engines"].items()}
-    assert seconds == {"pnnx_fast": 0.3, "openvino": 1.0, "MNN": None, "torch.compile": 2.0}
+    assert seconds == {"pnnx_fast": 0.3, "openvino": 1.0, "MNN": None, "AOTInductor": 2.0}
     assert merged["runs"] == 1
 
 
