@@ -131,7 +131,7 @@ def load(
     FileNotFoundError
         When a file is missing.
     """
-    from pnnx_fast.runtime.session import Model
+    from pnnx_fast._collector import collector_paused
 
     options: dict[str, Any] = {"isa": isa, "optimize": optimize, "seed": seed, "autotune": autotune}
 
@@ -140,15 +140,18 @@ def load(
 
         return Graph.load(param, bin, verify=verify)
 
-    if cache is False:
-        return Model(read(), num_threads, **options)
-    from pnnx_fast._files import model_files
-    from pnnx_fast.runtime.cache import ProgramCache
+    with collector_paused():
+        from pnnx_fast.runtime.session import Model
 
-    files = model_files(param, bin)
-    folder = None if cache is True else cache
-    kept = ProgramCache(folder, *files, verify, optimize, autotune is not False)
-    return Model.cached(read, kept, num_threads, **options)
+        if cache is False:
+            return Model.reading(read, None, num_threads, **options)
+        from pnnx_fast._files import model_files
+        from pnnx_fast.runtime.cache import ProgramCache
+
+        files = model_files(param, bin)
+        folder = None if cache is True else cache
+        kept = ProgramCache(folder, *files, verify, optimize, autotune is not False)
+        return Model.reading(read, kept, num_threads, **options)
 
 
 def show_config() -> dict[str, Any]:

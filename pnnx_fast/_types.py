@@ -1,4 +1,4 @@
-"""Type aliases used across the package; no logic."""
+"""Types used across the package; no logic."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from typing import Protocol as Protocol
+
     import numpy.typing as npt
 
     Array: TypeAlias = npt.NDArray[Any]
 else:
     Array = np.ndarray  # numpy.typing takes a while to import
+    Protocol = object  # nobody asks at run time what follows a protocol
 DType: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 PathLike: TypeAlias = str | os.PathLike[str]

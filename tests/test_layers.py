@@ -16,14 +16,15 @@ PACKAGE = ROOT / "pnnx_fast"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_types": set(),
+    "_collector": set(),
     "_files": {"errors"},
     "_core": {"errors"},
     "expression": {"_core", "errors", "_types"},
-    "ir": {"_core", "errors", "_types", "expression"},
-    "formats": {"_core", "errors", "_types", "_files", "expression", "ir"},
+    "ir": {"_core", "errors", "_types", "_collector", "expression"},
+    "formats": {"_core", "errors", "_types", "_collector", "_files", "expression", "ir"},
     "ops": {"_core", "errors", "_types", "expression", "ir"},
     "passes": {"errors", "_types", "expression", "ir"},
-    "runtime": {"_core", "errors", "_types", "expression", "ir", "ops", "passes"},
+    "runtime": {"_core", "errors", "_types", "_collector", "expression", "ir", "ops", "passes"},
     "simplify": {"_core", "errors", "_types", "expression", "ir", "passes", "runtime"},
     "demo": {"_types"},
 }

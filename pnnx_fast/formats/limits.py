@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 __all__ = ["DEFAULT_LIMITS", "Limits"]
 
 
-class Limits(NamedTuple):
+class Limits:
     """Limits on what a model file may declare.
 
     Parameters
@@ -18,8 +16,10 @@ class Limits(NamedTuple):
         Operators of a graph.
     """
 
-    tensor_bytes: int = (1 << 40) - 1
-    operators: int = 10_000_000
+    __slots__ = ("operators", "tensor_bytes")
+
+    def __init__(self, tensor_bytes: int = (1 << 40) - 1, operators: int = 10_000_000) -> None:
+        self.tensor_bytes, self.operators = tensor_bytes, operators
 
 
 DEFAULT_LIMITS = Limits()

@@ -15,7 +15,6 @@ from typing import IO, Any, Literal
 from pnnx_fast._files import bin_path, param_path
 from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats import pnnx_param
-from pnnx_fast.formats.atomic import AtomicFile
 from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
 from pnnx_fast.formats.pnnx_param import WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
@@ -153,6 +152,8 @@ def _layout(graph: Graph, weights: list[tuple[str, Attribute]]) -> Literal["zip6
 @contextmanager
 def _target(target: Any) -> Iterator[IO[bytes]]:
     if isinstance(target, str | os.PathLike):
+        from pnnx_fast.formats.atomic import AtomicFile
+
         with AtomicFile(target) as atomic:
             yield atomic.file
     else:

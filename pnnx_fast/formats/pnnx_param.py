@@ -5,12 +5,10 @@ Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from pnnx_fast._core import text as _text
 from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter, Parameters
-from pnnx_fast.ir.collector import collector_paused
+from pnnx_fast._collector import collector_paused
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.parameter import RAW_KEYS
 
@@ -20,13 +18,13 @@ _CLASSES = (Operator, Operand, Parameter, Parameters, Attribute)
 _SIZES = {row.text: row.size for row in by_text.values()}
 
 
-class WeightPlace(NamedTuple):
+class WeightPlace:
     """Where in the text an attribute stands, for errors about its weights."""
 
-    operator: Operator
-    key: str
-    line: int
-    column: int
+    __slots__ = ("column", "key", "line", "operator")
+
+    def __init__(self, operator: Operator, key: str, line: int, column: int) -> None:
+        self.operator, self.key, self.line, self.column = operator, key, line, column
 
 
 def read(

@@ -13,19 +13,20 @@ import stat
 import zlib
 from collections.abc import Iterator
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from pnnx_fast._core import store
 from pnnx_fast._types import PathLike
 from pnnx_fast.errors import FormatError
-from pnnx_fast.formats.atomic import AtomicFile
 from pnnx_fast.ir.mapped import release
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
+
+    from pnnx_fast.formats.atomic import AtomicFile
 
 __all__ = ["Layout", "StoreZipReader", "StoreZipWriter"]
 
@@ -35,15 +36,14 @@ Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 _STORED = 0
 
 
-class _Entry(NamedTuple):
+class _Entry:
     """What the index says about one entry; offset is where its (packed) bytes begin in the archive."""
 
-    name: str
-    offset: int
-    size: int
-    packed: int
-    crc: int
-    method: int
+    __slots__ = ("crc", "method", "name", "offset", "packed", "size")
+
+    def __init__(self, name: str, offset: int, size: int, packed: int, crc: int, method: int) -> None:
+        self.name, self.offset, self.size, self.packed = name, offset, size, packed
+        self.crc, self.method = crc, method
 
 
 class StoreZipReader:
@@ -103,7 +103,7 @@ class StoreZipReader:
         self._data: memoryview | None = memoryview(buffer).toreadonly().cast("B")
         zip64, entries = store.zip_index(self._data, self.path)
         self.layout: Layout = "zip64" if zip64 else "zip32"
-        self._entries = {entry[0]: _Entry._make(entry) for entry in entries}
+        self._entries = {entry[0]: _Entry(*entry) for entry in entries}
         self._checked: set[str] = set()
 
     def names(self) -> list[str]:
@@ -284,6 +284,8 @@ class StoreZipWriter:
         self._atomic: AtomicFile | None = None
         self._file: IO[bytes] | None
         if isinstance(target, (str, os.PathLike)):
+            from pnnx_fast.formats.atomic import AtomicFile
+
             self._atomic = AtomicFile(target)
             self._file = self._atomic.file
         else:

@@ -13,7 +13,6 @@ import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ir import floats
 from pnnx_fast.ir.dtypes import by_numpy, by_text
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ class Attribute:
         if self.dtype is None:
             raise ShapeError("a null attribute has no content")
         if self.dtype == "bf16":
-            array: Array = floats.bfloat16_to_float32(np.frombuffer(self.data, "<u2"))
+            array: Array = _floats().bfloat16_to_float32(np.frombuffer(self.data, "<u2"))
         elif self.dtype == "c32":
             array = np.frombuffer(self.data, "<f2").astype(np.float32).view(np.complex64)
         elif self.dtype == "bool":
@@ -172,7 +171,7 @@ class Attribute:
             raise ShapeError("cannot hold float32 data", expected="f32, f64, f16 or bf16", actual=self.dtype)
         flat = np.asarray(values, np.float32).reshape(-1)
         if self.dtype == "f16":
-            self.data = floats.float32_to_float16(flat, "truncate").tobytes()
+            self.data = _floats().float32_to_float16(flat, "truncate").tobytes()
         else:
             self.data = _encode(flat, self.dtype)
 
@@ -205,11 +204,18 @@ class Attribute:
         return f"Attribute({self.signature})"
 
 
+def _floats() -> Any:
+    """Arithmetic of 16-bit types, which few models have."""
+    from pnnx_fast.ir import floats
+
+    return floats
+
+
 def _encode(array: Array, dtype: str) -> Buffer:
     """Bytes of an array in a PNNX dtype, shared with the array where it already has that form."""
     with np.errstate(over="ignore"):
         if dtype == "bf16":
-            array = floats.float32_to_bfloat16(array).astype("<u2")
+            array = _floats().float32_to_bfloat16(array).astype("<u2")
         elif dtype == "c32":
             array = np.ascontiguousarray(array, np.complex64).view(np.float32).astype("<f2")
         else:

@@ -7,7 +7,9 @@ keep pointing one way: formats import the IR, never the reverse.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from pnnx_fast._types import Protocol
 
 if TYPE_CHECKING:
     from pnnx_fast.ir.graph import Graph

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pnnx_fast.errors import GraphError
-from pnnx_fast.ir import check, codec, order
+from pnnx_fast.ir import codec, order
 from pnnx_fast.ir.attribute import Attribute
-from pnnx_fast.ir.collector import collector_paused
+from pnnx_fast._collector import collector_paused
 from pnnx_fast.ir.editing import Editing
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
@@ -312,6 +312,8 @@ class Graph(Editing):
             Listing every problem found.
         CycleError
         """
+        from pnnx_fast.ir import check
+
         problems = check.problems(self.ops, self._by_name)
         if problems:
             raise GraphError(problems)

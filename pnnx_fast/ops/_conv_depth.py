@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from pnnx_fast._types import Protocol
 from pnnx_fast.ops._conv_choice import DIRECT, choose
 from pnnx_fast.ops.symbolic import Builder, Tensor
 

@@ -14,9 +14,7 @@ import numpy as np
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._conv_choice import STEM, Choice, candidates, choose, is_stem
-from pnnx_fast.ops._conv_depth import convolve_by_depth
 from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
-from pnnx_fast.ops.padding import pad_sides
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -66,8 +64,11 @@ def convolve(
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
-    if x.ndim == 5 and residual is None and convolve_by_depth(b, convolve, x, weight, bias, y, **window):
-        return
+    if x.ndim == 5 and residual is None:
+        from pnnx_fast.ops._conv_depth import convolve_by_depth
+
+        if convolve_by_depth(b, convolve, x, weight, bias, y, **window):
+            return
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
     axes = "dhw"[5 - x.ndim :]
     fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
@@ -145,6 +146,8 @@ def convolution(
     z = z if z is None or batched else z.unsqueeze(0)
     out = window_counts(x.shape[2:], w.shape[2:], s, d, before, after)
     if padding_mode != "zeros" and (any(before) or any(after)):
+        from pnnx_fast.ops.padding import pad_sides
+
         x = pad_sides(b, x, (0, 0, *before), (0, 0, *after), padding_mode, temporary=True)
         before = (0,) * rank
     y = b.result((x.shape[0], w.shape[0], *out), np.float32, "channels_last")

@@ -10,19 +10,10 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.expression.types import TORCH_DTYPES
+from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
-
-
-def dtype_of(name: Any, default: DType | str) -> DType:
-    """Numpy dtype that holds a PyTorch dtype, the default for None."""
-    if name is None:
-        return np.dtype(default)
-    if name not in TORCH_DTYPES:
-        raise ParameterError(f"unknown dtype {name!r}", parameter="dtype")
-    return TORCH_DTYPES[name]
 
 
 def _filled(b: Builder, shape: Any, value: Any, dtype: DType) -> Tensor:

@@ -14,7 +14,6 @@ import numpy as np
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
-from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -43,7 +42,11 @@ def linear(
         raise ShapeError("features do not fit the weight", expected=matrix.shape[-1], actual=input.shape)
     if input.dtype not in (np.float32, np.float16) and activation == "none" and residual is None:
         y = product(b, input, weight.permute(list(range(weight.ndim))[::-1]))
-        return y if bias is None else lower_expression(b, "add(@0,@1)", [y, bias])
+        if bias is None:
+            return y
+        from pnnx_fast.ops.elementwise import lower_expression
+
+        return lower_expression(b, "add(@0,@1)", [y, bias])
     x, w, bias, z = as_float32(b, input, matrix, bias, residual)
     assert x is not None
     assert w is not None

@@ -13,7 +13,6 @@ import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.reduction import emit_reduce
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
 
@@ -131,6 +130,8 @@ def pool(
         return _pool_host(b, mode, input, window, shape, indices, include_pad, divisor, norm)
     if mode in GLOBAL and not indices and _is_global(input, window) and not divisor:
         axes = range(input.ndim - len(window.output), input.ndim)
+        from pnnx_fast.ops.reduction import emit_reduce
+
         return emit_reduce(
             b, input, axes, True, GLOBAL[mode], scale=1.0 / math.prod(window.size) if mode == "avg" else 1.0
         )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
@@ -177,6 +176,8 @@ def to_common_dtype(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
     dtypes = {t.dtype for t in tensors}
     if len(dtypes) == 1:
         return list(tensors)
+    from pnnx_fast.expression.types import Category, ElementType, promote
+
     kinds = [Category.DIM if t.ndim else Category.ZERO_DIM for t in tensors]
     common = promote([ElementType(t.dtype, kind) for t, kind in zip(tensors, kinds, strict=True)], True)
     return [b.cast(t, common) for t in tensors]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast._types import Array, DType, Protocol, Shape
 from pnnx_fast.errors import ShapeError
 
 __all__ = [
@@ -216,13 +216,13 @@ def is_channels_last(x: Tensor) -> bool:
     return x.ndim >= 3 and (x.shape[1] == 1 or x.strides[1] == 1 or x.size == 0)
 
 
-class KernelPlan(NamedTuple):
+class KernelPlan:
     """What a planned kernel chose for given arguments."""
 
-    variant: int
-    packed_bytes: int
-    scratch_bytes: int
-    label: str
+    __slots__ = ("label", "packed_bytes", "scratch_bytes", "variant")
+
+    def __init__(self, variant: int, packed_bytes: int, scratch_bytes: int, label: str) -> None:
+        self.variant, self.packed_bytes, self.scratch_bytes, self.label = variant, packed_bytes, scratch_bytes, label
 
 
 class Algorithm(Protocol):

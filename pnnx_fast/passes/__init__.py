@@ -1,50 +1,62 @@
-"""Rewriting passes, Graph to Graph, in the order in which they run."""
+"""Rewriting passes, Graph to Graph, in the order in which they run.
+
+A pass is a function in a module of this package. It is imported when a graph holds an operator type without which the
+pass has nothing to do, so that passes which cannot apply cost nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from pnnx_fast.ir import Graph
-from pnnx_fast.passes.drop_dead import drop_dead
-from pnnx_fast.passes.drop_identity import drop_identity
-from pnnx_fast.passes.fold_batch_norm import fold_batch_norm
-from pnnx_fast.passes.fuse_activation import fuse_activation
-from pnnx_fast.passes.fuse_expression import fuse_expression
-from pnnx_fast.passes.fuse_quantize import fuse_quantize
-from pnnx_fast.passes.fuse_residual import fuse_late_residual, fuse_residual
-from pnnx_fast.passes.pool_first import pool_first
-from pnnx_fast.passes.restore_dtypes import restore_dtypes
-from pnnx_fast.passes.restore_outputs import restore_outputs
-from pnnx_fast.passes.restore_writes import restore_writes
 
 __all__ = ["PASSES", "RESTORING", "optimize", "restore"]
 
-RESTORING: tuple[Callable[[Graph], bool], ...] = (restore_dtypes, restore_outputs, restore_writes)
-"""Passes that say what the converter left unsaid; without them results would be wrong."""
+Observer = Callable[[str, Graph], None]
 
-PASSES: tuple[Callable[[Graph], bool], ...] = (
-    drop_dead,
-    drop_identity,
-    fold_batch_norm,
-    pool_first,
-    fuse_residual,
-    fuse_activation,
-    fuse_late_residual,
-    fuse_quantize,
-    fuse_expression,
-)
-"""Each pass returns whether it changed the graph."""
+RESTORING: dict[str, tuple[str, str]] = {
+    "restore_dtypes": (
+        "restore_dtypes",
+        "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin",
+    ),
+    "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
+    "restore_writes": ("restore_writes", "Tensor.copy aten::copy"),
+}
+"""Passes that say what the converter left unsaid; without them results would be wrong. Rows are like those below."""
+
+PASSES: dict[str, tuple[str, str]] = {
+    "drop_dead": ("drop_dead", ""),
+    "drop_identity": (
+        "drop_identity",
+        "nn.Dropout nn.Dropout2d nn.Dropout3d nn.AlphaDropout nn.Identity torch.clone Tensor.clone Tensor.contiguous",
+    ),
+    "fold_batch_norm": ("fold_batch_norm", "nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d"),
+    "pool_first": ("pool_first", "nn.AvgPool1d nn.AvgPool2d nn.AvgPool3d"),
+    "fuse_residual": ("fuse_residual", "pnnx.Expression"),
+    "fuse_activation": ("fuse_activation", ""),
+    "fuse_late_residual": ("fuse_residual", "pnnx.Expression"),
+    "fuse_quantize": ("fuse_quantize", "int8.Quantize"),
+    "fuse_expression": ("fuse_expression", ""),
+}
+"""Each pass: its module, and operator types of which a graph must hold one (none: it always runs)."""
 
 
 def restore(graph: Graph) -> None:
     """Run the passes that every graph needs, in place."""
-    for rewrite in RESTORING:
-        rewrite(graph)
+    _run(RESTORING, graph, None)
 
 
-def optimize(graph: Graph, observe: Callable[[str, Graph], None] | None = None) -> None:
+def optimize(graph: Graph, observe: Observer | None = None) -> None:
     """Run all passes on a graph, in place; ``observe`` is called after each with the pass's name."""
-    for rewrite in PASSES:
-        rewrite(graph)
+    _run(PASSES, graph, observe)
+
+
+def _run(passes: Mapping[str, tuple[str, str]], graph: Graph, observe: Observer | None) -> None:
+    # No pass makes operators of a type that a later one waits for.
+    present = {op.type for op in graph.ops}
+    for name, (module, types) in passes.items():
+        if not types or not present.isdisjoint(types.split()):
+            getattr(import_module(f"{__name__}.{module}"), name)(graph)
         if observe is not None:
-            observe(rewrite.__name__, graph)
+            observe(name, graph)

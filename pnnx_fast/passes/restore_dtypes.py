@@ -31,7 +31,7 @@ def restore_dtypes(graph: Graph) -> bool:
 
 
 def _missing(op: Operator) -> str | None:
-    if op.type not in WIDENING | KEEPING or not op.inputs or not op.outputs:
+    if (op.type not in WIDENING and op.type not in KEEPING) or not op.inputs or not op.outputs:
         return None
     if "dtype" in op.params or "dtype" in op.inputnames:
         return None

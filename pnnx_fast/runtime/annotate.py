@@ -15,7 +15,8 @@ from pnnx_fast.ir import Operand, Operator, dtypes
 from pnnx_fast.ops.registry import OperatorDef
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.lower import Lowering, StageBreak
+from pnnx_fast.runtime.dry import DryLowering
+from pnnx_fast.runtime.lower import StageBreak
 
 __all__ = ["Annotator"]
 
@@ -23,11 +24,8 @@ MOST_KNOWN = 4096
 """Operators that are remembered."""
 
 
-class _DryLowering(Lowering):
-    """A builder that computes shapes only: nothing is packed, folded or kept."""
-
-    def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
-        return self.empty((nbytes,), np.uint8)
+class _Shapes(DryLowering):
+    """A builder that computes shapes only: nothing is folded or kept."""
 
     def cached(self, key: Hashable, make: Any) -> Tensor:
         return self.constants.tensor(make())
@@ -69,7 +67,7 @@ class Annotator:
             operand.shape, operand.dtype = shape, dtype
 
     def _lower(self, op: Operator) -> None:
-        builder = _DryLowering(self._isa, 1, Constants())
+        builder = _Shapes(self._isa, 1, Constants())
         values: dict[str, Value] = {x.name: _tensor(x) for x in op.inputs}
         stage = builder.run([op], values, [])
         if isinstance(stage.breaker, StageBreak):

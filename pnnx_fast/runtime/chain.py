@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pnnx_fast import passes
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
-from pnnx_fast.ir.collector import collector_paused
+from pnnx_fast._collector import collector_paused
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
-from pnnx_fast.runtime.batches import best_part, for_rows, rows_apart
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.debug import graph_dumper
 from pnnx_fast.runtime.executable import Clock, StepRecord
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
-from pnnx_fast.runtime.parts import Parts
 from pnnx_fast.runtime.program import Program
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.parts import Parts
 
 __all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
 
@@ -37,7 +37,7 @@ class Compiler:
     Parameters
     ----------
     graph : Graph
-        It is copied and the copy is optimised.
+        It is optimised in place.
     isa : str
     seed : int or None
         Seed of random operators.
@@ -66,7 +66,7 @@ class Compiler:
         autotune: bool | str | os.PathLike[str] = False,
     ) -> None:
         registry.check_supported(((op.type, op.name) for op in graph.ops), lambda kind: _skeleton(graph, kind))
-        self.isa, self.graph = isa, graph.copy()
+        self.isa, self.graph = isa, graph
         self.types = sorted({op.type for op in graph.ops})
         self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
         self.outputs = tuple(_info(o) for o in _output_operands(graph))
@@ -77,7 +77,7 @@ class Compiler:
             self.constants.tuner = Tuner(None if autotune is True else autotune)
         passes.restore(self.graph)
         if optimize:
-            passes.optimize(self.graph, graph_dumper())
+            passes.optimize(self.graph, _dumper())
         self._ops = list(self.graph.topological())
         self._input_names = [op.outputs[0].name for op in self.graph.ops if op.type == "pnnx.Input"]
 
@@ -97,14 +97,20 @@ class Compiler:
         """Return a program for fewer rows to run several times, where that is faster."""
         ranks = [len(info.shape or ()) for info in self.inputs]
         counts = {a.shape[0] if a.ndim == rank > 1 else 0 for a, rank in zip(given, ranks, strict=True)}
-        if len(counts) != 1 or not chain.is_whole or not rows_apart(self._ops):
+        if len(counts) != 1 or not chain.is_whole:
             return chain
         rows = counts.pop()
         if rows < 2 or any(not shape or shape[0] != rows for shape, _ in chain.program.output_types):
             return chain
+        from pnnx_fast.runtime.batches import best_part, for_rows, rows_apart
+
+        if not rows_apart(self._ops):
+            return chain
         part, apart = best_part(chain.program.steps, rows, chain.arena_bytes, nthreads)
         if part == rows:
             return chain
+        from pnnx_fast.runtime.parts import Parts
+
         few = self._lower([a[:part] for a in given], for_rows(self._ops, part), 1 if apart else nthreads)
         return Parts(few.program, rows // part, nthreads if apart else 1)
 
@@ -202,6 +208,14 @@ def _symbolic(value: Value, tensors: Any) -> Value:
     if isinstance(value, (list, tuple)):
         return type(value)(_symbolic(v, tensors) for v in value)
     return next(tensors) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _dumper() -> Callable[[str, Graph], None] | None:
+    if not os.environ.get("PNNX_FAST_DUMP"):
+        return None
+    from pnnx_fast.runtime.debug import graph_dumper
+
+    return graph_dumper()
 
 
 def _skeleton(graph: Graph, kind: str) -> str:

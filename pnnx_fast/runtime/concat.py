@@ -14,10 +14,9 @@ from typing import NamedTuple
 from pnnx_fast._types import DType
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, is_channels_last
+from pnnx_fast.runtime.lower import CONCATENATIONS
 
 __all__ = ["Placement", "find_placements"]
-
-CONCATENATIONS = ("torch.cat",)
 
 
 class Slot(NamedTuple):

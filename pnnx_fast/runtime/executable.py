@@ -10,12 +10,12 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pnnx_fast._core import program as core
-from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast._types import Array, DType, Protocol, Shape
 from pnnx_fast.errors import IndexRangeError, NativeOperatorError
 from pnnx_fast.runtime.memory import aligned_bytes, check_memory
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,11 +28,16 @@ from pnnx_fast.ops.symbolic import (
     dense_strides,
     is_channels_last,
 )
-from pnnx_fast.runtime import concat
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.memory import check_memory, memory_limit
 
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.concat import Placement
+
 __all__ = ["HostStep", "KernelStep", "Lowering", "StageBreak", "lower"]
+
+CONCATENATIONS = ("torch.cat",)
+"""Operators that make the second walk worth while."""
 
 SERIAL_WORK = 20_000
 """Steps that touch fewer elements (or compute fewer FLOPs) than this run on one thread."""
@@ -59,9 +63,10 @@ class KernelStep:
         self.tensors: list[Tensor] = []
         """All tensors that the step reads or writes."""
         for value in fields.values():
-            if isinstance(value, Tensor):
+            kind_of_value = value.__class__
+            if kind_of_value is Tensor:
                 self.tensors.append(value)
-            elif isinstance(value, (tuple, list)):
+            elif kind_of_value is tuple or kind_of_value is list:
                 self.tensors += _leaves(value)
 
 
@@ -107,7 +112,7 @@ class Lowering:
     """The builder that operators write to (see :class:`pnnx_fast.ops.symbolic.Builder`)."""
 
     def __init__(
-        self, isa: str, nthreads: int, constants: Constants, placement: concat.Placement | None = None
+        self, isa: str, nthreads: int, constants: Constants, placement: Placement | None = None
     ) -> None:
         self.isa, self.nthreads, self.constants = isa, nthreads, constants
         self.placement = placement
@@ -187,9 +192,9 @@ class Lowering:
 
     def plan(self, kernel_name: str, **fields: Any) -> KernelPlan:
         """See Builder."""
-        values = {k: None if isinstance(v, Tensor) else v for k, v in fields.items()}
-        if "variant" in core.KINDS[core.KERNELS[kernel_name]][0]:
-            values.setdefault("variant", -1)
+        values = {k: None if v.__class__ is Tensor else v for k, v in fields.items()}
+        if "variant" not in values and "variant" in core.KINDS[core.KERNELS[kernel_name]][0]:
+            values["variant"] = -1
         return KernelPlan(*core.plan(self.isa, kernel_name, values, self.nthreads))
 
     def step(
@@ -297,44 +302,22 @@ class Lowering:
         for op in ops:
             if op.type == "pnnx.Input":
                 continue
-            with self._lowering(op):
-                try:
-                    produced = self._call(op, values)
-                except StageBreak as stop:
-                    return Stage(self.steps, values, [], op, stop)
+            self.operator = op
+            try:
+                produced = self._call(op, values)
+            except StageBreak as stop:
+                return Stage(self.steps, values, [], op, stop)
+            except MemoryError:
+                raise
+            except Exception as error:
+                named = _named(error, f"{op.type} {op.name}")
+                if named is error:
+                    raise
+                raise named from error
+            finally:
+                self.operator = None
             _store(op, produced, values)
         return Stage(self.steps, values, [values[name] for name in outputs])
-
-    @contextmanager
-    def _lowering(self, op: Operator) -> Iterator[None]:
-        """Name the operator in whatever goes wrong while it is lowered."""
-        self.operator = op
-        where = f"{op.type} {op.name}"
-        try:
-            yield
-        except (StageBreak, MemoryError):
-            raise
-        except ShapeError as error:
-            if error.operator is not None:
-                raise
-            raise ShapeError(
-                error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
-            ) from error
-        except ParameterError as error:
-            if error.operator is not None:
-                raise
-            raise ParameterError(error.reason, operator=where, parameter=error.parameter) from error
-        except IndexRangeError as error:
-            if error.operator is not None:
-                raise
-            raise IndexRangeError(error.index, error.size, operator=where) from error
-        except PnnxFastError:
-            raise
-        except Exception as error:
-            # Parameters that no check foresaw: the model is at fault, so the error is one of ours.
-            raise ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where) from error
-        finally:
-            self.operator = None
 
     def _call(self, op: Operator, values: Mapping[str, Value]) -> Value:
         definition = registry.find(op.type)
@@ -364,6 +347,23 @@ class Lowering:
         return evaluate(inner.steps, produced, self)
 
 
+def _named(error: Exception, where: str) -> Exception:
+    """The error with the name of the operator that was being lowered."""
+    if isinstance(error, (ShapeError, ParameterError, IndexRangeError)):
+        if error.operator is not None:
+            return error
+        if isinstance(error, ShapeError):
+            given = {"operand": error.operand, "expected": error.expected, "actual": error.actual}
+            return ShapeError(error.reason, operator=where, **given)
+        if isinstance(error, ParameterError):
+            return ParameterError(error.reason, operator=where, parameter=error.parameter)
+        return IndexRangeError(error.index, error.size, operator=where)
+    if isinstance(error, PnnxFastError):
+        return error
+    # Parameters that no check foresaw: the model is at fault, so the error is one of ours.
+    return ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where)
+
+
 def lower(
     ops: Sequence[Operator],
     values: Mapping[str, Value],
@@ -373,10 +373,13 @@ def lower(
     constants: Constants,
 ) -> Stage:
     """Lower operators twice: once for shapes, once with concatenation inputs placed in their outputs."""
-    first = Lowering(isa, nthreads, constants).run(ops, dict(values), outputs)
-    placement = concat.find_placements(ops, first.values, set(values))
-    if placement is None:
-        return first
+    if not any(op.type in CONCATENATIONS for op in ops):
+        return Lowering(isa, nthreads, constants).run(ops, dict(values), outputs)
+    from pnnx_fast.runtime.concat import find_placements
+    from pnnx_fast.runtime.dry import DryLowering
+
+    first = DryLowering(isa, nthreads, constants).run(ops, dict(values), outputs)
+    placement = find_placements(ops, first.values, set(values))
     return Lowering(isa, nthreads, constants, placement).run(ops, dict(values), outputs)
 
 

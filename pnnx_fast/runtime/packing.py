@@ -7,7 +7,7 @@ large model is not in memory twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,13 @@ BATCH_BYTES = 48 << 20
 """Weights packed before their file pages are given back."""
 
 
-class PackTask(NamedTuple):
+class PackTask:
     """A call of a packing kernel from ``source`` to ``target``; other arrays among the fields are references, too."""
 
-    isa: str
-    kernel: str
-    source: Array
-    target: Array
-    fields: Mapping[str, Any]
+    __slots__ = ("fields", "isa", "kernel", "source", "target")
+
+    def __init__(self, isa: str, kernel: str, source: Array, target: Array, fields: Mapping[str, Any]) -> None:
+        self.isa, self.kernel, self.source, self.target, self.fields = isa, kernel, source, target, fields
 
     def step(self) -> tuple[str, dict[str, Any], bool, bool]:
         """Return the call as a step that does not depend on others."""

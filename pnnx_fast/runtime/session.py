@@ -80,35 +80,40 @@ class Model:
         constants: Constants | None = None,
         autotune: bool | str | os.PathLike[str] = False,
     ) -> None:
-        from pnnx_fast.runtime.chain import Compiler
-
-        self._settle(num_threads, isa)
         options: dict[str, Any] = {"seed": seed, "optimize": optimize, "constants": constants, "autotune": autotune}
-        self._read, self._options = graph.copy, options
-        self._compiler = Compiler(graph, self.isa, **options)
-        self.inputs, self.outputs = self._compiler.inputs, self._compiler.outputs
+        self._open(graph.copy, None, num_threads, isa, options)
 
     @classmethod
-    def cached(
+    def reading(
         cls,
         read: Callable[[], Graph],
-        cache: ProgramCache,
+        cache: ProgramCache | None = None,
         num_threads: int | None = None,
         *,
         isa: str | None = None,
         **options: Any,
     ) -> Self:
-        """Make a model whose programs a folder keeps; its graph is read when it is first needed."""
+        """Make a model of a graph that ``read`` gives away; with a cache, a folder that keeps programs, when needed."""
         self = cls.__new__(cls)
+        self._open(read, cache, num_threads, isa, options)
+        return self
+
+    def _open(
+        self,
+        read: Callable[[], Graph],
+        cache: ProgramCache | None,
+        num_threads: int | None,
+        isa: str | None,
+        options: dict[str, Any],
+    ) -> None:
         self._settle(num_threads, isa)
-        self._read, self._options = read, options
-        known = cache.signature()
+        self._read, self._options, self._cache = read, options, cache
+        known = None if cache is None else cache.signature()
         if known is None:
             known = self._compiler.inputs, self._compiler.outputs
-            cache.keep_signature(*known)
+            if cache is not None:
+                cache.keep_signature(*known)
         self.inputs, self.outputs = known
-        self._cache = cache
-        return self
 
     def _settle(self, num_threads: int | None, isa: str | None) -> None:
         if num_threads is not None and num_threads < 1:
@@ -118,12 +123,12 @@ class Model:
         self.num_threads = num_threads or core.default_threads()
         self.isa = isa or default_isa()
         _choose_team()
-        self._cache: ProgramCache | None = None
         self._programs: OrderedDict[Any, Runnable] = OrderedDict()
         self._lock = threading.Lock()
 
     _read: Callable[[], Graph]
     _options: dict[str, Any]
+    _cache: ProgramCache | None
 
     @cached_property
     def _compiler(self) -> Compiler:

@@ -1,7 +1,7 @@
-"""A pause of Python's garbage collector while a large graph is made.
+"""A pause of Python's garbage collector while a model is loaded or a large graph is made.
 
-A graph is many small objects that all stay alive: the collector would walk them over and over and find
-nothing, which makes building a graph take more than linear time.
+Modules, graphs and programs are many small objects that all stay alive: the collector would walk them over and over
+and find nothing, which makes building a graph take more than linear time. Knows nothing of what is made.
 """
 
 from __future__ import annotations
