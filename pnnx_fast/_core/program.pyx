@@ -5,9 +5,13 @@ The only module linked with the executor, so that thread team and ISA tables exi
 policy: what steps mean and where memory lies is decided in Python.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset, strcmp
+
+from sys import intern
 
 from pnnx_fast.errors import IndexRangeError, NativeOperatorError
 
@@ -116,18 +120,6 @@ cdef const pf_kernel_table *tables[8]
 cdef int table_count = pf_tables(tables, MAX_TABLES)
 
 
-def _read_kinds():
-    cdef const pf_kind *kinds = pf_kinds()
-    cdef int i, j
-    result = {}
-    for i in range(PF_KIND_COUNT):
-        fields = {}
-        for j in range(kinds[i].count):
-            fields[kinds[i].fields[j].name.decode()] = (kinds[i].fields[j].type.decode(), kinds[i].fields[j].offset)
-        result[kinds[i].name.decode()] = (fields, kinds[i].size)
-    return result
-
-
 def _read_kernels():
     cdef const pf_kind *kinds = pf_kinds()
     cdef int i
@@ -137,9 +129,28 @@ def _read_kernels():
 
 # Kernels whose members wait for each other.
 GANGS = frozenset(("native", "lstm_f32", "gru_f32", "rnn_f32"))
-KINDS = _read_kinds()
 KERNELS = _read_kernels()
 ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
+
+# All tables list the same kernels in the same order.
+cdef dict places = {name: i for i, name in enumerate(KERNELS)}
+cdef list known_names = [None] * PF_KIND_COUNT
+
+
+cdef list names_of(int kind):
+    """Names of the fields of a kind, in order; read when the kind is first used."""
+    cdef const pf_kind *k = pf_kinds() + kind
+    cdef int i
+    if known_names[kind] is None:
+        known_names[kind] = [intern(k.fields[i].name.decode()) for i in range(k.count)]
+    return known_names[kind]
+
+
+def fields(str kernel):
+    """Names of the fields of a kernel's arguments, with their types."""
+    cdef const pf_kind *k = pf_kinds() + tables[0].entries[<int>places[kernel]].kind
+    cdef int i
+    return {k.fields[i].name.decode(): k.fields[i].type.decode() for i in range(k.count)}
 
 
 def team():
@@ -159,15 +170,11 @@ def default_threads():
 
 
 cdef const pf_kernel_entry *find_kernel(str isa, str name) except NULL:
-    cdef int t, i
-    cdef bytes wanted_isa = isa.encode(), wanted = name.encode()
-    for t in range(table_count):
-        if strcmp(tables[t].isa, wanted_isa) == 0:
-            for i in range(tables[t].count):
-                if strcmp(tables[t].entries[i].name, wanted) == 0:
-                    return &tables[t].entries[i]
-            raise KeyError(f"no kernel named {name!r}")
-    raise KeyError(f"ISA level {isa!r} is not available here; there are {', '.join(ISAS)}")
+    if isa not in ISAS:
+        raise KeyError(f"ISA level {isa!r} is not available here; there are {', '.join(ISAS)}")
+    if name not in places:
+        raise KeyError(f"no kernel named {name!r}")
+    return &tables[<int>ISAS.index(isa)].entries[<int>places[name]]
 
 
 cdef struct bounds:
@@ -188,37 +195,43 @@ cdef int put_ref(char *at, object value, bounds bases) except -1:
     return 0
 
 
-cdef int pack(str kind, dict values, char *out, bounds bases) except -1:
+cdef int pack(int kind, dict values, char *out, bounds bases) except -1:
     """Writes the struct of `kind` to `out`; every scalar field must be given, absent references become -1."""
-    cdef int64_t offset
-    cdef int i
-    fields, size = KINDS[kind]
-    memset(out, 0, size)
-    if len(values.keys() - fields.keys()):
-        raise TypeError(f"kernel arguments of kind {kind!r} have no field {sorted(values.keys() - fields.keys())}")
-    for name, (ftype, foffset) in fields.items():
-        offset = foffset
-        value = values.get(name)
-        if ftype == "i64" or ftype == "f64":
+    cdef const pf_kind *k = pf_kinds() + kind
+    cdef list names = names_of(kind)
+    cdef const char *form
+    cdef char *at
+    cdef int i, j, given = 0
+    cdef PyObject *found
+    memset(out, 0, k.size)
+    for i in range(k.count):
+        form, at = k.fields[i].type, out + k.fields[i].offset
+        found = PyDict_GetItemWithError(values, names[i])
+        value = None if found == NULL else <object>found
+        given += found != NULL
+        if form[0] == c"f" or (form[0] == c"i" and form[1] == c"6"):
             if value is None:
-                raise TypeError(f"kernel arguments of kind {kind!r} lack the field {name!r}")
-            if ftype == "i64":
-                (<int64_t *>(out + offset))[0] = value
+                raise TypeError(f"kernel arguments of kind {k.name.decode()!r} lack the field {names[i]!r}")
+            if form[0] == c"i":
+                (<int64_t *>at)[0] = value
             else:
-                (<double *>(out + offset))[0] = value
-        elif ftype == "dims":
+                (<double *>at)[0] = value
+        elif form[0] == c"d":
             if value is None or len(value) > MAX_DIMS:
-                raise TypeError(f"field {name!r} of kind {kind!r} takes up to {MAX_DIMS} integers")
-            for i in range(len(value)):
-                (<int64_t *>(out + offset))[i] = value[i]
-        elif ftype == "ins":
+                raise TypeError(f"field {names[i]!r} of kind {k.name.decode()!r} takes up to {MAX_DIMS} integers")
+            for j in range(len(value)):
+                (<int64_t *>at)[j] = value[j]
+        elif strcmp(form, b"ins") == 0:
             value = value or ()
             if len(value) > MAX_INS:
-                raise TypeError(f"field {name!r} of kind {kind!r} takes up to {MAX_INS} references")
-            for i in range(MAX_INS):
-                put_ref(out + offset + i * sizeof(pf_ref), value[i] if i < len(value) else None, bases)
+                raise TypeError(f"field {names[i]!r} of kind {k.name.decode()!r} takes up to {MAX_INS} references")
+            for j in range(MAX_INS):
+                put_ref(at + j * sizeof(pf_ref), value[j] if j < len(value) else None, bases)
         else:
-            put_ref(out + offset, value, bases)
+            put_ref(at, value, bases)
+    if given != len(values):
+        unknown = sorted(values.keys() - set(names))
+        raise TypeError(f"kernel arguments of kind {k.name.decode()!r} have no field {unknown}")
     return 0
 
 
@@ -265,6 +278,7 @@ cdef int pack_strips(str isa, dict values, char *out, bounds bases) except -1:
     """Writes the arguments of a chain: stages are (kernel, its values, lines, offset of its buffer)."""
     cdef pf_strips_args *a = <pf_strips_args *>out
     cdef pf_strip_stage *s
+    cdef const pf_kernel_entry *entry
     cdef int i
     put_ref(<char *>&a.scratch, values["scratch"], bases)
     a.thread_bytes, a.lines, a.bands = values["thread_bytes"], values["lines"], values["bands"]
@@ -273,9 +287,10 @@ cdef int pack_strips(str isa, dict values, char *out, bounds bases) except -1:
         if KERNELS[kernel] not in ("conv", "stem", "pool"):
             raise ValueError(f"kernel {kernel!r} cannot be a stage of a chain")
         s = <pf_strip_stage *>(<char *>a.stages + i * sizeof(pf_strip_stage))
-        s.run = find_kernel(isa, kernel).run
+        entry = find_kernel(isa, kernel)
+        s.run = entry.run
         s.pool, s.lines, s.buffer = KERNELS[kernel] == "pool", lines, buffer
-        pack(KERNELS[kernel], fields, <char *>&s.args, bases)
+        pack(entry.kind, fields, <char *>&s.args, bases)
     return 0
 
 
@@ -284,20 +299,25 @@ cdef int64_t arguments_size(str kernel, dict values) except -1:
         return native_size(values)
     if kernel == "strips":
         return strips_size(values)
-    return <int64_t>KINDS[KERNELS[kernel]][1]
+    return pf_kinds()[tables[0].entries[<int>places[kernel]].kind].size
 
 
 def plan(str isa, str name, dict values, int nthreads):
-    """Ask a planned kernel for (variant, packed bytes, scratch bytes, label) for the given arguments."""
+    """Ask a planned kernel for (variant, packed bytes, scratch bytes, label) for the given arguments.
+
+    A variant that is not given is the kernel's choice.
+    """
     cdef const pf_kernel_entry *entry = find_kernel(isa, name)
     cdef pf_plan result
     if entry.plan == NULL:
         raise KeyError(f"kernel {name!r} has no plan")
-    cdef char *args = <char *>malloc(KINDS[KERNELS[name]][1])
+    if "variant" not in values and "variant" in names_of(entry.kind):
+        values = {**values, "variant": -1}
+    cdef char *args = <char *>malloc(pf_kinds()[entry.kind].size)
     if args == NULL:
         raise MemoryError
     try:
-        pack(KERNELS[name], values, args, bounds(0, 0))
+        pack(entry.kind, values, args, bounds(0, 0))
         memset(&result, 0, sizeof(result))
         entry.plan(args, nthreads, &result)
     finally:
@@ -361,7 +381,7 @@ cdef class Program:
                 self.steps[i].run = <pf_kernel_fn>pf_strips_step
             else:
                 entry = find_kernel(isa, kernel)
-                pack(KERNELS[kernel], values, self.args + at, bases)
+                pack(entry.kind, values, self.args + at, bases)
                 self.steps[i].run = entry.run
             at += arguments_size(kernel, values)
             i += 1

@@ -5,10 +5,10 @@ Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file
 
 from __future__ import annotations
 
+from pnnx_fast._collector import collector_paused
 from pnnx_fast._core import text as _text
 from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter, Parameters
-from pnnx_fast._collector import collector_paused
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.parameter import RAW_KEYS
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from pnnx_fast._collector import collector_paused
 from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import codec, order
 from pnnx_fast.ir.attribute import Attribute
-from pnnx_fast._collector import collector_paused
 from pnnx_fast.ir.editing import Editing
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator

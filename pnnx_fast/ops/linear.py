@@ -46,7 +46,8 @@ def linear(
             return y
         from pnnx_fast.ops.elementwise import lower_expression
 
-        return lower_expression(b, "add(@0,@1)", [y, bias])
+        added: Tensor = lower_expression(b, "add(@0,@1)", [y, bias])
+        return added
     x, w, bias, z = as_float32(b, input, matrix, bias, residual)
     assert x is not None
     assert w is not None

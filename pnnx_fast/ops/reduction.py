@@ -13,8 +13,8 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes, merge_dims
 from pnnx_fast.ops._dtype import dtype_of
+from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes, merge_dims
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value

@@ -8,8 +8,8 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops.axis import along_axis
 from pnnx_fast.ops._dtype import dtype_of
+from pnnx_fast.ops.axis import along_axis
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pnnx_fast import passes
+from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
-from pnnx_fast._collector import collector_paused
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants

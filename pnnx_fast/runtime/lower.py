@@ -111,9 +111,7 @@ class Stage:
 class Lowering:
     """The builder that operators write to (see :class:`pnnx_fast.ops.symbolic.Builder`)."""
 
-    def __init__(
-        self, isa: str, nthreads: int, constants: Constants, placement: Placement | None = None
-    ) -> None:
+    def __init__(self, isa: str, nthreads: int, constants: Constants, placement: Placement | None = None) -> None:
         self.isa, self.nthreads, self.constants = isa, nthreads, constants
         self.placement = placement
         self._limit = memory_limit()
@@ -193,8 +191,6 @@ class Lowering:
     def plan(self, kernel_name: str, **fields: Any) -> KernelPlan:
         """See Builder."""
         values = {k: None if v.__class__ is Tensor else v for k, v in fields.items()}
-        if "variant" not in values and "variant" in core.KINDS[core.KERNELS[kernel_name]][0]:
-            values["variant"] = -1
         return KernelPlan(*core.plan(self.isa, kernel_name, values, self.nthreads))
 
     def step(
@@ -353,8 +349,9 @@ def _named(error: Exception, where: str) -> Exception:
         if error.operator is not None:
             return error
         if isinstance(error, ShapeError):
-            given = {"operand": error.operand, "expected": error.expected, "actual": error.actual}
-            return ShapeError(error.reason, operator=where, **given)
+            return ShapeError(
+                error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
+            )
         if isinstance(error, ParameterError):
             return ParameterError(error.reason, operator=where, parameter=error.parameter)
         return IndexRangeError(error.index, error.size, operator=where)
@@ -457,8 +454,8 @@ def _has_work(step: KernelStep) -> bool:
     """Whether some written tensor is not empty."""
     if step.kernel == "native":
         return any(v.size for v in step.fields["outputs"])
-    fields = core.KINDS[core.KERNELS[step.kernel]][0]
-    written = [v for k, v in step.fields.items() if isinstance(v, Tensor) and fields[k][0] in ("out", "io")]
+    types = core.fields(step.kernel)
+    written = [v for k, v in step.fields.items() if isinstance(v, Tensor) and types[k] in ("out", "io")]
     return any(v.size for v in written if v.dtype != np.uint8 or len(written) == 1)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import pnnx_fast
 from pnnx_fast.ir import Attribute
-from pnnx_fast.runtime import chain as chains
+from pnnx_fast.runtime import batches
 from pnnx_fast.runtime.batches import best_part, rows_apart
 from pnnx_fast.runtime.parts import Parts
 
@@ -104,9 +104,9 @@ def test_parts_give_the_rows(part: int, apart: bool, monkeypatch: pytest.MonkeyP
         assert operand.shape is not None
         operand.shape = (6, *operand.shape[1:])
     x = np.random.default_rng(1).standard_normal((6, 3, 8, 8)).astype(np.float32)
-    monkeypatch.setattr(chains, "best_part", lambda steps, rows, *rest: (rows, False))
+    monkeypatch.setattr(batches, "best_part", lambda steps, rows, *rest: (rows, False))
     whole = pnnx_fast.Model(graph)(x)
-    monkeypatch.setattr(chains, "best_part", lambda steps, rows, *rest: (min(part, rows), apart))
+    monkeypatch.setattr(batches, "best_part", lambda steps, rows, *rest: (min(part, rows), apart))
     model = pnnx_fast.Model(graph, 2)
     np.testing.assert_allclose(model(x), whole, rtol=0, atol=1e-6)
     assert isinstance(model._program([x]), Parts)
@@ -116,7 +116,7 @@ def test_parts_give_the_rows(part: int, apart: bool, monkeypatch: pytest.MonkeyP
 
 
 def test_an_error_in_a_part_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "best_part", lambda steps, rows, *rest: (1, True))
+    monkeypatch.setattr(batches, "best_part", lambda steps, rows, *rest: (1, True))
     model = pnnx_fast.Model(graph_of(("nn.ReLU", {})), 2)
     x = np.zeros((6, 3, 8, 8), np.float32)
     chain = model._program([x])

@@ -15,7 +15,7 @@ from pnnx_fast import Attribute, Graph
 from pnnx_fast._core import program as core
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops import registry
-from pnnx_fast.runtime import cache, chain
+from pnnx_fast.runtime import batches, cache
 from pnnx_fast.runtime.parts import Parts
 
 RANDOM = np.random.default_rng(7)
@@ -79,7 +79,7 @@ def test_the_graph_is_there_when_it_is_wanted(model: Path) -> None:
 
 
 def test_parts_of_batches(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "best_part", lambda steps, rows, *rest: (2, True))
+    monkeypatch.setattr(batches, "best_part", lambda steps, rows, *rest: (2, True))
     graph = Graph.load(model)
     for operand in graph.operands:
         operand.shape = (6, *(operand.shape or ())[1:])
