@@ -92,7 +92,12 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, dil_h) F(K, i64, dil_w) F(K, i64, groups)                                                      \
     F(K, i64, act) F(K, f64, act_a) F(K, f64, act_b) F(K, i64, variant)
 
-/* The same in three dimensions: tensors (n, d, h, w, c), filters kd x kh x kw. */
+/* Convolution of act(x scale[channel] + shift[channel]) with the activation `before`; padding: none. */
+#define PF_CONV_AFFINE_ARGS(F, K)                                                                            \
+    PF_CONV_ARGS(F, K)                                                                                       \
+    F(K, in, scale) F(K, in, shift) F(K, i64, before) F(K, f64, before_a) F(K, f64, before_b)
+
+/* Convolution in three dimensions: tensors (n, d, h, w, c), filters kd x kh x kw. */
 #define PF_CONV3D_ARGS(F, K)                                                                                 \
     PF_CONV_ARGS(F, K)                                                                                       \
     F(K, i64, id) F(K, i64, od) F(K, i64, xsd) F(K, i64, ysd) F(K, i64, zsd) F(K, i64, kd)                   \
@@ -215,6 +220,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(pool, PF_POOL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(stem, PF_STEM_ARGS)                                                                                    \
+    X(conv_affine, PF_CONV_AFFINE_ARGS)                                                                      \
     X(conv3d, PF_CONV3D_ARGS)                                                                                \
     X(conv_int8, PF_CONV_INT8_ARGS)                                                                          \
     X(quantize, PF_QUANTIZE_ARGS)                                                                            \

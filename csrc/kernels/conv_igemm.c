@@ -5,44 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/args.h"
-#include "kernels/tile.h"
+#include "kernels/conv_igemm.h"
 
 enum {
     CACHED_BYTES = 384 << 10, /* weights that a thread works on: they stay in L2 while pixels stream past */
-    ZERO_LENGTH = 4096,       /* longest run of channels when there is padding */
-    TAPS_AT_ONCE = 32,        /* size of the pointer table of a tile */
+    CHANGED_BYTES = 768
+        << 10,          /* where every unit has to change its pixels first, and so should take most panels */
+    ZERO_LENGTH = 4096, /* longest run of channels when there is padding */
+    TAPS_AT_ONCE = 32,  /* size of the pointer table of a tile */
     WANTED_UNITS = 32,
     UNIT_FLOPS = 4 << 20,   /* least work of a unit */
     SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
     LINE_BYTES = 64,
     LINE = LINE_BYTES / sizeof(float),
-    RUN_BYTES = 64 << 10, /* rows that all panels of a unit visit in turn: they stay close */
 };
 
 /* Variants: panels of columns, or tiles of few columns with other weights. */
 enum { PANELS = 0, NARROW = 1 };
 
 static float zero_row[ZERO_LENGTH];
-
-typedef struct conv {
-    pf_conv3d_args a; /* dimensions that address memory uniformly are merged */
-    const float *x, *w, *bias, *z;
-    float *y;
-    int64_t ic, oc, taps;           /* of one group */
-    int64_t pixels, tiles;          /* output pixels of all images; register tiles over them */
-    int64_t panels, per_unit;       /* column panels; how many of them a unit visits per tile */
-    int64_t tap_block, k_block;     /* what a pass over the pixels sums up */
-    int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
-    int64_t columns;                /* of packed weights */
-    int64_t joined;           /* taps that lie side by side in memory: inside of the image they are one */
-    int dense;                /* pixels of x follow each other as rows of a matrix do */
-    int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
-    int runs, staged;         /* whole sums of rows at equal distances; results that are not stored at once */
-    pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */
-    pf_activation act;
-    const char *ahead, *ahead_end; /* what a later step reads and is still to be fetched */
-} conv;
 
 static void merge_dimensions(pf_conv3d_args *a) {
     const int pointwise = a->kd * a->kh * a->kw == 1 && a->stride_d == 1 && a->stride_h == 1 &&
@@ -75,7 +56,7 @@ static int is_padded(const pf_conv3d_args *a) {
 
 /* Blocks of taps and channels: one block of a panel is to stay in L2 while all pixels pass. A single tile
  * reads each weight once whatever the order. */
-static void choose_blocks(conv *c, int64_t row_bytes) {
+static void choose_blocks(pf_igemm *c, int64_t row_bytes) {
     const int64_t longest = c->tiles > 1 ? CACHED_BYTES / row_bytes : c->ic;
     const int64_t k_most = c->padded ? pf_min(longest, ZERO_LENGTH) : longest;
     c->k_block = c->ic ? pf_ceil_div(c->ic, pf_ceil_div(c->ic, k_most)) : 0;
@@ -86,12 +67,13 @@ static void choose_blocks(conv *c, int64_t row_bytes) {
     }
 }
 
-static void choose_units(conv *c, int64_t row_bytes, int nthreads) {
+static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps;
     const int64_t panel_bytes = c->ic * c->taps * row_bytes;
+    const int64_t cached = c->changed ? CHANGED_BYTES : CACHED_BYTES;
     c->per_unit = 1;
-    if (whole) c->per_unit = pf_max(1, pf_min(c->panels, CACHED_BYTES / pf_max(1, panel_bytes)));
-    if (c->tiles < WANTED_UNITS)
+    if (whole) c->per_unit = pf_max(1, pf_min(c->panels, cached / pf_max(1, panel_bytes)));
+    if (c->tiles < WANTED_UNITS && !(c->changed && nthreads == 1))
         c->per_unit = pf_max(1, pf_min(c->per_unit, c->panels * c->tiles / WANTED_UNITS));
     c->panel_sets = pf_ceil_div(c->panels, c->per_unit);
     const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->oc;
@@ -103,14 +85,14 @@ static void choose_units(conv *c, int64_t row_bytes, int nthreads) {
 }
 
 /* Whether tile runs can do it. */
-static int has_runs(const conv *c) {
+static int has_runs(const pf_igemm *c) {
     const int64_t lines = c->a.n * c->a.od * c->a.oh, vectors = c->columns > PF_VL ? 2 : 1;
     return lines == 1 && c->taps == 1 && c->a.groups == 1 && !c->padded && !c->narrow &&
            c->k_block == c->ic && c->pixels / c->tiles * vectors >= PF_RUN_LEAST;
 }
 
-static conv plan_conv(const pf_conv3d_args *args, int nthreads) {
-    conv c = {.a = *args};
+static pf_igemm plan_conv(const pf_conv3d_args *args, int nthreads, int changed) {
+    pf_igemm c = {.a = *args, .changed = changed};
     merge_dimensions(&c.a);
     c.ic = c.a.ic / c.a.groups;
     c.oc = c.a.oc / c.a.groups;
@@ -138,11 +120,6 @@ static conv plan_conv(const pf_conv3d_args *args, int nthreads) {
     return c;
 }
 
-/* First pixel of a tile: the tiles differ by at most one row. */
-static int64_t tile_start(const conv *c, int64_t tile) {
-    return tile * (c->pixels / c->tiles) + pf_min(tile, c->pixels % c->tiles);
-}
-
 /* An output pixel. */
 typedef struct place {
     int64_t image, oz, oy, ox;
@@ -155,7 +132,7 @@ typedef struct tile_rows {
     pf_pointers x, y, z;
 } tile_rows;
 
-static place place_of(const conv *c, int64_t pixel) {
+static place place_of(const pf_igemm *c, int64_t pixel) {
     const pf_conv3d_args *a = &c->a;
     place p = {.ox = pixel % a->ow};
     pixel /= a->ow;
@@ -167,7 +144,7 @@ static place place_of(const conv *c, int64_t pixel) {
 }
 
 /* Moves on by n pixels that lie in one line. */
-static void advance(const conv *c, place *p, int64_t n) {
+static void advance(const pf_igemm *c, place *p, int64_t n) {
     p->ox += n;
     if (p->ox < c->a.ow) return;
     p->ox = 0;
@@ -190,7 +167,7 @@ PF_INLINE void splice(pf_pointers *out, const pf_pointers *steps, uintptr_t base
 }
 
 /* Rows [row, row + n) of the tile: neighbours in one line of the output. */
-PF_INLINE void locate_run(const conv *c, int64_t group, int row, int64_t n, tile_rows *t) {
+PF_INLINE void locate_run(const pf_igemm *c, int64_t group, int row, int64_t n, tile_rows *t) {
     const pf_conv3d_args *a = &c->a;
     const place *p = &t->next;
     const int64_t z0 = p->oz * a->stride_d - a->pad_d, y0 = p->oy * a->stride_h - a->pad_h;
@@ -209,7 +186,7 @@ PF_INLINE void locate_run(const conv *c, int64_t group, int row, int64_t n, tile
 }
 
 /* Locates the next `count` rows. */
-static void locate_rows(const conv *c, int64_t group, int count, tile_rows *t) {
+static void locate_rows(const pf_igemm *c, int64_t group, int count, tile_rows *t) {
     t->count = count;
     t->inside = 1;
     for (int r = 0; r < count;) {
@@ -222,7 +199,7 @@ static void locate_rows(const conv *c, int64_t group, int count, tile_rows *t) {
 
 /* The record of one tap for a tile that starts at `p` and touches the padding; returns whether any row reads
  * the image. */
-static int fill_edge(const conv *c, const tile_rows *t, place p, const int64_t d[3], int64_t offset,
+static int fill_edge(const pf_igemm *c, const tile_rows *t, place p, const int64_t d[3], int64_t offset,
                      pf_tap *out) {
     const pf_conv3d_args *a = &c->a;
     int any = 0;
@@ -240,7 +217,7 @@ static int fill_edge(const conv *c, const tile_rows *t, place p, const int64_t d
 
 /* Writes the records of taps [tap0, tap1) from channel k0; returns how many. Taps that meet only padding are
  * left out. */
-static int64_t fill_taps(const conv *c, const tile_rows *t, place start, int64_t tap0, int64_t tap1,
+static int64_t fill_taps(const pf_igemm *c, const tile_rows *t, place start, int64_t tap0, int64_t tap1,
                          int64_t k0, pf_tap *out) {
     const pf_conv3d_args *a = &c->a;
     const int64_t step = t->inside ? c->joined : 1;
@@ -264,17 +241,10 @@ static int64_t fill_taps(const conv *c, const tile_rows *t, place start, int64_t
     return used;
 }
 
-/* What a unit computes: tiles [tile0, tile1) of panels [panel0, panel1) of a group. */
-typedef struct unit {
-    int64_t group, tile0, tile1, panel0, panel1;
-    const float *w,
-        *next; /* its first weights; those of the unit that this thread is likely to take next, or NULL */
-} unit;
-
 /* What the n-th tile of a panel fetches: its part of the weights that come after the current block, which
  * after the last one is the first block of the next unit. */
-static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int64_t tap0, int64_t taps,
-                             int64_t k0, int vectors, int64_t n) {
+static const float *ahead_of(const pf_igemm *c, const pf_igemm_unit *u, const pf_tile *t, int64_t tap0,
+                             int64_t taps, int64_t k0, int vectors, int64_t n) {
     const int64_t steps = c->k_block < c->ic ? t->k : taps * c->ic;
     if (n >= vectors || (t->last && !u->next)) return NULL;
     const float *next =
@@ -283,12 +253,12 @@ static const float *ahead_of(const conv *c, const unit *u, const pf_tile *t, int
 }
 
 /* What the other tiles fetch: the rows of x that come next. */
-static const void *next_rows(const conv *c, const pf_tile *t, int rows) {
+static const void *next_rows(const pf_igemm *c, const pf_tile *t, int rows) {
     return (const void *)((uintptr_t)t->taps->row[rows - 1] + (uintptr_t)c->a.xsw * sizeof(float));
 }
 
 /* This thread's part of what a later step reads. */
-static void look_ahead(conv *c, const pf_worker *w) {
+static void look_ahead(pf_igemm *c, const pf_worker *w) {
     const int64_t part = w->ahead.bytes / w->nthreads;
     if (part == 0) return;
     c->ahead = w->ahead.start + w->tid * part;
@@ -296,8 +266,8 @@ static void look_ahead(conv *c, const pf_worker *w) {
 }
 
 /* One tile, all panels of a unit. */
-static void run_panels(conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows, int64_t n,
-                       pf_tile *t) {
+static void run_panels(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows,
+                       int64_t n, pf_tile *t) {
     const int64_t depth = c->taps * c->ic, vectors = c->columns / PF_VL;
     pf_panel panel = pf_panel_at(c->oc, u->panel0);
     const float *w = u->w - panel.start * PF_VL * depth;
@@ -319,7 +289,7 @@ static void run_panels(conv *c, const unit *u, int64_t tap0, int64_t tap1, int64
     }
 }
 
-static void run_narrow(const conv *c, const unit *u, int64_t k0, int rows, pf_tile *t) {
+static void run_narrow(const pf_igemm *c, const pf_igemm_unit *u, int64_t k0, int rows, pf_tile *t) {
     t->bstep = c->taps * c->ic;
     t->btap = c->ic;
     t->b = u->w + k0;
@@ -327,9 +297,10 @@ static void run_narrow(const conv *c, const unit *u, int64_t k0, int rows, pf_ti
 }
 
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
-static void run_block(conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_t k0, pf_tile *t) {
+static void run_block(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t tap1, int64_t k0,
+                      pf_tile *t) {
     pf_tap table[TAPS_AT_ONCE];
-    tile_rows rows = {.next = place_of(c, tile_start(c, u->tile0))};
+    tile_rows rows = {.next = place_of(c, pf_igemm_pixel(c, u->tile0))};
     t->taps = table, t->y = (float *const *)&rows.y;
     t->z = c->z && !c->a.z_late ? (const float *const *)&rows.z : NULL;
     t->late = c->z && c->a.z_late ? (const float *const *)&rows.z : NULL;
@@ -346,71 +317,9 @@ static void run_block(conv *c, const unit *u, int64_t tap0, int64_t tap1, int64_
     }
 }
 
-/* Lets as many tiles of a run as it takes fetch [*from, end); returns their number. */
-static int64_t fetch(pf_run *r, const char **from, const char *end, int64_t tiles) {
-    r->ahead_step = r->k * LINE_BYTES;
-    r->ahead = *from;
-    tiles = pf_min(tiles, pf_ceil_div(end - *from, r->ahead_step));
-    *from += tiles * r->ahead_step;
-    return tiles;
-}
-
-/* Tiles [tile, end) by one panel, in runs of one height that fetch what comes next: `next`, weights of this
- * convolution, rows of x on the first visit, what a later step reads. */
-static void run_tiles(conv *c, const pf_panel *panel, const float *w, const char *next, int64_t tile,
-                      int64_t end) {
-    const pf_conv3d_args *a = &c->a;
-    const int64_t column = panel->start * PF_VL;
-    const int64_t longer = c->pixels % c->tiles, xstep = a->stride_w * a->xsw;
-    pf_run r = {.b = w, .k = c->ic, .act = c->act, .xstep = xstep, .ystep = a->ysw, .zstep = a->zsw};
-    const char *next_end = next + panel->vectors * PF_VL * c->ic * (int64_t)sizeof(float);
-    r.n = pf_min(panel->vectors * PF_VL, c->oc - column);
-    r.bias = c->bias ? c->bias + column : NULL;
-    for (int64_t stop; tile < end; tile = stop) {
-        const int64_t rows = c->pixels / c->tiles + (tile < longer), pixel = tile_start(c, tile);
-        stop = tile < longer ? pf_min(longer, end) : end;
-        if (c->staged) stop = pf_min(stop, tile + PF_RUN_STAGED);
-        r.x = c->x + pixel * xstep;
-        r.tiles = stop - tile;
-        r.ahead = NULL, r.ahead_step = 0;
-        if (next && next < next_end) {
-            r.tiles = fetch(&r, &next, next_end, r.tiles);
-        } else if (panel->start == 0 && c->panels > 1 && c->dense) {
-            r.ahead = r.x + rows * xstep;
-            r.ahead_step = rows * xstep * (int64_t)sizeof(float);
-        } else if (c->ahead < c->ahead_end) {
-            r.tiles = fetch(&r, &c->ahead, c->ahead_end, r.tiles);
-        }
-        stop = tile + r.tiles;
-        r.y = c->y + pixel * a->ysw + column;
-        r.z = c->z ? c->z + pixel * a->zsw + column : NULL;
-        if (c->staged)
-            pf_run_staged(panel->vectors, (int)rows, r, c->a.z_late);
-        else
-            PF_NAME(tile_runs)[panel->vectors - 1][rows - 1](&r);
-    }
-}
-
-/* A unit by runs: rows that stay close visit all panels. */
-static void run_rows(conv *c, const unit *u) {
-    const int64_t most = pf_max(PF_RUN_STAGED, RUN_BYTES / (int64_t)sizeof(float) / (c->rows * c->ic));
-    for (int64_t tile = u->tile0; tile < u->tile1; tile += most) {
-        pf_panel panel = pf_panel_at(c->oc, u->panel0);
-        const float *w = u->w;
-        for (int64_t p = u->panel0; p < u->panel1; p++) {
-            const float *after = w + panel.vectors * PF_VL * c->ic;
-            const float *next = tile > u->tile0 ? NULL : p + 1 < u->panel1 ? after : u->next;
-            run_tiles(c, &panel, w, (const char *)next, tile, pf_min(tile + most, u->tile1));
-            panel.start += panel.vectors;
-            panel.vectors = pf_panel_vectors(c->columns / PF_VL - panel.start);
-            w = after;
-        }
-    }
-}
-
-static void run_unit(conv *c, const unit *u) {
+static void run_unit(pf_igemm *c, const pf_igemm_unit *u) {
     if (c->runs) {
-        run_rows(c, u);
+        PF_NAME(igemm_run)(c, u);
         return;
     }
     pf_tile t = {.act = c->act, .bias = c->bias ? c->bias + u->group * c->oc : NULL};
@@ -427,10 +336,10 @@ static void run_unit(conv *c, const unit *u) {
     }
 }
 
-static unit unit_at(const conv *c, int64_t index) {
+static pf_igemm_unit unit_at(const pf_igemm *c, int64_t index) {
     const int64_t block = index % c->row_blocks, set = index / c->row_blocks % c->panel_sets;
     const int64_t depth = c->taps * c->ic;
-    unit u = {.group = index / c->row_blocks / c->panel_sets, .panel0 = set * c->per_unit};
+    pf_igemm_unit u = {.group = index / c->row_blocks / c->panel_sets, .panel0 = set * c->per_unit};
     u.tile0 = c->tiles * block / c->row_blocks;
     u.tile1 = c->tiles * (block + 1) / c->row_blocks;
     u.panel1 = pf_min(u.panel0 + c->per_unit, c->panels);
@@ -439,24 +348,27 @@ static unit unit_at(const conv *c, int64_t index) {
     return u;
 }
 
-static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
-    conv c = plan_conv(args, w->nthreads);
+static void run_units(pf_igemm c, const pf_worker *w) {
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
     look_ahead(&c, w);
     const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
     for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
-        unit u = unit_at(&c, i);
+        pf_igemm_unit u = unit_at(&c, i);
         if (i + 1 < units) u.next = unit_at(&c, i + 1).w;
         if (u.next == u.w) u.next = NULL;
         run_unit(&c, &u);
     }
 }
 
+static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
+    run_units(plan_conv(args, w->nthreads, 0), w);
+}
+
 static void describe(pf_conv3d_args a, pf_plan *plan) {
     const int64_t ic = a.ic / a.groups, oc = a.oc / a.groups, taps = a.kd * a.kh * a.kw;
     if (a.variant < 0) a.variant = ic >= PF_VL && pf_narrow_pays(oc, ic * taps) ? NARROW : PANELS;
-    const conv c = plan_conv(&a, 1);
+    const pf_igemm c = plan_conv(&a, 1, 0);
     plan->variant = a.variant;
     plan->packed_bytes = a.groups * taps * ic * c.columns * (int64_t)sizeof(float);
     plan->scratch_bytes = 0;
@@ -465,9 +377,9 @@ static void describe(pf_conv3d_args a, pf_plan *plan) {
              (long)columns);
 }
 
-static pf_conv3d_args flat(const pf_conv_args *a) {
+static pf_conv3d_args flat(const void *a) {
     pf_conv3d_args r = {.id = 1, .od = 1, .kd = 1, .stride_d = 1, .dil_d = 1};
-    memcpy(&r, a, sizeof *a);
+    memcpy(&r, a, sizeof(pf_conv_args));
     return r;
 }
 
@@ -486,4 +398,22 @@ PF_PLAN_FUNCTION(conv_f32) {
 PF_PLAN_FUNCTION(conv3d_f32) {
     (void)nthreads;
     describe(*(const pf_conv3d_args *)args_, plan);
+}
+
+PF_KERNEL_FUNCTION(conv_affine_f32) {
+    const pf_conv_affine_args *args = args_;
+    const pf_conv3d_args a = flat(args_);
+    pf_igemm c = plan_conv(&a, w->nthreads, 1);
+    c.scale = pf_ptr(w, args->scale), c.shift = pf_ptr(w, args->shift);
+    c.before = pf_act_make(args->before, args->before_a, args->before_b);
+    c.block = (float *)pf_ptr(w, a.scratch) + w->tid * PF_NAME(igemm_block)(&c);
+    run_units(c, w);
+}
+
+/* Without scratch: not to be had for this shape. */
+PF_PLAN_FUNCTION(conv_affine_f32) {
+    const pf_conv3d_args a = flat(args_);
+    const pf_igemm c = plan_conv(&a, nthreads, 1);
+    describe(a, plan);
+    if (c.runs) plan->scratch_bytes = nthreads * PF_NAME(igemm_block)(&c) * (int64_t)sizeof(float);
 }

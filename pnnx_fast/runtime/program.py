@@ -11,6 +11,7 @@ from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.affine import fuse_affine
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Executable, Segment, Slot, StepRecord
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
@@ -56,7 +57,7 @@ class Program(Executable):
         self.structure = [_collect(v, leaves) for v in outputs]
         written = [_as_output(builder, t, i) for i, t in enumerate(leaves)]
         self._constants, self.ninputs = constants, len(inputs)
-        self.steps = fuse_strips(builder.steps, nthreads)
+        self.steps = fuse_affine(fuse_strips(builder.steps, nthreads), isa, nthreads)
         constants.pack(nthreads)
         self._offsets, arena_bytes = _plan(self.steps)
         packed, segments = self._pack()
