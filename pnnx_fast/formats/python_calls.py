@@ -59,6 +59,7 @@ def statements(op: Operator, names: Names) -> Iterable[str]:
 _TUPLES = {
     "torch.max": "dim", "torch.min": "dim", "torch.median": "dim", "torch.nanmedian": "dim", "torch.sort": None,
     "torch.topk": None, "torch.kthvalue": None, "torch.mode": None, "torch.cummax": None, "torch.cummin": None,
+    "torch.unbind": None, "torch.split": None, "torch.chunk": None, "torch.tensor_split": None,
 }  # fmt: skip
 
 
@@ -79,6 +80,8 @@ def _call(op: Operator, names: Names) -> str:
         function = f"{names.of(owner)}.{op.type[7:]}"
     else:
         function = _function(op)
+        if function.startswith("torch.ops.aten.") and not op.params and not any(key for key, _ in slots):
+            return f"aten({', '.join([repr(op.type[6:]), *(names.of(x) for x in op.inputs)])})"
     positional = [names.of(x) for i, (key, x) in enumerate(slots) if not key or (i == 0 and key == "input")]
     keywords = [argument_of(op, key, names.of(x)) for i, (key, x) in enumerate(slots) if key and (i or key != "input")]
     params = [argument(op, key, p) for key, p in op.params.items() if not _implied(op, key)]

@@ -43,5 +43,24 @@ def inverse_spectrogram(
     return y.reshape(spectrogram.shape[:-2] + y.shape[-1:])
 ''',
     ),
+    "aten": (
+        "aten",
+        '''
+def aten(name, *values):
+    """Operator of TorchScript with all arguments by position, those that PyTorch wants by keyword too."""
+    packet = getattr(torch.ops.aten, name)
+    faults = []
+    for overload in sorted((getattr(packet, x) for x in packet.overloads()), key=lambda x: len(x._schema.arguments)):
+        arguments = overload._schema.arguments
+        if len(arguments) < len(values) or any(x.is_out for x in arguments):
+            continue
+        pairs = list(zip(arguments, values))
+        try:
+            return overload(*(v for x, v in pairs if not x.kwarg_only), **{x.name: v for x, v in pairs if x.kwarg_only})
+        except (RuntimeError, TypeError) as fault:
+            faults.append(str(fault))
+    raise TypeError(f"aten::{name}: " + "; ".join(faults))
+''',
+    ),
 }
-"""Functions of packages beyond PyTorch: name and source of what a generated module carries in their place."""
+"""Name and source of what a generated module carries: functions of other packages, and a way to call operators."""

@@ -108,6 +108,7 @@ def source(graph: Graph, weights: str, stem: str = "model") -> str:
     arguments = [names.of(x) for x in inputs]
     body = [line for op in graph.topological() for line in statements(op, names)]
     used = {op.type for op in graph.ops}
+    used |= {"aten" for line in body if " = aten(" in line}
     helpers = "".join("\n" + text for kind, (_, text) in HELPERS.items() if kind in used)
     # A package that is not needed may be missing, or be broken.
     packages = {kind.partition(".")[0] for kind in used - HELPERS.keys()} & {"torchaudio", "torchvision"}

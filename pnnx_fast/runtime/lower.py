@@ -394,7 +394,8 @@ def _unpacker(op: Operator) -> Operator | None:
 def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
     if len(op.outputs) == 1:
         single = isinstance(produced, Results) and _unpacker(op) is None
-        values[op.outputs[0].name] = produced[0] if single else produced
+        value = produced[0] if single else produced
+        values[op.outputs[0].name] = value if op.outputs[0].shape is None else registry.only_tensor(value)
         return
     parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]
     if op.outputs and len(parts) < len(op.outputs):

@@ -119,6 +119,29 @@ def test_quantized_modules(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_operators_of_torchscript(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n6 5\npnnx.Input in_0 0 1 x #x=(2,3)f32\npnnx.Input in_1 0 1 y #y=(2,3)f32\n"
+        "prim::Constant c 0 1 v value=2\naten::addcmul a 4 1 x y y v z #z=(2,3)f32\naten::add b 3 1 z x v w\n"
+        "pnnx.Output out 1 0 w\n"
+    )
+    rng = np.random.default_rng(0)
+    text = _runs_alike(
+        graph, tmp_path, rng.standard_normal((2, 3), np.float32), rng.standard_normal((2, 3), np.float32)
+    )
+    assert text.count("def aten(") == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_only_one_of_a_tuple(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in 0 1 x #x=(1,3)f32\ntorch.unbind u 1 1 x y dim=0 $input=x #y=(3)f32\n"
+        "torch.chunk c 1 1 y z chunks=1 dim=0 $input=y #z=(3)f32\npnnx.Output out 1 0 z\n"
+    )
+    assert _runs_alike(graph, tmp_path, np.float32([[1, 2, 3]])).count(")[0]") == 2
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_modules_of_torchvision(tmp_path: Path) -> None:
     graph = Graph.parse(
         "7767517\n4 3\npnnx.Input in_0 0 1 x #x=(1,3,8,8)f32\npnnx.Input in_1 0 1 r #r=(2,5)f32\n"
