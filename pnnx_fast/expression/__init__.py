@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pnnx_fast.expression.functions import FUNCTIONS, Function
-    from pnnx_fast.expression.lex import Token, TokenKind, tokens
+    from pnnx_fast.expression.lex import Token, TokenKind, is_word, tokens
     from pnnx_fast.expression.parser import parse
     from pnnx_fast.expression.rpn import evaluate, to_rpn
     from pnnx_fast.expression.tree import Call, Constant, Input, ListNode, Node, inputs_of, substitute
@@ -34,6 +34,7 @@ __all__ = [
     "Value",
     "evaluate",
     "inputs_of",
+    "is_word",
     "parse",
     "substitute",
     "to_rpn",
@@ -42,7 +43,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("FUNCTIONS", "Function"), "functions"),
-    **dict.fromkeys(("Token", "TokenKind", "tokens"), "lex"),
+    **dict.fromkeys(("Token", "TokenKind", "is_word", "tokens"), "lex"),
     **dict.fromkeys(("parse",), "parser"),
     **dict.fromkeys(("evaluate", "to_rpn"), "rpn"),
     **dict.fromkeys(("Call", "Constant", "Input", "ListNode", "Node", "inputs_of", "substitute"), "tree"),

@@ -10,10 +10,19 @@ from typing import NamedTuple
 
 from pnnx_fast.errors import ExpressionError
 
-__all__ = ["MAX_TEXT", "Token", "TokenKind", "tokens"]
+__all__ = ["MAX_TEXT", "Token", "TokenKind", "is_word", "tokens"]
 
 #: Longest expression that is read.
 MAX_TEXT = 1 << 20
+
+
+#: Names that are values.
+_VALUES = frozenset(("True", "False", "None", "inf", "nan"))
+
+
+def is_word(text: str) -> bool:
+    """Whether an expression without inputs is a lone word: a string that an operator takes, left by the converter."""
+    return text.isidentifier() and text not in _VALUES
 
 
 class TokenKind(Enum):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
-from pnnx_fast.expression import parse
+from pnnx_fast.expression import is_word, parse
 from pnnx_fast.formats.python_expression import literal, spell
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
@@ -116,7 +116,11 @@ def _function(op: Operator) -> str:
 
 
 def _expression(op: Operator, names: Names) -> list[str]:
-    found = spell(parse(str(op.params["expr"].value)), [names.fragment(x) for x in op.inputs])
+    text = str(op.params["expr"].value)
+    if not op.inputs and is_word(text):
+        names.kinds[op.outputs[0]] = "number"
+        return [f"{targets(op, names)} = {text!r}"]
+    found = spell(parse(text), [names.fragment(x) for x in op.inputs])
     names.kinds[op.outputs[0]] = found.kind
     return [f"{targets(op, names)} = {found.text}"]
 
@@ -157,6 +161,11 @@ def _unpack(op: Operator, names: Names) -> list[str]:
 
 def _tuple(op: Operator, names: Names) -> list[str]:
     return [f"{targets(op, names)} = ({''.join(names.of(x) + ', ' for x in op.inputs).rstrip()})"]
+
+
+def _dict(op: Operator, names: Names) -> list[str]:
+    pairs = zip(op.inputs[::2], op.inputs[1::2], strict=True)
+    return [f"{targets(op, names)} = {{{', '.join(f'{names.of(key)}: {names.of(x)}' for key, x in pairs)}}}"]
 
 
 def _list(op: Operator, names: Names) -> list[str]:
@@ -257,6 +266,7 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "prim::TupleUnpack": _unpack,
     "prim::ListUnpack": _unpack,
     "prim::TupleConstruct": _tuple,
+    "prim::DictConstruct": _dict,
     "prim::ListConstruct": _list,
     "Tensor.slice": slice_,
     "Tensor.slice_copy": slice_copy,

@@ -54,9 +54,10 @@ def aten(name, *values):
         arguments = overload._schema.arguments
         if len(arguments) < len(values) or any(x.is_out for x in arguments):
             continue
-        pairs = list(zip(arguments, values))
+        pairs = zip(arguments, values)
         try:
-            return overload(*(v for x, v in pairs if not x.kwarg_only), **{x.name: v for x, v in pairs if x.kwarg_only})
+            # A list that is empty by default may be None in a file.
+            return overload(**{x.name: v for x, v in pairs if v is not None or not x.has_default_value()})
         except (RuntimeError, TypeError) as fault:
             faults.append(str(fault))
     raise TypeError(f"aten::{name}: " + "; ".join(faults))

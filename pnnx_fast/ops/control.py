@@ -32,6 +32,12 @@ def tuple_construct(b: Builder, *values: Any) -> Value:
     return tuple(values)
 
 
+@operator("prim::DictConstruct")
+def dict_construct(b: Builder, *pairs: Any) -> Value:
+    """Tuple of a dictionary's values; its keys only name them."""
+    return tuple(pairs[1::2])
+
+
 @operator("prim::ListConstruct")
 def list_construct(b: Builder, *values: Any) -> Value:
     """List of the inputs."""

@@ -54,6 +54,10 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
     terms = [_split(term) for term in left.split(",")]
     if len(terms) != len(ranks):
         raise ParameterError(f"{equation!r} has {len(terms)} operands, not {len(ranks)}", parameter="equation")
+    if ELLIPSIS not in equation and any(len(term) < rank for term, rank in zip(terms, ranks, strict=True)):
+        # PNNX names labels anew and drops an ellipsis; without it no shorter term is possible, so it is put back.
+        terms = [[ELLIPSIS, *term] for term in terms]
+        right = ELLIPSIS + right
     covered = 0
     operands: list[Labels] = []
     for term, rank in zip(terms, ranks, strict=True):

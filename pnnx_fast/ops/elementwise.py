@@ -15,7 +15,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ExpressionError, ParameterError, ShapeError
-from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, parse
+from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, is_word, parse
 from pnnx_fast.expression.apply import apply, signature_of
 from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compile_expression, runs_natively
 from pnnx_fast.expression.functions import FUNCTIONS
@@ -258,8 +258,8 @@ def _merge(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[tupl
 def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
     """Value of an expression over the inputs: a tensor, a number or a list; a lone word stands for itself."""
     text = str(expr)
-    if not inputs and text.isidentifier() and text not in ("True", "False", "None", "inf", "nan"):
-        return text  # a string argument of an operator that the converter left as it was
+    if not inputs and is_word(text):
+        return text
     return lower_expression(b, text, [only_tensor(v) for v in inputs])
 
 

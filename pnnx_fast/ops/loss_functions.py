@@ -107,16 +107,55 @@ def _cosine(x: Array, y: Array, target: Array, margin: float = 0.0, reduction: i
     return _reduced(np.asarray(values, x.dtype), reduction)
 
 
+def _triplet(
+    anchor: Array, near: Array, far: Array, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
+    reduction: int = MEAN,
+) -> Array:  # fmt: skip
+    def distance(x: Array, y: Array) -> Array:
+        return np.asarray(np.linalg.norm(x - y + x.dtype.type(eps), p, -1))
+
+    apart = distance(anchor, far)
+    if swap:
+        apart = np.minimum(apart, distance(near, far))
+    return _reduced(np.asarray(np.maximum(margin + distance(anchor, near) - apart, 0), anchor.dtype), reduction)
+
+
+def _ranking(x: Array, y: Array, target: Array, margin: float = 0.0, reduction: int = MEAN) -> Array:
+    return _reduced(np.asarray(np.maximum(-target * (x - y) + margin, 0), x.dtype), reduction)
+
+
+def _hinge(x: Array, target: Array, margin: float = 1.0, reduction: int = MEAN) -> Array:
+    values = np.where(target == -1, np.maximum(margin - x, 0), 0) + np.where(target == 1, x, 0)
+    return _reduced(np.asarray(values, x.dtype), reduction)
+
+
+def _soft_margin(x: Array, target: Array, reduction: int = MEAN) -> Array:
+    return _reduced(np.asarray(np.log1p(np.exp(-target * x)), x.dtype), reduction)
+
+
+def _poisson(x: Array, y: Array, log_input: bool, full: bool, eps: float, reduction: int = MEAN) -> Array:
+    values = np.exp(x) - y * x if log_input else x - y * np.log(x + eps)
+    if full:
+        large = np.where(y > 1, y, 2)
+        values = values + np.where(y > 1, large * np.log(large) - large + 0.5 * np.log(2 * np.pi * large), 0)
+    return _reduced(np.asarray(values, x.dtype), reduction)
+
+
 LOSSES: dict[str, Callable[..., Array]] = {
     "binary_cross_entropy": _binary,
     "binary_cross_entropy_with_logits": _binary_of_logits,
     "cosine_embedding_loss": _cosine,
     "cross_entropy_loss": _cross_entropy,
+    "hinge_embedding_loss": _hinge,
     "huber_loss": _pairwise(_huber),
     "kl_div": _pairwise(_divergence),
     "l1_loss": _pairwise(lambda x, y: np.abs(x - y)),
+    "margin_ranking_loss": _ranking,
     "mse_loss": _pairwise(lambda x, y: np.square(x - y)),
     "nll_loss_nd": _likelihood,
+    "poisson_nll_loss": _poisson,
     "smooth_l1_loss": _pairwise(_smooth),
+    "soft_margin_loss": _soft_margin,
+    "triplet_margin_loss": _triplet,
 }
 """TorchScript name -> loss."""

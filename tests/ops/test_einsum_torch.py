@@ -55,6 +55,12 @@ def test_equations(case: tuple, dtype: str) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
 
 
+def test_an_ellipsis_that_was_dropped_is_put_back() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 3, 4), np.float32), rng.standard_normal((2, 4, 5), np.float32)
+    np.testing.assert_allclose(run("torch.einsum", x, y, equation="ik,kj->ij"), x @ y, rtol=1e-5, atol=1e-5)
+
+
 def test_errors() -> None:
     x = np.zeros((2, 3), np.float32)
     with pytest.raises(ParameterError, match="operands"):

@@ -189,3 +189,13 @@ def test_tuples_and_lists() -> None:
     for i, operand in enumerate((first, second, again, third)):
         graph.new_operator("pnnx.Output", f"o{i}", inputs=[operand])
     assert all(np.array_equal(y, x) for y in pnnx_fast.Model(graph)(x))
+
+
+def test_dictionaries() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n6 5\npnnx.Input in 0 1 x #x=(2)f32\npnnx.Expression a 0 1 a expr=one\n"
+        "pnnx.Expression b 0 1 b expr=two\npnnx.Expression c 1 1 x y expr=neg(@0)\n"
+        "prim::DictConstruct d 4 1 a x b y z\npnnx.Output out 1 0 z\n"
+    )
+    x = real(2)
+    assert [y.tolist() for y in pnnx_fast.Model(graph)(x)] == [x.tolist(), (-x).tolist()]

@@ -35,9 +35,10 @@ ELSEWHERE: dict[str, str] = {
         F.max_unpool1d F.max_unpool3d Tensor.new_empty Tensor.size fused.Conv1d fused.ConvTranspose1d
         fused.ConvTranspose3d nn.MaxUnpool1d nn.MaxUnpool3d nn.intrinsic.quantized.ConvReLU2d
         nn.intrinsic.quantized.LinearReLU nn.quantized.Conv2d nn.quantized.DeQuantize nn.quantized.Linear
-        nn.quantized.Quantize nn.quantized.cat pnnx.SliceIndexes prim::ListUnpack prim::TupleConstruct
-        prim::TupleUnpack torch.dequantize torch.empty torch.empty_like torch.normal torch.quantize_per_tensor
-        torch.randn_like torchaudio.functional.inverse_spectrogram torchaudio.functional.spectrogram
+        nn.quantized.Quantize nn.quantized.cat pnnx.SliceIndexes prim::DictConstruct prim::ListUnpack
+        prim::TupleConstruct prim::TupleUnpack torch.dequantize torch.empty torch.empty_like torch.normal
+        torch.quantize_per_tensor torch.randn_like torchaudio.functional.inverse_spectrogram
+        torchaudio.functional.spectrogram
         torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align""",
     "ops/test_remaining_types.py": """
         aten::copy_ aten::floordiv aten::log_sigmoid aten::quantize_per_tensor aten::rand aten::randn
