@@ -37,7 +37,7 @@ MOST_FACTS = 256
 _ANY_TYPE = frozenset(
     {
         "Embed", "Split", "Noop", "Reshape", "Flatten", "Squeeze", "ExpandDims", "Crop", "Slice", "Concat",
-        "Permute", "DeepCopy", "Packing", "Tile", "Cast",
+        "Permute", "DeepCopy", "Packing", "Tile", "Cast", "BinaryOp",
     }
 )  # fmt: skip
 

@@ -35,6 +35,13 @@ def test_memory_data_and_split() -> None:
     assert run(load(param("MemoryData m 0 1 a 0=6 21=0"), half), "a").tolist() == list(range(6))
 
 
+def test_integers_in_memory_data_offset_indices() -> None:
+    table = np.arange(12, dtype=np.float32).reshape(6, 2)
+    text = param("Input i 0 1 a", "MemoryData m 0 1 b 0=2", "BinaryOp o 2 1 a b c", "Embed e 1 1 c d 0=2 1=6 3=12")
+    net = load(text, np.int32([1, 3]).tobytes() + bytes(4) + table.tobytes())
+    assert run(net, "d", a=np.int32([0, 2])).tolist() == table[[1, 5]].tolist()
+
+
 def test_arg_max() -> None:
     values = one("ArgMax 0=0 1=2", X[0, 0])
     order = np.argsort(-X[0, 0])[:2]

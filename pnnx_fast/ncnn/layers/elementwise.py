@@ -232,6 +232,8 @@ _BINARY = (
 )  # fmt: skip
 _SCALAR_ONLY_TENSORS = {10, 11, 12, 13, 14}
 """Codes whose functions take no plain number as an argument."""
+_KEEPS_INTEGERS = {0, 1, 4, 5, 7}
+"""Codes that make integers of two integers, such as offsets of indices; others see integers as floats."""
 
 
 @layer("UnaryOp", inplace=True)
@@ -247,8 +249,14 @@ def binary_op(p: Params, w: Weights) -> Build:
     code, scalar, value = p.choice(0, 0, len(_BINARY)), p.flag(1), p.float(2, 0.0)
     text = _BINARY[code]
     if scalar:
-        return lambda t, x: _with_number(t, x, code, value)
-    return lambda t, a, b: t.expression(text.format("@0", "@1"), *broadcast(t, a, b))
+        return lambda t, x: _with_number(t, t.as_float(x), code, value)
+
+    def build(t: Tracer, a: Operand, b: Operand) -> Operand:
+        if code not in _KEEPS_INTEGERS or {a.dtype, b.dtype} != {"i32"}:
+            a, b = t.as_float(a), t.as_float(b)
+        return t.expression(text.format("@0", "@1"), *broadcast(t, a, b))
+
+    return build
 
 
 def _with_number(t: Tracer, x: Operand, code: int, value: float) -> Operand:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ir import Operand
+from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn import shape_expression
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
@@ -93,7 +93,16 @@ def memory_data(p: Params, w: Weights) -> Build:
     if not any(sizes.values()):
         return lambda t: t.array(np.zeros((1, 1), np.float32))
     values = w.load(1, *ordered({name: sizes[name] for name in names}), type=kind)
-    return lambda t: t.constant(values)
+    return lambda t: t.constant(_integers(values))
+
+
+def _integers(values: Attribute) -> Attribute:
+    """Integers, when that is what the numbers' bits are: files do not tell, and floats are never all so small."""
+    if values.dtype != "f32" or not len(values.data):
+        return values
+    bits = values.numpy().view(np.int32)
+    small = bits.size and bits.any() and (np.abs(bits) < 1 << 23).all()
+    return Attribute(bits) if small else values
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------------
