@@ -4,13 +4,15 @@
 #ifndef PF_BASE_TEAM_H
 #define PF_BASE_TEAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-typedef void (*pf_team_fn)(void *context, int tid, int nthreads);
+/* Returns whether the member gives way: it would rather rest for a moment and then be called again. */
+typedef bool (*pf_team_fn)(void *context, int tid, int nthreads);
 
 /* Calls fn(context, 0, nthreads) here and, from helpers that are free meanwhile, fn(context, tid, nthreads)
- * for tid = 1 … nthreads-1, each at most once and maybe never. Returns when all calls that began have
- * returned. Safe after fork and from several threads at once. */
+ * for tid = 1 … nthreads-1, each maybe never, and again only after it gave way. Returns when all calls that
+ * began have returned. Safe after fork and from several threads at once. */
 void pf_team_run(pf_team_fn fn, void *context, int nthreads);
 
 /* Takes the team of that name from now on; returns -1 when this build has none. */

@@ -15,9 +15,11 @@
 #    include <unistd.h>
 #endif
 
+#include "base/turns.h"
+
 /* How often a helper looks for work, and a caller for the end of its region, before it sleeps: some ten
  * microseconds, about what waking takes. */
-enum { PF_SPINS = 2000, PF_MOST_HELPERS = 1023, PF_CALLER_SLEEPS = 1 << 30 };
+enum { PF_SPINS = 2000, PF_MOST_HELPERS = 1023, PF_SEATS = 64, PF_CALLER_SLEEPS = 1 << 30 };
 
 #ifdef __linux__
 void pf_sleep(const int32_t *word, int32_t value) {
@@ -37,6 +39,8 @@ typedef struct region {
     pf_team_fn fn;
     void *context;
     int nthreads, joined; /* joined: members so far, the caller included */
+    uint64_t returned;    /* seats of members that gave way, a bit each; seats beyond PF_SEATS are lost */
+    bool closed;          /* wants nobody any more */
     int32_t active;       /* helpers inside, and PF_CALLER_SLEEPS */
     struct region *next;
 } region;
@@ -61,11 +65,31 @@ static void leave_list(region *r) {
 static region *join(int *tid) {
     region *r = regions;
     if (!r) return NULL;
-    *tid = r->joined++;
+    if (r->returned) {
+        *tid = __builtin_ctzll(r->returned);
+        r->returned &= r->returned - 1;
+    } else {
+        *tid = r->joined++;
+    }
     __atomic_fetch_add(&r->active, 1, __ATOMIC_RELAXED);
-    if (r->joined == r->nthreads) leave_list(r);
+    if (r->joined == r->nthreads && !r->returned) leave_list(r);
     idle--;
     return r;
+}
+
+/* Puts a region, which is in no list, at the end of the list; the lock is held. */
+static void enter_list(region *r) {
+    region **end = &regions;
+    while (*end) end = &(*end)->next;
+    r->next = NULL;
+    *end = r;
+}
+
+/* Offers the seat of a member that gave way to the next one; the lock is held. */
+static void return_seat(region *r, int tid) {
+    if (r->closed || tid >= PF_SEATS) return;
+    if (r->joined == r->nthreads && !r->returned) enter_list(r);
+    r->returned |= UINT64_C(1) << tid;
 }
 
 static void wait_for_region(int32_t seen) {
@@ -75,11 +99,13 @@ static void wait_for_region(int32_t seen) {
     }
     __atomic_fetch_add(&sleeping, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&generation, __ATOMIC_SEQ_CST) == seen) pf_sleep(&generation, seen);
+    pf_turn_begin();
     __atomic_fetch_sub(&sleeping, 1, __ATOMIC_SEQ_CST);
 }
 
 static void *helper(void *unused) {
     (void)unused;
+    pf_turn_begin();
     pthread_mutex_lock(&lock);
     for (;;) {
         int tid;
@@ -92,12 +118,18 @@ static void *helper(void *unused) {
             continue;
         }
         pthread_mutex_unlock(&lock);
-        r->fn(r->context, tid, r->nthreads);
+        const bool gives_way = r->fn(r->context, tid, r->nthreads);
         pthread_mutex_lock(&lock);
-        idle++;
+        if (gives_way) return_seat(r, tid);
         /* The region lives on its caller's stack: after this it may be gone, only its address may be used. */
         const int32_t *active = &r->active;
         if (__atomic_sub_fetch(&r->active, 1, __ATOMIC_ACQ_REL) == PF_CALLER_SLEEPS) pf_wake(active);
+        if (gives_way) {
+            pthread_mutex_unlock(&lock);
+            pf_turn_rest();
+            pthread_mutex_lock(&lock);
+        }
+        idle++;
     }
     return NULL;
 }
@@ -136,9 +168,7 @@ static void open_region(region *r) {
         start_helper();
         if (helpers == before) break;
     }
-    region **end = &regions;
-    while (*end) end = &(*end)->next;
-    *end = r;
+    enter_list(r);
     const int wanted = idle > 0;
     __atomic_fetch_add(&generation, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&lock);
@@ -148,6 +178,7 @@ static void open_region(region *r) {
 static void close_region(region *r) {
     pthread_mutex_lock(&lock);
     leave_list(r);
+    r->closed = true;
     pthread_mutex_unlock(&lock);
     for (int spins = 0; spins < PF_SPINS; spins++) {
         if (__atomic_load_n(&r->active, __ATOMIC_ACQUIRE) == 0) return;

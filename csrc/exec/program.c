@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/team.h"
+#include "base/turns.h"
 
 /* What members of a run share about one step: two cache lines, so that those who wait do not disturb those
  * who claim work, then a byte a share. */
@@ -38,12 +39,12 @@ typedef struct run_context {
     pf_fault *fault;
     int nthreads;
     int32_t sleepers;
-    uint8_t *present; /* members that took part lately and did not sleep since */
+    int32_t *places; /* of members that took part lately and did not sleep since; else ABSENT */
 } run_context;
 
 /* SPINS: how often to look before sleeping, some hundred microseconds. PATIENCE: how often before a member
  * that is expected counts as lost, some microseconds. */
-enum { SPINS = 4000, PATIENCE = 100, GANG_CLOSED = 1 << 30, LINE = 64 };
+enum { SPINS = 4000, PATIENCE = 100, GANG_CLOSED = 1 << 30, LINE = 64, ABSENT = 0 };
 
 static int64_t now_ns(void) {
     struct timespec t;
@@ -79,7 +80,7 @@ static void wait_until(run_context *c, const int32_t *word, int32_t wanted, int 
         if (load(word) == wanted) return;
         pf_pause();
     }
-    __atomic_store_n(&c->present[tid], 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->places[tid], ABSENT, __ATOMIC_RELAXED);
     __atomic_fetch_add(&c->sleepers, 1, __ATOMIC_SEQ_CST);
     while ((v = __atomic_load_n(word, __ATOMIC_SEQ_CST)) != wanted) pf_sleep(word, v);
     __atomic_fetch_sub(&c->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -135,8 +136,8 @@ static void run_group(run_context *c, int64_t begin, int64_t end, int share, ste
 static void stand_in(run_context *c, int64_t begin, int64_t end, int tid, step_state *last, int32_t wanted) {
     for (int other = 0; other < c->nthreads; other++) {
         if (other == tid) continue;
-        uint8_t *present = &c->present[other];
-        for (int spins = 0; spins < PATIENCE && __atomic_load_n(present, __ATOMIC_RELAXED); spins++) {
+        const int32_t *place = &c->places[other];
+        for (int spins = 0; spins < PATIENCE && __atomic_load_n(place, __ATOMIC_RELAXED); spins++) {
             if (load(&last->done) == wanted) return;
             const step_state *first = state_of(c, begin);
             if (__atomic_load_n(&first->taken[other], __ATOMIC_RELAXED)) break;
@@ -147,7 +148,16 @@ static void stand_in(run_context *c, int64_t begin, int64_t end, int tid, step_s
     }
 }
 
-static void run_member(void *p, int tid, int nthreads) {
+/* Whether a helper should rest before the next group; then it is absent. */
+static bool gives_way(run_context *c, int tid) {
+    const int32_t place = pf_turn_place();
+    const bool rests = tid > 0 && pf_turn_over(place, c->places, tid);
+    const int32_t now_at = rests ? ABSENT : place;
+    if (c->places[tid] != now_at) __atomic_store_n(&c->places[tid], now_at, __ATOMIC_RELAXED);
+    return rests;
+}
+
+static bool run_member(void *p, int tid, int nthreads) {
     run_context *c = p;
     (void)nthreads;
     for (int64_t begin = 0, end; begin < c->count; begin = end) {
@@ -157,7 +167,7 @@ static void run_member(void *p, int tid, int nthreads) {
         step_state *last = state_of(c, end - 1);
         if (c->clock && tid == 0) c->clock[begin] = now_ns();
         if (load(&last->done) == wanted) continue;
-        if (!c->present[tid]) __atomic_store_n(&c->present[tid], 1, __ATOMIC_RELAXED);
+        if (gives_way(c, tid)) return true;
         if (c->steps[begin].mode == PF_STEP_GANG) {
             run_gang(c, begin, last, wanted);
         } else {
@@ -167,6 +177,7 @@ static void run_member(void *p, int tid, int nthreads) {
         wait_until(c, &last->done, wanted, tid);
     }
     if (c->clock && tid == 0) c->clock[c->count] = now_ns();
+    return false;
 }
 
 /* One thread needs none of this. */
@@ -193,11 +204,11 @@ int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nt
         return 0;
     }
     c.stride = (sizeof(step_state) + (size_t)nthreads + LINE - 1) / LINE * LINE;
-    const size_t members = ((size_t)nthreads + LINE - 1) / LINE * LINE;
+    const size_t members = ((size_t)nthreads * sizeof(int32_t) + LINE - 1) / LINE * LINE;
     char *memory = aligned_alloc(LINE, members + (size_t)count * c.stride);
     if (!memory) return -1;
     memset(memory, 0, members + (size_t)count * c.stride);
-    c.present = (uint8_t *)memory;
+    c.places = (int32_t *)(void *)memory;
     c.states = memory + members;
     pf_team_run(run_member, &c, nthreads);
     free(memory);

@@ -105,9 +105,10 @@ static void *caller(void *p) {
     return NULL;
 }
 
-static void race(void *context, int tid, int nthreads) {
+static bool race(void *context, int tid, int nthreads) {
     (void)nthreads;
     for (int i = 0; i < 100000; i++) *(volatile int *)context += tid + 1;
+    return false;
 }
 
 int main(int argc, char **argv) {

@@ -95,6 +95,27 @@ def test_openmp_team_after_fork() -> None:
     assert result.returncode == 0 or "no thread team" in result.stderr, result.stderr
 
 
+CROWDED = (
+    "import os, time, numpy, pnnx_fast\n"
+    "cpus = os.sched_getaffinity(0)\n"
+    "{prefix}\n"
+    "others = set(os.listdir('/proc/self/task'))\n"
+    f"model = pnnx_fast.Model(pnnx_fast.Graph.parse('''{TEXT}'''), 5)\n"
+    "x = numpy.ones((1, 8, 40, 40), numpy.float32)\n"
+    "first = model(x)\n"
+    "assert all(numpy.array_equal(model(x), first) for _ in range(300))\n"
+    "helpers = set(os.listdir('/proc/self/task')) - others\n"
+    "time.sleep(0.2)\n"
+    "assert all(os.sched_getaffinity(int(t)) == os.sched_getaffinity(0) for t in helpers)\n"
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="helpers take turns on Linux only")
+@pytest.mark.parametrize("prefix", ["", "os.sched_setaffinity(0, {min(cpus)})"])
+def test_more_threads_than_processors(prefix: str) -> None:
+    subprocess.run([sys.executable, "-c", CROWDED.replace("{prefix}", prefix)], check=True, timeout=60)
+
+
 def test_unknown_team() -> None:
     result = _in_process("ropes", f"import pnnx_fast\npnnx_fast.Model(pnnx_fast.Graph.parse({TEXT!r}))")
     assert "PNNX_FAST_TEAM: no thread team 'ropes'" in result.stderr

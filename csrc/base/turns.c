@@ -1,0 +1,141 @@
+/* Turns of helpers, by the clocks of Linux. Elsewhere they never end. */
+#define _GNU_SOURCE
+#include "base/turns.h"
+
+#include <sched.h>
+
+/* Of a thread whose CPU nobody knows; that of CPU n is PLACES + n. */
+enum { NOWHERE = 1, PLACES = 2 };
+
+#ifdef __linux__
+
+#    include <sys/resource.h>
+#    include <time.h>
+
+/* Nanoseconds. TURN: work between rests, less than a slice of the scheduler. LOST: without the CPU, more than
+ * the system's own threads take. LATE: of waking on a CPU that somebody else uses. */
+enum { TURN = 1000000, REST = 1000000, LOST = 500000, LATE = 300000, BETWEEN_MOVES = 4000000 };
+
+/* A thread rests between its turns until so many wakings in a row were prompt: after a sign of a competitor,
+ * and after a mere suspicion. Beside a competitor, too, every other waking may be prompt. */
+enum { CERTAIN = 32, SUSPECTED = 4 };
+
+typedef struct turn {
+    int64_t begin;  /* time stamps: of the turn, 0 for threads that take none; */
+    int64_t moved;  /* of the last move; */
+    int64_t tick;   /* and when the scheduler passed the CPU on to this thread */
+    int64_t worked; /* CPU time, and how often another thread was preferred, when the turn began */
+    int64_t interruptions;
+    int wary; /* prompt wakings still wanted */
+    bool crowded;
+    cpu_set_t others; /* where others are, if crowded */
+} turn;
+
+static _Thread_local turn own;
+
+static int64_t now_on(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Begins a turn; tells whether the last one was interrupted. */
+static bool next_turn(int64_t now) {
+    struct rusage r;
+    if (getrusage(RUSAGE_THREAD, &r)) return false;
+    const int64_t worked = now_on(CLOCK_THREAD_CPUTIME_ID);
+    const bool interrupted =
+        own.begin && r.ru_nivcsw != own.interruptions && now - own.begin - (worked - own.worked) > LOST;
+    own.begin = now;
+    own.worked = worked;
+    own.interruptions = r.ru_nivcsw;
+    return interrupted;
+}
+
+/* Whether the scheduler is about to look whose turn it is, which it does with a fixed period. */
+static bool tick_is_near(int64_t now) {
+    struct timespec period;
+    if (!own.tick || clock_getres(CLOCK_MONOTONIC_COARSE, &period) || period.tv_nsec <= 0) return false;
+    return period.tv_nsec - (now - own.tick) % period.tv_nsec < period.tv_nsec / 8;
+}
+
+/* Notes where the others are if one of them is here. */
+static bool is_crowded(int32_t place, const int32_t *others, int count) {
+    own.crowded = false;
+    for (int i = 0; i < count && place != NOWHERE; i++)
+        if (__atomic_load_n(&others[i], __ATOMIC_RELAXED) == place) own.crowded = true;
+    if (!own.crowded) return false;
+    CPU_ZERO(&own.others);
+    for (int i = 0; i < count; i++) {
+        const int32_t cpu = __atomic_load_n(&others[i], __ATOMIC_RELAXED) - PLACES;
+        if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET((size_t)cpu, &own.others);
+    }
+    return true;
+}
+
+/* Leaves the CPU to the others; returns false if there is none to go to, or after a move just now. The
+ * scheduler does not tell a thread that others wait for from one that is of no use where it is, so that this
+ * takes a change of the CPUs that the thread may use, which is undone as soon as it is there. */
+static bool move(int64_t now) {
+    cpu_set_t all, free;
+    if (now - own.moved < BETWEEN_MOVES || sched_getaffinity(0, sizeof all, &all)) return false;
+    CPU_AND(&free, &all, &own.others);
+    CPU_XOR(&free, &free, &all);
+    if (!CPU_COUNT(&free) || sched_setaffinity(0, sizeof free, &free)) return false;
+    own.moved = now;
+    /* It may have taken a while until the other CPU was free; somebody may have chosen CPUs meanwhile. */
+    cpu_set_t still;
+    if (!sched_getaffinity(0, sizeof still, &still) && CPU_EQUAL(&still, &free))
+        sched_setaffinity(0, sizeof all, &all);
+    return true;
+}
+
+void pf_turn_begin(void) { next_turn(now_on(CLOCK_MONOTONIC)); }
+
+int32_t pf_turn_place(void) {
+    const int cpu = sched_getcpu();
+    return cpu < 0 ? NOWHERE : PLACES + cpu;
+}
+
+bool pf_turn_over(int32_t place, const int32_t *others, int count) {
+    if (!own.begin) return false;
+    if (is_crowded(place, others, count)) return true;
+    const int64_t now = now_on(CLOCK_MONOTONIC);
+    const bool full = now - own.begin >= TURN;
+    if (own.wary > 0) return full || tick_is_near(now);
+    if (full && next_turn(now)) own.wary = CERTAIN;
+    return false;
+}
+
+void pf_turn_rest(void) {
+    const int64_t begin = now_on(CLOCK_MONOTONIC);
+    int64_t rest = 0;
+    if (own.crowded && own.wary < SUSPECTED) own.wary = SUSPECTED;
+    if (!own.crowded || !move(begin)) {
+        rest = REST;
+        nanosleep(&(struct timespec){0, REST}, NULL);
+    }
+    const int64_t end = now_on(CLOCK_MONOTONIC);
+    if (end - begin - rest > LATE) {
+        own.wary = CERTAIN;
+        own.tick = end;
+    } else if (own.wary > 0) {
+        own.wary--;
+    }
+    next_turn(end);
+}
+
+#else
+
+void pf_turn_begin(void) {}
+
+int32_t pf_turn_place(void) { return NOWHERE; }
+
+bool pf_turn_over(int32_t place, const int32_t *others, int count) {
+    (void)place, (void)others, (void)count;
+    return false;
+}
+
+void pf_turn_rest(void) { sched_yield(); }
+
+#endif
