@@ -108,24 +108,71 @@ static void multiply_block(const columns *c, const float *w, int64_t block, cons
     }
 }
 
-static pf_vf lstm_cell(const float *s, const float *g, int64_t units, int64_t n, float *c, const float *c0) {
-    const pf_vf i = pf_vsigmoid(pf_load(s) + pf_load_upto(g, n));
-    const pf_vf f = pf_vsigmoid(pf_load(s + PF_VL) + pf_load_upto(g + units, n));
-    const pf_vf z = pf_vtanh(pf_load(s + 2 * PF_VL) + pf_load_upto(g + 2 * units, n));
-    const pf_vf o = pf_vsigmoid(pf_load(s + 3 * PF_VL) + pf_load_upto(g + 3 * units, n));
-    const pf_vf state = pf_fma(f, c0 ? pf_load_upto(c0, n) : pf_zero(), i * z);
-    pf_store_upto(c, state, n);
-    return o * pf_vtanh(state);
+/* One vector of units in some rows: what the cell of the first row reads and writes, and how far the next row
+ * is. States that are zero are NULL. */
+typedef struct cells {
+    const float *sums, *gates, *bias, *h, *c0; /* sums: h W_hh^T */
+    float *c, *out;
+    int64_t sums_step, gates_step, h_step, c_step, out_step;
+    int64_t units, n; /* from gate to gate of `gates`; lanes in use */
+} cells;
+
+/* 1 + exp(-x), the inverse of sigmoid; 3 units in the last place. */
+PF_INLINE pf_vf inverse_sigmoid(pf_vf x) {
+    return pf_one_plus_exp_bounded(pf_clip(x, pf_set(-104.0f), pf_set(104.0f)));
 }
 
-static pf_vf gru_cell(const float *s, const float *g, int64_t units, int64_t n, const float *bias,
-                      const float *h) {
-    const pf_vf r = pf_vsigmoid(pf_load(s) + pf_load_upto(g, n));
-    const pf_vf z = pf_vsigmoid(pf_load(s + PF_VL) + pf_load_upto(g + units, n));
-    pf_vf x = pf_load(s + 2 * PF_VL);
-    if (bias) x += pf_load_upto(bias, n);
-    const pf_vf fresh = pf_vtanh(pf_fma(r, x, pf_load_upto(g + 2 * units, n)));
-    return pf_fma(z, (h ? pf_load_upto(h, n) : pf_zero()) - fresh, fresh);
+/* t = exp(2 x) - 1, where t / (t + 2) is tanh x to 3 units in the last place. */
+PF_INLINE pf_vf tanh_numerator(pf_vf x) {
+    pf_vf n;
+    const pf_vf r = pf_reduce_ln2(pf_clip(x + x, pf_set(-20.0f), pf_set(20.0f)), &n);
+    const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r), scale = pf_exponent(pf_integer(n));
+    return pf_fma(scale, p, scale - 1.0f);
+}
+
+/* The sum that makes a gate in row r. */
+PF_INLINE pf_vf gate_sum(const cells *x, int r, int gate) {
+    return pf_load(x->sums + r * x->sums_step + gate * PF_VL) +
+           pf_load_upto(x->gates + r * x->gates_step + gate * x->units, x->n);
+}
+
+/* Products of sigmoids and tanh are divided once. The new state and the output are two loops, since rows
+ * overlap only as far as the processor looks ahead: within one loop, each row would wait for its two long
+ * chains of operations, one after the other. */
+static void lstm_cells(const cells *x, int rows) {
+    float o[PF_TILE_ROWS * PF_VL] __attribute__((aligned(64)));
+    for (int r = 0; r < rows; r++) {
+        const pf_vf i = inverse_sigmoid(gate_sum(x, r, 0)), f = inverse_sigmoid(gate_sum(x, r, 1));
+        const pf_vf z = tanh_numerator(gate_sum(x, r, 2));
+        pf_vf state = z / (i * (z + 2.0f));
+        pf_store(o + r * PF_VL, inverse_sigmoid(gate_sum(x, r, 3)));
+        if (x->c0) state += pf_load_upto(x->c0 + r * x->c_step, x->n) / f;
+        pf_store_upto(x->c + r * x->c_step, state, x->n);
+    }
+    for (int r = 0; r < rows; r++) {
+        const pf_vf z = tanh_numerator(pf_load_upto(x->c + r * x->c_step, x->n));
+        pf_store_upto(x->out + r * x->out_step, z / (pf_load(o + r * PF_VL) * (z + 2.0f)), x->n);
+    }
+}
+
+static void gru_cells(const cells *x, int rows) {
+    const pf_vf bias = x->bias ? pf_load_upto(x->bias, x->n) : pf_zero();
+    for (int r = 0; r < rows; r++) {
+        const float *g = x->gates + r * x->gates_step;
+        const pf_vf inner = pf_load(x->sums + r * x->sums_step + 2 * PF_VL) + bias;
+        const pf_vf reset = inverse_sigmoid(gate_sum(x, r, 0)), z = inverse_sigmoid(gate_sum(x, r, 1));
+        const pf_vf t = tanh_numerator(inner / reset + pf_load_upto(g + 2 * x->units, x->n));
+        const pf_vf fresh = t / (t + 2.0f);
+        const pf_vf h = x->h ? pf_load_upto(x->h + r * x->h_step, x->n) : pf_zero();
+        pf_store_upto(x->out + r * x->out_step, (h - fresh) / z + fresh, x->n);
+    }
+}
+
+static void plain_cells(const cells *x, int rows, bool relu) {
+    for (int r = 0; r < rows; r++) {
+        const pf_vf sum = gate_sum(x, r, 0);
+        pf_store_upto(x->out + r * x->out_step, relu ? pf_vrelu(sum) : pf_vtanh(sum), x->n);
+    }
 }
 
 /* Where in y a step of this call writes. */
@@ -141,32 +188,56 @@ static const float *state_row(const direction *d, int64_t step, int64_t row) {
     return d->h0 ? d->h0 + row * d->a->out : NULL;
 }
 
-/* The cell for `count` rows of one block; s holds h W_hh^T. */
-static void apply_cell(const direction *d, int64_t step, int64_t block, int64_t row0, int count,
-                       const float *s) {
+/* Input products of a row. */
+static const float *gates_row(const direction *d, int64_t step, int64_t row) {
     const pf_recurrent_args *a = d->a;
-    const int64_t time = d->reverse ? a->steps - 1 - step : step, width = block_width(&d->hidden);
-    for (int r = 0; r < count; r++) {
-        const int64_t row = row0 + r;
-        const float *g = d->gates + time * a->gst + row * a->gsn, *h = state_row(d, step, row);
-        float *out = d->raw ? d->raw + row * a->hidden : output_row(d, step, row);
-        float *c = d->c ? d->c + row * a->hidden : NULL;
-        const float *c0 = a->first + step > 0 ? c : d->c0 ? d->c0 + row * a->hidden : NULL;
-        for (int v = 0; v < d->hidden.vectors; v++) {
-            const int64_t u = block * block_units(&d->hidden) + v * PF_VL, n = pf_min(PF_VL, a->hidden - u);
-            const float *sums = s + r * width + v * PF_VL;
-            if (n <= 0) break;
-            pf_vf x;
-            if (d->hidden.gates == LSTM) {
-                x = lstm_cell(sums, g + u, a->hidden, n, c + u, c0 ? c0 + u : NULL);
-            } else if (d->hidden.gates == GRU) {
-                x = gru_cell(sums, g + u, a->hidden, n, d->bias ? d->bias + u : NULL, h ? h + u : NULL);
-            } else {
-                x = pf_load(sums) + pf_load_upto(g + u, n);
-                x = a->relu ? pf_vrelu(x) : pf_vtanh(x);
-            }
-            pf_store_upto(out + u, x, n);
+    return d->gates + (d->reverse ? a->steps - 1 - step : step) * a->gst + row * a->gsn;
+}
+
+/* Starts to fetch what the cells of `count` rows of one block will read and write: rows lie so far apart that
+ * nothing else foresees it. */
+static void fetch_cells(const direction *d, int64_t step, int64_t block, int64_t row0, int count) {
+    const columns *c = &d->hidden;
+    const int64_t u = block * block_units(c);
+    for (int64_t row = row0; row < row0 + count; row++) {
+        const float *g = gates_row(d, step, row) + u, *y = output_row(d, step, row) + u;
+        for (int64_t gate = 0; gate < c->gates; gate++) {
+            for (int v = 0; v < c->vectors; v++) __builtin_prefetch(g + gate * c->units + v * PF_VL);
         }
+        for (int v = 0; v < c->vectors && !d->raw; v++) __builtin_prefetch(y + v * PF_VL, 1);
+    }
+}
+
+/* The cell for `count` rows of one block; s holds h W_hh^T. */
+static void apply_cells(const direction *d, int64_t step, int64_t block, int64_t row0, int count,
+                        const float *s) {
+    const pf_recurrent_args *a = d->a;
+    const bool begun = a->first + step > 0;
+    const float *h = state_row(d, step, row0), *c0 = begun ? d->c : d->c0;
+    float *out = d->raw ? d->raw + row0 * a->hidden : output_row(d, step, row0);
+    for (int v = 0; v < d->hidden.vectors; v++) {
+        const int64_t u = block * block_units(&d->hidden) + v * PF_VL, n = pf_min(PF_VL, a->hidden - u);
+        if (n <= 0) break;
+        const cells x = {.sums = s + v * PF_VL,
+                         .gates = gates_row(d, step, row0) + u,
+                         .bias = d->bias ? d->bias + u : NULL,
+                         .h = h ? h + u : NULL,
+                         .c0 = c0 ? c0 + row0 * a->hidden + u : NULL,
+                         .c = d->c ? d->c + row0 * a->hidden + u : NULL,
+                         .out = out + u,
+                         .sums_step = block_width(&d->hidden),
+                         .gates_step = a->gsn,
+                         .h_step = begun ? a->ysn : a->out,
+                         .c_step = a->hidden,
+                         .out_step = d->raw ? a->hidden : a->ysn,
+                         .units = a->hidden,
+                         .n = n};
+        if (d->hidden.gates == LSTM)
+            lstm_cells(&x, count);
+        else if (d->hidden.gates == GRU)
+            gru_cells(&x, count);
+        else
+            plain_cells(&x, count, a->relu);
     }
 }
 
@@ -183,7 +254,7 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
     const int64_t blocks = block_count(c), begin = blocks * part->member / part->members;
     const int64_t end = blocks * (part->member + 1) / part->members, rows = part->row1 - part->row0;
     const int64_t tiles = pf_ceil_div(rows, most_rows(pf_panel_vectors(c->gates * c->vectors), rows));
-    float s[PF_TILE_ROWS * LSTM * PF_VL];
+    float s[PF_TILE_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
     for (int64_t j = begin; j < end; j++) {
         const int64_t i = step % 2 ? begin + end - 1 - j : j;
         for (int64_t tile = 0; tile < tiles; tile++) {
@@ -191,11 +262,12 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
             const int64_t row = part->row0 + rows * tile / tiles;
             const int n = (int)(part->row0 + rows * (tile + 1) / tiles - row);
             for (int r = 0; r < n; r++) before[r] = state_row(d, step, row + r);
+            fetch_cells(d, step, i, row, n);
             if (before[0])
                 multiply_block(c, d->w, i, before, n, s);
             else
                 memset(s, 0, sizeof s);
-            apply_cell(d, step, i, row, n, s);
+            apply_cells(d, step, i, row, n, s);
         }
     }
 }

@@ -208,15 +208,17 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
     return pf_select(x == 0.0f, x, pf_where_lt(pf_set(-1.0f), x, y, outside));
 }
 
-/* exp(-|x|) never overflows, so both halves keep full accuracy. */
-/* 1 + exp(-x), infinite where its inverse is below 1e-38. */
-PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) {
-    x = pf_within(x, 104.0f);
+/* 1 + exp(-x) for x in [-104, 104] or NaN; infinite where its inverse is below 1e-38. */
+PF_INLINE pf_vf pf_one_plus_exp_bounded(pf_vf x) {
     const pf_vf n = pf_nearest(x * pf_set(-PF_LOG2E));
     const pf_vf r = pf_fma(n, pf_set(-PF_LN2_LO), pf_fma(n, pf_set(-PF_LN2_HI), -x));
     return pf_scale(pf_fma(PF_POLYNOMIAL(r, PF_EXP_SHORT_P), r, pf_set(1.0f)), n) + 1.0f;
 }
 
+/* The same for any x; of NaN some number. */
+PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) { return pf_one_plus_exp_bounded(pf_within(x, 104.0f)); }
+
+/* exp(-|x|) never overflows, so both halves keep full accuracy. */
 /* Keeps results below that limit. */
 PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
     const pf_vf e = pf_exp_negative(-pf_vabs(x));
