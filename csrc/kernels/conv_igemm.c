@@ -13,7 +13,10 @@ enum {
         << 10,          /* where every unit has to change its pixels first, and so should take most panels */
     ZERO_LENGTH = 4096, /* longest run of channels when there is padding */
     TAPS_AT_ONCE = 32,  /* size of the pointer table of a tile */
-    WANTED_UNITS = 32,
+    UNITS_ALONE = 32,   /* wanted by one thread */
+    UNITS_EACH = 8,     /* by each of several: some to give away */
+    FEW_TILES = 32,
+    PANELS_EACH = 4,        /* so many for each thread suffice */
     UNIT_FLOPS = 4 << 20,   /* least work of a unit */
     SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
     LINE_BYTES = 64,
@@ -67,19 +70,27 @@ static void choose_blocks(pf_igemm *c, int64_t row_bytes) {
     }
 }
 
+/* Panels are cut into sets whose weights stay in L2, rows into blocks. Few tiles are cut by panels alone
+ * where these suffice: each thread then reads weights of its own, and walks over many rows with each. */
 static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
-    const int whole = c->k_block == c->ic && c->tap_block == c->taps;
+    const int whole = c->k_block == c->ic && c->tap_block == c->taps, share = nthreads > 1 && !c->changed;
     const int64_t panel_bytes = c->ic * c->taps * row_bytes;
     const int64_t cached = c->changed ? CHANGED_BYTES : CACHED_BYTES;
-    c->per_unit = 1;
-    if (whole) c->per_unit = pf_max(1, pf_min(c->panels, cached / pf_max(1, panel_bytes)));
-    if (c->tiles < WANTED_UNITS && !(c->changed && nthreads == 1))
-        c->per_unit = pf_max(1, pf_min(c->per_unit, c->panels * c->tiles / WANTED_UNITS));
-    c->panel_sets = pf_ceil_div(c->panels, c->per_unit);
+    const int64_t wanted = nthreads > 1 ? UNITS_EACH * nthreads : UNITS_ALONE;
+    int64_t most = 1; /* panels that a unit visits per tile */
+    if (whole) most = pf_max(1, pf_min(c->panels, cached / pf_max(1, panel_bytes)));
+    if (c->tiles < FEW_TILES && !(c->changed && nthreads == 1))
+        most = pf_max(1, pf_min(most, c->panels * c->tiles / FEW_TILES));
+    if (c->tiles < FEW_TILES && share && c->panels >= PANELS_EACH * nthreads) most = 1;
+    c->panel_sets = pf_ceil_div(c->panels, most);
+    if (c->panel_sets > 1 && share)
+        c->panel_sets = pf_min(c->panels, pf_ceil_div(c->panel_sets, nthreads) * nthreads);
     const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->oc;
     const double least = nthreads > 1 ? SHARED_FLOPS : UNIT_FLOPS;
-    const int64_t cheap = (int64_t)(flops / (double)c->panel_sets / least);
-    int64_t blocks = pf_min(pf_ceil_div(WANTED_UNITS, c->panel_sets * c->a.groups), cheap);
+    const int64_t cheap = (int64_t)(flops / (double)c->panel_sets / least),
+                  sets = c->panel_sets * c->a.groups;
+    int64_t blocks = pf_min(pf_ceil_div(wanted, sets), cheap);
+    if (sets * blocks % nthreads != 0) blocks *= 2;
     if (!whole) blocks = pf_min(blocks, c->tiles / 8);
     c->row_blocks = pf_max(1, pf_min(blocks, c->tiles));
 }
@@ -339,10 +350,11 @@ static void run_unit(pf_igemm *c, const pf_igemm_unit *u) {
 static pf_igemm_unit unit_at(const pf_igemm *c, int64_t index) {
     const int64_t block = index % c->row_blocks, set = index / c->row_blocks % c->panel_sets;
     const int64_t depth = c->taps * c->ic;
-    pf_igemm_unit u = {.group = index / c->row_blocks / c->panel_sets, .panel0 = set * c->per_unit};
+    pf_igemm_unit u = {.group = index / c->row_blocks / c->panel_sets};
     u.tile0 = c->tiles * block / c->row_blocks;
     u.tile1 = c->tiles * (block + 1) / c->row_blocks;
-    u.panel1 = pf_min(u.panel0 + c->per_unit, c->panels);
+    u.panel0 = c->panels * set / c->panel_sets;
+    u.panel1 = c->panels * (set + 1) / c->panel_sets;
     u.w =
         c->w + (u.group * c->columns + (c->narrow ? 0 : pf_panel_at(c->oc, u.panel0).start * PF_VL)) * depth;
     return u;

@@ -12,7 +12,7 @@ typedef struct pf_igemm {
     float *y;
     int64_t ic, oc, taps;           /* of one group */
     int64_t pixels, tiles;          /* output pixels of all images; register tiles over them */
-    int64_t panels, per_unit;       /* column panels; how many of them a unit visits per tile */
+    int64_t panels;                 /* of columns */
     int64_t tap_block, k_block;     /* what a pass over the pixels sums up */
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
     int64_t columns;                /* of packed weights */
