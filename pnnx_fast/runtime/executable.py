@@ -17,7 +17,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType, Protocol, Shape
 from pnnx_fast.errors import IndexRangeError, NativeOperatorError
-from pnnx_fast.runtime.memory import aligned_bytes, check_memory
+from pnnx_fast.runtime.memory import aligned_bytes, check_memory, small_pages
 
 __all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot", "StepRecord"]
 
@@ -104,6 +104,7 @@ class Executable:
         self.output_types, self.arena_bytes = output_types, arena_bytes
         self._records, self._weights = records, () if weights is None else (weights,)
         self._arenas: list[Array] = []
+        self._ran = False
         self._lock = threading.Lock()
 
     def _take_arena(self) -> Array:
@@ -122,6 +123,7 @@ class Executable:
         ``clock`` receives (index of the step, nanoseconds) for every step; ``results`` are arrays to write to.
         """
         arena = self._take_arena()
+        began = time.perf_counter() if small_pages and self._ran else 0.0
         if results is None:
             results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
         bases = (arena, *given, *results, *self._weights)
@@ -140,6 +142,9 @@ class Executable:
                 done += 1
         with self._lock:
             self._arenas.append(arena)
+        self._ran = True
+        if began:
+            small_pages.join(time.perf_counter() - began)
         return self.restore(results)
 
     def restore(self, results: Sequence[Array]) -> list[Any]:

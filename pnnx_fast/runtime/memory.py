@@ -10,6 +10,9 @@ import contextlib
 import mmap
 import os
 import re
+import time
+import weakref
+from collections import deque
 from functools import cache
 from pathlib import Path
 
@@ -18,14 +21,25 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError, ParameterError
 
-__all__ = ["aligned_bytes", "check_memory", "memory_limit"]
+__all__ = ["aligned_bytes", "check_memory", "memory_limit", "small_pages"]
 
 HUGE = 2 << 20
 """Size of a huge page, and its alignment."""
 
 
+COLLAPSE = getattr(mmap, "MADV_COLLAPSE", 25)
+"""Advice to move present pages to a huge one, since Linux 6.1."""
+
+SHARE = 8
+"""Joining pages takes one part in so many of the time of runs."""
+
+
 def aligned_bytes(nbytes: int) -> Array:
-    """Uninitialised memory at a 64-byte boundary; large blocks lie on huge pages where the system has them."""
+    """Uninitialised memory at a 64-byte boundary; large blocks lie on huge pages where the system has them.
+
+    Where pages can be joined later, they are small at first: the first touch of a huge page may have to wait until the
+    host of a virtual machine finds memory for all of it.
+    """
     if nbytes < HUGE:
         raw = np.empty(nbytes + 64, np.uint8)
         start = -raw.__array_interface__["data"][0] % 64
@@ -36,11 +50,75 @@ def aligned_bytes(nbytes: int) -> Array:
         block = mmap.mmap(-1, nbytes + 2 * HUGE, **private)
     except OSError as error:
         raise MemoryError(f"cannot allocate {nbytes} bytes") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        block.madvise(mmap.MADV_HUGEPAGE)
     whole = np.frombuffer(block, np.uint8)
     start = -whole.__array_interface__["data"][0] % HUGE
+    if _joins():
+        block.madvise(mmap.MADV_NOHUGEPAGE)
+        small_pages.add(block, start, start + nbytes)
+    elif hasattr(mmap, "MADV_HUGEPAGE"):
+        block.madvise(mmap.MADV_HUGEPAGE)
     return whole[start : start + nbytes]
+
+
+class SmallPages:
+    """Blocks that are still on small pages; runs join these, a few at a time. Thread-safe.
+
+    A process that forks joins no more: children share the pages, and each would make its own of them.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: deque[tuple[weakref.ref[mmap.mmap], int, int]] = deque()
+        self._credit = 0.0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._blocks.clear)
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
+    def add(self, block: mmap.mmap, begin: int, end: int) -> None:
+        """Note bytes [begin, end) of a mapping, whose start is aligned."""
+        self._blocks.append((weakref.ref(block), begin, end))
+
+    def join(self, seconds: float) -> None:
+        """Spend a share of what a run has taken; it may come to one page more, for which the next ones pay."""
+        self._credit += seconds / SHARE
+        while self._credit > 0:
+            start = time.perf_counter()
+            try:
+                reference, begin, end = self._blocks.popleft()
+            except IndexError:
+                self._credit = 0.0
+                return
+            block = reference()
+            if block is not None:
+                _join(block, begin)
+                if begin + HUGE < end:
+                    self._blocks.appendleft((reference, begin + HUGE, end))
+            self._credit -= time.perf_counter() - start
+
+
+small_pages = SmallPages()
+
+
+def _join(block: mmap.mmap, begin: int) -> None:
+    with contextlib.suppress(OSError):
+        block.madvise(mmap.MADV_HUGEPAGE, begin, HUGE)
+        # Fails when nothing has been written there yet, or the system has no huge page to give at the moment.
+        block.madvise(COLLAPSE, begin, HUGE)
+
+
+@cache
+def _joins() -> bool:
+    """Whether the system has huge pages, and can move pages there."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return False
+    try:
+        enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(encoding="ascii")
+        with mmap.mmap(-1, mmap.PAGESIZE) as page:
+            page.madvise(COLLAPSE, 0, 0)
+    except OSError:
+        return False
+    return "[never]" not in enabled
 
 
 VARIABLE = "PNNX_FAST_MEMORY_LIMIT"
