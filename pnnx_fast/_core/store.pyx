@@ -87,6 +87,35 @@ def crc32(data, uint32_t value=0, *, variant=None):
     return crc
 
 
+def crc32_each(data, list pieces):
+    """CRC-32 of each piece (offset, bytes) of `data`, all in one go without the GIL."""
+    cdef Py_buffer buffer
+    cdef Py_ssize_t i, count = len(pieces)
+    cdef uint64_t *at = <uint64_t *>malloc((2 * count or 1) * sizeof(uint64_t))
+    cdef uint32_t *found = <uint32_t *>malloc((count or 1) * sizeof(uint32_t))
+    cdef uint64_t size
+    try:
+        if at == NULL or found == NULL:
+            raise MemoryError(f"no memory for {count} pieces")
+        for i in range(count):
+            at[2 * i], at[2 * i + 1] = pieces[i]
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+        try:
+            size = buffer.len
+            for i in range(count):
+                if at[2 * i] > size or at[2 * i + 1] > size - at[2 * i]:
+                    raise ValueError(f"piece {i} does not lie in the data")
+            with nogil:
+                for i in range(count):
+                    found[i] = pf_crc32(0, <const uint8_t *>buffer.buf + at[2 * i], at[2 * i + 1])
+        finally:
+            PyBuffer_Release(&buffer)
+        return [found[i] for i in range(count)]
+    finally:
+        free(at)
+        free(found)
+
+
 def crc32_combine(uint32_t first, uint32_t second, uint64_t length):
     """CRC-32 of A followed by B from those of A and B and the length of B."""
     return pf_crc32_combine(first, second, length)

@@ -25,6 +25,9 @@ __all__ = ["load", "parse", "python", "save", "save_weights"]
 # Old archives count offsets in 32 bits; names and headers need some of them.
 _ZIP32_BYTES = 1 << 31
 
+_LOOKED_UP = ("nn.Embedding", "nn.EmbeddingBag")
+"""Operators that read some rows of their weights."""
+
 
 def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None = None) -> Graph:
     """Read a model from paths, bytes or file objects; see :meth:`Graph.load`."""
@@ -64,6 +67,8 @@ def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, v
     reader = StoreZipReader(bin, verify=verify)
     graph.store_layout = reader.layout
     names = set(reader.names())
+    weights = {f"{place.operator.name}.{place.key}": place.operator.type for place in needed}
+    reader.check(weights, {weight for weight, type in weights.items() if type in _LOOKED_UP})
     taken: dict[str, Attribute] = {}
     for place in needed:
         weight = f"{place.operator.name}.{place.key}"

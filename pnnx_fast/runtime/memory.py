@@ -30,7 +30,7 @@ HUGE = 2 << 20
 COLLAPSE = getattr(mmap, "MADV_COLLAPSE", 25)
 """Advice to move present pages to a huge one, since Linux 6.1."""
 
-SHARE = 8
+SHARE = 2
 """Joining pages takes one part in so many of the time of runs."""
 
 

@@ -17,7 +17,7 @@ from pnnx_fast.ir.mapped import release
 
 __all__ = ["PackQueue", "PackTask"]
 
-BATCH_BYTES = 48 << 20
+BATCH_BYTES = 32 << 20
 """Weights packed before their file pages are given back."""
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from pnnx_fast._core import store
 from pnnx_fast.errors import FormatError
+from pnnx_fast.formats import store_zip
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 
 ENTRIES = {
@@ -164,6 +165,35 @@ def test_checksum_on_first_access_only():
     with pytest.raises(FormatError, match=r"CRC-32 of entry 'conv\.bias'"):
         StoreZipReader(raw).view("conv.bias")
     assert StoreZipReader(raw, verify=False).read("conv.bias") == b"\x09\x02\x03"
+
+
+def test_entries_are_checked_at_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(store_zip, "GROUP", 100)
+    path = tmp_path / "weights.bin"
+    entries = {f"e{i}": bytes([i]) * 70000 for i in range(9)} | {"empty": b""}
+    raw = bytearray(archive(entries))
+    raw[StoreZipReader(raw).offset("e5") + 1234] ^= 1
+    path.write_bytes(raw)
+    reader = StoreZipReader(path)
+    reader.check([*entries, "unknown"], unread={"e3"})
+    assert reader._checked == entries.keys() - {"e5"}
+    assert contents_of(reader, entries.keys() - {"e5"}) == {k: v for k, v in entries.items() if k != "e5"}
+    with pytest.raises(FormatError, match="CRC-32 of entry 'e5'"):
+        reader.view("e5")
+    unverified = StoreZipReader(path, verify=False)
+    unverified.check(entries)
+    assert unverified.view("e5")[1234] == 4
+
+
+def contents_of(reader, names):
+    return {name: reader.read(name) for name in names}
+
+
+def test_deflated_entries_are_checked_when_they_are_viewed():
+    reader = StoreZipReader(foreign(method=zipfile.ZIP_DEFLATED))
+    reader.check(ENTRIES)
+    assert "conv.weight" not in reader._checked
+    assert contents(reader) == ENTRIES
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])

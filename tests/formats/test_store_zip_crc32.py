@@ -81,6 +81,18 @@ def test_any_contiguous_buffer():
         store.crc32("text")
 
 
+def test_pieces():
+    pieces = [(0, 0), (5, 70000), (len(DATA), 0), (1, len(DATA) - 1)]
+    assert store.crc32_each(DATA, pieces) == [zlib.crc32(DATA[at : at + n]) for at, n in pieces]
+    assert store.crc32_each(DATA, []) == []
+    for piece in ((len(DATA), 1), (len(DATA) + 1, 0), (1, 2**64 - 1)):
+        with pytest.raises(ValueError, match="piece 0 does not lie in the data"):
+            store.crc32_each(DATA, [piece])
+    for piece in ((-1, 1), (0, 2**64)):
+        with pytest.raises(OverflowError):
+            store.crc32_each(DATA, [piece])
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="no CRC-32 variant 'fast' on this CPU; there are generic"):
         store.crc32(b"", variant="fast")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pnnx_fast.runtime import memory
 from pnnx_fast.runtime.constants import CHUNK, Constants
-from pnnx_fast.runtime.memory import HUGE, aligned_bytes
+from pnnx_fast.runtime.memory import HUGE, SmallPages, aligned_bytes, small_pages
 
 
 @pytest.mark.parametrize("size", [1, 100, HUGE - 1, HUGE, 3 * HUGE + 7])
@@ -39,3 +44,59 @@ def test_packed_weights_do_not_overlap():
         block[:] = value
     assert all((block == value).all() for value, block in enumerate(blocks))
     assert np.sum([b.size for b in blocks]) == 100 + HUGE + 2 * CHUNK + 64
+
+
+def _huge_bytes(block: np.ndarray) -> int:
+    """Bytes of the mapping around a block that lie on huge pages."""
+    address, inside = block.ctypes.data, False
+    for line in Path("/proc/self/smaps").read_text(encoding="ascii").splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and line.startswith("AnonHugePages:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+@pytest.mark.skipif(not memory._joins(), reason="pages cannot be joined here")
+def test_pages_are_joined_by_and_by_and_keep_their_contents():
+    block = aligned_bytes(3 * HUGE)
+    block[:] = np.arange(block.size, dtype=np.uint8)
+    assert _huge_bytes(block) == 0
+    while small_pages:
+        small_pages.join(1.0)
+    assert _huge_bytes(block) > 0
+    assert (block == np.arange(block.size, dtype=np.uint8)).all()
+
+
+@pytest.mark.skipif(not memory._joins(), reason="pages cannot be joined here")
+def test_joining_spends_a_share_and_forgets_what_is_gone():
+    pages = SmallPages()
+    pages.join(1.0)
+    block = aligned_bytes(8 * HUGE)
+    block[:] = 1
+    for begin in range(2):
+        pages.add(_mapping(block), begin * HUGE, 8 * HUGE)
+    pages.join(1e-9)
+    assert len(pages._blocks) == 2
+    del block
+    pages.join(1.0)
+    assert not pages
+
+
+def _mapping(block: np.ndarray) -> mmap.mmap:
+    owner: Any = block
+    while not isinstance(owner, mmap.mmap):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    return owner
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or not memory._joins(), reason="no fork, or no pages to join")
+def test_a_process_that_forks_joins_no_more():
+    block = aligned_bytes(HUGE)
+    assert small_pages
+    child = os.fork()
+    if child == 0:
+        os._exit(bool(small_pages))
+    assert os.waitpid(child, 0)[1] == 0
+    assert not small_pages
+    assert block.size == HUGE
