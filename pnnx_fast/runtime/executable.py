@@ -123,7 +123,6 @@ class Executable:
         ``clock`` receives (index of the step, nanoseconds) for every step; ``results`` are arrays to write to.
         """
         arena = self._take_arena()
-        began = time.perf_counter() if small_pages and self._ran else 0.0
         if results is None:
             results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
         bases = (arena, *given, *results, *self._weights)
@@ -142,9 +141,9 @@ class Executable:
                 done += 1
         with self._lock:
             self._arenas.append(arena)
+        if small_pages and self._ran:
+            small_pages.join()
         self._ran = True
-        if began:
-            small_pages.join(time.perf_counter() - began)
         return self.restore(results)
 
     def restore(self, results: Sequence[Array]) -> list[Any]:

@@ -10,6 +10,7 @@ import contextlib
 import mmap
 import os
 import re
+import threading
 import time
 import weakref
 from collections import deque
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError, ParameterError
 
@@ -27,18 +29,11 @@ HUGE = 2 << 20
 """Size of a huge page, and its alignment."""
 
 
-COLLAPSE = getattr(mmap, "MADV_COLLAPSE", 25)
-"""Advice to move present pages to a huge one, since Linux 6.1."""
-
-SHARE = 2
-"""Joining pages takes one part in so many of the time of runs."""
-
-
 def aligned_bytes(nbytes: int) -> Array:
     """Uninitialised memory at a 64-byte boundary; large blocks lie on huge pages where the system has them.
 
-    Where pages can be joined later, they are small at first: the first touch of a huge page may have to wait until the
-    host of a virtual machine finds memory for all of it.
+    Where small pages can be joined later, a block begins with them: the first touch of a huge page may have to wait
+    until the host of a virtual machine finds memory for all of it.
     """
     if nbytes < HUGE:
         raw = np.empty(nbytes + 64, np.uint8)
@@ -52,7 +47,7 @@ def aligned_bytes(nbytes: int) -> Array:
         raise MemoryError(f"cannot allocate {nbytes} bytes") from error
     whole = np.frombuffer(block, np.uint8)
     start = -whole.__array_interface__["data"][0] % HUGE
-    if _joins():
+    if _pages_join():
         block.madvise(mmap.MADV_NOHUGEPAGE)
         small_pages.add(block, start, start + nbytes)
     elif hasattr(mmap, "MADV_HUGEPAGE"):
@@ -61,16 +56,19 @@ def aligned_bytes(nbytes: int) -> Array:
 
 
 class SmallPages:
-    """Blocks that are still on small pages; runs join these, a few at a time. Thread-safe.
+    """Blocks that are still on small pages, and the thread that joins these while programs run again and again.
 
-    A process that forks joins no more: children share the pages, and each would make its own of them.
+    Readers and writers are not disturbed, beyond a moment at the page in hand. A process that forks joins no more:
+    children share the pages, and each would make its own of them.
     """
 
     def __init__(self) -> None:
         self._blocks: deque[tuple[weakref.ref[mmap.mmap], int, int]] = deque()
-        self._credit = 0.0
+        self._runs = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._blocks.clear)
+            os.register_at_fork(before=self._blocks.clear, after_in_child=self._begin_anew)
 
     def __bool__(self) -> bool:
         return bool(self._blocks)
@@ -79,46 +77,47 @@ class SmallPages:
         """Note bytes [begin, end) of a mapping, whose start is aligned."""
         self._blocks.append((weakref.ref(block), begin, end))
 
-    def join(self, seconds: float) -> None:
-        """Spend a share of what a run has taken; it may come to one page more, for which the next ones pay."""
-        self._credit += seconds / SHARE
-        while self._credit > 0:
-            start = time.perf_counter()
-            try:
-                reference, begin, end = self._blocks.popleft()
-            except IndexError:
-                self._credit = 0.0
-                return
+    def join(self) -> None:
+        """Have all blocks joined; to be called after every run but a program's first."""
+        self._runs += 1
+        with self._lock:
+            if self._thread is None and self._blocks:
+                self._thread = threading.Thread(target=self._work, name="pnnx_fast pages", daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError:  # no more threads: pages stay small
+                    self._thread = None
+                    self._blocks.clear()
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._thread = None
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._blocks:
+                    self._thread = None
+                    return
+            runs, start = self._runs, time.perf_counter()
+            self._join_one()
+            if self._runs != runs:
+                # Runs in a row get at least as much of the time.
+                time.sleep(time.perf_counter() - start)
+
+    def _join_one(self) -> None:
+        with contextlib.suppress(IndexError):  # cleared meanwhile
+            reference, begin, end = self._blocks.popleft()
             block = reference()
             if block is not None:
-                _join(block, begin)
+                core.join_pages(np.frombuffer(block, np.uint8).__array_interface__["data"][0] + begin)
                 if begin + HUGE < end:
                     self._blocks.appendleft((reference, begin + HUGE, end))
-            self._credit -= time.perf_counter() - start
 
 
 small_pages = SmallPages()
 
-
-def _join(block: mmap.mmap, begin: int) -> None:
-    with contextlib.suppress(OSError):
-        block.madvise(mmap.MADV_HUGEPAGE, begin, HUGE)
-        # Fails when nothing has been written there yet, or the system has no huge page to give at the moment.
-        block.madvise(COLLAPSE, begin, HUGE)
-
-
-@cache
-def _joins() -> bool:
-    """Whether the system has huge pages, and can move pages there."""
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return False
-    try:
-        enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(encoding="ascii")
-        with mmap.mmap(-1, mmap.PAGESIZE) as page:
-            page.madvise(COLLAPSE, 0, 0)
-    except OSError:
-        return False
-    return "[never]" not in enabled
+_pages_join = cache(core.pages_join)
 
 
 VARIABLE = "PNNX_FAST_MEMORY_LIMIT"

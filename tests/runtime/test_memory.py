@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,30 +58,35 @@ def _huge_bytes(block: np.ndarray) -> int:
     return 0
 
 
-@pytest.mark.skipif(not memory._joins(), reason="pages cannot be joined here")
+@pytest.mark.skipif(not memory._pages_join(), reason="pages cannot be joined here")
 def test_pages_are_joined_by_and_by_and_keep_their_contents():
     block = aligned_bytes(3 * HUGE)
     block[:] = np.arange(block.size, dtype=np.uint8)
     assert _huge_bytes(block) == 0
-    while small_pages:
-        small_pages.join(1.0)
+    _join_all(small_pages)
     assert _huge_bytes(block) > 0
     assert (block == np.arange(block.size, dtype=np.uint8)).all()
 
 
-@pytest.mark.skipif(not memory._joins(), reason="pages cannot be joined here")
-def test_joining_spends_a_share_and_forgets_what_is_gone():
+@pytest.mark.skipif(not memory._pages_join(), reason="pages cannot be joined here")
+def test_blocks_that_are_gone_are_forgotten():
     pages = SmallPages()
-    pages.join(1.0)
-    block = aligned_bytes(8 * HUGE)
+    pages.join()
+    assert pages._thread is None
+    block, empty = aligned_bytes(4 * HUGE), aligned_bytes(2 * HUGE)
     block[:] = 1
-    for begin in range(2):
-        pages.add(_mapping(block), begin * HUGE, 8 * HUGE)
-    pages.join(1e-9)
-    assert len(pages._blocks) == 2
+    pages.add(_mapping(block), 0, 4 * HUGE)
+    pages.add(_mapping(empty), 0, 2 * HUGE)
     del block
-    pages.join(1.0)
+    _join_all(pages)
     assert not pages
+
+
+def _join_all(pages: SmallPages) -> None:
+    end = time.monotonic() + 60
+    pages.join()
+    while (pages or pages._thread) and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def _mapping(block: np.ndarray) -> mmap.mmap:
@@ -90,7 +96,7 @@ def _mapping(block: np.ndarray) -> mmap.mmap:
     return owner
 
 
-@pytest.mark.skipif(not hasattr(os, "fork") or not memory._joins(), reason="no fork, or no pages to join")
+@pytest.mark.skipif(not hasattr(os, "fork") or not memory._pages_join(), reason="no fork, or no pages to join")
 def test_a_process_that_forks_joins_no_more():
     block = aligned_bytes(HUGE)
     assert small_pages
