@@ -51,14 +51,15 @@ class Token(NamedTuple):
 
 _REAL = r"(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan(?:\.0)?)"
 # A token is what lies between brackets, commas and blanks; its form decides the kind, the first that matches
-# wins.
+# wins. The first character decides which forms come into question, so that those are compiled which a model needs.
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _FORMS = [
-    (TokenKind.INPUT, re.compile(r"@\d{1,9}")),
-    (TokenKind.INT, re.compile(r"[+-]?\d{1,40}")),
-    (TokenKind.FLOAT, re.compile(rf"[+-]?{_REAL}")),
+    ("@", TokenKind.INPUT, r"@\d{1,9}"),
+    ("+-0123456789", TokenKind.INT, r"[+-]?\d{1,40}"),
+    ("+-.0123456789in", TokenKind.FLOAT, rf"[+-]?{_REAL}"),
     # printf("%e+%ej") writes "1.0e+00+-2.0e+00j" for a negative imaginary part.
-    (TokenKind.COMPLEX, re.compile(rf"(?:[+-]?{_REAL}(?=[+-]))?(?:\+(?=-))?[+-]?{_REAL}j")),
-    (TokenKind.NAME, re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")),
+    ("+-.0123456789in", TokenKind.COMPLEX, rf"(?:[+-]?{_REAL}(?=[+-]))?(?:\+(?=-))?[+-]?{_REAL}j"),
+    (_LETTERS, TokenKind.NAME, r"[A-Za-z_][A-Za-z0-9_.]*"),
 ]
 _PUNCTUATION = {kind.value: kind for kind in TokenKind if len(kind.value) == 1}
 _SPLIT = re.compile(r"[(),\[\]]|[^\s(),\[\]]+")
@@ -98,4 +99,6 @@ def tokens(text: str) -> list[Token]:
 def _classify(piece: str) -> TokenKind | None:
     if len(piece) > 128:
         return None
-    return next((kind for kind, form in _FORMS if form.fullmatch(piece)), None)
+    first = piece[0]
+    forms = [(kind, form) for begins, kind, form in _FORMS if first in begins or not first.isascii()]
+    return next((kind for kind, form in forms if re.fullmatch(form, piece)), None)

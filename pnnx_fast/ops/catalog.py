@@ -45,6 +45,7 @@ class Catalog(Generic[Definition]):
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
+        self._named: dict[int, dict[str, None]] = {}
         self._methods: dict[tuple[int, int], Method[Definition]] = {}
         self._versions: dict[int, list[int]] = {}
         self._last_free: dict[int, int] = {}
@@ -95,7 +96,8 @@ class Catalog(Generic[Definition]):
             if not self._versions[type]:
                 del self._versions[type]
                 self._last_free.clear()
-                self._names = {name: t for name, t in self._names.items() if t != type}
+                for name in self._named.pop(type, ()):
+                    del self._names[name]
         # Not under the lock: a release may take locks of its own.
         for method in removed:
             if method.release is not None:
@@ -112,7 +114,7 @@ class Catalog(Generic[Definition]):
         finally:
             with self._lock:
                 if new_name and name is not None:
-                    self._names.pop(name, None)
+                    self._forget(name)
                 known = (type, method.version) in self._methods
             if known:
                 self.unregister_op(type, method.version)
@@ -149,17 +151,27 @@ class Catalog(Generic[Definition]):
         with self._lock:
             if self._names.setdefault(name, type) != type:
                 raise ParameterError(f"the operator name {name} means type {self._names[name]} already")
+            self._named.setdefault(type, {})[name] = None
 
     def unregister_op_name(self, name: str) -> None:
         """Forget a name; raises ParameterError when it is not known."""
         with self._lock:
-            if self._names.pop(name, None) is None:
+            if not self._forget(name):
                 raise ParameterError(f"there is no operator name {name}")
+
+    def _forget(self, name: str) -> bool:
+        type = self._names.pop(name, None)
+        if type is None:
+            return False
+        del self._named[type][name]
+        if not self._named[type]:
+            del self._named[type]
+        return True
 
     def find_op_name(self, type: int) -> str | None:
         """Return the first name of a type, None when it has none."""
         with self._lock:
-            return next((name for name, t in self._names.items() if t == type), None)
+            return next(iter(self._named.get(type, ())), None)
 
     def find_op_type(self, name: str) -> int | None:
         """Return the type number of a name, None when there is none."""
@@ -174,6 +186,7 @@ class Catalog(Generic[Definition]):
         """Forget all names; methods stay."""
         with self._lock:
             self._names.clear()
+            self._named.clear()
 
     # -- by name -----------------------------------------------------------------------------------------------
 
@@ -181,13 +194,13 @@ class Catalog(Generic[Definition]):
         """Return the newest definition of a name, None when there is none."""
         with self._lock:
             type = self._names.get(name)
-            method = self.find_op_method(type) if type is not None else None
-        return method.definition if method is not None else None
+            versions = self._versions.get(type) if type is not None else None
+            return self._methods[type, versions[-1]].definition if type is not None and versions else None
 
     def _free_number(self, first: int) -> int:
         """First number from ``first`` on that neither a method nor a name has; looks on where it found the last one."""
         number = self._last_free.get(first, first)
-        while number in self._versions or number in self._names.values():
+        while number in self._versions or number in self._named:
             number += 1
         self._last_free[first] = number
         return number

@@ -21,6 +21,13 @@ from pnnx_fast.ops.symbolic import Builder, Tensor
 IN_THREE_DIMENSIONS = Choice("conv3d_f32", "conv_pack_f32")
 
 
+STEPS = {axes: [tuple(f"{t}s{a}" for a in "n" + axes) for t in "xyz"] for axes in ("hw", "dhw")}
+"""Names of the fields for the strides of input, output and residual, by spatial axes."""
+
+SIZES = {axes: [tuple(p + a for a in axes) for p in ("i", "o", "k", "stride_", "pad_", "dil_")] for axes in STEPS}
+"""Names of the fields for sizes of input, output and window, for strides, padding and dilation."""
+
+
 def epilogue_fields(activation: str, parameters: Floats, residual_late: bool = False) -> dict[str, Any]:
     """Kernel fields of a fused activation; a late residual is added after it."""
     return {**activation_fields(activation, parameters), "z_late": int(residual_late)}
@@ -61,6 +68,8 @@ def convolve(
 
     ``before`` is the padding in front of each dimension; behind the input there are as many zeros as ``y`` asks for.
     """
+    if not b.wants_steps:
+        return
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
@@ -72,13 +81,12 @@ def convolve(
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
     axes = "dhw"[5 - x.ndim :]
     fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
-    for name, tensor in (("x", x), ("y", y), ("z", z)):
+    for names, tensor in zip(STEPS[axes], (x, y, z), strict=True):
         strides = (0,) * x.ndim if tensor is None else tensor.strides
-        fields[f"{name}sn"] = strides[0]
-        fields.update({f"{name}s{axis}": stride for axis, stride in zip(axes, strides[2:], strict=True)})
-    for i, axis in enumerate(axes):
-        fields.update({f"i{axis}": x.shape[2 + i], f"o{axis}": y.shape[2 + i], f"k{axis}": weight.shape[2 + i]})
-        fields.update({f"stride_{axis}": stride[i], f"pad_{axis}": before[i], f"dil_{axis}": dilation[i]})
+        fields.update(zip(names, (strides[0], *strides[2:]), strict=True))
+    sizes = (x.shape[2:], y.shape[2:], weight.shape[2:], stride, before, dilation)
+    for names, values in zip(SIZES[axes], sizes, strict=True):
+        fields.update(zip(names, values, strict=True))
     choice = IN_THREE_DIMENSIONS
     if stem:
         choice = STEM

@@ -101,6 +101,17 @@ class OperatorDef:
         return tuple(k for k, p in self.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)
 
     @cached_property
+    def positional(self) -> tuple[tuple[str, Any], ...]:
+        """Names of tensors with their defaults, in order."""
+        return tuple((slot, self.parameters[slot].default) for slot in self.slots)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """Parameters without a default."""
+        found = self.parameters.items()
+        return tuple(k for k, p in found if p.kind is p.KEYWORD_ONLY and p.default is p.empty)
+
+    @cached_property
     def variadic(self) -> str | None:
         """Name that takes any number of inputs."""
         return next((k for k, p in self.parameters.items() if p.kind is p.VAR_POSITIONAL), None)
@@ -122,7 +133,9 @@ CATALOG: Catalog[OperatorDef] = Catalog()
 FAMILY_SIZE = 1000
 """Type numbers of a family (a module) begin at a multiple of this."""
 
-_HOMES = {name: f"pnnx_fast.ops.{family}" for family, names in FAMILIES.items() for name in names.split()}
+_HOMES: dict[str, str] = {}
+for _family, _names in FAMILIES.items():
+    _HOMES.update(dict.fromkeys(_names.split(), f"pnnx_fast.ops.{_family}"))
 _families = {f"pnnx_fast.ops.{family}": i * FAMILY_SIZE for i, family in enumerate(FAMILIES, 1)}
 _annotations: dict[tuple[str, str], Any] = {}
 _lock = threading.RLock()
@@ -292,7 +305,7 @@ def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], s
     """
     missing: dict[str, list[str]] = {}
     used = list(used)
-    if all(_is_known(kind) for kind, _ in used):
+    if all(_is_known(kind) for kind in {kind for kind, _ in used}):
         return
     # Only models with foreign types pay for the search for plugins.
     import difflib
@@ -372,8 +385,7 @@ def _arrange(
     definition: OperatorDef, where: str, named: dict[str, Value], free: list[Value]
 ) -> tuple[list[Value], dict[str, Value]]:
     args: list[Value] = []
-    for slot in definition.slots:
-        default = definition.parameters[slot].default
+    for slot, default in definition.positional:
         if slot in named:
             args.append(_convert(definition, where, slot, named.pop(slot)))
         elif free:
@@ -386,9 +398,8 @@ def _arrange(
         args += free
     elif free:
         raise ParameterError(f"{len(free)} input(s) too many", operator=where)
-    for key, parameter in definition.parameters.items():
-        required = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
-        if required and key not in named:
+    for key in definition.required:
+        if key not in named:
             raise ParameterError(f"the parameter {key!r} is missing", operator=where, parameter=key)
     return args, {key: _convert(definition, where, key, value) for key, value in named.items()}
 

@@ -54,8 +54,9 @@ def dense_strides(shape: Sequence[int]) -> Shape:
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+        if size > 1:
+            step *= size
+    return tuple(strides[::-1])
 
 
 class Tensor:
@@ -80,7 +81,11 @@ class Tensor:
         for n, s in zip(self.shape, self.strides, strict=True):
             if n == 0:
                 return
-            low, high = low + min((n - 1) * s, 0), high + max((n - 1) * s, 0)
+            reach = (n - 1) * s
+            if reach > 0:
+                high += reach
+            else:
+                low += reach
         size = self.dtype.itemsize
         if offset + low * size < 0 or offset + (high + 1) * size > buffer.nbytes:
             # The last line of defence: operators check what they are given, and kernels trust strides.
@@ -249,6 +254,8 @@ class Builder(Protocol):
 
     isa: str
     nthreads: int
+    wants_steps: bool
+    """False while only shapes are looked for: what emits steps and returns nothing may then return at once."""
 
     @property
     def output_count(self) -> int:

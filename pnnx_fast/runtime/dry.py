@@ -19,6 +19,8 @@ _NO_PLAN = KernelPlan(-1, 0, 0, "")
 class DryLowering(Lowering):
     """A builder without steps. What kernels plan decides over memory of steps alone."""
 
+    wants_steps = False
+
     def prefer(self, given: Choice, options: Callable[[], Sequence[Choice]], weight: Tensor, fields: Any) -> Choice:
         """See Builder."""
         return given

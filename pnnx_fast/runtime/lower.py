@@ -111,6 +111,8 @@ class Stage:
 class Lowering:
     """The builder that operators write to (see :class:`pnnx_fast.ops.symbolic.Builder`)."""
 
+    wants_steps = True
+
     def __init__(self, isa: str, nthreads: int, constants: Constants, placement: Placement | None = None) -> None:
         self.isa, self.nthreads, self.constants = isa, nthreads, constants
         self.placement = placement
@@ -206,9 +208,10 @@ class Lowering:
         """See Builder."""
         name, kind = (self.operator.name, self.operator.type) if self.operator else ("", "")
         new = KernelStep(kernel_name, fields, name, kind, flops, label, inplace)
-        if any(v.size == 0 for v in new.tensors if v.buffer.kind != "const") and not _has_work(new):
+        sizes = [t.size for t in new.tensors]
+        if 0 in sizes and any(t.size == 0 for t in new.tensors if not t.is_constant) and not _has_work(new):
             return
-        new.serial = max([flops, *(t.size for t in new.tensors)]) < SERIAL_WORK if serial is None else serial
+        new.serial = max(flops, *sizes, 0) < SERIAL_WORK if serial is None else serial
         self.steps.append(new)
 
     def host(
@@ -461,8 +464,13 @@ def _has_work(step: KernelStep) -> bool:
 
 
 def _foldable(inputs: Sequence[Value]) -> bool:
-    tensors = [t for v in inputs for t in _leaves(v)]
-    return bool(tensors) and all(t.is_constant for t in tensors)
+    found = False
+    for value in inputs:
+        for t in (value,) if value.__class__ is Tensor else _leaves(value):
+            if t.buffer.kind != "const":
+                return False
+            found = True
+    return found
 
 
 def _leaves(value: Value) -> Iterator[Tensor]:

@@ -120,14 +120,17 @@ def weights_ahead(steps: Sequence[KernelStep | HostStep], nthreads: int) -> dict
 def pack_values(step: KernelStep, reference: Reference) -> dict[str, Any]:
     """Return the fields of a step with references in place of tensors."""
     free = ANY_ALIGNMENT.get(step.kernel)
-    return {key: _pack_value(value, reference, key != free) for key, value in step.fields.items()}
+    return {
+        key: value if value.__class__ is int else _pack_value(value, reference, key != free)
+        for key, value in step.fields.items()
+    }
 
 
 def _pack_value(value: Any, reference: Reference, aligned: bool = True) -> Any:
     if isinstance(value, Tensor):
         return reference(value, aligned)
     if isinstance(value, (tuple, list)):
-        return tuple(_pack_value(v, reference) for v in value)
+        return tuple([_pack_value(v, reference) for v in value])
     if isinstance(value, dict):
         return {k: _pack_value(v, reference) for k, v in value.items()}
     return value
