@@ -16,9 +16,13 @@ enum { NOWHERE = 1, PLACES = 2 };
  * the system's own threads take. LATE: of waking on a CPU that somebody else uses. */
 enum { TURN = 1000000, REST = 1000000, LOST = 500000, LATE = 300000, BETWEEN_MOVES = 4000000 };
 
-/* A thread rests between its turns until so many wakings in a row were prompt: after a sign of a competitor,
- * and after a mere suspicion. Beside a competitor, too, every other waking may be prompt. */
-enum { CERTAIN = 32, SUSPECTED = 4 };
+/* How long a caller watches at least; which share of the time it may lose; how long helpers rest then. */
+enum { WATCH = 30000000, LOST_SHARE = 6, LONG_REST = 100000000 };
+
+/* A thread rests between its turns until so many wakings in a row were prompt: after a late one,
+ * and after what system threads may cause as well. Beside a competitor, too, every other waking may be
+ * prompt. */
+enum { CERTAIN = 32, SUSPECTED = 6 };
 
 typedef struct turn {
     int64_t begin;  /* time stamps: of the turn, 0 for threads that take none; */
@@ -32,6 +36,7 @@ typedef struct turn {
 } turn;
 
 static _Thread_local turn own;
+static int64_t hopeless; /* until then, helpers that know of competitors rest */
 
 static int64_t now_on(clockid_t clock) {
     struct timespec t;
@@ -102,18 +107,29 @@ bool pf_turn_over(int32_t place, const int32_t *others, int count) {
     if (is_crowded(place, others, count)) return true;
     const int64_t now = now_on(CLOCK_MONOTONIC);
     const bool full = now - own.begin >= TURN;
-    if (own.wary > 0) return full || tick_is_near(now);
-    if (full && next_turn(now)) own.wary = CERTAIN;
+    if (own.wary > 0) return full || tick_is_near(now) || now < __atomic_load_n(&hopeless, __ATOMIC_RELAXED);
+    if (full && next_turn(now)) own.wary = SUSPECTED;
     return false;
+}
+
+void pf_turn_watch(void) {
+    const turn last = own;
+    const int64_t now = now_on(CLOCK_MONOTONIC), time = now - last.begin;
+    if (time < WATCH) return;
+    next_turn(now);
+    const int64_t lost = time - (own.worked - last.worked);
+    if (last.begin && own.interruptions - last.interruptions > time / WATCH && lost > time / LOST_SHARE)
+        __atomic_store_n(&hopeless, now + LONG_REST, __ATOMIC_RELAXED);
 }
 
 void pf_turn_rest(void) {
     const int64_t begin = now_on(CLOCK_MONOTONIC);
     int64_t rest = 0;
     if (own.crowded && own.wary < SUSPECTED) own.wary = SUSPECTED;
-    if (!own.crowded || !move(begin)) {
-        rest = REST;
-        nanosleep(&(struct timespec){0, REST}, NULL);
+    const int64_t pause = __atomic_load_n(&hopeless, __ATOMIC_RELAXED) - begin;
+    if (pause > 0 || !own.crowded || !move(begin)) {
+        rest = pause > REST ? pause : REST;
+        nanosleep(&(struct timespec){0, rest}, NULL);
     }
     const int64_t end = now_on(CLOCK_MONOTONIC);
     if (end - begin - rest > LATE) {
@@ -135,6 +151,8 @@ bool pf_turn_over(int32_t place, const int32_t *others, int count) {
     (void)place, (void)others, (void)count;
     return false;
 }
+
+void pf_turn_watch(void) {}
 
 void pf_turn_rest(void) { sched_yield(); }
 

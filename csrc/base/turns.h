@@ -18,6 +18,10 @@ int32_t pf_turn_place(void);
  * or because this is one of the places where the others are. Cheap enough for every step. */
 bool pf_turn_over(int32_t place, const int32_t *others, int count);
 
+/* For a thread that calls the team, between its calls: when it is interrupted all the time although helpers
+ * are meant to work elsewhere, no CPU is left for them, and those in short turns rest for long. */
+void pf_turn_watch(void);
+
 /* Sleeps for a moment, or moves away from the others; then a turn begins. */
 void pf_turn_rest(void);
 

@@ -210,6 +210,7 @@ int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nt
     memset(memory, 0, members + (size_t)count * c.stride);
     c.places = (int32_t *)(void *)memory;
     c.states = memory + members;
+    pf_turn_watch();
     pf_team_run(run_member, &c, nthreads);
     free(memory);
     return 0;
