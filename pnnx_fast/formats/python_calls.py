@@ -50,7 +50,7 @@ def statements(op: Operator, names: Names) -> Iterable[str]:
     if special is not None:
         return special(op, names)
     if is_module(op):
-        inputs = ", ".join(map(names.of, op.inputs))
+        inputs = ", ".join(names.of(x) for i, x in enumerate(op.inputs) if not op.repeats_weight(i))
         return [f"{targets(op, names)} = self.{names.member(op)}({inputs})"]
     return [_assigned(op, names, _call(op, names))]
 

@@ -89,6 +89,20 @@ class Operator:
             del self.inputnames[index]
         operand.remove_consumer(self)
 
+    def repeats_weight(self, index: int) -> bool:
+        """Whether an input is a constant that equals a weight of this operator.
+
+        The converter puts the weights of a module that a model uses at several places in front of its real input.
+        """
+        producer = self.inputs[index].producer
+        if producer is None or producer.type != "pnnx.Attribute" or len(producer.attrs) != 1:
+            return False
+        (value,) = producer.attrs.values()
+        return any(
+            own.dtype == value.dtype and own.shape == value.shape and memoryview(own.data) == memoryview(value.data)
+            for own in self.attrs.values()
+        )
+
     def add_output(self, operand: Operand) -> None:
         """Append an output; the operand's former producer, if any, loses it."""
         if operand.producer is not None:

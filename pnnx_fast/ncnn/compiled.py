@@ -43,7 +43,7 @@ _ANY_TYPE = frozenset(
 
 
 # Layers that compute with integers, or make floats of them where theirs are weights of floats.
-_TAKES_INT8 = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct"})
+_TAKES_INT8 = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct", "SDPA"})
 
 # Layers that take a cache of the past, which is not there in the beginning, and what passes it on.
 _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})

@@ -71,7 +71,8 @@ def _step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
 
 
 FIXED: dict[str, Callable[..., Any]] = {
-    "_conj": np.conj, "addbmm": mx.addbmm, "addmv": mx.addmv, "addr": mx.addr, "all": fn.all_of, "aminmax": fn.aminmax,
+    "_conj": np.conj, "_grouped_mm": mx.grouped_product, "addbmm": mx.addbmm,
+    "addmv": mx.addmv, "addr": mx.addr, "all": fn.all_of, "aminmax": fn.aminmax,
     "angle": fn.angle, "any": fn.any_of, "as_strided_scatter": ix.as_strided_scatter, "atleast_1d": np.atleast_1d,
     "atleast_2d": np.atleast_2d, "atleast_3d": np.atleast_3d, "block_diag": mx.block_diag, "bucketize": fn.bucketize,
     "cartesian_prod": mx.cartesian_prod, "cdist": mx.cdist, "column_stack": fn.joined(np.column_stack),

@@ -72,11 +72,11 @@ FAMILIES: dict[str, str] = {
         aten::upsample_trilinear3d aten::vsplit aten::zero
     """,
     "aten_numpy": """
-        aten::_conj aten::_unique2 aten::addbmm aten::addmv aten::addr aten::all aten::aminmax aten::angle aten::any
-        aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d aten::atleast_3d
-        aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::bincount aten::blackman_window
-        aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist aten::column_stack aten::combinations
-        aten::conj aten::conj_physical aten::copysign aten::corrcoef aten::cosine_embedding_loss
+        aten::_conj aten::_grouped_mm aten::_unique2 aten::addbmm aten::addmv aten::addr aten::all aten::aminmax
+        aten::angle aten::any aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d
+        aten::atleast_3d aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::bincount
+        aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist aten::column_stack
+        aten::combinations aten::conj aten::conj_physical aten::copysign aten::corrcoef aten::cosine_embedding_loss
         aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss aten::cummax aten::cummin
         aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter aten::diff aten::digamma aten::dist
         aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud

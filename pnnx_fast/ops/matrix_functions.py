@@ -121,3 +121,21 @@ def block_diag(parts: Sequence[Array]) -> Array:
         y[row : row + p.shape[0], column : column + p.shape[1]] = p
         row, column = row + p.shape[0], column + p.shape[1]
     return y
+
+
+def grouped_product(x: Array, y: Array, offsets: Array | None = None, bias: Any = None, dtype: Any = None) -> Array:
+    """Products of matrices that lie behind each other: rows of x, columns of y, or what is summed, up to offsets."""
+    if offsets is None:
+        return np.asarray(x @ y)
+    ends = np.asarray(offsets, np.int64).tolist()
+    parts = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+    if x.ndim == 2 and y.ndim == 2:
+        return np.stack([x[:, part] @ y[part] for part in parts])
+    rows = x.shape[-2]
+    out = np.zeros((rows, y.shape[-1]), x.dtype)
+    for i, part in enumerate(parts):
+        if x.ndim == 2:
+            out[part] = x[part] @ y[i]
+        else:
+            out[:, part] = x[i] @ y[:, part]
+    return out

@@ -20,7 +20,9 @@ RESTORING: dict[str, tuple[str, str]] = {
         "restore_dtypes",
         "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin",
     ),
+    "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
+    "restore_storage": ("restore_storage", "torch.as_strided"),
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy"),
 }
 """Passes that say what the converter left unsaid; without them results would be wrong. Rows are like those below."""

@@ -133,6 +133,18 @@ def test_operators_of_torchscript(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_shared_modules_take_their_input_alone(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in 0 1 x #x=(3)i64\npnnx.Attribute w 0 1 w @data=(5,2)f32 #w=(5,2)f32\n"
+        "nn.Embedding e 2 1 w x y embedding_dim=2 num_embeddings=5 sparse=False @weight=(5,2)f32\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    weight = Attribute(np.arange(10, dtype=np.float32).reshape(5, 2))
+    graph.ops[1].attrs["data"] = graph.ops[2].attrs["weight"] = weight
+    _runs_alike(graph, tmp_path, np.array([0, 4, 2]))
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_only_one_of_a_tuple(tmp_path: Path) -> None:
     graph = Graph.parse(
         "7767517\n4 3\npnnx.Input in 0 1 x #x=(1,3)f32\ntorch.unbind u 1 1 x y dim=0 $input=x #y=(3)f32\n"

@@ -42,6 +42,17 @@ def test_integers_in_memory_data_offset_indices() -> None:
     assert run(net, "d", a=np.int32([0, 2])).tolist() == table[[1, 5]].tolist()
 
 
+def test_bytes_in_memory_data_are_a_mask_of_attention() -> None:
+    mask = np.tril(np.ones((4, 4), np.int8))
+    inputs = " | ".join(f"Input i{n} 0 1 {n}" for n in "qkv").split(" | ")
+    text = param(*inputs, "MemoryData m 0 1 m 0=4 1=4 2=1 21=3", "SDPA s 4 1 q k v m y 5=1 6=0.5")
+    net = load(text, mask.tobytes())
+    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 4, 3), np.float32)
+    score = np.exp(q @ k.transpose(0, 2, 1) * 0.5) * mask
+    np.testing.assert_allclose(run(net, "y", q=q, k=k, v=v), score / score.sum(2, keepdims=True) @ v, rtol=1e-4)
+    assert run(net, "m").tolist() == mask[None].tolist()
+
+
 def test_arg_max() -> None:
     values = one("ArgMax 0=0 1=2", X[0, 0])
     order = np.argsort(-X[0, 0])[:2]

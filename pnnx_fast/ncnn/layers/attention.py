@@ -54,7 +54,9 @@ def _attend_quantised(t: Tracer, q: Operand, k: Operand, v: Operand, mask: Opera
 
 
 def _mask(t: Tracer, mask: Operand | None) -> Operand | None:
-    """A mask (n, queries, keys) or (n, heads, queries, keys) with a dimension for heads."""
+    """A mask (n, queries, keys) or (n, heads, queries, keys) with a dimension for heads; bytes tell what to look at."""
+    if mask is not None and mask.dtype == "i8":
+        mask = t.expression("log(minimum(@0,1))", t.cast(mask))
     if mask is None or dims_of(mask) == 3:
         return mask
     n, *rest = shape_of(mask)
@@ -181,12 +183,13 @@ def sdpa(p: Params, w: Weights) -> Build:
     masked, scale, cached, quantised = p.flag(5), p.float(6, 0.0), p.flag(7), p.flag(18)
 
     def build(t: Tracer, *inputs: Operand | None) -> list[Operand]:
-        given = list(inputs)
-        past_k = past_v = mask = None
+        mask = inputs[-3 if cached else -1] if masked else None
+        given = [t.as_float(x) if x is not None else None for x in inputs]
+        past_k = past_v = None
         if cached:
             past_v, past_k = given.pop(), given.pop()
         if masked:
-            mask = given.pop()
+            given.pop()
         if len(given) != 3 or any(x is None or dims_of(x) != 3 for x in given):
             raise ShapeError("queries, keys and values of three dimensions", actual=len(given))
         q, k, v = (x for x in given if x is not None)

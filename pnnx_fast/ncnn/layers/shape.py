@@ -84,15 +84,18 @@ def packing(p: Params, w: Weights) -> Build:
     return lambda t, x: x
 
 
+_LOADED = {0: 0, 1: 1, 2: 0, 3: 2}
+
+
 @layer("MemoryData", one_blob_only=False)
 def memory_data(p: Params, w: Weights) -> Build:
     """Constant values."""
     sizes = {"w": p.count(0, 0, 0), "h": p.count(1, 0, 0), "d": p.count(11, 0, 0), "c": p.count(2, 0, 0)}
     names = "wh"[: 2 if sizes["h"] else 1] if not sizes["c"] else "whdc" if sizes["d"] else "whc"
-    kind = p.choice(21, 1, 2)
+    kind = p.choice(21, 1, 4)
     if not any(sizes.values()):
         return lambda t: t.array(np.zeros((1, 1), np.float32))
-    values = w.load(1, *ordered({name: sizes[name] for name in names}), type=kind)
+    values = w.load(1, *ordered({name: sizes[name] for name in names}), type=_LOADED[kind])
     return lambda t: t.constant(_integers(values))
 
 
