@@ -5,6 +5,8 @@ Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file
 
 from __future__ import annotations
 
+import re
+
 from pnnx_fast._collector import collector_paused
 from pnnx_fast._core import text as _text
 from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
@@ -15,6 +17,7 @@ from pnnx_fast.ir.parameter import RAW_KEYS
 __all__ = ["WeightPlace", "read", "write"]
 
 _CLASSES = (Operator, Operand, Parameter, Parameters, Attribute)
+_COUNTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*\S+\s+\S+\s+(\d{1,9})(?=\s|\Z)")
 _SIZES = {row.text: row.size for row in by_text.values()}
 
 
@@ -44,7 +47,10 @@ def read(
         ops, operands, weights = _text.read_operators(
             data, path, pattern, limits.operators, limits.tensor_bytes, _CLASSES, _SIZES, RAW_KEYS
         )
-    return Graph.from_parts(ops, operands), [WeightPlace(*place) for place in weights]
+    graph = Graph.from_parts(ops, operands)
+    counts = _COUNTS.match(data)
+    graph.unused_operands = max(int(counts[1]) - len(operands), 0) if counts else 0
+    return graph, [WeightPlace(*place) for place in weights]
 
 
 def write(graph: Graph) -> bytes:
@@ -56,4 +62,4 @@ def write(graph: Graph) -> bytes:
         When a name or a parameter holds a blank or something else that the format cannot express, or an
         operator comes before the producer of its input.
     """
-    return _text.write_operators(graph.ops, graph.operand_count)
+    return _text.write_operators(graph.ops, graph.operand_count + graph.unused_operands)

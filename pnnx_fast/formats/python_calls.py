@@ -201,8 +201,14 @@ def _parameters(op: Operator) -> list[str]:
 
 
 def _einsum(op: Operator, names: Names) -> list[str]:
+    equation = str(op.params["equation"].value)
+    left, arrow, right = equation.partition("->")
+    terms = zip(left.split(","), op.inputs, strict=False)
+    if "." not in equation and any(x.shape is not None and len(x.shape) > len(term) for term, x in terms):
+        # The converter drops an ellipsis.
+        equation = ",".join(f"...{term}" for term in left.split(",")) + (f"->...{right}" if arrow else "")
     inputs = ", ".join(map(names.of, op.inputs))
-    return [f"{targets(op, names)} = torch.einsum({str(op.params['equation'].value)!r}, {inputs})"]
+    return [f"{targets(op, names)} = torch.einsum({equation!r}, {inputs})"]
 
 
 def _over_dims(form: str, order: Callable[[int], Any]) -> Callable[[Operator, Names], list[str]]:

@@ -43,15 +43,18 @@ class Graph(Editing):
     Operator(F.relu act: x -> y)
     """
 
-    __slots__ = ("_by_name", "_operands", "ops", "store_layout")
+    __slots__ = ("_by_name", "_operands", "ops", "store_layout", "unused_operands")
 
     ops: list[Operator]
     store_layout: Literal["zip64", "zip32"]
     """Layout of the weight file that the graph came from, which saving keeps: ``"zip64"`` or ``"zip32"``."""
+    unused_operands: int
+    """Operands that the text file counts but that no operator names; converters leave some, and saving counts them."""
 
     def __init__(self) -> None:
         self.ops = []
         self.store_layout = "zip64"
+        self.unused_operands = 0
         # A dict as an ordered set keeps the order of operands through renaming and removal.
         self._operands: dict[Operand, None] = {}
         self._by_name: dict[str, Operand] = {}
@@ -276,6 +279,7 @@ class Graph(Editing):
     def _twin(self) -> Graph:
         other = Graph()
         other.store_layout = self.store_layout
+        other.unused_operands = self.unused_operands
         made: dict[Operand, Operand] = {}
         for operand in self._operands:
             twin = made[operand] = other.new_operand(operand.name)

@@ -84,7 +84,8 @@ def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given:
         if axis is None or not all(isinstance(p, Tensor) for p in parts):
             continue
         targets[op.outputs[0].name] = (out, axis)
-        for first, owner, length in _runs([p for p in parts if isinstance(p, Tensor)], axis):
+        # An empty vector may stand among parts of any rank.
+        for first, owner, length in _runs([p for p in parts if isinstance(p, Tensor) and p.ndim == out.ndim], axis):
             name = whole.get(owner.buffer)
             if name is None or owner.buffer in taken or owner.dtype != out.dtype:
                 continue

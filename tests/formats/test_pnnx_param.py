@@ -105,7 +105,10 @@ def test_all_blanks_of_streams_separate() -> None:
 
 
 def test_the_number_of_operands_is_not_looked_at() -> None:
-    assert len(read(f"{HEAD}1 77\n{INPUT}\n").operands) == 1
+    graph = read(f"{HEAD}1 77\n{INPUT}\n")
+    assert len(graph.operands) == 1
+    assert pnnx_param.write(graph).split(b"\n", 2)[1] == b"1 77"
+    assert pnnx_param.write(graph.copy()).split(b"\n", 2)[1] == b"1 77"
 
 
 def test_unicode_names() -> None:

@@ -145,6 +145,17 @@ def test_shared_modules_take_their_input_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_an_ellipsis_that_was_dropped(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in_0 0 1 x #x=(2,3,4)f32\npnnx.Input in_1 0 1 y #y=(2,4,5)f32\n"
+        "torch.einsum e 2 1 x y z equation=ik,kj->ij\npnnx.Output out 1 0 z\n"
+    )
+    rng = np.random.default_rng(0)
+    arrays = rng.standard_normal((2, 3, 4), np.float32), rng.standard_normal((2, 4, 5), np.float32)
+    assert "...ik,...kj->...ij" in _runs_alike(graph, tmp_path, *arrays)
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_only_one_of_a_tuple(tmp_path: Path) -> None:
     graph = Graph.parse(
         "7767517\n4 3\npnnx.Input in 0 1 x #x=(1,3)f32\ntorch.unbind u 1 1 x y dim=0 $input=x #y=(3)f32\n"

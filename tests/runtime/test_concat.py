@@ -69,3 +69,14 @@ def reference(body: str, x: np.ndarray) -> np.ndarray:
         else:
             values[outs[0]] = FUNCTIONS[kind](arrays[0])
     return values["y"]
+
+
+def test_empty_vectors_among_parts() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n6 5\npnnx.Input in_0 0 1 e #e=(0)f32\npnnx.Input in_1 0 1 x #x=(1,4,3)f32\n"
+        "F.relu a 1 1 x a $input=x #a=(1,4,3)f32\nF.relu6 b 1 1 x b $input=x #b=(1,4,3)f32\n"
+        "torch.cat c 4 1 a e b x y dim=-2 #y=(1,12,3)f32\npnnx.Output out 1 0 y\n"
+    )
+    x = np.random.default_rng(0).standard_normal((1, 4, 3), np.float32)
+    want = np.concatenate([np.maximum(x, 0), np.clip(x, 0, 6), x], 1)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(np.zeros(0, np.float32), x), want)
