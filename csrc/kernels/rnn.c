@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "kernels/args.h"
+#include "kernels/rnn_cells.h"
 #include "kernels/tile.h"
-#include "kernels/vmath.h"
 
 enum { LSTM = 4, GRU = 3, PLAIN = 1 }; /* gates */
 
@@ -108,73 +108,6 @@ static void multiply_block(const columns *c, const float *w, int64_t block, cons
     }
 }
 
-/* One vector of units in some rows: what the cell of the first row reads and writes, and how far the next row
- * is. States that are zero are NULL. */
-typedef struct cells {
-    const float *sums, *gates, *bias, *h, *c0; /* sums: h W_hh^T */
-    float *c, *out;
-    int64_t sums_step, gates_step, h_step, c_step, out_step;
-    int64_t units, n; /* from gate to gate of `gates`; lanes in use */
-} cells;
-
-/* 1 + exp(-x), the inverse of sigmoid; 3 units in the last place. */
-PF_INLINE pf_vf inverse_sigmoid(pf_vf x) {
-    return pf_one_plus_exp_bounded(pf_clip(x, pf_set(-104.0f), pf_set(104.0f)));
-}
-
-/* t = exp(2 x) - 1, where t / (t + 2) is tanh x to 3 units in the last place. */
-PF_INLINE pf_vf tanh_numerator(pf_vf x) {
-    pf_vf n;
-    const pf_vf r = pf_reduce_ln2(pf_clip(x + x, pf_set(-20.0f), pf_set(20.0f)), &n);
-    const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r), scale = pf_exponent(pf_integer(n));
-    return pf_fma(scale, p, scale - 1.0f);
-}
-
-/* The sum that makes a gate in row r. */
-PF_INLINE pf_vf gate_sum(const cells *x, int r, int gate) {
-    return pf_load(x->sums + r * x->sums_step + gate * PF_VL) +
-           pf_load_upto(x->gates + r * x->gates_step + gate * x->units, x->n);
-}
-
-/* Products of sigmoids and tanh are divided once. The new state and the output are two loops, since rows
- * overlap only as far as the processor looks ahead: within one loop, each row would wait for its two long
- * chains of operations, one after the other. */
-static void lstm_cells(const cells *x, int rows) {
-    float o[PF_TILE_ROWS * PF_VL] __attribute__((aligned(64)));
-    for (int r = 0; r < rows; r++) {
-        const pf_vf i = inverse_sigmoid(gate_sum(x, r, 0)), f = inverse_sigmoid(gate_sum(x, r, 1));
-        const pf_vf z = tanh_numerator(gate_sum(x, r, 2));
-        pf_vf state = z / (i * (z + 2.0f));
-        pf_store(o + r * PF_VL, inverse_sigmoid(gate_sum(x, r, 3)));
-        if (x->c0) state += pf_load_upto(x->c0 + r * x->c_step, x->n) / f;
-        pf_store_upto(x->c + r * x->c_step, state, x->n);
-    }
-    for (int r = 0; r < rows; r++) {
-        const pf_vf z = tanh_numerator(pf_load_upto(x->c + r * x->c_step, x->n));
-        pf_store_upto(x->out + r * x->out_step, z / (pf_load(o + r * PF_VL) * (z + 2.0f)), x->n);
-    }
-}
-
-static void gru_cells(const cells *x, int rows) {
-    const pf_vf bias = x->bias ? pf_load_upto(x->bias, x->n) : pf_zero();
-    for (int r = 0; r < rows; r++) {
-        const float *g = x->gates + r * x->gates_step;
-        const pf_vf inner = pf_load(x->sums + r * x->sums_step + 2 * PF_VL) + bias;
-        const pf_vf reset = inverse_sigmoid(gate_sum(x, r, 0)), z = inverse_sigmoid(gate_sum(x, r, 1));
-        const pf_vf t = tanh_numerator(inner / reset + pf_load_upto(g + 2 * x->units, x->n));
-        const pf_vf fresh = t / (t + 2.0f);
-        const pf_vf h = x->h ? pf_load_upto(x->h + r * x->h_step, x->n) : pf_zero();
-        pf_store_upto(x->out + r * x->out_step, (h - fresh) / z + fresh, x->n);
-    }
-}
-
-static void plain_cells(const cells *x, int rows, bool relu) {
-    for (int r = 0; r < rows; r++) {
-        const pf_vf sum = gate_sum(x, r, 0);
-        pf_store_upto(x->out + r * x->out_step, relu ? pf_vrelu(sum) : pf_vtanh(sum), x->n);
-    }
-}
-
 /* Where in y a step of this call writes. */
 static float *output_row(const direction *d, int64_t step, int64_t row) {
     const pf_recurrent_args *a = d->a;
@@ -208,38 +141,97 @@ static void fetch_cells(const direction *d, int64_t step, int64_t block, int64_t
     }
 }
 
-/* The cell for `count` rows of one block; s holds h W_hh^T. */
-static void apply_cells(const direction *d, int64_t step, int64_t block, int64_t row0, int count,
+/* Cells of vector v of a block in rows from row0; s holds h W_hh^T. */
+static cells make_cells(const direction *d, int64_t step, int64_t block, int v, int64_t row0,
                         const float *s) {
     const pf_recurrent_args *a = d->a;
     const bool begun = a->first + step > 0;
+    const int64_t u = block * block_units(&d->hidden) + v * PF_VL, state = row0 * a->hidden + u;
     const float *h = state_row(d, step, row0), *c0 = begun ? d->c : d->c0;
-    float *out = d->raw ? d->raw + row0 * a->hidden : output_row(d, step, row0);
+    return (cells){.sums = s + v * PF_VL,
+                   .gates = gates_row(d, step, row0) + u,
+                   .bias = d->bias ? d->bias + u : NULL,
+                   .h = h ? h + u : NULL,
+                   .c0 = c0 ? c0 + state : NULL,
+                   .c = d->c ? d->c + state : NULL,
+                   .out = d->raw ? d->raw + state : output_row(d, step, row0) + u,
+                   .sums_step = block_width(&d->hidden),
+                   .gates_step = a->gsn,
+                   .h_step = begun ? a->ysn : a->out,
+                   .c_step = a->hidden,
+                   .out_step = d->raw ? a->hidden : a->ysn,
+                   .units = a->hidden,
+                   .n = pf_min(PF_VL, a->hidden - u)};
+}
+
+static void apply_cells(const direction *d, int64_t step, int64_t block, int64_t row0, int count,
+                        const float *s) {
     for (int v = 0; v < d->hidden.vectors; v++) {
-        const int64_t u = block * block_units(&d->hidden) + v * PF_VL, n = pf_min(PF_VL, a->hidden - u);
-        if (n <= 0) break;
-        const cells x = {.sums = s + v * PF_VL,
-                         .gates = gates_row(d, step, row0) + u,
-                         .bias = d->bias ? d->bias + u : NULL,
-                         .h = h ? h + u : NULL,
-                         .c0 = c0 ? c0 + row0 * a->hidden + u : NULL,
-                         .c = d->c ? d->c + row0 * a->hidden + u : NULL,
-                         .out = out + u,
-                         .sums_step = block_width(&d->hidden),
-                         .gates_step = a->gsn,
-                         .h_step = begun ? a->ysn : a->out,
-                         .c_step = a->hidden,
-                         .out_step = d->raw ? a->hidden : a->ysn,
-                         .units = a->hidden,
-                         .n = n};
+        const cells x = make_cells(d, step, block, v, row0, s);
+        if (x.n <= 0) break;
         if (d->hidden.gates == LSTM)
             lstm_cells(&x, count);
         else if (d->hidden.gates == GRU)
             gru_cells(&x, count);
         else
-            plain_cells(&x, count, a->relu);
+            plain_cells(&x, count, d->a->relu);
     }
 }
+
+/* Tiles of many rows of an LSTM leave registers and slots of other units free, which the cells of the tile
+ * before take: after each part of the sums, one row of them. */
+enum { OVERLAPS = (int)PF_PANEL_MAIN == (int)LSTM, OVERLAP_LEAST = 6, OVERLAP_MOST = 12 };
+
+typedef struct overlap {
+    cells x;
+    int count; /* rows of x that wait */
+    float o[OVERLAP_MOST * PF_VL] __attribute__((aligned(64)));
+} overlap;
+
+#define PF_UNROLL _Pragma("GCC unroll 32")
+
+/* Two vectors of all rows; late: the second part of the cells. */
+PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s,
+                             overlap *last, const bool late) {
+    pf_vf acc[OVERLAP_MOST][2];
+    PF_UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = pf_zero();
+    const int parts = last->count > 0 ? last->count : 1;
+    for (int part = 0; part < parts; part++) {
+        const int64_t begin = k * part / parts, end = k * (part + 1) / parts;
+        const float *a[OVERLAP_MOST];
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = h[r] + end;
+        for (int64_t i = begin - end; i < 0; i++, b += LSTM * PF_VL) {
+            const pf_vf b0 = pf_load(b), b1 = pf_load(b + PF_VL);
+            PF_UNROLL for (int r = 0; r < rows; r++) {
+                const pf_vf value = pf_set(a[r][i]);
+                acc[r][0] = pf_fma(value, b0, acc[r][0]);
+                acc[r][1] = pf_fma(value, b1, acc[r][1]);
+            }
+        }
+        if (part >= last->count) break;
+        if (late)
+            lstm_output(&last->x, part, last->o);
+        else
+            lstm_state(&last->x, part, last->o);
+    }
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        pf_store(s + r * LSTM * PF_VL, acc[r][0]);
+        pf_store(s + (r * LSTM + 1) * PF_VL, acc[r][1]);
+    }
+}
+
+/* One block of an LSTM's columns, and the cells that wait. */
+typedef void (*multiply_fn)(const float *const *h, int64_t k, const float *b, float *s, overlap *last);
+#define MULTIPLY(rows)                                                                                       \
+    static void multiply_##rows(const float *const *h, int64_t k, const float *b, float *s, overlap *last) { \
+        multiply_half(rows, h, k, b, s, last, false);                                                        \
+        multiply_half(rows, h, k, b + 2 * PF_VL, s + 2 * PF_VL, last, true);                                 \
+    }
+/* clang-format off */
+MULTIPLY(6) MULTIPLY(7) MULTIPLY(8) MULTIPLY(9) MULTIPLY(10) MULTIPLY(11) MULTIPLY(12)
+static const multiply_fn multiply_overlapped[] = {
+    multiply_6, multiply_7, multiply_8, multiply_9, multiply_10, multiply_11, multiply_12};
+/* clang-format on */
 
 /* Rows of a tile: the weights had better be read once for all rows than be used by tiles of full width. */
 static int most_rows(int vectors, int64_t rows) {
@@ -247,26 +239,72 @@ static int most_rows(int vectors, int64_t rows) {
     return rows > whole && vectors == 4 ? pf_tile_rows(vectors / 2) : whole;
 }
 
-/* One step. Blocks come in turns from the first to the last and back: where the weights do not quite fit the
- * cache, those used last are still there. */
+/* The blocks of a step that fall to a thread, cut into tiles of rows. */
+typedef struct work {
+    int64_t begin, end, tiles;
+} work;
+
+static work make_work(const columns *c, const share *part) {
+    const int64_t blocks = block_count(c), rows = part->row1 - part->row0;
+    return (work){blocks * part->member / part->members, blocks * (part->member + 1) / part->members,
+                  pf_ceil_div(rows, most_rows(pf_panel_vectors(c->gates * c->vectors), rows))};
+}
+
+/* Blocks come in turns from the first to the last and back: where the weights do not quite fit the cache,
+ * those used last are still there. */
+static int64_t block_at(const work *w, int64_t step, int64_t j) {
+    return step % 2 ? w->begin + w->end - 1 - j : j;
+}
+
+/* First row of a tile, and its rows of the state before. */
+static int64_t tile_rows(const direction *d, int64_t step, const share *part, const work *w, int64_t tile,
+                         const float **before, int *count) {
+    const int64_t rows = part->row1 - part->row0, row = part->row0 + rows * tile / w->tiles;
+    *count = (int)(part->row0 + rows * (tile + 1) / w->tiles - row);
+    for (int r = 0; r < *count; r++) before[r] = state_row(d, step, row + r);
+    return row;
+}
+
+static void run_overlapped(const direction *d, int64_t step, const share *part, const work *w) {
+    const columns *c = &d->hidden;
+    float s[2][OVERLAP_MOST * LSTM * PF_VL] __attribute__((aligned(64)));
+    overlap last = {.count = 0};
+    for (int64_t j = w->begin, turn = 0; j < w->end; j++) {
+        const int64_t i = block_at(w, step, j);
+        for (int64_t tile = 0; tile < w->tiles; tile++, turn ^= 1) {
+            const float *before[OVERLAP_MOST];
+            int n;
+            const int64_t row = tile_rows(d, step, part, w, tile, before, &n);
+            fetch_cells(d, step, i, row, n);
+            multiply_overlapped[n - OVERLAP_LEAST](before, c->k, d->w + i * block_width(c) * c->k, s[turn],
+                                                   &last);
+            last.x = make_cells(d, step, i, 0, row, s[turn]);
+            last.count = n;
+        }
+    }
+    lstm_cells(&last.x, last.count);
+}
+
 static void run_blocks(const direction *d, int64_t step, const share *part) {
     const columns *c = &d->hidden;
-    const int64_t blocks = block_count(c), begin = blocks * part->member / part->members;
-    const int64_t end = blocks * (part->member + 1) / part->members, rows = part->row1 - part->row0;
-    const int64_t tiles = pf_ceil_div(rows, most_rows(pf_panel_vectors(c->gates * c->vectors), rows));
+    const work w = make_work(c, part);
+    const bool zero = part->row0 == part->row1 || !state_row(d, step, part->row0);
+    if (OVERLAPS && c->gates == LSTM && part->row1 - part->row0 > OVERLAP_LEAST && !zero) {
+        run_overlapped(d, step, part, &w);
+        return;
+    }
     float s[PF_TILE_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
-    for (int64_t j = begin; j < end; j++) {
-        const int64_t i = step % 2 ? begin + end - 1 - j : j;
-        for (int64_t tile = 0; tile < tiles; tile++) {
+    for (int64_t j = w.begin; j < w.end; j++) {
+        const int64_t i = block_at(&w, step, j);
+        for (int64_t tile = 0; tile < w.tiles; tile++) {
             const float *before[PF_TILE_ROWS];
-            const int64_t row = part->row0 + rows * tile / tiles;
-            const int n = (int)(part->row0 + rows * (tile + 1) / tiles - row);
-            for (int r = 0; r < n; r++) before[r] = state_row(d, step, row + r);
+            int n;
+            const int64_t row = tile_rows(d, step, part, &w, tile, before, &n);
             fetch_cells(d, step, i, row, n);
-            if (before[0])
-                multiply_block(c, d->w, i, before, n, s);
-            else
+            if (zero)
                 memset(s, 0, sizeof s);
+            else
+                multiply_block(c, d->w, i, before, n, s);
             apply_cells(d, step, i, row, n, s);
         }
     }
