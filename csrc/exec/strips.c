@@ -15,7 +15,7 @@ typedef struct shape {
 } shape;
 
 static shape shape_of(pf_strip_stage *s) {
-    if (s->pool) {
+    if (s->kind == PF_KIND_pool) {
         pf_pool_args *a = &s->args.pool;
         return (shape){.x = &a->x,
                        .y = &a->y,
@@ -84,8 +84,13 @@ static void run_stage(walk *k, int64_t stage, int64_t end) {
     if (begin >= end) return;
     int64_t next = 0;
     /* Pools share their work by the number of the thread, convolutions keep scratch by it. */
-    const pf_worker alone = {
-        k->stages[stage].pool ? 0 : k->w->tid, 1, k->w->bases, &next, k->w->step, k->w->fault, {NULL, 0}};
+    const pf_worker alone = {k->stages[stage].kind == PF_KIND_pool ? 0 : k->w->tid,
+                             1,
+                             k->w->bases,
+                             &next,
+                             k->w->step,
+                             k->w->fault,
+                             {NULL, 0}};
     pf_strip_stage part = k->stages[stage];
     const shape s = shape_of(&part);
     const int64_t first = first_line(whole, begin);
@@ -104,6 +109,8 @@ static void run_stage(walk *k, int64_t stage, int64_t end) {
         *s.y = line_at(k, stage, begin, s.ysh);
     }
     shift(s.z, k->image * s.zsn + begin * s.zsh);
+    if (part.kind == PF_KIND_lines)
+        shift(&part.args.lines.sums, (k->image * *whole->oh + begin) * part.args.lines.oc);
     part.run(&part.args, &alone);
     k->done[stage] = end;
 }

@@ -14,10 +14,11 @@ enum { PF_STRIP_STAGES = 8 };
  * scratch by the number of the thread. */
 typedef struct pf_strip_stage {
     pf_kernel_fn run;
-    int64_t pool; /* which of the two: a pool, of channels-last tensors */
+    int64_t kind; /* of args: a pool is one of channels-last tensors */
     int64_t lines, buffer;
     union {
         pf_stem_args conv; /* begins with the fields of every two-dimensional convolution */
+        pf_lines_args lines;
         pf_pool_args pool;
     } args;
 } pf_strip_stage;

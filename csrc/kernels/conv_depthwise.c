@@ -35,7 +35,7 @@ PF_INLINE void dw_row(const pf_line_tile *t, const dw_form f, const float *x, co
 }
 
 PF_INLINE void dw_vector(const pf_line_tile *t, const dw_form f, int64_t c, int64_t n) {
-    const pf_conv_args *a = t->a;
+    const pf_lines_args *a = t->a;
     pf_vf acc[2][PF_LINE_PIXELS];
     const pf_vf start = t->bias ? pf_line_load(t->bias + c, n, f.tail) : pf_zero();
     PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[0][i] = acc[1][i] = start;
@@ -68,7 +68,7 @@ PF_DW_SHAPES(PF_DW_TILE_FN)
 
 /* Any kernel width, stride and dilation. */
 static void dw_any(const pf_line_tile *t) {
-    const pf_conv_args *a = t->a;
+    const pf_lines_args *a = t->a;
     for (int64_t c = 0; c < t->channels; c += PF_VL) {
         const int64_t n = pf_min(PF_VL, t->channels - c);
         const pf_vf start = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
@@ -96,7 +96,7 @@ static void dw_any(const pf_line_tile *t) {
       {dw_inner2_##kw##_##stride, dw_edge2_##kw##_##stride}}},
 static const pf_line_shape dw_shapes[] = {PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, {{dw_any, dw_any}, {NULL, NULL}}}};
 
-static const pf_line_shape *dw_pick(const pf_conv_args *a) {
+static const pf_line_shape *dw_pick(const pf_lines_args *a) {
     const pf_line_shape *s = dw_shapes;
     while (s->kw && (s->kw != a->kw || s->stride != a->stride_w || a->dil_w != 1)) s++;
     return s;
@@ -105,7 +105,7 @@ static const pf_line_shape *dw_pick(const pf_conv_args *a) {
 PF_KERNEL_FUNCTION(conv_depthwise_f32) { pf_line_run(args_, w, dw_pick(args_)); }
 
 PF_PLAN_FUNCTION(conv_depthwise_f32) {
-    const pf_conv_args *a = args_;
+    const pf_lines_args *a = args_;
     (void)nthreads;
     plan->variant = 0;
     plan->packed_bytes = a->kh * a->kw * pf_line_padded(a->oc) * (int64_t)sizeof(float);

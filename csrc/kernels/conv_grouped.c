@@ -19,7 +19,7 @@ typedef struct source {
 } source;
 
 static source source_of(const pf_line_tile *t, int64_t c, int64_t n) {
-    const pf_conv_args *a = t->a;
+    const pf_lines_args *a = t->a;
     const int64_t cg = a->ic / a->groups, kg = a->oc / a->groups, channel = t->channel + c;
     const float *table = t->w + c + weight_floats(a->kh * a->kw, cg, a->oc) - t->row0 * a->kw * cg * t->ocp;
     const int64_t group = channel / kg, last = (channel + n - 1) / kg;
@@ -76,7 +76,7 @@ PF_INLINE void gr_row(const pf_line_tile *t, const gr_form f, const source *s, c
 }
 
 PF_INLINE void gr_vector(const pf_line_tile *t, const gr_form f, const source *s, int64_t c, int64_t n) {
-    const pf_conv_args *a = t->a;
+    const pf_lines_args *a = t->a;
     const int64_t xstep = a->dil_h * a->xsh, wrow = f.kw * (a->ic / a->groups) * t->ocp;
     const int64_t down = f.rows > 1 ? a->stride_h : a->kh, both = pf_min(a->kh, t->row1);
     const pf_vf start = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
@@ -115,7 +115,7 @@ PF_GR_SHAPES(PF_GR_TILE_FN)
 
 /* Any kernel width, stride and dilation, groups of any size. */
 static void gr_any(const pf_line_tile *t) {
-    const pf_conv_args *a = t->a;
+    const pf_lines_args *a = t->a;
     const int64_t cg = a->ic / a->groups;
     for (int64_t c = 0; c < t->channels; c += PF_VL) {
         const int64_t n = pf_min(PF_VL, t->channels - c);
@@ -147,7 +147,7 @@ static void gr_any(const pf_line_tile *t) {
 static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}}};
 
 /* The tile functions for known widths load one vector for all lanes. */
-static const pf_line_shape *gr_pick(const pf_conv_args *a) {
+static const pf_line_shape *gr_pick(const pf_lines_args *a) {
     const int64_t cg = a->ic / a->groups, kg = a->oc / a->groups;
     const int near = ((PF_VL - 1) / kg + (PF_VL % kg != 0)) * cg < PF_VL;
     const pf_line_shape *s = gr_shapes;
@@ -158,7 +158,7 @@ static const pf_line_shape *gr_pick(const pf_conv_args *a) {
 PF_KERNEL_FUNCTION(conv_grouped_f32) { pf_line_run(args_, w, gr_pick(args_)); }
 
 PF_PLAN_FUNCTION(conv_grouped_f32) {
-    const pf_conv_args *a = args_;
+    const pf_lines_args *a = args_;
     (void)nthreads;
     plan->variant = 0;
     plan->packed_bytes = (weight_floats(a->kh * a->kw, a->ic / a->groups, a->oc) + pf_line_padded(a->oc)) *

@@ -27,8 +27,9 @@ typedef struct pf_line_tile {
         *x; /* input at the first valid tap row, first column of the window of the first pixel, channel 0 */
     const float *w; /* weights of the first valid tap row, at `channel` */
     const float *bias, *z;
-    float *y; /* also at `channel` */
-    const pf_conv_args *a;
+    float *y;    /* also at `channel` */
+    float *sums; /* of the first row, at `channel`; NULL: not wanted */
+    const pf_lines_args *a;
     pf_activation act;
     int64_t channel, channels, ocp; /* ocp: output channels, whole vectors */
     int64_t row0, row1;             /* valid tap rows */
@@ -53,7 +54,7 @@ PF_INLINE pf_vf pf_line_load(const float *p, int64_t n, const int tail) {
 /* Residual, activation and stores of one row for the channels that start at c. */
 PF_INLINE void pf_line_finish(const pf_line_tile *t, pf_vf *acc, const float *z, float *y, int64_t c,
                               int64_t n, const int tail) {
-    const pf_conv_args *a = t->a;
+    const pf_lines_args *a = t->a;
     if (z) {
         PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) {
             if (i < t->pixels) acc[i] += pf_line_load(z + i * a->zsw + c, n, tail);
@@ -72,7 +73,7 @@ PF_INLINE void pf_line_finish(const pf_line_tile *t, pf_vf *acc, const float *z,
 PF_INLINE int64_t pf_line_padded(int64_t oc) { return pf_ceil_div(oc, PF_VL) * PF_VL; }
 
 /* Channels whose weights and input lines of a tile stay in L1 while the rows of an image are walked. */
-static inline int64_t pf_line_block(const pf_conv_args *a) {
+static inline int64_t pf_line_block(const pf_lines_args *a) {
     const int64_t span = pf_min(a->iw, (a->ow - 1) * a->stride_w + (a->kw - 1) * a->dil_w + 1);
     const int64_t lines = a->kh + (PF_LINE_ROWS - 1) * a->stride_h;
     const int64_t floats = PF_LINE_CACHE / 4 / (lines * span + a->kh * a->kw * (a->ic / a->groups));
@@ -80,10 +81,37 @@ static inline int64_t pf_line_block(const pf_conv_args *a) {
     return pf_ceil_div(vectors, pf_ceil_div(vectors, fit)) * PF_VL;
 }
 
+/* Adds n channels of the pixels of a row to their sums. */
+PF_INLINE void pf_line_add(const pf_line_tile *t, const float *y, float *sums, int64_t n, const int tail,
+                           int first) {
+    const int64_t step = t->a->ysw, pixels = t->pixels;
+    pf_vf even = first ? pf_zero() : pf_line_load(sums, n, tail), odd = pf_zero();
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i += 2) {
+        if (i < pixels) even += pf_line_load(y + i * step, n, tail);
+        if (i + 1 < pixels) odd += pf_line_load(y + (i + 1) * step, n, tail);
+    }
+    if (tail)
+        pf_storen(sums, even + odd, n);
+    else
+        pf_store(sums, even + odd);
+}
+
+/* Adds what was stored to the sums of the lines; it is still in L1. */
+static inline void pf_line_sum(const pf_line_tile *t, int64_t rows, int first) {
+    const int64_t channels = t->channels;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *y = t->y + r * t->a->ysh;
+        float *sums = t->sums + r * t->a->oc;
+        int64_t c = 0;
+        for (; c + PF_VL <= channels; c += PF_VL) pf_line_add(t, y + c, sums + c, PF_VL, 0, first);
+        if (c < channels) pf_line_add(t, y + c, sums + c, channels - c, 1, first);
+    }
+}
+
 /* Output rows [oy, oy + rows); pointers are those of the image, y and z at the first channel of the block. */
 static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const float *x, const float *w,
                                 float *y, const float *z, int64_t oy, int64_t rows) {
-    const pf_conv_args *a = t->a;
+    const pf_lines_args *a = t->a;
     const int64_t iy0 = oy * a->stride_h - a->pad_h, reach = a->kh + (rows - 1) * a->stride_h;
     t->row0 = iy0 < 0 ? pf_ceil_div(-iy0, a->dil_h) : 0;
     t->row1 = pf_max(t->row0, a->ih > iy0 ? pf_min(reach, (a->ih - 1 - iy0) / a->dil_h + 1) : 0);
@@ -100,16 +128,16 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
         t->lo = ix0 < 0 ? -ix0 : 0;
         t->hi = a->iw - ix0;
         s->tile[rows - 1][t->lo > 0 || t->hi < columns](t);
-        if (!late && !pf_act_is_late(t->act.code)) continue;
-        for (int64_t r = 0; r < rows; r++)
+        for (int64_t r = 0; r < (late || pf_act_is_late(t->act.code) ? rows : 0); r++)
             for (int64_t i = 0; i < t->pixels; i++)
                 pf_late_row(&t->act, t->y + r * a->ysh + i * a->ysw,
                             late ? late + r * a->zsh + i * a->zsw : NULL, t->channels);
+        if (t->sums) pf_line_sum(t, rows, ox == 0);
     }
 }
 
 /* A band of an image from top to bottom: for channels from c on, output rows [oy, end). */
-static inline void pf_line_band(const pf_conv_args *a, const pf_worker *w, const pf_line_shape *s,
+static inline void pf_line_band(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s,
                                 int64_t rows, int64_t block, int64_t image, int64_t c, int64_t oy,
                                 int64_t end) {
     const float *x = pf_ptr(w, a->x), *weights = pf_ptr(w, a->w), *bias = pf_ptr(w, a->bias),
@@ -119,14 +147,17 @@ static inline void pf_line_band(const pf_conv_args *a, const pf_worker *w, const
     t.channel = c;
     t.channels = pf_min(block, a->oc - c);
     t.bias = bias ? bias + c : NULL;
-    for (; oy < end; oy += rows)
+    float *sums = pf_ptr(w, a->sums);
+    for (; oy < end; oy += rows) {
+        t.sums = sums ? sums + (image * a->oh + oy) * a->oc + c : NULL;
         pf_line_rows(s, &t, x + image * a->xsn, weights + c, y + image * a->ysn + c,
                      z ? z + image * a->zsn + c : NULL, oy, pf_min(rows, end - oy));
+    }
 }
 
 /* The whole kernel: threads take blocks of channels of bands, some for each, so that one that is held up does
  * not delay all. Bands come first: neighbours in the program are cut along the rows as well. */
-static inline void pf_line_run(const pf_conv_args *a, const pf_worker *w, const pf_line_shape *s) {
+static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s) {
     enum { UNITS = 8 };
     const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h ? s->rows : 1, block = pf_line_block(a);
     const int64_t blocks = pf_ceil_div(a->oc, block), steps = pf_ceil_div(a->oh, rows);

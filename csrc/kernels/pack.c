@@ -67,3 +67,29 @@ PF_KERNEL_FUNCTION(conv_pack_f32) {
         }
     }
 }
+
+/* Multiplies n packed weights of one input channel. */
+PF_INLINE void scale_row(const float *x, float factor, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i += PF_VL) pf_store(y + i, pf_load(x + i) * pf_set(factor));
+}
+
+/* Packed weights x with each input channel multiplied by its scale (ic), for inputs that were to be scaled.
+ */
+PF_KERNEL_FUNCTION(conv_scale_f32) {
+    const pf_pack_args *a = args_;
+    const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
+    float *y = pf_ptr(w, a->y);
+    const int64_t depth = a->kh * a->kw * a->ic;
+    int64_t begin, end;
+    pf_share(w, a->variant == 1 ? a->oc : depth, 1, &begin, &end);
+    if (a->variant == 1) {
+        for (int64_t i = begin * depth; i < end * depth; i++) y[i] = x[i] * scale[i % a->ic];
+        return;
+    }
+    for (int64_t p = 0; p < pf_panel_count(a->oc); p++) {
+        const pf_panel panel = pf_panel_at(a->oc, p);
+        const int64_t start = panel.start * PF_VL * depth, width = panel.vectors * PF_VL;
+        for (int64_t k = begin; k < end; k++)
+            scale_row(x + start + k * width, scale[k % a->ic], y + start + k * width, width);
+    }
+}

@@ -95,7 +95,7 @@ cdef extern from "exec/strips.h" nogil:
     int PF_STRIP_STAGES
     ctypedef struct pf_strip_stage:
         pf_kernel_fn run
-        int64_t pool
+        int64_t kind
         int64_t lines
         int64_t buffer
         int64_t args
@@ -301,12 +301,11 @@ cdef int pack_strips(str isa, dict values, char *out, bounds bases) except -1:
     a.thread_bytes, a.lines, a.bands = values["thread_bytes"], values["lines"], values["bands"]
     a.count = len(values["stages"])
     for i, (kernel, fields, lines, buffer) in enumerate(values["stages"]):
-        if KERNELS[kernel] not in ("conv", "stem", "pool"):
+        if KERNELS[kernel] not in ("conv", "stem", "lines", "pool"):
             raise ValueError(f"kernel {kernel!r} cannot be a stage of a chain")
         s = <pf_strip_stage *>(<char *>a.stages + i * sizeof(pf_strip_stage))
         entry = find_kernel(isa, kernel)
-        s.run = entry.run
-        s.pool, s.lines, s.buffer = KERNELS[kernel] == "pool", lines, buffer
+        s.run, s.kind, s.lines, s.buffer = entry.run, entry.kind, lines, buffer
         pack(entry.kind, fields, <char *>&s.args, bases)
     return 0
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops._conv_choice import STEM, Choice, candidates, choose, is_stem
+from pnnx_fast.ops._conv_choice import STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
 from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -63,13 +63,17 @@ def convolve(
     dilation: Sequence[int],
     groups: int,
     act: Mapping[str, Any],
+    gate: Tensor | None = None,
 ) -> None:
     """Emit one convolution of float32 tensors (n, c, h, w) or (n, c, d, h, w) into channels-last ``y``.
 
     ``before`` is the padding in front of each dimension; behind the input there are as many zeros as ``y`` asks for.
+    ``gate``: what the input is to be multiplied with.
     """
     if not b.wants_steps:
         return
+    if gate is not None and not _takes_gate(x, weight, gate):
+        x, gate = _product(b, x, gate), None
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
@@ -96,14 +100,25 @@ def convolve(
         choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
     taps = (math.prod(weight.shape[2:-1]), weight.shape[-1])
-    shape = {"oc": y.shape[1], "ic": x.shape[1], "kh": taps[0], "kw": taps[1], "groups": groups}
+    shape: dict[str, Any] = {
+        "oc": y.shape[1],
+        "ic": x.shape[1],
+        "kh": taps[0],
+        "kw": taps[1],
+        "groups": groups,
+        "variant": plan.variant,
+    }
+    w = packed_weight(b, choice.pack, weight, plan.packed_bytes, shape)
+    if gate is not None:
+        packed, w = w, b.empty(w.shape, w.dtype)
+        b.step("conv_scale_f32", x=packed, scale=b.contiguous(gate), y=w, **shape)
     b.step(
         choice.kernel,
         x=x,
         y=y,
         z=z,
         bias=None if bias is None else b.contiguous(bias),
-        w=packed_weight(b, choice.pack, weight, plan.packed_bytes, {**shape, "variant": plan.variant}),
+        w=w,
         scratch=b.scratch(plan.scratch_bytes),
         **fields,
         variant=plan.variant,
@@ -111,6 +126,24 @@ def convolve(
         label=plan.label,
         inplace=(y, z) if z is not None and not fields["z_late"] and _may_share(x, y, z) else None,
     )
+
+
+def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:
+    # Other convolutions do without expressions, which take time to import.
+    from pnnx_fast.ops.elementwise import lower_expression
+
+    product = lower_expression(b, "mul(@0,@1)", [x, gate], temporary=True)
+    if not isinstance(product, Tensor) or product.shape != x.shape:
+        raise ShapeError("the gate does not fit the input", expected=x.shape, actual=gate.shape)
+    return product
+
+
+def _takes_gate(x: Tensor, weight: Tensor, gate: Tensor) -> bool:
+    """Whether to multiply the weights, not the input: of 1x1 windows, where there are fewer weights."""
+    if x.ndim != 4 or gate.shape != (1, x.shape[1], 1, 1) or x.shape[0] != 1 or not weight.is_constant:
+        return False
+    window = weight.shape[2:] == (1, 1) and weight.shape[1] == x.shape[1] > STEM_CHANNELS
+    return window and 2 * weight.shape[0] <= x.shape[2] * x.shape[3]
 
 
 def _may_share(x: Tensor, y: Tensor, z: Tensor) -> bool:
@@ -140,6 +173,7 @@ def convolution(
     groups: int,
     padding_mode: str,
     act: dict[str, Any],
+    gate: Tensor | None = None,
 ) -> Tensor:
     """Lower a convolution of any rank; one dimension is two with a height of one."""
     check_weights(input, weight, groups, rank)
@@ -167,7 +201,8 @@ def convolution(
     assert image is not None
     assert filters is not None
     assert target is not None
-    convolve(b, image, filters, bias, other, target, stride=s, before=before, dilation=d, groups=groups, act=act)
+    window: dict[str, Any] = {"stride": s, "before": before, "dilation": d, "groups": groups, "act": act}
+    convolve(b, image, filters, bias, other, target, **window, gate=gate)
     return b.cast(y if batched else y.select(0, 0), input.dtype)
 
 
@@ -205,6 +240,7 @@ def conv2d(
     weight: Tensor,
     bias: Tensor | None = None,
     residual: Tensor | None = None,
+    gate: Tensor | None = None,
     *,
     stride: Ints = 1,
     padding: Padding = 0,
@@ -218,10 +254,10 @@ def conv2d(
     activation_params: Floats = (),
     residual_late: bool = False,
 ) -> Tensor:
-    """Convolution over two dimensions. torch.nn.Conv2d."""
+    """Convolution over two dimensions, of the product with a gate where there is one. torch.nn.Conv2d."""
     return convolution(
         b, 2, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode,
-        epilogue_fields(activation, activation_params, residual_late),
+        epilogue_fields(activation, activation_params, residual_late), gate,
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ __all__ = ["lower_expression"]
 _SMALLER, _WORTH = 4, 4096
 
 
-def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]) -> Value:
+def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value], *, temporary: bool = False) -> Value:
     """Emit the steps of an expression and return its value.
 
     Parameters
@@ -41,6 +41,8 @@ def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]
     expression : Node or str
     inputs : sequence
         Value of ``@i`` at place i: a Tensor, a Python number, or a list of numbers.
+    temporary : bool
+        Whether the value is not the result of the operator that is being lowered.
 
     Returns
     -------
@@ -49,15 +51,15 @@ def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]
     """
     root = _parse(expression) if isinstance(expression, str) else expression
     if isinstance(root, ListNode):
-        return [lower_expression(b, item, inputs) for item in root.children]
+        return [lower_expression(b, item, inputs, temporary=temporary) for item in root.children]
     if isinstance(root, Input) and root.index < len(inputs):
         return inputs[root.index]
     types = tuple(tuple(v) if isinstance(v, list) else _type_of(v) for v in inputs)
     code = _single_step(root, types, tuple(isinstance(v, Tensor) and v.is_constant for v in inputs))
     if code is not None:
-        return _Pieces(b, inputs).step(code, root, last=True)
+        return _Pieces(b, inputs).step(code, root, last=not temporary)
     value = evaluate(root, [_type_of(v) for v in inputs])
-    return _Pieces(b, inputs).lower(root) if isinstance(value, TensorType) else value
+    return _Pieces(b, inputs).lower(root, last=not temporary) if isinstance(value, TensorType) else value
 
 
 _parse = lru_cache(maxsize=1024)(parse)
@@ -157,8 +159,8 @@ class _Pieces(_Whole):
         self.b = b
         self.inputs = list(inputs)
 
-    def lower(self, root: Node) -> Tensor:
-        return self.emit(fold(root, self.visit), last=True)
+    def lower(self, root: Node, last: bool) -> Tensor:
+        return self.emit(fold(root, self.visit), last)
 
     def separate(self, part: _Part) -> _Part:
         constant = self.constant(part.node)

@@ -100,9 +100,8 @@ GLOBAL = {"avg": "sum", "max": "max"}
 
 
 def _is_global(input: Tensor, window: Window) -> bool:
-    """Whether a planar input is pooled to single values, so that no other layout is needed."""
-    whole = window.size == input.shape[-len(window.output) :] and not any(window.pad) and set(window.dilation) == {1}
-    return whole and not is_channels_last(input)
+    """Whether an input is pooled to single values."""
+    return window.size == input.shape[-len(window.output) :] and not any(window.pad) and set(window.dilation) == {1}
 
 
 def _three(values: Sequence[int], fill: int) -> Shape:
@@ -128,13 +127,17 @@ def pool(
     shape = (*input.shape[: -len(window.output)], *window.output)
     if input.dtype != np.float32:
         return _pool_host(b, mode, input, window, shape, indices, include_pad, divisor, norm)
-    if mode in GLOBAL and not indices and _is_global(input, window) and not divisor:
-        axes = range(input.ndim - len(window.output), input.ndim)
-        from pnnx_fast.ops.reduction import emit_reduce
+    if mode in GLOBAL and not indices and not divisor and _is_global(input, window):
+        count = math.prod(window.size) if mode == "avg" else 1
+        if not is_channels_last(input):
+            from pnnx_fast.ops.reduction import emit_reduce
 
-        return emit_reduce(
-            b, input, axes, True, GLOBAL[mode], scale=1.0 / math.prod(window.size) if mode == "avg" else 1.0
-        )
+            axes = range(input.ndim - len(window.output), input.ndim)
+            return emit_reduce(b, input, axes, True, GLOBAL[mode], scale=1.0 / count)
+        sums = b.line_sums(input) if mode == "avg" and input.ndim == 4 else None
+        if sums is not None:
+            size = sums.shape[2:]
+            input, divisor, window = sums, count, Window(size, size, (0, 0), (1, 1), (1, 1))
     batched = input.ndim == len(window.output) + 2
     x = b.channels_last(input if batched else input.unsqueeze(0))
     y = b.result(shape, x.dtype, "channels_last") if batched else b.empty((1, *shape), x.dtype, "channels_last")

@@ -45,6 +45,9 @@ def emit_reduce(
     b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, op: str, *, scale: float = 1.0, p: float = 0.0
 ) -> Tensor:
     """Emit a reduction of float32."""
+    if op == "sum" and input.ndim == 4 and input.ndim - 1 in axes:
+        sums = b.line_sums(input)
+        input = input if sums is None else sums
     y = b.result(_shape(input, axes, keepdim), np.float32)
     kept = [d for d in range(input.ndim) if d not in axes]
     out = y if not keepdim else y.squeeze(list(axes))

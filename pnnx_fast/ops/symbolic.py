@@ -327,6 +327,12 @@ class Builder(Protocol):
     def random(self) -> np.random.Generator:
         """Return the model's source of random numbers, for use in numpy steps."""
 
+    def line_sums(self, x: Tensor) -> Tensor | None:
+        """Return the sums of ``x`` (n, c, h, w) over its last dimension, which keeps size one.
+
+        None where the step that makes ``x`` cannot add them up meanwhile.
+        """
+
     def copy(self, x: Tensor, y: Tensor) -> None:
         """Emit a copy of ``x`` to ``y`` (same shape and dtype, any strides; nothing when they are the same memory)."""
 

@@ -38,6 +38,7 @@ PASSES: dict[str, tuple[str, str]] = {
     "fuse_residual": ("fuse_residual", "pnnx.Expression"),
     "fuse_activation": ("fuse_activation", ""),
     "fuse_late_residual": ("fuse_residual", "pnnx.Expression"),
+    "fuse_gate": ("fuse_gate", "pnnx.Expression"),
     "fuse_quantize": ("fuse_quantize", "int8.Quantize"),
     "fuse_expression": ("fuse_expression", ""),
 }

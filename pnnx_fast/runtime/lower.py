@@ -239,6 +239,12 @@ class Lowering:
         """See Builder."""
         return self.constants.random
 
+    def line_sums(self, x: Tensor) -> Tensor | None:
+        """See Builder."""
+        from pnnx_fast.runtime.sums import line_sums
+
+        return line_sums(self, x)
+
     def copy(self, x: Tensor, y: Tensor) -> None:
         """See Builder."""
         if x.shape != y.shape or x.dtype != y.dtype:

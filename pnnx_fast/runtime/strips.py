@@ -81,6 +81,8 @@ def _linked(first: KernelStep, second: KernelStep, users: Counter[Buffer]) -> bo
     y, x = first.fields["y"], second.fields["x"]
     light = first.kernel in LIGHT or second.kernel in LIGHT
     least = WORTH_BYTES // 4 * 3 if light else WORTH_BYTES
+    if first.fields.get("sums") is not None:
+        return False  # bands compute some lines of all stages but the last twice, at the same time
     if y.buffer is not x.buffer or y.buffer.kind != "arena" or users[y.buffer] != 2 or y.nbytes < least:
         return False
     return bool((y.offset, y.shape, y.strides) == (x.offset, x.shape, x.strides) and x.ndim == 4 and x.strides[1] == 1)
