@@ -41,6 +41,9 @@ _STORED = 0
 GROUP = 4 << 20
 """Bytes that a thread checks at a time."""
 
+KEPT_BYTES = 32 << 20
+"""Largest entry whose pages stay mapped after a check."""
+
 
 class _Entry:
     """What the index says about one entry; offset is where its (packed) bytes begin in the archive."""
@@ -182,7 +185,8 @@ class StoreZipReader:
         """Compare the CRC-32 of these entries now, on two threads, rather than one by one when they are viewed.
 
         Says nothing: viewing an entry that does not match raises as ever. Leaves out what need not be verified. Pages
-        of ``unread`` entries, of which little will be read, are given back; the others stay mapped for the reader.
+        of ``unread`` entries, of which little will be read, and of huge ones, which would be in memory beside what the
+        reader makes of the others, are given back; the others stay mapped for the reader.
         """
         if self._data is None or not self._verify:
             return
@@ -205,7 +209,7 @@ class StoreZipReader:
             found = store.crc32_each(data, [(entry.offset, entry.size) for entry in group])
             self._checked.update(entry.name for entry, crc in zip(group, found, strict=True) if crc == entry.crc)
             for entry in group:
-                if entry.name in unread:
+                if entry.name in unread or entry.size > KEPT_BYTES:
                     release(np.frombuffer(data[entry.offset : entry.offset + entry.size], np.uint8))
 
     def close(self) -> None:
