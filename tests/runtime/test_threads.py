@@ -133,8 +133,9 @@ def test_helpers_do_not_spin_when_idle() -> None:
 
 def _default(prefix: str, **variables: str) -> int:
     code = f"import os\n{prefix}\nfrom pnnx_fast._core import program\nprint(program.default_threads())"
+    inherited = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
     result = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], env=inherited | variables, capture_output=True, text=True, check=True
     )
     return int(result.stdout)
 
