@@ -113,10 +113,6 @@ cdef extern from "base/team.h" nogil:
     int pf_team_choose(const char *)
     int pf_team_default_threads()
 
-cdef extern from "base/pages.h" nogil:
-    int pf_pages_join_here()
-    int pf_pages_join(void *start)
-
 cdef int MAX_DIMS = 8
 cdef int MAX_INS = 16
 cdef int MAX_TABLES = 8
@@ -171,19 +167,6 @@ def choose_team(str name):
 def default_threads():
     """Number of CPUs that this process may use, at least 1."""
     return pf_team_default_threads()
-
-
-def pages_join():
-    """Whether this system can move the contents of small pages to huge ones."""
-    return pf_pages_join_here() != 0
-
-
-def join_pages(uintptr_t address):
-    """Move 2 MB at an aligned address to a huge page, without the GIL; False when they stay where they are."""
-    cdef int status
-    with nogil:
-        status = pf_pages_join(<void *>address)
-    return status == 0
 
 
 cdef const pf_kernel_entry *find_kernel(str isa, str name) except NULL:

@@ -17,7 +17,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType, Protocol, Shape
 from pnnx_fast.errors import IndexRangeError, NativeOperatorError
-from pnnx_fast.runtime.memory import aligned_bytes, check_memory, small_pages
+from pnnx_fast.runtime.memory import aligned_bytes, check_memory
 
 __all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot", "StepRecord"]
 
@@ -104,7 +104,6 @@ class Executable:
         self.output_types, self.arena_bytes = output_types, arena_bytes
         self._records, self._weights = records, () if weights is None else (weights,)
         self._arenas: list[Array] = []
-        self._ran = False
         self._lock = threading.Lock()
 
     def _take_arena(self) -> Array:
@@ -141,9 +140,6 @@ class Executable:
                 done += 1
         with self._lock:
             self._arenas.append(arena)
-        if small_pages and self._ran:
-            small_pages.join()
-        self._ran = True
         return self.restore(results)
 
     def restore(self, results: Sequence[Array]) -> list[Any]:
