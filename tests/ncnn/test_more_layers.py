@@ -42,6 +42,11 @@ def test_integers_in_memory_data_offset_indices() -> None:
     assert run(net, "d", a=np.int32([0, 2])).tolist() == table[[1, 5]].tolist()
 
 
+def test_zeros_of_either_sign_in_memory_data_are_floats() -> None:
+    got = run(load(param("MemoryData m 0 1 a 0=2", "Sigmoid s 1 1 a b"), np.float32([-0.0, 0.0]).tobytes()), "b")
+    assert got.tolist() == [0.5, 0.5]
+
+
 def test_bytes_in_memory_data_are_a_mask_of_attention() -> None:
     mask = np.tril(np.ones((4, 4), np.int8))
     inputs = " | ".join(f"Input i{n} 0 1 {n}" for n in "qkv").split(" | ")

@@ -104,7 +104,8 @@ def _integers(values: Attribute) -> Attribute:
     if values.dtype != "f32" or not len(values.data):
         return values
     bits = values.numpy().view(np.int32)
-    small = bits.size and bits.any() and (np.abs(bits) < 1 << 23).all()
+    # Not by np.abs: the bits of -0.0 are the integer that has no positive counterpart.
+    small = bits.any() and (bits < 1 << 23).all() and (bits > -(1 << 23)).all()
     return Attribute(bits) if small else values
 
 
