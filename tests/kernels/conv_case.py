@@ -164,8 +164,12 @@ def run(
     bias: Array | None,
     z: Array | None,
     kernel: str = "conv",
+    **more: Any,
 ) -> Array:
-    """Pack the weights, run the kernel on strided copies of the tensors, check that gaps stay untouched."""
+    """Pack the weights, run the kernel on strided copies of the tensors, check that gaps stay untouched.
+
+    ``more``: fields of the kernel beyond those of every convolution.
+    """
     oh, ow = case.out
     xbase, xview, xs = strided(case.n, case.h, case.w, case.ic, case.gap, case.row_gap)
     ybase, yview, ys = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap)
@@ -180,7 +184,7 @@ def run(
     size = {k: values[k] for k in ("oc", "ic", "kh", "kw", "groups")}
     call(isa, f"{kernel}_pack_f32", threads, x=weight, scale=None, y=packed, **size, variant=variant)
     scratch = aligned(scratch_bytes // 4 + 1)
-    call(isa, f"{kernel}_f32", threads, **memory, w=packed, scratch=scratch, **{**values, "variant": variant})
+    call(isa, f"{kernel}_f32", threads, **memory, w=packed, scratch=scratch, **{**values, "variant": variant}, **more)
     got = yview.copy()
     yview[...] = np.nan
     assert np.isnan(ybase).all(), "wrote outside of the output"

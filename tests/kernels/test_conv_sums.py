@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conv_case import ACTIVATIONS, Case, aligned, fields, strided, tensors
+from conv_case import Case, aligned, run, tensors
 
-from pnnx_fast.runtime.kernel import call, plan
+from pnnx_fast.runtime.kernel import call
 
 CASES = {
     "depthwise": Case(n=2, h=7, w=7, ic=37, oc=37, groups=37, kernel=(5, 5), pad=(2, 2), act="silu", gap=3, row_gap=2),
@@ -23,24 +23,9 @@ CASES = {
 def test_sums_of_lines(isa: str, name: str, threads: int) -> None:
     case = CASES[name]
     kernel = "conv_depthwise" if case.groups == case.oc == case.ic else "conv_grouped"
-    x, weight, bias, z = tensors(case)
-    oh, ow = case.out
-    xbase, xview, xs = strided(case.n, case.h, case.w, case.ic, case.gap, case.row_gap)
-    ybase, yview, ys = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap)
-    zbase, zview, _ = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap)
-    xview[...] = x
-    if z is not None:
-        zview[...] = z
-    values = fields(case, xs, ys)
-    memory = {"x": xbase, "bias": bias, "z": None if z is None else zbase, "y": ybase, "scratch": aligned(16)}
-    variant, packed_bytes, _, _ = plan(isa, f"{kernel}_f32", threads, **memory, **values)
-    packed = aligned(packed_bytes // 4)
-    size = {k: values[k] for k in ("oc", "ic", "kh", "kw", "groups")}
-    call(isa, f"{kernel}_pack_f32", threads, x=weight, scale=None, y=packed, **size, variant=variant)
-    sums = np.full((case.n * oh + 1, case.oc), np.nan, np.float32)
-    call(isa, f"{kernel}_f32", threads, **memory, w=packed, sums=sums, **values)
-    assert case.act in ACTIVATIONS
-    want = yview.astype(np.float64).sum(2)
+    sums = np.full((case.n * case.out[0] + 1, case.oc), np.nan, np.float32)
+    y = run(isa, threads, case, *tensors(case), kernel, sums=sums)
+    want = y.astype(np.float64).sum(2)
     np.testing.assert_allclose(sums[:-1].reshape(want.shape), want, rtol=0, atol=1e-5 * np.abs(want).max())
     assert np.isnan(sums[-1]).all()
 
