@@ -67,7 +67,24 @@ static bool take(step_state *state, int share) {
            !__atomic_exchange_n(&state->taken[share], 1, __ATOMIC_ACQ_REL);
 }
 
-static void finish(run_context *c, step_state *last, int32_t wanted) {
+/* The run begins with its first member. */
+static void start_clock(int64_t *clock) {
+    int64_t unknown = 0;
+    __atomic_compare_exchange_n(clock, &unknown, now_ns(), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* With a clock a group is one step, which ends when its last share does, whoever runs that: the latest stamp
+ * counts. It is taken before the share is counted, so that nobody has begun the next step by then. */
+static void stamp(int64_t *clock) {
+    const int64_t now = now_ns();
+    int64_t before = __atomic_load_n(clock, __ATOMIC_RELAXED);
+    while (before < now &&
+           !__atomic_compare_exchange_n(clock, &before, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+static void finish(run_context *c, int64_t i, step_state *last, int32_t wanted) {
+    if (c->clock) stamp(&c->clock[i + 1]);
     if (__atomic_add_fetch(&last->done, 1, __ATOMIC_SEQ_CST) == wanted &&
         __atomic_load_n(&c->sleepers, __ATOMIC_SEQ_CST))
         pf_wake(&last->done);
@@ -116,7 +133,7 @@ static void run_gang(run_context *c, int64_t i, step_state *last, int32_t wanted
     }
     const int32_t members = load(&state->members);
     run_share(c, i, rank, members);
-    if (__atomic_add_fetch(&state->left, 1, __ATOMIC_ACQ_REL) == members) finish(c, last, wanted);
+    if (__atomic_add_fetch(&state->left, 1, __ATOMIC_ACQ_REL) == members) finish(c, i, last, wanted);
 }
 
 /* Runs a share of each step of a group, if nobody else has. */
@@ -127,7 +144,7 @@ static void run_group(run_context *c, int64_t begin, int64_t end, int share, ste
         const int shares = shares_of(c, s);
         if (share >= shares || !take(state_of(c, i), share)) continue;
         run_share(c, i, share, shares);
-        finish(c, last, wanted);
+        finish(c, i, last, wanted);
     }
 }
 
@@ -160,12 +177,12 @@ static bool gives_way(run_context *c, int tid) {
 static bool run_member(void *p, int tid, int nthreads) {
     run_context *c = p;
     (void)nthreads;
+    if (c->clock) start_clock(c->clock);
     for (int64_t begin = 0, end; begin < c->count; begin = end) {
         int32_t wanted = 0;
         for (end = begin; end == begin || (end < c->count && c->steps[end - 1].free && !c->clock); end++)
             wanted += shares_of(c, &c->steps[end]);
         step_state *last = state_of(c, end - 1);
-        if (c->clock && tid == 0) c->clock[begin] = now_ns();
         if (load(&last->done) == wanted) continue;
         if (gives_way(c, tid)) return true;
         if (c->steps[begin].mode == PF_STEP_GANG) {
@@ -176,7 +193,6 @@ static bool run_member(void *p, int tid, int nthreads) {
         }
         wait_until(c, &last->done, wanted, tid);
     }
-    if (c->clock && tid == 0) c->clock[c->count] = now_ns();
     return false;
 }
 
@@ -210,6 +226,7 @@ int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nt
     memset(memory, 0, members + (size_t)count * c.stride);
     c.places = (int32_t *)(void *)memory;
     c.states = memory + members;
+    if (clock) memset(clock, 0, ((size_t)count + 1) * sizeof *clock);
     pf_turn_watch();
     pf_team_run(run_member, &c, nthreads);
     free(memory);

@@ -17,8 +17,9 @@ typedef struct pf_step {
     pf_stretch ahead; /* constants that a later step reads, for kernels that can fetch them meanwhile */
 } pf_step;
 
-/* clock: NULL, or count+1 time stamps in nanoseconds, taken by thread 0. Returns 0, or -1 when memory is
- * short; fault then tells whether the data let every step do its work. */
+/* clock: NULL, or count+1 time stamps in nanoseconds: when the first member began, then the end of each step,
+ * which is that of its last share. Steps do not overlap then. Returns 0, or -1 when memory is short; fault
+ * then tells whether the data let every step do its work. */
 int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                  pf_fault *fault);
 

@@ -188,7 +188,10 @@ class Model:
         return {n: results[n] for n in outputs} if outputs is not None else results
 
     def profile(self, *arrays: Any, repeat: int = 5) -> Profile:
-        """Run ``repeat`` times with a clock around every step and return the fastest time of each step."""
+        """Run ``repeat`` times with a clock around every step and return the fastest time of each step.
+
+        A step lasts from the end of the one before to the moment when the last thread is through with it.
+        """
         from pnnx_fast.runtime.profile import Profile
 
         given = self._given(arrays)

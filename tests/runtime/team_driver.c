@@ -1,16 +1,19 @@
 /* Programs on the thread team without Python: several callers at once run steps of all modes, a user's
  * operator among them, over plain memory, so that ThreadSanitizer sees every missing order between them. Exit
- * code 0: all results are right. With the argument "race" it races on purpose. Knows no kernels. */
+ * code 0: all results are right. With the argument "race" it races on purpose, with "clock" it measures known
+ * work beside busy threads. Knows no kernels. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/team.h"
 #include "exec/native.h"
 #include "exec/program.h"
 
 enum { ITEMS = 4096, CALLERS = 3, RUNS = 60, ROWS = 64 };
+enum { PIECES = 8, PIECE = 10000, TIMED_STEPS = 12, TIMED_RUNS = 60, BUSY = 3, MEMBERS = 2 };
 
 typedef struct memory {
     int32_t x[ITEMS], doubled[ITEMS], other[ITEMS], summed[ITEMS], native[ITEMS];
@@ -105,6 +108,50 @@ static void *caller(void *p) {
     return NULL;
 }
 
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Pieces that take a known time at least. */
+static void pass_time(const void *args, const pf_worker *w) {
+    (void)args;
+    while (pf_claim(w, 1) < PIECES)
+        for (const int64_t end = now_ns() + PIECE; now_ns() < end;) continue;
+}
+
+static void *busy(void *over) {
+    while (!__atomic_load_n((int *)over, __ATOMIC_RELAXED)) continue;
+    return NULL;
+}
+
+/* Whatever CPUs the members lose, no step can be faster than all of them together. */
+static int check_clock(void) {
+    pthread_t threads[BUSY];
+    pf_step steps[TIMED_STEPS];
+    char *bases[1] = {NULL};
+    int64_t clock[TIMED_STEPS + 1];
+    int over = 0, bad = 0;
+    for (int i = 0; i < TIMED_STEPS; i++)
+        steps[i] =
+            (pf_step){.run = pass_time, .mode = i % 4 ? PF_STEP_TEAM : PF_STEP_SERIAL, .free = i % 3 == 1};
+    for (int i = 0; i < BUSY; i++)
+        if (pthread_create(&threads[i], NULL, busy, &over)) return 2;
+    for (int run = 0; run < TIMED_RUNS; run++) {
+        pf_fault fault;
+        const int64_t begin = now_ns();
+        if (pf_run_steps(steps, TIMED_STEPS, bases, MEMBERS, clock, &fault)) return 2;
+        bad += clock[0] < begin || clock[TIMED_STEPS] > now_ns();
+        for (int i = 0; i < TIMED_STEPS; i++)
+            bad += clock[i + 1] - clock[i] < PIECES * PIECE / (i % 4 ? MEMBERS : 1);
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < BUSY; i++) pthread_join(threads[i], NULL);
+    if (bad) printf("%d impossible times\n", bad);
+    return bad != 0;
+}
+
 static bool race(void *context, int tid, int nthreads) {
     (void)nthreads;
     for (int i = 0; i < 100000; i++) *(volatile int *)context += tid + 1;
@@ -119,6 +166,7 @@ int main(int argc, char **argv) {
         for (int run = 0; run < 100; run++) pf_team_run(race, &counter, 2);
         return 0;
     }
+    if (argc > 1 && !strcmp(argv[1], "clock")) return check_clock();
     op = operator_args();
     for (intptr_t i = 0; i < CALLERS; i++)
         if (pthread_create(&threads[i], NULL, caller, (void *)i)) return 2;

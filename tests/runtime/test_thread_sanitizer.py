@@ -34,9 +34,11 @@ def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
-def test_results_without_it(tmp_path: Path) -> None:
-    done = run(build(tmp_path / "driver", "-Wall", "-Wextra", "-Werror"))
-    assert done.returncode == 0, done.stdout
+def test_results_and_times_without_it(tmp_path: Path) -> None:
+    program = build(tmp_path / "driver", "-Wall", "-Wextra", "-Werror")
+    for words in [(), ("clock",)]:
+        done = run(program, *words)
+        assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -44,5 +46,6 @@ def test_no_races(tmp_path: Path) -> None:
     program = build(tmp_path / "driver", "-fsanitize=thread")
     if run(program, "race").returncode != FOUND_A_RACE:
         pytest.skip("ThreadSanitizer does not work here")
-    done = run(program)
-    assert done.returncode == 0, done.stderr[-5000:]
+    for words in [(), ("clock",)]:
+        done = run(program, *words)
+        assert done.returncode == 0, done.stderr[-5000:]
