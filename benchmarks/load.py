@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks import peers, records, report, zoo
 from benchmarks.engines import CACHED, OURS, NotInstalled, cache_folder
-from benchmarks.manifest import ModelSpec, select, zoo_root
+from benchmarks.manifest import ModelSpec, select
 
 __all__ = ["add_arguments", "main"]
 
@@ -81,9 +81,8 @@ def _row(labels: tuple[str, ...], found: dict[str, Any], key: str) -> report.Row
 
 
 def _keep_compiled_modules() -> None:
-    """Let workers find bytecode as in an installed package, also where this environment writes none."""
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(zoo_root().parent / "bytecode"))
+    """Let workers find bytecode beside the modules, as in an installed package, where this environment writes none."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def _show(scale: float, value: float) -> str:

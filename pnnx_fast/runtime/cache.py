@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
-from zlib import crc32
 
 import numpy as np
 
@@ -27,9 +26,8 @@ import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast._core import store
 from pnnx_fast._types import Array
-from pnnx_fast.runtime.executable import Executable, Runnable, Slot, StepRecord
+from pnnx_fast.runtime.executable import Executable, Runnable, Slot
 from pnnx_fast.runtime.inputs import TensorInfo
-from pnnx_fast.runtime.parts import Parts
 
 __all__ = ["ProgramCache"]
 
@@ -68,7 +66,7 @@ class ProgramCache:
     def __init__(self, folder: str | os.PathLike[str] | None, param: Path, bin: Path, *options: Any) -> None:
         self._folder = _default_folder() if folder is None else Path(folder)
         self._key = [*_build(), *map(str, options), *_identity(param, whole=True), *_identity(bin, whole=False)]
-        self._name = f"{param.name.split('.')[0]}-{crc32(repr(self._key).encode()):08x}"
+        self._name = f"{param.name.split('.')[0]}-{store.crc32(repr(self._key).encode()):08x}"
 
     def signature(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]] | None:
         """Inputs and outputs of the model, when they are known."""
@@ -165,7 +163,7 @@ def _identity(path: Path, whole: bool) -> Iterator[Any]:
             status = os.fstat(file.fileno())
             if not whole and status.st_size > TAIL:
                 file.seek(-TAIL, os.SEEK_END)
-            yield from (os.path.realpath(path), status.st_size, status.st_mtime_ns, crc32(file.read()))
+            yield from (os.path.realpath(path), status.st_size, status.st_mtime_ns, store.crc32(file.read()))
     except FileNotFoundError:
         yield from (os.path.realpath(path), -1, 0, 0)
 
@@ -178,7 +176,7 @@ def _replaced(types: Sequence[str]) -> bool:
 
 def _signature(given: Sequence[Array], isa: str, nthreads: int) -> tuple[str, list[Any]]:
     rows = [isa, nthreads, *([list(a.shape), a.dtype.str] for a in given)]
-    return f"{crc32(repr(rows).encode()):08x}", rows
+    return f"{store.crc32(repr(rows).encode()):08x}", rows
 
 
 def _row(info: TensorInfo) -> list[Any]:
@@ -209,7 +207,7 @@ def _fill(file: IO[bytes], text: bytes, blocks: Sequence[Array]) -> None:
             file.write(piece)
         size += block.nbytes + len(rest)
     file.seek(0)
-    file.write(HEADER.pack(MAGIC, crc32(text), checksum, len(text), size) + text)
+    file.write(HEADER.pack(MAGIC, store.crc32(text), checksum, len(text), size) + text)
 
 
 def _content(file: IO[bytes]) -> tuple[dict[str, Any], Array]:
@@ -225,7 +223,7 @@ def _content(file: IO[bytes]) -> tuple[dict[str, Any], Array]:
     if magic != MAGIC or (begin + size if size else HEADER.size + text_size) != whole.size:
         raise ValueError("it has another size than it says")
     text, block = bytes(whole[HEADER.size : HEADER.size + text_size]), whole[begin : begin + size]
-    if crc32(text) != text_sum or _checksum(block) != block_sum:
+    if store.crc32(text) != text_sum or _checksum(block) != block_sum:
         raise ValueError("its checksum is wrong")
     document: dict[str, Any] = json.loads(text)
     return document, block
@@ -263,11 +261,14 @@ def _restored(document: dict[str, Any], block: Array) -> Runnable:
         structure=[_with_slots(value) for value in document["structure"]],
         output_types=[(tuple(shape), np.dtype(dtype)) for shape, dtype in outputs],
         arena_bytes=document["arena_bytes"],
-        records=[StepRecord(*row) for row in document["records"]],
+        records=document["records"],
         weights=block,
     )
-    count = document["parts"]
-    return program if count == 1 else Parts(program, count, document["together"])
+    if document["parts"] == 1:
+        return program
+    from pnnx_fast.runtime.parts import Parts
+
+    return Parts(program, document["parts"], document["together"])
 
 
 def _ahead(rows: list[list[int]], block: Array) -> dict[int, tuple[int, int]]:

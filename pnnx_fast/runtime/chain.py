@@ -17,13 +17,14 @@ from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.executable import Clock, StepRecord
+from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
 from pnnx_fast.runtime.program import Program
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.parts import Parts
+    from pnnx_fast.runtime.records import StepRecord
 
 __all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
 

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from pnnx_fast._types import Array, DType, Protocol, Shape
 from pnnx_fast.errors import IndexRangeError, NativeOperatorError
 from pnnx_fast.runtime.memory import aligned_bytes, check_memory
 
-__all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot", "StepRecord"]
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.records import StepRecord
+
+__all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot"]
 
 Clock: TypeAlias = list[tuple[int, int]]
 """(index of the step, nanoseconds) of each step of a run."""
@@ -29,18 +32,6 @@ HostCall: TypeAlias = Callable[[Array, Sequence[Array], Sequence[Array]], None]
 
 Segment: TypeAlias = tuple[int, int] | HostCall
 """Native steps from one to another, or one step in numpy."""
-
-
-class StepRecord(NamedTuple):
-    """One step of a finished program, for profiles and dumps."""
-
-    kernel: str
-    label: str
-    operator: str
-    type: str
-    flops: int
-    bytes: int
-    serial: bool
 
 
 class Runnable(Protocol):
@@ -80,8 +71,8 @@ class Executable:
         Of the tensors among the outputs.
     arena_bytes : int
         Size of the memory for what lies between.
-    records : sequence of StepRecord
-        Of all steps; empty when :meth:`records` knows better.
+    records : sequence of sequences
+        Fields of the :class:`StepRecord` of each step; empty when :meth:`records` knows better.
     weights : numpy.ndarray, optional
         Memory of all constants, for programs that do not name their addresses.
     """
@@ -96,7 +87,7 @@ class Executable:
         structure: Sequence[Any],
         output_types: Sequence[tuple[Shape, DType]],
         arena_bytes: int,
-        records: Sequence[StepRecord] = (),
+        records: Sequence[Sequence[Any]] = (),
         weights: Array | None = None,
     ) -> None:
         self._native, self._segments, self._structure = native, segments, structure
@@ -148,7 +139,9 @@ class Executable:
 
     def records(self) -> list[StepRecord]:
         """Describe all steps in the order of the clock."""
-        return list(self._records)
+        from pnnx_fast.runtime.records import StepRecord
+
+        return [StepRecord(*row) for row in self._records]
 
     def _run_native(self, bases: tuple[Array, ...], segment: tuple[int, int], timed: bool) -> list[int] | None:
         try:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.runtime.executable import Clock, Executable, StepRecord
+from pnnx_fast.runtime.executable import Clock, Executable
+from pnnx_fast.runtime.records import StepRecord
 
 __all__ = ["Parts"]
 

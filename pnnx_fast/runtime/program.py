@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, Sha
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.affine import fuse_affine
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.executable import Executable, Segment, Slot, StepRecord
+from pnnx_fast.runtime.executable import Executable, Segment, Slot
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
 from pnnx_fast.runtime.plan import lifetimes, plan_arena
 from pnnx_fast.runtime.strips import fuse_strips
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.records import StepRecord
 
 __all__ = ["Program", "evaluate", "pack_values", "weights_ahead"]
 
@@ -100,7 +103,9 @@ class Program(Executable):
 
     def records(self) -> list[StepRecord]:
         """Describe all steps in the order of the clock."""
-        return [_record(step) for step in self.steps]
+        from pnnx_fast.runtime.records import StepRecord
+
+        return [StepRecord(*_row(step)) for step in self.steps]
 
 
 def weights_ahead(steps: Sequence[KernelStep | HostStep], nthreads: int) -> dict[int, tuple[Tensor, int]]:
@@ -229,8 +234,9 @@ def _collect(value: Value, leaves: list[Tensor]) -> Value:
     return value
 
 
-def _record(step: KernelStep | HostStep) -> StepRecord:
+def _row(step: KernelStep | HostStep) -> tuple[Any, ...]:
+    """Fields of a step's record."""
     nbytes = sum(t.nbytes for t in step.tensors)
     if isinstance(step, HostStep):
-        return StepRecord("numpy", "", step.operator, step.type, step.flops, nbytes, True)
-    return StepRecord(step.kernel, step.label, step.operator, step.type, step.flops, nbytes, step.serial)
+        return "numpy", "", step.operator, step.type, step.flops, nbytes, True
+    return step.kernel, step.label, step.operator, step.type, step.flops, nbytes, step.serial

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pnnx_fast.runtime.cache import ProgramCache
     from pnnx_fast.runtime.chain import Compiler
     from pnnx_fast.runtime.constants import Constants
-    from pnnx_fast.runtime.executable import Clock, Runnable, StepRecord
+    from pnnx_fast.runtime.executable import Clock, Runnable
     from pnnx_fast.runtime.profile import Profile
+    from pnnx_fast.runtime.records import StepRecord
 
 __all__ = ["Model", "TensorInfo", "default_isa"]
 
