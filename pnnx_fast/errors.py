@@ -6,6 +6,7 @@ All derive from :class:`PnnxFastError` and from the builtin that fits, so caller
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 __all__ = [
     "CycleError",
@@ -24,6 +25,16 @@ __all__ = [
 
 class PnnxFastError(Exception):
     """Base of all errors of this package."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The arguments of the constructors are not those of the message, and process pools pickle what fails.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[PnnxFastError], args: tuple[Any, ...], fields: dict[str, Any]) -> PnnxFastError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class FormatError(PnnxFastError, ValueError):

@@ -31,6 +31,8 @@ _LOOKED_UP = ("nn.Embedding", "nn.EmbeddingBag")
 
 def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None = None) -> Graph:
     """Read a model from paths, bytes or file objects; see :meth:`Graph.load`."""
+    if isinstance(param, str) and "\n" in param:
+        raise TypeError("param is text, not a path: give text.encode(), or use Graph.parse where there are no weights")
     if isinstance(param, str | os.PathLike):
         path = param_path(Path(param))
         data = path.read_bytes()
@@ -39,18 +41,34 @@ def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None
     else:
         data, name = _content(param), getattr(param, "name", None)
     graph, places = pnnx_param.read(data, name if isinstance(name, str) else None, limits=limits or DEFAULT_LIMITS)
+    if _is_ncnn(graph):
+        raise FormatError("this is a model of ncnn, which pnnx_fast.ncnn.Net loads, not one of PNNX", path=name)
     _bind(graph, places, bin, name, verify)
     return graph
 
 
 def parse(text: str) -> Graph:
     """Read a graph or pattern from text; see :meth:`Graph.parse`."""
+    if not isinstance(text, str):
+        raise TypeError(f"Graph.parse takes the text of a .param file as a str, not {type(text).__name__}")
     return pnnx_param.read(text.encode(), pattern=True)[0]
 
 
 def _content(source: Any) -> bytes:
     content = source.read() if hasattr(source, "read") else source
-    return content.encode() if isinstance(content, str) else bytes(content)
+    if isinstance(content, str):
+        return content.encode()
+    try:
+        return bytes(memoryview(content))
+    except TypeError:
+        wanted = "a path, bytes or a file object"
+        raise TypeError(f"param is {wanted} with the .param file, not {type(source).__name__}") from None
+
+
+def _is_ncnn(graph: Graph) -> bool:
+    """Whether the text is that of ncnn's format, which has the same magic number and form of lines."""
+    types = {op.type for op in graph.ops}
+    return "Input" in types and not any(type.startswith("pnnx.") for type in types)
 
 
 def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, verify: bool) -> None:

@@ -263,7 +263,10 @@ def _open(source: PathLike | Buffer | IO[bytes]) -> tuple[str | None, Buffer]:
             return path, file.read()
     if hasattr(source, "read"):
         name = getattr(source, "name", None)
-        return name if isinstance(name, str) else None, source.read()
+        content: Buffer | str = source.read()
+        if isinstance(content, str):
+            raise TypeError(f"the archive of weights {name!r} is open as text; it must be open as binary, mode 'rb'")
+        return name if isinstance(name, str) else None, content
     return None, source
 
 

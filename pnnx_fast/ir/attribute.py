@@ -7,7 +7,7 @@ dtype table, not operators, graphs or files.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -98,6 +98,17 @@ class Attribute:
         other.dtype, other.shape, other.data = self.dtype, self.shape, self.data
         other._params = dict(self._params) if self._params else None
         return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Attribute:
+        return self.copy()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        from pickle import PickleBuffer
+
+        data = PickleBuffer(self.data) if int(protocol) >= 5 else bytes(self.data)
+        return _restore, (self.dtype, self.shape, data, self._params)
 
     @property
     def params(self) -> dict[str, str]:
@@ -202,6 +213,12 @@ class Attribute:
 
     def __repr__(self) -> str:
         return f"Attribute({self.signature})"
+
+
+def _restore(dtype: str | None, shape: Shape, data: Buffer, params: dict[str, str] | None) -> Attribute:
+    attr = Attribute.__new__(Attribute)
+    attr.dtype, attr.shape, attr.data, attr._params = dtype, shape, data, params
+    return attr
 
 
 def _floats() -> Any:

@@ -18,6 +18,7 @@ from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
 if TYPE_CHECKING:
+    from pnnx_fast.ir.pickling import Rows
     from pnnx_fast.ir.statistics import Statistics
 
 __all__ = ["Graph"]
@@ -307,6 +308,11 @@ class Graph(Editing):
             op.attrs = {key: attr.copy() for key, attr in op.attrs.items()}
         return other
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from pnnx_fast.ir import pickling
+
+        return _restore, (pickling.to_rows(self.ops, self._operands), self.store_layout, self.unused_operands)
+
     def validate(self) -> None:
         """Check that operators and operands fit together.
 
@@ -390,3 +396,11 @@ class Graph(Editing):
             f"<Graph: {len(self.ops)} operators, {len(self._operands)} operands, "
             f"{count['inputs']} inputs, {count['outputs']} outputs>"
         )
+
+
+def _restore(rows: Rows, store_layout: Literal["zip64", "zip32"], unused_operands: int) -> Graph:
+    from pnnx_fast.ir import pickling
+
+    graph = Graph.from_parts(*pickling.from_rows(rows))
+    graph.store_layout, graph.unused_operands = store_layout, unused_operands
+    return graph

@@ -94,6 +94,37 @@ def test_files_that_are_missing(model: Path, tmp_path: Path) -> None:
         Graph.load(TEXT)
 
 
+@pytest.mark.parametrize(
+    "param, message",
+    [
+        (3, "param is a path, bytes or a file object with the .param file, not int"),
+        (None, "not NoneType"),
+        (Graph(), "not Graph"),
+        (TEXT.decode(), r"param is text, not a path: give text.encode\(\)"),
+    ],
+    ids=["int", "None", "graph", "text"],
+)
+def test_what_is_no_source(param: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Graph.load(param, weights())
+
+
+def test_weights_open_as_text(model: Path) -> None:
+    with open(model.with_suffix(".bin"), encoding="latin-1") as file, pytest.raises(TypeError, match="mode 'rb'"):
+        Graph.load(model, file)
+
+
+def test_text_as_bytes_is_not_parsed() -> None:
+    with pytest.raises(TypeError, match="as a str, not bytes"):
+        Graph.parse(TEXT)  # type: ignore[arg-type]
+
+
+def test_models_of_ncnn_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "net.param").write_bytes(b"7767517\n2 2\nInput in 0 1 x\nReLU act 1 1 x y 0=0.1\n")
+    with pytest.raises(FormatError, match=r"net.param: this is a model of ncnn, which pnnx_fast.ncnn.Net loads"):
+        Graph.load(tmp_path / "net.param")
+
+
 def test_no_weights_need_no_file(tmp_path: Path) -> None:
     text = b"7767517\n1 1\npnnx.Input               in0                      0 1 0\n"
     assert len(Graph.load(text).ops) == 1

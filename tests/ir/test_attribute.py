@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -245,3 +248,24 @@ def test_weight_norm() -> None:
     np.testing.assert_allclose(fold_weight_norm(v, g), v / norm * g[:, None, None], rtol=1e-6)
     assert fold_weight_norm(v, g.reshape(3, 1, 1)).dtype == np.float32
     assert np.isnan(fold_weight_norm(np.zeros((1, 2)), [1.0])).all()
+
+
+def test_copies_and_pickles() -> None:
+    attr = Attribute(np.arange(6, dtype=np.float32).reshape(2, 3), "bf16")
+    attr.params["__shape__0"] = "n"
+    buffers: list[pickle.PickleBuffer] = []
+    aside = pickle.dumps(attr, 5, buffer_callback=buffers.append)
+    twins = [
+        copy.copy(attr),
+        copy.deepcopy(attr),
+        pickle.loads(pickle.dumps(attr, 2)),
+        pickle.loads(pickle.dumps(attr)),
+    ]
+    for twin in [*twins, pickle.loads(aside, buffers=buffers)]:
+        assert twin == attr
+        assert twin.params == attr.params
+        assert twin.params is not attr.params
+        twin.set_float32_data(np.zeros(6))
+        assert attr.numpy()[1, 2] == 5
+    assert len(buffers) == 1
+    assert len(aside) < 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -305,3 +306,27 @@ def test_standard_copies(graph: Graph) -> None:
     assert other.ops[1].attrs["weight"] is graph.ops[1].attrs["weight"]
     deep.ops[1].attrs["weight"].set_float32_data(np.ones(16))
     assert not graph.ops[1].attrs["weight"].numpy().any()
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_graphs_can_be_pickled(graph: Graph, protocol: int) -> None:
+    weight = graph.ops[1].attrs["weight"] = Attribute(np.arange(16, dtype=np.float32).reshape(4, 4))
+    graph.ops[2].attrs["same"] = weight
+    graph.store_layout, graph.unused_operands = "zip32", 2
+    other = pickle.loads(pickle.dumps(graph, protocol))
+    other.validate()
+    assert saved_text(other) == saved_text(graph)
+    assert (other.store_layout, other.unused_operands) == ("zip32", 2)
+    assert other.ops[1].attrs["weight"] == weight
+    assert other.ops[1].attrs["weight"] is other.ops[2].attrs["same"]
+    assert [names(x.consumers) for x in other.operands] == [names(x.consumers) for x in graph.operands]
+
+
+def test_long_graphs_can_be_pickled() -> None:
+    graph = Graph()
+    operand = graph.new_operand("x")
+    graph.new_operator("pnnx.Input", "in", outputs=[operand])
+    for i in range(5000):
+        former, operand = operand, graph.new_operand(str(i))
+        graph.new_operator("F.relu", f"act{i}", inputs=[former], outputs=[operand])
+    assert saved_text(pickle.loads(pickle.dumps(graph))) == saved_text(graph)
