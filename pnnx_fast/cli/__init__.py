@@ -1,11 +1,14 @@
 """The command ``pnnx-fast``: one module a subcommand, each with ``add_arguments(parser)`` and ``run(args) -> int``.
 
-Exit codes: 0 done, 1 the model or its data have a fault, 2 the command line has a fault, 130 interrupted.
+Exit codes: 0 done, 1 the model or its data have a fault, 2 the command line has a fault, 130 interrupted. Where 1 is an
+answer (``diff``), 2 stands for all faults.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +31,9 @@ COMMANDS = {
 }
 
 
+ANSWERS_BY_EXIT_CODE = {"diff"}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pnnx-fast", description="Run and inspect PNNX models on the CPU.")
     parser.add_argument("--version", action="version", version=f"pnnx-fast {pnnx_fast.__version__}")
@@ -40,17 +46,28 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; faults of the user become one line on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without some character shows another one rather than end the program.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     args = _parser().parse_args(argv)
     try:
         code: int = COMMANDS[args.command].run(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
+        # The reader, such as ``head``, has seen enough. What is still buffered must not fail when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except argparse.ArgumentTypeError as error:
+        print(f"pnnx-fast {args.command}: {error}", file=sys.stderr)
+        return 2
     except (PnnxFastError, OSError, MemoryError) as error:
         print(f"pnnx-fast: {_message(error)}", file=sys.stderr)
-        return 1
+        return 2 if args.command in ANSWERS_BY_EXIT_CODE else 1
 
 
 def _message(error: BaseException) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -41,17 +43,26 @@ def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
     arrays: list[Array] = []
     for path in paths:
         suffix = Path(path).suffix.lower()
-        if suffix == ".npz":
-            with np.load(path) as archive:
-                arrays += [archive[name] for name in archive.files]
+        if suffix in (".npy", ".npz"):
+            arrays += _stored(path, [info.name for info in model.inputs])
         elif suffix in PICTURES:
             position = min(len(arrays), len(model.inputs) - 1)
             arrays.append(_picture(path, model.inputs[position], args))
-        elif suffix == ".npy":
-            arrays.append(np.load(path))
         else:
             raise ParameterError(f"{path}: inputs are .npy or .npz files or pictures")
     return arrays
+
+
+def _stored(path: str, names: list[str]) -> list[Array]:
+    """Arrays of a file of numpy, in the order of the inputs where an archive has their names."""
+    try:
+        with open(path, "rb") as file:
+            found = np.load(file)
+            if isinstance(found, np.ndarray):
+                return [found]
+            return [found[name] for name in (names if set(found.files) == set(names) else found.files)]
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise ParameterError(f"{path}: not a readable file of numpy ({error})") from None
 
 
 def _picture(path: str, info: TensorInfo, args: Any) -> Array:
@@ -73,5 +84,8 @@ def _picture(path: str, info: TensorInfo, args: Any) -> Array:
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
     if args.bgr:
         pixels = pixels[:, :, ::-1]
+    for option, values in (("--mean", args.mean), ("--scale", args.scale)):
+        if len(values) not in (1, shape[1]):
+            raise ArgumentTypeError(f"{option} wants 1 or {shape[1]} numbers, not {len(values)}")
     pixels = (pixels - np.float32(args.mean)) * np.float32(args.scale)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None]).astype(info.dtype or np.float32)

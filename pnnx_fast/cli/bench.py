@@ -11,27 +11,18 @@ from collections.abc import Callable
 import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast.cli import kernel_shapes, kernels
+from pnnx_fast.cli.arguments import add_bin, add_model, positives
 from pnnx_fast.cli.arrays import random_inputs
-from pnnx_fast.errors import ParameterError
-
-
-def _counts(text: str) -> list[int]:
-    try:
-        values = [int(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or min(values) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of positive numbers")
-    return values
+from pnnx_fast.runtime.session import default_isa
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast bench``."""
-    parser.add_argument("model", nargs="?", help=".pnnx.param file, or a folder that holds one")
-    parser.add_argument("--bin", help="weights, by default the .bin beside the .param")
+    add_model(parser, nargs="?")
+    add_bin(parser)
     parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
-    parser.add_argument("--threads", type=_counts, default=None, help="e.g. 1,2; by default all CPUs")
-    parser.add_argument("--batch", type=_counts, default=None, help="batch sizes, e.g. 1,8; by default as recorded")
+    parser.add_argument("--threads", type=positives, metavar="N,…", help="e.g. 1,2; by default all CPUs")
+    parser.add_argument("--batch", type=positives, metavar="N,…", help="batch sizes, e.g. 1,8; by default as recorded")
     parser.add_argument("--seconds", type=float, help="time spent on each combination (default: 1, kernels 0.1)")
     parser.add_argument("--isa", choices=core.ISAS, help="instruction set level")
     parser.add_argument("--profile", action="store_true", help="also print the time of every step")
@@ -42,7 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="kernels: an operator such as conv:64x56x56,oc=128,k=3,s=2 or linear:128x768 (may be repeated)",
     )
-    parser.add_argument("--group", default="all", help=f"kernels: shapes of {', '.join(kernel_shapes.GROUPS)}, or all")
+    parser.add_argument(
+        "--group",
+        type=kernel_shapes.of_groups,
+        default="all",
+        metavar="NAME,…",
+        help=f"kernels: shapes of {', '.join(kernel_shapes.GROUPS)}, or all",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
     if args.kernels or args.shape:
         return _run_kernels(args)
     if args.model is None:
-        raise ParameterError("a model is needed, or --kernels")
+        raise argparse.ArgumentTypeError("a model is needed, or --kernels")
     seconds = 1.0 if args.seconds is None else args.seconds
     graph = pnnx_fast.Graph.load(args.model, args.bin)
     print(f"{'threads':>7} {'batch':>6} {'median ms':>10} {'best ms':>10} {'per item ms':>12} {'runs':>6}")
     for threads in args.threads or [core.default_threads()]:
-        model = pnnx_fast.Model(graph, threads, isa=args.isa)
+        model = pnnx_fast.Model(graph, threads, isa=args.isa, autotune=args.autotune)
         for batch in args.batch or [None]:
             arrays = random_inputs(model, batch)
             if sys.stderr.isatty():
@@ -71,12 +68,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_kernels(args: argparse.Namespace) -> int:
     """A line for each algorithm at each shape: rates, share of the measured peak, the dispatcher's choice."""
-    isa = args.isa or core.ISAS[-1]
+    isa = args.isa or default_isa()
     seconds = 0.1 if args.seconds is None else args.seconds
-    try:
-        shapes = args.shape or kernel_shapes.of_groups(args.group)
-    except ValueError as error:
-        raise ParameterError(str(error)) from None
+    shapes = args.shape or args.group
     width = max(len(shape.text) for shape in shapes)
     for threads in args.threads or [core.default_threads()]:
         most = kernels.peak(isa, threads)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 
 import numpy as np
 
 import pnnx_fast
 from pnnx_fast._types import Array
+from pnnx_fast.cli.arguments import add_threads, natural
 from pnnx_fast.cli.bench import measure
 from pnnx_fast.demo import load_digits, model_path
 
 SHADES = " .:-=+*#%@"
+WIDTH = 16
+"""Characters of a drawn digit."""
+GAP = 2
+"""Characters between two."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast demo``."""
-    parser.add_argument("--count", type=int, default=6, help="number of digits to draw")
-    parser.add_argument("--seed", type=int, default=0, help="which digits to draw")
-    parser.add_argument("--threads", type=int, help="number of threads, by default all CPUs")
+    parser.add_argument("--count", type=natural, default=6, metavar="N", help="number of digits to draw")
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="which digits to draw")
+    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,10 +34,11 @@ def run(args: argparse.Namespace) -> int:
     digits = load_digits()
     probabilities = np.asarray(model(digits.pictures))
     guesses = probabilities.argmax(1)
-    count = max(0, min(args.count, len(guesses)))
-    shown = np.random.default_rng(args.seed).choice(len(guesses), count, replace=False)
-    print("\n".join(_draw(digits.pictures[shown, 0])))
-    print("  ".join(_caption(guesses[i], probabilities[i], digits.labels[i]) for i in shown))
+    shown = np.random.default_rng(args.seed).choice(len(guesses), min(args.count, len(guesses)), replace=False)
+    abreast = max(1, (shutil.get_terminal_size().columns + GAP) // (WIDTH + GAP))
+    for row in (shown[i : i + abreast] for i in range(0, len(shown), abreast)):
+        print("\n".join(_draw(digits.pictures[row, 0])))
+        print((" " * GAP).join(_caption(guesses[i], probabilities[i], digits.labels[i]) for i in row))
     right = int((guesses == digits.labels).sum())
     error = float(np.abs(probabilities - digits.probabilities).max())
     print(f"\n{right} of {len(guesses)} held-out digits right ({right / len(guesses):.2%})")
@@ -46,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
 def _draw(pictures: Array) -> list[str]:
     """Lines of text that show pictures (n, 8, 8) side by side, two characters a pixel."""
     levels = np.clip(pictures * (len(SHADES) - 1), 0, len(SHADES) - 1).round().astype(int)
-    return ["  ".join("".join(SHADES[v] * 2 for v in picture[row]) for picture in levels) for row in range(8)]
+    return [(" " * GAP).join("".join(SHADES[v] * 2 for v in picture[row]) for picture in levels) for row in range(8)]
 
 
 def _caption(guess: int, probabilities: Array, truth: int) -> str:
     text = f"{guess} ({probabilities[guess]:.0%})" + ("" if guess == truth else f" is {truth}!")
-    return f"{text:^16}"
+    return f"{text:^{WIDTH}}"

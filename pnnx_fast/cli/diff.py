@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 import pnnx_fast
-from pnnx_fast.errors import PnnxFastError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,11 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast diff``."""
-    try:
-        first, second = (pnnx_fast.Graph.load(path) for path in (args.first, args.second))
-    except (PnnxFastError, OSError, MemoryError) as error:
-        print(f"pnnx-fast: {error}", file=sys.stderr)
-        return 2
+    first, second = (pnnx_fast.Graph.load(path) for path in (args.first, args.second))
     lines = first.diff(second)
     if not args.quiet:
         for line in lines:

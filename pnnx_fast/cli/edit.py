@@ -7,26 +7,28 @@ import sys
 
 import pnnx_fast
 from pnnx_fast import edit
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.cli.arguments import add_model, positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast edit``."""
-    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    add_model(parser)
     parser.add_argument("output", help=".pnnx.param file to write")
     parser.add_argument("--from", dest="start", metavar="OPERAND,…", help="inputs of the part to keep")
     parser.add_argument("--to", dest="end", metavar="OPERAND,…", help="outputs of the part to keep")
     parser.add_argument("--remove", action="append", default=[], metavar="OPERATOR", help="take an operator out")
     parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="an operand or an operator")
-    parser.add_argument("--batch", type=int, help="batch of all inputs")
+    parser.add_argument("--batch", type=positive, metavar="N", help="batch of all inputs")
     parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="axes of inputs that may vary; 'batch' for axis 0")
     parser.add_argument("--simplify", nargs="?", const="", metavar="PASS,…", help="PNNX's simplifications, all or some")
-    parser.add_argument("--dtype", help="type of the weights: f32, f16, bf16")
+    parser.add_argument("--dtype", choices=("f32", "f64", "f16", "bf16"), help="type of the weights")
     parser.add_argument("--constants", action="store_true", help="with --dtype: constants between operators, too")
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast edit``."""
+    if args.constants and args.dtype is None:
+        raise argparse.ArgumentTypeError("--constants goes with --dtype")
     graph = pnnx_fast.Graph.load(args.model)
     if args.start or args.end:
         inputs = [op.outputs[0].name for op in graph.ops if op.type == "pnnx.Input"]
@@ -38,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     for pair in args.rename:
         old, sign, new = pair.partition("=")
         if not sign:
-            raise ParameterError(f"--rename wants OLD=NEW, not {pair!r}")
+            raise argparse.ArgumentTypeError(f"--rename wants OLD=NEW, not {pair!r}")
         edit.rename(graph, old, new)
     fixed = graph.change_batch(args.batch) if args.batch is not None else []
     if args.dynamic is not None:
@@ -60,6 +62,6 @@ def _axes(text: str) -> dict[str, list[int]] | None:
     for item in text.split(","):
         name, _, axis = item.rpartition(":")
         if not name or not axis.lstrip("-").isdigit():
-            raise ParameterError(f"--dynamic wants INPUT:AXIS, not {item!r}")
+            raise argparse.ArgumentTypeError(f"--dynamic wants INPUT:AXIS, not {item!r}")
         axes.setdefault(name, []).append(int(axis))
     return axes

@@ -8,14 +8,15 @@ from collections import Counter
 from typing import Any
 
 import pnnx_fast
+from pnnx_fast.cli.arguments import add_bin, add_model
 from pnnx_fast.cli.arrays import random_inputs
 from pnnx_fast.errors import PnnxFastError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast info``."""
-    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
-    parser.add_argument("--bin", help="weights, by default the .bin beside the .param")
+    add_model(parser)
+    add_bin(parser)
     parser.add_argument("--json", action="store_true", help="machine-readable")
 
 

@@ -209,11 +209,11 @@ def of_groups(words: str) -> list[Shape]:
 
     Raises
     ------
-    ValueError
+    ArgumentTypeError
         There is no such group.
     """
     names = list(GROUPS) if words == "all" else words.split(",")
     for name in names:
         if name not in GROUPS:
-            raise ValueError(f"no group of shapes {name!r}; there are {', '.join(GROUPS)} and all")
+            raise argparse.ArgumentTypeError(f"no group of shapes {name!r}; there are {', '.join(GROUPS)} and all")
     return [parse(text) for text in dict.fromkeys(text for name in names for text in GROUPS[name])]

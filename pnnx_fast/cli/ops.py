@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import inspect
 import re
 import sys
@@ -30,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     found = registry.find(args.type)
     if found is None:
-        print(f"pnnx-fast: no function is registered for {args.type}", file=sys.stderr)
+        near = difflib.get_close_matches(args.type, registry.types(), 3)
+        hint = f"; there are {', '.join(near)}" if near else ""
+        print(f"pnnx-fast: no function is registered for {args.type}{hint}", file=sys.stderr)
         return 1
     print(f"{args.type}: {found.summary}")
     print(f"run by   {_by(found)} code, {found.function.__module__}.{found.function.__name__}")

@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 
 import pnnx_fast
+from pnnx_fast.cli.arguments import add_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast python``."""
-    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    add_model(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="the .py file, by default beside the model")
 
 

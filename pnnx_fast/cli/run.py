@@ -13,38 +13,42 @@ import numpy as np
 
 import pnnx_fast
 from pnnx_fast._types import Array
+from pnnx_fast.cli.arguments import add_bin, add_model, add_threads, natural, numbers, positive
 from pnnx_fast.cli.arrays import load_inputs, random_inputs
-from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.errors import ShapeError
 
 
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number or a comma-separated list of numbers") from None
+def _target(text: str) -> Path:
+    if Path(text).suffix not in (".npy", ".npz"):
+        raise argparse.ArgumentTypeError(f"{text!r} ends neither in .npy nor in .npz")
+    return Path(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast run``."""
-    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
-    parser.add_argument("--bin", help="weights, by default the .bin beside the .param")
+    add_model(parser)
+    add_bin(parser)
     parser.add_argument(
         "--input", action="append", default=[], metavar="FILE", help=".npy, .npz or a picture; one an input"
     )
-    parser.add_argument("--output", metavar="FILE", help="write the outputs: .npy for a single one, .npz for all")
-    parser.add_argument("--labels", metavar="FILE", help="text file with one class name a line")
-    parser.add_argument("--top", type=int, metavar="N", help="print the N best classes of the first output")
-    parser.add_argument("--threads", type=int, help="number of threads, by default all CPUs")
-    parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
-    parser.add_argument("--cache", help="folder that keeps the compiled model for the next start")
     parser.add_argument(
-        "--mean", type=_numbers, default=[0.0], help="subtracted from a picture's values 0..255, e.g. 104,117,123"
+        "--output", type=_target, metavar="FILE", help="write the outputs: .npy for a single one, .npz for all"
+    )
+    parser.add_argument("--labels", metavar="FILE", help="text file with one class name a line")
+    parser.add_argument("--top", type=positive, metavar="N", help="print the N best classes of the first output")
+    add_threads(parser)
+    parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
+    parser.add_argument("--cache", metavar="FOLDER", help="folder that keeps the compiled model for the next start")
+    parser.add_argument(
+        "--mean", type=numbers, default=[0.0], help="subtracted from a picture's values 0..255, e.g. 104,117,123"
     )
     parser.add_argument(
-        "--scale", type=_numbers, default=[1.0], help="multiplies the values after that, e.g. 0.017,0.017,0.017"
+        "--scale", type=numbers, default=[1.0], help="multiplies the values after that, e.g. 0.017,0.017,0.017"
     )
     parser.add_argument("--bgr", action="store_true", help="reverse the channels of a picture")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random input that is used without --input")
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="seed of the random input that is used without --input"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     model = pnnx_fast.load(
         args.model, args.bin, num_threads=args.threads, autotune=args.autotune, cache=args.cache or False
     )
+    if args.output is not None and args.output.suffix == ".npy" and len(model.outputs) != 1:
+        raise argparse.ArgumentTypeError(f"--output: .npy holds one array, the model has {len(model.outputs)} outputs")
     if args.input:
         arrays = load_inputs(model, args.input, args)
     else:
@@ -65,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         for name, value in named.items():
             _print_summary(name, np.asarray(value))
-    if args.output:
+    if args.output is not None:
         _write(args.output, named)
     return 0
 
@@ -79,17 +85,15 @@ def _print_summary(name: str, value: Array) -> None:
 
 def _print_top(scores: Array, count: int, labels: str | None) -> None:
     flat = np.asarray(scores).reshape(-1)
-    names = Path(labels).read_text("utf-8").splitlines() if labels else []
+    names = Path(labels).read_text("utf-8", "replace").splitlines() if labels else []
     for index in np.argsort(-flat, kind="stable")[:count]:
         name = names[index] if index < len(names) else ""
         print(f"{flat[index]:10.6f}  {index:5d}  {name}".rstrip())
 
 
-def _write(path: str, named: dict[str, Array]) -> None:
-    if path.endswith(".npz"):
+def _write(path: Path, named: dict[str, Array]) -> None:
+    if path.suffix == ".npz":
         arrays: dict[str, Any] = {name: np.asarray(value) for name, value in named.items()}
         np.savez(path, **arrays)
-    elif path.endswith(".npy") and len(named) == 1:
-        np.save(path, next(iter(named.values())))
     else:
-        raise ParameterError(f"{path}: --output takes .npz, or .npy when the model has one output")
+        np.save(path, next(iter(named.values())))

@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 
 import pnnx_fast
+from pnnx_fast.cli.arguments import add_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast show``."""
-    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one")
+    add_model(parser)
     for kind in ("svg", "html", "dot"):
         parser.add_argument(f"--{kind}", metavar="FILE", help=f"write a picture as {kind} instead")
 

@@ -8,6 +8,7 @@ Unlike `pnnx_fast.passes`, which makes graphs fast here, results keep to PNNX's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 
 from pnnx_fast.errors import ParameterError
@@ -79,5 +80,6 @@ def _chosen(passes: Iterable[str] | None, table: Mapping[str, Pass]) -> list[Pas
     names = list(passes)
     unknown = [name for name in names if name not in table]
     if unknown:
-        raise ParameterError(f"there is no pass {', '.join(unknown)}; those there are: {', '.join(table)}")
+        near = dict.fromkeys(match for name in unknown for match in get_close_matches(name, table))
+        raise ParameterError(f"there is no pass {', '.join(unknown)}; there are {', '.join(near or table)}")
     return [table[name] for name in names]

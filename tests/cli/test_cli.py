@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,7 +96,7 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "no/such/file.pnnx.param"], "no/such/file.pnnx.param"),
         (["info", __file__], "test_cli.py"),
         (["run", DIGITS, "--input", "x.txt"], "inputs are .npy or .npz files or pictures"),
-        (["run", DIGITS, "--threads", "0"], "num_threads must be at least 1"),
+        (["ops", "Conv2d"], "no function is registered for Conv2d; there are nn.Conv2d"),
     ],
 )
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], argv: list[str], message: str) -> None:
@@ -113,13 +114,87 @@ def test_wrong_number_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "wrong number of inputs: expected 1, got 2" in err
 
 
-def test_bad_usage_exits_with_2() -> None:
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["bench", DIGITS, "--threads", "zero"],
+        ["bench", "--kernels", "--group", "none"],
+        ["run", DIGITS, "--threads", "0"],
+        ["run", DIGITS, "--seed", "-1"],
+        ["run", DIGITS, "--top", "-1"],
+        ["run", DIGITS, "--output", "y.txt"],
+        ["run", DIGITS, "--mean", "a"],
+        ["edit", DIGITS, "x.param", "--dtype", "f8"],
+        ["demo", "--count", "-1"],
+    ],
+    ids=lambda argv: " ".join(argv[-2:]),
+)
+def test_bad_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["bench", DIGITS, "--threads", "zero"])
+        main(argv)
     assert caught.value.code == 2
+    assert f"error: argument {argv[-2]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["bench"], "a model is needed, or --kernels"),
+        (["edit", DIGITS, "x.param", "--constants"], "--constants goes with --dtype"),
+        (["edit", DIGITS, "x.param", "--rename", "a"], "--rename wants OLD=NEW, not 'a'"),
+        (["edit", DIGITS, "x.param", "--dynamic", "0"], "--dynamic wants INPUT:AXIS, not '0'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_arguments_that_do_not_go_together(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, *argv)
+    assert (code, err) == (2, f"pnnx-fast {argv[0]}: {message}\n")
+
+
+@pytest.mark.parametrize("name, content", [("a.npy", b""), ("a.npy", b"text"), ("a.npz", b"PK\3\4 cut off")])
+def test_files_that_numpy_cannot_read(
+    name: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    code, _, err = call(capsys, "run", DIGITS, "--input", str(tmp_path / name))
+    assert code == 1
+    assert f"{name}: not a readable file of numpy" in err
+
+
+def test_archives_go_by_the_names_of_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "7767517\n4 3\npnnx.Input a 0 1 x #x=(2)f32\npnnx.Input b 0 1 y #y=(2)f32\n"
+    text += "pnnx.Expression e 2 1 x y z expr=sub(@0,@1)\npnnx.Output o 1 0 z\n"
+    (tmp_path / "m.pnnx.param").write_text(text)
+    np.savez(tmp_path / "in.npz", y=np.float32([1, 1]), x=np.float32([5, 5]))
+    target = tmp_path / "out.npy"
+    assert main(["run", str(tmp_path), "--input", str(tmp_path / "in.npz"), "--output", str(target)]) == 0
+    assert np.load(target).tolist() == [4, 4]
+
+
+def test_bench_tunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_TUNING", str(tmp_path / "tuning.json"))
+    assert main(["bench", DIGITS, "--autotune", "--seconds", "0", "--threads", "1"]) == 0
+    assert (tmp_path / "tuning.json").exists()
+
+
+def test_readers_that_stop_reading() -> None:
+    command = [sys.executable, "-m", "pnnx_fast", "info", DIGITS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_streams_that_lack_characters() -> None:
+    command = [sys.executable, "-m", "pnnx_fast", "edit", "--help"]
+    result = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert result.returncode == 0
+    assert b"OPERAND,?" in result.stdout
 
 
 def test_module_entry_point() -> None:
-    result = subprocess.run([sys.executable, "-m", "pnnx_fast.cli", "--version"], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-m", "pnnx_fast", "--version"], capture_output=True, text=True)
     assert result.returncode == 0
     assert result.stdout.startswith("pnnx-fast ")

@@ -48,7 +48,7 @@ def test_edit_extracts_renames_and_frees_sizes(tmp_path: Path) -> None:
     end = Graph.load(MODEL).ops[1].outputs[0].name
     assert main(["edit", MODEL, target, "--to", end]) == 0
     assert len(Graph.load(target).ops) == 3
-    assert main(["edit", MODEL, target, "--rename", "nothing"]) == 1
+    assert main(["edit", MODEL, target, "--rename", "nothing=x"]) == 1
     assert main(["edit", MODEL, target, "--remove", "nothing"]) == 1
 
 

@@ -1,0 +1,56 @@
+"""Arguments that several subcommands take, and the forms of their values.
+
+A fault that only shows when the arguments are seen together is an ``argparse.ArgumentTypeError``, too: ``main`` makes
+an exit code of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["add_bin", "add_model", "add_threads", "natural", "numbers", "positive", "positives"]
+
+
+def add_model(parser: argparse.ArgumentParser, **how: str) -> None:
+    """Declare the model as a positional argument; ``how`` goes to argparse."""
+    parser.add_argument("model", help=".pnnx.param file, or a folder that holds one", **how)  # type: ignore[arg-type]
+
+
+def add_bin(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--bin``."""
+    parser.add_argument("--bin", metavar="FILE", help="weights, by default the .bin beside the .param")
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--threads`` as one number."""
+    parser.add_argument("--threads", type=positive, metavar="N", help="number of threads, by default all CPUs")
+
+
+def natural(text: str) -> int:
+    """A whole number that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def positives(text: str) -> list[int]:
+    """Positive whole numbers, separated by commas."""
+    try:
+        return [positive(part) for part in text.split(",")]
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of positive numbers") from None
+
+
+def numbers(text: str) -> list[float]:
+    """Numbers, separated by commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number or a comma-separated list of numbers") from None
