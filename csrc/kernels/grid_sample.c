@@ -10,8 +10,10 @@ enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, TAPS = 16 };
 typedef enum mode { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC } mode;
 typedef enum border { BORDER_ZEROS, BORDER_CLAMP, BORDER_REFLECT } border;
 
+/* start: what the sums begin with, NaN where PyTorch's weights are. */
 typedef struct sample {
     int count;
+    float start;
     int64_t offset[TAPS];
     float weight[TAPS];
 } sample;
@@ -20,8 +22,9 @@ static float unnormalize(float v, int64_t size, int align) {
     return align ? (v + 1) / 2 * (float)(size - 1) : ((v + 1) * (float)size - 1) / 2;
 }
 
-static float clamp(float v, int64_t size) {
-    const float low = v < 0 ? 0 : v;
+/* NaN becomes the first place on planes and the last one elsewhere. */
+static float clamp(const pf_grid_args *a, float v, int64_t size) {
+    const float low = v < 0 || (v != v && a->axes == 2) ? 0 : v;
     return low < (float)(size - 1) ? low : (float)(size - 1);
 }
 
@@ -31,12 +34,12 @@ static float reflect(float v, int64_t size, int align) {
     if (span == 0) return 0;
     v = fabsf(v - low);
     const float extra = fmodf(v, span);
-    return (int64_t)floorf(v / span) % 2 == 0 ? extra + low : span - extra + low;
+    return fmodf(floorf(v / span), 2) == 0 ? extra + low : span - extra + low;
 }
 
 static float apply_border(const pf_grid_args *a, float v, int64_t size) {
     if (a->border == BORDER_REFLECT) v = reflect(v, size, (int)a->align);
-    if (a->border != BORDER_ZEROS) v = clamp(v, size);
+    if (a->border != BORDER_ZEROS) v = clamp(a, v, size);
     return isfinite(v) && v > (float)INT_MIN && v < (float)(INT_MAX - 1) ? v : -100.0f;
 }
 
@@ -93,15 +96,19 @@ static void cubic_taps(sample *s, const pf_grid_args *a, const float place[3]) {
 
 static void find_taps(sample *s, const pf_grid_args *a, const float *grid) {
     float place[3] = {0, 0, 0};
+    int finite = 1;
     s->count = 0;
     for (int d = 3 - (int)a->axes; d < 3; d++) {
         const float v = unnormalize(grid[(2 - d) * a->gs[4]], a->isize[d], (int)a->align);
         place[d] = a->mode == MODE_CUBIC ? v : apply_border(a, v, a->isize[d]);
+        finite &= isfinite(v) != 0;
     }
+    const int has_weights = a->mode == MODE_CUBIC || (a->mode == MODE_LINEAR && a->border == BORDER_ZEROS);
+    s->start = has_weights && !finite && a->axes == 2 ? NAN : 0;
     if (a->mode == MODE_LINEAR) {
         linear_taps(s, a, place);
     } else if (a->mode == MODE_CUBIC) {
-        if (isfinite(place[1]) && isfinite(place[2])) cubic_taps(s, a, place);
+        if (finite) cubic_taps(s, a, place);
     } else {
         const int64_t at[3] = {(int64_t)rintf(place[0]), (int64_t)rintf(place[1]), (int64_t)rintf(place[2])};
         add_tap(s, a, at, 1.0f);
@@ -111,7 +118,7 @@ static void find_taps(sample *s, const pf_grid_args *a, const float *grid) {
 static void apply_taps(const pf_grid_args *a, const sample *s, const float *x, float *y) {
     if (a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1 && a->c > 1) {
         for (int64_t c = 0; c < a->c; c += PF_VL) {
-            pf_vf v = pf_zero();
+            pf_vf v = pf_set(s->start);
             for (int k = 0; k < s->count; k++)
                 v = pf_fma(pf_set(s->weight[k]), pf_load_upto(x + s->offset[k] + c, a->c - c), v);
             pf_store_upto(y + c, v, a->c - c);
@@ -119,7 +126,7 @@ static void apply_taps(const pf_grid_args *a, const sample *s, const float *x, f
         return;
     }
     for (int64_t c = 0; c < a->c; c++) {
-        float v = 0;
+        float v = s->start;
         for (int k = 0; k < s->count; k++) v += s->weight[k] * x[s->offset[k] + c * a->xs[CHANNEL]];
         y[c * a->ys[CHANNEL]] = v;
     }

@@ -71,7 +71,9 @@ PF_INLINE pf_vf pf_vpow(pf_vf x, pf_vf y) {
     const pf_vd r_low = pf_log2_product(pf_low_half(f), pf_low_half(e), pf_low_half(y), &n_low);
     const pf_vd r_high = pf_log2_product(pf_high_half(f), pf_high_half(e), pf_high_half(y), &n_high);
     const pf_vf n = pf_clip(pf_join(n_low, n_high), pf_set(-200.0f), pf_set(200.0f));
-    pf_vf result = pf_scale(pf_exp_reduced(pf_join(r_low, r_high) * PF_LN2), n);
+    /* Of a product beyond 2^52 the rest is rounding error. */
+    const pf_vf r = pf_within(pf_join(r_low, r_high), 0.5f);
+    pf_vf result = pf_scale(pf_exp_reduced(r * PF_LN2), n);
     /* A negative base has a power where y is integral, negative where y is odd. */
     const pf_vf whole = pf_vround(y), half = y * 0.5f;
     const pf_vi odd = pf_vround(half) != half, negative = x < 0.0f;

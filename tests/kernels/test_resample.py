@@ -100,12 +100,24 @@ def test_linear_grid(isa: str, channels: int, axes: int) -> None:
         np.testing.assert_allclose(y, want, 1e-4, 1e-4)
 
 
-def test_grid_of_nan_and_infinity_reads_nothing(isa: str) -> None:
-    x, y = np.ones((1, 1, 1, 4, 4), "f4"), np.full((1, 1, 1, 1, 4), -1, "f4")
-    grid = np.array([[np.nan, 0], [np.inf, 0], [1e30, 0], [0, -np.inf]], "f4").reshape(1, 1, 1, 4, 2)
-    for mode in (0, 1, 2):
+@pytest.mark.parametrize("axes", [2, 3])
+def test_grid_of_nan_and_infinity(isa: str, axes: int) -> None:
+    """As in PyTorch: weights of planes are NaN, unless a border or the nearest pixel stands in."""
+    x, y = np.arange(16, dtype="f4").reshape(1, 1, 1, 4, 4), np.full((1, 1, 1, 1, 4), -1, "f4")
+    places = [[np.nan, 0], [np.inf, 0], [1e30, 0], [0, -np.inf]]
+    grid = np.array([[*place, *[0] * (axes - 2)] for place in places], "f4").reshape(1, 1, 1, 4, axes)
+    strides = elements(grid)
+    nan = np.nan if axes == 2 else 0
+    wanted = {
+        (0, 0): [nan, nan, 0, nan],
+        (1, 0): [0, 0, 0, 0],
+        (1, 1): [8 if axes == 2 else 11, 11, 11, 2],
+        **({(2, border): [nan, nan, None, nan] for border in (0, 1, 2)} if axes == 2 else {}),
+    }
+    for (mode, border), want in wanted.items():
         call(
-            isa, "grid_sample", x=x, grid=grid, y=y, n=1, c=1, axes=2, isize=(1, 4, 4), osize=(1, 1, 4),
-            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=0, align=0,
+            isa, "grid_sample", x=x, grid=grid, y=y, n=1, c=1, axes=axes, isize=(1, 4, 4), osize=(1, 1, 4),
+            xs=elements(x), ys=elements(y), gs=strides, mode=mode, border=border, align=0,
         )  # fmt: skip
-        np.testing.assert_array_equal(y.reshape(-1), 0)
+        for got, value in zip(y.reshape(-1), want, strict=True):
+            assert value is None or got == value or (np.isnan(got) and np.isnan(value)), (mode, border, y)

@@ -137,6 +137,21 @@ def test_grid_sample(axes: int, mode: str, border: str, align: bool) -> None:
         check("F.grid_sample", x, places, want=want, **params)
 
 
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("border", ["zeros", "border"])
+def test_grid_of_nan_and_infinity(axes: int, mode: str, border: str) -> None:
+    if mode == "bicubic" and axes == 3:
+        pytest.skip("does not exist")
+    x, places = sample(axes, 19), grid(axes)
+    places.reshape(-1, axes)[:7, 0] = [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9]
+    places.reshape(-1, axes)[7:10, 1] = [np.nan, np.inf, -np.inf]
+    params = {"mode": mode, "padding_mode": border, "align_corners": True}
+    want = F.grid_sample(torch.from_numpy(x), torch.from_numpy(places), **params)
+    got = run("F.grid_sample", x, places, **params)
+    np.testing.assert_allclose(got, want.numpy(), 1e-4, 1e-5)
+
+
 @pytest.mark.parametrize("size", [(2, 3, 5, 6), (2, 3, 1, 4), (2, 1, 4, 5, 6)])
 @pytest.mark.parametrize("align", [True, False])
 def test_affine_grid(size: tuple[int, ...], align: bool) -> None:
