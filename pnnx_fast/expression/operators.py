@@ -93,7 +93,8 @@ def as_expression(
     if attributes:
         return None
     if type == "pnnx.Expression":
-        return parse(str(values["expr"]))
+        # Lowering says what is missing.
+        return parse(str(values["expr"])) if "expr" in values else None
     form = FORMS.get(type)
     return None if form is None else form.call(values, [*input_names, *[""] * (inputs - len(input_names))])
 

@@ -116,11 +116,11 @@ class ProgramCache:
     def _read(self, kind: str, signature: list[Any]) -> tuple[dict[str, Any], Array] | None:
         path = self._path(kind)
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=_at_once) as file:
                 found = _content(file)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             warnings.warn(f"ignored {path}: {error}", stacklevel=2)
             return None
         document, _ = found
@@ -129,10 +129,10 @@ class ProgramCache:
     def _write(self, kind: str, signature: list[Any], document: dict[str, Any], blocks: Sequence[Array]) -> None:
         text = json.dumps({"key": self._key, "signature": signature, **document}, separators=(",", ":")).encode()
         path = self._path(kind)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        unfinished = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 _fill(file, text, blocks)
             unfinished.replace(path)
         except OSError as error:
@@ -195,6 +195,11 @@ def _rounded(n: int, unit: int) -> int:
     return -(-n // unit) * unit
 
 
+def _at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place does not wait for somebody who writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _fill(file: IO[bytes], text: bytes, blocks: Sequence[Array]) -> None:
     """Write text and blocks, each block at the next cache line."""
     begin = _rounded(HEADER.size + len(text), PAGE)
@@ -225,7 +230,9 @@ def _content(file: IO[bytes]) -> tuple[dict[str, Any], Array]:
     text, block = bytes(whole[HEADER.size : HEADER.size + text_size]), whole[begin : begin + size]
     if store.crc32(text) != text_sum or _checksum(block) != block_sum:
         raise ValueError("its checksum is wrong")
-    document: dict[str, Any] = json.loads(text)
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError("it describes no program")
     return document, block
 
 

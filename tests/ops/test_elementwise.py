@@ -57,6 +57,8 @@ def test_parameters_are_checked():
         run("nn.Threshold", X, value=1.0)
     with pytest.raises(ParameterError, match="unknown parameter 'negativ_slope'"):
         run("nn.LeakyReLU", X, negativ_slope=1.0)
+    with pytest.raises(ParameterError, match="'expr' is missing"):
+        run("pnnx.Expression", X)
 
 
 @pytest.mark.parametrize("shape", [(6,), (1,)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -105,7 +106,7 @@ def test_damaged_files_are_made_anew(model: Path, damage: str) -> None:
     assert np.array_equal(_load(model)(x), expected)
 
 
-@pytest.mark.parametrize("change", ["steps", "bases", "outputs", "isa", "address", "ahead"])
+@pytest.mark.parametrize("change", ["steps", "bases", "outputs", "isa", "address", "ahead", "list", "nested"])
 def test_documents_are_checked(model: Path, change: str) -> None:
     """A file with right checksums whose document makes no sense."""
     x = _array(1, 3, 16, 16)
@@ -116,6 +117,8 @@ def test_documents_are_checked(model: Path, change: str) -> None:
     document = json.loads(content[cache.HEADER.size : cache.HEADER.size + size])
     if change == "address":
         document["steps"][0][1]["x"] = [0, 1 << 40]
+    elif change in ("list", "nested"):
+        document = []
     else:
         document[change] = {
             "steps": [["copy", {}, False]],
@@ -124,7 +127,7 @@ def test_documents_are_checked(model: Path, change: str) -> None:
             "isa": "none",
             "ahead": [[0, 64, 1 << 50]],
         }[change]
-    text = json.dumps(document).encode()
+    text = b"[" * 100_000 if change == "nested" else json.dumps(document).encode()
     begin, place = (-(-(cache.HEADER.size + n) // cache.PAGE) * cache.PAGE for n in (size, len(text)))
     header = cache.HEADER.pack(cache.MAGIC, crc32(text), block_sum, len(text), block_size)
     path.write_bytes((header + text).ljust(place, b"\0") + content[begin:])
@@ -188,6 +191,17 @@ def test_files_of_others_are_ignored(model: Path) -> None:
     path.chmod(0o666)
     with pytest.warns(UserWarning, match="others"):
         assert np.array_equal(_load(model)(x), expected)
+
+
+def test_a_pipe_in_place_of_a_program(model: Path) -> None:
+    x = _array(1, 3, 8, 8)
+    expected = _load(model)(x)
+    (path,) = _programs(model)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.warns(UserWarning, match="too short"):
+        assert np.array_equal(_load(model)(x), expected)
+    assert path.is_file()
 
 
 def test_a_folder_that_cannot_be_written(model: Path) -> None:
