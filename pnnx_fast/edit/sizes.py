@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pnnx_fast import passes
 from pnnx_fast.edit.unbake import unbake
 from pnnx_fast.edit.walk import Shapes, Walk, inputs_of
 from pnnx_fast.errors import ParameterError
@@ -50,7 +51,9 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
         Naming the operator that does not take these sizes.
     """
     walk = Walk(graph, _recorded(graph, shapes))
-    for op in list(graph.topological()):
+    restored = graph.copy()
+    passes.restore(restored)
+    for op in restored.topological():
         walk.step(op)
     for x in graph.operands:
         x.shape, x.dtype = walk.shape(x), walk.dtype(x)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from pnnx_fast import passes
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import rebuild_grid
 from pnnx_fast.edit.walk import Shapes, Walk
@@ -25,6 +26,8 @@ def unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[Walk, Walk, lis
     """Walk a graph at two sizes of its inputs, mending operators on the way; returns names of those that stay fixed."""
     state = graph.copy()
     try:
+        # Their evidence is the sizes in the file, which are about to change.
+        passes.restore(graph, internal=False)
         work = Unbaking(graph, before, after)
         for op in list(graph.topological()):
             work.visit(op)
@@ -254,9 +257,9 @@ def _mend_expand(work: Unbaking, op: Operator) -> bool:
     found = work.shapes(op.inputs[0])
     if not isinstance(wanted, list) or found is None:
         return True
-    a = found[0]
+    a, b = found
     lead = len(wanted) - len(a)
-    sizes = [-1 if i >= lead and a[i - lead] == d != 1 else d for i, d in enumerate(wanted)]
+    sizes = [-1 if i >= lead and a[i - lead] == d and (d, b[i - lead]) != (1, 1) else d for i, d in enumerate(wanted)]
     made = [i for i, d in enumerate(wanted) if d > 1 and (i < lead or a[i - lead] == 1)]
     operands: list[Operand] = []
     entries = [str(d) for d in sizes]

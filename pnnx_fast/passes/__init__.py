@@ -11,7 +11,7 @@ from importlib import import_module
 
 from pnnx_fast.ir import Graph
 
-__all__ = ["PASSES", "RESTORING", "optimize", "restore"]
+__all__ = ["INTERNAL", "PASSES", "RESTORING", "optimize", "restore"]
 
 Observer = Callable[[str, Graph], None]
 
@@ -26,6 +26,9 @@ RESTORING: dict[str, tuple[str, str]] = {
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy"),
 }
 """Passes that say what the converter left unsaid; without them results would be wrong. Rows are like those below."""
+
+INTERNAL = frozenset({"restore_writes"})
+"""Restoring passes that leave internal operator types, which no file may hold."""
 
 PASSES: dict[str, tuple[str, str]] = {
     "drop_dead": ("drop_dead", ""),
@@ -45,9 +48,9 @@ PASSES: dict[str, tuple[str, str]] = {
 """Each pass: its module, and operator types of which a graph must hold one (none: it always runs)."""
 
 
-def restore(graph: Graph) -> None:
-    """Run the passes that every graph needs, in place."""
-    _run(RESTORING, graph, None)
+def restore(graph: Graph, *, internal: bool = True) -> None:
+    """Run the passes that every graph needs, in place; without those of ``INTERNAL`` for a graph that is saved again."""
+    _run(RESTORING if internal else {k: v for k, v in RESTORING.items() if k not in INTERNAL}, graph, None)
 
 
 def optimize(graph: Graph, observe: Observer | None = None) -> None:

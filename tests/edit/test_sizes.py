@@ -136,6 +136,41 @@ def test_other_operators_that_hold_sizes(line: str, shape: tuple[int, ...] | Non
     assert Model(g)(x).shape == (shape or (1, 2, 24, 10))
 
 
+def test_statistics_of_groups_are_expanded_along_a_batch_of_one() -> None:
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,6,5,4)f32",
+        "Tensor.reshape r 1 1 x a shape=(1,2,3,5,4) $input=x",
+        "torch.mean m 1 1 a b dim=(2,3,4) keepdim=True $input=a",
+        "Tensor.expand e 1 1 b c sizes=(1,2,3,5,4) $input=b",
+        "Tensor.reshape s 1 1 c y shape=(1,6,5,4) $input=c",
+        "pnnx.Output out 1 0 y",
+    )
+    assert g.make_dynamic() == []
+    x = rand(3, 6, 5, 4)
+    wanted = np.broadcast_to(x.reshape(3, 2, 60).mean(2)[:, :, None], (3, 2, 60)).reshape(x.shape)
+    np.testing.assert_allclose(Model(g)(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_modules_that_carry_their_weight_twice() -> None:
+    def make() -> Graph:
+        return graph(
+            "pnnx.Input in 0 1 x #x=(1,4,6,6)f32",
+            "pnnx.Attribute w 0 1 w @data=(4,1,3,3)f32",
+            "nn.Conv2d c 2 1 w x y bias=False dilation=(1,1) groups=4 in_channels=4 kernel_size=(3,3) out_channels=4 "
+            "padding=(1,1) padding_mode=zeros stride=(1,1) @weight=(4,1,3,3)f32",
+            "pnnx.Output out 1 0 y",
+            w=rand(4, 1, 3, 3),
+        )
+
+    g = make()
+    assert g.get_operand("y").shape == (1, 4, 6, 6)
+    assert len(next(op for op in g.ops if op.name == "c").inputs) == 2
+    assert g.make_dynamic() == []
+    assert g.get_operand("y").shape == (-1, 4, 6, 6)
+    x = rand(3, 4, 6, 6)
+    np.testing.assert_allclose(Model(g)(x)[1:2], Model(make())(x[1:2]), rtol=1e-5, atol=1e-6)
+
+
 def test_an_expansion_to_the_batch_and_a_pyramid() -> None:
     g = graph(
         "pnnx.Input in 0 1 x #x=(3,2,8,8)f32",
