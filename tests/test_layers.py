@@ -73,6 +73,19 @@ def test_files_stay_small(suffix: str) -> None:
             assert lines <= 500, f"{path.relative_to(ROOT)} has {lines} lines"
 
 
+def test_functions_fit_a_screen() -> None:
+    for folder in ("pnnx_fast", "benchmarks", "tools"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
+                    text = node.body[0] if ast.get_docstring(node) is not None else None
+                    documented = text.end_lineno - text.lineno + 1 if text is not None and text.end_lineno else 0
+                    lines = node.end_lineno - node.lineno + 1 - documented
+                    assert lines <= 60, (
+                        f"{node.name} in {path.relative_to(ROOT)} has {lines} lines without its docstring"
+                    )
+
+
 def test_modules_of_tests_have_names_of_their_own() -> None:
     names = [p.name for p in (ROOT / "tests").rglob("*.py") if p.name != "conftest.py"]
     assert sorted(names) == sorted(set(names))

@@ -247,7 +247,7 @@ def joined(function: Any) -> Callable[..., Array]:
     return lambda parts: function(parts)
 
 
-def shift(axes_only: bool, sign: int) -> Callable[..., Array]:
+def shift(sign: int) -> Callable[..., Array]:
     """Move the zero frequency to the middle, or back."""
     shift = np.fft.fftshift if sign > 0 else np.fft.ifftshift
     return lambda x, dim=None: shift(x, dim)

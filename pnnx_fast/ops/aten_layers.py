@@ -194,10 +194,9 @@ def native_batch_norm(
 @operator("aten::stft", native=False)
 def stft(b: Builder, input: Tensor, n_fft: Any, hop: Any, length: Any, window: Any, *rest: Any) -> Tensor:
     """Fourier transforms of windows that slide, without padding in the older of the two forms. torch.stft."""
-    names = ("center", "pad_mode", "normalized", "onesided", "return_complex", "_")[6 - len(rest) :]
+    names = ("center", "pad_mode", "normalized", "onesided", "return_complex", "align_to_window")[6 - len(rest) :]
     fields = {"center": False, **dict(zip(names, rest, strict=True))}
     fields |= {"n_fft": n_fft, "hop_length": hop, "win_length": length, "window": window}
-    fields.pop("_")
     return tensor(b, "torch.stft", input=input, **fields)
 
 

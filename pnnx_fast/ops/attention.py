@@ -347,12 +347,9 @@ def multihead_attention(
     q, k, v = _project(b, inputs, weights, in_proj_bias)
     k, v = (_append_rows(b, x, row, add_zero_attn, int(batch_first)) for x, row in ((k, bias_k), (v, bias_v)))
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
-    mask, scale = (
-        _layer_mask(
-            b, _padding_mask(b, attn_mask, key_padding_mask, q), q, k, k.shape[2] - inputs[1].shape[int(batch_first)]
-        ),
-        (embed_dim // num_heads) ** -0.5,
-    )
+    added = k.shape[2] - inputs[1].shape[int(batch_first)]
+    mask = _layer_mask(b, _padding_mask(b, attn_mask, key_padding_mask, q), q, k, added)
+    scale = (embed_dim // num_heads) ** -0.5
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
     same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
     fused = same and batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn

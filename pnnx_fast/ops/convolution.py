@@ -83,14 +83,7 @@ def convolve(
         if convolve_by_depth(b, convolve, x, weight, bias, y, **window):
             return
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
-    axes = "dhw"[5 - x.ndim :]
-    fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
-    for names, tensor in zip(STEPS[axes], (x, y, z), strict=True):
-        strides = (0,) * x.ndim if tensor is None else tensor.strides
-        fields.update(zip(names, (strides[0], *strides[2:]), strict=True))
-    sizes = (x.shape[2:], y.shape[2:], weight.shape[2:], stride, before, dilation)
-    for names, values in zip(SIZES[axes], sizes, strict=True):
-        fields.update(zip(names, values, strict=True))
+    fields = _fields(x, y, z, weight, **window)
     choice = IN_THREE_DIMENSIONS
     if stem:
         choice = STEM
@@ -99,15 +92,9 @@ def convolve(
         choice = choose(b.isa, b.nthreads, fields, weight.is_constant)
         choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
-    taps = (math.prod(weight.shape[2:-1]), weight.shape[-1])
-    shape: dict[str, Any] = {
-        "oc": y.shape[1],
-        "ic": x.shape[1],
-        "kh": taps[0],
-        "kw": taps[1],
-        "groups": groups,
-        "variant": plan.variant,
-    }
+    kh, kw = math.prod(weight.shape[2:-1]), weight.shape[-1]
+    shape: dict[str, Any] = {"oc": y.shape[1], "ic": x.shape[1], "kh": kh, "kw": kw}
+    shape |= {"groups": groups, "variant": plan.variant}
     w = packed_weight(b, choice.pack, weight, plan.packed_bytes, shape)
     if gate is not None:
         packed, w = w, b.empty(w.shape, w.dtype)
@@ -126,6 +113,29 @@ def convolve(
         label=plan.label,
         inplace=(y, z) if z is not None and not fields["z_late"] and _may_share(x, y, z) else None,
     )
+
+
+def _fields(
+    x: Tensor,
+    y: Tensor,
+    z: Tensor | None,
+    weight: Tensor,
+    stride: Sequence[int],
+    before: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    act: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Kernel fields of sizes, strides and epilogue."""
+    axes = "dhw"[5 - x.ndim :]
+    fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
+    for names, tensor in zip(STEPS[axes], (x, y, z), strict=True):
+        strides = (0,) * x.ndim if tensor is None else tensor.strides
+        fields.update(zip(names, (strides[0], *strides[2:]), strict=True))
+    sizes = (x.shape[2:], y.shape[2:], weight.shape[2:], stride, before, dilation)
+    for names, values in zip(SIZES[axes], sizes, strict=True):
+        fields.update(zip(names, values, strict=True))
+    return fields
 
 
 def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:

@@ -280,6 +280,10 @@ def stft(
     pad: int = 0,
 ) -> Tensor:
     """Short-time Fourier transform. torch.stft."""
+    if align_to_window and center:
+        raise ParameterError("frames are aligned to the window only without center", parameter="align_to_window")
+    if align_to_window:
+        pad += (n_fft - (win_length or n_fft)) // 2
     options = {
         "n_fft": n_fft, "hop_length": hop_length or n_fft // 4, "win_length": win_length, "center": center,
         "pad_mode": pad_mode, "normalized": normalized, "onesided": onesided is not False, "pad": pad,

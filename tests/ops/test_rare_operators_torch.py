@@ -9,6 +9,7 @@ import pytest
 from graph_of_one import run
 
 import pnnx_fast
+from pnnx_fast.errors import ParameterError
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -159,6 +160,16 @@ def test_spectrogram_there_and_back() -> None:
         "torchaudio.functional.inverse_spectrogram", spectrum.numpy(), window, length=200, normalized=False, **params
     )
     close(back, torch.from_numpy(x))
+
+
+@pytest.mark.parametrize("length", [12, 11])
+def test_frames_aligned_to_the_window(length: int) -> None:
+    x, window = real(2, 100), np.hanning(length + 1)[:length].astype("f4")
+    params = {"n_fft": 16, "hop_length": 4, "win_length": length, "return_complex": True, "align_to_window": True}
+    want = torch.stft(torch.from_numpy(x), window=torch.from_numpy(window), center=False, **params)
+    close(run("torch.stft", x, window, center=False, **params), want)
+    with pytest.raises(ParameterError, match="without center"):
+        run("torch.stft", x, window, **params)
 
 
 def test_vision() -> None:

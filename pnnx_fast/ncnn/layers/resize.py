@@ -40,7 +40,7 @@ def interp(p: Params, w: Weights) -> Build:
             if have == ow:
                 return x
             factors = 1.0, _scale(ow, have, width or len(inputs) - 1, scale_w)
-            y = _resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), factors)
+            y = _resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), factors, mode, corners)
             return t.reshape(y, (n, c, ow))
         if dims_of(x) != 3:
             raise ShapeError("number of dimensions", expected="1 to 3", actual=dims_of(x))
@@ -48,7 +48,7 @@ def interp(p: Params, w: Weights) -> Build:
             return x
         by_size = len(inputs) > 1
         factors = _scale(oh, size["h"], height or by_size, scale_h), _scale(ow, size["w"], width or by_size, scale_w)
-        return _resized(t, x, (oh, ow), factors)
+        return _resized(t, x, (oh, ow), factors, mode, corners)
 
     def _target(inputs: tuple[Operand, ...], size: dict[str, int]) -> tuple[int, int]:
         if text:
@@ -70,18 +70,21 @@ def interp(p: Params, w: Weights) -> Build:
         """Output pixels an input pixel, by which positions are found."""
         return out / have if given or text else scale
 
-    def _resized(t: Tracer, x: Operand, size: tuple[int, int], factors: tuple[float, float]) -> Operand:
-        if mode not in _MODES:
-            raise ParameterError("resize type 0 cannot resize")
-        exact = all(abs(s * h - o) < 1e-6 for s, h, o in zip(factors, shape_of(x)[2:], size, strict=True))
-        settings: dict[str, Any] = {"mode": _MODES[mode]}
-        if mode != NEAREST:
-            settings["align_corners"] = corners
-        if exact or settings.get("align_corners"):
-            return t.emit("F.interpolate", x, size=list(size), **settings)
-        return t.emit("F.interpolate", x, scale_factor=list(factors), recompute_scale_factor=False, **settings)
-
     return build
+
+
+def _resized(
+    t: Tracer, x: Operand, size: tuple[int, int], factors: tuple[float, float], mode: int, corners: bool
+) -> Operand:
+    if mode not in _MODES:
+        raise ParameterError("resize type 0 cannot resize")
+    exact = all(abs(s * h - o) < 1e-6 for s, h, o in zip(factors, shape_of(x)[2:], size, strict=True))
+    settings: dict[str, Any] = {"mode": _MODES[mode]}
+    if mode != NEAREST:
+        settings["align_corners"] = corners
+    if exact or settings.get("align_corners"):
+        return t.emit("F.interpolate", x, size=list(size), **settings)
+    return t.emit("F.interpolate", x, scale_factor=list(factors), recompute_scale_factor=False, **settings)
 
 
 _BORDERS = {0: "constant", 1: "replicate", 2: "reflect"}
