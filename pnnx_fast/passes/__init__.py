@@ -49,7 +49,7 @@ PASSES: dict[str, tuple[str, str]] = {
 
 
 def restore(graph: Graph, *, internal: bool = True) -> None:
-    """Run the passes that every graph needs, in place; without those of ``INTERNAL`` for a graph that is saved again."""
+    """Run the passes that every graph needs, in place; without those of ``INTERNAL`` for a graph that will be saved."""
     _run(RESTORING if internal else {k: v for k, v in RESTORING.items() if k not in INTERNAL}, graph, None)
 
 
