@@ -66,26 +66,45 @@ PF_INLINE void dw_run(const pf_line_tile *t, const int kw, const int stride, con
     static void dw_edge2_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 1, PF_LINE_ROWS); }
 PF_DW_SHAPES(PF_DW_TILE_FN)
 
+/* Adds one tap of a row, that of column j for the first pixel; the columns of all pixels are valid. */
+PF_INLINE void dw_tap(const pf_line_tile *t, const float *x, int64_t j, pf_vf tap, pf_vf *acc, int64_t n,
+                      const int tail) {
+    const int64_t step = t->a->stride_w * t->a->xsw;
+    x += j * t->a->xsw;
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++, x += step) {
+        PF_FORGET(x);
+        acc[i] = pf_fma(pf_line_load(x, n, tail), tap, acc[i]);
+    }
+}
+
+PF_INLINE void dw_edge_tap(const pf_line_tile *t, const float *x, int64_t j, pf_vf tap, pf_vf *acc, int64_t n,
+                           const int tail) {
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++, j += t->a->stride_w) if (j >= t->lo && j < t->hi)
+        acc[i] = pf_fma(pf_line_load(x + j * t->a->xsw, n, tail), tap, acc[i]);
+}
+
+PF_INLINE void dw_any_vector(const pf_line_tile *t, int64_t c, int64_t n, const int tail) {
+    const pf_lines_args *a = t->a;
+    const int64_t reach = (PF_LINE_PIXELS - 1) * a->stride_w;
+    const pf_vf start = t->bias ? pf_line_load(t->bias + c, n, tail) : pf_zero();
+    pf_vf acc[PF_LINE_PIXELS];
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[i] = start;
+    const float *x = t->x + t->channel + c, *w = t->w + c;
+    for (int64_t r = t->row0; r < t->row1; r++, x += a->dil_h * a->xsh)
+        for (int64_t k = 0, j = 0; k < a->kw; k++, j += a->dil_w, w += t->ocp) {
+            if (j >= t->lo && j + reach < t->hi)
+                dw_tap(t, x, j, pf_load(w), acc, n, tail);
+            else if (j < t->hi && j + reach >= t->lo)
+                dw_edge_tap(t, x, j, pf_load(w), acc, n, tail);
+        }
+    pf_line_finish(t, acc, t->z, t->y, c, n, tail);
+}
+
 /* Any kernel width, stride and dilation. */
 static void dw_any(const pf_line_tile *t) {
-    const pf_lines_args *a = t->a;
-    for (int64_t c = 0; c < t->channels; c += PF_VL) {
-        const int64_t n = pf_min(PF_VL, t->channels - c);
-        const pf_vf start = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
-        pf_vf acc[PF_LINE_PIXELS];
-        PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[i] = start;
-        const float *x = t->x + t->channel + c, *w = t->w + c;
-        for (int64_t r = t->row0; r < t->row1; r++, x += a->dil_h * a->xsh)
-            for (int64_t k = 0; k < a->kw; k++, w += t->ocp) {
-                const pf_vf tap = pf_load(w);
-                PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) {
-                    const int64_t j = i * a->stride_w + k * a->dil_w;
-                    if (j >= t->lo && j < t->hi)
-                        acc[i] = pf_fma(pf_load_upto(x + j * a->xsw, n), tap, acc[i]);
-                }
-            }
-        pf_line_finish(t, acc, t->z, t->y, c, n, n < PF_VL);
-    }
+    int64_t c = 0;
+    for (; c + PF_VL <= t->channels; c += PF_VL) dw_any_vector(t, c, PF_VL, 0);
+    if (c < t->channels) dw_any_vector(t, c, t->channels - c, 1);
 }
 
 #define PF_DW_ROW(kw, stride)                                                                                \
