@@ -19,6 +19,7 @@ from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
 from pnnx_fast.ir import Operator, Parameter
+from pnnx_fast.ir.notes import missing_dtype, rounded_quotients
 
 __all__ = ["argument", "is_module", "statements"]
 
@@ -85,6 +86,9 @@ def _call(op: Operator, names: Names) -> str:
     positional = [names.of(x) for i, (key, x) in enumerate(slots) if not key or (i == 0 and key == "input")]
     keywords = [argument_of(op, key, names.of(x)) for i, (key, x) in enumerate(slots) if key and (i or key != "input")]
     params = [argument(op, key, p) for key, p in op.params.items() if not _implied(op, key)]
+    dtype = missing_dtype(op)
+    if dtype is not None:
+        params.append(f"dtype={dtype}")
     return f"{function}({', '.join([*positional, *keywords, *params])})"
 
 
@@ -116,7 +120,7 @@ def _function(op: Operator) -> str:
 
 
 def _expression(op: Operator, names: Names) -> list[str]:
-    text = str(op.params["expr"].value)
+    text = rounded_quotients(op)
     if not op.inputs and is_word(text):
         names.kinds[op.outputs[0]] = "number"
         return [f"{targets(op, names)} = {text!r}"]

@@ -18,7 +18,7 @@ Observer = Callable[[str, Graph], None]
 RESTORING: dict[str, tuple[str, str]] = {
     "restore_dtypes": (
         "restore_dtypes",
-        "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin",
+        "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin pnnx.Expression",
     ),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),

@@ -203,3 +203,19 @@ def test_export_through_pnnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         extractor.input("in0", ncnn.Mat(picture[0]))
         _, y = extractor.extract("out0")
     np.testing.assert_allclose(np.asarray(y).ravel(), wanted.ravel(), atol=2e-2)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_types_that_the_converter_left_out(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n6 4\n"
+        "pnnx.Input x 0 1 x #x=(4)f32\n"
+        "pnnx.Input n 0 1 n #n=(4)i64\n"
+        "torch.cumsum c 1 1 x y dim=0 $input=x #x=(4)f32 #y=(4)i32\n"
+        "pnnx.Expression e 1 1 n z expr=add(div(@0,3),1) #n=(4)i64 #z=(4)i64\n"
+        "pnnx.Output o 1 0 y\npnnx.Output p 1 0 z\n"
+    )
+    graph.python(tmp_path / "typed.py")
+    y, z = _module(tmp_path / "typed.py")["Model"]()(torch.ones(4), torch.tensor([5, 3, -4, 8]))
+    assert y.dtype == torch.int32
+    assert z.tolist() == [2, 2, -1, 3]

@@ -132,6 +132,21 @@ pnnx.Output o 1 0 y
     assert "dtype" not in operator(kept, "s").params
 
 
+def test_quotients_noted_as_integers_are_rounded_down() -> None:
+    text = """
+    pnnx.Input x 0 1 x #x=(4)i64
+    pnnx.Expression e 1 1 x y expr=sub(@0,mul(div(@0,3),2)) #x=(4)i64 #y=(4)i64
+    pnnx.Expression f 1 1 x z expr=div(@0,3) #x=(4)i64 #z=(4)f32
+    pnnx.Output p 1 0 y
+    pnnx.Output q 1 0 z
+    """
+    x = np.array([7, 5, -4, 0])
+    y, z = pnnx_fast.Model(graph_of(text))(x)
+    assert y.dtype == np.int64
+    np.testing.assert_array_equal(y, x - x // 3 * 2)
+    np.testing.assert_allclose(z, x.astype(np.float32) / 3, rtol=1e-6)
+
+
 def test_weights_among_the_inputs_of_a_shared_module_are_dropped() -> None:
     text = """
 pnnx.Input in 0 1 x #x=(2,3)f32
