@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: ISA levels, thread counts, the folder of shared data."""
+"""What all tests share: ISA levels, the folder of shared data, settings of hypothesis."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pnnx_fast._core.program import ISAS
 
 # Interpreters that tests start must find the installed package, not the sources in the current folder.
 os.environ["PYTHONSAFEPATH"] = "1"
+
+# How fast examples are made and run says something about the machine, not about the package.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(params=ISAS)

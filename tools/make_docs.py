@@ -82,9 +82,12 @@ def render_passes() -> str:
     return PASSES_HEAD + "".join(rows)
 
 
+PAGES = {"operators.md": render, "operators_tested.md": render_tested, "simplify.md": render_passes}
+"""Each generated page of docs, and what makes its text."""
+
 if __name__ == "__main__":
-    pages = {"operators.md": render(), "operators_tested.md": render_tested(), "simplify.md": render_passes()}
-    for page, text in pages.items():
+    for page, make in PAGES.items():
+        text = make()
         target = DOCS / page
         if "--check" not in sys.argv:
             target.write_text(text, "utf-8")

@@ -178,6 +178,7 @@ def test_mistakes_show_their_place(text, position, reason):
         ("@" + "9" * 100, "'@999999999999999999999999999999999999... is neither"),
         ("[" + "1," * 200_000 + "]", "the expression has more than 131072 nodes"),
     ],
+    ids=["calls", "brackets", "commas", "characters", "number", "operand", "nodes"],
 )
 def test_hostile_text(text, reason):
     with pytest.raises(ExpressionError) as caught:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pnnx_fast.errors import FormatError, GraphError
@@ -356,7 +356,6 @@ def described(graph: Graph) -> list[object]:
     ]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
 def test_graphs_come_back(graph: Graph) -> None:
     text = pnnx_param.write(graph)
@@ -365,7 +364,6 @@ def test_graphs_come_back(graph: Graph) -> None:
     assert described(again) == described(graph)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, st.text(max_size=12), max_size=5))
 def test_any_value_text_comes_back(items: dict[str, str]) -> None:
     items = {k: "".join(c for c in v if not c.isspace() and c.isprintable()) for k, v in items.items()}

@@ -50,14 +50,14 @@ def test_single_bits(variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=2000), st.binary(max_size=2000), st.integers(0, 2**32 - 1))
 def test_update(variant, first, second, value):
     crc = store.crc32(second, store.crc32(first, value, variant=variant), variant=variant)
     assert crc == zlib.crc32(first + second, value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_combine(first, second):
     combined = store.crc32_combine(zlib.crc32(first), zlib.crc32(second), len(second))

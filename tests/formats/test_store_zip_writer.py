@@ -61,7 +61,7 @@ names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @pytest.mark.parametrize("layout", ["zip64", "zip32"])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(entries=st.dictionaries(names, st.binary(max_size=300), max_size=6))
 def test_any_entries_come_back(layout, entries):
     raw = written(entries.items(), layout=layout)

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pnnx_fast.errors import ShapeError
@@ -161,14 +161,12 @@ def truncate_bits(bits: int) -> int:
     return sign | (0x7C00 if exponent >= 31 else exponent << 10 | mantissa >> 13)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32 - 1))
 def test_truncation_bit_by_bit(bits: int) -> None:
     x = np.array([bits], np.uint32).view(np.float32)
     assert float32_to_float16(x, "truncate").view(np.uint16)[0] == truncate_bits(bits)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**16 - 1))
 def test_bfloat16_comes_back(bits: int) -> None:
     wide = bfloat16_to_float32(np.array([bits], np.uint16))
@@ -176,7 +174,6 @@ def test_bfloat16_comes_back(bits: int) -> None:
     assert again == bits or (np.isnan(wide[0]) and np.isnan(bfloat16_to_float32(np.array([again]))[0]))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.floats(width=32))
 def test_bfloat16_is_nearest(x: float) -> None:
     bits = float32_to_bfloat16(np.float32([x]))

@@ -8,7 +8,7 @@ import struct
 
 import number_reference as reference
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pnnx_fast._core import text
@@ -34,7 +34,6 @@ def same(a: object, b: object) -> bool:
     return type(a) is type(b) and a == b
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(NUMBERISH, DECIMALS, st.text(max_size=20)))
 @example("(é")
 @example("-9223372036854775808")
@@ -51,7 +50,6 @@ def test_parse_value_like_the_twin(token: str) -> None:
     assert same(found[1], value), (found, value)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(DECIMALS)
 @example("9007199254740993.0")
 @example("2.4703282292062327e-324")
@@ -71,7 +69,6 @@ def test_decimals_are_rounded_right(token: str) -> None:
     assert same(text.parse_value(token)[1], float(token))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(FLOATS, st.sampled_from(text.FLOAT_STYLES), st.booleans())
 @example(0.0001, "2026", False)
 @example(struct.unpack("<f", struct.pack("<f", 0.0001))[0], "2025", False)
@@ -86,26 +83,22 @@ def test_format_float_like_the_twin(x: float, style: str, wide: bool) -> None:
     assert text.format_float(x, style, wide) == reference.format_float(x, style, wide)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32).filter(bool))
 def test_float32_comes_back_exactly(x: float) -> None:
     again = text.parse_value(text.format_float(x))[1]
     assert text.to_float32(again) == x
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.floats(allow_nan=False, allow_infinity=False).filter(bool))
 def test_float64_comes_back_exactly(x: float) -> None:
     assert text.parse_value(text.format_float(x, wide=True))[1] == x
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.complex_numbers())
 def test_format_complex_like_the_twin(x: complex) -> None:
     assert text.format_complex(x) == reference.format_complex(x)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.floats())
 def test_to_float32(x: float) -> None:
     assert same(text.to_float32(x), reference.to_float32(x))

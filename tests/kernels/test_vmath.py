@@ -108,7 +108,26 @@ def test_pow(isa):
     rng = np.random.default_rng(2)
     bases = [np.exp(rng.uniform(-80, 80, 20_000)), rng.uniform(0, 3, 20_000), -rng.uniform(0, 30, 5000)]
     exponents = [rng.uniform(-3, 3, 20_000), rng.uniform(-80, 80, 20_000), rng.integers(-40, 40, 5000)]
-    special = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e10, 1e-45, 2**25, 2**24 - 1]
+    special = [
+        0.0,
+        -0.0,
+        1,
+        -1,
+        2,
+        -2,
+        0.5,
+        -0.5,
+        3,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e30,
+        -1e30,
+        1e10,
+        1e-45,
+        2**25,
+        2**24 - 1,
+    ]
     x = np.float32(np.concatenate([*bases, np.repeat(special, len(special))]))
     y = np.float32(np.concatenate([*exponents, np.tile(special, len(special))]))
     with np.errstate(all="ignore"):

@@ -124,7 +124,9 @@ def test_index_expression(text: str, key: Any) -> None:
     same(run("Tensor.index", x, expr=text), t(x)[lists])
 
 
-@pytest.mark.parametrize("text", ["[0.5]", "[[1,2]", "1", '["a"]', "[" * 5000])
+@pytest.mark.parametrize(
+    "text", ["[0.5]", "[[1,2]", "1", '["a"]', "[" * 5000], ids=["float", "open", "number", "text", "deep"]
+)
 def test_bad_index_expression(text: str) -> None:
     with pytest.raises(ParameterError, match="indices"):
         run("Tensor.index", draw(4, 5), expr=text)
