@@ -293,6 +293,7 @@ def _resizes() -> list[Case]:
         for extra in ("1=2.0 2=2.0", "3=7 4=11", "1=0.5 2=0.5", "1=1.5 2=1.7", "3=3 4=3"):
             cases.append(Case("Interp", f"0={mode} {extra}", ((3, 6, 8),)))
             cases.append(Case("Interp", f"0={mode} {extra}", ((4, 8),)))
+        cases.append(Case("Interp", f"0={mode} 1=0.7 2=1.3", ((2, 10, 12),)))
         if mode > 1:
             cases.append(Case("Interp", f"0={mode} 3=7 4=11 6=1", ((3, 6, 8),)))
         cases.append(Case("Interp", f"0={mode} 5=1", ((3, 6, 8), (2, 9, 5))))
@@ -389,6 +390,7 @@ def _attention() -> list[Case]:
         cases.append(Case("SDPA", "6=0.5", (q, kv, (groups, 6, 3))))
         cases.append(Case("SDPA", "5=1", (q, kv, kv, (5, 6))))
         cases.append(Case("SDPA", "5=1", (q, kv, kv, (heads, 5, 6))))
+    cases.append(Case("SDPA", "", ((5, 8), (6, 8), (6, 3))))
     cases += [Case("RotaryEmbed", f"0={i}", ((2, 5, 8), (5, 4), (5, 4))) for i in (0, 1)]
     return cases
 

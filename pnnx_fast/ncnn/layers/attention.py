@@ -190,9 +190,9 @@ def sdpa(p: Params, w: Weights) -> Build:
             past_v, past_k = given.pop(), given.pop()
         if masked:
             given.pop()
-        if len(given) != 3 or any(x is None or dims_of(x) != 3 for x in given):
-            raise ShapeError("queries, keys and values of three dimensions", actual=len(given))
-        q, k, v = (x for x in given if x is not None)
+        if len(given) != 3 or any(x is None or dims_of(x) not in (2, 3) for x in given):
+            raise ShapeError("queries, keys and values of two or three dimensions", actual=len(given))
+        q, k, v = (_with_heads(t, x) for x in given if x is not None)
         new = [k, v]
         if past_k is not None and past_v is not None:
             k, v = t.concat([past_k, k], 2), t.concat([past_v, v], 2)
@@ -202,6 +202,14 @@ def sdpa(p: Params, w: Weights) -> Build:
         return [y, *caches] if cached else [y]
 
     return build
+
+
+def _with_heads(t: Tracer, x: Operand) -> Operand:
+    """A blob of two dimensions is one head."""
+    if dims_of(x) == 3:
+        return x
+    n, length, size = shape_of(x)
+    return t.reshape(x, (n, 1, length, size))
 
 
 @layer("RotaryEmbed", one_blob_only=False)

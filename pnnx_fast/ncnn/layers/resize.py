@@ -78,13 +78,16 @@ def _resized(
 ) -> Operand:
     if mode not in _MODES:
         raise ParameterError("resize type 0 cannot resize")
-    exact = all(abs(s * h - o) < 1e-6 for s, h, o in zip(factors, shape_of(x)[2:], size, strict=True))
+    pairs = list(zip(shape_of(x)[2:], size, factors, strict=True))
+    exact = [abs(s * h - o) < 1e-6 * o for h, o, s in pairs]
     settings: dict[str, Any] = {"mode": _MODES[mode]}
     if mode != NEAREST:
         settings["align_corners"] = corners
-    if exact or settings.get("align_corners"):
+    if all(exact) or settings.get("align_corners"):
         return t.emit("F.interpolate", x, size=list(size), **settings)
-    return t.emit("F.interpolate", x, scale_factor=list(factors), recompute_scale_factor=False, **settings)
+    # A factor that was rounded to float32 must not lose the last pixel in the product of doubles.
+    scales = [o / h if whole else s for (h, o, s), whole in zip(pairs, exact, strict=True)]
+    return t.emit("F.interpolate", x, scale_factor=scales, recompute_scale_factor=False, **settings)
 
 
 _BORDERS = {0: "constant", 1: "replicate", 2: "reflect"}
