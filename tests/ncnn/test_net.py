@@ -155,3 +155,20 @@ def test_text_of_the_chain_has_a_repr() -> None:
 def test_operators_that_pnnx_left_over_run() -> None:
     net = load(param("Input in 0 1 a", "torch.sign s 1 1 a b"))
     assert run(net, "b", a=np.float32([-2, 0, 3])).tolist() == [-1, 0, 1]
+
+
+def test_left_over_operators_whose_parameters_are_lost_are_errors() -> None:
+    net = load(param("Input in 0 1 a", "torch.cumsum s 1 1 a b", "ReLU r 1 1 a c"))
+    ex = net.create_extractor()
+    ex.input("a", ncnn.Mat(np.float32([-2, 0, 3])))
+    with pytest.warns(ncnn.NcnnWarning, match=r"torch.cumsum was not converted, .* its dim"):
+        assert ex.extract("b")[0] == -100
+    assert ex.extract("c")[1].numpy().tolist() == [0, 0, 3]
+
+
+def test_attention_that_is_left_over_is_causal() -> None:
+    inputs = [f"Input {name} 0 1 {name}" for name in "qkv"]
+    net = load(param(*inputs, "F.scaled_dot_product_attention s 3 1 q k v y"))
+    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 4, 3), np.float32)
+    score = np.exp(q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(3))) * np.tril(np.ones((4, 4), np.float32))
+    np.testing.assert_allclose(run(net, "y", q=q, k=k, v=v), score / score.sum(2, keepdims=True) @ v, rtol=1e-4)

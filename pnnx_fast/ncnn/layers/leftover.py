@@ -1,10 +1,16 @@
 """Operators that PNNX could not turn into ncnn layers and left in the file under their own names.
 
-ncnn refuses such files; here they run, as long as they have no parameters, which the format cannot express.
+ncnn refuses such files. Their parameters are lost, as the format cannot express them, so only those run here that have
+none, and those that say by being left what their parameters were.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Operand
 from pnnx_fast.ncnn.layers.registry import Build, LayerDef
 from pnnx_fast.ncnn.tracer import Tracer
@@ -12,19 +18,28 @@ from pnnx_fast.ncnn.values import Params, Weights
 
 __all__ = ["leftover"]
 
+# PNNX makes SDPA layers of all attention but the causal one.
+_TELLING: Mapping[str, Mapping[str, Any]] = {"F.scaled_dot_product_attention": {"is_causal": True}}
+
 
 def leftover(name: str) -> LayerDef | None:
     """Return a definition for an operator type of PNNX, None when there is no such operator."""
     from pnnx_fast.ops import registry
 
-    if "." not in name or name.startswith(("ncnn.", "fused.", "pnnx.")) or registry.find(name) is None:
+    if "." not in name or name.startswith(("ncnn.", "fused.", "pnnx.")):
         return None
+    definition = registry.find(name)
+    if definition is None:
+        return None
+    known = _TELLING.get(name)
+    lost = [k for k, p in definition.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+    def build(t: Tracer, *inputs: Operand) -> list[Operand]:
+        if lost and known is None:
+            raise ParameterError(f"{name} was not converted, and the file does not tell its {', '.join(lost)}")
+        return t.emit_many(name, 1, *inputs, **(known or {}))
 
     def function(p: Params, w: Weights) -> Build:
-        return lambda t, *inputs: _emit(t, name, inputs)
+        return build
 
     return LayerDef(name, function, one_blob_only=False, inplace=False, dynamic=False)
-
-
-def _emit(t: Tracer, name: str, inputs: tuple[Operand, ...]) -> list[Operand]:
-    return t.emit_many(name, 1, *inputs)
