@@ -75,6 +75,17 @@ def test_spatial_pyramid() -> None:
     np.testing.assert_allclose(means, x.mean((1, 2)), atol=1e-6)
 
 
+def test_means_of_windows_over_the_end_count_what_pytorch_counts() -> None:
+    """Borders that are asked for count, the rest of the last window does not; ncnn counts both."""
+    x = np.arange(1, 5, dtype=np.float32).reshape(1, 1, 4)
+    assert one("Pooling 0=1 1=1 11=1 2=2 12=1 6=1", x).tolist() == [[[1, 3, 0]]]
+    assert one("Pooling 0=1 1=3 11=1 2=2 12=1 6=1", x).tolist() == [[[2, 3.5]]]
+    assert one("Pooling 0=1 1=3 11=1 2=2 12=1 3=1 13=0 6=1", x).tolist() == [[[1, 3, 2]]]
+    assert one("Pooling 0=1 1=3 11=1 2=2 12=1 3=1 14=0 13=0 15=0 6=1", x).tolist() == [[[1, 3]]]
+    odd = one("Pooling 0=1 1=3 11=1 2=3 12=1 3=1 14=0 13=0 15=0 6=1", x)
+    np.testing.assert_allclose(odd, [[[1, 3.5]]], rtol=1e-6)
+
+
 def test_quantised_values_there_and_back() -> None:
     scales = np.float32([10, 20, 30])
     text = param("Input i 0 1 a", "Quantize q 1 1 a b 0=3", "Dequantize d 1 1 b c 0=3 1=3")

@@ -118,20 +118,23 @@ class _Pooling:
         given = self.before == before and self.after == after
         if not self.include and ceil is not None and given and before == after:
             return t.emit(name, x, **window, padding=before, ceil_mode=ceil, count_include_pad=False)
-        if self.include and ceil is False and before == behind:
-            return t.emit(name, x, **window, padding=before, ceil_mode=False, count_include_pad=True)
+        if self.include and ceil is not None and before == after:
+            return t.emit(name, x, **window, padding=before, ceil_mode=ceil, count_include_pad=True)
         padded = pad(t, x, before, behind, 0.0)
         y = t.emit(name, padded, **window, padding=[0] * self.rank, ceil_mode=False, count_include_pad=True)
-        if self.include:
+        if self.include and not any(tail):
             return y
         # ncnn counts the values that its own padding parameters do not cover, also when a "same" mode padded more.
+        # What full padding adds behind is never counted: ncnn does where borders are, against PyTorch and ONNX.
         factor = np.ones((1, 1), np.float32)
         for i, size in enumerate(sizes):
-            end = size + before[i] + behind[i] - max(self.after[i], 0) - tail[i]
+            begin, cover = (0, 0) if self.include else (max(self.before[i], 0), max(self.after[i], 0))
+            end = size + before[i] + behind[i] - cover - tail[i]
             starts = np.arange(shape_of(y)[2 + i]) * self.stride[i]
-            count = np.minimum(starts + self.kernel[i], end) - np.maximum(starts, max(self.before[i], 0))
-            # A window over nothing at all makes NaN, as dividing by no values does in ncnn.
-            part = np.where(count > 0, self.kernel[i] / np.maximum(count, 1), np.inf)
+            count = np.minimum(starts + self.kernel[i], end) - np.maximum(starts, begin)
+            # A window over nothing at all makes NaN, as dividing by no values does in ncnn, or 0 where borders count.
+            nothing = 1.0 if self.include else np.inf
+            part = np.where(count > 0, self.kernel[i] / np.maximum(count, 1), nothing)
             factor = factor[..., None] * part.astype(np.float32)
         return t.expression("mul(@0,@1)", y, t.array(factor))
 
