@@ -109,6 +109,8 @@ def make_dynamic(
 
     Raises
     ------
+    ParameterError
+        When there is no such input or axis.
     ShapeError
         Naming an operator, such as a linear layer after flattening, that cannot take other sizes.
     """
@@ -118,6 +120,11 @@ def make_dynamic(
     unknown = [name for name in chosen if name not in before]
     if unknown:
         raise ParameterError(f"there is no input {unknown[0]}; the inputs are {', '.join(before)}")
+    for name, wanted in chosen.items():
+        rank = len(before[name])
+        beyond = [axis for axis in wanted if not -rank <= axis < rank]
+        if beyond:
+            raise ParameterError(f"input {name} has {rank} dimensions and no axis {beyond[0]}")
     after |= _grown({name: before[name] for name in before if name in chosen}, chosen)
     old, new, fixed = unbake(graph, before, after)
     for x in graph.operands:

@@ -41,6 +41,8 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     GraphError
         When an operand does not exist, or an output needs an input of the graph that is not among ``inputs``.
     """
+    if isinstance(inputs, str) or isinstance(outputs, str):
+        raise TypeError("inputs and outputs are lists of names, not one name")
     part = graph.copy()
     starts = [operand(part, name) for name in inputs]
     ends = [operand(part, name) for name in outputs]

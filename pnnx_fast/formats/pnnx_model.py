@@ -119,7 +119,7 @@ def _misfit(place: WeightPlace, path: str | None, reason: str) -> FormatError:
 
 def save(graph: Graph, param: Any, bin: Any = None) -> None:
     """Write a model to paths or file objects; see :meth:`Graph.save`."""
-    content, weights = pnnx_param.write(graph), _weights(graph)
+    weights, content = _weights(graph), pnnx_param.write(graph)
     if isinstance(param, str | os.PathLike):
         bin = bin_path(Path(param)) if bin is None else bin
     elif bin is None:
@@ -158,6 +158,8 @@ def _weights(graph: Graph) -> list[tuple[str, Attribute]]:
     for op in graph.ops:
         for key in sorted(op.attrs):
             name, attr = f"{op.name}.{key}", op.attrs[key]
+            if not isinstance(attr, Attribute):
+                raise GraphError([f"weight {name} is a {type(attr).__name__}; pnnx_fast.Attribute(value) makes one"])
             if found.setdefault(name, attr) != attr:
                 raise GraphError([f"two different weights are called {name}"])
             entries.append((name, attr))

@@ -35,7 +35,7 @@ def _of_weights(ops: Sequence[Operator]) -> Iterator[str]:
     seen: dict[str, Attribute] = {}
     for op in ops:
         for key, attr in op.attrs.items():
-            if seen.setdefault(f"{op.name}.{key}", attr) != attr:
+            if isinstance(attr, Attribute) and seen.setdefault(f"{op.name}.{key}", attr) != attr:
                 yield f"{op.name}: another weight is called {op.name}.{key}, too"
 
 
@@ -52,8 +52,11 @@ def _of_operator(op: Operator, operands: Mapping[str, Operand]) -> Iterator[str]
             yield f"output {operand.name} has {other} as its producer"
     if op.inputnames and len(op.inputnames) != len(op.inputs):
         yield f"{len(op.inputnames)} names for {len(op.inputs)} inputs"
-    for key, attr in op.attrs.items():
-        if attr.dtype is not None and attr.dtype not in by_text:
+    attrs: Mapping[str, object] = op.attrs
+    for key, attr in attrs.items():
+        if not isinstance(attr, Attribute):
+            yield f"attribute {key} is a {type(attr).__name__}; Attribute(value) makes one"
+        elif attr.dtype is not None and attr.dtype not in by_text:
             yield f"attribute {key} has unknown dtype {attr.dtype}"
         elif attr.dtype is not None and memoryview(attr.data).nbytes != attr.nbytes:
             yield f"attribute {key} has {memoryview(attr.data).nbytes} bytes, its shape needs {attr.nbytes}"

@@ -47,7 +47,7 @@ def _coerce_scalar(value: object) -> tuple[int, Any]:
         return 3, float(value)
     if isinstance(value, numbers.Complex):
         return 10, complex(value)
-    raise ParameterError(f"a parameter cannot hold a {type(value).__name__}")
+    raise ParameterError(f"a parameter cannot hold a value of type {type(value).__name__}")
 
 
 def _coerce_int(value: int) -> int:

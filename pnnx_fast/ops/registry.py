@@ -178,7 +178,23 @@ def operator(
     schema : bool
         Whether the signature is the schema. Without, the function takes all inputs by position and, unchecked, the
         keyword arguments ``parameters`` (a dict of values) and ``attributes`` (a dict of constant tensors).
+
+    Raises
+    ------
+    ParameterError
+        When the function is registered for a type that another module has, or its signature is no schema.
+    TypeError
+        When no type is given.
+
+    Examples
+    --------
+    >>> @pnnx_fast.operator("mine.Twice", native=False)
+    ... def twice(b, input, *, factor=2.0):
+    ...     return b.host(lambda x: x * factor, [input], [(input.shape, input.dtype)])[0]
+    >>> unregister("mine.Twice")
     """
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError("operator takes the types to register a function for: @operator('mine.Twice')")
 
     def register(function: Function) -> Function:
         for name in names:

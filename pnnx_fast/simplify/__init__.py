@@ -77,6 +77,8 @@ def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int =
 def _chosen(passes: Iterable[str] | None, table: Mapping[str, Pass]) -> list[Pass]:
     if passes is None:
         return [row for row in table.values() if not row.asked]
+    if isinstance(passes, str):
+        raise TypeError(f"passes are a list of names, such as [{passes!r}]")
     names = list(passes)
     unknown = [name for name in names if name not in table]
     if unknown:

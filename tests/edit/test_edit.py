@@ -100,6 +100,19 @@ def test_what_cannot_vary_is_an_error_that_names_it() -> None:
         net().make_dynamic({"w": (0,)})
 
 
+@pytest.mark.parametrize("axis", [4, -5])
+def test_axes_that_do_not_exist(axis: int) -> None:
+    with pytest.raises(ParameterError, match=f"input x has 4 dimensions and no axis {axis}"):
+        net().make_dynamic({"x": (0, axis)})
+
+
+def test_one_name_is_not_a_list_of_names() -> None:
+    with pytest.raises(TypeError, match="lists of names"):
+        net().extract("x", ["y"])
+    with pytest.raises(TypeError, match="such as \\['fuse_silu'\\]"):
+        net().simplify("fuse_silu")
+
+
 def test_change_batch_and_infer_shapes() -> None:
     graph = net()
     assert graph.change_batch(7) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -281,6 +282,14 @@ def test_validation(graph: Graph, damage, messages: list[str]) -> None:
         graph.validate()
     for message in messages:
         assert any(problem.startswith(message) for problem in caught.value.problems), caught.value.problems
+
+
+def test_arrays_are_no_attributes(graph: Graph, tmp_path: Path) -> None:
+    graph.ops[1].attrs["weight"] = np.zeros((4, 4), np.float32)  # type: ignore[assignment]
+    with pytest.raises(GraphError, match=r"fc: attribute weight is a ndarray; Attribute\(value\) makes one"):
+        graph.validate()
+    with pytest.raises(GraphError, match=r"weight fc.weight is a ndarray; pnnx_fast.Attribute\(value\) makes one"):
+        graph.save(tmp_path / "m.pnnx.param")
 
 
 def test_copies_share_attributes_and_nothing_else(graph: Graph) -> None:

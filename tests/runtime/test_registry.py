@@ -77,6 +77,13 @@ def test_missing_and_surplus_inputs() -> None:
         call([X, W, X], [], size=1)
 
 
+def test_a_type_is_needed() -> None:
+    with pytest.raises(TypeError, match="takes the types"):
+        registry.operator(lambda b, input: input)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes the types"):
+        registry.operator()
+
+
 def test_all_unsupported_types_at_once() -> None:
     with pytest.raises(UnsupportedOperatorError) as caught:
         check_supported([("test.sampel", "a"), ("aten::zzz", "b"), ("test.sampel", "c")])
