@@ -121,9 +121,9 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, in, x) F(K, in, scale) F(K, out, y) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys) \
     F(K, i64, scales)
 
-/* Packs weights for the kernel of the same family: x is the PyTorch tensor (oc, ic/groups, kh, kw), dense; scale (oc)
- * multiplies each output channel and may be absent. kh: of three-dimensional filters, kd times kh. Weights of int8 kernels
- * are int8 and have no scale. */
+/* Packs weights for the kernel of the same family: x is the PyTorch tensor (oc, ic/groups, kh, kw), dense. kh: of
+ * three-dimensional filters, kd times kh. Weights of int8 kernels are int8. conv_scale alone reads packed weights and
+ * scale (ic). */
 #define PF_PACK_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, scale) F(K, out, y)                                                                 \
     F(K, i64, oc) F(K, i64, ic) F(K, i64, kh) F(K, i64, kw) F(K, i64, groups) F(K, i64, variant)

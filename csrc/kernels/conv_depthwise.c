@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "kernels/conv_lines.h"
+#include "kernels/pack_columns.h"
 
 /* What is constant after inlining. edge: some columns lie in the padding; tail: less than a vector of
  * channels. */
@@ -136,12 +137,12 @@ PF_PLAN_FUNCTION(conv_depthwise_f32) {
 /* Weights by tap, channels innermost and padded with zeros to whole vectors. */
 PF_KERNEL_FUNCTION(conv_depthwise_pack_f32) {
     const pf_pack_args *a = args_;
-    const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
+    const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
     const int64_t taps = a->kh * a->kw, ocp = pf_line_padded(a->oc);
     int64_t begin, end;
-    pf_share(w, taps, 1, &begin, &end);
-    for (int64_t k = begin; k < end; k++)
-        for (int64_t c = 0; c < ocp; c++)
-            y[k * ocp + c] = c < a->oc ? x[c * taps + k] * (scale ? scale[c] : 1.0f) : 0.0f;
+    pf_share(w, ocp, PF_VL, &begin, &end);
+    for (int64_t c = begin; c < end; c += PF_VL)
+        pf_pack_columns(x + c * taps, taps, a->oc - c, taps, ocp, 0, taps, y + c);
+    pf_stream_end();
 }

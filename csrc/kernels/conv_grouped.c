@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "kernels/conv_lines.h"
+#include "kernels/pack_columns.h"
 
 /* Packed: [tap][input channel of the group][output channels, whole vectors], then for each output channel the
  * distance of its group's inputs from those of the first group of its vector. */
@@ -170,19 +171,16 @@ PF_PLAN_FUNCTION(conv_grouped_f32) {
 
 PF_KERNEL_FUNCTION(conv_grouped_pack_f32) {
     const pf_pack_args *a = args_;
-    const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
+    const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
-    const int64_t taps = a->kh * a->kw, cg = a->ic / a->groups, kg = a->oc / a->groups,
-                  ocp = pf_line_padded(a->oc);
-    int64_t begin, end;
-    pf_share(w, taps * cg, 1, &begin, &end);
-    for (int64_t k = begin; k < end; k++)
-        for (int64_t c = 0; c < ocp; c++) {
-            const float factor = c < a->oc && scale ? scale[c] : 1.0f;
-            y[k * ocp + c] = c < a->oc ? x[(c * cg + k % cg) * taps + k / cg] * factor : 0.0f;
-        }
-    if (w->tid > 0) return;
+    const int64_t taps = a->kh * a->kw, cg = a->ic / a->groups, kg = a->oc / a->groups, depth = cg * taps;
+    const int64_t ocp = pf_line_padded(a->oc);
     int32_t *table = (int32_t *)(y + weight_floats(taps, cg, a->oc));
-    for (int64_t c = 0; c < ocp; c++)
+    int64_t begin, end;
+    pf_share(w, ocp, PF_VL, &begin, &end);
+    for (int64_t c = begin; c < end; c += PF_VL)
+        pf_pack_columns(x + c * depth, depth, a->oc - c, taps, ocp, 0, depth, y + c);
+    for (int64_t c = begin; c < end; c++)
         table[c] = c < a->oc ? (int32_t)((c / kg - c / PF_VL * PF_VL / kg) * cg) : 0;
+    pf_stream_end();
 }

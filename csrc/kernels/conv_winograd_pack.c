@@ -1,134 +1,174 @@
 /* Transformed weights for conv_winograd.c: U = G g G' in double precision, rounded once. Layout:
- * [group][panel][point][input channel][columns of the panel], the last vector filled with zeros. */
+ * [group][panel][point][input channel][columns of the panel], the last vector filled with zeros. Tiles of
+ * weights are transposed in registers, so that vectors run over output channels; two vectors of doubles hold
+ * one of floats. */
 #include <string.h>
 
 #include "kernels/args.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/conv_winograd_line.h"
+#include "kernels/pack_columns.h"
 #include "kernels/tile.h"
 
-typedef double lanes __attribute__((vector_size(8 * sizeof(double)))); /* eight output channels */
-enum { LANES = 8, CHANNELS = 4 };
+enum {
+    CHANNELS = 16, /* input channels of a tile: their taps are whole vectors */
+    LONGEST = 5    /* side of a window */
+};
 
-/* One dimension of the weight transform. */
-static inline void weight_line(pf_wino_form form, int r, const lanes *g, lanes *u) {
-    const int side = form.side;
-    if (form.phases) {
-        const lanes sum = g[0] + g[2];
-        u[0] = g[0], u[form.m] = g[2], u[form.m + 1] = g[1];
-        u[1] = form.m == 2 ? sum : -0.5 * sum;
-        if (form.m == 4) u[2] = (g[0] - g[2]) / -6.0, u[3] = (g[0] + 2.0 * g[2]) / 6.0;
+/* Weights of some input channels for one vector of output channels, and where they go: element (point, c) to
+ * y + point * step + c * width. */
+typedef struct weights {
+    const float *taps; /* [channel][tap][PF_VL] */
+    float *y;
+    int64_t channels, step, width;
+    const pf_wino_line *line;
+} weights;
+
+/* One dimension of the transform with r taps; phases: outputs on the side of a tile with stride 2, else 0. */
+PF_INLINE void weight_line(const int side, const int phases, const int r, const pf_vd *g, pf_vd *u) {
+    if (phases) {
+        const pf_vd sum = g[0] + g[2];
+        u[0] = g[0], u[phases] = g[2], u[phases + 1] = g[1];
+        u[1] = phases == 2 ? sum : -0.5 * sum;
+        if (phases == 4) u[2] = (g[0] - g[2]) * (-1.0 / 6.0), u[3] = (g[0] + 2.0 * g[2]) * (1.0 / 6.0);
         return;
     }
+    u[0] = g[0], u[side - 1] = g[r - 1];
     if (side == 4) {
-        const lanes outer = 0.5 * (g[0] + g[2]), middle = 0.5 * g[1];
-        u[0] = g[0], u[1] = outer + middle, u[2] = outer - middle, u[3] = g[2];
+        const pf_vd outer = 0.5 * (g[0] + g[2]), middle = 0.5 * g[1];
+        u[1] = outer + middle, u[2] = outer - middle;
         return;
     }
-    const double a = PF_WINO_A, b = PF_WINO_B;
-    lanes even_a = g[0] + 0.5 * g[2], odd_a = a * g[1], even_b = g[0] + 2.0 * g[2], odd_b = b * g[1];
+    pf_vd even_a = g[0] + 0.5 * g[2], odd_a = g[1], even_b = g[0] + 2.0 * g[2], odd_b = g[1];
     if (r == 5) {
-        even_a += 0.25 * g[4], odd_a += 0.5 * a * g[3];
-        even_b += 4.0 * g[4], odd_b += 2.0 * b * g[3];
+        even_a += 0.25 * g[4], odd_a += 0.5 * g[3];
+        even_b += 4.0 * g[4], odd_b += 2.0 * g[3];
     }
-    u[0] = g[0];
-    u[1] = (even_a + odd_a) / -1.5, u[2] = (even_a - odd_a) / -1.5;
-    u[3] = (even_b + odd_b) / 6.0, u[4] = (even_b - odd_b) / 6.0;
-    u[5] = g[r - 1];
+    even_a *= -1.0 / 1.5, odd_a *= PF_WINO_A / -1.5, even_b *= 1.0 / 6.0, odd_b *= PF_WINO_B / 6.0;
+    u[1] = even_a + odd_a, u[2] = even_a - odd_a, u[3] = even_b + odd_b, u[4] = even_b - odd_b;
 }
 
-enum { TAPS = 5 };
-
-static void transform(pf_wino_form form, int r, lanes g[TAPS][TAPS], lanes u[PF_WINO_SIDE][PF_WINO_SIDE]) {
-    lanes columns[TAPS][PF_WINO_SIDE], line[TAPS];
-    for (int j = 0; j < r; j++) {
-        for (int i = 0; i < r; i++) line[i] = g[i][j];
-        weight_line(form, r, line, columns[j]);
-    }
-    for (int i = 0; i < form.side; i++) {
-        for (int j = 0; j < r; j++) line[j] = columns[j][i];
-        weight_line(form, r, line, u[i]);
-    }
-}
-
-/* Output channels [o, o + count), of input channel c; element (point, l) goes to y + point * step + l. */
-static void pack_lanes(const pf_pack_args *a, pf_wino_form form, const float *x, const float *scale,
-                       int64_t o, int64_t c, int64_t count, float *y, int64_t step) {
-    const int side = form.side, r = (int)a->kh, taps = r * r;
-    lanes g[TAPS][TAPS] = {0}, u[PF_WINO_SIDE][PF_WINO_SIDE];
-    for (int l = 0; l < LANES && o + l < a->oc; l++)
-        for (int k = 0; k < taps; k++) {
-            const double factor = scale ? (double)scale[o + l] : 1.0;
-            g[k / r][k % r][l] = factor * (double)x[((o + l) * a->ic + c) * taps + k];
+/* Windows of r x r. */
+PF_INLINE void squares(const int side, const int phases, const int r, const weights *w) {
+    for (int64_t c = 0; c < w->channels; c++) {
+        const float *g = w->taps + c * r * r * PF_VL;
+        float *y = w->y + c * w->width;
+        pf_vd columns[2][LONGEST][PF_WINO_SIDE], line[LONGEST], u[2][PF_WINO_SIDE];
+        PF_UNROLL for (int half = 0; half < 2; half++) {
+            PF_UNROLL for (int j = 0; j < r; j++) {
+                PF_UNROLL for (int k = 0; k < r; k++) line[k] = pf_widen(g + (k * r + j) * PF_VL, half);
+                weight_line(side, phases, r, line, columns[half][j]);
+            }
         }
-    transform(form, r, g, u);
-    for (int point = 0; point < side * side; point++)
-        for (int l = 0; l < count; l++) y[point * step + l] = (float)u[point / side][point % side][l];
+        PF_UNROLL for (int k = 0; k < side; k++) {
+            PF_UNROLL for (int half = 0; half < 2; half++) {
+                PF_UNROLL for (int j = 0; j < r; j++) line[j] = columns[half][j][k];
+                weight_line(side, phases, r, line, u[half]);
+            }
+            PF_UNROLL for (int j = 0; j < side; j++, y += w->step) pf_stream(y, pf_narrow(u[0][j], u[1][j]));
+        }
+    }
 }
 
-/* How weights in a line are transformed. */
-typedef struct line_weights {
-    int taps, points;
+static void stride1_4(const weights *w) { squares(4, 0, 3, w); }
+static void stride1_6(const weights *w) { squares(6, 0, 3, w); }
+static void five_taps(const weights *w) { squares(6, 0, 5, w); }
+static void stride2_4(const weights *w) { squares(4, 2, 3, w); }
+static void stride2_6(const weights *w) { squares(6, 4, 3, w); }
+
+/* Windows in a line. The points of a pair share what even taps add up to, and odd ones. */
+PF_INLINE void lines(const int taps, const weights *w) {
     double matrix[PF_LINE_POINTS][PF_LINE_TAPS];
-} line_weights;
-
-static void pack_line(const pf_pack_args *a, const line_weights *line, const float *x, const float *scale,
-                      int64_t o, int64_t c, int64_t count, float *y, int64_t step) {
-    lanes g[PF_LINE_TAPS] = {0};
-    for (int l = 0; l < LANES && o + l < a->oc; l++)
-        for (int k = 0; k < line->taps; k++)
-            g[k][l] =
-                (scale ? (double)scale[o + l] : 1.0) * (double)x[((o + l) * a->ic + c) * line->taps + k];
-    for (int i = 0; i < line->points; i++) {
-        lanes u = {0};
-        for (int k = 0; k < line->taps; k++) u += line->matrix[i][k] * g[k];
-        for (int64_t l = 0; l < count; l++) y[i * step + l] = (float)u[l];
+    PF_NAME(wino_line_matrix)(w->line, matrix);
+    for (int64_t c = 0; c < w->channels; c++) {
+        pf_vd g[2][PF_LINE_TAPS], even[2], odd[2];
+        PF_UNROLL for (int i = 0; i < 2 * taps; i++) g[i % 2][i / 2] =
+            pf_widen(w->taps + (c * taps + i / 2) * PF_VL, i % 2);
+        float *y = w->y + c * w->width;
+        pf_stream(y, pf_narrow(g[0][0] * matrix[0][0], g[1][0] * matrix[0][0]));
+        for (int point = 1; point < taps + 2; point += 2) {
+            const double *m = matrix[point];
+            PF_UNROLL for (int half = 0; half < 2; half++) {
+                even[half] = g[half][0] * m[0], odd[half] = g[half][1] * m[1];
+                PF_UNROLL for (int k = 2; k < taps; k += 2) even[half] += g[half][k] * m[k];
+                PF_UNROLL for (int k = 3; k < taps; k += 2) odd[half] += g[half][k] * m[k];
+            }
+            pf_stream(y += w->step, pf_narrow(even[0] + odd[0], even[1] + odd[1]));
+            pf_stream(y += w->step, pf_narrow(even[0] - odd[0], even[1] - odd[1]));
+        }
+        pf_stream(y + w->step, pf_narrow(g[0][taps - 1], g[1][taps - 1]));
     }
 }
 
-/* Input channels [c0, c0 + n) of one panel. The points of a channel lie far apart in memory, often at
- * distances that meet in one set of the caches: they are collected first and stored in long runs. */
-static void pack_block(const pf_pack_args *a, const line_weights *line, pf_wino_form form, const float *x,
-                       const float *scale, pf_panel panel, int64_t c0, int64_t n, float *y) {
-    float block[PF_WINO_SIDE * PF_WINO_SIDE * CHANNELS * PF_TILE_VECTORS * PF_VL];
-    const int points = line ? line->points : form.side * form.side;
-    const int64_t width = panel.vectors * PF_VL, step = n * width, column = panel.start * PF_VL;
-    for (int64_t c = 0; c < n; c++)
-        for (int64_t j = 0; j < width; j += LANES) {
-            const int64_t count = pf_min(LANES, width - j);
-            if (line)
-                pack_line(a, line, x, scale, column + j, c0 + c, count, block + c * width + j, step);
-            else
-                pack_lanes(a, form, x, scale, column + j, c0 + c, count, block + c * width + j, step);
-        }
-    for (int point = 0; point < points; point++)
-        memcpy(y + column * points * a->ic + (point * a->ic + c0) * width, block + point * step,
-               (size_t)step * sizeof(float));
+static void line_3(const weights *w) { lines(3, w); }
+static void line_5(const weights *w) { lines(5, w); }
+static void line_7(const weights *w) { lines(7, w); }
+
+typedef void (*transform)(const weights *w);
+
+static transform transform_of(const pf_pack_args *a) {
+    const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
+    const int64_t taps = pf_max(a->kh, a->kw);
+    if (pf_wino_is_line(a->kh, a->kw)) return taps == 3 ? line_3 : taps == 5 ? line_5 : line_7;
+    if (form.phases) return form.side == 4 ? stride2_4 : stride2_6;
+    return taps == 5 ? five_taps : form.side == 4 ? stride1_4 : stride1_6;
+}
+
+typedef struct pack {
+    const float *x;
+    float *y;
+    int64_t ic, oc, taps, points; /* channels of a group */
+    pf_wino_line line;
+    transform run;
+} pack;
+
+/* Input channels [c, c + n) of one vector of output channels. Missing channels become zeros. */
+static void pack_vector(const pack *p, const float *x, int64_t columns, weights *to) {
+    float tile[CHANNELS * LONGEST * LONGEST * PF_VL] __attribute__((aligned(64)));
+    const int64_t count = to->channels * p->taps;
+    for (int64_t i = 0; i < count; i += PF_VL) {
+        pf_vf rows[PF_VL];
+        pf_load_columns(x + i, p->ic * p->taps, columns, count - i, rows);
+#pragma GCC unroll 16
+        for (int k = 0; k < PF_VL; k++) pf_store(tile + (i + k) * PF_VL, rows[k]);
+    }
+    to->taps = tile;
+    p->run(to);
+}
+
+/* Input channels [c, c + n) of a panel. The points of a channel lie far apart in memory, often at distances
+ * that meet in one set of the caches: stores of less than a cache line are collected first and copied in long
+ * runs. */
+static void pack_panel(const pack *p, const float *x, pf_panel panel, int64_t c, int64_t n, float *y) {
+    enum { LINE = 64 / sizeof(float), COLLECT = PF_VL < LINE };
+    float block[COLLECT ? (CHANNELS * PF_TILE_VECTORS * PF_VL + LINE) * PF_WINO_SIDE * PF_WINO_SIDE : 1];
+    const int64_t width = panel.vectors * PF_VL, start = panel.start * PF_VL, step = p->ic * width;
+    y += start * p->points * p->ic + c * width;
+    weights to = {.channels = n, .width = width, .line = &p->line, .step = COLLECT ? n * width + LINE : step};
+    for (int64_t v = 0; v < width; v += PF_VL) {
+        to.y = (COLLECT ? block : y) + v;
+        pack_vector(p, x + ((start + v) * p->ic + c) * p->taps, p->oc - start - v, &to);
+    }
+    for (int64_t i = 0; COLLECT && i < p->points; i++)
+        memcpy(y + i * step, block + i * to.step, (size_t)(n * width) * sizeof(float));
 }
 
 PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {
     const pf_pack_args *a = args_;
-    pf_pack_args one = *a; /* group */
-    one.ic = a->ic / a->groups;
-    one.oc = a->oc / a->groups;
-    const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
-    float *y = pf_ptr(w, a->y);
     const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
-    const int is_line = pf_wino_is_line(a->kh, a->kw);
-    line_weights line = {0};
-    if (is_line) {
-        const pf_wino_line one_line = PF_NAME(wino_line_make)(pf_max(a->kh, a->kw));
-        line.taps = one_line.taps, line.points = one_line.points;
-        PF_NAME(wino_line_matrix)(&one_line, line.matrix);
+    pack p = {.x = pf_ptr(w, a->x), .y = pf_ptr(w, a->y), .ic = a->ic / a->groups, .oc = a->oc / a->groups};
+    p.taps = a->kh * a->kw, p.points = form.side * form.side, p.run = transform_of(a);
+    if (pf_wino_is_line(a->kh, a->kw)) {
+        p.line = PF_NAME(wino_line_make)(p.taps);
+        p.points = p.line.points;
     }
-    const int64_t points = is_line ? line.points : form.side * form.side;
-    const int64_t panels = pf_panel_count(one.oc), blocks = pf_ceil_div(one.ic, CHANNELS);
-    const int64_t size = points * one.ic * (pf_ceil_div(one.oc, PF_VL) * PF_VL);
+    const int64_t panels = pf_panel_count(p.oc), blocks = pf_ceil_div(p.ic, CHANNELS);
+    const int64_t size = p.points * p.ic * (pf_ceil_div(p.oc, PF_VL) * PF_VL);
     const int64_t pieces = a->groups * panels * blocks;
-    for (int64_t i = pf_claim(w, 1); i < pieces; i = pf_claim(w, 1)) {
-        const int64_t group = i / blocks / panels, c0 = i % blocks * CHANNELS;
-        pack_block(&one, is_line ? &line : NULL, form, x + group * one.oc * one.ic * a->kh * a->kw,
-                   scale ? scale + group * one.oc : NULL, pf_panel_at(one.oc, i / blocks % panels), c0,
-                   pf_min(CHANNELS, one.ic - c0), y + group * size);
+    for (int64_t i = pf_claim_near(w, pieces); i < pieces; i = pf_claim_near(w, pieces)) {
+        const int64_t group = i / blocks / panels, c = i % blocks * CHANNELS;
+        pack_panel(&p, p.x + group * p.oc * p.ic * p.taps, pf_panel_at(p.oc, i / blocks % panels), c,
+                   pf_min(CHANNELS, p.ic - c), p.y + group * size);
     }
+    pf_stream_end();
 }

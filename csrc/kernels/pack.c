@@ -3,69 +3,47 @@
  * where the numbers of one column follow each other by k and tap: squares of them are transposed in
  * registers. */
 #include "kernels/args.h"
+#include "kernels/pack_columns.h"
 #include "kernels/tile.h"
-#include "kernels/transpose.h"
 
 enum { BLOCK = 256 }; /* numbers of every column that are read at a time */
 
-/* Numbers [begin, end) of one vector of columns, counted by k and tap; `to` is that vector in row 0 of the
- * panel. */
-static void pack_vector(const float *x, const float *scale, int64_t depth, int64_t columns, int64_t taps,
-                        int64_t width, int64_t begin, int64_t end, float *to) {
-    const int64_t channels = depth / taps;
-    for (int64_t i0 = begin; i0 < end; i0 += PF_VL) {
-        const int64_t count = pf_min(PF_VL, end - i0);
-        pf_vf v[PF_VL];
-#pragma GCC unroll 16
-        for (int j = 0; j < PF_VL; j++)
-            v[j] = j < columns ? pf_load_upto(x + j * depth + i0, count) : pf_zero();
-        if (scale)
-            for (int j = 0; j < pf_min(PF_VL, columns); j++) v[j] *= pf_set(scale[j]);
-        pf_transpose_tile(v);
-        int64_t k = i0 / taps, tap = i0 % taps;
-        for (int i = 0; i < count; i++) {
-            pf_store(to + (tap * channels + k) * width, v[i]);
-            if (++tap == taps) tap = 0, k++;
-        }
-    }
-}
-
 /* Weights of tiles of few columns: [column][tap][k]. */
-static void pack_narrow(const pf_pack_args *a, const pf_worker *w, const float *x, const float *scale,
-                        float *y) {
+static void pack_narrow(const pf_pack_args *a, const pf_worker *w, const float *x, float *y) {
     const int64_t ic = a->ic / a->groups, taps = a->kh * a->kw;
     int64_t begin, end;
     pf_share(w, a->oc, 1, &begin, &end);
     for (int64_t column = begin; column < end; column++) {
-        const float *from = x + column * ic * taps, factor = scale ? scale[column] : 1.0f;
+        const float *from = x + column * ic * taps;
         float *to = y + column * ic * taps;
         for (int64_t k = 0; k < ic; k++)
-            for (int64_t tap = 0; tap < taps; tap++) to[tap * ic + k] = from[k * taps + tap] * factor;
+            for (int64_t tap = 0; tap < taps; tap++) to[tap * ic + k] = from[k * taps + tap];
     }
 }
 
 PF_KERNEL_FUNCTION(conv_pack_f32) {
     const pf_pack_args *a = args_;
-    const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
+    const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
     if (a->variant == 1) {
-        pack_narrow(a, w, x, scale, y);
+        pack_narrow(a, w, x, y);
         return;
     }
     const int64_t oc = a->oc / a->groups, taps = a->kh * a->kw, depth = taps * (a->ic / a->groups);
     const int64_t group_size = depth * pf_ceil_div(oc, PF_VL) * PF_VL, panels = pf_panel_count(oc);
     const int64_t blocks = pf_ceil_div(depth, BLOCK);
     const int64_t pieces = a->groups * panels * blocks;
-    for (int64_t i = pf_claim(w, 1); i < pieces; i = pf_claim(w, 1)) {
+    for (int64_t i = pf_claim_near(w, pieces); i < pieces; i = pf_claim_near(w, pieces)) {
         const int64_t first = i % blocks * BLOCK, group = i / blocks / panels;
         const pf_panel panel = pf_panel_at(oc, i / blocks % panels);
         float *to = y + group * group_size + panel.start * PF_VL * depth;
         for (int v = 0; v < panel.vectors; v++) {
-            const int64_t column = (panel.start + v) * PF_VL, at = group * oc + column;
-            pack_vector(x + at * depth, scale ? scale + at : NULL, depth, oc - column, taps,
-                        panel.vectors * PF_VL, first, pf_min(first + BLOCK, depth), to + v * PF_VL);
+            const int64_t column = (panel.start + v) * PF_VL;
+            pf_pack_columns(x + (group * oc + column) * depth, depth, oc - column, taps,
+                            panel.vectors * PF_VL, first, pf_min(first + BLOCK, depth), to + v * PF_VL);
         }
     }
+    pf_stream_end();
 }
 
 /* Multiplies n packed weights of one input channel. */

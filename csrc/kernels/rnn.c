@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/args.h"
+#include "kernels/pack_columns.h"
 #include "kernels/rnn_cells.h"
 #include "kernels/tile.h"
 
@@ -33,11 +34,8 @@ static void pack_panel(const columns *c, const float *x, float *y, int64_t first
                        int vectors) {
     for (int v = 0; v < vectors; v++) {
         const int64_t gate = (first + v) / c->vectors, unit = first_unit + (first + v) % c->vectors * PF_VL;
-        for (int64_t lane = 0; lane < PF_VL; lane++) {
-            const bool inside = unit + lane < c->units;
-            const float *row = x + (gate * c->units + unit + lane) * c->k;
-            for (int64_t k = 0; k < c->k; k++) y[(k * vectors + v) * PF_VL + lane] = inside ? row[k] : 0.0f;
-        }
+        pf_pack_columns(x + (gate * c->units + unit) * c->k, c->k, c->units - unit, 1, vectors * PF_VL, 0,
+                        c->k, y + v * PF_VL);
     }
 }
 
@@ -63,6 +61,7 @@ PF_KERNEL_FUNCTION(recurrent_pack_f32) {
             y += (int64_t)n * PF_VL * c.k;
         }
     }
+    pf_stream_end();
 }
 
 /* One direction of a layer. */

@@ -164,9 +164,9 @@ def _may_share(x: Tensor, y: Tensor, z: Tensor) -> bool:
 def packed_weight(b: Builder, pack: str, weight: Tensor, nbytes: int, shape: dict[str, Any]) -> Tensor:
     """Weights in the kernel's order: packed once when they are constant, at every call when they are not."""
     if weight.is_constant:
-        return b.pack(pack, weight, nbytes, scale=None, **shape)
+        return b.pack(pack, weight, nbytes, **shape)
     packed = b.empty((nbytes // 4,), np.float32)
-    b.step(pack, x=b.contiguous(weight), scale=None, y=packed, serial=False, **shape)
+    b.step(pack, x=b.contiguous(weight), y=packed, serial=False, **shape)
     return packed
 
 

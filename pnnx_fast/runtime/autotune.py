@@ -153,7 +153,7 @@ class _Trial:
         packed = aligned_bytes(max(packed_bytes, 64))
         shape = {key: fields[key] for key in ("oc", "ic", "kh", "kw", "groups")}
         source = np.ascontiguousarray(weight.numpy())
-        kernel.call(isa, option.pack, nthreads, x=source, y=packed, scale=None, variant=self._variant, **shape)
+        kernel.call(isa, option.pack, nthreads, x=source, y=packed, variant=self._variant, **shape)
         memory: dict[str, Array | None] = {"w": packed, "scratch": aligned_bytes(max(scratch_bytes, 64))}
         memory["x"] = _ones(_extent(fields, "x", "i", "ic"))
         memory["y"] = _ones(_extent(fields, "y", "o", "oc"))

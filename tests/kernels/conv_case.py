@@ -182,7 +182,7 @@ def run(
     variant, packed_bytes, scratch_bytes, _ = plan(isa, f"{kernel}_f32", threads, **memory, **values)
     packed = aligned(packed_bytes // 4)
     size = {k: values[k] for k in ("oc", "ic", "kh", "kw", "groups")}
-    call(isa, f"{kernel}_pack_f32", threads, x=weight, scale=None, y=packed, **size, variant=variant)
+    call(isa, f"{kernel}_pack_f32", threads, x=weight, y=packed, **size, variant=variant)
     scratch = aligned(scratch_bytes // 4 + 1)
     call(isa, f"{kernel}_f32", threads, **memory, w=packed, scratch=scratch, **{**values, "variant": variant}, **more)
     got = yview.copy()

@@ -133,16 +133,6 @@ def test_not_a_number_and_infinity(isa: str, act: str) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-def test_scale_of_packed_weights(isa: str) -> None:
-    weight = np.random.default_rng(1).standard_normal((21, 4, 3, 2)).astype(np.float32)
-    scale = np.linspace(-1, 2, 21, dtype=np.float32)
-    size = {"oc": 21, "ic": 4, "kh": 3, "kw": 2, "groups": 1, "variant": 0}
-    folded, plain = aligned(32 * 24), aligned(32 * 24)
-    call(isa, "conv_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
-    call(isa, "conv_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
-    np.testing.assert_array_equal(folded, plain)
-
-
 def test_padding_below_zero_crops(isa: str) -> None:
     case = Case(h=9, w=12, ic=7, oc=9, kernel=(3, 2), pad=(-2, -3))
     x, weight, bias, z = tensors(case)

@@ -26,7 +26,7 @@ def run(isa: str, threads: int, case: Case, before: str, x: Array, scale: Array,
     assert scratch_bytes > 0, "the kernel serves this shape"
     packed, scratch = aligned(packed_bytes // 4), aligned(scratch_bytes // 4)
     size = {k: values[k] for k in ("oc", "ic", "kh", "kw", "groups")}
-    call(isa, "conv_pack_f32", threads, x=weight, scale=None, y=packed, **size, variant=variant)
+    call(isa, "conv_pack_f32", threads, x=weight, y=packed, **size, variant=variant)
     call(isa, "conv_affine_f32", threads, **memory, w=packed, scratch=scratch, **{**values, "variant": variant})
     got = yview.copy()
     yview[...] = np.nan

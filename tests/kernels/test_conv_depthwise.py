@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conv_case import ACTIVATIONS, Case, aligned, check, reference, run, tensors
-
-from pnnx_fast.runtime.kernel import call
+from conv_case import ACTIVATIONS, Case, check, reference, run, tensors
 
 BASE = Case(ic=19, oc=19, groups=19, gap=1, row_gap=2)
 
@@ -76,13 +74,3 @@ def test_threads_do_not_change_results(isa: str) -> None:
     np.testing.assert_array_equal(
         run(isa, 1, case, *data, kernel="conv_depthwise"), run(isa, 2, case, *data, kernel="conv_depthwise")
     )
-
-
-def test_scale_of_packed_weights(isa: str) -> None:
-    weight = np.random.default_rng(1).standard_normal((21, 1, 3, 2)).astype(np.float32)
-    scale = np.linspace(-1, 2, 21, dtype=np.float32)
-    size = {"oc": 21, "ic": 21, "kh": 3, "kw": 2, "groups": 21, "variant": 0}
-    folded, plain = aligned(32 * 6), aligned(32 * 6)
-    call(isa, "conv_depthwise_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
-    call(isa, "conv_depthwise_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
-    np.testing.assert_array_equal(folded, plain)

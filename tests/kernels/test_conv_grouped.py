@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conv_case import ACTIVATIONS, Case, aligned, check, reference, run, tensors
-
-from pnnx_fast.runtime.kernel import call
+from conv_case import ACTIVATIONS, Case, check, reference, run, tensors
 
 BASE = Case(ic=24, oc=24, groups=6, kernel=(3, 3), pad=(1, 1), gap=1, row_gap=2)
 
@@ -44,13 +42,3 @@ def test_not_a_number_stays_in_its_windows_and_group(isa: str) -> None:
     x[0, 4, 6, 17] = np.nan
     got = run(isa, 1, case, x, weight, bias, z, kernel="conv_grouped")
     np.testing.assert_array_equal(np.isnan(got), np.isnan(reference(case, x, weight, bias, z)))
-
-
-def test_scale_of_packed_weights(isa: str) -> None:
-    weight = np.random.default_rng(1).standard_normal((20, 2, 3, 2)).astype(np.float32)
-    scale = np.linspace(-1, 2, 20, dtype=np.float32)
-    size = {"oc": 20, "ic": 10, "kh": 3, "kw": 2, "groups": 5, "variant": 0}
-    folded, plain = aligned(32 * 13), aligned(32 * 13)
-    call(isa, "conv_grouped_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
-    call(isa, "conv_grouped_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
-    np.testing.assert_array_equal(folded.view(np.int32), plain.view(np.int32))

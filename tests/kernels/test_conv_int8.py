@@ -117,7 +117,7 @@ def check(isa: str, threads: int, case: Case, kernel: str = "conv") -> None:
     memory = {"x": xbase, "y": ybase, "z": zbase if case.residual else None, "bias": bias, "scale": scale}
     _, packed_bytes, scratch_bytes, _ = plan(isa, f"{kernel}_int8", threads, **memory, **values)
     packed, scratch = guarded(np.full(packed_bytes, 99, np.int8)), guarded(np.full(scratch_bytes, 99, np.int8))
-    call(isa, f"{kernel}_int8_pack", threads, x=guarded(weight), scale=None, y=packed, **size, variant=0)
+    call(isa, f"{kernel}_int8_pack", threads, x=guarded(weight), y=packed, **size, variant=0)
     call(isa, f"{kernel}_int8", threads, **memory, w=packed, scratch=scratch, **values)
     np.testing.assert_array_equal(yview, want, err_msg=str(case))
     yview[...] = 77

@@ -40,9 +40,9 @@ def test_scaled_weights(isa: str, shape: tuple[int, int, int, int], variant: int
     size = {"oc": oc, "ic": ic, "kh": kh, "kw": kw, "groups": 1, "variant": variant}
     count = oc * ic * kh * kw if variant else -(-oc // 16) * 16 * ic * kh * kw
     plain, got, want = (aligned(count) for _ in range(3))
-    call(isa, "conv_pack_f32", 2, x=weight, scale=None, y=plain, **size)
+    call(isa, "conv_pack_f32", 2, x=weight, y=plain, **size)
     call(isa, "conv_scale_f32", 2, x=plain, scale=scale, y=got, **size)
     scaled = weight * scale[:, None, None]
-    call(isa, "conv_pack_f32", 1, x=scaled, scale=None, y=want, **size)
+    call(isa, "conv_pack_f32", 1, x=scaled, y=want, **size)
     # Where there are no columns, packed weights are zeros, which infinity makes NaN; nobody reads their sums.
     np.testing.assert_array_equal(np.nan_to_num(got, nan=0.0, posinf=np.inf, neginf=-np.inf), want)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conv_case import ACTIVATIONS, Case, aligned, check, reference, run, tensors
-
-from pnnx_fast.runtime.kernel import call
+from conv_case import ACTIVATIONS, Case, check, reference, run, tensors
 
 BASE = Case(ic=7, oc=19, gap=1, row_gap=2)
 FORMS = {
@@ -101,14 +99,3 @@ def test_rounding_error(isa: str, form: Case, ic: int) -> None:
     want = reference(case, *data)
     error = np.abs(run(isa, 1, case, *data, kernel="conv_winograd") - want).max() / np.abs(want).max()
     assert error < 4e-6 * form.error
-
-
-@pytest.mark.parametrize("kernel, variant, points", [(3, 4, 36), (3, 2, 16), (3, 20, 36), (3, 18, 16), (5, 2, 36)])
-def test_scale_of_packed_weights(isa: str, kernel: int, variant: int, points: int) -> None:
-    weight = np.random.default_rng(1).standard_normal((21, 4, kernel, kernel)).astype(np.float32)
-    scale = 2.0 ** np.arange(-10, 11, dtype=np.float32)
-    size = {"oc": 21, "ic": 4, "kh": kernel, "kw": kernel, "groups": 1, "variant": variant}
-    folded, plain = aligned(32 * points * 4), aligned(32 * points * 4)
-    call(isa, "conv_winograd_pack_f32", 2, x=weight, scale=scale, y=folded, **size)
-    call(isa, "conv_winograd_pack_f32", 1, x=weight * scale[:, None, None, None], y=plain, **size)
-    np.testing.assert_array_equal(folded, plain)

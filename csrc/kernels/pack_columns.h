@@ -1,0 +1,77 @@
+/* What all packing of weights shares: columns that are dense in memory become rows of vectors, doubles, and
+ * stores of what is read much later. Knows no kernel. */
+#ifndef PF_KERNELS_PACK_COLUMNS_H
+#define PF_KERNELS_PACK_COLUMNS_H
+
+#include "kernels/kernel.h"
+#include "kernels/transpose_tile.h"
+
+/* Up to PF_VL numbers of the columns at x, x + depth, ...: number i of all columns in v[i]. What is missing
+ * are zeros. */
+PF_INLINE void pf_load_columns(const float *x, int64_t depth, int64_t columns, int64_t count,
+                               pf_vf v[PF_VL]) {
+    if (columns >= PF_VL && count >= PF_VL) {
+#pragma GCC unroll 16
+        for (int j = 0; j < PF_VL; j++) v[j] = pf_load(x + j * depth);
+    } else {
+#pragma GCC unroll 16
+        for (int j = 0; j < PF_VL; j++) v[j] = j < columns ? pf_load_upto(x + j * depth, count) : pf_zero();
+    }
+    pf_transpose_tile(v);
+}
+
+/* Two vectors of doubles hold as many lanes as one of floats. */
+typedef double pf_vd __attribute__((vector_size(PF_VL * 4)));
+typedef float pf_half_any __attribute__((vector_size(PF_VL * 2), aligned(4), may_alias));
+
+/* The first or the second half of the vector at p. */
+PF_INLINE pf_vd pf_widen(const float *p, const int half) {
+    return __builtin_convertvector(*(const pf_half_any *)(p + half * (PF_VL / 2)), pf_vd);
+}
+PF_INLINE pf_vf pf_narrow(pf_vd low, pf_vd high) {
+#if defined(PF_AVX512)
+    const __m512 v = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
+    return (pf_vf)_mm512_insertf32x8(v, _mm512_cvtpd_ps((__m512d)high), 1);
+#elif defined(PF_AVX2)
+    return (pf_vf)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
+#else
+    return (pf_vf){(float)low[0], (float)low[1], (float)high[0], (float)high[1]};
+#endif
+}
+
+/* Packed weights are written once and read when everything has been packed: whole cache lines go to memory
+ * without being read before. */
+PF_INLINE void pf_stream(float *y, pf_vf v) {
+#if defined(PF_AVX512)
+    if ((uintptr_t)y % sizeof v == 0) {
+        _mm512_stream_ps(y, (__m512)v);
+        return;
+    }
+#endif
+    pf_store(y, v);
+}
+
+/* Orders streamed stores before what other threads do next. */
+PF_INLINE void pf_stream_end(void) {
+#if defined(PF_AVX512)
+    _mm_sfence();
+#endif
+}
+
+/* Numbers [begin, end) of one vector of columns, which count channels and taps inside of these; row
+ * tap * channels + channel of the result lies at `to` + width times its number. */
+static inline void pf_pack_columns(const float *x, int64_t depth, int64_t columns, int64_t taps,
+                                   int64_t width, int64_t begin, int64_t end, float *to) {
+    const int64_t channels = depth / taps;
+    int64_t channel = begin / taps, tap = begin % taps;
+    for (int64_t i0 = begin; i0 < end; i0 += PF_VL) {
+        pf_vf v[PF_VL];
+        pf_load_columns(x + i0, depth, columns, end - i0, v);
+        for (int i = 0; i < pf_min(PF_VL, end - i0); i++) {
+            pf_stream(to + (tap * channels + channel) * width, v[i]);
+            if (++tap == taps) tap = 0, channel++;
+        }
+    }
+}
+
+#endif
