@@ -127,7 +127,7 @@ static pf_igemm plan_conv(const pf_conv3d_args *args, int nthreads, int changed)
     pf_tile_steps(&c.z_steps, c.a.zsw);
     choose_units(&c, row_bytes, nthreads);
     c.runs = has_runs(&c);
-    c.staged = c.a.z_late || pf_act_is_late(c.act.code);
+    c.late = c.a.z_late || pf_act_is_late(c.act.code);
     return c;
 }
 

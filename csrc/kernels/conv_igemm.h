@@ -19,7 +19,7 @@ typedef struct pf_igemm {
     int64_t joined;           /* taps that lie side by side in memory: inside of the image they are one */
     int dense;                /* pixels of x follow each other as rows of a matrix do */
     int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
-    int runs, staged;         /* whole sums of rows at equal distances; results that are not stored at once */
+    int runs, late;           /* whole sums of rows at equal distances; something follows them in late runs */
     pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */
     pf_activation act;
     const char *ahead, *ahead_end; /* what a later step reads and is still to be fetched */

@@ -5,6 +5,7 @@
 
 enum {
     RUN_BYTES = 64 << 10, /* rows that all panels of a unit visit in turn: they stay close */
+    RUN_TILES = 4,        /* such tiles at least */
     LINE_BYTES = 64,
     LINE = LINE_BYTES / sizeof(float),
     ROWS_AT_ONCE = 4
@@ -20,7 +21,7 @@ typedef struct run_rows {
 
 /* Tiles that visit all panels in turn. */
 static int64_t block_tiles(const pf_igemm *c) {
-    return pf_max(PF_RUN_STAGED, RUN_BYTES / (int64_t)sizeof(float) / (c->rows * c->ic));
+    return pf_max(RUN_TILES, RUN_BYTES / (int64_t)sizeof(float) / (c->rows * c->ic));
 }
 
 /* Rows of the block begin an odd number of cache lines apart, so that they fall into different sets. */
@@ -77,7 +78,7 @@ static int64_t fetch(pf_run *r, const char **from, const char *end, int64_t tile
 /* Tiles [tile, end) by one panel, in runs of one height that fetch what comes next: `next`, weights of this
  * convolution, rows of x so many pixels later unless that is 0, what a later step reads. */
 static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const char *next, run_rows x,
-                      int64_t later, int64_t tile, int64_t end) {
+                      int64_t later, int64_t tile, int64_t end, pf_waiting *waiting) {
     const pf_conv3d_args *a = &c->a;
     const int64_t column = panel->start * PF_VL;
     const int64_t longer = c->pixels % c->tiles, xstep = a->stride_w * a->xsw;
@@ -85,10 +86,10 @@ static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const 
     const char *next_end = next + panel->vectors * PF_VL * c->ic * (int64_t)sizeof(float);
     r.n = pf_min(panel->vectors * PF_VL, c->oc - column);
     r.bias = c->bias ? c->bias + column : NULL;
+    r.waiting = waiting, r.z_late = c->a.z_late;
     for (int64_t stop; tile < end; tile = stop) {
         const int64_t rows = c->pixels / c->tiles + (tile < longer), pixel = pf_igemm_pixel(c, tile);
         stop = tile < longer ? pf_min(longer, end) : end;
-        if (c->staged) stop = pf_min(stop, tile + PF_RUN_STAGED);
         r.x = x.x + pixel * x.step;
         r.tiles = stop - tile;
         r.ahead = NULL, r.ahead_step = 0;
@@ -103,10 +104,7 @@ static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const 
         stop = tile + r.tiles;
         r.y = c->y + pixel * a->ysw + column;
         r.z = c->z ? c->z + pixel * a->zsw + column : NULL;
-        if (c->staged)
-            pf_run_staged(panel->vectors, (int)rows, r, c->a.z_late);
-        else
-            PF_NAME(tile_runs)[panel->vectors - 1][rows - 1](&r);
+        (c->late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[panel->vectors - 1][rows - 1](&r);
     }
 }
 
@@ -122,6 +120,8 @@ static int64_t fetched_later(const pf_igemm *c, const pf_igemm_unit *u, int64_t 
 void PF_NAME(igemm_run)(pf_igemm *c, const pf_igemm_unit *u) {
     const int64_t most = block_tiles(c);
     run_rows x = {c->x, c->a.stride_w * c->a.xsw};
+    pf_waiting waiting;
+    waiting.turn = waiting.rows = 0;
     for (int64_t tile = u->tile0; tile < u->tile1; tile += most) {
         const int64_t end = pf_min(tile + most, u->tile1);
         const int64_t first = pf_igemm_pixel(c, tile), stop = pf_igemm_pixel(c, end);
@@ -131,10 +131,12 @@ void PF_NAME(igemm_run)(pf_igemm *c, const pf_igemm_unit *u) {
         for (int64_t p = u->panel0; p < u->panel1; p++) {
             const float *after = w + panel.vectors * PF_VL * c->ic;
             const float *next = tile > u->tile0 ? NULL : p + 1 < u->panel1 ? after : u->next;
-            run_tiles(c, &panel, w, (const char *)next, x, fetched_later(c, u, p, stop - first), tile, end);
+            run_tiles(c, &panel, w, (const char *)next, x, fetched_later(c, u, p, stop - first), tile, end,
+                      &waiting);
             panel.start += panel.vectors;
             panel.vectors = pf_panel_vectors(c->columns / PF_VL - panel.start);
             w = after;
         }
     }
+    PF_NAME(finish_run)(&waiting);
 }

@@ -120,9 +120,9 @@ static inline void pf_late_row(const pf_activation *act, float *y, const float *
         pf_store_upto(y + i, pf_load_upto(y + i, n - i) + pf_load_upto(z + i, n - i), n - i);
 }
 
-/* Any activation of one vector. */
-PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
-    switch (act->code) {
+/* A late activation of one vector; others leave it as it is. */
+PF_INLINE pf_vf pf_act_late_vector(int32_t code, pf_vf x) {
+    switch (code) {
     case PF_ACT_SIGMOID:
         return pf_vsigmoid(x);
     case PF_ACT_SILU:
@@ -136,9 +136,15 @@ PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
     case PF_ACT_MISH:
         return pf_vmish(x);
     default:
-        pf_act_early(act, &x, 1);
         return x;
     }
+}
+
+/* Any activation of one vector. */
+PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
+    if (pf_act_is_late(act->code)) return pf_act_late_vector(act->code, x);
+    pf_act_early(act, &x, 1);
+    return x;
 }
 
 /* Any activation of n stored values, in place. */

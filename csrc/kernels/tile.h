@@ -6,6 +6,8 @@
 #ifndef PF_KERNELS_TILE_H
 #define PF_KERNELS_TILE_H
 
+#include <stdbool.h>
+
 #include "kernels/epilogue.h"
 #include "kernels/kernel.h"
 #include "kernels/simd.h"
@@ -87,36 +89,34 @@ typedef struct pf_run {
     float *y;
     int64_t xstep, ystep, zstep; /* elements from row to row */
     int64_t k, n, tiles;         /* n: columns; panels of B are dense */
-    pf_activation act;           /* an early one */
-    const void *ahead;           /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
-    int64_t ahead_step;          /* bytes from where one tile fetches to where the next one does */
+    pf_activation act;
+    bool z_late;                /* z is added after it */
+    const void *ahead;          /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
+    int64_t ahead_step;         /* bytes from where one tile fetches to where the next one does */
+    struct pf_waiting *waiting; /* for late runs */
 } pf_run;
+
+/* The sums of a tile wait for what is late, a late activation or residual: it is done between the sums of the
+ * tile after, which leave slots free. A chain of late runs starts with nothing that waits. */
+typedef struct pf_waiting {
+    float sums[2][PF_TILE_FLOATS] __attribute__((aligned(64)));
+    int turn;          /* which of them the next tile fills */
+    int rows, vectors; /* of the tile in the other; no rows: none waits */
+    int32_t code;      /* of its late activation, or PF_ACT_NONE */
+    float *y;
+    const float *z; /* NULL: none that is late */
+    int64_t ystep, zstep, n;
+} pf_waiting;
 
 typedef void (*pf_run_fn)(const pf_run *run);
 extern const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS];
+extern const pf_run_fn PF_NAME(late_runs)[PF_TILE_VECTORS][PF_TILE_ROWS];
 
-/* LEAST: with fewer accumulators pf_tile_run is faster, which runs several sums over k. STAGED: most tiles of
- * a run whose results pass through a buffer in L1. */
-enum { PF_RUN_LEAST = 8, PF_RUN_STAGED = 4 };
+/* Ends a chain of late runs. */
+void PF_NAME(finish_run)(pf_waiting *w);
 
-/* A run of any activation; late: z is added after it. */
-PF_INLINE void pf_run_staged(int vectors, int rows, pf_run r, int late) {
-    float staging[PF_RUN_STAGED * PF_TILE_FLOATS] __attribute__((aligned(64)));
-    const int64_t width = vectors * PF_VL, count = rows * r.tiles, ystep = r.ystep;
-    const float *add = late ? r.z : NULL;
-    float *y = r.y;
-    r.y = staging, r.ystep = width;
-    if (late) r.z = NULL;
-    PF_NAME(tile_runs)[vectors - 1][rows - 1](&r);
-    pf_act_late(r.act.code, staging, count * width);
-    for (int64_t i = 0; i < count; i++, y += ystep) {
-        const float *z = add ? add + i * r.zstep : NULL;
-        for (int64_t j = 0; j < r.n; j += PF_VL) {
-            const pf_vf v = pf_load(staging + i * width + j);
-            pf_store_upto(y + j, z ? v + pf_load_upto(z + j, r.n - j) : v, r.n - j);
-        }
-    }
-}
+/* With fewer accumulators pf_tile_run is faster, which runs several sums over k. */
+enum { PF_RUN_LEAST = 8 };
 
 /* Tiles of few columns (tile_narrow.c). */
 #if defined(PF_AVX512) || defined(__aarch64__)

@@ -6,6 +6,14 @@
 
 enum { COLS = PF_TILE_VECTORS, LINE = 64 };
 
+/* Sums between two rows of the tile before that are worth it: where registers are few, finishing a row moves
+ * most of the block out of them and back. */
+#if defined(PF_AVX512) || defined(__aarch64__)
+enum { APART = 1 };
+#else
+enum { APART = 16 };
+#endif
+
 PF_INLINE void add_residual(const int rows, const int vectors, const float *z, int64_t step, int64_t last,
                             pf_vf (*acc)[COLS]) {
     PF_UNROLL for (int r = 0; r < rows; r++, z += step) {
@@ -28,53 +36,95 @@ PF_INLINE void store(const int rows, const int vectors, float *y, int64_t step, 
     }
 }
 
-/* The sums over k of one tile, whose first row is x. */
-PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, const float *x, const char *ahead,
-                        pf_vf (*acc)[COLS]) {
-    const float *b = t->b, *a[PF_TILE_ROWS];
-    /* Counting up to zero saves the register of the bound. */
-    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = x + r * t->xstep + t->k;
-    for (int64_t k = -t->k; k < 0; k++, b += vectors * PF_VL) {
-        pf_vf bv[COLS];
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += LINE;
-        PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
-        PF_UNROLL for (int r = 0; r < rows; r++) {
-            const pf_vf value = pf_set(a[r][k]);
-            PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(value, bv[v], acc[r][v]);
-        }
+/* A row of the tile that waits. */
+PF_INLINE void finish_row(const pf_waiting *w, int row) {
+    const float *s = w->sums[!w->turn] + row * w->vectors * PF_VL, *z = w->z ? w->z + row * w->zstep : NULL;
+    float *y = w->y + row * w->ystep;
+    for (int64_t j = 0; j < w->n; j += PF_VL) {
+        const pf_vf v = pf_act_late_vector(w->code, pf_load(s + j));
+        pf_store_upto(y + j, z ? v + pf_load_upto(z + j, w->n - j) : v, w->n - j);
     }
 }
 
-PF_INLINE void run(const int rows, const int vectors, const pf_run *t) {
+void PF_NAME(finish_run)(pf_waiting *w) {
+    for (int row = 0; row < w->rows; row++) finish_row(w, row);
+    w->rows = 0;
+}
+
+/* The sums over k of one tile, whose first row is x. After each part of them a row of the tile that waits is
+ * finished (NULL: there is none in this run). */
+PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, const float *x, const char *ahead,
+                        const pf_waiting *waiting, pf_vf (*acc)[COLS]) {
+    const float *b = t->b, *a[PF_TILE_ROWS];
+    const int parts = waiting && waiting->rows > 1 ? waiting->rows : 1;
+    const int64_t each = waiting ? t->k / parts : t->k;
+    /* Counting up to zero saves the register of the bound. */
+    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = x + r * t->xstep + t->k;
+    int64_t k = -t->k;
+    for (int part = 0; part < parts; part++) {
+        const int64_t end = part + 1 < parts ? k + each : 0;
+        for (; k < end; k++, b += vectors * PF_VL) {
+            pf_vf bv[COLS];
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += LINE;
+            PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
+            PF_UNROLL for (int r = 0; r < rows; r++) {
+                const pf_vf value = pf_set(a[r][k]);
+                PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(value, bv[v], acc[r][v]);
+            }
+        }
+        if (waiting && part < waiting->rows) finish_row(waiting, part);
+    }
+}
+
+/* Leaves the block of a tile to the next one. */
+PF_INLINE void leave(const int rows, const int vectors, const pf_run *t, float *y, const float *z,
+                     pf_vf (*acc)[COLS]) {
+    pf_waiting *w = t->waiting;
+    store(rows, vectors, w->sums[w->turn], vectors * PF_VL, PF_VL, acc);
+    w->turn = !w->turn;
+    w->rows = rows, w->vectors = vectors;
+    w->code = pf_act_is_late(t->act.code) ? t->act.code : PF_ACT_NONE;
+    w->y = y, w->ystep = t->ystep;
+    w->z = z, w->zstep = t->zstep;
+    w->n = t->n;
+}
+
+PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_run *t) {
     const int64_t last = t->n - (vectors - 1) * PF_VL;
     const float *x = t->x, *z = t->z;
     const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
     float *y = t->y;
     for (int64_t i = 0; i < t->tiles; i++, x += rows * t->xstep, y += rows * t->ystep) {
         pf_vf acc[PF_TILE_ROWS][COLS];
+        if (late && t->k < APART * t->waiting->rows) PF_NAME(finish_run)(t->waiting);
         pf_block_start(rows, vectors, t->bias, last, acc);
         if (z) {
             PF_UNROLL for (int r = 0; r < rows; r++) {
                 PF_UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(z + r * t->zstep + v * PF_VL);
             }
         }
-        multiply(rows, vectors, t, x, ahead, acc);
+        multiply(rows, vectors, t, x, ahead, late ? t->waiting : NULL, acc);
         ahead += t->ahead_step;
-        if (z) {
-            add_residual(rows, vectors, z, t->zstep, last, acc);
-            z += rows * t->zstep;
-        }
+        if (z && !t->z_late) add_residual(rows, vectors, z, t->zstep, last, acc);
         pf_block_activate(rows, vectors, &t->act, acc);
-        store(rows, vectors, y, t->ystep, last, acc);
+        if (late)
+            leave(rows, vectors, t, y, t->z_late ? z : NULL, acc);
+        else
+            store(rows, vectors, y, t->ystep, last, acc);
+        if (z) z += rows * t->zstep;
     }
 }
 
 #define RUN(vectors, rows)                                                                                   \
-    static void run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, t); }
-#define ENTRY(vectors, rows) run_##rows##x##vectors,
+    static void run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, false, t); }                    \
+    static void late_##rows##x##vectors(const pf_run *t) { run(rows, vectors, true, t); }
+#define ENTRY(vectors, rows)      run_##rows##x##vectors,
+#define LATE_ENTRY(vectors, rows) late_##rows##x##vectors,
 
 PF_TILE_SHAPES(RUN, PF_NOTHING, PF_NOTHING)
 
 const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS] = {
     PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
+const pf_run_fn PF_NAME(late_runs)[PF_TILE_VECTORS][PF_TILE_ROWS] = {
+    PF_TILE_SHAPES(LATE_ENTRY, PF_OPEN, PF_CLOSE)};
