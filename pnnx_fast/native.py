@@ -109,6 +109,11 @@ def register(source: Any, *types: str, override: bool = False, keep: object = No
     -------
     list of str
         The types.
+
+    Raises
+    ------
+    ParameterError
+        When ``source`` is no pointer, the ``pf_op`` was made for another interface, or a type is taken.
     """
     op = COp.from_address(address_of(source))
     if op.abi != ABI or op.size < ctypes.sizeof(COp):
@@ -142,6 +147,11 @@ def define(
         How run wants its tensors.
     override : bool
         Whether types may be taken already.
+
+    Raises
+    ------
+    ParameterError
+        When a function is none, the layout is unknown, or a type is taken.
     """
     if layout not in LAYOUTS:
         raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")

@@ -74,6 +74,13 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
     -------
     list of str
         Operators whose sizes stay fixed because nothing tells whether they belong to the batch.
+
+    Raises
+    ------
+    ParameterError
+        When ``batch`` is less than 1.
+    ShapeError
+        Naming an operator that cannot take other sizes.
     """
     if batch < 1:
         raise ParameterError(f"batch must be at least 1, not {batch}")

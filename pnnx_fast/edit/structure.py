@@ -103,8 +103,16 @@ def insert(
     params: Mapping[str, object] | None = None,
     attrs: Mapping[str, Attribute] | None = None,
 ) -> Operator:
-    """Insert an operator between an operand and everything that consumes it, and return it."""
+    """Insert an operator between an operand and everything that consumes it, and return it.
+
+    Raises
+    ------
+    GraphError
+        When there is no such operand, or the name is taken.
+    """
     source = operand(graph, after)
+    if any(op.name == name for op in graph.ops):
+        raise GraphError([f"operator {name} exists already"])
     result = graph.new_operand(f"{after}_{name}")
     result.dtype, result.shape = source.dtype, source.shape
     graph.replace_uses(source, result)
@@ -138,14 +146,26 @@ def replace(
     params: Mapping[str, object] | None = None,
     attrs: Mapping[str, Attribute] | None = None,
 ) -> Operator:
-    """Make an operator another one between the same operands, and return it."""
+    """Make an operator another one between the same operands, and return it.
+
+    Raises
+    ------
+    GraphError
+        When there is no such operator.
+    """
     op = operator(graph, name)
     op.type, op.params, op.attrs = type, Parameters(params or {}), dict(attrs or {})
     return op
 
 
 def rename(graph: Graph, old: str, new: str) -> None:
-    """Rename an operand, or the operators of a name (their weights follow)."""
+    """Rename an operand, or the operators of a name (their weights follow).
+
+    Raises
+    ------
+    GraphError
+        When neither an operand nor an operator has the old name, or another one has the new name.
+    """
     found = graph.get_operand(old)
     ops = [op for op in graph.ops if op.name == old]
     if found is None and not ops:
@@ -169,6 +189,11 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
         Input of ``second`` -> operand of ``first``. Outputs of ``first`` that feed an input are outputs no more.
     prefix : str
         Put before names of ``second`` that ``first`` has, too.
+
+    Raises
+    ------
+    GraphError
+        When ``second`` has no such input, or ``first`` no such operand.
     """
     result, other = first.copy(), second.copy()
     inputs = {op.outputs[0].name: op for op in other.ops if op.type == "pnnx.Input"}

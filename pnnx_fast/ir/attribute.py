@@ -145,6 +145,11 @@ class Attribute:
         ndarray
             A view (possibly unaligned) where numpy has the dtype. bf16 is converted to float32 and c32 to
             complex64. A null attribute gives an error.
+
+        Raises
+        ------
+        ShapeError
+            When the attribute is null.
         """
         if self.dtype is None:
             raise ShapeError("a null attribute has no content")
@@ -167,7 +172,13 @@ class Attribute:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def get_float32_data(self) -> npt.NDArray[np.float32]:
-        """Return a new flat float32 array with the values of an f32, f64, f16 or bf16 attribute."""
+        """Return a new flat float32 array with the values of an f32, f64, f16 or bf16 attribute.
+
+        Raises
+        ------
+        ShapeError
+            When the attribute is of another dtype.
+        """
         if self.dtype not in ("f32", "f64", "f16", "bf16"):
             raise ShapeError("cannot be read as float32", expected="f32, f64, f16 or bf16", actual=self.dtype)
         with np.errstate(over="ignore"):
@@ -177,6 +188,11 @@ class Attribute:
         """Replace the data by float32 values converted to the attribute's dtype; the shape stays as it is.
 
         float16 gets the bits that PNNX writes: the mantissa is truncated, not rounded.
+
+        Raises
+        ------
+        ShapeError
+            When the attribute is of another dtype.
         """
         if self.dtype not in ("f32", "f64", "f16", "bf16"):
             raise ShapeError("cannot hold float32 data", expected="f32, f64, f16 or bf16", actual=self.dtype)

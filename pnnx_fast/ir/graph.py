@@ -164,7 +164,13 @@ class Graph(Editing):
         return self._by_name.get(name)
 
     def rename_operand(self, operand: Operand, name: str) -> None:
-        """Give an operand another name; its place in the order stays."""
+        """Give an operand another name; its place in the order stays.
+
+        Raises
+        ------
+        GraphError
+            When the name is taken.
+        """
         if name == operand.name:
             return
         if name in self._by_name:
@@ -174,7 +180,13 @@ class Graph(Editing):
         self._by_name[name] = operand
 
     def remove_operand(self, operand: Operand) -> None:
-        """Remove an operand that nothing consumes."""
+        """Remove an operand that nothing consumes.
+
+        Raises
+        ------
+        GraphError
+            When an operator still takes it.
+        """
         if operand.consumers:
             raise GraphError([f"operand {operand.name} is still an input of {operand.consumers[0].name}"])
         if operand.producer is not None:
@@ -241,7 +253,13 @@ class Graph(Editing):
         self.remove_operators([op])
 
     def remove_operators(self, ops: Sequence[Operator]) -> None:
-        """Remove several operators at once, which may feed each other, with their outputs."""
+        """Remove several operators at once, which may feed each other, with their outputs.
+
+        Raises
+        ------
+        GraphError
+            When an output is an input of an operator that stays.
+        """
         gone = set(ops)
         for op in ops:
             for operand in op.outputs:

@@ -230,7 +230,13 @@ class RuntimeGraph:
     # -- running -----------------------------------------------------------------------------------------------
 
     def set_inputs(self, name: str, inputs: Sequence[Any] | Array) -> None:
-        """Give an input operator its data: a list with one array a sample, or an array with a batch dimension."""
+        """Give an input operator its data: a list with one array a sample, or an array with a batch dimension.
+
+        Raises
+        ------
+        StatusError
+            When there is no such input, no sample, or the samples differ in shape or dtype.
+        """
         self._complete()
         operand = self._find(name).output_operand
         if not self.is_input_op(name) or operand is None:
@@ -253,6 +259,11 @@ class RuntimeGraph:
         debug : bool
             Print how long each layer took, and keep it in ``layer_times``. Layers that were merged into another one
             appear under that one's name; build with ``optimize=False`` to see each alone.
+
+        Raises
+        ------
+        StatusError
+            When the graph is not built, an input has no data, or the data do not fit.
         """
         model = self._complete()
         missing = [i.name for i in model.inputs if i.name not in self._given]
@@ -286,7 +297,13 @@ class RuntimeGraph:
         return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
     def get_outputs(self, name: str) -> list[Array]:
-        """One array a sample of an output operator, or of any other operator's first output."""
+        """One array a sample of an output operator, or of any other operator's first output.
+
+        Raises
+        ------
+        StatusError
+            When there is no such operator, or it has no outputs yet.
+        """
         op = self._find(name)
         operand = op.input_operands_seq[0] if self.is_output_op(name) else op.output_operand
         if operand is None or not op.has_forward:

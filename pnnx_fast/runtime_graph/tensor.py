@@ -107,7 +107,13 @@ class Tensor:
         return self._data
 
     def set_data(self, data: npt.ArrayLike) -> None:
-        """Take over an array of the same sizes."""
+        """Take over an array of the same sizes.
+
+        Raises
+        ------
+        StatusError
+            When the sizes differ.
+        """
         array = np.asarray(data)
         if array.shape not in (self._raw, self.shapes()):
             raise _mismatch(f"the data have shape {array.shape}, the tensor {self._raw}")
@@ -153,7 +159,13 @@ class Tensor:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def fill(self, values: Any, row_major: bool = True) -> None:
-        """Set all elements to a number, or to a sequence of as many numbers."""
+        """Set all elements to a number, or to a sequence of as many numbers.
+
+        Raises
+        ------
+        StatusError
+            When there are more or fewer numbers than elements.
+        """
         if np.ndim(values) == 0 and not isinstance(values, range):
             self._data[...] = values
             return
@@ -180,7 +192,13 @@ class Tensor:
         self._set(np.pad(self._data, ((0, 0), (up, bottom), (left, right)), constant_values=value))
 
     def reshape(self, shapes: Sequence[int], row_major: bool = False) -> None:
-        """Lay the elements out anew, in column-major order unless told otherwise."""
+        """Lay the elements out anew, in column-major order unless told otherwise.
+
+        Raises
+        ------
+        StatusError
+            When the sizes hold another number of elements.
+        """
         if int(np.prod(shapes)) != self.size() or not 1 <= len(shapes) <= 3:
             raise _mismatch(f"{self.size()} elements do not fit {tuple(shapes)}")
         full = (1,) * (3 - len(shapes)) + tuple(shapes)
@@ -241,7 +259,13 @@ def tensor_is_same(a: Tensor, b: Tensor, threshold: float = 1e-5) -> bool:
 
 
 def tensor_broadcast(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Bring two tensors to the same sizes, as numpy broadcasts."""
+    """Bring two tensors to the same sizes, as numpy broadcasts.
+
+    Raises
+    ------
+    StatusError
+        When the sizes do not broadcast.
+    """
     try:
         x, y = np.broadcast_arrays(a.data(), b.data())
     except ValueError:

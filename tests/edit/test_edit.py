@@ -67,6 +67,8 @@ def test_insert_remove_replace_rename() -> None:
     assert [op.name for op in graph.ops] == ["in", "stem", "squash", "flat", "fc", "out"]
     with pytest.raises(GraphError, match="exists already"):
         edit.rename(graph, "stem", "fc")
+    with pytest.raises(GraphError, match="operator fc exists already"):
+        edit.insert(graph, "scores", "F.relu", "fc")
     with pytest.raises(GraphError, match="no input"):
         edit.remove(graph, "in")
 
