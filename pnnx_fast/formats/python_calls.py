@@ -19,7 +19,7 @@ from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
 from pnnx_fast.ir import Operator, Parameter
-from pnnx_fast.ir.notes import missing_dtype, rounded_quotients
+from pnnx_fast.ir.notes import mask_place, means_taking_part, missing_dtype, rounded_quotients
 
 __all__ = ["argument", "is_module", "statements"]
 
@@ -246,8 +246,16 @@ def _recurrent(op: Operator, names: Names) -> list[str]:
 
 
 def _attention(op: Operator, names: Names) -> list[str]:
-    masks = {key: names.of(x) for key, x in op._slots() if key in ("attn_mask", "key_padding_mask")}
-    tensors = [names.of(x) for key, x in op._slots() if key not in masks]
+    slots = list(op._slots())
+    place = mask_place(op)
+    if place is not None:
+        slots[place[0]] = (place[1], slots[place[0]][1])
+    masks = {
+        key: ("~" if means_taking_part(x) else "") + names.of(x)
+        for key, x in slots
+        if key in ("attn_mask", "key_padding_mask")
+    }
+    tensors = [names.of(x) for key, x in slots if key not in masks]
     query = tensors[0]
     key = tensors[1] if len(tensors) > 1 else query
     value = tensors[2] if len(tensors) > 2 else key

@@ -1,14 +1,16 @@
 """What the types noted at operands tell of things that the converter left out: the dtype of a sum, the rounding of a
-quotient. Used by the pass that restores them and by the writer of Python source; it changes no graph.
+quotient, the role and the meaning of a mask. Used by the passes that restore them and by the writer of Python source;
+it changes no graph.
 """
 
 from __future__ import annotations
 
 import re
 
+from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["KEEPING", "WIDENING", "missing_dtype", "rounded_quotients"]
+__all__ = ["KEEPING", "WIDENING", "mask_place", "means_taking_part", "missing_dtype", "rounded_quotients"]
 
 WIDENING = frozenset({"torch.sum", "torch.prod", "torch.cumsum", "torch.cumprod"})
 """Operators that give i64 for integers when no dtype is asked for."""
@@ -43,3 +45,32 @@ def rounded_quotients(op: Operator) -> str:
     if op.outputs[0].dtype not in _INTEGERS or not all(x.dtype in _INTEGERS for x in op.inputs):
         return text
     return _QUOTIENT.sub("floor_divide(", text)
+
+
+def means_taking_part(mask: Operand) -> bool:
+    """Whether a boolean mask of attention is one of ``scaled_dot_product_attention``, where true takes part.
+
+    A module made of that function has a reshape in front that keeps the name of the function's argument.
+    """
+    reshape = mask.producer
+    if reshape is None or reshape.type != "Tensor.reshape" or "attn_mask" not in reshape.inputnames:
+        return False
+    return (mask.dtype or reshape.inputs[0].dtype) == "bool"
+
+
+def mask_place(op: Operator) -> tuple[int, str] | None:
+    """Number of the input of ``nn.MultiheadAttention`` that is a mask without saying so, and the slot it belongs to."""
+    names = list(op.inputnames) or [""] * len(op.inputs)
+    flat = {i for i, o in enumerate(op.inputs) if o.shape is not None and len(o.shape) == 2}
+    odd = flat if len(flat) < len(op.inputs) else set()
+    masks = [i for i, o in enumerate(op.inputs) if (o.dtype == "bool" or i in odd) and names[i] != "attn_mask"]
+    if len(masks) != 1 or len(op.inputs) < 2:
+        return None
+    mask = op.inputs[masks[0]]
+    values = [o for i, o in enumerate(op.inputs) if i != masks[0]]
+    query, key, given = values[0].shape, values[min(1, len(values) - 1)].shape, mask.shape
+    if query is None or key is None or given is None:
+        return None
+    first = 0 if "batch_first" in op.params and op.params["batch_first"].value else 1
+    padding = len(query) == 3 and given == (query[first], key[1 - first]) and query[first] != query[1 - first]
+    return masks[0], "key_padding_mask" if padding else "attn_mask"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.notes import mask_place, means_taking_part
 from pnnx_fast.passes.rewriting import unused_operand
 
 __all__ = ["restore_outputs"]
@@ -30,6 +31,7 @@ def restore_outputs(graph: Graph) -> bool:
         if op.type in RECURRENT:
             found |= _restore_recurrent(graph, op)
         elif op.type == "nn.MultiheadAttention":
+            found |= _restore_meaning(graph, op)
             found |= _restore_mask(graph, op)
             found |= _restore_weights(graph, op)
     return found
@@ -91,25 +93,33 @@ def _restore_recurrent(graph: Graph, op: Operator) -> bool:
     return False
 
 
+def _restore_meaning(graph: Graph, op: Operator) -> bool:
+    """Turn a mask that says what takes part into one that says what does not.
+
+    The converter makes modules of ``scaled_dot_product_attention``, whose boolean masks mean the opposite.
+    """
+    found = False
+    for i, mask in enumerate(op.inputs):
+        if means_taking_part(mask):
+            left_out = unused_operand(graph, f"{op.name}_left_out")
+            left_out.shape, left_out.dtype = mask.shape, "bool"
+            wiring = {"inputs": [mask], "inputnames": ["input"], "outputs": [left_out]}
+            graph.new_operator_before("torch.logical_not", f"{op.name}_left_out", op, **wiring)
+            op.set_input(i, left_out)
+            found = True
+    return found
+
+
 def _restore_mask(graph: Graph, op: Operator) -> bool:
     """Bring a mask that stands among query, key and value to its own slot."""
-    names = list(op.inputnames) or [""] * len(op.inputs)
-    flat = {i for i, o in enumerate(op.inputs) if o.shape is not None and len(o.shape) == 2}
-    odd = flat if len(flat) < len(op.inputs) else set()
-    masks = [i for i, o in enumerate(op.inputs) if (o.dtype == "bool" or i in odd) and names[i] != "attn_mask"]
-    if len(masks) != 1 or len(op.inputs) < 2:
+    place = mask_place(op)
+    if place is None:
         return False
-    mask = op.inputs[masks[0]]
-    values = [o for i, o in enumerate(op.inputs) if i != masks[0]]
-    sides = [o.shape for o in (values[0], values[min(1, len(values) - 1)])]
-    if any(s is None for s in (*sides, mask.shape)):
-        return False
-    first = 0 if _number(op, "batch_first", 0) else 1
-    query, key = (s or () for s in sides)
-    padding = len(query) == 3 and mask.shape == (query[first], key[1 - first]) and query[first] != query[1 - first]
+    slot, name = place
+    mask, values = op.inputs[slot], [x for i, x in enumerate(op.inputs) if i != slot]
     wiring = {
         "inputs": [*values, mask],
-        "inputnames": [*[""] * len(values), "key_padding_mask" if padding else "attn_mask"],
+        "inputnames": [*[""] * len(values), name],
         "attrs": op.attrs,
         "params": op.params,
     }

@@ -117,6 +117,20 @@ def test_masks_and_weights_of_attention_find_their_slots() -> None:
     np.testing.assert_allclose(padded[1].sum(-1), 1, 1e-5)
 
 
+def test_masks_of_a_function_made_a_module_keep_their_meaning() -> None:
+    x = RNG.standard_normal((5, 2, 4)).astype(np.float32)
+    hidden = np.triu(np.ones((5, 5), bool), 1)
+    want = pnnx_fast.Model(attention("x m", "y", "$attn_mask=m #y=(5,2,4)f32"))(x, hidden)
+    graph = attention("x m", "y", "$attn_mask=m #y=(5,2,4)f32")
+    module, mask = operator(graph, "a"), graph.get_operand("m")
+    assert mask is not None
+    flat = graph.new_operand("flat")
+    wiring = {"inputs": [mask], "inputnames": ["attn_mask"], "outputs": [flat], "params": {"shape": [5, 5]}}
+    graph.new_operator_before("Tensor.reshape", "r", module, **wiring)
+    module.set_input(1, flat)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x, ~hidden), want)
+
+
 def test_lost_result_types_come_back() -> None:
     text = """
 pnnx.Input x 0 1 x #x=(3,4)f32
