@@ -208,6 +208,7 @@ def _convolutions() -> list[Case]:
     cases += [Case("DeconvolutionDepthWise3D", f"0=4 1=3 5=1 7={g} 6={432 // g} 3=2", ((4, 3, 4, 3),)) for g in (4, 2)]
     cases.append(Case("DeformableConv2D", "0=4 1=3 5=1 6=108 4=1", ((3, 6, 7), (18, 6, 7))))
     cases.append(Case("DeformableConv2D", "0=4 1=3 5=1 6=108 4=1 9=1", ((3, 6, 7), (18, 6, 7), (9, 6, 7))))
+    cases.append(Case("DeformableConv2D", "0=4 1=3 11=2 5=1 6=72 3=2 13=1 2=2 12=1 4=2 14=1", ((3, 6, 7), (12, 7, 4))))
     cases += [Case("Unfold", p, ((3, 6, 7),)) for p in ("1=3", "1=3 4=1 3=2", "1=2 11=3 2=2", "1=3 4=1 15=2 14=0 16=1")]
     cases.append(Case("Fold", "1=3 20=7 21=6", ((27, 20),)))
     cases.append(Case("Fold", "1=3 3=2 4=1 20=7 21=7", ((18, 16),)))
