@@ -7,6 +7,7 @@ weights that of ``store_zip``.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,28 +85,35 @@ def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, v
         raise FileNotFoundError(f"{bin}: weights of {name} not found")
     reader = StoreZipReader(bin, verify=verify)
     graph.store_layout = reader.layout
-    names = set(reader.names())
     weights = {f"{place.operator.name}.{place.key}": place.operator.type for place in needed}
     reader.check(weights, {weight for weight, type in weights.items() if type in _LOOKED_UP})
-    taken: dict[str, Attribute] = {}
+    _take(needed, reader, bin, name)
+
+
+def _take(needed: list[WeightPlace], reader: StoreZipReader, bin: Any, path: str | None) -> None:
+    asked = Counter(f"{place.operator.name}.{place.key}" for place in needed)
+    taken: dict[str, list[Attribute]] = {}
     for place in needed:
         weight = f"{place.operator.name}.{place.key}"
         attr = place.operator.attrs[place.key]
-        # A module that is called twice is two operators of one name, which share the weight.
-        first = taken.setdefault(weight, attr)
-        if (first.dtype, first.shape) != (attr.dtype, attr.shape):
-            raise _misfit(place, name, f"has the name of a weight above, but not its shape {first.signature}")
-        if weight not in names and attr.nbytes == 0:
+        above = taken.setdefault(weight, [])
+        # Operators of one name have an entry each, in the same order. Where they have one together, they share it: a
+        # module that is called twice.
+        which = len(above) if 1 < asked[weight] == reader.count(weight) else -1
+        above.append(attr)
+        if which < 0 and (above[0].dtype, above[0].shape) != (attr.dtype, attr.shape):
+            raise _misfit(place, path, f"has the name of a weight above, but not its shape {above[0].signature}")
+        if weight not in reader and attr.nbytes == 0:
             continue
-        if weight not in names:
-            raise _misfit(place, name, f"is missing in {_label(bin)}")
-        if reader.size(weight) != attr.nbytes:
-            size = reader.size(weight)
-            raise _misfit(place, name, f"has {size} bytes in {_label(bin)}, its shape needs {attr.nbytes}")
+        if weight not in reader:
+            raise _misfit(place, path, f"is missing in {_label(bin)}")
+        size = reader.size(weight, which)
+        if size != attr.nbytes:
+            raise _misfit(place, path, f"has {size} bytes in {_label(bin)}, its shape needs {attr.nbytes}")
         try:
-            attr.data = reader.view(weight).data
+            attr.data = reader.view(weight, which).data
         except FormatError as e:
-            raise _misfit(place, name, f"cannot be read: {e}") from e
+            raise _misfit(place, path, f"cannot be read: {e}") from e
 
 
 def _label(bin: Any) -> str:
@@ -160,7 +168,7 @@ def _weights(graph: Graph) -> list[tuple[str, Attribute]]:
             name, attr = f"{op.name}.{key}", op.attrs[key]
             if not isinstance(attr, Attribute):
                 raise GraphError([f"weight {name} is a {type(attr).__name__}; pnnx_fast.Attribute(value) makes one"])
-            if found.setdefault(name, attr) != attr:
+            if op.type != "pnnx.Attribute" and found.setdefault(name, attr) != attr:
                 raise GraphError([f"two different weights are called {name}"])
             entries.append((name, attr))
             size = memoryview(attr.data).nbytes

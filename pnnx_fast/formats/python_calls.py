@@ -195,6 +195,8 @@ def _sizes(key: str) -> Callable[[Operator, Names], list[str]]:
 
 
 def _joined(op: Operator, names: Names) -> list[str]:
+    if op.has_input("tensors") and len(op.inputs) > 1:
+        return [f"{targets(op, names)} = {_call(op, names)}"]
     lone = len(op.inputs) == 1 and op.inputs[0].shape is None
     inputs = names.of(op.inputs[0]) if lone else "[" + ", ".join(map(names.of, op.inputs)) + "]"
     return [f"{targets(op, names)} = {op.type}({', '.join([inputs, *_parameters(op)])})"]

@@ -89,7 +89,7 @@ class Names:
     def __init__(self) -> None:
         self._used: set[str] = set(_TAKEN)
         self._operands: dict[Operand, str] = {}
-        self._members: dict[tuple[str, str], str] = {}
+        self._members: dict[tuple[str, str, str], str] = {}
         self.kinds: dict[Operand, Kind] = {}
         self.members: dict[str, Operator] = {}
 
@@ -109,7 +109,8 @@ class Names:
 
     def member(self, op: Operator, key: str = "") -> str:
         """Member of the class that holds the module, or the attribute `key`, of an operator."""
-        place = (op.name, key or op.type)
+        # Constants may have one name and yet differ.
+        place = (op.name, key or op.type, op.outputs[0].name if op.type == "pnnx.Attribute" else "")
         if place not in self._members:
             name = identifier(op.name + ("_" + key if key else ""))
             if not name or name[0] == "_" or name[0].isdigit() or keyword.iskeyword(name) or name in _TAKEN:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,11 @@ class Model(nn.Module):
 
 _LOADING = '''
     @staticmethod
-    def load_pnnx_bin(archive, key, shape, dtype):
+    def load_pnnx_bin(archive, key, shape, dtype, which=-1):
         """Tensor from the weight file; dtypes that numpy does not know travel as integers."""
+        entry = key if which < 0 else [e for e in archive.infolist() if e.filename == key][which]
         held = {"bfloat16": "uint16", "complex32": "uint32"}.get(dtype, dtype)
-        content = archive.read(key) if 0 not in shape else b""
+        content = archive.read(entry) if 0 not in shape else b""
         array = np.frombuffer(content, held).reshape(shape).copy()
         tensor = torch.from_numpy(array)
         return tensor if held == dtype else tensor.view(getattr(torch, dtype))
@@ -154,9 +156,13 @@ def _members(graph: Graph, names: Names) -> Iterator[str]:
     for member, op in modules.items():
         yield f"self.{member} = {_construct(op)}"
     loads = [line for member, op in modules.items() for line in _load_module(member, op)]
+    named = Counter((op.name, key) for op, key in constants.values())
+    seen: Counter[tuple[str, str]] = Counter()
     for member, (op, key) in constants.items():
         held = "buffer" if _is_statistic(op.outputs[0]) else "parameter"
-        loads.append(_load(f"self.{member}", op.name, key, op.attrs[key], held))
+        place = (op.name, key)
+        loads.append(_load(f"self.{member}", *place, op.attrs[key], held, seen[place] if named[place] > 1 else -1))
+        seen[place] += 1
     if loads:
         yield "with zipfile.ZipFile(weights) as archive:"
         yield from (f"    {line}" for line in loads)
@@ -199,18 +205,20 @@ def _quantized(op: Operator) -> str:
     return f"torch._make_per_channel_quantized_tensor({weight}, {parts})"
 
 
-def _load(target: str, name: str, key: str, attr: Attribute, held: str) -> str:
-    tensor = _tensor(name, key, attr)
+def _load(target: str, name: str, key: str, attr: Attribute, held: str, which: int = -1) -> str:
+    tensor = _tensor(name, key, attr, which)
     if held == "buffer":
         return f"{target} = {tensor}"
     trained = attr.dtype in ("f32", "f64", "f16", "bf16")
     return f"{target} = nn.Parameter({tensor}, requires_grad={trained})"
 
 
-def _tensor(name: str, key: str, attr: Attribute) -> str:
+def _tensor(name: str, key: str, attr: Attribute, which: int = -1) -> str:
     if attr.dtype is None:
         raise ParameterError("the attribute has no data", operator=name, parameter=key)
-    return f"self.load_pnnx_bin(archive, {f'{name}.{key}'!r}, {tuple(attr.shape)!r}, {by_text[attr.dtype].torch!r})"
+    place = "" if which < 0 else f", {which}"
+    shape, dtype = tuple(attr.shape), by_text[attr.dtype].torch
+    return f"self.load_pnnx_bin(archive, {f'{name}.{key}'!r}, {shape!r}, {dtype!r}{place})"
 
 
 def _is_statistic(operand: Operand) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.expression import parse
 from pnnx_fast.formats.python_expression import literal, spell
 from pnnx_fast.formats.python_names import Names, spelled, targets
@@ -14,14 +17,25 @@ _OPEN_END = 2**31 - 1
 
 def _subscript(op: Operator, names: Names) -> str:
     """What stands in brackets for a slice of several dimensions, counted from either end."""
-    dims = op.params["dims"].value if op.has_param("dims") else [op.params["dim"].value]
-    dims = dims if isinstance(dims, list) else [dims]
+    dims = _dims(op)
     entries = {d: _range(op, names, i) for i, d in enumerate(dims)}
     front, back = [d for d in entries if d >= 0], [d for d in entries if d < 0]
     parts = [entries.get(d, ":") for d in range(max(front, default=-1) + 1)]
     if back:
         parts += ["...", *(entries.get(d, ":") for d in range(min(back), 0))]
     return ", ".join(parts)
+
+
+def _dims(op: Operator) -> list[int]:
+    """Dimensions of a slice: parameters, or at the converter's low levels an input that is a constant."""
+    key = "dims" if op.has_param("dims") else "dim"
+    held, operand = op, op.named_input(key)
+    if operand is not None and operand.producer is not None and operand.producer.type == "prim::Constant":
+        held, key = operand.producer, "value"
+    if not held.has_param(key):
+        raise ParameterError("a slice along computed dimensions is no subscript", operator=op.name, parameter=key)
+    dims: Any = held.params[key].value
+    return dims if isinstance(dims, list) else [dims]
 
 
 def _range(op: Operator, names: Names, i: int) -> str:

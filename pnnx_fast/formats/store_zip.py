@@ -89,7 +89,7 @@ class StoreZipReader:
 
     Notes
     -----
-    Of entries with the same name the last wins. Reading is safe from several threads.
+    Of entries with the same name the last wins unless another one is asked for. Reading is safe from several threads.
 
     Examples
     --------
@@ -113,21 +113,26 @@ class StoreZipReader:
         zip64, entries = store.zip_index(self._data, self.path)
         self.layout: Layout = "zip64" if zip64 else "zip32"
         self._entries = {entry[0]: _Entry(*entry) for entry in entries}
-        self._checked: set[str] = set()
+        self._repeated = self._repeats(entries) if len(self._entries) < len(entries) else {}
+        self._checked: set[_Entry] = set()
 
     def names(self) -> list[str]:
         """Names of the entries in the order of the archive."""
         return list(self._entries)
 
-    def size(self, name: str) -> int:
-        """Bytes of the content.
+    def count(self, name: str) -> int:
+        """How many entries have that name."""
+        return len(self._repeated.get(name, ())) or int(name in self._entries)
+
+    def size(self, name: str, which: int = -1) -> int:
+        """Bytes of the content; ``which`` tells entries of one name apart, see :meth:`view`.
 
         Raises
         ------
         KeyError
             There is no such entry.
         """
-        return self._entry(name).size
+        return self._entry(name, which).size
 
     def offset(self, name: str) -> int:
         """Offset in the archive at which the content begins (in its packed form, when it is deflated).
@@ -139,8 +144,14 @@ class StoreZipReader:
         """
         return self._entry(name).offset
 
-    def view(self, name: str) -> Bytes:
+    def view(self, name: str, which: int = -1) -> Bytes:
         """The content as a read-only array.
+
+        Parameters
+        ----------
+        name : str
+        which : int
+            Of several entries of that name, counted in the order of the archive; by default the last.
 
         Returns
         -------
@@ -157,11 +168,11 @@ class StoreZipReader:
         ValueError
             The reader is closed.
         """
-        entry = self._entry(name)
+        entry = self._entry(name, which)
         data = self._packed(entry)
         if entry.method != _STORED:
             data = _inflate(data, entry, self.path)
-        if self._verify and name not in self._checked:
+        if self._verify and entry not in self._checked:
             self._check(entry, data)
         return np.frombuffer(data, np.uint8) if data.nbytes else _nothing()
 
@@ -177,7 +188,7 @@ class StoreZipReader:
         FormatError
             The first entry that does not match.
         """
-        for entry in self._entries.values():
+        for entry in [entry for name in self._entries for entry in self._all(name)]:
             data = self._packed(entry)
             self._check(entry, data if entry.method == _STORED else _inflate(data, entry, self.path))
 
@@ -190,7 +201,8 @@ class StoreZipReader:
         """
         if self._data is None or not self._verify:
             return
-        wanted = [self._entries[name] for name in names if name in self._entries and name not in self._checked]
+        found = [entry for name in names if name in self._entries for entry in self._all(name)]
+        wanted = [entry for entry in found if entry not in self._checked]
         groups = deque(_groups([entry for entry in wanted if entry.method == _STORED]))
         other = threading.Thread(target=self._check_groups, args=(self._data, groups, unread), daemon=True)
         if len(groups) > 1:
@@ -207,7 +219,7 @@ class StoreZipReader:
             except IndexError:
                 return
             found = store.crc32_each(data, [(entry.offset, entry.size) for entry in group])
-            self._checked.update(entry.name for entry, crc in zip(group, found, strict=True) if crc == entry.crc)
+            self._checked.update(entry for entry, crc in zip(group, found, strict=True) if crc == entry.crc)
             for entry in group:
                 if entry.name in unread or entry.size > KEPT_BYTES:
                     release(np.frombuffer(data[entry.offset : entry.offset + entry.size], np.uint8))
@@ -216,9 +228,21 @@ class StoreZipReader:
         """Let go of the archive; views that were handed out stay valid."""
         self._data = None
 
-    def _entry(self, name: str) -> _Entry:
+    def _repeats(self, entries: Sequence[tuple[str, int, int, int, int, int]]) -> dict[str, list[_Entry]]:
+        """Entries of names that repeat; those of equal content are one."""
+        repeated: dict[str, list[_Entry]] = {}
+        distinct = {(e.name, e.size, e.crc): e for e in self._entries.values()}
+        for row in entries:
+            entry = _Entry(*row)
+            repeated.setdefault(entry.name, []).append(distinct.setdefault((entry.name, entry.size, entry.crc), entry))
+        return {name: found for name, found in repeated.items() if len(found) > 1}
+
+    def _all(self, name: str) -> list[_Entry]:
+        return list(dict.fromkeys(self._repeated.get(name, (self._entries[name],))))
+
+    def _entry(self, name: str, which: int = -1) -> _Entry:
         try:
-            return self._entries[name]
+            return self._entries[name] if which == -1 else self._repeated[name][which]
         except KeyError:
             raise KeyError(f"{self.path or '<memory>'} has no entry {name!r}") from None
 
@@ -232,7 +256,7 @@ class StoreZipReader:
         if crc != entry.crc:
             reason = f"the CRC-32 of entry {entry.name!r} is 0x{crc:08x}, its header says 0x{entry.crc:08x}"
             raise FormatError(reason, path=self.path, offset=entry.offset)
-        self._checked.add(entry.name)
+        self._checked.add(entry)
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

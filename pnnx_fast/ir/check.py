@@ -31,9 +31,14 @@ def problems(ops: Sequence[Operator], operands: Mapping[str, Operand]) -> list[s
 
 
 def _of_weights(ops: Sequence[Operator]) -> Iterator[str]:
-    """Operators of one name share their weights: a module that is called several times."""
+    """Operators of one name share their weights: a module that is called several times.
+
+    Constants of one name are constants of their own: the converter's low levels call all that a module holds after it.
+    """
     seen: dict[str, Attribute] = {}
     for op in ops:
+        if op.type == "pnnx.Attribute":
+            continue
         for key, attr in op.attrs.items():
             if isinstance(attr, Attribute) and seen.setdefault(f"{op.name}.{key}", attr) != attr:
                 yield f"{op.name}: another weight is called {op.name}.{key}, too"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pnnx_fast
 from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 from pnnx_fast.ir import Attribute, Graph
@@ -186,6 +187,35 @@ def test_two_weights_of_one_name(names: tuple[str, ...]) -> None:
         graph.save(io.BytesIO(), io.BytesIO())
     with pytest.raises(GraphError, match=f"another weight is called {weight}, too"):
         graph.validate()
+
+
+@pytest.mark.parametrize(
+    "text", ["@data=(2)f32|@data=(2)f32", "@data=(2)f32|@data=(1)f32", "@data=(1)f32|@data=(2)f32"]
+)
+def test_constants_of_one_name_have_an_entry_each(text: str) -> None:
+    lines = [f"pnnx.Attribute norm 0 1 c{i} {data} #c{i}={data[6:]}" for i, data in enumerate(text.split("|"))]
+    sizes = [int(data[7]) for data in text.split("|")]
+    content = "\n".join(["7767517", "5 4", "pnnx.Input in 0 1 x #x=(2)f32", *lines]) + "\n"
+    content += "pnnx.Expression e 3 1 x c0 c1 y expr=add(mul(@0,@1),@2) #y=(2)f32\npnnx.Output out 1 0 y\n"
+    held = [np.arange(size, dtype=np.float32) + 3 * i + 1 for i, size in enumerate(sizes)]
+    file = io.BytesIO()
+    with StoreZipWriter(file, duplicates=True) as writer:
+        for data in held:
+            writer.write("norm.data", data)
+    graph = Graph.load(content.encode(), file.getvalue())
+    graph.validate()
+    x = np.array([2, 5], np.float32)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), x * held[0] + held[1])
+    again = io.BytesIO()
+    graph.save(io.BytesIO(), again)
+    assert again.getvalue() == file.getvalue()
+    damaged = bytearray(file.getvalue())
+    with StoreZipReader(bytes(damaged)) as reader:
+        assert reader.count("norm.data") == 2
+        assert [reader.size("norm.data", i) for i in (0, 1, -1)] == [4 * size for size in (*sizes, sizes[-1])]
+    damaged[bytes(damaged).index(held[0].tobytes())] ^= 1
+    with pytest.raises(FormatError, match="CRC-32"):
+        Graph.load(content.encode(), bytes(damaged))
 
 
 def test_two_weights_of_one_name_and_different_shape() -> None:

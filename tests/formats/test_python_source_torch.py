@@ -219,3 +219,27 @@ def test_types_that_the_converter_left_out(tmp_path: Path) -> None:
     y, z = _module(tmp_path / "typed.py")["Model"]()(torch.ones(4), torch.tensor([5, 3, -4, 8]))
     assert y.dtype == torch.int32
     assert z.tolist() == [2, 2, -1, 3]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_files_of_low_levels(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n12 11\n"
+        "pnnx.Input x 0 1 x #x=(2,3)f32\n"
+        "pnnx.Attribute n 0 1 a @data=(3)f32 #a=(3)f32\n"
+        "pnnx.Attribute n 0 1 b @data=(3)f32 #b=(3)f32\n"
+        "prim::Constant c0 0 1 eps value=(3)\n"
+        "F.layer_norm f 4 1 x a b eps h eps=1.000000e-5 $input=x $weight=a $bias=b $normalized_shape=eps #h=(2,3)f32\n"
+        "prim::Constant c1 0 1 one value=1\n"
+        "prim::Constant c2 0 1 two value=2\n"
+        "prim::Constant c3 0 1 zero value=0\n"
+        "Tensor.slice s 5 1 h one zero two one p $input=h $dim=one $start=zero $end=two $step=one #h=(2,3)f32 "
+        "#p=(2,2)f32\n"
+        "prim::ListConstruct l 2 1 p x m #p=(2,2)f32 #x=(2,3)f32\n"
+        "torch.cat t 2 1 m one y $tensors=m $dim=one #y=(2,5)f32\n"
+        "pnnx.Output o 1 0 y #y=(2,5)f32\n"
+    )
+    for i in (1, 2):
+        graph.ops[i].attrs["data"] = Attribute(np.float32([1, -2, 3]) * i)
+    x = np.random.default_rng(0).standard_normal((2, 3), np.float32)
+    _runs_alike(graph, tmp_path, x)
