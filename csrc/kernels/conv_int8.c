@@ -8,6 +8,7 @@
 
 #include "kernels/args.h"
 #include "kernels/tile_int8.h"
+#include "kernels/transpose_tile.h"
 
 enum {
     CACHED_BYTES = 512 << 10, /* weights that a thread works on: they stay in L2 */
@@ -285,25 +286,38 @@ PF_PLAN_FUNCTION(conv_int8) {
 /* -- packing ------------------------------------------------------------------------------------------------
  */
 
+/* Numbers [begin, begin + count) of a column, counted by tap and channel; returns their sum. */
+static int32_t gather_column(const int8_t *x, int64_t channels, int64_t taps, int64_t begin, int64_t count,
+                             pf_int8_weight *to) {
+    int32_t total = 0;
+    for (int64_t tap = begin / channels, k = begin % channels; count > 0; tap++, k = 0) {
+        const int64_t n = pf_min(channels - k, count);
+        const int8_t *from = x + k * taps + tap;
+        for (int64_t i = 0; i < n; i++, from += taps) total += to[i] = *from;
+        to += n, count -= n;
+    }
+    return total;
+}
+
 /* One vector of columns; `to` is its place in the first row of the panel, whose rows are `width` bytes apart.
  */
 static void pack_vector(const int8_t *x, int64_t columns, int64_t channels, int64_t taps, int64_t width,
                         char *to) {
+    enum { NUMBERS = PF_VL * PF_INT8_STEP };
     const int64_t depth = channels * taps;
-    for (int64_t j = 0; j < PF_VL; j++) {
-        char *out = to + j * STEP_BYTES;
-        int64_t total = 0, tap = 0, k = 0;
-        for (int64_t s = 0; s < steps_of(depth); s++) {
-            pf_int8_weight step[PF_INT8_STEP] = {0};
-            for (int64_t i = 0; i < PF_INT8_STEP && s * PF_INT8_STEP + i < depth && j < columns; i++) {
-                step[i] = x[j * depth + k * taps + tap];
-                total += step[i];
-                if (++k == channels) k = 0, tap++;
-            }
-            memcpy(out + (s + 1) * width, step, STEP_BYTES);
-        }
-        *(pf_int_any *)out = (int32_t)(-PF_INT8_OFFSET * total);
+    int64_t totals[PF_VL] = {0};
+    for (int64_t first = 0; first < depth; first += NUMBERS) {
+        pf_int8_weight numbers[PF_VL][NUMBERS] __attribute__((aligned(64))) = {{0}};
+        const int64_t count = pf_min(NUMBERS, depth - first);
+        for (int64_t j = 0; j < pf_min(PF_VL, columns); j++)
+            totals[j] += gather_column(x + j * depth, channels, taps, first, count, numbers[j]);
+        pf_vf rows[PF_VL];
+        for (int j = 0; j < PF_VL; j++) rows[j] = pf_load(numbers[j]);
+        pf_transpose_tile(rows);
+        for (int64_t s = 0; s < steps_of(count); s++)
+            pf_store(to + (first / PF_INT8_STEP + s + 1) * width, rows[s]);
     }
+    for (int j = 0; j < PF_VL; j++) ((pf_int_any *)to)[j] = (int32_t)(-PF_INT8_OFFSET * totals[j]);
 }
 
 PF_KERNEL_FUNCTION(conv_int8_pack) {
@@ -312,14 +326,14 @@ PF_KERNEL_FUNCTION(conv_int8_pack) {
     char *y = pf_ptr(w, a->y);
     const int64_t ic = a->ic / a->groups, oc = a->oc / a->groups, taps = a->kh * a->kw, depth = ic * taps;
     const int64_t panels = pf_panel_count(oc);
-    for (int64_t i = pf_claim(w, 1); i < a->groups * panels; i = pf_claim(w, 1)) {
-        const int64_t group = i / panels;
-        const pf_panel panel = pf_panel_at(oc, i % panels);
+    const int64_t pieces = a->groups * panels * PF_TILE_VECTORS;
+    for (int64_t i = pf_claim_near(w, pieces); i < pieces; i = pf_claim_near(w, pieces)) {
+        const int64_t group = i / PF_TILE_VECTORS / panels, v = i % PF_TILE_VECTORS;
+        const pf_panel panel = pf_panel_at(oc, i / PF_TILE_VECTORS % panels);
+        if (v >= panel.vectors) continue;
+        const int64_t column = (panel.start + v) * PF_VL;
         char *to = y + group * packed_group(oc, depth) + panel.start * PF_VL * packed_column(depth);
-        for (int v = 0; v < panel.vectors; v++) {
-            const int64_t column = (panel.start + v) * PF_VL;
-            pack_vector(x + (group * oc + column) * depth, oc - column, ic, taps,
-                        panel.vectors * PF_VL * STEP_BYTES, to + v * PF_VL * STEP_BYTES);
-        }
+        pack_vector(x + (group * oc + column) * depth, oc - column, ic, taps,
+                    panel.vectors * PF_VL * STEP_BYTES, to + v * PF_VL * STEP_BYTES);
     }
 }
