@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch import library as schemas
 
 from benchmarks.manifest import ModelSpec
+from benchmarks.other_models import MODULES
 
 __all__ = ["example", "make", "seed_of"]
 
@@ -61,7 +62,10 @@ def example(spec: ModelSpec, batch: int, seed: int) -> Inputs:
         return (torch.randint(0, _VOCABULARY, (batch, spec.sizes["tokens"]), generator=generator),)
     if "steps" in spec.sizes:
         return (_series(batch, spec.sizes["steps"], spec.sizes["features"], generator),)
-    picture = _pictures(batch, spec.sizes["picture"], generator)
+    frames = spec.sizes.get("frames", 1)
+    picture = _pictures(batch * frames, spec.sizes["picture"], generator)
+    if frames > 1:
+        return (picture.view(batch, frames, *picture.shape[1:]).transpose(1, 2).contiguous(),)
     return (picture.sigmoid() if spec.maker == "ultralytics" else picture,)
 
 
@@ -252,5 +256,6 @@ _MAKERS: dict[str, Callable[[ModelSpec], nn.Module]] = {
     "bert": _bert,
     "unet": lambda spec: _UNet(),
     "lstm": lambda spec: _Lstm(spec.sizes["features"], spec.sizes["width"]),
+    "other": lambda spec: MODULES[spec.base](),
     "chain": lambda spec: _chain(spec.sizes["length"], spec.sizes["features"]),
 }

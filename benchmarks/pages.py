@@ -42,6 +42,8 @@ def main(options: argparse.Namespace) -> int:
         document = records.read(path)
         by_kind.setdefault(document["kind"], []).append(document)
     merged = {kind: records.merged(documents) for kind, documents in by_kind.items()}
+    if "peers" in merged:
+        merged |= _apart(merged["peers"])
     texts = sections(merged)
     if not options.write:
         print("\n".join(f"## {name}\n\n{text}" for name, text in texts.items()))
@@ -81,6 +83,25 @@ def sections(merged: dict[str, Record]) -> dict[str, str]:
 
 
 # ---- engines on models ----
+
+
+def _apart(document: Record) -> dict[str, Record]:
+    """The record of the zoo and that of models of other kinds, as far as there are some."""
+    others = {spec.name for spec in select(["others"])}
+    results: dict[str, list[Record]] = {"peers": [], "others": []}
+    for result in document["results"]:
+        results["others" if result["model"] in others else "peers"].append(result)
+    parts = {kind: {**document, "results": found} for kind, found in results.items() if found}
+    for part in parts.values():
+        part["engines"] = [name for name in document["engines"] if any(name in r["engines"] for r in part["results"])]
+    return parts
+
+
+def _others(document: Record) -> dict[str, str]:
+    rows = records.rows_of(document)
+    show = records.milliseconds
+    text = report.markdown(rows, records.HEADS, document["engines"], OURS, show, ("of peak", "of limit"))
+    return {"others": f"{records.means(document)}\n{text}"}
 
 
 def _peers(document: Record) -> dict[str, str]:
@@ -176,6 +197,7 @@ def _plain(name: str) -> Callable[[Record], dict[str, str]]:
 
 _RENDER: dict[str, Callable[[Record], dict[str, str]]] = {
     "peers": _peers,
+    "others": _others,
     "contended": _contended,
     "kernels": lambda document: {"kernels": kernels.summary(document), "kernels-all": kernels.table(document)},
     "profile": lambda document: {"profile": profile.table(document)},
