@@ -5,9 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline bool pf_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
-    return !__builtin_add_overflow(a, b, out);
-}
 static inline bool pf_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }

@@ -22,9 +22,6 @@ typedef struct line_tile {
     int64_t y[PIXELS], z[PIXELS];
 } line_tile;
 
-/* Makes the compiler forget where a moving pointer came from: it would keep the distances of all columns. */
-#define PF_FORGET(pointer) __asm__("" : "+r"(pointer))
-
 /* A copy goes to memory, so that the sums themselves stay in registers. */
 PF_INLINE void finish(const line_tile *t, const pf_vi *acc, int64_t c) {
     int32_t sums[PIXELS * PF_VL] __attribute__((aligned(64)));

@@ -86,8 +86,7 @@ static conv plan_conv(const pf_conv_int8_args *a, int nthreads) {
 
 static int64_t scratch_of_thread(const conv *c) { return c->at_once * c->rows * c->stride + SLACK; }
 
-/* -- gathering ----------------------------------------------------------------------------------------------
- */
+/* -- gathering -- */
 
 /* What is copied into rows: `count` runs of n numbers, xstep numbers and step bytes apart. */
 typedef struct runs {
@@ -223,8 +222,7 @@ static void gather_rows(const conv *c, int64_t group, int64_t pixel, int64_t cou
     }
 }
 
-/* -- products -----------------------------------------------------------------------------------------------
- */
+/* -- products -- */
 
 static int64_t tile_start(const conv *c, int64_t tile) {
     return tile * (c->pixels / c->tiles) + pf_min(tile, c->pixels % c->tiles);
@@ -283,8 +281,7 @@ PF_PLAN_FUNCTION(conv_int8) {
     snprintf(plan->label, sizeof plan->label, "int8 %dx%d", c.rows, pf_panel_widest(c.oc) * PF_VL);
 }
 
-/* -- packing ------------------------------------------------------------------------------------------------
- */
+/* -- packing -- */
 
 /* Numbers [begin, begin + count) of a column, counted by tap and channel; returns their sum. */
 static int32_t gather_column(const int8_t *x, int64_t channels, int64_t taps, int64_t begin, int64_t count,

@@ -9,9 +9,6 @@
 #include "kernels/simd.h"
 
 #define PF_UNROLL _Pragma("GCC unroll 32")
-/* Makes the compiler forget where a moving pointer came from: it would keep the distances of all columns,
- * more than there are registers, instead of adding one stride. */
-#define PF_FORGET(pointer) __asm__("" : "+r"(pointer))
 enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 49152, PF_LINE_BLOCK = 512 };
 
 /* Output rows that the registers hold at once. */

@@ -11,9 +11,6 @@
 #include "kernels/simd.h"
 
 #define PF_UNROLL _Pragma("GCC unroll 8")
-/* Makes the compiler forget what it knows of a stride: it would keep the addresses of all elements of a tile,
- * far more than there are registers, instead of adding up a few. */
-#define PF_FORGET(x) __asm__("" : "+r"(x))
 
 #define PF_WINO_A 0.70710678118654752440
 #define PF_WINO_B 1.41421356237309504880

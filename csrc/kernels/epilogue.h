@@ -20,7 +20,6 @@ enum {
     PF_ACT_GELU_TANH = 9, /* its tanh approximation */
     PF_ACT_TANH = 10,
     PF_ACT_MISH = 11,
-    PF_ACT_COUNT
 };
 
 typedef struct pf_activation {
@@ -145,17 +144,6 @@ PF_INLINE pf_vf pf_act_vector(const pf_activation *act, pf_vf x) {
     if (pf_act_is_late(act->code)) return pf_act_late_vector(act->code, x);
     pf_act_early(act, &x, 1);
     return x;
-}
-
-/* Any activation of n stored values, in place. */
-static inline void pf_act_row(const pf_activation *act, float *y, int64_t n) {
-    if (pf_act_is_late(act->code)) {
-        pf_late_row(act, y, NULL, n);
-        return;
-    }
-    int64_t i = 0;
-    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_act_vector(act, pf_load(y + i)));
-    if (i < n) pf_storen(y + i, pf_act_vector(act, pf_loadn(y + i, n - i)), n - i);
 }
 
 #endif

@@ -7,6 +7,7 @@
  * an operand lies transposed, a block of the last two dimensions. What lies densely in a tile is read and
  * written in place; what does not is copied to or from a buffer in the first cache. */
 #include <stdbool.h>
+#include <string.h>
 
 #include "kernels/args.h"
 #include "kernels/expression_ops.h"

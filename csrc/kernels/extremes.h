@@ -2,6 +2,8 @@
 #ifndef PF_KERNELS_EXTREMES_H
 #define PF_KERNELS_EXTREMES_H
 
+#include <string.h>
+
 #include "kernels/simd.h"
 
 #if defined(PF_AVX512)

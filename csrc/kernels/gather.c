@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kernels/args.h"
-#include "kernels/simd.h"
 
 static int64_t read_index(const char *p, int64_t itemsize) {
     if (itemsize == 8) {

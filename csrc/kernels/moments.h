@@ -4,6 +4,8 @@
 #ifndef PF_KERNELS_MOMENTS_H
 #define PF_KERNELS_MOMENTS_H
 
+#include <string.h>
+
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
 

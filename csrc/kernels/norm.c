@@ -5,9 +5,7 @@
 #include "kernels/epilogue.h"
 #include "kernels/moments.h"
 
-/* -- rows
- * -----------------------------------------------------------------------------------------------------------
- */
+/* -- rows -- */
 
 static void add_rows(const float *x, const float *z, float *s, int64_t n) {
     int64_t i = 0;
@@ -87,8 +85,7 @@ PF_KERNEL_FUNCTION(row_norm) {
     }
 }
 
-/* -- channels
- * ------------------------------------------------------------------------------------------------------- */
+/* -- channels -- */
 
 enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, COLUMNS = PF_MOMENT_CHUNK * PF_VL, WIDEST = 64, STRIP = 64 };
 

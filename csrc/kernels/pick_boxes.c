@@ -42,7 +42,8 @@ static void best_first(entry *e, int64_t n) {
             e[i++] = e[j];
             e[j--] = t;
         }
-        const bool left = low < j, right = i<high, left_is_longer = j - low> high - i;
+        const bool left = low < j, right = i < high;
+        const bool left_is_longer = j - low > high - i;
         if (left && right) {
             stack[depth][0] = left_is_longer ? low : i;
             stack[depth++][1] = left_is_longer ? j : high;

@@ -1,7 +1,6 @@
 /* Kernels that only show what the machine can do at this ISA level: multiply-adds that stay in registers, and
  * reading of memory. Benchmarks of kernels take their shares of peak from here; no model uses them. */
 #include "kernels/args.h"
-#include "kernels/kernel.h"
 #include "kernels/simd.h"
 
 /* Separate variables, all different: an array might leave the registers, and equal chains are one chain to

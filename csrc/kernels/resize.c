@@ -1,8 +1,6 @@
 /* Resampling by tables: every output position is a weighted sum of taps along each axis; what mode and which
  * alignment that is, only the caller knows. Channels-last tensors are worked on in vectors of channels,
  * others row by row. */
-#include <string.h>
-
 #include "kernels/args.h"
 #include "kernels/simd.h"
 

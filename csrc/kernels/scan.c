@@ -22,8 +22,7 @@ static void each_line(const pf_axis_args *a, const pf_worker *w, line_fn fn) {
         fn(a, x + p.o[0], y ? y + p.o[1] : NULL, index ? index + p.o[2] : NULL);
 }
 
-/* -- places of extremes: the first one wins, and the first NaN before all numbers
- * ------------------------------- */
+/* -- places of extremes: the first one wins, and the first NaN before all numbers -- */
 
 PF_INLINE int64_t extreme_of(const float *x, int64_t n, int64_t step, int least) {
     int64_t best = 0;
@@ -117,8 +116,7 @@ PF_INLINE void run_places(const pf_axis_args *a, const pf_worker *w, int least) 
 PF_KERNEL_FUNCTION(argmax) { run_places(args_, w, 0); }
 PF_KERNEL_FUNCTION(argmin) { run_places(args_, w, 1); }
 
-/* -- running sums and products, in double as PyTorch takes them
- * --------------------------------------------------- */
+/* -- running sums and products, in double as PyTorch takes them -- */
 
 static void sum_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
     (void)index;
@@ -133,8 +131,7 @@ static void product_line(const pf_axis_args *a, const float *x, float *y, int64_
 PF_KERNEL_FUNCTION(cumsum) { each_line(args_, w, sum_line); }
 PF_KERNEL_FUNCTION(cumprod) { each_line(args_, w, product_line); }
 
-/* -- x / max(|x|_p, eps)
- * ------------------------------------------------------------------------------------------- */
+/* -- x / max(|x|_p, eps) -- */
 
 static double norm_of(const float *x, int64_t n, int64_t step, double p) {
     double sum = 0;
@@ -182,8 +179,7 @@ static void normalize_line(const pf_axis_args *a, const float *x, float *y, int6
 }
 PF_KERNEL_FUNCTION(normalize) { each_line(args_, w, normalize_line); }
 
-/* -- x / (k + alpha * mean of squares over `size` neighbours)^beta
- * --------------------------------------------------- */
+/* -- x / (k + alpha * mean of squares over `size` neighbours)^beta -- */
 
 PF_INLINE pf_vf response(pf_vf x, pf_vf squares, float alpha, float beta, float k) {
     const pf_vf base = pf_fma(pf_set(alpha), squares, pf_set(k));

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
 
 #if defined(PF_ISA_avx512) || defined(PF_ISA_avx512vnni)
 #    define PF_AVX512 1
@@ -34,6 +33,10 @@ typedef float pf_vf_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_a
 typedef int32_t pf_vi_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 
 #define PF_INLINE static inline __attribute__((always_inline))
+
+/* Makes the compiler forget what it knows of a moving pointer or a stride: it would keep the addresses of all
+ * elements of a tile, far more than there are registers, instead of adding up a few. */
+#define PF_FORGET(x) __asm__("" : "+r"(x))
 
 PF_INLINE pf_vf pf_load(const void *p) { return *(const pf_vf_any *)p; }
 PF_INLINE void pf_store(void *p, pf_vf v) { *(pf_vf_any *)p = v; }

@@ -4,7 +4,6 @@
 #ifndef PF_TEXT_DECIMAL_H
 #define PF_TEXT_DECIMAL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Beyond this many significant digits only whether any further one is not zero matters: the shortest decimal
