@@ -37,7 +37,10 @@ def fitting(arrays: Sequence[Any], inputs: Sequence[TensorInfo]) -> list[Array]:
 def _as_input(value: Any, info: TensorInfo) -> Array:
     if not isinstance(value, np.ndarray):
         value = np.from_dlpack(value) if not hasattr(value, "__array__") and hasattr(value, "__dlpack__") else value
-        value = np.asarray(value)
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise ShapeError(f"no array: {error}", operand=info.name) from None
     if info.dtype is not None and value.dtype != info.dtype:
         if not (np.can_cast(value.dtype, info.dtype, "safe") and value.dtype.kind == info.dtype.kind):
             raise ShapeError("wrong dtype of input", operand=info.name, expected=info.dtype, actual=value.dtype)

@@ -28,6 +28,8 @@ __all__ = ["Model", "TensorInfo", "default_isa"]
 CACHED_PROGRAMS = 16
 """Programs that a model keeps."""
 
+MOST_THREADS = 1 << 16
+
 
 def default_isa() -> str:
     """Best ISA level of this CPU, or what the environment variable PNNX_FAST_ISA names."""
@@ -81,6 +83,10 @@ class Model:
         constants: Constants | None = None,
         autotune: bool | str | os.PathLike[str] = False,
     ) -> None:
+        from pnnx_fast.ir import Graph
+
+        if not isinstance(graph, Graph):
+            raise TypeError(f"Model takes a Graph, not {type(graph).__name__}; pnnx_fast.load takes files")
         options: dict[str, Any] = {"seed": seed, "optimize": optimize, "constants": constants, "autotune": autotune}
         self._open(graph.copy, None, num_threads, isa, options)
 
@@ -117,11 +123,11 @@ class Model:
         self.inputs, self.outputs = known
 
     def _settle(self, num_threads: int | None, isa: str | None) -> None:
-        if num_threads is not None and num_threads < 1:
-            raise ParameterError(f"num_threads must be at least 1, not {num_threads}")
+        if num_threads is not None and (not hasattr(num_threads, "__index__") or not 1 <= num_threads <= MOST_THREADS):
+            raise ParameterError(f"num_threads must be a number from 1 to {MOST_THREADS}, not {num_threads!r}")
         if isa is not None and isa not in core.ISAS:
             raise ParameterError(f"isa must be one of {', '.join(core.ISAS)}, not {isa!r}")
-        self.num_threads = num_threads or core.default_threads()
+        self.num_threads = int(num_threads or 0) or core.default_threads()
         self.isa = isa or default_isa()
         _choose_team()
         self._programs: OrderedDict[Any, Runnable] = OrderedDict()
@@ -146,6 +152,11 @@ class Model:
     def constants(self) -> Constants:
         """Weights, also packed."""
         return self._compiler.constants
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "a Model cannot be pickled: send the path of its files, or a Graph, and make a Model of it there"
+        )
 
     def __repr__(self) -> str:
         ins = ", ".join(f"{i.name}{list(i.shape or ())}" for i in self.inputs)
@@ -174,7 +185,26 @@ class Model:
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
-        """Run with named inputs and return named outputs (all of them unless ``outputs`` names some)."""
+        """Run with named inputs and return named outputs.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array_like
+            An array for each name in ``inputs``.
+        outputs : sequence of str, optional
+            Names of the outputs wanted, by default all.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+
+        Raises
+        ------
+        ShapeError
+            When names are missing or unknown, or shapes or dtypes do not fit.
+        """
+        if not isinstance(inputs, Mapping) or isinstance(outputs, str):
+            raise TypeError("run takes arrays by the names of inputs, and a list of names of outputs")
         names = [i.name for i in self.inputs]
         missing, extra = [n for n in names if n not in inputs], [n for n in inputs if n not in names]
         if missing or extra:

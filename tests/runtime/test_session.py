@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,10 +101,25 @@ def test_wrong_inputs(model: pnnx_fast.Model, arrays: list[np.ndarray], message:
         model(*arrays)
 
 
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", 1 << 40])
+def test_wrong_numbers_of_threads(threads: Any) -> None:
+    with pytest.raises(ParameterError, match="num_threads must be a number from 1 to 65536, not"):
+        pnnx_fast.Model(pnnx_fast.Graph.parse(SPLIT_AND_JOIN), threads)
+
+
+def test_wrong_uses(model: pnnx_fast.Model) -> None:
+    with pytest.raises(TypeError, match=r"Model takes a Graph, not str; pnnx_fast.load takes files"):
+        pnnx_fast.Model("m.pnnx.param")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="arrays by the names of inputs"):
+        model.run(random(1, 4, 3))  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match=r"no array: .*\(operand"):
+        model([[1.0, 2.0], [3.0]])
+    with pytest.raises(TypeError, match="cannot be pickled: send the path"):
+        pickle.dumps(model)
+
+
 def test_wrong_settings() -> None:
     graph = pnnx_fast.Graph.parse(SPLIT_AND_JOIN)
-    with pytest.raises(ParameterError, match="num_threads"):
-        pnnx_fast.Model(graph, 0)
     with pytest.raises(ParameterError, match="isa must be one of"):
         pnnx_fast.Model(graph, isa="mmx")
 
