@@ -155,7 +155,7 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(
-            "a Model cannot be pickled: send the path of its files, or a Graph, and make a Model of it there"
+            "a Model cannot be copied or pickled: send its files' path, or a Graph, and make another one there"
         )
 
     def __repr__(self) -> str:
