@@ -195,7 +195,7 @@ def fuse_index_expression(graph: Graph) -> int:
             + ",".join(f"@{kept.index(x) + 1}" if words[i] is MISSING else str(words[i]) for i, x in enumerate(parts))
             + "]"
         )
-        if node is not None and kept:
+        if kept and (node is not None or len(parts) > 1):  # only a lone index can stand in the place of its list
             continue
         op.remove_input(1)
         op.inputnames = []

@@ -141,3 +141,14 @@ def test_a_file_of_level_1_becomes_what_the_converter_writes_at_level_2() -> Non
 
 def _flat(value: object) -> list[np.ndarray]:
     return [y for v in value for y in _flat(v)] if isinstance(value, list | tuple) else [np.asarray(value)]
+
+
+def test_lists_of_indices_stay_lists() -> None:
+    graph = Graph.parse(
+        "7767517\n6 5\npnnx.Input x 0 1 x #x=(4,3)f32\npnnx.Input i 0 1 i #i=(2)i64\n"
+        "prim::Constant n 0 1 n value=None\n"
+        "prim::ListConstruct l 2 1 n i a\nTensor.index t 2 1 x a y $input=x $expr=a #y=(4,2)f32\npnnx.Output o 1 0 y\n"
+    )
+    graph.simplify()
+    x, i = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([2, 0])
+    np.testing.assert_array_equal(Model(graph)(x, i), x[:, i])
