@@ -219,8 +219,8 @@ def rotary_embed(p: Params, w: Weights) -> Build:
 
     def build(t: Tracer, x: Operand, cos: Operand, sin: Operand) -> Operand:
         shape = shape_of(x)
-        n, *heads_of, length, size = shape
-        heads = math.prod(heads_of)
+        n, (*groups, length, size) = shape[0], (1,) * (4 - len(shape)) + shape[1:]
+        heads = math.prod(groups)
         half = size // 2
         axis = 4 if interleaved else 3
         pairs = t.reshape(x, (n, heads, length, half, 2) if interleaved else (n, heads, length, 2, half))
