@@ -7,6 +7,7 @@
 #include "kernels/args.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/conv_winograd_line.h"
+#include "kernels/doubles.h"
 #include "kernels/pack_columns.h"
 #include "kernels/tile.h"
 
@@ -65,7 +66,7 @@ PF_INLINE void squares(const int side, const int phases, const int r, const weig
                 PF_UNROLL for (int j = 0; j < r; j++) line[j] = columns[half][j][k];
                 weight_line(side, phases, r, line, u[half]);
             }
-            PF_UNROLL for (int j = 0; j < side; j++, y += w->step) pf_stream(y, pf_narrow(u[0][j], u[1][j]));
+            PF_UNROLL for (int j = 0; j < side; j++, y += w->step) pf_stream(y, pf_join(u[0][j], u[1][j]));
         }
     }
 }
@@ -85,7 +86,7 @@ PF_INLINE void lines(const int taps, const weights *w) {
         PF_UNROLL for (int i = 0; i < 2 * taps; i++) g[i % 2][i / 2] =
             pf_widen(w->taps + (c * taps + i / 2) * PF_VL, i % 2);
         float *y = w->y + c * w->width;
-        pf_stream(y, pf_narrow(g[0][0] * matrix[0][0], g[1][0] * matrix[0][0]));
+        pf_stream(y, pf_join(g[0][0] * matrix[0][0], g[1][0] * matrix[0][0]));
         for (int point = 1; point < taps + 2; point += 2) {
             const double *m = matrix[point];
             PF_UNROLL for (int half = 0; half < 2; half++) {
@@ -93,10 +94,10 @@ PF_INLINE void lines(const int taps, const weights *w) {
                 PF_UNROLL for (int k = 2; k < taps; k += 2) even[half] += g[half][k] * m[k];
                 PF_UNROLL for (int k = 3; k < taps; k += 2) odd[half] += g[half][k] * m[k];
             }
-            pf_stream(y += w->step, pf_narrow(even[0] + odd[0], even[1] + odd[1]));
-            pf_stream(y += w->step, pf_narrow(even[0] - odd[0], even[1] - odd[1]));
+            pf_stream(y += w->step, pf_join(even[0] + odd[0], even[1] + odd[1]));
+            pf_stream(y += w->step, pf_join(even[0] - odd[0], even[1] - odd[1]));
         }
-        pf_stream(y + w->step, pf_narrow(g[0][taps - 1], g[1][taps - 1]));
+        pf_stream(y + w->step, pf_join(g[0][taps - 1], g[1][taps - 1]));
     }
 }
 

@@ -1,5 +1,5 @@
-/* What all packing of weights shares: columns that are dense in memory become rows of vectors, doubles, and
- * stores of what is read much later. Knows no kernel. */
+/* What all packing of weights shares: columns that are dense in memory become rows of vectors, and stores
+ * of what is read much later. Knows no kernel. */
 #ifndef PF_KERNELS_PACK_COLUMNS_H
 #define PF_KERNELS_PACK_COLUMNS_H
 
@@ -18,25 +18,6 @@ PF_INLINE void pf_load_columns(const float *x, int64_t depth, int64_t columns, i
         for (int j = 0; j < PF_VL; j++) v[j] = j < columns ? pf_load_upto(x + j * depth, count) : pf_zero();
     }
     pf_transpose_tile(v);
-}
-
-/* Two vectors of doubles hold as many lanes as one of floats. */
-typedef double pf_vd __attribute__((vector_size(PF_VL * 4)));
-typedef float pf_half_any __attribute__((vector_size(PF_VL * 2), aligned(4), may_alias));
-
-/* The first or the second half of the vector at p. */
-PF_INLINE pf_vd pf_widen(const float *p, const int half) {
-    return __builtin_convertvector(*(const pf_half_any *)(p + half * (PF_VL / 2)), pf_vd);
-}
-PF_INLINE pf_vf pf_narrow(pf_vd low, pf_vd high) {
-#if defined(PF_AVX512)
-    const __m512 v = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
-    return (pf_vf)_mm512_insertf32x8(v, _mm512_cvtpd_ps((__m512d)high), 1);
-#elif defined(PF_AVX2)
-    return (pf_vf)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
-#else
-    return (pf_vf){(float)low[0], (float)low[1], (float)high[0], (float)high[1]};
-#endif
 }
 
 /* Packed weights are written once and read when everything has been packed: whole cache lines go to memory

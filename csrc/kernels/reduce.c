@@ -73,6 +73,13 @@ PF_INLINE double join1(term t, double a, float v) {
     return t == TERM_PRODUCT ? a * v : a + v;
 }
 
+PF_INLINE double fold_lanes(term t, double acc, pf_vf v) {
+    if (t == TERM_MAX || t == TERM_ABS_MAX) return join1(t, acc, pf_hmax(v));
+    if (t == TERM_MIN || t == TERM_ABS_MIN) return join1(t, acc, pf_hmin(v));
+    for (int k = 0; k < PF_VL; k++) acc = join1(t, acc, v[k]);
+    return acc;
+}
+
 /* Folds n contiguous elements into acc. */
 PF_INLINE double fold_row(term t, const float *x, int64_t n, float shift, float p, double acc) {
     const pf_vf s = pf_set(shift);
@@ -86,8 +93,7 @@ PF_INLINE double fold_row(term t, const float *x, int64_t n, float shift, float 
         for (; i + PF_VL <= m; i += PF_VL) a[0] = join(t, a[0], apply(t, pf_load(x + i), s, p));
         if (i < m)
             a[1] = join(t, a[1], pf_first_lanes(apply(t, pf_loadn(x + i, m - i), s, p), m - i, identity(t)));
-        a[0] = join(t, join(t, a[0], a[1]), join(t, a[2], a[3]));
-        for (int k = 0; k < PF_VL; k++) acc = join1(t, acc, a[0][k]);
+        acc = fold_lanes(t, acc, join(t, join(t, a[0], a[1]), join(t, a[2], a[3])));
     }
     return acc;
 }

@@ -2,9 +2,12 @@
  * products, division by a norm, local response normalisation. */
 #include <math.h>
 
+#include "kernels/doubles.h"
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
 #include "kernels/vmath.h"
+
+enum { CHUNK = 4, RUNNING = CHUNK * PF_VL };
 
 /* Calls fn for every line along the axis of this thread's share, with the offsets of x, y and index. */
 typedef void (*line_fn)(const pf_axis_args *a, const float *x, float *y, int64_t *index);
@@ -22,6 +25,33 @@ static void each_line(const pf_axis_args *a, const pf_worker *w, line_fn fn) {
         fn(a, x + p.o[0], y ? y + p.o[1] : NULL, index ? index + p.o[2] : NULL);
 }
 
+/* Calls for up to `width` lines side by side, where lines are such columns, else for single lines. */
+typedef void (*columns_fn)(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t count);
+
+static void each(const pf_axis_args *a, const pf_worker *w, line_fn line, columns_fn columns, int64_t width) {
+    pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, a->js);
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    int64_t *index = pf_ptr(w, a->index), d = -1, begin, end;
+    for (int64_t e = 0; e < t.rank; e++)
+        if (t.s[0][e] == 1 && (!y || t.s[1][e] == 1) && (!index || t.s[2][e] == 1)) d = e;
+    if (d < 0 || a->xsn == 1 || a->n >= INT32_MAX) {
+        each_line(a, w, line);
+        return;
+    }
+    if (t.total == 0 || a->n == 0) return;
+    const int64_t n = t.n[d], blocks = pf_ceil_div(n, width);
+    pf_nest_remove(&t, d);
+    pf_share(w, t.total * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t c = i % blocks * width;
+        pf_walk p;
+        pf_walk_start(&p, &t, i / blocks);
+        columns(a, x + p.o[0] + c, y ? y + p.o[1] + c : NULL, index ? index + p.o[2] + c : NULL,
+                pf_min(width, n - c));
+    }
+}
+
 /* -- places of extremes: the first one wins, and the first NaN before all numbers -- */
 
 PF_INLINE int64_t extreme_of(const float *x, int64_t n, int64_t step, int least) {
@@ -36,7 +66,6 @@ PF_INLINE int64_t extreme_of(const float *x, int64_t n, int64_t step, int least)
 
 /* The extreme first, in vectors, then its place. */
 PF_INLINE int64_t extreme_of_row(const float *x, int64_t n, int least) {
-    enum { CHUNK = 4 };
     const float worst = least ? INFINITY : -INFINITY;
     pf_vf m[CHUNK] = {pf_set(worst), pf_set(worst), pf_set(worst), pf_set(worst)};
     int64_t i = 0;
@@ -82,39 +111,15 @@ PF_INLINE void place_columns(const pf_axis_args *a, const float *x, float *y, in
     if (index)
         for (int64_t k = 0; k < lanes; k++) index[k] = at[k];
 }
-
-static int columns_apply(const pf_axis_args *a, const pf_worker *w, const pf_nest *t, int64_t d) {
-    return a->xsn != 1 && d >= 0 && a->n < INT32_MAX && (!pf_ptr(w, a->y) || t->s[1][d] == 1) &&
-           (!pf_ptr(w, a->index) || t->s[2][d] == 1);
+static void columns_max(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t lanes) {
+    place_columns(a, x, y, index, lanes, 0);
+}
+static void columns_min(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t lanes) {
+    place_columns(a, x, y, index, lanes, 1);
 }
 
-PF_INLINE void run_places(const pf_axis_args *a, const pf_worker *w, int least) {
-    pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, a->js);
-    int64_t d = -1, begin, end;
-    for (int64_t e = 0; e < t.rank; e++)
-        if (t.s[0][e] == 1) d = e;
-    if (!columns_apply(a, w, &t, d)) {
-        each_line(a, w, least ? place_min : place_max);
-        return;
-    }
-    if (t.total == 0) return;
-    const float *x = pf_ptr(w, a->x);
-    float *y = pf_ptr(w, a->y);
-    int64_t *index = pf_ptr(w, a->index);
-    const int64_t n = t.n[d], blocks = pf_ceil_div(n, PF_VL);
-    pf_nest_remove(&t, d);
-    pf_share(w, t.total * blocks, 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t c = i % blocks * PF_VL;
-        pf_walk p;
-        pf_walk_start(&p, &t, i / blocks);
-        place_columns(a, x + p.o[0] + c, y ? y + p.o[1] + c : NULL, index ? index + p.o[2] + c : NULL,
-                      pf_min(PF_VL, n - c), least);
-    }
-}
-
-PF_KERNEL_FUNCTION(argmax) { run_places(args_, w, 0); }
-PF_KERNEL_FUNCTION(argmin) { run_places(args_, w, 1); }
+PF_KERNEL_FUNCTION(argmax) { each(args_, w, place_max, columns_max, PF_VL); }
+PF_KERNEL_FUNCTION(argmin) { each(args_, w, place_min, columns_min, PF_VL); }
 
 /* -- running sums and products, in double as PyTorch takes them -- */
 
@@ -128,8 +133,32 @@ static void product_line(const pf_axis_args *a, const float *x, float *y, int64_
     double product = 1;
     for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = (float)(product *= x[i * a->xsn]);
 }
-PF_KERNEL_FUNCTION(cumsum) { each_line(args_, w, sum_line); }
-PF_KERNEL_FUNCTION(cumprod) { each_line(args_, w, product_line); }
+
+/* The same for up to RUNNING lines side by side. */
+PF_INLINE void run_columns(const pf_axis_args *a, const float *x, float *y, int64_t count, int product) {
+    pf_vd low[CHUNK], high[CHUNK];
+    for (int k = 0; k < CHUNK; k++) low[k] = high[k] = (pf_vd){0} + (product ? 1.0 : 0.0);
+    for (int64_t i = 0; i < a->n; i++, x += a->xsn, y += a->ysn)
+#pragma GCC unroll 4
+        for (int k = 0; k < CHUNK; k++) {
+            const int64_t lanes = count - k * PF_VL;
+            if (lanes <= 0) break;
+            const pf_vf v = pf_load_upto(x + k * PF_VL, lanes);
+            low[k] = product ? low[k] * pf_low_half(v) : low[k] + pf_low_half(v);
+            high[k] = product ? high[k] * pf_high_half(v) : high[k] + pf_high_half(v);
+            pf_store_upto(y + k * PF_VL, pf_join(low[k], high[k]), lanes);
+        }
+}
+static void sum_columns(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t count) {
+    (void)index;
+    run_columns(a, x, y, count, 0);
+}
+static void product_columns(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t count) {
+    (void)index;
+    run_columns(a, x, y, count, 1);
+}
+PF_KERNEL_FUNCTION(cumsum) { each(args_, w, sum_line, sum_columns, RUNNING); }
+PF_KERNEL_FUNCTION(cumprod) { each(args_, w, product_line, product_columns, RUNNING); }
 
 /* -- x / max(|x|_p, eps) -- */
 

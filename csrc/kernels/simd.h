@@ -28,6 +28,7 @@
 
 typedef float pf_vf __attribute__((vector_size(PF_VL * 4)));
 typedef int32_t pf_vi __attribute__((vector_size(PF_VL * 4)));
+typedef uint32_t pf_vu __attribute__((vector_size(PF_VL * 4)));
 typedef float pf_float_any __attribute__((aligned(1), may_alias));
 typedef float pf_vf_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 typedef int32_t pf_vi_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
@@ -45,6 +46,8 @@ PF_INLINE void pf_storei(void *p, pf_vi v) { *(pf_vi_any *)p = v; }
 PF_INLINE pf_vf pf_set(float x) { return x - (pf_vf){0}; }
 PF_INLINE pf_vi pf_seti(int32_t x) { return x - (pf_vi){0}; }
 PF_INLINE pf_vf pf_zero(void) { return (pf_vf){0}; }
+/* a - b, around the end: of the bits of any float, where signed lanes must not overflow. */
+PF_INLINE pf_vi pf_less(pf_vi a, int32_t b) { return (pf_vi)((pf_vu)a - (uint32_t)b); }
 
 /* Lanes of a where mask is all ones, of b where it is zero. */
 PF_INLINE pf_vf pf_select(pf_vi mask, pf_vf a, pf_vf b) {

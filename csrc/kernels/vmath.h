@@ -139,7 +139,7 @@ PF_INLINE pf_vf pf_vexpm1(pf_vf x) {
     const pf_vf r = pf_reduce_ln2(pf_clip(x, pf_set(-18.0f), pf_set(89.0f)), &n);
     const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r);
     /* 2^n p + 2^n - 1, halved so that n = 128 can be expressed. */
-    const pf_vf t = pf_exponent(pf_integer(n) - 1);
+    const pf_vf t = pf_exponent(pf_less(pf_integer(n), 1));
     const pf_vf y = pf_fma(t, p, t - pf_set(0.5f)) * 2.0f;
     /* Also keeps the sign of zero, and NaN, which has no exponent. */
     return pf_select((n == 0.0f) | (x != x), p, y);
@@ -161,7 +161,7 @@ PF_INLINE pf_vf pf_log_reduced(pf_vf f, pf_vf e, float unit_hi, float unit_lo, f
 PF_INLINE pf_vf pf_split(pf_vf x, pf_vf *e) {
     const pf_vi tiny = x < 1.17549435e-38f;
     const pf_vf scaled = pf_select(tiny, x * 8388608.0f, x);
-    const pf_vi bits = (pf_vi)scaled - 0x3f3504f3; /* √½ */
+    const pf_vi bits = pf_less((pf_vi)scaled, 0x3f3504f3); /* √½ */
     *e = pf_tofloat((bits >> 23) - (tiny & 23));
     return (pf_vf)((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
 }
@@ -195,7 +195,7 @@ PF_INLINE pf_vf pf_vlog10(pf_vf x) {
 /* log(1 + x) for finite x > -1: the rounding error of 1 + x is given back to the reduced argument. */
 PF_INLINE pf_vf pf_log1p_finite(pf_vf x) {
     const pf_vf u = x + 1.0f, part = u - 1.0f, lost = (x - part) + (1.0f - (u - part));
-    const pf_vi bits = (pf_vi)u - 0x3f3504f3, e = bits >> 23;
+    const pf_vi bits = pf_less((pf_vi)u, 0x3f3504f3), e = bits >> 23;
     /* 2^-e, or 0 where that is denormal: the lost part is without effect there. */
     const pf_vi biased = 127 - e, kept = biased & ~(biased >> 31);
     const pf_vf m = (pf_vf)((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;

@@ -3,38 +3,8 @@
 #ifndef PF_KERNELS_VMATH_POW_H
 #define PF_KERNELS_VMATH_POW_H
 
+#include "kernels/doubles.h"
 #include "kernels/vmath_trig.h"
-
-/* Half as many lanes as pf_vf. */
-typedef double pf_vd __attribute__((vector_size(PF_VL * 4)));
-
-#if defined(PF_AVX512)
-PF_INLINE pf_vd pf_low_half(pf_vf x) { return (pf_vd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x)); }
-PF_INLINE pf_vd pf_high_half(pf_vf x) { return (pf_vd)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1)); }
-PF_INLINE pf_vf pf_join(pf_vd low, pf_vd high) {
-    return (pf_vf)_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low)),
-                                     _mm512_cvtpd_ps((__m512d)high), 1);
-}
-PF_INLINE pf_vd pf_fmad(pf_vd a, pf_vd b, pf_vd c) {
-    return (pf_vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-}
-#elif defined(PF_AVX2)
-PF_INLINE pf_vd pf_low_half(pf_vf x) { return (pf_vd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x)); }
-PF_INLINE pf_vd pf_high_half(pf_vf x) { return (pf_vd)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1)); }
-PF_INLINE pf_vf pf_join(pf_vd low, pf_vd high) {
-    return (pf_vf)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
-}
-PF_INLINE pf_vd pf_fmad(pf_vd a, pf_vd b, pf_vd c) {
-    return (pf_vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-}
-#else
-PF_INLINE pf_vd pf_low_half(pf_vf x) { return (pf_vd){x[0], x[1]}; }
-PF_INLINE pf_vd pf_high_half(pf_vf x) { return (pf_vd){x[2], x[3]}; }
-PF_INLINE pf_vf pf_join(pf_vd low, pf_vd high) {
-    return (pf_vf){(float)low[0], (float)low[1], (float)high[0], (float)high[1]};
-}
-PF_INLINE pf_vd pf_fmad(pf_vd a, pf_vd b, pf_vd c) { return a * b + c; }
-#endif
 
 /* y log2(2^e (1 + f)) = n + r: log2(1 + f) is an odd series in f/(f + 2). */
 PF_INLINE pf_vd pf_log2_product(pf_vd f, pf_vd e, pf_vd y, pf_vd *n) {
