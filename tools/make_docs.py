@@ -68,8 +68,8 @@ without that word in their name. The names are PNNX's. `pnnx_fast.simplify.PASSE
 those that are made of rules, to copy from. Operators run here whether simplified or not: this is for files that
 others read, and for people who read them.
 
-PNNX's level 0 calls all constants of a module by one name. They are told apart here by their order, but PNNX itself, which
-looks for names, reads the last one for all.
+PNNX's level 0 calls all constants of a module by one name. They are told apart here by their order, but PNNX itself,
+which looks for names, reads the last one for all.
 
 | pass | level | what |
 |---|---|---|
