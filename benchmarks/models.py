@@ -16,6 +16,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -229,16 +230,17 @@ class _UNet(nn.Module):
         return result
 
 
-class _Lstm(nn.Module):
+class _Recurrent(nn.Module):
     """Two bidirectional layers and a linear classifier at every step."""
 
-    def __init__(self, features: int, width: int, classes: int = 32) -> None:
+    def __init__(self, layer: type[nn.LSTM | nn.GRU], spec: ModelSpec) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(features, width, num_layers=2, bidirectional=True, batch_first=True)
-        self.head = nn.Linear(2 * width, classes)
+        width = spec.sizes["width"]
+        self.layers = layer(spec.sizes["features"], width, num_layers=2, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(2 * width, spec.sizes.get("classes", 32))
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.head(self.lstm(x)[0])
+        result: Tensor = self.head(self.layers(x)[0])
         return result
 
 
@@ -255,7 +257,8 @@ _MAKERS: dict[str, Callable[[ModelSpec], nn.Module]] = {
     "ultralytics": _ultralytics,
     "bert": _bert,
     "unet": lambda spec: _UNet(),
-    "lstm": lambda spec: _Lstm(spec.sizes["features"], spec.sizes["width"]),
+    "lstm": partial(_Recurrent, nn.LSTM),
+    "gru": partial(_Recurrent, nn.GRU),
     "other": lambda spec: MODULES[spec.base](),
     "chain": lambda spec: _chain(spec.sizes["length"], spec.sizes["features"]),
 }

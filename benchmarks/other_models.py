@@ -265,19 +265,6 @@ class _Crnn(nn.Module):
         return result
 
 
-class _Gru(nn.Module):
-    """Two bidirectional layers and a linear classifier at every step."""
-
-    def __init__(self, features: int = 128, width: int = 256, classes: int = 10) -> None:
-        super().__init__()
-        self.gru = nn.GRU(features, width, num_layers=2, bidirectional=True, batch_first=True)
-        self.head = nn.Linear(2 * width, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.head(self.gru(x)[0])
-        return result
-
-
 class _RootMeanSquareNorm(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -373,7 +360,6 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "tasnet": _TasNet,
     "conformer": _Conformer,
     "crnn": _Crnn,
-    "gru": _Gru,
     "llama": _Llama,
     "decoder": _Decoder,
 }

@@ -122,11 +122,13 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, scales)
 
 /* Packs weights for the kernel of the same family: x is the PyTorch tensor (oc, ic/groups, kh, kw), dense. kh: of
- * three-dimensional filters, kd times kh. Weights of int8 kernels are int8. conv_scale alone reads packed weights and
- * scale (ic). */
+ * three-dimensional filters, kd times kh. Weights of int8 kernels are int8. */
 #define PF_PACK_ARGS(F, K)                                                                                   \
-    F(K, in, x) F(K, in, scale) F(K, out, y)                                                                 \
+    F(K, in, x) F(K, out, y)                                                                                 \
     F(K, i64, oc) F(K, i64, ic) F(K, i64, kh) F(K, i64, kw) F(K, i64, groups) F(K, i64, variant)
+
+/* x: weights that conv_pack has packed with the same sizes; y: with each input channel multiplied by scale (ic). */
+#define PF_CONV_SCALE_ARGS(F, K) F(K, in, scale) PF_PACK_ARGS(F, K)
 
 /* y[o, j, :] = x[o, index[j], :] for o < outer, j < count. index: dense integers of index_size 4 or 8 bytes; size: of the
  * indexed dimension; wrap: negative indices count from the end; inner and the strides (of o in x and y, of a row in x
@@ -229,6 +231,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(conv_int8, PF_CONV_INT8_ARGS)                                                                          \
     X(quantize, PF_QUANTIZE_ARGS)                                                                            \
     X(pack, PF_PACK_ARGS)                                                                                    \
+    X(conv_scale, PF_CONV_SCALE_ARGS)                                                                        \
     X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
     X(topk, PF_TOPK_ARGS)                                                                                    \

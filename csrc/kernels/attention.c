@@ -138,18 +138,6 @@ static void multiply(const rows_fn *fns, product p, int64_t rows, int64_t vector
 
 /* ---- operands ---- */
 
-/* Rows [0, n) of length m, both at most PF_VL, as columns; the rest is zero. */
-PF_INLINE void load_transposed(pf_vf *t, const float *from, int64_t stride, int64_t n, int64_t m) {
-    if (n == PF_VL && m == PF_VL) {
-#pragma GCC unroll 16
-        for (int r = 0; r < PF_VL; r++) t[r] = pf_load(from + r * stride);
-    } else {
-#pragma GCC unroll 16
-        for (int r = 0; r < PF_VL; r++) t[r] = r < n ? pf_load_upto(from + r * stride, m) : pf_zero();
-    }
-    pf_transpose_tile(t);
-}
-
 /* qt[d][query] = scale q[query][d], zero beyond the last query. */
 static void pack_queries(const block *b) {
     const pf_attention_args *a = b->a;
@@ -160,7 +148,7 @@ static void pack_queries(const block *b) {
             const int64_t m = pf_min(PF_VL, a->d - d);
             float *to = b->qt + d * b->w + i;
             pf_vf t[PF_VL];
-            load_transposed(t, b->q + i * a->qsr + d, a->qsr, n, m);
+            pf_load_transposed(b->q + i * a->qsr + d, a->qsr, n, m, t);
             if (m == PF_VL) {
 #pragma GCC unroll 16
                 for (int r = 0; r < PF_VL; r++) pf_store(to + r * b->w, t[r] * scale);

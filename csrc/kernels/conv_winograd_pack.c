@@ -129,7 +129,7 @@ static void pack_vector(const pack *p, const float *x, int64_t columns, weights 
     const int64_t count = to->channels * p->taps;
     for (int64_t i = 0; i < count; i += PF_VL) {
         pf_vf rows[PF_VL];
-        pf_load_columns(x + i, p->ic * p->taps, columns, count - i, rows);
+        pf_load_transposed(x + i, p->ic * p->taps, columns, count - i, rows);
 #pragma GCC unroll 16
         for (int k = 0; k < PF_VL; k++) pf_store(tile + (i + k) * PF_VL, rows[k]);
     }

@@ -54,7 +54,7 @@ PF_INLINE void scale_row(const float *x, float factor, float *y, int64_t n) {
 /* Packed weights x with each input channel multiplied by its scale (ic), for inputs that were to be scaled.
  */
 PF_KERNEL_FUNCTION(conv_scale_f32) {
-    const pf_pack_args *a = args_;
+    const pf_conv_scale_args *a = args_;
     const float *x = pf_ptr(w, a->x), *scale = pf_ptr(w, a->scale);
     float *y = pf_ptr(w, a->y);
     const int64_t depth = a->kh * a->kw * a->ic;

@@ -1,24 +1,10 @@
-/* What all packing of weights shares: columns that are dense in memory become rows of vectors, and stores
- * of what is read much later. Knows no kernel. */
+/* What all packing of weights shares: columns that are dense in memory become rows of a panel, by stores of
+ * what is read much later. Knows no kernel. */
 #ifndef PF_KERNELS_PACK_COLUMNS_H
 #define PF_KERNELS_PACK_COLUMNS_H
 
 #include "kernels/kernel.h"
 #include "kernels/transpose_tile.h"
-
-/* Up to PF_VL numbers of the columns at x, x + depth, ...: number i of all columns in v[i]. What is missing
- * are zeros. */
-PF_INLINE void pf_load_columns(const float *x, int64_t depth, int64_t columns, int64_t count,
-                               pf_vf v[PF_VL]) {
-    if (columns >= PF_VL && count >= PF_VL) {
-#pragma GCC unroll 16
-        for (int j = 0; j < PF_VL; j++) v[j] = pf_load(x + j * depth);
-    } else {
-#pragma GCC unroll 16
-        for (int j = 0; j < PF_VL; j++) v[j] = j < columns ? pf_load_upto(x + j * depth, count) : pf_zero();
-    }
-    pf_transpose_tile(v);
-}
 
 /* Packed weights are written once and read when everything has been packed: whole cache lines go to memory
  * without being read before. */
@@ -47,7 +33,7 @@ static inline void pf_pack_columns(const float *x, int64_t depth, int64_t column
     int64_t channel = begin / taps, tap = begin % taps;
     for (int64_t i0 = begin; i0 < end; i0 += PF_VL) {
         pf_vf v[PF_VL];
-        pf_load_columns(x + i0, depth, columns, end - i0, v);
+        pf_load_transposed(x + i0, depth, columns, end - i0, v);
         for (int i = 0; i < pf_min(PF_VL, end - i0); i++) {
             pf_stream(to + (tap * channels + channel) * width, v[i]);
             if (++tap == taps) tap = 0, channel++;

@@ -14,9 +14,7 @@ typedef struct pf_plane {
 /* One tile of at most PF_VL x PF_VL elements. */
 PF_INLINE void pf_transpose_part(const float *x, int64_t xa, float *y, int64_t yb, int64_t na, int64_t nb) {
     pf_vf v[PF_VL];
-#pragma GCC unroll 16
-    for (int a = 0; a < PF_VL; a++) v[a] = a < na ? pf_load_upto(x + a * xa, nb) : pf_zero();
-    pf_transpose_tile(v);
+    pf_load_transposed(x, xa, na, nb, v);
 #pragma GCC unroll 16
     for (int b = 0; b < PF_VL; b++)
         if (b < nb) pf_store_upto(y + b * yb, v[b], na);

@@ -78,4 +78,17 @@ PF_INLINE void pf_transpose_tile(pf_vf v[PF_VL]) {
 PF_INLINE void pf_transpose_tile(pf_vf v[PF_VL]) { pf_transpose4(v); }
 #endif
 
+/* Up to PF_VL numbers of the rows at x, x + step, ...: number i of all rows in v[i]. What is missing are
+ * zeros. */
+PF_INLINE void pf_load_transposed(const float *x, int64_t step, int64_t rows, int64_t count, pf_vf v[PF_VL]) {
+    if (rows >= PF_VL && count >= PF_VL) {
+#pragma GCC unroll 16
+        for (int r = 0; r < PF_VL; r++) v[r] = pf_load(x + r * step);
+    } else {
+#pragma GCC unroll 16
+        for (int r = 0; r < PF_VL; r++) v[r] = r < rows ? pf_load_upto(x + r * step, count) : pf_zero();
+    }
+    pf_transpose_tile(v);
+}
+
 #endif

@@ -214,7 +214,7 @@ def _forced(isa: str, threads: int, shape: Shape, choice: Choice) -> _Bench:
     weight = _given_weight(bench, shape)
     size = {"oc": weight.shape[0], "ic": fields["ic"], "kh": fields["kh"], "kw": fields["kw"]}
     size |= {"groups": fields["groups"], "variant": plan.variant}
-    fields["w"] = bench.builder.pack(choice.pack, weight, plan.packed_bytes, scale=None, **size)
+    fields["w"] = bench.builder.pack(choice.pack, weight, plan.packed_bytes, **size)
     fields |= {"scratch": bench.builder.scratch(plan.scratch_bytes), "variant": plan.variant}
     bench.builder.steps = []
     bench.builder.step(choice.kernel, flops=step.flops, label=plan.label, serial=step.serial, **fields)

@@ -183,10 +183,8 @@ class Lowering:
 
     def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """See Builder."""
-        arrays = {k: v.numpy() if isinstance(v, Tensor) else v for k, v in fields.items()}
-        parts = tuple((k, _identity(v) if isinstance(v, Tensor) else v) for k, v in sorted(fields.items()))
-        key = (self.isa, kernel_name, _identity(weight), nbytes, parts)
-        return self.constants.packed(key, self.isa, kernel_name, weight, nbytes, arrays)
+        key = (self.isa, kernel_name, _identity(weight), nbytes, *sorted(fields.items()))
+        return self.constants.packed(key, self.isa, kernel_name, weight, nbytes, fields)
 
     # -- steps -------------------------------------------------------------------------------------------------
 

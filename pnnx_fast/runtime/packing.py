@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.ir.mapped import release
@@ -22,7 +20,7 @@ BATCH_BYTES = 32 << 20
 
 
 class PackTask:
-    """A call of a packing kernel from ``source`` to ``target``; other arrays among the fields are references, too."""
+    """A call of a packing kernel from ``source`` to ``target``."""
 
     __slots__ = ("fields", "isa", "kernel", "source", "target")
 
@@ -31,8 +29,7 @@ class PackTask:
 
     def step(self) -> tuple[str, dict[str, Any], bool, bool]:
         """Return the call as a step that does not depend on others."""
-        values = {key: _reference(value) for key, value in self.fields.items()}
-        return self.kernel, {**values, "x": _reference(self.source), "y": _reference(self.target)}, False, True
+        return self.kernel, {**self.fields, "x": _reference(self.source), "y": _reference(self.target)}, False, True
 
 
 class PackQueue:
@@ -67,5 +64,5 @@ def _batches(tasks: Sequence[PackTask]) -> Iterator[list[PackTask]]:
         yield batch
 
 
-def _reference(value: Any) -> Any:
-    return (0, value.__array_interface__["data"][0]) if isinstance(value, np.ndarray) else value
+def _reference(array: Array) -> tuple[int, int]:
+    return 0, array.__array_interface__["data"][0]
