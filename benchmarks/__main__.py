@@ -19,6 +19,7 @@ _COMMANDS = {
     "ncnn": ("benchmarks.ncnn_models", "time the ncnn package and ours on ncnn files"),
     "overhead": ("benchmarks.overhead", "time of a call that computes next to nothing"),
     "scaling": ("benchmarks.scaling", "how time grows with batch, picture size and threads"),
+    "gains": ("benchmarks.gains", "how much faster our engine gets with more threads"),
     "formats": ("benchmarks.formats", "checksum, and reading and writing of large graphs"),
     "probe": ("benchmarks.probe", "measure the machine's peak FLOP/s and bandwidth"),
     "prepare": ("benchmarks.prepare", "have the other engines convert models in advance"),

@@ -24,6 +24,7 @@ RUNS = {
     "overhead": "overhead",
     "load": "load --models target --threads 2",
     "scaling": "scaling --models resnet18 --sizes 320,448 --rounds 3",
+    "gains": "gains",
     "ncnn": "ncnn --threads 1,2 --rounds 3",
     "check": "check",
     "formats": "formats",

@@ -204,6 +204,7 @@ _RENDER: dict[str, Callable[[Record], dict[str, str]]] = {
     "overhead": _plain("overhead"),
     "load": _plain("load"),
     "scaling": _plain("scaling"),
+    "gains": _plain("gains"),
     "ncnn": _plain("ncnn"),
     "check": _plain("errors"),
     "formats": _plain("formats"),

@@ -106,6 +106,16 @@ def test_overhead_and_scaling(zoo: Path, tmp_path: Path) -> None:
     assert "| one_step | 1 | 1 → 2 |" in text
 
 
+def test_gains(zoo: Path, tmp_path: Path) -> None:
+    path = tmp_path / "gains.json"
+    text = run(zoo, "gains", "--models", "one_step", "--rounds", 3, "--seconds", 0.01, "--json", path)
+    assert "| model | batch | 1 thread, ms | 2 threads, ms | gained by 2 |" in text
+    one, arithmetic, _ = json.loads(path.read_text())["tables"][0]["rows"]
+    values = one["values"]
+    assert values["gained by 2"] == values["1 thread, ms"] / values["2 threads, ms"]
+    assert list(arithmetic["values"]) == ["gained by 2"]
+
+
 def test_load(zoo: Path, tmp_path: Path) -> None:
     path = tmp_path / "load.json"
     run(zoo, "load", "--models", "one_step", "--peers", "", "--threads", "1", "--repeats", 1, "--json", path)

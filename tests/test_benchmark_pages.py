@@ -170,7 +170,7 @@ def test_pages_have_a_place_for_everything() -> None:
     simple = records.simple("load", FACTS, [records.Table("Time", ("what",), [Row(("a",), {"pnnx_fast": 1.0})])])
     merged = {"peers": DOCUMENT, "contended": {**DOCUMENT, "kind": "contended"}, "profile": PROFILE}
     merged |= {"kernels": {"runs": []}}
-    merged |= dict.fromkeys(("overhead", "load", "scaling", "ncnn", "check", "formats"), simple)
+    merged |= dict.fromkeys(("overhead", "load", "scaling", "gains", "ncnn", "check", "formats"), simple)
     texts, used = pages.sections(merged), set[str]()
     for page in pages.PAGES:
         before = page.read_text("utf-8")
