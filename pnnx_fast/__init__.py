@@ -126,10 +126,22 @@ def load(
     ------
     FormatError
         When a file does not follow its format.
+    LimitError
+        When a file asks for more than its length or the limits justify.
     UnsupportedOperatorError
         Listing all operator types that nothing is registered for.
+    ParameterError
+        When an option has no such value, or an operator in the file no such parameter.
     FileNotFoundError
         When a file is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pnnx_fast.demo import model_path
+    >>> model = pnnx_fast.load(model_path(), num_threads=1)
+    >>> model(np.zeros((2, 1, 8, 8), np.float32)).shape
+    (2, 10)
     """
     from pnnx_fast._collector import collector_paused
 

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["add_bin", "add_model", "add_threads", "natural", "numbers", "positive", "positives"]
+from pnnx_fast._core import program
+
+__all__ = [
+    "add_autotune",
+    "add_bin",
+    "add_isa",
+    "add_model",
+    "add_threads",
+    "natural",
+    "numbers",
+    "positive",
+    "positives",
+]
 
 
 def add_model(parser: argparse.ArgumentParser, **how: str) -> None:
@@ -24,6 +36,16 @@ def add_bin(parser: argparse.ArgumentParser) -> None:
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Declare ``--threads`` as one number."""
     parser.add_argument("--threads", type=positive, metavar="N", help="number of threads, by default all CPUs")
+
+
+def add_isa(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--isa``."""
+    parser.add_argument("--isa", choices=program.ISAS, help="instruction set level, by default the best one")
+
+
+def add_autotune(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--autotune``."""
+    parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
 
 
 def natural(text: str) -> int:

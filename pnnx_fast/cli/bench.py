@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast.cli import kernel_shapes, kernels
-from pnnx_fast.cli.arguments import add_bin, add_model, positives
+from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, positives
 from pnnx_fast.cli.arrays import random_inputs
 from pnnx_fast.runtime.session import default_isa
 
@@ -20,11 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast bench``."""
     add_model(parser, nargs="?")
     add_bin(parser)
-    parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
+    add_autotune(parser)
     parser.add_argument("--threads", type=positives, metavar="N,…", help="e.g. 1,2; by default all CPUs")
     parser.add_argument("--batch", type=positives, metavar="N,…", help="batch sizes, e.g. 1,8; by default as recorded")
     parser.add_argument("--seconds", type=float, help="time spent on each combination (default: 1, kernels 0.1)")
-    parser.add_argument("--isa", choices=core.ISAS, help="instruction set level")
+    add_isa(parser)
     parser.add_argument("--profile", action="store_true", help="also print the time of every step")
     parser.add_argument("--kernels", action="store_true", help="time single kernels; * marks the dispatcher's choice")
     parser.add_argument(

@@ -7,12 +7,13 @@ import sys
 
 import pnnx_fast
 from pnnx_fast import edit
-from pnnx_fast.cli.arguments import add_model, positive
+from pnnx_fast.cli.arguments import add_bin, add_model, positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast edit``."""
     add_model(parser)
+    add_bin(parser)
     parser.add_argument("output", help=".pnnx.param file to write")
     parser.add_argument("--from", dest="start", metavar="OPERAND,…", help="inputs of the part to keep")
     parser.add_argument("--to", dest="end", metavar="OPERAND,…", help="outputs of the part to keep")
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast edit``."""
     if args.constants and args.dtype is None:
         raise argparse.ArgumentTypeError("--constants goes with --dtype")
-    graph = pnnx_fast.Graph.load(args.model)
+    graph = pnnx_fast.Graph.load(args.model, args.bin)
     if args.start or args.end:
         inputs = [op.outputs[0].name for op in graph.ops if op.type == "pnnx.Input"]
         outputs = [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]

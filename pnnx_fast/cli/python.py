@@ -6,25 +6,24 @@ import argparse
 from pathlib import Path
 
 import pnnx_fast
-from pnnx_fast.cli.arguments import add_model
+from pnnx_fast._files import bin_path, param_path
+from pnnx_fast.cli.arguments import add_bin, add_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast python``."""
     add_model(parser)
+    add_bin(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="the .py file, by default beside the model")
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast python``."""
-    source = Path(args.model)
-    graph = pnnx_fast.Graph.load(source)
-    if args.output is None:
-        name = source.name.removesuffix(".param").replace(".", "_") + ".py"
-        target = source / "model.py" if source.is_dir() else source.with_name(name)
-    else:
-        target = Path(args.output)
-    weights = source.with_suffix(".bin")
-    graph.python(target, weights if source.is_file() and weights.exists() else None)
+    source = param_path(Path(args.model))
+    graph = pnnx_fast.Graph.load(source, args.bin)
+    name = source.name.removesuffix(".param").replace(".", "_") + ".py"
+    target = source.with_name(name) if args.output is None else Path(args.output)
+    weights = bin_path(source) if args.bin is None else Path(args.bin)
+    graph.python(target, weights if weights.exists() else None)
     print(target)
     return 0

@@ -13,7 +13,7 @@ import numpy as np
 
 import pnnx_fast
 from pnnx_fast._types import Array
-from pnnx_fast.cli.arguments import add_bin, add_model, add_threads, natural, numbers, positive
+from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, add_threads, natural, numbers, positive
 from pnnx_fast.cli.arrays import load_inputs, random_inputs
 from pnnx_fast.errors import ShapeError
 
@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", metavar="FILE", help="text file with one class name a line")
     parser.add_argument("--top", type=positive, metavar="N", help="print the N best classes of the first output")
     add_threads(parser)
-    parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
+    add_isa(parser)
+    add_autotune(parser)
     parser.add_argument("--cache", metavar="FOLDER", help="folder that keeps the compiled model for the next start")
     parser.add_argument(
         "--mean", type=numbers, default=[0.0], help="subtracted from a picture's values 0..255, e.g. 104,117,123"
@@ -53,9 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast run``."""
-    model = pnnx_fast.load(
-        args.model, args.bin, num_threads=args.threads, autotune=args.autotune, cache=args.cache or False
-    )
+    options = {"num_threads": args.threads, "isa": args.isa, "autotune": args.autotune, "cache": args.cache or False}
+    model = pnnx_fast.load(args.model, args.bin, **options)
     if args.output is not None and args.output.suffix == ".npy" and len(model.outputs) != 1:
         raise argparse.ArgumentTypeError(f"--output: .npy holds one array, the model has {len(model.outputs)} outputs")
     if args.input:

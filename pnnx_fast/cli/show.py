@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 
 import pnnx_fast
-from pnnx_fast.cli.arguments import add_model
+from pnnx_fast.cli.arguments import add_bin, add_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast show``."""
     add_model(parser)
+    add_bin(parser)
     for kind in ("svg", "html", "dot"):
         parser.add_argument(f"--{kind}", metavar="FILE", help=f"write a picture as {kind} instead")
 
@@ -20,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast show``."""
     from pnnx_fast.formats import dot
 
-    graph = pnnx_fast.Graph.load(args.model)
+    graph = pnnx_fast.Graph.load(args.model, args.bin)
     pictures = {"svg": dot.svg, "html": lambda g: dot.html(g, Path(args.model).name), "dot": dot.dot}
     drawn = False
     for kind, draw in pictures.items():

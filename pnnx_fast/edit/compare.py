@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.runtime.session import Model
 
@@ -53,6 +54,15 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
     -------
     list of Comparison
         The first one that does not match is where the results part.
+
+    Raises
+    ------
+    ParameterError
+        When the reference and the graph have no operand in common.
+    ShapeError
+        When the inputs do not fit the graph.
+    TypeError
+        When the reference is of another kind.
     """
     values = _intermediates(graph, inputs)
     wanted = _wanted(graph, reference, inputs)
@@ -62,6 +72,8 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
             if op.type != "pnnx.Input" and x.name in values and x.name in wanted:
                 error = _error(values[x.name], wanted[x.name])
                 found.append(Comparison(x.name, op.name, op.type, error, error <= tolerance))
+    if values and not found:
+        raise ParameterError("the reference has no operand of the graph's names: nothing to compare")
     return found
 
 
@@ -86,6 +98,9 @@ def _wanted(graph: Graph, reference: Any, inputs: tuple[Any, ...]) -> dict[str, 
             return dict(dump)
     if isinstance(reference, Mapping):
         return {name: np.asarray(value) for name, value in reference.items()}
+    if not hasattr(reference, "named_modules"):
+        kinds = "a Graph, a mapping of arrays, the path of an .npz file or a torch.nn.Module"
+        raise TypeError(f"reference is {kinds}, not {type(reference).__name__}")
     return _module_outputs(graph, reference, inputs)
 
 
@@ -97,7 +112,7 @@ def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[
     found: dict[str, Array] = {}
 
     def keep(name: str) -> Any:
-        def hook(_: Any, given: Any, result: Any) -> None:
+        def hook(_module: Any, _given: Any, result: Any) -> None:
             first = result[0] if isinstance(result, tuple | list) else result
             found[name] = first.detach().numpy()
 

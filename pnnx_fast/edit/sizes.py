@@ -68,7 +68,7 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
         Changed in place.
     batch : int
     axis : int
-        Where the inputs have it.
+        Where the inputs have it; inputs with fewer dimensions, or another size there than the first, have none.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
     Raises
     ------
     ParameterError
-        When ``batch`` is less than 1.
+        When ``batch`` is less than 1, or no input has such an axis.
     ShapeError
         Naming an operator that cannot take other sizes.
     """
@@ -86,7 +86,10 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
         raise ParameterError(f"batch must be at least 1, not {batch}")
     before = _recorded(graph, None)
     after = dict(before)
-    for name in _sharing(before, axis):
+    batched = _sharing(before, axis) if axis >= 0 else []
+    if not batched:
+        raise ParameterError(f"no input has an axis {axis}, counted from 0, that could be the batch")
+    for name in batched:
         after[name] = (*before[name][:axis], batch, *before[name][axis + 1 :])
     _, new, fixed = unbake(graph, before, after)
     for x in graph.operands:

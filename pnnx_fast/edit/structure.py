@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pnnx_fast.errors import GraphError
+from pnnx_fast.errors import GraphError, ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
 
 __all__ = ["extract", "insert", "merge", "operand", "operator", "remove", "rename", "replace"]
@@ -40,6 +40,8 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     ------
     GraphError
         When an operand does not exist, or an output needs an input of the graph that is not among ``inputs``.
+    TypeError
+        When a name is given in place of a list.
     """
     if isinstance(inputs, str) or isinstance(outputs, str):
         raise TypeError("inputs and outputs are lists of names, not one name")
@@ -87,10 +89,7 @@ def _upstream(ends: Sequence[Operand], starts: set[Operand]) -> set[Operator]:
 
 
 def _spare(graph: Graph, like: Operand) -> Operand:
-    name = f"{like.name}_unused"
-    while graph.get_operand(name) is not None:
-        name += "_"
-    spare = graph.new_operand(name)
+    spare = graph.new_operand(graph.free_name(f"{like.name}_unused"))
     spare.shape, spare.dtype, spare.producer = like.shape, like.dtype, like.producer
     return spare
 
@@ -194,7 +193,11 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
     ------
     GraphError
         When ``second`` has no such input, or ``first`` no such operand.
+    ParameterError
+        When the prefix is empty.
     """
+    if not prefix:
+        raise ParameterError("the prefix of the second graph's names must not be empty", parameter="prefix")
     result, other = first.copy(), second.copy()
     inputs = {op.outputs[0].name: op for op in other.ops if op.type == "pnnx.Input"}
     unknown = [name for name in connections if name not in inputs]
@@ -216,7 +219,9 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
     for op in other.ops:
         if op.outputs and op.outputs[0] in sources:
             continue
-        name = prefix + op.name if op.name in taken else op.name
+        name = op.name
+        while name in taken:
+            name = prefix + name
         made = result.new_operator(op.type, name, inputs=[known[x] for x in op.inputs], attrs=op.attrs)
         made.params, made.inputnames = op.params, list(op.inputnames)
         for x in op.outputs:

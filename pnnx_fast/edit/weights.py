@@ -24,6 +24,11 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
         numpy's and PyTorch's names are understood, too.
     constants : bool
         Whether to convert ``pnnx.Attribute``, too.
+
+    Raises
+    ------
+    ParameterError
+        When ``dtype`` is none of these.
     """
     wanted = _SPELLINGS.get(dtype, dtype)
     if wanted not in _FLOATS:

@@ -20,7 +20,9 @@ __all__ = [
     "Input",
     "ListNode",
     "Node",
+    "fold",
     "inputs_of",
+    "position_of",
     "postorder",
     "substitute",
 ]

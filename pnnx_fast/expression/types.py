@@ -21,9 +21,12 @@ __all__ = [
     "Category",
     "DTypeName",
     "ElementType",
+    "Number",
     "TensorType",
     "Value",
     "cast",
+    "convert",
+    "default_float",
     "element_type",
     "promote",
 ]

@@ -16,7 +16,18 @@ from pnnx_fast._core import text as _text
 from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError, ParameterError
 
-__all__ = ["MAGIC", "SLOTS", "LayerRecord", "NcnnParam", "ParamSlots", "Slot", "read_text", "write_text"]
+__all__ = [
+    "MAGIC",
+    "MAX_STRING",
+    "SLOTS",
+    "LayerRecord",
+    "NcnnParam",
+    "ParamSlots",
+    "Slot",
+    "pattern",
+    "read_text",
+    "write_text",
+]
 
 MAGIC = 7767517
 SLOTS = 32

@@ -26,7 +26,7 @@ from pnnx_fast.formats.ncnn_param import (
 )
 from pnnx_fast.formats.ncnn_types import CUSTOM_BIT, type_name, type_number
 
-__all__ = ["id_header", "read_binary", "write_binary"]
+__all__ = ["id_header", "names_from_header", "read_binary", "write_binary"]
 
 _END = -233
 _ARRAY_MARK, _STRING_MARK = 23300, 23400

@@ -189,8 +189,9 @@ class Compiler:
         The way for what is known and wanted is looked for once.
         """
         key = (_signature(known, known), tuple(targets), threads)
-        if key in self._ways:
-            return self._ways[key]
+        with self._lock:
+            if key in self._ways:
+                return self._ways[key]
         alone = self.boundary(known, targets)
         part = None if alone is not None else self.part(known, targets, False, threads)
         with self._lock:
@@ -233,15 +234,14 @@ class Compiler:
         self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int, room: Room | None
     ) -> Part:
         t, wanted = self._walk(needed, known, targets, room)
-        graph = t.graph
         groups: dict[Operand, list[int]] = {}
         for blob, operand in zip(targets, wanted, strict=True):
             # Outside of graphs integers travel as floats.
             given = t.as_float(operand) if operand.dtype == "i8" else operand
             groups.setdefault(given, []).append(blob)
         for operand in groups:
-            graph.new_operator("pnnx.Output", f"output_{len(graph.ops)}", inputs=[operand])
-        model = Model(graph, threads, isa=self._isa, constants=self._constants)
+            t.output(operand)
+        model = Model(t.graph, threads, isa=self._isa, constants=self._constants)
         flags = tuple(operand in t.integers for operand in groups)
         return Part(model, tuple(known), tuple(map(tuple, groups.values())), flags, room)
 

@@ -134,6 +134,8 @@ class Extractor:
         values = list(args)
         feat = kwargs.get("feat", values.pop(0) if values and isinstance(values[0], Mat) else None)
         kind = int(kwargs.get("type", values.pop(0) if values else 0))
+        if values or not kwargs.keys() <= {"feat", "type"}:
+            raise TypeError(f"extract(): incompatible function arguments: {[*values, *kwargs]}")
         number = self._find(blob, "extract", self._net.output_names)
         code, mat = (-1, Mat()) if number < 0 else self._extract(number, kind)
         if feat is None:
@@ -178,7 +180,8 @@ class Extractor:
     def _compute(self, number: int) -> None:
         """Compute a blob, together with those that this net's applications have asked for beside it."""
         compiler, habit = self._net._compile(), self._habit()
-        usual = [b for b, runs in habit.items() if runs < _FORGOTTEN]
+        # Another thread that runs the same net may add to the habit meanwhile.
+        usual = [b for b, runs in list(habit.items()) if runs < _FORGOTTEN]
         if number not in usual or any(b in self._made for b in usual):
             self._reach(compiler, [number], True)
             return

@@ -19,7 +19,7 @@ from pnnx_fast.ncnn.values import AbsentWeights, LoadedWeights, Params, Weights
 if TYPE_CHECKING:
     from pnnx_fast.ncnn.compiled import Compiler
 
-__all__ = ["Blob", "Layer", "create_layer", "layer_to_index"]
+__all__ = ["Blob", "BuiltinLayer", "Layer", "create_layer", "layer_to_index"]
 
 
 class Blob:

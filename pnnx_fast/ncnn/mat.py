@@ -60,14 +60,21 @@ class Mat(Exporter):
         if "shape" in kwargs:
             args = (kwargs.pop("shape"), *args)
         if not args and not sizes:
+            self._refuse(kwargs)
             return
         if sizes or isinstance(args[0], (int, np.integer, tuple)):
             shape = args[0] if args and isinstance(args[0], tuple) else (*args, *sizes)
             self._allocate(shape, 1, **kwargs)
         elif isinstance(args[0], Mat):
+            self._refuse(kwargs)
             self._share(args[0])
         else:
             self._wrap(args[0], *args[1:], **kwargs)
+
+    @staticmethod
+    def _refuse(unknown: dict[str, Any]) -> None:
+        if unknown:
+            raise TypeError(f"Mat(): incompatible constructor arguments: {', '.join(unknown)}")
 
     # -- making ------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 
+__all__ = ["DTYPES", "cut", "dtype_for", "is_buffer", "padded", "reinterpret", "shape_of", "split_arguments"]
+
 DTYPES: dict[int, Any] = {1: np.int8, 2: np.float16, 4: np.float32, 8: np.float64}
 """What elements of a size are read as when nobody says."""
 

@@ -24,12 +24,15 @@ from pnnx_fast.ncnn.reader import ModelBinFromDataReader, ParamDict, read_all, s
 __all__ = ["Net"]
 
 _HINTS, _FEATURES = 30, 31
+_INPUT = type_number("Input")
 Creator = Callable[[], Layer]
 Destroyer = Callable[[Layer], Any]
 
 
 class Net:
     """A network.
+
+    What loads returns 0, or ncnn's error code with a `NcnnWarning` that says why.
 
     Attributes
     ----------
@@ -307,7 +310,9 @@ class Net:
 
     def input_indexes(self) -> list[int]:
         """Numbers of the blobs that Input layers make."""
-        return [top for layer in self._layers if layer.type == "Input" or layer.typeindex == 16 for top in layer.tops]
+        return [
+            top for layer in self._layers if layer.type == "Input" or layer.typeindex == _INPUT for top in layer.tops
+        ]
 
     def output_indexes(self) -> list[int]:
         """Numbers of the blobs that some layer makes and none takes, in their order."""

@@ -7,6 +7,7 @@ so allocators are accepted and not asked.
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import warnings
 from collections.abc import Callable
@@ -21,6 +22,30 @@ __all__ = [
     "Option",
     "PoolAllocator",
     "UnlockedPoolAllocator",
+    "cpu_support_arm_asimdhp",
+    "cpu_support_arm_neon",
+    "cpu_support_arm_vfpv4",
+    "cpu_support_x86_avx",
+    "cpu_support_x86_avx2",
+    "create_gpu_instance",
+    "destroy_gpu_instance",
+    "get_big_cpu_count",
+    "get_cpu_count",
+    "get_cpu_powersave",
+    "get_default_gpu_index",
+    "get_gpu_count",
+    "get_kmp_blocktime",
+    "get_little_cpu_count",
+    "get_omp_dynamic",
+    "get_omp_num_threads",
+    "get_omp_thread_num",
+    "get_physical_big_cpu_count",
+    "get_physical_cpu_count",
+    "get_physical_little_cpu_count",
+    "set_cpu_powersave",
+    "set_kmp_blocktime",
+    "set_omp_dynamic",
+    "set_omp_num_threads",
     "warn",
 ]
 
@@ -133,14 +158,14 @@ class Option:
 # -- processor queries -------------------------------------------------------------------------------------------------
 
 _powersave = 0
-_omp_threads = 1
 _omp_dynamic = 0
 
 
 def _flags() -> str:
+    """The line of the first processor's features, which Linux heads with another word on ARM."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            return next((line for line in file if line.startswith("flags")), "")
+            return next((line for line in file if line.startswith(("flags", "Features"))), "")
     except OSError:
         return ""
 
@@ -161,7 +186,7 @@ def cpu_support_x86_avx2() -> int:
 
 def cpu_support_arm_neon() -> int:
     """Whether the processor has NEON."""
-    return int("neon" in core.ISAS)
+    return int(platform.machine() in ("aarch64", "arm64"))
 
 
 def cpu_support_arm_vfpv4() -> int:
@@ -208,7 +233,7 @@ def set_cpu_powersave(powersave: int) -> int:
 
 def get_omp_num_threads() -> int:
     """Number of threads of the current parallel region, which is 1 for Python code."""
-    return _omp_threads
+    return 1
 
 
 def set_omp_num_threads(num_threads: int) -> None:

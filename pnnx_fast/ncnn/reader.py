@@ -20,6 +20,7 @@ __all__ = [
     "DataReader",
     "DataReaderFromEmpty",
     "DataReaderFromMemory",
+    "MatLoader",
     "ModelBin",
     "ModelBinFromDataReader",
     "ModelBinFromMatArray",

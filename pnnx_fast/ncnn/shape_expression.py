@@ -107,18 +107,21 @@ def count(text: str) -> int:
         else:
             takes = 0
             if not _SIZE.match(token):
-                _literal(token, text)
+                try:
+                    _literal(token)
+                except ValueError as error:
+                    raise ParameterError(f"shape expression {text!r}: {error}") from None
         if takes > depth:
             raise ParameterError(f"shape expression {text!r}: arguments are missing at {token!r}")
         depth += 1 - takes
     return depth
 
 
-def _literal(token: str, text: str) -> Number:
+def _literal(token: str) -> Number:
     try:
         value = int(token) if _INTEGER.match(token) else float(token)
     except ValueError:
-        raise ParameterError(f"shape expression {text!r}: unknown word {token!r}") from None
+        raise ValueError(f"unknown word {token!r}") from None
     return int(value) if isinstance(value, int) or value.is_integer() else _single(value)
 
 
@@ -175,7 +178,7 @@ def _value(token: str, stack: list[Number]) -> Number:
                 return _INTEGER_2[token](int(a), min(int(b), 31) if "shift" in token else int(b))
             result = _EITHER_2[token](a, b)
             return result if isinstance(result, int) else _single(result)
-    return _literal(token, token)
+    return _literal(token)
 
 
 def _single(value: float) -> float:

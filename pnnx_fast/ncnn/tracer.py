@@ -17,7 +17,7 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ncnn.option import warn
 
-__all__ = ["Tracer", "number"]
+__all__ = ["Tracer", "dims_of", "number", "shape_of"]
 
 
 def number(value: float) -> str:

@@ -21,7 +21,6 @@ __all__ = ["AbsentWeights", "LoadedWeights", "Params", "WeightLoader", "Weights"
 MOST_ELEMENTS = 1 << 40
 _BITS = 1 << 23
 
-
 # Inside of Params these names are methods.
 Integer = int
 Real = float

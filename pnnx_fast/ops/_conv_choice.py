@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
+__all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16}
 """Floats in a vector of each ISA level."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -66,6 +68,15 @@ def test_python_writes_source(tmp_path: Path) -> None:
     target = tmp_path / "m.py"
     assert main(["python", MODEL, "-o", str(target)]) == 0
     ast.parse(target.read_text("utf-8"))
+
+
+def test_python_takes_a_folder_and_weights_that_lie_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    shutil.copy(MODEL, tmp_path / "model")
+    weights = str(shutil.copy(Path(MODEL).with_suffix(".bin"), tmp_path / "weights"))
+    assert main(["python", str(tmp_path / "model"), "--bin", weights]) == 0
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"digits.pnnx.param", "digits_pnnx.py"}
+    assert repr(os.path.join("..", "weights")) in (tmp_path / "model" / "digits_pnnx.py").read_text("utf-8")
 
 
 def test_ops_lists_and_describes(capsys: pytest.CaptureFixture[str]) -> None:

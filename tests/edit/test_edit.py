@@ -56,6 +56,16 @@ def test_merge_joins_what_extract_cut() -> None:
     assert sum(op.type == "pnnx.Output" for op in whole.ops) == 1
 
 
+def test_merge_keeps_names_apart() -> None:
+    first, second = net(), net()
+    second.ops[1].name = "second_conv"
+    first.ops[2].name = "second_conv"
+    graph = edit.merge(first, second, {"x": "y"})
+    assert len({op.name for op in graph.ops}) == len(graph.ops)
+    with pytest.raises(ParameterError, match="prefix"):
+        edit.merge(net(), net(), {"x": "y"}, prefix="")
+
+
 def test_insert_remove_replace_rename() -> None:
     graph = net()
     edit.insert(graph, "a", "F.sigmoid", "squash")
@@ -106,6 +116,12 @@ def test_what_cannot_vary_is_an_error_that_names_it() -> None:
 def test_axes_that_do_not_exist(axis: int) -> None:
     with pytest.raises(ParameterError, match=f"input x has 4 dimensions and no axis {axis}"):
         net().make_dynamic({"x": (0, axis)})
+
+
+@pytest.mark.parametrize("axis", [4, -1])
+def test_a_batch_along_no_axis(axis: int) -> None:
+    with pytest.raises(ParameterError, match=f"no input has an axis {axis}"):
+        net().change_batch(7, axis)
 
 
 def test_one_name_is_not_a_list_of_names() -> None:
@@ -166,6 +182,10 @@ def test_compare_finds_the_first_operator_that_differs() -> None:
     rows = graph.compare(other, x())
     assert next(row.operator for row in rows if not row.matches) == "fc"
     assert not graph.compare({"b": np.full((2, 2, 4, 4), np.nan, np.float32)}, x())[0].matches
+    with pytest.raises(ParameterError, match="nothing to compare"):
+        graph.compare({"elsewhere": x()}, x())
+    with pytest.raises(TypeError, match="not int"):
+        graph.compare(5, x())
 
 
 def test_diff_tells_structure_parameters_and_weights() -> None:
