@@ -126,6 +126,14 @@ def test_an_operand_used_twice_is_there_twice(tmp_path: Path) -> None:
     assert graph.get_outputs("o")[1].tolist() == [2, 2, 2]
 
 
+def test_a_module_that_is_called_twice_is_there_twice(tmp_path: Path) -> None:
+    text = "4 3\npnnx.Input i 0 1 x #x=(2,3)f32\nnn.ReLU act 1 1 x a\nnn.ReLU act 1 1 a y\npnnx.Output o 1 0 y\n"
+    graph = RuntimeGraph(write(tmp_path, text))
+    graph.build()
+    assert [op.input_operands_seq[0].name for op in graph.topo_operators[1:]] == ["x", "a", "y"]
+    assert repr(graph).endswith("COMPLETE, 4 operators)")
+
+
 def test_build_with_names() -> None:
     graph = RuntimeGraph(PARAM, BIN)
     graph.build("pnnx_input_0", "stem.2")

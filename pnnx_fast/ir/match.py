@@ -241,14 +241,14 @@ def _params_fit(pattern: Operator, op: Operator, match: Match) -> bool:
     for key, wanted in pattern.params.items():
         if key == _ALL:
             continue
-        if key not in op.params or not _param_fits(op.type, key, wanted, op.params[key], match):
+        if key not in op.params or not _param_fits(key, wanted, op.params[key], match):
             return False
     if open_:
         match.params.update({f"{pattern.name}.{key}": p for key, p in op.params.items() if key not in pattern.params})
     return True
 
 
-def _param_fits(type: str, key: str, wanted: Parameter, found: Parameter, match: Match) -> bool:
+def _param_fits(key: str, wanted: Parameter, found: Parameter, match: Match) -> bool:
     text = wanted.text
     if text == "*":
         return True

@@ -124,7 +124,7 @@ class Rewriting:
                 continue
             op = Operator(pattern.type, f"{pattern.name}_{self.count}")
             op.params = _params(pattern, match)
-            op.attrs = {key: _attribute(key, attr, match) for key, attr in pattern.attrs.items()}
+            op.attrs = {key: _attribute(attr, match) for key, attr in pattern.attrs.items()}
             op.inputnames = list(pattern.inputnames)
             named[pattern.name] = op
         return named
@@ -193,7 +193,7 @@ def _params(pattern: Operator, match: Match) -> Parameters:
     return params
 
 
-def _attribute(key: str, pattern: Attribute, match: Match) -> Attribute:
+def _attribute(pattern: Attribute, match: Match) -> Attribute:
     text = bytes(pattern.data).decode(errors="replace")
     if not text.startswith("%"):
         return pattern.copy()

@@ -28,6 +28,21 @@ def wide(x: Array) -> Array:
     return x.astype(np.int64) if x.dtype.kind in "biu" else x
 
 
+def held(number: int) -> Any:
+    """Numpy dtype that holds the dtype of a number of TorchScript."""
+    names = {"short": "int16", "int": "int32", "long": "int64", "half": "float16", "float": "float32"}
+    names |= {"double": "float64", "bfloat16": "float32", "complex32": "complex64"}
+    name = DTYPES[number]
+    if name is None:
+        raise ParameterError(f"no dtype has the number {number}", parameter="dtype")
+    return np.dtype(names.get(name, name))
+
+
+def cast(x: Array, number: int | None) -> Array:
+    """An array in the dtype of a number of TorchScript; as it is for None."""
+    return x if number is None else x.astype(held(number))
+
+
 def check(index: Array, size: int) -> None:
     """Raise unless all indices lie within a dimension."""
     bad = index[(index < -size) | (index >= size)]
@@ -139,6 +154,7 @@ def count_nonzero(x: Array, dim: Any = None) -> Array:
 
 def nansum(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Sum of the entries that are numbers."""
+    x = cast(x, dtype)
     axis = None if dim is None else tuple(np.atleast_1d(dim))
     total = np.nansum(x, axis, keepdims=keepdim)
     return np.asarray(total, np.int64 if x.dtype.kind in "biu" else x.dtype)
@@ -146,6 +162,7 @@ def nansum(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) 
 
 def nanmean(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Mean of the entries that are numbers."""
+    x = cast(x, dtype)
     axis = None if dim is None else tuple(np.atleast_1d(dim))
     return np.asarray(np.nansum(x, axis, keepdims=keepdim) / np.sum(~np.isnan(x), axis, keepdims=keepdim), x.dtype)
 
@@ -208,16 +225,6 @@ def eye(n: int, *rest: Any) -> Array:
     return np.eye(n, m, dtype=np.float32 if rest[-4] is None else held(rest[-4]))
 
 
-def held(number: int) -> Any:
-    """Numpy dtype that holds the dtype of a number of TorchScript."""
-    names = {"short": "int16", "int": "int32", "long": "int64", "half": "float16", "float": "float32"}
-    names |= {"double": "float64", "bfloat16": "float32", "complex32": "complex64"}
-    name = DTYPES[number]
-    if name is None:
-        raise ParameterError(f"no dtype has the number {number}", parameter="dtype")
-    return np.dtype(names.get(name, name))
-
-
 def window(*terms: float) -> Callable[..., Array]:
     """Windows that are sums of cosines, of a length, periodic or not, with other terms where they are given."""
 
@@ -276,7 +283,8 @@ def searchsorted(
     if edges.ndim == 1:
         found = np.searchsorted(edges, values, where, sorter)
     else:
-        rows = zip(edges.reshape(-1, edges.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
+        ordered = edges if sorter is None else np.take_along_axis(edges, sorter, -1)
+        rows = zip(ordered.reshape(-1, edges.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
         found = np.stack([np.searchsorted(e, v, where) for e, v in rows]).reshape(values.shape)
     return np.asarray(found, np.int32 if out_int32 else np.int64)
 

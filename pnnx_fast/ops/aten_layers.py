@@ -80,7 +80,7 @@ def convolution_mode(
 # -- resampling and padding --------------------------------------------------------------------------------------
 
 
-def _upsample(mode: str, axes: int, corners: bool, antialias: bool) -> Callable[..., Tensor]:
+def _upsample(mode: str, corners: bool, antialias: bool) -> Callable[..., Tensor]:
     def upsample(b: Builder, input: Tensor, output_size: Any, *rest: Any) -> Tensor:
         align = bool(rest[0]) if corners else False
         scales = list(rest[1:] if corners else rest)
@@ -100,12 +100,12 @@ def _upsample(mode: str, axes: int, corners: bool, antialias: bool) -> Callable[
 
 _MODES = {"linear1d": "linear", "bilinear2d": "bilinear", "trilinear3d": "trilinear", "bicubic2d": "bicubic"}
 for _name, _mode in _MODES.items():
-    operator(f"aten::upsample_{_name}")(_upsample(_mode, int(_name[-2]), True, False))
+    operator(f"aten::upsample_{_name}")(_upsample(_mode, True, False))
     if _name.endswith("2d"):
-        operator(f"aten::_upsample_{_name}_aa")(_upsample(_mode, 2, True, True))
+        operator(f"aten::_upsample_{_name}_aa")(_upsample(_mode, True, True))
 for _axes in (1, 2, 3):
-    operator(f"aten::upsample_nearest{_axes}d")(_upsample("nearest", _axes, False, False))
-    operator(f"aten::_upsample_nearest_exact{_axes}d")(_upsample("nearest-exact", _axes, False, False))
+    operator(f"aten::upsample_nearest{_axes}d")(_upsample("nearest", False, False))
+    operator(f"aten::_upsample_nearest_exact{_axes}d")(_upsample("nearest-exact", False, False))
 
 
 def _padding(mode: str) -> Callable[..., Tensor]:

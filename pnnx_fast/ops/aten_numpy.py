@@ -123,15 +123,21 @@ def _unique(x: Array, sort: bool = True, inverse: bool = False, counts: bool = F
     return values, places.reshape(x.shape), number
 
 
-def _unique_consecutive(x: Array, inverse: bool = False, counts: bool = False, dim: None = None) -> tuple[Array, ...]:
-    flat = x.reshape(-1)
-    first = np.concatenate(([True], flat[1:] != flat[:-1]))[: flat.size]
-    starts = np.flatnonzero(first)
-    return flat[first], (np.cumsum(first) - 1).reshape(x.shape), np.diff(np.append(starts, flat.size))
+def _unique_consecutive(
+    x: Array, inverse: bool = False, counts: bool = False, dim: int | None = None
+) -> tuple[Array, ...]:
+    parts = x.reshape(-1) if dim is None else np.moveaxis(x, dim, 0)
+    differ = parts[1:] != parts[:-1]
+    first = np.concatenate(([True], differ.any(tuple(range(1, parts.ndim)))))[: len(parts)]
+    places, number = np.cumsum(first) - 1, np.diff(np.append(np.flatnonzero(first), len(parts)))
+    if dim is None:
+        return parts[first], places.reshape(x.shape), number
+    return np.moveaxis(parts[first], 0, dim), places, number
 
 
 def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Array:
-    return np.bincount(x, weights, minlength)
+    found = np.bincount(x, weights, minlength)
+    return found if weights is None or weights.dtype != np.float32 else found.astype(np.float32)
 
 
 DYNAMIC: dict[str, Callable[..., Any]] = {

@@ -197,7 +197,7 @@ def _numpy_key(entries: Sequence[Any], arrays: Sequence[Array]) -> tuple[Any, ..
     return tuple(slice(None) if e is None else next(given) for e in entries if e is not ...)
 
 
-def _merged_index(b: Builder, x: Tensor, indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+def _merged_index(b: Builder, indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
     """Constant index into neighbouring dimensions seen as one."""
     total = np.zeros((), np.int64)
     for index, size in zip(indices, sizes, strict=True):
@@ -225,7 +225,7 @@ def index_tensors(b: Builder, x: Tensor, indices: Sequence[Any]) -> Value:
     if all(t.is_constant for t in tensors):
         sizes = x.shape[first:last]
         merged = b.reshape(x, (*x.shape[:first], math.prod(sizes), *x.shape[last:]))
-        return take(b, merged, _merged_index(b, x, tensors, sizes), first)
+        return take(b, merged, _merged_index(b, tensors, sizes), first)
     shape = (*x.shape[:first], *np.broadcast_shapes(*(t.shape for t in tensors)), *x.shape[last:])
     key: tuple[Any, ...] = (slice(None),) * first
 

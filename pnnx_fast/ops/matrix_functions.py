@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.ops.array_functions import real
+from pnnx_fast.errors import ParameterError
+from pnnx_fast.ops.array_functions import cast, real
 
 
 def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
@@ -43,6 +44,7 @@ def cosine_similarity(x: Array, y: Array, dim: int = 1, eps: float = 1e-8) -> Ar
 
 def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Norm of vectors or matrices. torch.linalg.norm."""
+    x = cast(x, dtype)
     if p is None and dim is None:
         flat = np.asarray(np.linalg.norm(x.reshape(-1)), x.dtype)
         return flat.reshape([1] * x.ndim) if keepdim else flat
@@ -52,6 +54,7 @@ def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype:
 
 def matrix_norm(x: Array, p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, dtype: Any = None) -> Array:
     """Norm of matrices."""
+    x = cast(x, dtype)
     return np.asarray(np.linalg.norm(x, p, tuple(dim), keepdim), x.real.dtype)
 
 
@@ -125,6 +128,12 @@ def block_diag(parts: Sequence[Array]) -> Array:
 
 def grouped_product(x: Array, y: Array, offsets: Array | None = None, bias: Any = None, dtype: Any = None) -> Array:
     """Products of matrices that lie behind each other: rows of x, columns of y, or what is summed, up to offsets."""
+    if bias is not None:
+        raise ParameterError("grouped products take no bias", parameter="bias")
+    return cast(_grouped_product(x, y, offsets), dtype)
+
+
+def _grouped_product(x: Array, y: Array, offsets: Array | None) -> Array:
     if offsets is None:
         return np.asarray(x @ y)
     ends = np.asarray(offsets, np.int64).tolist()

@@ -149,7 +149,13 @@ class ExpressionLayer:
         self._root = parse(statement)
 
     def forward(self, inputs: Sequence[Any], batch: int) -> list[Any]:
-        """Result for each sample; operand k is ``inputs[k * batch : (k + 1) * batch]``."""
+        """Result for each sample; operand k is ``inputs[k * batch : (k + 1) * batch]``.
+
+        Raises
+        ------
+        StatusError
+            When there are no inputs, or their number is no multiple of the batch.
+        """
         if not inputs:
             codes = StatusCode.INFER_INPUTS_EMPTY, InferStatus.FAILED_INPUTS_EMPTY
             raise StatusError("the expression layer has no inputs", *codes)

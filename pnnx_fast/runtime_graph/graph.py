@@ -79,6 +79,9 @@ class RuntimeGraph:
         self._paths = os.fspath(param_path), os.fspath(bin_path)
         self._reset()
 
+    def __repr__(self) -> str:
+        return f"RuntimeGraph({self._paths[0]!r}, {self._state.name}, {len(self._operators)} operators)"
+
     def _reset(self) -> None:
         self._state = GraphState.NEED_INIT
         self._graph = Graph()
@@ -151,10 +154,12 @@ class RuntimeGraph:
         self._graph = graph
         self._operands = {x.name: RuntimeOperand(x, self._samples) for x in graph.operands}
         self._operators = [RuntimeOperator(op, self._operands) for op in graph.ops]
+        # A module that is called twice has two operators of its name.
+        views = dict(zip(graph.ops, self._operators, strict=True))
         by_name = {op.name: op for op in self._operators}
         for op in self._operators:
             op.output_operators = {name: by_name[name] for name in op.output_names}
-        self._order = [by_name[op.name] for op in graph.topological()]
+        self._order = [views[op] for op in graph.topological()]
 
     def build(self, input_name: str | None = None, output_name: str | None = None) -> None:
         """Order the operators and prepare the program; reads the files first when that has not been done.
@@ -331,7 +336,8 @@ class RuntimeGraph:
             for i, operand in enumerate(graph.operands):
                 graph.new_operator("pnnx.Output", f"pnnx_output_{i}", inputs=[operand])
             model = Model(graph, **{**self._options, "optimize": False})
-            results = _as_tuple(model(*(self._given[i.name] for i in model.inputs)))
+            with translated():
+                results = _as_tuple(model(*(self._given[i.name] for i in model.inputs)))
             self._inner = dict(zip(names, results, strict=True))
         return self._inner
 

@@ -94,7 +94,13 @@ class LayerRegisterer:
 
     @classmethod
     def register_creator(cls, creator: Creator, *types: str) -> None:
-        """Register a creator for operator types. A type that is known already is refused with a ParameterError."""
+        """Register a creator for operator types.
+
+        Raises
+        ------
+        ParameterError
+            When a type is known already.
+        """
         for name in types:
             if registry.find(name) is not None:
                 raise ParameterError(f"operator {name} is registered already")
@@ -108,14 +114,28 @@ class LayerRegisterer:
 
     @classmethod
     def unregister(cls, *types: str) -> None:
-        """Forget creators that were registered here."""
+        """Forget creators that were registered here.
+
+        Raises
+        ------
+        ParameterError
+            When there is none for a type.
+        """
         for name in types:
+            if name not in cls._creators:
+                raise ParameterError(f"no creator is registered for {name}")
             del cls._creators[name]
             registry.unregister(name)
 
     @classmethod
     def create_layer(cls, kind: str, parameters: Mapping[str, Any], attributes: Mapping[str, Array]) -> Layer:
-        """Make a layer of a registered type."""
+        """Make a layer of a registered type.
+
+        Raises
+        ------
+        StatusError
+            When no creator is registered for the type.
+        """
         if kind not in cls._creators:
             codes = StatusCode.FUNCTION_NOT_IMPLEMENT, InferStatus.FAILED_LAYER_NOT_IMPLEMENT
             raise StatusError(f"no creator is registered for {kind}", *codes)

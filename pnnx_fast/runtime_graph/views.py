@@ -81,6 +81,9 @@ class RuntimeAttribute:
         self.shape: Shape = attribute.shape
         self.type = _data_type(attribute.dtype)
 
+    def __repr__(self) -> str:
+        return f"RuntimeAttribute({self.type.name}, {self.shape})"
+
     @property
     def weight_data(self) -> bytes:
         """Bytes of the weight, empty once cleared."""

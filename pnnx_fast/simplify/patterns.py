@@ -129,7 +129,7 @@ def _are_vectors(*names: str) -> Any:
     return check
 
 
-def _normalize(kind: str, names: Mapping[str, str]) -> Any:
+def _normalize(names: Mapping[str, str]) -> Any:
     def write(match: Match, ops: Mapping[str, Operator]) -> None:
         attrs = {key: next(a for k, a in match.attrs.items() if k.startswith(f"{n}.")) for n, key in names.items()}
         op = ops["n"]
@@ -158,14 +158,14 @@ def _layer_norms() -> Iterator[Rule]:
     for end in ends:
         lines = (*weights, _MEANS[0], difference, square, _MEANS[1], end)
         yield Rule(pattern(*lines), made, condition=_are_vectors("w", "b"),
-                   write=_normalize("nn.LayerNorm", {"w": "weight", "b": "bias"}))  # fmt: skip
+                   write=_normalize({"w": "weight", "b": "bias"}))  # fmt: skip
     for end in (
         "pnnx.Expression e 5 1 x m v w b y expr=add(mul(div(sub(@0,@1),sqrt(add(@2,%eps))),@3),@4)",
         "pnnx.Expression e 5 1 w x m v b y expr=add(mul(@0,div(sub(@1,@2),sqrt(add(@3,%eps)))),@4)",
     ):
         whole = (*weights, _MEANS[0], "pnnx.Expression q 2 1 x m s expr=pow(sub(@0,@1),2)", _MEANS[1], end)
         yield Rule(pattern(*whole), made, condition=_are_vectors("w", "b"),
-                   write=_normalize("nn.LayerNorm", {"w": "weight", "b": "bias"}))  # fmt: skip
+                   write=_normalize({"w": "weight", "b": "bias"}))  # fmt: skip
 
 
 def _rms_norms() -> Iterator[Rule]:
@@ -182,7 +182,7 @@ def _rms_norms() -> Iterator[Rule]:
         for end in ends:
             lines = ("pnnx.Attribute w 0 1 w", square, _MEANS[1], end)
             yield Rule(pattern(*lines), pattern("nn.RMSNorm n 1 1 x y eps=%eps"), condition=_are_vectors("w"),
-                       write=_normalize("nn.RMSNorm", {"w": "weight"}))  # fmt: skip
+                       write=_normalize({"w": "weight"}))  # fmt: skip
 
 
 rules("fuse_layernorm", 5, "Layer normalisation in pieces becomes nn.LayerNorm.", _layer_norms())

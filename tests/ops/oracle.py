@@ -90,7 +90,7 @@ def ask_aten(kind: str, values: tuple[Any, ...]) -> Any:
     name = kind[6:].replace("nonzero_numpy", "where")
     name = {"vector_norm": "linalg_vector_norm"}.get(name, name)
     packet = getattr(torch.ops.aten, name)
-    dtypes = {4: torch.int64, 6: torch.float32}
+    dtypes = {4: torch.int64, 6: torch.float32, 7: torch.float64}
     overloads = [getattr(packet, name) for name in packet.overloads()]
     for overload in sorted(overloads, key=lambda o: len(o._schema.arguments)):
         arguments = overload._schema.arguments

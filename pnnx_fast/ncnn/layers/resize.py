@@ -110,7 +110,7 @@ def padding(p: Params, w: Weights) -> Build:
             return x
         if mode == 0:
             y = t.emit("F.pad", x, pad=sides, mode="constant", value=0.0 if values is not None else value)
-            return y if values is None else _add_borders(t, x, y, sides)
+            return y if values is None else _add_borders(t, y, sides)
         shape = shape_of(x)
         # These modes take a batch and channels, of which vectors, matrices and padded channels need one more.
         lifted = t.reshape(x, (shape[0], 1, *shape[1:])) if rank < 3 or (rank == 3 and any(sides[4:])) else x
@@ -119,7 +119,7 @@ def padding(p: Params, w: Weights) -> Build:
         padded = shape_of(y)
         return t.reshape(y, (padded[0], *padded[-rank:]))
 
-    def _add_borders(t: Tracer, x: Operand, y: Operand, sides: list[int]) -> Operand:
+    def _add_borders(t: Tracer, y: Operand, sides: list[int]) -> Operand:
         """A constant of its own for every channel, added where the border is."""
         assert values is not None
         shape = shape_of(y)
