@@ -233,6 +233,16 @@ def _over_dims(form: str, order: Callable[[int], Any]) -> Callable[[Operator, Na
     return make
 
 
+def _where(op: Operator, names: Names) -> list[str]:
+    """Numbers are taken for tensors at their places only, not under their names."""
+    slots = dict(op._slots())
+    order = [key for key in ("condition", "input", "other") if key in slots or key in op.params]
+    if len(order) < 3 or len(op.inputs) + len(op.params) != 3:
+        return [_assigned(op, names, _call(op, names))]
+    arguments = [names.of(slots[key]) if key in slots else spelled(op.params[key].value) for key in order]
+    return [f"{targets(op, names)} = torch.where({', '.join(arguments)})"]
+
+
 def _fill(op: Operator, names: Names) -> list[str]:
     value = names.of(op.inputs[1]) if len(op.inputs) > 1 else spelled(op.params["value"].value)
     return [f"{targets(op, names)} = {names.of(op.inputs[0])}.clone().fill_({value})"]
@@ -251,7 +261,8 @@ def _attention(op: Operator, names: Names) -> list[str]:
     slots = list(op._slots())
     place = mask_place(op)
     if place is not None:
-        slots[place[0]] = (place[1], slots[place[0]][1])
+        # What names the others have then is not true either.
+        slots = [(place[1] if i == place[0] else "", x) for i, (_, x) in enumerate(slots)]
     masks = {
         key: ("~" if means_taking_part(x) else "") + names.of(x)
         for key, x in slots
@@ -297,6 +308,7 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "Tensor.repeat": _sizes("sizes"),
     "Tensor.reshape": _sizes("shape"),
     "Tensor.view": _sizes("shape"),
+    "torch.where": _where,
     "torch.cat": _joined,
     "torch.stack": _joined,
     "torch.einsum": _einsum,

@@ -9,6 +9,7 @@ from pnnx_fast.expression import parse
 from pnnx_fast.formats.python_expression import literal, spell
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.ir import Operator
+from pnnx_fast.ir.notes import mesh_shape
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
 
@@ -83,6 +84,9 @@ def index(op: Operator, names: Names) -> list[str]:
     if not op.has_param("expr"):
         key = names.of(op.inputs[1])
         return [f"{targets(op, names)} = {x}[tuple(slice(None) if i is None else i for i in {key})]"]
+    shape = mesh_shape(op)
+    if shape is not None:
+        return [f"{targets(op, names)} = {x}.reshape({', '.join(map(str, shape))})"]
     root = parse(str(op.params["expr"].value))
     inputs = [names.fragment(y) for y in op.inputs]
     entries = [spell(node, inputs).text for node in root.children] or [spell(root, inputs).text]

@@ -1,16 +1,18 @@
 """What the types noted at operands tell of things that the converter left out: the dtype of a sum, the rounding of a
-quotient, the role and the meaning of a mask. Used by the passes that restore them and by the writer of Python source;
-it changes no graph.
+quotient, indices of several dimensions, the role and the meaning of a mask. Used by the passes that restore them and by
+the writer of Python source; it changes no graph.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["KEEPING", "WIDENING", "mask_place", "means_taking_part", "missing_dtype", "rounded_quotients"]
+__all__ = ["KEEPING", "WIDENING", "mask_place", "means_taking_part", "mesh_shape", "missing_dtype", "rounded_quotients"]
 
 WIDENING = frozenset({"torch.sum", "torch.prod", "torch.cumsum", "torch.cumprod"})
 """Operators that give i64 for integers when no dtype is asked for."""
@@ -20,6 +22,7 @@ KEEPING = frozenset({"torch.mean", "F.softmax", "F.log_softmax", "F.softmin"})
 
 _NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
+_COUNTING = re.compile(r"\[\[0(,\d+)*\](,\[0(,\d+)*\])*\]\Z", re.ASCII)
 _QUOTIENT = re.compile(r"\bdiv\(")
 
 
@@ -45,6 +48,26 @@ def rounded_quotients(op: Operator) -> str:
     if op.outputs[0].dtype not in _INTEGERS or not all(x.dtype in _INTEGERS for x in op.inputs):
         return text
     return _QUOTIENT.sub("floor_divide(", text)
+
+
+def mesh_shape(op: Operator) -> tuple[int, ...] | None:
+    """Shape that an indexing gives which only reshapes: a mesh of counting indices over the whole of the first axes.
+
+    Of an index of several dimensions the converter writes the beginning, as many entries as its first dimension has:
+    ``x[arange(2)[:, None, None], arange(5)]`` becomes ``[[0,1],[0]]`` with a result noted as (2,1,5).
+    """
+    text = op.params["expr"].value if "expr" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
+    lists = json.loads(text) if isinstance(text, str) and _COUNTING.match(text) else []
+    given, noted = op.inputs[0].shape or () if lists else (), op.outputs[0].shape or () if lists else ()
+    rest = len(given) - len(lists)
+    if not lists or rest < 0 or min(given, default=0) < 1 or any(entry != list(range(len(entry))) for entry in lists):
+        return None
+    axes, lead = given[: len(lists)], noted[: len(noted) - rest]
+    # As written: the indices side by side.
+    if lead == (max(map(len, lists)),) or any(len(entry) not in (1, n) for entry, n in zip(lists, axes, strict=True)):
+        return None
+    same = noted[len(noted) - rest :] == given[len(lists) :] and math.prod(lead) == math.prod(axes)
+    return noted if same and [n for n in lead if n != 1] == [n for n in axes if n != 1] else None
 
 
 def means_taking_part(mask: Operand) -> bool:

@@ -13,6 +13,7 @@ from importlib import import_module
 
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph
+from pnnx_fast.passes.restore_indices import restore_indices
 from pnnx_fast.simplify.table import PASSES, Pass
 
 # A module adds its rows when it is imported; this is the order in which they run.
@@ -61,6 +62,7 @@ def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int =
     'F.silu'
     """
     rows = _chosen(passes, PASSES)
+    restore_indices(graph)
     counts: dict[str, int] = {}
     for _ in range(rounds):
         changed = 0

@@ -243,3 +243,36 @@ def test_files_of_low_levels(tmp_path: Path) -> None:
         graph.ops[i].attrs["data"] = Attribute(np.float32([1, -2, 3]) * i)
     x = np.random.default_rng(0).standard_normal((2, 3), np.float32)
     _runs_alike(graph, tmp_path, x)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("slots", ["input=-3.5 $condition=m $other=x", "other=2 $condition=m $input=x"])
+def test_numbers_of_where(tmp_path: Path, slots: str) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in_0 0 1 x #x=(2,3)f32\npnnx.Input in_1 0 1 m #m=(2,3)bool\n"
+        f"torch.where w 2 1 m x y {slots} #y=(2,3)f32\npnnx.Output out 1 0 y\n"
+    )
+    mask = np.array([[True, False, True], [False, False, True]])
+    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 3), np.float32), mask)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n6 5\npnnx.Input a 0 1 q #q=(5,1,8)f32\npnnx.Input b 0 1 k #k=(4,1,8)f32\n"
+        "pnnx.Input c 0 1 v #v=(4,1,8)f32\npnnx.Input d 0 1 m #m=(2,5,4)bool\n"
+        "nn.MultiheadAttention t 4 1 m q k v y add_bias_kv=False add_zero_attn=False bias=True embed_dim=8 kdim=8 "
+        "num_heads=2 vdim=8 @in_proj_bias=(24)f32 @in_proj_weight=(24,8)f32 @out_proj.bias=(8)f32 "
+        "@out_proj.weight=(8,8)f32 $attn_mask=v #m=(2,5,4)bool #v=(4,1,8)f32 #y=(5,1,8)f32\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    attention = next(op for op in graph.ops if op.name == "t")
+    for key, shape in {
+        "in_proj_bias": (24,), "in_proj_weight": (24, 8), "out_proj.bias": (8,), "out_proj.weight": (8, 8),
+    }.items():  # fmt: skip
+        attention.attrs[key] = Attribute(rng.standard_normal(shape, np.float32))
+    arrays = [rng.standard_normal((n, 1, 8), np.float32) for n in (5, 4, 4)]
+    mask = rng.random((2, 5, 4)) > 0.5
+    mask[..., 0] = False
+    assert "attn_mask=v_m" in _runs_alike(graph, tmp_path, *arrays, mask)

@@ -1,0 +1,84 @@
+"""Indices of several dimensions, of which the converter writes the beginning: sizes noted at results tell the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+from pnnx_fast.simplify import simplify
+
+RNG = np.random.default_rng(0)
+MASK = """7767517
+7 6
+pnnx.Input x 0 1 x #x=(1,5)bool
+pnnx.Attribute side 0 1 side @data=(1,1,5,1)bool #side=(1,1,5,1)bool
+Tensor.index pick 1 1 x keys expr=[[0],[0]] #x=(1,5)bool #keys=(1,1,1,5)bool
+pnnx.Expression both 2 1 side keys both expr=and(@0,@1) #both=(1,1,5,5)bool
+Tensor.expand wide 1 1 both wide sizes=(1,-1,5,5) $input=both #wide=(1,1,5,5)bool
+Tensor.reshape flat 1 1 wide y shape=(5,5) $input=wide #y=(5,5)bool
+pnnx.Output o 1 0 y
+"""
+
+
+def picked(given: tuple[int, ...], noted: tuple[int, ...], expr: str) -> str:
+    sizes = [",".join(map(str, shape)) for shape in (given, noted)]
+    return (
+        f"7767517\n3 2\npnnx.Input x 0 1 x #x=({sizes[0]})f32\n"
+        f"Tensor.index pick 1 1 x y expr={expr} #x=({sizes[0]})f32 #y=({sizes[1]})f32\npnnx.Output o 1 0 y\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "given, noted, expr",
+    [
+        ((1, 5), (1, 1, 1, 5), "[[0],[0]]"),
+        ((2, 5), (2, 1, 1, 5), "[[0,1],[0]]"),
+        ((2, 5, 3), (2, 5, 3), "[[0,1],[0]]"),
+        ((6, 4), (1, 6, 4), "[[0]]"),
+        ((1, 1), (1, 1, 1), "[[0],[0]]"),
+    ],
+)
+@pytest.mark.parametrize("optimize", [True, False])
+def test_a_mesh_over_whole_axes_is_a_reshape(
+    given: tuple[int, ...], noted: tuple[int, ...], expr: str, optimize: bool
+) -> None:
+    x = RNG.standard_normal(given).astype(np.float32)
+    model = pnnx_fast.Model(pnnx_fast.Graph.parse(picked(given, noted, expr)), optimize=optimize)
+    assert np.array_equal(model(x), x.reshape(noted))
+
+
+@pytest.mark.parametrize(
+    "given, noted, expr, key",
+    [
+        ((2, 5), (2,), "[[0,1],[0]]", ([0, 1], [0])),
+        ((5, 4), (1, 4), "[[0]]", ([0],)),
+        ((5, 5), (5,), "[[0,1,2,3,4],[0,1,2,3,4]]", (range(5), range(5))),
+        ((4, 5), (2, 5), "[[1,0]]", ([1, 0],)),
+    ],
+)
+def test_indices_that_are_all_there_stay(
+    given: tuple[int, ...], noted: tuple[int, ...], expr: str, key: tuple[list[int], ...]
+) -> None:
+    x = RNG.standard_normal(given).astype(np.float32)
+    graph = pnnx_fast.Graph.parse(picked(given, noted, expr))
+    assert np.array_equal(pnnx_fast.Model(graph)(x), x[tuple(list(k) for k in key)])
+
+
+def test_a_mask_of_attention_keeps_its_size_when_simplified() -> None:
+    side = np.ones((1, 1, 5, 1), bool)
+    graph = pnnx_fast.Graph.parse(MASK)
+    next(op for op in graph.ops if op.name == "side").attrs["data"] = pnnx_fast.Attribute(side)
+    x = np.array([[True, False, True, True, False]])
+    wanted = np.broadcast_to(x, (5, 5))
+    assert np.array_equal(pnnx_fast.Model(graph.copy())(x), wanted)
+    simplify(graph)
+    assert "Tensor.index" not in {op.type for op in graph.ops}
+    assert np.array_equal(pnnx_fast.Model(graph)(x), wanted)
+
+
+def test_generated_modules_reshape(tmp_path: Path) -> None:
+    pnnx_fast.Graph.parse(picked((2, 5), (2, 1, 5), "[[0,1],[0]]")).python(tmp_path / "model.py")
+    assert "v_x.reshape(2, 1, 5)" in (tmp_path / "model.py").read_text()
