@@ -7,7 +7,6 @@
  * an operand lies transposed, a block of the last two dimensions. What lies densely in a tile is read and
  * written in place; what does not is copied to or from a buffer in the first cache. */
 #include <stdbool.h>
-#include <string.h>
 
 #include "kernels/args.h"
 #include "kernels/expression_ops.h"
@@ -169,6 +168,20 @@ static void store_bools(uint8_t *to, const float *from, int64_t n) {
     for (; i < n; i++) to[i] = from[i] != 0.0f;
 }
 
+/* Rows are often shorter than what a call of memcpy takes. */
+static inline void copy_row(float *to, const float *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(to + i, pf_load(from + i));
+    if (i < n) pf_storen(to + i, pf_loadn(from + i, n - i), n - i);
+}
+
+static inline void fill_row(float *to, float value, int64_t n) {
+    const pf_vf v = pf_set(value);
+    int64_t i = 0;
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(to + i, v);
+    if (i < n) pf_storen(to + i, v, n - i);
+}
+
 /* rows x n elements of an operand into a buffer. */
 static void gather(const vm_operand *o, const char *data, int64_t rows, int64_t n) {
     float *to = o->buffer;
@@ -188,7 +201,9 @@ static void gather(const vm_operand *o, const char *data, int64_t rows, int64_t 
         } else {
             const float *from = (const float *)data + r * o->row;
             if (o->inner == 1)
-                memcpy(to, from, (size_t)n * sizeof *to);
+                copy_row(to, from, n);
+            else if (o->inner == 0)
+                fill_row(to, *from, n);
             else
                 for (int64_t i = 0; i < n; i++) to[i] = from[i * o->inner];
         }
@@ -207,7 +222,7 @@ static void scatter(const vm_operand *o, char *data, int64_t rows, int64_t n) {
         } else {
             float *to = (float *)data + r * o->row;
             if (o->inner == 1)
-                memcpy(to, from, (size_t)n * sizeof *to);
+                copy_row(to, from, n);
             else
                 for (int64_t i = 0; i < n; i++) to[i * o->inner] = from[i];
         }

@@ -220,6 +220,25 @@ static void norm_group(const pf_channels_args *a, const pf_nest *space, const fl
                     channel_centring(&m, a->eps, w, b, c));
 }
 
+/* Channels of one pixel: a group is a row. */
+static void norm_group_row(const pf_channels_args *a, const float *x, float *y, const float *w,
+                           const float *b, int64_t g) {
+    const pf_activation act = pf_act_make(a->act, a->act_a, a->act_b);
+    const int64_t size = a->c / a->groups, first = g * size;
+    float *row = y + first;
+    pf_moments m = {0, 0, 0};
+    pf_moments_add(&m, x + first, size);
+    normalize_row(x + first, w ? w + first : NULL, b ? b + first : NULL, row, size,
+                  centre(m.mean, 1.0 / sqrt(m.m2 / m.n + a->eps), 0));
+    if (pf_act_is_late(act.code)) pf_late_row(&act, row, NULL, size);
+    if (act.code == PF_ACT_NONE || pf_act_is_late(act.code)) return;
+    for (int64_t i = 0; i < size; i += PF_VL) {
+        pf_vf v = pf_load_upto(row + i, size - i);
+        pf_act_early(&act, &v, 1);
+        pf_store_upto(row + i, v, size - i);
+    }
+}
+
 static int is_channels_last(const pf_channels_args *a) {
     return a->c > 1 && a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1;
 }
@@ -233,13 +252,16 @@ PF_KERNEL_FUNCTION(group_norm) {
     if (a->n * a->c * space.total == 0) return;
     int64_t width = WIDEST, begin, end;
     while (width > 16 && a->n * a->c < width * 2 * w->nthreads) width /= 2;
-    const int64_t count = is_channels_last(a) ? pf_max(1, width / (a->c / a->groups)) : 1;
+    const int last = is_channels_last(a), one_pixel = last && space.total == 1;
+    const int64_t count = last && !one_pixel ? pf_max(1, width / (a->c / a->groups)) : 1;
     const int64_t blocks = pf_ceil_div(a->groups, count);
     pf_share(w, a->n * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         const int64_t n = i / blocks, g = i % blocks * count;
         const float *image = x + n * a->xs[IMAGE];
-        if (is_channels_last(a))
+        if (one_pixel)
+            norm_group_row(a, image, y + n * a->ys[IMAGE], weight, bias, g);
+        else if (last)
             norm_groups_last(a, &space, image, y + n * a->ys[IMAGE], weight, bias, g,
                              pf_min(count, a->groups - g));
         else

@@ -3,7 +3,9 @@
  * the reduced elements lie together they are folded as rows; where the kept ones do, as columns side by side.
  */
 #include <math.h>
+#include <string.h>
 
+#include "kernels/doubles.h"
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
 #include "kernels/vmath.h"
@@ -76,8 +78,19 @@ PF_INLINE double join1(term t, double a, float v) {
 PF_INLINE double fold_lanes(term t, double acc, pf_vf v) {
     if (t == TERM_MAX || t == TERM_ABS_MAX) return join1(t, acc, pf_hmax(v));
     if (t == TERM_MIN || t == TERM_ABS_MIN) return join1(t, acc, pf_hmin(v));
-    for (int k = 0; k < PF_VL; k++) acc = join1(t, acc, v[k]);
-    return acc;
+    if (t == TERM_PRODUCT) {
+        for (int k = 0; k < PF_VL; k++) acc *= v[k];
+        return acc;
+    }
+    /* A tree of halves: the chain of sixteen additions would take longer than a short row. */
+    double lanes[PF_VL / 2];
+    const pf_vd sums = pf_low_half(v) + pf_high_half(v);
+    memcpy(lanes, &sums, sizeof lanes);
+#pragma GCC unroll 4
+    for (int n = PF_VL / 4; n > 0; n /= 2)
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++) lanes[k] += lanes[k + n];
+    return acc + lanes[0];
 }
 
 /* Folds n contiguous elements into acc. */
@@ -214,8 +227,9 @@ static float finish_of(const pf_reduce_args *a, double count, double value, doub
 
 /* Folds the elements at the positions of nest r; strided runs are gathered first. */
 static double fold_nest(term t, const pf_reduce_args *a, const float *x, const pf_nest *r, float shift) {
-    pf_nest outer = *r;
     const int64_t n = r->rank ? r->n[r->rank - 1] : 1, step = r->rank ? r->s[0][r->rank - 1] : 1;
+    if (r->rank == 1 && step == 1) return rows[t](x, n, shift, (float)a->p, identity(t));
+    pf_nest outer = *r;
     if (outer.rank) pf_nest_remove(&outer, outer.rank - 1);
     double acc = identity(t);
     pf_walk walk;

@@ -21,6 +21,9 @@ __all__ = ["Constants"]
 CHUNK = 64 << 20
 """Packed weights share mappings of this size, so that small ones lie on huge pages too."""
 
+SHAREABLE, SAMPLE, PIECE = 4096, 64, 1 << 18
+"""Bytes of a weight from which on others of the same content are looked for, of what is compared at first, and then."""
+
 
 class Constants:
     """Interned constant tensors; thread-safe."""
@@ -28,6 +31,7 @@ class Constants:
     def __init__(self, seed: int | None = None) -> None:
         self._seed = seed
         self._attributes: dict[int, tuple[Attribute, Tensor]] = {}
+        self._alike: dict[Hashable, list[tuple[Attribute, Tensor]]] = {}
         self._cached: dict[Hashable, Tensor] = {}
         self._kept: dict[Hashable, Any] = {}
         self._aligned: dict[Buffer, Array] = {}
@@ -48,12 +52,27 @@ class Constants:
         return Tensor(Buffer("const", array.nbytes, array), array.shape, array.dtype)
 
     def attribute(self, attribute: Attribute) -> Tensor:
-        """Return the tensor of a weight; the same object at every call."""
+        """Return the tensor of a weight: the same object at every call and for all weights of the same content."""
         with self._lock:
             known = self._attributes.get(id(attribute))
             if known is None:
-                known = self._attributes[id(attribute)] = (attribute, self.tensor(attribute.numpy()))
+                known = self._attributes[id(attribute)] = (attribute, self._interned(attribute))
             return known[1]
+
+    def _interned(self, attribute: Attribute) -> Tensor:
+        # The converter writes the weights of a layer that is called several times once for each call.
+        if attribute.nbytes < SHAREABLE:
+            return self.tensor(attribute.numpy())
+        content = np.frombuffer(attribute.data, np.uint8)
+        places = (0, content.size // 2, content.size - SAMPLE)
+        sample = b"".join([content[at : at + SAMPLE].tobytes() for at in places])
+        alike = self._alike.setdefault((attribute.dtype, attribute.shape, sample), [])
+        for other, tensor in alike:
+            if _same(content, np.frombuffer(other.data, np.uint8)):
+                release(content)
+                return tensor
+        alike.append((attribute, self.tensor(attribute.numpy())))
+        return alike[-1][1]
 
     def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
         """Return the tensor of a key, made once."""
@@ -110,3 +129,8 @@ class Constants:
                     release(array)
             start = self._aligned[tensor.buffer].__array_interface__["data"][0]
         return start + tensor.offset
+
+
+def _same(a: Array, b: Array) -> bool:
+    # In pieces, so that what numpy makes of a comparison stays small.
+    return all(np.array_equal(a[at : at + PIECE], b[at : at + PIECE]) for at in range(0, a.size, PIECE))

@@ -80,7 +80,7 @@ def channels(isa: str, kernel: str, x: Array, last: bool, w: Array | None, b: Ar
     return y
 
 
-SHAPES = [(2, 6, 5), (1, 32, 9, 7), (2, 48, 3, 4, 5), (1, 130, 17, 11), (3, 8, 1, 1)]
+SHAPES = [(2, 6, 5), (1, 32, 9, 7), (2, 48, 3, 4, 5), (1, 130, 17, 11), (3, 8, 1, 1), (4, 140)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

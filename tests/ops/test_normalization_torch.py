@@ -175,6 +175,8 @@ def test_fused_activations(name: str, values: list[float], function: Any, dtype:
     check("fused.BatchNorm2d", x, want, weights=stats, eps=1e-3, **act)
     want = function(F.group_norm(torch.from_numpy(x), 4, *t[2:]))
     check("fused.GroupNorm", x, want, weights={k: stats[k] for k in ("weight", "bias")}, num_groups=4, **act)
+    pixel = x[:, :, 0, 0].copy()
+    check("fused.GroupNorm", pixel, function(F.group_norm(torch.from_numpy(pixel), 4)), num_groups=4, **act)
 
 
 def test_empty_inputs() -> None:

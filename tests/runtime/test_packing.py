@@ -85,3 +85,16 @@ def test_release_leaves_memory_alone_that_is_no_read_only_mapping(tmp_path: Path
     for array, value in ((own, 1), (changed, 2), (text, 3), (mapped, 1)):
         release(array)
         assert (array == value).all()
+
+
+def test_weights_of_equal_content_are_one() -> None:
+    rng = np.random.default_rng(1)
+    first = rng.standard_normal((64, 96)).astype(np.float32)
+    near = first.copy()
+    near[10, 10] += 1
+    constants = Constants()
+    one, two, other = (constants.attribute(Attribute(a)) for a in (first, first.copy(), near))
+    assert one is two
+    assert one is not other
+    assert constants.attribute(Attribute(first.reshape(96, 64))) is not one
+    assert np.array_equal(other.numpy(), near)
