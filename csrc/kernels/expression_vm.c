@@ -196,6 +196,8 @@ static void gather(const vm_operand *o, const char *data, int64_t rows, int64_t 
             const uint8_t *from = (const uint8_t *)data + r * o->row;
             if (o->inner == 1)
                 load_bools(to, from, n);
+            else if (o->inner == 0)
+                fill_row(to, (float)(*from != 0), n);
             else
                 for (int64_t i = 0; i < n; i++) to[i] = (float)(from[i * o->inner] != 0);
         } else {

@@ -145,6 +145,38 @@ static void log_softmax_columns(const pf_axis_args *a, const float *x, float *y,
         columns(a, x, y, 1, 1, n);
 }
 
+/* The extreme or the sum of lanes that belong to the same of c columns, in all of these lanes. */
+PF_INLINE pf_vf over_columns(pf_vf v, int64_t c, int extreme) {
+    float lanes[PF_VL];
+    pf_store(lanes, v);
+    for (int64_t k = c; k < PF_VL; k++)
+        lanes[k % c] = extreme ? pf_nanmax1(lanes[k % c], lanes[k]) : lanes[k % c] + lanes[k];
+    for (int64_t k = c; k < PF_VL; k++) lanes[k] = lanes[k % c];
+    return pf_load(lanes);
+}
+
+/* All of c columns that are the whole of their rows: vectors run over several rows. */
+PF_INLINE void few_columns(const pf_axis_args *a, const float *x, float *y, int64_t c, int logarithm) {
+    const float f = (float)a->a;
+    const int64_t total = a->n * c;
+    pf_vf top = pf_set(-INFINITY), part = pf_zero(), sum = pf_zero();
+    for (int64_t i = 0; i < total; i += PF_VL)
+        top = pf_vmax(top, pf_first_lanes(pf_load_upto(x + i, total - i) * f, total - i, -INFINITY));
+    top = over_columns(top, c, 1);
+    for (int64_t i = 0, flush = 0; i < total; i += PF_VL) {
+        const pf_vf e = pf_vexp(pf_load_upto(x + i, total - i) * f - top);
+        if (!logarithm) pf_store_upto(y + i, e, total - i);
+        part += pf_first_lanes(e, total - i, 0.0f);
+        if (++flush == FLUSH) sum += part, part = pf_zero(), flush = 0;
+    }
+    sum = over_columns(sum + part, c, 0);
+    sum = logarithm ? pf_vlog(sum) : 1.0f / sum;
+    for (int64_t i = 0; i < total; i += PF_VL) {
+        const pf_vf v = pf_load_upto((logarithm ? x : y) + i, total - i);
+        pf_store_upto(y + i, logarithm ? (v * f - top) - sum : v * sum, total - i);
+    }
+}
+
 static void strided(const pf_axis_args *a, const float *x, float *y, int logarithm) {
     const float f = (float)a->a;
     float top = -INFINITY;
@@ -174,6 +206,27 @@ static void run_columns(const pf_axis_args *a, const pf_worker *w, pf_nest t, in
         pf_walk_start(&walk, &t, i / blocks);
         fn(a, x + walk.o[0] + c, y + walk.o[1] + c, k < full ? COLUMNS : pf_min(PF_VL, n - c));
     }
+}
+
+static int are_few_columns(const pf_axis_args *a, int64_t c) {
+    return 2 * c <= PF_VL && PF_VL % c == 0 && a->xsn == c && a->ysn == c && a->n * c >= 2 * PF_VL;
+}
+
+static void run_few_columns(const pf_axis_args *a, const pf_worker *w, pf_nest t, int64_t d, int logarithm) {
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    const int64_t c = t.n[d];
+    pf_nest_remove(&t, d);
+    int64_t begin, end;
+    pf_share(w, t.total, 1, &begin, &end);
+    if (begin >= end) return;
+    pf_walk walk;
+    pf_walk_start(&walk, &t, begin);
+    for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, &t))
+        if (logarithm)
+            few_columns(a, x + walk.o[0], y + walk.o[1], c, 1);
+        else
+            few_columns(a, x + walk.o[0], y + walk.o[1], c, 0);
 }
 
 enum { TILE = 16 };
@@ -231,6 +284,10 @@ static void run(const pf_axis_args *a, const pf_worker *w, int logarithm, row_fn
     if (t.total == 0 || a->n == 0) return;
     const int contiguous = a->xsn == 1 && a->ysn == 1;
     const int64_t d = pf_nest_unit(&t, 1);
+    if (!contiguous && d >= 0 && are_few_columns(a, t.n[d])) {
+        run_few_columns(a, w, t, d, logarithm);
+        return;
+    }
     if (!contiguous && d >= 0) {
         run_columns(a, w, t, d, columns);
         return;

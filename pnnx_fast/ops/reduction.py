@@ -263,6 +263,8 @@ def _max_min(least: bool) -> Callable[..., Value]:
     def max_min(b: Builder, input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Value:
         if dim is None:
             return _extreme(b, input, list(range(input.ndim)), False, least)
+        if b.output_count == 1 and input.ndim:
+            return Results([_extreme(b, input, [axis_of(dim, input.ndim)], keepdim, least)])
         return Results(_places(b, input, axis_of(dim, input.ndim), keepdim, least, values=True))
 
     return max_min
