@@ -25,6 +25,9 @@ DIRECT_EFFICIENCY, WINOGRAD_EFFICIENCY = 0.95, 0.92
 OVERLAP = 0.65
 """How much of the shorter of work and memory traffic hides behind the longer."""
 
+NARROW_CYCLES, NARROW_END_CYCLES = (2.0, 3.0, 4.4, 3.2), 20.0
+"""Direct sums over the lanes: a vector of inputs, by the number of output channels; the end of a pixel."""
+
 CALL_CYCLES = 60.0
 """Cost of starting and finishing a register tile."""
 
@@ -145,7 +148,12 @@ def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
     groups, outputs = g["groups"], g["oc"] // g["groups"]
     products = float(g["kh"] * g["kw"] * g["ic"] * _padded(outputs, lanes))
     efficiency = DIRECT_EFFICIENCY if groups == 1 else outputs / (outputs + lanes)
-    work = products * g["n"] * g["oh"] * g["ow"] / (2 * lanes * efficiency)
+    pixels = g["n"] * g["oh"] * g["ow"]
+    work = products * pixels / (2 * lanes * efficiency)
+    if _fits_narrow(g) and g["ic"] // groups >= lanes:
+        vectors = g["kh"] * g["kw"] * _padded(g["ic"] // groups, lanes) / lanes
+        each = vectors * NARROW_CYCLES[outputs - 1] + NARROW_END_CYCLES
+        work = min(work, groups * pixels * each)
     return _together(work / nthreads, 4 * products / MEMORY_BYTES)
 
 

@@ -171,8 +171,8 @@ FAMILIES: dict[str, str] = {
     """,
     "normalization": """
         F.batch_norm F.group_norm F.instance_norm F.layer_norm F.local_response_norm F.normalize F.rms_norm
-        fused.BatchNorm2d fused.GroupNorm nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.GroupNorm nn.InstanceNorm1d
-        nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
+        fused.BatchNorm2d fused.GroupNorm fused.LayerNorm nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.GroupNorm
+        nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
     "ordering": """
         Tensor.argsort Tensor.sort Tensor.topk torch.argsort torch.sort torch.topk

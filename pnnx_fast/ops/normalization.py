@@ -157,6 +157,26 @@ def rms_norm(
     return row_norm(b, input, _normalized_dims(input, normalized_shape), weight, None, eps, rms=True)
 
 
+@operator("fused.LayerNorm")
+def fused_layer_norm(
+    b: Builder,
+    input: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    dim: int,
+    eps: float,
+    rms: bool = False,
+) -> Tensor:
+    """Unit mean square along one dimension, with zero mean unless ``rms``: made of a norm written out in a model."""
+    axis = axis_of(dim, input.ndim)
+    rest = [d for d in range(input.ndim) if d != axis]
+    x = b.channels_last(input) if axis == 1 and input.ndim > 2 else input
+    y = row_norm(b, x.permute([*rest, axis]), 1, weight, bias, eps, rms)
+    order = [*rest, axis]
+    return y.permute([order.index(d) for d in range(input.ndim)])
+
+
 # -- channels ----------------------------------------------------------------------------------------------------
 
 
