@@ -32,10 +32,10 @@ def row(name: str) -> str:
     parts = []
     star = False
     for key, parameter in definition.parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY and not star and definition.variadic is None:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not star and definition.variadic is None:
             parts.append("\\*")
             star = True
-        text = f"\\*{key}" if parameter.kind is parameter.VAR_POSITIONAL else key
+        text = f"\\*{key}" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else key
         if parameter.default is not inspect.Parameter.empty:
             text += f"={parameter.default}"
         parts.append(text.replace("|", "\\|"))

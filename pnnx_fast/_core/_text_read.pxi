@@ -14,6 +14,7 @@ cdef class _Reader:
     cdef object path
     cdef bint pattern
     cdef uint64_t max_operators, max_bytes
+    cdef int64_t declared_operands
     cdef object Operator, Operand, Parameter, Parameters, Attribute
     cdef dict sizes
     cdef object raw_keys
@@ -69,7 +70,7 @@ cdef class _Reader:
         except UnicodeDecodeError as e:
             byte = e.object[e.start]
             self.fail(self.decoding + <Py_ssize_t>e.start, f"byte 0x{byte:02x} is not UTF-8")
-        return self.ops, self.operands, self.weights
+        return self.ops, self.operands, self.weights, self.declared_operands
 
     cdef int lines(self) except -1:
         cdef int64_t count = self.header()
@@ -98,9 +99,9 @@ cdef class _Reader:
             self.fail(token.begin, f"the number of operators is {count}")
         if <uint64_t>count > self.max_operators:
             self.fail(token.begin, f"{count} operators, the limit is {self.max_operators}", LimitError)
-        # PNNX never looks at the number of operands, and neither do we beyond its form.
+        # PNNX never looks at the number of operands; it is kept for the file that is written again.
         pf_scan_token(&self.scan, &token)
-        self.integer(token, "the number of operands")
+        self.declared_operands = self.integer(token, "the number of operands")
         return count
 
     cdef int operator(self) except -1:
@@ -342,8 +343,8 @@ def read_operators(bytes data, path, bint pattern, max_operators, max_bytes, cla
     Returns
     -------
     tuple
-        Operators (list), operands (dict by name), and for every attribute with a shape (operator, key, line,
-        column).
+        Operators (list), operands (dict by name), for every attribute with a shape (operator, key, line, column),
+        and the number of operands that the header declares.
     """
     if data.startswith(b"PK"):
         raise FormatError("this is a zip archive; the text of a .param file begins with 7767517", path=path)

@@ -1,7 +1,5 @@
 # The writer of .param text: bytes from objects of the IR, in one growing buffer. Included by text.pyx.
 
-_BLANKS = re.compile("[ \t\v\f\r]+")
-
 
 cdef class _Writer:
     cdef char *data
@@ -126,7 +124,7 @@ cdef class _Writer:
                 break
         else:
             return self.put(begin, size)
-        cdef list words = _BLANKS.split(text)
+        cdef list words = re.split("[ \t\v\f\r]+", text)
         for word in words[1:]:
             if "=" in word or word[:1] in ("#", "$") or (word[:1] == "@" and not "0" <= word[1:2] <= "9"):
                 self.fail(f"the value of {key} has the word {word!r}, which would be read as an item")

@@ -41,7 +41,13 @@ def run(args: argparse.Namespace) -> int:
     if kernels:
         print(f"kernels  {', '.join(kernels)}")
     for key, parameter in found.parameters.items():
-        kind = "tensor" if key in found.slots else "weights" if parameter.kind is parameter.VAR_KEYWORD else "parameter"
+        kind = (
+            "tensor"
+            if key in found.slots
+            else "weights"
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD
+            else "parameter"
+        )
         default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
         print(f"{kind:9}{key}{default}")
     return 0

@@ -5,8 +5,6 @@ function names.
 from __future__ import annotations
 
 import re
-from enum import Enum
-from typing import NamedTuple
 
 from pnnx_fast.errors import ExpressionError
 
@@ -25,8 +23,8 @@ def is_word(text: str) -> bool:
     return text.isidentifier() and text not in _VALUES
 
 
-class TokenKind(Enum):
-    """What a token is."""
+class TokenKind:
+    """What a token is: names of the kinds."""
 
     INPUT = "input"
     INT = "int"
@@ -40,28 +38,20 @@ class TokenKind(Enum):
     CLOSE_LIST = "]"
 
 
-class Token(NamedTuple):
-    """One token; ``text[start:end]`` of the expression is its text."""
+class Token:
+    """One token; ``text[start:end]`` of the expression is its text, and ``kind`` one of :class:`TokenKind`."""
 
-    kind: TokenKind
-    text: str
-    start: int
-    end: int
+    __slots__ = ("end", "kind", "start", "text")
+
+    def __init__(self, kind: str, text: str, start: int, end: int) -> None:
+        self.kind, self.text, self.start, self.end = kind, text, start, end
 
 
 _REAL = r"(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan(?:\.0)?)"
-# A token is what lies between brackets, commas and blanks; its form decides the kind, the first that matches
-# wins. The first character decides which forms come into question, so that those are compiled which a model needs.
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
-_FORMS = [
-    ("@", TokenKind.INPUT, r"@\d{1,9}"),
-    ("+-0123456789", TokenKind.INT, r"[+-]?\d{1,40}"),
-    ("+-.0123456789in", TokenKind.FLOAT, rf"[+-]?{_REAL}"),
-    # printf("%e+%ej") writes "1.0e+00+-2.0e+00j" for a negative imaginary part.
-    ("+-.0123456789in", TokenKind.COMPLEX, rf"(?:[+-]?{_REAL}(?=[+-]))?(?:\+(?=-))?[+-]?{_REAL}j"),
-    (_LETTERS, TokenKind.NAME, r"[A-Za-z_][A-Za-z0-9_.]*"),
-]
-_PUNCTUATION = {kind.value: kind for kind in TokenKind if len(kind.value) == 1}
+_FLOAT = rf"[+-]?{_REAL}"
+# printf("%e+%ej") writes "1.0e+00+-2.0e+00j" for a negative imaginary part.
+_COMPLEX = rf"(?:[+-]?{_REAL}(?=[+-]))?(?:\+(?=-))?[+-]?{_REAL}j"
+_PUNCTUATION = frozenset(",()[]")
 _SPLIT = re.compile(r"[(),\[\]]|[^\s(),\[\]]+")
 
 
@@ -88,7 +78,7 @@ def tokens(text: str) -> list[Token]:
     found = []
     for match in _SPLIT.finditer(text):
         piece, start = match.group(), match.start()
-        kind = _PUNCTUATION.get(piece) or _classify(piece)
+        kind = piece if piece in _PUNCTUATION else _classify(piece)
         if kind is None:
             shown = piece if len(piece) <= 40 else piece[:37] + "..."
             raise ExpressionError(f"{shown!r} is neither an input, a number nor a name", text, start)
@@ -96,9 +86,23 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-def _classify(piece: str) -> TokenKind | None:
+def _classify(piece: str) -> str | None:
+    """Kind of what lies between brackets, commas and blanks: the first whose form it has.
+
+    Regular expressions are left to numbers with a fraction, because compiling one takes longer than reading a model's
+    expressions.
+    """
     if len(piece) > 128:
         return None
-    first = piece[0]
-    forms = [(kind, form) for begins, kind, form in _FORMS if first in begins or not first.isascii()]
-    return next((kind for kind, form in forms if re.fullmatch(form, piece)), None)
+    if piece[0] == "@":
+        return TokenKind.INPUT if piece[1:].isdecimal() and len(piece) <= 10 else None
+    digits = piece[1:] if piece[0] in "+-" else piece
+    if digits.isdecimal() and len(digits) <= 40:
+        return TokenKind.INT
+    if not piece[0].isalpha() or piece.startswith(("inf", "nan")):
+        if re.fullmatch(_FLOAT, piece):
+            return TokenKind.FLOAT
+        if re.fullmatch(_COMPLEX, piece):
+            return TokenKind.COMPLEX
+    is_name = piece.isascii() and piece[0] != "." and piece.replace(".", "_").isidentifier()
+    return TokenKind.NAME if is_name else None

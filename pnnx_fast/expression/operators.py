@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pnnx_fast.expression.parser import parse
 from pnnx_fast.expression.tree import Call, Constant, Input, Node
@@ -19,21 +19,28 @@ REQUIRED = object()
 """Default of an argument that must be given."""
 
 
-class Argument(NamedTuple):
+class Argument:
     """One argument: PNNX's name, default, and whether it may only be a number."""
 
-    name: str
-    default: Any = REQUIRED
-    is_number: bool = False
+    __slots__ = ("default", "is_number", "name")
+
+    def __init__(self, name: str, default: Any = REQUIRED, is_number: bool = False) -> None:
+        self.name, self.default, self.is_number = name, default, is_number
 
 
-class Form(NamedTuple):
+class Form:
     """An operator type as a function of the table; `variants` choose another function by a parameter's value."""
 
-    function: str
-    arguments: tuple[Argument, ...]
-    summary: str
-    variants: Mapping[str, Mapping[Any, str]] = MappingProxyType({})
+    __slots__ = ("arguments", "function", "summary", "variants")
+
+    def __init__(
+        self,
+        function: str,
+        arguments: tuple[Argument, ...],
+        summary: str,
+        variants: Mapping[str, Mapping[Any, str]] = MappingProxyType({}),
+    ) -> None:
+        self.function, self.arguments, self.summary, self.variants = function, arguments, summary, variants
 
     def call(self, values: Mapping[str, Any], inputs: Sequence[str]) -> Call | None:
         """The expression over inputs of these names with these parameters, None if they do not fit."""

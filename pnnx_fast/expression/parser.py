@@ -96,11 +96,11 @@ class _Parser:
     def peek(self) -> Token | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
-    def next_is(self, kind: TokenKind) -> bool:
+    def next_is(self, kind: str) -> bool:
         token = self.peek()
         return token is not None and token.kind is kind
 
-    def accept(self, kind: TokenKind) -> bool:
+    def accept(self, kind: str) -> bool:
         found = self.next_is(kind)
         self.at += found
         return found
@@ -114,30 +114,30 @@ class _Parser:
         """Tree of a text with bare function names, read as prefix notation without brackets; None when it is none."""
         after = [*self.tokens[1:], None]
         bare = any(
-            t.text in FUNCTIONS and (f is None or f.kind is not TokenKind.OPEN)
+            t.text in FUNCTIONS and (f is None or f.kind != TokenKind.OPEN)
             for t, f in zip(self.tokens, after, strict=True)
-            if t.kind is TokenKind.NAME
+            if t.kind == TokenKind.NAME
         )
         stack: list[Node | None] = []
         for token in reversed(self.tokens) if bare and len(self.tokens) <= MAX_DEPTH else ():
-            if token.kind is TokenKind.CLOSE_LIST:
+            if token.kind == TokenKind.CLOSE_LIST:
                 stack.append(None)
-            elif token.kind is TokenKind.OPEN_LIST or (token.kind is TokenKind.NAME and token.text in FUNCTIONS):
+            elif token.kind == TokenKind.OPEN_LIST or (token.kind == TokenKind.NAME and token.text in FUNCTIONS):
                 taken = self.taken(token, stack)
                 if taken is None:
                     return None
-                stack.append(ListNode(taken) if token.kind is TokenKind.OPEN_LIST else Call(token.text, taken))
-            elif token.kind is TokenKind.NAME:
+                stack.append(ListNode(taken) if token.kind == TokenKind.OPEN_LIST else Call(token.text, taken))
+            elif token.kind == TokenKind.NAME:
                 stack.append(Constant(_NAMED.get(token.text, DTypeName(token.text)), token.text))
             elif token.kind not in (TokenKind.OPEN, TokenKind.CLOSE, TokenKind.COMMA):
-                stack.append(Input(int(token.text[1:])) if token.kind is TokenKind.INPUT else self.number(token))
+                stack.append(Input(int(token.text[1:])) if token.kind == TokenKind.INPUT else self.number(token))
         return stack[0] if len(stack) == 1 else None
 
     @staticmethod
     def taken(token: Token, stack: list[Node | None]) -> list[Node] | None:
         """Arguments of a function, or entries of a list up to its end, from the top of the stack."""
         found: list[Node] = []
-        count = FUNCTIONS[token.text].least if token.kind is TokenKind.NAME else -1
+        count = FUNCTIONS[token.text].least if token.kind == TokenKind.NAME else -1
         while len(found) != count:
             node = stack.pop() if stack else None
             if node is None:
@@ -151,23 +151,23 @@ class _Parser:
         if token is None:
             raise self.error("the expression ends where a value is expected", None)
         self.at += 1
-        if token.kind is TokenKind.NAME:
+        if token.kind == TokenKind.NAME:
             return (yield from self.name(token))
-        if token.kind is TokenKind.OPEN_LIST:
+        if token.kind == TokenKind.OPEN_LIST:
             return ListNode((yield from self.items(token, TokenKind.CLOSE_LIST)))
-        if token.kind is TokenKind.INPUT:
+        if token.kind == TokenKind.INPUT:
             return Input(int(token.text[1:]))
         return self.number(token)
 
     def number(self, token: Token) -> Node:
-        if token.kind is TokenKind.INT:
+        if token.kind == TokenKind.INT:
             number = int(token.text)
             if not -(2**63) <= number < 2**63:
                 raise self.error("the integer does not fit in 64 bits", token)
             return Constant(number, token.text)
-        if token.kind is TokenKind.FLOAT:
+        if token.kind == TokenKind.FLOAT:
             return Constant(_real(token.text), token.text)
-        if token.kind is TokenKind.COMPLEX:
+        if token.kind == TokenKind.COMPLEX:
             return Constant(complex(token.text.replace("nan.0", "nan").replace("+-", "-")), token.text)
         raise self.error(f"expected a value, found {token.text!r}", token)
 
@@ -207,18 +207,18 @@ class _Parser:
         self.depth -= 1
         return node
 
-    def items(self, opening: Token, closing: TokenKind) -> Generator[_Descent, Any, list[Node]]:
+    def items(self, opening: Token, closing: str) -> Generator[_Descent, Any, list[Node]]:
         """Values up to `closing`; slots between commas may be empty."""
         found: list[Node] = []
         while not self.accept(closing):
             if self.accept(TokenKind.COMMA):
                 continue
             if self.peek() is None:
-                raise self.error(f"{closing.value!r} is missing", None)
+                raise self.error(f"{closing!r} is missing", None)
             found.append((yield from self.nested(opening)))
             token = self.peek()
             if token is not None and token.kind not in (TokenKind.COMMA, closing):
-                raise self.error(f"expected ',' or {closing.value!r}, found {token.text!r}", token)
+                raise self.error(f"expected ',' or {closing!r}, found {token.text!r}", token)
         return found
 
     def following(self, function: Function, token: Token) -> Generator[_Descent, Any, list[Node]]:

@@ -7,7 +7,7 @@ so a result's dtype is decided in one place. Rules know no values and no functio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,11 +18,13 @@ from pnnx_fast.expression.types import ElementType, default_float, promote
 __all__ = ["Rule", "Signature"]
 
 
-class Signature(NamedTuple):
+class Signature:
     """dtype that arguments are converted to before computing, and dtype of the result."""
 
-    compute: DType
-    result: DType
+    __slots__ = ("compute", "result")
+
+    def __init__(self, compute: DType, result: DType) -> None:
+        self.compute, self.result = compute, result
 
 
 Rule: TypeAlias = Callable[[Sequence[ElementType], bool], Signature]

@@ -8,8 +8,7 @@ rounded to the precision that the narrow type has.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -49,7 +48,7 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _COMPLEX64, _COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
 
 
-class Category(IntEnum):
+class Category:
     """How strongly an operand takes part in promotion; a stronger category decides among equal kinds."""
 
     NUMBER = 0
@@ -57,11 +56,13 @@ class Category(IntEnum):
     DIM = 2
 
 
-class ElementType(NamedTuple):
+class ElementType:
     """dtype and promotion category of one operand."""
 
-    dtype: DType
-    category: Category
+    __slots__ = ("category", "dtype")
+
+    def __init__(self, dtype: DType, category: int) -> None:
+        self.dtype, self.category = dtype, category
 
 
 class TensorType:
@@ -166,10 +167,10 @@ def promote(types: Iterable[ElementType], tensor: bool) -> DType:
         Whether any operand of the call is a tensor. Without one the result is a Python number, held in 64
         bits.
     """
-    best: dict[Category, DType] = {}
+    best: dict[int, DType] = {}
     for t in types:
         dtype = t.dtype
-        if tensor and t.category is Category.NUMBER:
+        if tensor and t.category == Category.NUMBER:
             dtype = {_FLOAT64: _FLOAT32, _COMPLEX128: _COMPLEX64}.get(dtype, dtype)
         best[t.category] = _widest(best.get(t.category), dtype)
     result: DType | None = None

@@ -5,8 +5,6 @@ Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file
 
 from __future__ import annotations
 
-import re
-
 from pnnx_fast._collector import collector_paused
 from pnnx_fast._core import text as _text
 from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
@@ -17,7 +15,8 @@ from pnnx_fast.ir.parameter import RAW_KEYS
 __all__ = ["WeightPlace", "read", "write"]
 
 _CLASSES = (Operator, Operand, Parameter, Parameters, Attribute)
-_COUNTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*\S+\s+\S+\s+(\d{1,9})(?=\s|\Z)")
+_MOST_DECLARED = 10**9
+"""Counts of operands from which on a header is not believed."""
 _SIZES = {row.text: row.size for row in by_text.values()}
 
 
@@ -44,12 +43,11 @@ def read(
         Accept what only patterns for graph rewriting have.
     """
     with collector_paused():
-        ops, operands, weights = _text.read_operators(
+        ops, operands, weights, declared = _text.read_operators(
             data, path, pattern, limits.operators, limits.tensor_bytes, _CLASSES, _SIZES, RAW_KEYS
         )
     graph = Graph.from_parts(ops, operands)
-    counts = _COUNTS.match(data)
-    graph.unused_operands = max(int(counts[1]) - len(operands), 0) if counts else 0
+    graph.unused_operands = max(declared - len(operands), 0) if declared < _MOST_DECLARED else 0
     return graph, [WeightPlace(*place) for place in weights]
 
 

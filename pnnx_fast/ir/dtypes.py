@@ -5,26 +5,33 @@ Readers, writers, attributes and the runtime all ask here. The table knows nothi
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 __all__ = ["DTYPES", "DTypeInfo", "by_code", "by_numpy", "by_text"]
 
 
-class DTypeInfo(NamedTuple):
-    """One row: what a data type is called in files, in numpy and in PyTorch, and how large it is."""
+class DTypeInfo:
+    """One row: what a data type is called in files, in numpy and in PyTorch, and how large it is.
 
-    text: str
-    """Name in ``.pnnx.param`` files, e.g. ``"f32"``."""
-    code: int
-    """Number in PNNX's C++ API."""
-    size: int
-    """Bytes an element."""
-    numpy: str | None
-    """numpy name, ``None`` where numpy has no such type."""
-    torch: str
-    """Name of the PyTorch dtype without ``torch.``."""
-    integer: bool
-    """PNNX counts bool among the integers."""
+    Attributes
+    ----------
+    text : str
+        Name in ``.pnnx.param`` files, e.g. ``"f32"``.
+    code : int
+        Number in PNNX's C++ API.
+    size : int
+        Bytes an element.
+    numpy : str or None
+        numpy name, ``None`` where numpy has no such type.
+    torch : str
+        Name of the PyTorch dtype without ``torch.``.
+    integer : bool
+        PNNX counts bool among the integers.
+    """
+
+    __slots__ = ("code", "integer", "numpy", "size", "text", "torch")
+
+    def __init__(self, text: str, code: int, size: int, numpy: str | None, torch: str, integer: bool) -> None:
+        self.text, self.code, self.size = text, code, size
+        self.numpy, self.torch, self.integer = numpy, torch, integer
 
 
 DTYPES: tuple[DTypeInfo, ...] = (

@@ -22,8 +22,7 @@ KEEPING = frozenset({"torch.mean", "F.softmax", "F.log_softmax", "F.softmin"})
 
 _NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
-_COUNTING = re.compile(r"\[\[0(,\d+)*\](,\[0(,\d+)*\])*\]\Z", re.ASCII)
-_QUOTIENT = re.compile(r"\bdiv\(")
+_COUNTING = r"\[\[0(,\d+)*\](,\[0(,\d+)*\])*\]\Z"
 
 
 def missing_dtype(op: Operator) -> str | None:
@@ -47,7 +46,7 @@ def rounded_quotients(op: Operator) -> str:
         return text
     if op.outputs[0].dtype not in _INTEGERS or not all(x.dtype in _INTEGERS for x in op.inputs):
         return text
-    return _QUOTIENT.sub("floor_divide(", text)
+    return re.sub(r"\bdiv\(", "floor_divide(", text)
 
 
 def mesh_shape(op: Operator) -> tuple[int, ...] | None:
@@ -57,7 +56,7 @@ def mesh_shape(op: Operator) -> tuple[int, ...] | None:
     ``x[arange(2)[:, None, None], arange(5)]`` becomes ``[[0,1],[0]]`` with a result noted as (2,1,5).
     """
     text = op.params["expr"].value if "expr" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
-    lists = json.loads(text) if isinstance(text, str) and _COUNTING.match(text) else []
+    lists = json.loads(text) if isinstance(text, str) and re.match(_COUNTING, text, re.ASCII) else []
     given, noted = op.inputs[0].shape or () if lists else (), op.outputs[0].shape or () if lists else ()
     rest = len(given) - len(lists)
     if not lists or rest < 0 or min(given, default=0) < 1 or any(entry != list(range(len(entry))) for entry in lists):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 __all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
@@ -54,12 +54,13 @@ LINES = {3: 55.0, 5: 75.0, 7: 100.0}
 """Windows that are lines, of which a tile has four outputs: both transforms of a tile for one vector of channels."""
 
 
-class Choice(NamedTuple):
+class Choice:
     """A kernel, the kernel that packs its weights, and the variant to ask for (-1: the kernel chooses)."""
 
-    kernel: str
-    pack: str
-    variant: int = -1
+    __slots__ = ("kernel", "pack", "variant")
+
+    def __init__(self, kernel: str, pack: str, variant: int = -1) -> None:
+        self.kernel, self.pack, self.variant = kernel, pack, variant
 
 
 DIRECT = Choice("conv_f32", "conv_pack_f32")

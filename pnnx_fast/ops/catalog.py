@@ -211,7 +211,10 @@ class Catalog(Generic[Definition]):
             type = self._names.get(name)
             if type is None:
                 type = self._free_number(free)
-            versions = self._versions.get(type, [0])
-            method = Method(type, versions[-1] + 1, definition)
-            self.register_op(type, name, method)
+                self._names[name] = type
+                self._named.setdefault(type, {})[name] = None
+            versions = self._versions.setdefault(type, [])
+            method = Method(type, versions[-1] + 1 if versions else 1, definition)
+            self._methods[type, method.version] = method
+            versions.append(method.version)
             return method

@@ -1,29 +1,27 @@
-"""Element-wise operators: each is an expression of the function table, run by the expression VM or else by numpy.
+"""pnnx.Expression: an expression of the function table, run by the expression VM or else by numpy.
 
-`lower_expression` is the one way from an expression to steps; pnnx.Expression and every activation, comparison and
-logical operator go through it. Which function means what is the table's business (`pnnx_fast.expression.functions`).
+`lower_expression` is the one way from an expression to steps; the element-wise operators with names of their own
+(`element_functions`) go through it, too. Which function means what is the table's business
+(`pnnx_fast.expression.functions`).
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ExpressionError, ParameterError, ShapeError
+from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, is_word, parse
 from pnnx_fast.expression.apply import apply, signature_of
 from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compile_expression, runs_natively
 from pnnx_fast.expression.functions import FUNCTIONS
-from pnnx_fast.expression.operators import FORMS, REQUIRED, Form
 from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
 from pnnx_fast.ops.registry import only_tensor, operator
-from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
 __all__ = ["lower_expression"]
@@ -82,13 +80,13 @@ def _type_of(value: Value) -> Any:
     return TensorType(value.dtype, value.shape) if isinstance(value, Tensor) else value
 
 
-class _Part(NamedTuple):
+class _Part:
     """A subtree as it is to be computed: its node over the inputs so far, and what that takes."""
 
-    node: Node
-    value: Any
-    native: bool
-    operations: int
+    __slots__ = ("native", "node", "operations", "value")
+
+    def __init__(self, node: Node, value: Any, native: bool, operations: int) -> None:
+        self.node, self.value, self.native, self.operations = node, value, native, operations
 
     @property
     def size(self) -> int:
@@ -263,63 +261,3 @@ def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
     if not inputs and is_word(text):
         return text
     return lower_expression(b, text, [only_tensor(v) for v in inputs])
-
-
-class _FormOperator:
-    """Operator function of a row of the table; the signature that the row describes is made when it is asked for."""
-
-    def __init__(self, form: Form) -> None:
-        self._form = form
-        self.__name__, self.__doc__ = form.function, form.summary
-
-    def __call__(self, b: Builder, *operands: Any, **numbers: Any) -> Value:
-        function = self._form.function
-        for key, choice in self._form.variants.items():
-            if numbers.get(key) not in choice:
-                raise ParameterError(f"{key} must be one of {sorted(map(str, choice))}", parameter=key)
-            function = choice[numbers.pop(key, None)]
-        defaults = {a.name: a.default for a in self._form.arguments if a.is_number}
-        arguments = [*operands, *(defaults | numbers).values()]
-        arguments = [float(v) if isinstance(v, str) else v for v in arguments]
-        return lower_expression(b, Call(function, [Input(i) for i in range(len(arguments))]), arguments)
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        kind = inspect.Parameter
-        parameters = [kind("b", kind.POSITIONAL_OR_KEYWORD, annotation=Builder)]
-        for argument in self._form.arguments:
-            default = kind.empty if argument.default is REQUIRED else argument.default
-            place = kind.KEYWORD_ONLY if argument.is_number else kind.POSITIONAL_OR_KEYWORD
-            annotation = float if argument.is_number else Any
-            parameters.append(kind(argument.name, place, default=default, annotation=annotation))
-        parameters += [kind(k, kind.KEYWORD_ONLY, default=None, annotation=str | None) for k in self._form.variants]
-        return inspect.Signature(parameters, return_annotation=Value)
-
-
-for _type, _form in FORMS.items():
-    operator(_type, native=FUNCTIONS[_form.function].opcode is not None)(_FormOperator(_form))
-
-
-@operator("nn.RReLU", "F.rrelu")
-def rrelu(b: Builder, input: Tensor, *, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Value:
-    """Leaky ReLU with the mean of both slopes, as in evaluation."""
-    return lower_expression(b, "leaky_relu(@0,@1)", [input, (lower + upper) / 2])
-
-
-@operator("nn.PReLU", "F.prelu")
-def prelu(b: Builder, input: Tensor, weight: Tensor, *, num_parameters: int | None = None) -> Value:
-    """The input where it is positive, else the channel's weight times it."""
-    if weight.ndim == 1 and input.ndim > 1:
-        weight = weight.as_strided([weight.size, *[1] * (input.ndim - 2)], [weight.strides[0], *[1] * (input.ndim - 2)])
-    return lower_expression(b, "prelu(@0,@1)", [input, weight])
-
-
-@operator("nn.GLU", "F.glu")
-def glu(b: Builder, input: Tensor, *, dim: int = -1) -> Value:
-    """First half times the sigmoid of the second. torch.nn.GLU."""
-    axis = axis_of(dim, input.ndim)
-    if input.shape[axis] % 2:
-        raise ShapeError("glu halves a dimension of even size", actual=input.shape[axis])
-    half = input.shape[axis] // 2
-    parts = [input.narrow(axis, 0, half), input.narrow(axis, half, half)]
-    return lower_expression(b, "mul(@0,sigmoid(@1))", parts)

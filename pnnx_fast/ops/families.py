@@ -125,21 +125,23 @@ FAMILIES: dict[str, str] = {
     "einsum": """
         torch.einsum
     """,
-    "elementwise": """
+    "element_functions": """
         F.celu F.elu F.gelu F.glu F.hardshrink F.hardsigmoid F.hardswish F.hardtanh F.leaky_relu F.logsigmoid F.mish
         F.prelu F.relu F.relu6 F.rrelu F.selu F.sigmoid F.silu F.softplus F.softshrink F.softsign F.tanh F.tanhshrink
         F.threshold Tensor.masked_fill nn.CELU nn.ELU nn.GELU nn.GLU nn.Hardshrink nn.Hardsigmoid nn.Hardswish
         nn.Hardtanh nn.LeakyReLU nn.LogSigmoid nn.Mish nn.PReLU nn.RReLU nn.ReLU nn.ReLU6 nn.SELU nn.SiLU nn.Sigmoid
-        nn.Softplus nn.Softshrink nn.Softsign nn.Tanh nn.Tanhshrink nn.Threshold pnnx.Expression torch.abs torch.acos
-        torch.acosh torch.asin torch.asinh torch.atan torch.atan2 torch.atanh torch.bitwise_and
-        torch.bitwise_left_shift torch.bitwise_not torch.bitwise_or torch.bitwise_right_shift torch.bitwise_xor
-        torch.ceil torch.clamp torch.clip torch.cos torch.cosh torch.eq torch.erf torch.erfc torch.exp torch.exp2
-        torch.expm1 torch.floor torch.floor_divide torch.fmod torch.ge torch.gt torch.isfinite torch.isinf torch.isnan
-        torch.le torch.lgamma torch.log torch.log10 torch.log1p torch.log2 torch.logaddexp torch.logical_and
-        torch.logical_not torch.logical_or torch.logical_xor torch.lt torch.masked_fill torch.maximum torch.minimum
-        torch.ne torch.neg torch.positive torch.pow torch.reciprocal torch.relu torch.remainder torch.round
-        torch.rsqrt torch.sigmoid torch.sign torch.sin torch.sinh torch.sqrt torch.square torch.tan torch.tanh
-        torch.trunc torch.where
+        nn.Softplus nn.Softshrink nn.Softsign nn.Tanh nn.Tanhshrink nn.Threshold torch.abs torch.acos torch.acosh
+        torch.asin torch.asinh torch.atan torch.atan2 torch.atanh torch.bitwise_and torch.bitwise_left_shift
+        torch.bitwise_not torch.bitwise_or torch.bitwise_right_shift torch.bitwise_xor torch.ceil torch.clamp
+        torch.clip torch.cos torch.cosh torch.eq torch.erf torch.erfc torch.exp torch.exp2 torch.expm1 torch.floor
+        torch.floor_divide torch.fmod torch.ge torch.gt torch.isfinite torch.isinf torch.isnan torch.le torch.lgamma
+        torch.log torch.log10 torch.log1p torch.log2 torch.logaddexp torch.logical_and torch.logical_not
+        torch.logical_or torch.logical_xor torch.lt torch.masked_fill torch.maximum torch.minimum torch.ne torch.neg
+        torch.positive torch.pow torch.reciprocal torch.relu torch.remainder torch.round torch.rsqrt torch.sigmoid
+        torch.sign torch.sin torch.sinh torch.sqrt torch.square torch.tan torch.tanh torch.trunc torch.where
+    """,
+    "elementwise": """
+        pnnx.Expression
     """,
     "index": """
         F.embedding Tensor.index Tensor.index_put nn.Embedding torch.gather torch.index_select torch.masked_select

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,16 @@ from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
 
 
-class Window(NamedTuple):
-    """Windows along the spatial axes; ``size`` is None for adaptive ones, whose ``output`` is given."""
+class Window:
+    """Windows along the spatial axes; adaptive ones have no size of their own, their ``output`` is given."""
 
-    size: Shape
-    stride: Shape
-    pad: Shape
-    dilation: Shape
-    output: Shape
-    adaptive: bool = False
+    __slots__ = ("adaptive", "dilation", "output", "pad", "size", "stride")
+
+    def __init__(
+        self, size: Shape, stride: Shape, pad: Shape, dilation: Shape, output: Shape, adaptive: bool = False
+    ) -> None:
+        self.size, self.stride, self.pad, self.dilation = size, stride, pad, dilation
+        self.output, self.adaptive = output, adaptive
 
 
 def per_axis(value: Ints, axes: int, what: str) -> Shape:

@@ -8,6 +8,7 @@ the wrong type becomes one uniform :class:`ParameterError` here.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import keyword
 import sys
@@ -15,8 +16,9 @@ import threading
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from importlib import import_module
+from operator import or_
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +27,7 @@ from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
 from pnnx_fast.ops import load_all
 from pnnx_fast.ops.catalog import Catalog, Method
 from pnnx_fast.ops.families import FAMILIES
+from pnnx_fast.ops.signature import EMPTY, NAMED, OPEN, POSITIONAL, VARIADIC, Slot, read_signature
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
@@ -79,9 +82,9 @@ class OperatorDef:
         self.name, self.function, self.native, self.random, self.schema = name, function, native, random, schema
 
     @cached_property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
+    def parameters(self) -> Mapping[str, Slot]:
         """Parameters of the function after the builder."""
-        return dict(list(inspect.signature(self.function).parameters.items())[1:])
+        return read_signature(self.function)
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:
@@ -89,7 +92,7 @@ class OperatorDef:
         module = self.function.__module__
         if not module.startswith("pnnx_fast.ops."):
             return typing.get_type_hints(self.function)
-        spelled = {key: p.annotation for key, p in self.parameters.items() if p.annotation is not p.empty}
+        spelled = {key: p.annotation for key, p in self.parameters.items() if p.annotation is not EMPTY}
         return {key: _evaluated(hint, module) for key, hint in spelled.items()}
 
     @cached_property
@@ -101,7 +104,7 @@ class OperatorDef:
     @cached_property
     def slots(self) -> tuple[str, ...]:
         """Names of tensors, in order."""
-        return tuple(k for k, p in self.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD)
+        return tuple(k for k, p in self.parameters.items() if p.kind is POSITIONAL)
 
     @cached_property
     def positional(self) -> tuple[tuple[str, Any], ...]:
@@ -111,18 +114,17 @@ class OperatorDef:
     @cached_property
     def required(self) -> tuple[str, ...]:
         """Parameters without a default."""
-        found = self.parameters.items()
-        return tuple(k for k, p in found if p.kind is p.KEYWORD_ONLY and p.default is p.empty)
+        return tuple(k for k, p in self.parameters.items() if p.kind is NAMED and p.default is EMPTY)
 
     @cached_property
     def variadic(self) -> str | None:
         """Name that takes any number of inputs."""
-        return next((k for k, p in self.parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+        return next((k for k, p in self.parameters.items() if p.kind is VARIADIC), None)
 
     @cached_property
     def open(self) -> bool:
         """Whether the function takes weights of any name."""
-        return any(p.kind is p.VAR_KEYWORD for p in self.parameters.values())
+        return any(p.kind is OPEN for p in self.parameters.values())
 
     @property
     def summary(self) -> str:
@@ -141,6 +143,7 @@ for _family, _names in FAMILIES.items():
     _HOMES.update(dict.fromkeys(_names.split(), f"pnnx_fast.ops.{_family}"))
 _families = {f"pnnx_fast.ops.{family}": i * FAMILY_SIZE for i, family in enumerate(FAMILIES, 1)}
 _annotations: dict[tuple[str, str], Any] = {}
+_BUILTINS = {**vars(builtins), "None": None}
 _lock = threading.RLock()
 
 
@@ -149,7 +152,10 @@ def _evaluated(hint: Any, module: str) -> Any:
     if not isinstance(hint, str):
         return hint
     if (module, hint) not in _annotations:
-        _annotations[module, hint] = eval(hint, vars(sys.modules[module]))
+        scope = vars(sys.modules[module])
+        # Names and unions of names need no compiler.
+        parts = [scope.get(name, _BUILTINS.get(name, EMPTY)) for name in hint.split(" | ")]
+        _annotations[module, hint] = eval(hint, scope) if EMPTY in parts else reduce(or_, parts)
     return _annotations[module, hint]
 
 
@@ -203,23 +209,17 @@ def operator(
         for name in names:
             _load_home(name, function.__module__)
         with _lock:
-            if not override:
-                _refuse_taken(names, function)
-            for name in names:
-                known = CATALOG.find(name)
-                if known is not None and known.function.__module__ == function.__module__:
+            owners = {name: found.function.__module__ for name in names if (found := CATALOG.find(name)) is not None}
+            for name, owner in owners.items():
+                if owner != function.__module__ and not override:
+                    raise ParameterError(f"operator {name} is registered already, by {owner}")
+            for name in dict.fromkeys(names):
+                if owners.get(name) == function.__module__:
                     unregister(name)  # a cell or a module that runs again
                 _push(OperatorDef(name, function, native, random, schema))
         return function
 
     return register
-
-
-def _refuse_taken(names: Iterable[str], function: Callable[..., Any]) -> None:
-    for name in names:
-        known = CATALOG.find(name)
-        if known is not None and known.function.__module__ != function.__module__:
-            raise ParameterError(f"operator {name} is registered already, by {known.function.__module__}")
 
 
 def _push(definition: OperatorDef) -> Method[OperatorDef]:
@@ -383,7 +383,7 @@ def bind(
             continue  # a flag such as bias=True beside the weight itself
         _accept(definition, key, where, "parameter")
         if key in definition.slots and isinstance(value, bool):
-            if value and definition.parameters[key].default is not inspect.Parameter.empty:
+            if value and definition.parameters[key].default is not EMPTY:
                 raise ParameterError(f"the weight {key!r} is missing", operator=where, parameter=key)
             continue
         named[key] = value
@@ -409,7 +409,7 @@ def _arrange(
             args.append(_convert(definition, where, slot, named.pop(slot)))
         elif free:
             args.append(_convert(definition, where, slot, free.pop(0)))
-        elif default is inspect.Parameter.empty:
+        elif default is EMPTY:
             raise ParameterError(f"{slot!r} is missing", operator=where, parameter=slot)
         else:
             args.append(default)
@@ -434,7 +434,7 @@ def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Val
         if type(None) in wanted:
             return None
         default = definition.parameters[key].default
-        if default is None or (default is inspect.Parameter.empty and Sequence[int] in wanted):
+        if default is None or (default is EMPTY and Sequence[int] in wanted):
             return () if default is not None else None
     if Tensor in wanted or Any in wanted:
         return value

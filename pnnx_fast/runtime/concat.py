@@ -9,7 +9,6 @@ concatenation whose inputs begin a later one becomes the first part of that one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from pnnx_fast._types import DType
 from pnnx_fast.ir import Operator
@@ -19,12 +18,13 @@ from pnnx_fast.runtime.lower import CONCATENATIONS
 __all__ = ["Placement", "find_placements"]
 
 
-class Slot(NamedTuple):
+class Slot:
     """Entries [start, start + length) along the axis of a concatenation, named by its operand."""
 
-    target: str
-    start: int
-    length: int
+    __slots__ = ("length", "start", "target")
+
+    def __init__(self, target: str, start: int, length: int) -> None:
+        self.target, self.start, self.length = target, start, length
 
 
 class Placement:

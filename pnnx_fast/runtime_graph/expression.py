@@ -165,7 +165,7 @@ class ExpressionLayer:
         return [np.asarray(evaluate(self._root, inputs[i::batch])) for i in range(batch)]
 
 
-def _token_type(kind: TokenKind, text: str) -> TokenType:
+def _token_type(kind: str, text: str) -> TokenType:
     return _NAMES.get(text) or _KINDS.get(kind, TokenType.CONSTANT)
 
 
