@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks import peers, records, zoo
 from benchmarks.compare import Array, worst_error
+from benchmarks.contest import ensure
 from benchmarks.manifest import ModelSpec, select
 from benchmarks.report import Row
 
@@ -66,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks check``: 1 when a model fails or is further than 1e-4 from PyTorch."""
     specs = select(options.models.split(",") if options.models else None)
     levels, threads = _levels(options.isa), peers.numbers(options.threads)
-    peers.ensure(specs, [options.batch])
+    ensure(specs, [options.batch])
     columns = [(isa, n) for isa in levels for n in threads]
     print("| model | rounding of PyTorch | " + " | ".join(f"{isa} {n}" for isa, n in columns) + " |")
     print("| --- |" + " ---: |" * (len(columns) + 1))

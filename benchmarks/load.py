@@ -22,8 +22,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks import peers, records, report, zoo
+from benchmarks.contest import convert, ensure
 from benchmarks.engines import CACHED, OURS, NotInstalled, cache_folder
 from benchmarks.manifest import ModelSpec, select
+from benchmarks.process import Worker, WorkerError
 
 __all__ = ["add_arguments", "main"]
 
@@ -54,12 +56,12 @@ def _measure(spec: ModelSpec, batch: int, threads: int, names: list[str], repeat
             if isinstance(found[name], str):
                 continue
             try:
-                peers.convert(name, spec, batch, threads)
-                with peers.Worker(name, spec, batch, threads) as worker:
+                convert(name, spec, batch, threads)
+                with Worker(name, spec, batch, threads) as worker:
                     worker.ask("ready")
                     _recycle(recycled)
                     figures = worker.ask("open", timeout=_OPEN_SECONDS)
-            except (peers.WorkerError, FileNotFoundError, NotInstalled) as error:
+            except (WorkerError, FileNotFoundError, NotInstalled) as error:
                 found[name] = str(error)
                 continue
             recycled = max(recycled, figures["memory"] * _MARGIN)
@@ -94,7 +96,7 @@ def main(options: argparse.Namespace) -> int:
     names = list(dict.fromkeys([OURS, CACHED, *peers.chosen_engines(options.peers)]))
     specs = select(options.models.split(",") if options.models else None, "target")
     threads, batches = peers.numbers(options.threads), peers.numbers(options.batch)
-    peers.ensure(specs, batches)
+    ensure(specs, batches)
     _keep_compiled_modules()
     found = {}
     for n in threads:

@@ -20,9 +20,10 @@ import numpy as np
 
 from benchmarks import compare, peers, records, report, zoo
 from benchmarks.compare import Array
+from benchmarks.contest import Measurement, Settings, burst
 from benchmarks.manifest import zoo_root
 from benchmarks.ncnn_weights import size_of, write_random
-from benchmarks.peers import Measurement, Settings, Worker, WorkerError
+from benchmarks.process import Worker, WorkerError
 from pnnx_fast.ncnn import Net
 
 __all__ = ["Case", "add_arguments", "cases", "main"]
@@ -195,7 +196,7 @@ def measure(case: Case, threads: int, settings: Settings) -> dict[str, Measureme
         for number in range(settings.rounds + 1):
             for name in list(running)[:: -1 if number % 2 else 1]:
                 if done[name].failure is None:
-                    peers.burst(running[name], done[name], settings, warm_up=number == 0)
+                    burst(running[name], done[name], settings, warm_up=number == 0)
     return done
 
 

@@ -10,6 +10,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks import peers, records, report
+from benchmarks.contest import Settings, ensure, measure
 from benchmarks.manifest import select
 from pnnx_fast._core import program as core
 
@@ -44,12 +45,12 @@ def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks overhead``: one operator, many, and what one more of them costs; steps and barriers."""
     names = peers.chosen_engines(options.peers)
     one, many = select(["overhead"])
-    peers.ensure([one, many], [1])
-    settings = peers.Settings(options.rounds, 0.3, least_calls=100, nice=options.nice)
+    ensure([one, many], [1])
+    settings = Settings(options.rounds, 0.3, least_calls=100, nice=options.nice)
     rows, inside = [], []
     for threads in peers.numbers(options.threads):
-        single = peers.measure(one, 1, threads, names, settings)
-        chain = peers.measure(many, 1, threads, names, settings)
+        single = measure(one, 1, threads, names, settings)
+        chain = measure(many, 1, threads, names, settings)
         steps = many.sizes["length"]
         both = [single.row(("1", str(threads))), chain.row((str(steps), str(threads)))]
         first, last = (row.values for row in both)

@@ -1,6 +1,6 @@
 """``python -m benchmarks peers``: engines in turn on models of the zoo, as a table and a record for reports.
 
-Other commands take the options of engines, threads and batches from here, and `Worker` and `measure` too.
+Other commands take the options of engines, threads and batches from here, and the facts about the machine.
 """
 
 from __future__ import annotations
@@ -17,27 +17,17 @@ from typing import Any
 
 from benchmarks import engines as catalogue
 from benchmarks import probe, records, report, zoo
-from benchmarks.contest import Measurement, Result, Settings, burst, convert, ensure, measure
+from benchmarks.contest import Result, Settings, ensure, measure
 from benchmarks.engines import CACHED, ENGINES, OURS
 from benchmarks.manifest import select
-from benchmarks.process import Worker, WorkerError
 
 __all__ = [
-    "Measurement",
-    "Result",
-    "Settings",
-    "Worker",
-    "WorkerError",
     "add_arguments",
     "add_selection",
-    "burst",
     "chosen_engines",
-    "convert",
     "describe",
-    "ensure",
     "environment",
     "main",
-    "measure",
     "numbers",
     "peer_names",
 ]

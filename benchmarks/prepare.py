@@ -10,8 +10,10 @@ import os
 import time
 
 from benchmarks import peers, zoo
+from benchmarks.contest import convert, ensure
 from benchmarks.engines import ENGINES, NotInstalled
 from benchmarks.manifest import select
+from benchmarks.process import WorkerError
 
 __all__ = ["add_arguments", "main"]
 
@@ -27,7 +29,7 @@ def main(options: argparse.Namespace) -> int:
     names = peers.chosen_engines(options.peers)
     specs = select(options.models.split(",") if options.models else None, "target")
     threads, batches = peers.numbers(options.threads), peers.numbers(options.batch)
-    peers.ensure(specs, batches)
+    ensure(specs, batches)
     failed = 0
     for batch, spec, n, name in ((b, s, n, e) for b in batches for s in specs for n in threads for e in names):
         where = f"{spec.name}, batch {batch}, threads {n}, {name}: "
@@ -36,9 +38,9 @@ def main(options: argparse.Namespace) -> int:
             if path is None or path.is_file():
                 continue
             begin = time.monotonic()
-            peers.convert(name, spec, batch, n)
+            convert(name, spec, batch, n)
             zoo.progress(f"{where}{time.monotonic() - begin:.0f} s\n")
-        except (peers.WorkerError, FileNotFoundError, NotInstalled) as error:
+        except (WorkerError, FileNotFoundError, NotInstalled) as error:
             failed += 1
             zoo.progress(f"{where}{error}\n")
     return 1 if failed else 0

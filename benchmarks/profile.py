@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import peers, records, zoo
+from benchmarks.contest import ensure
 from benchmarks.manifest import select
 
 __all__ = ["CLASSES", "FLAG", "add_arguments", "class_of", "main", "table"]
@@ -134,7 +135,7 @@ def main(options: argparse.Namespace) -> int:
     if options.one:
         print(json.dumps(_profile(specs[0].name, options.batch, threads[0], options.repeat)))
         return 0
-    peers.ensure(specs, [options.batch])
+    ensure(specs, [options.batch])
     results, failed = [], 0
     for n in threads:
         for spec in specs:

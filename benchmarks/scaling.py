@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks import peers, records, report, zoo
+from benchmarks.contest import Settings, ensure, measure
 from benchmarks.engines import OURS
 from benchmarks.manifest import ModelSpec, select
 
@@ -36,14 +37,14 @@ def main(options: argparse.Namespace) -> int:
     """``python -m benchmarks scaling``: time for one picture or sequence, then the gain by threads."""
     names = peers.chosen_engines(options.peers)
     threads, cases = peers.numbers(options.threads), _cases(options)
-    settings = peers.Settings(options.rounds, nice=options.nice)
+    settings = Settings(options.rounds, nice=options.nice)
     rows, gains = [], []
     for spec, batch in cases:
-        peers.ensure([spec], [batch])
+        ensure([spec], [batch])
         times: dict[int, dict[str, float]] = {}
         for n in threads:
             zoo.progress(f"{spec.name}, batch {batch}, threads {n}\n")
-            whole = peers.measure(spec, batch, n, names, settings).row((spec.name, str(batch), str(n)))
+            whole = measure(spec, batch, n, names, settings).row((spec.name, str(batch), str(n)))
             times[n] = whole.values
             each = {name: value / batch for name, value in whole.values.items()}
             rows.append(report.Row(whole.labels, each, whole.failures))

@@ -1,4 +1,4 @@
-"""One engine with one model in a process of its own, driven line by line; started by peers.py.
+"""One engine with one model in a process of its own, driven line by line; started by process.py.
 `Timed` and `serve` are what other workers share.
 
 A command is a JSON list on standard input, an answer a JSON object on what was standard output; whatever the

@@ -36,10 +36,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"pnnx-fast: no function is registered for {args.type}{hint}", file=sys.stderr)
         return 1
     print(f"{args.type}: {found.summary}")
-    print(f"run by   {_by(found)} code, {found.function.__module__}.{found.function.__name__}")
+    print(f"run by    {_by(found)} code, {found.function.__module__}.{found.function.__name__}")
     kernels = kernels_of(found)
     if kernels:
-        print(f"kernels  {', '.join(kernels)}")
+        print(f"kernels   {', '.join(kernels)}")
     for key, parameter in found.parameters.items():
         kind = (
             "tensor"
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             else "parameter"
         )
         default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
-        print(f"{kind:9}{key}{default}")
+        print(f"{kind:10}{key}{default}")
     return 0
 
 

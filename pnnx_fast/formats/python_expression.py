@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression import TORCH_DTYPES, Call, Constant, DTypeName, Input, Node
+from pnnx_fast.expression import FUNCTIONS, TORCH_DTYPES, Call, Constant, DTypeName, Input, Node
 from pnnx_fast.expression.tree import fold
 
 __all__ = ["Fragment", "Kind", "literal", "spell"]
@@ -57,110 +57,17 @@ _INFIX = {
 }  # fmt: skip
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_TENSOR_FUNCTIONS = frozenset(
-    [
-        "abs",
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "atan2",
-        "bitwise_not",
-        "ceil",
-        "clamp",
-        "complex",
-        "cos",
-        "cosh",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "floor",
-        "fmod",
-        "imag",
-        "isfinite",
-        "isinf",
-        "isnan",
-        "lgamma",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "logaddexp",
-        "logical_and",
-        "logical_not",
-        "logical_or",
-        "logical_xor",
-        "masked_fill",
-        "max",
-        "maximum",
-        "min",
-        "minimum",
-        "neg",
-        "positive",
-        "pow",
-        "real",
-        "reciprocal",
-        "round",
-        "rsqrt",
-        "sigmoid",
-        "sign",
-        "sin",
-        "sinh",
-        "sqrt",
-        "square",
-        "tan",
-        "tanh",
-        "trunc",
-        "where",
-    ]
-)
-_ACTIVATIONS = frozenset(
-    [
-        "celu",
-        "elu",
-        "gelu",
-        "hardshrink",
-        "hardsigmoid",
-        "hardswish",
-        "hardtanh",
-        "leaky_relu",
-        "logsigmoid",
-        "mish",
-        "prelu",
-        "relu",
-        "relu6",
-        "selu",
-        "silu",
-        "softplus",
-        "softshrink",
-        "softsign",
-        "tanhshrink",
-        "threshold",
-    ]
-)
-_NEED_TENSORS = frozenset(
-    [
-        "atan2",
-        "complex",
-        "fmod",
-        "logaddexp",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "max",
-        "maximum",
-        "min",
-        "minimum",
-    ]
-)
+_ACTIVATIONS = frozenset({
+    "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid",
+    "mish", "prelu", "relu", "relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink",
+    "threshold",
+})  # fmt: skip
+"""Functions of ``torch.nn.functional``; all others are functions of torch."""
+_NEED_TENSORS = frozenset({
+    "atan2", "complex", "fmod", "logaddexp", "logical_and", "logical_or", "logical_xor", "max", "maximum",
+    "min", "minimum",
+})  # fmt: skip
+"""Functions of torch that take no numbers."""
 
 _NUMBER_FORMS = {
     "abs": "abs({0})", "max": "max({0}, {1})", "maximum": "max({0}, {1})", "min": "min({0}, {1})",
@@ -168,41 +75,8 @@ _NUMBER_FORMS = {
     "round": "round({0})", "rsqrt": "(1 / math.sqrt({0}))", "sign": "(({0} > 0) - ({0} < 0))",
     "square": "({0} ** 2)", "logical_not": "(not {0})", "int": "int({0})",
 }  # fmt: skip
-_MATH = frozenset(
-    [
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "atan2",
-        "ceil",
-        "cos",
-        "cosh",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "floor",
-        "fmod",
-        "isfinite",
-        "isinf",
-        "isnan",
-        "lgamma",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-        "trunc",
-    ]
-)
+_MATH = frozenset(name for name in FUNCTIONS if hasattr(math, name))
+"""Functions of numbers that Python has under the same name."""
 
 
 def spell(root: Node, inputs: Sequence[Fragment]) -> Fragment:
@@ -249,10 +123,9 @@ def _call(name: str, args: list[Fragment]) -> Fragment:
         texts = [f"torch.tensor({a.text})" if a.kind == "number" else a.text for a in args]
     if name == "gelu_tanh":
         return Fragment(f"F.gelu({texts[0]}, approximate='tanh')", "tensor")
-    home = "torch" if name in _TENSOR_FUNCTIONS else "F" if name in _ACTIVATIONS else None
-    if home is None:
+    if name not in FUNCTIONS:
         raise ExpressionError(f"the function {name!r} has no equivalent in Python source")
-    return Fragment(f"{home}.{name}({', '.join(texts)})", "tensor")
+    return Fragment(f"{'F' if name in _ACTIVATIONS else 'torch'}.{name}({', '.join(texts)})", "tensor")
 
 
 def _size(texts: list[str]) -> Fragment:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,70 +185,34 @@ def convolution_transpose(
     return b.cast(y, input.dtype)
 
 
-@operator("nn.ConvTranspose1d", "F.conv_transpose1d", "fused.ConvTranspose1d")
-def conv_transpose1d(
-    b: Builder,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-    in_channels: int | None = None,
-    out_channels: int | None = None,
-    kernel_size: Ints | None = None,
-    activation: str = "none",
-    activation_params: Floats = (),
-) -> Tensor:
-    """Transposed convolution over one dimension. torch.nn.ConvTranspose1d."""
-    act = epilogue_fields(activation, activation_params)
-    return convolution_transpose(b, 1, input, weight, bias, stride, padding, output_padding, dilation, groups, act)
+def _conv_transpose(axes: int, words: str) -> Callable[..., Tensor]:
+    def conv_transpose(
+        b: Builder,
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        stride: Ints = 1,
+        padding: Ints = 0,
+        output_padding: Ints = 0,
+        groups: int = 1,
+        dilation: Ints = 1,
+        in_channels: int | None = None,
+        out_channels: int | None = None,
+        kernel_size: Ints | None = None,
+        activation: str = "none",
+        activation_params: Floats = (),
+    ) -> Tensor:
+        act = epilogue_fields(activation, activation_params)
+        return convolution_transpose(
+            b, axes, input, weight, bias, stride, padding, output_padding, dilation, groups, act
+        )
+
+    conv_transpose.__doc__ = f"Transposed convolution over {words}. torch.nn.ConvTranspose{axes}d."
+    return conv_transpose
 
 
-@operator("nn.ConvTranspose2d", "F.conv_transpose2d", "fused.ConvTranspose2d")
-def conv_transpose2d(
-    b: Builder,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-    in_channels: int | None = None,
-    out_channels: int | None = None,
-    kernel_size: Ints | None = None,
-    activation: str = "none",
-    activation_params: Floats = (),
-) -> Tensor:
-    """Transposed convolution over two dimensions. torch.nn.ConvTranspose2d."""
-    act = epilogue_fields(activation, activation_params)
-    return convolution_transpose(b, 2, input, weight, bias, stride, padding, output_padding, dilation, groups, act)
-
-
-@operator("nn.ConvTranspose3d", "F.conv_transpose3d", "fused.ConvTranspose3d")
-def conv_transpose3d(
-    b: Builder,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-    in_channels: int | None = None,
-    out_channels: int | None = None,
-    kernel_size: Ints | None = None,
-    activation: str = "none",
-    activation_params: Floats = (),
-) -> Tensor:
-    """Transposed convolution over three dimensions. torch.nn.ConvTranspose3d."""
-    act = epilogue_fields(activation, activation_params)
-    return convolution_transpose(b, 3, input, weight, bias, stride, padding, output_padding, dilation, groups, act)
+for _axes, _words in ((1, "one dimension"), (2, "two dimensions"), (3, "three dimensions")):
+    operator(f"nn.ConvTranspose{_axes}d", f"F.conv_transpose{_axes}d", f"fused.ConvTranspose{_axes}d")(
+        _conv_transpose(_axes, _words)
+    )

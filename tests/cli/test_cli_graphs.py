@@ -85,5 +85,5 @@ def test_ops_lists_and_describes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops", "nn.Conv2d"]) == 0
     assert "conv_winograd_f32" in capsys.readouterr().out
     assert main(["ops", "F.relu"]) == 0
-    assert "tensor   input" in capsys.readouterr().out
+    assert "tensor    input" in capsys.readouterr().out
     assert main(["ops", "my.layer"]) == 1
