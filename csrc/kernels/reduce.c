@@ -121,6 +121,32 @@ PF_INLINE void flush_columns(term t, pf_vf a[CHUNK], int count, double *acc) {
     for (int i = 0; i < count * PF_VL; i++) acc[i] = join1(t, acc[i], lanes[i]);
 }
 
+/* The same for sums, in vectors. */
+PF_INLINE void flush_sums(pf_vf a[CHUNK], int count, double *acc) {
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++, acc += PF_VL) {
+        pf_vd low, high;
+        memcpy(&low, acc, sizeof low);
+        memcpy(&high, acc + PF_VL / 2, sizeof high);
+        low += pf_low_half(a[k]), high += pf_high_half(a[k]);
+        memcpy(acc, &low, sizeof low);
+        memcpy(acc + PF_VL / 2, &high, sizeof high);
+        a[k] = pf_zero();
+    }
+}
+
+PF_INLINE int is_sum(term t) {
+    return t == TERM_SUM || t == TERM_ABS || t == TERM_SQUARE || t == TERM_POWER || t == TERM_NONZERO ||
+           t == TERM_EXP || t == TERM_DEVIATION;
+}
+
+PF_INLINE void flush(term t, pf_vf a[CHUNK], int count, double *acc) {
+    if (is_sum(t))
+        flush_sums(a, count, acc);
+    else
+        flush_columns(t, a, count, acc);
+}
+
 /* Folds `count` vectors of columns, the last with `lanes` lanes, over all positions of nest r into acc. */
 PF_INLINE void fold_columns(term t, const float *x, const pf_nest *r, int count, int64_t lanes,
                             const float *shift, float p, double *acc) {
@@ -144,10 +170,10 @@ PF_INLINE void fold_columns(term t, const float *x, const pf_nest *r, int count,
                     a[k] = join(t, a[k], apply(t, v, s[k], p));
                 }
             i += m, room -= m;
-            if (room == 0) flush_columns(t, a, count, acc), room = FLUSH;
+            if (room == 0) flush(t, a, count, acc), room = FLUSH;
         }
     }
-    flush_columns(t, a, count, acc);
+    flush(t, a, count, acc);
 }
 
 typedef double (*row_fn)(const float *x, int64_t n, float shift, float p, double acc);
@@ -271,21 +297,35 @@ static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_ne
     }
 }
 
+/* n outputs that lie together, each its sum times the scale. */
+PF_INLINE void scale_values(const double *value, double scale, int64_t n, float *y) {
+    for (int64_t i = 0; i < n; i += PF_VL) {
+        pf_vd low, high;
+        memcpy(&low, value + i, sizeof low);
+        memcpy(&high, value + i + PF_VL / 2, sizeof high);
+        pf_store_upto(y + i, pf_join(low * scale, high * scale), n - i);
+    }
+}
+
 /* Up to COLUMNS neighbouring outputs. */
 static void reduce_block(const pf_reduce_args *a, const float *x, float *y, int64_t ys, const pf_nest *r,
                          int64_t n) {
     const int count = n > PF_VL ? CHUNK : 1;
     double value[COLUMNS], exact[COLUMNS];
     float shift[COLUMNS] = {0};
-    for (int i = 0; i < COLUMNS; i++) value[i] = identity(ops[a->op].first);
+    for (int i = 0; i < count * PF_VL; i++) value[i] = identity(ops[a->op].first);
     columns[ops[a->op].first](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
-    for (int i = 0; i < COLUMNS; i++) exact[i] = value[i];
+    for (int i = 0; i < count * PF_VL; i++) exact[i] = value[i];
     if (ops[a->op].passes == 2) {
         for (int64_t i = 0; i < n; i++) {
             shift[i] = shift_of(a, (double)r->total, &exact[i]);
             value[i] = 0;
         }
         columns[ops[a->op].second](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
+    }
+    if (ys == 1 && ops[a->op].finish == FINISH_SCALE) {
+        scale_values(value, a->scale, n, y);
+        return;
     }
     for (int64_t i = 0; i < n; i++) y[i * ys] = finish_of(a, (double)r->total, value[i], exact[i], shift[i]);
 }

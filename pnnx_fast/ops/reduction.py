@@ -17,7 +17,7 @@ from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes, merge_dims
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
-from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
+from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last
 
 CODES = {
     "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "norm2": 6, "norm0": 7, "norminf": 8, "norm-inf": 9,
@@ -41,6 +41,16 @@ def _shape(input: Tensor, axes: Sequence[int], keepdim: bool) -> Shape:
     return tuple(n for d, n in enumerate(input.shape) if d not in axes)
 
 
+def _order(input: Tensor, axes: Sequence[int], keepdim: bool) -> Order:
+    """Order of a result: channels stay side by side where they were."""
+    if input.size == 0:
+        return "plain"
+    first = input
+    for axis in reversed(axes):
+        first = first.narrow(axis, 0, 1) if keepdim else first.select(axis, 0)
+    return "channels_last" if is_channels_last(first) and not first.is_contiguous else "plain"
+
+
 def emit_reduce(
     b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, op: str, *, scale: float = 1.0, p: float = 0.0
 ) -> Tensor:
@@ -48,7 +58,7 @@ def emit_reduce(
     if op == "sum" and input.ndim == 4 and input.ndim - 1 in axes:
         sums = b.line_sums(input)
         input = input if sums is None else sums
-    y = b.result(_shape(input, axes, keepdim), np.float32)
+    y = b.result(_shape(input, axes, keepdim), np.float32, _order(input, axes, keepdim))
     kept = [d for d in range(input.ndim) if d not in axes]
     out = y if not keepdim else y.squeeze(list(axes))
     shape, (xs, ys) = merge_dims([input.shape[d] for d in kept], [input.strides[d] for d in kept], out.strides)

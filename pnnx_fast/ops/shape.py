@@ -8,7 +8,7 @@ from typing import Any
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
+from pnnx_fast.ops.symbolic import Builder, Order, Tensor, is_channels_last
 
 
 def axis_of(dim: int, ndim: int) -> int:
@@ -153,7 +153,13 @@ def expand_as(b: Builder, input: Tensor, other: Tensor) -> Tensor:
     return input.expand(other.shape)
 
 
-def concatenate(b: Builder, parts: Sequence[Tensor], axis: int) -> Tensor:
+def _prefer_channels_last(parts: Sequence[Tensor]) -> bool:
+    """Whether at least half of some tensors have their channels last."""
+    last = sum(is_channels_last(p) and not p.is_contiguous for p in parts)
+    return last * 2 >= len(parts) and parts[0].ndim >= 3
+
+
+def concatenate(b: Builder, parts: Sequence[Tensor], axis: int, order: Order | None = None) -> Tensor:
     """Emit the concatenation; inputs that were placed in the result already cost nothing."""
     first = parts[0]
     shape = list(first.shape)
@@ -162,8 +168,9 @@ def concatenate(b: Builder, parts: Sequence[Tensor], axis: int) -> Tensor:
         if part.ndim != first.ndim or rest != [n for d, n in enumerate(first.shape) if d != axis]:
             raise ShapeError("shapes do not fit in cat", expected=first.shape, actual=part.shape)
     shape[axis] = sum(p.shape[axis] for p in parts)
-    last = sum(is_channels_last(p) and not p.is_contiguous for p in parts) * 2 >= len(parts) and first.ndim >= 3
-    y = b.result(shape, first.dtype, "channels_last" if last else "plain")
+    if order is None:
+        order = "channels_last" if _prefer_channels_last(parts) else "plain"
+    y = b.result(shape, first.dtype, order)
     at = 0
     for part in parts:
         b.copy(part, y.narrow(axis, at, part.shape[axis]))
@@ -198,7 +205,13 @@ def stack(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a new dimension. torch.stack."""
     parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
     axis = axis_of(dim, parts[0].ndim + 1)
-    return concatenate(b, [p.unsqueeze(axis) for p in to_common_dtype(b, parts)], axis)
+    order: Order = "plain"
+    if _prefer_channels_last(parts):
+        # Each part stays one block: the new dimension comes right behind the images.
+        like = next(p for p in parts if is_channels_last(p) and not p.is_contiguous)
+        strides = (*like.strides[:axis], max(like.strides), *like.strides[axis:])
+        order = like.unsqueeze(axis).as_strided((*like.shape[:axis], 1, *like.shape[axis:]), strides)
+    return concatenate(b, [p.unsqueeze(axis) for p in to_common_dtype(b, parts)], axis, order)
 
 
 @operator("torch.clone", "Tensor.clone")
