@@ -17,10 +17,16 @@ MAX_TEXT = 1 << 20
 #: Names that are values.
 _VALUES = frozenset(("True", "False", "None", "inf", "nan"))
 
+#: Terms of letters, and perhaps those of the result.
+_EQUATION = re.compile(r"(?=.*(?:,|->))[A-Za-z.]*(?:, *[A-Za-z.]*)*(?: *-> *[A-Za-z.]*)?", re.ASCII)
+
 
 def is_word(text: str) -> bool:
-    """Whether an expression without inputs is a lone word: a string that an operator takes, left by the converter."""
-    return text.isidentifier() and text not in _VALUES
+    """Whether an expression without inputs is a string that an operator takes, left by the converter.
+
+    That is a lone word, or an equation of ``torch.einsum``.
+    """
+    return text not in _VALUES and (text.isidentifier() or _EQUATION.fullmatch(text) is not None)
 
 
 class TokenKind:

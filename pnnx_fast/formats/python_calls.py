@@ -19,7 +19,8 @@ from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
 from pnnx_fast.ir import Operator, Parameter
-from pnnx_fast.ir.notes import mask_place, means_taking_part, missing_dtype, rounded_quotients
+from pnnx_fast.ir.literals import literal as known
+from pnnx_fast.ir.notes import mask_place, means_taking_part, missing_dtype, rounded_quotients, written_views
 
 __all__ = ["argument", "is_module", "statements"]
 
@@ -89,6 +90,8 @@ def _call(op: Operator, names: Names) -> str:
     dtype = missing_dtype(op)
     if dtype is not None:
         params.append(f"dtype={dtype}")
+    if op.type == "F.batch_norm" and not op.has_param("training") and not _is_given(op, "running_mean"):
+        params.append("training=True")
     return f"{function}({', '.join([*positional, *keywords, *params])})"
 
 
@@ -97,6 +100,14 @@ def argument_of(op: Operator, key: str, text: str) -> str:
     if not _WORD.match(key) or keyword.iskeyword(key):
         raise ParameterError("the name cannot be an argument in Python", operator=op.name, parameter=key)
     return f"{key}={text}"
+
+
+def _is_given(op: Operator, key: str) -> bool:
+    """Whether an operator has a value for a slot that may be None, as an input or as a parameter."""
+    operand = op.named_input(key)
+    if operand is None:
+        return op.has_param(key) and op.params[key].value is not None
+    return known(operand) is not None
 
 
 def _implied(op: Operator, key: str) -> bool:
@@ -207,6 +218,8 @@ def _parameters(op: Operator) -> list[str]:
 
 
 def _einsum(op: Operator, names: Names) -> list[str]:
+    if not op.has_param("equation"):
+        return [f"{targets(op, names)} = torch.einsum({', '.join(map(names.of, op.inputs))})"]
     equation = str(op.params["equation"].value)
     left, arrow, right = equation.partition("->")
     terms = zip(left.split(","), op.inputs, strict=False)
@@ -246,6 +259,20 @@ def _where(op: Operator, names: Names) -> list[str]:
 def _fill(op: Operator, names: Names) -> list[str]:
     value = names.of(op.inputs[1]) if len(op.inputs) > 1 else spelled(op.params["value"].value)
     return [f"{targets(op, names)} = {names.of(op.inputs[0])}.clone().fill_({value})"]
+
+
+def _copy(op: Operator, names: Names) -> list[str]:
+    """A copy into a tensor, or into a view of it: the same views of a copy of the tensor."""
+    y, source = names.of(op.outputs[0]), names.of(op.inputs[1])
+    views = written_views(op)
+    whole = views[0].inputs[0] if views else op.inputs[0]
+    lines, part = [f"{y} = {names.of(whole)}.clone(memory_format=torch.contiguous_format)"], y
+    for i, view in enumerate(views):
+        made = f"{y}_{'part' if i == len(views) - 1 else i}"
+        with names.standing_for({view.inputs[0]: part, view.outputs[0]: made}):
+            lines += statements(view, names)
+        part = made
+    return [*lines, f"{part}.copy_({source})"]
 
 
 def _recurrent(op: Operator, names: Names) -> list[str]:
@@ -303,6 +330,7 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "Tensor.slice_copy": slice_copy,
     "Tensor.index": index,
     "Tensor.index_put": index_put,
+    "Tensor.copy": _copy,
     "Tensor.fill": _fill,
     "Tensor.expand": _sizes("sizes"),
     "Tensor.repeat": _sizes("sizes"),

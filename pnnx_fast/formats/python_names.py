@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pnnx_fast.formats.python_expression import Fragment, Kind, literal
@@ -106,6 +108,14 @@ class Names:
         if operand not in self._operands:
             self._operands[operand] = self._unique("v_" + identifier(operand.name))
         return self._operands[operand]
+
+    @contextmanager
+    def standing_for(self, places: Mapping[Operand, str]) -> Iterator[None]:
+        """Let other variables stand for operands meanwhile."""
+        kept = self._operands
+        self._operands = {**kept, **places}
+        yield
+        self._operands = kept
 
     def member(self, op: Operator, key: str = "") -> str:
         """Member of the class that holds the module, or the attribute `key`, of an operator."""

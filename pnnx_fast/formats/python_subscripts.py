@@ -9,6 +9,8 @@ from pnnx_fast.expression import parse
 from pnnx_fast.formats.python_expression import literal, spell
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.ir import Operator
+from pnnx_fast.ir.literals import MISSING
+from pnnx_fast.ir.literals import literal as literal_of
 from pnnx_fast.ir.notes import mesh_shape
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
@@ -28,14 +30,12 @@ def _subscript(op: Operator, names: Names) -> str:
 
 
 def _dims(op: Operator) -> list[int]:
-    """Dimensions of a slice: parameters, or at the converter's low levels an input that is a constant."""
+    """Dimensions of a slice: parameters, or at the converter's low levels an input that is known."""
     key = "dims" if op.has_param("dims") else "dim"
-    held, operand = op, op.named_input(key)
-    if operand is not None and operand.producer is not None and operand.producer.type == "prim::Constant":
-        held, key = operand.producer, "value"
-    if not held.has_param(key):
+    operand = op.named_input(key)
+    dims: Any = op.params[key].value if op.has_param(key) else literal_of(operand)
+    if dims is MISSING:
         raise ParameterError("a slice along computed dimensions is no subscript", operator=op.name, parameter=key)
-    dims: Any = held.params[key].value
     return dims if isinstance(dims, list) else [dims]
 
 

@@ -1,6 +1,6 @@
 """What the types noted at operands tell of things that the converter left out: the dtype of a sum, the rounding of a
-quotient, indices of several dimensions, the role and the meaning of a mask. Used by the passes that restore them and by
-the writer of Python source; it changes no graph.
+quotient, indices of several dimensions, the role and the meaning of a mask, which tensor a write into a view changes.
+Used by the passes that restore them and by the writer of Python source; it changes no graph.
 """
 
 from __future__ import annotations
@@ -12,13 +12,27 @@ import re
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["KEEPING", "WIDENING", "mask_place", "means_taking_part", "mesh_shape", "missing_dtype", "rounded_quotients"]
+__all__ = [
+    "KEEPING",
+    "WIDENING",
+    "mask_place",
+    "means_taking_part",
+    "mesh_shape",
+    "missing_dtype",
+    "rounded_quotients",
+    "written_views",
+]
 
 WIDENING = frozenset({"torch.sum", "torch.prod", "torch.cumsum", "torch.cumprod"})
 """Operators that give i64 for integers when no dtype is asked for."""
 
 KEEPING = frozenset({"torch.mean", "F.softmax", "F.log_softmax", "F.softmin"})
 """Operators that keep the dtype of their input when no dtype is asked for."""
+
+_VIEWS = frozenset(
+    {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
+)
+"""Operators that the converter follows from a written view to its tensor."""
 
 _NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
@@ -96,3 +110,16 @@ def mask_place(op: Operator) -> tuple[int, str] | None:
     first = 0 if "batch_first" in op.params and op.params["batch_first"].value else 1
     padding = len(query) == 3 and given == (query[first], key[1 - first]) and query[first] != query[1 - first]
     return masks[0], "key_padding_mask" if padding else "attn_mask"
+
+
+def written_views(op: Operator) -> list[Operator]:
+    """Operators from a tensor to the view of it that a copy writes to; none when the copy writes to all of it.
+
+    The result of the copy stands for the whole changed tensor.
+    """
+    chain: list[Operator] = []
+    operand = op.inputs[0]
+    while operand.producer is not None and operand.producer.type in _VIEWS:
+        chain.insert(0, operand.producer)
+        operand = operand.producer.inputs[0]
+    return chain

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pnnx_fast import _warning
 from pnnx_fast._core import program as core
 
 __all__ = [
@@ -56,11 +55,7 @@ class NcnnWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Tell why a call is about to return an error code; the warning points at the application's line."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, NcnnWarning, stacklevel=level)
+    _warning.warn(message, NcnnWarning)
 
 
 class Allocator:

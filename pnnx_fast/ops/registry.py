@@ -82,6 +82,11 @@ class OperatorDef:
         self.name, self.function, self.native, self.random, self.schema = name, function, native, random, schema
 
     @cached_property
+    def own(self) -> bool:
+        """Whether the function is one of this package."""
+        return self.function.__module__.startswith("pnnx_fast.")
+
+    @cached_property
     def parameters(self) -> Mapping[str, Slot]:
         """Parameters of the function after the builder."""
         return read_signature(self.function)

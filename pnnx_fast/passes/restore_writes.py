@@ -8,15 +8,11 @@ it, and then only the graph knows which tensor the views belong to. This pass fi
 
 from __future__ import annotations
 
-from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.notes import written_views
 from pnnx_fast.passes.rewriting import unused_operand
 
 __all__ = ["restore_writes"]
-
-VIEWS = frozenset(
-    {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
-)
-"""Operators that the converter follows from a written view to its tensor."""
 
 
 def restore_writes(graph: Graph) -> bool:
@@ -24,20 +20,11 @@ def restore_writes(graph: Graph) -> bool:
     found = False
     for op in list(graph.ops):
         if op.type in ("Tensor.copy", "aten::copy") and len(op.inputs) >= 2:
-            chain = _views(op.inputs[0])
+            chain = written_views(op)
             if chain:
                 _rewrite(graph, op, chain)
                 found = True
     return found
-
-
-def _views(operand: Operand) -> list[Operator]:
-    """Operators from the tensor to a view of it."""
-    chain: list[Operator] = []
-    while operand.producer is not None and operand.producer.type in VIEWS:
-        chain.insert(0, operand.producer)
-        operand = operand.producer.inputs[0]
-    return chain
 
 
 def _rewrite(graph: Graph, op: Operator, chain: list[Operator]) -> None:

@@ -11,7 +11,6 @@ import os
 import platform
 import threading
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
+from pnnx_fast._warning import warn
 from pnnx_fast.ops.symbolic import Algorithm, Tensor
 from pnnx_fast.runtime import kernel
 from pnnx_fast.runtime.memory import aligned_bytes
@@ -140,7 +140,7 @@ class Tuner:
                 unfinished.write_text(text + "\n", "utf-8")
                 unfinished.replace(self.path)
             except OSError as error:
-                warnings.warn(f"cannot write {self.path}: {error}", stacklevel=2)
+                warn(f"cannot write {self.path}: {error}")
 
 
 class _Trial:
@@ -198,7 +198,7 @@ def _read(path: Path) -> dict[str, dict[str, list[Any]]]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        warnings.warn(f"ignored the tuning file {path}: {error}", stacklevel=3)
+        warn(f"ignored the tuning file {path}: {error}")
         return {}
     try:
         document = json.loads(text)
@@ -211,7 +211,7 @@ def _read(path: Path) -> dict[str, dict[str, list[Any]]]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         good = False
     if not good:
-        warnings.warn(f"ignored the tuning file {path}: it is damaged or of another version", stacklevel=3)
+        warn(f"ignored the tuning file {path}: it is damaged or of another version")
         return {}
     result: dict[str, dict[str, list[Any]]] = choices
     return result

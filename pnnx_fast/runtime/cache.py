@@ -14,7 +14,6 @@ import os
 import struct
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast._core import store
 from pnnx_fast._types import Array
+from pnnx_fast._warning import warn
 from pnnx_fast.runtime.executable import Executable, Runnable, Slot
 from pnnx_fast.runtime.inputs import TensorInfo
 
@@ -76,7 +76,7 @@ class ProgramCache:
         try:
             inputs, outputs = (tuple(_info(row) for row in found[0][name]) for name in ("inputs", "outputs"))
         except (KeyError, TypeError, ValueError) as error:
-            warnings.warn(f"ignored {self._path('model')}: {error}", stacklevel=2)
+            warn(f"ignored {self._path('model')}: {error}")
             return None
         return inputs, outputs
 
@@ -92,7 +92,7 @@ class ProgramCache:
         try:
             return None if found is None or _replaced(found[0]["types"]) else _restored(*found)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            warnings.warn(f"ignored {self._path(kind)}: {error}", stacklevel=2)
+            warn(f"ignored {self._path(kind)}: {error}")
             return None
 
     def put(self, given: Sequence[Array], runnable: Runnable, types: Sequence[str]) -> None:
@@ -121,7 +121,7 @@ class ProgramCache:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
-            warnings.warn(f"ignored {path}: {error}", stacklevel=2)
+            warn(f"ignored {path}: {error}")
             return None
         document, _ = found
         return found if [document.get("key"), document.get("signature")] == [self._key, signature] else None
@@ -138,7 +138,7 @@ class ProgramCache:
         except OSError as error:
             with suppress(OSError):
                 unfinished.unlink()
-            warnings.warn(f"cannot write {path}: {error}", stacklevel=2)
+            warn(f"cannot write {path}: {error}")
 
     def _forget_oldest(self) -> None:
         programs = [p for p in self._folder.glob(f"{self._name}-*.pfc") if p != self._path("model")]

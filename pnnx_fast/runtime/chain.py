@@ -21,6 +21,7 @@ from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
 from pnnx_fast.runtime.program import Program
+from pnnx_fast.runtime.returned import check_values, computed
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.parts import Parts
@@ -149,9 +150,10 @@ class Chain:
         stage = self.stage
         if stage.breaker is None or stage.pending is None:
             return results
+        where = f"{stage.pending.type} {stage.pending.name}"
         with np.errstate(all="ignore"):
-            produced = stage.breaker.function(*results[len(self._live) :])
-        parts = produced if isinstance(produced, tuple) else (produced,)
+            parts = computed(stage.breaker.function, results[len(self._live) :], where)
+        check_values(parts, len(stage.pending.outputs), where)
         known = dict(zip(self._live, results, strict=False))
         known.update({o.name: p for o, p in zip(stage.pending.outputs, parts, strict=False)})
         return self._follow(known)

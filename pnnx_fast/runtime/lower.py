@@ -30,6 +30,7 @@ from pnnx_fast.ops.symbolic import (
 )
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.memory import check_memory, memory_limit
+from pnnx_fast.runtime.returned import check_value
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.concat import Placement
@@ -331,9 +332,11 @@ class Lowering:
         attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
         parameters = {key: parameter.value for key, parameter in op.params.items()}
         args, kwargs = registry.bind(definition, op.name, inputs, op.inputnames, attributes, parameters)
-        if definition.random or not _foldable(inputs):
-            return definition.function(self, *args, **kwargs)
-        return self._fold(definition, args, kwargs)
+        folds = not definition.random and _foldable(inputs)
+        value = self._fold(definition, args, kwargs) if folds else definition.function(self, *args, **kwargs)
+        if op.outputs and not definition.own:
+            check_value(value, f"{op.type} {op.name}")
+        return value
 
     def _fold(self, definition: registry.OperatorDef, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Evaluate an operator all of whose inputs are constants, right now."""

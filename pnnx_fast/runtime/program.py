@@ -9,13 +9,14 @@ import numpy as np
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.affine import fuse_affine
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Executable, Segment, Slot
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
 from pnnx_fast.runtime.plan import lifetimes, plan_arena
+from pnnx_fast.runtime.returned import as_array, computed
 from pnnx_fast.runtime.strips import fuse_strips
 
 if TYPE_CHECKING:
@@ -181,24 +182,20 @@ class _HostCall:
         def view(t: Tensor) -> Array:
             return self._view(t, memory[t.buffer.kind][t.buffer.index])
 
-        produced = self._compute([t.numpy() if t.is_constant else view(t) for t in step.inputs])
-        parts = produced if isinstance(produced, tuple) else (produced,)
+        where = f"{step.type} {step.operator}"
+        parts = computed(step.function, [t.numpy() if t.is_constant else view(t) for t in step.inputs], where)
+        if len(parts) != len(step.outputs):
+            raise ShapeError(
+                "the numpy function gives another number of arrays than announced",
+                operator=where,
+                expected=len(step.outputs),
+                actual=len(parts),
+            )
         for t, part in zip(step.outputs, parts, strict=True):
-            part = np.asarray(part)
-            if part.shape != t.shape:
-                raise ShapeError("numpy step", operator=step.operator, expected=t.shape, actual=part.shape)
-            np.copyto(view(t), part, casting="unsafe")
-
-    def _compute(self, given: Sequence[Array]) -> Any:
-        where = f"{self._step.type} {self._step.operator}"
-        try:
-            return self._step.function(*given)
-        except IndexRangeError as error:
-            raise IndexRangeError(error.index, error.size, step=error.step, operator=where) from None
-        except (PnnxFastError, MemoryError):
-            raise
-        except Exception as error:
-            raise ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where) from error
+            array = as_array(part, where)
+            if array.shape != t.shape:
+                raise ShapeError("numpy step", operator=step.operator, expected=t.shape, actual=array.shape)
+            np.copyto(view(t), array, casting="unsafe")
 
     def _view(self, t: Tensor, memory: Array) -> Array:
         raw = memory.reshape(-1).view(np.uint8)

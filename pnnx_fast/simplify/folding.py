@@ -6,8 +6,8 @@ import numpy as np
 
 from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.runtime.session import Model
-from pnnx_fast.simplify.literals import MISSING, literal
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []

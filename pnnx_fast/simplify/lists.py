@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -121,8 +122,15 @@ def fuse_opnto1_tensors(graph: Graph) -> int:
 
 @simplification(3)
 def fuse_einsum_operands(graph: Graph) -> int:
-    """torch.einsum takes its operands as inputs."""
-    return _inline(graph, {"torch.einsum"})
+    """torch.einsum takes its operands as inputs, and its equation as a parameter."""
+    count = 0
+    for op in graph.ops:
+        equation = literal(op.inputs[0]) if op.type == "torch.einsum" and op.inputs else MISSING
+        if isinstance(equation, str):
+            op.params["equation"] = equation
+            op.remove_input(0)
+            count += 1
+    return count + _inline(graph, {"torch.einsum"})
 
 
 @simplification(3)

@@ -20,48 +20,14 @@ from pnnx_fast.expression import (
     Node,
     evaluate,
     inputs_of,
-    parse,
     substitute,
 )
 from pnnx_fast.expression.tree import fold
-from pnnx_fast.expression.types import DTypeName
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
+from pnnx_fast.ir.literals import MISSING, expression, literal
 from pnnx_fast.simplify.table import simplification
 
-__all__ = ["MISSING", "expression", "literal", "set_expression", "sizes"]
-
-MISSING = object()
-"""What `literal` returns for an operand whose value is not known."""
-
-
-def expression(op: Operator | None) -> Node | None:
-    """Tree of a ``pnnx.Expression``, None for anything else."""
-    if op is None or op.type != "pnnx.Expression" or len(op.outputs) != 1:
-        return None
-    try:
-        return parse(str(op.params["expr"].value))
-    except ExpressionError:
-        return None
-
-
-def literal(x: Operand | None) -> Any:
-    """Value of an operand that is a number, a list of numbers, None or a word; MISSING otherwise."""
-    op = None if x is None else x.producer
-    if op is None or op.inputs:
-        return MISSING
-    if op.type == "prim::Constant":
-        return op.params["value"].value if "value" in op.params else None
-    node = expression(op)
-    return MISSING if node is None else _value(node)
-
-
-def _value(node: Node) -> Any:
-    if isinstance(node, Constant):
-        return MISSING if isinstance(node.value, DTypeName) else node.value
-    if not isinstance(node, ListNode):
-        return MISSING
-    items = [_value(child) for child in node.children]
-    return MISSING if any(item is MISSING for item in items) else items
+__all__ = ["set_expression", "sizes"]
 
 
 def sizes(x: Operand) -> tuple[int, ...] | None:

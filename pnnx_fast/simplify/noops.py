@@ -13,9 +13,10 @@ from typing import Any
 from pnnx_fast.expression import Call, Constant, Input, Node
 from pnnx_fast.expression.tree import fold
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.literals import expression
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.rewriting import bypass, only_consumer
-from pnnx_fast.simplify.literals import expression, set_expression, sizes
+from pnnx_fast.simplify.literals import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 
 __all__ = ["OPEN_END", "permutation", "value"]

@@ -276,3 +276,62 @@ def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> 
     mask = rng.random((2, 5, 4)) > 0.5
     mask[..., 0] = False
     assert "attn_mask=v_m" in _runs_alike(graph, tmp_path, *arrays, mask)
+
+
+LOW_LEVELS = {
+    # A copy into a view, whose result is the whole tensor; bounds and dimensions are operands.
+    "copy": """7767517
+8 7
+pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Input add 0 1 y #y=(2,2)f32
+pnnx.Expression one 0 1 d expr=1
+prim::Constant three 0 1 e value=3
+Tensor.slice part 5 1 x d d e d p $input=x $dim=d $start=d $end=e $step=d #x=(2,4)f32 #p=(2,2)f32
+Tensor.copy c 2 1 p y w $self=p $src=y #p=(2,2)f32 #w=(2,4)f32
+pnnx.Expression r 2 1 w x z expr=sub(@0,@1)
+pnnx.Output out 1 0 z
+""",
+    "copy_of_all": """7767517
+5 4
+pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Input add 0 1 y #y=(4)f32
+Tensor.copy c 2 1 x y w $self=x $src=y #w=(2,4)f32
+pnnx.Expression r 2 1 w x z expr=sub(@0,@1)
+pnnx.Output out 1 0 z
+""",
+    "einsum": """7767517
+6 5
+pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Input add 0 1 y #y=(4,3)f32
+prim::Constant e 0 1 t value=ij,jk->ki
+prim::ListConstruct l 2 1 x y a
+torch.einsum c 2 1 t a z
+pnnx.Output out 1 0 z
+""",
+    "einsum_of_expression": """7767517
+5 4
+pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Input add 0 1 y #y=(4,3)f32
+pnnx.Expression e 0 1 t expr=ij,jk->ki
+torch.einsum c 3 1 t x y z $equation=t
+pnnx.Output out 1 0 z
+""",
+    "batch_norm": """7767517
+6 5
+pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Input add 0 1 y #y=(4)f32
+prim::Constant none 0 1 n value=None
+F.batch_norm one 5 1 x n n y y a eps=1.0e-05 $input=x $running_mean=n $running_var=n $weight=y $bias=y
+F.batch_norm two 1 1 a z eps=1.0e-05 running_mean=None running_var=None weight=None bias=None $input=a
+pnnx.Output out 1 0 z
+""",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", LOW_LEVELS)
+def test_operators_as_low_levels_write_them(tmp_path: Path, name: str) -> None:
+    graph = Graph.parse(LOW_LEVELS[name])
+    rng = np.random.default_rng(0)
+    shapes = [op.outputs[0].shape or () for op in graph.ops if op.type == "pnnx.Input"]
+    _runs_alike(graph, tmp_path, *(rng.standard_normal(shape).astype(np.float32) for shape in shapes))

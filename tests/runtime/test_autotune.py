@@ -97,8 +97,9 @@ def test_the_choice_in_the_file_is_honoured(graph: Graph, tmp_path: Path, row: l
 def test_damaged_files_are_ignored_with_a_warning(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tuning.json"
     path.write_text(text, "latin-1")
-    with pytest.warns(UserWarning, match="ignored the tuning file"):
+    with pytest.warns(UserWarning, match="ignored the tuning file") as caught:
         assert Tuner(path)._known == {}
+    assert caught[0].filename == __file__
 
 
 def test_a_kernel_that_does_not_fit_is_measured_again(graph: Graph, tmp_path: Path) -> None:
@@ -116,8 +117,9 @@ def test_a_kernel_that_does_not_fit_is_measured_again(graph: Graph, tmp_path: Pa
 def test_a_folder_that_cannot_be_written_is_a_warning(graph: Graph, tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("no folder", "utf-8")
-    with pytest.warns(UserWarning, match="tuning file|cannot write"):
+    with pytest.warns(UserWarning, match="tuning file|cannot write") as caught:
         Model(graph, 1, autotune=blocker / "tuning.json")(X)
+    assert {w.filename for w in caught} == {__file__}, "warnings point at the caller"
 
 
 def test_the_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

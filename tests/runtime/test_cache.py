@@ -101,8 +101,9 @@ def test_damaged_files_are_made_anew(model: Path, damage: str) -> None:
     place = {"text": 100, "block": len(content) - 10, "magic": 3}.get(damage, 0)
     content[place] ^= 1
     path.write_bytes(b"" if damage == "empty" else content[:-64] if damage == "cut" else content)
-    with pytest.warns(UserWarning, match="ignored"):
+    with pytest.warns(UserWarning, match="ignored") as caught:
         assert np.array_equal(_load(model)(x), expected)
+    assert {w.filename for w in caught} == {__file__}, "warnings point at the caller"
     assert np.array_equal(_load(model)(x), expected)
 
 

@@ -101,6 +101,18 @@ CASES: list[tuple[str, str, str, str]] = [
         "torch.einsum",
     ),
     (
+        "fuse_einsum_operands",
+        "x=(2,3)f32 z=(3,4)f32",
+        "prim::Constant e 0 1 t value=ij,jk->ik | prim::ListConstruct l 2 1 x z a | torch.einsum c 2 1 t a y",
+        "prim::Constant torch.einsum",
+    ),
+    (
+        "fuse_einsum_operands",
+        "x=(2,3)f32 z=(3,4)f32",
+        "pnnx.Expression e 0 1 t expr=ij,jk->ik | torch.einsum c 3 1 t x z y $equation=t",
+        "pnnx.Expression torch.einsum",
+    ),
+    (
         "fuse_op1ton_unpack",
         "x=(2,4)f32",
         "torch.chunk c 1 1 x a chunks=2 dim=1 $input=x | prim::ListUnpack u 1 2 a b d | "

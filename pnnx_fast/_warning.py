@@ -1,0 +1,24 @@
+"""Warnings that point at the application's line, however deep in the package the cause is met.
+
+Used by whatever reads and writes files on the side; it knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+
+__all__ = ["warn"]
+
+_INNER = (os.path.dirname(__file__) + os.sep, functools.__file__)
+"""Where files begin whose lines are not the application's: this package, and properties that it computes once."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside this package that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

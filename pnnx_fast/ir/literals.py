@@ -1,0 +1,51 @@
+"""What operands are worth that a graph writes as operators without inputs: constants and literal expressions.
+
+The simplifications and the writer of Python source ask here; running asks the operators themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pnnx_fast.errors import ExpressionError
+from pnnx_fast.expression import Constant, ListNode, Node, is_word, parse
+from pnnx_fast.expression.types import DTypeName
+from pnnx_fast.ir.operand import Operand
+from pnnx_fast.ir.operator import Operator
+
+__all__ = ["MISSING", "expression", "literal"]
+
+MISSING = object()
+"""What `literal` returns for an operand whose value is not known."""
+
+
+def expression(op: Operator | None) -> Node | None:
+    """Tree of a ``pnnx.Expression``, None for anything else."""
+    if op is None or op.type != "pnnx.Expression" or len(op.outputs) != 1:
+        return None
+    try:
+        return parse(str(op.params["expr"].value))
+    except ExpressionError:
+        return None
+
+
+def literal(x: Operand | None) -> Any:
+    """Value of an operand that is a number, a list of numbers, None or a word; MISSING otherwise."""
+    op = None if x is None else x.producer
+    if op is None or op.inputs:
+        return MISSING
+    if op.type == "prim::Constant":
+        return op.params["value"].value if "value" in op.params else None
+    if op.type == "pnnx.Expression" and is_word(op.params["expr"].text):
+        return op.params["expr"].text
+    node = expression(op)
+    return MISSING if node is None else _value(node)
+
+
+def _value(node: Node) -> Any:
+    if isinstance(node, Constant):
+        return MISSING if isinstance(node.value, DTypeName) else node.value
+    if not isinstance(node, ListNode):
+        return MISSING
+    items = [_value(child) for child in node.children]
+    return MISSING if any(item is MISSING for item in items) else items

@@ -1,0 +1,70 @@
+"""What functions of operators give back, checked before anything is made of it.
+
+Lowering asks about values of operators that users registered, programs about the arrays of numpy steps. A function that
+forgets its ``return`` is an error here that names the operator. Knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.ops.symbolic import Tensor, Value
+
+__all__ = ["as_array", "check_value", "check_values", "computed"]
+
+
+def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> tuple[Any, ...]:
+    """Call a function of arrays; errors name the operator ``where``."""
+    try:
+        produced = function(*given)
+    except IndexRangeError as error:
+        raise IndexRangeError(error.index, error.size, step=error.step, operator=where) from None
+    except (PnnxFastError, MemoryError):
+        raise
+    except Exception as error:
+        raise ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where) from error
+    return produced if isinstance(produced, tuple) else (produced,)
+
+
+def as_array(part: Any, where: str) -> Array:
+    """Array of what a numpy step gave for one output."""
+    try:
+        array = np.asarray(part)
+    except ValueError as error:
+        raise ParameterError(f"its numpy function returned no array: {error}", operator=where) from None
+    if array.dtype.kind not in "biufc":
+        raise ParameterError(f"its numpy function returned {_described(part)}, not an array of numbers", operator=where)
+    return array
+
+
+def check_values(parts: Sequence[Any], count: int, where: str) -> None:
+    """Check what a function whose results' shapes depend on data gave for so many outputs."""
+    if len(parts) < count:
+        raise ShapeError(
+            "the function gives fewer results than the graph names", operator=where, expected=count, actual=len(parts)
+        )
+    for part in parts:
+        _check(part, where, (np.ndarray, Number, str), "an array or a number")
+
+
+def check_value(value: Value, where: str) -> None:
+    """Check what the function of an operator gave while lowering."""
+    _check(value, where, (Tensor, Number, str), "a tensor of the builder or a number")
+
+
+def _check(value: Any, where: str, kinds: tuple[type, ...], wanted: str) -> None:
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            _check(part, where, kinds, wanted)
+    elif not isinstance(value, kinds) or (isinstance(value, np.ndarray) and value.dtype.kind not in "biufc"):
+        raise ParameterError(f"its function returned {_described(value)}, not {wanted}", operator=where)
+
+
+def _described(value: Any) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"

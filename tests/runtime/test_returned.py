@@ -1,0 +1,72 @@
+"""Operators of users that give back nothing, or what is no array, are errors that name the operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pnnx_fast import Graph, Model
+from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.ops import registry
+
+TEXT = """7767517
+3 2
+pnnx.Input in 0 1 x #x={shape}f32
+mine.Odd odd 1 1 x y
+pnnx.Output out 1 0 y
+"""
+
+
+def _run(function: Any, shape: str = "(3)") -> Any:
+    with registry.scoped(function, "mine.Odd"):
+        model = Model(Graph.parse(TEXT.format(shape=shape)))
+        return model(np.ones((3,) if shape == "(3)" else (), np.float32))
+
+
+def _of(result: Any, kind: str) -> Any:
+    """An operator whose function, numpy step or step of unknown shape gives ``result``."""
+    if kind == "value":
+        return lambda b, input: result
+    if kind == "step":
+        return lambda b, input: b.host(lambda x: result, [input], [(input.shape, input.dtype)])[0]
+    return lambda b, input: b.dynamic(lambda x: result, [input])
+
+
+@pytest.mark.parametrize("kind", ["value", "step", "dynamic"])
+@pytest.mark.parametrize("shape", ["(3)", "()"])
+@pytest.mark.parametrize("result", [None, object(), {"a": 1}, [None], (None,), np.array([None]), np.array(["7"])])
+def test_what_is_no_array_is_an_error(kind: str, shape: str, result: Any) -> None:
+    with pytest.raises(PnnxFastError, match=r"mine\.Odd odd"):
+        _run(_of(result, kind), shape)
+
+
+@pytest.mark.parametrize("result", ["7", [[1, 2], [3]], (), (1, 2)])
+def test_what_does_not_fit_a_numpy_step_is_an_error(result: Any) -> None:
+    with pytest.raises(PnnxFastError, match=r"mine\.Odd odd"):
+        _run(_of(result, "step"), "()")
+
+
+def test_too_few_results_are_an_error() -> None:
+    with pytest.raises(PnnxFastError, match=r"mine\.Odd odd.*fewer results"):
+        _run(_of((), "dynamic"))
+
+
+def test_a_function_that_fails_is_named() -> None:
+    def fails(x: Any) -> Any:
+        raise KeyError("lost")
+
+    with pytest.raises(PnnxFastError, match=r"mine\.Odd odd.*lost"):
+        _run(lambda b, input: b.dynamic(fails, [input]))
+
+
+@pytest.mark.parametrize("kind", ["step", "dynamic"])
+@pytest.mark.parametrize("result", [np.arange(3.0), [0, 1, 2], (np.float32([0, 1, 2]),)])
+def test_arrays_and_lists_are_results(kind: str, result: Any) -> None:
+    assert np.array_equal(_run(_of(result, kind)), [0, 1, 2])
+
+
+def test_numbers_are_results() -> None:
+    assert _run(_of(7, "value")) == 7
+    assert _run(_of(np.float32(7), "dynamic")) == 7
