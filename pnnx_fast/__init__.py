@@ -145,6 +145,9 @@ def load(
     """
     from pnnx_fast._collector import collector_paused
 
+    for name, given in (("autotune", autotune), ("cache", cache)):
+        if not isinstance(given, bool | str | os.PathLike):
+            raise TypeError(f"{name} is True, False or a path, not {type(given).__name__}")
     options: dict[str, Any] = {"isa": isa, "optimize": optimize, "seed": seed, "autotune": autotune}
 
     def read() -> Graph:

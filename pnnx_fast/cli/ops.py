@@ -14,6 +14,11 @@ from types import FunctionType
 
 from pnnx_fast._core import program
 from pnnx_fast.ops import registry
+from pnnx_fast.ops._conv_choice import Choice
+from pnnx_fast.ops.signature import EMPTY, OPEN, POSITIONAL, VARIADIC
+
+_WORDS = {POSITIONAL: "tensor", VARIADIC: "tensors", OPEN: "weights"}
+"""What parameters of a function are, by kind; those that are only given by name are parameters of the operator."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,15 +46,8 @@ def run(args: argparse.Namespace) -> int:
     if kernels:
         print(f"kernels   {', '.join(kernels)}")
     for key, parameter in found.parameters.items():
-        kind = (
-            "tensor"
-            if key in found.slots
-            else "weights"
-            if parameter.kind is inspect.Parameter.VAR_KEYWORD
-            else "parameter"
-        )
-        default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
-        print(f"{kind:10}{key}{default}")
+        default = "" if parameter.default is EMPTY else f" = {parameter.default!r}"
+        print(f"{_WORDS.get(parameter.kind, 'parameter'):10}{key}{default}")
     return 0
 
 
@@ -73,6 +71,8 @@ def kernels_of(found: registry.OperatorDef) -> list[str]:
             stack += item.values()
         elif isinstance(item, tuple | list | set | frozenset):
             stack += item
+        elif isinstance(item, Choice):
+            stack += [item.kernel, item.pack]
         elif isinstance(item, FunctionType) and item not in seen and item.__module__.startswith("pnnx_fast.ops"):
             seen.add(item)
             stack += [cell.cell_contents for cell in item.__closure__ or ()]

@@ -177,7 +177,8 @@ def _add_static(family: str, table: Mapping[str, _Static]) -> None:
     def fuse(graph: Graph) -> int:
         return _fuse_static(graph, table)
 
-    fuse.__name__, fuse.__doc__ = f"fuse_static_{family}", f"{', '.join(table)} with constant weights become modules."
+    become = "becomes a module" if len(table) == 1 else "become modules"
+    fuse.__name__, fuse.__doc__ = f"fuse_static_{family}", f"{', '.join(table)} with constant weights {become}."
     simplification(5)(fuse)
 
 

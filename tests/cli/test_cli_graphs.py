@@ -83,7 +83,9 @@ def test_ops_lists_and_describes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops"]) == 0
     assert "nn.Conv2d" in capsys.readouterr().out
     assert main(["ops", "nn.Conv2d"]) == 0
-    assert "conv_winograd_f32" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "conv_winograd_f32" in listed
+    assert "conv_depthwise_f32" in listed
     assert main(["ops", "F.relu"]) == 0
     assert "tensor    input" in capsys.readouterr().out
     assert main(["ops", "my.layer"]) == 1

@@ -132,6 +132,12 @@ def test_shape_errors_name_the_operator() -> None:
         pnnx_fast.Model(graph)(np.zeros((2, 3), np.float32))
 
 
+@pytest.mark.parametrize("option", ["autotune", "cache"])
+def test_options_that_are_neither_a_flag_nor_a_path(option: str) -> None:
+    with pytest.raises(TypeError, match=f"{option} is True, False or a path, not int"):
+        pnnx_fast.load(b"", b"", **{option: 5})
+
+
 def test_many_threads_share_a_model(model: pnnx_fast.Model) -> None:
     inputs = [random(1 + i % 3, 4, 3 + i % 5, seed=i) for i in range(64)]
     with ThreadPoolExecutor(16) as pool:

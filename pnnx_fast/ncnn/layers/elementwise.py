@@ -80,11 +80,10 @@ def _simple(*names: str, type: str = "", text: str = "") -> None:
 
 
 _simple("AbsVal", text="abs(@0)")
-_simple("BNLL", text="add(maximum(@0,0.0),log1p(exp(neg(abs(@0)))))")
+_simple("BNLL", "Softplus", text="add(maximum(@0,0.0),log1p(exp(neg(abs(@0)))))")
 _simple("Erf", text="erf(@0)")
 _simple("Mish", type="F.mish")
 _simple("Sigmoid", type="F.sigmoid")
-_simple("Softplus", text="add(maximum(@0,0.0),log1p(exp(neg(abs(@0)))))")
 _simple("Swish", type="F.silu")
 _simple("TanH", type="F.tanh")
 
@@ -315,11 +314,6 @@ def eltwise(p: Params, w: Weights) -> Build:
 
 
 # -- a value a channel -------------------------------------------------------------------------------------------------
-
-
-def channel_values(values: Any, rank: int) -> Any:
-    """Array of one value a channel, shaped to stand beside (n, c, …) of a number of ncnn's dimensions."""
-    return np.asarray(values, np.float32).reshape(1, -1, *(1,) * (rank - 1))
 
 
 def _norm_type(rank: int) -> str:
