@@ -66,6 +66,21 @@ def solve(a: Array, y: Array, left: bool = True) -> Array:
     return np.linalg.solve(a, y) if left else np.swapaxes(solve(np.swapaxes(a, -1, -2), np.swapaxes(y, -1, -2)), -1, -2)
 
 
+def solve_triangular(a: Array, y: Array, upper: bool, left: bool = True, unitriangular: bool = False) -> Array:
+    """Solution of triangular systems by substitution; what lies beyond the triangle is not read."""
+    if not left:
+        turned = solve_triangular(np.swapaxes(a, -1, -2), np.swapaxes(y, -1, -2), not upper, True, unitriangular)
+        return np.swapaxes(turned, -1, -2)
+    n = a.shape[-1]
+    x = np.array(np.broadcast_to(y, (*np.broadcast_shapes(a.shape[:-2], y.shape[:-2]), *y.shape[-2:])))
+    for i in reversed(range(n)) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(0, i)
+        x[..., i, :] -= (a[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
+        if not unitriangular:
+            x[..., i, :] /= a[..., i, i, None]
+    return x
+
+
 def matrix_exp(x: Array) -> Array:
     """Exponential of square matrices: Taylor's series of a scaled matrix, squared again."""
     a = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -58,6 +58,24 @@ def test_linear_algebra_matches_numpy(case: tuple[Any, ...]) -> None:
         check(case, getattr(np.linalg, name)(x, *rest))
 
 
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("unit", [True, False])
+def test_triangular_systems(upper: bool, left: bool, unit: bool) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((2, 1, 5, 5)).astype(np.float32) + 3 * np.eye(5, dtype=np.float32)
+    y = rng.standard_normal((1, 3, 5, 4) if left else (1, 3, 4, 5)).astype(np.float32)
+    triangle = np.triu(a, 1 if unit else 0) if upper else np.tril(a, -1 if unit else 0)
+    inverse = np.linalg.inv(triangle + (np.eye(5, dtype=np.float32) if unit else 0))
+    wanted = torch.from_numpy(inverse @ y if left else y @ inverse)
+    check(("aten::linalg_solve_triangular", a, y, upper, left, unit), wanted)
+
+
+def test_a_singular_triangle_gives_infinity() -> None:
+    a, y = np.float32([[0, 0], [1, 2]]), np.float32([[1], [1]])
+    assert np.isinf(call("aten::linalg_solve_triangular", (a, y, False), 1)[0, 0])
+
+
 def test_numbers_pass_through() -> None:
     graph = pnnx_fast.Graph()
     x = graph.new_operand("x")

@@ -17,6 +17,7 @@ ELSEWHERE: dict[str, str] = {
         aten::linalg_cholesky aten::linalg_det aten::linalg_inv aten::linalg_matrix_norm aten::linalg_matrix_power
         aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve""",
     "ops/test_aten_torch.py": """
+        aten::linalg_solve_triangular
         aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
         aten::adjoint aten::alias aten::detach_ aten::dim aten::empty aten::empty_like aten::len aten::lift_fresh
         aten::mH aten::new_empty aten::numel aten::resolve_conj aten::resolve_neg aten::size
