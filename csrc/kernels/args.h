@@ -67,11 +67,12 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 
 /* Sampling at the places that grid holds, from -1 to 1, in the order width, height, depth. gs: strides of image, depth,
  * height, width, coordinate; axes: 2 or 3. mode: 0 linear, 1 nearest, 2 cubic; border: 0 zeros, 1 clamp, 2 reflect;
- * align: -1 and 1 are the centres of the corner pixels. */
+ * align: 0 the border's edges are at -1 and 1, 1 the centres of the corner pixels are, 2 places count pixels. scale, where
+ * it is given: a factor for each output pixel, with strides of image, depth, height, width. */
 #define PF_GRID_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, grid) F(K, out, y) F(K, i64, n) F(K, i64, c) F(K, i64, axes) F(K, dims, isize)      \
     F(K, dims, osize) F(K, dims, xs) F(K, dims, ys) F(K, dims, gs) F(K, i64, mode) F(K, i64, border)         \
-    F(K, i64, align)
+    F(K, i64, align) F(K, in, scale) F(K, dims, ss)
 
 /* Padding by before[d] elements (negative: cropping) to `shape`. mode: 0 constant (bits), 1 reflect, 2 replicate,
  * 3 circular. */

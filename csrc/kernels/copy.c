@@ -74,6 +74,17 @@ PF_STRIDED(16)
 PF_STRIDED(32)
 PF_STRIDED(64)
 
+/* Rows read backwards (xa is -1, ya 1); the last vector of a row may write some elements again. */
+static void copy_reversed(const pf_plane *p, const float *x, float *y) {
+    pf_vi lanes;
+    for (int i = 0; i < PF_VL; i++) lanes[i] = PF_VL - 1 - i;
+    for (int64_t b = 0; b < p->nb; b++, x += p->xb, y += p->yb)
+        for (int64_t a = 0; a < p->na; a += PF_VL) {
+            const int64_t at = pf_min(a, p->na - PF_VL);
+            pf_store(y + at, pf_permute(pf_load(x - at - (PF_VL - 1)), lanes));
+        }
+}
+
 static void copy_strided_any(const pf_plane *p, int64_t size, const char *x, char *y) {
     for (int64_t b = 0; b < p->nb; b++)
         for (int64_t a = 0; a < p->na; a++)
@@ -91,6 +102,8 @@ static void copy_plane(const pf_plane *p, int64_t size, const char *x, char *y) 
     case 4:
         if (p->ya == 1 && p->xb == 1)
             pf_transpose(p, (const float *)x, (float *)y);
+        else if (p->ya == 1 && p->xa == -1 && p->na >= PF_VL)
+            copy_reversed(p, (const float *)x, (float *)y);
         else
             copy_strided_32(p, x, y);
         break;

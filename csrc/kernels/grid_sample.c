@@ -1,151 +1,238 @@
-/* Sampling of images at places given by a grid. For every output pixel the taps, input positions with
- * weights, are found once and applied to all channels. */
-#include <limits.h>
+/* Sampling of images at places given by a grid. Output pixels are taken in blocks: along each axis, positions
+ * in the input and their weights are found for a whole block in vectors. They are then applied to all
+ * channels of one pixel after the other or, where channels are few or far apart, to all pixels of the block
+ * side by side. */
 #include <math.h>
 
 #include "kernels/args.h"
 #include "kernels/simd.h"
 
-enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, TAPS = 16 };
+enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, AXES = 3, TAPS = 4, BLOCK = 32, CHUNK = 4, FEW_CHANNELS = 4 };
 typedef enum mode { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC } mode;
 typedef enum border { BORDER_ZEROS, BORDER_CLAMP, BORDER_REFLECT } border;
+typedef enum align { ALIGN_EDGES, ALIGN_CENTRES, ALIGN_PIXELS } align;
 
-/* start: what the sums begin with, NaN where PyTorch's weights are. */
-typedef struct sample {
-    int count;
-    float start;
-    int64_t offset[TAPS];
-    float weight[TAPS];
-} sample;
+/* A block of output pixels; lanes: their count, rounded up to whole vectors. at: positions along each axis,
+ * -1 for none. start: what the sums begin with, NaN where PyTorch's weights are. */
+typedef struct block {
+    int64_t count, lanes, x[BLOCK], y[BLOCK]; /* offsets of image and output pixel */
+    int taps[AXES];
+    int32_t at[AXES][TAPS][BLOCK];
+    float weight[AXES][TAPS][BLOCK], place[AXES][BLOCK], scale[BLOCK], start[BLOCK];
+} block;
 
-static float unnormalize(float v, int64_t size, int align) {
-    return align ? (v + 1) / 2 * (float)(size - 1) : ((v + 1) * (float)size - 1) / 2;
+static pf_vf unnormalize(pf_vf v, float size, int64_t align) {
+    if (align == ALIGN_PIXELS) return v;
+    return align == ALIGN_CENTRES ? (v + 1.0f) / 2.0f * (size - 1.0f) : ((v + 1.0f) * size - 1.0f) / 2.0f;
 }
 
 /* NaN becomes the first place on planes and the last one elsewhere. */
-static float clamp(const pf_grid_args *a, float v, int64_t size) {
-    const float low = v < 0 || (v != v && a->axes == 2) ? 0 : v;
-    return low < (float)(size - 1) ? low : (float)(size - 1);
+static pf_vf clamp(const pf_grid_args *a, pf_vf v, float size) {
+    const pf_vf top = pf_set(size - 1.0f);
+    const pf_vi low = v < 0.0f, none = v != v;
+    v = pf_select(a->axes == 2 ? low | none : low, pf_zero(), v);
+    return pf_select(v < top, v, top);
 }
 
 /* Mirrors between the centres (align) or the edges of the border pixels. */
-static float reflect(float v, int64_t size, int align) {
-    const float low = align ? 0.0f : -0.5f, span = align ? (float)(size - 1) : (float)size;
-    if (span == 0) return 0;
-    v = fabsf(v - low);
-    const float extra = fmodf(v, span);
-    return fmodf(floorf(v / span), 2) == 0 ? extra + low : span - extra + low;
+static pf_vf reflect(pf_vf places, float size, int64_t align) {
+    const float low = align == ALIGN_CENTRES ? 0.0f : -0.5f, span = align == ALIGN_CENTRES ? size - 1 : size;
+    if (span == 0) return pf_zero();
+    for (int i = 0; i < PF_VL; i++) {
+        const float v = fabsf(places[i] - low), extra = fmodf(v, span);
+        places[i] = fmodf(floorf(v / span), 2) == 0 ? extra + low : span - extra + low;
+    }
+    return places;
 }
 
-static float apply_border(const pf_grid_args *a, float v, int64_t size) {
-    if (a->border == BORDER_REFLECT) v = reflect(v, size, (int)a->align);
+/* What no integer can hold lies outside. */
+static pf_vf apply_border(const pf_grid_args *a, pf_vf v, float size) {
+    if (a->border == BORDER_REFLECT) v = reflect(v, size, a->align);
     if (a->border != BORDER_ZEROS) v = clamp(a, v, size);
-    return isfinite(v) && v > (float)INT_MIN && v < (float)(INT_MAX - 1) ? v : -100.0f;
+    return pf_select((v > -2147483648.0f) & (v < 2147483648.0f), v, pf_set(-100.0f));
 }
 
-static void add_tap(sample *s, const pf_grid_args *a, const int64_t at[3], float weight) {
-    int64_t offset = 0;
-    for (int d = 0; d < 3; d++) {
-        if (at[d] < 0 || at[d] >= a->isize[d]) return;
-        offset += at[d] * a->xs[SPACE + d];
-    }
-    s->offset[s->count] = offset;
-    s->weight[s->count++] = weight;
+/* Tap k of the axis at whole places, PF_VL pixels from p on. */
+PF_INLINE void set_tap(block *b, int axis, int k, int p, pf_vf place, float size, pf_vf weight) {
+    const pf_vi inside = (place >= 0.0f) & (place < size);
+    pf_storei(&b->at[axis][k][p], (pf_toint(pf_select(inside, place, pf_zero())) & inside) | ~inside);
+    pf_store(&b->weight[axis][k][p], weight);
 }
 
-/* Places in the order depth, height, width; without depth the first is 0. */
-static void linear_taps(sample *s, const pf_grid_args *a, const float place[3]) {
-    int64_t low[3];
-    float part[3];
-    for (int d = 0; d < 3; d++) {
-        low[d] = (int64_t)floorf(place[d]);
-        part[d] = place[d] - (float)low[d];
-    }
-    for (int corner = 0; corner < (a->axes == 3 ? 8 : 4); corner++) {
-        int64_t at[3];
-        float weight = 1;
-        for (int d = 0; d < 3; d++) {
-            const int next = corner >> (2 - d) & 1;
-            at[d] = low[d] + next;
-            weight *= next ? part[d] : 1 - part[d];
-        }
-        add_tap(s, a, at, weight);
-    }
-}
-
-static void cubic_weights(float t, float w[4]) {
+static void cubic_taps(block *b, const pf_grid_args *a, int axis, int p, pf_vf place, float size) {
     const float A = -0.75f;
-    const float x[4] = {t + 1, t, 1 - t, 2 - t};
-    for (int i = 0; i < 4; i++)
-        w[i] = i == 0 || i == 3 ? ((A * x[i] - 5 * A) * x[i] + 8 * A) * x[i] - 4 * A
-                                : ((A + 2) * x[i] - (A + 3)) * x[i] * x[i] + 1;
+    const pf_vf low = pf_vfloor(place), t = place - low, x[4] = {t + 1.0f, t, 1.0f - t, 2.0f - t};
+    for (int k = 0; k < 4; k++) {
+        const pf_vf far = ((A * x[k] - 5 * A) * x[k] + 8 * A) * x[k] - 4 * A;
+        const pf_vf near = ((A + 2) * x[k] - (A + 3)) * x[k] * x[k] + 1.0f;
+        const pf_vf at = apply_border(a, low + (float)(k - 1), size);
+        set_tap(b, axis, k, p, at, size, k == 0 || k == 3 ? far : near);
+    }
 }
 
-/* Two axes only; the border is applied to each tap. */
-static void cubic_taps(sample *s, const pf_grid_args *a, const float place[3]) {
-    float w[2][4];
-    for (int d = 0; d < 2; d++) cubic_weights(place[d + 1] - floorf(place[d + 1]), w[d]);
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 4; j++) {
-            const float h = apply_border(a, floorf(place[1]) + (float)(i - 1), a->isize[1]);
-            const float v = apply_border(a, floorf(place[2]) + (float)(j - 1), a->isize[2]);
-            const int64_t at[3] = {0, (int64_t)h, (int64_t)v};
-            add_tap(s, a, at, w[0][i] * w[1][j]);
+static void find_taps(block *b, const pf_grid_args *a, int axis) {
+    static const int taps[] = {[MODE_LINEAR] = 2, [MODE_NEAREST] = 1, [MODE_CUBIC] = 4};
+    const float size = (float)a->isize[axis];
+    const int weights = a->mode == MODE_CUBIC || (a->mode == MODE_LINEAR && a->border == BORDER_ZEROS);
+    b->taps[axis] = taps[a->mode];
+    for (int p = 0; p < b->lanes; p += PF_VL) {
+        const pf_vf v = unnormalize(pf_load(&b->place[axis][p]), size, a->align);
+        if (weights && a->axes == 2)
+            pf_store(&b->start[p], pf_select(v - v == 0.0f, pf_load(&b->start[p]), pf_set(NAN)));
+        if (a->mode == MODE_CUBIC) {
+            cubic_taps(b, a, axis, p, v, size);
+            continue;
         }
+        const pf_vf place = apply_border(a, v, size);
+        if (a->mode == MODE_NEAREST) {
+            set_tap(b, axis, 0, p, pf_vround(place), size, pf_set(1.0f));
+            continue;
+        }
+        const pf_vf low = pf_vfloor(place), part = place - low;
+        set_tap(b, axis, 0, p, low, size, 1.0f - part);
+        set_tap(b, axis, 1, p, low + 1.0f, size, part);
+    }
 }
 
-static void find_taps(sample *s, const pf_grid_args *a, const float *grid) {
-    float place[3] = {0, 0, 0};
-    int finite = 1;
+/* Output pixels from number i on. */
+static void start_block(block *b, const pf_grid_args *a, const pf_worker *w, int64_t i, int64_t count) {
+    const float *grid = pf_ptr(w, a->grid), *scale = pf_ptr(w, a->scale);
+    int64_t o = i % a->osize[2], h = i / a->osize[2] % a->osize[1];
+    int64_t d = i / a->osize[2] / a->osize[1] % a->osize[0], n = i / a->osize[2] / a->osize[1] / a->osize[0];
+    b->count = count;
+    b->lanes = pf_ceil_div(count, PF_VL) * PF_VL;
+    for (int p = 0; p < b->lanes; p++) {
+        b->start[p] = 0;
+        if (p >= count) {
+            b->x[p] = b->y[p] = 0;
+            for (int k = 0; k < AXES; k++) b->place[k][p] = 0;
+            continue;
+        }
+        b->x[p] = n * a->xs[IMAGE];
+        b->y[p] = n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1] + o * a->ys[SPACE + 2];
+        const float *at = grid + n * a->gs[0] + d * a->gs[1] + h * a->gs[2] + o * a->gs[3];
+        for (int k = 3 - (int)a->axes; k < AXES; k++) b->place[k][p] = at[(2 - k) * a->gs[4]];
+        b->scale[p] = scale ? scale[n * a->ss[0] + d * a->ss[1] + h * a->ss[2] + o * a->ss[3]] : 1.0f;
+        if (++o < a->osize[2]) continue;
+        o = 0;
+        if (++h < a->osize[1]) continue;
+        h = 0;
+        if (++d == a->osize[0]) d = 0, n++;
+    }
+    for (int k = 0; k < 3 - (int)a->axes; k++) {
+        b->taps[k] = 1;
+        for (int p = 0; p < b->lanes; p++) b->at[k][0][p] = 0, b->weight[k][0][p] = 1;
+    }
+    for (int k = 3 - (int)a->axes; k < AXES; k++) find_taps(b, a, k);
+    if (!scale) return;
+    for (int k = 0; k < b->taps[0]; k++)
+        for (int p = 0; p < count; p++) b->weight[0][k][p] *= b->scale[p];
+}
+
+/* The taps of one pixel that lie inside of the image. */
+typedef struct sample {
+    int count;
+    float start;
+    int64_t offset[TAPS * TAPS];
+    float weight[TAPS * TAPS];
+} sample;
+
+static void collect(sample *s, const block *b, const pf_grid_args *a, int64_t p) {
     s->count = 0;
-    for (int d = 3 - (int)a->axes; d < 3; d++) {
-        const float v = unnormalize(grid[(2 - d) * a->gs[4]], a->isize[d], (int)a->align);
-        place[d] = a->mode == MODE_CUBIC ? v : apply_border(a, v, a->isize[d]);
-        finite &= isfinite(v) != 0;
+    s->start = b->start[p];
+    for (int i = 0; i < b->taps[0]; i++)
+        for (int j = 0; j < b->taps[1]; j++) {
+            const int64_t d = b->at[0][i][p], h = b->at[1][j][p];
+            if (d < 0 || h < 0) continue;
+            const int64_t row = b->x[p] + d * a->xs[SPACE] + h * a->xs[SPACE + 1];
+            const float weight = b->weight[0][i][p] * b->weight[1][j][p];
+            for (int k = 0; k < b->taps[2]; k++) {
+                if (b->at[2][k][p] < 0) continue;
+                s->offset[s->count] = row + b->at[2][k][p] * a->xs[SPACE + 2];
+                s->weight[s->count++] = weight * b->weight[2][k][p];
+            }
+        }
+}
+
+/* `count` vectors of channels, the last with `lanes` lanes. */
+PF_INLINE void blend(const sample *s, const float *x, float *y, int count, int64_t lanes) {
+    pf_vf v[CHUNK];
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) v[k] = pf_set(s->start);
+    for (int i = 0; i < s->count; i++) {
+        const pf_vf weight = pf_set(s->weight[i]);
+        const float *at = x + s->offset[i];
+#pragma GCC unroll 4
+        for (int k = 0; k < count; k++)
+            v[k] = pf_fma(weight, pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes), v[k]);
     }
-    const int has_weights = a->mode == MODE_CUBIC || (a->mode == MODE_LINEAR && a->border == BORDER_ZEROS);
-    s->start = has_weights && !finite && a->axes == 2 ? NAN : 0;
-    if (a->mode == MODE_LINEAR) {
-        linear_taps(s, a, place);
-    } else if (a->mode == MODE_CUBIC) {
-        if (finite) cubic_taps(s, a, place);
-    } else {
-        const int64_t at[3] = {(int64_t)rintf(place[0]), (int64_t)rintf(place[1]), (int64_t)rintf(place[2])};
-        add_tap(s, a, at, 1.0f);
+#pragma GCC unroll 4
+    for (int k = 0; k < count; k++) pf_store_upto(y + k * PF_VL, v[k], k + 1 < count ? PF_VL : lanes);
+}
+
+static void apply_to_channels(const block *b, const pf_grid_args *a, const float *x, float *y) {
+    for (int64_t p = 0; p < b->count; p++) {
+        sample s;
+        collect(&s, b, a, p);
+        float *to = y + b->y[p];
+        int64_t c = 0;
+        for (; c + CHUNK * PF_VL <= a->c; c += CHUNK * PF_VL) blend(&s, x + c, to + c, CHUNK, PF_VL);
+        for (; c + PF_VL <= a->c; c += PF_VL) blend(&s, x + c, to + c, 1, PF_VL);
+        if (c < a->c) blend(&s, x + c, to + c, 1, a->c - c);
     }
 }
 
-static void apply_taps(const pf_grid_args *a, const sample *s, const float *x, float *y) {
-    if (a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1 && a->c > 1) {
-        for (int64_t c = 0; c < a->c; c += PF_VL) {
-            pf_vf v = pf_set(s->start);
-            for (int k = 0; k < s->count; k++)
-                v = pf_fma(pf_set(s->weight[k]), pf_load_upto(x + s->offset[k] + c, a->c - c), v);
-            pf_store_upto(y + c, v, a->c - c);
-        }
-        return;
+/* Adds one tap of all pixels in `count` channels. */
+static void add_tap(const pf_grid_args *a, const float *x, const int64_t *offset, const float *weight,
+                    int64_t lanes, int64_t count, float (*sum)[BLOCK]) {
+    for (int64_t c = 0; c < count; c++, x += a->xs[CHANNEL]) {
+        float value[BLOCK];
+        for (int p = 0; p < lanes; p++) value[p] = offset[p] < 0 ? 0.0f : x[offset[p]];
+        for (int p = 0; p < lanes; p += PF_VL)
+            pf_store(&sum[c][p], pf_fma(pf_load(weight + p), pf_load(value + p), pf_load(&sum[c][p])));
     }
-    for (int64_t c = 0; c < a->c; c++) {
-        float v = s->start;
-        for (int k = 0; k < s->count; k++) v += s->weight[k] * x[s->offset[k] + c * a->xs[CHANNEL]];
-        y[c * a->ys[CHANNEL]] = v;
-    }
+}
+
+/* Channels first to first + count. */
+static void apply_to_pixels(const block *b, const pf_grid_args *a, const float *x, float *y, int64_t count) {
+    float sum[FEW_CHANNELS][BLOCK];
+    for (int64_t c = 0; c < count; c++)
+        for (int p = 0; p < b->lanes; p++) sum[c][p] = b->start[p];
+    for (int i = 0; i < b->taps[0]; i++)
+        for (int j = 0; j < b->taps[1]; j++)
+            for (int k = 0; k < b->taps[2]; k++) {
+                int64_t offset[BLOCK];
+                float weight[BLOCK];
+                for (int p = 0; p < b->lanes; p++) {
+                    const int64_t d = b->at[0][i][p], h = b->at[1][j][p], o = b->at[2][k][p];
+                    const int64_t at =
+                        b->x[p] + d * a->xs[SPACE] + h * a->xs[SPACE + 1] + o * a->xs[SPACE + 2];
+                    offset[p] = (d | h | o) < 0 ? -1 : at;
+                    weight[p] = b->weight[0][i][p] * b->weight[1][j][p] * b->weight[2][k][p];
+                    if (offset[p] < 0) weight[p] = 0;
+                }
+                add_tap(a, x, offset, weight, b->lanes, count, sum);
+            }
+    for (int64_t c = 0; c < count; c++)
+        for (int64_t p = 0; p < b->count; p++) y[b->y[p] + c * a->ys[CHANNEL]] = sum[c][p];
 }
 
 PF_KERNEL_FUNCTION(grid_sample) {
     const pf_grid_args *a = args_;
-    const float *x = pf_ptr(w, a->x), *grid = pf_ptr(w, a->grid);
+    const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
+    const int vectors = a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1 && a->c > FEW_CHANNELS;
     int64_t begin, end;
-    pf_share(w, a->n * a->osize[0] * a->osize[1], 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t h = i % a->osize[1], d = i / a->osize[1] % a->osize[0],
-                      n = i / a->osize[1] / a->osize[0];
-        for (int64_t o = 0; o < a->osize[2]; o++) {
-            sample s;
-            find_taps(&s, a, grid + n * a->gs[0] + d * a->gs[1] + h * a->gs[2] + o * a->gs[3]);
-            apply_taps(a, &s, x + n * a->xs[IMAGE],
-                       y + n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1] + o * a->ys[SPACE + 2]);
+    pf_share(w, a->n * a->osize[0] * a->osize[1] * a->osize[2], BLOCK, &begin, &end);
+    for (int64_t i = begin; i < end; i += BLOCK) {
+        block b;
+        start_block(&b, a, w, i, pf_min(BLOCK, end - i));
+        if (vectors) {
+            apply_to_channels(&b, a, x, y);
+            continue;
         }
+        for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)
+            apply_to_pixels(&b, a, x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
+                            pf_min(FEW_CHANNELS, a->c - c));
     }
 }

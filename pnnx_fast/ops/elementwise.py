@@ -228,6 +228,18 @@ class _Pieces(_Whole):
         return y
 
 
+def add_to(b: Builder, x: Tensor, y: Tensor) -> None:
+    """Emit the addition of ``x`` to a view ``y`` of its shape and dtype."""
+    code = compile_expression(_parse("add(@0,@1)"), (_type_of(y), _type_of(x)))
+    assert code is not None
+    shape, (ys, xs) = _merge(y.shape, (y.strides, x.strides))
+    words = code.words([(False, ys), (False, xs)])
+    b.step(
+        "expression_f32", flops=y.size, label="add", x=(y, x), y=y,
+        code=b.cached(("expression", words.tobytes()), lambda: words), rank=len(shape), shape=shape, ys=ys,
+    )  # fmt: skip
+
+
 def _order_of(operands: Sequence[Tensor], shape: Sequence[int]) -> Order:
     """Memory order of the result: that of an operand of its shape, a channels-last one if there is one."""
     full = [

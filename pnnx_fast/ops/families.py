@@ -235,6 +235,6 @@ FAMILIES: dict[str, str] = {
         torch.softmax
     """,
     "vision": """
-        torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align
+        fused.DeformConv2d torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align
     """,
 }

@@ -10,10 +10,15 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import integers
-from pnnx_fast.ops.symbolic import Builder, Tensor
+from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
 MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
+PIXELS = 2
+"""Alignment of places that count pixels from the centre of the first one."""
+
+FEW_CHANNELS = 4
+"""Up to here, planes are sampled one by one rather than pixels as vectors."""
 
 
 @operator("F.grid_sample")
@@ -35,21 +40,39 @@ def grid_sample(
         raise ShapeError(f"mode {mode!r} does not exist for this input", actual=list(input.shape))
     if grid.ndim != input.ndim or grid.shape[-1] != axes or grid.shape[0] != input.shape[0]:
         raise ShapeError("the grid does not fit", expected=[input.shape[0], "…", axes], actual=list(grid.shape))
-    output = grid.shape[1:-1]
-    shape = (*input.shape[:2], *output)
     # PyTorch computes other types in their own precision; the difference is below that of single precision.
-    x, places = b.channels_last(b.cast(input, np.float32)), b.cast(grid, np.float32)
-    y = b.result(shape, np.float32, "channels_last")
-    one, none = [1] * (3 - axes), [0] * (3 - axes)
+    x, places = b.cast(input, np.float32), b.cast(grid, np.float32)
+    planar = x.shape[1] <= FEW_CHANNELS and not (is_channels_last(x) and x.shape[1] > 1)
+    y = b.result((*input.shape[:2], *grid.shape[1:-1]), np.float32, "plain" if planar else "channels_last")
+    sample(b, x if planar else b.channels_last(x), places, y, mode, padding_mode, int(bool(align_corners)))
+    return b.cast(y, input.dtype)
+
+
+def sample(
+    b: Builder,
+    x: Tensor,
+    grid: Tensor,
+    y: Tensor,
+    mode: str,
+    border: str,
+    align: int,
+    scale: Tensor | None = None,
+) -> None:
+    """Emit sampling of (n, c, …) at ``grid`` (n, …, axes); ``align`` as in the kernel's arguments.
+
+    There may be one dimension of places more than there are axes. ``scale`` has a factor for each place.
+    """
+    axes, output = grid.shape[-1], grid.shape[1:-1]
+    none = [0] * (3 - len(output))
     b.step(
         "grid_sample",
-        flops=y.size * 8,
-        x=x, grid=places, y=y, n=x.shape[0], c=x.shape[1], axes=axes, isize=[*one, *x.shape[2:]],
-        osize=[*one, *output], xs=[*x.strides[:2], *none, *x.strides[2:]], ys=[*y.strides[:2], *none, *y.strides[2:]],
-        gs=[places.strides[0], *none, *places.strides[1:]], mode=MODES[mode], border=BORDERS[padding_mode],
-        align=bool(align_corners),
+        flops=y.size * (32 if mode == "bicubic" else 8),
+        x=x, grid=grid, y=y, n=x.shape[0], c=x.shape[1], axes=axes, isize=[*[1] * (3 - axes), *x.shape[2:]],
+        osize=[*[1] * len(none), *output], xs=[*x.strides[:2], *[0] * (3 - axes), *x.strides[2:]],
+        ys=[*y.strides[:2], *none, *y.strides[2:]], gs=[grid.strides[0], *none, *grid.strides[1:]],
+        mode=MODES[mode], border=BORDERS[border], align=align, scale=scale,
+        ss=[0] * 4 if scale is None else [scale.strides[0], *none, *scale.strides[1:]],
     )  # fmt: skip
-    return b.cast(y, input.dtype)
 
 
 @operator("F.affine_grid", native=False)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.elementwise import add_to
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -440,7 +441,7 @@ def _padded(b: Builder, x: Tensor, p: Sequence[int]) -> Tensor:
     return y
 
 
-@operator("nn.Fold", "F.fold", native=False)
+@operator("nn.Fold", "F.fold")
 def fold(
     b: Builder,
     input: Tensor,
@@ -459,6 +460,10 @@ def fold(
     if rows % (k[0] * k[1]) or columns != oh * ow:
         raise ShapeError("fold: columns do not fit", expected=(k[0] * k[1], oh * ow), actual=(rows, columns))
     c = rows // (k[0] * k[1])
+    if x.dtype == np.float32:
+        y = b.result((n, c, *size), x.dtype)
+        _add_blocks(b, b.reshape(x, (n, c, *k, oh, ow)), y, d, p, s)
+        return y if input.ndim == 3 else y.select(0, 0)
 
     def add_blocks(a: Array) -> Array:
         blocks = a.reshape(n, c, k[0], k[1], oh, ow)
@@ -470,3 +475,26 @@ def fold(
 
     y = b.host(add_blocks, [x], [((n, c, *size), x.dtype)])[0]
     return y if input.ndim == 3 else y.select(0, 0)
+
+
+def _add_blocks(b: Builder, x: Tensor, y: Tensor, d: Sequence[int], p: Sequence[int], s: Sequence[int]) -> None:
+    """Emit the sum of blocks ``x`` (n, c, kh, kw, oh, ow) to an image ``y`` whose borders ``p`` are dropped."""
+    n, c, kh, kw, oh, ow = x.shape
+    if (kh, kw) == tuple(s) and tuple(d) == (1, 1) and y.shape[2:] == (kh * oh, kw * ow) and not any(p):
+        # Blocks that touch, but do not overlap: each has its place.
+        sn, sc, sh, sw = y.strides
+        b.copy(x.permute((0, 1, 4, 2, 5, 3)), y.as_strided((n, c, oh, kh, ow, kw), (sn, sc, sh * kh, sh, sw * kw, sw)))
+        return
+    b.copy(b.constant(np.zeros(1, y.dtype)).as_strided((1,) * 4, (0,) * 4).expand(y.shape), y)
+    for i, j in itertools.product(range(kh), range(kw)):
+        block, target = x.select(2, i).select(2, j), y
+        for axis, start in ((2, i * d[0] - p[0]), (3, j * d[1] - p[1])):
+            step, count = s[axis - 2], block.shape[axis]
+            first = max(0, -(start // step))
+            last = min(count - 1, (y.shape[axis] - 1 - start) // step)
+            if last < first:
+                break
+            block = block.narrow(axis, first, last - first + 1)
+            target = target.narrow(axis, start + first * step, last - first + 1, step)
+        else:
+            add_to(b, block, target)

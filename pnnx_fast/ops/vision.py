@@ -1,16 +1,20 @@
-"""Operators of torchvision: deformable convolution and region-of-interest pooling, as numpy steps."""
+"""Operators of torchvision: deformable convolution, and region-of-interest pooling as numpy steps."""
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ShapeError
-from pnnx_fast.ops._window import spatial, window_counts
-from pnnx_fast.ops.convolution import as_float32
-from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops._window import paddings, spatial, window_counts
+from pnnx_fast.ops.convolution import as_float32, check_weights, convolution, epilogue_fields
+from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.registry import Floats, Ints, operator
+from pnnx_fast.ops.sampling import PIXELS, sample
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 
@@ -28,7 +32,7 @@ def sample_bilinear(image: Array, y: Array, x: Array) -> Array:
     return out
 
 
-@operator("torchvision.ops.DeformConv2d", native=False)
+@operator("torchvision.ops.DeformConv2d", "fused.DeformConv2d")
 def deform_conv2d(
     b: Builder,
     input: Tensor,
@@ -44,40 +48,68 @@ def deform_conv2d(
     in_channels: int | None = None,
     out_channels: int | None = None,
     kernel_size: Ints | None = None,
+    activation: str = "none",
+    activation_params: Floats = (),
 ) -> Tensor:
     """Convolution whose taps are moved by learned offsets. torchvision.ops.DeformConv2d."""
     if weight is None:
         raise ShapeError("the weight is missing", operand="weight")
-    n, c, h, w = input.shape
-    oc, _, kh, kw = weight.shape
-    s, p, d = (spatial(v, 2, k) for v, k in ((stride, "stride"), (padding, "padding"), (dilation, "dilation")))
-    oh, ow = window_counts((h, w), (kh, kw), s, d, p, p)
-    if offset.ndim != 4 or offset.shape[1] % (2 * kh * kw) or offset.shape[2:] != (oh, ow):
-        raise ShapeError("offsets do not fit", operand="offset", expected=(n, 2 * kh * kw, oh, ow), actual=offset.shape)
-    parts = offset.shape[1] // (2 * kh * kw)
-    base_y = np.arange(oh)[:, None] * s[0] - p[0]
-    base_x = np.arange(ow)[None, :] * s[1] - p[1]
-    given = [t for t in as_float32(b, input, offset, weight, mask, bias) if t is not None]
+    kernel = weight.shape[2:]
+    check_weights(input, weight, groups, 2)
+    s, d = spatial(stride, 2, "stride"), spatial(dilation, 2, "dilation")
+    before, after = paddings(padding, kernel, d, s)
+    n, _, *sizes = input.shape
+    out, taps = window_counts(sizes, kernel, s, d, before, after), math.prod(kernel)
+    parts = offset.shape[1] // (2 * taps) if offset.ndim == 4 else 0
+    for name, given, numbers in (("offset", offset, 2), ("mask", mask, 1)):
+        wanted = (n, max(parts, 1) * taps * numbers, *out)
+        if given is not None and (given.shape != wanted or input.shape[1] % parts):
+            raise ShapeError(f"{name}s do not fit", operand=name, expected=wanted, actual=given.shape)
+    x, moves, scale, w, bias = as_float32(b, input, offset, mask, weight, bias)
+    assert x is not None
+    assert moves is not None
+    assert w is not None
+    places = _moved_places(b, b.reshape(moves, (n, parts, taps, 2, *out)), kernel, s, d, before)
+    values = _values_at(b, b.channels_last(x), places, scale)
+    # The values of each tap lie below those of the last one, so that a tall window with holes reads one of each.
+    columns = b.reshape(values, (n, input.shape[1], taps * out[0], out[1]))
+    filters = b.reshape(w, (*w.shape[:2], taps, 1))
+    act = epilogue_fields(activation, activation_params)
+    y = convolution(b, 2, columns, filters, bias, None, 1, 0, (out[0], 1), groups, "zeros", act)
+    return b.cast(y, input.dtype)
 
-    def compute(x: Array, moves: Array, weights: Array, *rest: Array) -> Array:
-        extra = list(rest)
-        scale = extra.pop(0) if mask is not None else None
-        shift = extra.pop(0) if bias is not None else np.zeros(oc, np.float32)
-        moves = moves.reshape(n, parts, kh * kw, 2, oh, ow)
-        columns = np.empty((n, c, kh * kw, oh, ow), np.float32)
-        for item, part, tap in itertools.product(range(n), range(parts), range(kh * kw)):
-            y = base_y + tap // kw * d[0] + moves[item, part, tap, 0]
-            z = base_x + tap % kw * d[1] + moves[item, part, tap, 1]
-            channels = slice(part * c // parts, (part + 1) * c // parts)
-            values = sample_bilinear(x[item, channels], y, z)
-            if scale is not None:
-                values = values * scale.reshape(n, parts, kh * kw, oh, ow)[item, part, tap]
-            columns[item, channels, tap] = values
-        grouped = columns.reshape(n, groups, c // groups * kh * kw, oh * ow)
-        rows = weights.reshape(groups, oc // groups, -1)
-        return (rows @ grouped).reshape(n, oc, oh, ow) + shift[:, None, None]
 
-    return b.cast(b.host(compute, given, [((n, oc, oh, ow), np.float32)])[0], input.dtype)
+def _moved_places(
+    b: Builder, moves: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+    before: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """Row and column, in pixels, that each tap reads at each output position: ``moves`` (…, taps, 2, oh, ow) added."""
+    lines = []
+    for axis, count in enumerate(moves.shape[-2:]):
+        tap = np.indices(kernel)[axis].reshape(-1, 1) * dilation[axis]
+        start = tap + np.arange(count) * stride[axis] - before[axis]
+        line = np.zeros((len(tap), 2, count), np.float32)
+        line[:, axis] = start
+        lines.append(b.constant(np.expand_dims(line, 3 - axis)))
+    places = lower_expression(b, "add(@0,add(@1,@2))", [moves, *lines], temporary=True)
+    assert isinstance(places, Tensor)
+    return places
+
+
+def _values_at(b: Builder, x: Tensor, places: Tensor, scale: Tensor | None) -> Tensor:
+    """Values (n, c, taps, oh, ow) at ``places`` (n, parts, taps, 2, oh, ow), each part for a share of the channels."""
+    n, parts, taps, _, *out = places.shape
+    y = b.empty((n, x.shape[1], taps, *out), np.float32, "channels_last")
+    # Sampling asks for columns before rows.
+    grid = places.permute((0, 1, 2, 4, 5, 3)).narrow(5, 1, 1)
+    grid = grid.as_strided((*grid.shape[:-1], 2), (*grid.strides[:-1], -grid.strides[-1]))
+    factors = None if scale is None else b.reshape(scale, (n, parts, taps, *out))
+    each = x.shape[1] // parts
+    for part in range(parts):
+        source, target = (t.narrow(1, part * each, each) for t in (x, y))
+        factor = None if factors is None else factors.select(1, part)
+        sample(b, source, grid.select(1, part), target, "bilinear", "zeros", PIXELS, factor)
+    return y
 
 
 @operator("torchvision.ops.RoIAlign", "torchvision.ops.roi_align", native=False)

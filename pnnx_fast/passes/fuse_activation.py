@@ -15,6 +15,7 @@ FUSED_TYPES: dict[str, str] = {
     "nn.ConvTranspose1d": "fused.ConvTranspose1d",
     "nn.ConvTranspose2d": "fused.ConvTranspose2d",
     "nn.ConvTranspose3d": "fused.ConvTranspose3d",
+    "torchvision.ops.DeformConv2d": "fused.DeformConv2d",
     "nn.Linear": "fused.Linear",
     "int8.Conv2d": "fused.Int8Conv2d",
     "int8.Linear": "fused.Int8Linear",

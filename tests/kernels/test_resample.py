@@ -96,8 +96,26 @@ def test_linear_grid(isa: str, channels: int, axes: int) -> None:
         call(
             isa, "grid_sample", 2, x=given, grid=grid, y=y, n=2, c=channels, axes=axes, isize=isize, osize=osize,
             xs=elements(given), ys=elements(y), gs=elements(grid), mode=0, border=0, align=1,
+            scale=None, ss=[0] * 4,
         )  # fmt: skip
         np.testing.assert_allclose(y, want, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("channels", [2, 37])
+def test_grid_of_scaled_pixels(isa: str, channels: int) -> None:
+    """Places that count pixels, in a dimension more than the image has, and a factor for each."""
+    rng = np.random.default_rng(4)
+    x = channels_last(rng.standard_normal((2, channels, 1, 6, 7)).astype("f4"), 1)
+    rows, columns = rng.integers(-1, 7, (2, 3, 5, 4)), rng.integers(-1, 8, (2, 3, 5, 4))
+    grid, scale = np.stack([columns, rows], -1).astype("f4"), rng.standard_normal((2, 3, 5, 4)).astype("f4")
+    inside = (rows >= 0) & (rows < 6) & (columns >= 0) & (columns < 7)
+    want = np.stack([v[:, 0, r % 6, c % 7] for v, r, c in zip(x, rows, columns, strict=True)])
+    y = channels_last(np.empty(want.shape, "f4"), 0)
+    call(
+        isa, "grid_sample", 2, x=x, grid=grid, y=y, n=2, c=channels, axes=2, isize=(1, 6, 7), osize=(3, 5, 4),
+        xs=elements(x), ys=elements(y), gs=elements(grid), mode=0, border=0, align=2, scale=scale, ss=elements(scale),
+    )  # fmt: skip
+    np.testing.assert_allclose(y, np.where(inside, want.swapaxes(0, 1) * scale, 0).swapaxes(0, 1), 1e-6, 1e-6)
 
 
 @pytest.mark.parametrize("axes", [2, 3])
@@ -117,7 +135,8 @@ def test_grid_of_nan_and_infinity(isa: str, axes: int) -> None:
     for (mode, border), want in wanted.items():
         call(
             isa, "grid_sample", x=x, grid=grid, y=y, n=1, c=1, axes=axes, isize=(1, 4, 4), osize=(1, 1, 4),
-            xs=elements(x), ys=elements(y), gs=strides, mode=mode, border=border, align=0,
+            xs=elements(x), ys=elements(y), gs=strides, mode=mode, border=border, align=0, scale=None,
+            ss=[0] * 4,
         )  # fmt: skip
         for got, value in zip(y.reshape(-1), want, strict=True):
             assert value is None or got == value or (np.isnan(got) and np.isnan(value)), (mode, border, y)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
+from pnnx_fast.errors import ShapeError
+
 RNG = np.random.default_rng(0)
 
 
@@ -71,6 +73,34 @@ def test_deformable_convolution(groups: int, parts: int, masked: bool, geometry:
     got = run("torchvision.ops.DeformConv2d", *given, weights={"weight": w, "bias": bias}, groups=groups, **geometry)
     want = deformed(x, offset, mask, w, stride, pad, dilation, groups) + bias[:, None, None]
     np.testing.assert_allclose(got, want, 0, 1e-4 * np.abs(want).max())
+
+
+def test_deformable_convolution_of_many_channels(isa: str) -> None:
+    """Vectors of channels, images of a batch, an own offset for each half of the channels, two threads."""
+    x, w = real(3, 38, 5, 6), real(7, 38, 3, 3)
+    offset, mask = real(3, 36, 5, 6) * 3, real(3, 18, 5, 6)
+    given: dict[str, Any] = {"weights": {"weight": w}, "padding": 1, "isa": isa, "threads": 2}
+    got = run("torchvision.ops.DeformConv2d", x, offset, mask, **given)
+    want = deformed(x, offset, mask, w, (1, 1), (1, 1), (1, 1), 1)
+    np.testing.assert_allclose(got, want, 0, 1e-4 * np.abs(want).max())
+    np.testing.assert_array_equal(got, run("torchvision.ops.DeformConv2d", x, offset, mask, **given))
+
+
+def test_deformable_convolution_is_checked() -> None:
+    x, w = real(1, 4, 5, 6), real(7, 4, 3, 3)
+    offset, mask = real(1, 18, 5, 6), real(1, 9, 5, 6)
+    for arrays in [(x, offset[:, :17]), (x, offset[..., 1:]), (x, offset, mask[:, 1:]), (x[:, 1:], offset)]:
+        with pytest.raises(ShapeError):
+            run("torchvision.ops.DeformConv2d", *arrays, weights={"weight": w}, padding=1)
+    with pytest.raises(ShapeError):
+        run("torchvision.ops.DeformConv2d", x, np.tile(offset, (1, 3, 1, 1)), weights={"weight": w}, padding=1)
+
+
+def test_deformable_convolution_and_activation() -> None:
+    x, offset, weights = real(1, 4, 5, 6), real(1, 18, 5, 6), {"weight": real(7, 4, 3, 3)}
+    got = run("fused.DeformConv2d", x, offset, weights=weights, padding=1, activation="relu")
+    want = run("torchvision.ops.DeformConv2d", x, offset, weights=weights, padding=1)
+    np.testing.assert_array_equal(got, np.maximum(want, 0))
 
 
 def aligned(

@@ -14,7 +14,7 @@ from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
 from pnnx_fast.ncnn.layers.int8 import Int8Weights, as_int8
 from pnnx_fast.ncnn.layers.registry import Build, layer
-from pnnx_fast.ncnn.tracer import Tracer, dims_of, number, shape_of
+from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
 
 SAME_UPPER, SAME_LOWER = -233, -234
@@ -326,44 +326,28 @@ def deformable_convolution(p: Params, w: Weights) -> Build:
     kernel = math.prod(g.kernel)
     if size % (outputs * kernel):
         raise ParameterError(f"{size} weights for {outputs} outputs, kernel {g.kernel}")
-    attrs = {"weight": w.load(outputs, size // outputs, 1, 1)}
+    attrs = {"weight": w.load(outputs, size // outputs // kernel, *g.kernel)}
     if has_bias:
         attrs["bias"] = w.load(outputs, type=1)
 
     def build(t: Tracer, x: Operand, offset: Operand, mask: Operand | None = None) -> Operand:
         _check_input(x, 2)
-        n, c, *space = shape_of(x)
-        before, after = paddings(g, g.kernel, space)
-        spans = zip(space, before, after, g.kernel, g.stride, g.dilation, strict=True)
-        oh, ow = ((size + b + a - d * (k - 1) - 1) // s + 1 for size, b, a, k, s, d in spans)
-        if c * kernel != size // outputs or shape_of(offset) != (n, 2 * kernel, oh, ow):
-            actual = (shape_of(x), shape_of(offset))
-            raise ShapeError("the input and offsets", expected=(size // outputs // kernel, oh, ow), actual=actual)
-        values = _sampled(t, x, t.reshape(offset, (n, kernel, 2, oh, ow)), g, before)
-        if mask is not None:
-            values = t.expression("mul(@0,@1)", values, t.reshape(mask, (n, 1, kernel * oh, ow)))
-        columns = t.reshape(values, (n, c * kernel, oh, ow))
-        sizes: dict[str, Any] = {"in_channels": c * kernel, "out_channels": outputs, "bias": has_bias, "groups": 1}
-        window: dict[str, Any] = {"kernel_size": [1, 1], "stride": [1, 1], "padding": [0, 0], "dilation": [1, 1]}
-        return act(t, t.emit("nn.Conv2d", columns, attrs=attrs, **sizes, **window))
+        before, after = paddings(g, g.kernel, shape_of(x)[2:])
+        inputs = [x, offset, *([mask] if mask is not None else [])]
+        y = t.emit(
+            "torchvision.ops.DeformConv2d",
+            *inputs,
+            attrs=attrs,
+            in_channels=shape_of(x)[1],
+            out_channels=outputs,
+            kernel_size=list(g.kernel),
+            stride=list(g.stride),
+            padding=padding_of(before, after),
+            dilation=list(g.dilation),
+        )
+        return act(t, y)
 
     return build
-
-
-def _sampled(t: Tracer, x: Operand, offset: Operand, g: Geometry, before: Sequence[int]) -> Operand:
-    """Values at the displaced positions: (n, c, taps of all rows below each other, columns)."""
-    n, taps, _, oh, ow = shape_of(offset)
-    grid = []
-    for axis, count in ((1, ow), (0, oh)):
-        # Positions are told as a share of the picture, from -1 to 1.
-        factor = 2.0 / shape_of(x)[2 + axis]
-        tap = np.arange(taps) // g.kernel[1] if axis == 0 else np.arange(taps) % g.kernel[1]
-        start = tap[:, None] * g.dilation[axis] - before[axis] + np.arange(count) * g.stride[axis]
-        base = ((start + 0.5) * factor - 1.0).astype(np.float32).reshape(1, taps, *((oh, 1) if axis == 0 else (1, ow)))
-        moved = t.emit("Tensor.select", offset, dim=2, index=axis)
-        grid.append(t.expression(f"add(mul(@0,{number(factor)}),@1)", moved, t.array(base)))
-    places = t.reshape(t.emit("torch.stack", *grid, dim=4), (n, taps * oh, ow, 2))
-    return t.emit("F.grid_sample", x, places, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
 # -- sliding blocks ----------------------------------------------------------------------------------------------------
