@@ -393,14 +393,34 @@ def _mend_attention(work: Unbaking, op: Operator) -> bool:
     if not work.only_batch:
         reason = f"its mask {mask.name} was computed for {p} windows, {q} are needed"
         raise ShapeError(reason, operator=f"{op.type} {op.name}")
-    wide = work.graph.new_operand(work.graph.free_name(f"{mask.name}_wide"))
-    made = work.graph.new_operator_before(
-        "Tensor.repeat", f"{op.name}_repeat", op, inputs=[mask], outputs=[wide], inputnames=["input"]
-    )
-    work.compute(made, "sizes", [f"floor_divide(size(@0,{batch}),{p})", "1", "1"], [op.inputs[0]])
-    work.step(made)
-    op.set_input(op.inputnames.index("attn_mask"), wide)
+    _repeat(work, op, mask, (batch, p))
     return True
+
+
+def _mend_grid(work: Unbaking, op: Operator) -> bool:
+    """A constant grid, the same for every item of a batch, repeats with the batch."""
+    grid = op.inputs[1] if len(op.inputs) > 1 else None
+    data = work.constant(grid) if grid is not None else None
+    found = work.shapes(op.inputs[0])
+    if grid is None or data is None or found is None or not work.only_batch or not data.ndim:
+        return True
+    p, q = found[0][0], found[1][0]
+    if p == data.shape[0] != q:
+        _repeat(work, op, grid, (0, p))
+    return True
+
+
+def _repeat(work: Unbaking, op: Operator, rows: Operand, like: tuple[int, int]) -> None:
+    """Repeat an operator's constant, made for so many rows, as the axis of its first input that counts them grows."""
+    axis, count = like
+    wide = work.graph.new_operand(work.graph.free_name(f"{rows.name}_wide"))
+    made = work.graph.new_operator_before(
+        "Tensor.repeat", f"{op.name}_repeat", op, inputs=[rows], outputs=[wide], inputnames=["input"]
+    )
+    shape = work.old.shape(rows) or ()
+    work.compute(made, "sizes", [f"floor_divide(size(@0,{axis}),{count})", *["1"] * (len(shape) - 1)], [op.inputs[0]])
+    work.step(made)
+    op.set_input(op.inputs.index(rows), wide)
 
 
 _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
@@ -413,4 +433,5 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
         ("pnnx.Expression", "torch.where", "Tensor.masked_fill", "torch.mul", "torch.add"), _mend_broadcast
     ),
     "nn.MultiheadAttention": _mend_attention,
+    "F.grid_sample": _mend_grid,
 }

@@ -61,6 +61,29 @@ def test_a_mask_of_windows_repeats_with_the_batch_only() -> None:
         make().make_dynamic({"x": (1,)})
 
 
+def test_a_grid_made_for_one_picture_repeats_with_the_batch_only() -> None:
+    # As in correlation volumes, whose pixels are rows of a batch that share one grid of displacements.
+    def make() -> Graph:
+        return graph(
+            "pnnx.Input in 0 1 x #x=(1,4,5,6)f32",
+            "Tensor.reshape r 1 1 x a shape=(4,1,5,6) $input=x",
+            "pnnx.Attribute grid 0 1 g @data=(4,3,3,2)f32",
+            "F.grid_sample s 2 1 a g y align_corners=True mode=bilinear padding_mode=zeros $input=a $grid=g",
+            "pnnx.Output out 1 0 y",
+            grid=rand(4, 3, 3, 2),
+        )
+
+    one, g, three = Model(make(), num_threads=1), make(), make()
+    assert g.make_dynamic() == []
+    assert three.change_batch(3) == []
+    x = rand(3, 4, 5, 6)
+    wanted = np.concatenate([one(x[i : i + 1]) for i in range(3)])
+    for changed in (g, three):
+        np.testing.assert_array_equal(Model(changed, num_threads=1)(x), wanted)
+    with pytest.raises(ShapeError, match="the constant grid"):
+        make().make_dynamic({"x": (1,)})
+
+
 def anchors(sizes: list[tuple[int, int]], strides: list[int]) -> tuple[np.ndarray, np.ndarray]:
     cells = [np.stack(np.meshgrid(np.arange(w) + 0.5, np.arange(h) + 0.5)).reshape(2, -1) for h, w in sizes]
     steps = [np.full(h * w, s) for (h, w), s in zip(sizes, strides, strict=True)]
