@@ -208,9 +208,12 @@ def _sizes(key: str) -> Callable[[Operator, Names], list[str]]:
 def _joined(op: Operator, names: Names) -> list[str]:
     if op.has_input("tensors") and len(op.inputs) > 1:
         return [f"{targets(op, names)} = {_call(op, names)}"]
-    lone = len(op.inputs) == 1 and op.inputs[0].shape is None
-    inputs = names.of(op.inputs[0]) if lone else "[" + ", ".join(map(names.of, op.inputs)) + "]"
-    return [f"{targets(op, names)} = {op.type}({', '.join([inputs, *_parameters(op)])})"]
+    # At the converter's low levels the dimension is a number of the graph.
+    tensors = [x for key, x in op._slots() if key != "dim"]
+    dims = [argument_of(op, key, names.of(x)) for key, x in op._slots() if key == "dim"]
+    lone = len(tensors) == 1 and tensors[0].shape is None
+    inputs = names.of(tensors[0]) if lone else "[" + ", ".join(map(names.of, tensors)) + "]"
+    return [f"{targets(op, names)} = {op.type}({', '.join([inputs, *dims, *_parameters(op)])})"]
 
 
 def _parameters(op: Operator) -> list[str]:
@@ -331,6 +334,7 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "Tensor.index": index,
     "Tensor.index_put": index_put,
     "Tensor.copy": _copy,
+    "aten::copy": _copy,
     "Tensor.fill": _fill,
     "Tensor.expand": _sizes("sizes"),
     "Tensor.repeat": _sizes("sizes"),

@@ -246,6 +246,32 @@ def test_files_of_low_levels(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "prim::Constant c 0 1 d value=1\ntorch.stack s 3 1 a b d y $dim=d #a=(2,3)f32 #b=(2,3)f32 #y=(2,2,3)f32\n",
+        "prim::Constant c 0 1 e value=ij,kj->ik\nprim::ListConstruct l 2 1 a b m\n"
+        "torch.einsum s 2 1 e m y #y=(2,2)f32\n",
+        "Tensor.slice p 1 1 b v dim=1 end=2 start=1 step=1 $input=b #b=(2,3)f32 #v=(2,1)f32\n"
+        "Tensor.copy s 2 1 a v y #a=(2,3)f32 #y=(2,3)f32\n",
+        "Tensor.select r 1 1 a row dim=0 index=1 $input=a #a=(2,3)f32 #row=(3)f32\n"
+        "Tensor.slice p 1 1 row v dim=0 end=3 start=1 step=1 $input=row #v=(2)f32\n"
+        "Tensor.select q 1 1 b w dim=1 index=0 $input=b #b=(2,3)f32 #w=(2)f32\n"
+        "Tensor.copy s 2 1 v w y #y=(2,3)f32\n",
+    ],
+    ids=["dimension", "equation", "copy", "copy into a view"],
+)
+def test_operands_in_the_place_of_parameters_and_writes(body: str, tmp_path: Path) -> None:
+    names = {word for line in body.splitlines() for word in line.split()[4:] if "=" not in word} | {"a", "b"}
+    graph = Graph.parse(
+        f"7767517\n{body.count(chr(10)) + 3} {len(names)}\npnnx.Input in_0 0 1 a #a=(2,3)f32\n"
+        f"pnnx.Input in_1 0 1 b #b=(2,3)f32\n{body}pnnx.Output out 1 0 y\n"
+    )
+    random = np.random.default_rng(0)
+    _runs_alike(graph, tmp_path, *(random.standard_normal((2, 3), np.float32) for _ in range(2)))
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("slots", ["input=-3.5 $condition=m $other=x", "other=2 $condition=m $input=x"])
 def test_numbers_of_where(tmp_path: Path, slots: str) -> None:
     graph = Graph.parse(
