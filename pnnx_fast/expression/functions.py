@@ -78,6 +78,11 @@ def _ufunc(function: np.ufunc) -> Callable[..., Array]:
     return lambda *args: np.asarray(function(*args))
 
 
+def _whole(function: np.ufunc) -> Callable[..., Array]:
+    """A function that rounds; integers are whole already, and would lose digits as floats."""
+    return lambda x: x if x.dtype.kind in "biu" else np.asarray(function(x))
+
+
 def _rows() -> list[Function]:
     """Name, operands, rule, reference; opcode defaults to the name."""
     rows: list[Function] = []
@@ -125,10 +130,10 @@ def _arithmetic_rows(row: Callable[..., None]) -> None:
     row("sign", 1, rules.ordered, ref.sign)
     row("square", 1, rules.integers_kept, ref.square)
     row("reciprocal", 1, rules.floating, ref.reciprocal)
-    row("floor", 1, rules.real)
-    row("ceil", 1, rules.real)
-    row("round", 1, rules.real, _ufunc(np.rint))
-    row("trunc", 1, rules.real)
+    row("floor", 1, rules.real, _whole(np.floor))
+    row("ceil", 1, rules.real, _whole(np.ceil))
+    row("round", 1, rules.real, _whole(np.rint))
+    row("trunc", 1, rules.real, _whole(np.trunc))
     row("where", 3, rules.selection, ref.where, mask=0)
     row("masked_fill", 3, rules.kept, ref.masked_fill, mask=1)
     row("clamp", 3, rules.ordered, ref.clamp, optional=2)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError
+from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.ops.aten_tables import DTYPES
 from pnnx_fast.ops.ordering import order_along
 
@@ -348,7 +349,14 @@ def float_power(x: Any, y: Any) -> Array:
 
 def sgn(x: Array) -> Array:
     """Sign, of complex numbers the direction."""
-    return np.where(x == 0, x, x / np.abs(np.where(x == 0, 1, x))) if x.dtype.kind == "c" else np.sign(x)
+    if x.dtype.kind == "c":
+        return np.where(x == 0, x, x / np.abs(np.where(x == 0, 1, x)))
+    return FUNCTIONS["sign"].reference(x)
+
+
+def heaviside(x: Array, y: Array) -> Array:
+    """1 above zero, 0 below it and for NaN, and at zero the second argument."""
+    return np.where(x == 0, y, (x > 0).astype(y.dtype))
 
 
 def isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:

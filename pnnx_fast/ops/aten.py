@@ -79,12 +79,12 @@ def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
         return lower_expression(b, "floor_divide(@0,@1)", [input, other])
     if rounding_mode not in (None, "trunc"):
         raise ParameterError(f"unknown rounding mode {rounding_mode!r}", parameter="rounding_mode")
-    quotient = lower_expression(b, "div(@0,@1)", [input, other])
-    if rounding_mode is None or not isinstance(quotient, Tensor):
-        return quotient if rounding_mode is None else int(quotient)
-    integral = all(isinstance(v, int) or (isinstance(v, Tensor) and v.dtype.kind in "iu") for v in (input, other))
-    whole = lower_expression(b, "trunc(@0)", [quotient])
-    return b.cast(whole, np.int64) if integral else whole
+    if rounding_mode is None:
+        return lower_expression(b, "div(@0,@1)", [input, other])
+    if all(isinstance(v, int) or (isinstance(v, Tensor) and v.dtype.kind in "iu") for v in (input, other)):
+        # Quotients of integers in floating point would lose digits.
+        return lower_expression(b, "floor_divide(sub(@0,fmod(@0,@1)),@1)", [input, other])
+    return lower_expression(b, "trunc(div(@0,@1))", [input, other])
 
 
 @operator("aten::round")

@@ -86,7 +86,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "fmax": np.fmax, "fmin": np.fmin,
     "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
     "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "ger": np.outer, "gradient": fn.gradient,
-    "heaviside": np.heaviside, "histc": fn.histc, "hstack": fn.joined(np.hstack), "i0": sp.bessel_i0,
+    "heaviside": fn.heaviside, "histc": fn.histc, "hstack": fn.joined(np.hstack), "hypot": np.hypot, "i0": sp.bessel_i0,
     "index_add": ix.index_write(np.add), "index_copy": ix.index_write(None), "index_fill": ix.index_write(None),
     "index_reduce": ix.index_reduce, "inner": np.inner, "inverse": np.linalg.inv, "isclose": fn.isclose,
     "isin": fn.isin, "isneginf": np.isneginf, "isposinf": np.isposinf, "isreal": np.isreal, "kron": np.kron,

@@ -227,7 +227,6 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "deg2rad": ("mul(@0,0.017453292519943295)",),
     "floordiv": ("floor_divide(@0,@1)",),
     "frac": ("sub(@0,trunc(@0))",),
-    "hypot": ("sqrt(add(mul(@0,@0),mul(@1,@1)))",),
     "lerp": ("add(@0,mul(@2,sub(@1,@0)))",),
     "negative": ("neg(@0)",),
     "not_equal": ("ne(@0,@1)",),

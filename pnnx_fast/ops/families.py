@@ -30,7 +30,7 @@ FAMILIES: dict[str, str] = {
         aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft aten::fft_rfft2
         aten::fft_rfftn aten::fill aten::fix aten::flatten aten::flip aten::floor aten::floor_divide aten::floordiv
         aten::fmod aten::frac aten::full aten::full_like aten::gather aten::ge aten::gelu aten::glu aten::group_norm
-        aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish aten::hardtanh aten::hypot aten::imag aten::index
+        aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish aten::hardtanh aten::imag aten::index
         aten::index_put aten::index_select aten::instance_norm aten::isfinite aten::isinf aten::isnan aten::istft
         aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp aten::lgamma aten::lift_fresh
         aten::linalg_cross aten::linalg_vector_norm aten::linear aten::log aten::log10 aten::log1p aten::log2
@@ -82,9 +82,9 @@ FAMILIES: dict[str, str] = {
         aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud
         aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient aten::hamming_window
         aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::hstack aten::huber_loss
-        aten::i0 aten::index_add aten::index_copy aten::index_fill aten::index_reduce aten::inner aten::inverse
-        aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron aten::kthvalue
-        aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv
+        aten::hypot aten::i0 aten::index_add aten::index_copy aten::index_fill aten::index_reduce aten::inner
+        aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron
+        aten::kthvalue aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv
         aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv
         aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linspace aten::logaddexp2
         aten::logcumsumexp aten::logit aten::margin_ranking_loss aten::masked_scatter aten::matrix_H aten::matrix_exp

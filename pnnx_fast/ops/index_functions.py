@@ -35,8 +35,8 @@ def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, in
     y, where = x.copy(), places(x, dim % x.ndim, index)
     values = src[tuple(slice(n) for n in index.shape)]
     if not include_self:
-        limits: Any = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
-        y[where] = neutral.get(reduce, limits.min if reduce == "amax" else limits.max)
+        least, most = (-np.inf, np.inf) if x.dtype.kind == "f" else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+        y[where] = neutral.get(reduce, least if reduce == "amax" else most)
     functions[reduce].at(y, where, values)
     if reduce == "mean":
         count = np.full(x.shape, int(include_self), np.int64)

@@ -45,6 +45,7 @@ LAYERS: list[tuple[Any, ...]] = [
     ("aten::hamming_window", 8, False, 0.6, None, None, None, None),
     ("aten::round", X, 2),
     ("aten::round", X),
+    ("aten::round", np.array([2**53 + 1])),
     *[(f"aten::{kind}_loss", M, Q.repeat(2, 1)[:, :5].copy(), how) for kind in ("mse", "l1") for how in (0, 1, 2)],
     *[(f"aten::{kind}_loss", M, M * 2, 1, 0.5) for kind in ("smooth_l1", "huber")],
     ("aten::kl_div", np.log(PROBABILITY), PROBABILITY[::-1].copy(), 2, False),
