@@ -20,7 +20,14 @@ from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
 from pnnx_fast.ir import Operator, Parameter
 from pnnx_fast.ir.literals import literal as known
-from pnnx_fast.ir.notes import mask_place, means_taking_part, missing_dtype, rounded_quotients, written_views
+from pnnx_fast.ir.notes import (
+    leading_sizes,
+    mask_place,
+    means_taking_part,
+    missing_dtype,
+    rounded_quotients,
+    written_views,
+)
 
 __all__ = ["argument", "is_module", "statements"]
 
@@ -196,7 +203,7 @@ def _sizes(key: str) -> Callable[[Operator, Names], list[str]]:
         if len(op.inputs) == 2:
             sizes = "*" + names.of(op.inputs[1])
         else:
-            value = op.params[key].value
+            value = leading_sizes(op) or op.params[key].value
             values = value if isinstance(value, list) else [] if value is None else [value]
             keeps = key == "shape"
             sizes = ", ".join(f"{x}.size({i})" if v == 0 and keeps else literal(v) for i, v in enumerate(values))

@@ -15,6 +15,7 @@ from pnnx_fast.ir.operator import Operator
 __all__ = [
     "KEEPING",
     "WIDENING",
+    "leading_sizes",
     "mask_place",
     "means_taking_part",
     "mesh_shape",
@@ -81,6 +82,21 @@ def mesh_shape(op: Operator) -> tuple[int, ...] | None:
         return None
     same = noted[len(noted) - rest :] == given[len(lists) :] and math.prod(lead) == math.prod(axes)
     return noted if same and [n for n in lead if n != 1] == [n for n in axes if n != 1] else None
+
+
+def leading_sizes(op: Operator) -> list[int] | None:
+    """The sizes of a reshape without those that the converter left behind them.
+
+    Where sizes were products, their factors may follow: ``(1,16,8,8,2,2)`` for a result that is noted as (1,16,8,8).
+    """
+    value = op.params["shape"].value if "shape" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
+    noted, given = op.outputs[0].shape if isinstance(value, list) else None, op.inputs[0].shape if op.inputs else None
+    if not isinstance(value, list) or not noted or given is None or len(value) <= len(noted):
+        return None
+    if math.prod(noted) != math.prod(given) or min((*noted, *given)) < 1:
+        return None
+    sizes = value[: len(noted)]
+    return sizes if all(a in (-1, b) for a, b in zip(sizes, noted, strict=True)) else None
 
 
 def means_taking_part(mask: Operand) -> bool:

@@ -105,7 +105,9 @@ def _layer_norm(kind: str) -> Callable[[Params, Mapping[str, Shape], int], tuple
     return build
 
 
-def _linear(p: Params, shapes: Mapping[str, Shape], rank: int) -> tuple[str, Params]:
+def _linear(p: Params, shapes: Mapping[str, Shape], rank: int) -> tuple[str, Params] | None:
+    if len(shapes["weight"]) != 2:
+        return None
     out, count = shapes["weight"]
     return "nn.Linear", {"bias": "bias" in shapes, "in_features": count, "out_features": out}
 
@@ -116,7 +118,9 @@ def _embedding(p: Params, shapes: Mapping[str, Shape], rank: int) -> tuple[str, 
     return "nn.Embedding", made | ({"padding_idx": p["padding_idx"]} if p.get("padding_idx") is not None else {})
 
 
-def _prelu(p: Params, shapes: Mapping[str, Shape], rank: int) -> tuple[str, Params]:
+def _prelu(p: Params, shapes: Mapping[str, Shape], rank: int) -> tuple[str, Params] | None:
+    if len(shapes["weight"]) != 1:
+        return None
     return "nn.PReLU", {"num_parameters": shapes["weight"][0]}
 
 

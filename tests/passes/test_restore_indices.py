@@ -79,6 +79,36 @@ def test_a_mask_of_attention_keeps_its_size_when_simplified() -> None:
     assert np.array_equal(pnnx_fast.Model(graph)(x), wanted)
 
 
+@pytest.mark.parametrize(
+    "given, noted, sizes",
+    [
+        ((8, 2, 2), (1, 4, 8), "(1,4,8,8)"),
+        ((1, 4, 8, 8), (4, 8, 8), "(4,8,8,-1)"),
+        ((64, 2, 4, 2), (1, 16, 8, 8), "(1,16,8,8,2,2)"),
+        ((3, 4), (2, 6), "(-1,6,3)"),
+        ((3, 4), (2, 6), "(2,6)"),
+        ((3, 4), (2, 6, 1), "(2,6,1)"),
+    ],
+)
+@pytest.mark.parametrize("simplified", [True, False])
+def test_sizes_left_behind_do_not_count(
+    given: tuple[int, ...], noted: tuple[int, ...], sizes: str, simplified: bool
+) -> None:
+    text = (
+        picked(given, noted, "").replace("Tensor.index", "Tensor.reshape").replace("expr=", f"shape={sizes} $input=x")
+    )
+    graph = pnnx_fast.Graph.parse(text)
+    x = RNG.standard_normal(given).astype(np.float32)
+    if simplified:
+        simplify(graph)
+    assert np.array_equal(pnnx_fast.Model(graph)(x), x.reshape(noted))
+
+
 def test_generated_modules_reshape(tmp_path: Path) -> None:
     pnnx_fast.Graph.parse(picked((2, 5), (2, 1, 5), "[[0,1],[0]]")).python(tmp_path / "model.py")
     assert "v_x.reshape(2, 1, 5)" in (tmp_path / "model.py").read_text()
+    text = (
+        picked((8, 2, 2), (1, 4, 8), "").replace("Tensor.index", "Tensor.reshape").replace("expr=", "shape=(1,4,8,8)")
+    )
+    pnnx_fast.Graph.parse(text).python(tmp_path / "model.py")
+    assert "v_x.reshape(1, 4, 8)" in (tmp_path / "model.py").read_text()

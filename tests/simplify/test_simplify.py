@@ -152,3 +152,17 @@ def test_lists_of_indices_stay_lists() -> None:
     graph.simplify()
     x, i = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([2, 0])
     np.testing.assert_array_equal(Model(graph)(x, i), x[:, i])
+
+
+@pytest.mark.parametrize("kind, shape", [("F.linear", "(4)"), ("F.prelu", "()")])
+def test_weights_that_no_module_has_stay_functions(kind: str, shape: str) -> None:
+    graph = Graph.parse(
+        f"7767517\n4 3\npnnx.Input i 0 1 x #x=(2,4)f32\npnnx.Attribute a 0 1 w @data={shape}f32 #w={shape}f32\n"
+        f"{kind} f 2 1 x w y $input=x $weight=w\npnnx.Output o 1 0 y\n"
+    )
+    value = np.full((4,) if shape == "(4)" else (), 0.5, np.float32)
+    next(op for op in graph.ops if op.name == "a").attrs["data"] = Attribute(value)
+    x = np.float32([[1, -2, 3, 4], [-5, 6, 7, 8]])
+    simplify(graph)
+    assert graph.ops[-2].type == kind
+    np.testing.assert_allclose(Model(graph)(x), x @ value if shape == "(4)" else np.where(x < 0, x / 2, x))
