@@ -27,14 +27,18 @@ PF_INLINE void products(const int rows, const int vectors, const int depth, cons
     }
 }
 
-/* Blocks are as high as the highest register tile or one row less. */
+/* Blocks are as high as the highest register tile or one row less; 14x14 outputs make two of eight rows,
+ * 7x7 outputs one of four. */
 #if defined(PF_AVX512) || defined(__aarch64__)
-#    define PF_NARROW(X)                                                                                     \
-        X(10, 1, 1) X(9, 1, 1) X(12, 2, 1) X(11, 2, 1) X(10, 1, 2) X(9, 1, 2) X(12, 2, 2) X(11, 2, 2)
+#    define PF_NARROW_AT(X, depth)                                                                           \
+        X(10, 1, depth)                                                                                      \
+        X(9, 1, depth) X(12, 2, depth) X(11, 2, depth) X(8, 1, depth) X(8, 2, depth) X(4, 1, depth)          \
+            X(4, 2, depth)
 #else
-#    define PF_NARROW(X)                                                                                     \
-        X(10, 1, 1) X(9, 1, 1) X(6, 2, 1) X(5, 2, 1) X(10, 1, 2) X(9, 1, 2) X(6, 2, 2) X(5, 2, 2)
+#    define PF_NARROW_AT(X, depth)                                                                           \
+        X(10, 1, depth) X(9, 1, depth) X(6, 2, depth) X(5, 2, depth) X(8, 1, depth) X(4, 1, depth)
 #endif
+#define PF_NARROW(X) PF_NARROW_AT(X, 1) PF_NARROW_AT(X, 2)
 #define PF_NARROW_FN(rows, vectors, depth)                                                                   \
     static void products_##rows##x##vectors##x##depth(const pf_wino_narrow *t) {                             \
         products(rows, vectors, depth, t);                                                                   \
