@@ -6,6 +6,8 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.reduction import norm
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -44,11 +46,15 @@ def diag(b: Builder, input: Tensor, *, diagonal: int = 0) -> Tensor:
     return y
 
 
-@operator("F.pairwise_distance", "nn.PairwiseDistance", native=False)
+@operator("F.pairwise_distance", "nn.PairwiseDistance")
 def pairwise_distance(
     b: Builder, x1: Tensor, x2: Tensor, *, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """Distance between corresponding vectors. torch.nn.functional.pairwise_distance."""
+    if x1.dtype == x2.dtype == np.float32:
+        moved = lower_expression(b, f"add(sub(@0,@1),{float(eps)!r})", [x1, x2], temporary=True)
+        assert isinstance(moved, Tensor)
+        return norm(b, moved, p=p, dim=[-1], keepdim=keepdim)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     out = (*shape[:-1], 1) if keepdim else shape[:-1]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
@@ -75,7 +77,7 @@ def sample(
     )  # fmt: skip
 
 
-@operator("F.affine_grid", native=False)
+@operator("F.affine_grid")
 def affine_grid(b: Builder, theta: Tensor, *, size: Any, align_corners: bool | None = None) -> Tensor:
     """Places of the pixels of an image under affine maps. torch.nn.functional.affine_grid."""
     sizes = integers(size, "size")
@@ -83,14 +85,32 @@ def affine_grid(b: Builder, theta: Tensor, *, size: Any, align_corners: bool | N
     if axes not in (2, 3) or theta.shape[-2:] != (axes, axes + 1):
         raise ShapeError("theta does not fit the size", expected=[sizes[0], axes, axes + 1], actual=list(theta.shape))
     spatial = sizes[2:]
+    lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in spatial]
+    if not align_corners:
+        lines = [line * ((n - 1) / n) for line, n in zip(lines, spatial, strict=True)]
+    if theta.dtype == np.float32 and theta.ndim == 3 and theta.shape[0] == sizes[0]:
+        return _mapped(b, theta, lines)
 
     def run(maps: Array) -> Array:
         # Coordinates come in the order width, height, depth, with a constant one behind.
-        lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in spatial]
-        if not align_corners:
-            lines = [line * ((n - 1) / n) for line, n in zip(lines, spatial, strict=True)]
         base = [*reversed(np.meshgrid(*lines, indexing="ij")), np.ones(spatial)]
         grid = np.einsum("...k,njk->n...j", np.stack(base, -1), maps.astype(np.float64))
         return np.asarray(grid).astype(maps.dtype)
 
     return b.host(run, [theta], [((sizes[0], *spatial, axes), theta.dtype)])[0]
+
+
+def _mapped(b: Builder, theta: Tensor, lines: Sequence[Array]) -> Tensor:
+    """Emit coordinates, a plane each, and return the view (n, …, axes)."""
+    axes, text = len(lines), f"@{2 * len(lines)}"
+    values = []
+    for k, line in enumerate(reversed(lines)):
+        text = f"add(mul(@{2 * k},@{2 * k + 1}),{text})"
+        shape = [1] * (axes + 2)
+        shape[-1 - k] = len(line)
+        values += [theta.select(2, k), b.constant(line.astype(np.float32).reshape(shape))]
+    values.append(theta.select(2, axes))
+    planes = [v if v.ndim > 2 else v.as_strided((*v.shape, *[1] * axes), (*v.strides, *[0] * axes)) for v in values]
+    y = lower_expression(b, text, planes, temporary=True)
+    assert isinstance(y, Tensor)
+    return y.permute((0, *range(2, axes + 2), 1))

@@ -1,4 +1,7 @@
-"""Operators of torchvision: deformable convolution, and region-of-interest pooling as numpy steps."""
+"""Operators of torchvision: deformable convolution and region-of-interest pooling.
+
+Regions are a numpy step where the images are several or the number of samples depends on the boxes.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pnnx_fast.errors import IndexRangeError, ShapeError
 from pnnx_fast.ops._window import paddings, spatial, window_counts
 from pnnx_fast.ops.convolution import as_float32, check_weights, convolution, epilogue_fields
 from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.pooling import adaptive_window, pool
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.sampling import PIXELS, sample
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -112,7 +116,7 @@ def _values_at(b: Builder, x: Tensor, places: Tensor, scale: Tensor | None) -> T
     return y
 
 
-@operator("torchvision.ops.RoIAlign", "torchvision.ops.roi_align", native=False)
+@operator("torchvision.ops.RoIAlign", "torchvision.ops.roi_align")
 def roi_align(
     b: Builder,
     input: Tensor,
@@ -128,8 +132,17 @@ def roi_align(
     if rois.ndim != 2 or rois.shape[1] != 5:
         raise ShapeError("boxes are rows of (image, x1, y1, x2, y2)", operand="rois", actual=rois.shape)
     shape = (rois.shape[0], input.shape[1], ph, pw)
+    if sampling_ratio > 0 and input.shape[0] == 1 and rois.shape[0]:
+        x, boxes = as_float32(b, input, rois)
+        assert x is not None
+        assert boxes is not None
+        lines = (ph * sampling_ratio, pw * sampling_ratio)
+        values = _values_in_boxes(b, x, boxes, lines, spatial_scale, aligned)
+        averages = pool(b, "avg", values, adaptive_window(lines, (ph, pw)))
+        assert isinstance(averages, Tensor)
+        return b.cast(averages, input.dtype)
 
-    def pool(x: Array, boxes: Array) -> Array:
+    def average(x: Array, boxes: Array) -> Array:
         out = np.zeros(shape, np.float32)
         for i, box in enumerate(boxes):
             if not 0 <= box[0] < len(x):
@@ -149,7 +162,42 @@ def roi_align(
     x, boxes = as_float32(b, input, rois)
     assert x is not None
     assert boxes is not None
-    return b.cast(b.host(pool, [x, boxes], [(shape, np.float32)])[0], input.dtype)
+    return b.cast(b.host(average, [x, boxes], [(shape, np.float32)])[0], input.dtype)
+
+
+def _values_in_boxes(b: Builder, x: Tensor, boxes: Tensor, lines: Sequence[int], scale: float, aligned: bool) -> Tensor:
+    """Values of one image at as many rows and columns in each box, at equal distances: (boxes, c, rows, columns)."""
+    n, (h, w), half = boxes.shape[0], x.shape[2:], 0.5 if aligned else 0.0
+    parts = np.stack(np.meshgrid(*((np.arange(k) + 0.5) / k for k in lines), indexing="ij")[::-1])
+    low, high = (b.reshape(boxes.narrow(1, k, 2), (n, 2, 1, 1)) for k in (1, 3))
+    extent = f"mul(sub(@1,@0),{scale!r})"
+    extent = extent if aligned else f"maximum({extent},1.0)"
+    start = f"sub(mul(@0,{scale!r}),{half!r})"
+    share = b.constant(parts[None].astype(np.float32))
+    places = lower_expression(b, f"add({start},mul({extent},@2))", [low, high, share], temporary=True)
+    assert isinstance(places, Tensor)
+    # The border repeats up to one pixel outside, beyond which there is nothing.
+    test = "and(and(ge(@0,-1.0),le(@0,@2)),and(ge(@1,-1.0),le(@1,@3)))"
+    inside = lower_expression(
+        b, f"where({test},@4,0.0)", [places.select(1, 0), places.select(1, 1), w, h, _known_images(b, x, boxes)],
+        temporary=True,
+    )  # fmt: skip
+    assert isinstance(inside, Tensor)
+    image = b.channels_last(x).expand((n, *x.shape[1:]))
+    y = b.empty((n, x.shape[1], *lines), np.float32, "channels_last")
+    sample(b, image, places.permute((0, 2, 3, 1)), y, "bilinear", "border", PIXELS, inside)
+    return y
+
+
+def _known_images(b: Builder, x: Tensor, boxes: Tensor) -> Tensor:
+    """Ones (boxes, 1, 1); a box in an image that ``x`` does not hold is a fault of the run."""
+    n, index = boxes.shape[0], b.contiguous(b.cast(boxes.select(1, 0), np.int64))
+    y = b.empty((n, 1, 1), np.float32)
+    b.step(
+        "gather_rows", x=b.constant(np.ones(x.shape[0], np.float32)), index=index, y=y, index_size=8, outer=1, count=n,
+        size=x.shape[0], wrap=0, inner=4, xso=4 * x.shape[0], xsr=4, yso=4 * n, ysr=4,
+    )  # fmt: skip
+    return y
 
 
 def _sample_clamped(image: Array, y: Array, x: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import IndexRangeError, ShapeError
 
 RNG = np.random.default_rng(0)
 
@@ -133,3 +133,17 @@ def test_region_alignment(ratio: int, half: bool) -> None:
     want = aligned(x, boxes, (3, 2), 0.5, ratio, half)
     for kind in ("torchvision.ops.RoIAlign", "torchvision.ops.roi_align"):
         np.testing.assert_allclose(run(kind, x, boxes, **params), want, 0, 1e-4 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("ratio", [1, 2])
+def test_region_alignment_in_one_image(isa: str, ratio: int, half: bool) -> None:
+    x = real(1, 21, 8, 9)
+    boxes = np.array([[0, 1, 2, 12, 13], [0, -6, -5, 30, 4], [0, 3, 3, 3, 3], [0, 9, -40, 11, 60]], np.float32)
+    params = {"output_size": (3, 2), "spatial_scale": 0.5, "sampling_ratio": ratio, "aligned": half}
+    want = aligned(x, boxes, (3, 2), 0.5, ratio, half)
+    got = run("torchvision.ops.RoIAlign", x, boxes, isa=isa, threads=2, **params)
+    np.testing.assert_allclose(got, want, 0, 1e-4 * np.abs(want).max())
+    boxes[1, 0] = 1
+    with pytest.raises(IndexRangeError):
+        run("torchvision.ops.RoIAlign", x, boxes, **params)
