@@ -29,6 +29,9 @@ __all__ = ["lower_expression"]
 # A part that broadcasts is computed once, in a step of its own, when that saves at least this much.
 _SMALLER, _WORTH = 4, 4096
 
+# Codes of the kernel for 64-bit integers; from 3 on the result is bool.
+_INTEGER_OPERATIONS = {"add": 0, "sub": 1, "mul": 2, "eq": 3, "ne": 4, "lt": 5, "le": 6, "gt": 7, "ge": 8}
+
 
 def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value], *, temporary: bool = False) -> Value:
     """Emit the steps of an expression and return its value.
@@ -177,7 +180,41 @@ class _Pieces(_Whole):
             code = compile_expression(part.node, self.types)
             if code is not None:
                 return self.step(code, part.node, last)
-        return self.host(part)
+        done = self.integers(part, last)
+        return self.host(part) if done is None else done
+
+    def integers(self, part: _Part, last: bool) -> Tensor | None:
+        """Emit one operation on 64-bit integers, if that is what the part is."""
+        node = part.node
+        if not isinstance(node, Call) or len(node.children) != 2:
+            return None
+        op = _INTEGER_OPERATIONS.get(node.name)
+        if op is None or part.value.dtype != (np.int64 if op < 3 else np.bool_):
+            return None
+        operands = [self.integer(child) for child in node.children]
+        x, z = (None if v is None else v.expand(part.value.shape) for v in operands)
+        if x is None or z is None:
+            return None
+        y = (self.b.result if last else self.b.empty)(part.value.shape, part.value.dtype, "plain")
+        shape, (ys, xs, zs) = _merge(y.shape, [y.strides, x.strides, z.strides])
+        if len(shape) > 8:
+            return None
+        self.b.step(
+            "integers", flops=y.size, label=node.name, x=operands[0], z=operands[1], y=y, op=op, rank=len(shape),
+            shape=shape, xs=xs, zs=zs, ys=ys,
+        )  # fmt: skip
+        return y
+
+    def integer(self, node: Node) -> Tensor | None:
+        """The tensor of an operand: of 64-bit integers, or of a Python integer."""
+        value = (
+            node.value if isinstance(node, Constant) else self.inputs[node.index] if isinstance(node, Input) else None
+        )
+        if isinstance(value, Tensor):
+            return value if value.dtype == np.int64 else None
+        if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+            return None
+        return self.b.cached(("integer", value), lambda: np.array(value, np.int64))
 
     def host(self, part: _Part) -> Tensor:
         """Evaluate with numpy, in whatever types the expression has."""

@@ -176,3 +176,18 @@ def test_memory_order_follows_channels_last_operands():
     array = RNG.normal(size=(1, 30, 40, 6)).astype(np.float32)
     want = np.maximum(array[..., 2:5], 0).transpose(0, 3, 1, 2)
     np.testing.assert_array_equal(pnnx_fast.Model(graph, 2)(array), want)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("isa", ["generic", None])
+def test_integers(name, isa):
+    wide = RNG.integers(-5, 5, (3, 1, 5000))
+    wide[0, 0, :2] = -(1 << 63), (1 << 63) - 1
+    for a, b in ((IDS, IDS[::-1].copy()), (IDS, IDS[0]), (IDS[:, :1].copy(), IDS), (wide, IDS[:, :1].copy()), (IDS, 4)):
+        arrays = [v for v in (a, b) if isinstance(v, np.ndarray)]
+        text = f"{name}(@0,@1)" if len(arrays) == 2 else f"{name}(@0,{b})"
+        with np.errstate(over="ignore"):
+            want = evaluate(text, [a, b])
+        got = run("pnnx.Expression", *arrays, isa=isa, expr=text)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
