@@ -4,6 +4,7 @@
 #ifndef PF_BASE_TEAM_H
 #define PF_BASE_TEAM_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,6 +37,16 @@ static inline void pf_pause(void) {
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
+}
+
+/* The spins-th turn of a loop that waits for a partner at work: he may have lost his CPU, so after a while
+ * give ours away rather than burn his time. */
+static inline void pf_wait_turn(int spins) {
+    enum { PF_LOOKS = 2000 };
+    if (spins < PF_LOOKS)
+        pf_pause();
+    else
+        sched_yield();
 }
 
 #endif

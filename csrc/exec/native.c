@@ -4,13 +4,11 @@
 #define _GNU_SOURCE
 #include "exec/native.h"
 
-#include <sched.h>
-
 #include "base/team.h"
 
 /* What the words of the step's cache line hold. ROUND: number of the loop, PF_OVER at the end; LEFT: visits
  * of other members that are over, all loops together. */
-enum { CLAIMED = 0, JOB = 1, ROUND = 2, LEFT = 3, BUSY = 4, PF_OVER = -1, PF_SPINS = 2000 };
+enum { CLAIMED = 0, JOB = 1, ROUND = 2, LEFT = 3, BUSY = 4, PF_OVER = -1 };
 
 typedef struct job {
     pf_op_body body;
@@ -29,12 +27,7 @@ static void store(int64_t *p, int64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEA
 /* Waits until *p differs from `old` and returns the new value. */
 static int64_t wait_change(const int64_t *p, int64_t old) {
     int64_t v;
-    for (int spins = 0; (v = load(p)) == old; spins++) {
-        if (spins < PF_SPINS)
-            pf_pause();
-        else
-            sched_yield();
-    }
+    for (int spins = 0; (v = load(p)) == old; spins++) pf_wait_turn(spins);
     return v;
 }
 

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include "exec/program.h"
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,12 +124,7 @@ static void run_gang(run_context *c, int64_t i, step_state *last, int32_t wanted
         const int32_t members = __atomic_fetch_or(&state->gang, GANG_CLOSED, __ATOMIC_ACQ_REL);
         __atomic_store_n(&state->members, members, __ATOMIC_RELEASE);
     }
-    for (int spins = 0; load(&state->members) == 0; spins++) {
-        if (spins < SPINS)
-            pf_pause();
-        else
-            sched_yield();
-    }
+    for (int spins = 0; load(&state->members) == 0; spins++) pf_wait_turn(spins);
     const int32_t members = load(&state->members);
     run_share(c, i, rank, members);
     if (__atomic_add_fetch(&state->left, 1, __ATOMIC_ACQ_REL) == members) finish(c, i, last, wanted);

@@ -3,10 +3,10 @@
  * here each step adds h W_hh^T and applies the cell. The columns of W_hh are packed so that one tile yields
  * all gates of the same hidden units, which the cell then consumes from L1. */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/team.h"
 #include "kernels/args.h"
 #include "kernels/pack_columns.h"
 #include "kernels/rnn_cells.h"
@@ -332,16 +332,9 @@ static void project(const direction *d, int64_t step, const share *part) {
 
 /* All threads of the step meet for the n-th time; the step's counter counts arrivals. */
 static void meet(const pf_worker *w, int64_t *n) {
-    enum { SPINS = 2000 };
     const int64_t all = ++*n * w->nthreads;
     __atomic_fetch_add(w->next, 1, __ATOMIC_ACQ_REL);
-    for (int spins = 0; __atomic_load_n(w->next, __ATOMIC_ACQUIRE) < all; spins++) {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#endif
-        /* A partner may have lost its CPU: give ours away rather than burn its time. */
-        if (spins > SPINS) sched_yield();
-    }
+    for (int spins = 0; __atomic_load_n(w->next, __ATOMIC_ACQUIRE) < all; spins++) pf_wait_turn(spins);
 }
 
 static void run_direction(const direction *d, const share *part, const pf_worker *w) {
