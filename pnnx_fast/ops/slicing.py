@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, integers
-from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+from pnnx_fast.ops.symbolic import Buffer, Builder, Tensor, Value
 
 MOST_PARTS = 1 << 16
 """Parts that a tensor can be cut into; more is taken for a mistake."""
@@ -76,8 +77,11 @@ def unbind(b: Builder, input: Tensor, *, dim: int = 0) -> Value:
 
 
 @operator("Tensor.select")
-def select(b: Builder, input: Tensor, *, dim: int, index: int) -> Tensor:
+def select(b: Builder, input: Tensor, *, dim: int, index: int | Tensor) -> Tensor:
     """One entry of a dimension. torch.select."""
+    if isinstance(index, Tensor):
+        part: Tensor = slice_tensor(b, input, dim=dim, select=index)
+        return part
     axis = axis_of(dim, input.ndim)
     n = input.shape[axis] if input.ndim else 0
     if not -n <= index < n:
@@ -135,6 +139,29 @@ def slice_view(input: Tensor, given: dict[str, Any]) -> Tensor:
     return input.squeeze(drop)
 
 
+def _bounds_in_data(given: dict[str, Any]) -> list[Tensor]:
+    """Bounds of a slice that are known when the model runs."""
+    entries = [e for v in given.values() for e in (v if isinstance(v, (list, tuple)) else [v])]
+    return [e for e in entries if isinstance(e, Tensor) and not e.is_constant]
+
+
+def _with_bounds(given: dict[str, Any], found: Sequence[Array]) -> dict[str, Any]:
+    """The bounds with what was found in place of data."""
+    values = iter(found)
+
+    def known(entry: Any) -> Any:
+        if isinstance(entry, (list, tuple)):
+            return [known(e) for e in entry]
+        return int(next(values).reshape(())) if isinstance(entry, Tensor) and not entry.is_constant else entry
+
+    return {key: known(value) for key, value in given.items()}
+
+
+def _held(x: Array) -> Tensor:
+    """An array in C order as a tensor, so that what is said of tensors is said of it."""
+    return Tensor(Buffer("const", x.nbytes, x), x.shape, x.dtype)
+
+
 @operator("Tensor.slice")
 def slice_tensor(
     b: Builder,
@@ -152,13 +179,18 @@ def slice_tensor(
     selects: Any = None,
 ) -> Tensor:
     """Part of a tensor by ranges and single indices. Tensor.__getitem__ with slices and integers."""
-    return slice_view(
-        input,
-        {
-            "dim": dim, "start": start, "end": end, "step": step, "select": select,
-            "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
-        },
-    )  # fmt: skip
+    given = {
+        "dim": dim, "start": start, "end": end, "step": step, "select": select,
+        "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
+    }  # fmt: skip
+    bounds = _bounds_in_data(given)
+    if bounds:
+        result: Tensor = b.dynamic(
+            lambda x, *found: slice_view(_held(np.asarray(x, order="C")), _with_bounds(given, found)).numpy().copy(),
+            [input, *bounds],
+        )
+        return result
+    return slice_view(input, given)
 
 
 @operator("Tensor.slice_copy")
@@ -179,16 +211,24 @@ def slice_copy(
     selects: Any = None,
 ) -> Tensor:
     """Copy of the input with a part replaced by ``src``. ``x[...] = src``."""
+    given = {
+        "dim": dim, "start": start, "end": end, "step": step, "select": select,
+        "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
+    }  # fmt: skip
+    source = src if isinstance(src, Tensor) else b.constant(np.array(src))
+    bounds = _bounds_in_data(given)
+    if bounds:
+
+        def compute(x: Array, values: Array, *found: Array) -> Array:
+            y = x.copy()
+            part = slice_view(_held(y), _with_bounds(given, found)).numpy()
+            np.copyto(part, values, casting="unsafe")
+            return y
+
+        return b.host(compute, [input, source, *bounds], [(input.shape, input.dtype)])[0]
     y = b.result(input.shape, input.dtype, "plain")
     b.copy(input, y)
-    part = slice_view(
-        y,
-        {
-            "dim": dim, "start": start, "end": end, "step": step, "select": select,
-            "dims": dims, "starts": starts, "ends": ends, "steps": steps, "selects": selects,
-        },
-    )  # fmt: skip
-    source = src if isinstance(src, Tensor) else b.constant(np.array(src))
+    part = slice_view(y, given)
     b.copy(b.cast(source, input.dtype).expand(part.shape), part)
     return y
 

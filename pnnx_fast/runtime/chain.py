@@ -161,7 +161,7 @@ class Chain:
     def _follow(self, known: dict[str, Value]) -> list[Value]:
         arrays: list[Array] = []
         shapes = {name: _signature(value, arrays) for name, value in known.items()}
-        arrays = [np.ascontiguousarray(a) for a in arrays]
+        arrays = [np.asarray(a, order="C") for a in arrays]
         key = repr(shapes)
         with self._lock:
             chain = self._next.get(key)

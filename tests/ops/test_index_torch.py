@@ -202,3 +202,62 @@ def test_repeat_interleave_by_tensor() -> None:
     want = torch.repeat_interleave(t(x), t(counts), 0)
     same(run("torch.repeat_interleave", x, counts, names=["input", "repeats"], dim=0), want)
     same(run("torch.repeat_interleave", x, names=["input"], weights={"repeats": counts}, dim=0), want)
+
+
+# -- bounds that are data ------------------------------------------------------------------------------------------
+
+BY_DATA = """7767517
+{count} {operands}
+pnnx.Input in_0 0 1 x #x=(5,4)f32
+pnnx.Input in_1 0 1 n
+pnnx.Input in_2 0 1 m
+torch.sum s 1 1 x total #total=()f32
+pnnx.Expression i 1 1 n i0 expr=int(@0)
+pnnx.Expression j 1 1 m i1 expr=int(@0)
+{lines}
+prim::TupleConstruct t 2 1 total y z
+pnnx.Output out 1 0 z
+"""
+
+FORMS = {
+    "selects": (
+        "pnnx.SliceIndexes l 2 1 i0 i1 b indexes=(@0,@1)\n"
+        "Tensor.slice c 2 1 x b y dims=(0,1) ends=(0,0) starts=(0,0) steps=(0,0) $input=x $selects=b",
+        lambda x, n, m: x[n, m],
+    ),
+    "mixed": (
+        "pnnx.SliceIndexes l 1 1 i0 b indexes=(2147483647,@0)\n"
+        "Tensor.slice c 2 1 x b y dims=(0,1) ends=(3,0) starts=(1,0) steps=(1,0) $input=x $selects=b",
+        lambda x, n, m: x[1:3, n],
+    ),
+    "range": (
+        "Tensor.slice c 3 1 x i0 i1 y dim=0 step=2 $input=x $start=i0 $end=i1",
+        lambda x, n, m: x[n:m:2],
+    ),
+    "select": ("Tensor.select c 2 1 x i1 y dim=1 $input=x $index=i1", lambda x, n, m: x[:, m]),
+    "copy": (
+        "prim::Constant k 0 1 v value=7\n"
+        "Tensor.slice_copy c 3 1 x v i0 y dim=1 select=2147483647 end=3 step=1 $self=x $src=v $start=i0",
+        lambda x, n, m: np.concatenate([x[:, :n], np.full_like(x[:, n:3], 7), x[:, max(n, 3) :]], 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("n", "m"), [(0, 3), (1, -1), (2, 2)])
+def test_slices_whose_bounds_are_data(form: str, n: int, m: int) -> None:
+    lines, want = FORMS[form]
+    text = BY_DATA.format(count=9 + lines.count("\n"), operands=9 + lines.count("\n"), lines=lines)
+    model = pnnx_fast.Model(pnnx_fast.Graph.parse(text))
+    x = draw(5, 4)
+    total, got = model(x, np.array(n), np.array(m))
+    np.testing.assert_array_equal(got, want(x, n, m))
+    assert total.shape == (), "what waits for the bounds keeps its shape"
+
+
+@pytest.mark.parametrize("n", [5, -6])
+def test_selections_by_data_out_of_range(n: int) -> None:
+    lines, _ = FORMS["selects"]
+    model = pnnx_fast.Model(pnnx_fast.Graph.parse(BY_DATA.format(count=10, operands=10, lines=lines)))
+    with pytest.raises(ShapeError, match=r"Tensor\.slice c.*out of range|out of range"):
+        model(draw(5, 4), np.array(n), np.array(0))
