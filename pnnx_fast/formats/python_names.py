@@ -13,6 +13,7 @@ from typing import Any
 
 from pnnx_fast.formats.python_expression import Fragment, Kind, literal
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.notes import without_casts
 
 __all__ = ["Names", "identifier", "spelled", "targets"]
 
@@ -145,6 +146,7 @@ def spelled(value: Any) -> str:
         if _TORCH_NAME.match(value):
             return value
         return literal(float(value)) if value in ("inf", "-inf", "nan") else _word(value)
+    value = without_casts(value)
     if isinstance(value, list):
         return "(" + ", ".join(map(spelled, value)) + ("," if len(value) == 1 else "") + ")"
     return literal(value)

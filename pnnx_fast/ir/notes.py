@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import Any
 
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
@@ -21,6 +22,7 @@ __all__ = [
     "mesh_shape",
     "missing_dtype",
     "rounded_quotients",
+    "without_casts",
     "written_views",
 ]
 
@@ -37,6 +39,7 @@ _VIEWS = frozenset(
 
 _NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
+_CAST = r"int\(-?\d{1,18}\)\Z"
 _COUNTING = r"\[\[0(,\d+)*\](,\[0(,\d+)*\])*\]\Z"
 
 
@@ -82,6 +85,13 @@ def mesh_shape(op: Operator) -> tuple[int, ...] | None:
         return None
     same = noted[len(noted) - rest :] == given[len(lists) :] and math.prod(lead) == math.prod(axes)
     return noted if same and [n for n in lead if n != 1] == [n for n in axes if n != 1] else None
+
+
+def without_casts(value: Any) -> Any:
+    """The value of a parameter in whose list numbers need no conversion: ``int(4)`` is 4."""
+    if not isinstance(value, list) or not any(isinstance(item, str) for item in value):
+        return value
+    return [int(item[4:-1]) if isinstance(item, str) and re.match(_CAST, item, re.ASCII) else item for item in value]
 
 
 def leading_sizes(op: Operator) -> list[int] | None:

@@ -112,3 +112,14 @@ def test_generated_modules_reshape(tmp_path: Path) -> None:
     )
     pnnx_fast.Graph.parse(text).python(tmp_path / "model.py")
     assert "v_x.reshape(1, 4, 8)" in (tmp_path / "model.py").read_text()
+
+
+def test_conversions_in_lists_of_numbers_are_done(tmp_path: Path) -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input x 0 1 x #x=(1,2,2,2)f32\nF.upsample u 1 1 x y mode=nearest size=(int(4),int(6)) "
+        "$input=x #y=(1,2,4,6)f32\npnnx.Output o 1 0 y\n"
+    )
+    x = RNG.standard_normal((1, 2, 2, 2)).astype(np.float32)
+    assert np.array_equal(pnnx_fast.Model(graph)(x), x.repeat(2, axis=2).repeat(3, axis=3))
+    graph.python(tmp_path / "model.py")
+    assert "size=(4, 6)" in (tmp_path / "model.py").read_text()
