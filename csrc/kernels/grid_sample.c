@@ -12,10 +12,10 @@ typedef enum mode { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC } mode;
 typedef enum border { BORDER_ZEROS, BORDER_CLAMP, BORDER_REFLECT } border;
 typedef enum align { ALIGN_EDGES, ALIGN_CENTRES, ALIGN_PIXELS } align;
 
-/* A block of output pixels; lanes: their count, rounded up to whole vectors. at: positions along each axis,
- * -1 for none. start: what the sums begin with, NaN where PyTorch's weights are. */
+/* A block of output pixels of one image; lanes: their count, rounded up to whole vectors. at: positions along
+ * each axis, -1 for none. start: what the sums begin with, NaN where PyTorch's weights are. */
 typedef struct block {
-    int64_t count, lanes, x[BLOCK], y[BLOCK]; /* offsets of image and output pixel */
+    int64_t count, lanes, x, y[BLOCK]; /* offsets of the image and the output pixels */
     int taps[AXES];
     int32_t at[AXES][TAPS][BLOCK];
     float weight[AXES][TAPS][BLOCK], place[AXES][BLOCK], scale[BLOCK], start[BLOCK];
@@ -100,24 +100,22 @@ static void start_block(block *b, const pf_grid_args *a, const pf_worker *w, int
     int64_t o = i % a->osize[2], h = i / a->osize[2] % a->osize[1];
     int64_t d = i / a->osize[2] / a->osize[1] % a->osize[0], n = i / a->osize[2] / a->osize[1] / a->osize[0];
     b->count = count;
+    b->x = n * a->xs[IMAGE];
     b->lanes = pf_ceil_div(count, PF_VL) * PF_VL;
     for (int p = 0; p < b->lanes; p++) {
         b->start[p] = 0;
         if (p >= count) {
-            b->x[p] = b->y[p] = 0;
+            b->y[p] = 0;
             for (int k = 0; k < AXES; k++) b->place[k][p] = 0;
             continue;
         }
-        b->x[p] = n * a->xs[IMAGE];
         b->y[p] = n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1] + o * a->ys[SPACE + 2];
         const float *at = grid + n * a->gs[0] + d * a->gs[1] + h * a->gs[2] + o * a->gs[3];
         for (int k = 3 - (int)a->axes; k < AXES; k++) b->place[k][p] = at[(2 - k) * a->gs[4]];
         b->scale[p] = scale ? scale[n * a->ss[0] + d * a->ss[1] + h * a->ss[2] + o * a->ss[3]] : 1.0f;
         if (++o < a->osize[2]) continue;
         o = 0;
-        if (++h < a->osize[1]) continue;
-        h = 0;
-        if (++d == a->osize[0]) d = 0, n++;
+        if (++h == a->osize[1]) h = 0, d++;
     }
     for (int k = 0; k < 3 - (int)a->axes; k++) {
         b->taps[k] = 1;
@@ -144,7 +142,7 @@ static void collect(sample *s, const block *b, const pf_grid_args *a, int64_t p)
         for (int j = 0; j < b->taps[1]; j++) {
             const int64_t d = b->at[0][i][p], h = b->at[1][j][p];
             if (d < 0 || h < 0) continue;
-            const int64_t row = b->x[p] + d * a->xs[SPACE] + h * a->xs[SPACE + 1];
+            const int64_t row = b->x + d * a->xs[SPACE] + h * a->xs[SPACE + 1];
             const float weight = b->weight[0][i][p] * b->weight[1][j][p];
             for (int k = 0; k < b->taps[2]; k++) {
                 if (b->at[2][k][p] < 0) continue;
@@ -182,57 +180,92 @@ static void apply_to_channels(const block *b, const pf_grid_args *a, const float
     }
 }
 
-/* Adds one tap of all pixels in `count` channels. */
-static void add_tap(const pf_grid_args *a, const float *x, const int64_t *offset, const float *weight,
-                    int64_t lanes, int64_t count, float (*sum)[BLOCK]) {
-    for (int64_t c = 0; c < count; c++, x += a->xs[CHANNEL]) {
-        float value[BLOCK];
-        for (int p = 0; p < lanes; p++) value[p] = offset[p] < 0 ? 0.0f : x[offset[p]];
-        for (int p = 0; p < lanes; p += PF_VL)
-            pf_store(&sum[c][p], pf_fma(pf_load(weight + p), pf_load(value + p), pf_load(&sum[c][p])));
-    }
+/* x[offset] in the lanes of a mask, 0 elsewhere. */
+PF_INLINE pf_vf gather(const float *x, pf_vi offset, pf_vi mask) {
+#if defined(PF_AVX512)
+    return (pf_vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_movepi32_mask((__m512i)mask),
+                                           (__m512i)offset, x, sizeof *x);
+#elif defined(PF_AVX2)
+    return (pf_vf)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), x, (__m256i)offset, (__m256)mask, sizeof *x);
+#else
+    pf_vf v = pf_zero();
+    for (int i = 0; i < PF_VL; i++)
+        if (mask[i]) v[i] = x[offset[i]];
+    return v;
+#endif
 }
 
-/* Channels first to first + count. */
-static void apply_to_pixels(const block *b, const pf_grid_args *a, const float *x, float *y, int64_t count) {
-    float sum[FEW_CHANNELS][BLOCK];
-    for (int64_t c = 0; c < count; c++)
-        for (int p = 0; p < b->lanes; p++) sum[c][p] = b->start[p];
+/* Whether all places in a plane have offsets that lanes of 32 bits hold. */
+static int is_small(const pf_grid_args *a) {
+    int64_t span = 0;
+    for (int k = 0; k < AXES; k++) {
+        if (a->isize[k] > INT32_MAX || a->xs[SPACE + k] < 0 || a->xs[SPACE + k] > INT32_MAX) return 0;
+        span += (a->isize[k] - 1) * a->xs[SPACE + k];
+        if (span > INT32_MAX) return 0;
+    }
+    return 1;
+}
+
+/* PF_VL pixels from p on in channels first to first + count. */
+static void apply_to_pixels(const block *b, const pf_grid_args *a, int64_t p, const float *x, float *y,
+                            int64_t count) {
+    pf_vf sum[FEW_CHANNELS];
+    for (int64_t c = 0; c < count; c++) sum[c] = pf_load(&b->start[p]);
     for (int i = 0; i < b->taps[0]; i++)
         for (int j = 0; j < b->taps[1]; j++)
             for (int k = 0; k < b->taps[2]; k++) {
-                int64_t offset[BLOCK];
-                float weight[BLOCK];
-                for (int p = 0; p < b->lanes; p++) {
-                    const int64_t d = b->at[0][i][p], h = b->at[1][j][p], o = b->at[2][k][p];
-                    const int64_t at =
-                        b->x[p] + d * a->xs[SPACE] + h * a->xs[SPACE + 1] + o * a->xs[SPACE + 2];
-                    offset[p] = (d | h | o) < 0 ? -1 : at;
-                    weight[p] = b->weight[0][i][p] * b->weight[1][j][p] * b->weight[2][k][p];
-                    if (offset[p] < 0) weight[p] = 0;
+                const pf_vi d = pf_loadi(&b->at[0][i][p]), h = pf_loadi(&b->at[1][j][p]),
+                            o = pf_loadi(&b->at[2][k][p]);
+                const pf_vi inside = (d | h | o) >= 0;
+                const pf_vi offset = inside & ((d & inside) * (int32_t)a->xs[SPACE] +
+                                               (h & inside) * (int32_t)a->xs[SPACE + 1] +
+                                               (o & inside) * (int32_t)a->xs[SPACE + 2]);
+                const pf_vf weight = pf_load(&b->weight[0][i][p]) * pf_load(&b->weight[1][j][p]) *
+                                     pf_load(&b->weight[2][k][p]);
+                for (int64_t c = 0; c < count; c++) {
+                    const pf_vf v = gather(x + c * a->xs[CHANNEL], offset, inside);
+                    sum[c] = pf_fma(pf_select(inside, weight, pf_zero()), v, sum[c]);
                 }
-                add_tap(a, x, offset, weight, b->lanes, count, sum);
             }
     for (int64_t c = 0; c < count; c++)
-        for (int64_t p = 0; p < b->count; p++) y[b->y[p] + c * a->ys[CHANNEL]] = sum[c][p];
+        for (int64_t i = 0; i < pf_min(PF_VL, b->count - p); i++)
+            y[b->y[p + i] + c * a->ys[CHANNEL]] = sum[c][i];
+}
+
+/* Channels one by one, for tensors of any strides and size. */
+static void apply_to_strided(const block *b, const pf_grid_args *a, const float *x, float *y) {
+    for (int64_t p = 0; p < b->count; p++) {
+        sample s;
+        collect(&s, b, a, p);
+        for (int64_t c = 0; c < a->c; c++) {
+            float v = s.start;
+            for (int i = 0; i < s.count; i++) v += s.weight[i] * x[s.offset[i] + c * a->xs[CHANNEL]];
+            y[b->y[p] + c * a->ys[CHANNEL]] = v;
+        }
+    }
 }
 
 PF_KERNEL_FUNCTION(grid_sample) {
     const pf_grid_args *a = args_;
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
-    const int vectors = a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1 && a->c > FEW_CHANNELS;
+    const int vectors = a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1 && a->c > FEW_CHANNELS,
+              small = is_small(a);
+    const int64_t image = a->osize[0] * a->osize[1] * a->osize[2];
     int64_t begin, end;
-    pf_share(w, a->n * a->osize[0] * a->osize[1] * a->osize[2], BLOCK, &begin, &end);
-    for (int64_t i = begin; i < end; i += BLOCK) {
+    pf_share(w, a->n * image, BLOCK, &begin, &end);
+    for (int64_t i = begin, next; i < end; i = next) {
         block b;
-        start_block(&b, a, w, i, pf_min(BLOCK, end - i));
-        if (vectors) {
+        next = pf_min(pf_min(i + BLOCK, (i / image + 1) * image), end);
+        start_block(&b, a, w, i, next - i);
+        if (vectors)
             apply_to_channels(&b, a, x, y);
-            continue;
-        }
-        for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)
-            apply_to_pixels(&b, a, x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
-                            pf_min(FEW_CHANNELS, a->c - c));
+        else if (!small)
+            apply_to_strided(&b, a, x, y);
+        else
+            for (int64_t p = 0; p < b.count; p += PF_VL)
+                for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)
+                    apply_to_pixels(&b, a, p, x + b.x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
+                                    pf_min(FEW_CHANNELS, a->c - c));
     }
 }
