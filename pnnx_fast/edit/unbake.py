@@ -108,7 +108,7 @@ class Unbaking:
 
     def add_constant(self, data: Array, name: str, before: Operator) -> Operand:
         """Add a constant to the graph."""
-        attr = Attribute(np.ascontiguousarray(data))
+        attr = Attribute(data)
         made = self.graph.new_operand(self.graph.free_name(name))
         made.shape, made.dtype = attr.shape, attr.dtype
         op = self.graph.new_operator_before("pnnx.Attribute", name, before, outputs=[made], attrs={"data": attr})

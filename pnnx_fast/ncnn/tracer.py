@@ -171,7 +171,7 @@ class Tracer:
 
     def array(self, values: Array) -> Operand:
         """An operand that holds values computed here."""
-        return self.constant(Attribute(np.ascontiguousarray(values)))
+        return self.constant(Attribute(values))
 
 
 def shape_of(x: Operand) -> tuple[int, ...]:

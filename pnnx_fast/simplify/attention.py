@@ -196,7 +196,7 @@ def _mask(graph: Graph, scores: _Scores, shape: tuple[int, ...], before: Operato
 
 
 def _new_constant(graph: Graph, data: Array, name: str, before: Operator) -> Operand:
-    attr = Attribute(np.ascontiguousarray(data))
+    attr = Attribute(data)
     made = graph.new_operand(graph.free_name(name))
     made.shape, made.dtype = attr.shape, attr.dtype
     graph.new_operator_before("pnnx.Attribute", name, before, outputs=[made], attrs={"data": attr})
@@ -316,7 +316,7 @@ def _write_module(graph: Graph, op: Operator, end: Operator, parts: list[_Projec
     end.params.clear()
     end.params.update(add_bias_kv=False, add_zero_attn=False, batch_first=True, bias=has_bias, embed_dim=width,
                       kdim=key.weight.shape[1], num_heads=heads, vdim=values.weight.shape[1])  # fmt: skip
-    end.attrs = {name: Attribute(np.ascontiguousarray(attrs[name])) for name in sorted(attrs)}
+    end.attrs = {name: Attribute(attrs[name]) for name in sorted(attrs)}
     return True
 
 

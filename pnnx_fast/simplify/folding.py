@@ -76,7 +76,7 @@ def _replace(graph: Graph, wanted: list[Operand]) -> int:
         producer = x.producer
         if not isinstance(y, np.ndarray) or producer is None:
             continue
-        attr = Attribute(np.ascontiguousarray(y))
+        attr = Attribute(y)
         made = graph.new_operand(graph.free_name(f"{x.name}_folded"))
         made.shape, made.dtype = attr.shape, attr.dtype
         graph.new_operator_before(

@@ -362,6 +362,13 @@ CASES: list[tuple[str, str, str, str]] = [
         "pnnx.Expression a 2 1 x v y expr=mul(@0,@1)",
         "pnnx.Attribute pnnx.Expression",
     ),
+    (
+        "fold_constants",
+        "x=(3)f32",
+        "pnnx.Attribute w 0 1 w @data=(3)f32 | Tensor.select c 1 1 w v dim=0 index=1 $input=w | "
+        "Tensor.select s 1 1 x u dim=0 index=0 $input=x | torch.stack t 2 1 u v y dim=0",
+        "pnnx.Attribute Tensor.select torch.stack",
+    ),
     ("dead_code_elimination", "x=(2)f32", "F.relu r 1 1 x y | F.sigmoid s 1 1 x z", "F.relu"),
     ("fuse_silu", "x=(2)f32", "nn.Sigmoid s 1 1 x a | pnnx.Expression m 2 1 a x y expr=mul(@0,@1)", "F.silu"),
     (

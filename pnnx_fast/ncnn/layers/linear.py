@@ -140,7 +140,7 @@ class _Gemm:
             array = array.T if self.trans_a else array
             if self.term and self.scales[0] is not None and self.a.dtype == "i8":
                 array = array / self.scales[0].numpy()[:, None]
-            self._ready["a"] = Attribute(np.ascontiguousarray(array))
+            self._ready["a"] = Attribute(array)
         return self._ready["a"]
 
     def _constant_b(self) -> Attribute:
