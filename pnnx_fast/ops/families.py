@@ -235,6 +235,7 @@ FAMILIES: dict[str, str] = {
         torch.softmax
     """,
     "vision": """
-        fused.DeformConv2d torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align
+        fused.DeformConv2d pnnx.custom_op.torchvision.nms torchvision.ops.DeformConv2d torchvision.ops.RoIAlign
+        torchvision.ops.roi_align
     """,
 }

@@ -1,4 +1,4 @@
-"""Operators of torchvision: deformable convolution and region-of-interest pooling.
+"""Operators of torchvision: deformable convolution, region-of-interest pooling and the choice of boxes.
 
 Regions are a numpy step where the images are several or the number of samples depends on the boxes.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -207,3 +208,28 @@ def _sample_clamped(image: Array, y: Array, x: Array) -> Array:
     inside = (y >= -1) & (y <= h) & (x >= -1) & (x <= w)
     values = sample_bilinear(image, np.clip(y, 0, h - 1), np.clip(x, 0, w - 1))
     return np.where(inside, values, np.float32(0))
+
+
+@operator("pnnx.custom_op.torchvision.nms", native=False)
+def nms(b: Builder, arg_0: Tensor, arg_1: Tensor, *, arg_2: float) -> Any:
+    """Boxes that overlap no better one by more than a share, best first. torchvision.ops.nms."""
+    if arg_0.ndim != 2 or arg_0.shape[1] != 4:
+        raise ShapeError("boxes are rows of (x1, y1, x2, y2)", operand="arg_0", actual=arg_0.shape)
+    if arg_1.shape != arg_0.shape[:1]:
+        raise ShapeError("every box has a score", operand="arg_1", expected=arg_0.shape[:1], actual=arg_1.shape)
+    return b.dynamic(lambda boxes, scores: _apart(boxes, scores, arg_2), [arg_0, arg_1])
+
+
+def _apart(boxes: Array, scores: Array, most: float) -> Array:
+    left = np.argsort(-scores, kind="stable")
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    kept = []
+    while left.size:
+        best, left = left[0], left[1:]
+        kept.append(best)
+        low, high = np.maximum(boxes[best, :2], boxes[left, :2]), np.minimum(boxes[best, 2:], boxes[left, 2:])
+        shared = np.maximum(high - low, 0).prod(1)
+        # Of boxes without an area the quotient is no number, and they stay.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = left[~(shared / (areas[best] + areas[left] - shared) > most)]
+    return np.array(kept, np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
+from pnnx_fast import Graph, Model
 from pnnx_fast.errors import IndexRangeError, ShapeError
 
 RNG = np.random.default_rng(0)
@@ -147,3 +148,26 @@ def test_region_alignment_in_one_image(isa: str, ratio: int, half: bool) -> None
     boxes[1, 0] = 1
     with pytest.raises(IndexRangeError):
         run("torchvision.ops.RoIAlign", x, boxes, **params)
+
+
+def test_boxes_that_overlap_a_better_one_are_left_out() -> None:
+    # Shares of the better box: 0.6 with the second, exactly 0.5 with the third, none with the fourth.
+    boxes = np.float32([[0, 0, 4, 4], [0, 1, 4, 5], [0, 0, 4, 2], [8, 8, 9, 9], [8, 8, 8, 8], [8, 8, 8, 8]])
+    scores = np.float32([0.9, 0.8, 0.7, 0.95, 0.1, 0.1])
+    parts = "pnnx.custom_op.torchvision.nms"
+    for share, wanted in ((0.5, [3, 0, 2, 4, 5]), (0.49, [3, 0, 4, 5]), (0.7, [3, 0, 1, 2, 4, 5])):
+        got = Model(_choice(parts, share), num_threads=1)(boxes, scores)
+        assert got.dtype == np.int64
+        assert got.tolist() == wanted
+    assert Model(_choice(parts, 0.5))(boxes[:0], scores[:0]).shape == (0,)
+    with pytest.raises(ShapeError, match="every box has a score"):
+        Model(_choice(parts, 0.5))(boxes, scores[:3])
+    with pytest.raises(ShapeError, match="boxes are rows"):
+        Model(_choice(parts, 0.5))(boxes[:, :3], scores)
+
+
+def _choice(kind: str, share: float) -> Graph:
+    return Graph.parse(
+        f"7767517\n4 3\npnnx.Input a 0 1 boxes\npnnx.Input b 0 1 scores\n"
+        f"{kind} n 2 1 boxes scores y arg_2={share} $arg_0=boxes $arg_1=scores\npnnx.Output out 1 0 y\n"
+    )
