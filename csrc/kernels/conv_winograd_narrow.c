@@ -32,8 +32,8 @@ PF_INLINE void products(const int rows, const int vectors, const int depth, cons
 #if defined(PF_AVX512) || defined(__aarch64__)
 #    define PF_NARROW_AT(X, depth)                                                                           \
         X(10, 1, depth)                                                                                      \
-        X(9, 1, depth) X(12, 2, depth) X(11, 2, depth) X(8, 1, depth) X(8, 2, depth) X(4, 1, depth)          \
-            X(4, 2, depth)
+        X(9, 1, depth)                                                                                       \
+        X(12, 2, depth) X(11, 2, depth) X(8, 1, depth) X(8, 2, depth) X(4, 1, depth) X(4, 2, depth)
 #else
 #    define PF_NARROW_AT(X, depth)                                                                           \
         X(10, 1, depth) X(9, 1, depth) X(6, 2, depth) X(5, 2, depth) X(8, 1, depth) X(4, 1, depth)
