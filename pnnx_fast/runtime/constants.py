@@ -24,6 +24,9 @@ CHUNK = 64 << 20
 SHAREABLE, SAMPLE, PIECE = 4096, 64, 1 << 18
 """Bytes of a weight from which on others of the same content are looked for, of what is compared at first, and then."""
 
+MOST_ALIKE = 16
+"""Weights that a further one is compared with: files in which all of them seem alike must not take quadratic time."""
+
 
 class Constants:
     """Interned constant tensors; thread-safe."""
@@ -71,8 +74,10 @@ class Constants:
             if _same(content, np.frombuffer(other.data, np.uint8)):
                 release(content)
                 return tensor
-        alike.append((attribute, self.tensor(attribute.numpy())))
-        return alike[-1][1]
+        tensor = self.tensor(attribute.numpy())
+        if len(alike) < MOST_ALIKE:
+            alike.append((attribute, tensor))
+        return tensor
 
     def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
         """Return the tensor of a key, made once."""
