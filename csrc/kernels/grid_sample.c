@@ -16,7 +16,7 @@ typedef enum align { ALIGN_EDGES, ALIGN_CENTRES, ALIGN_PIXELS } align;
  * each axis, -1 for none. start: what the sums begin with, NaN where PyTorch's weights are. */
 typedef struct block {
     int64_t count, lanes, x, y[BLOCK]; /* offsets of the image and the output pixels */
-    int taps[AXES];
+    int dense, taps[AXES];             /* dense: output pixels lie side by side */
     int32_t at[AXES][TAPS][BLOCK];
     float weight[AXES][TAPS][BLOCK], place[AXES][BLOCK], scale[BLOCK], start[BLOCK];
 } block;
@@ -94,35 +94,52 @@ static void find_taps(block *b, const pf_grid_args *a, int axis) {
     }
 }
 
-/* Output pixels from number i on. */
-static void start_block(block *b, const pf_grid_args *a, const pf_worker *w, int64_t i, int64_t count) {
+/* Every step-th number; lists of pairs and single numbers are copied in vectors. */
+static void copy_every(float *to, const float *from, int64_t n, int64_t step) {
+    if (step == 1)
+        for (int64_t i = 0; i < n; i++) to[i] = from[i];
+    else if (step == 2)
+        for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = from[i * step];
+}
+
+/* Places of the output pixels from number i on, row by row. */
+static void read_places(block *b, const pf_grid_args *a, const pf_worker *w, int64_t i) {
     const float *grid = pf_ptr(w, a->grid), *scale = pf_ptr(w, a->scale);
     int64_t o = i % a->osize[2], h = i / a->osize[2] % a->osize[1];
     int64_t d = i / a->osize[2] / a->osize[1] % a->osize[0], n = i / a->osize[2] / a->osize[1] / a->osize[0];
-    b->count = count;
     b->x = n * a->xs[IMAGE];
-    b->lanes = pf_ceil_div(count, PF_VL) * PF_VL;
-    for (int p = 0; p < b->lanes; p++) {
-        b->start[p] = 0;
-        if (p >= count) {
-            b->y[p] = 0;
-            for (int k = 0; k < AXES; k++) b->place[k][p] = 0;
-            continue;
-        }
-        b->y[p] = n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1] + o * a->ys[SPACE + 2];
+    b->dense = a->ys[SPACE + 2] == 1;
+    for (int64_t p = 0, run; p < b->count; p += run, o = 0) {
+        run = pf_min(a->osize[2] - o, b->count - p);
+        const int64_t y = n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1] + o * a->ys[SPACE + 2];
         const float *at = grid + n * a->gs[0] + d * a->gs[1] + h * a->gs[2] + o * a->gs[3];
-        for (int k = 3 - (int)a->axes; k < AXES; k++) b->place[k][p] = at[(2 - k) * a->gs[4]];
-        b->scale[p] = scale ? scale[n * a->ss[0] + d * a->ss[1] + h * a->ss[2] + o * a->ss[3]] : 1.0f;
-        if (++o < a->osize[2]) continue;
-        o = 0;
+        if (p && y != b->y[p - 1] + 1) b->dense = 0;
+        for (int64_t k = 0; k < run; k++) b->y[p + k] = y + k * a->ys[SPACE + 2];
+        for (int64_t k = AXES - a->axes; k < AXES; k++)
+            copy_every(&b->place[k][p], at + (2 - k) * a->gs[4], run, a->gs[3]);
+        if (scale)
+            copy_every(&b->scale[p], scale + n * a->ss[0] + d * a->ss[1] + h * a->ss[2] + o * a->ss[3], run,
+                       a->ss[3]);
         if (++h == a->osize[1]) h = 0, d++;
     }
-    for (int k = 0; k < 3 - (int)a->axes; k++) {
+}
+
+/* Output pixels from number i on. */
+static void start_block(block *b, const pf_grid_args *a, const pf_worker *w, int64_t i, int64_t count) {
+    b->count = count;
+    b->lanes = pf_ceil_div(count, PF_VL) * PF_VL;
+    read_places(b, a, w, i);
+    for (int p = 0; p < b->lanes; p += PF_VL) pf_store(&b->start[p], pf_zero());
+    for (int k = 0; k < AXES; k++)
+        for (int64_t p = count; p < b->lanes; p++) b->place[k][p] = 0;
+    for (int k = 0; k < AXES - (int)a->axes; k++) {
         b->taps[k] = 1;
         for (int p = 0; p < b->lanes; p++) b->at[k][0][p] = 0, b->weight[k][0][p] = 1;
     }
-    for (int k = 3 - (int)a->axes; k < AXES; k++) find_taps(b, a, k);
-    if (!scale) return;
+    for (int k = AXES - (int)a->axes; k < AXES; k++) find_taps(b, a, k);
+    if (!pf_ptr(w, a->scale)) return;
     for (int k = 0; k < b->taps[0]; k++)
         for (int p = 0; p < count; p++) b->weight[0][k][p] *= b->scale[p];
 }
@@ -206,30 +223,51 @@ static int is_small(const pf_grid_args *a) {
     return 1;
 }
 
-/* PF_VL pixels from p on in channels first to first + count. */
-static void apply_to_pixels(const block *b, const pf_grid_args *a, int64_t p, const float *x, float *y,
-                            int64_t count) {
+/* PF_VL pixels from p on in `count` channels. */
+PF_INLINE void blend_pixels(const block *b, const pf_grid_args *a, int64_t p, const float *x, float *y,
+                            int count) {
     pf_vf sum[FEW_CHANNELS];
-    for (int64_t c = 0; c < count; c++) sum[c] = pf_load(&b->start[p]);
+#pragma GCC unroll 4
+    for (int c = 0; c < count; c++) sum[c] = pf_load(&b->start[p]);
     for (int i = 0; i < b->taps[0]; i++)
-        for (int j = 0; j < b->taps[1]; j++)
+        for (int j = 0; j < b->taps[1]; j++) {
+            const pf_vi d = pf_loadi(&b->at[0][i][p]), h = pf_loadi(&b->at[1][j][p]), row = (d | h) >= 0;
+            const pf_vi at = (d & row) * (int32_t)a->xs[SPACE] + (h & row) * (int32_t)a->xs[SPACE + 1];
+            const pf_vf part = pf_load(&b->weight[0][i][p]) * pf_load(&b->weight[1][j][p]);
             for (int k = 0; k < b->taps[2]; k++) {
-                const pf_vi d = pf_loadi(&b->at[0][i][p]), h = pf_loadi(&b->at[1][j][p]),
-                            o = pf_loadi(&b->at[2][k][p]);
-                const pf_vi inside = (d | h | o) >= 0;
-                const pf_vi offset = inside & ((d & inside) * (int32_t)a->xs[SPACE] +
-                                               (h & inside) * (int32_t)a->xs[SPACE + 1] +
-                                               (o & inside) * (int32_t)a->xs[SPACE + 2]);
-                const pf_vf weight = pf_load(&b->weight[0][i][p]) * pf_load(&b->weight[1][j][p]) *
-                                     pf_load(&b->weight[2][k][p]);
-                for (int64_t c = 0; c < count; c++) {
-                    const pf_vf v = gather(x + c * a->xs[CHANNEL], offset, inside);
-                    sum[c] = pf_fma(pf_select(inside, weight, pf_zero()), v, sum[c]);
-                }
+                const pf_vi o = pf_loadi(&b->at[2][k][p]), inside = (d | h | o) >= 0;
+                const pf_vi offset = inside & (at + (o & inside) * (int32_t)a->xs[SPACE + 2]);
+                const pf_vf weight = pf_select(inside, part * pf_load(&b->weight[2][k][p]), pf_zero());
+#pragma GCC unroll 4
+                for (int c = 0; c < count; c++)
+                    sum[c] = pf_fma(weight, gather(x + c * a->xs[CHANNEL], offset, inside), sum[c]);
             }
-    for (int64_t c = 0; c < count; c++)
-        for (int64_t i = 0; i < pf_min(PF_VL, b->count - p); i++)
-            y[b->y[p + i] + c * a->ys[CHANNEL]] = sum[c][i];
+        }
+    const int64_t lanes = pf_min(PF_VL, b->count - p);
+#pragma GCC unroll 4
+    for (int c = 0; c < count; c++) {
+        float values[PF_VL], *to = y + c * a->ys[CHANNEL];
+        if (b->dense) {
+            pf_store_upto(to + b->y[p], sum[c], lanes);
+            continue;
+        }
+        pf_store(values, sum[c]);
+        for (int64_t i = 0; i < lanes; i++) to[b->y[p + i]] = values[i];
+    }
+}
+
+/* A loop for each count of channels, which keeps the sums in registers. */
+static void apply_to_pixels(const block *b, const pf_grid_args *a, const float *x, float *y, int64_t count) {
+#define PF_PIXELS(channels)                                                                                  \
+    case channels:                                                                                           \
+        for (int64_t p = 0; p < b->count; p += PF_VL) blend_pixels(b, a, p, x, y, channels);                 \
+        break;
+    switch (count) {
+        PF_PIXELS(1)
+        PF_PIXELS(2)
+        PF_PIXELS(3)
+        PF_PIXELS(4)
+    }
 }
 
 /* Channels one by one, for tensors of any strides and size. */
@@ -263,9 +301,8 @@ PF_KERNEL_FUNCTION(grid_sample) {
         else if (!small)
             apply_to_strided(&b, a, x, y);
         else
-            for (int64_t p = 0; p < b.count; p += PF_VL)
-                for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)
-                    apply_to_pixels(&b, a, p, x + b.x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
-                                    pf_min(FEW_CHANNELS, a->c - c));
+            for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)
+                apply_to_pixels(&b, a, x + b.x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
+                                pf_min(FEW_CHANNELS, a->c - c));
     }
 }

@@ -101,6 +101,32 @@ def test_linear_grid(isa: str, channels: int, axes: int) -> None:
         np.testing.assert_allclose(y, want, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("border", [0, 1, 2])
+@pytest.mark.parametrize("osize", [(1, 3, 67), (1, 41, 2), (2, 5, 9)])
+def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...]) -> None:
+    """Few channels, side by side or strided, have the values that they have among many."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((2, 8, 1, 5, 7)).astype("f4")
+    grid, scale = rng.uniform(-1.3, 1.3, (2, *osize, 2)).astype("f4"), rng.standard_normal((2, *osize)).astype("f4")
+    steps = [scale.strides[k] // 4 for k in range(4)]
+
+    def sample(x: Array, y: Array, grid: Array) -> Array:
+        call(
+            isa, "grid_sample", 2, x=x, grid=grid, y=y, n=2, c=x.shape[1], axes=2, isize=(1, 5, 7), osize=osize,
+            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=border, align=0, scale=scale, ss=steps,
+        )  # fmt: skip
+        return y
+
+    want = sample(channels_last(x, 0), channels_last(np.zeros((2, 8, *osize), "f4"), 0), grid)
+    apart = np.moveaxis(np.ascontiguousarray(np.moveaxis(grid, -1, 1)), 1, -1)
+    for c in (1, 2, 3, 4, 7):
+        shape = (2, c, *osize)
+        for y in (np.empty(shape, "f4"), channels_last(np.zeros(shape, "f4"), 0), np.empty((*shape, 3), "f4")[..., 1]):
+            got = sample(np.ascontiguousarray(x[:, :c]), y, grid if y.flags.c_contiguous else apart)
+            np.testing.assert_allclose(got, want[:, :c], 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("channels", [2, 37])
 def test_grid_of_scaled_pixels(isa: str, channels: int) -> None:
     """Places that count pixels, in a dimension more than the image has, and a factor for each."""
