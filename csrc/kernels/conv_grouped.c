@@ -54,7 +54,7 @@ PF_INLINE void gr_row(const pf_line_tile *t, const gr_form f, const source *s, c
     for (int64_t g = 0; g < cg; g++) {
         const float *x = line + (moves ? g : 0);
         const pf_vi lanes = s->lanes + pf_seti(moves ? 0 : (int32_t)g);
-        pf_vf taps[2][4];
+        pf_vf taps[2][8];
         PF_UNROLL for (int o = first; o < last; o++) {
             PF_UNROLL for (int k = 0; k < f.kw; k++) taps[o][k] =
                 pf_load(w - o * wstep + (k * cg + g) * t->ocp);
@@ -106,7 +106,7 @@ PF_INLINE void gr_run(const pf_line_tile *t, const int kw, const int stride, con
     }
 }
 
-#define PF_GR_SHAPES(X) X(3, 1) X(3, 2) X(1, 1)
+#define PF_GR_SHAPES(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2) X(1, 1)
 #define PF_GR_TILE_FN(kw, stride)                                                                            \
     static void gr_inner_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 0, 1); }             \
     static void gr_edge_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 1, 1); }              \

@@ -69,6 +69,9 @@ DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
 GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 
 
+GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
+"""Widths and strides of windows whose inputs the grouped kernel loads once for all taps of a row."""
+
 NARROW_COLUMNS = 4
 """Most output channels of the direct kernel's second variant on every ISA level."""
 
@@ -119,7 +122,7 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
     if g["groups"] == 1 or outputs >= lanes:
         return False
     spread = ((lanes - 1) // outputs + (lanes % outputs != 0)) * inputs
-    window = (g["kw"], g["stride_w"]) in ((1, 1), (3, 1), (3, 2)) and g["dil_w"] == 1
+    window = (g["kw"], g["stride_w"]) in GROUPED_WINDOWS and g["dil_w"] == 1
     return bool(4 * outputs <= lanes or (window and spread < lanes))
 
 

@@ -1,6 +1,7 @@
-"""Convolutions in three dimensions as sums over the depth of the filter: each tap in depth is a convolution in two
-dimensions of all planes that adds to what the taps before it left in the output. Used where kernels for two dimensions
-(depthwise, grouped, Winograd) beat the implicit GEMM, which takes any number of dimensions.
+"""Convolutions in three dimensions by kernels for two (depthwise, grouped, Winograd), where those beat the implicit
+GEMM, which takes any number of dimensions. A window along the depth alone is a line of another image. Other
+convolutions are sums over the depth of the filter: each tap in depth is a convolution in two dimensions of all planes
+that adds to what the taps before it left in the output.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pnnx_fast._types import Protocol
 from pnnx_fast.ops._conv_choice import DIRECT, choose
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
-__all__ = ["convolve_by_depth"]
+__all__ = ["convolve_along_depth", "convolve_by_depth"]
 
 
 class Convolve(Protocol):
@@ -75,6 +76,49 @@ def convolve_by_depth(
             for plane in reach[k]:
                 done[plane] = True
     return True
+
+
+def convolve_along_depth(
+    b: Builder,
+    convolve: Convolve,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    y: Tensor,
+    *,
+    stride: Sequence[int],
+    before: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    act: Mapping[str, Any],
+) -> bool:
+    """Emit a convolution of channels-last x (n, c, d, h, w) along the depth alone as one in two dimensions.
+
+    Its lines run along the depth and its rows are the pixels of a plane, which all kernels for lines take as addresses.
+    False where the window is no such line, or lines of pixels have gaps between them.
+    """
+    depth, *plane = weight.shape[2:]
+    if depth == 1 or plane != [1, 1] or tuple(stride[1:]) != (1, 1) or any(before[1:]) or x.shape[3:] != y.shape[3:]:
+        return False
+    z = None if residual is None else b.channels_last(residual.expand(y.shape))
+    source, target, other = pixels_by_depth(x), pixels_by_depth(y), None if z is None else pixels_by_depth(z)
+    if source is None or target is None or (z is not None and other is None):
+        return False
+    convolve(
+        b, source, weight.squeeze([3]).permute([0, 1, 3, 2]), bias, other, target,
+        stride=(1, stride[0]), before=(0, before[0]), dilation=(1, dilation[0]), groups=groups, act=act,
+    )  # fmt: skip
+    return True
+
+
+def pixels_by_depth(x: Tensor) -> Tensor | None:
+    """View (n, c, h * w, d) of a tensor (n, c, d, h, w), or None where its lines do not lie one behind the other."""
+    n, c, d, h, w = x.shape
+    if h > 1 and w > 1 and x.strides[3] != w * x.strides[4]:
+        return None
+    sn, sc, sd, sh, sw = x.strides
+    return x.as_strided((n, c, h * w, d), (sn, sc, sw if w > 1 else sh, sd))
 
 
 def planes(size: int, out: int, stride: int, before: int, tap: int) -> range:

@@ -77,10 +77,12 @@ def convolve(
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
-    if x.ndim == 5 and residual is None:
-        from pnnx_fast.ops._conv_depth import convolve_by_depth
+    if x.ndim == 5:
+        from pnnx_fast.ops._conv_depth import convolve_along_depth, convolve_by_depth
 
-        if convolve_by_depth(b, convolve, x, weight, bias, y, **window):
+        if convolve_along_depth(b, convolve, x, weight, bias, residual, y, **window):
+            return
+        if residual is None and convolve_by_depth(b, convolve, x, weight, bias, y, **window):
             return
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
     fields = _fields(x, y, z, weight, **window)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from guard import guarded
 from numpy.typing import NDArray
 
 from pnnx_fast.runtime.kernel import call, plan
@@ -53,6 +54,7 @@ class Case:
     gap: int = 0
     row_gap: int = 0
     variant: int = 0
+    guard: bool = False  # memory that must not be touched begins behind the tensors (give no gaps)
     error: float = 1.0  # how much larger than of a plain sum rounding errors may be
 
     def but(self, **changes: Any) -> Self:
@@ -75,12 +77,15 @@ def aligned(count: int) -> Array:
     return raw[skip : skip + count]
 
 
-def strided(n: int, h: int, w: int, c: int, gap: int, row_gap: int) -> tuple[Array, Array, tuple[int, int, int]]:
+def strided(
+    n: int, h: int, w: int, c: int, gap: int, row_gap: int, guard: bool = False
+) -> tuple[Array, Array, tuple[int, int, int]]:
     """Storage full of NaN, a view of the tensor in it, and the strides of image, row and pixel."""
     xsw = c + gap
     xsh = w * xsw + row_gap
     xsn = h * xsh + 3 * row_gap
     base = np.full(n * xsn, np.nan, np.float32)
+    base = guarded(base) if guard else base
     view = np.lib.stride_tricks.as_strided(base, (n, h, w, c), (xsn * 4, xsh * 4, xsw * 4, 4))
     return base, view, (xsn, xsh, xsw)
 
@@ -171,13 +176,15 @@ def run(
     ``more``: fields of the kernel beyond those of every convolution.
     """
     oh, ow = case.out
-    xbase, xview, xs = strided(case.n, case.h, case.w, case.ic, case.gap, case.row_gap)
-    ybase, yview, ys = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap)
-    zbase, zview, _ = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap)
+    xbase, xview, xs = strided(case.n, case.h, case.w, case.ic, case.gap, case.row_gap, case.guard)
+    ybase, yview, ys = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap, case.guard)
+    zbase, zview, _ = strided(case.n, oh, ow, case.oc, case.gap, case.row_gap, case.guard)
     xview[...] = x
     if z is not None:
         zview[...] = z
     values = fields(case, xs, ys)
+    if case.guard:
+        weight, bias = guarded(weight), None if bias is None else guarded(bias)
     memory = {"x": xbase, "bias": bias, "z": None if z is None else zbase, "y": ybase}
     variant, packed_bytes, scratch_bytes, _ = plan(isa, f"{kernel}_f32", threads, **memory, **values)
     packed = aligned(packed_bytes // 4)

@@ -24,6 +24,20 @@ def test_windows(isa: str, k: int) -> None:
             check(isa, 1 + stride % 2, case.but(n=2, h=11, w=18), "conv_grouped")
 
 
+@pytest.mark.parametrize("per_group", [(1, 2), (1, 3), (1, 8), (2, 2), (4, 4)])
+@pytest.mark.parametrize("k", [3, 5, 7])
+def test_wide_windows(isa: str, k: int, per_group: tuple[int, int]) -> None:
+    cg, kg = per_group
+    for groups, w in [(3, k), (7, 13), (11, 22), (17, 31)]:
+        for stride in (1, 2):
+            case = BASE.but(ic=cg * groups, oc=kg * groups, groups=groups, kernel=(k, k), pad=(k // 2, k // 2))
+            check(isa, 1 + w % 2, case.but(h=k + 2, w=w, stride=(stride, stride)), "conv_grouped")
+            edge = case.but(
+                h=k + 1, w=w, stride=(stride, stride), pad=(0, 0), gap=0, row_gap=0, guard=True, residual=True
+            )
+            check(isa, 1, edge, "conv_grouped")
+
+
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("act", ACTIVATIONS)
 def test_epilogue(isa: str, act: str, residual: bool) -> None:

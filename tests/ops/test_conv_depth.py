@@ -57,6 +57,51 @@ def test_definition(
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
 
 
+@pytest.mark.parametrize(
+    "ic, oc, groups, depth, stride, padding, dilation",
+    [
+        (20, 20, 20, 5, 1, 2, 1),
+        (20, 20, 20, 3, 2, 1, 1),
+        (20, 20, 20, 4, 1, 0, 2),
+        (24, 48, 24, 3, 1, 1, 1),
+        (32, 24, 1, 3, 1, 1, 1),
+        (32, 24, 1, 3, 2, 0, 1),
+        (3, 18, 1, 5, 1, 2, 1),
+        (1, 5, 1, 2, 1, 0, 3),
+    ],
+)
+@pytest.mark.parametrize("plane", [(7, 9), (1, 5), (6, 1), (1, 1)])
+def test_windows_along_the_depth(
+    isa: str,
+    ic: int,
+    oc: int,
+    groups: int,
+    depth: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    plane: tuple[int, int],
+) -> None:
+    rng = np.random.default_rng(ic)
+    x = rng.standard_normal((2, ic, 9, *plane)).astype(np.float32)
+    w = rng.standard_normal((oc, ic // groups, depth, 1, 1)).astype(np.float32)
+    steps = [(s, 1, 1) for s in (stride, dilation)]
+    padded = np.pad(x, [(0, 0), (0, 0), (padding, padding), (0, 0), (0, 0)])
+    out = (padded.shape[2] - dilation * (depth - 1) - 1) // stride + 1
+    taps = [padded[:, :, k * dilation :][:, :, : (out - 1) * stride + 1 : stride] for k in range(depth)]
+    parts = np.stack(taps).reshape(depth, 2, groups, -1, out, *plane).astype(float)
+    want = np.einsum("kngcdhw,gock->ngodhw", parts, w.reshape(groups, oc // groups, -1, depth))
+    want = want.reshape(2, oc, out, *plane)
+    params = {"stride": steps[0], "padding": (padding, 0, 0), "dilation": steps[1], "groups": groups}
+    for last in (False, True):
+        got = run("nn.Conv3d", x, weights={"weight": w}, isa=isa, threads=2, last=last, **params)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+    z = rng.standard_normal(want.shape).astype(np.float32)
+    names = ["input", "residual"]
+    got = run("fused.Conv3d", x, z, names=names, weights={"weight": w}, isa=isa, threads=2, **params)
+    np.testing.assert_allclose(got, want + z, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
 def test_planes_that_meet_the_input() -> None:
     for size, out, stride, before, tap in itertools.product(
         range(1, 6), range(1, 6), (1, 2, 3), range(-2, 4), range(4)
