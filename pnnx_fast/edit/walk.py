@@ -8,7 +8,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.ir.dtypes import by_numpy, by_text
+from pnnx_fast.ir.dtypes import COMPUTED_AS, by_numpy, by_text
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import Lowering
@@ -27,9 +27,9 @@ class Walk:
         self.values: dict[str, Value] = {}
         for i, x in enumerate(inputs_of(graph)):
             row = by_text.get(x.dtype or "f32")
-            if row is None or row.numpy is None:
-                raise ParameterError(f"input {x.name} has dtype {x.dtype}, which numpy does not know")
-            dtype = np.dtype(row.numpy)
+            if row is None:
+                raise ParameterError(f"input {x.name} has an unknown dtype {x.dtype}")
+            dtype = np.dtype(row.numpy or COMPUTED_AS[row.text])
             shape = tuple(shapes[x.name])
             count = int(np.prod(shape, dtype=np.int64))
             self.values[x.name] = Tensor(Buffer("input", count * dtype.itemsize, None, i), shape, dtype)
@@ -48,10 +48,12 @@ class Walk:
         return tuple(value.shape) if isinstance(value, Tensor) else None
 
     def dtype(self, x: Operand) -> str | None:
-        """Dtype of an operand in PNNX's words."""
+        """Dtype of an operand in PNNX's words; one that is computed as a larger type stays as noted."""
         value = self.values.get(x.name)
-        row = by_numpy.get(np.dtype(value.dtype).name) if isinstance(value, Tensor) else None
-        return None if row is None else row.text
+        name = np.dtype(value.dtype).name if isinstance(value, Tensor) else ""
+        if name and COMPUTED_AS.get(x.dtype or "") == name:
+            return x.dtype
+        return by_numpy[name].text if name in by_numpy else None
 
 
 def inputs_of(graph: Graph) -> list[Operand]:

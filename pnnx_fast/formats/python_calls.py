@@ -7,6 +7,7 @@ checked, a literal that was quoted, or a name of PyTorch by pattern.
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -34,6 +35,7 @@ __all__ = ["argument", "is_module", "statements"]
 _WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _ROOTS = ("F", "torch", "torchaudio", "torchvision")
+_CUSTOM = "pnnx.custom_op."
 
 
 def is_module(op: Operator) -> bool:
@@ -61,6 +63,8 @@ def statements(op: Operator, names: Names) -> Iterable[str]:
     if is_module(op):
         inputs = ", ".join(names.of(x) for i, x in enumerate(op.inputs) if not op.repeats_weight(i))
         return [f"{targets(op, names)} = self.{names.member(op)}({inputs})"]
+    if op.type.startswith(_CUSTOM):
+        return [f"{targets(op, names)} = {_custom_call(op, names)}"]
     return [_assigned(op, names, _call(op, names))]
 
 
@@ -100,6 +104,18 @@ def _call(op: Operator, names: Names) -> str:
     if op.type == "F.batch_norm" and not op.has_param("training") and not _is_given(op, "running_mean"):
         params.append("training=True")
     return f"{function}({', '.join([*positional, *keywords, *params])})"
+
+
+def _custom_call(op: Operator, names: Names) -> str:
+    """An operator of a library of PyTorch's; what the converter numbered, since it knew no name, is positional."""
+    name = op.type.removeprefix(_CUSTOM)
+    if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z_]\w*){1,2}", name, re.ASCII) or "__" in name:
+        raise UnsupportedOperatorError(f"operator {op.type} ({op.name}) is no name of PyTorch", {op.type: [op.name]})
+    given = {key or f"arg_{i}": names.of(x) for i, (key, x) in enumerate(op._slots())}
+    given |= {key: spelled(p.value) for key, p in op.params.items()}
+    places = itertools.takewhile(given.__contains__, (f"arg_{i}" for i in itertools.count()))
+    numbered = [given.pop(key) for key in list(places)]
+    return f"torch.ops.{name}({', '.join([*numbered, *(argument_of(op, key, text) for key, text in given.items())])})"
 
 
 def argument_of(op: Operator, key: str, text: str) -> str:

@@ -113,7 +113,8 @@ def source(graph: Graph, weights: str, stem: str = "model") -> str:
     used |= {"aten" for line in body if " = aten(" in line}
     helpers = "".join("\n" + text for kind, (_, text) in HELPERS.items() if kind in used)
     # A package that is not needed may be missing, or be broken.
-    packages = {kind.partition(".")[0] for kind in used - HELPERS.keys()} & {"torchaudio", "torchvision"}
+    homes = {kind.removeprefix("pnnx.custom_op.").partition(".")[0] for kind in used - HELPERS.keys()}
+    packages = homes & {"torchaudio", "torchvision"}
     imports = "".join(f"import {name}\n" for name in sorted(packages))
     statistics = "".join(f"# {line}\n" for line in str(graph.statistics()).splitlines())
     parts = [statistics, "\n" if statistics else "", _HEAD.format(weights=weights, helpers=helpers, imports=imports)]

@@ -13,6 +13,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError
 from pnnx_fast.expression.functions import FUNCTIONS
+from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.aten_tables import DTYPES
 from pnnx_fast.ops.ordering import order_along
 
@@ -345,6 +346,17 @@ def float_power(x: Any, y: Any) -> Array:
     """Power in double precision."""
     wide = [v.astype(np.float64) if isinstance(v, np.ndarray) and v.dtype.kind != "c" else v for v in (x, y)]
     return np.asarray(np.power(*wide))
+
+
+def copysign(x: Array, y: Any) -> Array:
+    """Size of the first argument with the sign of the second. torch.copysign."""
+    number = not isinstance(y, np.ndarray)
+    sign = np.asarray(y, np.float32 if number else None)
+    kinds = [(x, Category.DIM if x.ndim else Category.ZERO_DIM)]
+    kinds.append((sign, Category.NUMBER if number else Category.DIM if sign.ndim else Category.ZERO_DIM))
+    common = promote([ElementType(v.dtype, kind) for v, kind in kinds], True)
+    wide = common if common.kind == "f" else np.dtype(np.float32)
+    return np.copysign(x.astype(wide), sign.astype(wide))
 
 
 def sgn(x: Array) -> Array:

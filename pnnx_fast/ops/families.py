@@ -86,17 +86,18 @@ FAMILIES: dict[str, str] = {
         aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron
         aten::kthvalue aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv
         aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv
-        aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linspace aten::logaddexp2
-        aten::logcumsumexp aten::logit aten::margin_ranking_loss aten::masked_scatter aten::matrix_H aten::matrix_exp
-        aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::mvlgamma aten::nan_to_num
-        aten::nanmean aten::nanmedian aten::nansum aten::nextafter aten::nll_loss_nd aten::nonzero_numpy aten::one_hot
-        aten::outer aten::poisson_nll_loss aten::polar aten::polygamma aten::put aten::quantile aten::renorm
-        aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit aten::sinc
-        aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr aten::special_erfinv
-        aten::special_i0 aten::special_logit aten::special_ndtr aten::special_polygamma aten::special_sinc
-        aten::special_xlog1py aten::special_xlogy aten::std_mean aten::take aten::take_along_dim aten::tensordot
-        aten::trace aten::trapezoid aten::trapz aten::tril aten::tril_indices aten::triplet_margin_loss aten::triu
-        aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean aten::vdot aten::vstack aten::xlogy
+        aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vecdot aten::linspace
+        aten::logaddexp2 aten::logcumsumexp aten::logit aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
+        aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::mvlgamma
+        aten::nan_to_num aten::nanmean aten::nanmedian aten::nansum aten::nextafter aten::nll_loss_nd
+        aten::nonzero_numpy aten::one_hot aten::outer aten::poisson_nll_loss aten::polar aten::polygamma aten::put
+        aten::quantile aten::renorm aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn
+        aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr
+        aten::special_erfinv aten::special_i0 aten::special_logit aten::special_ndtr aten::special_polygamma
+        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::take aten::take_along_dim
+        aten::tensordot aten::trace aten::trapezoid aten::trapz aten::tril aten::tril_indices
+        aten::triplet_margin_loss aten::triu aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean
+        aten::vdot aten::vstack aten::xlogy
     """,
     "attention": """
         F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention

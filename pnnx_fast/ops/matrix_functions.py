@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import cast, real
 
 
@@ -114,6 +114,14 @@ def addbmm(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1)
 def tensordot(x: Array, y: Array, dims_x: Sequence[int], dims_y: Sequence[int]) -> Array:
     """Sum of products over listed dimensions."""
     return np.tensordot(x, y, (list(dims_x), list(dims_y)))
+
+
+def vecdot(x: Array, y: Array, dim: int = -1) -> Array:
+    """Dot products along a dimension, of complex vectors with the first one conjugated."""
+    product = np.conj(x) * y
+    if not -product.ndim <= dim < product.ndim:
+        raise ShapeError("vecdot needs a dimension of the vectors", expected=product.ndim, actual=dim)
+    return np.asarray(product.sum(dim), product.dtype)
 
 
 def cartesian_prod(parts: Sequence[Array]) -> Array:

@@ -231,9 +231,7 @@ def _info(operand: Any) -> TensorInfo:
     row = dtypes.by_text.get(operand.dtype or "")
     if row is None:
         return TensorInfo(operand.name, operand.shape, None)
-    # bfloat16 and complex32, which numpy lacks, are computed in the next larger type.
-    name = row.numpy or {"bf16": "float32", "c32": "complex64"}[row.text]
-    return TensorInfo(operand.name, operand.shape, np.dtype(name))
+    return TensorInfo(operand.name, operand.shape, np.dtype(row.numpy or dtypes.COMPUTED_AS[row.text]))
 
 
 def _output_operands(graph: Graph) -> list[Any]:

@@ -262,3 +262,29 @@ def test_equal_sizes_of_several_inputs_grow_together() -> None:
     )
     assert g.make_dynamic({"x": (0, 1), "m": (0, 1)}) == []
     assert Model(g)(rand(2, 7, 5), rand(7, 7)).shape == (2, 7, 7)
+
+
+def test_types_that_numpy_lacks_stay_as_noted() -> None:
+    g = Graph.parse(
+        """7767517
+3 2
+pnnx.Input in 0 1 x #x=(2,3)bf16
+F.relu r 1 1 x y #y=(2,3)bf16
+pnnx.Output out 1 0 y
+"""
+    )
+    g.infer_shapes({"x": (4, 3)})
+    assert [(x.shape, x.dtype) for x in g.operands] == [((4, 3), "bf16")] * 2
+
+
+def test_inputs_without_dimensions_have_a_size() -> None:
+    g = Graph.parse(
+        """7767517
+3 2
+pnnx.Input in 0 1 x #x=()i64
+torch.unsqueeze u 1 1 x y dim=0
+pnnx.Output out 1 0 y
+"""
+    )
+    g.infer_shapes()
+    assert [(x.shape, x.dtype) for x in g.operands] == [((), "i64"), ((1,), "i64")]

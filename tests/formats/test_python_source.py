@@ -44,10 +44,18 @@ def _statement(line: str) -> str:
         ("F.adaptive_avg_pool2d p 1 1 x y output_size=(0,3)", "F.adaptive_avg_pool2d(v_x, output_size=(None, 3))"),
         ("torch.max m 1 1 x y dim=1 keepdim=False $input=x #y=(1,4,4)f32",
          "torch.max(v_x, dim=1, keepdim=False)[0]"),
+        ("pnnx.custom_op.demo.twice c 1 1 x y arg_2=2 arg_1=0.5 $arg_0=x", "torch.ops.demo.twice(v_x, 0.5, 2)"),
+        ("pnnx.custom_op.demo.twice.out c 1 1 x y factor=2 $input=x", "torch.ops.demo.twice.out(input=v_x, factor=2)"),
     ],
 )  # fmt: skip
 def test_statements(line: str, expected: str) -> None:
     assert _statement(line) == f"v_y = {expected}"
+
+
+def test_the_package_of_a_custom_operator_is_imported() -> None:
+    text = _source("pnnx.custom_op.torchvision.nms c 2 1 x x y arg_2=0.5 $arg_0=x $arg_1=x")
+    assert "import torchvision\n" in text
+    assert "v_y = torch.ops.torchvision.nms(v_x, v_x, 0.5)" in text
 
 
 def test_names_stay_valid_and_distinct() -> None:
@@ -66,6 +74,8 @@ def test_names_stay_valid_and_distinct() -> None:
     [
         "torch.__import__('os').system a 1 1 x y", "F.relu;import a 1 1 x y", "torch.os.__class__ a 1 1 x y",
         "my.layer a 1 1 x y", "F.relu a 1 1 x y a;b=1", "os::system(1) a 1 1 x y",
+        "pnnx.custom_op.demo a 1 1 x y", "pnnx.custom_op.a.__class__ a 1 1 x y", "pnnx.custom_op.a.b() a 1 1 x y",
+        "pnnx.custom_op.a.b a 1 1 x y c()=1",
     ],
 )  # fmt: skip
 def test_what_is_no_name_of_pytorch_is_refused(line: str) -> None:

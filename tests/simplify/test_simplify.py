@@ -166,3 +166,25 @@ def test_weights_that_no_module_has_stay_functions(kind: str, shape: str) -> Non
     simplify(graph)
     assert graph.ops[-2].type == kind
     np.testing.assert_allclose(Model(graph)(x), x @ value if shape == "(4)" else np.where(x < 0, x / 2, x))
+
+
+def test_what_only_notes_tell_is_said_before_operands_merge() -> None:
+    """A quotient of integers that an index rounds down, and a sum in another dtype."""
+    graph = Graph.parse(
+        """7767517
+7 6
+pnnx.Input i 0 1 x #x=(6)i64
+pnnx.Input j 0 1 t #t=(4,2)f32
+pnnx.Expression d 1 1 x a expr=div(@0,4) #x=(6)i64 #a=(6)i64
+pnnx.Expression l 1 1 a b expr=[@0] #a=(6)i64
+Tensor.index n 2 1 t b y $input=t $expr=b #t=(4,2)f32 #y=(6,2)f32
+torch.sum s 1 1 y z dim=(0) keepdim=False $input=y #y=(6,2)f32 #z=(2)f64
+pnnx.Output o 1 0 z
+"""
+    )
+    x, t = np.arange(6) * 3, np.arange(8, dtype=np.float32).reshape(4, 2)
+    simplify(graph)
+    assert [op.type for op in graph.ops].count("pnnx.Expression") == 1
+    y = Model(graph, num_threads=1)(x, t)
+    assert np.asarray(y).dtype == np.float64
+    np.testing.assert_array_equal(y, t[x // 4].sum(0))
