@@ -1,10 +1,10 @@
 /* Resampling by tables: every output position is a weighted sum of taps along each axis; what mode and which
  * alignment that is, only the caller knows. Channels-last tensors are worked on in vectors of channels,
- * others row by row. */
+ * others row by row: in vectors of outputs where all taps of such a vector lie within a vector of inputs. */
 #include "kernels/args.h"
 #include "kernels/simd.h"
 
-enum { AXES = 3, CHUNK = 4, LINE = 4096, IMAGE = 0, CHANNEL = 1, SPACE = 2 };
+enum { AXES = 3, CHUNK = 4, LINE = 4096, PLANNED = 4096, IMAGE = 0, CHANNEL = 1, SPACE = 2 };
 
 /* The taps of all output positions of one axis. */
 typedef struct taps {
@@ -86,6 +86,58 @@ static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r,
     }
 }
 
+/* Vectors of outputs along a line: all their taps lie in the PF_VL inputs from `first` on, at `lane`. */
+typedef struct line_plan {
+    int64_t vectors; /* 0: not possible */
+    int64_t first[PLANNED / PF_VL];
+    int32_t lane[PLANNED];
+    float weight[PLANNED];
+} line_plan;
+
+static void plan_line(line_plan *l, const pf_resize_args *a, const taps *t) {
+    const int64_t outputs = a->osize[2], vectors = pf_ceil_div(outputs, PF_VL);
+    l->vectors = 0;
+    if (t->stride != 1 || a->isize[2] > LINE || a->ys[SPACE + 2] != 1) return;
+    if (t->count > PLANNED || vectors * PF_VL * t->count > PLANNED) return;
+    for (int64_t v = 0; v < vectors; v++) {
+        const int64_t begin = v * PF_VL, end = pf_min(begin + PF_VL, outputs);
+        int64_t low = t->index[begin * t->count], high = low;
+        for (int64_t i = begin * t->count; i < end * t->count; i++)
+            low = pf_min(low, t->index[i]), high = pf_max(high, t->index[i]);
+        if (high - low >= PF_VL) return;
+        l->first[v] = low;
+        for (int64_t j = 0; j < t->count; j++)
+            for (int64_t o = begin; o < begin + PF_VL; o++) {
+                const int64_t from = pf_min(o, end - 1) * t->count + j,
+                              to = (v * t->count + j) * PF_VL + o - begin;
+                l->lane[to] = (int32_t)(t->index[from] - low);
+                l->weight[to] = t->weight ? t->weight[from] : 1.0f;
+            }
+    }
+    l->vectors = vectors;
+}
+
+/* Single taps of weight one. */
+static void pick_planned(const line_plan *l, const float *x, int64_t width, int64_t outputs, float *y) {
+    for (int64_t v = 0; v < l->vectors; v++) {
+        const pf_vf near = pf_load_upto(x + l->first[v], width - l->first[v]);
+        pf_store_upto(y + v * PF_VL, pf_permute(near, pf_loadi(&l->lane[v * PF_VL])), outputs - v * PF_VL);
+    }
+}
+
+PF_INLINE void sum_planned(const line_plan *l, int64_t count, int64_t outputs, const float *line, int adds,
+                           float *y) {
+    for (int64_t v = 0; v < l->vectors; v++) {
+        const pf_vf near = pf_load(line + l->first[v]);
+        const int64_t left = outputs - v * PF_VL, at = v * count * PF_VL;
+        pf_vf sum = adds ? pf_load_upto(y + v * PF_VL, left) : pf_zero();
+        for (int64_t j = 0; j < count; j++)
+            sum = pf_fma(pf_load(&l->weight[at + j * PF_VL]),
+                         pf_permute(near, pf_loadi(&l->lane[at + j * PF_VL])), sum);
+        pf_store_upto(y + v * PF_VL, sum, left);
+    }
+}
+
 /* Weighted sums of `count` taps each along a line; a constant count makes the inner loop disappear. */
 PF_INLINE void sum_taps(const taps *t, int64_t count, int64_t outputs, const float *line, int adds, float *y,
                         int64_t ys) {
@@ -99,9 +151,14 @@ PF_INLINE void sum_taps(const taps *t, int64_t count, int64_t outputs, const flo
 }
 
 /* The rows are blended to one line first, if it is contiguous and not too long; then the taps along it. */
-static void resize_line(const pf_resize_args *a, const taps *t, const rows *r, const float *x, float *y) {
+static void resize_line(const pf_resize_args *a, const taps *t, const line_plan *l, const rows *r,
+                        const float *x, float *y) {
     const int64_t ys = a->ys[SPACE + 2], width = a->isize[2], outputs = a->osize[2];
-    float line[LINE];
+    float line[LINE + PF_VL];
+    if (!t->weight && l->vectors) {
+        pick_planned(l, x + r->offset[0], width, outputs, y);
+        return;
+    }
     if (!t->weight) {
         for (int64_t o = 0; o < outputs; o++) y[o * ys] = x[r->offset[0] + t->index[o] * t->stride];
         return;
@@ -120,9 +177,16 @@ static void resize_line(const pf_resize_args *a, const taps *t, const rows *r, c
         pf_vf v = pf_zero();
         for (int64_t k = 0; k < r->count; k++)
             v = pf_fma(pf_set(r->weight[k]), pf_load_upto(x + r->offset[k] + i, width - i), v);
-        pf_store_upto(line + i, v, width - i);
+        pf_store(line + i, v);
     }
-    if (t->count == 2 && !r->adds)
+    pf_store(line + pf_ceil_div(width, PF_VL) * PF_VL, pf_zero());
+    if (l->vectors && t->count == 2 && !r->adds)
+        sum_planned(l, 2, outputs, line, 0, y);
+    else if (l->vectors && t->count == 4 && !r->adds)
+        sum_planned(l, 4, outputs, line, 0, y);
+    else if (l->vectors)
+        sum_planned(l, t->count, outputs, line, r->adds, y);
+    else if (t->count == 2 && !r->adds)
         sum_taps(t, 2, outputs, line, 0, y, ys);
     else if (t->count == 4 && !r->adds)
         sum_taps(t, 4, outputs, line, 0, y, ys);
@@ -137,7 +201,9 @@ PF_KERNEL_FUNCTION(resize) {
     float *y = pf_ptr(w, a->y);
     const int64_t channels = last ? 1 : a->c;
     taps t[AXES];
+    line_plan plan;
     find_taps(a, w, t);
+    if (!last) plan_line(&plan, a, &t[2]);
     int64_t begin, end;
     pf_share(w, a->n * channels * a->osize[0] * a->osize[1], 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
@@ -152,7 +218,7 @@ PF_KERNEL_FUNCTION(resize) {
             if (last)
                 resize_pixels(a, &t[2], &r, from, to);
             else
-                resize_line(a, &t[2], &r, from, to);
+                resize_line(a, &t[2], &plan, &r, from, to);
         }
     }
 }

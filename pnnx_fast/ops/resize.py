@@ -155,10 +155,23 @@ FEW_CHANNELS = 4
 """Up to here, planes are resized one by one rather than pixels as vectors."""
 
 
+MIN_LINE, MAX_TAPS = 16, 4000
+"""Outputs of a line that fill vectors, and taps of a line that the kernel applies in vectors."""
+
+
+def _fits_lines(x: Tensor, tables: Sequence[Table]) -> bool:
+    """Whether planes are resized as fast as pixels, and the input is the smaller side to reorder."""
+    sizes, (outputs, taps) = [len(index) for index, _ in tables], tables[-1][0].shape
+    fits = outputs >= MIN_LINE and x.shape[-1] <= outputs and outputs * taps <= MAX_TAPS
+    return fits and math.prod(x.shape[2:]) <= math.prod(sizes)
+
+
 def _resize_float(b: Builder, input: Tensor, tables: Sequence[Table], key: Any, separable: bool) -> Tensor:
     output = tuple(i.shape[0] for i, _ in tables)
-    planar = input.shape[1] <= FEW_CHANNELS and not (is_channels_last(input) and input.shape[1] > 1)
-    x = input if planar else b.channels_last(input)
+    few = input.shape[1] <= FEW_CHANNELS and not (is_channels_last(input) and input.shape[1] > 1)
+    returned = not few and not separable and b.returns_result and _fits_lines(input, tables)
+    planar = few or returned
+    x = input if few else b.contiguous(input) if returned else b.channels_last(input)
     order = "plain" if planar else "channels_last"
     shape = (*input.shape[:2], *output)
     if not separable:

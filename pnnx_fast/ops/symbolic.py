@@ -261,6 +261,10 @@ class Builder(Protocol):
     def output_count(self) -> int:
         """Number of outputs that the graph names for the operator being lowered."""
 
+    @property
+    def returns_result(self) -> bool:
+        """Whether what the operator being lowered yields only leaves the graph, which takes plain order."""
+
     def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:
         """Return a new temporary tensor in the arena."""
 

@@ -131,6 +131,12 @@ class Lowering:
         unpacked = _unpacker(self.operator)
         return len((unpacked or self.operator).outputs)
 
+    @property
+    def returns_result(self) -> bool:
+        """See Builder."""
+        users = [user for out in self.operator.outputs for user in out.consumers] if self.operator else []
+        return all(user.type == "pnnx.Output" for user in users)
+
     # -- memory ------------------------------------------------------------------------------------------------
 
     def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:

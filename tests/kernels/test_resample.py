@@ -72,6 +72,24 @@ def test_resize(isa: str, taps: tuple[int, ...], channels: int, weighted: bool) 
             np.testing.assert_allclose(y, want, 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("taps", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("width, outputs", [(5, 37), (64, 64), (33, 127), (101, 300), (4096, 4097), (60, 17)])
+def test_lines(isa: str, taps: int, width: int, outputs: int) -> None:
+    """Taps that move along the line, as those of real modes do; none: single ones without weights."""
+    rng = np.random.default_rng(6)
+    first = np.arange(outputs) * width // outputs
+    index = np.minimum(first[:, None] + np.arange(max(taps, 1)), width - 1)
+    weight = rng.standard_normal(index.shape).astype("f4") if taps else np.ones(index.shape, "f4")
+    x, y = rng.standard_normal((1, 2, 1, 2, width)).astype("f4"), np.empty((1, 2, 1, 2, outputs), "f4")
+    call(
+        isa, "resize", 2, x=x, index=np.concatenate([[0, 1, 0], index.reshape(-1)]), y=y, n=1, c=2,
+        weight=np.concatenate([np.ones(3, "f4"), weight.reshape(-1)]) if taps else None, isize=(1, 2, width),
+        osize=(1, 2, outputs), taps=(1, 1, max(taps, 1)), xs=elements(x), ys=elements(y),
+    )  # fmt: skip
+    want = (x[..., index].astype("f8") * weight).sum(-1)[..., ::-1, :]
+    np.testing.assert_allclose(y, want, 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("channels", [1, 3, 20])
 @pytest.mark.parametrize("axes", [2, 3])
 def test_linear_grid(isa: str, channels: int, axes: int) -> None:
