@@ -50,6 +50,9 @@ PHASE_CYCLES = {2: (240.0, 70.0), 4: (800.0, 250.0)}
 PHASE_GAIN = 0.88
 """Share of the direct cost that the kernel with stride 2 has to stay below: the other one can run in strips."""
 
+NARROW_PHASE_GAIN, NARROW_PHASE_VECTORS = 0.75, 4
+"""The same for groups with fewer vectors of output channels, whose transforms and short products cost more."""
+
 LINES = {3: 55.0, 5: 75.0, 7: 100.0}
 """Windows that are lines, of which a tile has four outputs: both transforms of a tile for one vector of channels."""
 
@@ -94,7 +97,7 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
         return GROUPED
     costs = {v: winograd_cost(g, v, lanes, nthreads) for v in (_winograd_variants(g) if constant else ())}
     best = min(costs, key=costs.__getitem__, default=0)
-    gain = PHASE_GAIN if best >= PHASES else 1.0
+    gain = _phase_gain(g, lanes) if best >= PHASES else 1.0
     if costs and costs[best] < gain * direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     return DIRECT
@@ -124,6 +127,12 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
     spread = ((lanes - 1) // outputs + (lanes % outputs != 0)) * inputs
     window = (g["kw"], g["stride_w"]) in GROUPED_WINDOWS and g["dil_w"] == 1
     return bool(4 * outputs <= lanes or (window and spread < lanes))
+
+
+def _phase_gain(g: Mapping[str, Any], lanes: int) -> float:
+    """Share of the direct cost that Winograd's method with stride 2 has to stay below."""
+    narrow = g["groups"] > 1 and g["oc"] // g["groups"] < NARROW_PHASE_VECTORS * lanes
+    return NARROW_PHASE_GAIN if narrow else PHASE_GAIN
 
 
 def _winograd_variants(g: Mapping[str, Any]) -> tuple[int, ...]:

@@ -57,7 +57,10 @@ def convolve_by_depth(
     """
     reach = [planes(x.shape[2], y.shape[2], stride[0], before[0], k * dilation[0]) for k in range(weight.shape[2])]
     order = sorted(range(len(reach)), key=lambda k: len(reach[k]))
-    if len(reach[order[-1]]) < y.shape[2] or not _pays(b, weight, y, stride, dilation, groups):
+    if len(reach[order[-1]]) < y.shape[2]:
+        return False
+    n, oc, depth, oh, ow = y.shape
+    if not _pays(b, weight, weight.shape[3:], (n * depth, oc, oh, ow), stride[1:], dilation[1:], groups):
         return False
     for image in range(x.shape[0]):
         inputs, outputs = (t.select(0, image).permute([1, 0, 2, 3]) for t in (x, y))
@@ -96,10 +99,13 @@ def convolve_along_depth(
     """Emit a convolution of channels-last x (n, c, d, h, w) along the depth alone as one in two dimensions.
 
     Its lines run along the depth and its rows are the pixels of a plane, which all kernels for lines take as addresses.
-    False where the window is no such line, or lines of pixels have gaps between them.
+    False where that does not pay, the window is no such line, or lines of pixels have gaps between them.
     """
     depth, *plane = weight.shape[2:]
     if depth == 1 or plane != [1, 1] or tuple(stride[1:]) != (1, 1) or any(before[1:]) or x.shape[3:] != y.shape[3:]:
+        return False
+    n, oc, planes_out, h, w = y.shape
+    if not _pays(b, weight, (1, depth), (n, oc, h * w, planes_out), (1, stride[0]), (1, dilation[0]), groups):
         return False
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
     source, target, other = pixels_by_depth(x), pixels_by_depth(y), None if z is None else pixels_by_depth(z)
@@ -134,13 +140,18 @@ def runs(reached: range, done: Sequence[bool]) -> Iterator[tuple[int, int, bool]
         yield members[0], len(members), begun
 
 
-def _pays(b: Builder, weight: Tensor, y: Tensor, stride: Sequence[int], dilation: Sequence[int], groups: int) -> bool:
-    n, oc, depth, oh, ow = y.shape
-    names = ("stride_h", "stride_w", "dil_h", "dil_w")
-    plane = {"n": n * depth, "ic": weight.shape[1] * groups, "oc": oc, "oh": oh, "ow": ow, "groups": groups}
-    window = {
-        "kh": weight.shape[3],
-        "kw": weight.shape[4],
-        **dict(zip(names, (*stride[1:], *dilation[1:]), strict=True)),
-    }
-    return choose(b.isa, b.nthreads, {**plane, **window}, weight.is_constant) != DIRECT
+def _pays(
+    b: Builder,
+    weight: Tensor,
+    kernel: Sequence[int],
+    out: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> bool:
+    """Whether another kernel than the implicit GEMM serves a convolution in two dimensions."""
+    fields: dict[str, Any] = {"ic": weight.shape[1] * groups, "groups": groups}
+    fields |= zip(("n", "oc", "oh", "ow"), out, strict=True)
+    for names, values in ((("kh", "kw"), kernel), (("stride_h", "stride_w"), stride), (("dil_h", "dil_w"), dilation)):
+        fields |= zip(names, values, strict=True)
+    return choose(b.isa, b.nthreads, fields, weight.is_constant) != DIRECT

@@ -44,6 +44,12 @@ def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
         (geometry(64, 64, 56, groups=4), "conv_winograd_f32", 4),
         (geometry(96, 96, 56, groups=8, stride_h=2), "conv_f32", -1),
         (geometry(96, 24, 56, groups=8), "conv_grouped_f32", -1),
+        (geometry(64, 64, 56, groups=8, kh=7, kw=7), "conv_grouped_f32", -1),
+        (geometry(16, 128, 56, groups=16, kh=5, kw=5, stride_h=2, stride_w=2), "conv_grouped_f32", -1),
+        (geometry(144, 144, 28, groups=9, stride_h=2, stride_w=2), "conv_f32", -1),
+        (geometry(192, 192, 28, groups=8, stride_h=2, stride_w=2), "conv_f32", -1),
+        (geometry(192, 192, 28, groups=4, stride_h=2, stride_w=2), "conv_winograd_f32", 20),
+        (geometry(128, 128, 28, groups=2, stride_h=2, stride_w=2), "conv_winograd_f32", 20),
     ],
 )
 def test_choice(fields: dict[str, Any], kernel: str, variant: int) -> None:
