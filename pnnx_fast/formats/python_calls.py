@@ -26,6 +26,7 @@ from pnnx_fast.ir.notes import (
     mask_place,
     means_taking_part,
     missing_dtype,
+    raised_pad,
     rounded_quotients,
     written_views,
 )
@@ -49,7 +50,7 @@ def argument(op: Operator, key: str, parameter: Parameter) -> str:
     """``key=value`` for a call."""
     if not _WORD.match(key) or keyword.iskeyword(key):
         raise ParameterError("the name cannot be an argument in Python", operator=op.name, parameter=key)
-    value = parameter.value
+    value = (raised_pad(op) if key == "pad" else None) or parameter.value
     if "adaptive" in op.type.lower() and key == "output_size" and isinstance(value, list):
         value = [v or None for v in value]
     return f"{key}={spelled(value)}"

@@ -21,6 +21,7 @@ __all__ = [
     "means_taking_part",
     "mesh_shape",
     "missing_dtype",
+    "raised_pad",
     "rounded_quotients",
     "without_casts",
     "written_views",
@@ -107,6 +108,29 @@ def leading_sizes(op: Operator) -> list[int] | None:
         return None
     sizes = value[: len(noted)]
     return sizes if all(a in (-1, b) for a, b in zip(sizes, noted, strict=True)) else None
+
+
+def raised_pad(op: Operator) -> list[int] | None:
+    """The widths of a padding up to a multiple, whose remainders the converter computed with the sign of C.
+
+    ``F.pad(x, (0, -x.size(1) % 4))`` of 11 columns is written with ``pad=(0,-3)`` and a result noted with 12.
+    """
+    value = op.params["pad"].value if op.type == "F.pad" and "pad" in op.params else None
+    given, noted = op.inputs[0].shape if op.inputs else None, op.outputs[0].shape if op.outputs else None
+    if not isinstance(value, list) or not all(type(n) is int for n in value) or given is None or noted is None:
+        return None
+    if min(value, default=0) >= 0 or len(value) % 2 or len(value) > 2 * len(given) or len(given) != len(noted):
+        return None
+    widths = list(value)
+    for i, (n, size) in enumerate(zip(given[: -len(value) // 2 - 1 : -1], noted[::-1], strict=False)):
+        before, after = widths[2 * i : 2 * i + 2]
+        if n < 0 or size < 0 or n + before + after == size:
+            continue
+        multiple = size - n - before - after
+        if (before < 0) == (after < 0) or multiple <= 0 or min(before, after) != -(n % multiple):
+            return None
+        widths[2 * i + (after < 0)] += multiple
+    return widths if widths != value else None
 
 
 def means_taking_part(mask: Operand) -> bool:

@@ -20,7 +20,7 @@ RESTORING: dict[str, tuple[str, str]] = {
         "restore_dtypes",
         "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin pnnx.Expression",
     ),
-    "restore_indices": ("restore_indices", "Tensor.index Tensor.reshape"),
+    "restore_indices": ("restore_indices", "Tensor.index Tensor.reshape F.pad"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
     "restore_storage": ("restore_storage", "torch.as_strided"),

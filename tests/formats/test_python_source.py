@@ -40,6 +40,8 @@ def _statement(line: str) -> str:
         ("F.pad p 1 1 x y mode=reflect pad=(1,1) value=None $input=x", "F.pad(v_x, mode='reflect', pad=(1, 1))"),
         ("F.pad p 1 1 x y mode=constant pad=(1,1) value=-inf $input=x",
          "F.pad(v_x, mode='constant', pad=(1, 1), value=float('-inf'))"),
+        ("F.pad p 1 1 x y mode=reflect pad=(0,-1) value=None $input=x #x=(1,3,4,4)f32 #y=(1,3,4,6)f32",
+         "F.pad(v_x, mode='reflect', pad=(0, 2))"),
         ("Tensor.to t 1 1 x y dtype=torch.half $input=x", "v_x.to(dtype=torch.half)"),
         ("F.adaptive_avg_pool2d p 1 1 x y output_size=(0,3)", "F.adaptive_avg_pool2d(v_x, output_size=(None, 3))"),
         ("torch.max m 1 1 x y dim=1 keepdim=False $input=x #y=(1,4,4)f32",

@@ -123,3 +123,39 @@ def test_conversions_in_lists_of_numbers_are_done(tmp_path: Path) -> None:
     assert np.array_equal(pnnx_fast.Model(graph)(x), x.repeat(2, axis=2).repeat(3, axis=3))
     graph.python(tmp_path / "model.py")
     assert "size=(4, 6)" in (tmp_path / "model.py").read_text()
+
+
+def padded(given: str, noted: str, pad: str) -> pnnx_fast.Graph:
+    return pnnx_fast.Graph.parse(
+        f"7767517\n3 2\npnnx.Input x 0 1 x #x={given}f32\n"
+        f"F.pad p 1 1 x y mode=constant pad={pad} value=0.0 $input=x #x={given}f32 #y={noted}f32\npnnx.Output o 1 0 y\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "given, noted, pad, widths",
+    [
+        ("(1,11)", "(1,12)", "(0,-3)", ((0, 0), (0, 1))),
+        ("(1,11)", "(1,12)", "(-3,0)", ((0, 0), (1, 0))),
+        ("(11,2)", "(12,3)", "(1,0,0,-3)", ((0, 1), (1, 0))),
+        ("(5,10)", "(6,16)", "(0,-2,0,-1)", ((0, 1), (0, 6))),
+    ],
+)
+def test_a_padding_up_to_a_multiple_has_the_noted_size(
+    given: str, noted: str, pad: str, widths: tuple[tuple[int, int], ...]
+) -> None:
+    graph = padded(given, noted, pad)
+    x = RNG.standard_normal(graph.operands[0].shape or ()).astype(np.float32)
+    expected = np.pad(x, widths)
+    assert np.array_equal(pnnx_fast.Model(graph.copy())(x), expected)
+    simplify(graph)
+    assert np.array_equal(pnnx_fast.Model(graph)(x), expected)
+
+
+@pytest.mark.parametrize(
+    "given, noted, pad",
+    [("(1,11)", "(1,8)", "(0,-3)"), ("(1,11)", "(1,13)", "(0,-3)"), ("(1,11)", "(1,12)", "(-1,-2)")],
+)
+def test_a_padding_that_cuts_stays(given: str, noted: str, pad: str) -> None:
+    x = RNG.standard_normal((1, 11)).astype(np.float32)
+    assert np.asarray(pnnx_fast.Model(padded(given, noted, pad))(x)).shape == (1, 8)
