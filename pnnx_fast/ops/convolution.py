@@ -77,13 +77,8 @@ def convolve(
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
-    if x.ndim == 5:
-        from pnnx_fast.ops._conv_depth import convolve_along_depth, convolve_by_depth
-
-        if convolve_along_depth(b, convolve, x, weight, bias, residual, y, **window):
-            return
-        if residual is None and convolve_by_depth(b, convolve, x, weight, bias, y, **window):
-            return
+    if gate is None and not stem and _convolve_in_parts(b, x, weight, bias, residual, y, window):
+        return
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
     fields = _fields(x, y, z, weight, **window)
     choice = IN_THREE_DIMENSIONS
@@ -115,6 +110,29 @@ def convolve(
         label=plan.label,
         inplace=(y, z) if z is not None and not fields["z_late"] and _may_share(x, y, z) else None,
     )
+
+
+def _convolve_in_parts(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    y: Tensor,
+    window: dict[str, Any],
+) -> bool:
+    """Emit several convolutions in the place of one where that is faster; False where it is not."""
+    if x.ndim == 5:
+        from pnnx_fast.ops._conv_depth import convolve_along_depth, convolve_by_depth
+
+        if convolve_along_depth(b, convolve, x, weight, bias, residual, y, **window):
+            return True
+        return residual is None and convolve_by_depth(b, convolve, x, weight, bias, y, **window)
+    if x.ndim == 4 and window["dilation"][1] > 1:
+        from pnnx_fast.ops._conv_phases import convolve_by_phases
+
+        return convolve_by_phases(b, convolve, x, weight, bias, residual, y, **window)
+    return False
 
 
 def _fields(
