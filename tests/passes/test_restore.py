@@ -201,3 +201,27 @@ pnnx.Output out 1 0 y
     assert operator(model.graph, "s").inputs[0].name == owner
     want = np.lib.stride_tricks.as_strided(memory[1:], (3, 4), (8, 20))
     np.testing.assert_array_equal(model(x), want)
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_a_write_into_a_slice_whose_place_is_computed(optimize: bool) -> None:
+    graph = pnnx_fast.Graph.parse(
+        """7767517
+9 9
+pnnx.Input a 0 1 x #x=(4,5)f32
+pnnx.Input b 0 1 k #k=()i64
+pnnx.Input c 0 1 v #v=(3)f32
+prim::Constant d 0 1 one value=1
+aten::Int e 1 1 k n
+Tensor.slice f 1 1 x s dim=0 start=1 end=4 step=1 $input=x #x=(4,5)f32 #s=(3,5)f32
+Tensor.select g 3 1 s one n p $input=s $dim=one $index=n #s=(3,5)f32 #p=(3)f32
+Tensor.copy h 2 1 p v y $self=p $src=v #p=(3)f32 #v=(3)f32 #y=(4,5)f32
+pnnx.Output o 1 0 y
+"""
+    )
+    model = pnnx_fast.Model(graph, num_threads=1, optimize=optimize)
+    x, v = np.arange(20, dtype=np.float32).reshape(4, 5), np.float32([-1, -2, -3])
+    for k in (0, 3, -1):
+        wanted = x.copy()
+        wanted[1:4, k] = v
+        np.testing.assert_array_equal(model(x, np.int64(k), v), wanted)
