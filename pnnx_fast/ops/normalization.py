@@ -14,6 +14,7 @@ import numpy as np
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
+from pnnx_fast.ops import elementwise, reduction
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis, merge_dims
 from pnnx_fast.ops.registry import Floats, Ints, find, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
@@ -415,8 +416,15 @@ def normalize(b: Builder, input: Tensor, *, p: Any = 2.0, dim: Ints = 1, eps: fl
     _check_floating(input)
     order = float(p)
     axes = axes_of(dim, input.ndim)
-    if input.dtype == np.float32 and len(axes) == 1 and order != -math.inf:
-        return along_axis(b, "normalize", input, axis_of(axes[0], input.ndim), [order, eps], 3)
+    if input.dtype == np.float32 and order != -math.inf:
+        alone = input.ndim == 0 or math.prod(input.shape[a] for a in axes) == 1
+        if len(axes) == 1 and (alone or (order == 2 and input.strides[axes[0]] == 1)):
+            return along_axis(b, "normalize", input, axis_of(axes[0], input.ndim), [order, eps], 3)
+        if not alone:
+            # Two steps over vectors are faster than one that gathers rows or takes powers number by number.
+            size = reduction.norm(b, input, p=order, dim=axes, keepdim=True)
+            quotient: Tensor = elementwise.lower_expression(b, "div(@0,maximum(@1,@2))", [input, size, eps])
+            return quotient
 
     def run(x: Array) -> Array:
         size = np.abs(x)

@@ -184,3 +184,18 @@ def test_empty_inputs() -> None:
     assert run("F.softmax", x, dim=1).shape == x.shape
     assert run("nn.LayerNorm", x, normalized_shape=[4]).shape == x.shape
     assert run("F.group_norm", x, num_groups=5).shape == x.shape
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (4, 7), (2, 1, 6), (2, 16, 6, 5), (2, 0, 3)])
+@pytest.mark.parametrize("p", [0.5, 1.0, 2.0, 3.0, float("inf")])
+def test_normalize_values(shape: tuple[int, ...], p: float) -> None:
+    x = sample(*shape)
+    special = x.copy()
+    special.ravel()[1:2] = np.nan
+    special.ravel()[2:3] = np.inf
+    for values in (x, np.zeros_like(x), x * np.float32(1e-14), special):
+        t = torch.from_numpy(values)
+        pairs: list[Any] = [(0, 1)] if len(shape) > 1 and x.size else []
+        for dim in [*range(-len(shape), max(len(shape), 1)), *pairs]:
+            if x.size or p != float("inf"):
+                check("F.normalize", values, F.normalize(t, p, dim), p=p, dim=dim)
