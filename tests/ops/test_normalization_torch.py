@@ -193,7 +193,7 @@ def test_normalize_values(shape: tuple[int, ...], p: float) -> None:
     special = x.copy()
     special.ravel()[1:2] = np.nan
     special.ravel()[2:3] = np.inf
-    for values in (x, np.zeros_like(x), x * np.float32(1e-14), special):
+    for values in (x, np.zeros_like(x), np.asarray(x * np.float32(1e-14)), special):
         t = torch.from_numpy(values)
         pairs: list[Any] = [(0, 1)] if len(shape) > 1 and x.size else []
         for dim in [*range(-len(shape), max(len(shape), 1)), *pairs]:
