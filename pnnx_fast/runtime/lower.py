@@ -126,10 +126,8 @@ class Lowering:
     @property
     def output_count(self) -> int:
         """See Builder."""
-        if self.operator is None:
-            return 1
-        unpacked = _unpacker(self.operator)
-        return len((unpacked or self.operator).outputs)
+        op = self.operator
+        return 1 if op is None else len((_unpacker(op) or op).outputs)
 
     @property
     def returns_result(self) -> bool:
