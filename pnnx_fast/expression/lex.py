@@ -18,7 +18,7 @@ MAX_TEXT = 1 << 20
 _VALUES = frozenset(("True", "False", "None", "inf", "nan"))
 
 #: Terms of letters, and perhaps those of the result.
-_EQUATION = re.compile(r"(?=.*(?:,|->))[A-Za-z.]*(?:, *[A-Za-z.]*)*(?: *-> *[A-Za-z.]*)?", re.ASCII)
+_EQUATION = r"(?=.*(?:,|->))[A-Za-z.]*(?:, *[A-Za-z.]*)*(?: *-> *[A-Za-z.]*)?"
 
 
 def is_word(text: str) -> bool:
@@ -26,7 +26,7 @@ def is_word(text: str) -> bool:
 
     That is a lone word, or an equation of ``torch.einsum``.
     """
-    return text not in _VALUES and (text.isidentifier() or _EQUATION.fullmatch(text) is not None)
+    return text not in _VALUES and (text.isidentifier() or re.fullmatch(_EQUATION, text) is not None)
 
 
 class TokenKind:

@@ -98,7 +98,7 @@ class _Parser:
 
     def next_is(self, kind: str) -> bool:
         token = self.peek()
-        return token is not None and token.kind is kind
+        return token is not None and token.kind == kind
 
     def accept(self, kind: str) -> bool:
         found = self.next_is(kind)
@@ -128,6 +128,8 @@ class _Parser:
                     return None
                 stack.append(ListNode(taken) if token.kind == TokenKind.OPEN_LIST else Call(token.text, taken))
             elif token.kind == TokenKind.NAME:
+                if token.text not in _NAMED and token.text not in TORCH_DTYPES:
+                    return None
                 stack.append(Constant(_NAMED.get(token.text, DTypeName(token.text)), token.text))
             elif token.kind not in (TokenKind.OPEN, TokenKind.CLOSE, TokenKind.COMMA):
                 stack.append(Input(int(token.text[1:])) if token.kind == TokenKind.INPUT else self.number(token))

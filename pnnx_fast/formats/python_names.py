@@ -115,8 +115,10 @@ class Names:
         """Let other variables stand for operands meanwhile."""
         kept = self._operands
         self._operands = {**kept, **places}
-        yield
-        self._operands = kept
+        try:
+            yield
+        finally:
+            self._operands = kept
 
     def member(self, op: Operator, key: str = "") -> str:
         """Member of the class that holds the module, or the attribute `key`, of an operator."""

@@ -5,7 +5,6 @@ Used by the passes that restore them and by the writer of Python source; it chan
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any
@@ -41,7 +40,7 @@ _VIEWS = frozenset(
 _NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
 _CAST = r"int\(-?\d{1,18}\)\Z"
-_COUNTING = r"\[\[0(,\d+)*\](,\[0(,\d+)*\])*\]\Z"
+_COUNTING = r"\[\[0(,\d{1,9})*\](,\[0(,\d{1,9})*\])*\]\Z"
 
 
 def missing_dtype(op: Operator) -> str | None:
@@ -75,10 +74,12 @@ def mesh_shape(op: Operator) -> tuple[int, ...] | None:
     ``x[arange(2)[:, None, None], arange(5)]`` becomes ``[[0,1],[0]]`` with a result noted as (2,1,5).
     """
     text = op.params["expr"].value if "expr" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
-    lists = json.loads(text) if isinstance(text, str) and re.match(_COUNTING, text, re.ASCII) else []
-    given, noted = op.inputs[0].shape or () if lists else (), op.outputs[0].shape or () if lists else ()
+    if not isinstance(text, str) or not re.match(_COUNTING, text, re.ASCII):
+        return None
+    lists = [[int(number) for number in entry.split(",")] for entry in text[2:-2].split("],[")]
+    given, noted = op.inputs[0].shape or (), op.outputs[0].shape or ()
     rest = len(given) - len(lists)
-    if not lists or rest < 0 or min(given, default=0) < 1 or any(entry != list(range(len(entry))) for entry in lists):
+    if rest < 0 or min(given, default=0) < 1 or any(entry != list(range(len(entry))) for entry in lists):
         return None
     axes, lead = given[: len(lists)], noted[: len(noted) - rest]
     # As written: the indices side by side.

@@ -355,8 +355,8 @@ def copysign(x: Array, y: Any) -> Array:
     kinds = [(x, Category.DIM if x.ndim else Category.ZERO_DIM)]
     kinds.append((sign, Category.NUMBER if number else Category.DIM if sign.ndim else Category.ZERO_DIM))
     common = promote([ElementType(v.dtype, kind) for v, kind in kinds], True)
-    wide = common if common.kind == "f" else np.dtype(np.float32)
-    return np.copysign(x.astype(wide), sign.astype(wide))
+    dtype = common if common.kind == "f" else np.dtype(np.float32)
+    return np.copysign(x.astype(dtype), sign.astype(dtype))
 
 
 def sgn(x: Array) -> Array:

@@ -77,8 +77,29 @@ def convolve(
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
-    if gate is None and not stem and _convolve_in_parts(b, x, weight, bias, residual, y, window):
-        return
+    if gate is None and not stem and (x.ndim == 5 or dilation[1] > 1):
+        from pnnx_fast.ops._conv_parts import Convolution, parts_of
+
+        parts = parts_of(b, Convolution(x, weight, bias, residual, y, **window))
+        for part in parts:
+            convolve(b, **part._asdict())
+        if parts:
+            return
+    _emit(b, x, weight, bias, residual, y, gate, stem, window)
+
+
+def _emit(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    y: Tensor,
+    gate: Tensor | None,
+    stem: bool,
+    window: Mapping[str, Any],
+) -> None:
+    """Emit the packing of the weight and one step, by the kernel that is chosen."""
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
     fields = _fields(x, y, z, weight, **window)
     choice = IN_THREE_DIMENSIONS
@@ -91,7 +112,7 @@ def convolve(
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
     kh, kw = math.prod(weight.shape[2:-1]), weight.shape[-1]
     shape: dict[str, Any] = {"oc": y.shape[1], "ic": x.shape[1], "kh": kh, "kw": kw}
-    shape |= {"groups": groups, "variant": plan.variant}
+    shape |= {"groups": fields["groups"], "variant": plan.variant}
     w = packed_weight(b, choice.pack, weight, plan.packed_bytes, shape)
     if gate is not None:
         packed, w = w, b.empty(w.shape, w.dtype)
@@ -110,29 +131,6 @@ def convolve(
         label=plan.label,
         inplace=(y, z) if z is not None and not fields["z_late"] and _may_share(x, y, z) else None,
     )
-
-
-def _convolve_in_parts(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    residual: Tensor | None,
-    y: Tensor,
-    window: dict[str, Any],
-) -> bool:
-    """Emit several convolutions in the place of one where that is faster; False where it is not."""
-    if x.ndim == 5:
-        from pnnx_fast.ops._conv_depth import convolve_along_depth, convolve_by_depth
-
-        if convolve_along_depth(b, convolve, x, weight, bias, residual, y, **window):
-            return True
-        return residual is None and convolve_by_depth(b, convolve, x, weight, bias, y, **window)
-    if x.ndim == 4 and window["dilation"][1] > 1:
-        from pnnx_fast.ops._conv_phases import convolve_by_phases
-
-        return convolve_by_phases(b, convolve, x, weight, bias, residual, y, **window)
-    return False
 
 
 def _fields(

@@ -27,7 +27,7 @@ from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
 from pnnx_fast.ops import load_all
 from pnnx_fast.ops.catalog import Catalog, Method
 from pnnx_fast.ops.families import FAMILIES
-from pnnx_fast.ops.signature import EMPTY, NAMED, OPEN, POSITIONAL, VARIADIC, Slot, read_signature
+from pnnx_fast.ops.signature import EMPTY, NAMED, OPEN, POSITIONAL, VARIADIC, Formal, read_signature
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
@@ -87,7 +87,7 @@ class OperatorDef:
         return self.function.__module__.startswith("pnnx_fast.")
 
     @cached_property
-    def parameters(self) -> Mapping[str, Slot]:
+    def parameters(self) -> Mapping[str, Formal]:
         """Parameters of the function after the builder."""
         return read_signature(self.function)
 

@@ -7,14 +7,14 @@ from itertools import islice
 from types import FunctionType
 from typing import Any
 
-__all__ = ["EMPTY", "NAMED", "OPEN", "POSITIONAL", "VARIADIC", "Slot", "read_signature"]
+__all__ = ["EMPTY", "NAMED", "OPEN", "POSITIONAL", "VARIADIC", "Formal", "read_signature"]
 
 EMPTY = inspect.Parameter.empty
 POSITIONAL, NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 VARIADIC, OPEN = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
-class Slot:
+class Formal:
     """A parameter of an operator's function; ``kind`` and ``default`` are those of :class:`inspect.Parameter`."""
 
     __slots__ = ("annotation", "default", "kind")
@@ -23,11 +23,11 @@ class Slot:
         self.kind, self.default, self.annotation = kind, default, annotation
 
 
-def read_signature(function: Any) -> dict[str, Slot]:
+def read_signature(function: Any) -> dict[str, Formal]:
     """Parameters after the builder. Plain functions are read directly, which is much faster than inspect."""
     if type(function) is not FunctionType or function.__dict__ or function.__code__.co_posonlyargcount:
         found = list(inspect.signature(function).parameters.items())[1:]
-        return {name: Slot(p.kind, p.default, p.annotation) for name, p in found}
+        return {name: Formal(p.kind, p.default, p.annotation) for name, p in found}
     code, hints = function.__code__, function.__annotations__
     names = iter(code.co_varnames)
     ordered, only = (list(islice(names, n)) for n in (code.co_argcount, code.co_kwonlyargcount))
@@ -39,4 +39,4 @@ def read_signature(function: Any) -> dict[str, Slot]:
     kinds |= dict.fromkeys(only, NAMED)
     if code.co_flags & inspect.CO_VARKEYWORDS:
         kinds[next(names)] = OPEN
-    return {name: Slot(kind, defaults.get(name, EMPTY), hints.get(name, EMPTY)) for name, kind in kinds.items()}
+    return {name: Formal(kind, defaults.get(name, EMPTY), hints.get(name, EMPTY)) for name, kind in kinds.items()}

@@ -20,9 +20,9 @@ RESTORING: dict[str, tuple[str, str]] = {
         "restore_dtypes",
         "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin pnnx.Expression",
     ),
-    "restore_indices": ("restore_indices", "Tensor.index Tensor.reshape F.pad"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
+    "restore_shapes": ("restore_shapes", "Tensor.index Tensor.reshape F.pad"),
     "restore_storage": ("restore_storage", "torch.as_strided"),
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy"),
 }

@@ -37,6 +37,8 @@ def fuse_norm(graph: Graph) -> bool:
         if root is not None and found is not None:
             _replace(graph, op, root, *found)
             changed = True
+    if changed:
+        graph.dead_code_elimination()
     return changed
 
 
@@ -149,7 +151,7 @@ def _replace(graph: Graph, op: Operator, root: Node, part: Node, norm: Norm) -> 
     for key in ("dim", "eps", "rms"):
         made.params[key] = getattr(norm, key)
     tree = _exchange(root, part, Input(len(op.inputs)))
-    read, sources = list(op.inputs), [*op.inputs, y]
+    sources = [*op.inputs, y]
     affine = _affine(tree, sources, norm)
     for name, operand in affine.items():
         made.add_input(operand, name)
@@ -158,8 +160,6 @@ def _replace(graph: Graph, op: Operator, root: Node, part: Node, norm: Norm) -> 
         graph.remove_operator(op)
     else:
         _rewrite(op, tree, sources)
-    for operand in dict.fromkeys(read):
-        _drop(graph, operand)
 
 
 def _rewrite(op: Operator, tree: Node, sources: list[Operand]) -> None:
@@ -208,14 +208,3 @@ def _is_vector(t: Operand, norm: Norm) -> bool:
     shape = (1,) * (len(norm.x.shape) - len(t.shape)) + tuple(t.shape)
     wanted = (*[1] * norm.dim, norm.x.shape[norm.dim], *[1] * behind)
     return t.dtype == "f32" and shape == wanted
-
-
-def _drop(graph: Graph, operand: Operand) -> None:
-    """Remove what made an operand that nobody reads any more."""
-    pending = [operand]
-    while pending:
-        maker = pending.pop().producer
-        if maker is None or maker.type == "pnnx.Input" or any(y.consumers for y in maker.outputs):
-            continue
-        pending.extend(dict.fromkeys(maker.inputs))
-        graph.remove_operator(maker)

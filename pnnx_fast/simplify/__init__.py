@@ -13,8 +13,7 @@ from importlib import import_module
 
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph
-from pnnx_fast.passes.restore_dtypes import restore_dtypes
-from pnnx_fast.passes.restore_indices import restore_indices
+from pnnx_fast.passes import restore
 from pnnx_fast.simplify.table import PASSES, Pass
 
 # A module adds its rows when it is imported; this is the order in which they run.
@@ -64,8 +63,7 @@ def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int =
     """
     rows = _chosen(passes, PASSES)
     # Their evidence is types and sizes of operands that the simplifications merge away.
-    restore_dtypes(graph)
-    restore_indices(graph)
+    restore(graph, internal=False)
     counts: dict[str, int] = {}
     for _ in range(rounds):
         changed = 0

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pnnx_fast.errors import ExpressionError
@@ -255,6 +255,7 @@ def test_any_tree_prints_and_parses_back(node):
 
 
 @given(st.text(alphabet="ad()[],@01.5e-+jnifnTrue torch.oglsiz", max_size=60))
+@example("sin,a")
 def test_any_text_parses_or_fails_cleanly(text):
     try:
         node = parse(text)

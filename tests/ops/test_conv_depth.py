@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from graph_of_one import run
 
-from pnnx_fast.ops._conv_depth import planes, runs
+from pnnx_fast.ops._conv_parts import planes, runs
 
 
-def definition(x: np.ndarray, w: np.ndarray, groups: int, stride: int, padding: int, dilation: int) -> np.ndarray:
+def definition(
+    x: np.ndarray, w: np.ndarray, groups: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> np.ndarray:
     """Double precision, tap by tap."""
-    padded = np.pad(x.astype(float), [(0, 0), (0, 0), *[(padding, padding)] * 3])
-    out = [(n - dilation * (k - 1) - 1) // stride + 1 for n, k in zip(padded.shape[2:], w.shape[2:], strict=True)]
+    padded = np.pad(x.astype(float), [(0, 0), (0, 0), *((p, p) for p in padding)])
+    axes = list(zip(padded.shape[2:], w.shape[2:], stride, dilation, strict=True))
+    out = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes]
     inputs, outputs = w.shape[1], w.shape[0] // groups
     y = np.zeros((x.shape[0], w.shape[0], *out))
     for tap in itertools.product(*map(range, w.shape[2:])):
-        window = [slice(t * dilation, t * dilation + n * stride, stride) for t, n in zip(tap, out, strict=True)]
+        window = [slice(t * d, t * d + n * s, s) for t, n, (_, _, s, d) in zip(tap, out, axes, strict=True)]
         part = padded[(slice(None), slice(None), *window)]
         for g in range(groups):
             matrix = w[(slice(g * outputs, (g + 1) * outputs), slice(None), *tap)].astype(float)
@@ -48,7 +52,7 @@ def test_definition(
     x = rng.standard_normal((2, ic, 6, 15, 14)).astype(np.float32)
     w = rng.standard_normal((oc, ic // groups, *kernel)).astype(np.float32)
     bias = rng.standard_normal(oc).astype(np.float32)
-    want = definition(x, w, groups, stride, padding, dilation) + bias[:, None, None, None]
+    want = definition(x, w, groups, [stride] * 3, [padding] * 3, [dilation] * 3) + bias[:, None, None, None]
     want = np.where(want > 0, want, 0.1 * want)
     params = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     weights = {"weight": w, "bias": bias}
@@ -85,14 +89,8 @@ def test_windows_along_the_depth(
     rng = np.random.default_rng(ic)
     x = rng.standard_normal((2, ic, 9, *plane)).astype(np.float32)
     w = rng.standard_normal((oc, ic // groups, depth, 1, 1)).astype(np.float32)
-    steps = [(s, 1, 1) for s in (stride, dilation)]
-    padded = np.pad(x, [(0, 0), (0, 0), (padding, padding), (0, 0), (0, 0)])
-    out = (padded.shape[2] - dilation * (depth - 1) - 1) // stride + 1
-    taps = [padded[:, :, k * dilation :][:, :, : (out - 1) * stride + 1 : stride] for k in range(depth)]
-    parts = np.stack(taps).reshape(depth, 2, groups, -1, out, *plane).astype(float)
-    want = np.einsum("kngcdhw,gock->ngodhw", parts, w.reshape(groups, oc // groups, -1, depth))
-    want = want.reshape(2, oc, out, *plane)
-    params = {"stride": steps[0], "padding": (padding, 0, 0), "dilation": steps[1], "groups": groups}
+    params = {"stride": (stride, 1, 1), "padding": (padding, 0, 0), "dilation": (dilation, 1, 1), "groups": groups}
+    want = definition(x, w, **params)
     for last in (False, True):
         got = run("nn.Conv3d", x, weights={"weight": w}, isa=isa, threads=2, last=last, **params)
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())

@@ -17,7 +17,7 @@ def any_size_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     def winograd(isa: str, nthreads: int, geometry: dict[str, int], constant: bool = True) -> Choice:
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", 4)
 
-    monkeypatch.setattr("pnnx_fast.ops._conv_phases.choose", winograd)
+    monkeypatch.setattr("pnnx_fast.ops._conv_parts.choose", winograd)
 
 
 def definition(x: np.ndarray, w: np.ndarray, padding: int, dilation: int) -> np.ndarray:

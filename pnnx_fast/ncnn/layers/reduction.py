@@ -11,31 +11,26 @@ from pnnx_fast.ncnn.layers.shape import axis_of
 from pnnx_fast.ncnn.tracer import Tracer, number, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
 
-# What is done before, which operator reduces, and what is done after.
-_OPERATIONS = (
-    ("", "torch.sum", ""),
-    ("", "torch.norm", ""),
-    ("square(@0)", "torch.sum", ""),
-    ("", "torch.mean", ""),
-    ("", "torch.amax", ""),
-    ("", "torch.amin", ""),
-    ("", "torch.prod", ""),
-    ("", "torch.norm", ""),
-    ("", "torch.norm", ""),
-    ("", "torch.sum", "log(@0)"),
-    ("", "torch.logsumexp", ""),
+# What is done before, which operator reduces, with which parameters, and what is done after.
+_OPERATIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
+    ("", "torch.sum", {}, ""),
+    ("", "torch.norm", {"p": 1.0}, ""),
+    ("square(@0)", "torch.sum", {}, ""),
+    ("", "torch.mean", {}, ""),
+    ("", "torch.amax", {}, ""),
+    ("", "torch.amin", {}, ""),
+    ("", "torch.prod", {}, ""),
+    ("", "torch.norm", {"p": 1.0}, ""),
+    ("", "torch.norm", {"p": 2.0}, ""),
+    ("", "torch.sum", {}, "log(@0)"),
+    ("", "torch.logsumexp", {}, ""),
 )
-
-_ORDERS = {1: 1.0, 7: 1.0, 8: 2.0}
-"""Orders of the operations that are norms."""
 
 
 @layer("Reduction")
 def reduction(p: Params, w: Weights) -> Build:
     """Sum, mean, extreme, product, norm or logarithm over dimensions."""
-    operation = p.choice(0, 0, len(_OPERATIONS))
-    before, name, after = _OPERATIONS[operation]
-    order: dict[str, Any] = {"p": _ORDERS[operation]} if operation in _ORDERS else {}
+    before, name, params, after = _OPERATIONS[p.choice(0, 0, len(_OPERATIONS))]
     everything, coefficient, axes, keep = p.flag(1, 1), p.float(2, 1.0), p.ints(3), p.flag(4)
     if not p.flag(5) and axes:
         raise ParameterError("the file is too old: its reduction axes count the batch")
@@ -50,7 +45,7 @@ def reduction(p: Params, w: Weights) -> Build:
             for d in reversed(dims):
                 y = t.emit(name, y, dim=d, keepdim=keep)
         else:
-            y = t.emit(name, y, dim=dims, keepdim=keep, **order)
+            y = t.emit(name, y, dim=dims, keepdim=keep, **params)
         if len(shape_of(y)) == 1:
             y = t.reshape(y, (shape_of(y)[0], 1))
         if after:

@@ -67,6 +67,12 @@ def test_indices_that_are_all_there_stay(
     assert np.array_equal(pnnx_fast.Model(graph)(x), x[tuple(list(k) for k in key)])
 
 
+def test_endless_numbers_are_named() -> None:
+    graph = pnnx_fast.Graph.parse(picked((1, 2), (1, 1, 2), f"[[0,{'1' * 5000}]]"))
+    with pytest.raises(pnnx_fast.errors.ParameterError, match=r"Tensor\.index pick: cannot read the indices"):
+        pnnx_fast.Model(graph)(np.zeros((1, 2), np.float32))
+
+
 def test_a_mask_of_attention_keeps_its_size_when_simplified() -> None:
     side = np.ones((1, 1, 5, 1), bool)
     graph = pnnx_fast.Graph.parse(MASK)

@@ -1,0 +1,36 @@
+"""What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
+that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign.
+
+Masks of attention are made by such indexing, patches by such reshapes. It is needed for right results, so this pass
+always runs; the simplifications, whose evidence is the sizes in the file, run it first.
+"""
+
+from __future__ import annotations
+
+from pnnx_fast.ir import Graph
+from pnnx_fast.ir.notes import leading_sizes, mesh_shape, raised_pad
+
+__all__ = ["restore_shapes"]
+
+_PARAMETERS = {"Tensor.reshape": ("shape", leading_sizes), "F.pad": ("pad", raised_pad)}
+"""Parameters by operator type, and what tells their values, or None where they are right."""
+
+
+def restore_shapes(graph: Graph) -> bool:
+    """Make reshapes of indexings by a whole mesh, and mend sizes and widths; returns whether there was any."""
+    found = False
+    for op in graph.ops:
+        shape = mesh_shape(op) if op.type == "Tensor.index" else None
+        if shape is not None:
+            op.type = "Tensor.reshape"
+            del op.params["expr"]
+            op.params["shape"] = list(shape)
+            op.inputnames = ["input"]
+            found = True
+        elif op.type in _PARAMETERS:
+            key, tell = _PARAMETERS[op.type]
+            value = tell(op)
+            if value is not None:
+                op.params[key] = value
+                found = True
+    return found
