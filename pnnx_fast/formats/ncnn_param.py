@@ -17,9 +17,13 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError, ParameterError
 
 __all__ = [
+    "ANY",
+    "ARRAY",
+    "INT",
     "MAGIC",
     "MAX_STRING",
     "SLOTS",
+    "STRING",
     "LayerRecord",
     "NcnnParam",
     "ParamSlots",

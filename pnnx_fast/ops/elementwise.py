@@ -24,7 +24,7 @@ from pnnx_fast.expression.types import TensorType
 from pnnx_fast.ops.registry import only_tensor, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
-__all__ = ["lower_expression"]
+__all__ = ["add_to", "lower_expression"]
 
 # A part that broadcasts is computed once, in a step of its own, when that saves at least this much.
 _SMALLER, _WORTH = 4, 4096

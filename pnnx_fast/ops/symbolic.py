@@ -21,6 +21,7 @@ __all__ = [
     "Algorithm",
     "Buffer",
     "Builder",
+    "Chosen",
     "KernelPlan",
     "Order",
     "Results",
@@ -246,7 +247,7 @@ class Algorithm(Protocol):
         """The variant to ask for."""
 
 
-Choice = TypeVar("Choice", bound=Algorithm)
+Chosen = TypeVar("Chosen", bound=Algorithm)
 
 
 class Builder(Protocol):
@@ -291,7 +292,7 @@ class Builder(Protocol):
     def plan(self, kernel: str, **fields: Any) -> KernelPlan:
         """Ask a planned kernel for variant and sizes; tensors among the fields are not needed."""
 
-    def prefer(self, given: Choice, options: Callable[[], Sequence[Choice]], weight: Tensor, fields: Any) -> Choice:
+    def prefer(self, given: Chosen, options: Callable[[], Sequence[Chosen]], weight: Tensor, fields: Any) -> Chosen:
         """Return the fastest of several algorithms where the model is tuned, else ``given``."""
 
     def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pnnx_fast.ir import Graph
 from pnnx_fast.passes.rewriting import bypass
 
-__all__ = ["drop_identity"]
+__all__ = ["IDENTITIES", "drop_identity"]
 
 IDENTITIES = frozenset(
     {

@@ -10,7 +10,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.passes.rewriting import absorb, only_consumer
 
-__all__ = ["CHANNEL_AXIS", "fold_batch_norm", "fold_batch_norms"]
+__all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "fold_batch_norm", "fold_batch_norms"]
 
 CHANNEL_AXIS: dict[str, int] = {
     "nn.Conv1d": 0,
@@ -38,16 +38,17 @@ def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
         if op.type not in kinds:
             continue
         norm = only_consumer(op.outputs[0])
-        if norm is None or norm.type not in BATCH_NORMS or not _channels_match(op, norm):
+        if norm is None or norm.type not in BATCH_NORMS or not _scales_channels(op):
             continue
-        scale, shift = affine_of(norm)
+        scale, shift = _affine_of(norm)
         _scale(op, scale, shift)
         absorb(graph, op, norm)
         count += 1
     return count
 
 
-def _channels_match(op: Operator, norm: Operator) -> bool:
+def _scales_channels(op: Operator) -> bool:
+    """Whether the channels that a batch norm behind a layer scales are one axis of that layer's weight."""
     groups = op.params["groups"].value if "groups" in op.params else 1
     if CHANNEL_AXIS[op.type] == 1 and groups != 1:
         return False
@@ -56,7 +57,7 @@ def _channels_match(op: Operator, norm: Operator) -> bool:
     return op.type != "nn.Linear" or (shape is not None and len(shape) == 2)
 
 
-def affine_of(norm: Operator) -> tuple[Array, Array]:
+def _affine_of(norm: Operator) -> tuple[Array, Array]:
     """(scale, shift) per channel that a batch norm in evaluation mode applies, in float64."""
     mean = norm.attrs["running_mean"].numpy().astype(np.float64)
     variance = norm.attrs["running_var"].numpy().astype(np.float64)

@@ -48,7 +48,7 @@ def fuse_expression(graph: Graph) -> bool:
 def _expression(op: Operator) -> Node | None:
     if not op.inputs:
         return None  # a number, or a word that is no expression at all
-    if op.attrs or op.type in OTHERS:
+    if op.type in OTHERS:
         return None
     from pnnx_fast.expression import Call
     from pnnx_fast.expression.operators import as_expression

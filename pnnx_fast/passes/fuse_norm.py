@@ -28,8 +28,6 @@ class Norm(NamedTuple):
 
 def fuse_norm(graph: Graph) -> bool:
     """Replace every quotient of a tensor, or of its distance from its mean, by its root mean square."""
-    if not any(op.type in ("torch.mean", "torch.var") for op in graph.ops):
-        return False
     changed = False
     for op in list(graph.ops):
         root = _tree(op) if len(op.inputs) > 1 else None

@@ -16,7 +16,6 @@ from pnnx_fast.ops.registry import OperatorDef
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.dry import DryLowering
-from pnnx_fast.runtime.lower import StageBreak
 
 __all__ = ["Annotator"]
 
@@ -70,7 +69,7 @@ class Annotator:
         builder = _Shapes(self._isa, 1, Constants())
         values: dict[str, Value] = {x.name: _tensor(x) for x in op.inputs}
         stage = builder.run([op], values, [])
-        if isinstance(stage.breaker, StageBreak):
+        if stage.breaker is not None:
             return
         _set(op, stage.values)
 

@@ -29,13 +29,14 @@ from pnnx_fast._warning import warn
 from pnnx_fast.runtime.executable import Executable, Runnable, Slot
 from pnnx_fast.runtime.inputs import TensorInfo
 
-__all__ = ["ProgramCache"]
+__all__ = ["LINE", "ProgramCache"]
 
 MAGIC = b"pnnxfast"
 HEADER = struct.Struct("<8sIIQQ")
 """Magic, checksums of text and block, their sizes. The block begins at the next page."""
 
 PAGE, LINE = 4096, 64
+"""Where the block begins, and where the constants in it do."""
 
 KEPT = 4
 """Programs of a model in the folder; the oldest goes when there is one more."""

@@ -1,4 +1,4 @@
-"""Environment variables that the runtime reads, declared in one table."""
+"""Graphs written to a folder after every pass, for those who look for a fault in one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ from pathlib import Path
 
 from pnnx_fast.ir import Graph
 
-__all__ = ["KNOBS", "graph_dumper"]
-
-KNOBS: dict[str, str] = {
-    "OMP_NUM_THREADS": "upper limit of the default number of threads",
-    "PNNX_FAST_DUMP": "folder that receives the graph after every pass, as .pnnx.param text",
-    "PNNX_FAST_TUNING": "file that remembers what autotuning measured",
-    "PNNX_FAST_ISA": "default instruction set level, e.g. avx2",
-    "PNNX_FAST_TEAM": "thread team: threads or openmp",
-}
-"""Name and meaning of each variable."""
+__all__ = ["graph_dumper"]
 
 
 def graph_dumper() -> Callable[[str, Graph], None] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pnnx_fast.ops.symbolic import Choice, KernelPlan, Tensor
+from pnnx_fast.ops.symbolic import Chosen, KernelPlan, Tensor
 from pnnx_fast.runtime.lower import Lowering
 
 __all__ = ["DryLowering"]
@@ -21,17 +21,17 @@ class DryLowering(Lowering):
 
     wants_steps = False
 
-    def prefer(self, given: Choice, options: Callable[[], Sequence[Choice]], weight: Tensor, fields: Any) -> Choice:
+    def prefer(self, given: Chosen, options: Callable[[], Sequence[Chosen]], weight: Tensor, fields: Any) -> Chosen:
         """See Builder."""
         return given
 
-    def plan(self, kernel_name: str, **fields: Any) -> KernelPlan:
+    def plan(self, kernel: str, **fields: Any) -> KernelPlan:
         """See Builder."""
         return _NO_PLAN
 
-    def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
+    def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """See Builder."""
         return weight
 
-    def step(self, kernel_name: str, **fields: Any) -> None:
+    def step(self, kernel: str, **fields: Any) -> None:
         """See Builder."""

@@ -1,4 +1,4 @@
-"""Direct calls of single kernels on numpy arrays: packing of weights at load, kernel tests, kernel benchmarks."""
+"""Direct calls of single kernels on numpy arrays: autotuning, kernel tests."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ from pnnx_fast.ir.notes import without_casts
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
     Buffer,
-    Choice,
+    Builder,
+    Chosen,
     KernelPlan,
     Order,
     Results,
@@ -36,7 +37,7 @@ from pnnx_fast.runtime.returned import check_value
 if TYPE_CHECKING:
     from pnnx_fast.runtime.concat import Placement
 
-__all__ = ["HostStep", "KernelStep", "Lowering", "StageBreak", "lower"]
+__all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "StageBreak", "graph_outputs", "lower"]
 
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
@@ -110,14 +111,13 @@ class Stage:
         self.pending, self.breaker = pending, breaker
 
 
-class Lowering:
-    """The builder that operators write to (see :class:`pnnx_fast.ops.symbolic.Builder`)."""
+class Lowering(Builder):
+    """The builder that operators write to."""
 
     wants_steps = True
 
     def __init__(self, isa: str, nthreads: int, constants: Constants, placement: Placement | None = None) -> None:
-        self.isa, self.nthreads, self.constants = isa, nthreads, constants
-        self.placement = placement
+        self.isa, self.nthreads, self.constants, self.placement = isa, nthreads, constants, placement
         self._limit = memory_limit()
         self.steps: list[KernelStep | HostStep] = []
         self.operator: Operator | None = None
@@ -179,29 +179,29 @@ class Lowering:
         """See Builder."""
         return self.constants.kept(key, make)
 
-    def prefer(self, given: Choice, options: Callable[[], Sequence[Choice]], weight: Tensor, fields: Any) -> Choice:
+    def prefer(self, given: Chosen, options: Callable[[], Sequence[Chosen]], weight: Tensor, fields: Any) -> Chosen:
         """See Builder."""
         tuner = self.constants.tuner
         if tuner is None or not weight.is_constant:
             return given
-        chosen: Choice = tuner.choose(self.isa, self.nthreads, options(), given, fields, weight)
+        chosen: Chosen = tuner.choose(self.isa, self.nthreads, options(), given, fields, weight)
         return chosen
 
-    def pack(self, kernel_name: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
+    def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """See Builder."""
-        key = (self.isa, kernel_name, _identity(weight), nbytes, *sorted(fields.items()))
-        return self.constants.packed(key, self.isa, kernel_name, weight, nbytes, fields)
+        key = (self.isa, kernel, _identity(weight), nbytes, *sorted(fields.items()))
+        return self.constants.packed(key, self.isa, kernel, weight, nbytes, fields)
 
     # -- steps -------------------------------------------------------------------------------------------------
 
-    def plan(self, kernel_name: str, **fields: Any) -> KernelPlan:
+    def plan(self, kernel: str, **fields: Any) -> KernelPlan:
         """See Builder."""
         values = {k: None if v.__class__ is Tensor else v for k, v in fields.items()}
-        return KernelPlan(*core.plan(self.isa, kernel_name, values, self.nthreads))
+        return KernelPlan(*core.plan(self.isa, kernel, values, self.nthreads))
 
     def step(
         self,
-        kernel_name: str,
+        kernel: str,
         *,
         flops: int = 0,
         label: str = "",
@@ -211,7 +211,7 @@ class Lowering:
     ) -> None:
         """See Builder."""
         name, kind = (self.operator.name, self.operator.type) if self.operator else ("", "")
-        new = KernelStep(kernel_name, fields, name, kind, flops, label, inplace)
+        new = KernelStep(kernel, fields, name, kind, flops, label, inplace)
         sizes = [t.size for t in new.tensors]
         if 0 in sizes and any(t.size == 0 for t in new.tensors if not t.is_constant) and not _has_work(new):
             return

@@ -194,7 +194,12 @@ class _HostCall:
         for t, part in zip(step.outputs, parts, strict=True):
             array = as_array(part, where)
             if array.shape != t.shape:
-                raise ShapeError("numpy step", operator=step.operator, expected=t.shape, actual=array.shape)
+                raise ShapeError(
+                    "the numpy function gives another shape than announced",
+                    operator=where,
+                    expected=t.shape,
+                    actual=array.shape,
+                )
             np.copyto(view(t), array, casting="unsafe")
 
     def _view(self, t: Tensor, memory: Array) -> Array:

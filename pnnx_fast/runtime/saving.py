@@ -8,6 +8,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.ops.symbolic import Buffer, Tensor
+from pnnx_fast.runtime.cache import LINE
 from pnnx_fast.runtime.chain import Chain
 from pnnx_fast.runtime.executable import Runnable, Slot
 from pnnx_fast.runtime.lower import HostStep
@@ -15,8 +16,6 @@ from pnnx_fast.runtime.parts import Parts
 from pnnx_fast.runtime.program import Program, pack_values, weights_ahead
 
 __all__ = ["saved"]
-
-LINE = 64
 
 
 class _Block:
