@@ -110,7 +110,7 @@ def load(
     optimize : bool
         Run the rewriting passes.
     seed : int, optional
-        Seed of random operators such as ``torch.randn``.
+        Seed of random operators such as ``torch.randn``, 0 or more; without it results differ from load to load.
     autotune : bool or path
         Measure the kernels that could serve a convolution when shapes are first seen, use the fastest, and remember
         them in a file: the one named, else ``PNNX_FAST_TUNING``, else one in the user's cache folder.
@@ -134,6 +134,8 @@ def load(
         When an option has no such value, or an operator in the file no such parameter.
     FileNotFoundError
         When a file is missing.
+    TypeError
+        When ``autotune`` or ``cache`` is neither a bool nor a path.
 
     Examples
     --------

@@ -69,8 +69,6 @@ def _operand(operand: Any) -> dict[str, Any]:
 
 
 def _size(nbytes: int) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if nbytes < 1024 or unit == "MiB":
-            return f"{nbytes:.1f} {unit}" if unit != "bytes" else f"{nbytes} bytes"
-        nbytes /= 1024  # type: ignore[assignment]
-    raise AssertionError
+    if nbytes < 1 << 10:
+        return f"{nbytes} bytes"
+    return f"{nbytes / 2**10:.1f} KiB" if nbytes < 1 << 20 else f"{nbytes / 2**20:.1f} MiB"

@@ -47,13 +47,18 @@ def is_module(op: Operator) -> bool:
 
 
 def argument(op: Operator, key: str, parameter: Parameter) -> str:
-    """``key=value`` for a call."""
-    if not _WORD.match(key) or keyword.iskeyword(key):
-        raise ParameterError("the name cannot be an argument in Python", operator=op.name, parameter=key)
+    """``key=value`` for a parameter."""
     value = (raised_pad(op) if key == "pad" else None) or parameter.value
     if "adaptive" in op.type.lower() and key == "output_size" and isinstance(value, list):
         value = [v or None for v in value]
-    return f"{key}={spelled(value)}"
+    return argument_of(op, key, spelled(value))
+
+
+def argument_of(op: Operator, key: str, text: str) -> str:
+    """``key=text`` for an input, or whatever else is spelled already."""
+    if not _WORD.match(key) or keyword.iskeyword(key):
+        raise ParameterError("the name cannot be an argument in Python", operator=op.name, parameter=key)
+    return f"{key}={text}"
 
 
 def statements(op: Operator, names: Names) -> Iterable[str]:
@@ -117,13 +122,6 @@ def _custom_call(op: Operator, names: Names) -> str:
     places = itertools.takewhile(given.__contains__, (f"arg_{i}" for i in itertools.count()))
     numbered = [given.pop(key) for key in list(places)]
     return f"torch.ops.{name}({', '.join([*numbered, *(argument_of(op, key, text) for key, text in given.items())])})"
-
-
-def argument_of(op: Operator, key: str, text: str) -> str:
-    """``key=text`` for an input."""
-    if not _WORD.match(key) or keyword.iskeyword(key):
-        raise ParameterError("the name cannot be an argument in Python", operator=op.name, parameter=key)
-    return f"{key}={text}"
 
 
 def _is_given(op: Operator, key: str) -> bool:
@@ -194,8 +192,8 @@ def _to_tensor(op: Operator, names: Names) -> list[str]:
 
 
 def _unpack(op: Operator, names: Names) -> list[str]:
-    targets = "".join(names.of(x) + ", " for x in op.outputs)
-    return [f"{targets.rstrip()} = {names.of(op.inputs[0])}"]
+    parts = "".join(names.of(x) + ", " for x in op.outputs)
+    return [f"{parts.rstrip()} = {names.of(op.inputs[0])}"]
 
 
 def _tuple(op: Operator, names: Names) -> list[str]:

@@ -42,6 +42,11 @@ class Attribute:
     data : buffer of bytes
         Little-endian, C order, possibly unaligned and read-only.
 
+    Raises
+    ------
+    ShapeError
+        When there is no such dtype, or none for the dtype of the array.
+
     Examples
     --------
     >>> a = Attribute(np.arange(6, dtype=np.float32).reshape(2, 3))

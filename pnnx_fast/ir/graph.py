@@ -85,6 +85,11 @@ class Graph(Editing):
         limits : pnnx_fast.formats.Limits, optional
             What the files may ask for.
 
+        Returns
+        -------
+        Graph
+            Its weights are views of the mapped file.
+
         Raises
         ------
         FormatError
@@ -93,12 +98,24 @@ class Graph(Editing):
             When a file asks for more than the limits allow.
         FileNotFoundError
             When a file is missing.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> Graph.load(model_path())
+        <Graph: 20 operators, 19 operands, 1 inputs, 1 outputs>
         """
         return codec.get().load(param, bin, verify, limits)
 
     @classmethod
     def parse(cls, text: str) -> Graph:
-        """Read a graph, or a pattern of one, from the text of a ``.param`` file, without weights."""
+        """Read a graph, or a pattern of one, from the text of a ``.param`` file, without weights.
+
+        Raises
+        ------
+        FormatError
+            When the text does not follow the format.
+        """
         return codec.get().parse(text)
 
     def save(self, param: Any, bin: Any = None) -> None:
@@ -109,6 +126,15 @@ class Graph(Editing):
         param : path or binary file object
         bin : path or binary file object, optional
             By default the path of ``param`` with ``.bin`` in place of ``.param``.
+
+        Raises
+        ------
+        GraphError
+            When two different weights have one name, or the bytes of a weight do not fit its shape.
+        TypeError
+            When ``param`` is a file object and ``bin`` is not given.
+        OSError
+            When a file cannot be written.
         """
         codec.get().save(self, param, bin)
 

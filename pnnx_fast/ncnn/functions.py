@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.ir.floats import bfloat16_to_float32, float32_to_bfloat16
 from pnnx_fast.ncnn.layer import BuiltinLayer, create_layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.memory import padded
@@ -229,16 +230,13 @@ def cast_float16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
 @_twice
 def cast_float32_to_bfloat16(src: Mat, opt: Option | None = None) -> Mat:
     """The upper halves of the values, rounded to the nearest; numpy sees them as two bytes without a meaning."""
-    bits = np.ascontiguousarray(_array(src), np.float32).view(np.uint32).astype(np.uint64)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return _made(rounded.astype(np.uint16).view(np.float16))
+    return _made(float32_to_bfloat16(np.ascontiguousarray(_array(src))).view(np.float16))
 
 
 @_twice
 def cast_bfloat16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
     """Upper halves as values."""
-    bits = np.ascontiguousarray(_array(src)).view(np.uint16).astype(np.uint32) << 16
-    return _made(bits.view(np.float32))
+    return _made(bfloat16_to_float32(np.ascontiguousarray(_array(src)).view(np.uint16)))
 
 
 @_twice

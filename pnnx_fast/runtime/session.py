@@ -50,7 +50,7 @@ def _choose_team() -> None:
 
 
 class Model:
-    """A model ready to run.
+    """A model ready to run. It may be called from several threads at once.
 
     Parameters
     ----------
@@ -63,13 +63,43 @@ class Model:
     optimize : bool
         Whether to run the rewriting passes.
     seed : int, optional
-        Seed of random operators; without it their results differ from load to load.
+        Seed of random operators, 0 or more; without it their results differ from load to load.
     constants : Constants, optional
         Weights that several models share, so that each is packed once.
     autotune : bool or path
         Whether to measure the convolution kernels that could serve a shape when a program is made, and to use the
         fastest. A path names the file that remembers them (default: ``PNNX_FAST_TUNING``, else one in the user's
         cache folder).
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of TensorInfo
+        Name, shape and dtype of each, as the graph notes them.
+    num_threads : int
+    isa : str
+
+    Raises
+    ------
+    UnsupportedOperatorError
+        Listing all operator types that nothing is registered for.
+    ParameterError
+        When an option has no such value.
+    TypeError
+        When ``graph`` is no Graph.
+
+    Examples
+    --------
+    >>> graph = pnnx_fast.Graph.parse('''7767517
+    ... 3 2
+    ... pnnx.Input  in   0 1 x #x=(1,4)f32
+    ... F.relu      act  1 1 x y
+    ... pnnx.Output out  1 0 y
+    ... ''')
+    >>> model = pnnx_fast.Model(graph)
+    >>> model.inputs
+    (TensorInfo(name='x', shape=(1, 4), dtype=dtype('float32')),)
+    >>> model(np.float32([[-1, 2, -3, 4]]))
+    array([[0., 2., 0., 4.]], dtype=float32)
     """
 
     def __init__(
@@ -113,7 +143,7 @@ class Model:
         isa: str | None,
         options: dict[str, Any],
     ) -> None:
-        self._settle(num_threads, isa)
+        self._settle(num_threads, isa, options.get("seed"))
         self._read, self._options, self._cache = read, options, cache
         known = None if cache is None else cache.signature()
         if known is None:
@@ -122,11 +152,13 @@ class Model:
                 cache.keep_signature(*known)
         self.inputs, self.outputs = known
 
-    def _settle(self, num_threads: int | None, isa: str | None) -> None:
+    def _settle(self, num_threads: int | None, isa: str | None, seed: int | None) -> None:
         if num_threads is not None and (not hasattr(num_threads, "__index__") or not 1 <= num_threads <= MOST_THREADS):
             raise ParameterError(f"num_threads must be a number from 1 to {MOST_THREADS}, not {num_threads!r}")
         if isa is not None and isa not in core.ISAS:
             raise ParameterError(f"isa must be one of {', '.join(core.ISAS)}, not {isa!r}")
+        if seed is not None and (not hasattr(seed, "__index__") or seed < 0):
+            raise ParameterError(f"seed must be a whole number from 0 up, not {seed!r}")
         self.num_threads = int(num_threads or 0) or core.default_threads()
         self.isa = isa or default_isa()
         _choose_team()
@@ -179,6 +211,10 @@ class Model:
         ------
         ShapeError
             When number, shape or dtype of the arrays do not fit.
+        LimitError
+            When the run would take more memory than :func:`~pnnx_fast.runtime.memory.memory_limit` allows.
+        IndexRangeError
+            When an index among the data lies outside the dimension that it selects from.
         """
         given = self._given(arrays)
         results = self._program(given).run(given)
@@ -202,6 +238,15 @@ class Model:
         ------
         ShapeError
             When names are missing or unknown, or shapes or dtypes do not fit.
+        TypeError
+            When ``inputs`` is no mapping, or ``outputs`` is one name in place of a sequence.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> model = pnnx_fast.load(model_path())
+        >>> [(name, y.shape) for name, y in model.run({"0": np.zeros((2, 1, 8, 8), np.float32)}).items()]
+        [('18', (2, 10))]
         """
         if not isinstance(inputs, Mapping) or isinstance(outputs, str):
             raise TypeError("run takes arrays by the names of inputs, and a list of names of outputs")
@@ -219,9 +264,26 @@ class Model:
         return {n: results[n] for n in outputs} if outputs is not None else results
 
     def profile(self, *arrays: Any, repeat: int = 5) -> Profile:
-        """Run ``repeat`` times with a clock around every step and return the fastest time of each step.
+        """Run with a clock around every step and return the fastest time of each step.
 
         A step lasts from the end of the one before to the moment when the last thread is through with it.
+
+        Parameters
+        ----------
+        *arrays : array_like
+            As for a call.
+        repeat : int
+            How often to run, after once for warming up.
+
+        Returns
+        -------
+        Profile
+            Printing it gives a table.
+
+        Raises
+        ------
+        ShapeError
+            When number, shape or dtype of the arrays do not fit.
         """
         from pnnx_fast.runtime.profile import Profile
 
@@ -238,7 +300,13 @@ class Model:
         return results, [(records[index], ns * 1e-9) for index, ns in clock]
 
     def work(self, *arrays: Any) -> dict[str, int]:
-        """FLOPs, number of steps and bytes of activations of a run on arrays of these shapes."""
+        """Return what a run on arrays of these shapes takes.
+
+        Returns
+        -------
+        dict of str to int
+            ``flops``, number of ``steps`` and ``arena_bytes``, the memory for activations.
+        """
         chain = self._program(self._given(arrays))
         records = chain.records()
         flops = sum(r.flops for r in records)

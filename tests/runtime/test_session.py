@@ -124,6 +124,12 @@ def test_wrong_settings() -> None:
         pnnx_fast.Model(graph, isa="mmx")
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+def test_wrong_seeds(seed: Any) -> None:
+    with pytest.raises(ParameterError, match="seed must be a whole number from 0 up, not"):
+        pnnx_fast.Model(pnnx_fast.Graph.parse(SPLIT_AND_JOIN), seed=seed)
+
+
 def test_shape_errors_name_the_operator() -> None:
     graph = pnnx_fast.Graph.parse(
         "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,3)f32\nTensor.reshape re 1 1 x y shape=(4,2)\npnnx.Output out 1 0 y\n"
