@@ -1,5 +1,6 @@
 /* Normalisations: of rows (layer and root-mean-square norm, with an optional residual), of groups of channels
  * (group and instance norm), and the affine map a batch norm becomes when its statistics are known. */
+#include <float.h>
 #include <math.h>
 
 #include "kernels/epilogue.h"
@@ -60,28 +61,78 @@ static centring row_centring(const pf_row_norm_args *a, const float *x) {
     return centre(m.mean, 1.0 / sqrt(m.m2 / m.n + a->eps), 0);
 }
 
+/* Rows so short that a vector's worth of them stays in the L1 cache: each lane finds the statistics of a row,
+ * as roots and quotients of one row after the other would take longer than its elements. */
+enum { TOGETHER = PF_VL, SHORT = 256 };
+
+typedef struct row_place {
+    int64_t at[PF_MAX_RANK], x, z, y, s; /* offsets in elements */
+} row_place;
+
+static void next_row(row_place *p, const pf_row_norm_args *a) {
+    for (int64_t d = a->rank - 1; d >= 0; d--) {
+        const int64_t step = ++p->at[d] < a->shape[d] ? 1 : 1 - a->shape[d];
+        p->x += step * a->xs[d], p->z += step * a->zs[d], p->y += step * a->ys[d], p->s += step * a->ss[d];
+        if (step == 1) return;
+        p->at[d] = 0;
+    }
+}
+
+static row_place find_row(const pf_row_norm_args *a, int64_t i) {
+    row_place p = {{0}, 0, 0, 0, 0};
+    for (int64_t d = a->rank - 1; d >= 0; i /= a->shape[d--]) {
+        const int64_t k = p.at[d] = i % a->shape[d];
+        p.x += k * a->xs[d], p.z += k * a->zs[d], p.y += k * a->ys[d], p.s += k * a->ss[d];
+    }
+    return p;
+}
+
+static void centre_together(const pf_row_norm_args *a, const float *const *x, int64_t count, centring *c) {
+    float mean[TOGETHER] = {0}, sum[TOGETHER] = {0}, squares[TOGETHER] = {0}, scale[TOGETHER], rest[TOGETHER];
+    const float share = 1.0f / (float)a->n;
+    for (int64_t i = 0; i < count && !a->rms; i++)
+        mean[i] = (float)pf_moment_pass(x[i], a->n, 0.0f).sum * share;
+    for (int64_t i = 0; i < count; i++) {
+        const pf_sums p = pf_moment_pass(x[i], a->n, mean[i]);
+        sum[i] = a->rms ? 0.0f : (float)p.sum, squares[i] = (float)p.squares;
+    }
+    const pf_vf shift = pf_load(mean), further = pf_load(sum) * share, exact = shift + further;
+    const pf_vf var = pf_load(squares) * share - further * further;
+    const pf_vf factor = 1.0f / pf_vsqrt(pf_select(var < 0.0f, pf_zero(), var) + (float)a->eps);
+    pf_store(scale, factor);
+    pf_store(rest, ((exact - shift) - further) * factor);
+    pf_store(mean, exact);
+    for (int64_t i = 0; i < count; i++) c[i] = (centring){mean[i], scale[i], rest[i]};
+}
+
 PF_KERNEL_FUNCTION(row_norm) {
     const pf_row_norm_args *a = args_;
     const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z), *weight = pf_ptr(w, a->w),
                 *bias = pf_ptr(w, a->b);
     float *y = pf_ptr(w, a->y), *s = pf_ptr(w, a->s);
-    int64_t rows = 1, begin, end;
+    /* Single precision must hold what keeps a constant row finite. */
+    const int together = a->n <= SHORT && (a->eps == 0.0 || a->eps >= FLT_MIN);
+    int64_t rows = 1, begin, end, count;
     for (int64_t d = 0; d < a->rank; d++) rows *= a->shape[d];
     pf_share(w, rows, 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        int64_t rest = i, xo = 0, zo = 0, yo = 0, so = 0;
-        for (int64_t d = a->rank - 1; d >= 0; d--) {
-            const int64_t k = rest % a->shape[d];
-            rest /= a->shape[d];
-            xo += k * a->xs[d], zo += k * a->zs[d], yo += k * a->ys[d], so += k * a->ss[d];
+    row_place p = begin < end ? find_row(a, begin) : (row_place){{0}, 0, 0, 0, 0};
+    for (int64_t i = begin; i < end; i += count) {
+        const float *from[TOGETHER];
+        float *to[TOGETHER];
+        centring c[TOGETHER];
+        count = pf_min(together ? TOGETHER : 1, end - i);
+        for (int64_t k = 0; k < count; k++, next_row(&p, a)) {
+            from[k] = x + p.x, to[k] = y + p.y;
+            if (!z) continue;
+            float *sum = s ? s + p.s : to[k];
+            add_rows(from[k], z + p.z, sum, a->n);
+            from[k] = sum;
         }
-        const float *row = x + xo;
-        if (z) {
-            float *sum = s ? s + so : y + yo;
-            add_rows(row, z + zo, sum, a->n);
-            row = sum;
-        }
-        normalize_row(row, weight, bias, y + yo, a->n, row_centring(a, row));
+        if (together)
+            centre_together(a, from, count, c);
+        else
+            c[0] = row_centring(a, from[0]);
+        for (int64_t k = 0; k < count; k++) normalize_row(from[k], weight, bias, to[k], a->n, c[k]);
     }
 }
 

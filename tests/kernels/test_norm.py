@@ -19,7 +19,7 @@ def padded(shape: tuple[int, ...], gap: int, seed: int = 1) -> Array:
     return frame[..., : shape[-1]]
 
 
-ROWS = [(1, 1), (3, 5), (2, 7, 64), (5, 2, 3, 129), (2, 9000)]
+ROWS = [(1, 1), (3, 5), (37, 6), (2, 7, 64), (5, 2, 3, 129), (3, 256), (3, 257), (2, 9000)]
 
 
 @pytest.mark.parametrize("shape", ROWS)
@@ -47,17 +47,34 @@ def test_row_norm(isa: str, shape: tuple[int, ...], rms: int, affine: str, resid
         np.testing.assert_allclose(s, row, 1e-6, 1e-7)
 
 
-def test_rows_far_from_zero(isa: str) -> None:
-    x = (np.random.default_rng(4).standard_normal((3, 5000)) + 1000).astype("f4")
+@pytest.mark.parametrize("n", [5000, 70])
+def test_rows_far_from_zero(isa: str, n: int) -> None:
+    x = (np.random.default_rng(4).standard_normal((3, n)) + 1000).astype("f4")
     x[2] = 3.1
-    y = np.empty_like(x)
-    call(
-        isa, "row_norm", x=x, y=y, w=None, b=None, z=None, s=None, rank=1, shape=(3,), xs=(5000,), zs=(), ss=(),
-        ys=(5000,), n=5000, eps=1e-5, rms=0,
-    )  # fmt: skip
+    y = plain_rows(isa, x, 1e-5)
     exact = x.astype("f8")
     centred = exact - exact.mean(-1, keepdims=True)
     np.testing.assert_allclose(y, centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5), 0, 2e-5)
+
+
+def plain_rows(isa: str, x: Array, eps: float) -> Array:
+    y = np.empty_like(x)
+    rows, n = x.shape
+    call(
+        isa, "row_norm", x=x, y=y, w=None, b=None, z=None, s=None, rank=1, shape=(rows,), xs=(n,), zs=(), ss=(),
+        ys=(n,), n=n, eps=eps, rms=0,
+    )  # fmt: skip
+    return y
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1e-45])
+def test_rows_that_are_constant_or_not_finite(isa: str, eps: float) -> None:
+    x = np.full((20, 40), 3, "f4")
+    x[7, 3], x[9, 39] = np.inf, np.nan
+    bad = np.isin(np.arange(20), [7, 9])
+    y = plain_rows(isa, x, eps)
+    assert np.isnan(y[bad]).all()
+    assert not y[~bad].any()
 
 
 def channels(isa: str, kernel: str, x: Array, last: bool, w: Array | None, b: Array | None, **more: float) -> Array:
