@@ -21,7 +21,7 @@ __all__ = ["main"]
 _HALF = ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage")
 
 
-class _NcnnWorker(Timed):
+class _NcnnEngine(Timed):
     """State between commands; each public method is one command."""
 
     def __init__(self, module: str, param: str, weights: str, threads: int) -> None:
@@ -72,7 +72,7 @@ def main() -> None:
     for path in (param, weights):
         if not Path(path).is_file():
             raise SystemExit(f"{path} is missing")
-    serve(lambda: _NcnnWorker(module, param, weights, int(threads)))
+    serve(lambda: _NcnnEngine(module, param, weights, int(threads)))
 
 
 if __name__ == "__main__":

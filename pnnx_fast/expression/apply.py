@@ -79,7 +79,7 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 def _compute(function: Function, arguments: Sequence[Any], signature: Signature) -> Array:
     compute = signature.compute
-    if compute == np.float16 or function.wide:
+    if compute == np.float16 or function.in_double:
         compute = _WIDER.get(compute, compute)
     arrays: list[Array | None] = []
     for index, argument in enumerate(arguments):

@@ -40,7 +40,7 @@ class Function(NamedTuple):
         numpy body, given the converted arguments.
     opcode : str or None
         The operation of the expression VM, ``None`` when only numpy can run it.
-    wide : bool
+    in_double : bool
         Whether the reference computes in double precision and rounds once.
     optional : int
         How many of the operands at the end may be absent or ``None``.
@@ -54,7 +54,7 @@ class Function(NamedTuple):
     rule: Rule
     reference: Callable[..., Array]
     opcode: str | None
-    wide: bool = False
+    in_double: bool = False
     optional: int = 0
     mask: int | None = None
 
@@ -94,13 +94,13 @@ def _rows() -> list[Function]:
         reference: Callable[..., Array] | None = None,
         *constants: float,
         opcode: str | None = "",
-        wide: bool = False,
+        in_double: bool = False,
         optional: int = 0,
         mask: int | None = None,
     ) -> None:
         body = reference if reference is not None else _ufunc(getattr(np, name))
         code = name if opcode == "" else opcode
-        rows.append(Function(name, operands, constants, rule, body, code, wide, optional, mask))
+        rows.append(Function(name, operands, constants, rule, body, code, in_double, optional, mask))
 
     _arithmetic_rows(row)
     _transcendental_rows(row)
@@ -162,7 +162,7 @@ def _transcendental_rows(row: Callable[..., None]) -> None:
         row(name, 1, rules.floating)
     for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh"):
         row(name, 1, rules.floating, _ufunc(getattr(np, name.replace("a", "arc", 1))))
-    row("rsqrt", 1, rules.floating, ref.rsqrt, wide=True)
+    row("rsqrt", 1, rules.floating, ref.rsqrt, in_double=True)
     row("erf", 1, rules.real_floating, ref.erf)
     row("erfc", 1, rules.real_floating, ref.erfc)
     row("lgamma", 1, rules.real_floating, ref.lgamma)
@@ -208,17 +208,17 @@ def _activation_rows(row: Callable[..., None]) -> None:
     row("hardsigmoid", 1, rules.real_floating, ref.hardsigmoid)
     row("hardswish", 1, rules.real_floating, ref.hardswish)
     row("softsign", 1, rules.floating, ref.softsign)
-    row("elu", 1, rules.real_floating, ref.elu, 1.0, wide=True)
-    row("celu", 1, rules.real_floating, ref.celu, 1.0, wide=True)
-    row("selu", 1, rules.real_floating, ref.selu, wide=True)
-    row("gelu", 1, rules.real_floating, ref.gelu, wide=True)
-    row("gelu_tanh", 1, rules.real_floating, ref.gelu_tanh, wide=True)
-    row("sigmoid", 1, rules.floating, ref.sigmoid, wide=True)
-    row("silu", 1, rules.floating, ref.silu, wide=True)
-    row("logsigmoid", 1, rules.real_floating, ref.logsigmoid, wide=True)
-    row("softplus", 1, rules.real_floating, ref.softplus, 1.0, 20.0, wide=True)
-    row("mish", 1, rules.real_floating, ref.mish, wide=True)
-    row("tanhshrink", 1, rules.floating, ref.tanhshrink, wide=True)
+    row("elu", 1, rules.real_floating, ref.elu, 1.0, in_double=True)
+    row("celu", 1, rules.real_floating, ref.celu, 1.0, in_double=True)
+    row("selu", 1, rules.real_floating, ref.selu, in_double=True)
+    row("gelu", 1, rules.real_floating, ref.gelu, in_double=True)
+    row("gelu_tanh", 1, rules.real_floating, ref.gelu_tanh, in_double=True)
+    row("sigmoid", 1, rules.floating, ref.sigmoid, in_double=True)
+    row("silu", 1, rules.floating, ref.silu, in_double=True)
+    row("logsigmoid", 1, rules.real_floating, ref.logsigmoid, in_double=True)
+    row("softplus", 1, rules.real_floating, ref.softplus, 1.0, 20.0, in_double=True)
+    row("mish", 1, rules.real_floating, ref.mish, in_double=True)
+    row("tanhshrink", 1, rules.floating, ref.tanhshrink, in_double=True)
 
 
 _NATIVE_CASTS = {"torch.float": "copy", "torch.float32": "copy", "torch.bool": "to_bool"}

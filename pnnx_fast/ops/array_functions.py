@@ -25,7 +25,7 @@ def real(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.kind in "biu" else x
 
 
-def wide(x: Array) -> Array:
+def as_summed(x: Array) -> Array:
     """Integers as int64, as sums give them."""
     return x.astype(np.int64) if x.dtype.kind in "biu" else x
 

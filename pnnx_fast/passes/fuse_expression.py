@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.rewriting import parameters
+from pnnx_fast.passes.rewriting import become_expression, parameters
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -72,13 +72,5 @@ def _merged(op: Operator, node: Node, operand: Operand, producer: Operator, inne
     node = substitute(node, {i: moved if x is operand else place[x] for i, x in enumerate(op.inputs)})
     if node.size > MAX_SIZE:
         return None
-    while op.inputs:
-        op.remove_input(len(op.inputs) - 1)
-    op.inputnames = []
-    for x in inputs:
-        op.add_input(x)
-    op.type = "pnnx.Expression"
-    for key in list(op.params):
-        del op.params[key]
-    op.params["expr"] = str(node)
+    become_expression(op, str(node), inputs)
     return node

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.rewriting import parameters, unused_operand
+from pnnx_fast.passes.rewriting import become_expression, parameters, unused_operand
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -164,14 +164,8 @@ def _rewrite(op: Operator, tree: Node, sources: list[Operand]) -> None:
     from pnnx_fast.expression import Input, inputs_of, substitute
 
     used = inputs_of(tree)
-    while op.inputs:
-        op.remove_input(len(op.inputs) - 1)
-    op.type, op.inputnames = "pnnx.Expression", []
-    for i in used:
-        op.add_input(sources[i])
-    for key in list(op.params):
-        del op.params[key]
-    op.params["expr"] = str(substitute(tree, {i: Input(n) for n, i in enumerate(used)}))
+    text = str(substitute(tree, {i: Input(n) for n, i in enumerate(used)}))
+    become_expression(op, text, [sources[i] for i in used])
 
 
 def _exchange(root: Node, part: Node, other: Node) -> Node:

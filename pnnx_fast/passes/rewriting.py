@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pnnx_fast.ir import Graph, Operand, Operator
+from collections.abc import Sequence
 
-__all__ = ["absorb", "bypass", "only_consumer", "parameters", "unused_operand"]
+from pnnx_fast.ir import Graph, Operand, Operator, Parameters
+
+__all__ = ["absorb", "become_expression", "bypass", "only_consumer", "parameters", "unused_operand"]
 
 
 def only_consumer(operand: Operand) -> Operator | None:
@@ -35,3 +37,13 @@ def unused_operand(graph: Graph, name: str) -> Operand:
     while graph.get_operand(f"{name}_{number}" if number else name) is not None:
         number += 1
     return graph.new_operand(f"{name}_{number}" if number else name)
+
+
+def become_expression(op: Operator, text: str, inputs: Sequence[Operand]) -> None:
+    """Make an operator a ``pnnx.Expression`` of these inputs; its outputs stay."""
+    while op.inputs:
+        op.remove_input(len(op.inputs) - 1)
+    op.inputnames = []
+    for x in inputs:
+        op.add_input(x)
+    op.type, op.params = "pnnx.Expression", Parameters(expr=text)

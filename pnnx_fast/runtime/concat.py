@@ -18,7 +18,7 @@ from pnnx_fast.runtime.lower import CONCATENATIONS
 __all__ = ["Placement", "find_placements"]
 
 
-class Slot:
+class Span:
     """Entries [start, start + length) along the axis of a concatenation, named by its operand."""
 
     __slots__ = ("length", "start", "target")
@@ -28,20 +28,20 @@ class Slot:
 
 
 class Placement:
-    """Where operands go: ``slots`` maps the operand of a producer to its place in a concatenation."""
+    """Where operands go: ``spans`` maps the operand of a producer to its place in a concatenation."""
 
-    def __init__(self, slots: dict[str, Slot], targets: dict[str, tuple[Tensor, int]]) -> None:
-        self._slots, self._targets = slots, targets
+    def __init__(self, spans: dict[str, Span], targets: dict[str, tuple[Tensor, int]]) -> None:
+        self._spans, self._targets = spans, targets
         self._made: dict[str, Tensor] = {}
 
     def place(self, name: str, shape: Sequence[int], dtype: DType, strides: Sequence[int]) -> Tensor | None:
         """Return the slice for an operand, None when it has no place or asks for another memory order."""
         if name in self._made:
             return self._made[name]
-        slot = self._slots.get(name)
-        if slot is None:
+        span = self._spans.get(name)
+        if span is None:
             return None
-        part = self._whole(slot.target).narrow(self._targets[slot.target][1], slot.start, slot.length)
+        part = self._whole(span.target).narrow(self._targets[span.target][1], span.start, span.length)
         if part.dtype != dtype:
             return None
         if part.shape == tuple(shape):
@@ -53,7 +53,7 @@ class Placement:
     def _whole(self, name: str) -> Tensor:
         if name not in self._made:
             like = self._targets[name][0]
-            nested = self.place(name, like.shape, like.dtype, like.strides) if name in self._slots else None
+            nested = self.place(name, like.shape, like.dtype, like.strides) if name in self._spans else None
             self._made[name] = nested or Tensor(Buffer("arena", like.nbytes), like.shape, like.dtype, like.strides)
         return self._made[name]
 
@@ -72,7 +72,7 @@ def _same_order(part: Tensor, strides: Sequence[int]) -> bool:
 def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given: set[str]) -> Placement | None:
     """Find operands to place, from the tensors of a first lowering; ``given`` are operands from outside."""
     whole = _whole_buffers(ops, values, given)
-    slots: dict[str, Slot] = {}
+    spans: dict[str, Span] = {}
     targets: dict[str, tuple[Tensor, int]] = {}
     taken: set[Buffer] = set()
     for op in ops:
@@ -90,17 +90,17 @@ def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given:
             if name is None or owner.buffer in taken or owner.dtype != out.dtype:
                 continue
             if _same_order(out.narrow(axis, first, length), owner.strides):
-                slots[name] = Slot(op.outputs[0].name, first, length)
+                spans[name] = Span(op.outputs[0].name, first, length)
                 taken.add(owner.buffer)
-    slots.update(_prefixes([op for op in ops if op.outputs and op.outputs[0].name in targets], slots, targets))
-    return Placement(slots, targets) if slots else None
+    spans.update(_prefixes([op for op in ops if op.outputs and op.outputs[0].name in targets], spans, targets))
+    return Placement(spans, targets) if spans else None
 
 
 def _prefixes(
-    ops: Sequence[Operator], slots: Mapping[str, Slot], targets: Mapping[str, tuple[Tensor, int]]
-) -> dict[str, Slot]:
-    """Slots of concatenations whose inputs begin a later one: each is the first part of the next (DenseNet)."""
-    found: dict[str, Slot] = {}
+    ops: Sequence[Operator], spans: Mapping[str, Span], targets: Mapping[str, tuple[Tensor, int]]
+) -> dict[str, Span]:
+    """Spans of concatenations whose inputs begin a later one: each is the first part of the next (DenseNet)."""
+    found: dict[str, Span] = {}
     lists = [[operand.name for operand in op.inputs] for op in ops]
     for i, op in enumerate(ops):
         name = op.outputs[0].name
@@ -108,9 +108,9 @@ def _prefixes(
         for later, names in zip(ops[i + 1 :], lists[i + 1 :], strict=True):
             whole, other = targets[later.outputs[0].name]
             begins = names[: len(lists[i])] == lists[i] and len(names) > len(lists[i]) and other == axis
-            if begins and name not in slots and whole.dtype == out.dtype:
+            if begins and name not in spans and whole.dtype == out.dtype:
                 if _same_order(whole.narrow(axis, 0, out.shape[axis]), out.strides):
-                    found[name] = Slot(later.outputs[0].name, 0, out.shape[axis])
+                    found[name] = Span(later.outputs[0].name, 0, out.shape[axis])
                 break
     return found
 

@@ -25,6 +25,7 @@ from pnnx_fast.expression import (
 from pnnx_fast.expression.tree import fold
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.ir.literals import MISSING, expression, literal
+from pnnx_fast.passes.rewriting import become_expression
 from pnnx_fast.simplify.table import simplification
 
 __all__ = ["set_expression", "sizes"]
@@ -40,14 +41,7 @@ def set_expression(op: Operator, node: Node, operands: Sequence[Operand]) -> Non
     used = sorted(inputs_of(node))
     kept = list(dict.fromkeys(operands[i] for i in used))
     node = substitute(node, {i: Input(kept.index(operands[i])) for i in used})
-    while op.inputs:
-        op.remove_input(len(op.inputs) - 1)
-    op.inputnames = []
-    for x in kept:
-        op.add_input(x)
-    op.type = "pnnx.Expression"
-    op.params.clear()
-    op.params["expr"] = Parameter.verbatim(str(node))
+    become_expression(op, str(node), kept)
 
 
 # -- Scalars become expressions ---------------------------------------------------------------------------------------
