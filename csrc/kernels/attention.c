@@ -27,8 +27,9 @@ typedef struct block {
     const pf_attention_args *a;
     const float *q, *k, *v;
     const char *mask;                           /* at the first query of the block, first key */
+    bool far;                                   /* operands are fetched ahead */
     int64_t q0, queries, vectors, tiled, w, dp; /* tiled: vectors of queries that go through tiles */
-    float *qt, *s, *o, *vp, *m, *l, *alpha;
+    float *y, *qt, *s, *o, *vp, *m, *l, *alpha;
 } block;
 
 static int64_t padded_value(const pf_attention_args *a) { return pf_ceil_div(a->dv, PF_VL) * PF_VL; }
@@ -70,6 +71,30 @@ PF_INLINE void tile(const int mr, const int nv, const float *a, int64_t ars, int
         for (int v = 0; v < nv; v++) pf_store(c + r * cs + v * PF_VL, acc[r][v]);
 }
 
+/* Rows that are needed soon. They lie so far apart (those of other heads are between) that nothing foresees
+ * them but the kernel itself, which asks for some with every tile, unless all operands together are small
+ * enough to be in L2 anyway. */
+typedef struct stretch {
+    const float *start;
+    int64_t stride, rows, n; /* n floats each */
+} stretch;
+
+enum { STRETCHES = 2, LINE = 64 / (int)sizeof(float), FAR_BYTES = 2 << 20 };
+
+typedef struct ahead {
+    stretch s[STRETCHES];
+    int64_t each; /* rows to ask for at a time */
+} ahead;
+
+static void __attribute__((noinline)) fetch(ahead *x) {
+    int64_t wanted = x->each;
+    for (stretch *s = x->s; s < x->s + STRETCHES; s++)
+        for (; s->rows > 0; s->rows--, s->start += s->stride) {
+            if (wanted-- == 0) return;
+            for (int64_t i = 0; i < s->n; i += LINE) __builtin_prefetch(s->start + i, 0, 2);
+        }
+}
+
 typedef struct product {
     const float *a, *b;
     int64_t as, bs, n; /* as: row stride of A in scores, step of k in values */
@@ -78,6 +103,7 @@ typedef struct product {
     const float *z; /* of scores: what they are added to, rows zs apart; NULL: nothing */
     int64_t zs;
     const float *alpha; /* of values */
+    ahead *ahead;
 } product;
 
 /* Scores: rows of A are keys, contiguous in k. Values: A is the transposed block of weights, contiguous in
@@ -94,7 +120,10 @@ typedef struct product {
 #define PF_ROWS(name, TILE, mr, nv)                                                                          \
     static void name##_##nv(const product *p, int64_t rows) {                                                \
         int64_t r = 0;                                                                                       \
-        for (; r + mr <= rows; r += mr) TILE(mr, nv);                                                        \
+        for (; r + mr <= rows; r += mr) {                                                                    \
+            if (p->ahead) fetch(p->ahead);                                                                   \
+            TILE(mr, nv);                                                                                    \
+        }                                                                                                    \
         if (mr > 4 && r + 4 <= rows) {                                                                       \
             TILE(4, nv);                                                                                     \
             r += 4;                                                                                          \
@@ -132,6 +161,7 @@ static void multiply(const rows_fn *fns, product p, int64_t rows, int64_t vector
         p.b += nv * PF_VL;
         p.c += nv * PF_VL;
         if (p.z) p.z += nv * PF_VL;
+        p.ahead = NULL;
         vectors -= nv;
     }
 }
@@ -324,10 +354,12 @@ static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
 
 /* ---- blocks ---- */
 
-static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first) {
+static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ahead *next) {
     const pf_attention_args *a = b->a;
+    ahead coming = {{{b->v + k0 * a->vsr, a->vsr, keys, a->dv}}, MAX_MR};
     product scores = {
         .a = b->k + k0 * a->ksr, .as = a->ksr, .b = b->qt, .bs = b->w, .n = a->d, .c = b->s, .cs = b->w};
+    if (b->far) scores.ahead = &coming;
     if (a->mask_kind == MASK_ROWS) scores.z = (const float *)b->mask + k0 * a->msk, scores.zs = a->msk;
     multiply(score_rows, scores, keys, b->tiled);
     if (b->tiled < b->vectors) score_few(b, b->tiled * PF_VL, k0, keys);
@@ -338,12 +370,13 @@ static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first) {
     }
     const float *v = b->v + k0 * a->vsr;
     product values = {.a = b->s, .as = b->w, .b = v, .bs = a->vsr, .n = keys, .c = b->o, .cs = b->dp};
+    if (b->far) values.ahead = next;
     if (!first) values.alpha = b->alpha;
     if (b->dp > a->dv) values.b = pack_values(b, v, keys), values.bs = b->dp;
     multiply(value_rows, values, b->queries, b->dp / PF_VL);
 }
 
-static void store_block(const block *b, float *y) {
+static void store_block(const block *b) {
     const pf_attention_args *a = b->a;
     const pf_vf empty = pf_set(a->empty_nan ? NAN : 0.0f);
     for (int64_t i = 0; i < b->w; i += PF_VL) {
@@ -353,14 +386,14 @@ static void store_block(const block *b, float *y) {
     for (int64_t q = 0; q < b->queries; q++) {
         const pf_vf f = pf_set(b->l[q]);
         const float *o = b->o + q * b->dp;
-        float *to = y + q * a->ysr;
+        float *to = b->y + q * a->ysr;
         int64_t d = 0;
         for (; d + PF_VL <= a->dv; d += PF_VL) pf_store(to + d, pf_load(o + d) * f);
         if (d < a->dv) pf_storen(to + d, pf_load(o + d) * f, a->dv - d);
     }
 }
 
-static void attend(block *b, float *y) {
+static void attend(block *b, ahead *next) {
     const pf_attention_args *a = b->a;
     int64_t keys = a->keys;
     if (a->causal) keys = pf_max(0, pf_min(keys, b->q0 + b->queries + a->diagonal));
@@ -373,10 +406,12 @@ static void attend(block *b, float *y) {
     }
     for (int64_t k0 = 0, i = 0; i < blocks; i++) {
         const int64_t n = pf_ceil_div(keys - k0, blocks - i);
-        attend_keys(b, k0, n, i == 0);
-        k0 += n;
+        const int64_t k1 = k0 + n, coming = i + 1 < blocks ? pf_ceil_div(keys - k1, blocks - i - 1) : 0;
+        ahead more = {{{b->k + k1 * a->ksr, a->ksr, coming, a->d}}, 2 * MAX_MR};
+        attend_keys(b, k0, n, i == 0, coming ? &more : next);
+        k0 = k1;
     }
-    store_block(b, y);
+    store_block(b);
 }
 
 PF_PLAN_FUNCTION(attention_f32) {
@@ -387,36 +422,68 @@ PF_PLAN_FUNCTION(attention_f32) {
     memcpy(plan->label, "online", sizeof "online");
 }
 
-PF_KERNEL_FUNCTION(attention_f32) {
-    const pf_attention_args *a = args_;
-    const float *qs = pf_ptr(w, a->q), *ks = pf_ptr(w, a->k), *vs = pf_ptr(w, a->v);
-    const char *mask = pf_ptr(w, a->mask);
+/* The blocks of queries of all heads. */
+typedef struct work {
+    const pf_attention_args *a;
+    const float *q, *k, *v;
+    const char *mask;
+    float *y, *scratch;
+    int64_t vectors, blocks, items;
+    bool far;
+} work;
+
+static block make_block(const work *x, int64_t item) {
+    const pf_attention_args *a = x->a;
+    const int64_t j = item % x->blocks, h = item / x->blocks % a->heads, n = item / x->blocks / a->heads;
+    const int64_t v0 = x->vectors * j / x->blocks, v1 = x->vectors * (j + 1) / x->blocks;
     const int64_t mask_size =
         a->mask_kind == MASK_ADD || a->mask_kind == MASK_ROWS ? (int64_t)sizeof(float) : 1;
-    float *y = pf_ptr(w, a->y);
-    float *scratch = (float *)pf_ptr(w, a->scratch) + w->tid * pf_ceil_div(scratch_floats(a), 16) * 16;
-    const int64_t vectors = pf_ceil_div(a->queries, PF_VL), blocks = pf_ceil_div(vectors, QUERY_VECTORS);
-    const int64_t items = a->batch * a->heads * blocks, group = a->heads / a->kv_heads;
-    const int64_t chunk = pf_max(1, items / (w->nthreads * 16));
-    for (int64_t next = pf_claim(w, chunk); next < items; next = pf_claim(w, chunk)) {
-        for (int64_t i = next; i < pf_min(items, next + chunk); i++) {
-            const int64_t j = i % blocks, h = i / blocks % a->heads, n = i / blocks / a->heads;
-            const int64_t v0 = vectors * j / blocks, v1 = vectors * (j + 1) / blocks;
-            block b = {
-                .a = a, .q0 = v0 * PF_VL, .vectors = v1 - v0, .w = (v1 - v0) * PF_VL, .dp = padded_value(a)};
-            b.queries = pf_min(b.w, a->queries - b.q0);
-            b.q = qs + n * a->qsb + h * a->qsh + b.q0 * a->qsr;
-            b.k = ks + n * a->ksb + h / group * a->ksh;
-            b.v = vs + n * a->vsb + h / group * a->vsh;
-            if (mask) b.mask = mask + (n * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
-            b.qt = scratch;
-            b.s = b.qt + a->d * b.w;
-            b.o = b.s + KEY_BLOCK * b.w;
-            b.m = b.o + b.w * b.dp;
-            b.l = b.m + b.w;
-            b.alpha = b.l + b.w;
-            b.vp = b.alpha + b.w;
-            attend(&b, y + n * a->ysb + h * a->ysh + b.q0 * a->ysr);
+    const int64_t kv = h / (a->heads / a->kv_heads);
+    block b = {.a = a, .q0 = v0 * PF_VL, .vectors = v1 - v0, .w = (v1 - v0) * PF_VL, .dp = padded_value(a)};
+    b.far = x->far;
+    b.queries = pf_min(b.w, a->queries - b.q0);
+    b.q = x->q + n * a->qsb + h * a->qsh + b.q0 * a->qsr;
+    b.k = x->k + n * a->ksb + kv * a->ksh;
+    b.v = x->v + n * a->vsb + kv * a->vsh;
+    b.y = x->y + n * a->ysb + h * a->ysh + b.q0 * a->ysr;
+    if (x->mask) b.mask = x->mask + (n * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
+    b.qt = x->scratch;
+    b.s = b.qt + a->d * b.w;
+    b.o = b.s + KEY_BLOCK * b.w;
+    b.m = b.o + b.w * b.dp;
+    b.l = b.m + b.w;
+    b.alpha = b.l + b.w;
+    b.vp = b.alpha + b.w;
+    return b;
+}
+
+static double operand_bytes(const pf_attention_args *a) {
+    const double q = (double)a->heads * (double)a->queries * (double)a->d;
+    const double kv = (double)a->kv_heads * (double)a->keys * (double)(a->d + a->dv);
+    return (double)a->batch * (q + kv) * (double)sizeof(float);
+}
+
+PF_KERNEL_FUNCTION(attention_f32) {
+    const pf_attention_args *a = args_;
+    work x = {.a = a, .q = pf_ptr(w, a->q), .k = pf_ptr(w, a->k), .v = pf_ptr(w, a->v)};
+    x.mask = pf_ptr(w, a->mask), x.y = pf_ptr(w, a->y);
+    x.scratch = (float *)pf_ptr(w, a->scratch) + w->tid * pf_ceil_div(scratch_floats(a), 16) * 16;
+    x.vectors = pf_ceil_div(a->queries, PF_VL), x.blocks = pf_ceil_div(x.vectors, QUERY_VECTORS);
+    x.items = a->batch * a->heads * x.blocks;
+    x.far = operand_bytes(a) > FAR_BYTES;
+    const int64_t chunk = pf_max(1, x.items / (w->nthreads * 16));
+    for (int64_t first = pf_claim(w, chunk); first < x.items; first = pf_claim(w, chunk)) {
+        for (int64_t i = first, end = pf_min(x.items, first + chunk); i < end; i++) {
+            /* What this thread will most likely do next. */
+            const int64_t next = i + 1 < end ? i + 1 : __atomic_load_n(w->next, __ATOMIC_RELAXED);
+            ahead soon = {.each = 3 * MAX_MR};
+            block b = make_block(&x, i);
+            if (x.far && next < x.items) {
+                const block after = make_block(&x, next);
+                soon.s[0] = (stretch){after.q, a->qsr, after.queries, a->d};
+                if (after.k != b.k) soon.s[1] = (stretch){after.k, a->ksr, pf_min(a->keys, KEY_BLOCK), a->d};
+            }
+            attend(&b, &soon);
         }
     }
 }

@@ -22,6 +22,7 @@ SIZES = [
     (1, 2, 2, 16, 128, 3, 33),
     (3, 1, 1, 33, 2, 40, 40),
     (1, 6, 2, 1, 257, 64, 64),
+    (3, 8, 4, 150, 270, 50, 64),  # more than the caches hold: operands are fetched ahead
 ]
 
 
