@@ -151,6 +151,14 @@ def diff(a: Graph, b: Graph) -> list[str]:
     """Return the differences of two graphs, one line each; operators are matched by name and occurrence.
 
     A line begins with ``-`` (only in the first), ``+`` (only in the second) or ``~`` (in both, but different).
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> a, b = (Graph.load(model_path()) for _ in range(2))
+    >>> b.ops[1].params["stride"] = (2, 2)
+    >>> diff(a, b)
+    ['~ nn.Conv2d stem.0: stride (1,1) -> (2,2)']
     """
     one, two = _by_name(a), _by_name(b)
     lines = [f"- {one[k].type} {k[0]}" for k in one if k not in two]

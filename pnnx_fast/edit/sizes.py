@@ -123,6 +123,15 @@ def make_dynamic(
         When there is no such input or axis.
     ShapeError
         Naming an operator, such as a linear layer after flattening, that cannot take other sizes.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = pnnx_fast.Graph.load(model_path())
+    >>> make_dynamic(graph)
+    []
+    >>> graph.get_operand("0").shape
+    (-1, 1, 8, 8)
     """
     before = _recorded(graph, shapes)
     chosen = dict.fromkeys(_sharing(before, 0), (0,)) if axes is None else axes

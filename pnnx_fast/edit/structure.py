@@ -42,6 +42,14 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
         When an operand does not exist, or an output needs an input of the graph that is not among ``inputs``.
     TypeError
         When a name is given in place of a list.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = Graph.load(model_path())
+    >>> part = extract(graph, ["0"], [graph.ops[2].outputs[0].name])
+    >>> [op.type for op in part.ops]
+    ['pnnx.Input', 'nn.Conv2d', 'nn.BatchNorm2d', 'pnnx.Output']
     """
     if isinstance(inputs, str) or isinstance(outputs, str):
         raise TypeError("inputs and outputs are lists of names, not one name")
@@ -104,10 +112,33 @@ def insert(
 ) -> Operator:
     """Insert an operator between an operand and everything that consumes it, and return it.
 
+    Parameters
+    ----------
+    graph : Graph
+        Changed in place.
+    after : str
+        Name of the operand; the result has its shape and dtype.
+    type, name : str
+        Of the operator.
+    params : mapping of str to value, optional
+    attrs : mapping of str to Attribute, optional
+
     Raises
     ------
     GraphError
         When there is no such operand, or the name is taken.
+
+    Examples
+    --------
+    >>> graph = Graph.parse('''7767517
+    ... 2 1
+    ... pnnx.Input  in   0 1 x #x=(1,8)f32
+    ... pnnx.Output out  1 0 x
+    ... ''')
+    >>> insert(graph, "x", "F.relu", "act")
+    Operator(F.relu act: x -> x_act)
+    >>> graph.ops[-1].inputs
+    [Operand(x_act:(1,8)f32)]
     """
     source = operand(graph, after)
     if any(op.name == name for op in graph.ops):
@@ -123,10 +154,17 @@ def insert(
 def remove(graph: Graph, name: str) -> None:
     """Remove an operator; what consumed its output takes its first input instead.
 
+    Parameters
+    ----------
+    graph : Graph
+        Changed in place.
+    name : str
+        Of the operator.
+
     Raises
     ------
     GraphError
-        When the operator has no input, or several outputs that are used.
+        When there is no such operator, it has no input, or several of its outputs are used.
     """
     op = operator(graph, name)
     if op.outputs and not op.inputs:
@@ -147,6 +185,19 @@ def replace(
 ) -> Operator:
     """Make an operator another one between the same operands, and return it.
 
+    Parameters
+    ----------
+    graph : Graph
+        Changed in place.
+    name : str
+        Of the operator, which keeps it.
+    type : str
+        Its new type.
+    params : mapping of str to value, optional
+        In place of its parameters.
+    attrs : mapping of str to Attribute, optional
+        In place of its weights.
+
     Raises
     ------
     GraphError
@@ -159,6 +210,13 @@ def replace(
 
 def rename(graph: Graph, old: str, new: str) -> None:
     """Rename an operand, or the operators of a name (their weights follow).
+
+    Parameters
+    ----------
+    graph : Graph
+        Changed in place.
+    old, new : str
+        An operand and operators that share the old name are all renamed.
 
     Raises
     ------

@@ -29,7 +29,7 @@ class Walk:
             row = by_text.get(x.dtype or "f32")
             if row is None:
                 raise ParameterError(f"input {x.name} has an unknown dtype {x.dtype}")
-            dtype = np.dtype(row.numpy or COMPUTED_AS[row.text])
+            dtype = np.dtype(row.computed)
             shape = tuple(shapes[x.name])
             count = int(np.prod(shape, dtype=np.int64))
             self.values[x.name] = Tensor(Buffer("input", count * dtype.itemsize, None, i), shape, dtype)

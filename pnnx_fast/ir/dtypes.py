@@ -33,6 +33,11 @@ class DTypeInfo:
         self.text, self.code, self.size = text, code, size
         self.numpy, self.torch, self.integer = numpy, torch, integer
 
+    @property
+    def computed(self) -> str:
+        """numpy name of the type in which values are computed: a larger one where numpy has no such type."""
+        return self.numpy or COMPUTED_AS[self.text]
+
 
 DTYPES: tuple[DTypeInfo, ...] = (
     DTypeInfo("f32", 1, 4, "float32", "float32", False),

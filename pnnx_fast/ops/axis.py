@@ -25,19 +25,6 @@ def without(values: Sequence[int], axis: int) -> Shape:
     return (*values[:axis], *values[axis + 1 :])
 
 
-def merge_dims(shape: Sequence[int], *strides: Sequence[int]) -> tuple[Shape, list[Shape]]:
-    """Join neighbouring dimensions that are dense in all tensors, and drop those of size one."""
-    merged: list[list[int]] = []
-    for n, *steps in zip(shape, *strides, strict=True):
-        if n == 1:
-            continue
-        if merged and all(outer == n * inner for outer, inner in zip(merged[-1][1:], steps, strict=True)):
-            merged[-1] = [merged[-1][0] * n, *steps]
-        else:
-            merged.append([n, *steps])
-    return tuple(m[0] for m in merged), [tuple(m[i + 1] for m in merged) for i in range(len(strides))]
-
-
 def has_unit_stride(x: Tensor) -> bool:
     """Whether some dimension steps from element to neighbouring element, so that kernels can use vectors."""
     return x.size <= 1 or any(s == 1 and n > 1 for n, s in zip(x.shape, x.strides, strict=True))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import Array
+from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, is_word, parse
 from pnnx_fast.expression.apply import apply, signature_of
@@ -22,7 +22,7 @@ from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
 from pnnx_fast.ops.registry import only_tensor, operator
-from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
+from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last, merge_dims
 
 __all__ = ["add_to", "lower_expression"]
 
@@ -288,19 +288,13 @@ def _order_of(operands: Sequence[Tensor], shape: Sequence[int]) -> Order:
     return best
 
 
-def _merge(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+def _merge(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Shape, list[Shape]]:
     """Drop dimensions of size one, sort by the strides of the first tensor, merge neighbours that all tensors allow."""
-    columns = [(n, *s) for n, *s in zip(shape, *strides, strict=True) if n != 1]
-    columns.sort(key=lambda c: -c[1])
-    merged: list[tuple[int, ...]] = []
-    for column in columns:
-        if merged and all(a == b * column[0] for a, b in zip(merged[-1][1:], column[1:], strict=True)):
-            merged[-1] = (merged[-1][0] * column[0], *column[1:])
-        else:
-            merged.append(column)
-    merged = merged or [(1, *([1] * len(strides)))]
-    sizes, *rest = zip(*merged, strict=True)
-    return sizes, rest
+    columns = sorted(((n, *s) for n, *s in zip(shape, *strides, strict=True) if n != 1), key=lambda c: -c[1])
+    if not columns:
+        return (1,), [(1,)] * len(strides)
+    sizes, *rest = zip(*columns, strict=True)
+    return merge_dims(sizes, *rest)
 
 
 @operator("pnnx.Expression")

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._types import Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
-from pnnx_fast.ops.symbolic import Builder, Tensor
+from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
 
 MAX_BATCH_RANK = 8
 """Batch dimensions that the matrix kernel takes."""
@@ -85,29 +86,16 @@ def multiply_rows(
     return y
 
 
-def _grid(x: Tensor, y: Tensor, z: Tensor | None) -> tuple[list[int], list[list[int]]] | None:
+def _grid(x: Tensor, y: Tensor, z: Tensor | None) -> tuple[Shape, list[Shape]] | None:
     """Rows of the tensors as at most three dimensions (sizes, strides of each), None when that needs a copy."""
     tensors = [x, y, y if z is None else z]
     if any(t.shape[-1] != 1 and t.strides[-1] != 1 for t in tensors):
         return None
-    sizes: list[int] = []
-    strides: list[list[int]] = [[], [], []]
-    for d in range(x.ndim - 1):
-        if x.shape[d] == 1:
-            continue
-        steps = [t.strides[d] for t in tensors]
-        if sizes and all(s[-1] == step * x.shape[d] for s, step in zip(strides, steps, strict=True)):
-            sizes[-1] *= x.shape[d]
-            for s, step in zip(strides, steps, strict=True):
-                s[-1] = step
-        else:
-            sizes.append(x.shape[d])
-            for s, step in zip(strides, steps, strict=True):
-                s.append(step)
+    sizes, strides = merge_dims(x.shape[:-1], *(t.strides[:-1] for t in tensors))
     if len(sizes) > 3:
         return None
     missing = 3 - len(sizes)
-    return [1] * missing + sizes, [[0] * missing + s for s in strides]
+    return (1,) * missing + sizes, [(0,) * missing + s for s in strides]
 
 
 def multiply(
@@ -147,7 +135,7 @@ def _emit_product(
     b: Builder, left: Tensor, right: Tensor, added: Tensor | None, y: Tensor, alpha: float, beta: float
 ) -> None:
     tensors = [left, right, added or y, y]
-    batch, strides = _merge_batches(y.shape[:-2], [t.strides[:-2] for t in tensors])
+    batch, strides = merge_dims(y.shape[:-2], *(t.strides[:-2] for t in tensors))
     if len(batch) > MAX_BATCH_RANK:
         raise ShapeError("too many batch dimensions", expected=f"<= {MAX_BATCH_RANK}", actual=y.shape)
     fields: dict[str, Any] = {
@@ -169,27 +157,6 @@ def _emit_product(
         flops=2 * y.size * left.shape[-1],
         label=plan.label,
     )
-
-
-def _merge_batches(
-    shape: tuple[int, ...], strides: list[tuple[int, ...]]
-) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Drop batch dimensions of one entry and join neighbours that all tensors walk evenly."""
-    sizes: list[int] = []
-    merged: list[list[int]] = [[] for _ in strides]
-    for d, n in enumerate(shape):
-        steps = [s[d] for s in strides]
-        if n == 1:
-            continue
-        if sizes and all(s[-1] == step * n for s, step in zip(merged, steps, strict=True)):
-            sizes[-1] *= n
-            for s, step in zip(merged, steps, strict=True):
-                s[-1] = step
-        else:
-            sizes.append(n)
-            for s, step in zip(merged, steps, strict=True):
-                s.append(step)
-    return tuple(sizes), [tuple(s) for s in merged]
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:

@@ -15,10 +15,10 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops import elementwise, reduction
-from pnnx_fast.ops.axis import MAX_DIMS, along_axis, merge_dims
+from pnnx_fast.ops.axis import MAX_DIMS, along_axis
 from pnnx_fast.ops.registry import Floats, Ints, find, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
-from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
+from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last, merge_dims
 
 
 def _check_floating(input: Tensor) -> None:

@@ -16,7 +16,7 @@ from pnnx_fast.ops._window import Padding
 from pnnx_fast.ops.convolution import conv2d
 from pnnx_fast.ops.linear import linear
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.shape import axis_of, concatenate
+from pnnx_fast.ops.shape import axis_of, concatenate, listed
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 RANGES: dict[Any, tuple[int, int]] = {
@@ -149,6 +149,6 @@ def quantized_linear(
 @operator("nn.quantized.cat", native=False)
 def quantized_cat(b: Builder, *tensors: Any, dim: int = 0, scale: float, zero_point: int) -> Tensor:
     """Join quantised tensors and quantise anew. torch.ao.nn.quantized.QFunctional.cat."""
-    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    parts = listed(tensors)
     joined = concatenate(b, parts, axis_of(dim, parts[0].ndim))
     return to_grid(b, b.contiguous(joined), scale, zero_point, activation_range(zero_point))

@@ -14,10 +14,10 @@ import numpy as np
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import dtype_of
-from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes, merge_dims
+from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
-from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last
+from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
 
 CODES = {
     "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "norm2": 6, "norm0": 7, "norminf": 8, "norm-inf": 9,

@@ -49,7 +49,7 @@ def infer_shape(shape: Sequence[int], size: int, given: Tensor) -> tuple[int, ..
     """Replace the one -1 of a shape so that it holds ``size`` elements."""
     known = math.prod(n for n in shape if n != -1)
     result = tuple(shape)
-    if shape.count(-1) == 1 if isinstance(shape, (list, tuple)) else False:
+    if shape.count(-1) == 1:
         if known == 0 or size % known:
             raise ShapeError("cannot reshape", expected=list(shape), actual=list(given.shape))
         result = tuple(size // known if n == -1 else n for n in shape)
@@ -190,10 +190,16 @@ def to_common_dtype(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [b.cast(t, common) for t in tensors]
 
 
+def listed(tensors: Sequence[Any]) -> list[Tensor]:
+    """Inputs of an operator that takes tensors one by one, or a single list of them."""
+    lone = len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
+    return list(tensors[0] if lone else tensors)
+
+
 @operator("torch.cat", "torch.concat")
 def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a dimension. torch.cat."""
-    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    parts = listed(tensors)
     # PyTorch lets empty 1-d tensors stand beside any shape.
     parts = [p for p in parts if not (p.ndim == 1 and p.shape[0] == 0)] or parts[:1]
     axis = axis_of(dim, parts[0].ndim)
@@ -203,7 +209,7 @@ def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
 @operator("torch.stack")
 def stack(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a new dimension. torch.stack."""
-    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    parts = listed(tensors)
     axis = axis_of(dim, parts[0].ndim + 1)
     order: Order = "plain"
     if _prefer_channels_last(parts):

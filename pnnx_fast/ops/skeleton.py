@@ -32,7 +32,7 @@ def _array(name: str, attribute: Attribute) -> str:
 
 def _result(operand: Operand) -> str:
     row = dtypes.by_text.get(operand.dtype or "f32")
-    return f'({tuple(operand.shape or ())}, "{(row and row.numpy) or "float32"}")'
+    return f'({tuple(operand.shape or ())}, "{row.computed if row else "float32"}")'
 
 
 def skeleton(op: Operator) -> str:

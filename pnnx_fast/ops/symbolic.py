@@ -29,6 +29,7 @@ __all__ = [
     "Value",
     "dense_strides",
     "is_channels_last",
+    "merge_dims",
 ]
 
 Value = Any
@@ -58,6 +59,19 @@ def dense_strides(shape: Sequence[int]) -> Shape:
         if size > 1:
             step *= size
     return tuple(strides[::-1])
+
+
+def merge_dims(shape: Sequence[int], *strides: Sequence[int]) -> tuple[Shape, list[Shape]]:
+    """Join neighbouring dimensions that are dense in all tensors, and drop those of size one."""
+    merged: list[list[int]] = []
+    for n, *steps in zip(shape, *strides, strict=True):
+        if n == 1:
+            continue
+        if merged and all(outer == n * inner for outer, inner in zip(merged[-1][1:], steps, strict=True)):
+            merged[-1] = [merged[-1][0] * n, *steps]
+        else:
+            merged.append([n, *steps])
+    return tuple(m[0] for m in merged), [tuple(m[i + 1] for m in merged) for i in range(len(strides))]
 
 
 class Tensor:

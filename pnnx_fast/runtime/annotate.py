@@ -87,7 +87,7 @@ def _likeness(op: Operator) -> Hashable:
 def _tensor(operand: Operand) -> Tensor:
     if operand.shape is None or operand.dtype is None:
         raise ShapeError("the shape depends on data", operand=operand.name)
-    dtype = np.dtype(dtypes.by_text[operand.dtype].numpy)
+    dtype = np.dtype(dtypes.by_text[operand.dtype].computed)
     return Tensor(Buffer("arena", int(np.prod(operand.shape)) * dtype.itemsize), operand.shape, dtype)
 
 

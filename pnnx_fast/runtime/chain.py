@@ -231,7 +231,7 @@ def _info(operand: Any) -> TensorInfo:
     row = dtypes.by_text.get(operand.dtype or "")
     if row is None:
         return TensorInfo(operand.name, operand.shape, None)
-    return TensorInfo(operand.name, operand.shape, np.dtype(row.numpy or dtypes.COMPUTED_AS[row.text]))
+    return TensorInfo(operand.name, operand.shape, np.dtype(row.computed))
 
 
 def _output_operands(graph: Graph) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pnnx_fast._core import program as core
-from pnnx_fast._types import Array, DType
+from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.notes import without_casts
@@ -29,6 +29,7 @@ from pnnx_fast.ops.symbolic import (
     Value,
     dense_strides,
     is_channels_last,
+    merge_dims,
 )
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.memory import check_memory, memory_limit
@@ -255,7 +256,7 @@ class Lowering(Builder):
             raise ShapeError("copy between different tensors", expected=y, actual=x)
         if x.buffer is y.buffer and x.offset == y.offset and x.strides == y.strides:
             return
-        shape, xs, ys = _merge_dims(x.shape, x.strides, y.strides)
+        shape, (xs, ys) = _copied_dims(x, y)
         if len(shape) > 8:
             raise ShapeError("copies of more than 8 unmergeable dimensions are not supported", actual=x.shape)
         size = x.dtype.itemsize
@@ -440,18 +441,12 @@ def _strides_by(shape: Sequence[int], outer_to_inner: Sequence[int]) -> tuple[in
     return tuple(strides)
 
 
-def _merge_dims(
-    shape: Sequence[int], xs: Sequence[int], ys: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Drop dimensions of size one, sort by destination stride, merge neighbours that are dense in both tensors."""
-    dims = sorted(((y, x, n) for n, x, y in zip(shape, xs, ys, strict=True) if n != 1), reverse=True)
-    merged: list[tuple[int, int, int]] = []
-    for y, x, n in dims:
-        if merged and merged[-1][0] == y * n and merged[-1][1] == x * n:
-            merged[-1] = (y, x, merged[-1][2] * n)
-        else:
-            merged.append((y, x, n))
-    return tuple(m[2] for m in merged), tuple(m[1] for m in merged), tuple(m[0] for m in merged)
+def _copied_dims(x: Tensor, y: Tensor) -> tuple[Shape, list[Shape]]:
+    """Sizes and both strides of a copy: sorted by those of the target, neighbours that are dense in both joined."""
+    if not x.shape:
+        return (), [(), ()]
+    ys, xs, shape = zip(*sorted(zip(y.strides, x.strides, x.shape, strict=True), reverse=True), strict=True)
+    return merge_dims(shape, xs, ys)
 
 
 def _same_innermost(x: Tensor, y: Tensor) -> bool:
