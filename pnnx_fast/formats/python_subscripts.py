@@ -12,10 +12,9 @@ from pnnx_fast.ir import Operator
 from pnnx_fast.ir.literals import MISSING
 from pnnx_fast.ir.literals import literal as literal_of
 from pnnx_fast.ir.notes import mesh_shape
+from pnnx_fast.ir.parameter import OPEN_END
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
-
-_OPEN_END = 2**31 - 1
 
 
 def _subscript(op: Operator, names: Names) -> str:
@@ -41,10 +40,10 @@ def _dims(op: Operator) -> list[int]:
 
 def _range(op: Operator, names: Names, i: int) -> str:
     select = _bound(op, names, "select", i)
-    if select is not None and select != str(_OPEN_END):
+    if select is not None and select != str(OPEN_END):
         return select
     start, end, step = (_bound(op, names, key, i) for key in ("start", "end", "step"))
-    text = f"{'' if start in (None, '0', 'None') else start}:{'' if end in (None, str(_OPEN_END), 'None') else end}"
+    text = f"{'' if start in (None, '0', 'None') else start}:{'' if end in (None, str(OPEN_END), 'None') else end}"
     return text if step in (None, "1", "None") else f"{text}:{step}"
 
 

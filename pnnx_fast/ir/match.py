@@ -19,9 +19,10 @@ from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 from pnnx_fast.ir.parameter import RAW_KEYS, Parameter
 
-__all__ = ["Match", "Rule", "ends", "find", "rewrite", "substitute"]
+__all__ = ["CAPTURED", "Match", "Rule", "ends", "find", "rewrite", "substitute"]
 
-_CAPTURED = -233
+CAPTURED = -233
+"""Size of a dimension of a pattern that is captured."""
 _ANY = -1
 _TOKEN = re.compile(r"[(),\[\]]|[^(),\[\]]+")
 _USE = re.compile(r"%([A-Za-z_][\w.]*)")
@@ -207,7 +208,7 @@ def _dims(pattern: Iterable[int], shape: tuple[int, ...], names: Mapping[str, st
     if len(wanted) != len(shape):
         return False
     for axis, (p, d) in enumerate(zip(wanted, shape, strict=True)):
-        if p == _CAPTURED:
+        if p == CAPTURED:
             if not _capture(names[f"__shape__{axis}"], Parameter(d), match):
                 return False
         elif p not in (_ANY, d):

@@ -17,7 +17,7 @@ from pnnx_fast._core import text as _text
 from pnnx_fast._core.text import ParameterStorage
 from pnnx_fast.errors import ParameterError
 
-__all__ = ["RAW_KEYS", "Parameter", "Parameters"]
+__all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters"]
 
 # Lists of these keys are languages of their own (expressions, slice indexes): their text is never cut up.
 RAW_KEYS = frozenset({"expr", "indexes"})
@@ -25,9 +25,12 @@ RAW_KEYS = frozenset({"expr", "indexes"})
 _UNPARSED = -1
 _LIST_CODES = {2: 5, 3: 6, 4: 7, 10: 11}
 
+OPEN_END = 2**31 - 1
+"""How PNNX writes the open end of a slice, and among selections a place that holds no index."""
+
 # PyTorch marks "open end" with the extremes of int64, PNNX with those of int32.
 _SATURATED = {
-    2**63 - 1: 2**31 - 1,
+    2**63 - 1: OPEN_END,
     2**63 - 2: 2**31 - 2,
     -(2**63): -(2**31),
     -(2**63) + 1: -(2**31) + 1,

@@ -10,14 +10,12 @@ from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import order
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.graph import Graph
-from pnnx_fast.ir.match import Match, Rule, ends, substitute
+from pnnx_fast.ir.match import CAPTURED, Match, Rule, ends, substitute
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 from pnnx_fast.ir.parameter import Parameters
 
 __all__ = ["Rewriting"]
-
-_CAPTURED = -233
 
 
 class Rewriting:
@@ -160,14 +158,11 @@ class Rewriting:
                 op.add_output(known[x])
 
     def _new_operand(self, pattern: Operand, match: Match) -> Operand:
-        name = f"rg{self.count}_{pattern.name}"
-        while self.graph.get_operand(name) is not None:
-            name += "_"
-        x = self.graph.new_operand(name)
+        x = self.graph.new_operand(self.graph.free_name(f"rg{self.count}_{pattern.name}"))
         if pattern.shape is not None:
             x.dtype = pattern.dtype
             x.shape = tuple(
-                int(match.value(pattern.params[f"__shape__{i}"])) if d == _CAPTURED else d
+                int(match.value(pattern.params[f"__shape__{i}"])) if d == CAPTURED else d
                 for i, d in enumerate(pattern.shape)
             )
         return x

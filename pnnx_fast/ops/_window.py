@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pnnx_fast._types import Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import Ints
+from pnnx_fast.ops.symbolic import Tensor
 
-__all__ = ["Padding", "paddings", "spatial", "window_counts"]
+__all__ = ["Padding", "in_space", "paddings", "per_axis", "space_strides", "window_counts"]
 
 Padding = int | Sequence[int] | str
 """Annotation of a padding: numbers, ``"same"`` or ``"valid"``."""
 
 
-def spatial(value: Ints, rank: int, what: str) -> tuple[int, ...]:
-    """A size per spatial dimension."""
+def per_axis(value: Ints, rank: int, what: str) -> Shape:
+    """A size per spatial dimension; a single one stands for all."""
     sizes = (value,) * rank if isinstance(value, int) else tuple(value)
     if len(sizes) == 1:
         sizes *= rank
     if len(sizes) != rank:
-        raise ParameterError(f"{what} must have {rank} numbers, not {len(sizes)}", parameter=what)
+        raise ParameterError(f"{what} needs 1 or {rank} values, not {list(sizes)}", parameter=what)
     return sizes
+
+
+def in_space(values: Sequence[int], fill: int) -> Shape:
+    """Numbers of up to three spatial dimensions as those of depth, height and width, as kernels take them."""
+    return (*[fill] * (3 - len(values)), *values)
+
+
+def space_strides(t: Tensor | None) -> Shape:
+    """Strides of image, channel, depth, height and width of (n, c, …); none without a tensor."""
+    return () if t is None else (*t.strides[:2], *in_space(t.strides[2:], 0))
 
 
 def paddings(
@@ -43,7 +55,7 @@ def paddings(
         if pairs:
             return tuple(padding[-2::-2]), tuple(padding[::-2])
         return tuple(padding[: len(kernel)]), tuple(padding[len(kernel) :])
-    both = spatial(padding, len(kernel), "padding")
+    both = per_axis(padding, len(kernel), "padding")
     return both, both
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._conv_choice import STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
-from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
+from pnnx_fast.ops._window import Padding, paddings, per_axis, window_counts
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -205,7 +205,7 @@ def convolution(
 ) -> Tensor:
     """Lower a convolution of any rank; one dimension is two with a height of one."""
     check_weights(input, weight, groups, rank)
-    s, d = spatial(stride, rank, "stride"), spatial(dilation, rank, "dilation")
+    s, d = per_axis(stride, rank, "stride"), per_axis(dilation, rank, "dilation")
     # Other modes than zeros reach the file as the list that torch.nn.functional.pad takes.
     before, after = paddings(padding, weight.shape[2:], d, s, pairs=padding_mode != "zeros")
     x, w, bias, z = as_float32(b, input, weight, bias, residual)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._window import Padding, paddings, spatial, window_counts
+from pnnx_fast.ops._window import Padding, paddings, per_axis, window_counts
 from pnnx_fast.ops.convolution import check_weights, epilogue_fields, packed_weight
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -137,7 +137,7 @@ def int8_conv2d(
     """
     check_weights(input, weight, groups, 2)
     _check(input, weight, scale, input_scale)
-    s, d = spatial(stride, 2, "stride"), spatial(dilation, 2, "dilation")
+    s, d = per_axis(stride, 2, "stride"), per_axis(dilation, 2, "dilation")
     before, after = paddings(padding, weight.shape[2:], d, s, pairs=False)
     x = b.channels_last(input)
     out = window_counts(x.shape[2:], weight.shape[2:], s, d, before, after)

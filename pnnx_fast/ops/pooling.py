@@ -6,13 +6,14 @@ float32 runs in compiled kernels over channels-last tensors; other dtypes take t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._window import in_space, per_axis, space_strides
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
 
@@ -27,16 +28,6 @@ class Window:
     ) -> None:
         self.size, self.stride, self.pad, self.dilation = size, stride, pad, dilation
         self.output, self.adaptive = output, adaptive
-
-
-def per_axis(value: Ints, axes: int, what: str) -> Shape:
-    """One integer an axis; a single one stands for all."""
-    values = (value,) if isinstance(value, int) else tuple(value)
-    if len(values) == 1:
-        values *= axes
-    if len(values) != axes:
-        raise ParameterError(f"{what} needs 1 or {axes} values, not {list(values)}", parameter=what)
-    return values
 
 
 def output_size(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
@@ -105,14 +96,6 @@ def _is_global(input: Tensor, window: Window) -> bool:
     return window.size == input.shape[-len(window.output) :] and not any(window.pad) and set(window.dilation) == {1}
 
 
-def _three(values: Sequence[int], fill: int) -> Shape:
-    return (*[fill] * (3 - len(values)), *values)
-
-
-def _strides(t: Tensor | None) -> Shape:
-    return () if t is None else (*t.strides[:2], *_three(t.strides[2:], 0))
-
-
 def pool(
     b: Builder,
     mode: str,
@@ -148,9 +131,9 @@ def pool(
         f"{mode}_pool",
         flops=y.size * work,
         x=x, y=y, index=index, n=x.shape[0], c=x.shape[1],
-        isize=_three(x.shape[2:], 1), osize=_three(window.output, 1), window=_three(window.size, 1),
-        stride=_three(window.stride, 1), pad=_three(window.pad, 0), dilation=_three(window.dilation, 1),
-        xs=_strides(x), ys=_strides(y), js=_strides(index), adaptive=window.adaptive,
+        isize=in_space(x.shape[2:], 1), osize=in_space(window.output, 1), window=in_space(window.size, 1),
+        stride=in_space(window.stride, 1), pad=in_space(window.pad, 0), dilation=in_space(window.dilation, 1),
+        xs=space_strides(x), ys=space_strides(y), js=space_strides(index), adaptive=window.adaptive,
         include_pad=include_pad, divisor=divisor, norm=norm,
     )  # fmt: skip
     y = y if batched else y.squeeze([0])

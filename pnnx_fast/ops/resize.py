@@ -12,6 +12,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._window import in_space, space_strides
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
@@ -118,14 +119,6 @@ def axis_table(
 # -- emission ----------------------------------------------------------------------------------------------------
 
 
-def _three(values: Sequence[int], fill: int) -> Shape:
-    return (*[fill] * (3 - len(values)), *values)
-
-
-def _strides(t: Tensor) -> Shape:
-    return (*t.strides[:2], *_three(t.strides[2:], 0))
-
-
 def _apply(b: Builder, x: Tensor, y: Tensor, tables: Sequence[Table], key: Any) -> None:
     """Emit one resampling with a table for each of the (up to three) axes."""
     axes = len(tables)
@@ -142,8 +135,8 @@ def _apply(b: Builder, x: Tensor, y: Tensor, tables: Sequence[Table], key: Any) 
     b.step(
         "resize",
         flops=2 * y.size * math.prod(taps),
-        x=x, index=index, weight=weight, y=y, n=x.shape[0], c=x.shape[1], isize=_three(x.shape[2:], 1),
-        osize=_three(y.shape[2:], 1), taps=taps, xs=_strides(x), ys=_strides(y),
+        x=x, index=index, weight=weight, y=y, n=x.shape[0], c=x.shape[1], isize=in_space(x.shape[2:], 1),
+        osize=in_space(y.shape[2:], 1), taps=taps, xs=space_strides(x), ys=space_strides(y),
     )  # fmt: skip
 
 

@@ -13,15 +13,13 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir.parameter import OPEN_END
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Buffer, Builder, Tensor, Value
 
 MOST_PARTS = 1 << 16
 """Parts that a tensor can be cut into; more is taken for a mistake."""
-
-OPEN_END = 2147483647
-"""How PNNX writes the open end of a slice; in ``selects`` it means "not a select"."""
 
 
 def _cuts(input: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:

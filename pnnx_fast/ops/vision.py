@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ShapeError
-from pnnx_fast.ops._window import paddings, spatial, window_counts
+from pnnx_fast.ops._window import paddings, per_axis, window_counts
 from pnnx_fast.ops.convolution import as_float32, check_weights, convolution, epilogue_fields
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.pooling import adaptive_window, pool
@@ -61,7 +61,7 @@ def deform_conv2d(
         raise ShapeError("the weight is missing", operand="weight")
     kernel = weight.shape[2:]
     check_weights(input, weight, groups, 2)
-    s, d = spatial(stride, 2, "stride"), spatial(dilation, 2, "dilation")
+    s, d = per_axis(stride, 2, "stride"), per_axis(dilation, 2, "dilation")
     before, after = paddings(padding, kernel, d, s)
     n, _, *sizes = input.shape
     out, taps = window_counts(sizes, kernel, s, d, before, after), math.prod(kernel)
@@ -129,7 +129,7 @@ def roi_align(
     aligned: bool = False,
 ) -> Tensor:
     """Averages of bilinear samples in the cells of each box. torchvision.ops.RoIAlign."""
-    ph, pw = spatial(output_size, 2, "output_size")
+    ph, pw = per_axis(output_size, 2, "output_size")
     if rois.ndim != 2 or rois.shape[1] != 5:
         raise ShapeError("boxes are rows of (image, x1, y1, x2, y2)", operand="rois", actual=rois.shape)
     shape = (rois.shape[0], input.shape[1], ph, pw)

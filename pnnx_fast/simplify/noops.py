@@ -14,15 +14,13 @@ from pnnx_fast.expression import Call, Constant, Input, Node
 from pnnx_fast.expression.tree import fold
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.literals import expression
+from pnnx_fast.ir.parameter import OPEN_END
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.rewriting import bypass, only_consumer
 from pnnx_fast.simplify.literals import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 
-__all__ = ["OPEN_END", "permutation", "value"]
-
-OPEN_END = 2**31 - 1
-"""How PNNX writes an end that is open, and a place that holds no index."""
+__all__ = ["permutation", "value"]
 
 Test = Callable[[Operator], bool]
 

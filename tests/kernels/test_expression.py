@@ -21,7 +21,6 @@ from pnnx_fast.runtime.kernel import call
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 20.0, -20.0, 1e-40, -1e-40, 1e-20, 1e20, -1e20]
 SPECIAL += [88.5, -88.5, 104.0, -104.0, 3.4e38, -3.4e38, 9000.0, 1e7, np.inf, -np.inf, np.nan]
-BINARY = [np.dtype(np.float32), np.dtype(np.bool_)]
 
 
 def run(isa, text, inputs, out=None, threads=1):

@@ -158,9 +158,6 @@ def _shapes() -> list[Case]:
     return cases
 
 
-_CONV = "0=4 1=3 5=1 6={n}"
-
-
 def _convolutions() -> list[Case]:
     cases = []
     for extra in (
