@@ -1,41 +1,20 @@
 /* Pooling over 1 to 3 spatial dimensions (missing ones have size 1): maximum, average and power average, with
- * fixed or adaptive windows. Channels-last tensors are worked on in vectors of channels, others element by
- * element. */
+ * fixed or adaptive windows. Channels-last tensors are worked on in vectors of channels, planes line by line
+ * (pool_planes.c), others element by element. */
 #include <math.h>
 
-#include "kernels/args.h"
 #include "kernels/extremes.h"
+#include "kernels/pool.h"
 
-enum { AXES = 3, CHUNK = 4, TAPS = 64, LINE = 4096, PREFETCHED = 9, AHEAD = 512 };
-enum { IMAGE = 0, CHANNEL = 1, SPACE = 2 }; /* places in the stride lists */
+enum { CHUNK = 4, TAPS = 64, LINE = 4096, PREFETCHED = 9, AHEAD = 512 };
 
 typedef enum fold { FOLD_MAX, FOLD_SUM, FOLD_POWER } fold;
 
-/* Positions first, first + step, … < end of the input along one axis; extent counts padding too. */
-typedef struct span {
-    int64_t first, end, step, extent;
-} span;
-
-static span span_of(const pf_pool_args *a, int axis, int64_t o) {
-    const int64_t size = a->isize[axis];
-    if (a->adaptive) {
-        const int64_t first = o * size / a->osize[axis], end = pf_ceil_div((o + 1) * size, a->osize[axis]);
-        return (span){first, end, 1, end - first};
-    }
-    const int64_t dil = a->dilation[axis], k = a->window[axis];
-    const int64_t start = o * a->stride[axis] - a->pad[axis];
-    const int64_t first = start < 0 ? start + pf_ceil_div(-start, dil) * dil : start;
-    const int64_t end = pf_min(start + (k - 1) * dil + 1, size);
-    return (span){first, end, dil, pf_min(start + k, size + a->pad[axis]) - start};
-}
-
-static int64_t span_count(span s) { return s.end > s.first ? (s.end - s.first + s.step - 1) / s.step : 0; }
-
 /* What the sum is multiplied with. PyTorch takes the power average as kernel size times an average. */
-static float window_scale(fold f, const pf_pool_args *a, const span s[AXES]) {
+static float window_scale(fold f, const pf_pool_args *a, const pf_span s[PF_POOL_AXES]) {
     int64_t count = 1, whole = 1;
-    for (int d = 0; d < AXES; d++) {
-        count *= a->include_pad ? s[d].extent : span_count(s[d]);
+    for (int d = 0; d < PF_POOL_AXES; d++) {
+        count *= a->include_pad ? s[d].extent : pf_span_count(s[d]);
         whole *= a->window[d];
     }
     return f == FOLD_POWER ? (float)whole / (float)count : 1.0f / (float)(a->divisor ? a->divisor : count);
@@ -84,16 +63,17 @@ PF_INLINE void fold_taps(fold f, const float *x, const int64_t *taps, int64_t nt
 
 /* The same for windows of any size. Lines are summed on their own, which keeps sums of large windows
  * accurate. */
-PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *y, const span s[AXES],
-                          float scale, int64_t lanes) {
+PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *y,
+                          const pf_span s[PF_POOL_AXES], float scale, int64_t lanes) {
     const float p = (float)a->norm, empty = f == FOLD_MAX ? -INFINITY : 0.0f;
     pf_vf total = pf_set(empty);
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-            const float *at = x + d * a->xs[SPACE] + h * a->xs[SPACE + 1] + s[2].first * a->xs[SPACE + 2];
-            const int64_t next = s[2].step * a->xs[SPACE + 2];
+            const float *at = x + d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] +
+                              s[2].first * a->xs[PF_POOL_SPACE + 2];
+            const int64_t next = s[2].step * a->xs[PF_POOL_SPACE + 2];
             pf_vf line[CHUNK] = {pf_set(empty), pf_set(empty), pf_set(empty), pf_set(empty)};
-            int64_t n = span_count(s[2]);
+            int64_t n = pf_span_count(s[2]);
             for (; n >= CHUNK; n -= CHUNK)
 #pragma GCC unroll 4
                 for (int k = 0; k < CHUNK; k++, at += next)
@@ -107,12 +87,13 @@ PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *
 }
 
 /* Offsets of the positions of a window from its first one; returns their number. */
-static int64_t list_taps(const pf_pool_args *a, const span s[AXES], int64_t *taps) {
+static int64_t list_taps(const pf_pool_args *a, const pf_span s[PF_POOL_AXES], int64_t *taps) {
     int64_t n = 0;
     for (int64_t d = 0; d < s[0].end - s[0].first; d += s[0].step)
         for (int64_t h = 0; h < s[1].end - s[1].first; h += s[1].step)
             for (int64_t i = 0; i < s[2].end - s[2].first; i += s[2].step)
-                taps[n++] = d * a->xs[SPACE] + h * a->xs[SPACE + 1] + i * a->xs[SPACE + 2];
+                taps[n++] =
+                    d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] + i * a->xs[PF_POOL_SPACE + 2];
     return n;
 }
 
@@ -124,25 +105,25 @@ static void find_inner(const pf_pool_args *a, int64_t *lo, int64_t *hi) {
 }
 
 /* Channels [c0, c1) of one row of output pixels. */
-PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y, span s[AXES], int64_t c0,
-                        int64_t c1) {
+PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y, pf_span s[PF_POOL_AXES],
+                        int64_t c0, int64_t c1) {
     const float p = (float)a->norm;
     /* Pixels with gaps between them defeat the prefetcher of the hardware. */
-    const int gaps = a->xs[SPACE + 2] > a->c;
+    const int gaps = a->xs[PF_POOL_SPACE + 2] > a->c;
     int64_t lo, hi, taps[TAPS], ntaps = 0;
     float scale = 1.0f;
     find_inner(a, &lo, &hi);
-    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[SPACE + 2]) {
+    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[PF_POOL_SPACE + 2]) {
         if (o <= lo || o >= hi) {
-            s[2] = span_of(a, 2, o);
+            s[2] = pf_span_of(a, 2, o);
             scale = f == FOLD_MAX ? 1.0f : window_scale(f, a, s);
-            ntaps = span_count(s[0]) * span_count(s[1]) * span_count(s[2]);
+            ntaps = pf_span_count(s[0]) * pf_span_count(s[1]) * pf_span_count(s[2]);
             if (ntaps <= TAPS) list_taps(a, s, taps);
         } else {
             s[2].first += a->stride[2], s[2].end += a->stride[2];
         }
-        const float *at =
-            x + s[0].first * a->xs[SPACE] + s[1].first * a->xs[SPACE + 1] + s[2].first * a->xs[SPACE + 2];
+        const float *at = x + s[0].first * a->xs[PF_POOL_SPACE] + s[1].first * a->xs[PF_POOL_SPACE + 1] +
+                          s[2].first * a->xs[PF_POOL_SPACE + 2];
         int64_t c = c0;
         if (ntaps > TAPS) {
             for (; c < c1; c += PF_VL) fold_lines(f, a, x + c, y + c, s, scale, c1 - c);
@@ -157,13 +138,13 @@ PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y,
     }
 }
 
-static void max_row(const pf_pool_args *a, const float *x, float *y, span *s, int64_t c0, int64_t c1) {
+static void max_row(const pf_pool_args *a, const float *x, float *y, pf_span *s, int64_t c0, int64_t c1) {
     fold_row(FOLD_MAX, a, x, y, s, c0, c1);
 }
-static void sum_row(const pf_pool_args *a, const float *x, float *y, span *s, int64_t c0, int64_t c1) {
+static void sum_row(const pf_pool_args *a, const float *x, float *y, pf_span *s, int64_t c0, int64_t c1) {
     fold_row(FOLD_SUM, a, x, y, s, c0, c1);
 }
-static void power_row(const pf_pool_args *a, const float *x, float *y, span *s, int64_t c0, int64_t c1) {
+static void power_row(const pf_pool_args *a, const float *x, float *y, pf_span *s, int64_t c0, int64_t c1) {
     fold_row(FOLD_POWER, a, x, y, s, c0, c1);
 }
 
@@ -174,8 +155,8 @@ static int is_separable(const pf_pool_args *a) {
     return !a->adaptive && a->dilation[2] == 1 && overlap >= 16 && a->isize[2] * PF_VL <= LINE;
 }
 
-PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const span s[AXES], int count,
-                        int64_t lanes) {
+PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const pf_span s[PF_POOL_AXES],
+                        int count, int64_t lanes) {
     float line[LINE];
     const int64_t width = a->isize[2], pitch = count * PF_VL;
     for (int64_t i = 0; i < width; i++) {
@@ -184,7 +165,8 @@ PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const s
         for (int k = 0; k < count; k++) m[k] = pf_set(-INFINITY);
         for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
             for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-                const float *at = x + d * a->xs[SPACE] + h * a->xs[SPACE + 1] + i * a->xs[SPACE + 2];
+                const float *at = x + d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] +
+                                  i * a->xs[PF_POOL_SPACE + 2];
 #pragma GCC unroll 4
                 for (int k = 0; k < count; k++)
                     m[k] = pf_nanmax(m[k], pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes));
@@ -192,8 +174,8 @@ PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const s
 #pragma GCC unroll 4
         for (int k = 0; k < count; k++) pf_store(line + i * pitch + k * PF_VL, m[k]);
     }
-    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[SPACE + 2]) {
-        const span w = span_of(a, 2, o);
+    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[PF_POOL_SPACE + 2]) {
+        const pf_span w = pf_span_of(a, 2, o);
         pf_vf m[CHUNK];
 #pragma GCC unroll 4
         for (int k = 0; k < count; k++) m[k] = pf_set(-INFINITY);
@@ -205,7 +187,7 @@ PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const s
     }
 }
 
-static void max_row_separable(const pf_pool_args *a, const float *x, float *y, span *s, int64_t c0,
+static void max_row_separable(const pf_pool_args *a, const float *x, float *y, pf_span *s, int64_t c0,
                               int64_t c1) {
     int64_t c = c0;
     if (a->isize[2] * PF_VL * CHUNK <= LINE)
@@ -213,7 +195,7 @@ static void max_row_separable(const pf_pool_args *a, const float *x, float *y, s
     for (; c < c1; c += PF_VL) max_line(a, x + c, y + c, s, 1, c1 - c);
 }
 
-typedef void (*row_fn)(const pf_pool_args *, const float *, float *, span *, int64_t, int64_t);
+typedef void (*row_fn)(const pf_pool_args *, const float *, float *, pf_span *, int64_t, int64_t);
 
 /* Work is cut into rows of output pixels, and into blocks of channels where rows are few. */
 static void pool_channels_last(const pf_pool_args *a, const pf_worker *w, row_fn row) {
@@ -228,14 +210,16 @@ static void pool_channels_last(const pf_pool_args *a, const pf_worker *w, row_fn
         const int64_t r = i / blocks, c = i % blocks * block;
         const int64_t h = r % a->osize[1], d = r / a->osize[1] % a->osize[0],
                       n = r / a->osize[1] / a->osize[0];
-        span s[AXES] = {span_of(a, 0, d), span_of(a, 1, h)};
-        row(a, x + n * a->xs[IMAGE], y + n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1], s, c,
+        pf_span s[PF_POOL_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
+        row(a, x + n * a->xs[PF_POOL_IMAGE],
+            y + n * a->ys[PF_POOL_IMAGE] + d * a->ys[PF_POOL_SPACE] + h * a->ys[PF_POOL_SPACE + 1], s, c,
             pf_min(c + block, a->c));
     }
 }
 
 /* One output element; index receives the place of the maximum in the input's space. */
-static float fold_element(fold f, const pf_pool_args *a, const float *x, const span s[AXES], int64_t *index) {
+static float fold_element(fold f, const pf_pool_args *a, const float *x, const pf_span s[PF_POOL_AXES],
+                          int64_t *index) {
     const float p = (float)a->norm;
     double sum = 0;
     float best = -INFINITY;
@@ -243,7 +227,8 @@ static float fold_element(fold f, const pf_pool_args *a, const float *x, const s
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step)
             for (int64_t i = s[2].first; i < s[2].end; i += s[2].step) {
-                const float v = x[d * a->xs[SPACE] + h * a->xs[SPACE + 1] + i * a->xs[SPACE + 2]];
+                const float v =
+                    x[d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] + i * a->xs[PF_POOL_SPACE + 2]];
                 if (f == FOLD_MAX) {
                     if (!(v > best) && v == v) continue;
                     best = v;
@@ -265,28 +250,30 @@ static void pool_any(const pf_pool_args *a, const pf_worker *w, fold f) {
     for (int64_t r = begin; r < end; r++) {
         const int64_t h = r % a->osize[1], d = r / a->osize[1] % a->osize[0],
                       n = r / a->osize[1] / a->osize[0];
-        span s[AXES] = {span_of(a, 0, d), span_of(a, 1, h)};
+        pf_span s[PF_POOL_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
         for (int64_t o = 0; o < a->osize[2]; o++) {
             const int64_t at[] = {n, 0, d, h, o};
             int64_t yo = 0, jo = 0, place;
             for (int k = 0; k < 5; k++) yo += at[k] * a->ys[k], jo += at[k] * a->js[k];
-            s[2] = span_of(a, 2, o);
+            s[2] = pf_span_of(a, 2, o);
             for (int64_t c = 0; c < a->c; c++) {
-                y[yo + c * a->ys[CHANNEL]] =
-                    fold_element(f, a, x + n * a->xs[IMAGE] + c * a->xs[CHANNEL], s, &place);
-                if (index) index[jo + c * a->js[CHANNEL]] = place;
+                y[yo + c * a->ys[PF_POOL_CHANNEL]] =
+                    fold_element(f, a, x + n * a->xs[PF_POOL_IMAGE] + c * a->xs[PF_POOL_CHANNEL], s, &place);
+                if (index) index[jo + c * a->js[PF_POOL_CHANNEL]] = place;
             }
         }
     }
 }
 
 static int is_channels_last(const pf_pool_args *a) {
-    return a->c > 1 && a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1;
+    return a->c > 1 && a->xs[PF_POOL_CHANNEL] == 1 && a->ys[PF_POOL_CHANNEL] == 1;
 }
 
 PF_KERNEL_FUNCTION(max_pool) {
     const pf_pool_args *a = args_;
-    if (!is_channels_last(a) || pf_ptr(w, a->index))
+    if (pf_pool_has_lines(a) && !pf_ptr(w, a->index))
+        PF_NAME(max_pool_lines)(a, w);
+    else if (!is_channels_last(a) || pf_ptr(w, a->index))
         pool_any(a, w, FOLD_MAX);
     else
         pool_channels_last(a, w, is_separable(a) ? max_row_separable : max_row);
@@ -294,7 +281,9 @@ PF_KERNEL_FUNCTION(max_pool) {
 
 PF_KERNEL_FUNCTION(avg_pool) {
     const pf_pool_args *a = args_;
-    if (is_channels_last(a))
+    if (pf_pool_has_lines(a))
+        PF_NAME(avg_pool_lines)(a, w);
+    else if (is_channels_last(a))
         pool_channels_last(a, w, sum_row);
     else
         pool_any(a, w, FOLD_SUM);

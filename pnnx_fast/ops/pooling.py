@@ -15,7 +15,10 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._window import in_space, per_axis, space_strides
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, Value, is_channels_last
+from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
+
+#: With so many channels vectors of them are full. Windows along lines are limited as in csrc/kernels/pool.h.
+FEW_CHANNELS, LINE_REACH, LINE_STEP = 16, 1024, 64
 
 
 class Window:
@@ -123,8 +126,11 @@ def pool(
             size = sums.shape[2:]
             input, divisor, window = sums, count, Window(size, size, (0, 0), (1, 1), (1, 1))
     batched = input.ndim == len(window.output) + 2
-    x = b.channels_last(input if batched else input.unsqueeze(0))
-    y = b.result(shape, x.dtype, "channels_last") if batched else b.empty((1, *shape), x.dtype, "channels_last")
+    x = input if batched else input.unsqueeze(0)
+    lines = mode in GLOBAL and not indices and _has_lines(x, window)
+    order: Order = "plain" if lines else "channels_last"
+    x = x if lines else b.channels_last(x)
+    y = b.result(shape, x.dtype, order) if batched else b.empty((1, *shape), x.dtype, order)
     index = b.empty(y.shape, np.int64) if indices else None
     work = math.prod(_counts(window, input.shape[-len(window.output) :]))
     b.step(
@@ -138,6 +144,14 @@ def pool(
     )  # fmt: skip
     y = y if batched else y.squeeze([0])
     return y if index is None else (y, index if batched else index.squeeze([0]))
+
+
+def _has_lines(x: Tensor, window: Window) -> bool:
+    """Whether planes are pooled line by line: channels would fill a part of a vector only."""
+    reach = (window.size[-1] - 1) * window.dilation[-1]
+    planar = x.shape[1] == 1 or (x.shape[1] < FEW_CHANNELS and x.strides[1] != 1)
+    fixed = not window.adaptive and reach < LINE_REACH and window.stride[-1] <= LINE_STEP
+    return planar and fixed and x.strides[-1] == 1
 
 
 def _counts(window: Window, spatial: Shape) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from guard import guarded
 
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
@@ -74,7 +75,7 @@ def run(isa: str, mode: str, case: dict[str, Any], x: Array, threads: int, last:
         frame = np.full((n, *sizes, c + 2), -7, "f4")
         y = frame[..., :c].transpose(0, 4, 1, 2, 3)
     else:
-        x, y = np.ascontiguousarray(x), np.empty((n, c, *sizes), "f4")
+        x, y = guarded(np.ascontiguousarray(x)), guarded(np.empty((n, c, *sizes), "f4"))
         frame = y[:0]
     index = np.full(y.shape, -1, np.int64) if indices else None
     lists = {key: case.get(key, default) for key, default in DEFAULTS}
@@ -102,6 +103,28 @@ CASES: dict[str, dict[str, Any]] = {
     "global": {"size": (1, 7, 6), "output": (1, 1, 1)},
     "divisor": {"size": (1, 6, 6), "window": (1, 3, 3), "pad": (0, 1, 1), "divisor": 5},
 }
+
+
+# Lines that are cut into parts, of one vector, and short ones.
+LINES: dict[str, dict[str, Any]] = {
+    "3 s1": {"size": (1, 2, 603), "window": (1, 2, 3), "pad": (0, 1, 1)},
+    "3 s2": {"size": (1, 3, 1201), "window": (1, 3, 3), "stride": (1, 2, 2), "pad": (0, 1, 1), "ceil": True},
+    "4 s16": {"size": (2, 1, 4100), "window": (2, 1, 4), "stride": (1, 1, 16), "pad": (0, 0, 2), "include_pad": True},
+    "900": {"size": (1, 1, 2100), "window": (1, 1, 900), "stride": (1, 1, 64), "pad": (0, 0, 450)},
+    "far": {"size": (1, 2, 3), "window": (1, 2, 3), "stride": (1, 1, 2), "pad": (0, 1, 1), "ceil": True},
+    "16": {"size": (1, 17, 16), "window": (1, 3, 3), "pad": (0, 1, 1)},
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("mode", ["max", "avg"])
+def test_lines(isa: str, name: str, mode: str) -> None:
+    case = LINES[name]
+    x = np.random.default_rng(5).standard_normal((2, 3, *case["size"])).astype("f4")
+    x[0, 1, 0, -1, -1] = np.nan
+    want, _ = reference(mode, case, x)
+    for threads in (1, 2):
+        np.testing.assert_allclose(run(isa, mode, case, x, threads, False), want, 1e-5, 2e-6)
 
 
 @functools.lru_cache
