@@ -13,7 +13,7 @@ from typing import Any
 
 from pnnx_fast.formats.python_expression import Fragment, Kind, literal
 from pnnx_fast.ir import Operand, Operator
-from pnnx_fast.ir.notes import without_casts
+from pnnx_fast.ir.notes import typed_number, without_casts
 
 __all__ = ["Names", "identifier", "spelled", "targets"]
 
@@ -145,6 +145,9 @@ def targets(op: Operator, names: Names) -> str:
 def spelled(value: Any) -> str:
     """The value of a parameter in Python."""
     if isinstance(value, str):
+        number = typed_number(value)
+        if number is not None:
+            return f"torch.tensor({number[1]}, dtype={number[0]})"
         if _TORCH_NAME.match(value):
             return value
         return literal(float(value)) if value in ("inf", "-inf", "nan") else _word(value)

@@ -11,7 +11,7 @@ from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.literals import MISSING
 from pnnx_fast.ir.literals import literal as literal_of
-from pnnx_fast.ir.notes import mesh_shape
+from pnnx_fast.ir.notes import lost_whole, mesh_shape
 from pnnx_fast.ir.parameter import OPEN_END
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
@@ -73,7 +73,7 @@ def slice_(op: Operator, names: Names) -> list[str]:
 
 def slice_copy(op: Operator, names: Names) -> list[str]:
     """Statements that put a tensor into a part of a copy of another one."""
-    x, source, y = names.of(op.inputs[0]), names.of(op.inputs[1]), names.of(op.outputs[0])
+    x, source, y = (names.of(o) for o in (lost_whole(op) or op.inputs[0], op.inputs[1], op.outputs[0]))
     return [f"{y} = {x}.clone()", f"{y}[{_subscript(op, names)}] = {source}"]
 
 

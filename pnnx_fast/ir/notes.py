@@ -1,5 +1,5 @@
 """What the types noted at operands tell of things that the converter left out: the dtype of a sum, the rounding of a
-quotient, indices of several dimensions, the role and the meaning of a mask, which tensor a write into a view changes.
+quotient, indices of several dimensions, the role and the meaning of a mask, which tensor a write into a part changes.
 Used by the passes that restore them and by the writer of Python source; it changes no graph.
 """
 
@@ -16,12 +16,14 @@ __all__ = [
     "KEEPING",
     "WIDENING",
     "leading_sizes",
+    "lost_whole",
     "mask_place",
     "means_taking_part",
     "mesh_shape",
     "missing_dtype",
     "raised_pad",
     "rounded_quotients",
+    "typed_number",
     "without_casts",
     "written_views",
 ]
@@ -40,6 +42,7 @@ _VIEWS = frozenset(
 _NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
 _CAST = r"int\(-?\d{1,18}\)\Z"
+_TYPED = re.compile(r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z", re.ASCII)
 _COUNTING = r"\[\[0(,\d{1,9})*\](,\[0(,\d{1,9})*\])*\]\Z"
 
 
@@ -94,6 +97,15 @@ def without_casts(value: Any) -> Any:
     if not isinstance(value, list) or not any(isinstance(item, str) for item in value):
         return value
     return [int(item[4:-1]) if isinstance(item, str) and re.match(_CAST, item, re.ASCII) else item for item in value]
+
+
+def typed_number(value: Any) -> tuple[str, float] | None:
+    """Dtype and number of a parameter that was a tensor without dimensions made of a size: ``torch.int,2``."""
+    match = _TYPED.match(value) if isinstance(value, str) else None
+    try:
+        return (match[1], float(match[2]) if re.search("[.e]", match[2]) else int(match[2])) if match else None
+    except ValueError:
+        return None
 
 
 def leading_sizes(op: Operator) -> list[int] | None:
@@ -174,3 +186,50 @@ def written_views(op: Operator) -> list[Operator]:
         chain.insert(0, operand.producer)
         operand = operand.producer.inputs[0]
     return chain
+
+
+def lost_whole(op: Operator) -> Operand | None:
+    """The tensor that a write changes where the converter put the written values in its place.
+
+    Of ``x[..., :2] -= x[..., 2:]`` the halves of ``x`` are outputs of one split; then the result of the difference is
+    both what is written and what it is written to, though the outcome is noted with the shape of ``x``.
+    """
+    if op.type != "Tensor.slice_copy" or len(op.inputs) != 2 or len(op.outputs) != 1:
+        return None
+    held, values, noted = op.inputs[0], op.inputs[1], op.outputs[0].shape
+    if held.producer is not None and held.producer.type == "Tensor.clone":
+        held = held.producer.inputs[0]
+    source = values.producer
+    if held is not values or noted is None or values.shape in (None, noted) or source is None or not source.inputs:
+        return None
+    part = source.inputs[0]
+    split = part.producer
+    if split is None or split.type != "torch.tensor_split" or split.inputs[0].shape != noted:
+        return None
+    return split.inputs[0] if _place_in_split(split, part) == _place_written(op, noted) else None
+
+
+def _place_in_split(split: Operator, part: Operand) -> tuple[int, int, int] | None:
+    """Axis, begin and end of an output of ``torch.tensor_split`` that is cut at numbers."""
+    dim, cuts = _values(split, "dim", "indices")
+    shape, i = split.inputs[0].shape or (), split.outputs.index(part)
+    if type(dim) is not int or not -len(shape) <= dim < len(shape) or not isinstance(cuts, list):
+        return None
+    ends = [0, *cuts, shape[dim]]
+    if len(ends) != len(split.outputs) + 1 or not all(type(n) is int and 0 <= n <= shape[dim] for n in ends):
+        return None
+    return dim % len(shape), ends[i], ends[i + 1]
+
+
+def _place_written(op: Operator, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """Axis, begin and end of a slice along one axis, without gaps."""
+    dim, start, end, step = given = _values(op, "dim", "start", "end", "step")
+    if not all(type(n) is int for n in given) or step != 1 or not -len(shape) <= dim < len(shape):
+        return None
+    size = shape[dim]
+    begin, end = (max(0, min(size, n + size if n < 0 else n)) for n in (start, end))
+    return dim % len(shape), begin, end
+
+
+def _values(op: Operator, *keys: str) -> list[Any]:
+    return [op.params[key].value if key in op.params else None for key in keys]

@@ -100,6 +100,9 @@ def fill(b: Builder, input: Tensor, value: Any) -> Tensor:
     """One value in shape and dtype of the input. torch.Tensor.fill_."""
     if isinstance(value, Tensor) and not value.is_constant:
         return b.cast(b.reshape(value, ()), input.dtype).expand(input.shape)
+    if value is None:
+        message = "the converter did not write which boolean is filled in; write 0 or 1 in the file"
+        raise ParameterError(message, parameter="value")
     return _filled(b, input.shape, _number(value, "value"), input.dtype)
 
 

@@ -1,14 +1,15 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
-that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign.
+that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
+into a part of a tensor that became writes into the written values.
 
-Masks of attention are made by such indexing, patches by such reshapes. It is needed for right results, so this pass
-always runs; the simplifications, whose evidence is the sizes in the file, run it first.
+Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
+for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
 """
 
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph
-from pnnx_fast.ir.notes import leading_sizes, mesh_shape, raised_pad
+from pnnx_fast.ir.notes import leading_sizes, lost_whole, mesh_shape, raised_pad
 
 __all__ = ["restore_shapes"]
 
@@ -17,7 +18,7 @@ _PARAMETERS = {"Tensor.reshape": ("shape", leading_sizes), "F.pad": ("pad", rais
 
 
 def restore_shapes(graph: Graph) -> bool:
-    """Make reshapes of indexings by a whole mesh, and mend sizes and widths; returns whether there was any."""
+    """Make reshapes of indexings by a whole mesh, mend sizes, widths and writes; returns whether there was any."""
     found = False
     for op in graph.ops:
         shape = mesh_shape(op) if op.type == "Tensor.index" else None
@@ -27,6 +28,11 @@ def restore_shapes(graph: Graph) -> bool:
             op.params["shape"] = list(shape)
             op.inputnames = ["input"]
             found = True
+        elif op.type == "Tensor.slice_copy":
+            whole = lost_whole(op)
+            if whole is not None:
+                op.set_input(0, whole)
+                found = True
         elif op.type in _PARAMETERS:
             key, tell = _PARAMETERS[op.type]
             value = tell(op)

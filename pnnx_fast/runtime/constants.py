@@ -12,6 +12,8 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.mapped import release
+from pnnx_fast.ir.notes import typed_number, without_casts
+from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime.memory import aligned_bytes
 from pnnx_fast.runtime.packing import PackQueue, PackTask
@@ -53,6 +55,11 @@ class Constants:
         """Return a tensor over the array's own memory (made C-contiguous)."""
         array = np.ascontiguousarray(array).reshape(array.shape)
         return Tensor(Buffer("const", array.nbytes, array), array.shape, array.dtype)
+
+    def parameter(self, value: Any) -> Any:
+        """Return what an operator gets for a parameter: its value, or a tensor for a number with a dtype."""
+        number = typed_number(value)
+        return without_casts(value) if number is None else self.tensor(np.array(number[1], dtype_of(number[0], "f4")))
 
     def attribute(self, attribute: Attribute) -> Tensor:
         """Return the tensor of a weight: the same object at every call and for all weights of the same content."""

@@ -16,7 +16,6 @@ from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir.notes import without_casts
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
     Buffer,
@@ -336,7 +335,7 @@ class Lowering(Builder):
             raise AssertionError
         inputs = [values[operand.name] for operand in op.inputs]
         attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
-        parameters = {key: without_casts(parameter.value) for key, parameter in op.params.items()}
+        parameters = {key: self.constants.parameter(parameter.value) for key, parameter in op.params.items()}
         args, kwargs = registry.bind(definition, op.name, inputs, op.inputnames, attributes, parameters)
         folds = not definition.random and _foldable(inputs)
         value = self._fold(definition, args, kwargs) if folds else definition.function(self, *args, **kwargs)

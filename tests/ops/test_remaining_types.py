@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from graph_of_one import call, run
 
+from pnnx_fast.errors import ParameterError
+
 X = np.random.default_rng(0).standard_normal((40, 50)).astype(np.float32)
 NONE = (None,) * 4
 
@@ -77,3 +79,10 @@ pnnx.Output o 1 0 w
 """
     x = X[:3, :4][None]
     np.testing.assert_array_equal(pnnx_fast.Model(pnnx_fast.Graph.parse(text))(x), 2 * x)
+
+
+def test_a_boolean_that_was_lost_is_asked_for() -> None:
+    mask = np.array([True, False])
+    assert run("Tensor.fill", mask, value=1).all()
+    with pytest.raises(ParameterError, match="which boolean"):
+        run("Tensor.fill", mask, value=None)

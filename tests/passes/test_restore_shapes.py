@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast.passes.restore_shapes import restore_shapes
 from pnnx_fast.simplify import simplify
 
 RNG = np.random.default_rng(0)
@@ -165,3 +166,77 @@ def test_a_padding_up_to_a_multiple_has_the_noted_size(
 def test_a_padding_that_cuts_stays(given: str, noted: str, pad: str) -> None:
     x = RNG.standard_normal((1, 11)).astype(np.float32)
     assert np.asarray(pnnx_fast.Model(padded(given, noted, pad))(x)).shape == (1, 8)
+
+
+HALVES = """7767517
+9 10
+pnnx.Input x 0 1 x #x=(2,4)f32
+torch.tensor_split s 1 2 x a b dim=1 indices=(2) #x=(2,4)f32 #a=(2,2)f32 #b=(2,2)f32
+pnnx.Expression e 2 1 a b d expr=sub(@0,div(@1,2)) #d=(2,2)f32
+Tensor.clone c 1 1 d held #d=(2,2)f32 #held=(2,2)f32
+Tensor.slice_copy w 2 1 held d y dim=1 end=2 start=0 step=1 $self=held $src=d #y=(2,4)f32
+torch.tensor_split t 1 2 y p q dim=-1 indices=(2) #y=(2,4)f32 #p=(2,2)f32 #q=(2,2)f32
+pnnx.Expression f 2 1 q p z expr=add(@0,@1) #z=(2,2)f32
+Tensor.slice_copy v 2 1 z z out dim=1 end=2147483647 start=2 step=1 $self=z $src=z #z=(2,2)f32 #out=(2,4)f32
+pnnx.Output o 1 0 out
+"""
+"""``x[:, :2] -= x[:, 2:] / 2; x[:, 2:] += x[:, :2]`` as it is converted."""
+
+
+@pytest.mark.parametrize("simplified", [False, True])
+def test_halves_are_written_into_their_tensor(simplified: bool) -> None:
+    graph = pnnx_fast.Graph.parse(HALVES)
+    x = RNG.standard_normal((2, 4)).astype(np.float32)
+    expected = x.copy()
+    expected[:, :2] -= expected[:, 2:] / 2
+    expected[:, 2:] += expected[:, :2]
+    if simplified:
+        simplify(graph)
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(x), expected, rtol=1e-6)
+
+
+def test_generated_modules_write_halves_into_their_tensor(tmp_path: Path) -> None:
+    pnnx_fast.Graph.parse(HALVES).python(tmp_path / "model.py")
+    text = (tmp_path / "model.py").read_text()
+    assert "v_y = v_x.clone()" in text
+    assert "v_out = v_y.clone()" in text
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("end=2 start=0", "end=3 start=1"),
+        ("indices=(2)", "sections=2"),
+        ("2 1 a b d", "2 1 b a d"),
+        ("#x=(2,4)f32 #a=", "#x=(2,5)f32 #a="),
+    ],
+)
+def test_other_writes_keep_the_tensor_that_they_name(old: str, new: str) -> None:
+    assert old in HALVES
+    graph = pnnx_fast.Graph.parse(HALVES.replace(old, new, 1))
+    restore_shapes(graph)
+    assert next(op for op in graph.ops if op.name == "w").inputs[0].name == "held"
+
+
+@pytest.mark.parametrize(
+    "kind, number, expected",
+    [
+        ("torch.where", "torch.int,2", "int32"),
+        ("torch.where", "torch.double,-2.5", "float64"),
+        ("torch.eq", "torch.long,4", "bool"),
+    ],
+)
+def test_numbers_with_their_dtype(tmp_path: Path, kind: str, number: str, expected: str) -> None:
+    inputs, names = ("2 1 m x y", "$condition=m $input=x") if kind == "torch.where" else ("1 1 x y", "$input=x")
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n4 3\npnnx.Input a 0 1 m #m=(3)bool\npnnx.Input b 0 1 x #x=(3)i32\n"
+        f"{kind} op {inputs} other={number} {names}\npnnx.Output o 1 0 y\n"
+    )
+    value = float(number.partition(",")[2])
+    x, mask = np.array([3, 4, 5], np.int32), np.array([True, False, True])
+    y = np.asarray(pnnx_fast.Model(graph)(mask, x))
+    assert y.dtype == expected
+    assert np.array_equal(y, np.where(mask, x, value) if kind == "torch.where" else x == value)
+    graph.python(tmp_path / "model.py")
+    dtype, _, text = number.partition(",")
+    assert f"torch.tensor({text}, dtype={dtype})" in (tmp_path / "model.py").read_text()
