@@ -6,7 +6,7 @@ registered operators; the functions here only translate. Simpler calls are rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -27,11 +27,22 @@ UNKNOWN = (None, None, None)
 
 def call(b: Builder, target: str, **given: Any) -> Value:
     """Lower a registered operator with arguments by name; None stands for the default."""
-    definition = find(target)
-    if definition is None:
-        raise AssertionError(target)
     named = {k: v for k, v in given.items() if v is not None}
-    args, kwargs = bind(definition, target, list(named.values()), list(named), {}, {})
+    return _lower(b, target, list(named.values()), list(named), {}, {})
+
+
+def _lower(
+    b: Builder,
+    target: str,
+    inputs: Sequence[Value],
+    names: Sequence[str],
+    weights: Mapping[str, Tensor],
+    parameters: Mapping[str, Any],
+) -> Value:
+    """Lower a registered operator with what a graph's operator would carry."""
+    definition = find(target)
+    assert definition is not None, target
+    args, kwargs = bind(definition, target, inputs, names, weights, parameters)
     value: Value = definition.function(b, *args, **kwargs)
     return value
 
@@ -245,13 +256,8 @@ def _recurrent(module: str, **fixed: Any) -> Callable[..., Value]:
         fields: dict[str, Any] = {"input_size": input.shape[-1], "hidden_size": size, "num_layers": layers, **fixed}
         if lstm and out != size:
             fields["proj_size"] = out
-        definition = find(module)
-        if definition is None:
-            raise AssertionError(module)
         fields |= {"bidirectional": bool(bidirectional), "batch_first": bool(batch_first)}
-        args, kwargs = bind(definition, module, [input, *hidden], (), weights, fields)
-        value: Value = definition.function(b, *args, **kwargs)
-        return value
+        return _lower(b, module, [input, *hidden], (), weights, fields)
 
     run.__doc__ = f"Recurrent layers with their weights in a list, arguments by position. torch.{module}."
     return run
@@ -269,11 +275,7 @@ def _cell(module: str, **fixed: Any) -> Callable[..., Value]:
         kinds = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
         weights = {k: w for k, w in zip(kinds, (w_ih, w_hh, *biases), strict=False) if w is not None}
         fields = {"input_size": input.shape[-1], "hidden_size": w_hh.shape[1], **fixed}
-        definition = find(module)
-        if definition is None:
-            raise AssertionError(module)
-        args, kwargs = bind(definition, module, [input.unsqueeze(0), *states], (), weights, fields)
-        results = definition.function(b, *args, **kwargs)
+        results = _lower(b, module, [input.unsqueeze(0), *states], (), weights, fields)
         if module == "nn.LSTM":
             return tuple(None if r is None else r.squeeze([0]) for r in (results[0], results[2]))
         return results[0].squeeze([0])

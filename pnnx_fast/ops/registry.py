@@ -48,6 +48,7 @@ __all__ = [
     "slot_name",
     "types",
     "unregister",
+    "users_own",
 ]
 
 Int = int
