@@ -7,7 +7,7 @@
 #include "kernels/args.h"
 #include "kernels/simd.h"
 
-enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, AXES = 3, TAPS = 4, BLOCK = 32, CHUNK = 4, FEW_CHANNELS = 4 };
+enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, AXES = 3, TAPS = 4, BLOCK = 64, CHUNK = 4, FEW_CHANNELS = 4 };
 typedef enum mode { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC } mode;
 typedef enum border { BORDER_ZEROS, BORDER_CLAMP, BORDER_REFLECT } border;
 typedef enum align { ALIGN_EDGES, ALIGN_CENTRES, ALIGN_PIXELS } align;
@@ -94,14 +94,24 @@ static void find_taps(block *b, const pf_grid_args *a, int axis) {
     }
 }
 
-/* Every step-th number; lists of pairs and single numbers are copied in vectors. */
+/* Every step-th number. Vectors of numbers that were stored one by one would be read with a delay. */
 static void copy_every(float *to, const float *from, int64_t n, int64_t step) {
     if (step == 1)
-        for (int64_t i = 0; i < n; i++) to[i] = from[i];
-    else if (step == 2)
-        for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];
+        for (int64_t i = 0; i < n; i += PF_VL) pf_store_upto(to + i, pf_load_upto(from + i, n - i), n - i);
     else
         for (int64_t i = 0; i < n; i++) to[i] = from[i * step];
+}
+
+/* n pairs. */
+static void copy_pairs(float *first, float *second, const float *from, int64_t n) {
+    pf_vi even, low;
+    for (int i = 0; i < PF_VL; i++) even[i] = 2 * i, low[i] = -(i < PF_VL / 2);
+    for (int64_t i = 0; i < n; i += PF_VL, from += 2 * PF_VL) {
+        const int64_t left = n - i;
+        const pf_vf a = pf_load_upto(from, 2 * left), b = pf_load_upto(from + PF_VL, 2 * left - PF_VL);
+        pf_store_upto(first + i, pf_select(low, pf_permute(a, even), pf_permute(b, even)), left);
+        pf_store_upto(second + i, pf_select(low, pf_permute(a, even + 1), pf_permute(b, even + 1)), left);
+    }
 }
 
 /* Places of the output pixels from number i on, row by row. */
@@ -116,9 +126,13 @@ static void read_places(block *b, const pf_grid_args *a, const pf_worker *w, int
         const int64_t y = n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1] + o * a->ys[SPACE + 2];
         const float *at = grid + n * a->gs[0] + d * a->gs[1] + h * a->gs[2] + o * a->gs[3];
         if (p && y != b->y[p - 1] + 1) b->dense = 0;
+#pragma GCC unroll 8
         for (int64_t k = 0; k < run; k++) b->y[p + k] = y + k * a->ys[SPACE + 2];
-        for (int64_t k = AXES - a->axes; k < AXES; k++)
-            copy_every(&b->place[k][p], at + (2 - k) * a->gs[4], run, a->gs[3]);
+        if (a->axes == 2 && a->gs[3] == 2 && a->gs[4] == 1)
+            copy_pairs(&b->place[2][p], &b->place[1][p], at, run);
+        else
+            for (int64_t k = AXES - a->axes; k < AXES; k++)
+                copy_every(&b->place[k][p], at + (2 - k) * a->gs[4], run, a->gs[3]);
         if (scale)
             copy_every(&b->scale[p], scale + n * a->ss[0] + d * a->ss[1] + h * a->ss[2] + o * a->ss[3], run,
                        a->ss[3]);
@@ -136,7 +150,8 @@ static void start_block(block *b, const pf_grid_args *a, const pf_worker *w, int
         for (int64_t p = count; p < b->lanes; p++) b->place[k][p] = 0;
     for (int k = 0; k < AXES - (int)a->axes; k++) {
         b->taps[k] = 1;
-        for (int p = 0; p < b->lanes; p++) b->at[k][0][p] = 0, b->weight[k][0][p] = 1;
+        for (int p = 0; p < b->lanes; p += PF_VL)
+            pf_storei(&b->at[k][0][p], pf_seti(0)), pf_store(&b->weight[k][0][p], pf_set(1.0f));
     }
     for (int k = AXES - (int)a->axes; k < AXES; k++) find_taps(b, a, k);
     if (!pf_ptr(w, a->scale)) return;
