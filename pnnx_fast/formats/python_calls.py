@@ -22,11 +22,13 @@ from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_
 from pnnx_fast.ir import Operator, Parameter
 from pnnx_fast.ir.literals import literal as known
 from pnnx_fast.ir.notes import (
+    RECURRENT,
     leading_sizes,
     mask_place,
     means_taking_part,
     missing_dtype,
     raised_pad,
+    recurrent_roles,
     rounded_quotients,
     written_views,
 )
@@ -302,11 +304,12 @@ def _copy(op: Operator, names: Names) -> list[str]:
 
 def _recurrent(op: Operator, names: Names) -> list[str]:
     x, *state = map(names.of, op.inputs)
-    y, *last = map(names.of, op.outputs)
-    if op.type == "nn.LSTM" and last:
-        last = [f"({', '.join(last)})"]
+    variables = list(map(names.of, op.outputs))
+    at = dict(zip(recurrent_roles(op) or RECURRENT[op.type][0], variables, strict=False))
+    y, h, c = (at.get(role, "_") for role in "yhc")
+    last = f"({h}, {c})" if op.type == "nn.LSTM" and (h, c) != ("_", "_") else h
     inputs = [x, f"({', '.join(state)})" if op.type == "nn.LSTM" else state[0]] if state else [x]
-    return [f"{y}, {last[0] if last else '_'} = self.{names.member(op)}({', '.join(inputs)})"]
+    return [f"{y}, {last} = self.{names.member(op)}({', '.join(inputs)})"]
 
 
 def _attention(op: Operator, names: Names) -> list[str]:

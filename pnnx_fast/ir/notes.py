@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.operand import Operand
@@ -14,14 +15,18 @@ from pnnx_fast.ir.operator import Operator
 
 __all__ = [
     "KEEPING",
+    "RECURRENT",
     "WIDENING",
+    "fits",
     "leading_sizes",
     "lost_whole",
     "mask_place",
     "means_taking_part",
     "mesh_shape",
     "missing_dtype",
+    "number",
     "raised_pad",
+    "recurrent_roles",
     "rounded_quotients",
     "typed_number",
     "without_casts",
@@ -33,6 +38,13 @@ WIDENING = frozenset({"torch.sum", "torch.prod", "torch.cumsum", "torch.cumprod"
 
 KEEPING = frozenset({"torch.mean", "F.softmax", "F.log_softmax", "F.softmin"})
 """Operators that keep the dtype of their input when no dtype is asked for."""
+
+RECURRENT = {
+    "nn.LSTM": ("yhc", "hcy", "yh", "hc", "yc", "hy", "cy", "y", "h", "c"),
+    "nn.GRU": ("yh", "hy", "y", "h"),
+    "nn.RNN": ("yh", "hy", "y", "h"),
+}
+"""Outputs that may be left: the sequence, the last hidden state, the last cell state; the usual order first."""
 
 _VIEWS = frozenset(
     {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
@@ -233,3 +245,37 @@ def _place_written(op: Operator, shape: tuple[int, ...]) -> tuple[int, int, int]
 
 def _values(op: Operator, *keys: str) -> list[Any]:
     return [op.params[key].value if key in op.params else None for key in keys]
+
+
+def recurrent_roles(op: Operator) -> str | None:
+    """What the outputs of a recurrent layer are, in order, as in ``RECURRENT``; None when their shapes do not tell."""
+    given = op.inputs[0].shape
+    if given is None or len(given) not in (2, 3) or any(o.shape is None for o in op.outputs):
+        return None
+    directions = 2 if number(op, "bidirectional", 0) else 1
+    hidden = number(op, "hidden_size", 0)
+    out = number(op, "proj_size", 0) or hidden
+    batch = [given[0 if number(op, "batch_first", 0) else 1]] if len(given) == 3 else []
+    count = number(op, "num_layers", 1) * directions
+    shapes = {"y": [*given[:-1], directions * out], "h": [count, *batch, out], "c": [count, *batch, hidden]}
+    orders = [o for o in RECURRENT[op.type] if len(o) == len(op.outputs)]
+    if number(op, "pnnx_rnn_output_swapped", 0):
+        orders.sort(key=lambda o: o.endswith("y"), reverse=True)
+    fitting = (o for o in orders if all(fits(x, shapes[role]) for x, role in zip(op.outputs, o, strict=True)))
+    return next(fitting, None)
+
+
+def number(op: Operator, key: str, default: int) -> int:
+    """Value of an integer or boolean parameter."""
+    value = op.params[key].value if key in op.params else default
+    return int(value) if isinstance(value, (int, bool)) else default
+
+
+def fits(operand: Operand, shape: Sequence[int]) -> bool:
+    """Whether the shape noted at an operand may be this one."""
+    noted = operand.shape
+    return (
+        noted is not None
+        and len(noted) == len(shape)
+        and all(a == b or a < 0 or b < 0 for a, b in zip(noted, shape, strict=True))
+    )

@@ -8,20 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.ir.notes import mask_place, means_taking_part
+from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.notes import RECURRENT, fits, mask_place, means_taking_part, number, recurrent_roles
 from pnnx_fast.passes.rewriting import unused_operand
 
 __all__ = ["restore_outputs"]
-
-RECURRENT = {
-    "nn.LSTM": ("yhc", "hcy", "yh", "hc", "yc", "hy", "cy", "y", "h", "c"),
-    "nn.GRU": ("yh", "hy", "y", "h"),
-    "nn.RNN": ("yh", "hy", "y", "h"),
-}
-"""Outputs that may be left: the sequence, the last hidden state, the last cell state; the usual order first."""
-
-Sizes = Sequence[int]
 
 
 def restore_outputs(graph: Graph) -> bool:
@@ -35,20 +26,6 @@ def restore_outputs(graph: Graph) -> bool:
             found |= _restore_mask(graph, op)
             found |= _restore_weights(graph, op)
     return found
-
-
-def _fits(operand: Operand, shape: Sizes) -> bool:
-    noted = operand.shape
-    return (
-        noted is not None
-        and len(noted) == len(shape)
-        and all(a == b or a < 0 or b < 0 for a, b in zip(noted, shape, strict=True))
-    )
-
-
-def _number(op: Operator, key: str, default: int) -> int:
-    value = op.params[key].value if key in op.params else default
-    return int(value) if isinstance(value, (int, bool)) else default
 
 
 def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: Sequence[str]) -> None:
@@ -70,27 +47,11 @@ def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: 
 
 
 def _restore_recurrent(graph: Graph, op: Operator) -> bool:
-    given = op.inputs[0].shape
-    if given is None or len(given) not in (2, 3) or any(o.shape is None for o in op.outputs):
+    roles, usual = recurrent_roles(op), RECURRENT[op.type][0]
+    if roles is None or (usual.startswith(roles) and "pnnx_rnn_output_swapped" not in op.params):
         return False
-    directions = 2 if _number(op, "bidirectional", 0) else 1
-    hidden = _number(op, "hidden_size", 0)
-    out = _number(op, "proj_size", 0) or hidden
-    batched = len(given) == 3
-    batch = [given[0 if _number(op, "batch_first", 0) else 1]] if batched else []
-    count = _number(op, "num_layers", 1) * directions
-    shapes = {"y": [*given[:-1], directions * out], "h": [count, *batch, out], "c": [count, *batch, hidden]}
-    orders = [o for o in RECURRENT[op.type] if len(o) == len(op.outputs)]
-    if _number(op, "pnnx_rnn_output_swapped", 0):
-        orders.sort(key=lambda o: o.endswith("y"), reverse=True)
-    for order in orders:
-        if all(_fits(o, shapes[role]) for o, role in zip(op.outputs, order, strict=True)):
-            usual = RECURRENT[op.type][0]
-            if usual.startswith(order) and "pnnx_rnn_output_swapped" not in op.params:
-                return False
-            _replace_outputs(graph, op, usual, order)
-            return True
-    return False
+    _replace_outputs(graph, op, usual, roles)
+    return True
 
 
 def _restore_meaning(graph: Graph, op: Operator) -> bool:
@@ -138,10 +99,10 @@ def _restore_weights(graph: Graph, op: Operator) -> bool:
     last = op.outputs[-1].shape if op.outputs else None
     if query is None or last is None or len(query) not in (2, 3):
         return False
-    embed, rank = _number(op, "embed_dim", 0), len(query)
+    embed, rank = number(op, "embed_dim", 0), len(query)
     if len(last) == rank + 1:
         op.params["average_attn_weights"] = False
-    elif len(op.outputs) == 2 or _fits(op.outputs[0], [*query[:-1], embed]):
+    elif len(op.outputs) == 2 or fits(op.outputs[0], [*query[:-1], embed]):
         return False
     if len(op.outputs) == 1:
         _replace_outputs(graph, op, ("y", "weights"), ("weights",))

@@ -95,3 +95,21 @@ def test_weights_are_written_beside_the_source(tmp_path: Path) -> None:
     graph.python(tmp_path / "m.py")
     assert (tmp_path / "m.bin").exists()
     assert "'m.bin'" in (tmp_path / "m.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ("1 1 x y #y=(1,3,5)f32", "v_y, _ = "),
+        ("1 2 x y h #y=(1,3,5)f32 #h=(1,1,5)f32", "v_y, (v_h, _) = "),
+        ("1 3 x y h c #y=(1,3,5)f32 #h=(1,1,5)f32 #c=(1,1,5)f32", "v_y, (v_h, v_c) = "),
+        ("1 2 x h y #y=(1,3,5)f32 #h=(1,1,5)f32 pnnx_rnn_output_swapped=1", "v_y, (v_h, _) = "),
+        ("1 2 x y c #y=(1,1,5)f32 #c=(1,1,5)f32", "_, (v_y, v_c) = "),
+    ],
+)
+def test_states_of_recurrent_layers_that_nobody_reads(outputs: str, expected: str) -> None:
+    graph = Graph.parse(
+        f"7767517\n3 4\npnnx.Input in 0 1 x #x=(1,3,4)f32\nnn.LSTM r {outputs} batch_first=True input_size=4 "
+        "hidden_size=5 num_layers=1 bidirectional=False bias=False\npnnx.Output out 1 0 y\n"
+    )
+    assert expected + "self.r(v_x)" in source(graph, "'m.bin'")

@@ -6,12 +6,11 @@ from importlib import import_module
 
 import pytest
 
-from pnnx_fast.ir.notes import KEEPING, WIDENING
+from pnnx_fast.ir.notes import KEEPING, RECURRENT, WIDENING
 from pnnx_fast.passes import PASSES, RESTORING
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.fold_batch_norm import BATCH_NORMS
 from pnnx_fast.passes.pool_first import POOLS
-from pnnx_fast.passes.restore_outputs import RECURRENT
 
 LOOKED_FOR = {
     "restore_dtypes": WIDENING | KEEPING | {"pnnx.Expression"},
