@@ -177,41 +177,24 @@ static void apply_cells(const direction *d, int64_t step, int64_t block, int64_t
     }
 }
 
-/* Tiles of many rows of an LSTM leave registers and slots of other units free, which the cells of the tile
- * before take: after each part of the sums, one row of them. */
-enum { OVERLAPS = (int)PF_PANEL_MAIN == (int)LSTM, OVERLAP_LEAST = 6, OVERLAP_MOST = 12 };
-
-typedef struct overlap {
-    cells x;
-    int count; /* rows of x that wait */
-    float o[OVERLAP_MOST * PF_VL] __attribute__((aligned(64)));
-} overlap;
+/* Where an LSTM's weights are used by more rows than a tile of full width has, one function does both halves
+ * of a block: a step has too few sums for a call and tables of pointers for each. */
+enum { HALVES = (int)PF_PANEL_MAIN == (int)LSTM, TALL_LEAST = 6, TALL_MOST = 12 };
 
 #define PF_UNROLL _Pragma("GCC unroll 32")
 
-/* Two vectors of all rows; late: the second part of the cells. */
-PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s,
-                             overlap *last, const bool late) {
-    pf_vf acc[OVERLAP_MOST][2];
-    PF_UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = pf_zero();
-    const int parts = last->count > 0 ? last->count : 1;
-    for (int part = 0; part < parts; part++) {
-        const int64_t begin = k * part / parts, end = k * (part + 1) / parts;
-        const float *a[OVERLAP_MOST];
-        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = h[r] + end;
-        for (int64_t i = begin - end; i < 0; i++, b += LSTM * PF_VL) {
-            const pf_vf b0 = pf_load(b), b1 = pf_load(b + PF_VL);
-            PF_UNROLL for (int r = 0; r < rows; r++) {
-                const pf_vf value = pf_set(a[r][i]);
-                acc[r][0] = pf_fma(value, b0, acc[r][0]);
-                acc[r][1] = pf_fma(value, b1, acc[r][1]);
-            }
+/* Two vectors of all rows. */
+PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
+    pf_vf acc[TALL_MOST][2];
+    const float *a[TALL_MOST];
+    PF_UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = pf_zero(), a[r] = h[r] + k;
+    for (int64_t i = -k; i < 0; i++, b += LSTM * PF_VL) {
+        const pf_vf b0 = pf_load(b), b1 = pf_load(b + PF_VL);
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            const pf_vf value = pf_set(a[r][i]);
+            acc[r][0] = pf_fma(value, b0, acc[r][0]);
+            acc[r][1] = pf_fma(value, b1, acc[r][1]);
         }
-        if (part >= last->count) break;
-        if (late)
-            lstm_output(&last->x, part, last->o);
-        else
-            lstm_state(&last->x, part, last->o);
     }
     PF_UNROLL for (int r = 0; r < rows; r++) {
         pf_store(s + r * LSTM * PF_VL, acc[r][0]);
@@ -219,16 +202,16 @@ PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, c
     }
 }
 
-/* One block of an LSTM's columns, and the cells that wait. */
-typedef void (*multiply_fn)(const float *const *h, int64_t k, const float *b, float *s, overlap *last);
+/* One block of an LSTM's columns. */
+typedef void (*multiply_fn)(const float *const *h, int64_t k, const float *b, float *s);
 #define MULTIPLY(rows)                                                                                       \
-    static void multiply_##rows(const float *const *h, int64_t k, const float *b, float *s, overlap *last) { \
-        multiply_half(rows, h, k, b, s, last, false);                                                        \
-        multiply_half(rows, h, k, b + 2 * PF_VL, s + 2 * PF_VL, last, true);                                 \
+    static void multiply_##rows(const float *const *h, int64_t k, const float *b, float *s) {                \
+        multiply_half(rows, h, k, b, s);                                                                     \
+        multiply_half(rows, h, k, b + 2 * PF_VL, s + 2 * PF_VL);                                             \
     }
 /* clang-format off */
 MULTIPLY(6) MULTIPLY(7) MULTIPLY(8) MULTIPLY(9) MULTIPLY(10) MULTIPLY(11) MULTIPLY(12)
-static const multiply_fn multiply_overlapped[] = {
+static const multiply_fn multiply_tall[] = {
     multiply_6, multiply_7, multiply_8, multiply_9, multiply_10, multiply_11, multiply_12};
 /* clang-format on */
 
@@ -264,34 +247,11 @@ static int64_t tile_rows(const direction *d, int64_t step, const share *part, co
     return row;
 }
 
-static void run_overlapped(const direction *d, int64_t step, const share *part, const work *w) {
-    const columns *c = &d->hidden;
-    float s[2][OVERLAP_MOST * LSTM * PF_VL] __attribute__((aligned(64)));
-    overlap last = {.count = 0};
-    for (int64_t j = w->begin, turn = 0; j < w->end; j++) {
-        const int64_t i = block_at(w, step, j);
-        for (int64_t tile = 0; tile < w->tiles; tile++, turn ^= 1) {
-            const float *before[OVERLAP_MOST];
-            int n;
-            const int64_t row = tile_rows(d, step, part, w, tile, before, &n);
-            fetch_cells(d, step, i, row, n);
-            multiply_overlapped[n - OVERLAP_LEAST](before, c->k, d->w + i * block_width(c) * c->k, s[turn],
-                                                   &last);
-            last.x = make_cells(d, step, i, 0, row, s[turn]);
-            last.count = n;
-        }
-    }
-    lstm_cells(&last.x, last.count);
-}
-
 static void run_blocks(const direction *d, int64_t step, const share *part) {
     const columns *c = &d->hidden;
     const work w = make_work(c, part);
     const bool zero = part->row0 == part->row1 || !state_row(d, step, part->row0);
-    if (OVERLAPS && c->gates == LSTM && part->row1 - part->row0 > OVERLAP_LEAST && !zero) {
-        run_overlapped(d, step, part, &w);
-        return;
-    }
+    const bool tall = HALVES && c->gates == LSTM && part->row1 - part->row0 > TALL_LEAST;
     float s[PF_TILE_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
     for (int64_t j = w.begin; j < w.end; j++) {
         const int64_t i = block_at(&w, step, j);
@@ -302,6 +262,8 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
             fetch_cells(d, step, i, row, n);
             if (zero)
                 memset(s, 0, sizeof s);
+            else if (tall)
+                multiply_tall[n - TALL_LEAST](before, c->k, d->w + i * block_width(c) * c->k, s);
             else
                 multiply_block(c, d->w, i, before, n, s);
             apply_cells(d, step, i, row, n, s);

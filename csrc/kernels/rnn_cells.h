@@ -36,9 +36,9 @@ PF_INLINE pf_vf gate_sum(const cells *x, int r, int gate) {
            pf_load_upto(x->gates + r * x->gates_step + gate * x->units, x->n);
 }
 
-/* An LSTM's cell in two parts, since its two chains of operations are long: many rows of one part overlap, or
- * something else does. Products of sigmoids and tanh are divided once. o: a row of a vector each, from the
- * first part to the second. */
+/* An LSTM's cell in two parts, since its two chains of operations are long: many rows of one part overlap.
+ * Products of sigmoids and tanh are divided once. o: a row of a vector each, from the first part to the
+ * second. */
 PF_INLINE void lstm_state(const cells *x, int r, float *o) {
     const pf_vf i = inverse_sigmoid(gate_sum(x, r, 0)), f = inverse_sigmoid(gate_sum(x, r, 1));
     const pf_vf z = tanh_numerator(gate_sum(x, r, 2));
