@@ -158,7 +158,7 @@ def diff(a: Graph, b: Graph) -> list[str]:
     >>> a, b = (Graph.load(model_path()) for _ in range(2))
     >>> b.ops[1].params["stride"] = (2, 2)
     >>> diff(a, b)
-    ['~ nn.Conv2d stem.0: stride (1,1) -> (2,2)']
+    ['~ nn.Conv2d convbn2d_0: stride (1,1) -> (2,2)']
     """
     one, two = _by_name(a), _by_name(b)
     lines = [f"- {one[k].type} {k[0]}" for k in one if k not in two]

@@ -31,6 +31,8 @@ def _recorded(graph: Graph, given: Shapes | None) -> dict[str, tuple[int, ...]]:
         shape = given.get(x.name, x.shape)
         if shape is None or any(d < 0 for d in shape):
             raise ParameterError(f"the size of input {x.name} is not known; give it")
+        if not all(hasattr(d, "__index__") for d in shape):
+            raise ParameterError(f"sizes of input {x.name} must be whole numbers, not {tuple(shape)}")
         shapes[x.name] = tuple(shape)
     return shapes
 
@@ -47,8 +49,18 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
 
     Raises
     ------
+    ParameterError
+        When there is no such input, or a size is not known or no whole number.
     ShapeError
         Naming the operator that does not take these sizes.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = pnnx_fast.Graph.load(model_path())
+    >>> infer_shapes(graph, {"0": (4, 1, 8, 8)})
+    >>> graph.get_operand("18").shape
+    (4, 10)
     """
     walk = Walk(graph, _recorded(graph, shapes))
     restored = graph.copy()
@@ -78,12 +90,12 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
     Raises
     ------
     ParameterError
-        When ``batch`` is less than 1, or no input has such an axis.
+        When ``batch`` is no whole number of at least 1, or no input has such an axis.
     ShapeError
         Naming an operator that cannot take other sizes.
     """
-    if batch < 1:
-        raise ParameterError(f"batch must be at least 1, not {batch}")
+    if not hasattr(batch, "__index__") or batch < 1:
+        raise ParameterError(f"batch must be a whole number of at least 1, not {batch!r}")
     before = _recorded(graph, None)
     after = dict(before)
     batched = _sharing(before, axis) if axis >= 0 else []

@@ -49,7 +49,7 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     >>> graph = Graph.load(model_path())
     >>> part = extract(graph, ["0"], [graph.ops[2].outputs[0].name])
     >>> [op.type for op in part.ops]
-    ['pnnx.Input', 'nn.Conv2d', 'nn.BatchNorm2d', 'pnnx.Output']
+    ['pnnx.Input', 'nn.Conv2d', 'nn.ReLU', 'pnnx.Output']
     """
     if isinstance(inputs, str) or isinstance(outputs, str):
         raise TypeError("inputs and outputs are lists of names, not one name")

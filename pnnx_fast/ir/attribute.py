@@ -83,8 +83,10 @@ class Attribute:
         Raises
         ------
         ShapeError
-            When the number of bytes does not fit dtype and shape.
+            When there is no such dtype, or the number of bytes does not fit dtype and shape.
         """
+        if dtype is not None and dtype not in by_text:
+            raise ShapeError(f"unknown dtype {dtype!r}, expected one of {' '.join(by_text)}")
         self = cls.__new__(cls)
         self.dtype, self.shape, self.data, self._params = dtype, shape, data, None
         size = memoryview(data).nbytes

@@ -35,7 +35,7 @@ class Profile(NamedTuple):
     def measure(cls, chain: Any, given: Sequence[Array], repeat: int) -> Profile:
         """Run a program with a clock ``repeat`` times and keep the fastest time of each step."""
         best: dict[int, int] = {}
-        for _ in range(max(repeat, 1) + 1):
+        for _ in range(repeat + 1):
             clock: list[tuple[int, int]] = []
             chain.run(given, clock)
             for index, ns in clock:

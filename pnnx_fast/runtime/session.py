@@ -284,9 +284,13 @@ class Model:
         ------
         ShapeError
             When number, shape or dtype of the arrays do not fit.
+        ParameterError
+            When ``repeat`` is no whole number of at least 1.
         """
         from pnnx_fast.runtime.profile import Profile
 
+        if not hasattr(repeat, "__index__") or repeat < 1:
+            raise ParameterError(f"repeat must be a whole number of at least 1, not {repeat!r}")
         given = self._given(arrays)
         return Profile.measure(self._program(given), given, repeat)
 

@@ -131,6 +131,14 @@ def test_one_name_is_not_a_list_of_names() -> None:
         net().simplify("fuse_silu")
 
 
+def test_sizes_that_are_no_whole_numbers() -> None:
+    graph = net()
+    with pytest.raises(ParameterError, match="batch must be a whole number of at least 1, not 2"):
+        graph.change_batch(2.5)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="sizes of input x must be whole numbers"):
+        graph.infer_shapes({"x": (1.5, *graph.ops[0].outputs[0].shape[1:])})  # type: ignore[dict-item]
+
+
 def test_change_batch_and_infer_shapes() -> None:
     graph = net()
     assert graph.change_batch(7) == []

@@ -91,6 +91,8 @@ def test_unknown_dtype() -> None:
 def test_wrong_number_of_bytes() -> None:
     with pytest.raises(ShapeError, match="wrong number of bytes: expected 16, got 3"):
         Attribute.from_data("f32", (4,), b"abc")
+    with pytest.raises(ShapeError, match="unknown dtype 'f31'"):
+        Attribute.from_data("f31", (4,), b"abcd")
 
 
 def test_bfloat16() -> None:

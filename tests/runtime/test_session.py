@@ -124,6 +124,12 @@ def test_wrong_settings() -> None:
         pnnx_fast.Model(graph, isa="mmx")
 
 
+@pytest.mark.parametrize("repeat", [0, -1, 1.5, "x"])
+def test_wrong_numbers_of_repetitions(model: pnnx_fast.Model, repeat: Any) -> None:
+    with pytest.raises(ParameterError, match="repeat must be a whole number of at least 1, not"):
+        model.profile(random(1, 4, 3), repeat=repeat)
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, "x"])
 def test_wrong_seeds(seed: Any) -> None:
     with pytest.raises(ParameterError, match="seed must be a whole number from 0 up, not"):
