@@ -13,6 +13,7 @@ enum {
     ROW_GAP = 16,            /* floats between packed rows: keeps them out of one cache set */
     WANTED_UNITS = 16,
     UNIT_FLOPS = 2 << 20,
+    UNIT_TILES = 10, /* of a smaller unit */
     DOT_COLUMNS = 4,
     DOT_ROWS = 64, /* per unit of dot products */
 };
@@ -41,9 +42,12 @@ static matmul plan_matmul(const pf_matmul_args *a) {
     p.direct_b = a->bn == 1 && a->alpha == 1.0 && p.tiles <= 2;
     const int64_t longest = PANEL_BYTES / (int64_t)sizeof(float) / width / (p.pack_a ? 2 : 1);
     p.k_block = pf_max(1, pf_ceil_div(a->k, pf_max(1, pf_ceil_div(a->k, longest))));
-    const double flops = 2.0 * (double)a->m * (double)a->n * (double)a->k / (double)pf_max(1, p.panels);
+    /* A vector takes as long with few columns. Small units had better use what they pack for many tiles. */
+    const double columns = (double)pf_ceil_div(a->n, PF_VL) * PF_VL / (double)pf_max(1, p.panels);
+    const double units = 2.0 * (double)a->m * columns * (double)a->k / UNIT_FLOPS;
+    const int64_t small = pf_min((int64_t)(2 * units), p.tiles / UNIT_TILES);
     p.row_blocks =
-        pf_min(pf_ceil_div(WANTED_UNITS, pf_max(1, p.batches * p.panels)), (int64_t)(flops / UNIT_FLOPS));
+        pf_min(pf_ceil_div(WANTED_UNITS, pf_max(1, p.batches * p.panels)), pf_max((int64_t)units, small));
     if (p.pack_a) p.row_blocks = pf_max(p.row_blocks, pf_ceil_div(a->m, PACKED_ROWS));
     p.row_blocks = pf_max(1, pf_min(p.row_blocks, p.tiles));
     /* Packed rows of A serve several panels. */

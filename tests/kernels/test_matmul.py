@@ -105,7 +105,7 @@ def test_sizes(isa: str, form_a: str, form_b: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_depth_in_blocks(isa: str, form: str) -> None:
-    for m, k, n in [(131, 2500, 70), (4, 3000, 65), (300, 1100, 16)]:
+    for m, k, n in [(131, 2500, 70), (4, 3000, 65), (300, 1100, 16), (310, 300, 7)]:
         check(isa, 2, FORMS[form](random(m, k)), FORMS[form](random(k, n)))
 
 
