@@ -15,6 +15,7 @@ enum {
     CHUNK_MOST = 96,
     CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
     LINE = 16,             /* floats of a cache line */
+    CHAINS = 8,            /* accumulators from which tiles sum in one order (tile.c) */
 };
 
 /* Roughly, of a point of a tile and a vector of channels, and of a register tile. */
@@ -25,9 +26,18 @@ static const double WEIGHT_CYCLES = 0.25 * PF_VL;
 /* Steps of an odd number of cache lines keep the points of a tile in different sets of the cache. */
 static int64_t odd_lines(int64_t floats) { return (pf_ceil_div(floats, LINE) | 1) * LINE; }
 
-/* First block of a chunk. */
+/* First tile of a chunk. One thread takes whole blocks; several take equal shares. */
 static int64_t chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk) {
-    return p->blocks * chunk / chunks;
+    if (!p->whole) return p->tiles * chunk / chunks;
+    return p->tiles * (p->blocks * chunk / chunks) / pf_max(1, p->blocks);
+}
+
+/* Whether the products have kernels of their own, which exist for few heights of blocks. */
+static int is_narrow(int64_t depth, int vectors) { return vectors <= 2 && depth <= 2 * PF_VL; }
+
+/* Whether sums might be rounded otherwise in blocks of another height, which is half of the most at least. */
+static int depends_on_height(const pf_wino_plan *p) {
+    return pf_panel_at(p->oc, p->panels - 1).vectors * ((p->block + 1) / 2) < CHAINS;
 }
 
 /* With few chunks, threads share the panels of a chunk. */
@@ -42,9 +52,8 @@ static int64_t vectors_before(const pf_wino_plan *p, int64_t panel) {
 
 /* Roughly the cycles of the thread that has most to do, where the panels of all chunks are dealt out. */
 static double longest_share(const pf_wino_plan *p, int64_t chunks, int nthreads) {
-    const double block = (double)p->tiles / (double)p->blocks, depth = (double)p->depth / PF_VL;
-    const double products =
-        block * ((double)p->ic / 2 + OUTPUT_CYCLES) + CALL_CYCLES * PF_VL / (double)p->panel_width;
+    const double depth = (double)p->depth / PF_VL, output = (double)p->ic / 2 + OUTPUT_CYCLES;
+    const double call = CALL_CYCLES * PF_VL / (double)p->panel_width;
     const int64_t groups = p->a->groups, units = chunks * groups * p->panels;
     double most = 0;
     for (int64_t thread = 0; thread < nthreads; thread++) {
@@ -54,9 +63,9 @@ static double longest_share(const pf_wino_plan *p, int64_t chunks, int nthreads)
             const int64_t chunk = i / p->panels / groups, panel = i % p->panels;
             n = pf_min(end - i, p->panels - panel);
             const double columns = (double)(vectors_before(p, panel + n) - vectors_before(p, panel));
-            const double blocks = (double)(chunk_start(p, chunks, chunk + 1) - chunk_start(p, chunks, chunk));
-            cycles += blocks * (block * INPUT_CYCLES * depth + columns * products);
-            cycles += columns * WEIGHT_CYCLES * (double)p->ic;
+            const int64_t tiles = chunk_start(p, chunks, chunk + 1) - chunk_start(p, chunks, chunk);
+            cycles += (double)tiles * (INPUT_CYCLES * depth + columns * output);
+            cycles += columns * ((double)pf_ceil_div(tiles, p->block) * call + WEIGHT_CYCLES * (double)p->ic);
         }
         if (cycles > most) most = cycles;
     }
@@ -66,7 +75,8 @@ static double longest_share(const pf_wino_plan *p, int64_t chunks, int nthreads)
 /* Number of chunks, `least` or more where that gives threads equal shares. */
 static int64_t best_chunks(const pf_wino_plan *p, int64_t least, int nthreads) {
     int64_t best = least;
-    if (!shares_panels(p, least, nthreads)) return least;
+    if (!shares_panels(p, least, nthreads))
+        return p->whole || least < nthreads ? least : pf_ceil_div(least, nthreads) * nthreads;
     double cycles = longest_share(p, least, nthreads);
     for (int64_t chunks = least + 1; chunks <= p->blocks && shares_panels(p, chunks, nthreads); chunks++) {
         const double other = longest_share(p, chunks, nthreads);
@@ -93,7 +103,7 @@ static pf_wino_plan plan_form(const pf_conv_args *a) {
     return p;
 }
 
-/* Chunks are whole blocks, and where blocks begin depends on the shape alone: so do the results. */
+/* Sums do not depend on how tiles are cut into chunks and blocks. */
 static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     pf_wino_plan p = plan_form(a);
     p.ic = a->ic / a->groups;
@@ -103,13 +113,15 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.tiles = a->n * p.rows * p.columns;
     p.depth = pf_ceil_div(p.ic, PF_VL) * PF_VL;
     p.panels = pf_panel_count(p.oc);
-    const int widest = pf_panel_widest(p.oc), block = pf_tile_rows(widest);
+    const int widest = pf_panel_widest(p.oc);
     p.panel_width = widest * PF_VL;
-    p.blocks = pf_ceil_div(p.tiles, block);
+    p.block = pf_tile_rows(widest);
+    p.blocks = pf_ceil_div(p.tiles, p.block);
+    p.whole = nthreads == 1 || is_narrow(p.depth, widest) || depends_on_height(&p);
     const int64_t tile_bytes = (p.v_points * p.depth + p.points * p.panel_width) * (int64_t)sizeof(float);
     const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
-    p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / block)), nthreads);
-    p.chunk = pf_ceil_div(p.blocks, p.chunks) * block;
+    p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / p.block)), nthreads);
+    p.chunk = pf_ceil_div(p.blocks, p.chunks) * p.block;
     p.v_step = odd_lines(p.chunk * p.depth);
     p.m_step = odd_lines(p.chunk * p.panel_width);
     p.scratch = p.v_points * p.v_step + p.points * p.m_step;
@@ -295,13 +307,32 @@ static const pf_wino_transforms *transforms_of(const pf_wino_plan *p) {
     return t;
 }
 
-/* First tile of a block. */
-static int64_t block_start(const pf_wino_plan *p, int64_t block) { return p->tiles * block / p->blocks; }
+/* Tiles [first, first + count) in `blocks` register tiles: those from number `skip` on of the `of` ones that
+ * `tiles` are cut into. */
+typedef struct span {
+    int64_t first, count, blocks, tiles, of, skip;
+} span;
 
-/* M = V U, or a sum of such products, for one point: blocks [begin, end) by one panel. v: the first block at
- * point 0, u: the panel. The weights that are wanted next follow in memory; they are fetched meanwhile. */
+static span span_of_chunk(const pf_wino_plan *p, int64_t chunk) {
+    const int64_t first = chunk_start(p, p->chunks, chunk);
+    const int64_t count = chunk_start(p, p->chunks, chunk + 1) - first;
+    if (p->whole) {
+        const int64_t skip = p->blocks * chunk / p->chunks, end = p->blocks * (chunk + 1) / p->chunks;
+        return (span){first, count, end - skip, p->tiles, p->blocks, skip};
+    }
+    const int64_t blocks = pf_ceil_div(count, p->block);
+    return (span){first, count, blocks, count, blocks, 0};
+}
+
+/* First tile of a block, counted from the first one of the span. */
+static int64_t block_start(const span *s, int64_t block) {
+    return s->tiles * (s->skip + block) / s->of - s->tiles * s->skip / s->of;
+}
+
+/* M = V U, or a sum of such products, for one point: a span by one panel. v: its first tile at point 0, u:
+ * the panel. The weights that are wanted next follow in memory; they are fetched meanwhile. */
 static void multiply(const pf_wino_plan *p, const pf_wino_sum *sum, const float *v, const float *u,
-                     float *products, int64_t begin, int64_t end, int vectors) {
+                     float *products, const span *s, int vectors) {
     const int64_t width = vectors * PF_VL;
     pf_tap taps[4];
     float *y[PF_TILE_ROWS];
@@ -310,8 +341,8 @@ static void multiply(const pf_wino_plan *p, const pf_wino_sum *sum, const float 
     t.first = t.last = 1;
     u += (sum->u[sum->count - 1] + 1) * t.btap;
     for (int i = 0; i < sum->count; i++) taps[i].number = sum->u[i];
-    for (int64_t b = begin; b < end; b++) {
-        const int64_t rows = block_start(p, b + 1) - block_start(p, b), ahead = (b - begin) * LINE;
+    for (int64_t b = 0; b < s->blocks; b++) {
+        const int64_t rows = block_start(s, b + 1) - block_start(s, b), ahead = b * LINE;
         for (int i = 0; i < sum->count; i++)
             for (int64_t r = 0; r < rows; r++) taps[i].row[r] = v + sum->v[i] * p->v_step + r * p->depth;
         for (int64_t r = 0; r < rows; r++) y[r] = products + r * width;
@@ -326,48 +357,51 @@ static void transform_inputs(const pf_wino_plan *p, int64_t first, int64_t end) 
     for (int64_t i = first; i < end; i++) t->input(p, i, p->v + (i - first) * p->depth);
 }
 
-/* All points for blocks [begin, end); `tile` is the first one of the chunk. */
-static void multiply_points(const pf_wino_plan *p, const float *u, int64_t tile, int64_t begin, int64_t end,
-                            int vectors) {
-    const int64_t first = block_start(p, begin), rows = block_start(p, end) - first, width = vectors * PF_VL;
-    const pf_wino_narrow t = {.v = p->v + (first - tile) * p->depth,
+/* All points of a span; `tile` is the first one of the chunk. */
+static void multiply_points(const pf_wino_plan *p, const float *u, int64_t tile, const span *s, int vectors) {
+    const int64_t width = vectors * PF_VL;
+    const pf_wino_narrow t = {.v = p->v + (s->first - tile) * p->depth,
                               .u = u,
-                              .products = p->products + (first - tile) * width,
+                              .products = p->products + (s->first - tile) * width,
                               .v_step = p->v_step,
                               .m_step = p->m_step,
                               .points = p->points,
                               .ic = p->ic};
-    if (end == begin + 1 && !p->phases && PF_NAME(wino_narrow)(&t, rows, vectors, p->depth)) return;
+    if (s->blocks == 1 && !p->phases && PF_NAME(wino_narrow)(&t, s->count, vectors, p->depth)) return;
     for (int i = 0; i < p->points; i++) {
         const pf_wino_sum sum =
             p->phases ? PF_NAME(wino_phases_sum)(p->m, i) : (pf_wino_sum){.count = 1, .v = {i}, .u = {i}};
-        multiply(p, &sum, t.v, u, t.products + i * p->m_step, begin, end, vectors);
+        multiply(p, &sum, t.v, u, t.products + i * p->m_step, s, vectors);
     }
 }
 
-/* Blocks [begin, end) by one panel. */
-static void run_panel(const pf_wino_plan *p, int64_t index, int64_t begin, int64_t end) {
+/* A chunk by one panel. */
+static void run_panel(const pf_wino_plan *p, int64_t index, const span *chunk) {
     const pf_panel panel = pf_panel_at(p->oc, index);
-    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL, tile = block_start(p, begin);
+    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
     const pf_wino_columns o = {column, pf_min(width, p->oc - column), width,
                                p->u + column * p->u_points * p->ic};
     const pf_wino_transforms *t = transforms_of(p);
     const float *products = p->products;
-    if (panel.vectors <= 2 && p->depth <= 2 * PF_VL) {
-        for (int64_t b = begin; b < end; b++) multiply_points(p, o.u, tile, b, b + 1, panel.vectors);
+    if (is_narrow(p->depth, panel.vectors)) {
+        for (int64_t b = 0; b < chunk->blocks; b++) {
+            const int64_t begin = block_start(chunk, b), end = block_start(chunk, b + 1);
+            const span one = {chunk->first + begin, end - begin, 1, end - begin, 1, 0};
+            multiply_points(p, o.u, chunk->first, &one, panel.vectors);
+        }
     } else {
-        multiply_points(p, o.u, tile, begin, end, panel.vectors);
+        multiply_points(p, o.u, chunk->first, chunk, panel.vectors);
     }
-    for (int64_t i = tile; i < block_start(p, end); i++, products += width) t->output(p, i, &o, products);
+    for (int64_t i = 0; i < chunk->count; i++, products += width)
+        t->output(p, chunk->first + i, &o, products);
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
 static void run_chunk(const pf_wino_plan *p, int64_t index, int64_t panel, int64_t stop) {
     const pf_wino_plan q = group_of(p, index % p->a->groups);
-    const int64_t chunk = index / p->a->groups;
-    const int64_t begin = chunk_start(p, p->chunks, chunk), end = chunk_start(p, p->chunks, chunk + 1);
-    transform_inputs(&q, block_start(p, begin), block_start(p, end));
-    for (; panel < stop; panel++) run_panel(&q, panel, begin, end);
+    const span chunk = span_of_chunk(p, index / p->a->groups);
+    transform_inputs(&q, chunk.first, chunk.first + chunk.count);
+    for (; panel < stop; panel++) run_panel(&q, panel, &chunk);
 }
 
 /* Many chunks: each thread takes the next one. Few: the panels of all chunks are dealt out, a thread may

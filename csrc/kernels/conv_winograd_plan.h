@@ -20,8 +20,9 @@ typedef struct pf_wino_plan {
     pf_wino_line line;              /* without taps where tiles are squares */
     int64_t ic, oc;                 /* of one group */
     int64_t rows, columns, tiles;   /* tiles of an image; of all images */
-    int64_t blocks;                 /* register tiles over all tiles */
+    int64_t block, blocks;          /* most tiles of a register tile; such blocks of all tiles */
     int64_t chunks, chunk;          /* tiles of the largest one */
+    int whole;                      /* chunks consist of these blocks; else each is cut into its own */
     int64_t depth;                  /* input channels, whole vectors */
     int64_t v_step, m_step;         /* from point to point */
     int64_t panels, panel_width;
