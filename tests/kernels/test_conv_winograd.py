@@ -91,6 +91,15 @@ def test_threads_do_not_change_results(isa: str, form: Case) -> None:
             np.testing.assert_array_equal(run(isa, threads, case, *data, kernel="conv_winograd"), want)
 
 
+@pytest.mark.parametrize(("size", "ic", "oc"), [(28, 40, 128), (56, 64, 32), (56, 20, 48), (26, 40, 80), (44, 40, 16)])
+def test_equal_shares_of_tiles_do_not_change_results(isa: str, size: int, ic: int, oc: int) -> None:
+    case = FORMS["F(4,3)"].but(h=size, w=size, ic=ic, oc=oc)
+    data = tensors(case)
+    want = run(isa, 1, case, *data, kernel="conv_winograd")
+    for threads in (2, 3, 4):
+        np.testing.assert_array_equal(run(isa, threads, case, *data, kernel="conv_winograd"), want)
+
+
 @forms
 @pytest.mark.parametrize("ic", [16, 64, 256])
 def test_rounding_error(isa: str, form: Case, ic: int) -> None:
