@@ -343,8 +343,9 @@ def multihead_attention(
     batched = query.ndim == 3
     inputs = [x if batched else x.unsqueeze(1) for x in as_float32(b, query, key, value) if x is not None]
     batch_first = batch_first and batched
-    weights = (in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
-    q, k, v = _project(b, inputs, weights, in_proj_bias)
+    weights = as_float32(b, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
+    in_bias, out_weight, out_bias, residual = as_float32(b, in_proj_bias, out_proj_weight, out_proj_bias, residual)
+    q, k, v = _project(b, inputs, weights, in_bias)
     k, v = (_append_rows(b, x, row, add_zero_attn, int(batch_first)) for x, row in ((k, bias_k), (v, bias_v)))
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
     added = k.shape[2] - inputs[1].shape[int(batch_first)]
@@ -357,7 +358,8 @@ def multihead_attention(
     y = _heads(merged, num_heads, batch_first)
     attend(b, q, k, v, y, mask, scale=scale, mask_drops=True, empty_nan=fused or b.output_count > 1)
     z = residual if residual is None or batched else residual.unsqueeze(1)
-    y = _linear(b, merged, out_proj_weight, out_proj_bias, z, b.result((*merged.shape[:2], embed_dim), np.float32))
+    assert out_weight is not None
+    y = _linear(b, merged, out_weight, out_bias, z, b.result((*merged.shape[:2], embed_dim), np.float32))
     y = b.cast(y if batched else y.select(1, 0), query.dtype)
     if b.output_count == 1:
         return y

@@ -182,3 +182,15 @@ def test_queries_without_keys(batch_first: bool, need_weights: bool) -> None:
     outputs = 2 if need_weights else 1
     got = run("nn.MultiheadAttention", x, mask, names=["", "attn_mask"], weights=weights, outputs=outputs, **params)
     np.testing.assert_allclose(got[0] if need_weights else got, want.numpy(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"kdim": 10, "vdim": 12}, {"add_bias_kv": True}], ids=str)
+def test_weights_in_double_precision(options: dict[str, Any]) -> None:
+    module, weights, params = layer(**options)
+    inputs = [draw(5, 2, module.embed_dim), draw(7, 2, module.kdim), draw(7, 2, module.vdim)]
+    arrays = [x.astype(np.float64) for x in inputs]
+    doubled = {key: value.astype(np.float64) for key, value in weights.items()}
+    with torch.no_grad():
+        want = module.double()(*map(torch.from_numpy, arrays), need_weights=False)[0]
+    names = ["query", "key", "value"]
+    check(run("nn.MultiheadAttention", *arrays, names=names, weights=doubled, **params), want)
