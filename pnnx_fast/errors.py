@@ -15,6 +15,7 @@ __all__ = [
     "GraphError",
     "IndexRangeError",
     "LimitError",
+    "MissingParameterError",
     "NativeOperatorError",
     "ParameterError",
     "PnnxFastError",
@@ -80,6 +81,12 @@ class ParameterError(PnnxFastError, ValueError):
     def __init__(self, reason: str, *, operator: str | None = None, parameter: str | None = None) -> None:
         self.reason, self.operator, self.parameter = reason, operator, parameter
         super().__init__(f"{operator}: {reason}" if operator else reason)
+
+
+class MissingParameterError(ParameterError, KeyError):
+    """An operator lacks a parameter that is asked for."""
+
+    __str__ = PnnxFastError.__str__  # That of KeyError would quote the sentence.
 
 
 class ShapeError(PnnxFastError, ValueError):

@@ -13,6 +13,7 @@ EXAMPLES = [
     errors.FormatError("broken", path="m.param", line=3, column=7),
     errors.LimitError("too large", offset=12),
     errors.ParameterError("unknown", operator="nn.Conv2d c", parameter="k"),
+    errors.MissingParameterError("not there", parameter="k"),
     errors.ShapeError("wrong shape", operator="nn.Linear fc", operand="x", expected=[1], actual=[2]),
     errors.IndexRangeError(5, 3, step=2, operator="nn.Embedding e"),
     errors.NativeOperatorError(3, function="infer", operator="mine.Twice t"),

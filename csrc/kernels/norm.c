@@ -15,13 +15,14 @@ static void add_rows(const float *x, const float *z, float *s, int64_t n) {
 }
 
 /* y = (x - mean) scale + rest, where mean + rest / -scale is the exact mean: its rounding would show where it
- * is large. */
+ * is large. With an infinite scale it would decide between infinity and NaN; there y = x scale + rest. */
 typedef struct centring {
     float mean, scale, rest;
 } centring;
 
 static centring centre(double mean, double scale, double shift) {
-    return (centring){(float)mean, (float)scale, (float)(shift - (mean - (float)mean) * scale)};
+    const float middle = isinf((float)scale) ? 0.0f : (float)mean;
+    return (centring){middle, (float)scale, (float)(shift - (mean - middle) * scale)};
 }
 
 /* w or b may be NULL. */

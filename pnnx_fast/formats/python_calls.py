@@ -67,7 +67,10 @@ def statements(op: Operator, names: Names) -> Iterable[str]:
     """Lines of ``forward`` that compute the outputs of an operator."""
     special = _SPECIAL.get(op.type)
     if special is not None:
-        return special(op, names)
+        try:
+            return special(op, names)
+        except IndexError as error:
+            raise ParameterError("too few inputs", operator=f"{op.type} {op.name}") from error
     if is_module(op):
         inputs = ", ".join(names.of(x) for i, x in enumerate(op.inputs) if not op.repeats_weight(i))
         return [f"{targets(op, names)} = self.{names.member(op)}({inputs})"]

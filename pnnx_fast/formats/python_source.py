@@ -19,6 +19,7 @@ from pnnx_fast.formats.python_calls import argument, is_module, statements
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, identifier
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+from pnnx_fast.ir.check import require_connections
 from pnnx_fast.ir.dtypes import by_text
 
 __all__ = ["source", "write"]
@@ -104,6 +105,7 @@ if __name__ == "__main__":
 
 def source(graph: Graph, weights: str, stem: str = "model") -> str:
     """Return the source of a module whose ``Model`` reads its weights from the file `weights`, an expression's text."""
+    require_connections(graph.ops)
     names = Names()
     inputs = [x for op in graph.ops if op.type == "pnnx.Input" for x in op.outputs]
     outputs = [x for op in graph.ops if op.type == "pnnx.Output" for x in op.inputs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.errors import ParameterError
@@ -15,6 +17,9 @@ from pnnx_fast.ir.notes import lost_whole, mesh_shape
 from pnnx_fast.ir.parameter import OPEN_END
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
+
+_MOST_DIMENSIONS = 64  # As many as a file may note for an operand.
+_INDEX = re.compile(r"@\d{1,9}|-?\d{1,19}", re.ASCII)
 
 
 def _subscript(op: Operator, names: Names) -> str:
@@ -35,7 +40,10 @@ def _dims(op: Operator) -> list[int]:
     dims: Any = op.params[key].value if op.has_param(key) else literal_of(operand)
     if dims is MISSING:
         raise ParameterError("a slice along computed dimensions is no subscript", operator=op.name, parameter=key)
-    return dims if isinstance(dims, list) else [dims]
+    found: list[Any] = dims if isinstance(dims, list) else [dims]
+    if not all(type(d) is int and -_MOST_DIMENSIONS <= d < _MOST_DIMENSIONS for d in found):
+        raise ParameterError(f"{found} are no dimensions", operator=op.name, parameter=key)
+    return found
 
 
 def _range(op: Operator, names: Names, i: int) -> str:
@@ -52,7 +60,7 @@ def _bound(op: Operator, names: Names, key: str, i: int) -> str | None:
     for name in (key, key + "s"):
         if op.has_param(name):
             value = op.params[name].value
-            return literal(value[i] if isinstance(value, list) else value)
+            return literal(_entry(op, name, value, i) if isinstance(value, list) else value)
         operand = op.named_input(name)
         if operand is None:
             continue
@@ -61,9 +69,19 @@ def _bound(op: Operator, names: Names, key: str, i: int) -> str | None:
             return names.of(operand) + (f"[{i}]" if name != key else "")
         indexes = producer.params["indexes"].value
         entries = indexes if isinstance(indexes, list) else str(indexes).strip("()[]").split(",")
-        entry = str(entries[i])
-        return names.of(producer.inputs[int(entry[1:])]) if entry.startswith("@") else literal(int(entry))
+        entry = str(_entry(op, name, entries, i)).strip()
+        if not _INDEX.fullmatch(entry):
+            raise ParameterError(f"{entry} is no index", operator=producer.name, parameter="indexes")
+        if not entry.startswith("@"):
+            return literal(int(entry))
+        return names.of(_entry(producer, "indexes", producer.inputs, int(entry[1:])))
     return None
+
+
+def _entry(op: Operator, key: str, entries: Sequence[Any], i: int) -> Any:
+    if i >= len(entries):
+        raise ParameterError(f"there is no entry {i}", operator=op.name, parameter=key)
+    return entries[i]
 
 
 def slice_(op: Operator, names: Names) -> list[str]:

@@ -1,6 +1,6 @@
 """Consistency of a graph: what must hold between its operators and operands.
 
-Used by :meth:`Graph.validate`; changes nothing.
+Used by :meth:`Graph.validate`, and by whatever reads graphs without asking at every operator; changes nothing.
 """
 
 from __future__ import annotations
@@ -8,12 +8,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from pnnx_fast.errors import GraphError
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["problems"]
+__all__ = ["problems", "require_connections"]
+
+_CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleUnpack")
+"""Beginnings of operator types that take something."""
+
+
+def require_connections(ops: Sequence[Operator]) -> None:
+    """Raise for operators that lack what passes and writers count on: inputs, outputs, an expression, data.
+
+    Raises
+    ------
+    GraphError
+        Naming every such operator.
+    """
+    found = []
+    for op in ops:
+        if not op.inputs and op.type.startswith(_CONNECTED):
+            found.append(f"{op.type} {op.name} has no input")
+        if not op.outputs and op.type != "pnnx.Output":
+            found.append(f"{op.type} {op.name} has no output")
+        if op.type == "pnnx.Expression" and "expr" not in op.params:
+            found.append(f"{op.type} {op.name} has no 'expr'")
+        if op.type == "pnnx.Attribute" and not op.attrs:
+            found.append(f"{op.type} {op.name} has no data")
+    if found:
+        raise GraphError(found)
 
 
 def problems(ops: Sequence[Operator], operands: Mapping[str, Operand]) -> list[str]:

@@ -396,11 +396,10 @@ def recurrent(f: Facts) -> tuple[int, int]:
     gates, elementwise_each = _RECURRENT[f.type]
     biases = 2 * gates * hidden * f.flag("bias", True)
     flops = weights = 0
-    for layer in range(max(1, f.integer("num_layers", 1))):
-        matrix = gates * hidden * ((features if layer == 0 else state * directions) + state)
-        matrix += hidden * max(projection, 0)
-        flops += directions * (2 * matrix + elementwise_each * hidden + biases)
-        weights += directions * (matrix + biases)
+    for width, layers in ((features, 1), (state * directions, max(1, f.integer("num_layers", 1)) - 1)):
+        matrix = gates * hidden * (width + state) + hidden * max(projection, 0)
+        flops += layers * directions * (2 * matrix + elementwise_each * hidden + biases)
+        weights += layers * directions * (matrix + biases)
     keys = [key for key in f.op.attrs if key.startswith(("weight", "bias"))]
     stored = sum(map(f.attribute, keys)) or (weights if len(f.op.inputs) == 1 else 0)
     return flops * batch * length, f.moved + stored

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression import Constant, ListNode, Node, is_word, parse
+from pnnx_fast.expression import Constant, ListNode, Node, inputs_of, is_word, parse
 from pnnx_fast.expression.types import DTypeName
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
@@ -24,9 +24,10 @@ def expression(op: Operator | None) -> Node | None:
     if op is None or op.type != "pnnx.Expression" or len(op.outputs) != 1:
         return None
     try:
-        return parse(str(op.params["expr"].value))
+        node = parse(str(op.params["expr"].value))
     except ExpressionError:
         return None
+    return node if max(inputs_of(node), default=-1) < len(op.inputs) else None
 
 
 def literal(x: Operand | None) -> Any:

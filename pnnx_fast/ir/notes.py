@@ -194,7 +194,7 @@ def written_views(op: Operator) -> list[Operator]:
     """
     chain: list[Operator] = []
     operand = op.inputs[0]
-    while operand.producer is not None and operand.producer.type in _VIEWS:
+    while operand.producer is not None and operand.producer.type in _VIEWS and operand.producer.inputs:
         chain.insert(0, operand.producer)
         operand = operand.producer.inputs[0]
     return chain

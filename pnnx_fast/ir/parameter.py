@@ -15,7 +15,7 @@ import numpy as np
 
 from pnnx_fast._core import text as _text
 from pnnx_fast._core.text import ParameterStorage
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import MissingParameterError, ParameterError
 
 __all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters"]
 
@@ -237,6 +237,10 @@ class Parameters(dict[str, Parameter]):
 
     def __setitem__(self, key: str, value: object) -> None:
         super().__setitem__(key, value if isinstance(value, Parameter) else Parameter(value))
+
+    def __missing__(self, key: str) -> Parameter:
+        # Files that nobody vouches for leave out what every sound one has.
+        raise MissingParameterError(f"the parameter {key!r} is missing", parameter=key)
 
     def setdefault(self, key: str, default: object = None) -> Parameter:
         """Return the parameter of that key, made from ``default`` when there is none."""

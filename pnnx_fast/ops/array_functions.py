@@ -265,8 +265,10 @@ def shift(sign: int) -> Callable[..., Array]:
 def one_hot(x: Array, classes: int = -1) -> Array:
     """Ones where classes say."""
     n = int(x.max()) + 1 if classes < 0 else classes
-    check(x, n)
-    return np.asarray((x[..., None] == np.arange(n)).astype(np.int64))
+    check(np.where(x < 0, n, x), n)
+    y = np.zeros((*x.shape, n), np.int64)  # Of pages that nothing touched, whatever the number of classes.
+    np.put_along_axis(y, x[..., None].astype(np.int64), 1, -1)
+    return y
 
 
 # -- searching and counting --------------------------------------------------------------------------------------

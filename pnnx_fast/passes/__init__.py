@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from pnnx_fast.ir import Graph
+from pnnx_fast.ir.check import require_connections
 
 __all__ = ["INTERNAL", "PASSES", "RESTORING", "optimize", "restore"]
 
@@ -52,6 +53,7 @@ PASSES: dict[str, tuple[str, str]] = {
 
 def restore(graph: Graph, *, internal: bool = True) -> None:
     """Run the passes that every graph needs, in place; without those of ``INTERNAL`` for a graph that will be saved."""
+    require_connections(graph.ops)
     _run(RESTORING if internal else {k: v for k, v in RESTORING.items() if k not in INTERNAL}, graph, None)
 
 

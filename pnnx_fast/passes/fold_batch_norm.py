@@ -7,6 +7,7 @@ from collections.abc import Container
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.passes.rewriting import absorb, only_consumer
 
@@ -38,7 +39,7 @@ def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
         if op.type not in kinds:
             continue
         norm = only_consumer(op.outputs[0])
-        if norm is None or norm.type not in BATCH_NORMS or not _scales_channels(op):
+        if norm is None or norm.type not in BATCH_NORMS or not _scales_channels(op, norm):
             continue
         scale, shift = _affine_of(norm)
         _scale(op, scale, shift)
@@ -47,8 +48,14 @@ def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
     return count
 
 
-def _scales_channels(op: Operator) -> bool:
+def _scales_channels(op: Operator, norm: Operator) -> bool:
     """Whether the channels that a batch norm behind a layer scales are one axis of that layer's weight."""
+    given = op.attrs["weight"].shape if "weight" in op.attrs else ()
+    vectors = [norm.attrs[key].shape for key in ("running_mean", "running_var", "weight", "bias") if key in norm.attrs]
+    if len(given) < 2 or not {"running_mean", "running_var"} <= norm.attrs.keys():
+        return False
+    if any(v != (given[CHANNEL_AXIS[op.type]],) for v in vectors):
+        return False
     groups = op.params["groups"].value if "groups" in op.params else 1
     if CHANNEL_AXIS[op.type] == 1 and groups != 1:
         return False
@@ -62,6 +69,8 @@ def _affine_of(norm: Operator) -> tuple[Array, Array]:
     mean = norm.attrs["running_mean"].numpy().astype(np.float64)
     variance = norm.attrs["running_var"].numpy().astype(np.float64)
     eps = norm.params["eps"].value if "eps" in norm.params else 1e-5
+    if not isinstance(eps, int | float):
+        raise ParameterError(f"eps is {eps!r}", operator=f"{norm.type} {norm.name}", parameter="eps")
     scale = 1.0 / np.sqrt(variance + float(eps))
     if "weight" in norm.attrs:
         scale = scale * norm.attrs["weight"].numpy()

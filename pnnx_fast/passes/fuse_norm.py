@@ -105,7 +105,7 @@ def _of_variance(op: Operator, above: Node, below: Node) -> Norm | None:
 
 def _dimension(x: Operand, mean: Operator | None) -> int | None:
     """The dimension of ``x`` that a mean or variance goes over, where rows along it can be had without a copy."""
-    if mean is None or mean.type not in ("torch.mean", "torch.var") or x.dtype != "f32" or x.shape is None:
+    if mean is None or mean.type not in ("torch.mean", "torch.var") or x.dtype != "f32" or not x.shape:
         return None
     values = parameters(mean)
     dim = values.get("dim")
@@ -119,7 +119,7 @@ def _dimension(x: Operand, mean: Operator | None) -> int | None:
 def _is_variance(x: Operand, mean: Operand | None, variance: Operand, dim: int) -> bool:
     """Whether an operand is the mean square of ``x``, or of its distance from ``mean``, which is that of ``x``."""
     maker = variance.producer
-    if maker is None or (mean is not None and not _is_mean(x, mean, dim)):
+    if maker is None or not maker.inputs or (mean is not None and not _is_mean(x, mean, dim)):
         return False
     if maker.type == "torch.var":
         return mean is not None and maker.inputs == [x] and parameters(maker).get("unbiased") is False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.notes import RECURRENT, fits, mask_place, means_taking_part, number, recurrent_roles
-from pnnx_fast.passes.rewriting import unused_operand
+from pnnx_fast.passes.rewriting import succeed, unused_operand
 
 __all__ = ["restore_outputs"]
 
@@ -40,10 +40,7 @@ def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: 
     params = {k: v for k, v in op.params.items() if k != "pnnx_rnn_output_swapped"}
     wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
     graph.new_operator_before(op.type, f"{op.name}_ordered", op, outputs=made, **wiring)
-    for role, operand in zip(roles, made, strict=True):
-        if role in kept:
-            graph.replace_uses(kept[role], operand)
-    graph.remove_operator(op)
+    succeed(graph, op, {kept[role]: operand for role, operand in zip(roles, made, strict=True) if role in kept})
 
 
 def _restore_recurrent(graph: Graph, op: Operator) -> bool:
@@ -87,9 +84,8 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
     made = [unused_operand(graph, f"{op.name}_masked{i}") for i in range(len(op.outputs))]
     for operand, old in zip(made, op.outputs, strict=True):
         operand.shape, operand.dtype = old.shape, old.dtype
-        graph.replace_uses(old, operand)
     graph.new_operator_before(op.type, f"{op.name}_masked", op, outputs=made, **wiring)
-    graph.remove_operator(op)
+    succeed(graph, op, dict(zip(op.outputs, made, strict=True)))
     return True
 
 

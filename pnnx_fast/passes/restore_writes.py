@@ -11,7 +11,7 @@ from __future__ import annotations
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ir.notes import written_views
-from pnnx_fast.passes.rewriting import unused_operand
+from pnnx_fast.passes.rewriting import succeed, unused_operand
 
 __all__ = ["restore_writes"]
 
@@ -23,7 +23,7 @@ def restore_writes(graph: Graph) -> bool:
     """Rewrite copies into views; returns whether there were any."""
     found = False
     for op in list(graph.ops):
-        if op.type in ("Tensor.copy", "aten::copy") and len(op.inputs) >= 2:
+        if op.type in ("Tensor.copy", "aten::copy") and len(op.inputs) >= 2 and op.outputs:
             chain = written_views(op)
             if chain:
                 _rewrite(graph, op, chain)
@@ -49,8 +49,7 @@ def _rewrite(graph: Graph, op: Operator, chain: list[Operator]) -> None:
     written = unused_operand(graph, f"{op.name}_written")
     inputs = [dense, views[fixed], values]
     graph.new_operator_before("fused.WriteView", written.name, op, inputs=inputs, outputs=[written])
-    graph.replace_uses(op.outputs[0], written)
-    graph.remove_operator(op)
+    succeed(graph, op, {op.outputs[0]: written})
 
 
 def _fixed_links(chain: list[Operator]) -> int:

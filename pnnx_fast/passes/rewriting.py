@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pnnx_fast.ir import Graph, Operand, Operator, Parameters
 
-__all__ = ["absorb", "become_expression", "bypass", "only_consumer", "parameters", "unused_operand"]
+__all__ = ["absorb", "become_expression", "bypass", "only_consumer", "parameters", "succeed", "unused_operand"]
 
 
 def only_consumer(operand: Operand) -> Operator | None:
@@ -24,6 +24,15 @@ def absorb(graph: Graph, op: Operator, follower: Operator) -> None:
     """Remove the single consumer of an operator's output whose work the operator now does itself."""
     graph.replace_uses(follower.outputs[0], op.outputs[0])
     graph.remove_operator(follower)
+
+
+def succeed(graph: Graph, op: Operator, heirs: Mapping[Operand, Operand]) -> None:
+    """Remove an operator whose outputs others take the place of, under the same names."""
+    for old, new in heirs.items():
+        graph.replace_uses(old, new)
+    graph.remove_operator(op)
+    for old, new in heirs.items():
+        graph.rename_operand(new, old.name)
 
 
 def parameters(op: Operator) -> dict[str, object]:

@@ -14,6 +14,7 @@ from pnnx_fast import passes
 from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
+from pnnx_fast.ir.check import require_connections
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
@@ -68,6 +69,7 @@ class Compiler:
         autotune: bool | str | os.PathLike[str] = False,
     ) -> None:
         registry.check_supported(((op.type, op.name) for op in graph.ops), lambda kind: _skeleton(graph, kind))
+        require_connections(graph.ops)
         self.isa, self.graph = isa, graph
         self.types = sorted({op.type for op in graph.ops})
         self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")

@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array, DType, Shape
-from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.errors import IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
@@ -316,8 +316,8 @@ class Lowering(Builder):
                 produced = self._call(op, values)
             except StageBreak as stop:
                 return Stage(self.steps, values, [], op, stop)
-            except MemoryError:
-                raise
+            except MemoryError as error:
+                raise LimitError(str(error) or "out of memory", path=f"{op.type} {op.name}") from error
             except Exception as error:
                 named = _named(error, f"{op.type} {op.name}")
                 if named is error:

@@ -6,6 +6,7 @@ PNNX writes a slice of one axis with ``dim``, ``start``, ``end``, ``step``, of s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +25,7 @@ Part = tuple[int, int, int, int, int]
 def _parts(op: Operator) -> list[Part] | None:
     """Axes that a slice or a selection cuts, None when a number is not known."""
     shape = op.inputs[0].shape if op.inputs else None
-    if shape is None or len(op.outputs) != 1 or len(op.inputs) != 1:
+    if not shape or len(op.outputs) != 1 or len(op.inputs) != 1:
         return None
     rank, p = len(shape), {key: param.value for key, param in op.params.items()}
     if op.type == "Tensor.select":
@@ -34,8 +35,11 @@ def _parts(op: Operator) -> list[Part] | None:
     if op.type != "Tensor.slice":
         return None
     if "dims" in p:
-        rows = zip(*(p[key] for key in ("dims", "starts", "ends", "steps", "selects")), strict=True)
-        return [(d % rank, s, e, t, i) for d, s, e, t, i in rows]
+        columns = [p.get(key) for key in ("dims", "starts", "ends", "steps", "selects")]
+        if any(not isinstance(c, list) or not all(isinstance(v, int) for v in c) for c in columns):
+            return None
+        rows = list(itertools.zip_longest(*columns))  # type: ignore[arg-type]
+        return None if any(None in row for row in rows) else [(d % rank, s, e, t, i) for d, s, e, t, i in rows]
     row = p.get("dim", 0), p.get("start") or 0, _end(p), p.get("step") or 1
     if not all(isinstance(v, int) for v in row):
         return None

@@ -100,3 +100,10 @@ def test_costs_by_type() -> None:
     ).statistics()
     assert statistics.by_type() == {"nn.GELU": (1, 160, 32), "F.relu": (2, 32, 64)}
     assert statistics.table().splitlines()[1].split() == ["nn.GELU", "1", "160", "32"]
+
+
+def test_layers_without_number_are_counted_at_once() -> None:
+    line = "nn.RNN r 1 1 x y input_size=4 hidden_size=4 num_layers="
+    text = f"7767517\n2 2\npnnx.Input a 0 1 x #x=(2,3,4)f32\n{line}%d #y=(2,3,4)f32\n"
+    one, two, many = (Graph.parse(text % n).statistics().flops for n in (1, 2, 2**62))
+    assert many == one + (2**62 - 1) * (two - one)

@@ -123,6 +123,20 @@ def test_group_norm(isa: str, shape: tuple[int, ...], affine: bool, layout: str)
 
 
 @pytest.mark.parametrize("layout", ["plain", "last"])
+def test_group_norm_with_infinite_weights(isa: str, layout: str) -> None:
+    """As a map x scale + shift whose shift is infinite, too: where they cancel out, there is no number."""
+    x = np.random.default_rng(7).standard_normal((2, 6, 5, 7)).astype("f4")
+    w = np.array([1, np.inf, -np.inf, 0, np.nan, np.inf], "f4")
+    rows = x.astype("f8").reshape(2, 2, -1)
+    mean, var = (np.repeat(a, 3, 1).reshape(2, 6, 1, 1) for a in (rows.mean(-1), rows.var(-1)))
+    with np.errstate(invalid="ignore"):
+        scale = w.reshape(6, 1, 1) / np.sqrt(var + 1e-5)
+        want = (x * scale - mean * scale).astype("f4")
+    got = channels(isa, "group_norm", x, layout == "last", w, np.zeros(6, "f4"), groups=2, eps=1e-5)
+    np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("layout", ["plain", "last"])
 def test_group_norm_of_outliers(isa: str, layout: str) -> None:
     x = np.random.default_rng(6).standard_normal((1, 16, 70, 70)).astype("f4")
     x[:, :, 0, 0] = 1000

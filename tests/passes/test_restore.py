@@ -225,3 +225,13 @@ pnnx.Output o 1 0 y
         wanted = x.copy()
         wanted[1:4, k] = v
         np.testing.assert_array_equal(model(x, np.int64(k), v), wanted)
+
+
+def test_results_keep_their_order_when_shapes_are_inferred() -> None:
+    x = RNG.standard_normal((5, 2, 4)).astype(np.float32)
+    graph = recurrent("h c y", "#y=(5,2,3)f32 #h=(1,2,3)f32 #c=(1,2,3)f32")
+    want = pnnx_fast.Model(graph.copy())(x)
+    graph.infer_shapes()
+    assert [operand.shape for operand in graph.operands] == [(5, 2, 4), (1, 2, 3), (1, 2, 3), (5, 2, 3)]
+    for got, value in zip(pnnx_fast.Model(graph)(x), want, strict=True):
+        np.testing.assert_array_equal(got, value)

@@ -1,0 +1,74 @@
+"""Files that read well and whose operators lack what every sound file has: errors of this package from all readers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pnnx_fast import Graph, Model
+from pnnx_fast.errors import MissingParameterError, ParameterError, PnnxFastError
+
+BROKEN = [
+    "Tensor.reshape r 1 1 x y",
+    "Tensor.reshape r 0 1 y shape=(2,3)",
+    "Tensor.slice r 0 1 y dim=0",
+    "Tensor.slice r 1 1 x y dims=(0,1) starts=(0) ends=(1,1) steps=(1,1) selects=(0,0)",
+    "Tensor.slice r 1 1 x y dims=(0) starts=(0) ends=(1) steps=(1)",
+    "Tensor.slice r 1 1 x y dim=4611686018427387904 start=0 end=1 step=1",
+    "Tensor.slice r 1 1 x y dim=1.5 start=0 end=1 step=1",
+    "Tensor.slice r 2 1 x v y dims=(0,1) starts=(0,0) ends=(1) steps=(1,1) $ends=v",
+    "Tensor.slice_copy r 1 1 x y dim=0 start=0 end=1 step=1",
+    "Tensor.expand r 1 1 x y",
+    "Tensor.index_put r 0 1 y",
+    "Tensor.fill r 1 1 x y",
+    "aten::copy r 2 1 v x y",
+    "Tensor.copy r 1 1 x y",
+    "pnnx.Attribute r 0 1 y",
+    "pnnx.Expression r 2 1 x x y",
+    "pnnx.Expression r 0 1 y",
+    "nn.LSTM r 0 1 y input_size=4 hidden_size=4 num_layers=1",
+    "nn.RNN r 1 1 x y input_size=3 hidden_size=4 num_layers=4611686018427387904",
+    "nn.BatchNorm2d r 1 1 x y num_features=3",
+    "nn.MultiheadAttention r 0 1 y embed_dim=4 num_heads=1",
+    "prim::TupleUnpack r 0 1 y",
+    "F.pad r 1 1 x y pad=(1,1) value=1",
+    "F.one_hot r 1 1 x y num_classes=9223372036854775807",
+]
+VIEW = "aten::view w 0 1 v"
+
+
+def read(line: str) -> Graph:
+    lines = ["pnnx.Input in 0 1 x #x=(2,3)f32", *([VIEW] if " v " in line else []), line, "pnnx.Output out 1 0 y"]
+    return Graph.parse("\n".join(["7767517", f"{len(lines)} {len(lines) - 1}", *lines, ""]))
+
+
+@pytest.mark.parametrize("line", BROKEN)
+def test_no_other_exception(line: str, tmp_path: Path) -> None:
+    steps: list[Callable[[Graph], Any]] = [
+        lambda graph: Model(graph)(np.ones((2, 3), np.float32)),
+        Graph.infer_shapes,
+        Graph.simplify,
+        lambda graph: graph.python(tmp_path / "m.py"),
+    ]
+    for step in steps:
+        with contextlib.suppress(PnnxFastError):
+            step(read(line))
+
+
+def test_operators_that_lack_something_are_named() -> None:
+    with pytest.raises(PnnxFastError, match=r"nn\.Linear lost has no input"):
+        Model(read("nn.Linear lost 0 1 y in_features=3 out_features=3 bias=False"))
+
+
+def test_parameters_that_are_missing() -> None:
+    params = read("F.relu r 1 1 x y a=1").ops[1].params
+    with pytest.raises(ParameterError, match="the parameter 'b' is missing") as caught:
+        params["b"]
+    assert isinstance(caught.value, KeyError)
+    assert isinstance(caught.value, MissingParameterError)
+    assert params.get("b") is None
