@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from pnnx_fast.ncnn.tracer import Tracer
 from pnnx_fast.runtime.annotate import Annotator
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.session import Model, default_isa
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.executable import Runnable
 
 __all__ = ["Compiler", "Part", "Value", "run_layer"]
 
@@ -49,8 +52,7 @@ _TAKES_INT8 = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct", 
 _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A blob that is there: an array (n, …), and whether it holds quantised integers as floats."""
 
     array: Array
@@ -59,9 +61,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A model, the blobs it takes, for each of its outputs the blobs that are this output, room for its past."""
+    """A program, the blobs it takes, for each of its outputs the blobs that are this output, room for its past."""
 
-    model: Model
+    program: Runnable
     inputs: tuple[int, ...]
     outputs: tuple[tuple[int, ...], ...]
     integers: tuple[bool, ...]
@@ -70,12 +72,12 @@ class Part:
     def run(self, known: Mapping[int, Value]) -> dict[int, Value]:
         """Compute the outputs from known blobs."""
         room = self.room
-        given = (known[i].array for i in self.inputs)
-        filled = given if room is None else (room.filled(i, a) for i, a in zip(self.inputs, given, strict=True))
-        results = self.model(*filled)
-        arrays = [results] if len(self.outputs) == 1 else list(results)
+        given = [known[i].array for i in self.inputs]
+        if room is not None:
+            given = [room.filled(i, a) for i, a in zip(self.inputs, given, strict=True)]
+        given = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in given]
         made: dict[int, Value] = {}
-        for blobs, array, flag in zip(self.outputs, arrays, self.integers, strict=True):
+        for blobs, array, flag in zip(self.outputs, self.program.run(given), self.integers, strict=True):
             for blob in blobs:
                 whole = array if room is None else room.joined(blob, array, lambda b: known[b].array)
                 made[blob] = Value(np.asarray(whole), flag)
@@ -189,9 +191,9 @@ class Compiler:
         The way for what is known and wanted is looked for once.
         """
         key = (_signature(known, known), tuple(targets), threads)
-        with self._lock:
-            if key in self._ways:
-                return self._ways[key]
+        found = self._ways.get(key, self)
+        if not isinstance(found, Compiler):
+            return found
         alone = self.boundary(known, targets)
         part = None if alone is not None else self.part(known, targets, False, threads)
         with self._lock:
@@ -243,7 +245,8 @@ class Compiler:
             t.output(operand)
         model = Model(t.graph, threads, isa=self._isa, constants=self._constants)
         flags = tuple(operand in t.integers for operand in groups)
-        return Part(model, tuple(known), tuple(map(tuple, groups.values())), flags, room)
+        program = model.program([known[b].array for b in known])
+        return Part(program, tuple(known), tuple(map(tuple, groups.values())), flags, room)
 
     @staticmethod
     def _input(t: Tracer, value: Value) -> Operand:
@@ -289,8 +292,8 @@ def _stands_alone(layer: Layer, used: set[int]) -> bool:
 
 
 def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:
-    values = [(b, known[b]) for b in blobs]
-    return tuple([(b, v.array.shape, v.array.dtype.str, v.integers) for b, v in values])
+    values = [(b, *known[b]) for b in blobs]
+    return tuple([(b, array.shape, array.dtype, integers) for b, array, integers in values])
 
 
 def _filled(room: Room, blob: int, value: Value) -> Value:

@@ -6,8 +6,7 @@ of a net have been asked for together before, they are computed together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +35,7 @@ class Extractor:
     _given: dict[int, Value]
     _made: dict[int, Value]
     _lent: set[int]
+    _asked: dict[int, int] | None
 
     def __init__(self) -> None:
         raise TypeError("ncnn.Extractor: No constructor defined! Use Net.create_extractor()")
@@ -48,6 +48,7 @@ class Extractor:
         self._given = {}
         self._made = {}
         self._lent = set()
+        self._asked = None
         return self
 
     def __enter__(self) -> Extractor:
@@ -97,7 +98,8 @@ class Extractor:
         int
             0, or -1 when there is no such blob.
         """
-        mat = kwargs.get("in", mat)
+        if kwargs:
+            mat = kwargs.get("in", mat)
         if not isinstance(mat, Mat):
             raise TypeError(f"input(): incompatible function arguments: a Mat is wanted, not {type(mat).__name__}")
         number = self._find(blob, "input", self._net.input_names)
@@ -108,7 +110,7 @@ class Extractor:
             return -1
         array = mat._a
         # What was computed from other inputs no longer holds. An empty Mat is like no input.
-        self._made, self._lent = {}, set()
+        self._made, self._lent, self._asked = {}, set(), None
         self._given.pop(number, None)
         if array is not None and array.size:
             self._given[number] = Value(_as_input(array), array.dtype == np.int8)
@@ -131,6 +133,9 @@ class Extractor:
             0 and the blob; -1 when there is no such blob and -100 when it cannot be computed, with an empty Mat and a
             warning that says why.
         """
+        if not args and not kwargs:
+            number = self._find(blob, "extract", self._net.output_names)
+            return (-1, Mat()) if number < 0 else self._extract(number, 0)
         values = list(args)
         feat = kwargs.get("feat", values.pop(0) if values and isinstance(values[0], Mat) else None)
         kind = int(kwargs.get("type", values.pop(0) if values else 0))
@@ -166,16 +171,16 @@ class Extractor:
 
     def _value(self, number: int) -> Value:
         if number in self._given:
-            value = self._given[number]
-            return Value(value.array.copy(), value.integers)
+            array, integers = self._given[number]
+            return Value(array.copy(), integers)
         if number not in self._made or number in self._lent:
             self._made.pop(number, None)
             self._compute(number)
         self._lent.add(number)
         self._habit()[number] = 0
-        value = self._made[number]
+        array, integers = value = self._made[number]
         # Other layers may still need it, so the application gets a copy to write to.
-        return Value(value.array.copy(), value.integers) if self._net.blobs()[number].consumer >= 0 else value
+        return Value(array.copy(), integers) if self._net.blobs()[number].consumer >= 0 else value
 
     def _compute(self, number: int) -> None:
         """Compute a blob, together with those that this net's applications have asked for beside it."""
@@ -196,18 +201,25 @@ class Extractor:
     def _compute_usual(self, compiler: Compiler, usual: Sequence[int], number: int) -> None:
         """Compute what is usually asked for at once, unless the application's own layers would run too early."""
         known = self._known()
-        with _named_errors():
+        try:
             part = compiler.whole(known, usual, self._threads())
             if part is not None:
                 self._made.update(part.run(known))
                 return
+        except _STRANGE as error:
+            raise _named(error) from error
         together = all(isinstance(compiler.layers[i], BuiltinLayer) for i in compiler.needed(known, usual))
         self._reach(compiler, usual if together else [number], not together)
 
     def _habit(self) -> dict[int, int]:
         """Blobs that are asked for when these inputs are given, and for how many runs each was not."""
+        if self._asked is None:
+            self._asked = self._find_habit()
+        return self._asked
+
+    def _find_habit(self) -> dict[int, int]:
         habits = self._net._habits
-        situation = tuple(sorted((b, v.array.ndim) for b, v in self._given.items()))
+        situation = tuple(sorted([(b, array.ndim) for b, (array, _) in self._given.items()]))
         habit = habits.get(situation)
         if habit is None:
             if len(habits) >= _MOST_HABITS:
@@ -229,8 +241,10 @@ class Extractor:
 
     def _run_part(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
         known = self._known()
-        with _named_errors():
+        try:
             self._made.update(compiler.part(known, targets, extra, self._threads()).run(known))
+        except _STRANGE as error:
+            raise _named(error) from error
 
     def _known(self) -> dict[int, Value]:
         return {**self._made, **self._given}
@@ -251,15 +265,12 @@ class Extractor:
             self._made[number] = Value(np.ascontiguousarray(mat._a))
 
 
-@contextmanager
-def _named_errors() -> Iterator[None]:
-    """Errors of numpy about shapes nobody thought of, as errors of this project."""
-    try:
-        yield
-    except PnnxFastError:
-        raise
-    except (MemoryError, ArithmeticError, ValueError, IndexError, TypeError) as error:
-        raise ShapeError(f"these blobs cannot be computed: {error}") from error
+_STRANGE = MemoryError, ArithmeticError, ValueError, IndexError, TypeError
+"""What numpy raises about shapes nobody thought of; some errors of this project are of these types, too."""
+
+
+def _named(error: Exception) -> PnnxFastError:
+    return error if isinstance(error, PnnxFastError) else ShapeError(f"these blobs cannot be computed: {error}")
 
 
 def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
@@ -281,6 +292,8 @@ def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
 
 def _as_input(array: Any) -> Any:
     """An input in a type that models take: int8 as floats, what has no place in a net as float32."""
+    if array.dtype == np.float32:
+        return array
     if array.dtype == np.int8 or array.dtype.kind not in "fiub" or array.dtype.itemsize == 8:
         kind = np.int32 if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else np.float32
         return array.astype(kind)
@@ -290,6 +303,8 @@ def _as_input(array: Any) -> Any:
 def _as_output(value: Value, kind: int) -> Any:
     """A blob in the type in which it is handed out."""
     array = value.array
+    if array.dtype == np.float32 and not (value.integers and kind == 1):
+        return array
     if value.integers and kind == 1:
         return array.astype(np.int8)
     if array.dtype.kind == "b" or array.dtype == np.float64 or array.dtype == np.float16:

@@ -81,8 +81,8 @@ class Mat(Exporter):
     @classmethod
     def _of(cls, array: Array | None, pack: int = 1, refcount: int = 1) -> Mat:
         """Make a Mat over an array (n, …), which is not copied."""
-        self = cls()
-        self._a, self._pack, self._refcount = array, pack, refcount
+        self = cls.__new__(cls)
+        self._a, self._pack, self._refcount, self.allocator = array, pack, refcount, None
         return self
 
     def _allocate(self, shape: Sequence[int], n: int = 1, elemsize: int = 4, elempack: int = 1) -> None:

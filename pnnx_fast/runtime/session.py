@@ -316,6 +316,10 @@ class Model:
         flops = sum(r.flops for r in records)
         return {"flops": flops, "steps": len(records), "arena_bytes": chain.arena_bytes}
 
+    def program(self, arrays: Sequence[Array]) -> Runnable:
+        """Return what runs arrays of these shapes and dtypes, which it takes C-contiguous."""
+        return self._program(self._given(arrays))
+
     def _given(self, arrays: Sequence[Any]) -> list[Array]:
         return fitting(arrays, self.inputs)
 
