@@ -182,10 +182,12 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
  * A call takes `steps` of the `total` steps, after the `first` that calls before have taken: a direction that runs
  * backwards takes its own first ones, which are the last in y; gates has the entries of this call alone, h0 and c0 serve
  * when first is 0, and c carries the cells from call to call.
- * scratch: with a projection, dirs * rows * hidden floats. relu: of a plain RNN, in place of tanh. */
+ * scratch: with a projection, dirs * rows * hidden floats. rounded: where h is to be rounded to int8 before its product,
+ * rows * out floats for each thread. relu: of a plain RNN, in place of tanh. */
 #define PF_RECURRENT_ARGS(F, K)                                                                              \
     F(K, in, gates) F(K, in, w) F(K, in, w_reverse) F(K, in, wr) F(K, in, wr_reverse) F(K, in, bias)         \
     F(K, in, bias_reverse) F(K, in, h0) F(K, in, c0) F(K, io, c) F(K, io, y) F(K, io, scratch)               \
+    F(K, io, rounded)                                                                                        \
     F(K, i64, first) F(K, i64, steps) F(K, i64, total) F(K, i64, rows) F(K, i64, hidden) F(K, i64, out)      \
     F(K, i64, gst) F(K, i64, gsn) F(K, i64, yst) F(K, i64, ysn) F(K, i64, relu)
 

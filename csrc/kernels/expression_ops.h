@@ -22,19 +22,39 @@ PF_INLINE pf_vf pf_vselu(pf_vf x) {
     return y * 1.05070099f;
 }
 
-static inline float pf_remainder(float x, float y) {
-    const float r = fmodf(x, y);
-    return r != 0.0f && (r < 0.0f) != (y < 0.0f) ? r + y : r;
+PF_INLINE pf_vf pf_with_sign(pf_vf x, pf_vf sign) {
+    return (pf_vf)(((pf_vi)x & 0x7fffffff) | ((pf_vi)sign & ~0x7fffffff));
 }
 
-static inline float pf_floor_divide(float x, float y) {
-    if (y == 0.0f) return x / y;
-    const float r = fmodf(x, y);
-    float q = (x - r) / y;
-    if (r != 0.0f && (r < 0.0f) != (y < 0.0f)) q -= 1.0f;
-    if (q == 0.0f) return copysignf(0.0f, x / y);
-    const float low = floorf(q);
-    return q - low > 0.5f ? low + 1.0f : low;
+/* Exact, as fmodf is. The rounded quotient is never below the whole one and at most 1 above it, and what a
+ * fused multiplication leaves is a multiple of the last bit of y below y, so nothing is rounded while the
+ * quotient is exact; others, and processors that cannot fuse, go one by one. */
+PF_INLINE pf_vf pf_vfmod(pf_vf x, pf_vf y) {
+#if defined(__FMA__) || defined(__aarch64__)
+    const pf_vf a = pf_vabs(x), b = pf_vabs(y), q = pf_vfloor(a / b);
+    if (!pf_any((q >= 8388608.0f) & (b > 0.0f) & (a < INFINITY))) {
+        const pf_vf r = pf_fma(-q, b, a);
+        return pf_with_sign(pf_select(a < b, a, pf_select(r < 0.0f, r + b, r)), x);
+    }
+#endif
+    pf_vf r = x;
+    for (int i = 0; i < PF_VL; i++) r[i] = fmodf(x[i], y[i]);
+    return r;
+}
+
+/* Where rounding towards zero is not rounding down. */
+PF_INLINE pf_vi pf_too_high(pf_vf r, pf_vf y) { return (r != 0.0f) & ((r < 0.0f) ^ (y < 0.0f)); }
+
+PF_INLINE pf_vf pf_vremainder(pf_vf x, pf_vf y) {
+    const pf_vf r = pf_vfmod(x, y);
+    return pf_select(pf_too_high(r, y), r + y, r);
+}
+
+PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
+    const pf_vf r = pf_vfmod(x, y), all = x / y, down = (x - r) / y;
+    const pf_vf q = pf_select(pf_too_high(r, y), down - 1.0f, down), low = pf_vfloor(q);
+    const pf_vf whole = pf_select(q - low > 0.5f, low + 1.0f, low);
+    return pf_select(y == 0.0f, all, pf_select(q == 0.0f, pf_with_sign(pf_zero(), all), whole));
 }
 
 /* The plain lgammaf stores a sign in a global, which threads would share. */

@@ -17,9 +17,15 @@ static int64_t read_index(const char *p, int64_t itemsize) {
     return v;
 }
 
-/* Negative indices count from the end when `wrap` is set. */
+/* What becomes of an index outside; one that is negative counts from the end, or all take the nearest place. */
+enum { WRAP = 1, NEAREST = 2 };
+
 static bool check_index(const pf_worker *w, int64_t wrap, int64_t size, int64_t *index) {
-    const int64_t i = wrap && *index < 0 ? *index + size : *index;
+    if (wrap == NEAREST && size > 0) {
+        *index = *index < 0 ? 0 : pf_min(*index, size - 1);
+        return true;
+    }
+    const int64_t i = wrap == WRAP && *index < 0 ? *index + size : *index;
     if (i < 0 || i >= size) {
         pf_report(w, PF_FAULT_INDEX, *index, size);
         return false;

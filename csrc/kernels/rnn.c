@@ -3,11 +3,13 @@
  * here each step adds h W_hh^T and applies the cell. The columns of W_hh are packed so that one tile yields
  * all gates of the same hidden units, which the cell then consumes from L1. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/team.h"
 #include "kernels/args.h"
+#include "kernels/int8.h"
 #include "kernels/pack_columns.h"
 #include "kernels/rnn_cells.h"
 #include "kernels/tile.h"
@@ -70,6 +72,7 @@ typedef struct direction {
     bool reverse;
     const float *gates, *w, *wr, *bias, *h0, *c0;
     float *y, *c, *raw; /* raw: outputs before the projection */
+    float *rounded;     /* the state before as int8 leaves it, of this thread */
     columns hidden, projection;
 } direction;
 
@@ -243,8 +246,27 @@ static int64_t tile_rows(const direction *d, int64_t step, const share *part, co
                          const float **before, int *count) {
     const int64_t rows = part->row1 - part->row0, row = part->row0 + rows * tile / w->tiles;
     *count = (int)(part->row0 + rows * (tile + 1) / w->tiles - row);
-    for (int r = 0; r < *count; r++) before[r] = state_row(d, step, row + r);
+    for (int r = 0; r < *count; r++)
+        before[r] = d->rounded ? d->rounded + (row + r) * d->a->out : state_row(d, step, row + r);
     return row;
+}
+
+/* Integers up to 127 with a scale for each row, as floats. */
+static void round_states(const direction *d, int64_t step, const share *part) {
+    const int64_t n = d->a->out;
+    for (int64_t row = part->row0; row < part->row1; row++) {
+        const float *h = state_row(d, step, row);
+        float *y = d->rounded + row * n, most = 0;
+        pf_vf largest = pf_zero();
+        for (int64_t i = 0; i < n; i += PF_VL) largest = pf_vmax(pf_vabs(pf_load_upto(h + i, n - i)), largest);
+        for (int i = 0; i < PF_VL; i++) most = fmaxf(most, largest[i]);
+        const pf_vf scale = pf_set(most == 0 ? 1 : 127 / most);
+        for (int64_t i = 0; i < n; i += PF_VL) {
+            const pf_vf v = pf_load_upto(h + i, n - i);
+            const pf_vf kept = pf_tofloat(pf_round_int8(v * scale)) / scale;
+            pf_store_upto(y + i, pf_select(v == v, kept, v), n - i);
+        }
+    }
 }
 
 static void run_blocks(const direction *d, int64_t step, const share *part) {
@@ -252,6 +274,7 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
     const work w = make_work(c, part);
     const bool zero = part->row0 == part->row1 || !state_row(d, step, part->row0);
     const bool tall = HALVES && c->gates == LSTM && part->row1 - part->row0 > TALL_LEAST;
+    if (d->rounded && !zero) round_states(d, step, part);
     float s[PF_TILE_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
     for (int64_t j = w.begin; j < w.end; j++) {
         const int64_t i = block_at(&w, step, j);
@@ -340,6 +363,8 @@ static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, 
     if (d.c) d.c += dir * states;
     d.y = (float *)pf_ptr(w, a->y) + dir * a->out;
     if (d.wr) d.raw = (float *)pf_ptr(w, a->scratch) + dir * states;
+    d.rounded = pf_ptr(w, a->rounded);
+    if (d.rounded) d.rounded += w->tid * a->rows * a->out;
     return d;
 }
 

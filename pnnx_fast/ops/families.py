@@ -145,8 +145,8 @@ FAMILIES: dict[str, str] = {
         pnnx.Expression
     """,
     "index": """
-        F.embedding Tensor.index Tensor.index_put nn.Embedding torch.gather torch.index_select torch.masked_select
-        torch.nonzero torch.repeat_interleave torch.scatter_add
+        F.embedding Tensor.index Tensor.index_put ncnn.Embed nn.Embedding torch.gather torch.index_select
+        torch.masked_select torch.nonzero torch.repeat_interleave torch.scatter_add
     """,
     "int8": """
         fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize

@@ -35,9 +35,14 @@ def _check_constant(index: Tensor, size: int, wrap: bool) -> None:
                 raise IndexRangeError(value, size)
 
 
-def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: bool = False) -> Tensor:
+NEAREST = 2
+"""Value of ``wrap`` with which an index outside takes the nearest place."""
+
+
+def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: int = False) -> Tensor:
     """Emit the selection of entries of one dimension; the index's dimensions take its place."""
-    _check_constant(index, x.shape[axis], wrap)
+    if wrap != NEAREST or not x.shape[axis]:
+        _check_constant(index, x.shape[axis], bool(wrap))
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     y = b.result(shape, x.dtype)
     x, index = b.contiguous(x), _index_tensor(b, index)
@@ -70,6 +75,12 @@ def embedding(
     if weight.ndim != 2:
         raise ShapeError("an embedding table is a matrix", operand="weight", actual=weight.shape)
     return take(b, weight, input, 0)
+
+
+@operator("ncnn.Embed")
+def embed(b: Builder, input: Tensor, weight: Tensor) -> Tensor:
+    """Rows of a table; an index outside takes the nearest row."""
+    return take(b, weight, input, 0, NEAREST)
 
 
 @operator("torch.index_select")

@@ -38,6 +38,8 @@ class Stack:
     weights: Mapping[str, Tensor]
     proj: int = 0
     relu: bool = False
+    rounded: bool = False
+    """Whether a state is rounded to int8 before every step."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -131,12 +133,13 @@ def _layer(
     most = max(length for _, length in spans)
     products = b.empty((rows, most, width) if time else (most, rows, width), np.float32)
     scratch = b.scratch(4 * len(names) * rows * hidden if stack.proj else 0)
+    rounded = b.scratch(4 * b.nthreads * rows * out if stack.rounded else 0)
     for first, length in spans:
         g = products.narrow(time, 0, length)
         starts = [first, steps - first - length][: len(names) if len(spans) > 1 else 1]
         _multiply(b, [x.narrow(time, start, length) for start in starts], w_ih, bias, g)
         b.step(
-            stack.kernel, **refs, gates=g, scratch=scratch,
+            stack.kernel, **refs, gates=g, scratch=scratch, rounded=rounded,
             first=first, steps=length, total=steps, rows=rows, hidden=hidden, out=out, relu=int(stack.relu),
             gst=g.strides[time], gsn=g.strides[batch], yst=y.strides[time], ysn=y.strides[batch],
             flops=2 * len(names) * length * rows * hidden * (gates * out + stack.proj),
@@ -153,7 +156,7 @@ def _multiply(b: Builder, inputs: list[Tensor], weights: list[Tensor], bias: Ten
         multiply_rows(b, x, weight, own, None, NO_ACTIVATION, y.narrow(2, d * width, width))
 
 
-def _run(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tensor | None) -> tuple[Value, ...]:
+def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tensor | None) -> tuple[Value, ...]:
     """Emit all layers; returns output, final h and, of an LSTM, final c."""
     if stack.layers < 1 or stack.hidden < 1 or not 0 <= stack.proj < stack.hidden:
         raise ParameterError("num_layers and hidden_size must be positive, proj_size smaller", parameter="hidden_size")
@@ -221,7 +224,7 @@ def lstm(
     if (initial_h is None) != (initial_c is None):
         raise ParameterError("an LSTM takes both initial states or none", parameter="initial_c")
     stack = Stack("lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size)
-    return _outputs(b, _run(b, stack, input, initial_h, initial_c), pnnx_rnn_output_swapped)
+    return _outputs(b, run_stack(b, stack, input, initial_h, initial_c), pnnx_rnn_output_swapped)
 
 
 @operator("nn.GRU")
@@ -241,7 +244,7 @@ def gru(
 ) -> Value:
     """Layers of gated recurrent units. torch.nn.GRU."""
     stack = Stack("gru_f32", hidden_size, num_layers, bidirectional, batch_first, weights)
-    return _outputs(b, _run(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
+    return _outputs(b, run_stack(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
 
 
 @operator("nn.RNN")
@@ -265,4 +268,4 @@ def rnn(
         raise ParameterError(f"nonlinearity must be tanh or relu, not {nonlinearity!r}", parameter="nonlinearity")
     relu = nonlinearity == "relu"
     stack = Stack("rnn_f32", hidden_size, num_layers, bidirectional, batch_first, weights, relu=relu)
-    return _outputs(b, _run(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
+    return _outputs(b, run_stack(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)

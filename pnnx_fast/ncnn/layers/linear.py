@@ -302,8 +302,7 @@ def embed(p: Params, w: Weights) -> Build:
             values = values if bias is None else values + bias.numpy()
             ready["weight"] = Attribute(np.ascontiguousarray(values, np.float32))
         index = t.emit("ncnn.Bits", x) if x.dtype == "f32" else x
-        index = t.expression(f"torch.long(minimum(maximum(@0,0),{rows - 1}))", t.flatten(index))
-        return t.emit("nn.Embedding", index, attrs=ready, num_embeddings=rows, embedding_dim=outputs, sparse=False)
+        return t.emit("ncnn.Embed", t.flatten(index), attrs=ready)
 
     return build
 
