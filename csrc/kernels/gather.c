@@ -17,7 +17,7 @@ static int64_t read_index(const char *p, int64_t itemsize) {
     return v;
 }
 
-/* What becomes of an index outside; one that is negative counts from the end, or all take the nearest place. */
+/* What becomes of an index outside: a negative one counts from the end, or any takes the nearest place. */
 enum { WRAP = 1, NEAREST = 2 };
 
 static bool check_index(const pf_worker *w, int64_t wrap, int64_t size, int64_t *index) {

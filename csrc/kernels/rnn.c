@@ -258,7 +258,8 @@ static void round_states(const direction *d, int64_t step, const share *part) {
         const float *h = state_row(d, step, row);
         float *y = d->rounded + row * n, most = 0;
         pf_vf largest = pf_zero();
-        for (int64_t i = 0; i < n; i += PF_VL) largest = pf_vmax(pf_vabs(pf_load_upto(h + i, n - i)), largest);
+        for (int64_t i = 0; i < n; i += PF_VL)
+            largest = pf_vmax(pf_vabs(pf_load_upto(h + i, n - i)), largest);
         for (int i = 0; i < PF_VL; i++) most = fmaxf(most, largest[i]);
         const pf_vf scale = pf_set(most == 0 ? 1 : 127 / most);
         for (int64_t i = 0; i < n; i += PF_VL) {

@@ -24,9 +24,7 @@ def lstm_int8(
     **weights: Tensor,
 ) -> Value:
     """Long short-term memory with states rounded to int8."""
-    stack = Stack(
-        "lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size, rounded=True
-    )
+    stack = Stack("lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size, rounded=True)
     return run_stack(b, stack, input, initial_h, initial_c)
 
 

@@ -83,6 +83,27 @@ def test_every_function(isa, name):
     close(got, want, LOOSE.get(name, 16), ABSOLUTE.get(name, 0))
 
 
+def test_remainders_are_exact(isa):
+    rng = np.random.default_rng(5)
+    odd = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-45, 3e38]
+    exponents, small = rng.integers(-149, 128, (2, 4096)), np.ldexp(rng.uniform(1, 2, 4096), rng.integers(-9, 9, 4096))
+    pairs = [
+        rng.standard_normal((2, 4096)) * [[10], [1]],
+        np.ldexp(rng.uniform(1, 2, (2, 4096)) * rng.choice([-1, 1], (2, 4096)), exponents),
+        rng.integers(-1000, 1000, (2, 4096)),
+        np.stack([np.float32(small) * rng.integers(1, 1 << 22, 4096), np.float32(small)]),
+        np.array(np.meshgrid(odd, odd)).reshape(2, -1),
+    ]
+    for x, y in (pair.astype(np.float32) for pair in pairs):
+        with np.errstate(all="ignore"):
+            want = np.fmod(x, y)
+            low = np.where((want != 0) & ((want < 0) != (y < 0)), want + y, want)
+        got = run(isa, "fmod(@0,@1)", [x, y])
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(x[got == 0]))
+        np.testing.assert_array_equal(run(isa, "remainder(@0,@1)", [x, y]), low)
+
+
 @pytest.mark.parametrize("name", NATIVE)
 def test_tails_touch_nothing_else(name):
     for count in (1, 2, 3, 4, 7, 8, 15, 16, 17, 33):

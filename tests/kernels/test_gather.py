@@ -13,7 +13,7 @@ from pnnx_fast.runtime.kernel import call
 THREADS = [1, 2]
 
 
-def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, wrap: bool = False) -> np.ndarray:
+def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, wrap: int = False) -> np.ndarray:
     outer, size, inner = x.shape
     y = np.full((outer, len(index), inner), 99, x.dtype)
     call(
@@ -65,6 +65,12 @@ def test_rows(isa: str, dtype: str, index_dtype: str, shape: tuple[int, ...], th
     index = rng.integers(0, shape[1], 17).astype(index_dtype)
     np.testing.assert_array_equal(gather_rows(isa, threads, x, index), x[:, index])
     np.testing.assert_array_equal(gather_rows(isa, threads, x, index - shape[1], wrap=True), x[:, index])
+
+
+def test_rows_nearest_to_indices_out_of_range(isa: str) -> None:
+    x = np.arange(24, dtype="f4").reshape(1, 6, 4)
+    index = np.array([-(2**63), -1, 0, 5, 6, 2**62])
+    np.testing.assert_array_equal(gather_rows(isa, 1, x, index, wrap=2), x[:, [0, 0, 0, 5, 5, 5]])
 
 
 @pytest.mark.parametrize("bad", [-1, 6, 2**62, -(2**63)])

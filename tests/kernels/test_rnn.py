@@ -32,8 +32,18 @@ def cell(kernel: str, g: np.ndarray, s: np.ndarray, h: np.ndarray, c: np.ndarray
     return np.tanh(g[:, 0] + s[:, 0]), c
 
 
+def rounded(h: np.ndarray) -> np.ndarray:
+    """What integers up to 127 with a scale for each row leave of a state."""
+    h = h.astype(np.float32)
+    scale = np.float32(127) / np.where(h.any(1), np.abs(h).max(1), np.float32(127))[:, None]
+    return (np.trunc(h * scale + np.copysign(np.float32(0.5), h)) / scale).astype(np.float64)
+
+
 class Layer:
     """Random operands of one layer and the numpy result."""
+
+    rounded = False
+    """Whether states are rounded to int8 before every step."""
 
     def __init__(self, kernel: str, dirs: int, steps: int, rows: int, hidden: int, proj: int = 0, state: bool = True):
         rng = np.random.default_rng(hidden)
@@ -57,7 +67,8 @@ class Layer:
             h = np.zeros((self.rows, self.out)) if self.h0 is None else self.h0[d].astype("f8")
             c = cs[d] if self.c0 is None else self.c0[d].astype("f8")
             for t in range(self.steps)[:: -1 if d else 1]:
-                s = (h @ self.w[d].T.astype("f8")).reshape(self.rows, self.gates, self.hidden)
+                before = rounded(h) if self.rounded else h
+                s = (before @ self.w[d].T.astype("f8")).reshape(self.rows, self.gates, self.hidden)
                 h, c = cell(self.kernel, self.g[t, :, d], s, h, c, self.bias[d])
                 h = h if self.wr[d] is None else h @ self.wr[d].T
                 y[t, :, d] = h
@@ -96,7 +107,9 @@ class Layer:
             call(
                 isa, self.kernel, threads, gates=part, w=w[0], w_reverse=w[1], wr=wr[0], wr_reverse=wr[1],
                 bias=bias[0], bias_reverse=bias[1], h0=self.h0, c0=self.c0, c=c if self.gates == 4 else None, y=y,
-                scratch=guarded(np.full(c.size if self.proj else 0, np.nan, "f4")), first=first, steps=end - first,
+                scratch=guarded(np.full(c.size if self.proj else 0, np.nan, "f4")),
+                rounded=guarded(np.full(threads * self.rows * self.out, np.nan, "f4")) if self.rounded else None,
+                first=first, steps=end - first,
                 total=self.steps, rows=self.rows, hidden=self.hidden, out=self.out, gst=part.strides[0] // 4,
                 gsn=part.strides[1] // 4, yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0,
             )  # fmt: skip
@@ -144,3 +157,15 @@ def test_projection(isa: str, dirs: int, rows: int, hidden: int, proj: int, thre
 @pytest.mark.parametrize("state", [False, True])
 def test_steps_in_two_calls(isa: str, kernel: str, proj: int, dirs: int, state: bool) -> None:
     Layer(kernel, dirs, 5, 3, 20, proj, state).check(isa, 2, batch_first=proj == 0, cut=2)
+
+
+@pytest.mark.parametrize("kernel,proj", [*((kernel, 0) for kernel in GATES), ("lstm_f32", 17)])
+@pytest.mark.parametrize("dirs,rows,hidden", [(1, 1, 19), (2, 3, 40), (1, 7, 24), (2, 1, 200)])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("state", [False, True])
+def test_states_rounded_to_int8(
+    isa: str, kernel: str, proj: int, dirs: int, rows: int, hidden: int, threads: int, state: bool
+) -> None:
+    layer = Layer(kernel, dirs, 4, rows, hidden, proj, state)
+    layer.rounded = True
+    layer.check(isa, threads)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nets import load, param, run
+from nets import load, param, run, tagged
 
 from pnnx_fast import ncnn
 from pnnx_fast.formats.ncnn_bin import write_weight
@@ -158,3 +158,18 @@ def code_of(layer: str) -> int:
     code = code or net.load_model(ncnn.DataReaderFromEmpty())
     ex = net.create_extractor()
     return code or ex.input("a", ncnn.Mat(X)) or int(ex.extract("b")[0])
+
+
+@pytest.mark.parametrize(
+    ("params", "extra"), [("1=2 18=1", (1, 1)), ("1=2 3=2 18=3 19=2", (2, 3)), ("1=2 18=2 19=0", (0, 2))]
+)
+def test_deconvolution_pads_its_output_beyond_the_stride(params: str, extra: tuple[int, int]) -> None:
+    """What is added behind holds the bias alone, as activated."""
+    weights = tagged(np.random.default_rng(1).normal(size=3 * 2 * 4)) + np.float32([-1.5, 2]).tobytes()
+    plain = " ".join(word for word in params.split() if word[:2] not in ("18", "19"))
+    whole = one(f"Deconvolution 0=2 5=1 6=24 9=1 {params}", X, weights)
+    short = one(f"Deconvolution 0=2 5=1 6=24 9=1 {plain}", X, weights)
+    want = np.pad(short, ((0, 0), (0, extra[0]), (0, extra[1])))
+    for side in (np.s_[1, short.shape[1] :, :], np.s_[1, :, short.shape[2] :]):
+        want[side] = 2
+    np.testing.assert_allclose(whole, want, rtol=0, atol=1e-6)

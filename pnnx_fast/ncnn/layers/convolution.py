@@ -255,19 +255,28 @@ class _Deconvolution:
         cut = any(v > 0 for v in (*before, *after))
         before, after = ([max(v, 0) for v in side] if cut else [0] * self.g.rank for side in (before, after))
         whole = before if before == after else [0] * self.g.rank
+        x, extra, surplus = self._lengthened(t, x)
         common: dict[str, Any] = {
             "stride": list(self.g.stride),
             "padding": whole,
-            "output_padding": list(self.extra),
+            "output_padding": extra,
             "dilation": list(self.g.dilation),
             "groups": self.groups,
         }
-        y = self._emit(t, x, blobs, common)
+        y = self._cut(t, self._emit(t, x, blobs, common), [0] * self.g.rank, surplus)
         if before != after:
             y = self._cut(t, y, before, after)
         elif not cut and all(v > 0 for v in self.size):
             y = self._cut(t, y, *self._sides(shape_of(y)[2:]))
         return self.act(t, y)
+
+    def _lengthened(self, t: Tracer, x: Operand) -> tuple[Operand, list[int], list[int]]:
+        """Input, output padding and what to cut then: padding that PyTorch refuses is the output of zeros behind."""
+        steps = zip(self.extra, self.g.stride, self.g.dilation, strict=True)
+        zeros = [-(-v // s) if v >= max(s, d) else 0 for v, s, d in steps]
+        surplus = [n * s - v if n else 0 for n, s, v in zip(zeros, self.g.stride, self.extra, strict=True)]
+        extra = [0 if n else v for n, v in zip(zeros, self.extra, strict=True)]
+        return pad(t, x, [0] * self.g.rank, zeros, 0.0), extra, surplus
 
     def _emit(self, t: Tracer, x: Operand, blobs: Sequence[Operand], common: dict[str, Any]) -> Operand:
         if self.dynamic:
@@ -301,7 +310,7 @@ class _Deconvolution:
             size = shape_of(y)[2 + i]
             if b < 0 or a < 0 or b + a >= size:
                 raise ShapeError("the output would be cut to nothing", expected=f"< {size}", actual=(b, a))
-            y = t.cut(y, 2 + i, b, size - a)
+            y = t.cut(y, 2 + i, b, size - a) if b or a else y
         return y
 
 
