@@ -30,6 +30,7 @@ from pnnx_fast.ir.notes import (
     raised_pad,
     recurrent_roles,
     rounded_quotients,
+    shuffled_shape,
     written_views,
 )
 
@@ -73,6 +74,8 @@ def statements(op: Operator, names: Names) -> Iterable[str]:
             raise ParameterError("too few inputs", operator=f"{op.type} {op.name}") from error
     if is_module(op):
         inputs = ", ".join(names.of(x) for i, x in enumerate(op.inputs) if not op.repeats_weight(i))
+        shape = shuffled_shape(op)
+        inputs += f".reshape{shape}" if shape is not None else ""
         return [f"{targets(op, names)} = self.{names.member(op)}({inputs})"]
     if op.type.startswith(_CUSTOM):
         return [f"{targets(op, names)} = {_custom_call(op, names)}"]

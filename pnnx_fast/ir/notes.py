@@ -28,6 +28,7 @@ __all__ = [
     "raised_pad",
     "recurrent_roles",
     "rounded_quotients",
+    "shuffled_shape",
     "typed_number",
     "without_casts",
     "written_views",
@@ -133,6 +134,22 @@ def leading_sizes(op: Operator) -> list[int] | None:
         return None
     sizes = value[: len(noted)]
     return sizes if all(a in (-1, b) for a, b in zip(sizes, noted, strict=True)) else None
+
+
+def shuffled_shape(op: Operator) -> tuple[int, ...] | None:
+    """The shape that a pixel shuffle reads, where the converter took a reshape to it for a part of the shuffle.
+
+    Patches (1,96,4,256) that become a picture noted as (1,96,32,32) are read as (1,384,16,16).
+    """
+    factor = op.params["upscale_factor"].value if "upscale_factor" in op.params else None
+    if op.type != "nn.PixelShuffle" or not isinstance(factor, int) or len(op.inputs) != 1 or len(op.outputs) != 1:
+        return None
+    given, noted = op.inputs[0].shape, op.outputs[0].shape
+    if given is None or noted is None or len(noted) < 3 or min((factor, *given, *noted)) < 1:
+        return None
+    *lead, c, h, w = noted
+    shape = (*lead, c * factor**2, h // factor, w // factor)
+    return shape if shape != given and math.prod(shape) == math.prod(given) else None
 
 
 def raised_pad(op: Operator) -> list[int] | None:

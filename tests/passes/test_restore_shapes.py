@@ -240,3 +240,29 @@ def test_numbers_with_their_dtype(tmp_path: Path, kind: str, number: str, expect
     graph.python(tmp_path / "model.py")
     dtype, _, text = number.partition(",")
     assert f"torch.tensor({text}, dtype={dtype})" in (tmp_path / "model.py").read_text()
+
+
+PATCHES = """7767517
+3 2
+pnnx.Input x 0 1 x #x=(1,3,4,6)f32
+nn.PixelShuffle shuffle 1 1 x y upscale_factor=2 #x=(1,3,4,6)f32 #y=(1,3,4,6)f32
+pnnx.Output o 1 0 y
+"""
+
+
+@pytest.mark.parametrize("simplified", [True, False])
+def test_patches_become_a_picture(tmp_path: Path, simplified: bool) -> None:
+    graph = pnnx_fast.Graph.parse(PATCHES)
+    graph.python(tmp_path / "model.py")
+    assert "shuffle(v_x.reshape(1, 12, 2, 3))" in (tmp_path / "model.py").read_text()
+    x = RNG.standard_normal((1, 3, 4, 6)).astype(np.float32)
+    wanted = x.reshape(1, 3, 2, 2, 2, 3).transpose(0, 1, 4, 2, 5, 3).reshape(1, 3, 4, 6)
+    if simplified:
+        simplify(graph)
+    assert np.array_equal(pnnx_fast.Model(graph)(x), wanted)
+
+
+def test_a_shuffle_that_fits_stays() -> None:
+    graph = pnnx_fast.Graph.parse(PATCHES.replace("#y=(1,3,4,6)", "#y=(1,3,8,12)").replace("(1,3,4,6)", "(1,12,4,6)"))
+    pnnx_fast.passes.restore(graph)
+    assert [op.type for op in graph.ops] == ["pnnx.Input", "nn.PixelShuffle", "pnnx.Output"]
