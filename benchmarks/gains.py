@@ -1,7 +1,8 @@
 """``python -m benchmarks gains``: how much faster our engine gets with more threads, on models of the zoo.
 
-Numbers of threads take turns as engines do elsewhere, so that a slow spell of the machine strikes all of them. Last
-stands what the machine itself gains: at arithmetic and at reading memory, without any engine.
+Numbers of threads take turns as engines do elsewhere, and a gain is that of two neighbouring bursts, the median of all
+rounds, so that a slow spell of the machine strikes both. Last stands what the machine itself gains, at arithmetic and
+at reading memory, without any engine.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 
 from benchmarks import peers, probe, records, report, zoo
 from benchmarks.contest import Measurement, Settings, burst, ensure
@@ -21,13 +23,14 @@ __all__ = ["add_arguments", "main"]
 
 _HEADS = ("model", "batch")
 _MEGABYTES = 256
+_GAINED = "gained by {}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", default="all", help="models or sets, separated by commas (default: all)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
     parser.add_argument("--batch", default="1", help="sizes of the batch (default: 1)")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of bursts (default: 7)")
+    parser.add_argument("--rounds", type=int, default=11, help="rounds of bursts (default: 11)")
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a burst (default: 0.3)")
     parser.add_argument("--json", type=Path, help="record of everything measured")
 
@@ -40,9 +43,9 @@ def main(options: argparse.Namespace) -> int:
     rows = []
     for spec in specs:
         for batch in batches:
-            times = _times(spec, batch, threads, Settings(options.rounds, options.seconds))
-            rows.append(_row((spec.name, str(batch)), times))
-            zoo.progress(f"{spec.name}, batch {batch}: {' and '.join(f'{t * 1e3:.2f}' for t in times.values())} ms\n")
+            done = _measure(spec, batch, threads, Settings(options.rounds, options.seconds))
+            rows.append(_row((spec.name, str(batch)), done))
+            zoo.progress(f"{spec.name}, batch {batch}: {', '.join(f'{v:.2f}' for v in rows[-1].values.values())}\n")
     rows += _machine(threads)
     table = records.Table("Milliseconds by threads, and speed gained", _HEADS, rows, compared=False)
     record = records.simple("gains", peers.environment(), [table])
@@ -54,26 +57,30 @@ def main(options: argparse.Namespace) -> int:
 
 def _machine(threads: Sequence[int]) -> list[report.Row]:
     """What the probe gains: its times are none of a model's, so only the gains are kept."""
-    arithmetic = {n: 1 / probe.peak_flops(n) for n in threads}
-    memory = {n: 1 / probe.bandwidth(n, _MEGABYTES // n) for n in threads}
-    labelled = (("(arithmetic)", ""), arithmetic), (("(reading memory)", ""), memory)
-    return [report.Row(labels, _gains(seconds)) for labels, seconds in labelled]
+    first, *more = threads
+    arithmetic = {n: probe.peak_flops(n) for n in threads}
+    memory = {n: probe.bandwidth(n, _MEGABYTES // n) for n in threads}
+    return [
+        report.Row((name, ""), {_GAINED.format(n): speed[n] / speed[first] for n in more})
+        for name, speed in (("(arithmetic)", arithmetic), ("(reading memory)", memory))
+    ]
 
 
-def _row(labels: tuple[str, ...], seconds: dict[int, float]) -> report.Row:
+def _row(labels: tuple[str, ...], done: dict[int, Measurement]) -> report.Row:
     """Milliseconds for each number of threads, then the gains."""
-    times = {f"{n} thread{'s' if n > 1 else ''}, ms": 1e3 * time for n, time in seconds.items()}
-    return report.Row(labels, times | _gains(seconds))
+    times = {f"{n} thread{'s' if n > 1 else ''}, ms": 1e3 * outcome.seconds for n, outcome in done.items()}
+    first, *more = done
+    return report.Row(labels, times | {_GAINED.format(n): _gain(done[first], done[n]) for n in more})
 
 
-def _gains(seconds: dict[int, float]) -> dict[str, float]:
-    """Speed with each further number of threads over that with the first."""
-    first, *more = seconds
-    return {f"gained by {n}": seconds[first] / seconds[n] for n in more}
+def _gain(few: Measurement, many: Measurement) -> float:
+    """Median of the gains from burst to neighbouring burst."""
+    gains = [[median(slow) / median(fast)] for slow, fast in zip(few.bursts, many.bursts, strict=True)]
+    return report.of_bursts(gains, [max(pair) for pair in zip(few.queued, many.queued, strict=True)])
 
 
-def _times(spec: ModelSpec, batch: int, threads: Sequence[int], settings: Settings) -> dict[int, float]:
-    """Median seconds of a call for each number of threads, bursts in turn; the first round does not count."""
+def _measure(spec: ModelSpec, batch: int, threads: Sequence[int], settings: Settings) -> dict[int, Measurement]:
+    """Bursts of calls for each number of threads, in turn; the first round does not count."""
     done = {n: Measurement() for n in threads}
     with ExitStack() as stack:
         workers = {n: stack.enter_context(Worker(OURS, spec, batch, n)) for n in threads}
@@ -83,4 +90,4 @@ def _times(spec: ModelSpec, batch: int, threads: Sequence[int], settings: Settin
         for number in range(settings.rounds + 1):
             for n in threads if number % 2 else reversed(threads):
                 burst(workers[n], done[n], settings, warm_up=number == 0)
-    return {n: outcome.seconds for n, outcome in done.items()}
+    return done

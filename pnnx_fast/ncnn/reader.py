@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_memory
 from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError
 from pnnx_fast.formats.ncnn_bin import BytesSource, EmptySource, Source, WeightReader
 from pnnx_fast.formats.ncnn_param import ParamSlots
 from pnnx_fast.ncnn.mat import Mat
-from pnnx_fast.runtime.memory import check_memory
 
 __all__ = [
     "DataReader",

@@ -19,11 +19,11 @@ import numpy as np
 
 import pnnx_fast
 from pnnx_fast._core import program as core
+from pnnx_fast._memory import aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast._warning import warn
 from pnnx_fast.ops.symbolic import Algorithm, Tensor
 from pnnx_fast.runtime import kernel
-from pnnx_fast.runtime.memory import aligned_bytes
 
 __all__ = ["Tuner", "default_file"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pnnx_fast._core import program as core
+from pnnx_fast._memory import aligned_bytes, check_memory
 from pnnx_fast._types import Array, DType, Protocol, Shape
 from pnnx_fast.errors import IndexRangeError, NativeOperatorError
-from pnnx_fast.runtime.memory import aligned_bytes, check_memory
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.records import StepRecord

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pnnx_fast._core import program as core
+from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operator
@@ -31,7 +32,6 @@ from pnnx_fast.ops.symbolic import (
     merge_dims,
 )
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.memory import check_memory, memory_limit
 from pnnx_fast.runtime.returned import check_value
 
 if TYPE_CHECKING:
@@ -225,6 +225,8 @@ class Lowering(Builder):
         outputs: Sequence[tuple[Sequence[int], DType | type | str]],
     ) -> list[Tensor]:
         """See Builder."""
+        if not all(isinstance(x, Tensor) for x in inputs):
+            raise ParameterError("a number where a tensor is expected")
         results = [self.empty(shape, dtype) for shape, dtype in outputs]
         name, kind = (self.operator.name, self.operator.type) if self.operator else ("", "")
         self.steps.append(HostStep(function, list(inputs), results, name, kind))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.errors import IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = ["as_array", "check_value", "check_values", "computed"]
@@ -25,8 +25,10 @@ def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> 
         produced = function(*given)
     except IndexRangeError as error:
         raise IndexRangeError(error.index, error.size, step=error.step, operator=where) from None
-    except (PnnxFastError, MemoryError):
+    except PnnxFastError:
         raise
+    except MemoryError as error:
+        raise LimitError(str(error) or "out of memory", path=where) from error
     except Exception as error:
         raise ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where) from error
     return produced if isinstance(produced, tuple) else (produced,)

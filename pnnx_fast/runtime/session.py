@@ -212,7 +212,7 @@ class Model:
         ShapeError
             When number, shape or dtype of the arrays do not fit.
         LimitError
-            When the run would take more memory than :func:`~pnnx_fast.runtime.memory.memory_limit` allows.
+            When the run would take more memory than :func:`~pnnx_fast._memory.memory_limit` allows.
         IndexRangeError
             When an index among the data lies outside the dimension that it selects from.
         """

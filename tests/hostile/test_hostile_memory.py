@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from pnnx_fast import Graph, Model
+from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast.errors import LimitError, ParameterError
 from pnnx_fast.ncnn import DataReaderFromEmpty, Mat, NcnnWarning, Net
-from pnnx_fast.runtime.memory import check_memory, memory_limit
+from pnnx_fast.ops import array_functions as functions
+from pnnx_fast.ops.matrix_functions import combinations
 
 HUGE_LAYERS = [
     "Interp a 1 1 x y 0=1 3=200000 4=200000",
@@ -32,6 +37,48 @@ def extract(layers: list[str]) -> int:
     ex = net.create_extractor()
     ex.input("x", Mat(np.ones((4, 5, 6), np.float32)))
     return int(ex.extract("y")[0])
+
+
+ARANGE = """7767517
+3 2
+pnnx.Input i 0 1 n #n=()i64
+torch.arange a 1 1 n y $end=n
+pnnx.Output o 1 0 y
+"""
+
+
+def test_ranges_whose_end_the_data_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
+    model = Model(Graph.parse(ARANGE))
+    assert model(np.array(7)).tolist() == list(range(7))
+    with pytest.raises(LimitError, match="a range of 100000000 numbers"):
+        model(np.array(100_000_000))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: functions.eye(20_000, None, None, None, None),
+        lambda: functions.linspace(0.0, 1.0, 1_000_000_000),
+        lambda: functions.triangle_indices(np.tril_indices)(20_000, 20_000),
+        lambda: functions.window(0.5, 0.5)(1_000_000_000, None, None, None, None),
+        lambda: functions.diag_embed(np.ones(3, np.float32), offset=20_000),
+        lambda: combinations(np.ones(100, np.float32), 8),
+    ],
+)
+def test_numbers_whose_count_the_file_tells(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
+    with pytest.raises(LimitError, match=r"numbers: .* more than the limit"):
+        make()
+
+
+def test_numbers_in_the_place_of_tensors() -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input i 0 1 x #x=(1,4,2,2)f32\npnnx.Input j 0 1 m #m=(4)f32\n"
+        "F.batch_norm b 3 1 x m m y weight=100000 bias=5 $input=x $running_mean=m $running_var=m\npnnx.Output o 1 0 y\n"
+    )
+    with pytest.raises(ParameterError, match=r"F\.batch_norm b"):
+        Model(graph)(np.ones((1, 4, 2, 2), np.float32), np.ones(4, np.float32))
 
 
 @pytest.mark.filterwarnings("ignore::pnnx_fast.ncnn.NcnnWarning")

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from pnnx_fast._memory import HUGE, aligned_bytes
 from pnnx_fast.runtime.constants import CHUNK, Constants
-from pnnx_fast.runtime.memory import HUGE, aligned_bytes
 
 
 @pytest.mark.parametrize("size", [1, 100, HUGE - 1, HUGE, 3 * HUGE + 7])
