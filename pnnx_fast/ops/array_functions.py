@@ -240,6 +240,7 @@ def window(*terms: float) -> Callable[..., Array]:
     """Windows that are sums of cosines, of a length, periodic or not, with other terms where they are given."""
 
     def make(n: int, *rest: Any) -> Array:
+        """A window, a sum of cosines."""
         *shape, dtype, _, _, _ = rest
         afford(n)
         periodic = bool(shape[0]) if shape else True
@@ -258,9 +259,10 @@ def linspace(start: float, end: float, steps: int, dtype: Any = None, *_: Any) -
 
 
 def triangle_indices(pick: Any) -> Callable[..., Array]:
-    """Places of a triangle of a matrix, as two rows."""
+    """Places of a triangle of a matrix, found by numpy's function for it."""
 
     def make(row: int, col: int, offset: int = 0, *_: Any) -> Array:
+        """Places of a triangle of a matrix, as two rows."""
         afford(row * col)
         return np.stack(pick(row, offset, col))
 
