@@ -19,7 +19,7 @@ from benchmarks.engines import OURS
 from benchmarks.manifest import ModelSpec, select
 from benchmarks.process import Worker
 
-__all__ = ["add_arguments", "main"]
+__all__ = ["add_arguments", "gain", "main"]
 
 _HEADS = ("model", "batch")
 _MEGABYTES = 256
@@ -70,11 +70,11 @@ def _row(labels: tuple[str, ...], done: dict[int, Measurement]) -> report.Row:
     """Milliseconds for each number of threads, then the gains."""
     times = {f"{n} thread{'s' if n > 1 else ''}, ms": 1e3 * outcome.seconds for n, outcome in done.items()}
     first, *more = done
-    return report.Row(labels, times | {_GAINED.format(n): _gain(done[first], done[n]) for n in more})
+    return report.Row(labels, times | {_GAINED.format(n): gain(done[first], done[n]) for n in more})
 
 
-def _gain(few: Measurement, many: Measurement) -> float:
-    """Median of the gains from burst to neighbouring burst."""
+def gain(few: Measurement, many: Measurement) -> float:
+    """Median of the gains from burst to neighbouring burst, of fewer threads to more."""
     gains = [[median(slow) / median(fast)] for slow, fast in zip(few.bursts, many.bursts, strict=True)]
     return report.of_bursts(gains, [max(pair) for pair in zip(few.queued, many.queued, strict=True)])
 

@@ -57,6 +57,13 @@ def test_bits_of_floats_as_integers() -> None:
     np.testing.assert_array_equal(run("ncnn.Bits", i.view(np.float32)), i)
 
 
+def test_rows_of_a_table_are_the_nearest() -> None:
+    table = np.random.default_rng(2).standard_normal((5, 3)).astype(np.float32)
+    index = np.array([[0, -7, 4], [9, 2, 5]])
+    got = run("ncnn.Embed", index, weights={"weight": table})
+    np.testing.assert_array_equal(got, table[np.clip(index, 0, 4)])
+
+
 def test_numbers_of_padding_modes_of_convolutions() -> None:
     x = np.random.default_rng(1).standard_normal((1, 2, 4, 5, 6)).astype(np.float32)
     w = {"weight": np.ones((1, 2, 1, 1, 1), np.float32)}
