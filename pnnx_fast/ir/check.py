@@ -17,7 +17,7 @@ from pnnx_fast.ir.operator import Operator
 __all__ = ["problems", "require_connections"]
 
 _CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleUnpack")
-"""Beginnings of operator types that take something."""
+"""Beginnings of operator types that take something, be it an attribute of that name."""
 
 
 def require_connections(ops: Sequence[Operator]) -> None:
@@ -30,7 +30,7 @@ def require_connections(ops: Sequence[Operator]) -> None:
     """
     found = []
     for op in ops:
-        if not op.inputs and op.type.startswith(_CONNECTED):
+        if not op.inputs and "input" not in op.attrs and op.type.startswith(_CONNECTED):
             found.append(f"{op.type} {op.name} has no input")
         if not op.outputs and op.type != "pnnx.Output":
             found.append(f"{op.type} {op.name} has no output")
