@@ -18,7 +18,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError, ParameterError
 
-__all__ = ["aligned_bytes", "check_memory", "memory_limit"]
+__all__ = ["aligned_bytes", "check_memory", "check_numbers", "memory_limit"]
 
 HUGE = 2 << 20
 """Size of a huge page, and its alignment."""
@@ -88,3 +88,13 @@ def check_memory(nbytes: int, what: str) -> None:
     if nbytes > memory_limit():
         size, most = (f"{n / (1 << 30):.3g} GiB" for n in (nbytes, memory_limit()))
         raise LimitError(f"{size} of memory are wanted, more than the limit of {most} ({VARIABLE})", path=what)
+
+
+def check_numbers(count: int) -> None:
+    """Compare with the limit what so many numbers of eight bytes take, whose count is one of the model's own.
+
+    Raises
+    ------
+    LimitError
+    """
+    check_memory(8 * count, f"{count} numbers")

@@ -104,13 +104,11 @@ static void copy_every(float *to, const float *from, int64_t n, int64_t step) {
 
 /* n pairs. */
 static void copy_pairs(float *first, float *second, const float *from, int64_t n) {
-    pf_vi even, low;
-    for (int i = 0; i < PF_VL; i++) even[i] = 2 * i, low[i] = -(i < PF_VL / 2);
     for (int64_t i = 0; i < n; i += PF_VL, from += 2 * PF_VL) {
         const int64_t left = n - i;
         const pf_vf a = pf_load_upto(from, 2 * left), b = pf_load_upto(from + PF_VL, 2 * left - PF_VL);
-        pf_store_upto(first + i, pf_select(low, pf_permute(a, even), pf_permute(b, even)), left);
-        pf_store_upto(second + i, pf_select(low, pf_permute(a, even + 1), pf_permute(b, even + 1)), left);
+        pf_store_upto(first + i, pf_every_second(a, b, 0), left);
+        pf_store_upto(second + i, pf_every_second(a, b, 1), left);
     }
 }
 

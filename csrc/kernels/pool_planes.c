@@ -10,12 +10,8 @@ PF_INLINE pf_vf fold(int max, pf_vf acc, pf_vf v) { return max ? pf_nanmax(acc, 
 /* PF_VL numbers, `step` apart. */
 PF_INLINE pf_vf load_every(const float *x, int64_t step) {
     if (step == 1) return pf_load(x);
+    if (step == 2) return pf_every_second(pf_load(x), pf_load(x + PF_VL), 0);
     pf_vf v = pf_zero();
-    if (step == 2) {
-        pf_vi lanes, low;
-        for (int i = 0; i < PF_VL; i++) lanes[i] = 2 * i, low[i] = -(i < PF_VL / 2);
-        return pf_select(low, pf_permute(pf_load(x), lanes), pf_permute(pf_load(x + PF_VL), lanes));
-    }
     for (int i = 0; i < PF_VL; i++) v[i] = x[i * step];
     return v;
 }

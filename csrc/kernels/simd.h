@@ -174,6 +174,13 @@ PF_INLINE pf_vf pf_permute(pf_vf v, pf_vi lanes) {
 #endif
 }
 
+/* Every second number of two vectors that follow each other, from number `first` (0 or 1) on. */
+PF_INLINE pf_vf pf_every_second(pf_vf a, pf_vf b, int first) {
+    pf_vi lanes, low;
+    for (int i = 0; i < PF_VL; i++) lanes[i] = 2 * i + first, low[i] = -(i < PF_VL / 2);
+    return pf_select(low, pf_permute(a, lanes), pf_permute(b, lanes));
+}
+
 /* Whether a lane of a mask (all ones or zero) is set. */
 PF_INLINE int pf_any(pf_vi mask) {
 #if defined(PF_AVX512)

@@ -55,7 +55,7 @@ _VIEWS = frozenset(
 _NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
 _CAST = r"int\(-?\d{1,18}\)\Z"
-_TYPED = re.compile(r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z", re.ASCII)
+_TYPED = r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z"
 _COUNTING = r"\[\[0(,\d{1,9})*\](,\[0(,\d{1,9})*\])*\]\Z"
 
 
@@ -114,7 +114,7 @@ def without_casts(value: Any) -> Any:
 
 def typed_number(value: Any) -> tuple[str, float] | None:
     """Dtype and number of a parameter that was a tensor without dimensions made of a size: ``torch.int,2``."""
-    match = _TYPED.match(value) if isinstance(value, str) else None
+    match = re.match(_TYPED, value, re.ASCII) if isinstance(value, str) else None
     try:
         return (match[1], float(match[2]) if re.search("[.e]", match[2]) else int(match[2])) if match else None
     except ValueError:

@@ -191,6 +191,7 @@ class Compiler:
         The way for what is known and wanted is looked for once.
         """
         key = (_signature(known, known), tuple(targets), threads)
+        # Without the lock, which a look alone does not need. None is a way, too.
         found = self._ways.get(key, self)
         if not isinstance(found, Compiler):
             return found

@@ -206,8 +206,10 @@ class Extractor:
             if part is not None:
                 self._made.update(part.run(known))
                 return
-        except _STRANGE as error:
-            raise _named(error) from error
+        except PnnxFastError:
+            raise
+        except _UNFORESEEN as error:
+            raise ShapeError(f"these blobs cannot be computed: {error}") from error
         together = all(isinstance(compiler.layers[i], BuiltinLayer) for i in compiler.needed(known, usual))
         self._reach(compiler, usual if together else [number], not together)
 
@@ -243,8 +245,10 @@ class Extractor:
         known = self._known()
         try:
             self._made.update(compiler.part(known, targets, extra, self._threads()).run(known))
-        except _STRANGE as error:
-            raise _named(error) from error
+        except PnnxFastError:
+            raise
+        except _UNFORESEEN as error:
+            raise ShapeError(f"these blobs cannot be computed: {error}") from error
 
     def _known(self) -> dict[int, Value]:
         return {**self._made, **self._given}
@@ -265,12 +269,8 @@ class Extractor:
             self._made[number] = Value(np.ascontiguousarray(mat._a))
 
 
-_STRANGE = MemoryError, ArithmeticError, ValueError, IndexError, TypeError
+_UNFORESEEN = MemoryError, ArithmeticError, ValueError, IndexError, TypeError
 """What numpy raises about shapes nobody thought of; some errors of this project are of these types, too."""
-
-
-def _named(error: Exception) -> PnnxFastError:
-    return error if isinstance(error, PnnxFastError) else ShapeError(f"these blobs cannot be computed: {error}")
 
 
 def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._memory import check_memory
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError
 from pnnx_fast.expression.functions import FUNCTIONS
@@ -52,11 +52,6 @@ def check(index: Array, size: int) -> None:
     bad = index[(index < -size) | (index >= size)]
     if bad.size:
         raise IndexRangeError(int(bad.flat[0]), size)
-
-
-def afford(count: int) -> None:
-    """Raise LimitError when so many numbers, whose count is one of the model's own, are more than memory allows."""
-    check_memory(8 * count, f"{count} numbers")
 
 
 def places(x: Array, dim: int, index: Array) -> tuple[Any, ...]:
@@ -222,7 +217,7 @@ def quantile(x: Array, q: Any, dim: int | None = None, keepdim: bool = False, in
 def diag_embed(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """Matrices whose diagonals are given."""
     n = x.shape[-1] + abs(offset)
-    afford(math.prod(x.shape[:-1]) * n * n)
+    check_numbers(math.prod(x.shape[:-1]) * n * n)
     y = np.zeros((*x.shape[:-1], n, n), x.dtype)
     i = np.arange(x.shape[-1])
     y[..., i + max(-offset, 0), i + max(offset, 0)] = x
@@ -232,7 +227,7 @@ def diag_embed(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Arr
 def eye(n: int, *rest: Any) -> Array:
     """Unit matrix."""
     m = rest[0] if len(rest) > 4 else n
-    afford(n * m)
+    check_numbers(n * m)
     return np.eye(n, m, dtype=np.float32 if rest[-4] is None else held(rest[-4]))
 
 
@@ -242,7 +237,7 @@ def window(*terms: float) -> Callable[..., Array]:
     def make(n: int, *rest: Any) -> Array:
         """A window, a sum of cosines."""
         *shape, dtype, _, _, _ = rest
-        afford(n)
+        check_numbers(n)
         periodic = bool(shape[0]) if shape else True
         chosen = (*(float(v) for v in shape[1:]), *terms[len(shape) - 1 if shape else 0 :])
         angle = 2 * np.pi * np.arange(n) / max(n if periodic else n - 1, 1)
@@ -254,7 +249,7 @@ def window(*terms: float) -> Callable[..., Array]:
 
 def linspace(start: float, end: float, steps: int, dtype: Any = None, *_: Any) -> Array:
     """Evenly spaced numbers."""
-    afford(steps)
+    check_numbers(steps)
     return np.linspace(start, end, steps, dtype=np.float32 if dtype is None else held(dtype))
 
 
@@ -263,7 +258,7 @@ def triangle_indices(pick: Any) -> Callable[..., Array]:
 
     def make(row: int, col: int, offset: int = 0, *_: Any) -> Array:
         """Places of a triangle of a matrix, as two rows."""
-        afford(row * col)
+        check_numbers(row * col)
         return np.stack(pick(row, offset, col))
 
     return make

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._memory import check_memory
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import dtype_of
@@ -134,7 +134,7 @@ def _range(bounds: Sequence[Any], dtype: str | None) -> Array:
         raise ParameterError("step must lead from start towards end", parameter="step")
     floating = any(isinstance(v, float) for v in (first, last, stride))
     count = max(0, math.ceil((last - first) / stride))
-    check_memory(8 * count, f"a range of {count} numbers")
+    check_numbers(count)
     steps = np.arange(count, dtype=np.float64 if floating else np.int64)
     return np.asarray(first + steps * stride).astype(dtype_of(dtype, "float32" if floating else "int64"))
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.array_functions import afford, cast, real
+from pnnx_fast.ops.array_functions import cast, real
 
 
 def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
@@ -134,7 +135,7 @@ def cartesian_prod(parts: Sequence[Array]) -> Array:
 
 def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Array:
     """All choices of r entries of a vector, as rows."""
-    afford(r * math.comb(x.size + (r - 1 if with_replacement else 0), r))
+    check_numbers(r * math.comb(x.size + (r - 1 if with_replacement else 0), r))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(x.size), r)), np.int64).reshape(-1, r)
     return x[places]

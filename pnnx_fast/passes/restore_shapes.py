@@ -8,46 +8,46 @@ for right results, so this pass always runs; the simplifications, whose evidence
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.notes import leading_sizes, lost_whole, mesh_shape, raised_pad, shuffled_shape
 
 __all__ = ["restore_shapes"]
 
-_PARAMETERS = {"Tensor.reshape": ("shape", leading_sizes), "F.pad": ("pad", raised_pad)}
-"""Parameters by operator type, and what tells their values, or None where they are right."""
+Mend = Callable[[Graph, Operator], bool]
 
 
 def restore_shapes(graph: Graph) -> bool:
-    """Make reshapes of indexings by a whole mesh, mend sizes, widths and writes; returns whether there was any."""
-    found = False
-    for op in list(graph.ops):
-        shape = mesh_shape(op) if op.type == "Tensor.index" else None
-        if shape is not None:
-            op.type = "Tensor.reshape"
-            del op.params["expr"]
-            op.params["shape"] = list(shape)
-            op.inputnames = ["input"]
-            found = True
-        elif op.type == "nn.PixelShuffle":
-            shape = shuffled_shape(op)
-            if shape is not None:
-                _reshape_before(graph, op, shape)
-                found = True
-        elif op.type == "Tensor.slice_copy":
-            whole = lost_whole(op)
-            if whole is not None:
-                op.set_input(0, whole)
-                found = True
-        elif op.type in _PARAMETERS:
-            key, tell = _PARAMETERS[op.type]
-            value = tell(op)
-            if value is not None:
-                op.params[key] = value
-                found = True
-    return found
+    """Mend every operator that contradicts the shapes noted at its operands; returns whether there was any."""
+    mended = [_MENDS[op.type](graph, op) for op in list(graph.ops) if op.type in _MENDS]
+    return any(mended)
 
 
-def _reshape_before(graph: Graph, op: Operator, shape: tuple[int, ...]) -> None:
+def _as_reshape(graph: Graph, op: Operator) -> bool:
+    """An indexing by a whole mesh."""
+    shape = mesh_shape(op)
+    if shape is None:
+        return False
+    op.type = "Tensor.reshape"
+    del op.params["expr"]
+    op.params["shape"] = list(shape)
+    op.inputnames = ["input"]
+    return True
+
+
+def _write_to_whole(graph: Graph, op: Operator) -> bool:
+    whole = lost_whole(op)
+    if whole is None:
+        return False
+    op.set_input(0, whole)
+    return True
+
+
+def _reshape_before(graph: Graph, op: Operator) -> bool:
+    shape = shuffled_shape(op)
+    if shape is None:
+        return False
     x = op.inputs[0]
     y = graph.new_operand(graph.free_name(f"{x.name}_flat"))
     y.shape, y.dtype = shape, x.dtype
@@ -56,3 +56,26 @@ def _reshape_before(graph: Graph, op: Operator, shape: tuple[int, ...]) -> None:
         params={"shape": list(shape)},
     )  # fmt: skip
     op.set_input(0, y)
+    return True
+
+
+def _set_parameter(key: str, tell: Callable[[Operator], list[int] | None]) -> Mend:
+    """``tell`` gives the value, or None where it is right."""
+
+    def mend(graph: Graph, op: Operator) -> bool:
+        value = tell(op)
+        if value is not None:
+            op.params[key] = value
+        return value is not None
+
+    return mend
+
+
+_MENDS: dict[str, Mend] = {
+    "F.pad": _set_parameter("pad", raised_pad),
+    "Tensor.index": _as_reshape,
+    "Tensor.reshape": _set_parameter("shape", leading_sizes),
+    "Tensor.slice_copy": _write_to_whole,
+    "nn.PixelShuffle": _reshape_before,
+}
+"""What is done to operators of a type; it returns whether anything was wrong."""

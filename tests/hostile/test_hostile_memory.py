@@ -51,7 +51,7 @@ def test_ranges_whose_end_the_data_tells(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
     model = Model(Graph.parse(ARANGE))
     assert model(np.array(7)).tolist() == list(range(7))
-    with pytest.raises(LimitError, match="a range of 100000000 numbers"):
+    with pytest.raises(LimitError, match="100000000 numbers"):
         model(np.array(100_000_000))
 
 
