@@ -18,7 +18,7 @@ from benchmarks import peers, records, zoo
 from benchmarks.contest import ensure
 from benchmarks.manifest import select
 
-__all__ = ["CLASSES", "FLAG", "add_arguments", "class_of", "main", "table"]
+__all__ = ["CLASSES", "FLAG", "add_arguments", "class_of", "main", "profile_of", "table"]
 
 FLAG = 0.15
 """Share of time outside of matrix-like kernels that asks for an explanation."""
@@ -74,20 +74,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
 
 
-def _steps(name: str, batch: int, threads: int, repeat: int) -> Any:
-    """Profile of a model that is loaded anew."""
-    model = zoo.load(select([name])[0], batch)
+def profile_of(model: zoo.ZooModel, threads: int, repeat: int) -> Any:
+    """Profile of a model that is loaded anew, by our engine."""
     package: Any = importlib.import_module("pnnx_fast")
     return package.load(str(model.pnnx_param), num_threads=threads).profile(*model.arrays("in"), repeat=repeat)
 
 
-def _steps_apart(name: str, batch: int, threads: int, repeat: int) -> Any:
+def _profile_apart(model: zoo.ZooModel, threads: int, repeat: int) -> Any:
     """The same without strips, so that depthwise convolutions among their stages show."""
     program: Any = importlib.import_module("pnnx_fast.runtime.program")
     kept = program.fuse_strips
     program.fuse_strips = lambda steps, threads: list(steps)
     try:
-        return _steps(name, batch, threads, repeat)
+        return profile_of(model, threads, repeat)
     finally:
         program.fuse_strips = kept
 
@@ -101,14 +100,15 @@ def _by_class(profile: Any) -> dict[str, float]:
 
 def _profile(name: str, batch: int, threads: int, repeat: int) -> dict[str, Any]:
     """Seconds by class, and the steps outside of matrix-like kernels that take longest."""
-    profile = _steps(name, batch, threads, repeat)
+    model = zoo.load(select([name])[0], batch)
+    profile = profile_of(model, threads, repeat)
     classes = _by_class(profile)
     inside = [step for step in profile.steps if class_of(step.kernel, step.type) in MATRIX]
     matrix = sum(step.seconds for step in inside)
     figures = {"model": name, "threads": threads, "seconds": profile.seconds, "classes": classes}
     figures["gflops"] = sum(step.gflops * step.seconds for step in inside) / matrix if matrix else 0.0
     if "strips" in classes:
-        profile = _steps_apart(name, batch, threads, repeat)
+        profile = _profile_apart(model, threads, repeat)
         figures["apart"] = _by_class(profile)
     outside: dict[str, float] = defaultdict(float)
     for step in profile.steps:

@@ -25,6 +25,7 @@ from benchmarks import zoo
 from benchmarks.compare import worst_error
 from benchmarks.engines import ENGINES, Session
 from benchmarks.manifest import select
+from benchmarks.profile import profile_of
 
 __all__ = ["Timed", "main", "serve"]
 
@@ -124,6 +125,11 @@ class _Worker(Timed):
         assert self._session is not None
         outputs = self._session.arrays(self._session.run())
         return {"error": worst_error(outputs, self._model.arrays("out"), self._model.spec.parts)}
+
+    def steps(self) -> dict[str, Any]:
+        """Seconds and bytes moved of each step, where the engine is ours."""
+        profile = profile_of(self._model, self._threads, repeat=10)
+        return {"steps": [(step.seconds, step.gbytes * 1e9 * step.seconds) for step in profile.steps]}
 
 
 def _die_with_parent() -> None:

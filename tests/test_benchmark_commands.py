@@ -110,7 +110,7 @@ def test_overhead_and_scaling(zoo: Path, tmp_path: Path) -> None:
 def test_gains(zoo: Path, tmp_path: Path) -> None:
     path = tmp_path / "gains.json"
     text = run(zoo, "gains", "--models", "one_step", "--rounds", 3, "--seconds", 0.01, "--json", path)
-    assert "| model | batch | 1 thread, ms | 2 threads, ms | gained by 2 |" in text
+    assert "| model | batch | 1 thread, ms | 2 threads, ms | gained by 2 | allowed by 2 |" in text
     one, arithmetic, _ = json.loads(path.read_text())["tables"][0]["rows"]
     values = one["values"]
     assert min(values.values()) > 0
@@ -121,6 +121,12 @@ def test_gains_are_those_of_neighbouring_bursts() -> None:
     few = Measurement(bursts=[[2.0, 2.0, 9.0], [8.0], [6.0], [1.0]], queued=[0.0, 0.0, 0.0, 0.9])
     many = Measurement(bursts=[[1.0], [2.0], [3.0], [9.0]], queued=[0.0] * 4)
     assert gains.gain(few, many) == 2.0
+
+
+def test_memory_limits_the_gain_that_is_allowed() -> None:
+    bound_by_arithmetic, bound_by_memory, slower_than_memory = (4.0, 10.0), (3.0, 20.0), (1.0, 90.0)
+    steps = [bound_by_arithmetic, bound_by_memory, slower_than_memory]
+    assert gains.allowed(steps, arithmetic=2.0, bandwidth=10.0) == 8.0 / (2.0 + 2.0 + 1.0)
 
 
 def test_load(zoo: Path, tmp_path: Path) -> None:
