@@ -1,4 +1,4 @@
-"""Where the two files of a PNNX model lie."""
+"""Where files lie: the two of a PNNX model, and what this user keeps from run to run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 from pnnx_fast.errors import FormatError, ParameterError
 
-__all__ = ["bin_path", "model_files", "param_path"]
+__all__ = ["bin_path", "cache_folder", "model_files", "param_path"]
+
+
+def cache_folder() -> Path:
+    """Return this package's folder among the user's caches; nobody has made it yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pnnx_fast"
 
 
 def param_path(path: Path) -> Path:

@@ -27,7 +27,8 @@ ALLOWED: dict[str, set[str]] = {
     "ops": {"_core", "errors", "_types", "_memory", "expression", "ir"},
     "passes": {"errors", "_types", "expression", "ir"},
     "runtime": {
-        *("_core", "errors", "_types", "_collector", "_memory", "_warning", "expression", "ir", "ops", "passes"),
+        *("_core", "errors", "_types", "_collector", "_files", "_memory", "_warning"),
+        *("expression", "ir", "ops", "passes"),
     },
     "simplify": {"_core", "errors", "_types", "expression", "ir", "passes", "runtime"},
     "edit": {"errors", "_types", "ir", "ops", "passes", "runtime", "simplify"},

@@ -34,7 +34,7 @@ def unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[Walk, Walk, lis
         return work.old, work.new, work.fixed
     except BaseException:
         # A graph that cannot be changed stays as it was.
-        graph.ops, graph._operands, graph._by_name = state.ops, state._operands, state._by_name
+        graph.become(state)
         raise
 
 

@@ -344,6 +344,11 @@ class Graph(Editing):
             twin.consumers = [operators[x] for x in operand.consumers]
         return other
 
+    def become(self, other: Graph) -> None:
+        """Take over all that another graph is, which must not be used any more."""
+        for name in Graph.__slots__:
+            setattr(self, name, getattr(other, name))
+
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:

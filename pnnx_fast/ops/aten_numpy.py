@@ -19,7 +19,7 @@ from pnnx_fast.ops import matrix_functions as mx
 from pnnx_fast.ops import special_functions as sp
 from pnnx_fast.ops.loss_functions import LOSSES
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
+from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, map_leaves, tensors_in
 
 # -- calling them ------------------------------------------------------------------------------------------------
 
@@ -33,26 +33,14 @@ def _trial(x: Tensor) -> Array:
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)
 
 
-def _replace(value: Value, arrays: Any) -> Any:
-    """The value with its tensors replaced, in order."""
-    if isinstance(value, Tensor):
-        return next(arrays)
-    return [_replace(v, arrays) for v in value] if isinstance(value, (list, tuple)) else value
-
-
-def _tensors(value: Value) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
-
-
 def _step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
     def call(b: Builder, *values: Any) -> Value:
-        tensors = _tensors(values)
+        tensors = list(tensors_in(values))
 
         def run(*arrays: Array) -> Any:
             with np.errstate(all="ignore"):
-                result = function(*_replace(values, iter(arrays)))
+                source = iter(arrays)
+                result = function(*map_leaves(lambda v: next(source) if isinstance(v, Tensor) else v, values))
             if isinstance(result, (tuple, list)):
                 return tuple(np.asarray(r) for r in result)
             return np.asarray(result)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -29,7 +29,9 @@ __all__ = [
     "Value",
     "dense_strides",
     "is_channels_last",
+    "map_leaves",
     "merge_dims",
+    "tensors_in",
 ]
 
 Value = Any
@@ -40,6 +42,24 @@ class Results(tuple[Value, ...]):
     """Several outputs of an operator, of which a graph may name only the first ones."""
 
     __slots__ = ()
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return a value with ``function`` of each of its leaves in their place; lists and tuples keep their types."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map_leaves(function, v) for v in value)
+    return function(value)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Tensors of a value in order, also in dicts, such as the stages of a step have."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from tensors_in(v)
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
 
 
 class Buffer:

@@ -13,19 +13,20 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import pnnx_fast
 from pnnx_fast._core import program as core
+from pnnx_fast._files import cache_folder
 from pnnx_fast._memory import aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast._warning import warn
 from pnnx_fast.ops.symbolic import Algorithm, Tensor
 from pnnx_fast.runtime import kernel
 
-__all__ = ["Tuner", "default_file"]
+__all__ = ["Tuner", "Workload", "default_file"]
 
 FORMAT = 1
 
@@ -42,9 +43,7 @@ STRIDES = ("xsn", "xsh", "xsw", "ysn", "ysh", "ysw", "zsn", "zsh", "zsw", "act_a
 def default_file() -> Path:
     """File of measured choices: PNNX_FAST_TUNING, else ``pnnx_fast/tuning.json`` in the user's cache folder."""
     named = os.environ.get("PNNX_FAST_TUNING")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pnnx_fast" / "tuning.json"
+    return Path(named) if named else cache_folder() / "tuning.json"
 
 
 def _cpu_name() -> str:
@@ -65,6 +64,15 @@ def _caches() -> str:
         return ""
 
 
+class Workload(NamedTuple):
+    """A layer to run: for which kernel table and number of threads, its argument fields and its weight."""
+
+    isa: str
+    nthreads: int
+    fields: Mapping[str, Any]
+    weight: Tensor
+
+
 class Tuner:
     """Chooses by measurement; thread-safe.
 
@@ -82,47 +90,22 @@ class Tuner:
         self._new: dict[str, dict[str, list[Any]]] = {}
         self._lock = threading.RLock()
 
-    def choose(
-        self,
-        isa: str,
-        nthreads: int,
-        options: Sequence[Algorithm],
-        given: Algorithm,
-        fields: Mapping[str, Any],
-        weight: Tensor,
-    ) -> Algorithm:
+    def choose(self, work: Workload, options: Sequence[Algorithm], given: Algorithm) -> Algorithm:
         """Return the fastest of ``options``; ``given`` is what the cost model says."""
         if len(options) < 2:
             return given
-        machine = f"{self._machine}; {isa}; {nthreads}"
-        layer = " ".join(f"{key}{value}" for key, value in sorted(fields.items()) if key not in STRIDES)
-        layer += " z" if fields.get("zsw") else ""
+        machine = f"{self._machine}; {work.isa}; {work.nthreads}"
+        layer = " ".join(f"{key}{value}" for key, value in sorted(work.fields.items()) if key not in STRIDES)
+        layer += " z" if work.fields.get("zsw") else ""
         with self._lock:
             row = self._new.get(machine, {}).get(layer) or self._known.get(machine, {}).get(layer)
             for option in options:
                 if row == [option.kernel, option.variant]:
                     return option
-            best = self._measure(isa, nthreads, options, given, fields, weight)
+            best = _fastest(work, options, given)
             self._new.setdefault(machine, {})[layer] = [best.kernel, best.variant]
             self.measured += 1
             return best
-
-    def _measure(
-        self,
-        isa: str,
-        nthreads: int,
-        options: Sequence[Algorithm],
-        given: Algorithm,
-        fields: Mapping[str, Any],
-        weight: Tensor,
-    ) -> Algorithm:
-        trials = [_Trial(isa, nthreads, option, fields, weight) for option in options]
-        for _ in range(ROUNDS):
-            for trial in trials:
-                trial.burst()
-        best = min(trials, key=lambda trial: trial.seconds)
-        present = next((t for t in trials if t.option == given or t.is_default_of(given)), None)
-        return given if present is not None and best.seconds > MARGIN * present.seconds else best.option
 
     def save(self) -> None:
         """Write what was measured since the last time, together with what others have written meanwhile."""
@@ -143,10 +126,22 @@ class Tuner:
                 warn(f"cannot write {self.path}: {error}")
 
 
+def _fastest(work: Workload, options: Sequence[Algorithm], given: Algorithm) -> Algorithm:
+    """Measure the options in turns; ``given`` stays unless another one is clearly faster."""
+    trials = [_Trial(work, option) for option in options]
+    for _ in range(ROUNDS):
+        for trial in trials:
+            trial.burst()
+    best = min(trials, key=lambda trial: trial.seconds)
+    present = next((t for t in trials if t.option == given or t.is_default_of(given)), None)
+    return given if present is not None and best.seconds > MARGIN * present.seconds else best.option
+
+
 class _Trial:
     """One candidate on buffers of the real sizes."""
 
-    def __init__(self, isa: str, nthreads: int, option: Algorithm, fields: Mapping[str, Any], weight: Tensor) -> None:
+    def __init__(self, work: Workload, option: Algorithm) -> None:
+        isa, nthreads, fields, weight = work
         self.option, self.seconds = option, float("inf")
         values = {**fields, "variant": option.variant}
         self._variant, packed_bytes, scratch_bytes, _ = core.plan(isa, option.kernel, values, nthreads)

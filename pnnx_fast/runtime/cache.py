@@ -24,6 +24,7 @@ import numpy as np
 import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast._core import store
+from pnnx_fast._files import cache_folder
 from pnnx_fast._types import Array
 from pnnx_fast._warning import warn
 from pnnx_fast.runtime.executable import Executable, Runnable, Slot
@@ -65,7 +66,7 @@ class ProgramCache:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, param: Path, bin: Path, *options: Any) -> None:
-        self._folder = _default_folder() if folder is None else Path(folder)
+        self._folder = cache_folder() / "programs" if folder is None else Path(folder)
         self._key = [*_build(), *map(str, options), *_identity(param, whole=True), *_identity(bin, whole=False)]
         self._name = f"{param.name.split('.')[0]}-{store.crc32(repr(self._key).encode()):08x}"
 
@@ -145,10 +146,6 @@ class ProgramCache:
         programs = [p for p in self._folder.glob(f"{self._name}-*.pfc") if p != self._path("model")]
         for path in sorted(programs, key=lambda p: p.stat().st_mtime)[:-KEPT]:
             path.unlink(missing_ok=True)
-
-
-def _default_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pnnx_fast" / "programs"
 
 
 def _build() -> tuple[Any, ...]:

@@ -11,19 +11,15 @@ from pnnx_fast.ir import Graph
 __all__ = ["graph_dumper"]
 
 
-def graph_dumper() -> Callable[[str, Graph], None] | None:
-    """Return a function that writes a graph to the folder PNNX_FAST_DUMP names, None when it names none."""
-    folder = os.environ.get("PNNX_FAST_DUMP")
-    if not folder:
-        return None
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+def graph_dumper(folder: Path) -> Callable[[str, Graph], None]:
+    """Return a function that writes a graph without weights to a folder, under the name of a pass."""
+    folder.mkdir(parents=True, exist_ok=True)
     count = 0
 
     def write(name: str, graph: Graph) -> None:
         nonlocal count
         with open(os.devnull, "wb") as weights:
-            graph.save(target / f"{count:02}_{name}.pnnx.param", weights)
+            graph.save(folder / f"{count:02}_{name}.pnnx.param", weights)
         count += 1
 
     return write

@@ -7,7 +7,7 @@ straight into its output are known, and the second walk places them there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from pnnx_fast.ops.symbolic import (
     dense_strides,
     is_channels_last,
     merge_dims,
+    tensors_in,
 )
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.returned import check_value
@@ -70,7 +71,7 @@ class KernelStep:
             if kind_of_value is Tensor:
                 self.tensors.append(value)
             elif kind_of_value is tuple or kind_of_value is list:
-                self.tensors += _leaves(value)
+                self.tensors += tensors_in(value)
 
 
 class HostStep:
@@ -184,7 +185,9 @@ class Lowering(Builder):
         tuner = self.constants.tuner
         if tuner is None or not weight.is_constant:
             return given
-        chosen: Chosen = tuner.choose(self.isa, self.nthreads, options(), given, fields, weight)
+        from pnnx_fast.runtime.autotune import Workload
+
+        chosen: Chosen = tuner.choose(Workload(self.isa, self.nthreads, fields, weight), options(), given)
         return chosen
 
     def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
@@ -474,21 +477,11 @@ def _has_work(step: KernelStep) -> bool:
 def _foldable(inputs: Sequence[Value]) -> bool:
     found = False
     for value in inputs:
-        for t in (value,) if value.__class__ is Tensor else _leaves(value):
+        for t in (value,) if value.__class__ is Tensor else tensors_in(value):
             if t.buffer.kind != "const":
                 return False
             found = True
     return found
-
-
-def _leaves(value: Value) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for v in value:
-            yield from _leaves(v)
-    elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
 
 
 def _convert(a: Array, dtype: DType) -> Array:

@@ -15,16 +15,13 @@ __all__ = ["lifetimes", "plan_arena"]
 ALIGNMENT = 64
 
 
-def lifetimes(uses: Sequence[Iterable[Buffer]], keep: Iterable[Buffer] = ()) -> dict[Buffer, tuple[int, int]]:
-    """First and last step of each arena buffer; ``uses[i]`` are the buffers of step i, ``keep`` live to the end."""
+def lifetimes(uses: Sequence[Iterable[Buffer]]) -> dict[Buffer, tuple[int, int]]:
+    """First and last step of each arena buffer; ``uses[i]`` are the buffers of step i."""
     spans: dict[Buffer, tuple[int, int]] = {}
     for i, buffers in enumerate(uses):
         for buffer in buffers:
             if buffer.kind == "arena":
                 spans[buffer] = (spans[buffer][0] if buffer in spans else i, i)
-    for buffer in keep:
-        if buffer.kind == "arena":
-            spans[buffer] = (spans.get(buffer, (0, 0))[0], len(uses))
     return spans
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
 from pnnx_fast.runtime.affine import fuse_affine
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Executable, Segment, Slot
@@ -57,9 +58,9 @@ class Program(Executable):
     ) -> None:
         builder = Lowering(isa, nthreads, constants)
         builder.steps = list(steps)
-        leaves: list[Tensor] = []
-        self.structure = [_collect(v, leaves) for v in outputs]
-        written = [_as_output(builder, t, i) for i, t in enumerate(leaves)]
+        slots = itertools.count()
+        self.structure = map_leaves(lambda v: Slot(next(slots)) if isinstance(v, Tensor) else v, list(outputs))
+        written = [_as_output(builder, t, i) for i, t in enumerate(tensors_in(outputs))]
         self._constants, self.ninputs = constants, len(inputs)
         self.steps = fuse_affine(fuse_strips(builder.steps, nthreads), isa, nthreads)
         constants.pack(nthreads)
@@ -215,25 +216,7 @@ class _HostCall:
 def evaluate(steps: Sequence[KernelStep | HostStep], produced: Value, builder: Lowering) -> Value:
     """Run steps that depend on constants only and return ``produced`` with constant tensors."""
     program = Program(steps, [], [produced], builder.isa, builder.nthreads, builder.constants)
-    return _constant(program.run([])[0], builder)
-
-
-def _constant(value: Value, builder: Lowering) -> Value:
-    if isinstance(value, np.ndarray):
-        return builder.constant(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_constant(v, builder) for v in value)
-    return value
-
-
-def _collect(value: Value, leaves: list[Tensor]) -> Value:
-    """Replace the tensors in a nested value by slots and append them to ``leaves``."""
-    if isinstance(value, Tensor):
-        leaves.append(value)
-        return Slot(len(leaves) - 1)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_collect(v, leaves) for v in value)
-    return value
+    return map_leaves(lambda v: builder.constant(v) if isinstance(v, np.ndarray) else v, program.run([])[0])
 
 
 def _row(step: KernelStep | HostStep) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime.cache import LINE
-from pnnx_fast.runtime.chain import Chain
+from pnnx_fast.runtime.compiler import Chain
 from pnnx_fast.runtime.executable import Runnable, Slot
 from pnnx_fast.runtime.lower import HostStep
 from pnnx_fast.runtime.parts import Parts

@@ -17,7 +17,7 @@ from pnnx_fast.runtime.inputs import TensorInfo, fitting
 if TYPE_CHECKING:
     from pnnx_fast.ir import Graph
     from pnnx_fast.runtime.cache import ProgramCache
-    from pnnx_fast.runtime.chain import Compiler
+    from pnnx_fast.runtime.compiler import Compiler
     from pnnx_fast.runtime.constants import Constants
     from pnnx_fast.runtime.executable import Clock, Runnable
     from pnnx_fast.runtime.profile import Profile
@@ -171,7 +171,7 @@ class Model:
 
     @cached_property
     def _compiler(self) -> Compiler:
-        from pnnx_fast.runtime.chain import Compiler
+        from pnnx_fast.runtime.compiler import Compiler
 
         return Compiler(self._read(), self.isa, **self._options)
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ir.check import require_connections
 from pnnx_fast.ops import registry
-from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
@@ -137,7 +138,7 @@ class Chain:
             outputs = [self.stage.values[n] for n in self._live] + list(self.stage.breaker.inputs)
         self.program = Program(self.stage.steps, inputs, outputs, compiler.isa, nthreads, compiler.constants)
         self.isa, self.nthreads, self.arena_bytes = compiler.isa, nthreads, self.program.arena_bytes
-        self.stage.values = {n: v for n, v in self.stage.values.items() if not _has_tensor(v) or _constant(v)}
+        self.stage.values = {n: v for n, v in self.stage.values.items() if _known(v)}
         self._next: OrderedDict[Any, Chain] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -169,9 +170,9 @@ class Chain:
             chain = self._next.get(key)
             if chain is None:
                 tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(arrays)]
-                values = dict(self.stage.values)
                 source = iter(tensors)
-                values.update({name: _symbolic(value, source) for name, value in known.items()})
+                symbolic = map_leaves(lambda v: next(source) if _is_array(v) else v, list(known.values()))
+                values = {**self.stage.values, **dict(zip(known, symbolic, strict=True))}
                 chain = self._next[key] = Chain(self._compiler, self._rest, values, tensors, self.nthreads)
                 if len(self._next) > CACHED_PROGRAMS:
                     self._next.popitem(last=False)
@@ -185,42 +186,36 @@ class Chain:
 def _live_names(rest: Sequence[Operator], stage: Stage, wanted: Sequence[str]) -> list[str]:
     """Operands already computed that later operators or the outputs need."""
     needed = {operand.name for op in rest for operand in op.inputs} | set(wanted)
-    return [n for n, v in stage.values.items() if n in needed and _has_tensor(v) and not _constant(v)]
+    return [n for n, v in stage.values.items() if n in needed and not _known(v)]
 
 
-def _has_tensor(value: Value) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(_has_tensor(v) for v in value)
-    return isinstance(value, Tensor)
+def _known(value: Value) -> bool:
+    """Whether a value depends on no data."""
+    return all(t.is_constant for t in tensors_in(value))
 
 
-def _constant(value: Value) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(_constant(v) for v in value)
-    return not isinstance(value, Tensor) or value.is_constant
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic))
 
 
 def _signature(value: Value, arrays: list[Array]) -> Any:
+    """What of a value decides over the program that follows; its arrays are appended to ``arrays``."""
     if isinstance(value, (list, tuple)):
         return [_signature(v, arrays) for v in value]
-    if isinstance(value, (np.ndarray, np.generic)):
+    if _is_array(value):
         arrays.append(np.asarray(value))
         return (arrays[-1].shape, str(arrays[-1].dtype))
     return ("value", value)
 
 
-def _symbolic(value: Value, tensors: Any) -> Value:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_symbolic(v, tensors) for v in value)
-    return next(tensors) if isinstance(value, (np.ndarray, np.generic)) else value
-
-
 def _dumper() -> Callable[[str, Graph], None] | None:
-    if not os.environ.get("PNNX_FAST_DUMP"):
+    """Return what writes the graph after each pass to the folder PNNX_FAST_DUMP, None when it names none."""
+    folder = os.environ.get("PNNX_FAST_DUMP")
+    if not folder:
         return None
     from pnnx_fast.runtime.debug import graph_dumper
 
-    return graph_dumper()
+    return graph_dumper(Path(folder))
 
 
 def _skeleton(graph: Graph, kind: str) -> str:
