@@ -12,6 +12,7 @@ import platform
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,6 +125,9 @@ class Tuner:
                 unfinished.replace(self.path)
             except OSError as error:
                 warn(f"cannot write {self.path}: {error}")
+            finally:
+                with suppress(OSError):
+                    unfinished.unlink()
 
 
 def _fastest(work: Workload, options: Sequence[Algorithm], given: Algorithm) -> Algorithm:

@@ -138,14 +138,21 @@ class ProgramCache:
                 _fill(file, text, blocks)
             unfinished.replace(path)
         except OSError as error:
+            warn(f"cannot write {path}: {error}")
+        finally:
             with suppress(OSError):
                 unfinished.unlink()
-            warn(f"cannot write {path}: {error}")
 
     def _forget_oldest(self) -> None:
-        programs = [p for p in self._folder.glob(f"{self._name}-*.pfc") if p != self._path("model")]
-        for path in sorted(programs, key=lambda p: p.stat().st_mtime)[:-KEPT]:
-            path.unlink(missing_ok=True)
+        """Delete all but the youngest programs, while other processes may do the same."""
+        programs: list[tuple[int, Path]] = []
+        for path in self._folder.glob(f"{self._name}-*.pfc"):
+            with suppress(FileNotFoundError):
+                programs.append((path.stat().st_mtime_ns, path))
+        programs = [row for row in programs if row[1] != self._path("model")]
+        for _, path in sorted(programs)[:-KEPT]:
+            with suppress(OSError):
+                path.unlink()
 
 
 def _build() -> tuple[Any, ...]:

@@ -122,6 +122,17 @@ def test_a_folder_that_cannot_be_written_is_a_warning(graph: Graph, tmp_path: Pa
     assert {w.filename for w in caught} == {__file__}, "warnings point at the caller"
 
 
+def test_nothing_unfinished_is_left(graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, *_: Any) -> int:
+        self.touch()
+        raise OSError("no room")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.warns(UserWarning, match="no room"):
+        Model(graph, 1, autotune=tmp_path / "tuning.json")(X)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PNNX_FAST_TUNING", str(tmp_path / "own.json"))
     assert autotune.default_file() == tmp_path / "own.json"

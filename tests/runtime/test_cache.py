@@ -159,6 +159,27 @@ def test_the_oldest_program_goes(model: Path) -> None:
     assert len(_programs(model)) == cache.KEPT
 
 
+def test_programs_that_others_delete_meanwhile(model: Path) -> None:
+    kept = _load(model)
+    kept(_array(1, 3, 7, 7))
+    (first,) = _programs(model)
+    os.symlink("nowhere", first.with_name(f"{first.name[:-12]}00000000.pfc"))
+    for n in range(8, 8 + cache.KEPT):
+        kept(_array(1, 3, n, n))
+    assert sum(path.exists() for path in _programs(model)) == cache.KEPT
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), KeyboardInterrupt()])
+def test_nothing_unfinished_is_left(model: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(cache, "_fill", fill)
+    with pytest.warns(UserWarning, match="no room") if isinstance(error, OSError) else pytest.raises(type(error)):
+        _load(model)(_array(1, 3, 8, 8))
+    assert list((model.parent / "programs").iterdir()) == []
+
+
 def test_steps_in_numpy_are_not_kept(tmp_path: Path) -> None:
     path = _save(tmp_path, "torch.nonzero last 1 1 y z as_tuple=False")
     x = _array(1, 3, 8, 8)
