@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pnnx_fast.errors import GraphError, ParameterError
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.graph import Graph
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 from pnnx_fast.ir.parameter import RAW_KEYS, Parameter
 
-__all__ = ["CAPTURED", "Match", "Rule", "ends", "find", "rewrite", "substitute"]
+__all__ = ["CAPTURED", "Match", "Rule", "ends", "find", "rewrite"]
 
 CAPTURED = -233
 """Size of a dimension of a pattern that is captured."""
 _ANY = -1
 _TOKEN = re.compile(r"[(),\[\]]|[^(),\[\]]+")
-_USE = re.compile(r"%([A-Za-z_][\w.]*)")
 _ALL = "%*"
 
 
@@ -367,18 +366,3 @@ def rewrite(graph: Graph, rules: Rule | Iterable[Rule], *, limit: int | None = N
                 return state.count
     finally:
         state.finish()
-
-
-def substitute(text: str, match: Match, key: str) -> Parameter:
-    """A parameter of a replacement with captures put in."""
-    if text.startswith("%") and text[1:] in match.params:
-        return match.params[text[1:]].copy()
-
-    def put(found: re.Match[str]) -> str:
-        name = found.group(1)
-        if name not in match.params:
-            raise GraphError([f"the replacement uses %{name}, which the pattern does not capture"])
-        return match.params[name].text
-
-    full = _USE.sub(put, text)
-    return Parameter.verbatim(full) if key in RAW_KEYS else Parameter.parse_from_string(full)

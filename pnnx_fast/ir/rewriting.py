@@ -4,18 +4,21 @@ rebuilt at the end, so that the cost of a replacement does not grow with the gra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import order
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.graph import Graph
-from pnnx_fast.ir.match import CAPTURED, Match, Rule, ends, substitute
+from pnnx_fast.ir.match import CAPTURED, Match, Rule, ends
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
-from pnnx_fast.ir.parameter import Parameters
+from pnnx_fast.ir.parameter import RAW_KEYS, Parameter, Parameters
 
 __all__ = ["Rewriting"]
+
+_USE = re.compile(r"%([A-Za-z_][\w.]*)")
 
 
 class Rewriting:
@@ -184,8 +187,23 @@ def _params(pattern: Operator, match: Match) -> Parameters:
             prefix = text[1:-1]
             params.update({k[len(prefix) :]: p.copy() for k, p in match.params.items() if k.startswith(prefix)})
         else:
-            params[key] = substitute(text, match, key) if "%" in text else parameter.copy()
+            params[key] = _substitute(text, match, key) if "%" in text else parameter.copy()
     return params
+
+
+def _substitute(text: str, match: Match, key: str) -> Parameter:
+    """A parameter of a replacement with captures put in."""
+    if text.startswith("%") and text[1:] in match.params:
+        return match.params[text[1:]].copy()
+
+    def put(found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name not in match.params:
+            raise GraphError([f"the replacement uses %{name}, which the pattern does not capture"])
+        return match.params[name].text
+
+    full = _USE.sub(put, text)
+    return Parameter.verbatim(full) if key in RAW_KEYS else Parameter.parse_from_string(full)
 
 
 def _attribute(pattern: Attribute, match: Match) -> Attribute:

@@ -31,7 +31,7 @@ from pnnx_fast.runtime.session import Model, default_isa
 if TYPE_CHECKING:
     from pnnx_fast.runtime.executable import Runnable
 
-__all__ = ["Compiler", "Part", "Value", "run_layer"]
+__all__ = ["NetCompiler", "Part", "Value", "run_layer"]
 
 CACHED_MODELS = 24
 MOST_FACTS = 256
@@ -84,7 +84,7 @@ class Part:
         return made
 
 
-class Compiler:
+class NetCompiler:
     """Makes and keeps models of parts of one net.
 
     Parameters
@@ -193,7 +193,7 @@ class Compiler:
         key = (_signature(known, known), tuple(targets), threads)
         # Without the lock, which a look alone does not need. None is a way, too.
         found = self._ways.get(key, self)
-        if not isinstance(found, Compiler):
+        if not isinstance(found, NetCompiler):
             return found
         alone = self.boundary(known, targets)
         part = None if alone is not None else self.part(known, targets, False, threads)
@@ -317,9 +317,9 @@ def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Opti
     return [Mat._of(np.array(made[i].array)) for i in tops]
 
 
-def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> Compiler:
+def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> NetCompiler:
     copy = BuiltinLayer(layer.definition)
     copy.build, copy.name = layer.build, layer.name
     copy.bottoms = list(range(bottoms))
     copy.tops = list(range(bottoms, bottoms + tops))
-    return Compiler([copy], [*[-1] * bottoms, *[0] * tops])
+    return NetCompiler([copy], [*[-1] * bottoms, *[0] * tops])

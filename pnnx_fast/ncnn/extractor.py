@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pnnx_fast.errors import PnnxFastError, ShapeError
-from pnnx_fast.ncnn.compiled import Compiler, Value
+from pnnx_fast.ncnn.compiled import NetCompiler, Value
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
@@ -198,7 +198,7 @@ class Extractor:
         for blob in usual:
             habit[blob] += 1
 
-    def _compute_usual(self, compiler: Compiler, usual: Sequence[int], number: int) -> None:
+    def _compute_usual(self, compiler: NetCompiler, usual: Sequence[int], number: int) -> None:
         """Compute what is usually asked for at once, unless the application's own layers would run too early."""
         known = self._known()
         try:
@@ -229,7 +229,7 @@ class Extractor:
             habit = habits[situation] = {}
         return habit
 
-    def _reach(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
+    def _reach(self, compiler: NetCompiler, targets: Sequence[int], extra: bool) -> None:
         """Compute blobs; layers that must run by themselves are boundaries between models."""
         while (layer := compiler.boundary(self._known(), targets)) is not None:
             missing = [b for b in layer.bottoms if b not in self._known()]
@@ -241,7 +241,7 @@ class Extractor:
         if wanted:
             self._run_part(compiler, wanted, extra)
 
-    def _run_part(self, compiler: Compiler, targets: Sequence[int], extra: bool) -> None:
+    def _run_part(self, compiler: NetCompiler, targets: Sequence[int], extra: bool) -> None:
         known = self._known()
         try:
             self._made.update(compiler.part(known, targets, extra, self._threads()).run(known))
@@ -256,7 +256,7 @@ class Extractor:
     def _threads(self) -> int:
         return max(1, int(self._opt.num_threads))
 
-    def _run_alone(self, compiler: Compiler, layer: Layer) -> None:
+    def _run_alone(self, compiler: NetCompiler, layer: Layer) -> None:
         known = self._known()
         if isinstance(layer, BuiltinLayer):
             self._run_part(compiler, layer.tops, False)

@@ -17,7 +17,7 @@ from pnnx_fast.ncnn.reader import MatLoader, ModelBin, ParamDict
 from pnnx_fast.ncnn.values import AbsentWeights, LoadedWeights, Params, Weights
 
 if TYPE_CHECKING:
-    from pnnx_fast.ncnn.compiled import Compiler
+    from pnnx_fast.ncnn.compiled import NetCompiler
 
 __all__ = ["Blob", "BuiltinLayer", "Layer", "create_layer", "layer_to_index"]
 
@@ -98,7 +98,7 @@ class BuiltinLayer(Layer):
         self.params = ParamSlots()
         self.build: Build | None = None
         self.blobs: int | None = 1
-        self.alone: dict[tuple[int, int], Compiler] = {}
+        self.alone: dict[tuple[int, int], NetCompiler] = {}
 
     def load_param(self, pd: ParamDict) -> int:
         """Take parameters and check them."""

@@ -13,7 +13,7 @@ from pnnx_fast.formats import ncnn_bin, ncnn_param, ncnn_param_bin
 from pnnx_fast.formats.ncnn_param import LayerRecord, NcnnParam
 from pnnx_fast.formats.ncnn_types import CUSTOM_BIT, type_name, type_number
 from pnnx_fast.ncnn import layers
-from pnnx_fast.ncnn.compiled import Compiler
+from pnnx_fast.ncnn.compiled import NetCompiler
 from pnnx_fast.ncnn.extractor import Extractor
 from pnnx_fast.ncnn.layer import Blob, BuiltinLayer, Layer
 from pnnx_fast.ncnn.layers.leftover import leftover
@@ -64,7 +64,7 @@ class Net:
         self._blobs: list[Blob] = []
         self._numbers: dict[str, int] = {}
         self._param: NcnnParam | None = None
-        self._compiler: Compiler | None = None
+        self._compiler: NetCompiler | None = None
         self._habits: dict[Any, dict[int, int]] = {}
 
     def __enter__(self) -> Net:
@@ -337,7 +337,7 @@ class Net:
     def _number(self, name: str) -> int:
         return self._numbers.get(name, -1)
 
-    def _compile(self) -> Compiler:
+    def _compile(self) -> NetCompiler:
         if self._compiler is None:
-            self._compiler = Compiler(self._layers, [blob.producer for blob in self._blobs])
+            self._compiler = NetCompiler(self._layers, [blob.producer for blob in self._blobs])
         return self._compiler

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph
-from pnnx_fast.passes.rewriting import bypass
+from pnnx_fast.passes.moves import bypass
 
 __all__ = ["IDENTITIES", "drop_identity"]
 

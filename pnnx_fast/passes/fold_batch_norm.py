@@ -9,7 +9,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
-from pnnx_fast.passes.rewriting import absorb, only_consumer
+from pnnx_fast.passes.moves import absorb, only_consumer
 
 __all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "fold_batch_norm", "fold_batch_norms"]
 

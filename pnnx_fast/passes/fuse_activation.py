@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pnnx_fast.expression.activations import recognize
 from pnnx_fast.ir import Graph
-from pnnx_fast.passes.rewriting import absorb, only_consumer, parameters
+from pnnx_fast.passes.moves import absorb, only_consumer, parameters
 
 __all__ = ["FUSED_TYPES", "fuse_activation"]
 

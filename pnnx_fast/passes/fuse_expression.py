@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.rewriting import become_expression, parameters
+from pnnx_fast.passes.moves import become_expression, parameters
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pnnx_fast.expression.activations import recognize
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.rewriting import only_consumer, parameters
+from pnnx_fast.passes.moves import only_consumer, parameters
 
 __all__ = ["fuse_gate"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.rewriting import become_expression, parameters, unused_operand
+from pnnx_fast.passes.moves import become_expression, parameters, unused_operand
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node

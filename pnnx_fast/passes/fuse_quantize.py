@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.passes.rewriting import absorb, bypass, only_consumer
+from pnnx_fast.passes.moves import absorb, bypass, only_consumer
 
 __all__ = ["fuse_quantize"]
 

@@ -8,7 +8,7 @@ takes ``silu(conv(x)) + y``.
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.rewriting import only_consumer
+from pnnx_fast.passes.moves import only_consumer
 
 __all__ = ["fuse_late_residual", "fuse_residual"]
 

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.passes.rewriting import only_consumer
+from pnnx_fast.passes.moves import only_consumer
 
 __all__ = ["pool_first"]
 

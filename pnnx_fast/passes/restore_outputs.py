@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.notes import RECURRENT, fits, mask_place, means_taking_part, number, recurrent_roles
-from pnnx_fast.passes.rewriting import succeed, unused_operand
+from pnnx_fast.passes.moves import succeed, unused_operand
 
 __all__ = ["restore_outputs"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ir.notes import written_views
-from pnnx_fast.passes.rewriting import succeed, unused_operand
+from pnnx_fast.passes.moves import succeed, unused_operand
 
 __all__ = ["restore_writes"]
 

@@ -16,7 +16,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.expression import Call, Constant, Input, Node
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.literals import expression
-from pnnx_fast.passes.rewriting import only_consumer
+from pnnx_fast.passes.moves import only_consumer
 from pnnx_fast.simplify.literals import sizes
 from pnnx_fast.simplify.noops import permutation, value
 from pnnx_fast.simplify.table import simplification

@@ -25,7 +25,7 @@ from pnnx_fast.expression import (
 from pnnx_fast.expression.tree import fold
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.ir.literals import MISSING, expression, literal
-from pnnx_fast.passes.rewriting import become_expression
+from pnnx_fast.passes.moves import become_expression
 from pnnx_fast.simplify.table import simplification
 
 __all__ = ["set_expression", "sizes"]

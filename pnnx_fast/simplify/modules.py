@@ -15,7 +15,7 @@ from pnnx_fast.expression import Call, Constant, Input, ListNode
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
-from pnnx_fast.passes.rewriting import only_consumer
+from pnnx_fast.passes.moves import only_consumer
 from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 

@@ -16,7 +16,7 @@ from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.ir.parameter import OPEN_END
 from pnnx_fast.passes.drop_identity import IDENTITIES
-from pnnx_fast.passes.rewriting import bypass, only_consumer
+from pnnx_fast.passes.moves import bypass, only_consumer
 from pnnx_fast.simplify.literals import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 

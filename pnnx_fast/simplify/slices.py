@@ -12,7 +12,7 @@ from typing import Any
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.parameter import OPEN_END
-from pnnx_fast.passes.rewriting import only_consumer
+from pnnx_fast.passes.moves import only_consumer
 from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
