@@ -144,6 +144,7 @@ def targets(op: Operator, names: Names) -> str:
 
 def spelled(value: Any) -> str:
     """The value of a parameter in Python."""
+    value = without_casts(value)
     if isinstance(value, str):
         number = typed_number(value)
         if number is not None:
@@ -151,7 +152,6 @@ def spelled(value: Any) -> str:
         if _TORCH_NAME.match(value):
             return value
         return literal(float(value)) if value in ("inf", "-inf", "nan") else _word(value)
-    value = without_casts(value)
     if isinstance(value, list):
         return "(" + ", ".join(map(spelled, value)) + ("," if len(value) == 1 else "") + ")"
     return literal(value)

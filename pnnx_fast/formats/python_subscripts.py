@@ -13,7 +13,7 @@ from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.literals import MISSING
 from pnnx_fast.ir.literals import literal as literal_of
-from pnnx_fast.ir.notes import lost_whole, mesh_shape
+from pnnx_fast.ir.notes import lost_whole, mesh_shape, without_casts
 from pnnx_fast.ir.parameter import OPEN_END
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
@@ -59,7 +59,7 @@ def _bound(op: Operator, names: Names, key: str, i: int) -> str | None:
     """Source of one bound: a parameter, an input, or an entry of a ``pnnx.SliceIndexes``."""
     for name in (key, key + "s"):
         if op.has_param(name):
-            value = op.params[name].value
+            value = without_casts(op.params[name].value)
             return literal(_entry(op, name, value, i) if isinstance(value, list) else value)
         operand = op.named_input(name)
         if operand is None:

@@ -106,10 +106,12 @@ def mesh_shape(op: Operator) -> tuple[int, ...] | None:
 
 
 def without_casts(value: Any) -> Any:
-    """The value of a parameter in whose list numbers need no conversion: ``int(4)`` is 4."""
+    """The value of a parameter in which numbers need no conversion, alone or in a list: ``int(4)`` is 4."""
+    if isinstance(value, str):
+        return int(value[4:-1]) if re.match(_CAST, value, re.ASCII) else value
     if not isinstance(value, list) or not any(isinstance(item, str) for item in value):
         return value
-    return [int(item[4:-1]) if isinstance(item, str) and re.match(_CAST, item, re.ASCII) else item for item in value]
+    return [without_casts(item) for item in value]
 
 
 def typed_number(value: Any) -> tuple[str, float] | None:

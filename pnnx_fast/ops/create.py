@@ -197,10 +197,14 @@ def normal(
     return _random(b, shape, dtype_of(dtype, "float32"), draw, tensors)
 
 
+NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
+"""Dtypes of tensors that PyTorch makes of numbers."""
+
+
 @operator("Tensor.to", "Tensor.type")
 def to(
     b: Builder,
-    input: Tensor,
+    input: Tensor | float,
     *,
     dtype: str | None = None,
     to: Any = None,
@@ -209,7 +213,9 @@ def to(
     memory_format: Any = None,
     device: Any = None,
 ) -> Tensor:
-    """Another dtype. torch.Tensor.to."""
+    """Another dtype. torch.Tensor.to. A number stands for a tensor without dimensions."""
+    if not isinstance(input, Tensor):
+        return b.constant(np.asarray(input, dtype_of(dtype, NUMBERS[type(input)])))
     return b.cast(input, dtype_of(dtype, input.dtype))
 
 

@@ -266,3 +266,33 @@ def test_a_shuffle_that_fits_stays() -> None:
     graph = pnnx_fast.Graph.parse(PATCHES.replace("#y=(1,3,4,6)", "#y=(1,3,8,12)").replace("(1,3,4,6)", "(1,12,4,6)"))
     pnnx_fast.passes.restore(graph)
     assert [op.type for op in graph.ops] == ["pnnx.Input", "nn.PixelShuffle", "pnnx.Output"]
+
+
+def test_converted_bounds_of_a_slice(tmp_path: Path) -> None:
+    """A size that was converted to an integer after its value was known is written as ``int(3)``."""
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input a 0 1 x #x=(2,5)f32\nTensor.slice s 1 1 x y dim=1 end=int(3) start=int(1) step=1\n"
+        "pnnx.Output o 1 0 y\n"
+    )
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), x[:, 1:3])
+    graph.python(tmp_path / "model.py")
+    assert "[:, 1:3]" in (tmp_path / "model.py").read_text()
+
+
+@pytest.mark.parametrize(
+    "value, dtype, expected",
+    [
+        ("255.0", "torch.float", "float32"),
+        ("3", "torch.double", "float64"),
+        ("3", "None", "int64"),
+        ("2.5", "None", "float32"),
+    ],
+)
+def test_tensors_without_dimensions_written_as_numbers(value: str, dtype: str, expected: str) -> None:
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n3 2\nprim::Constant c 0 1 c value={value}\nTensor.to t 1 1 c y dtype={dtype}\npnnx.Output o 1 0 y\n"
+    )
+    found = pnnx_fast.Model(graph)()
+    assert (found.dtype, found.shape) == (expected, ())
+    assert found == float(value)
