@@ -206,7 +206,15 @@ def _convolutions() -> list[Case]:
     cases.append(Case("DeformableConv2D", "0=4 1=3 5=1 6=108 4=1", ((3, 6, 7), (18, 6, 7))))
     cases.append(Case("DeformableConv2D", "0=4 1=3 5=1 6=108 4=1 9=1", ((3, 6, 7), (18, 6, 7), (9, 6, 7))))
     cases.append(Case("DeformableConv2D", "0=4 1=3 11=2 5=1 6=72 3=2 13=1 2=2 12=1 4=2 14=1", ((3, 6, 7), (12, 7, 4))))
-    cases += [Case("Unfold", p, ((3, 6, 7),)) for p in ("1=3", "1=3 4=1 3=2", "1=2 11=3 2=2", "1=3 4=1 15=2 14=0 16=1")]
+    unfolds = (
+        "1=3",
+        "1=3 4=1 3=2",
+        "1=2 11=3 2=2",
+        "1=3 4=1 15=2 14=0 16=1",
+        "1=3 4=1 18=-1.5",
+        "1=3 3=2 4=-233 18=0.5",
+    )
+    cases += [Case("Unfold", p, ((3, 6, 7),)) for p in unfolds]
     cases.append(Case("Fold", "1=3 20=7 21=6", ((27, 20),)))
     cases.append(Case("Fold", "1=3 3=2 4=1 20=7 21=7", ((18, 16),)))
     return cases
@@ -254,7 +262,9 @@ def _normalizations() -> list[Case]:
         ]
     for affine in (0, 1):
         cases += _each("InstanceNorm", f"0=6 1=0.00001 2={affine}", [(6, 4, 5)])
-    cases += [Case("LRN", p, ((6, 4, 5),)) for p in ("", "1=3 2=0.1", "0=1 1=3", "0=1 1=5 2=0.5 4=2.0")]
+    cases += [
+        Case("LRN", p, ((6, 4, 5),)) for p in ("", "1=3 2=0.1", "1=4", "0=1 1=3", "0=1 1=4", "0=1 1=5 2=0.5 4=2.0")
+    ]
     cases += [Case("MVN", p, ((3, 4, 5),)) for p in ("", "0=1", "0=1 1=1", "1=1 2=0.01")]
     for params in (
         "3=3",
@@ -267,6 +277,7 @@ def _normalizations() -> list[Case]:
         "0=1 9=1 3=3",
     ):
         cases.append(Case("Normalize", params, ((3, 4, 5),)))
+    cases += _each("Normalize", "0=1 3=8 9=2", [(8,), (3, 4)])
     return cases
 
 

@@ -173,3 +173,8 @@ def test_deconvolution_pads_its_output_beyond_the_stride(params: str, extra: tup
     for side in (np.s_[1, short.shape[1] :, :], np.s_[1, :, short.shape[2] :]):
         want[side] = 2
     np.testing.assert_allclose(whole, want, rtol=0, atol=1e-6)
+
+
+def test_a_window_of_nothing_makes_no_numbers() -> None:
+    net = load(param("Input in 0 1 a", "Spectrogram s 1 1 a b 0=8 1=2 3=1 4=1 7=2"))
+    assert not np.isfinite(run(net, "b", a=np.ones(16, np.float32))).any()

@@ -366,13 +366,13 @@ def deformable_convolution(p: Params, w: Weights) -> Build:
 def unfold(p: Params, w: Weights) -> Build:
     """Columns of sliding blocks."""
     p.int(0)
-    g = read_geometry(p, 2)
+    g, value = read_geometry(p, 2), p.float(18)
 
     def build(t: Tracer, x: Operand) -> Operand:
         before, after = paddings(g, g.kernel, shape_of(x)[2:])
-        padded = pad(t, x, before, after, 0.0) if before != after else x
-        padding = before if before == after else [0, 0]
-        return t.emit("F.unfold", padded, **_window(g, padding))
+        plain = before == after and value == 0
+        padded = x if plain else pad(t, x, before, after, value)
+        return t.emit("F.unfold", padded, **_window(g, before if plain else [0, 0]))
 
     return build
 

@@ -114,24 +114,13 @@ def local_response(p: Params, w: Weights) -> Build:
     def build(t: Tracer, x: Operand) -> Operand:
         if dims_of(x) != 3:
             raise ShapeError("number of dimensions", expected=3, actual=dims_of(x))
-        # ncnn sums an odd number of channels, and divides by the size all the same.
-        count = size // 2 * 2 + 1
-        if region == 0 and count == size:
-            return t.emit("F.local_response_norm", x, size=size, alpha=alpha, beta=beta, k=bias)
-        square = t.expression("square(@0)", x)
         if region == 0:
-            n, c, h, width = shape_of(x)
-            lines = t.reshape(square, (n, 1, c, h * width))
-            window: dict[str, Any] = {"kernel_size": [count, 1], "stride": [1, 1], "padding": [count // 2, 0]}
-            mean = t.emit("F.avg_pool2d", lines, **window, ceil_mode=False, count_include_pad=True)
-            mean, factor = t.reshape(mean, (n, c, h, width)), alpha * count / size
-        else:
-            before, after = size // 2, size - size // 2 - 1
-            padded = pad(t, square, [before] * 2, [after] * 2, 0.0)
-            window = {"kernel_size": [size, size], "stride": [1, 1], "padding": [0, 0]}
-            mean = t.emit("F.avg_pool2d", padded, **window, ceil_mode=False, count_include_pad=True)
-            factor = alpha
-        text = f"mul(@0,pow(add(mul(@1,{number(factor)}),{number(bias)}),{number(-beta)}))"
+            return t.emit("F.local_response_norm", x, size=size, alpha=alpha, beta=beta, k=bias)
+        before, after = size // 2, size - size // 2 - 1
+        padded = pad(t, t.expression("square(@0)", x), [before] * 2, [after] * 2, 0.0)
+        window: dict[str, Any] = {"kernel_size": [size, size], "stride": [1, 1], "padding": [0, 0]}
+        mean = t.emit("F.avg_pool2d", padded, **window, ceil_mode=False, count_include_pad=True)
+        text = f"mul(@0,pow(add(mul(@1,{number(alpha)}),{number(bias)}),{number(-beta)}))"
         return t.expression(text, x, mean)
 
     return build
@@ -176,7 +165,8 @@ def normalize(p: Params, w: Weights) -> Build:
             return x
         dims = list(range(1 if channels else 2, len(shape) if space else 2))
         total = t.emit("torch.sum", t.expression("square(@0)", x), dim=dims, keepdim=True)
-        factors = np.asarray(scale.numpy()[: 1 if shared else count], np.float32)
+        # A blob without channels is one channel.
+        factors = np.asarray(scale.numpy()[: 1 if shared or shape[1] == 1 else count], np.float32)
         text = f"mul(div(@0,{_ROOTS[mode].format(number(eps))}),@2)"
         if factors.size == 1:
             return t.expression(text.replace("@2", number(float(factors[0]))), x, total)

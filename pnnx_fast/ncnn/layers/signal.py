@@ -42,7 +42,8 @@ def _frames(p: Params) -> _Frames:
     before = (size - length) // 2
     window = np.pad(shape, (before, size - length - before)).astype(np.float32)
     energy = math.sqrt(float((window.astype(np.float64) ** 2).sum()))
-    norm = (1.0, 1.0 / math.sqrt(size), 1.0 / energy)[normalized]
+    # A window of nothing makes infinities, as in ncnn.
+    norm = (1.0, 1.0 / math.sqrt(size), 1.0 / energy if energy else math.inf)[normalized]
     return _Frames(size, hop, Attribute(window), norm, center)
 
 
