@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pnnx_fast import edit, errors, native, ncnn
+    from pnnx_fast import demo, edit, errors, native, ncnn, runtime_graph
     from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
     from pnnx_fast.native import get_include
     from pnnx_fast.ops.registry import operator
@@ -39,6 +39,7 @@ __all__ = [
     "Operator",
     "Parameter",
     "Profile",
+    "demo",
     "edit",
     "errors",
     "get_include",
@@ -46,6 +47,7 @@ __all__ = [
     "native",
     "ncnn",
     "operator",
+    "runtime_graph",
     "show_config",
 ]
 
@@ -63,6 +65,8 @@ _HOMES = {
     "errors": None,
     "native": None,
     "ncnn": None,
+    "demo": None,
+    "runtime_graph": None,
 }
 """Where the public names live; they are imported at first use so that ``import pnnx_fast`` stays quick."""
 
@@ -78,7 +82,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def load(

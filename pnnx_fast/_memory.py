@@ -78,6 +78,11 @@ def _present() -> int:
     return present
 
 
+def _readable(nbytes: int) -> str:
+    unit = max((unit for unit in _UNITS if nbytes >= _UNITS[unit]), key=_UNITS.__getitem__, default="")
+    return f"{nbytes / _UNITS[unit]:.3g} {unit}iB" if unit else f"{nbytes} bytes"
+
+
 def check_memory(nbytes: int, what: str) -> None:
     """Compare with the limit.
 
@@ -86,7 +91,7 @@ def check_memory(nbytes: int, what: str) -> None:
     LimitError
     """
     if nbytes > memory_limit():
-        size, most = (f"{n / (1 << 30):.3g} GiB" for n in (nbytes, memory_limit()))
+        size, most = _readable(nbytes), _readable(memory_limit())
         raise LimitError(f"{size} of memory are wanted, more than the limit of {most} ({VARIABLE})", path=what)
 
 

@@ -106,8 +106,10 @@ class ShapeError(PnnxFastError, ValueError):
         text = f"{operator}: {reason}" if operator else reason
         if operand is not None:
             text += f" (operand {operand})"
-        if expected is not None or actual is not None:
+        if expected is not None:
             text += f": expected {expected}, got {actual}"
+        elif actual is not None:
+            text += f", got {actual}"
         super().__init__(text)
 
 
@@ -157,9 +159,11 @@ class NativeOperatorError(PnnxFastError, RuntimeError):
 class ExpressionError(PnnxFastError, ValueError):
     """An expression does not parse or cannot be evaluated; the message shows the place with a caret."""
 
-    def __init__(self, reason: str, text: str = "", position: int | None = None) -> None:
-        self.reason, self.text, self.position = reason, text, position
-        message = reason
+    def __init__(
+        self, reason: str, text: str = "", position: int | None = None, *, operator: str | None = None
+    ) -> None:
+        self.reason, self.text, self.position, self.operator = reason, text, position, operator
+        message = f"{operator}: {reason}" if operator else reason
         if text and position is not None:
             message += f"\n  {text}\n  {' ' * position}^"
         super().__init__(message)

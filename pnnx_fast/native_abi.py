@@ -97,6 +97,10 @@ FUNCTIONS: dict[str, Any] = {
 """Types of the functions of a pf_op."""
 
 
+_FIRST_ADDRESS = 4096
+"""No system maps the first page: smaller numbers are no addresses but mistakes."""
+
+
 def address_of(source: Any) -> int:
     """Address that a C pointer or function in one of Python's dresses stands for.
 
@@ -123,7 +127,7 @@ def address_of(source: Any) -> int:
         address = int(importlib.import_module("cffi").FFI().cast("uintptr_t", source))
     elif isinstance(getattr(source, "address", None), int):
         address = source.address
-    if not address:
+    if address is None or not _FIRST_ADDRESS <= address < 1 << 64:
         raise ParameterError(f"{source!r} is no C function or pointer")
     return address
 

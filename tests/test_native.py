@@ -258,9 +258,11 @@ def test_refusals(library: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no function run"):
         native.register(COp(abi=1, size=ctypes.sizeof(COp)), "test.new")
     with pytest.raises(ParameterError, match="layout"):
-        native.define("test.new", run=1, layout="diagonal")
+        native.define("test.new", run=4096, layout="diagonal")
     with pytest.raises(ParameterError, match="no C function"):
         native.define("test.new", run="text")
+    with pytest.raises(ParameterError, match="3 is no C function or pointer"):
+        native.register(3)
     (tmp_path / "empty.c").write_text("int nothing;", "utf-8")
     with pytest.raises(ParameterError, match="does not export"):
         native.load_library(build(tmp_path / "empty.c", tmp_path / "empty.so"))

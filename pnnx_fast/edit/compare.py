@@ -160,6 +160,8 @@ def diff(a: Graph, b: Graph) -> list[str]:
     >>> diff(a, b)
     ['~ nn.Conv2d convbn2d_0: stride (1,1) -> (2,2)']
     """
+    if not isinstance(b, Graph):
+        raise TypeError(f"a graph is compared with a Graph, not with {type(b).__name__}")
     one, two = _by_name(a), _by_name(b)
     lines = [f"- {one[k].type} {k[0]}" for k in one if k not in two]
     lines += [f"+ {two[k].type} {k[0]}" for k in two if k not in one]

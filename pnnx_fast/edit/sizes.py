@@ -152,6 +152,8 @@ def make_dynamic(
     if unknown:
         raise ParameterError(f"there is no input {unknown[0]}; the inputs are {', '.join(before)}")
     for name, wanted in chosen.items():
+        if isinstance(wanted, int):
+            raise TypeError(f"axes are given as {{{name!r}: ({wanted},)}}, not as {wanted}")
         rank = len(before[name])
         beyond = [axis for axis in wanted if not -rank <= axis < rank]
         if beyond:

@@ -221,12 +221,14 @@ def rename(graph: Graph, old: str, new: str) -> None:
     Raises
     ------
     GraphError
-        When neither an operand nor an operator has the old name, or another one has the new name.
+        When neither an operand nor an operator has the old name, another one has the new name, or that is no name.
     """
     found = graph.get_operand(old)
     ops = [op for op in graph.ops if op.name == old]
     if found is None and not ops:
         raise GraphError([f"there is neither an operand nor an operator {old}"])
+    if not new or any(c.isspace() for c in new):
+        raise GraphError([f"{new!r} is no name that a file can hold: it is empty or has blanks"])
     if ops and any(op.name == new for op in graph.ops):
         raise GraphError([f"operator {new} exists already"])
     if found is not None:

@@ -7,12 +7,13 @@ dtype table, not operators, graphs or files.
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from pnnx_fast._types import Array, Shape
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import FormatError, ShapeError
 from pnnx_fast.ir.dtypes import by_numpy, by_text
 
 if TYPE_CHECKING:
@@ -83,10 +84,12 @@ class Attribute:
         Raises
         ------
         ShapeError
-            When there is no such dtype, or the number of bytes does not fit dtype and shape.
+            When there is no such dtype, a dimension is negative, or the number of bytes does not fit dtype and shape.
         """
         if dtype is not None and dtype not in by_text:
             raise ShapeError(f"unknown dtype {dtype!r}, expected one of {' '.join(by_text)}")
+        if min(shape, default=0) < 0:
+            raise ShapeError("a negative dimension of a weight", actual=tuple(shape))
         self = cls.__new__(cls)
         self.dtype, self.shape, self.data, self._params = dtype, shape, data, None
         size = memoryview(data).nbytes
@@ -96,8 +99,22 @@ class Attribute:
 
     @classmethod
     def from_npy(cls, path: Any) -> Attribute:
-        """Read a numpy ``.npy`` file, of any byte order and memory order; nothing pickled is accepted."""
-        return cls(np.load(path, allow_pickle=False))
+        """Read a numpy ``.npy`` file, of any byte order and memory order; nothing pickled is accepted.
+
+        Raises
+        ------
+        FormatError
+            When this is no ``.npy`` file of numbers.
+        """
+        name = getattr(path, "name", None) if hasattr(path, "read") else os.fspath(path)
+        try:
+            array = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise FormatError("no .npy file of numbers", path=name) from error
+        if not isinstance(array, np.ndarray):
+            array.close()
+            raise FormatError("an .npz file, not one array", path=name)
+        return cls(array)
 
     def copy(self) -> Attribute:
         """Return an attribute that can be changed on its own; the data is shared, as it is never written to."""

@@ -97,6 +97,8 @@ class Mat(Exporter):
         if isinstance(source, (str, bytes, list)) or (not hasattr(source, "__array__") and not is_buffer(source)):
             raise TypeError(f"Mat(): incompatible constructor arguments: {type(source).__name__}")
         array = np.asarray(source)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"Mat(): an array of {array.dtype} holds no numbers that ncnn knows")
         if batch_index != NO_BATCH:
             self._wrap_batch(array, batch_index)
             return

@@ -99,6 +99,8 @@ class Net:
             Called with the layer when the net is cleared.
         """
         key = type if index is None else index
+        if not isinstance(key, (str, int)) or not callable(creator):
+            raise TypeError("register_custom_layer takes a name or a number and a class or function that makes layers")
         number = type_number(key) if isinstance(key, str) else key if not key & CUSTOM_BIT else -1
         if number >= 0:
             warn(f"overwrite built-in layer type {key}")

@@ -143,6 +143,11 @@ class Option:
     def __post_init__(self) -> None:
         self.num_threads = self.num_threads or physical_cpus()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dataclass_fields__:
+            raise AttributeError(f"an Option has no {name!r}")
+        object.__setattr__(self, name, value)
+
     def copy(self) -> Option:
         """Return an independent copy."""
         made = Option.__new__(Option)

@@ -49,10 +49,15 @@ def view_bytes(source: Any, type: int, w: int, h: int, stride: int | None = None
     ------
     ShapeError
         When the buffer is smaller than the image.
+    ParameterError
+        When the image has no bytes but larger numbers.
     """
     channels = len(_formats(type)[0])
     step = w * channels if stride is None else stride
-    flat = np.ascontiguousarray(np.asarray(source)).reshape(-1).view(np.uint8)
+    pixels = np.ascontiguousarray(np.asarray(source))
+    if pixels.dtype.itemsize != 1:
+        raise ParameterError(f"an image is an array of bytes, not of {pixels.dtype}")
+    flat = pixels.reshape(-1).view(np.uint8)
     if min(w, h) < 1 or step < w * channels:
         raise ShapeError("an image of this size and stride", expected=f"stride >= {w * channels}", actual=(w, h, step))
     if flat.size < step * (h - 1) + w * channels:

@@ -212,6 +212,8 @@ def operator(
         raise TypeError("operator takes the types to register a function for: @operator('mine.Twice')")
 
     def register(function: Function) -> Function:
+        if not callable(function):
+            raise TypeError(f"operator registers functions, not {type(function).__name__}")
         for name in names:
             _load_home(name, function.__module__)
         with _lock:

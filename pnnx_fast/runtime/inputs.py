@@ -20,6 +20,10 @@ class TensorInfo(NamedTuple):
     shape: tuple[int, ...] | None
     dtype: DType | None
 
+    def __str__(self) -> str:
+        shape = "[…]" if self.shape is None else str([n if n >= 0 else "?" for n in self.shape]).replace("'", "")
+        return f"{self.name}: {self.dtype or ''}{shape}"
+
 
 def fitting(arrays: Sequence[Any], inputs: Sequence[TensorInfo]) -> list[Array]:
     """Return C-contiguous arrays of the inputs' dtypes.

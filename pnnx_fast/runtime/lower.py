@@ -15,7 +15,14 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array, DType, Shape
-from pnnx_fast.errors import IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.errors import (
+    ExpressionError,
+    IndexRangeError,
+    LimitError,
+    ParameterError,
+    PnnxFastError,
+    ShapeError,
+)
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
@@ -365,9 +372,11 @@ class Lowering(Builder):
 
 def _named(error: Exception, where: str) -> Exception:
     """The error with the name of the operator that was being lowered."""
-    if isinstance(error, (ShapeError, ParameterError, IndexRangeError)):
+    if isinstance(error, (ShapeError, ParameterError, IndexRangeError, ExpressionError)):
         if error.operator is not None:
             return error
+        if isinstance(error, ExpressionError):
+            return ExpressionError(error.reason, error.text, error.position, operator=where)
         if isinstance(error, ShapeError):
             return ShapeError(
                 error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual

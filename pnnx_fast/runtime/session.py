@@ -191,8 +191,8 @@ class Model:
         )
 
     def __repr__(self) -> str:
-        ins = ", ".join(f"{i.name}{list(i.shape or ())}" for i in self.inputs)
-        return f"Model({ins} -> {len(self.outputs)} outputs, {self.num_threads} threads, {self.isa})"
+        ins, outs = (", ".join(map(str, infos)) or "nothing" for infos in (self.inputs, self.outputs))
+        return f"<Model: {ins} -> {outs}; {self.num_threads} thread(s), {self.isa}>"
 
     def __call__(self, *arrays: Any) -> Any:
         """Run the model.

@@ -129,6 +129,16 @@ def test_one_name_is_not_a_list_of_names() -> None:
         net().extract("x", ["y"])
     with pytest.raises(TypeError, match="such as \\['fuse_silu'\\]"):
         net().simplify("fuse_silu")
+    with pytest.raises(TypeError, match=r"as {'x': \(0,\)}, not as 0"):
+        net().make_dynamic({"x": 0})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="with a Graph, not with str"):
+        net().diff("x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\n"])
+def test_names_that_files_cannot_hold(name: str) -> None:
+    with pytest.raises(GraphError, match="is no name"):
+        edit.rename(net(), "a", name)
 
 
 def test_sizes_that_are_no_whole_numbers() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import FormatError, ShapeError
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.dtypes import DTYPES, by_code, by_numpy, by_text
 from pnnx_fast.ir.floats import (
@@ -93,6 +93,8 @@ def test_wrong_number_of_bytes() -> None:
         Attribute.from_data("f32", (4,), b"abc")
     with pytest.raises(ShapeError, match="unknown dtype 'f31'"):
         Attribute.from_data("f31", (4,), b"abcd")
+    with pytest.raises(ShapeError, match="negative dimension"):
+        Attribute.from_data("f32", (-1, -1), b"abcd")
 
 
 def test_bfloat16() -> None:
@@ -234,10 +236,12 @@ def test_npy(tmp_path, dtype: str, fortran: bool) -> None:
     np.testing.assert_array_equal(attr.numpy(), array)
 
 
-def test_npy_with_pickled_content_is_refused(tmp_path) -> None:
+def test_files_of_other_content_are_refused(tmp_path) -> None:
     np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="allow_pickle"):
-        Attribute.from_npy(tmp_path / "a.npy")
+    np.savez(tmp_path / "b.npz", np.zeros(3))
+    for name, message in (("a.npy", "no .npy file of numbers"), ("b.npz", "an .npz file")):
+        with pytest.raises(FormatError, match=message):
+            Attribute.from_npy(tmp_path / name)
 
 
 def test_weight_norm() -> None:

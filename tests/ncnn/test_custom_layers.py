@@ -163,6 +163,12 @@ def test_numbers_and_creators() -> None:
     assert destroyed == [layer]
 
 
+@pytest.mark.parametrize("type, creator", [(3.5, Doubled), ("Doubled", 3)])
+def test_what_makes_no_layers(type: Any, creator: Any) -> None:
+    with pytest.raises(TypeError, match="that makes layers"):
+        ncnn.Net().register_custom_layer(type, creator)
+
+
 def test_many_types() -> None:
     """There is no limit to the number of types."""
     names = [f"Own{i}" for i in range(40)]

@@ -101,7 +101,7 @@ def test_runtime_errors(call: Any) -> None:
         call()
 
 
-@pytest.mark.parametrize("source", [[1, 2], "x", np.zeros((), np.float32)])
+@pytest.mark.parametrize("source", [[1, 2], "x", np.zeros((), np.float32), np.array([None])])
 def test_type_errors(source: Any) -> None:
     with pytest.raises(TypeError):
         Mat(source)

@@ -59,6 +59,8 @@ def test_options() -> None:
     copy.num_threads = 1
     copy.use_bf16_storage = True
     assert not opt.use_bf16_storage
+    with pytest.raises(AttributeError, match="no 'num_treads'"):
+        opt.num_treads = 1  # type: ignore[attr-defined]
 
 
 def test_pools_hand_blocks_out_again() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ncnn import Mat
 
 FILE = Path(__file__).parent / "pixels.json"
@@ -89,6 +89,13 @@ def test_numbers_of_types() -> None:
 def test_images_that_do_not_fit(call: Any) -> None:
     with pytest.raises((ShapeError, ValueError)):
         call()
+
+
+def test_images_are_bytes() -> None:
+    with pytest.raises(ParameterError, match="bytes, not of float32"):
+        Mat.from_pixels(np.zeros((5, 5, 3), np.float32), 1, 5, 5)
+    with pytest.raises(ShapeError, match=r"positive, got \(0, 2\)"):
+        Mat.from_pixels_resize(np.zeros((5, 5, 3), np.uint8), 1, 5, 5, 0, 2)
 
 
 def write() -> None:

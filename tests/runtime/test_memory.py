@@ -7,7 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from pnnx_fast._memory import HUGE, aligned_bytes
+from pnnx_fast._memory import HUGE, aligned_bytes, check_memory
+from pnnx_fast.errors import LimitError
 from pnnx_fast.runtime.constants import CHUNK, Constants
 
 
@@ -39,3 +40,9 @@ def test_packed_weights_do_not_overlap():
         block[:] = value
     assert all((block == value).all() for value, block in enumerate(blocks))
     assert np.sum([b.size for b in blocks]) == 100 + HUGE + 2 * CHUNK + 64
+
+
+def test_limits_are_told_in_fitting_units(monkeypatch):
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "900")
+    with pytest.raises(LimitError, match=r"a: 8\.79 KiB of memory are wanted, more than the limit of 900 bytes"):
+        check_memory(9000, "a")

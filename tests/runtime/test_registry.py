@@ -82,6 +82,8 @@ def test_a_type_is_needed() -> None:
         registry.operator(lambda b, input: input)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes the types"):
         registry.operator()
+    with pytest.raises(TypeError, match="functions, not int"):
+        registry.operator("test.number")(3)  # type: ignore[arg-type]
 
 
 def test_all_unsupported_types_at_once() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
-from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.errors import ExpressionError, ParameterError, ShapeError
 
 SPLIT_AND_JOIN = """7767517
 6 6
@@ -148,6 +148,24 @@ def test_shape_errors_name_the_operator() -> None:
 def test_options_that_are_neither_a_flag_nor_a_path(option: str) -> None:
     with pytest.raises(TypeError, match=f"{option} is True, False or a path, not int"):
         pnnx_fast.load(b"", b"", **{option: 5})
+
+
+def test_expressions_that_have_no_value_name_the_operator() -> None:
+    text = "7767517\n3 2\npnnx.Input a 0 1 x #x=(3)bool\nnn.ReLU act 1 1 x y\npnnx.Output o 1 0 y\n"
+    with pytest.raises(ExpressionError, match=r"nn\.ReLU act: not defined for bool"):
+        pnnx_fast.Model(pnnx_fast.Graph.parse(text))(np.ones(3, bool))
+
+
+def test_models_show_what_they_take_and_give() -> None:
+    text = "7767517\n3 2\npnnx.Input a 0 1 x #x=(?,3)f32\nnn.ReLU act 1 1 x y\npnnx.Output o 1 0 y\n"
+    model = pnnx_fast.Model(pnnx_fast.Graph.parse(text), num_threads=1, isa="generic")
+    assert repr(model).startswith("<Model: x: float32[?, 3] -> y: ")
+    assert repr(model).endswith("; 1 thread(s), generic>")
+
+
+def test_names_of_the_package() -> None:
+    assert all(hasattr(pnnx_fast, name) for name in dir(pnnx_fast))
+    assert "os" not in dir(pnnx_fast)
 
 
 def test_many_threads_share_a_model(model: pnnx_fast.Model) -> None:
