@@ -8,6 +8,7 @@ import sys
 import pnnx_fast
 from pnnx_fast import edit
 from pnnx_fast.cli.arguments import add_bin, add_model, positive
+from pnnx_fast.ir.dtypes import FLOATS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=positive, metavar="N", help="batch of all inputs")
     parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="axes of inputs that may vary; 'batch' for axis 0")
     parser.add_argument("--simplify", nargs="?", const="", metavar="PASS,…", help="PNNX's simplifications, all or some")
-    parser.add_argument("--dtype", choices=("f32", "f64", "f16", "bf16"), help="type of the weights")
+    parser.add_argument("--dtype", choices=FLOATS, help="type of the weights")
     parser.add_argument("--constants", action="store_true", help="with --dtype: constants between operators, too")
 
 
@@ -32,10 +33,9 @@ def run(args: argparse.Namespace) -> int:
         raise argparse.ArgumentTypeError("--constants goes with --dtype")
     graph = pnnx_fast.Graph.load(args.model, args.bin)
     if args.start or args.end:
-        inputs = [op.outputs[0].name for op in graph.ops if op.type == "pnnx.Input"]
-        outputs = [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]
-        start = args.start.split(",") if args.start else inputs
-        graph = graph.extract(start, args.end.split(",") if args.end else outputs)
+        start = args.start.split(",") if args.start else [x.name for x in graph.inputs]
+        end = args.end.split(",") if args.end else [x.name for x in graph.outputs]
+        graph = graph.extract(start, end)
     for name in args.remove:
         edit.remove(graph, name)
     for pair in args.rename:

@@ -50,8 +50,8 @@ def collect(param: Any, bin: Any = None) -> dict[str, Any]:
         "parameters": sum(a.elemcount for a in attributes),
         "weight_bytes": sum(a.elemcount * a.elemsize for a in attributes),
     }
-    facts["inputs"] = [_operand(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input"]
-    facts["outputs"] = [_operand(x) for op in graph.ops if op.type == "pnnx.Output" for x in op.inputs]
+    facts["inputs"] = [_operand(x) for x in graph.inputs]
+    facts["outputs"] = [_operand(x) for x in graph.outputs]
     try:
         model = pnnx_fast.Model(graph)
         facts.update(model.work(*random_inputs(model)))

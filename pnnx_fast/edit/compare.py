@@ -119,7 +119,7 @@ def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[
         return hook
 
     handles = [m.register_forward_hook(keep(by_name[n])) for n, m in module.named_modules() if n in by_name]
-    outputs = [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]
+    outputs = [x.name for x in graph.outputs]
     try:
         with torch.no_grad():
             result = module(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))

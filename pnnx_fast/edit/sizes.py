@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pnnx_fast import passes
 from pnnx_fast.edit.unbake import unbake
-from pnnx_fast.edit.walk import Shapes, Walk, inputs_of
+from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph
 
@@ -22,12 +22,12 @@ _FACTORS = (2, 3, 2, 3, 5, 7)
 def _recorded(graph: Graph, given: Shapes | None) -> dict[str, tuple[int, ...]]:
     """Sizes of all inputs: those given, else those recorded."""
     given = given or {}
-    names = [x.name for x in inputs_of(graph)]
+    names = [x.name for x in graph.inputs]
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ParameterError(f"there is no input {unknown[0]}; the inputs are {', '.join(names)}")
     shapes: dict[str, tuple[int, ...]] = {}
-    for x in inputs_of(graph):
+    for x in graph.inputs:
         shape = given.get(x.name, x.shape)
         if shape is None or any(d < 0 for d in shape):
             raise ParameterError(f"the size of input {x.name} is not known; give it")

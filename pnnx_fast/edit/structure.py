@@ -259,11 +259,11 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
     if not prefix:
         raise ParameterError("the prefix of the second graph's names must not be empty", parameter="prefix")
     result, other = first.copy(), second.copy()
-    inputs = {op.outputs[0].name: op for op in other.ops if op.type == "pnnx.Input"}
+    inputs = {x.name: x for x in other.inputs}
     unknown = [name for name in connections if name not in inputs]
     if unknown:
         raise GraphError([f"the second graph has no input {name}" for name in unknown])
-    sources = {inputs[name].outputs[0]: operand(result, source) for name, source in connections.items()}
+    sources = {inputs[name]: operand(result, source) for name, source in connections.items()}
     fed = set(sources.values())
     result.remove_operators([op for op in result.ops if op.type == "pnnx.Output" and op.inputs[0] in fed])
     taken = {op.name for op in result.ops}

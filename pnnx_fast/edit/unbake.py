@@ -284,7 +284,7 @@ def _mend_expand(work: Unbaking, op: Operator) -> bool:
 def _sources(work: Unbaking, size: int) -> list[tuple[Operand, int]]:
     """Inputs of the graph, with an axis that varies and has that size in the first walk."""
     places: list[tuple[Operand, int]] = []
-    for x in [x for op in work.graph.ops if op.type == "pnnx.Input" for x in op.outputs]:
+    for x in work.graph.inputs:
         found = work.shapes(x)
         if found is not None:
             places += [(x, i) for i, (p, q) in enumerate(zip(*found, strict=True)) if p != q and p == size]

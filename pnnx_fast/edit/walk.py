@@ -14,7 +14,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import Lowering
 from pnnx_fast.runtime.session import default_isa
 
-__all__ = ["Shapes", "Walk", "inputs_of"]
+__all__ = ["Shapes", "Walk"]
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -25,7 +25,7 @@ class Walk:
     def __init__(self, graph: Graph, shapes: Shapes) -> None:
         self._lowering = Lowering(default_isa(), 1, Constants(0))
         self.values: dict[str, Value] = {}
-        for i, x in enumerate(inputs_of(graph)):
+        for i, x in enumerate(graph.inputs):
             row = by_text.get(x.dtype or "f32")
             if row is None:
                 raise ParameterError(f"input {x.name} has an unknown dtype {x.dtype}")
@@ -54,8 +54,3 @@ class Walk:
         if name and COMPUTED_AS.get(x.dtype or "") == name:
             return x.dtype
         return by_numpy[name].text if name in by_numpy else None
-
-
-def inputs_of(graph: Graph) -> list[Operand]:
-    """Operands that the caller gives."""
-    return [x for op in graph.ops if op.type == "pnnx.Input" for x in op.outputs]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
+from pnnx_fast.ir.dtypes import FLOATS
 
 __all__ = ["to"]
 
-_FLOATS = ("f32", "f64", "f16", "bf16")
 _SPELLINGS = {"fp32": "f32", "float32": "f32", "fp16": "f16", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 
 
@@ -38,8 +38,8 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
     {'f16'}
     """
     wanted = _SPELLINGS.get(dtype, dtype)
-    if wanted not in _FLOATS:
-        raise ParameterError(f"weights can be {', '.join(_FLOATS)}, not {dtype!r}")
+    if wanted not in FLOATS:
+        raise ParameterError(f"weights can be {', '.join(FLOATS)}, not {dtype!r}")
     result = graph.copy()
     for op in list(result.ops):
         if op.type == "pnnx.Attribute":
@@ -47,14 +47,14 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
                 _convert_constant(result, op, wanted)
             continue
         for key, attr in op.attrs.items():
-            if attr.dtype in _FLOATS and attr.dtype != wanted:
+            if attr.dtype in FLOATS and attr.dtype != wanted:
                 op.attrs[key] = Attribute(attr.numpy(), wanted)
     return result
 
 
 def _convert_constant(graph: Graph, op: Operator, wanted: str) -> None:
     key, attr = next(iter(op.attrs.items()), ("", None))
-    if attr is None or attr.dtype not in _FLOATS or attr.dtype == wanted or len(op.outputs) != 1:
+    if attr is None or attr.dtype not in FLOATS or attr.dtype == wanted or len(op.outputs) != 1:
         return
     x = op.outputs[0]
     stored = graph.new_operand(graph.free_name(f"{x.name}_{wanted}"))

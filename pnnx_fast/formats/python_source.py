@@ -20,7 +20,7 @@ from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, identifier
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.check import require_connections
-from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.dtypes import FLOATS, by_text
 
 __all__ = ["source", "write"]
 
@@ -107,8 +107,7 @@ def source(graph: Graph, weights: str, stem: str = "model") -> str:
     """Return the source of a module whose ``Model`` reads its weights from the file `weights`, an expression's text."""
     require_connections(graph.ops)
     names = Names()
-    inputs = [x for op in graph.ops if op.type == "pnnx.Input" for x in op.outputs]
-    outputs = [x for op in graph.ops if op.type == "pnnx.Output" for x in op.inputs]
+    inputs, outputs = graph.inputs, graph.outputs
     arguments = [names.of(x) for x in inputs]
     body = [line for op in graph.topological() for line in statements(op, names)]
     used = {op.type for op in graph.ops}
@@ -212,7 +211,7 @@ def _load(target: str, name: str, key: str, attr: Attribute, held: str, which: i
     tensor = _tensor(name, key, attr, which)
     if held == "buffer":
         return f"{target} = {tensor}"
-    trained = attr.dtype in ("f32", "f64", "f16", "bf16")
+    trained = attr.dtype in FLOATS
     return f"{target} = nn.Parameter({tensor}, requires_grad={trained})"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import FormatError, ShapeError
-from pnnx_fast.ir.dtypes import by_numpy, by_text
+from pnnx_fast.ir.dtypes import FLOATS, by_numpy, by_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -203,7 +203,7 @@ class Attribute:
         ShapeError
             When the attribute is of another dtype.
         """
-        if self.dtype not in ("f32", "f64", "f16", "bf16"):
+        if self.dtype not in FLOATS:
             raise ShapeError("cannot be read as float32", expected="f32, f64, f16 or bf16", actual=self.dtype)
         with np.errstate(over="ignore"):
             return self.numpy().reshape(-1).astype(np.float32)
@@ -218,7 +218,7 @@ class Attribute:
         ShapeError
             When the attribute is of another dtype.
         """
-        if self.dtype not in ("f32", "f64", "f16", "bf16"):
+        if self.dtype not in FLOATS:
             raise ShapeError("cannot hold float32 data", expected="f32, f64, f16 or bf16", actual=self.dtype)
         flat = np.asarray(values, np.float32).reshape(-1)
         if self.dtype == "f16":

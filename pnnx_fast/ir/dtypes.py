@@ -5,7 +5,7 @@ Readers, writers, attributes and the runtime all ask here. The table knows nothi
 
 from __future__ import annotations
 
-__all__ = ["COMPUTED_AS", "DTYPES", "DTypeInfo", "by_code", "by_numpy", "by_text"]
+__all__ = ["COMPUTED_AS", "DTYPES", "FLOATS", "DTypeInfo", "by_code", "by_numpy", "by_text"]
 
 
 class DTypeInfo:
@@ -54,6 +54,9 @@ DTYPES: tuple[DTypeInfo, ...] = (
     DTypeInfo("c32", 12, 4, None, "complex32", False),
     DTypeInfo("bf16", 13, 2, None, "bfloat16", False),
 )
+
+FLOATS = ("f32", "f64", "f16", "bf16")
+"""Types of real floating-point numbers."""
 
 COMPUTED_AS = {"bf16": "float32", "c32": "complex64"}
 """numpy names of the larger types in which those are computed that numpy lacks."""

@@ -166,6 +166,23 @@ class Graph(Editing):
         return list(self._operands)
 
     @property
+    def inputs(self) -> list[Operand]:
+        """Operands that the caller gives, those of ``pnnx.Input`` operators, in order."""
+        return [x for op in self.ops if op.type == "pnnx.Input" for x in op.outputs]
+
+    @property
+    def outputs(self) -> list[Operand]:
+        """Operands that the caller gets, those of ``pnnx.Output`` operators, in order.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> Graph.load(model_path()).outputs
+        [Operand(18:(1,10)f32)]
+        """
+        return [x for op in self.ops if op.type == "pnnx.Output" for x in op.inputs]
+
+    @property
     def operand_count(self) -> int:
         """Number of operands."""
         return len(self._operands)
@@ -439,11 +456,9 @@ class Graph(Editing):
         return "\n".join([repr(self), *map(str, self.ops)])
 
     def __repr__(self) -> str:
-        ends = {"pnnx.Input": "inputs", "pnnx.Output": "outputs"}
-        count = {word: sum(op.type == key for op in self.ops) for key, word in ends.items()}
         return (
             f"<Graph: {len(self.ops)} operators, {len(self._operands)} operands, "
-            f"{count['inputs']} inputs, {count['outputs']} outputs>"
+            f"{len(self.inputs)} inputs, {len(self.outputs)} outputs>"
         )
 
 

@@ -19,7 +19,7 @@ from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 from pnnx_fast.ir.parameter import RAW_KEYS, Parameter
 
-__all__ = ["CAPTURED", "Match", "Rule", "ends", "find", "rewrite"]
+__all__ = ["CAPTURED", "Match", "Rule", "find", "rewrite"]
 
 CAPTURED = -233
 """Size of a dimension of a pattern that is captured."""
@@ -106,7 +106,7 @@ class Rule:
             raise ParameterError("a rule needs either a replacement or a type")
         self.type, self.name = type, name or type.rpartition(".")[2].lower()
         self.condition, self.write, self.priority = condition, write, priority
-        self.inputs, self.outputs = ends(self.pattern)
+        self.inputs, self.outputs = self.pattern.inputs, self.pattern.outputs
         self.body = [op for op in self.pattern.ops if op.type not in ("pnnx.Input", "pnnx.Output")]
         if not self.body or not self.outputs:
             raise ParameterError("a pattern needs an operator and an output")
@@ -114,7 +114,7 @@ class Rule:
         if self.anchor is None or self.anchor.type == "pnnx.Input":
             raise ParameterError("an output of a pattern must come from an operator of it")
         if self.replacement is not None:
-            sides = ends(self.replacement)
+            sides = self.replacement.inputs, self.replacement.outputs
             if [len(x) for x in sides] != [len(self.inputs), len(self.outputs)]:
                 raise ParameterError("pattern and replacement differ in number of inputs or outputs")
         if len(self._reached()) != len(self.body):
@@ -142,12 +142,6 @@ class Rule:
             if _is_closed(self, match) and (self.condition is None or self.condition(match)):
                 return match
         return None
-
-
-def ends(graph: Graph) -> tuple[list[Operand], list[Operand]]:
-    """Inputs and outputs of a graph."""
-    inputs = [x for op in graph.ops if op.type == "pnnx.Input" for x in op.outputs]
-    return inputs, [x for op in graph.ops if op.type == "pnnx.Output" for x in op.inputs]
 
 
 # -- Matching ---------------------------------------------------------------------------------------------------------

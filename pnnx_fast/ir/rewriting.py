@@ -11,7 +11,7 @@ from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import order
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.graph import Graph
-from pnnx_fast.ir.match import CAPTURED, Match, Rule, ends
+from pnnx_fast.ir.match import CAPTURED, Match, Rule
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 from pnnx_fast.ir.parameter import RAW_KEYS, Parameter, Parameters
@@ -141,9 +141,8 @@ class Rewriting:
                 op.add_output(x)
             return
         graph = rule.replacement
-        first, last = ends(graph)
-        known = dict(zip(first, inputs, strict=True))
-        for pattern, x in zip(last, outputs, strict=True):
+        known = dict(zip(graph.inputs, inputs, strict=True))
+        for pattern, x in zip(graph.outputs, outputs, strict=True):
             if pattern in known:
                 self.graph.replace_uses(x, known[pattern])
             else:

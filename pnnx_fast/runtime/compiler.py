@@ -21,7 +21,7 @@ from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
-from pnnx_fast.runtime.lower import Stage, graph_outputs, lower
+from pnnx_fast.runtime.lower import Stage, lower
 from pnnx_fast.runtime.program import Program
 from pnnx_fast.runtime.returned import check_values, computed
 
@@ -73,7 +73,7 @@ class Compiler:
         require_connections(graph.ops)
         self.isa, self.graph = isa, graph
         self.types = sorted({op.type for op in graph.ops})
-        self.inputs = tuple(_info(op.outputs[0]) for op in graph.ops if op.type == "pnnx.Input")
+        self.inputs = tuple(map(_info, graph.inputs))
         self.outputs = tuple(_info(o) for o in _output_operands(graph))
         self.constants = Constants(seed) if constants is None else constants
         if autotune is not False:
@@ -84,7 +84,7 @@ class Compiler:
         if optimize:
             passes.optimize(self.graph, _dumper())
         self._ops = list(self.graph.topological())
-        self._input_names = [op.outputs[0].name for op in self.graph.ops if op.type == "pnnx.Input"]
+        self._input_names = [x.name for x in self.graph.inputs]
 
     def compile(self, given: Sequence[Array], nthreads: int) -> Chain | Parts:
         """Return what computes the outputs from arrays of these shapes and dtypes."""
@@ -127,7 +127,7 @@ class Chain:
         self, compiler: Compiler, ops: Sequence[Operator], values: dict[str, Value], inputs: list[Tensor], nthreads: int
     ) -> None:
         self._compiler = compiler
-        self._wanted = graph_outputs(compiler.graph)
+        self._wanted = [x.name for x in compiler.graph.outputs]
         self.stage = lower(ops, values, self._wanted, compiler.isa, nthreads, compiler.constants)
         self._live: list[str] = []
         self._rest: Sequence[Operator] = ()
@@ -243,7 +243,6 @@ def _output_operands(graph: Graph) -> list[Any]:
         else:
             found.append(operand)
 
-    for op in graph.ops:
-        if op.type == "pnnx.Output":
-            visit(op.inputs[0])
+    for operand in graph.outputs:
+        visit(operand)
     return found

@@ -23,7 +23,7 @@ from pnnx_fast.errors import (
     PnnxFastError,
     ShapeError,
 )
-from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir import Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
     Buffer,
@@ -45,7 +45,7 @@ from pnnx_fast.runtime.returned import check_value
 if TYPE_CHECKING:
     from pnnx_fast.runtime.concat import Placement
 
-__all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "StageBreak", "graph_outputs", "lower"]
+__all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "StageBreak", "lower"]
 
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
@@ -407,11 +407,6 @@ def lower(
     first = DryLowering(isa, nthreads, constants).run(ops, dict(values), outputs)
     placement = find_placements(ops, first.values, set(values))
     return Lowering(isa, nthreads, constants, placement).run(ops, dict(values), outputs)
-
-
-def graph_outputs(graph: Graph) -> list[str]:
-    """Names of the operands that feed ``pnnx.Output`` operators, in order."""
-    return [op.inputs[0].name for op in graph.ops if op.type == "pnnx.Output"]
 
 
 def _unpacker(op: Operator) -> Operator | None:

@@ -279,7 +279,7 @@ class RuntimeGraph:
         arrays = [self._given[i.name] for i in model.inputs]
         with translated():
             results, steps = model.timed(*arrays) if debug else (_as_tuple(model(*arrays)), [])
-        wanted = [op.inputs[0].name for op in self._graph.ops if op.type == "pnnx.Output"]
+        wanted = [x.name for x in self._graph.outputs]
         self._results = dict(zip(wanted, results, strict=True))
         for op in self._operators:
             op.has_forward = True
