@@ -124,5 +124,17 @@ static const float PF_GELU_PIECES[7][32] __attribute__((unused)) = {
      1.51112499e-06f,  5.96636596e-07f,  2.21626294e-07f, 7.75723805e-08f,
      2.56164192e-08f,  7.98939492e-09f,  2.35548447e-09f, 0.0f},
 };
+#if PF_VL == 16
+/* 2^x = 1 + x P(x) on [-1/32, 1/32], error 1.6e-09 */
+static const float PF_ROOT_EXCESS_P[] __attribute__((unused)) = {0.693147182f, 0.240234271f, 0.055503346f};
+static const int32_t PF_ROOTS[16] __attribute__((unused, aligned(64))) = {
+    0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3, 0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
+    0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c, 0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d};
+#elif PF_VL == 8
+/* 2^x = 1 + x P(x) on [-1/16, 1/16], error 2.5e-08 */
+static const float PF_ROOT_EXCESS_P[] __attribute__((unused)) = {0.693147182f, 0.240257621f, 0.0555082895f};
+static const int32_t PF_ROOTS[8] __attribute__((unused, aligned(64))) = {
+    0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7, 0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
+#endif
 
 #endif

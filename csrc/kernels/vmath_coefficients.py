@@ -9,6 +9,7 @@ the step before as a further weight (Sanathanan and Koerner). Coefficients are r
 first, and those that remain are fitted again, so that rounding of the leading ones costs nothing.
 
 Where vectors can look numbers up in registers, short polynomials on many pieces are cheaper: `PIECES`.
+So are roots of two.
 """
 
 from __future__ import annotations
@@ -149,6 +150,26 @@ def coefficients(row: Row) -> tuple[Vector, Vector, float]:
     return p, q, float(np.abs(w * (value - g)).max())
 
 
+def _print_roots(bits: int) -> None:
+    """Print a table of 2^(i / n) for n = 2^bits, and 2^r - 1 between two entries.
+
+    Shifting n count + i to the exponent and adding it multiplies by 2^n: entries lack what their i adds there.
+    """
+    count = 1 << bits
+    half = 0.5 / count
+    row = Row(
+        "ROOT_EXCESS", "2^x = 1 + x P(x)", lambda x: mp.expm1(x * mp.log(2)) / x, lambda x: x, _same, -half, half, 2
+    )
+    p, _, error = coefficients(row)
+    print(f"/* {row.comment} on [-1/{2 * count}, 1/{2 * count}], error {error:.1e} */")
+    print(
+        f"static const float PF_{row.name}_P[] __attribute__((unused)) = {{{', '.join(f'{_literal(v)}f' for v in p)}}};"
+    )
+    roots = np.array([float(mp.mpf(2) ** (mp.mpf(i) / count)) for i in range(count)]).astype(np.float32).view(np.int32)
+    entries = ", ".join(f"0x{int(root) - (i << (23 - bits)):08x}" for i, root in enumerate(roots))
+    print(f"static const int32_t PF_ROOTS[{count}] __attribute__((unused, aligned(64))) = {{{entries}}};")
+
+
 def _literal(value: float) -> str:
     text = f"{value:.9g}"
     return text if "." in text or "e" in text else f"{text}.0"
@@ -171,7 +192,11 @@ def main() -> None:
     print(f"static const float PF_{PIECES.name}_PIECES{sizes} __attribute__((unused)) = {{")
     for power in zip(*polynomials, strict=True):
         print("{" + ", ".join(f"{_literal(v)}f" for v in power) + "},")
-    print("};\n\n#endif")
+    print("};")
+    for condition, bits in (("if PF_VL == 16", 4), ("elif PF_VL == 8", 3)):
+        print(f"#{condition}")
+        _print_roots(bits)
+    print("#endif\n\n#endif")
 
 
 if __name__ == "__main__":

@@ -169,3 +169,44 @@ def test_states_rounded_to_int8(
     layer = Layer(kernel, dirs, 4, rows, hidden, proj, state)
     layer.rounded = True
     layer.check(isa, threads)
+
+
+ARGUMENTS = np.concatenate(
+    [np.linspace(-w, w, 16 * 600, dtype=np.float64) for w in (0.02, 0.3, 4.0, 40.0, 200.0)]
+    + [np.tile(np.float64([0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 3e38, -3e38]), 20)]
+).astype(np.float32)
+
+
+def step_with(isa: str, kernel: str, gate: int, h: float = 0.0, c: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """States after one step from such states, where one gate has all of the arguments and others are zero."""
+    layer = Layer(kernel, 1, 1, len(ARGUMENTS) // 20, 20)
+    for x in (layer.g, *layer.w, *layer.bias):
+        x[:] = 0
+    layer.h0[:] = h
+    if layer.c0 is not None:
+        layer.c0[:] = c
+    layer.g[0, :, 0, gate] = ARGUMENTS.reshape(-1, 20)
+    y, state = layer.run(isa, 1)
+    return y.reshape(-1), state.reshape(-1)
+
+
+def test_errors_of_sigmoid_and_tanh(isa: str) -> None:
+    """The bounds that rnn_gates.h states, over the range of arguments; NaN stays NaN."""
+    x = ARGUMENTS.astype(np.float64)
+    with np.errstate(all="ignore"):
+        sigmoids, tangents = 1 / (1 + np.exp(-x)), np.tanh(x)
+    got = step_with(isa, "gru_f32", 1, h=1.0)[0]
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(x))
+    np.testing.assert_allclose(got, sigmoids, rtol=1.3e-6, atol=1e-37)
+    usual = np.abs(x) < 20
+    np.testing.assert_allclose(got[usual], sigmoids[usual], rtol=5e-7)
+    got = step_with(isa, "rnn_f32", 0)[0]
+    np.testing.assert_allclose(got, tangents, rtol=2.6e-6, atol=0)
+    np.testing.assert_allclose(got, tangents, rtol=0, atol=2.2e-7)
+
+
+def test_infinite_state_times_a_vanishing_sigmoid(isa: str) -> None:
+    """Infinity times what is not a normal number is NaN, times anything else infinity."""
+    got = step_with(isa, "lstm_f32", 1, c=np.inf)[1]
+    assert np.isnan(got[~(ARGUMENTS > -104)]).all()
+    assert np.isinf(got[ARGUMENTS > -87]).all()
