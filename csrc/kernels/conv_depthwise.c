@@ -7,6 +7,9 @@
 #include "kernels/conv_lines.h"
 #include "kernels/pack_columns.h"
 
+/* Taps of a row that are in registers at once; for each input pixel that is worth a copy. */
+enum { DW_PART = 7, DW_DENSE = 64 };
+
 /* What is constant after inlining. edge: some columns lie in the padding; tail: less than a vector of
  * channels. */
 typedef struct dw_form {
@@ -35,22 +38,37 @@ PF_INLINE void dw_row(const pf_line_tile *t, const dw_form f, const float *x, co
     }
 }
 
-PF_INLINE void dw_vector(const pf_line_tile *t, const dw_form f, int64_t c, int64_t n) {
+/* Adds all rows of the window. */
+PF_INLINE void dw_window(const pf_line_tile *t, const dw_form f, const float *x, const float *w,
+                         pf_vf (*acc)[PF_LINE_PIXELS], int64_t n) {
     const pf_lines_args *a = t->a;
-    pf_vf acc[2][PF_LINE_PIXELS];
-    const pf_vf start = t->bias ? pf_line_load(t->bias + c, n, f.tail) : pf_zero();
-    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[0][i] = acc[1][i] = start;
-    const int64_t xstep = a->dil_h * a->xsh, wrow = f.kw * t->ocp, down = f.rows > 1 ? a->stride_h : a->kh;
+    const int64_t xstep = a->dil_h * a->xsh, wrow = a->kw * t->ocp, down = f.rows > 1 ? a->stride_h : a->kh;
     const int64_t both = pf_min(a->kh, t->row1);
-    const float *x = t->x + t->channel + c, *w = t->w + c;
     int64_t r = t->row0;
     for (; r < pf_min(down, both); r++, x += xstep, w += wrow) dw_row(t, f, x, w, 0, acc, n, 0, 1);
     if (f.rows > 1) {
         for (; r < both; r++, x += xstep, w += wrow) dw_row(t, f, x, w, down * wrow, acc, n, 0, 2);
         for (; r < t->row1; r++, x += xstep, w += wrow) dw_row(t, f, x, w, down * wrow, acc, n, 1, 2);
     }
-    pf_line_finish(t, acc[0], t->z, t->y, c, n, f.tail);
-    if (f.rows > 1) pf_line_finish(t, acc[1], t->z ? t->z + a->zsh : NULL, t->y + a->ysh, c, n, f.tail);
+}
+
+PF_INLINE void dw_start(const pf_line_tile *t, pf_vf (*acc)[PF_LINE_PIXELS], int64_t c, int64_t n,
+                        const int tail) {
+    const pf_vf start = t->bias ? pf_line_load(t->bias + c, n, tail) : pf_zero();
+    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[0][i] = acc[1][i] = start;
+}
+
+PF_INLINE void dw_finish(const pf_line_tile *t, pf_vf (*acc)[PF_LINE_PIXELS], int64_t c, int64_t n,
+                         const int tail, const int rows) {
+    pf_line_finish(t, acc[0], t->z, t->y, c, n, tail);
+    if (rows > 1) pf_line_finish(t, acc[1], t->z ? t->z + t->a->zsh : NULL, t->y + t->a->ysh, c, n, tail);
+}
+
+PF_INLINE void dw_vector(const pf_line_tile *t, const dw_form f, int64_t c, int64_t n) {
+    pf_vf acc[2][PF_LINE_PIXELS];
+    dw_start(t, acc, c, n, f.tail);
+    dw_window(t, f, t->x + t->channel + c, t->w + c, acc, n);
+    dw_finish(t, acc, c, n, f.tail, f.rows);
 }
 
 PF_INLINE void dw_run(const pf_line_tile *t, const int kw, const int stride, const int edge, const int rows) {
@@ -108,30 +126,96 @@ static void dw_any(const pf_line_tile *t) {
     if (c < t->channels) dw_any_vector(t, c, t->channels - c, 1);
 }
 
+/* Columns [k, k + taps) of a wide window. */
+PF_INLINE void dw_part(const pf_line_tile *t, const int64_t taps, int64_t k, pf_vf (*acc)[PF_LINE_PIXELS],
+                       int64_t c, int64_t n, const int tail, const int rows) {
+    const float *x = t->x + t->channel + c + k * t->a->xsw, *w = t->w + c + k * t->ocp;
+    const int64_t columns = PF_LINE_PIXELS - 1 + taps;
+    pf_line_tile part = *t;
+    part.lo = t->lo - k, part.hi = t->hi - k;
+    if (part.hi <= 0 || part.lo >= columns) return;
+    const int edge = tail || part.lo > 0 || part.hi < columns;
+    switch (taps * 2 + edge) {
+#define PF_DW_PART(taps)                                                                                     \
+    case taps * 2:                                                                                           \
+        dw_window(&part, (dw_form){taps, 1, tail, tail, rows}, x, w, acc, n);                                \
+        break;                                                                                               \
+    case taps * 2 + 1:                                                                                       \
+        dw_window(&part, (dw_form){taps, 1, 1, tail, rows}, x, w, acc, n);                                   \
+        break;
+        PF_DW_PART(4) PF_DW_PART(5) PF_DW_PART(6) PF_DW_PART(7)
+#undef PF_DW_PART
+    }
+}
+
+/* Windows wider than what the registers hold, some columns at a time. */
+PF_INLINE void dw_wide_vector(const pf_line_tile *t, int64_t c, int64_t n, const int tail, const int rows) {
+    const int64_t kw = t->a->kw, parts = pf_ceil_div(kw, DW_PART), longer = kw % parts;
+    pf_vf acc[2][PF_LINE_PIXELS];
+    dw_start(t, acc, c, n, tail);
+    for (int64_t p = 0, k = 0, taps; p < parts; p++, k += taps) {
+        taps = kw / parts + (p < longer);
+        dw_part(t, taps, k, acc, c, n, tail, rows);
+    }
+    dw_finish(t, acc, c, n, tail, rows);
+}
+
+PF_INLINE void dw_wide(const pf_line_tile *t, const int rows) {
+    int64_t c = 0;
+    for (; c + PF_VL <= t->channels; c += PF_VL) dw_wide_vector(t, c, PF_VL, 0, rows);
+    if (c < t->channels) dw_wide_vector(t, c, t->channels - c, 1, rows);
+}
+
+static void dw_wide1(const pf_line_tile *t) { dw_wide(t, 1); }
+static void dw_wide2(const pf_line_tile *t) { dw_wide(t, PF_LINE_ROWS); }
+
 #define PF_DW_ROW(kw, stride)                                                                                \
     {kw,                                                                                                     \
      stride,                                                                                                 \
      PF_LINE_ROWS,                                                                                           \
+     0,                                                                                                      \
      {{dw_inner_##kw##_##stride, dw_edge_##kw##_##stride},                                                   \
       {dw_inner2_##kw##_##stride, dw_edge2_##kw##_##stride}}},
-static const pf_line_shape dw_shapes[] = {PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, {{dw_any, dw_any}, {NULL, NULL}}}};
+static const pf_line_shape dw_shapes[] = {
+    PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, 0, {{dw_any, dw_any}, {NULL, NULL}}}};
 
-static const pf_line_shape *dw_pick(const pf_lines_args *a) {
+#define PF_DW_WIDE(dense)                                                                                    \
+    {                                                                                                        \
+        0, 1, PF_LINE_ROWS, dense, {                                                                         \
+            {dw_wide1, dw_wide1}, { dw_wide2, dw_wide2 }                                                     \
+        }                                                                                                    \
+    }
+static const pf_line_shape dw_wide_shapes[] = {PF_DW_WIDE(0), PF_DW_WIDE(1)};
+
+/* Whether input is read often enough to be copied first. */
+static int dw_dense(const pf_lines_args *a) {
+    return a->kh * a->kw * a->oh >= DW_DENSE * pf_min(a->ih, pf_line_reach(a, a->oh));
+}
+
+static const pf_line_shape *dw_pick(const pf_lines_args *a, const int dense) {
     const pf_line_shape *s = dw_shapes;
+    if (a->kw > DW_PART && a->stride_w == 1 && a->dil_w == 1) return &dw_wide_shapes[dense];
     while (s->kw && (s->kw != a->kw || s->stride != a->stride_w || a->dil_w != 1)) s++;
     return s;
 }
 
-PF_KERNEL_FUNCTION(conv_depthwise_f32) { pf_line_run(args_, w, dw_pick(args_)); }
+/* Strips of an image, in which less is read again, may do without the copy. */
+PF_KERNEL_FUNCTION(conv_depthwise_f32) {
+    const pf_lines_args *a = args_;
+    pf_line_run(a, w, dw_pick(a, pf_ptr(w, a->scratch) && dw_dense(a)));
+}
 
 PF_PLAN_FUNCTION(conv_depthwise_f32) {
     const pf_lines_args *a = args_;
-    (void)nthreads;
+    const pf_line_shape *s = dw_pick(a, dw_dense(a));
     plan->variant = 0;
     plan->packed_bytes = a->kh * a->kw * pf_line_padded(a->oc) * (int64_t)sizeof(float);
-    plan->scratch_bytes = 0;
-    const pf_line_shape *s = dw_pick(a);
-    snprintf(plan->label, sizeof plan->label, s->kw ? "k%lds%ld" : "any", (long)s->kw, (long)s->stride);
+    plan->scratch_bytes = s->dense ? nthreads * pf_line_dense_floats(a) * (int64_t)sizeof(float) : 0;
+    snprintf(plan->label, sizeof plan->label,
+             s->kw       ? "k%lds%ld"
+             : s->stride ? "wide"
+                         : "any",
+             (long)s->kw, (long)s->stride);
 }
 
 /* Weights by tap, channels innermost and padded with zeros to whole vectors. */

@@ -10,6 +10,7 @@
 
 #define PF_UNROLL _Pragma("GCC unroll 32")
 enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 49152, PF_LINE_BLOCK = 512 };
+enum { PF_LINE_DENSE = 64 / sizeof(float), PF_LINE_ROOM = 256 << 10 };
 
 /* Output rows that the registers hold at once. */
 #if defined(PF_AVX512) || defined(__aarch64__)
@@ -37,9 +38,9 @@ typedef struct pf_line_tile {
 typedef void (*pf_line_fn)(const pf_line_tile *t);
 
 /* Tile functions for a window width and a stride; width 0: any. rows: 2 when there are functions for pairs of
- * rows. */
+ * rows. dense (depthwise only): a line of cache's worth of channels is copied to where it lies together. */
 typedef struct pf_line_shape {
-    int64_t kw, stride, rows;
+    int64_t kw, stride, rows, dense;
     pf_line_fn tile[2][2]; /* one or two output rows; inner or edge */
 } pf_line_shape;
 
@@ -133,22 +134,61 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
     }
 }
 
-/* A band of an image from top to bottom: for channels from c on, output rows [oy, end). */
+/* Input rows of so many output rows. */
+static inline int64_t pf_line_reach(const pf_lines_args *a, int64_t rows) {
+    return (rows - 1) * a->stride_h + (a->kh - 1) * a->dil_h + 1;
+}
+
+/* Output rows whose input is copied at once: few enough for the cache, but not less than the window has. This
+ * and what follows from it is the same for strips of an image. */
+static inline int64_t pf_line_dense_rows(const pf_lines_args *a) {
+    const int64_t fit = PF_LINE_ROOM / (a->iw * PF_LINE_DENSE * (int64_t)sizeof(float)) - a->kh * a->dil_h;
+    return pf_max(pf_max(a->kh, PF_LINE_ROWS), fit / a->stride_h);
+}
+
+/* Floats that a thread copies to. */
+static inline int64_t pf_line_dense_floats(const pf_lines_args *a) {
+    return (pf_line_reach(a, pf_line_dense_rows(a)) * a->iw + a->kh * a->kw) * PF_LINE_DENSE;
+}
+
+/* Copies n <= PF_LINE_DENSE floats of each place. */
+static inline void pf_line_copy(const float *x, int64_t step, int64_t n, float *y, int64_t places) {
+    for (int64_t i = 0; i < places; i++, x += step, y += PF_LINE_DENSE)
+        for (int64_t c = 0; c < PF_LINE_DENSE; c += PF_VL) pf_store(y + c, pf_load_upto(x + c, n - c));
+}
+
+/* A band of an image from top to bottom: for channels from c on, output rows [oy, end). Its tiles see
+ * arguments that tell where a copy lies: large windows read the same lines too often to have them far apart,
+ * where they fall into few sets of the cache. */
 static inline void pf_line_band(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s,
                                 int64_t rows, int64_t block, int64_t image, int64_t c, int64_t oy,
                                 int64_t end) {
     const float *x = pf_ptr(w, a->x), *weights = pf_ptr(w, a->w), *bias = pf_ptr(w, a->bias),
                 *z = pf_ptr(w, a->z);
-    float *y = pf_ptr(w, a->y);
-    pf_line_tile t = {.a = a, .act = pf_act_make(a->act, a->act_a, a->act_b), .ocp = pf_line_padded(a->oc)};
+    float *y = pf_ptr(w, a->y), *sums = pf_ptr(w, a->sums);
+    pf_lines_args near = *a;
+    pf_line_tile t = {
+        .a = &near, .act = pf_act_make(a->act, a->act_a, a->act_b), .ocp = pf_line_padded(a->oc)};
     t.channel = c;
     t.channels = pf_min(block, a->oc - c);
     t.bias = bias ? bias + c : NULL;
-    float *sums = pf_ptr(w, a->sums);
+    x += image * a->xsn, weights += c;
+    if (s->dense) {
+        float *room = (float *)pf_ptr(w, a->scratch) + w->tid * pf_line_dense_floats(a);
+        const int64_t top = pf_max(0, oy * a->stride_h - a->pad_h), taps = a->kh * a->kw;
+        const int64_t lines = pf_min(a->ih, oy * a->stride_h - a->pad_h + pf_line_reach(a, end - oy)) - top;
+        pf_line_copy(weights, t.ocp, t.channels, room, taps);
+        weights = room, t.ocp = PF_LINE_DENSE;
+        room += taps * PF_LINE_DENSE;
+        near.xsw = PF_LINE_DENSE, near.xsh = a->iw * PF_LINE_DENSE;
+        for (int64_t i = 0; i < lines; i++)
+            pf_line_copy(x + c + (top + i) * a->xsh, a->xsw, t.channels, room + i * near.xsh, a->iw);
+        x = (const float *)((uintptr_t)room - (uintptr_t)(top * near.xsh) * sizeof(float)), t.channel = 0;
+    }
     for (; oy < end; oy += rows) {
         t.sums = sums ? sums + (image * a->oh + oy) * a->oc + c : NULL;
-        pf_line_rows(s, &t, x + image * a->xsn, weights + c, y + image * a->ysn + c,
-                     z ? z + image * a->zsn + c : NULL, oy, pf_min(rows, end - oy));
+        pf_line_rows(s, &t, x, weights, y + image * a->ysn + c, z ? z + image * a->zsn + c : NULL, oy,
+                     pf_min(rows, end - oy));
     }
 }
 
@@ -156,10 +196,12 @@ static inline void pf_line_band(const pf_lines_args *a, const pf_worker *w, cons
  * not delay all. Bands come first: neighbours in the program are cut along the rows as well. */
 static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s) {
     enum { UNITS = 8 };
-    const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h ? s->rows : 1, block = pf_line_block(a);
+    const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h ? s->rows : 1;
+    const int64_t block = s->dense ? PF_LINE_DENSE : pf_line_block(a);
     const int64_t blocks = pf_ceil_div(a->oc, block), steps = pf_ceil_div(a->oh, rows);
-    const int64_t wanted = pf_ceil_div(UNITS * w->nthreads, pf_max(1, a->n * blocks));
-    const int64_t bands = w->nthreads > 1 ? pf_min(wanted, steps) : 1, units = a->n * bands * blocks;
+    const int64_t wanted = w->nthreads > 1 ? pf_ceil_div(UNITS * w->nthreads, pf_max(1, a->n * blocks)) : 1;
+    const int64_t least = s->dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows) : 1;
+    const int64_t bands = pf_max(least, pf_min(wanted, steps)), units = a->n * bands * blocks;
     for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
         const int64_t image = u / (bands * blocks), band = u / blocks % bands;
         pf_line_band(a, w, s, rows, block, image, u % blocks * block, steps * band / bands * rows,

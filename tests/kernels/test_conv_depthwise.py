@@ -29,6 +29,18 @@ def test_widths(isa: str, k: int) -> None:
         check(isa, 1, square(k, k // 2, 2).but(h=9, w=w), "conv_depthwise")
 
 
+@pytest.mark.parametrize("k", [(1, 9), (3, 11), (8, 8), (9, 13), (13, 9), (21, 15), (2, 31), (16, 29)])
+def test_wide_windows(isa: str, k: tuple[int, int]) -> None:
+    """Windows that take several parts of a row, of images that are copied or not, in one band and in several."""
+    case = BASE.but(kernel=k)
+    for h, w in [(k[0], k[1]), (17, 30), (33, 9)]:
+        for pad in [(0, 0), (k[0] // 2, k[1] // 2), (k[0] - 1, k[1] - 1)]:
+            if h + 2 * pad[0] >= k[0] and w + 2 * pad[1] >= k[1]:
+                check(isa, 1, case.but(h=h, w=w, pad=pad), "conv_depthwise")
+    check(isa, 2, case.but(h=40, w=21, n=2, pad=(k[0] // 2, k[1] // 2), stride=(3, 1), residual=True), "conv_depthwise")
+    check(isa, 2, case.but(h=80, w=150, ic=3, oc=3, groups=3), "conv_depthwise")
+
+
 def test_channels(isa: str) -> None:
     for c in [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 600]:
         case = square(3, 1).but(ic=c, oc=c, groups=c, h=5, w=10)
@@ -68,8 +80,9 @@ def test_not_a_number_stays_in_its_windows_and_channel(isa: str) -> None:
     np.testing.assert_array_equal(np.isnan(got), np.isnan(reference(case, x, weight, bias, z)))
 
 
-def test_threads_do_not_change_results(isa: str) -> None:
-    case = square(5, 2).but(n=2, h=21, w=18, ic=70, oc=70, groups=70)
+@pytest.mark.parametrize("k", [5, 11])
+def test_threads_do_not_change_results(isa: str, k: int) -> None:
+    case = square(k, 2).but(n=2, h=21, w=18, ic=70, oc=70, groups=70)
     data = tensors(case)
     np.testing.assert_array_equal(
         run(isa, 1, case, *data, kernel="conv_depthwise"), run(isa, 2, case, *data, kernel="conv_depthwise")
