@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operand
 from pnnx_fast.ncnn.layers.convolution import pad
@@ -21,6 +22,19 @@ LOWEST = float(np.finfo(np.float32).min)
 
 # Parameter numbers of an axis, fastest axis (width) first.
 _KERNEL, _STRIDE, _BEFORE, _AFTER, _OUTPUT = (1, 11, 21), (2, 12, 22), (3, 13, 23), (14, 15, 16), (8, 18, 28)
+
+
+class _Sides(NamedTuple):
+    """Values around the input by axis: before, after, and behind that what full padding adds to cover every value."""
+
+    before: list[int]
+    after: list[int]
+    tail: list[int]
+
+    @property
+    def behind(self) -> list[int]:
+        """All values after the input."""
+        return [a + z for a, z in zip(self.after, self.tail, strict=True)]
 
 
 class _Pooling:
@@ -52,29 +66,27 @@ class _Pooling:
         if self.adaptive:
             wanted = [size if want == -233 else want for size, want in zip(sizes, self.output, strict=True)]
             return x if wanted == sizes else self._adaptive(t, x, wanted)
-        before, after, tail = self._sides(sizes)
         window: dict[str, Any] = {"kernel_size": self.kernel, "stride": self.stride}
-        if self.kind == MAXIMUM:
-            return self._maximum(t, x, before, [a + z for a, z in zip(after, tail, strict=True)], window)
-        return self._average(t, x, before, after, tail, window)
+        pool = self._maximum if self.kind == MAXIMUM else self._average
+        return pool(t, x, self._sides(sizes), window)
 
     def _adaptive(self, t: Tracer, x: Operand, sizes: list[int]) -> Operand:
         name = "max" if self.kind == MAXIMUM else "avg"
         return t.emit(f"F.adaptive_{name}_pool{self.rank}d", x, output_size=sizes)
 
-    def _sides(self, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Values before and after each axis, and what full padding adds behind so that every value is covered."""
+    def _sides(self, sizes: Sequence[int]) -> _Sides:
+        """What the padding mode puts around an input of these sizes."""
         if self.mode in (FULL, VALID):
             before, after = [max(v, 0) for v in self.before], [max(v, 0) for v in self.after]
             spans = zip(sizes, before, after, self.kernel, self.stride, strict=True)
             over = [(size + b + a - k) % s for size, b, a, k, s in spans]
             tail = [s - v if v and self.mode == FULL else 0 for v, s in zip(over, self.stride, strict=True)]
-            return before, after, tail
+            return _Sides(before, after, tail)
         spans_same = zip(sizes, self.kernel, self.stride, strict=True)
         totals = [max(0, k + (size - 1) // s * s - size) for size, k, s in spans_same]
         small, large = [v // 2 for v in totals], [v - v // 2 for v in totals]
         before, after = (small, large) if self.mode == SAME_UPPER else (large, small)
-        return before, after, [0] * self.rank
+        return _Sides(before, after, [0] * self.rank)
 
     def _as_ceil(self, sizes: Sequence[int], padding: Sequence[int], after: Sequence[int]) -> bool | None:
         """Rounding of the window count under which a symmetric padding covers these sides; None when there is none."""
@@ -90,11 +102,12 @@ class _Pooling:
             ceils.append(count == high)
         return False if all(floors) else True if all(ceils) else None
 
-    def _maximum(self, t: Tracer, x: Operand, before: list[int], after: list[int], window: dict[str, Any]) -> Operand:
-        ceil = self._as_ceil(shape_of(x)[2:], before, after)
+    def _maximum(self, t: Tracer, x: Operand, sides: _Sides, window: dict[str, Any]) -> Operand:
+        before = sides.before
+        ceil = self._as_ceil(shape_of(x)[2:], before, sides.behind)
         name = f"F.max_pool{self.rank}d"
         if ceil is None:
-            x, ceil, before = pad(t, x, before, after, LOWEST), False, [0] * self.rank
+            x, ceil, before = pad(t, x, before, sides.behind, LOWEST), False, [0] * self.rank
         params: dict[str, Any] = {
             "padding": before,
             "dilation": [1] * self.rank,
@@ -103,40 +116,33 @@ class _Pooling:
         }
         return t.emit(name, x, **window, **params)
 
-    def _average(
-        self,
-        t: Tracer,
-        x: Operand,
-        before: list[int],
-        after: list[int],
-        tail: list[int],
-        window: dict[str, Any],
-    ) -> Operand:
-        name, sizes = f"F.avg_pool{self.rank}d", shape_of(x)[2:]
-        behind = [a + z for a, z in zip(after, tail, strict=True)]
-        ceil = self._as_ceil(sizes, before, behind)
-        given = self.before == before and self.after == after
-        if not self.include and ceil is not None and given and before == after:
-            return t.emit(name, x, **window, padding=before, ceil_mode=ceil, count_include_pad=False)
-        if self.include and ceil is not None and before == after:
-            return t.emit(name, x, **window, padding=before, ceil_mode=ceil, count_include_pad=True)
-        padded = pad(t, x, before, behind, 0.0)
+    def _average(self, t: Tracer, x: Operand, sides: _Sides, window: dict[str, Any]) -> Operand:
+        name, sizes, before = f"F.avg_pool{self.rank}d", shape_of(x)[2:], sides.before
+        ceil = self._as_ceil(sizes, before, sides.behind)
+        as_given = (self.before, self.after) == (before, sides.after)
+        if ceil is not None and before == sides.after and (self.include or as_given):
+            return t.emit(name, x, **window, padding=before, ceil_mode=ceil, count_include_pad=self.include)
+        padded = pad(t, x, before, sides.behind, 0.0)
         y = t.emit(name, padded, **window, padding=[0] * self.rank, ceil_mode=False, count_include_pad=True)
-        if self.include and not any(tail):
+        if self.include and not any(sides.tail):
             return y
+        return t.expression("mul(@0,@1)", y, t.array(self._correction(sizes, shape_of(y)[2:], sides)))
+
+    def _correction(self, sizes: Sequence[int], counts: Sequence[int], sides: _Sides) -> Array:
+        """Values of a window over those of it that count, for every output."""
         # ncnn counts the values that its own padding parameters do not cover, also when a "same" mode padded more.
         # What full padding adds behind is never counted: ncnn does where borders are, against PyTorch and ONNX.
-        factor = np.ones((1, 1), np.float32)
+        factor: Array = np.ones((1, 1), np.float32)
         for i, size in enumerate(sizes):
             begin, cover = (0, 0) if self.include else (max(self.before[i], 0), max(self.after[i], 0))
-            end = size + before[i] + behind[i] - cover - tail[i]
-            starts = np.arange(shape_of(y)[2 + i]) * self.stride[i]
+            end = size + sides.before[i] + sides.after[i] - cover
+            starts = np.arange(counts[i]) * self.stride[i]
             count = np.minimum(starts + self.kernel[i], end) - np.maximum(starts, begin)
             # A window over nothing at all makes NaN, as dividing by no values does in ncnn, or 0 where borders count.
             nothing = 1.0 if self.include else np.inf
             part = np.where(count > 0, self.kernel[i] / np.maximum(count, 1), nothing)
             factor = factor[..., None] * part.astype(np.float32)
-        return t.expression("mul(@0,@1)", y, t.array(factor))
+        return factor
 
 
 def _define(name: str, rank: int) -> None:

@@ -18,76 +18,77 @@ NEAREST, BILINEAR, BICUBIC = 1, 2, 3
 _MODES = {NEAREST: "nearest", BILINEAR: "bilinear", BICUBIC: "bicubic"}
 
 
-@layer("Interp")
-def interp(p: Params, w: Weights) -> Build:
-    """Resize to a size, by a scale, to the size of a second blob or to an expression."""
-    mode, scale_h, scale_w = p.choice(0, 0, 4), p.float(1, 1.0), p.float(2, 1.0)
-    height, width, by_blob, corners = p.int(3), p.int(4), p.flag(5), p.flag(6)
-    text = p.string(9)
-    p.blobs = max(2 if by_blob else 1, shape_expression.blob_count(text))
+class _Interp:
+    """One resize: to a size, by a scale, to the size of a second blob or to an expression."""
 
-    def build(t: Tracer, *inputs: Operand) -> Operand:
+    def __init__(self, p: Params) -> None:
+        self.mode, self.scale_h, self.scale_w = p.choice(0, 0, 4), p.float(1, 1.0), p.float(2, 1.0)
+        self.height, self.width, by_blob, self.corners = p.int(3), p.int(4), p.flag(5), p.flag(6)
+        self.text = p.string(9)
+        p.blobs = max(2 if by_blob else 1, shape_expression.blob_count(self.text))
+
+    def __call__(self, t: Tracer, *inputs: Operand) -> Operand:
         x = inputs[0]
         size = sizes_of(x)
         if dims_of(x) == 1:
             size["w"] = 1
-        oh, ow = _target(inputs, size)
+        oh, ow = self._target(inputs, size)
         if dims_of(x) == 1:
             n, c = shape_of(x)
             return t.emit("Tensor.expand", t.reshape(x, (n, c, 1, 1)), sizes=[n, c, oh, ow])
+        by_size = len(inputs) > 1 or bool(self.text)
+        factor_w = ow / size["w"] if self.width or by_size else self.scale_w
         if dims_of(x) == 2:
             n, c, have = shape_of(x)
             if have == ow:
                 return x
-            factors = 1.0, _scale(ow, have, width or len(inputs) - 1, scale_w)
-            y = _resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), factors, mode, corners)
+            y = self._resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), (1.0, factor_w))
             return t.reshape(y, (n, c, ow))
         if dims_of(x) != 3:
             raise ShapeError("number of dimensions", expected="1 to 3", actual=dims_of(x))
         if (oh, ow) == (size["h"], size["w"]):
             return x
-        by_size = len(inputs) > 1
-        factors = _scale(oh, size["h"], height or by_size, scale_h), _scale(ow, size["w"], width or by_size, scale_w)
-        return _resized(t, x, (oh, ow), factors, mode, corners)
+        factor_h = oh / size["h"] if self.height or by_size else self.scale_h
+        return self._resized(t, x, (oh, ow), (factor_h, factor_w))
 
-    def _target(inputs: tuple[Operand, ...], size: dict[str, int]) -> tuple[int, int]:
-        if text:
-            sizes = shape_expression.evaluate(text, [sizes_of(v) for v in inputs])
+    def _target(self, inputs: tuple[Operand, ...], size: dict[str, int]) -> tuple[int, int]:
+        """Height and width of the output."""
+        if self.text:
+            sizes = shape_expression.evaluate(self.text, [sizes_of(v) for v in inputs])
             result = (size["h"] if len(sizes) == 1 else sizes[1], sizes[0])
         elif len(inputs) > 1:
             other = sizes_of(inputs[1])
             result = other["h"], other["w"]
-        elif height and width:
-            result = height, width
+        elif self.height and self.width:
+            result = self.height, self.width
         else:
             # ncnn multiplies and truncates in float32.
-            result = int(np.float32(size["h"]) * np.float32(scale_h)), int(np.float32(size["w"]) * np.float32(scale_w))
+            h, w = np.float32(size["h"]), np.float32(size["w"])
+            result = int(h * np.float32(self.scale_h)), int(w * np.float32(self.scale_w))
         if min(result) < 1:
             raise ShapeError("the size to resize to", actual=result)
         return result
 
-    def _scale(out: int, have: int, given: float, scale: float) -> float:
-        """Output pixels an input pixel, by which positions are found."""
-        return out / have if given or text else scale
+    def _resized(self, t: Tracer, x: Operand, size: tuple[int, int], factors: tuple[float, float]) -> Operand:
+        """``factors`` are output pixels an input pixel, by which positions are found."""
+        if self.mode not in _MODES:
+            raise ParameterError("resize type 0 cannot resize")
+        pairs = list(zip(shape_of(x)[2:], size, factors, strict=True))
+        exact = [abs(s * h - o) < 1e-6 * o for h, o, s in pairs]
+        settings: dict[str, Any] = {"mode": _MODES[self.mode]}
+        if self.mode != NEAREST:
+            settings["align_corners"] = self.corners
+        if all(exact) or settings.get("align_corners"):
+            return t.emit("F.interpolate", x, size=list(size), **settings)
+        # A factor that was rounded to float32 must not lose the last pixel in the product of doubles.
+        scales = [o / h if whole else s for (h, o, s), whole in zip(pairs, exact, strict=True)]
+        return t.emit("F.interpolate", x, scale_factor=scales, recompute_scale_factor=False, **settings)
 
-    return build
 
-
-def _resized(
-    t: Tracer, x: Operand, size: tuple[int, int], factors: tuple[float, float], mode: int, corners: bool
-) -> Operand:
-    if mode not in _MODES:
-        raise ParameterError("resize type 0 cannot resize")
-    pairs = list(zip(shape_of(x)[2:], size, factors, strict=True))
-    exact = [abs(s * h - o) < 1e-6 * o for h, o, s in pairs]
-    settings: dict[str, Any] = {"mode": _MODES[mode]}
-    if mode != NEAREST:
-        settings["align_corners"] = corners
-    if all(exact) or settings.get("align_corners"):
-        return t.emit("F.interpolate", x, size=list(size), **settings)
-    # A factor that was rounded to float32 must not lose the last pixel in the product of doubles.
-    scales = [o / h if whole else s for (h, o, s), whole in zip(pairs, exact, strict=True)]
-    return t.emit("F.interpolate", x, scale_factor=scales, recompute_scale_factor=False, **settings)
+@layer("Interp")
+def interp(p: Params, w: Weights) -> Build:
+    """Resize to a size, by a scale, to the size of a second blob or to an expression."""
+    return _Interp(p)
 
 
 _BORDERS = {0: "constant", 1: "replicate", 2: "reflect"}
