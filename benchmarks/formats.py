@@ -24,6 +24,7 @@ from benchmarks.report import Row
 __all__ = ["add_arguments", "graph_text", "main"]
 
 _MEGABYTE = 1 << 20
+_LEAST_SECONDS, _MOST_CALLS = 0.3, 200
 
 
 def _line(kind: str, name: str, rest: str) -> str:
@@ -46,11 +47,11 @@ def graph_text(operators: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _seconds(run: Callable[[], object], least: float = 0.3, most: int = 200) -> float:
-    """Median of calls that fill `least` seconds, three at least, after one that is not counted."""
+def _seconds(run: Callable[[], object]) -> float:
+    """Median of calls that fill a while, three at least, after one that is not counted."""
     run()
     times: list[float] = []
-    while (sum(times) < least or len(times) < 3) and len(times) < most:
+    while (sum(times) < _LEAST_SECONDS or len(times) < 3) and len(times) < _MOST_CALLS:
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)

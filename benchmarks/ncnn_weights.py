@@ -94,9 +94,9 @@ def size_of(net: Net) -> int:
     return 4 * counting.count
 
 
-def write_random(net: Net, path: Path, seed: int = 0) -> None:
+def write_random(net: Net, path: Path) -> None:
     """Write weights for a net of which the parameters are loaded."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     with path.open("wb") as file:
         for layer in net.layers():
             built = _builtin(layer)

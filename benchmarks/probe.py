@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -68,7 +69,8 @@ def bandwidth(threads: int, megabytes: int = 256, nice: int = 0) -> float:
     return measured if measured is not None else _copy_bandwidth(megabytes)
 
 
-def _matrix_product_flops(size: int = 1024) -> float:
+def _matrix_product_flops() -> float:
+    size = 1024
     a = np.random.default_rng(0).standard_normal((size, size), dtype=np.float32)
     return 2 * size**3 / min(_times(lambda: a @ a))
 
@@ -79,10 +81,9 @@ def _copy_bandwidth(megabytes: int) -> float:
     return 2 * source.nbytes / min(_times(lambda: np.copyto(target, source)))
 
 
-def _times(run: object, repeats: int = 9) -> list[float]:
-    assert callable(run)
+def _times(run: Callable[[], object]) -> list[float]:
     times = []
-    for _ in range(repeats):
+    for _ in range(9):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)

@@ -13,8 +13,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast show``."""
     add_model(parser)
     add_bin(parser)
-    for kind in ("svg", "html", "dot"):
-        parser.add_argument(f"--{kind}", metavar="FILE", help=f"write a picture as {kind} instead")
+    for kind, form in (("svg", "as SVG"), ("html", "in an HTML page"), ("dot", "as text for Graphviz")):
+        parser.add_argument(f"--{kind}", metavar="FILE", help=f"draw the model {form} instead of printing it")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,6 +21,9 @@ __all__ = ["Unbaking", "unbake"]
 
 Sizes = tuple[int, ...]
 
+MOST_UPSTREAM = 400
+"""Operands that are looked at for where a size or a grid may come from."""
+
 
 def unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[Walk, Walk, list[str]]:
     """Walk a graph at two sizes of its inputs, mending operators on the way; returns names of those that stay fixed."""
@@ -115,12 +118,12 @@ class Unbaking:
         self.step(op)
         return made
 
-    def upstream(self, x: Operand, most: int = 400) -> Iterator[Operand]:
+    def upstream(self, x: Operand) -> Iterator[Operand]:
         """Operands that an operand depends on, itself first, the nearest ones before those further away."""
         seen, queue = {x}, [x]
         for y in queue:
             yield y
-            for z in y.producer.inputs if y.producer is not None and len(seen) < most else ():
+            for z in y.producer.inputs if y.producer is not None and len(seen) < MOST_UPSTREAM else ():
                 if z not in seen:
                     seen.add(z)
                     queue.append(z)

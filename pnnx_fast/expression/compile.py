@@ -251,13 +251,11 @@ class _Compiler:
     def allocate(self, live: list[int], inputs: list[int], root: _Ref) -> Code:
         """Give registers to values; one is free again after the last use of its value."""
         last = {s.index: o for o in live for s in self.operations[o].sources if isinstance(s, _Ref) and not s.is_input}
-        constants: dict[bytes, int] = {}
-        values: list[float] = []
-        for index in live:
-            for source in self.operations[index].sources:
-                if isinstance(source, float) and constants.setdefault(_bits(source), len(values)) == len(values):
-                    values.append(source)
-        base = len(inputs) + len(values)
+        constants: dict[bytes, float] = {}
+        for source in (s for o in live for s in self.operations[o].sources if isinstance(s, float)):
+            constants.setdefault(_bits(source), source)
+        place = {bits: i for i, bits in enumerate(constants, len(inputs))}
+        base = len(inputs) + len(constants)
         register: dict[int, int] = {}
         free: list[int] = []
         count = 0
@@ -265,11 +263,11 @@ class _Compiler:
         for index in live:
             operation = self.operations[index]
             numbers = []
-            for source in operation.sources:
-                if isinstance(source, float):
-                    numbers.append(len(inputs) + constants[_bits(source)])
+            for s in operation.sources:
+                if isinstance(s, float):
+                    numbers.append(place[_bits(s)])
                 else:
-                    numbers.append(inputs.index(source.index) if source.is_input else base + register[source.index])
+                    numbers.append(inputs.index(s.index) if s.is_input else base + register[s.index])
             ends = {s.index for s in operation.sources if isinstance(s, _Ref) and not s.is_input}
             free += [register[e] for e in ends if last[e] == index]
             if index == root.index:
@@ -281,7 +279,7 @@ class _Compiler:
             register[index] = target
             a, b, c = [*numbers, 0, 0][:3]
             operations.append((operation.name, base + target, a, b, c))
-        return Code(tuple(inputs), tuple(values), count, tuple(operations), root.type)
+        return Code(tuple(inputs), tuple(constants.values()), count, tuple(operations), root.type)
 
 
 def _is_bound(source: _Source | None) -> bool:

@@ -206,9 +206,9 @@ def fold(root: Node, combine: Callable[[Node, list[T]], T]) -> T:
     return values[number_of[id(root)]]
 
 
-def to_text(root: Node, mark: Node | None = None) -> str:
+def to_text(root: Node) -> str:
     """The expression as PNNX writes it."""
-    return _spell(root, mark)[0]
+    return _spell(root, None)[0]
 
 
 def position_of(root: Node, mark: Node) -> tuple[str, int]:

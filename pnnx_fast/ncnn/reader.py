@@ -139,17 +139,21 @@ def read_all(given: Any) -> tuple[bytes, str | None]:
     return bytes(memoryview(given)), None
 
 
-def _read_everything(reader: DataReader, most: int = 1 << 28) -> bytes:
+_MOST_READ = 1 << 28
+"""Bytes of parameters that a reader may give."""
+
+
+def _read_everything(reader: DataReader) -> bytes:
     """Read until the reader has no more; one that never ends is refused."""
     parts, total = [], 0
-    while total < most:
+    while total < _MOST_READ:
         buffer = bytearray(1 << 16)
         count = reader.read(memoryview(buffer), len(buffer))
         parts.append(bytes(buffer[: max(count, 0)]))
         total += max(count, 0)
         if count < len(buffer):
             return b"".join(parts)
-    raise FormatError(f"the reader gives more than {most} bytes of parameters")
+    raise FormatError(f"the reader gives more than {_MOST_READ} bytes of parameters")
 
 
 class ModelBin:

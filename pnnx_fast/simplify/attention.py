@@ -293,17 +293,7 @@ def _write_module(graph: Graph, op: Operator, end: Operator, parts: list[_Projec
         mask = _module_mask(graph, mask, n, heads, op)
         if mask is None:
             return False
-    biases = [p.bias for p in parts] + [end.attrs["bias"].numpy() if "bias" in end.attrs else None]
-    has_bias = any(b is not None for b in biases)
-    dtype = query.weight.dtype
-    filled = [np.zeros(width, dtype) if b is None else b for b in biases]
-    same = key.weight.shape[1] == values.weight.shape[1] == width
-    attrs = {"in_proj_weight": np.concatenate([p.weight for p in parts])} if same else {
-        f"{name}_proj_weight": p.weight for name, p in zip("qkv", parts, strict=True)
-    }  # fmt: skip
-    attrs["out_proj.weight"] = outer
-    if has_bias:
-        attrs |= {"in_proj_bias": np.concatenate(filled[:3]), "out_proj.bias": filled[3]}
+    attrs = _module_weights(parts, outer, end.attrs["bias"].numpy() if "bias" in end.attrs else None)
     sources = [p.source for p in parts]
     end.remove_input(0)
     end.inputnames = []
@@ -314,10 +304,25 @@ def _write_module(graph: Graph, op: Operator, end: Operator, parts: list[_Projec
         end.add_input(mask, "attn_mask")
     end.type = "nn.MultiheadAttention"
     end.params.clear()
-    end.params.update(add_bias_kv=False, add_zero_attn=False, batch_first=True, bias=has_bias, embed_dim=width,
-                      kdim=key.weight.shape[1], num_heads=heads, vdim=values.weight.shape[1])  # fmt: skip
+    end.params.update(add_bias_kv=False, add_zero_attn=False, batch_first=True, bias="in_proj_bias" in attrs,
+                      embed_dim=width, kdim=key.weight.shape[1], num_heads=heads, vdim=values.weight.shape[1])  # fmt: skip
     end.attrs = {name: Attribute(attrs[name]) for name in sorted(attrs)}
     return True
+
+
+def _module_weights(parts: list[_Projection], outer: Array, outer_bias: Array | None) -> dict[str, Array]:
+    """Weights under PyTorch's names: the projections of queries, keys and values in one where they are alike."""
+    width = len(outer)
+    if all(p.weight.shape[1] == width for p in parts):
+        attrs = {"in_proj_weight": np.concatenate([p.weight for p in parts])}
+    else:
+        attrs = {f"{name}_proj_weight": p.weight for name, p in zip("qkv", parts, strict=True)}
+    attrs["out_proj.weight"] = outer
+    biases = [*(p.bias for p in parts), outer_bias]
+    if any(b is not None for b in biases):
+        filled = [np.zeros(width, parts[0].weight.dtype) if b is None else b for b in biases]
+        attrs |= {"in_proj_bias": np.concatenate(filled[:3]), "out_proj.bias": filled[3]}
+    return attrs
 
 
 def _module_mask(graph: Graph, mask: Operand, n: int, heads: int, op: Operator) -> Operand | None:
