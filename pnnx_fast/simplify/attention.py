@@ -304,7 +304,7 @@ def _write_module(graph: Graph, op: Operator, end: Operator, parts: list[_Projec
         end.add_input(mask, "attn_mask")
     end.type = "nn.MultiheadAttention"
     end.params.clear()
-    lengths = {"embed_dim": width, "kdim": key.weight.shape[1], "vdim": values.weight.shape[1], "num_heads": heads}
+    lengths = {"embed_dim": width, "kdim": key.weight.shape[1], "num_heads": heads, "vdim": values.weight.shape[1]}
     end.params.update(add_bias_kv=False, add_zero_attn=False, batch_first=True, bias="in_proj_bias" in attrs, **lengths)
     end.attrs = {name: Attribute(attrs[name]) for name in sorted(attrs)}
     return True
