@@ -470,3 +470,11 @@ def embedding_bag(b: Builder, weight: Tensor, indices: Tensor, offsets: Tensor, 
 def shape_as_tensor(b: Builder, input: Tensor) -> Value:
     """Sizes as a tensor of integers. torch._shape_as_tensor."""
     return b.constant(np.array(input.shape, np.int64))
+
+
+@operator("aten::_weight_norm")
+def weight_norm(b: Builder, v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """A weight made of directions and of their lengths along a dimension. torch._weight_norm."""
+    others = None if dim == -1 else [axis for axis in range(v.ndim) if axis != dim % v.ndim]
+    length = tensor(b, "torch.norm", input=v, p=2, dim=others, keepdim=others is not None)
+    return cast(Tensor, lower_expression(b, "mul(@0,div(@1,@2))", [v, g, length]))

@@ -59,7 +59,7 @@ FAMILIES: dict[str, str] = {
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
         aten::_native_multi_head_attention aten::_shape_as_tensor aten::_to_copy aten::_transformer_encoder_layer_fwd
         aten::_upsample_bicubic2d_aa aten::_upsample_bilinear2d_aa aten::_upsample_nearest_exact1d
-        aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d aten::adaptive_max_pool1d
+        aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d aten::_weight_norm aten::adaptive_max_pool1d
         aten::adaptive_max_pool2d aten::adaptive_max_pool3d aten::bilinear aten::chain_matmul aten::col2im
         aten::convolution aten::copy aten::copy_ aten::dsplit aten::einsum aten::embedding_bag aten::grid_sampler
         aten::grid_sampler_2d aten::grid_sampler_3d aten::gru aten::gru_cell aten::hsplit aten::im2col
