@@ -1,6 +1,7 @@
 /* Reductions over any set of dimensions: sums, products, extremes, norms, log-sum-exp, variance. Sums are
  * taken in short float blocks that are added up in double, so that results do not depend on the length. Where
- * the reduced elements lie together they are folded as rows; where the kept ones do, as columns side by side.
+ * the reduced elements lie together they are folded as rows; where the kept ones do, as columns side by side,
+ * and so are short rows, transposed.
  */
 #include <math.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "kernels/doubles.h"
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
+#include "kernels/transpose.h"
 #include "kernels/vmath.h"
 
 enum { BLOCK = 2048, FLUSH = 128, CHUNK = 4, COLUMNS = CHUNK * PF_VL };
@@ -330,11 +332,22 @@ static void reduce_block(const pf_reduce_args *a, const float *x, float *y, int6
     for (int64_t i = 0; i < n; i++) y[i * ys] = finish_of(a, (double)r->total, value[i], exact[i], shift[i]);
 }
 
+/* The same of rows of at most COLUMNS elements at distance xs, which are transposed. */
+static void reduce_short_block(const pf_reduce_args *a, const float *x, int64_t xs, float *y, int64_t ys,
+                               const pf_nest *r, int64_t n) {
+    float block[COLUMNS * COLUMNS];
+    pf_nest line = *r;
+    line.s[0][0] = COLUMNS;
+    pf_transpose(&(pf_plane){.na = n, .nb = r->total, .xa = xs, .xb = 1, .ya = 1, .yb = COLUMNS}, x, block);
+    reduce_block(a, block, y, ys, &line, n);
+}
+
+/* Outputs along kept dimension d side by side: columns where x holds them so, else short rows. */
 static void reduce_columns(const pf_reduce_args *a, const pf_worker *w, pf_nest kept, const pf_nest *r,
                            int64_t d) {
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
-    const int64_t n = kept.n[d], ys = kept.s[1][d], full = n / COLUMNS;
+    const int64_t n = kept.n[d], xs = kept.s[0][d], ys = kept.s[1][d], full = n / COLUMNS;
     const int64_t blocks = full + pf_ceil_div(n - full * COLUMNS, PF_VL);
     pf_nest_remove(&kept, d);
     int64_t begin, end;
@@ -343,9 +356,18 @@ static void reduce_columns(const pf_reduce_args *a, const pf_worker *w, pf_nest 
         const int64_t k = i % blocks, c = k < full ? k * COLUMNS : full * COLUMNS + (k - full) * PF_VL;
         pf_walk walk;
         pf_walk_start(&walk, &kept, i / blocks);
-        reduce_block(a, x + walk.o[0] + c, y + walk.o[1] + c * ys, ys, r,
-                     k < full ? COLUMNS : pf_min(PF_VL, n - c));
+        const int64_t m = k < full ? COLUMNS : pf_min(PF_VL, n - c);
+        if (xs == 1)
+            reduce_block(a, x + walk.o[0] + c, y + walk.o[1] + c * ys, ys, r, m);
+        else
+            reduce_short_block(a, x + walk.o[0] + c * xs, xs, y + walk.o[1] + c * ys, ys, r, m);
     }
+}
+
+/* Whether rows are so short that what follows their last element would take most of the time. */
+static int are_short(const pf_nest *kept, const pf_nest *r) {
+    return r->rank == 1 && r->s[0][0] == 1 && r->total <= COLUMNS && kept->rank &&
+           kept->n[kept->rank - 1] * 2 >= PF_VL;
 }
 
 PF_KERNEL_FUNCTION(reduce) {
@@ -357,6 +379,7 @@ PF_KERNEL_FUNCTION(reduce) {
     if (!(r.rank && r.s[0][r.rank - 1] == 1))
         for (int64_t d = 0; d < kept.rank; d++)
             if (kept.s[0][d] == 1) column = d;
+    if (column < 0 && are_short(&kept, &r)) column = kept.rank - 1;
     if (column < 0 || r.total == 0)
         reduce_rows(a, w, &kept, &r);
     else

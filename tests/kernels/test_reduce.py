@@ -74,6 +74,16 @@ def test_every_set_of_dimensions(isa: str, op: str) -> None:
         check(isa, op, wide[:, ::2, :, 3:140:3], dims)
 
 
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_short_rows(isa: str, op: str, threads: int) -> None:
+    base = np.random.default_rng(6).uniform(-1.2, 1.2, (2, 97, 67)).astype("f4")
+    for n in (2, 3, 16, 31, 32, 64, 65):
+        for rows in (1, 7, 16, 65, 97):
+            check(isa, op, base[:, :rows, :n], (2,), threads)
+        check(isa, op, base[:, ::-1, 2 : 2 + n].transpose(2, 0, 1), (0,), threads)
+
+
 @pytest.mark.parametrize("op", ["sum", "max", "var"])
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(isa: str, op: str, threads: int) -> None:
