@@ -43,6 +43,14 @@ def inverse_spectrogram(
     return y.reshape(spectrogram.shape[:-2] + y.shape[-1:])
 ''',
     ),
+    "torch.view_as_complex": (
+        "view_as_complex",
+        '''
+def view_as_complex(input):
+    """Pairs in the last dimension as complex numbers; the converter drops what made them lie side by side."""
+    return torch.view_as_complex(input.contiguous())
+''',
+    ),
     "aten": (
         "aten",
         '''

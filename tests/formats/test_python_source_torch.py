@@ -156,6 +156,15 @@ def test_an_ellipsis_that_was_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_pairs_that_do_not_lie_side_by_side(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input in 0 1 x #x=(2,3)f32\ntorch.transpose t 1 1 x y dim0=0 dim1=1 $input=x #y=(3,2)f32\n"
+        "torch.view_as_complex c 1 1 y z $input=y #z=(3)c64\npnnx.Output out 1 0 z\n"
+    )
+    _runs_alike(graph, tmp_path, np.float32([[1, 2, 3], [4, 5, 6]]))
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_only_one_of_a_tuple(tmp_path: Path) -> None:
     graph = Graph.parse(
         "7767517\n4 3\npnnx.Input in 0 1 x #x=(1,3)f32\ntorch.unbind u 1 1 x y dim=0 $input=x #y=(3)f32\n"
