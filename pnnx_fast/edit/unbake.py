@@ -76,7 +76,7 @@ class Unbaking:
         held = self._constants(op)
         if held:
             reason += f"; the constant {held[0]} does not vary"
-        return ShapeError(reason, operator=f"{op.type} {op.name}")
+        return ShapeError(reason, operator=op.where)
 
     def _constants(self, op: Operator) -> list[str]:
         makers = [x.producer for x in op.inputs if x.producer is not None and x.producer.type == "pnnx.Attribute"]
@@ -395,7 +395,7 @@ def _mend_attention(work: Unbaking, op: Operator) -> bool:
         return True
     if not work.only_batch:
         reason = f"its mask {mask.name} was computed for {p} windows, {q} are needed"
-        raise ShapeError(reason, operator=f"{op.type} {op.name}")
+        raise ShapeError(reason, operator=op.where)
     _repeat(work, op, mask, (batch, p))
     return True
 

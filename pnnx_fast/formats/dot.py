@@ -28,7 +28,7 @@ def _colour(op: Operator) -> str:
 
 def _detail(op: Operator) -> str:
     """Everything about an operator, for a tooltip."""
-    lines = [f"{op.type} {op.name}"]
+    lines = [op.where]
     lines += [f"{key} = {p.text}" for key, p in op.params.items()]
     lines += [f"@{key} {attr.signature}" for key, attr in op.attrs.items()]
     lines += [f"-> {x.name}{x.signature}" for x in op.outputs]

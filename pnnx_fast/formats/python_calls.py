@@ -60,7 +60,7 @@ def argument(op: Operator, key: str, parameter: Parameter) -> str:
 def argument_of(op: Operator, key: str, text: str) -> str:
     """``key=text`` for an input, or whatever else is spelled already."""
     if not _WORD.match(key) or keyword.iskeyword(key):
-        raise ParameterError("the name cannot be an argument in Python", operator=op.name, parameter=key)
+        raise ParameterError("the name cannot be an argument in Python", operator=op.where, parameter=key)
     return f"{key}={text}"
 
 
@@ -71,7 +71,7 @@ def statements(op: Operator, names: Names) -> Iterable[str]:
         try:
             return special(op, names)
         except IndexError as error:
-            raise ParameterError("too few inputs", operator=f"{op.type} {op.name}") from error
+            raise ParameterError("too few inputs", operator=op.where) from error
     if is_module(op):
         inputs = ", ".join(names.of(x) for i, x in enumerate(op.inputs) if not op.repeats_weight(i))
         shape = shuffled_shape(op)

@@ -172,7 +172,7 @@ def _members(graph: Graph, names: Names) -> Iterator[str]:
 
 def _construct(op: Operator) -> str:
     if not _KEY.match(op.type):
-        raise ParameterError("the type is no name of a module", operator=op.name, parameter=op.type)
+        raise ParameterError("the type is no name of a module", operator=op.where, parameter=op.type)
     quantized = op.type.startswith(_QUANTIZED) and op.has_attr("weight")
     skipped = {"scale", "zero_point", _AXIS} if quantized else set()
     params = [argument(op, key, p) for key, p in op.params.items() if key not in skipped]
@@ -189,7 +189,7 @@ def _load_module(member: str, op: Operator) -> Iterable[str]:
         return
     for key, attr in op.attrs.items():
         if not _KEY.match(key):
-            raise ParameterError("the name cannot be a member in Python", operator=op.name, parameter=key)
+            raise ParameterError("the name cannot be a member in Python", operator=op.where, parameter=key)
         held = "buffer" if key in ("running_mean", "running_var") else "parameter"
         yield _load(f"self.{member}.{key}", op.name, key, attr, held)
 
@@ -198,7 +198,7 @@ def _quantized(op: Operator) -> str:
     """The quantised weight of an operator, from integers, scales and zero points."""
     scales, zeros = "weight.q_per_channel_scales", "weight.q_per_channel_zero_points"
     if not (by_text[op.attrs["weight"].dtype or "f32"].integer and op.has_attr(scales)):
-        raise ParameterError(f"a quantised layer needs integer weights and {scales}", operator=op.name)
+        raise ParameterError(f"a quantised layer needs integer weights and {scales}", operator=op.where)
     weight, scale = (_tensor(op.name, key, op.attrs[key]) for key in ("weight", scales))
     zero = _tensor(op.name, zeros, op.attrs[zeros]) if op.has_attr(zeros) else "torch.zeros(1)"
     axis = int(op.params[_AXIS].value) if op.has_param(_AXIS) else 0

@@ -39,10 +39,10 @@ def _dims(op: Operator) -> list[int]:
     operand = op.named_input(key)
     dims: Any = op.params[key].value if op.has_param(key) else literal_of(operand)
     if dims is MISSING:
-        raise ParameterError("a slice along computed dimensions is no subscript", operator=op.name, parameter=key)
+        raise ParameterError("a slice along computed dimensions is no subscript", operator=op.where, parameter=key)
     found: list[Any] = dims if isinstance(dims, list) else [dims]
     if not all(type(d) is int and -_MOST_DIMENSIONS <= d < _MOST_DIMENSIONS for d in found):
-        raise ParameterError(f"{found} are no dimensions", operator=op.name, parameter=key)
+        raise ParameterError(f"{found} are no dimensions", operator=op.where, parameter=key)
     return found
 
 
@@ -71,7 +71,7 @@ def _bound(op: Operator, names: Names, key: str, i: int) -> str | None:
         entries = indexes if isinstance(indexes, list) else str(indexes).strip("()[]").split(",")
         entry = str(_entry(op, name, entries, i)).strip()
         if not _INDEX.fullmatch(entry):
-            raise ParameterError(f"{entry} is no index", operator=producer.name, parameter="indexes")
+            raise ParameterError(f"{entry} is no index", operator=producer.where, parameter="indexes")
         if not entry.startswith("@"):
             return literal(int(entry))
         return names.of(_entry(producer, "indexes", producer.inputs, int(entry[1:])))
@@ -80,7 +80,7 @@ def _bound(op: Operator, names: Names, key: str, i: int) -> str | None:
 
 def _entry(op: Operator, key: str, entries: Sequence[Any], i: int) -> Any:
     if i >= len(entries):
-        raise ParameterError(f"there is no entry {i}", operator=op.name, parameter=key)
+        raise ParameterError(f"there is no entry {i}", operator=op.where, parameter=key)
     return entries[i]
 
 

@@ -51,6 +51,11 @@ class Operator:
         self.params = Parameters(params)
         self.attrs = dict(attrs)
 
+    @property
+    def where(self) -> str:
+        """Type and name, by which errors tell the place."""
+        return f"{self.type} {self.name}"
+
     def has_param(self, key: str) -> bool:
         """Whether there is a parameter of that key."""
         return key in self.params

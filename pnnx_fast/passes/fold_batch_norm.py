@@ -70,7 +70,7 @@ def _affine_of(norm: Operator) -> tuple[Array, Array]:
     variance = norm.attrs["running_var"].numpy().astype(np.float64)
     eps = norm.params["eps"].value if "eps" in norm.params else 1e-5
     if not isinstance(eps, int | float):
-        raise ParameterError(f"eps is {eps!r}", operator=f"{norm.type} {norm.name}", parameter="eps")
+        raise ParameterError(f"eps is {eps!r}", operator=norm.where, parameter="eps")
     scale = 1.0 / np.sqrt(variance + float(eps))
     if "weight" in norm.attrs:
         scale = scale * norm.attrs["weight"].numpy()

@@ -153,7 +153,7 @@ class Chain:
         stage = self.stage
         if stage.breaker is None or stage.pending is None:
             return results
-        where = f"{stage.pending.type} {stage.pending.name}"
+        where = stage.pending.where
         with np.errstate(all="ignore"):
             parts = computed(stage.breaker.function, results[len(self._live) :], where)
         check_values(parts, len(stage.pending.outputs), where)

@@ -156,7 +156,7 @@ class Lowering(Builder):
             raise ShapeError("impossible shape", actual=list(shape))
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes > self._limit:
-            where = f"{self.operator.type} {self.operator.name}" if self.operator else "a tensor"
+            where = self.operator.where if self.operator else "a tensor"
             check_memory(nbytes, f"{where}, shape {list(shape)}")
         return nbytes
 
@@ -329,9 +329,9 @@ class Lowering(Builder):
             except StageBreak as stop:
                 return Stage(self.steps, values, [], op, stop)
             except MemoryError as error:
-                raise LimitError(str(error) or "out of memory", path=f"{op.type} {op.name}") from error
+                raise LimitError(str(error) or "out of memory", path=op.where) from error
             except Exception as error:
-                named = _named(error, f"{op.type} {op.name}")
+                named = _named(error, op.where)
                 if named is error:
                     raise
                 raise named from error
@@ -352,7 +352,7 @@ class Lowering(Builder):
         folds = not definition.random and _foldable(inputs)
         value = self._fold(definition, args, kwargs) if folds else definition.function(self, *args, **kwargs)
         if op.outputs and not definition.own:
-            check_value(value, f"{op.type} {op.name}")
+            check_value(value, op.where)
         return value
 
     def _fold(self, definition: registry.OperatorDef, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -425,7 +425,7 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
     if op.outputs and len(parts) < len(op.outputs):
         raise ShapeError(
             "the operator gives fewer outputs than the graph names",
-            operator=f"{op.type} {op.name}",
+            operator=op.where,
             expected=len(op.outputs),
             actual=len(parts),
         )
