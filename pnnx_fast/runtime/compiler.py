@@ -23,7 +23,7 @@ from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, lower
 from pnnx_fast.runtime.program import Program
-from pnnx_fast.runtime.returned import check_values, computed
+from pnnx_fast.runtime.returned import MAX_PARTS, check_values, computed, too_many_parts
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.parts import Parts
@@ -234,15 +234,14 @@ def _info(operand: Any) -> TensorInfo:
 def _output_operands(graph: Graph) -> list[Any]:
     """Operands that the outputs consist of, through tuples."""
     found: list[Any] = []
-
-    def visit(operand: Any) -> None:
+    waiting, visited = list(reversed(graph.outputs)), 0
+    while waiting:
+        operand, visited = waiting.pop(), visited + 1
+        if visited + len(waiting) > MAX_PARTS + len(graph.outputs):
+            raise too_many_parts("pnnx.Output")
         producer = operand.producer
         if producer is not None and producer.type in ("prim::TupleConstruct", "prim::ListConstruct"):
-            for inner in producer.inputs:
-                visit(inner)
+            waiting.extend(reversed(producer.inputs))
         else:
             found.append(operand)
-
-    for operand in graph.outputs:
-        visit(operand)
     return found

@@ -40,7 +40,7 @@ from pnnx_fast.ops.symbolic import (
     tensors_in,
 )
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.returned import check_value
+from pnnx_fast.runtime.returned import check_nesting, check_value
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.concat import Placement
@@ -353,6 +353,8 @@ class Lowering(Builder):
         value = self._fold(definition, args, kwargs) if folds else definition.function(self, *args, **kwargs)
         if op.outputs and not definition.own:
             check_value(value, op.where)
+        if isinstance(value, (list, tuple)) and any(isinstance(given, (list, tuple)) for given in inputs):
+            check_nesting(value, op.where)
         return value
 
     def _fold(self, definition: registry.OperatorDef, args: list[Value], kwargs: dict[str, Value]) -> Value:

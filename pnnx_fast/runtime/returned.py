@@ -1,7 +1,7 @@
 """What functions of operators give back, checked before anything is made of it.
 
-Lowering asks about values of operators that users registered, programs about the arrays of numpy steps. A function that
-forgets its ``return`` is an error here that names the operator. Knows nothing of graphs.
+Lowering asks about values of operators that users registered and about lists in lists, programs about the arrays of
+numpy steps. A function that forgets its ``return`` is an error here that names the operator. Knows nothing of graphs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["as_array", "check_value", "check_values", "computed"]
+__all__ = ["MAX_PARTS", "as_array", "check_nesting", "check_value", "check_values", "computed", "too_many_parts"]
+
+MAX_PARTS, MAX_DEPTH = 1 << 16, 64
+"""Lists and tuples of lists and tuples: parts on all levels together, and levels. A few operators that each name the
+one before twice would otherwise fill the memory."""
 
 
 def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> tuple[Any, ...]:
@@ -66,6 +70,25 @@ def _check(value: Any, where: str, kinds: tuple[type, ...], wanted: str) -> None
             _check(part, where, kinds, wanted)
     elif not isinstance(value, kinds) or (isinstance(value, np.ndarray) and value.dtype.kind not in "biufc"):
         raise ParameterError(f"its function returned {_described(value)}, not {wanted}", operator=where)
+
+
+def check_nesting(value: list[Value] | tuple[Value, ...], where: str) -> None:
+    """Refuse lists and tuples that no size of the file justifies."""
+    level: list[Value] = [value]
+    parts = 0
+    for _ in range(MAX_DEPTH):
+        level = [part for row in level for part in row if isinstance(part, (list, tuple))]
+        if not level:
+            return
+        parts += sum(map(len, level))
+        if parts > MAX_PARTS:
+            break
+    raise too_many_parts(where)
+
+
+def too_many_parts(where: str) -> LimitError:
+    """The error about lists and tuples that are too large or too deep."""
+    return LimitError(f"lists and tuples of more than {MAX_PARTS} parts or {MAX_DEPTH} levels", path=where)
 
 
 def _described(value: Any) -> str:

@@ -30,6 +30,9 @@ from pnnx_fast.simplify.table import simplification
 
 __all__ = ["set_expression", "sizes"]
 
+MAX_SIZE = 256
+"""Nodes of the largest expression that others are merged into; one that reads another twice doubles it."""
+
 
 def sizes(x: Operand) -> tuple[int, ...] | None:
     """Sizes of an operand when all of them are recorded and fixed."""
@@ -122,9 +125,11 @@ def _merge(graph: Graph) -> int:
             operands = [*op.inputs, *x.producer.inputs]
             shift = {i: Input(len(op.inputs) + i) for i in range(len(x.producer.inputs))}
             moved = substitute(inner, shift)
-            node = substitute(node, {i: moved for i, y in enumerate(op.inputs) if y is x})
+            merged = substitute(node, {i: moved for i, y in enumerate(op.inputs) if y is x})
+            if merged.size > MAX_SIZE:
+                continue
             producer = x.producer
-            set_expression(op, node, operands)
+            set_expression(op, merged, operands)
             node = expression(op)
             assert node is not None
             if not x.consumers:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Graph, Model
-from pnnx_fast.errors import MissingParameterError, ParameterError, PnnxFastError
+from pnnx_fast.errors import LimitError, MissingParameterError, ParameterError, PnnxFastError
 
 BROKEN = [
     "Tensor.reshape r 1 1 x y",
@@ -58,6 +58,46 @@ def test_no_other_exception(line: str, tmp_path: Path) -> None:
     for step in steps:
         with contextlib.suppress(PnnxFastError):
             step(read(line))
+
+
+def doubling(line: str, count: int = 60) -> Graph:
+    """Operators of which each names the one before twice."""
+    rows = [line.format(i=i, x=i, y=i + 1) for i in range(count)]
+    rows = ["pnnx.Input in 0 1 0 #0=(2,3)f32", *rows, f"pnnx.Output out 1 0 {count}"]
+    return Graph.parse("\n".join(["7767517", f"{len(rows)} {count + 1}", *rows, ""]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["prim::TupleConstruct t{i} 2 1 {x} {x} {y}", "prim::ListConstruct t{i} 2 1 {x} {x} {y}"]
+    + ["prim::TupleConstruct t{i} 1 1 {x} {y}", "pnnx.Expression e{i} 1 1 {x} {y} expr=[@0,@0]"],
+)
+def test_lists_that_double_or_nest_without_end(line: str) -> None:
+    graph = doubling(line, 3000 if " 1 1 {x} {y}" in line else 60)
+    for optimize in (True, False):
+        with pytest.raises(LimitError, match="lists and tuples"):
+            Model(graph, optimize=optimize)(np.ones((2, 3), np.float32))
+    with pytest.raises(LimitError, match="lists and tuples"):
+        graph.infer_shapes()
+    doubling(line).simplify()
+
+
+def test_lists_in_lists_of_modest_size() -> None:
+    graph = doubling("prim::TupleConstruct t{i} 2 1 {x} {x} {y}", 6)
+    results = Model(graph)(np.ones((2, 3), np.float32))
+    while isinstance(results, (list, tuple)):
+        assert len(results) == 2
+        results = results[1]
+    assert np.array_equal(results, np.ones((2, 3)))
+
+
+def test_merged_expressions_have_a_largest_size() -> None:
+    graph = doubling("pnnx.Expression e{i} 1 1 {x} {y} expr=add(@0,@0)", 30)
+    x = np.ones((2, 3), np.float32)
+    expected = Model(graph)(x)
+    graph.simplify()
+    assert max(len(op.params["expr"].text) for op in graph.ops if op.type == "pnnx.Expression") < 5000
+    assert np.array_equal(Model(graph)(x), expected)
 
 
 def test_operators_that_lack_something_are_named() -> None:
