@@ -15,7 +15,8 @@ from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import rebuild_grid
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
-from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
+from pnnx_fast.ir import Graph, Operand, Operator, Parameter
+from pnnx_fast.passes.moves import new_constant
 
 __all__ = ["Unbaking", "unbake"]
 
@@ -111,11 +112,9 @@ class Unbaking:
 
     def add_constant(self, data: Array, name: str, before: Operator) -> Operand:
         """Add a constant to the graph."""
-        attr = Attribute(data)
-        made = self.graph.new_operand(self.graph.free_name(name))
-        made.shape, made.dtype = attr.shape, attr.dtype
-        op = self.graph.new_operator_before("pnnx.Attribute", name, before, outputs=[made], attrs={"data": attr})
-        self.step(op)
+        made = new_constant(self.graph, data, name, name, before)
+        assert made.producer is not None
+        self.step(made.producer)
         return made
 
     def upstream(self, x: Operand) -> Iterator[Operand]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
-from pnnx_fast.ir.dtypes import FLOATS
+from pnnx_fast.ir.dtypes import FLOATS, by_text
 
 __all__ = ["to"]
 
@@ -58,7 +58,7 @@ def _convert_constant(graph: Graph, op: Operator, wanted: str) -> None:
         return
     x = op.outputs[0]
     stored = graph.new_operand(graph.free_name(f"{x.name}_{wanted}"))
-    back = {"f32": "torch.float", "f64": "torch.double", "f16": "torch.half", "bf16": "torch.bfloat16"}[attr.dtype]
+    back = by_text[attr.dtype].spelled
     op.attrs[key] = Attribute(attr.numpy(), wanted)
     stored.shape, stored.dtype = x.shape, wanted
     made = graph.new_operator_after("Tensor.to", f"{op.name}_back", op, inputs=[stored], inputnames=["input"])

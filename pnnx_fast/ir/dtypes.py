@@ -38,6 +38,15 @@ class DTypeInfo:
         """numpy name of the type in which values are computed: a larger one where numpy has no such type."""
         return self.numpy or COMPUTED_AS[self.text]
 
+    @property
+    def spelled(self) -> str:
+        """What parameters hold: PyTorch's short name, such as ``torch.half``."""
+        return f"torch.{_SHORT.get(self.torch, self.torch)}"
+
+
+_SHORT = {
+    "float32": "float", "float64": "double", "float16": "half", "int16": "short", "int32": "int", "int64": "long",
+}  # fmt: skip
 
 DTYPES: tuple[DTypeInfo, ...] = (
     DTypeInfo("f32", 1, 4, "float32", "float32", False),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
@@ -52,7 +53,9 @@ _VIEWS = frozenset(
 )
 """Operators that the converter follows from a written view to its tensor."""
 
-_NAMES = {"f16": "torch.half", "f32": "torch.float", "f64": "torch.double", "i32": "torch.int", "i64": "torch.long"}
+_ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
+"""Types of results that tell of a ``dtype`` argument."""
+
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
 _CAST = r"int\(-?\d{1,18}\)\Z"
 _TYPED = r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z"
@@ -67,7 +70,7 @@ def missing_dtype(op: Operator) -> str | None:
         return None
     given, noted = op.inputs[0].dtype or "", op.outputs[0].dtype or ""
     natural = "i64" if op.type in WIDENING and given[:1] in ("i", "u", "b") and not given.startswith("bf") else given
-    return _NAMES.get(noted) if given and noted != natural else None
+    return by_text[noted].spelled if given and noted != natural and noted in _ASKED_FOR else None
 
 
 def rounded_quotients(op: Operator) -> str:

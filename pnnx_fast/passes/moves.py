@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pnnx_fast.ir import Graph, Operand, Operator, Parameters
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
 
-__all__ = ["absorb", "become_expression", "bypass", "only_consumer", "parameters", "succeed", "unused_operand"]
+__all__ = [
+    "absorb",
+    "become_expression",
+    "bypass",
+    "new_constant",
+    "only_consumer",
+    "parameters",
+    "succeed",
+    "unused_operand",
+]
 
 
 def only_consumer(operand: Operand) -> Operator | None:
@@ -46,6 +56,15 @@ def unused_operand(graph: Graph, name: str) -> Operand:
     while graph.get_operand(f"{name}_{number}" if number else name) is not None:
         number += 1
     return graph.new_operand(f"{name}_{number}" if number else name)
+
+
+def new_constant(graph: Graph, data: Array, name: str, operator: str, before: Operator) -> Operand:
+    """Make an operand that holds an array, and its operator in front of another one."""
+    attr = Attribute(data)
+    made = graph.new_operand(graph.free_name(name))
+    made.shape, made.dtype = attr.shape, attr.dtype
+    graph.new_operator_before("pnnx.Attribute", operator, before, outputs=[made], attrs={"data": attr})
+    return made
 
 
 def become_expression(op: Operator, text: str, inputs: Sequence[Operand]) -> None:

@@ -16,7 +16,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.expression import Call, Constant, Input, Node
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.literals import expression
-from pnnx_fast.passes.moves import only_consumer
+from pnnx_fast.passes.moves import new_constant, only_consumer
 from pnnx_fast.simplify.literals import sizes
 from pnnx_fast.simplify.noops import permutation, value
 from pnnx_fast.simplify.table import simplification
@@ -192,15 +192,8 @@ def _mask(graph: Graph, scores: _Scores, shape: tuple[int, ...], before: Operato
         if data is None or int(np.prod(at)) != int(np.prod(shape)):
             return False
         total = total + np.broadcast_to(data, at).reshape(shape)
-    return _new_constant(graph, np.asarray(total), f"{before.name}_mask", before)
-
-
-def _new_constant(graph: Graph, data: Array, name: str, before: Operator) -> Operand:
-    attr = Attribute(data)
-    made = graph.new_operand(graph.free_name(name))
-    made.shape, made.dtype = attr.shape, attr.dtype
-    graph.new_operator_before("pnnx.Attribute", name, before, outputs=[made], attrs={"data": attr})
-    return made
+    name = f"{before.name}_mask"
+    return new_constant(graph, np.asarray(total), name, name, before)
 
 
 # -- Multi-head attention ---------------------------------------------------------------------------------------------
@@ -336,7 +329,7 @@ def _module_mask(graph: Graph, mask: Operand, n: int, heads: int, op: Operator) 
         flat = data.reshape(full[2:]) if full[:2] == (1, 1) else None
         if flat is None:
             flat = np.broadcast_to(data, (n, heads, *full[2:])).reshape(n * heads, *full[2:])
-        return _new_constant(graph, flat, f"{op.name}_mask", op)
+        return new_constant(graph, flat, f"{op.name}_mask", f"{op.name}_mask", op)
     if int(np.prod(shape[:-2])) != 1:
         return None
     if len(shape) == 2:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from pnnx_fast.errors import PnnxFastError
-from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import MISSING, literal
+from pnnx_fast.passes.moves import new_constant
 from pnnx_fast.runtime.session import Model
 from pnnx_fast.simplify.table import simplification
 
@@ -20,6 +22,9 @@ _IN_PLACE = ("Tensor.copy", "Tensor.copy_", "aten::copy_")
 
 _MAKERS = ("Tensor.new_zeros", "Tensor.new_ones", "Tensor.new_full", "Tensor.new_empty")
 """Operators that need no values but the dtype of their first input."""
+
+_NAMED = frozenset({"f32", "f64", "f16", "i64", "i32", "bool"})
+"""Types that they are given as a parameter in its place."""
 
 
 @simplification(5)
@@ -44,20 +49,12 @@ def fold_constants(graph: Graph) -> int:
 
 def _free_makers(graph: Graph) -> None:
     for op in graph.ops:
-        dtypes = {
-            "f32": "torch.float",
-            "f64": "torch.double",
-            "f16": "torch.half",
-            "i64": "torch.long",
-            "i32": "torch.int",
-        }
-        dtypes["bool"] = "torch.bool"
         x = op.inputs[0] if op.inputs else None
         if op.type not in _MAKERS or len(op.inputs) != 1 or x is None or "size" not in op.params:
             continue
         dtype = op.params["dtype"].value if "dtype" in op.params else None
-        if dtype is None and x.dtype in dtypes:
-            op.params["dtype"] = dtypes[x.dtype]
+        if dtype is None and x.dtype in _NAMED:
+            op.params["dtype"] = by_text[x.dtype].spelled
         if "dtype" in op.params and op.params["dtype"].value is not None:
             op.type = op.type.replace("Tensor.new_", "torch.")
             op.remove_input(0)
@@ -76,13 +73,7 @@ def _replace(graph: Graph, wanted: list[Operand]) -> int:
         producer = x.producer
         if not isinstance(y, np.ndarray) or producer is None:
             continue
-        attr = Attribute(y)
-        made = graph.new_operand(graph.free_name(f"{x.name}_folded"))
-        made.shape, made.dtype = attr.shape, attr.dtype
-        graph.new_operator_before(
-            "pnnx.Attribute", f"{producer.name}_folded", producer, outputs=[made], attrs={"data": attr}
-        )
-        graph.replace_uses(x, made)
+        graph.replace_uses(x, new_constant(graph, y, f"{x.name}_folded", f"{producer.name}_folded", producer))
         count += 1
     graph.dead_code_elimination()
     return count
