@@ -182,7 +182,7 @@ class RuntimeGraph:
             return
         if output_name is not None:
             self._adopt(_reduced(self._graph, output_name))
-        inputs = [op.name for op in self._operators if self.is_input_op(op.name)]
+        inputs = [op.name for op in self._operators if op.type == "pnnx.Input"]
         if input_name is not None and inputs != [input_name]:
             codes = StatusCode.INFER_INPUTS_EMPTY, InferStatus.FAILED_INPUTS_EMPTY
             raise StatusError(f"the inputs are {inputs}, not {input_name!r}", *codes)
