@@ -216,6 +216,15 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, classes) F(K, i64, score_stride) F(K, i64, class_stride) F(K, i64, top) F(K, i64, keep)        \
     F(K, f64, limit) F(K, i64, variant)
 
+/* Regions (rows of x0, y0, x1, y1, with indexed = 1 the number of an image before) of n images of h x w, all in plain
+ * layout, pooled to bins: y (regions_n, c, bins_h, bins_w). kind: 0 maximum, 1 mean of bins that have channels of their
+ * own (x has c bins_h bins_w of them), 2 mean of samples in bins cut to the image, 3 mean of samples in equal bins.
+ * Samples of kinds 2 and 3: ratio a bin and axis, 0 for one a pixel; aligned moves regions by half a pixel. */
+#define PF_REGION_ARGS(F, K)                                                                                 \
+    F(K, in, x) F(K, in, regions) F(K, out, y) F(K, io, scratch) F(K, i64, n) F(K, i64, c) F(K, i64, h)      \
+    F(K, i64, w) F(K, i64, bins_h) F(K, i64, bins_w) F(K, i64, regions_n) F(K, i64, indexed)                 \
+    F(K, i64, kind) F(K, i64, ratio) F(K, i64, aligned) F(K, f64, scale) F(K, i64, variant)
+
 /* What a machine can do: count rounds of twelve multiply-adds of a vector, or count floats x read once. y: a vector
  * for each thread, which multiply-adds also start from. */
 #define PF_PROBE_ARGS(F, K) F(K, in, x) F(K, io, y) F(K, i64, count)
@@ -245,6 +254,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
     X(topk, PF_TOPK_ARGS)                                                                                    \
     X(pick, PF_PICK_ARGS)                                                                                    \
+    X(region, PF_REGION_ARGS)                                                                                \
     X(gather, PF_GATHER_ARGS)                                                                                \
     X(recurrent, PF_RECURRENT_ARGS)                                                                          \
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \

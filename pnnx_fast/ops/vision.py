@@ -1,11 +1,7 @@
-"""Operators of torchvision: deformable convolution, region-of-interest pooling and the choice of boxes.
-
-Regions are a numpy step where the images are several or the number of samples depends on the boxes.
-"""
+"""Operators of torchvision: deformable convolution, region-of-interest pooling and the choice of boxes."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ShapeError
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops._regions import EQUAL_BINS, pool_regions
 from pnnx_fast.ops._window import paddings, per_axis, window_counts
 from pnnx_fast.ops.convolution import as_float32, check_weights, convolution, epilogue_fields
 from pnnx_fast.ops.elementwise import lower_expression
@@ -21,20 +18,6 @@ from pnnx_fast.ops.pooling import adaptive_window, pool
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.sampling import PIXELS, sample
 from pnnx_fast.ops.symbolic import Builder, Tensor
-
-
-def sample_bilinear(image: Array, y: Array, x: Array) -> Array:
-    """Values of ``image`` (c, h, w) at fractional positions (any shape s); outside it is zero. Returns (c, *s)."""
-    _, h, w = image.shape
-    top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
-    out = np.zeros((image.shape[0], *y.shape), np.float32)
-    for i, j in itertools.product((0, 1), (0, 1)):
-        row, column = top + i, left + j
-        weight = (1 - np.abs(y - row)) * (1 - np.abs(x - column))
-        inside = (row >= 0) & (row < h) & (column >= 0) & (column < w)
-        values = image[:, np.clip(row, 0, h - 1), np.clip(column, 0, w - 1)]
-        out += values * np.where(inside, weight, 0).astype(np.float32)
-    return out
 
 
 @operator("torchvision.ops.DeformConv2d", "fused.DeformConv2d")
@@ -132,7 +115,6 @@ def roi_align(
     ph, pw = per_axis(output_size, 2, "output_size")
     if rois.ndim != 2 or rois.shape[1] != 5:
         raise ShapeError("boxes are rows of (image, x1, y1, x2, y2)", operand="rois", actual=rois.shape)
-    shape = (rois.shape[0], input.shape[1], ph, pw)
     if sampling_ratio > 0 and input.shape[0] == 1 and rois.shape[0]:
         x, boxes = as_float32(b, input, rois)
         assert x is not None
@@ -143,27 +125,15 @@ def roi_align(
         assert isinstance(averages, Tensor)
         return b.cast(averages, input.dtype)
 
-    def average(x: Array, boxes: Array) -> Array:
-        out = np.zeros(shape, np.float32)
-        for i, box in enumerate(boxes):
-            if not 0 <= box[0] < len(x):
-                raise IndexRangeError(int(box[0]), len(x))
-            x1, y1, x2, y2 = box[1:] * spatial_scale - (0.5 if aligned else 0.0)
-            width, height = (x2 - x1, y2 - y1) if aligned else (max(x2 - x1, 1.0), max(y2 - y1, 1.0))
-            rows = sampling_ratio if sampling_ratio > 0 else int(np.ceil(height / ph))
-            columns = sampling_ratio if sampling_ratio > 0 else int(np.ceil(width / pw))
-            if rows < 1 or columns < 1:
-                continue
-            y = y1 + (np.arange(ph * rows) + 0.5) * (height / ph / rows)
-            z = x1 + (np.arange(pw * columns) + 0.5) * (width / pw / columns)
-            samples = _sample_clamped(x[int(box[0])], y[:, None], z[None, :])
-            out[i] = samples.reshape(-1, ph, rows, pw, columns).mean((2, 4))
-        return out
-
     x, boxes = as_float32(b, input, rois)
     assert x is not None
     assert boxes is not None
-    return b.cast(b.host(average, [x, boxes], [(shape, np.float32)])[0], input.dtype)
+    bins, channels = (ph, pw), input.shape[1]
+    y = pool_regions(
+        b, x, boxes, EQUAL_BINS, bins, spatial_scale,
+        channels=channels, ratio=sampling_ratio, aligned=aligned, indexed=True,
+    )  # fmt: skip
+    return b.cast(y, input.dtype)
 
 
 def _values_in_boxes(b: Builder, x: Tensor, boxes: Tensor, lines: Sequence[int], scale: float, aligned: bool) -> Tensor:
@@ -199,15 +169,6 @@ def _known_images(b: Builder, x: Tensor, boxes: Tensor) -> Tensor:
         size=x.shape[0], wrap=0, inner=4, xso=4 * x.shape[0], xsr=4, yso=4 * n, ysr=4,
     )  # fmt: skip
     return y
-
-
-def _sample_clamped(image: Array, y: Array, x: Array) -> Array:
-    """Bilinear samples that repeat the border up to one pixel outside and are zero beyond."""
-    _, h, w = image.shape
-    y, x = np.broadcast_arrays(y, x)
-    inside = (y >= -1) & (y <= h) & (x >= -1) & (x <= w)
-    values = sample_bilinear(image, np.clip(y, 0, h - 1), np.clip(x, 0, w - 1))
-    return np.where(inside, values, np.float32(0))
 
 
 @operator("pnnx.custom_op.torchvision.nms", native=False)
