@@ -47,7 +47,7 @@ def quantize(t: Tracer, x: Operand, scale: float) -> Operand:
 
 def fake_quantize(t: Tracer, x: Operand, dims: list[int]) -> Operand:
     """What rounding to int8 leaves of ``x``, with the largest value over ``dims`` as 127: ncnn's dynamic scale."""
-    largest = t.emit("torch.amax", t.expression("abs(@0)", x), dim=dims, keepdim=True)
+    largest = t.emit("torch.norm", x, p=float("inf"), dim=dims, keepdim=True)
     scale = t.expression("where(eq(@0,0.0),1.0,div(127.0,@0))", largest)
     return t.expression(f"div({_ROUND.format('mul(@0,@1)')},@1)", x, scale)
 
