@@ -272,6 +272,13 @@ static void norm_group(const pf_channels_args *a, const pf_nest *space, const fl
                     channel_centring(&m, a->eps, w, b, c));
 }
 
+/* An infinite weight belongs to the scale (see centring), which rows do not know. */
+static int are_finite(const float *w, int64_t n) {
+    pf_vf zeros = pf_zero();
+    for (int64_t i = 0; w && i < n; i += PF_VL) zeros += pf_load_upto(w + i, n - i) * 0.0f;
+    return !isnan(pf_hsum(zeros));
+}
+
 /* Channels of one pixel: a group is a row. */
 static void norm_group_row(const pf_channels_args *a, const float *x, float *y, const float *w,
                            const float *b, int64_t g) {
@@ -304,7 +311,7 @@ PF_KERNEL_FUNCTION(group_norm) {
     if (a->n * a->c * space.total == 0) return;
     int64_t width = WIDEST, begin, end;
     while (width > 16 && a->n * a->c < width * 2 * w->nthreads) width /= 2;
-    const int last = is_channels_last(a), one_pixel = last && space.total == 1;
+    const int last = is_channels_last(a), one_pixel = last && space.total == 1 && are_finite(weight, a->c);
     const int64_t count = last && !one_pixel ? pf_max(1, width / (a->c / a->groups)) : 1;
     const int64_t blocks = pf_ceil_div(a->groups, count);
     pf_share(w, a->n * blocks, 1, &begin, &end);
