@@ -58,7 +58,7 @@ _FLOAT = rf"[+-]?{_REAL}"
 # printf("%e+%ej") writes "1.0e+00+-2.0e+00j" for a negative imaginary part.
 _COMPLEX = rf"(?:[+-]?{_REAL}(?=[+-]))?(?:\+(?=-))?[+-]?{_REAL}j"
 _PUNCTUATION = frozenset(",()[]")
-_SPLIT = re.compile(r"[(),\[\]]|[^\s(),\[\]]+")
+_APART = str.maketrans({mark: f" {mark} " for mark in _PUNCTUATION})
 
 
 def tokens(text: str) -> list[Token]:
@@ -82,13 +82,15 @@ def tokens(text: str) -> list[Token]:
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters, more than {MAX_TEXT}")
     found = []
-    for match in _SPLIT.finditer(text):
-        piece, start = match.group(), match.start()
+    end = 0
+    for piece in text.translate(_APART).split():
+        start = text.index(piece, end)
+        end = start + len(piece)
         kind = piece if piece in _PUNCTUATION else _classify(piece)
         if kind is None:
             shown = piece if len(piece) <= 40 else piece[:37] + "..."
             raise ExpressionError(f"{shown!r} is neither an input, a number nor a name", text, start)
-        found.append(Token(kind, piece, start, match.end()))
+        found.append(Token(kind, piece, start, end))
     return found
 
 

@@ -111,7 +111,7 @@ def mesh_shape(op: Operator) -> tuple[int, ...] | None:
 def without_casts(value: Any) -> Any:
     """The value of a parameter in which numbers need no conversion, alone or in a list: ``int(4)`` is 4."""
     if isinstance(value, str):
-        return int(value[4:-1]) if re.match(_CAST, value, re.ASCII) else value
+        return int(value[4:-1]) if value.startswith("int(") and re.match(_CAST, value, re.ASCII) else value
     if not isinstance(value, list) or not any(isinstance(item, str) for item in value):
         return value
     return [without_casts(item) for item in value]
@@ -119,7 +119,7 @@ def without_casts(value: Any) -> Any:
 
 def typed_number(value: Any) -> tuple[str, float] | None:
     """Dtype and number of a parameter that was a tensor without dimensions made of a size: ``torch.int,2``."""
-    match = re.match(_TYPED, value, re.ASCII) if isinstance(value, str) else None
+    match = re.match(_TYPED, value, re.ASCII) if isinstance(value, str) and "," in value else None
     try:
         return (match[1], float(match[2]) if re.search("[.e]", match[2]) else int(match[2])) if match else None
     except ValueError:

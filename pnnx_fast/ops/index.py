@@ -5,7 +5,6 @@ Indices that are constants are checked while lowering, others by the kernels, wh
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -171,6 +170,8 @@ def _scatter_add(x: Array, index: Array, src: Array, axis: int) -> Array:
 
 def _parse_indices(b: Builder, text: str) -> list[Any]:
     """Entries of an expression such as ``[None,[True,False],[[1,0]]]``: None or constant tensors."""
+    import json  # few models have such an index
+
     plain = text.replace("None", "null").replace("True", "true").replace("False", "false")
     try:
         entries = json.loads(plain)

@@ -129,6 +129,7 @@ class Lowering(Builder):
         self._limit = memory_limit()
         self.steps: list[KernelStep | HostStep] = []
         self.operator: Operator | None = None
+        self.carried: dict[Operator, tuple[dict[str, Tensor], dict[str, Any]]] = {}
         self._reordered: dict[Hashable, Tensor] = {}
 
     @property
@@ -346,8 +347,7 @@ class Lowering(Builder):
             registry.check_supported([(op.type, op.name)])
             raise AssertionError
         inputs = [values[operand.name] for operand in op.inputs]
-        attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
-        parameters = {key: self.constants.parameter(parameter.value) for key, parameter in op.params.items()}
+        attributes, parameters = self._carried_by(op)
         args, kwargs = registry.bind(definition, op.name, inputs, op.inputnames, attributes, parameters)
         folds = not definition.random and _foldable(inputs)
         value = self._fold(definition, args, kwargs) if folds else definition.function(self, *args, **kwargs)
@@ -356,6 +356,14 @@ class Lowering(Builder):
         if isinstance(value, (list, tuple)) and any(isinstance(given, (list, tuple)) for given in inputs):
             check_nesting(value, op.where)
         return value
+
+    def _carried_by(self, op: Operator) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Weights and parameters of an operator; a second walk takes those of the first."""
+        if op not in self.carried:
+            attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
+            parameters = {key: self.constants.parameter(parameter.value) for key, parameter in op.params.items()}
+            self.carried[op] = attributes, parameters
+        return self.carried[op]
 
     def _fold(self, definition: registry.OperatorDef, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Evaluate an operator all of whose inputs are constants, right now."""
@@ -406,9 +414,11 @@ def lower(
     from pnnx_fast.runtime.concat import find_placements
     from pnnx_fast.runtime.dry import DryLowering
 
-    first = DryLowering(isa, nthreads, constants).run(ops, dict(values), outputs)
-    placement = find_placements(ops, first.values, set(values))
-    return Lowering(isa, nthreads, constants, placement).run(ops, dict(values), outputs)
+    dry = DryLowering(isa, nthreads, constants)
+    placement = find_placements(ops, dry.run(ops, dict(values), outputs).values, set(values))
+    lowering = Lowering(isa, nthreads, constants, placement)
+    lowering.carried = dry.carried
+    return lowering.run(ops, dict(values), outputs)
 
 
 def _unpacker(op: Operator) -> Operator | None:
