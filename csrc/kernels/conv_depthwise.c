@@ -7,8 +7,10 @@
 #include "kernels/conv_lines.h"
 #include "kernels/pack_columns.h"
 
-/* Taps of a row that are in registers at once; for each input pixel that is worth a copy. */
-enum { DW_PART = 7, DW_DENSE = 64 };
+/* DW_PART: taps of a row that are in registers at once. DW_OFTEN: reads of an input pixel that are worth a
+ * copy; DW_OFTEN_FAR: where pixels are a multiple of DW_FAR bytes apart. DW_PHASE: output pixels of a phase.
+ */
+enum { DW_PART = 7, DW_OFTEN = 64, DW_OFTEN_FAR = 32, DW_FAR = 1024, DW_PHASE = 4 };
 
 /* What is constant after inlining. edge: some columns lie in the padding; tail: less than a vector of
  * channels. */
@@ -173,49 +175,47 @@ static void dw_wide2(const pf_line_tile *t) { dw_wide(t, PF_LINE_ROWS); }
     {kw,                                                                                                     \
      stride,                                                                                                 \
      PF_LINE_ROWS,                                                                                           \
-     0,                                                                                                      \
      {{dw_inner_##kw##_##stride, dw_edge_##kw##_##stride},                                                   \
       {dw_inner2_##kw##_##stride, dw_edge2_##kw##_##stride}}},
-static const pf_line_shape dw_shapes[] = {
-    PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, 0, {{dw_any, dw_any}, {NULL, NULL}}}};
+static const pf_line_shape dw_shapes[] = {PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, {{dw_any, dw_any}, {NULL, NULL}}}};
+static const pf_line_shape dw_wide_shape = {0, 1, PF_LINE_ROWS, {{dw_wide1, dw_wide1}, {dw_wide2, dw_wide2}}};
 
-#define PF_DW_WIDE(dense)                                                                                    \
-    {                                                                                                        \
-        0, 1, PF_LINE_ROWS, dense, {                                                                         \
-            {dw_wide1, dw_wide1}, { dw_wide2, dw_wide2 }                                                     \
-        }                                                                                                    \
-    }
-static const pf_line_shape dw_wide_shapes[] = {PF_DW_WIDE(0), PF_DW_WIDE(1)};
-
-/* Whether input is read often enough to be copied first. */
+/* Whether input is read often enough to be copied first: less will do where pixels share few sets of the
+ * cache.
+ */
 static int dw_dense(const pf_lines_args *a) {
-    return a->kh * a->kw * a->oh >= DW_DENSE * pf_min(a->ih, pf_line_reach(a, a->oh));
+    const int64_t least = a->xsw * (int64_t)sizeof(float) % DW_FAR ? DW_OFTEN : DW_OFTEN_FAR;
+    return a->kh * a->kw * a->oh >= least * pf_min(a->ih, pf_line_reach(a, a->oh));
 }
 
-static const pf_line_shape *dw_pick(const pf_lines_args *a, const int dense) {
+/* Phases need pixels enough for their tiles. */
+static int64_t dw_phases(const pf_lines_args *a) {
+    return a->stride_w == 1 && a->sums.base < 0 && a->ow >= DW_PHASE * a->dil_w ? a->dil_w : 1;
+}
+
+static const pf_line_shape *dw_pick(const pf_lines_args *a) {
     const pf_line_shape *s = dw_shapes;
-    if (a->kw > DW_PART && a->stride_w == 1 && a->dil_w == 1) return &dw_wide_shapes[dense];
-    while (s->kw && (s->kw != a->kw || s->stride != a->stride_w || a->dil_w != 1)) s++;
+    const int plain = a->dil_w == dw_phases(a);
+    if (a->kw > DW_PART && a->stride_w == 1 && plain) return &dw_wide_shape;
+    while (s->kw && (s->kw != a->kw || s->stride != a->stride_w || !plain)) s++;
     return s;
 }
 
 /* Strips of an image, in which less is read again, may do without the copy. */
 PF_KERNEL_FUNCTION(conv_depthwise_f32) {
     const pf_lines_args *a = args_;
-    pf_line_run(a, w, dw_pick(a, pf_ptr(w, a->scratch) && dw_dense(a)));
+    const pf_line_way way = {pf_ptr(w, a->scratch) && dw_dense(a), dw_phases(a)};
+    pf_line_run(a, w, dw_pick(a), way);
 }
 
 PF_PLAN_FUNCTION(conv_depthwise_f32) {
     const pf_lines_args *a = args_;
-    const pf_line_shape *s = dw_pick(a, dw_dense(a));
+    const pf_line_shape *s = dw_pick(a);
     plan->variant = 0;
     plan->packed_bytes = a->kh * a->kw * pf_line_padded(a->oc) * (int64_t)sizeof(float);
-    plan->scratch_bytes = s->dense ? nthreads * pf_line_dense_floats(a) * (int64_t)sizeof(float) : 0;
-    snprintf(plan->label, sizeof plan->label,
-             s->kw       ? "k%lds%ld"
-             : s->stride ? "wide"
-                         : "any",
-             (long)s->kw, (long)s->stride);
+    plan->scratch_bytes = dw_dense(a) ? nthreads * pf_line_dense_floats(a) * (int64_t)sizeof(float) : 0;
+    const char *form = s->kw ? "k%lds%ld" : s->stride ? "wide" : "any";
+    snprintf(plan->label, sizeof plan->label, form, (long)s->kw, (long)s->stride);
 }
 
 /* Weights by tap, channels innermost and padded with zeros to whole vectors. */

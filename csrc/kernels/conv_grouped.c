@@ -143,11 +143,9 @@ static void gr_any(const pf_line_tile *t) {
     {kw,                                                                                                     \
      stride,                                                                                                 \
      PF_LINE_ROWS,                                                                                           \
-     0,                                                                                                      \
      {{gr_inner_##kw##_##stride, gr_edge_##kw##_##stride},                                                   \
       {gr_inner2_##kw##_##stride, gr_edge2_##kw##_##stride}}},
-static const pf_line_shape gr_shapes[] = {
-    PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, 0, {{gr_any, gr_any}, {NULL, NULL}}}};
+static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}}};
 
 /* The tile functions for known widths load one vector for all lanes. */
 static const pf_line_shape *gr_pick(const pf_lines_args *a) {
@@ -158,7 +156,7 @@ static const pf_line_shape *gr_pick(const pf_lines_args *a) {
     return s;
 }
 
-PF_KERNEL_FUNCTION(conv_grouped_f32) { pf_line_run(args_, w, gr_pick(args_)); }
+PF_KERNEL_FUNCTION(conv_grouped_f32) { pf_line_run(args_, w, gr_pick(args_), (pf_line_way){0, 1}); }
 
 PF_PLAN_FUNCTION(conv_grouped_f32) {
     const pf_lines_args *a = args_;

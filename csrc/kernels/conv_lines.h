@@ -38,9 +38,9 @@ typedef struct pf_line_tile {
 typedef void (*pf_line_fn)(const pf_line_tile *t);
 
 /* Tile functions for a window width and a stride; width 0: any. rows: 2 when there are functions for pairs of
- * rows. dense (depthwise only): a line of cache's worth of channels is copied to where it lies together. */
+ * rows. */
 typedef struct pf_line_shape {
-    int64_t kw, stride, rows, dense;
+    int64_t kw, stride, rows;
     pf_line_fn tile[2][2]; /* one or two output rows; inner or edge */
 } pf_line_shape;
 
@@ -157,55 +157,98 @@ static inline void pf_line_copy(const float *x, int64_t step, int64_t n, float *
         for (int64_t c = 0; c < PF_LINE_DENSE; c += PF_VL) pf_store(y + c, pf_load_upto(x + c, n - c));
 }
 
-/* A band of an image from top to bottom: for channels from c on, output rows [oy, end). Its tiles see
- * arguments that tell where a copy lies: large windows read the same lines too often to have them far apart,
- * where they fall into few sets of the cache. */
-static inline void pf_line_band(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s,
-                                int64_t rows, int64_t block, int64_t image, int64_t c, int64_t oy,
-                                int64_t end) {
-    const float *x = pf_ptr(w, a->x), *weights = pf_ptr(w, a->w), *bias = pf_ptr(w, a->bias),
-                *z = pf_ptr(w, a->z);
-    float *y = pf_ptr(w, a->y), *sums = pf_ptr(w, a->sums);
-    pf_lines_args near = *a;
-    pf_line_tile t = {
-        .a = &near, .act = pf_act_make(a->act, a->act_a, a->act_b), .ocp = pf_line_padded(a->oc)};
-    t.channel = c;
-    t.channels = pf_min(block, a->oc - c);
-    t.bias = bias ? bias + c : NULL;
-    x += image * a->xsn, weights += c;
-    if (s->dense) {
-        float *room = (float *)pf_ptr(w, a->scratch) + w->tid * pf_line_dense_floats(a);
-        const int64_t top = pf_max(0, oy * a->stride_h - a->pad_h), taps = a->kh * a->kw;
-        const int64_t lines = pf_min(a->ih, oy * a->stride_h - a->pad_h + pf_line_reach(a, end - oy)) - top;
-        pf_line_copy(weights, t.ocp, t.channels, room, taps);
-        weights = room, t.ocp = PF_LINE_DENSE;
-        room += taps * PF_LINE_DENSE;
-        near.xsw = PF_LINE_DENSE, near.xsh = a->iw * PF_LINE_DENSE;
-        for (int64_t i = 0; i < lines; i++)
-            pf_line_copy(x + c + (top + i) * a->xsh, a->xsw, t.channels, room + i * near.xsh, a->iw);
-        x = (const float *)((uintptr_t)room - (uintptr_t)(top * near.xsh) * sizeof(float)), t.channel = 0;
+/* What depthwise convolutions do besides. dense: input of a line of cache's worth of channels is copied to
+ * where it lies together. phases: of columns, each is a convolution without dilation along the rows. */
+typedef struct pf_line_way {
+    int dense;
+    int64_t phases;
+} pf_line_way;
+
+/* A share of the work: a block of channels from c on, of output rows [oy, end) of an image. */
+typedef struct pf_line_unit {
+    int64_t image, c, oy, end, phase;
+} pf_line_unit;
+
+static inline const float *pf_line_moved(const float *p, int64_t floats) {
+    return (const float *)((uintptr_t)p + (uintptr_t)floats * sizeof(float));
+}
+
+/* Narrows the arguments to every phases-th output column, from number `phase` on; returns the first input
+ * column that these read. */
+static inline int64_t pf_line_phase(pf_lines_args *a, int64_t phase, int64_t phases) {
+    const int64_t before = phase - a->pad_w, first = (before % phases + phases) % phases;
+    a->pad_w = (first - before) / phases;
+    a->iw = pf_max(0, pf_ceil_div(a->iw - first, phases));
+    a->ow = pf_ceil_div(a->ow - phase, phases);
+    a->xsw *= phases, a->ysw *= phases, a->zsw *= phases;
+    a->dil_w = 1;
+    return first;
+}
+
+/* Copies the input of a unit and its weights to `room`, and tells the tile and its arguments; returns where
+ * the image would begin. */
+static inline const float *pf_line_gather(pf_line_tile *t, pf_lines_args *a, const pf_line_unit *u,
+                                          const float *x, float *room) {
+    const int64_t start = u->oy * a->stride_h - a->pad_h, top = pf_max(0, start), taps = a->kh * a->kw;
+    const int64_t lines = pf_min(a->ih, start + pf_line_reach(a, u->end - u->oy)) - top;
+    pf_line_copy(t->w, t->ocp, t->channels, room, taps);
+    t->w = room, t->ocp = PF_LINE_DENSE;
+    room += taps * PF_LINE_DENSE;
+    for (int64_t i = 0; i < lines; i++)
+        pf_line_copy(x + u->c + (top + i) * a->xsh, a->xsw, t->channels, room + i * a->iw * PF_LINE_DENSE,
+                     a->iw);
+    a->xsw = PF_LINE_DENSE, a->xsh = a->iw * PF_LINE_DENSE;
+    t->channel = 0;
+    return pf_line_moved(room, -top * a->xsh);
+}
+
+/* A band of an image from top to bottom. Large windows read the same lines too often to have them far apart,
+ * where they fall into few sets of the cache: their tiles see arguments that tell where a copy lies. */
+static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, const pf_line_shape *s,
+                                const pf_line_way *way, int64_t rows, int64_t block, const pf_line_unit *u) {
+    pf_lines_args a = *whole;
+    const float *x = pf_ptr(w, a.x), *weights = pf_ptr(w, a.w), *bias = pf_ptr(w, a.bias),
+                *z = pf_ptr(w, a.z);
+    float *y = pf_ptr(w, a.y), *sums = pf_ptr(w, a.sums);
+    pf_line_tile t = {.a = &a, .act = pf_act_make(a.act, a.act_a, a.act_b), .ocp = pf_line_padded(a.oc)};
+    t.channel = u->c;
+    t.channels = pf_min(block, a.oc - u->c);
+    t.bias = bias ? bias + u->c : NULL;
+    t.w = weights + u->c;
+    x += u->image * a.xsn;
+    y += u->image * a.ysn + u->c + u->phase * a.ysw;
+    if (z) z += u->image * a.zsn + u->c + u->phase * a.zsw;
+    if (way->phases > 1) {
+        const int64_t step = a.xsw;
+        x += pf_line_phase(&a, u->phase, way->phases) * step;
     }
-    for (; oy < end; oy += rows) {
-        t.sums = sums ? sums + (image * a->oh + oy) * a->oc + c : NULL;
-        pf_line_rows(s, &t, x, weights, y + image * a->ysn + c, z ? z + image * a->zsn + c : NULL, oy,
-                     pf_min(rows, end - oy));
+    if (way->dense) {
+        float *room = pf_ptr(w, a.scratch);
+        x = pf_line_gather(&t, &a, u, x, room + w->tid * pf_line_dense_floats(whole));
+    }
+    weights = t.w;
+    for (int64_t oy = u->oy; oy < u->end; oy += rows) {
+        t.sums = sums ? sums + (u->image * a.oh + oy) * a.oc + u->c : NULL;
+        pf_line_rows(s, &t, x, weights, y, z, oy, pf_min(rows, u->end - oy));
     }
 }
 
 /* The whole kernel: threads take blocks of channels of bands, some for each, so that one that is held up does
  * not delay all. Bands come first: neighbours in the program are cut along the rows as well. */
-static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s) {
+static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s,
+                               pf_line_way way) {
     enum { UNITS = 8 };
     const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h ? s->rows : 1;
-    const int64_t block = s->dense ? PF_LINE_DENSE : pf_line_block(a);
-    const int64_t blocks = pf_ceil_div(a->oc, block), steps = pf_ceil_div(a->oh, rows);
+    const int64_t block = way.dense ? PF_LINE_DENSE : pf_line_block(a);
+    const int64_t blocks = pf_ceil_div(a->oc, block) * way.phases, steps = pf_ceil_div(a->oh, rows);
     const int64_t wanted = w->nthreads > 1 ? pf_ceil_div(UNITS * w->nthreads, pf_max(1, a->n * blocks)) : 1;
-    const int64_t least = s->dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows) : 1;
+    const int64_t least = way.dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows) : 1;
     const int64_t bands = pf_max(least, pf_min(wanted, steps)), units = a->n * bands * blocks;
-    for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
-        const int64_t image = u / (bands * blocks), band = u / blocks % bands;
-        pf_line_band(a, w, s, rows, block, image, u % blocks * block, steps * band / bands * rows,
-                     pf_min(a->oh, steps * (band + 1) / bands * rows));
+    for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
+        const int64_t band = i / blocks % bands, end = pf_min(a->oh, steps * (band + 1) / bands * rows);
+        const pf_line_unit u = {i / (bands * blocks), i % blocks / way.phases * block,
+                                steps * band / bands * rows, end, i % way.phases};
+        pf_line_band(a, w, s, &way, rows, block, &u);
     }
 }
 

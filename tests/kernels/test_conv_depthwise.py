@@ -41,6 +41,23 @@ def test_wide_windows(isa: str, k: tuple[int, int]) -> None:
     check(isa, 2, case.but(h=80, w=150, ic=3, oc=3, groups=3), "conv_depthwise")
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("dilation", [2, 3, 7])
+def test_phases(isa: str, k: int, dilation: int) -> None:
+    """Dilated windows, of images that have columns enough for phases and that have not."""
+    reach = (k - 1) * dilation + 1
+    for w in (reach, reach + 3, 40):
+        for pad in (0, 1, reach // 2, reach - 1):
+            case = square(k, 0, 1, dilation).but(h=reach + 2, w=w, pad=(pad // 2, pad), residual=True)
+            if w + 2 * pad >= reach:
+                check(isa, 1 + w % 2, case, "conv_depthwise")
+
+
+def test_pixels_far_apart(isa: str) -> None:
+    case = square(7, 3).but(ic=256, oc=256, groups=256, gap=0, h=12, w=9, n=2)
+    check(isa, 2, case, "conv_depthwise")
+
+
 def test_channels(isa: str) -> None:
     for c in [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 600]:
         case = square(3, 1).but(ic=c, oc=c, groups=c, h=5, w=10)
