@@ -192,11 +192,15 @@ def means_taking_part(mask: Operand) -> bool:
 
 
 def mask_place(op: Operator) -> tuple[int, str] | None:
-    """Number of the input of ``nn.MultiheadAttention`` that is a mask without saying so, and the slot it belongs to."""
+    """Number of the input of ``nn.MultiheadAttention`` that is a mask under no or a wrong name, and its slot.
+
+    Masks of keys that are numbers are called ``attn_mask`` in a file; a row for each batch tells them from those.
+    """
     names = list(op.inputnames) or [""] * len(op.inputs)
     flat = {i for i, o in enumerate(op.inputs) if o.shape is not None and len(o.shape) == 2}
     odd = flat if len(flat) < len(op.inputs) else set()
-    masks = [i for i, o in enumerate(op.inputs) if (o.dtype == "bool" or i in odd) and names[i] != "attn_mask"]
+    masks = [i for i, o in enumerate(op.inputs) if o.dtype == "bool" or i in odd]
+    masks = [i for i in masks if names[i] != "attn_mask"] or masks
     if len(masks) != 1 or len(op.inputs) < 2:
         return None
     mask = op.inputs[masks[0]]
@@ -206,7 +210,8 @@ def mask_place(op: Operator) -> tuple[int, str] | None:
         return None
     first = 0 if "batch_first" in op.params and op.params["batch_first"].value else 1
     padding = len(query) == 3 and given == (query[first], key[1 - first]) and query[first] != query[1 - first]
-    return masks[0], "key_padding_mask" if padding else "attn_mask"
+    slot = "key_padding_mask" if padding else "attn_mask"
+    return None if names[masks[0]] == slot else (masks[0], slot)
 
 
 def written_views(op: Operator) -> list[Operator]:

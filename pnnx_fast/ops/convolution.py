@@ -70,6 +70,8 @@ def convolve(
     ``before`` is the padding in front of each dimension; behind the input there are as many zeros as ``y`` asks for.
     ``gate``: what the input is to be multiplied with.
     """
+    if bias is not None and bias.shape != (y.shape[1],):
+        raise ShapeError("the bias does not fit the weight", expected=(y.shape[1],), actual=bias.shape)
     if not b.wants_steps:
         return
     if gate is not None and not _takes_gate(x, weight, gate):

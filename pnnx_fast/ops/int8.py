@@ -77,6 +77,8 @@ def _emit(
     fields: dict[str, Any],
 ) -> None:
     """Emit the kernel for tensors (n, c, h, w) whose channels are neighbours."""
+    if bias is not None and bias.shape != (y.shape[1],):
+        raise ShapeError("the bias does not fit the weight", expected=(y.shape[1],), actual=bias.shape)
     fields = {
         **fields,
         "n": x.shape[0],

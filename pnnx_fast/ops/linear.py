@@ -49,11 +49,17 @@ def linear(
 
         added: Tensor = lower_expression(b, "add(@0,@1)", [y, bias])
         return added
+    bias = None if bias is None else _one_per_row(b, bias, matrix.shape[0])
     x, w, bias, z = as_float32(b, input, matrix, bias, residual)
     assert x is not None
     assert w is not None
     y = multiply_rows(b, x, w, bias, z, epilogue_fields(activation, activation_params, residual_late))
     return b.cast(y.select(y.ndim - 1, 0) if vector else y, input.dtype)
+
+
+def _one_per_row(b: Builder, bias: Tensor, rows: int) -> Tensor:
+    """The bias of each row of a weight matrix; PyTorch takes one number for all of them, too."""
+    return b.contiguous(bias.expand((rows,))) if bias.ndim < 2 and bias.size == 1 else bias
 
 
 def multiply_rows(

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pnnx_fast import Graph, Model
-from pnnx_fast.errors import LimitError, MissingParameterError, ParameterError, PnnxFastError
+from pnnx_fast import Attribute, Graph, Model
+from pnnx_fast.errors import LimitError, MissingParameterError, ParameterError, PnnxFastError, ShapeError
 
 BROKEN = [
     "Tensor.reshape r 1 1 x y",
@@ -112,3 +112,27 @@ def test_parameters_that_are_missing() -> None:
     assert isinstance(caught.value, KeyError)
     assert isinstance(caught.value, MissingParameterError)
     assert params.get("b") is None
+
+
+@pytest.mark.parametrize("bias", [(1,), (3,), (5,), (), (1, 4), (2, 2)])
+@pytest.mark.parametrize(
+    "kind, shape, weight",
+    [
+        ("F.conv1d", (1, 8, 5), (4, 8, 3)),
+        ("F.conv2d", (1, 8, 5, 5), (4, 8, 3, 3)),
+        ("F.conv_transpose1d", (1, 8, 5), (8, 4, 2)),
+        ("F.linear", (2, 8), (4, 8)),
+    ],
+)
+def test_biases_of_other_sizes(
+    kind: str, shape: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]
+) -> None:
+    """Kernels read as many numbers as there are channels; PyTorch lends one number to all outputs of a product."""
+    graph = Graph.parse(f"7767517\n3 2\npnnx.Input in 0 1 x\n{kind} r 1 1 x y $input=x\npnnx.Output out 1 0 y\n")
+    weights = {"weight": np.zeros(weight, np.float32), "bias": np.full(bias, 3, np.float32)}
+    graph.ops[1].attrs.update({key: Attribute(value) for key, value in weights.items()})
+    if kind == "F.linear" and bias in ((1,), ()):
+        np.testing.assert_array_equal(Model(graph)(np.ones(shape, np.float32)), np.full((2, 4), 3, np.float32))
+    else:
+        with pytest.raises(ShapeError, match="bias does not fit"):
+            Model(graph)(np.ones(shape, np.float32))

@@ -115,6 +115,9 @@ def test_masks_and_weights_of_attention_find_their_slots() -> None:
     padded = pnnx_fast.Model(attention("x p", "y w", "#y=(5,2,4)f32 #w=(2,5,5)f32"))(x, hidden)
     assert not padded[1][:, :, 3:].any()
     np.testing.assert_allclose(padded[1].sum(-1), 1, 1e-5)
+    added = attention("x p", "y w", "$attn_mask=p #y=(5,2,4)f32 #w=(2,5,5)f32")
+    for got, want in zip(pnnx_fast.Model(added)(x, hidden), padded, strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)
 
 
 def test_masks_of_a_function_made_a_module_keep_their_meaning() -> None:
