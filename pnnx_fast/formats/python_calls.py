@@ -337,6 +337,9 @@ def _attention(op: Operator, names: Names) -> list[str]:
         masks.setdefault("attn_mask", tensors[3])
     wanted = len(op.outputs) > 1
     inputs = [query, key, value, *(f"{k}={v}" for k, v in masks.items()), f"need_weights={wanted}"]
+    given, last = op.inputs[0].shape, op.outputs[-1].shape
+    if wanted and given is not None and last is not None and len(last) == len(given) + 1:
+        inputs.append("average_attn_weights=False")
     results = targets(op, names) if wanted else f"{names.of(op.outputs[0])}, _"
     return [f"{results} = self.{names.member(op)}({', '.join(inputs)})"]
 

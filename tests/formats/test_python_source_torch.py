@@ -313,6 +313,20 @@ def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> 
     assert "attn_mask=v_m" in _runs_alike(graph, tmp_path, *arrays, mask)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_all_heads(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n3 3\npnnx.Input a 0 1 q #q=(5,1,8)f32\nnn.MultiheadAttention t 1 2 q y w bias=True embed_dim=8 "
+        "kdim=8 num_heads=2 vdim=8 #q=(5,1,8)f32 #y=(5,1,8)f32 #w=(1,2,5,5)f32\npnnx.Output out 1 0 w\n"
+    )
+    rng = np.random.default_rng(0)
+    for key, shape in {
+        "in_proj_bias": (24,), "in_proj_weight": (24, 8), "out_proj.bias": (8,), "out_proj.weight": (8, 8),
+    }.items():  # fmt: skip
+        graph.ops[1].attrs[key] = Attribute(rng.standard_normal(shape, np.float32))
+    assert "average_attn_weights=False" in _runs_alike(graph, tmp_path, rng.standard_normal((5, 1, 8), np.float32))
+
+
 LOW_LEVELS = {
     # A copy into a view, whose result is the whole tensor; bounds and dimensions are operands.
     "copy": """7767517
