@@ -15,14 +15,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array, DType, Shape
-from pnnx_fast.errors import (
-    ExpressionError,
-    IndexRangeError,
-    LimitError,
-    ParameterError,
-    PnnxFastError,
-    ShapeError,
-)
+from pnnx_fast.errors import LimitError, ParameterError, ShapeError
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
@@ -40,7 +33,7 @@ from pnnx_fast.ops.symbolic import (
     tensors_in,
 )
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.returned import check_nesting, check_value
+from pnnx_fast.runtime.returned import check_nesting, check_value, named_error
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.concat import Placement
@@ -332,7 +325,7 @@ class Lowering(Builder):
             except MemoryError as error:
                 raise LimitError(str(error) or "out of memory", path=op.where) from error
             except Exception as error:
-                named = _named(error, op.where)
+                named = named_error(error, op.where)
                 if named is error:
                     raise
                 raise named from error
@@ -378,26 +371,6 @@ class Lowering(Builder):
         from pnnx_fast.runtime.program import evaluate
 
         return evaluate(inner.steps, produced, self)
-
-
-def _named(error: Exception, where: str) -> Exception:
-    """The error with the name of the operator that was being lowered."""
-    if isinstance(error, (ShapeError, ParameterError, IndexRangeError, ExpressionError)):
-        if error.operator is not None:
-            return error
-        if isinstance(error, ExpressionError):
-            return ExpressionError(error.reason, error.text, error.position, operator=where)
-        if isinstance(error, ShapeError):
-            return ShapeError(
-                error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
-            )
-        if isinstance(error, ParameterError):
-            return ParameterError(error.reason, operator=where, parameter=error.parameter)
-        return IndexRangeError(error.index, error.size, operator=where)
-    if isinstance(error, PnnxFastError):
-        return error
-    # Parameters that no check foresaw: the model is at fault, so the error is one of ours.
-    return ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where)
 
 
 def lower(

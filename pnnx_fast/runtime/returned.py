@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.errors import ExpressionError, IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["MAX_PARTS", "as_array", "check_nesting", "check_value", "check_values", "computed", "too_many_parts"]
+__all__ = [
+    "MAX_PARTS",
+    "as_array",
+    "check_nesting",
+    "check_value",
+    "check_values",
+    "computed",
+    "named_error",
+    "too_many_parts",
+]
 
 MAX_PARTS, MAX_DEPTH = 1 << 16, 64
 """Lists and tuples of lists and tuples: parts on all levels together, and levels. A few operators that each name the
@@ -36,6 +45,26 @@ def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> 
     except Exception as error:
         raise ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where) from error
     return produced if isinstance(produced, tuple) else (produced,)
+
+
+def named_error(error: Exception, where: str) -> Exception:
+    """The error with the name of the operator that was being lowered."""
+    if isinstance(error, (ShapeError, ParameterError, IndexRangeError, ExpressionError)):
+        if error.operator is not None:
+            return error
+        if isinstance(error, ExpressionError):
+            return ExpressionError(error.reason, error.text, error.position, operator=where)
+        if isinstance(error, ShapeError):
+            return ShapeError(
+                error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
+            )
+        if isinstance(error, ParameterError):
+            return ParameterError(error.reason, operator=where, parameter=error.parameter)
+        return IndexRangeError(error.index, error.size, operator=where)
+    if isinstance(error, PnnxFastError):
+        return error
+    # Parameters that no check foresaw: the model is at fault, so the error is one of ours.
+    return ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where)
 
 
 def as_array(part: Any, where: str) -> Array:
