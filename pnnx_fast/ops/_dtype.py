@@ -9,7 +9,10 @@ import numpy as np
 from pnnx_fast._types import DType
 from pnnx_fast.errors import ParameterError
 
-__all__ = ["dtype_of"]
+__all__ = ["NUMBERS", "dtype_of"]
+
+NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
+"""Dtypes of tensors that PyTorch makes of numbers."""
 
 
 def dtype_of(name: Any, default: DType | str) -> DType:

@@ -11,7 +11,7 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._dtype import dtype_of
+from pnnx_fast.ops._dtype import NUMBERS, dtype_of
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
@@ -195,10 +195,6 @@ def normal(
         return np.asarray(center + width * rng.standard_normal(n))
 
     return _random(b, shape, dtype_of(dtype, "float32"), draw, tensors)
-
-
-NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
-"""Dtypes of tensors that PyTorch makes of numbers."""
 
 
 @operator("Tensor.to", "Tensor.type")

@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._dtype import NUMBERS
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, is_channels_last
 
@@ -125,8 +128,9 @@ def squeeze(b: Builder, input: Tensor, *, dim: Ints | None = None) -> Tensor:
 
 
 @operator("torch.unsqueeze")
-def unsqueeze(b: Builder, input: Tensor, *, dim: Ints) -> Tensor:
+def unsqueeze(b: Builder, input: Tensor | float, *, dim: Ints) -> Tensor:
     """Insert dimensions of size one. torch.unsqueeze."""
+    input = _of_number(b, input, 0)
     dims = [dim] if isinstance(dim, int) else list(dim)
     rank = input.ndim + len(dims)
     for axis in sorted(axis_of(d, rank) for d in dims):
@@ -135,8 +139,9 @@ def unsqueeze(b: Builder, input: Tensor, *, dim: Ints) -> Tensor:
 
 
 @operator("Tensor.expand")
-def expand(b: Builder, input: Tensor, *, sizes: Any = None, shape: Any = None) -> Tensor:
-    """Broadcast to a larger shape; -1 keeps a size. torch.Tensor.expand."""
+def expand(b: Builder, input: Tensor | float, *, sizes: Any = None, shape: Any = None) -> Tensor:
+    """Broadcast to a larger shape; -1 keeps a size. torch.Tensor.expand. A number stands for a tensor of it alone."""
+    input = _of_number(b, input, 0)
     wanted = list(integers(shape if sizes is None else sizes, "sizes"))
     lead = len(wanted) - input.ndim
     if lead < 0:
@@ -190,16 +195,29 @@ def to_common_dtype(b: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [b.cast(t, common) for t in tensors]
 
 
-def listed(tensors: Sequence[Any]) -> list[Tensor]:
+def listed(tensors: Sequence[Any]) -> list[Any]:
     """Inputs of an operator that takes tensors one by one, or a single list of them."""
     lone = len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
     return list(tensors[0] if lone else tensors)
 
 
+def _of_number(b: Builder, value: Tensor | float, ndim: int) -> Tensor:
+    """A tensor as it is; of a number, as which the converter writes constants of one element, a tensor of that rank."""
+    if isinstance(value, Tensor):
+        return value
+    return b.constant(np.full((1,) * ndim, value, NUMBERS[type(value)]))
+
+
+def _of_one_rank(b: Builder, values: Sequence[Any], otherwise: int) -> list[Tensor]:
+    """Tensors to join: numbers among them have the rank of the others."""
+    ndim = next((v.ndim for v in values if isinstance(v, Tensor)), otherwise)
+    return [_of_number(b, v, ndim) for v in values]
+
+
 @operator("torch.cat", "torch.concat")
 def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a dimension. torch.cat."""
-    parts = listed(tensors)
+    parts = _of_one_rank(b, listed(tensors), 1)
     # PyTorch lets empty 1-d tensors stand beside any shape.
     parts = [p for p in parts if not (p.ndim == 1 and p.shape[0] == 0)] or parts[:1]
     axis = axis_of(dim, parts[0].ndim)
@@ -209,7 +227,7 @@ def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
 @operator("torch.stack")
 def stack(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a new dimension. torch.stack."""
-    parts = listed(tensors)
+    parts = _of_one_rank(b, listed(tensors), 0)
     axis = axis_of(dim, parts[0].ndim + 1)
     order: Order = "plain"
     if _prefer_channels_last(parts):
