@@ -68,8 +68,8 @@ PF_INLINE pf_vf pf_within(pf_vf x, float limit) {
 #endif
 }
 
-/* 2^n for n in [-126, 127]. */
-PF_INLINE pf_vf pf_exponent(pf_vi n) { return (pf_vf)((n + 127) << 23); }
+/* 2^n for n in [-126, 127]; for others, which NaN and infinity lead to, some number. */
+PF_INLINE pf_vf pf_exponent(pf_vi n) { return (pf_vf)(((pf_vu)n + 127u) << 23); }
 
 /* An integral value below 2^22 in magnitude as an integer. */
 PF_INLINE pf_vi pf_integer(pf_vf n) {
