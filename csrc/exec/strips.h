@@ -20,6 +20,7 @@ typedef struct pf_strip_stage {
         pf_stem_args conv; /* begins with the fields of every two-dimensional convolution */
         pf_lines_args lines;
         pf_pool_args pool;
+        pf_gate_args gate;
     } args;
 } pf_strip_stage;
 

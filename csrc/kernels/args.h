@@ -115,6 +115,10 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 /* Depthwise and grouped convolutions. sums (n, oh, oc; dense, may be absent): of each line of y, for every channel. */
 #define PF_LINES_ARGS(F, K) PF_CONV_ARGS(F, K) F(K, out, sums)
 
+/* One half of the channels of x times the activated other half, which is the first one where `first` is set; ic: 2 oc,
+ * windows of one pixel. */
+#define PF_GATE_ARGS(F, K) PF_CONV_ARGS(F, K) F(K, i64, first)
+
 /* Convolution of int8 tensors: y = act(sum scale[channel] + bias + z) as float32, or, rounded, that times y_scale as int8
  * where this is not 0. Where x_scale is not 0, x is float32 and quantised by it (not of depthwise ones). */
 #define PF_CONV_INT8_ARGS(F, K)                                                                              \
@@ -244,7 +248,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(stem, PF_STEM_ARGS)                                                                                    \
     X(conv_affine, PF_CONV_AFFINE_ARGS)                                                                      \
-    X(lines, PF_LINES_ARGS)                                                                                  \
+    X(lines, PF_LINES_ARGS) X(gate, PF_GATE_ARGS)                                                                                  \
     X(conv3d, PF_CONV3D_ARGS)                                                                                \
     X(conv_int8, PF_CONV_INT8_ARGS)                                                                          \
     X(quantize, PF_QUANTIZE_ARGS)                                                                            \

@@ -284,7 +284,7 @@ cdef int pack_strips(str isa, dict values, char *out, bounds bases) except -1:
     a.thread_bytes, a.lines, a.bands = values["thread_bytes"], values["lines"], values["bands"]
     a.count = len(values["stages"])
     for i, (kernel, fields, lines, buffer) in enumerate(values["stages"]):
-        if KERNELS[kernel] not in ("conv", "stem", "lines", "pool"):
+        if KERNELS[kernel] not in ("conv", "stem", "lines", "pool", "gate"):
             raise ValueError(f"kernel {kernel!r} cannot be a stage of a chain")
         s = <pf_strip_stage *>(<char *>a.stages + i * sizeof(pf_strip_stage))
         entry = find_kernel(isa, kernel)

@@ -21,6 +21,7 @@ from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compi
 from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
+from pnnx_fast.ops._gate import gate
 from pnnx_fast.ops.registry import only_tensor, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last, merge_dims
 
@@ -236,6 +237,9 @@ class _Pieces(_Whole):
         if len(code.operations) == 1 and code.operations[0][0] == "copy" and operands[0].dtype == code.result.dtype:
             whole: Tensor = operands[0].expand(code.result.shape)
             return whole
+        gated = gate(self.b, node, self.inputs, last)
+        if gated is not None:
+            return gated
         result = code.result
         order = _order_of(operands, result.shape)
         y = (

@@ -18,8 +18,9 @@ from pnnx_fast.runtime.lower import HostStep, KernelStep
 
 __all__ = ["fuse_strips"]
 
-KERNELS = {"conv_f32", "conv_depthwise_f32", "conv_stem_f32", "conv_grouped_f32"}
-"""Convolutions that can be stages: their threads claim their work, so one thread can run a call alone."""
+KERNELS = {"conv_f32", "conv_depthwise_f32", "conv_stem_f32", "conv_grouped_f32", "gate_f32"}
+"""Convolutions, and gates like them, that can be stages: their threads claim their work, so one thread can run a call
+alone."""
 
 MOST_STAGES = 8
 
@@ -36,7 +37,7 @@ def _cache_bytes() -> int:
 WORTH_BYTES = _cache_bytes()
 """Size from which a tensor between two convolutions is kept in strips."""
 
-LIGHT = {"conv_depthwise_f32", "max_pool"}
+LIGHT = {"conv_depthwise_f32", "max_pool", "gate_f32"}
 """Stages that do little work for what they read and write: next to them three quarters of that size are enough, because
 input and result of a stage want the cache together."""
 

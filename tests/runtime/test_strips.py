@@ -21,6 +21,7 @@ class Conv:
     groups: int = 1
     act: str = ""
     pool: tuple[int, int, int] = ()  # kernel, stride and padding of a pool that follows
+    gate: str = ""  # product of the two halves of the channels that follows
 
 
 def depthwise(channels: int, kernel: int, stride: int = 1, dilation: int = 1, act: str = "") -> Conv:
@@ -35,6 +36,12 @@ CHAINS = {
     "stride beyond the window": (Conv(18), Conv(6, 1, 2), Conv(12, 2, 3), depthwise(12, 3)),
     "more padding than image": (Conv(16), Conv(8, 3, 1, 5), depthwise(8, 3), Conv(3)),
     "pool": (Conv(20, 3, 2, 1, act="nn.ReLU", pool=(3, 2, 1)), depthwise(20, 3), Conv(9, pool=(2, 2, 0)), Conv(18)),
+    "gates": (
+        Conv(26),
+        Conv(26, 3, 1, 1, groups=26, gate="mul(@0,@1)"),
+        Conv(32, gate="mul(@1,sigmoid(@0))"),
+        Conv(9, 3, 2),
+    ),
     "groups": (Conv(24), Conv(48, 3, 2, 1, groups=6, act="nn.Hardswish"), Conv(16)),
 }
 
@@ -66,6 +73,15 @@ def graph(stages: tuple[Conv, ...], channels: int, residual: bool = False) -> pn
             y, x = x, made.new_operand(f"p{i}")
             pool = {"kernel_size": c.pool[0], "stride": c.pool[1], "padding": c.pool[2], "ceil_mode": True}
             made.new_operator("nn.MaxPool2d", f"pool{i}", inputs=[y], outputs=[x], params=pool)
+        if c.gate:
+            halves, y, x, channels = (
+                [made.new_operand(f"{h}{i}") for h in "gh"],
+                x,
+                made.new_operand(f"m{i}"),
+                channels // 2,
+            )
+            made.new_operator("torch.chunk", f"chunk{i}", inputs=[y], outputs=halves, params={"chunks": 2, "dim": 1})
+            made.new_operator("pnnx.Expression", f"gate{i}", inputs=halves, outputs=[x], params={"expr": c.gate})
     if residual:
         other, y = made.new_operand("z"), made.new_operand("sum")
         for operand, c in ((x, channels), (other, channels)):
@@ -96,6 +112,7 @@ def test_chain(monkeypatch: pytest.MonkeyPatch, isa: str, name: str, threads: in
         want, _ = results(monkeypatch, pnnx_fast.Model(made, threads, isa=isa), [x], 1 << 60, strip)
         got, kernels = results(monkeypatch, pnnx_fast.Model(made, threads, isa=isa), [x], 0, strip)
         assert "strips" in kernels
+        assert "gate_f32" not in kernels
         np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
 
 
