@@ -248,7 +248,8 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(conv, PF_CONV_ARGS)                                                                                    \
     X(stem, PF_STEM_ARGS)                                                                                    \
     X(conv_affine, PF_CONV_AFFINE_ARGS)                                                                      \
-    X(lines, PF_LINES_ARGS) X(gate, PF_GATE_ARGS)                                                                                  \
+    X(lines, PF_LINES_ARGS)                                                                                  \
+    X(gate, PF_GATE_ARGS)                                                                                    \
     X(conv3d, PF_CONV3D_ARGS)                                                                                \
     X(conv_int8, PF_CONV_INT8_ARGS)                                                                          \
     X(quantize, PF_QUANTIZE_ARGS)                                                                            \
