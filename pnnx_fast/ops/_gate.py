@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pnnx_fast.expression.activations import CODES, activation_fields
+from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.expression.tree import Call, Input, Node
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 __all__ = ["gate"]
 
-ACTIVATIONS = {"sigmoid", "silu", "gelu", "tanh"} & CODES.keys()
-"""Functions of a gate: those whose name and meaning expressions and kernels share."""
+ACTIVATIONS = {"sigmoid", "silu", "gelu", "tanh"}
+"""Functions of a gate, which bear the same name in expressions and among activations of kernels."""
 
 
 def gate(b: Builder, node: Node, inputs: Sequence[Value], last: bool) -> Tensor | None:
