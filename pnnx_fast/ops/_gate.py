@@ -4,16 +4,19 @@ which they are the case that may join convolutions in a chain."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.expression.tree import Call, Input, Node
+from pnnx_fast.ops._window import window_fields
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 __all__ = ["gate"]
 
 ACTIVATIONS = {"sigmoid", "silu", "gelu", "tanh"}
 """Functions of a gate, which bear the same name in expressions and among activations of kernels."""
+
+ONE = (1, 1)
+"""The window of a gate, in the words of convolutions, whose chains it may join."""
 
 
 def gate(b: Builder, node: Node, inputs: Sequence[Value], last: bool) -> Tensor | None:
@@ -35,8 +38,8 @@ def gate(b: Builder, node: Node, inputs: Sequence[Value], last: bool) -> Tensor 
         first=int(low is other),
         flops=y.size,
         label=activation,
-        **_sizes(both, y),
-        **activation_fields(activation),
+        variant=0,
+        **window_fields(both, y, None, ONE, ONE, (0, 0), ONE, 1, activation_fields(activation)),
     )
     return y
 
@@ -58,14 +61,3 @@ def _factors(node: Node, inputs: Sequence[Value]) -> tuple[Tensor, Tensor, str] 
         return None
     same = x.shape == other.shape and x.strides == other.strides and x.dtype == other.dtype == "float32"
     return (x, other, activation) if same and x.strides[1] == 1 else None
-
-
-def _sizes(x: Tensor, y: Tensor) -> dict[str, Any]:
-    """Fields that a gate has in common with a convolution of one pixel."""
-    ones = dict.fromkeys(("kh", "kw", "stride_h", "stride_w", "dil_h", "dil_w", "groups"), 1)
-    zeros = dict.fromkeys(("pad_h", "pad_w", "zsn", "zsh", "zsw", "z_late", "variant"), 0)
-    n, ic, height, width = x.shape
-    sizes = {"n": n, "ic": ic, "oc": y.shape[1], "ih": height, "iw": width, "oh": height, "ow": width}
-    for name, t in (("x", x), ("y", y)):
-        sizes.update({f"{name}sn": t.strides[0], f"{name}sh": t.strides[2], f"{name}sw": t.strides[3]})
-    return {**ones, **zeros, **sizes}

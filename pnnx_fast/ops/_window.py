@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import Ints
 from pnnx_fast.ops.symbolic import Tensor
 
-__all__ = ["Padding", "in_space", "paddings", "per_axis", "space_strides", "window_counts"]
+__all__ = ["Padding", "in_space", "paddings", "per_axis", "space_strides", "window_counts", "window_fields"]
 
 Padding = int | Sequence[int] | str
 """Annotation of a padding: numbers, ``"same"`` or ``"valid"``."""
+
+STEPS = {axes: [tuple(f"{t}s{a}" for a in "n" + axes) for t in "xyz"] for axes in ("hw", "dhw")}
+"""Names of the fields for the strides of input, output and residual, by spatial axes."""
+
+SIZES = {axes: [tuple(p + a for a in axes) for p in ("i", "o", "k", "stride_", "pad_", "dil_")] for axes in STEPS}
+"""Names of the fields for sizes of input, output and window, for strides, padding and dilation."""
 
 
 def per_axis(value: Ints, rank: int, what: str) -> Shape:
@@ -77,3 +84,26 @@ def window_counts(
             raise ShapeError("the kernel is larger than the padded input", expected=f">= {span}", actual=n + p + q)
         counts.append((n + p + q - span) // s + 1)
     return tuple(counts)
+
+
+def window_fields(
+    x: Tensor,
+    y: Tensor,
+    z: Tensor | None,
+    window: Sequence[int],
+    stride: Sequence[int],
+    before: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    act: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Fields of sizes, strides and epilogue, for kernels that take those of a convolution."""
+    axes = "dhw"[5 - x.ndim :]
+    fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
+    for names, tensor in zip(STEPS[axes], (x, y, z), strict=True):
+        strides = (0,) * x.ndim if tensor is None else tensor.strides
+        fields.update(zip(names, (strides[0], *strides[2:]), strict=True))
+    sizes = (x.shape[2:], y.shape[2:], window, stride, before, dilation)
+    for names, values in zip(SIZES[axes], sizes, strict=True):
+        fields.update(zip(names, values, strict=True))
+    return fields

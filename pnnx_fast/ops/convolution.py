@@ -14,18 +14,11 @@ import numpy as np
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._conv_choice import STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
-from pnnx_fast.ops._window import Padding, paddings, per_axis, window_counts
+from pnnx_fast.ops._window import Padding, paddings, per_axis, window_counts, window_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 IN_THREE_DIMENSIONS = Choice("conv3d_f32", "conv_pack_f32")
-
-
-STEPS = {axes: [tuple(f"{t}s{a}" for a in "n" + axes) for t in "xyz"] for axes in ("hw", "dhw")}
-"""Names of the fields for the strides of input, output and residual, by spatial axes."""
-
-SIZES = {axes: [tuple(p + a for a in axes) for p in ("i", "o", "k", "stride_", "pad_", "dil_")] for axes in STEPS}
-"""Names of the fields for sizes of input, output and window, for strides, padding and dilation."""
 
 
 def epilogue_fields(activation: str, parameters: Floats, residual_late: bool = False) -> dict[str, Any]:
@@ -103,7 +96,7 @@ def _emit(
 ) -> None:
     """Emit the packing of the weight and one step, by the kernel that is chosen."""
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
-    fields = _fields(x, y, z, weight, **window)
+    fields = window_fields(x, y, z, weight.shape[2:], **window)
     choice = IN_THREE_DIMENSIONS
     if stem:
         choice = STEM
@@ -133,29 +126,6 @@ def _emit(
         label=plan.label,
         inplace=(y, z) if z is not None and not fields["z_late"] and _may_share(x, y, z) else None,
     )
-
-
-def _fields(
-    x: Tensor,
-    y: Tensor,
-    z: Tensor | None,
-    weight: Tensor,
-    stride: Sequence[int],
-    before: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    act: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Kernel fields of sizes, strides and epilogue."""
-    axes = "dhw"[5 - x.ndim :]
-    fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
-    for names, tensor in zip(STEPS[axes], (x, y, z), strict=True):
-        strides = (0,) * x.ndim if tensor is None else tensor.strides
-        fields.update(zip(names, (strides[0], *strides[2:]), strict=True))
-    sizes = (x.shape[2:], y.shape[2:], weight.shape[2:], stride, before, dilation)
-    for names, values in zip(SIZES[axes], sizes, strict=True):
-        fields.update(zip(names, values, strict=True))
-    return fields
 
 
 def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from archives import arrays
 
-from pnnx_fast import Attribute, Graph, Model, ncnn
+from pnnx_fast import Attribute, Graph, Model, Operator, ncnn
 from pnnx_fast.demo import load_digits, model_path
 from pnnx_fast.errors import ParameterError
 
@@ -84,6 +84,14 @@ def test_module_runs_with_its_own_weights_and_exports(tmp_path: Path) -> None:
     # The exporter needs no package beyond PyTorch, but reading the file back would.
     space["export_onnx"](str(tmp_path / "m.onnx"))
     assert (tmp_path / "m.onnx").stat().st_size > 0
+
+
+def _give_attention_weights(op: Operator, rng: np.random.Generator) -> None:
+    """Weights of an attention over eight features."""
+    for key, shape in {
+        "in_proj_bias": (24,), "in_proj_weight": (24, 8), "out_proj.bias": (8,), "out_proj.weight": (8, 8),
+    }.items():  # fmt: skip
+        op.attrs[key] = Attribute(rng.standard_normal(shape, np.float32))
 
 
 def _runs_alike(graph: Graph, work: Path, *arrays: Any, tolerance: float = 1e-5) -> str:
@@ -303,10 +311,7 @@ def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> 
     )
     rng = np.random.default_rng(0)
     attention = next(op for op in graph.ops if op.name == "t")
-    for key, shape in {
-        "in_proj_bias": (24,), "in_proj_weight": (24, 8), "out_proj.bias": (8,), "out_proj.weight": (8, 8),
-    }.items():  # fmt: skip
-        attention.attrs[key] = Attribute(rng.standard_normal(shape, np.float32))
+    _give_attention_weights(attention, rng)
     arrays = [rng.standard_normal((n, 1, 8), np.float32) for n in (5, 4, 4)]
     mask = rng.random((2, 5, 4)) > 0.5
     mask[..., 0] = False
@@ -320,10 +325,7 @@ def test_weights_of_all_heads(tmp_path: Path) -> None:
         "kdim=8 num_heads=2 vdim=8 #q=(5,1,8)f32 #y=(5,1,8)f32 #w=(1,2,5,5)f32\npnnx.Output out 1 0 w\n"
     )
     rng = np.random.default_rng(0)
-    for key, shape in {
-        "in_proj_bias": (24,), "in_proj_weight": (24, 8), "out_proj.bias": (8,), "out_proj.weight": (8, 8),
-    }.items():  # fmt: skip
-        graph.ops[1].attrs[key] = Attribute(rng.standard_normal(shape, np.float32))
+    _give_attention_weights(graph.ops[1], rng)
     assert "average_attn_weights=False" in _runs_alike(graph, tmp_path, rng.standard_normal((5, 1, 8), np.float32))
 
 
