@@ -47,15 +47,19 @@ def test_zeros_of_either_sign_in_memory_data_are_floats() -> None:
     assert got.tolist() == [0.5, 0.5]
 
 
-def test_bytes_in_memory_data_are_a_mask_of_attention() -> None:
-    mask = np.tril(np.ones((4, 4), np.int8))
-    inputs = " | ".join(f"Input i{n} 0 1 {n}" for n in "qkv").split(" | ")
-    text = param(*inputs, "MemoryData m 0 1 m 0=4 1=4 2=1 21=3", "SDPA s 4 1 q k v m y 5=1 6=0.5")
-    net = load(text, mask.tobytes())
+@pytest.mark.parametrize("given", [False, True])
+def test_bytes_are_a_mask_of_attention(given: bool) -> None:
+    mask = np.tril(np.ones((1, 4, 4), np.int8))
+    inputs = [f"Input i{n} 0 1 {n}" for n in "qkv"]
+    source = "Input m 0 1 m" if given else "MemoryData m 0 1 m 0=4 1=4 2=1 21=3"
+    text = param(*inputs, source, "SDPA s 4 1 q k v m y 5=1 6=0.5")
+    net = load(text, b"" if given else mask.tobytes())
+    arrays = {"m": mask} if given else {}
     q, k, v = np.random.default_rng(0).standard_normal((3, 2, 4, 3), np.float32)
     score = np.exp(q @ k.transpose(0, 2, 1) * 0.5) * mask
-    np.testing.assert_allclose(run(net, "y", q=q, k=k, v=v), score / score.sum(2, keepdims=True) @ v, rtol=1e-4)
-    assert run(net, "m").tolist() == mask[None].tolist()
+    want = score / score.sum(2, keepdims=True) @ v
+    np.testing.assert_allclose(run(net, "y", q=q, k=k, v=v, **arrays), want, rtol=1e-4)
+    assert run(net, "m", **arrays).tolist() == mask.tolist()
 
 
 def test_arg_max() -> None:

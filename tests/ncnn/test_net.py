@@ -166,9 +166,13 @@ def test_left_over_operators_whose_parameters_are_lost_are_errors() -> None:
     assert ex.extract("c")[1].numpy().tolist() == [0, 0, 3]
 
 
-def test_attention_that_is_left_over_is_causal() -> None:
+@pytest.mark.parametrize("heads", [4, 2, 1])
+def test_attention_that_is_left_over_is_causal(heads: int) -> None:
     inputs = [f"Input {name} 0 1 {name}" for name in "qkv"]
     net = load(param(*inputs, "F.scaled_dot_product_attention s 3 1 q k v y"))
-    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 4, 3), np.float32)
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 4, 3), np.float32)
+    k, v = (np.repeat(x[:heads], 4 // heads, 0) for x in (k, v))
     score = np.exp(q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(3))) * np.tril(np.ones((4, 4), np.float32))
-    np.testing.assert_allclose(run(net, "y", q=q, k=k, v=v), score / score.sum(2, keepdims=True) @ v, rtol=1e-4)
+    want = score / score.sum(2, keepdims=True) @ v
+    got = run(net, "y", q=q, k=k[:: 4 // heads], v=v[:: 4 // heads])
+    np.testing.assert_allclose(got, want, rtol=1e-4)

@@ -55,8 +55,8 @@ def _attend_quantised(t: Tracer, q: Operand, k: Operand, v: Operand, mask: Opera
 
 def _mask(t: Tracer, mask: Operand | None) -> Operand | None:
     """A mask (n, queries, keys) or (n, heads, queries, keys) with a dimension for heads; bytes tell what to look at."""
-    if mask is not None and mask.dtype == "i8":
-        mask = t.expression("log(minimum(@0,1))", t.cast(mask))
+    if mask is not None and (mask.dtype == "i8" or mask in t.integers):
+        mask = t.expression("log(minimum(@0,1))", t.as_float(mask))
     if mask is None or dims_of(mask) == 3:
         return mask
     n, *rest = shape_of(mask)
