@@ -23,6 +23,7 @@ from pnnx_fast.ir import Operator, Parameter
 from pnnx_fast.ir.literals import literal as known
 from pnnx_fast.ir.notes import (
     RECURRENT,
+    head_masks,
     leading_sizes,
     mask_place,
     means_taking_part,
@@ -226,6 +227,10 @@ def _sizes(key: str) -> Callable[[Operator, Names], list[str]]:
         if len(op.inputs) == 2:
             sizes = "*" + names.of(op.inputs[1])
         else:
+            masks = head_masks(op)
+            if masks is not None:
+                n, heads, *plane = masks
+                return [f"{targets(op, names)} = {x}.expand{masks}.reshape({n * heads}, {plane[0]}, {plane[1]})"]
             value = leading_sizes(op) or op.params[key].value
             values = value if isinstance(value, list) else [] if value is None else [value]
             keeps = key == "shape"

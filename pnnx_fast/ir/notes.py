@@ -19,6 +19,7 @@ __all__ = [
     "RECURRENT",
     "WIDENING",
     "fits",
+    "head_masks",
     "leading_sizes",
     "lost_whole",
     "mask_place",
@@ -189,6 +190,22 @@ def means_taking_part(mask: Operand) -> bool:
     if reshape is None or reshape.type != "Tensor.reshape" or "attn_mask" not in reshape.inputnames:
         return False
     return (mask.dtype or reshape.inputs[0].dtype) == "bool"
+
+
+def head_masks(op: Operator) -> tuple[int, int, int, int] | None:
+    """Batch, heads, queries and keys of a mask of attention that the converter reshapes as if it were one for all.
+
+    A module made of ``scaled_dot_product_attention`` takes such a mask with a matrix for each head of each row.
+    """
+    sizes = op.params["shape"].value if "shape" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
+    given, users = op.inputs[0].shape if op.inputs else None, op.outputs[0].consumers if op.outputs else []
+    if "attn_mask" not in op.inputnames or given is None or len(given) != 4 or max(given[:2]) < 2 or not users:
+        return None
+    heads = users[0].params["num_heads"].value if "num_heads" in users[0].params else None
+    query, batch_first = users[0].inputs[0].shape, users[0].params.get("batch_first")
+    if sizes != list(given[2:]) or query is None or len(query) != 3 or not isinstance(heads, int):
+        return None
+    return query[0 if batch_first is not None and batch_first.value else 1], heads, given[2], given[3]
 
 
 def mask_place(op: Operator) -> tuple[int, str] | None:

@@ -22,8 +22,8 @@ RESTORING: dict[str, tuple[str, str]] = {
         "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin pnnx.Expression",
     ),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
-    "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
     "restore_shapes": ("restore_shapes", "Tensor.index Tensor.reshape F.pad Tensor.slice_copy nn.PixelShuffle"),
+    "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
     "restore_storage": ("restore_storage", "torch.as_strided"),
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy"),
 }

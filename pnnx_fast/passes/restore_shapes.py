@@ -1,6 +1,7 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
-into a part of a tensor that became writes into the written values, pixel shuffles that swallowed a reshape.
+into a part of a tensor that became writes into the written values, pixel shuffles that swallowed a reshape, masks of
+attention that differ between rows and lost them.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir.notes import leading_sizes, lost_whole, mesh_shape, raised_pad, shuffled_shape
+from pnnx_fast.ir.notes import head_masks, leading_sizes, lost_whole, mesh_shape, raised_pad, shuffled_shape
 
 __all__ = ["restore_shapes"]
 
@@ -71,10 +72,33 @@ def _set_parameter(key: str, tell: Callable[[Operator], list[int] | None]) -> Me
     return mend
 
 
+def _heads_of_mask(graph: Graph, op: Operator) -> bool:
+    shape = head_masks(op)
+    if shape is None:
+        return False
+    n, heads, queries, keys = shape
+    mask = op.inputs[0]
+    y = graph.new_operand(graph.free_name(f"{mask.name}_heads"))
+    y.shape, y.dtype = shape, mask.dtype
+    graph.new_operator_before(
+        "Tensor.expand", f"{op.name}_heads", op, inputs=[mask], outputs=[y], inputnames=["input"],
+        params={"sizes": list(shape)},
+    )  # fmt: skip
+    op.set_input(0, y)
+    op.params["shape"] = [n * heads, queries, keys]
+    return True
+
+
+def _reshape(graph: Graph, op: Operator) -> bool:
+    return _heads_of_mask(graph, op) or _fewer_sizes(graph, op)
+
+
+_fewer_sizes = _set_parameter("shape", leading_sizes)
+
 _MENDS: dict[str, Mend] = {
     "F.pad": _set_parameter("pad", raised_pad),
     "Tensor.index": _as_reshape,
-    "Tensor.reshape": _set_parameter("shape", leading_sizes),
+    "Tensor.reshape": _reshape,
     "Tensor.slice_copy": _write_to_whole,
     "nn.PixelShuffle": _reshape_before,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -132,6 +134,26 @@ def test_masks_of_a_function_made_a_module_keep_their_meaning() -> None:
     graph.new_operator_before("Tensor.reshape", "r", module, **wiring)
     module.set_input(1, flat)
     np.testing.assert_array_equal(pnnx_fast.Model(graph)(x, ~hidden), want)
+
+
+@pytest.mark.parametrize("lead", [(2, 1), (1, 2), (2, 2)])
+def test_masks_that_differ_between_rows_keep_them(tmp_path: Path, lead: tuple[int, int]) -> None:
+    x = RNG.standard_normal((5, 2, 4)).astype(np.float32)
+    seen = np.tril(RNG.random((*lead, 5, 5)) < 0.7) | np.eye(5, dtype=bool)
+    hidden = np.broadcast_to(~seen, (2, 2, 5, 5)).reshape(4, 5, 5)
+    graph = attention("x m", "y", "$attn_mask=m #y=(5,2,4)f32")
+    module, mask = operator(graph, "a"), graph.get_operand("m")
+    assert mask is not None
+    mask.shape = hidden.shape
+    want = pnnx_fast.Model(graph.copy())(x, hidden)
+    mask.shape, mask.dtype = seen.shape, "bool"
+    flat = graph.new_operand("flat")
+    wiring = {"inputs": [mask], "inputnames": ["attn_mask"], "outputs": [flat], "params": {"shape": [5, 5]}}
+    graph.new_operator_before("Tensor.reshape", "r", module, **wiring)
+    module.set_input(1, flat)
+    graph.python(tmp_path / "model.py")
+    assert "v_m.expand(2, 2, 5, 5).reshape(4, 5, 5)" in (tmp_path / "model.py").read_text()
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x, seen), want)
 
 
 def test_lost_result_types_come_back() -> None:

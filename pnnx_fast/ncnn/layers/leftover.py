@@ -19,9 +19,7 @@ from pnnx_fast.ncnn.values import Params, Weights
 __all__ = ["leftover"]
 
 # PNNX makes SDPA layers of all attention but the causal one. Heads of keys are shared where there are fewer of them.
-_TELLING: Mapping[str, Mapping[str, Any]] = {
-    "F.scaled_dot_product_attention": {"is_causal": True, "enable_gqa": True}
-}
+_TELLING: Mapping[str, Mapping[str, Any]] = {"F.scaled_dot_product_attention": {"is_causal": True, "enable_gqa": True}}
 
 
 def leftover(name: str) -> LayerDef | None:
