@@ -112,8 +112,8 @@ def _rows() -> list[Function]:
 
 
 def _arithmetic_rows(row: Callable[..., None]) -> None:
-    row("add", 2, rules.arithmetic)
-    row("sub", 2, rules.subtraction, _ufunc(np.subtract))
+    row("add", 2, rules.arithmetic, ref.add)
+    row("sub", 2, rules.subtraction, ref.sub)
     row("rsub", 2, rules.subtraction, ref.rsub)
     row("mul", 2, rules.arithmetic, _ufunc(np.multiply))
     row("div", 2, rules.floating, ref.div)

@@ -109,9 +109,24 @@ def logaddexp(a: Array, b: Array) -> Array:
     return np.asarray(high + np.log1p(np.exp(low - high)))
 
 
+def _times_alpha(x: Array) -> Array:
+    """What PyTorch adds or subtracts: a multiple, if only by one, which makes NaNs of infinite complex numbers."""
+    return x * x.dtype.type(1) if x.dtype.kind == "c" else x
+
+
+def add(a: Array, b: Array) -> Array:
+    """A + b."""
+    return np.asarray(np.add(a, _times_alpha(b)))
+
+
+def sub(a: Array, b: Array) -> Array:
+    """A - b."""
+    return np.asarray(np.subtract(a, _times_alpha(b)))
+
+
 def rsub(a: Array, b: Array) -> Array:
     """B - a."""
-    return np.asarray(b - a)
+    return sub(b, a)
 
 
 def left_shift(a: Array, count: Array) -> Array:

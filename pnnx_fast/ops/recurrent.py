@@ -185,6 +185,9 @@ def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tens
                 final = y.select(time, 0 if d else x.shape[time] - 1).narrow(1, d * stack.out, stack.out)
                 b.copy(final, hn.select(0, layer * dirs + d))
         x = y
+    each = dirs * (3 if stack.proj else 2)
+    if len(stack.weights) not in (stack.layers * each, stack.layers * (each + 2 * dirs)):
+        raise ParameterError("the weights are those of other layers", parameter="num_layers")
     results = (x, hn, cn) if lstm else (x, hn)
     squeezed = [r if r is None or batched else r.squeeze([batch if r is x else 1]) for r in results]
     return tuple(r if r is None else b.cast(r, input.dtype) for r in squeezed)

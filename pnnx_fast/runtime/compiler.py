@@ -16,6 +16,7 @@ from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ir.check import require_connections
+from pnnx_fast.ir.weights import require_weights
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
 from pnnx_fast.runtime.constants import Constants
@@ -71,6 +72,7 @@ class Compiler:
     ) -> None:
         registry.check_supported(((op.type, op.name) for op in graph.ops), lambda kind: _skeleton(graph, kind))
         require_connections(graph.ops)
+        require_weights(graph.ops)
         self.isa, self.graph = isa, graph
         self.types = sorted({op.type for op in graph.ops})
         self.inputs = tuple(map(_info, graph.inputs))

@@ -137,6 +137,19 @@ def compare(name, inputs, tensors, text=None, body=None):
     check(evaluate(text, inputs), want, name)
 
 
+def test_infinite_complex_numbers():
+    parts = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan], np.float32)
+    whole = np.empty((7, 7), np.complex64)
+    whole.real, whole.imag = parts[:, None], parts
+    whole = whole.reshape(-1, 1)
+    for name, pair in itertools.product(
+        ("add", "sub", "rsub", "mul"), ((whole, whole.T), (whole, parts), (parts, whole))
+    ):
+        got, want = evaluate(f"{name}(@0,@1)", list(pair)), BODY[name](*map(torch.from_numpy, pair)).numpy()
+        np.testing.assert_array_equal(got.real, want.real)
+        np.testing.assert_array_equal(got.imag, want.imag)
+
+
 NUMBERS = ["2", "-3", "0.5", "2.0", "True", "1.5e+00-2.0e+00j", "0", "-1", "-0.5"]
 
 

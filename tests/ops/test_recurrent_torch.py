@@ -108,5 +108,6 @@ def test_errors() -> None:
         run("nn.GRU", draw(6, 2, 4), weights=weights, **params)
     with pytest.raises(ParameterError, match="weight_hh_l0"):
         run("nn.GRU", draw(6, 2, 5), weights={k: v for k, v in weights.items() if "hh" not in k}, **params)
+    _, weights, params = make("LSTM")
     with pytest.raises(ParameterError, match="both initial states"):
         run("nn.LSTM", draw(6, 2, 5), draw(1, 2, 9), weights=weights, **params)
