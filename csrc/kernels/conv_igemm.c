@@ -95,10 +95,12 @@ static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     c->row_blocks = pf_max(1, pf_min(blocks, c->tiles));
 }
 
-/* Whether tile runs can do it. */
+/* Whether tile runs can do it. Negative padding, which phases of transposed convolutions have, moves the
+ * first pixel, where runs take the input's own. */
 static int has_runs(const pf_igemm *c) {
     const int64_t lines = c->a.n * c->a.od * c->a.oh, vectors = c->columns > PF_VL ? 2 : 1;
-    return lines == 1 && c->taps == 1 && c->a.groups == 1 && !c->padded && !c->narrow &&
+    const int moved = (c->a.pad_d | c->a.pad_h | c->a.pad_w) != 0;
+    return lines == 1 && c->taps == 1 && c->a.groups == 1 && !c->padded && !moved && !c->narrow &&
            c->k_block == c->ic && c->pixels / c->tiles * vectors >= PF_RUN_LEAST;
 }
 

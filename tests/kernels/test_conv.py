@@ -140,6 +140,13 @@ def test_padding_below_zero_crops(isa: str) -> None:
     np.testing.assert_allclose(run(isa, 1, case, x, weight, bias, z), want, rtol=0, atol=1e-5)
 
 
+def test_padding_below_zero_moves_a_line_of_pixels(isa: str) -> None:
+    case = Case(h=1, w=52, ic=16, oc=20, kernel=(1, 1), pad=(0, -2))
+    x, weight, bias, z = tensors(case)
+    want = reference(case.but(w=48, pad=(0, 0)), x[:, :, 2:50], weight, bias, z)
+    np.testing.assert_allclose(run(isa, 1, case, x, weight, bias, z), want, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("act", ["none", "relu", "silu"])
 def test_few_columns(isa: str, act: str) -> None:
     for oc, ic in itertools.product([1, 2, 3, 4, 5, 6, 7, 8], [16, 19, 300]):

@@ -53,6 +53,14 @@ def test_unbatched_and_without_bias(axes: int) -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * float(want.abs().max()))
 
 
+def test_lines_of_many_channels() -> None:
+    x, weight, bias = random(1, 16, 12), random(16, 20, 2), random(20)
+    for padding in range(4):
+        want = F.conv_transpose1d(*map(torch.from_numpy, (x, weight, bias)), stride=2, padding=padding)
+        got = run("nn.ConvTranspose1d", x, weights={"weight": weight, "bias": bias}, stride=2, padding=padding)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * float(want.abs().max()))
+
+
 def test_double() -> None:
     x, weight = random(1, 4, 5, 5, dtype="f8"), random(4, 3, 3, 3, dtype="f8")
     want = F.conv_transpose2d(torch.from_numpy(x), torch.from_numpy(weight), stride=2).numpy()
