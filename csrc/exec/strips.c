@@ -129,6 +129,11 @@ static void run_band(walk *k, int64_t begin, int64_t end, int64_t lines) {
     }
 }
 
+bool pf_strips_take(int64_t kind) {
+    return kind == PF_KIND_conv || kind == PF_KIND_stem || kind == PF_KIND_lines || kind == PF_KIND_pool ||
+           kind == PF_KIND_gate;
+}
+
 void pf_strips_step(const void *args_, const pf_worker *w) {
     const pf_strips_args *a = args_;
     walk k = {.count = a->count, .w = w, .scratch = (char *)pf_ptr(w, a->scratch) + w->tid * a->thread_bytes};

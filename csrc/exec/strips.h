@@ -4,6 +4,8 @@
 #ifndef PF_EXEC_STRIPS_H
 #define PF_EXEC_STRIPS_H
 
+#include <stdbool.h>
+
 #include "kernels/args.h"
 
 enum { PF_STRIP_STAGES = 8 };
@@ -31,6 +33,9 @@ typedef struct pf_strips_args {
     int64_t thread_bytes, lines, bands, count;
     pf_strip_stage stages[];
 } pf_strips_args;
+
+/* Whether the arguments of a stage hold those of a kind. */
+bool pf_strips_take(int64_t kind);
 
 void pf_strips_step(const void *args, const pf_worker *w);
 

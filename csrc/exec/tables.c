@@ -47,6 +47,15 @@ int pf_tables(const pf_kernel_table **out, int capacity) {
     return n;
 }
 
+#define PF_KERNEL(name, kind)  false,
+#define PF_PLANNED(name, kind) false,
+#define PF_GANG(name, kind)    true,
+static const bool gangs[] = {
+#include "kernels/kernels.def"
+};
+
+bool pf_is_gang(int kernel) { return gangs[kernel]; }
+
 #define PF_FIELD(kind, type, name) {#name, #type, (int64_t)offsetof(pf_##kind##_args, name)},
 #define PF_FIELDS(kind, FIELDS)    static const pf_field fields_##kind[] = {FIELDS(PF_FIELD, kind)};
 PF_ARG_KINDS(PF_FIELDS)

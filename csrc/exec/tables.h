@@ -2,10 +2,15 @@
 #ifndef PF_EXEC_TABLES_H
 #define PF_EXEC_TABLES_H
 
+#include <stdbool.h>
+
 #include "kernels/args.h"
 
 /* Levels that are built in and that this CPU runs, best last. Returns the count (>= 1). */
 int pf_tables(const pf_kernel_table **out, int capacity);
+
+/* Whether the threads of a kernel, by its place in the tables, wait for each other. */
+bool pf_is_gang(int kernel);
 
 typedef struct pf_field {
     const char *name, *type;

@@ -4,7 +4,6 @@ from typing_extensions import disjoint_base
 
 KERNELS: dict[str, str]
 ISAS: tuple[str, ...]
-GANGS: frozenset[str]
 
 def team() -> str: ...
 def choose_team(name: str) -> None: ...

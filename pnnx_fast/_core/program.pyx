@@ -56,6 +56,7 @@ cdef extern from "exec/tables.h" nogil:
         int64_t size
     int PF_KIND_COUNT
     int pf_tables(const pf_kernel_table **out, int capacity)
+    bint pf_is_gang(int kernel)
     const pf_kind *pf_kinds()
 
 cdef extern from "exec/program.h" nogil:
@@ -106,6 +107,7 @@ cdef extern from "exec/strips.h" nogil:
         int64_t bands
         int64_t count
         pf_strip_stage stages[8]
+    bint pf_strips_take(int64_t kind)
     void pf_strips_step(const void *, const void *)
 
 cdef extern from "base/team.h" nogil:
@@ -127,8 +129,6 @@ def _read_kernels():
             for i in range(tables[0].count)}
 
 
-# Kernels whose members wait for each other.
-GANGS = frozenset(("native", "lstm_f32", "gru_f32", "rnn_f32"))
 KERNELS = _read_kernels()
 ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
 
@@ -284,10 +284,10 @@ cdef int pack_strips(str isa, dict values, char *out, bounds bases) except -1:
     a.thread_bytes, a.lines, a.bands = values["thread_bytes"], values["lines"], values["bands"]
     a.count = len(values["stages"])
     for i, (kernel, fields, lines, buffer) in enumerate(values["stages"]):
-        if KERNELS[kernel] not in ("conv", "stem", "lines", "pool", "gate"):
+        entry = find_kernel(isa, kernel)
+        if not pf_strips_take(entry.kind):
             raise ValueError(f"kernel {kernel!r} cannot be a stage of a chain")
         s = <pf_strip_stage *>(<char *>a.stages + i * sizeof(pf_strip_stage))
-        entry = find_kernel(isa, kernel)
         s.run, s.kind, s.lines, s.buffer = entry.run, entry.kind, lines, buffer
         pack(entry.kind, fields, <char *>&s.args, bases)
     return 0
@@ -353,6 +353,7 @@ cdef class Program:
 
     def __cinit__(self, str isa, list steps, int nbases, int nthreads, bint absolute=True, dict ahead=None):
         cdef int64_t total = 0, at = 0, i = 0
+        cdef bint gang
         cdef const pf_kernel_entry *entry
         cdef bounds bases = bounds(0 if absolute else 1, nbases)
         self.count = len(steps)
@@ -367,13 +368,14 @@ cdef class Program:
             raise MemoryError
         for kernel, values, serial, isfree in steps:
             self.steps[i].args = self.args + at
-            self.steps[i].mode = PF_STEP_SERIAL if serial else PF_STEP_GANG if kernel in GANGS else PF_STEP_TEAM
+            gang = False
             self.steps[i].free = isfree
             if kernel == "native":
                 if not absolute:
                     raise ValueError("a file cannot hold a user's function")
                 pack_native(values, self.args + at, bases)
                 self.steps[i].run = <pf_kernel_fn>pf_native_step
+                gang = True
                 self.keep.append(values["keep"])
             elif kernel == "strips":
                 pack_strips(isa, values, self.args + at, bases)
@@ -382,6 +384,8 @@ cdef class Program:
                 entry = find_kernel(isa, kernel)
                 pack(entry.kind, values, self.args + at, bases)
                 self.steps[i].run = entry.run
+                gang = pf_is_gang(places[kernel])
+            self.steps[i].mode = PF_STEP_SERIAL if serial else PF_STEP_GANG if gang else PF_STEP_TEAM
             at += arguments_size(kernel, values)
             i += 1
         for step, (address, nbytes) in (ahead or {}).items():
