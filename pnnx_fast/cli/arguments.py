@@ -7,6 +7,7 @@ an exit code of it.
 from __future__ import annotations
 
 import argparse
+import math
 
 from pnnx_fast._core import program
 
@@ -16,6 +17,7 @@ __all__ = [
     "add_isa",
     "add_model",
     "add_threads",
+    "duration",
     "natural",
     "numbers",
     "positive",
@@ -68,6 +70,17 @@ def positives(text: str) -> list[int]:
         return [positive(part) for part in text.split(",")]
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of positive numbers") from None
+
+
+def duration(text: str) -> float:
+    """A number of seconds that is not negative."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 up")
+    return seconds
 
 
 def numbers(text: str) -> list[float]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast.cli import kernel_shapes, kernels
-from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, positives
+from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, duration, positives
 from pnnx_fast.cli.arrays import random_inputs
 from pnnx_fast.runtime.session import default_isa
 
@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_autotune(parser)
     parser.add_argument("--threads", type=positives, metavar="N,…", help="e.g. 1,2; by default all CPUs")
     parser.add_argument("--batch", type=positives, metavar="N,…", help="batch sizes, e.g. 1,8; by default as recorded")
-    parser.add_argument("--seconds", type=float, help="time spent on each combination (default: 1, kernels 0.1)")
+    parser.add_argument(
+        "--seconds", type=duration, metavar="N", help="time spent on each combination (default: 1, kernels 0.1)"
+    )
     add_isa(parser)
     parser.add_argument("--profile", action="store_true", help="also print the time of every step")
     parser.add_argument("--kernels", action="store_true", help="time single kernels; * marks the dispatcher's choice")

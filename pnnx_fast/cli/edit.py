@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--remove", action="append", default=[], metavar="OPERATOR", help="take an operator out")
     parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="an operand or an operator")
     parser.add_argument("--batch", type=positive, metavar="N", help="batch of all inputs")
-    parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="axes of inputs that may vary; 'batch' for axis 0")
+    parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="axes of inputs that may vary; or: batch")
     parser.add_argument("--simplify", nargs="?", const="", metavar="PASS,…", help="PNNX's simplifications, all or some")
     parser.add_argument("--dtype", choices=FLOATS, help="type of the weights")
     parser.add_argument("--constants", action="store_true", help="with --dtype: constants between operators, too")
@@ -63,6 +63,6 @@ def _axes(text: str) -> dict[str, list[int]] | None:
     for item in text.split(","):
         name, _, axis = item.rpartition(":")
         if not name or not axis.lstrip("-").isdigit():
-            raise argparse.ArgumentTypeError(f"--dynamic wants INPUT:AXIS, not {item!r}")
+            raise argparse.ArgumentTypeError(f"--dynamic wants INPUT:AXIS or batch, not {item!r}")
         axes.setdefault(name, []).append(int(axis))
     return axes

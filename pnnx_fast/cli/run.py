@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_bin(parser)
     parser.add_argument(
-        "--input", action="append", default=[], metavar="FILE", help=".npy, .npz or a picture; one an input"
+        "--input", action="append", default=[], metavar="FILE", help=".npy, .npz or a picture; once for each input"
     )
     parser.add_argument(
         "--output", type=_target, metavar="FILE", help="write the outputs: .npy for a single one, .npz for all"

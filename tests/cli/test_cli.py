@@ -119,6 +119,8 @@ def test_wrong_number_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     [
         ["bench", DIGITS, "--threads", "zero"],
         ["bench", "--kernels", "--group", "none"],
+        ["bench", DIGITS, "--seconds", "-1"],
+        ["bench", DIGITS, "--seconds", "nan"],
         ["run", DIGITS, "--threads", "0"],
         ["run", DIGITS, "--seed", "-1"],
         ["run", DIGITS, "--top", "-1"],
@@ -142,7 +144,7 @@ def test_bad_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[s
         (["bench"], "a model is needed, or --kernels"),
         (["edit", DIGITS, "x.param", "--constants"], "--constants goes with --dtype"),
         (["edit", DIGITS, "x.param", "--rename", "a"], "--rename wants OLD=NEW, not 'a'"),
-        (["edit", DIGITS, "x.param", "--dynamic", "0"], "--dynamic wants INPUT:AXIS, not '0'"),
+        (["edit", DIGITS, "x.param", "--dynamic", "0"], "--dynamic wants INPUT:AXIS or batch, not '0'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
