@@ -153,7 +153,7 @@ def test_cost_grows_with_the_graph_only() -> None:
         Rule(text(f"{a} a 1 1 x b", f"{b} c 1 1 b y"), text(f"F.n{a[3:]} n 1 1 x y"))
         for a, b in itertools.pairwise(kinds)
     ]
-    start = time.perf_counter()
+    start = time.process_time()
     assert rewrite(g, rules) == 5000
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     g.validate()
