@@ -471,11 +471,10 @@ PF_KERNEL_FUNCTION(attention_f32) {
     x.vectors = pf_ceil_div(a->queries, PF_VL), x.blocks = pf_ceil_div(x.vectors, QUERY_VECTORS);
     x.items = a->batch * a->heads * x.blocks;
     x.far = operand_bytes(a) > FAR_BYTES;
-    const int64_t chunk = pf_max(1, x.items / (w->nthreads * 16));
-    for (int64_t first = pf_claim(w, chunk); first < x.items; first = pf_claim(w, chunk)) {
-        for (int64_t i = first, end = pf_min(x.items, first + chunk); i < end; i++) {
-            /* What this thread will most likely do next. */
-            const int64_t next = i + 1 < end ? i + 1 : __atomic_load_n(w->next, __ATOMIC_RELAXED);
+    const int64_t chunks = pf_min(x.items, w->nthreads * 16);
+    for (int64_t c = pf_claim_near(w, chunks); c < chunks; c = pf_claim_near(w, chunks)) {
+        for (int64_t i = x.items * c / chunks, end = x.items * (c + 1) / chunks; i < end; i++) {
+            const int64_t next = i + 1; /* What this thread will most likely do next. */
             ahead soon = {.each = 3 * MAX_MR};
             block b = make_block(&x, i);
             if (x.far && next < x.items) {

@@ -16,6 +16,7 @@ enum {
     UNITS_ALONE = 32,   /* wanted by one thread */
     UNITS_EACH = 8,     /* by each of several: some to give away */
     FEW_TILES = 32,
+    OWN_ROWS = 384,         /* so many for each thread are worth weights that all of them read */
     PANELS_EACH = 4,        /* so many for each thread suffice */
     UNIT_FLOPS = 4 << 20,   /* least work of a unit */
     SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
@@ -71,7 +72,8 @@ static void choose_blocks(pf_igemm *c, int64_t row_bytes) {
 }
 
 /* Panels are cut into sets whose weights stay in L2, rows into blocks. Few tiles are cut by panels alone
- * where these suffice: each thread then reads weights of its own, and walks over many rows with each. */
+ * where these suffice: each thread then reads weights of its own, and walks over many rows with each. Where
+ * there are many, a thread takes rows of its own, which it wrote in the step before and reads in the next. */
 static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps, share = nthreads > 1 && !c->changed;
     const int64_t panel_bytes = c->ic * c->taps * row_bytes;
@@ -83,6 +85,11 @@ static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
         most = pf_max(1, pf_min(most, c->panels * c->tiles / FEW_TILES));
     if (c->tiles < FEW_TILES && share && c->panels >= PANELS_EACH * nthreads) most = 1;
     c->panel_sets = pf_ceil_div(c->panels, most);
+    c->rows_first = share && c->a.groups == 1 && c->panel_sets > 1 && c->pixels >= OWN_ROWS * nthreads;
+    if (c->rows_first) {
+        c->row_blocks = nthreads * pf_ceil_div(UNITS_EACH, c->panel_sets);
+        return;
+    }
     if (c->panel_sets > 1 && share)
         c->panel_sets = pf_min(c->panels, pf_ceil_div(c->panel_sets, nthreads) * nthreads);
     const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->oc;
@@ -350,7 +357,8 @@ static void run_unit(pf_igemm *c, const pf_igemm_unit *u) {
 }
 
 static pf_igemm_unit unit_at(const pf_igemm *c, int64_t index) {
-    const int64_t block = index % c->row_blocks, set = index / c->row_blocks % c->panel_sets;
+    int64_t block = index % c->row_blocks, set = index / c->row_blocks % c->panel_sets;
+    if (c->rows_first) block = index / c->panel_sets, set = index % c->panel_sets;
     const int64_t depth = c->taps * c->ic;
     pf_igemm_unit u = {.group = index / c->row_blocks / c->panel_sets};
     u.tile0 = c->tiles * block / c->row_blocks;

@@ -15,9 +15,10 @@ typedef struct pf_igemm {
     int64_t panels;                 /* of columns */
     int64_t tap_block, k_block;     /* what a pass over the pixels sums up */
     int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
-    int64_t columns;                /* of packed weights */
-    int64_t joined;           /* taps that lie side by side in memory: inside of the image they are one */
-    int dense;                /* pixels of x follow each other as rows of a matrix do */
+    int rows_first;  /* one after the other: all panel sets of a row block, not all row blocks of a set */
+    int64_t columns; /* of packed weights */
+    int64_t joined;  /* taps that lie side by side in memory: inside of the image they are one */
+    int dense;       /* pixels of x follow each other as rows of a matrix do */
     int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
     int runs, late;           /* whole sums of rows at equal distances; something follows them in late runs */
     pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */

@@ -121,6 +121,18 @@ def test_threads_do_not_change_results(isa: str) -> None:
         np.testing.assert_array_equal(run(isa, 1, case, *data), run(isa, 2, case, *data))
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize(
+    "case",
+    [Case(h=1, w=1160, ic=800, oc=200, act="gelu"), Case(h=34, w=36, ic=130, oc=130, kernel=(2, 1), residual=True)],
+)
+def test_many_rows(isa: str, threads: int, case: Case) -> None:
+    data = tensors(case)
+    got = run(isa, threads, case, *data)
+    np.testing.assert_array_equal(got, run(isa, 1, case, *data))
+    np.testing.assert_allclose(got, reference(case, *data), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("act", ACTIVATIONS)
 def test_not_a_number_and_infinity(isa: str, act: str) -> None:
     case = Case(h=1, w=9, ic=6, oc=19, act=act, a=0.1, b=0.7)
