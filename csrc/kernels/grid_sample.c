@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "kernels/args.h"
-#include "kernels/simd.h"
+#include "kernels/vmath.h"
 
 enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, AXES = 3, TAPS = 4, BLOCK = 64, CHUNK = 4, FEW_CHANNELS = 4 };
 typedef enum mode { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC } mode;
@@ -38,11 +38,9 @@ static pf_vf clamp(const pf_grid_args *a, pf_vf v, float size) {
 static pf_vf reflect(pf_vf places, float size, int64_t align) {
     const float low = align == ALIGN_CENTRES ? 0.0f : -0.5f, span = align == ALIGN_CENTRES ? size - 1 : size;
     if (span == 0) return pf_zero();
-    for (int i = 0; i < PF_VL; i++) {
-        const float v = fabsf(places[i] - low), extra = fmodf(v, span);
-        places[i] = fmodf(floorf(v / span), 2) == 0 ? extra + low : span - extra + low;
-    }
-    return places;
+    const pf_vf v = pf_vabs(places - low), period = pf_set(2.0f * span);
+    const pf_vf extra = v - pf_vfloor(v / period) * period;
+    return pf_vmin(period - extra, extra) + low;
 }
 
 /* What no integer can hold lies outside. */
@@ -283,6 +281,33 @@ static void apply_to_pixels(const block *b, const pf_grid_args *a, const float *
     }
 }
 
+typedef int32_t bits_any __attribute__((may_alias));
+
+/* The nearest pixels of all channels: places are found once, and have no weights. */
+static void pick_pixels(const block *b, const pf_grid_args *a, const float *x, float *y) {
+    int32_t offset[BLOCK], mask[BLOCK];
+    for (int64_t p = 0; p < b->lanes; p += PF_VL) {
+        pf_vi at = pf_seti(0), inside = pf_seti(-1);
+        for (int k = AXES - (int)a->axes; k < AXES; k++) {
+            const pf_vi i = pf_loadi(&b->at[k][0][p]);
+            inside &= i >= 0;
+            at += i * (int32_t)a->xs[SPACE + k];
+        }
+        pf_storei(offset + p, at & inside);
+        pf_storei(mask + p, inside);
+    }
+    /* Single loads are faster than gathers where these are made of loads, too; what lies outside is masked.
+     */
+    for (int64_t c = 0; c < a->c; c++, x += a->xs[CHANNEL], y += a->ys[CHANNEL]) {
+        const bits_any *from = (const bits_any *)x;
+        bits_any *to = (bits_any *)y;
+        if (b->dense)
+            for (int64_t p = 0; p < b->count; p++) to[b->y[0] + p] = from[offset[p]] & mask[p];
+        else
+            for (int64_t p = 0; p < b->count; p++) to[b->y[p]] = from[offset[p]] & mask[p];
+    }
+}
+
 /* Channels one by one, for tensors of any strides and size. */
 static void apply_to_strided(const block *b, const pf_grid_args *a, const float *x, float *y) {
     for (int64_t p = 0; p < b->count; p++) {
@@ -313,6 +338,8 @@ PF_KERNEL_FUNCTION(grid_sample) {
             apply_to_channels(&b, a, x, y);
         else if (!small)
             apply_to_strided(&b, a, x, y);
+        else if (a->mode == MODE_NEAREST && a->scale.base < 0)
+            pick_pixels(&b, a, x + b.x, y);
         else
             for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)
                 apply_to_pixels(&b, a, x + b.x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/args.h"
+#include "kernels/simd.h"
 
 typedef enum border { BORDER_CONSTANT, BORDER_REFLECT, BORDER_REPLICATE, BORDER_CIRCULAR } border;
 
@@ -21,6 +22,8 @@ static int64_t source(border mode, int64_t i, int64_t n) {
     }
 }
 
+enum { LONG = 2048 };
+
 typedef struct line {
     int64_t unit, size;   /* bytes moved at once, and of an element */
     int64_t n, before;    /* input positions, and output positions in front of them */
@@ -28,7 +31,23 @@ typedef struct line {
     const char *pattern;  /* 64 bytes of the constant */
 } line;
 
+/* Rows are often shorter than what a call of memcpy takes: a vector that reaches back to the middle of the
+ * last one serves the rest. */
+PF_INLINE void move(char *y, const char *x, int64_t bytes) {
+    const int64_t step = sizeof(pf_vf);
+    if (bytes < step || bytes > LONG) {
+        memcpy(y, x, (size_t)bytes);
+        return;
+    }
+    for (int64_t i = 0; i < bytes - step; i += step) pf_store(y + i, pf_load(x + i));
+    pf_store(y + bytes - step, pf_load(x + bytes - step));
+}
+
 static void fill(char *y, int64_t bytes, const char *pattern) {
+    if (bytes == sizeof(float)) {
+        memcpy(y, pattern, sizeof(float));
+        return;
+    }
     for (; bytes >= 64; bytes -= 64, y += 64) memcpy(y, pattern, 64);
     memcpy(y, pattern, (size_t)bytes);
 }
@@ -43,8 +62,10 @@ static void pad_piece(const line *l, const char *x, char *y, int64_t begin, int6
         const int64_t from = source((border)l->mode, i - l->before, l->n);
         if (from < 0)
             fill(y + i * l->ys, l->unit, l->pattern);
+        else if (l->unit == sizeof(float))
+            memcpy(y + i * l->ys, x + from * l->xs, sizeof(float));
         else
-            memcpy(y + i * l->ys, x + from * l->xs, (size_t)l->unit);
+            move(y + i * l->ys, x + from * l->xs, l->unit);
     }
 }
 
@@ -54,9 +75,9 @@ static void pad_line(const line *l, const char *x, char *y, int64_t count) {
     const char *from = x + (begin - l->before) * l->xs;
     pad_piece(l, x, y, 0, begin);
     if (l->xs == l->unit && l->ys == l->unit)
-        memcpy(y + begin * l->unit, from, (size_t)((end - begin) * l->unit));
+        move(y + begin * l->unit, from, (end - begin) * l->unit);
     else
-        for (int64_t i = begin; i < end; i++, from += l->xs) memcpy(y + i * l->ys, from, (size_t)l->unit);
+        for (int64_t i = begin; i < end; i++, from += l->xs) move(y + i * l->ys, from, l->unit);
     pad_piece(l, x, y, end, count);
 }
 
@@ -79,15 +100,16 @@ PF_KERNEL_FUNCTION(pad) {
     for (int64_t d = 0; d < axis; d++) rows *= a->shape[d];
     if (unit == 0 || a->shape[axis] == 0) return;
     pf_share(w, rows, 1, &begin, &end);
+    int64_t at[PF_MAX_RANK];
+    for (int64_t d = axis - 1, rest = begin; d >= 0; rest /= a->shape[d--]) at[d] = rest % a->shape[d];
     for (int64_t i = begin; i < end; i++) {
-        int64_t rest = i, xo = 0, yo = 0, inside = 1;
-        for (int64_t d = axis - 1; d >= 0; d--) {
-            const int64_t at = rest % a->shape[d],
-                          from = source((border)a->mode, at - a->before[d], a->isize[d]);
-            rest /= a->shape[d];
-            xo += from * a->xs[d], yo += at * a->ys[d];
+        int64_t xo = 0, yo = 0, inside = 1;
+        for (int64_t d = 0; d < axis; d++) {
+            const int64_t from = source((border)a->mode, at[d] - a->before[d], a->isize[d]);
+            xo += from * a->xs[d], yo += at[d] * a->ys[d];
             inside &= from >= 0;
         }
+        for (int64_t d = axis - 1; d >= 0 && ++at[d] == a->shape[d]; d--) at[d] = 0;
         if (inside)
             pad_line(&l, x + xo * size, y + yo * size, a->shape[axis]);
         else if (l.ys == unit)

@@ -5,6 +5,8 @@
 
 #include "kernels/args.h"
 
+enum { FEW = 64 }; /* up to so many are kept in order while the line is read */
+
 typedef struct entry {
     float value;
     int32_t nan;
@@ -94,6 +96,21 @@ static void select_first(entry *e, int64_t n, int64_t k, float sign) {
     insertion_sort(e + first, last - first, sign);
 }
 
+/* The k best of n, sorted: each entry that is better than the worst one so far takes its place among them. */
+static void select_few(entry *e, const float *x, int64_t step, int64_t n, int64_t k, float sign) {
+    int64_t count = 0;
+    for (int64_t j = 0; j < n; j++) {
+        const float value = x[j * step];
+        const bool known = count == k && !e[k - 1].nan && value == value;
+        if (known && !(sign * value < sign * e[k - 1].value)) continue;
+        const entry moved = {value, value != value, j};
+        if (count == k && !before(&moved, &e[k - 1], sign)) continue;
+        int64_t i = count < k ? count++ : k - 1;
+        for (; i > 0 && before(&moved, &e[i - 1], sign); i--) e[i] = e[i - 1];
+        e[i] = moved;
+    }
+}
+
 PF_PLAN_FUNCTION(topk_f32) {
     const pf_topk_args *a = args_;
     plan->scratch_bytes = nthreads * a->n * (int64_t)sizeof(entry);
@@ -105,18 +122,23 @@ PF_KERNEL_FUNCTION(topk_f32) {
     float *values = pf_ptr(w, a->values);
     int64_t *indices = pf_ptr(w, a->indices);
     entry *e = (entry *)pf_ptr(w, a->scratch) + w->tid * a->n;
+    const bool few = a->sorted && a->k <= FEW && a->k * 16 <= a->n;
     int64_t begin, end;
     if (a->k == 0) return;
     pf_share(w, a->outer * a->inner, 1, &begin, &end);
     for (int64_t line = begin; line < end; line++) {
         const int64_t o = line / a->inner, i = line % a->inner, to = o * a->k * a->inner + i;
         const float *from = x + o * a->n * a->inner + i;
-        for (int64_t j = 0; j < a->n; j++) {
-            const float value = from[j * a->inner];
-            e[j] = (entry){value, value != value, j};
+        if (few) {
+            select_few(e, from, a->inner, a->n, a->k, sign);
+        } else {
+            for (int64_t j = 0; j < a->n; j++) {
+                const float value = from[j * a->inner];
+                e[j] = (entry){value, value != value, j};
+            }
+            select_first(e, a->n, a->k, sign);
+            if (a->sorted) sort(e, a->k, sign);
         }
-        select_first(e, a->n, a->k, sign);
-        if (a->sorted) sort(e, a->k, sign);
         for (int64_t j = 0; j < a->k; j++) {
             values[to + j * a->inner] = e[j].value;
             indices[to + j * a->inner] = e[j].index;

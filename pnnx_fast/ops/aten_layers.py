@@ -448,16 +448,16 @@ def embedding_bag(b: Builder, weight: Tensor, indices: Tensor, offsets: Tensor, 
     bags = offsets.size - closed
 
     def run(table: Array, index: Array, starts: Array, *scale: Array) -> Array:
-        ends = [*starts[1:], index.size][:bags]
+        bounds = starts if closed else np.append(starts, index.size)
+        kept = np.arange(bounds[-1]) if padding is None else np.flatnonzero(index[: bounds[-1]] != padding)
+        bounds = np.searchsorted(kept, bounds)
+        rows = table[index[kept]]
+        rows = rows * scale[0][kept, None] if scale else rows
+        counts = np.diff(bounds)
         y = np.zeros((bags, table.shape[1]), table.dtype)
-        for row, (first, last) in enumerate(zip(starts[:bags], ends, strict=True)):
-            kept = np.arange(first, last)
-            kept = kept if padding is None else kept[index[first:last] != padding]
-            rows = table[index[kept]]
-            rows = rows * scale[0][kept, None] if scale else rows
-            if len(rows):
-                y[row] = (rows.sum(0), rows.mean(0), rows.max(0))[kind]
-        return y
+        if len(rows):
+            y[counts > 0] = (np.maximum if kind == 2 else np.add).reduceat(rows, bounds[:-1][counts > 0], 0)
+        return np.asarray(y / np.maximum(counts, 1)[:, None], y.dtype) if kind == 1 else y
 
     values = indices.numpy() if indices.is_constant else np.zeros(1, np.int64)
     if values.size and not 0 <= values.min() <= values.max() < weight.shape[0]:

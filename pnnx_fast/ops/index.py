@@ -19,10 +19,10 @@ from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 
 def _index_tensor(b: Builder, index: Tensor) -> Tensor:
-    """Dense index tensor of a type that the kernels read."""
+    """Index tensor of a type that the kernels read."""
     if index.dtype.kind not in "iu":
         raise ShapeError("indices must be integers", operand="index", actual=index.dtype)
-    return b.contiguous(index if index.dtype in (np.int32, np.int64) else b.cast(index, np.int64))
+    return index if index.dtype in (np.int32, np.int64) else b.cast(index, np.int64)
 
 
 def _check_constant(index: Tensor, size: int, wrap: bool) -> None:
@@ -44,7 +44,7 @@ def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: int = False) -> 
         _check_constant(index, x.shape[axis], bool(wrap))
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     y = b.result(shape, x.dtype)
-    x, index = b.contiguous(x), _index_tensor(b, index)
+    x, index = b.contiguous(x), b.contiguous(_index_tensor(b, index))
     outer, size = math.prod(x.shape[:axis]), x.shape[axis]
     inner = math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize
     b.step(

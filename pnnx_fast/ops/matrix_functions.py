@@ -19,7 +19,11 @@ from pnnx_fast.ops.array_functions import cast, real
 
 
 def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
-    """Distances between all pairs of rows."""
+    """Distances between all pairs of rows; Euclidean ones of more than a few rows by products, as in PyTorch."""
+    if p == 2 and mode != 2 and max(x.shape[-2], y.shape[-2]) > 25:
+        x2, y2 = x.astype(np.float64), y.astype(np.float64)
+        squares = (x2 * x2).sum(-1)[..., :, None] + (y2 * y2).sum(-1)[..., None, :]
+        return np.asarray(np.sqrt(np.maximum(squares - 2 * (x2 @ y2.swapaxes(-1, -2)), 0)), x.dtype)
     gap = np.abs(x[..., :, None, :].astype(np.float64) - y[..., None, :, :])
     if p == 0:
         return np.asarray((gap != 0).sum(-1).astype(x.dtype))

@@ -19,7 +19,7 @@ BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 PIXELS = 2
 """Alignment of places that count pixels from the centre of the first one."""
 
-FEW_CHANNELS = 4
+FEW_CHANNELS = {"bilinear": 8, "nearest": 16, "bicubic": 4}
 """Up to here, planes are sampled one by one rather than pixels as vectors."""
 
 
@@ -44,7 +44,7 @@ def grid_sample(
         raise ShapeError("the grid does not fit", expected=[input.shape[0], "…", axes], actual=list(grid.shape))
     # PyTorch computes other types in their own precision; the difference is below that of single precision.
     x, places = b.cast(input, np.float32), b.cast(grid, np.float32)
-    planar = x.shape[1] <= FEW_CHANNELS and not (is_channels_last(x) and x.shape[1] > 1)
+    planar = x.shape[1] <= FEW_CHANNELS[mode] and not (is_channels_last(x) and x.shape[1] > 1)
     y = b.result((*input.shape[:2], *grid.shape[1:-1]), np.float32, "plain" if planar else "channels_last")
     sample(b, x if planar else b.channels_last(x), places, y, mode, padding_mode, int(bool(align_corners)))
     return b.cast(y, input.dtype)

@@ -121,3 +121,15 @@ def test_scatter_add(isa: str, dim: int, threads: int) -> None:
     index[0, 0, 0] = -1
     with pytest.raises(IndexRangeError):
         along("scatter_add_f32", isa, threads, y, src, index, dim)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_scatter_add_of_rows(isa: str, threads: int) -> None:
+    """An index that is the same for all entries of a row."""
+    rng = np.random.default_rng(4)
+    y, src = rng.integers(0, 50, (5, 33)).astype("f4"), rng.integers(0, 50, (40, 33)).astype("f4")
+    rows = rng.integers(0, 5, 40)
+    want = y.copy()
+    np.add.at(want, rows, src)
+    along("scatter_add_f32", isa, threads, y, src, np.broadcast_to(rows[:, None], src.shape), 0)
+    np.testing.assert_array_equal(y, want)

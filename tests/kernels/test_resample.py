@@ -123,7 +123,8 @@ def test_linear_grid(isa: str, channels: int, axes: int) -> None:
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("border", [0, 1, 2])
 @pytest.mark.parametrize("osize", [(1, 3, 67), (1, 41, 2), (2, 5, 9)])
-def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("scaled", [False, True])
+def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...], scaled: bool) -> None:
     """Few channels, side by side or strided, have the values that they have among many."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((2, 8, 1, 5, 7)).astype("f4")
@@ -133,7 +134,8 @@ def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...]
     def sample(x: Array, y: Array, grid: Array) -> Array:
         call(
             isa, "grid_sample", 2, x=x, grid=grid, y=y, n=2, c=x.shape[1], axes=2, isize=(1, 5, 7), osize=osize,
-            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=border, align=0, scale=scale, ss=steps,
+            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=border, align=0,
+            scale=scale if scaled else None, ss=steps,
         )  # fmt: skip
         return y
 

@@ -57,3 +57,14 @@ def test_hostile_orders(kind: str) -> None:
     lines = {"rising": rising, "falling": -rising, "equal": rising * 0, "organ": np.minimum(rising, n - rising)}
     x = lines[kind].reshape(1, n, 1)
     np.testing.assert_array_equal(topk(x, 9, True)[0][0, :, 0], np.sort(lines[kind])[::-1][:9])
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 5, 60])
+def test_few_of_many(largest: bool, k: int) -> None:
+    """The first of equal values are kept, NaN is the largest value."""
+    x = np.random.default_rng(k).integers(0, 400, (3, 1100, 2)).astype("f4")
+    x[:, 900::30] = np.nan
+    for line in (x, np.full_like(x, np.nan), np.sort(x, 1)):
+        _, indices = topk(line, k, largest)
+        np.testing.assert_array_equal(indices, expected(line, k, largest))

@@ -67,6 +67,7 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::bucketize", X, np.sort(V), True, True),
     ("aten::cat", [X, Y], 1),
     ("aten::cdist", X, Y, 1.0, None),
+    ("aten::cdist", real(2, 30, 5), real(2, 26, 5, seed=1), 2.0, None),
     ("aten::celu", X, 0.5),
     ("aten::channel_shuffle", IMG, 2),
     ("aten::chunk", X, 2, 1),

@@ -129,6 +129,8 @@ LAYERS: list[tuple[Any, ...]] = [
         for gelu, first in ((False, False), (True, True))
     ],
     ("aten::embedding_bag", M, J.reshape(-1)[:6] - 1, np.array([0, 2, 5]), False, 1, False, None, False, -1),
+    ("aten::embedding_bag", M, J.reshape(-1)[:6] - 1, np.array([0, 2, 2, 6]), False, 2, False, None, True, 1),
+    ("aten::embedding_bag", M, J.reshape(-1)[:6] - 1, np.array([0, 0, 4]), False, 0, False, V, False, -1),
     ("aten::bilinear", M, M, real(3, 5, 5), V[:3]),
     ("aten::_grouped_mm", real(6, 8, seed=50), real(3, 8, 12, seed=51), np.array([2, 2, 6], np.int32), None, None),
     ("aten::_grouped_mm", real(3, 6, 8, seed=50), real(8, 12, seed=51), np.array([4, 8, 12], np.int32), None, None),
