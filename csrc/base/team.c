@@ -6,12 +6,13 @@
 typedef struct team {
     const char *name;
     void (*run)(pf_team_fn fn, void *context, int nthreads);
+    pf_team_region *(*begin)(pf_team_fn fn, void *context, int nthreads); /* NULL: not without the caller */
 } team;
 
 static const team kinds[] = {
-    {"threads", pf_threads_run},
+    {"threads", pf_threads_run, pf_threads_begin},
 #ifdef PF_HAVE_OPENMP
-    {"openmp", pf_openmp_run},
+    {"openmp", pf_openmp_run, NULL},
 #endif
 };
 
@@ -33,4 +34,9 @@ void pf_team_run(pf_team_fn fn, void *context, int nthreads) {
         fn(context, 0, 1);
     else
         __atomic_load_n(&chosen, __ATOMIC_ACQUIRE)->run(fn, context, nthreads);
+}
+
+pf_team_region *pf_team_begin(pf_team_fn fn, void *context, int nthreads) {
+    const team *kind = __atomic_load_n(&chosen, __ATOMIC_ACQUIRE);
+    return nthreads > 1 && kind->begin ? kind->begin(fn, context, nthreads) : NULL;
 }

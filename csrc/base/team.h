@@ -16,6 +16,16 @@ typedef bool (*pf_team_fn)(void *context, int tid, int nthreads);
  * began have returned. Safe after fork and from several threads at once. */
 void pf_team_run(pf_team_fn fn, void *context, int nthreads);
 
+/* A region in two parts: helpers that are free take part from now on, as members 1 to nthreads-1, while the
+ * caller does something else; pf_team_end calls fn as member 0 and waits as pf_team_run does. fn must not
+ * need member 0 to be there. NULL when nobody could help: run it with pf_team_run then. */
+typedef struct pf_team_region pf_team_region;
+pf_team_region *pf_team_begin(pf_team_fn fn, void *context, int nthreads);
+
+/* Ends and frees a region. False in a child process that has forked meanwhile: its helpers are gone, with
+ * their work half done, and fn was not called. */
+bool pf_team_end(pf_team_region *region);
+
 /* Takes the team of that name from now on; returns -1 when this build has none. */
 int pf_team_choose(const char *name);
 

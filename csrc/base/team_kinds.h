@@ -6,6 +6,7 @@
 #include "base/team.h"
 
 void pf_threads_run(pf_team_fn fn, void *context, int nthreads);
+pf_team_region *pf_threads_begin(pf_team_fn fn, void *context, int nthreads);
 
 #ifdef PF_HAVE_OPENMP
 void pf_openmp_run(pf_team_fn fn, void *context, int nthreads);

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #ifdef __linux__
 #    include <linux/futex.h>
@@ -35,14 +36,15 @@ void pf_sleep(const int32_t *word, int32_t value) {
 void pf_wake(const int32_t *word) { (void)word; }
 #endif
 
-typedef struct region {
+typedef struct pf_team_region {
     pf_team_fn fn;
     void *context;
     int nthreads, joined; /* joined: members so far, the caller included */
     uint64_t returned;    /* seats of members that gave way, a bit each; seats beyond PF_SEATS are lost */
     bool closed;          /* wants nobody any more */
     int32_t active;       /* helpers inside, and PF_CALLER_SLEEPS */
-    struct region *next;
+    int32_t forks;        /* of the process when it began */
+    struct pf_team_region *next;
 } region;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,6 +53,7 @@ static int helpers;        /* threads that exist */
 static int idle;           /* of them, without a region */
 static int32_t generation; /* grows with every region; idle helpers sleep on it */
 static int32_t sleeping;   /* helpers that sleep or are about to */
+static int32_t forks;      /* that led to this process */
 
 static void leave_list(region *r) {
     for (region **at = &regions; *at; at = &(*at)->next) {
@@ -121,7 +124,7 @@ static void *helper(void *unused) {
         const bool gives_way = r->fn(r->context, tid, r->nthreads);
         pthread_mutex_lock(&lock);
         if (gives_way) return_seat(r, tid);
-        /* The region lives on its caller's stack: after this it may be gone, only its address may be used. */
+        /* The region is its caller's: after this it may be gone, only its address may be used. */
         const int32_t *active = &r->active;
         if (__atomic_sub_fetch(&r->active, 1, __ATOMIC_ACQ_REL) == PF_CALLER_SLEEPS) pf_wake(active);
         if (gives_way) {
@@ -155,6 +158,7 @@ static void after_fork_in_child(void) {
     regions = NULL;
     helpers = idle = 0;
     sleeping = 0;
+    forks++;
 }
 
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
@@ -168,6 +172,7 @@ static void open_region(region *r) {
         start_helper();
         if (helpers == before) break;
     }
+    r->forks = forks;
     enter_list(r);
     const int wanted = idle > 0;
     __atomic_fetch_add(&generation, 1, __ATOMIC_SEQ_CST);
@@ -196,4 +201,22 @@ void pf_threads_run(pf_team_fn fn, void *context, int nthreads) {
     open_region(&r);
     fn(context, 0, nthreads);
     close_region(&r);
+}
+
+pf_team_region *pf_threads_begin(pf_team_fn fn, void *context, int nthreads) {
+    region *r = malloc(sizeof *r);
+    if (!r) return NULL;
+    *r = (region){.fn = fn, .context = context, .nthreads = nthreads, .joined = 1};
+    open_region(r);
+    return r;
+}
+
+bool pf_team_end(region *r) {
+    const bool here = r->forks == forks;
+    if (here) {
+        r->fn(r->context, 0, r->nthreads);
+        close_region(r);
+    }
+    free(r);
+    return here;
 }

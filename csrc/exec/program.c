@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include "exec/program.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -204,6 +203,19 @@ static void run_alone(const run_context *c) {
     if (c->clock) c->clock[c->count] = now_ns();
 }
 
+/* Makes what the members share; false when memory is short. Ends with free(c->places). */
+static bool share(run_context *c) {
+    c->stride = (sizeof(step_state) + (size_t)c->nthreads + LINE - 1) / LINE * LINE;
+    const size_t members = ((size_t)c->nthreads * sizeof(int32_t) + LINE - 1) / LINE * LINE;
+    const size_t size = members + (size_t)c->count * c->stride;
+    char *memory = aligned_alloc(LINE, size);
+    if (!memory) return false;
+    memset(memory, 0, size);
+    c->places = (int32_t *)(void *)memory;
+    c->states = memory + members;
+    return true;
+}
+
 int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                  pf_fault *fault) {
     *fault = (pf_fault){PF_FAULT_NONE, 0, 0, 0};
@@ -213,16 +225,46 @@ int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nt
         run_alone(&c);
         return 0;
     }
-    c.stride = (sizeof(step_state) + (size_t)nthreads + LINE - 1) / LINE * LINE;
-    const size_t members = ((size_t)nthreads * sizeof(int32_t) + LINE - 1) / LINE * LINE;
-    char *memory = aligned_alloc(LINE, members + (size_t)count * c.stride);
-    if (!memory) return -1;
-    memset(memory, 0, members + (size_t)count * c.stride);
-    c.places = (int32_t *)(void *)memory;
-    c.states = memory + members;
+    if (!share(&c)) return -1;
     if (clock) memset(clock, 0, ((size_t)count + 1) * sizeof *clock);
     pf_turn_watch();
     pf_team_run(run_member, &c, nthreads);
-    free(memory);
+    free(c.places);
     return 0;
+}
+
+struct pf_pending {
+    run_context context;
+    pf_fault fault;
+    pf_team_region *region;
+    int32_t wanted; /* shares of all steps, which are one group */
+};
+
+pf_pending *pf_begin_steps(const pf_step *steps, int64_t count, int nthreads) {
+    static char *const none[1] = {NULL};
+    pf_pending *run = count > 0 && nthreads > 1 ? malloc(sizeof *run) : NULL;
+    if (!run) return NULL;
+    *run = (pf_pending){.fault = {PF_FAULT_NONE, 0, 0, 0}};
+    run->context = (run_context){
+        .steps = steps, .count = count, .bases = none, .fault = &run->fault, .nthreads = nthreads};
+    for (int64_t i = 0; i < count; i++) run->wanted += shares_of(&run->context, &steps[i]);
+    if (share(&run->context)) {
+        run->region = pf_team_begin(run_member, &run->context, nthreads);
+        if (run->region) return run;
+        free(run->context.places);
+    }
+    free(run);
+    return NULL;
+}
+
+bool pf_steps_over(const pf_pending *run) {
+    return load(&state_of(&run->context, run->context.count - 1)->done) == run->wanted;
+}
+
+int pf_end_steps(pf_pending *run, pf_fault *fault) {
+    const int status = pf_team_end(run->region) ? 0 : -1;
+    *fault = run->fault;
+    free(run->context.places);
+    free(run);
+    return status;
 }

@@ -3,6 +3,8 @@
 #ifndef PF_EXEC_PROGRAM_H
 #define PF_EXEC_PROGRAM_H
 
+#include <stdbool.h>
+
 #include "kernels/kernel.h"
 
 /* Who runs a step. TEAM: every member a share, and the shares of members that are missing. SERIAL: one
@@ -22,5 +24,15 @@ typedef struct pf_step {
  * then tells whether the data let every step do its work. */
 int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                  pf_fault *fault);
+
+/* A run that helpers begin while the caller does something else, for steps that are all free and name no base
+ * but 0. The steps must stay until it ends. NULL when nobody could help: pf_run_steps does it then. */
+typedef struct pf_pending pf_pending;
+pf_pending *pf_begin_steps(const pf_step *steps, int64_t count, int nthreads);
+/* Whether all steps are done. */
+bool pf_steps_over(const pf_pending *run);
+/* Takes part until all steps are done; frees the run. Returns -1 in a child process that has forked
+ * meanwhile: there all steps are to be run again. */
+int pf_end_steps(pf_pending *run, pf_fault *fault);
 
 #endif

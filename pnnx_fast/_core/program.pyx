@@ -4,6 +4,7 @@
 The only module linked with the executor, so that thread team and ISA tables exist once in a process. It knows no
 policy: what steps mean and where memory lies is decided in Python.
 """
+from cython cimport no_gc_clear
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
@@ -71,6 +72,11 @@ cdef extern from "exec/program.h" nogil:
     int PF_STEP_GANG
     int pf_run_steps(const pf_step *steps, int64_t count, char *const *bases, int nthreads, int64_t *clock,
                      pf_fault *fault)
+    ctypedef struct pf_pending:
+        pass
+    pf_pending *pf_begin_steps(const pf_step *steps, int64_t count, int nthreads)
+    bint pf_steps_over(const pf_pending *run)
+    int pf_end_steps(pf_pending *run, pf_fault *fault)
 
 cdef extern from "exec/native.h" nogil:
     int PF_NATIVE_MAX
@@ -324,6 +330,14 @@ def plan(str isa, str name, dict values, int nthreads):
     return result.variant, result.packed_bytes, result.scratch_bytes, result.label.decode()
 
 
+cdef object raise_fault(pf_fault fault, int64_t begin):
+    if fault.code == PF_FAULT_NATIVE:
+        raise NativeOperatorError(fault.value, step=begin + fault.step)
+    if fault.code:
+        raise IndexRangeError(fault.value, fault.limit, step=begin + fault.step)
+
+
+@no_gc_clear  # what a run that began still needs is let go after it ended
 cdef class Program:
     """An immutable list of kernel calls.
 
@@ -350,6 +364,8 @@ cdef class Program:
     cdef int nbases
     cdef int nthreads
     cdef list keep
+    cdef pf_pending *pending
+    cdef object memory
 
     def __cinit__(self, str isa, list steps, int nbases, int nthreads, bint absolute=True, dict ahead=None):
         cdef int64_t total = 0, at = 0, i = 0
@@ -395,6 +411,10 @@ cdef class Program:
             self.steps[<int64_t>step].ahead.bytes = nbytes
 
     def __dealloc__(self):
+        cdef pf_fault fault
+        if self.pending != NULL:
+            with nogil:
+                pf_end_steps(self.pending, &fault)
         free(self.steps)
         free(self.args)
 
@@ -444,12 +464,37 @@ cdef class Program:
                 status = pf_run_steps(self.steps + begin, n, pointers, threads, clock, &fault)
             if status:
                 raise MemoryError
-            if fault.code == PF_FAULT_NATIVE:
-                raise NativeOperatorError(fault.value, step=begin + fault.step)
-            if fault.code:
-                raise IndexRangeError(fault.value, fault.limit, step=begin + fault.step)
+            raise_fault(fault, begin)
             return [clock[i] for i in range(n + 1)] if timed else None
         finally:
             if pointers != local:
                 free(pointers)
             free(clock)
+
+    def begin(self, memory):
+        """Let helpers of the team run all steps, which must be free, from now on; one thread calls ``finish`` then."""
+        cdef bint fit = self.nbases == 0 and self.pending == NULL
+        for i in range(self.count):
+            fit = fit and self.steps[i].free and self.steps[i].mode != PF_STEP_GANG
+        if not fit:
+            raise ValueError("steps depend on each other or on bases, or run already")
+        self.memory = memory
+        self.pending = pf_begin_steps(self.steps, self.count, self.nthreads)
+
+    def over(self):
+        """Whether helpers have done all that ``begin`` asked for."""
+        return self.pending != NULL and pf_steps_over(self.pending)
+
+    def finish(self):
+        """Take part in what ``begin`` asked for until it is done; raises as ``run`` does."""
+        cdef pf_fault fault
+        cdef int status = -1
+        if self.pending != NULL:
+            with nogil:
+                status = pf_end_steps(self.pending, &fault)
+            self.pending = NULL
+        if status == 0:
+            raise_fault(fault, 0)
+        else:
+            self.run(())
+        self.memory = None

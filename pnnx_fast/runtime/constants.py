@@ -101,14 +101,21 @@ class Constants:
             return self._kept[key]
 
     def packed(
-        self, key: Hashable, isa: str, kernel: str, weight: Tensor, nbytes: int, fields: Mapping[str, Any]
+        self,
+        key: Hashable,
+        isa: str,
+        kernel: str,
+        weight: Tensor,
+        nbytes: int,
+        fields: Mapping[str, Any],
+        nthreads: int,
     ) -> Tensor:
         """Return the tensor that a packing kernel makes of a weight; its values are there after :meth:`pack`."""
         with self._lock:
             if key not in self._cached:
                 source = np.ascontiguousarray(weight.numpy())
                 target = self.allocate(nbytes)
-                self._queue.add(PackTask(isa, kernel, source, target, fields))
+                self._queue.add(PackTask(isa, kernel, source, target, fields), nthreads)
                 self._cached[key] = self.tensor(target)
             return self._cached[key]
 

@@ -188,13 +188,14 @@ class Lowering(Builder):
             return given
         from pnnx_fast.runtime.autotune import Workload
 
+        self.constants.pack(self.nthreads)  # helpers that pack meanwhile would disturb what is measured
         chosen: Chosen = tuner.choose(Workload(self.isa, self.nthreads, fields, weight), options(), given)
         return chosen
 
     def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """See Builder."""
         key = (self.isa, kernel, _identity(weight), nbytes, *sorted(fields.items()))
-        return self.constants.packed(key, self.isa, kernel, weight, nbytes, fields)
+        return self.constants.packed(key, self.isa, kernel, weight, nbytes, fields, self.nthreads)
 
     # -- steps -------------------------------------------------------------------------------------------------
 

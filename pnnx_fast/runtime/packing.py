@@ -1,4 +1,4 @@
-"""Packing of weights: what lowering asks for is noted and then done at once, by the whole team, in one parallel region.
+"""Packing of weights: helpers begin with what lowering asks for while it goes on; the rest is done by the whole team.
 
 Used by ``Constants``. Weights that lie in a mapped file give their memory back as soon as they are packed, so that a
 large model is not in memory twice.
@@ -6,7 +6,8 @@ large model is not in memory twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from pnnx_fast._core import program as core
@@ -15,8 +16,8 @@ from pnnx_fast.ir.mapped import release
 
 __all__ = ["PackQueue", "PackTask"]
 
-BATCH_BYTES = 32 << 20
-"""Weights packed before their file pages are given back."""
+BATCH_BYTES = 2 << 20
+"""Weights that helpers pack together, before their file pages are given back."""
 
 
 class PackTask:
@@ -36,32 +37,40 @@ class PackQueue:
     """Packing that is still to be done. Its user holds a lock."""
 
     def __init__(self) -> None:
-        self._tasks: list[PackTask] = []
+        self._noted: list[PackTask] = []
+        self._nbytes = 0
+        self._begun: deque[tuple[core.Program, list[PackTask]]] = deque()
 
-    def add(self, task: PackTask) -> None:
-        """Note a task for the next flush."""
-        self._tasks.append(task)
+    def add(self, task: PackTask, nthreads: int) -> None:
+        """Note a task; helpers may begin with it."""
+        if self._noted and self._noted[0].isa != task.isa:
+            self._begin(nthreads)
+        self._noted.append(task)
+        self._nbytes += task.source.nbytes
+        if self._nbytes >= BATCH_BYTES:
+            self._begin(nthreads)
 
     def flush(self, nthreads: int) -> None:
         """Do all that was noted."""
-        tasks, self._tasks = self._tasks, []
-        for batch in _batches(tasks):
-            core.Program(batch[0].isa, [task.step() for task in batch], 0, nthreads).run(())
-            for task in batch:
-                release(task.source)
+        if self._noted:
+            self._begin(nthreads)
+        while self._begun:
+            self._end()
 
+    def _begin(self, nthreads: int) -> None:
+        program = core.Program(self._noted[0].isa, [task.step() for task in self._noted], 0, nthreads)
+        program.begin([(task.source, task.target) for task in self._noted])
+        self._begun.append((program, self._noted))
+        self._noted, self._nbytes = [], 0
+        while self._begun[0][0].over() and len(self._begun) > 1:
+            self._end()
 
-def _batches(tasks: Sequence[PackTask]) -> Iterator[list[PackTask]]:
-    batch: list[PackTask] = []
-    size = 0
-    for task in tasks:
-        if batch and (task.isa != batch[0].isa or size + task.source.nbytes > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(task)
-        size += task.source.nbytes
-    if batch:
-        yield batch
+    def _end(self) -> None:
+        program, tasks = self._begun[0]
+        program.finish()
+        self._begun.popleft()
+        for task in tasks:  # meanwhile helpers pack the next batch
+            release(task.source)
 
 
 def _reference(array: Array) -> tuple[int, int]:

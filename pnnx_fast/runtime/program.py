@@ -63,12 +63,13 @@ class Program(Executable):
         written = [_as_output(builder, t, i) for i, t in enumerate(tensors_in(outputs))]
         self._constants, self.ninputs = constants, len(inputs)
         self.steps = fuse_affine(fuse_strips(builder.steps, nthreads), isa, nthreads)
-        constants.pack(nthreads)
         self._offsets, arena_bytes = _plan(self.steps)
         packed, segments = self._pack()
         ahead = {i: (self.reference(t)[1], nbytes) for i, (t, nbytes) in weights_ahead(self.steps, nthreads).items()}
+        native = core.Program(isa, packed, 1 + len(inputs) + len(written), nthreads, ahead=ahead)
+        constants.pack(nthreads)
         super().__init__(
-            core.Program(isa, packed, 1 + len(inputs) + len(written), nthreads, ahead=ahead),
+            native,
             isa,
             nthreads,
             segments=segments,

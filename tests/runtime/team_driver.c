@@ -54,6 +54,13 @@ static void total(const void *args, const pf_worker *w) {
     for (int64_t i = 0; i < ITEMS; i++) m->total += m->native[i];
 }
 
+/* A step without bases, for runs that helpers begin alone. */
+static void count_up(const void *args, const pf_worker *w) {
+    int32_t *out = (int32_t *)(uintptr_t)args;
+    for (int64_t begin; (begin = pf_claim(w, 100)) < ITEMS;)
+        for (int64_t i = begin; i < pf_min(begin + 100, ITEMS); i++) out[i] += (int32_t)i;
+}
+
 /* One row of the operator's work. */
 static void rows(void *context, int64_t begin, int64_t end) {
     const pf_op_tensor *tensors = context;
@@ -95,10 +102,20 @@ static void *caller(void *p) {
                              {.run = add, .mode = PF_STEP_TEAM},
                              {.run = pf_native_step, .args = op, .mode = PF_STEP_GANG},
                              {.run = total, .mode = PF_STEP_SERIAL}};
+    const pf_step early[] = {{.run = count_up, .mode = PF_STEP_TEAM, .free = 1},
+                             {.run = count_up, .mode = PF_STEP_SERIAL, .free = 1}};
     if (!m) exit(2);
     for (int run = 0; run < RUNS; run++) {
         pf_fault fault;
+        pf_step begun[2] = {early[0], early[1]};
+        begun[0].args = memset(m->doubled, 0, sizeof m->doubled);
+        begun[1].args = memset(m->other, 0, sizeof m->other);
+        pf_pending *pending = pf_begin_steps(begun, 2, nthreads);
         for (int i = 0; i < ITEMS; i++) m->x[i] = i + run;
+        while (run % 2 && pending && !pf_steps_over(pending)) sched_yield();
+        if (!pending || pf_end_steps(pending, &fault)) exit(2);
+        for (int i = 0; i < ITEMS; i++)
+            if (m->doubled[i] != i || m->other[i] != i) __atomic_store_n(&wrong, 1, __ATOMIC_RELAXED);
         const int failed = pf_run_steps(steps, sizeof steps / sizeof *steps, bases, nthreads, NULL, &fault);
         int64_t wanted = 0;
         for (int i = 0; i < ITEMS; i++) wanted += 3 * (3 * (int64_t)(i + run) + 1);

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import mmap
+import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pnnx_fast import Attribute, Graph, Model
+from pnnx_fast._core import program as core
+from pnnx_fast._memory import aligned_bytes
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir.mapped import release
 from pnnx_fast.runtime import packing
 from pnnx_fast.runtime.constants import Constants
@@ -98,3 +103,94 @@ def test_weights_of_equal_content_are_one() -> None:
     assert one is not other
     assert constants.attribute(Attribute(first.reshape(96, 64))) is not one
     assert np.array_equal(other.numpy(), near)
+
+
+def _copies(
+    count: int, nthreads: int = 2, free: bool = True
+) -> tuple[core.Program, list[np.ndarray], list[np.ndarray]]:
+    """A program that copies arrays, the arrays, and where the copies go."""
+    sources = [np.full(1 << 18, i + 1, np.float32) for i in range(count)]
+    targets = [aligned_bytes(a.nbytes).view(np.float32) for a in sources]
+    for target in targets:
+        target[:] = 0
+    steps = []
+    for x, y in zip(sources, targets, strict=True):
+        places = {k: (0, a.__array_interface__["data"][0]) for k, a in (("x", x), ("y", y))}
+        sizes = {"itemsize": 4, "rank": 1, "shape": (x.size,), "xs": (1,), "ys": (1,)}
+        steps.append(("copy", {**places, **sizes}, False, free))
+    return core.Program("generic", steps, 0, nthreads), sources, targets
+
+
+def _same(sources: list[np.ndarray], targets: list[np.ndarray]) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(sources, targets, strict=True))
+
+
+@pytest.mark.parametrize("nthreads", [1, 2, 5])
+def test_a_program_that_begins_early(nthreads: int) -> None:
+    program, sources, targets = _copies(6, nthreads)
+    for _ in range(20):
+        program.begin(targets)
+        program.finish()
+        assert _same(sources, targets)
+        for target in targets:
+            target[:] = 0
+    assert not program.over()
+
+
+def test_helpers_are_through_without_the_caller() -> None:
+    program, sources, targets = _copies(4)
+    program.begin(targets)
+    deadline = time.monotonic() + 60
+    while not program.over() and core.team() == "threads" and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert program.over() == (core.team() == "threads")
+    program.finish()
+    assert _same(sources, targets)
+
+
+def test_a_program_that_began_may_be_dropped() -> None:
+    for _ in range(50):
+        program, sources, targets = _copies(3)
+        program.begin((sources, targets))
+        del sources, targets, program
+
+
+def test_only_independent_steps_begin_early() -> None:
+    with pytest.raises(ValueError, match="depend"):
+        _copies(2, free=False)[0].begin(None)
+    program, sources, targets = _copies(2)
+    if core.team() == "threads":
+        program.begin((sources, targets))
+        with pytest.raises(ValueError, match="run already"):
+            program.begin(None)
+        program.finish()
+    assert _same(sources, targets) == (core.team() == "threads")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_process_does_again_what_began() -> None:
+    program, sources, targets = _copies(4)
+    program.begin(targets)
+    child = os.fork()
+    if child == 0:
+        program.finish()
+        again, *_ = _copies(2)
+        again.begin(None)
+        again.finish()
+        os._exit(0 if _same(sources, targets) else 1)
+    program.finish()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert _same(sources, targets)
+
+
+def test_lowering_that_fails_leaves_weights_that_are_packed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "BATCH_BYTES", 1)
+    shared, broken, graph = Constants(), _graph(), _graph()
+    broken.ops[2].params["in_features"].value = 95
+    broken.ops[2].attrs["weight"] = Attribute(np.ones((32, 95), np.float32))
+    broken.ops[1].attrs, graph.ops[1].attrs = (dict(broken.ops[1].attrs) for _ in range(2))
+    x = np.ones((1, 64), np.float32)
+    with pytest.raises(ShapeError):
+        Model(broken, 2, constants=shared)(x)
+    np.testing.assert_allclose(Model(graph, 2, constants=shared)(x), _expected(graph, x), rtol=1e-4, atol=1e-4)
