@@ -202,8 +202,11 @@ def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[O
             continue
         a, b = found
         for i in range(len(a) - count + 1):
-            here = list(a[i : i + count]) == sizes and int(np.prod(b[i : i + count])) == product
-            if here and sum(size != 1 for size in sizes) > 1:
+            # Beside ones a single size tells nothing, unless one of the ones varies: the axis of the batch.
+            told = sum(size != 1 for size in sizes) > 1 or any(
+                p == 1 != q for p, q in zip(sizes, b[i : i + count], strict=True)
+            )
+            if told and list(a[i : i + count]) == sizes and int(np.prod(b[i : i + count])) == product:
                 return y, i
     return None
 

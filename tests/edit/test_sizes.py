@@ -127,6 +127,25 @@ def test_a_reshape_takes_sizes_from_the_operand_that_had_them() -> None:
     assert Model(g)(rand(2, 3, 5, 7)).shape == (2, 3, 5, 7)
 
 
+def test_rows_and_columns_that_join_the_batch_leave_it_again() -> None:
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,4,4,3)f32",
+        "Tensor.permute p 1 1 x xt dims=(0,2,1,3) $input=x",
+        "Tensor.reshape a 1 1 xt columns shape=(4,4,3) $input=xt",
+        "torch.cumsum c 1 1 columns ca dim=1 $input=columns",
+        "Tensor.reshape b 1 1 ca cb shape=(1,4,4,3) $input=ca",
+        "Tensor.permute q 1 1 cb down dims=(0,2,1,3) $input=cb",
+        "Tensor.reshape d 1 1 x rows shape=(4,4,3) $input=x",
+        "torch.cumsum r 1 1 rows ra dim=1 $input=rows",
+        "Tensor.reshape e 1 1 ra across shape=(1,4,4,3) $input=ra",
+        "torch.cat m 2 1 down across y dim=-1",
+        "pnnx.Output out 1 0 y",
+    )
+    assert g.make_dynamic({"x": (0, 1, 2)}) == []
+    x = rand(2, 5, 7, 3)
+    np.testing.assert_allclose(Model(g)(x), np.concatenate([x.cumsum(1), x.cumsum(2)], 3), rtol=1e-5)
+
+
 def test_what_nothing_tells_stays_fixed_and_is_named() -> None:
     g = graph(
         "pnnx.Input in 0 1 x #x=(1,4,4)f32",
