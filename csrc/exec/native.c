@@ -80,7 +80,7 @@ static void serve(int64_t *words) {
 void pf_native_step(const void *args_, const pf_worker *w) {
     const pf_native_args *a = args_;
     pf_op_tensor tensors[PF_NATIVE_MAX];
-    int64_t alone[8] = {0};
+    int64_t alone[PF_COUNTERS] = {0};
     int64_t *words = w->nthreads > 1 ? w->next : alone;
     if (w->tid != 0) {
         serve(words);

@@ -55,7 +55,7 @@ cdef extern from "exec/tables.h" nogil:
         const pf_field *fields
         int32_t count
         int64_t size
-    int PF_KIND_COUNT
+    int PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS
     int pf_tables(const pf_kernel_table **out, int capacity)
     bint pf_is_gang(int kernel)
     const pf_kind *pf_kinds()
@@ -121,8 +121,6 @@ cdef extern from "base/team.h" nogil:
     int pf_team_choose(const char *)
     int pf_team_default_threads()
 
-cdef int MAX_DIMS = 8
-cdef int MAX_INS = 16
 cdef int MAX_TABLES = 8
 cdef const pf_kernel_table *tables[8]
 cdef int table_count = pf_tables(tables, MAX_TABLES)
@@ -223,15 +221,15 @@ cdef int pack(int kind, dict values, char *out, bounds bases) except -1:
             else:
                 (<double *>at)[0] = value
         elif form[0] == c"d":
-            if value is None or len(value) > MAX_DIMS:
-                raise TypeError(f"field {names[i]!r} of kind {k.name.decode()!r} takes up to {MAX_DIMS} integers")
+            if value is None or len(value) > PF_MAX_RANK:
+                raise TypeError(f"field {names[i]!r} of kind {k.name.decode()!r} takes up to {PF_MAX_RANK} integers")
             for j in range(len(value)):
                 (<int64_t *>at)[j] = value[j]
         elif strcmp(form, b"ins") == 0:
             value = value or ()
-            if len(value) > MAX_INS:
-                raise TypeError(f"field {names[i]!r} of kind {k.name.decode()!r} takes up to {MAX_INS} references")
-            for j in range(MAX_INS):
+            if len(value) > PF_MAX_INS:
+                raise TypeError(f"field {names[i]!r} of kind {k.name.decode()!r} takes up to {PF_MAX_INS} references")
+            for j in range(PF_MAX_INS):
                 put_ref(at + j * sizeof(pf_ref), value[j] if j < len(value) else None, bases)
         else:
             put_ref(at, value, bases)
@@ -262,8 +260,8 @@ cdef int pack_native(dict values, char *out, bounds bases) except -1:
         raise ValueError("every tensor of a native operator needs a form")
     for i, (ref, form) in enumerate(zip((*inputs, *outputs), values["forms"])):
         shape, strides, dtype, layout = form
-        if len(shape) > MAX_DIMS or len(shape) != len(strides):
-            raise ValueError(f"a native operator takes tensors of up to {MAX_DIMS} dimensions")
+        if len(shape) > PF_MAX_RANK or len(shape) != len(strides):
+            raise ValueError(f"a native operator takes tensors of up to {PF_MAX_RANK} dimensions")
         t = <pf_native_tensor *>(<char *>a.tensors + i * sizeof(pf_native_tensor))
         put_ref(<char *>&t.data, ref, bases)
         t.rank, t.dtype, t.layout = len(shape), dtype, layout

@@ -7,23 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from strides import elements
 
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
-
-
-def elements(a: Array | None, skip: int) -> list[int]:
-    return [] if a is None else [s // a.itemsize for d, s in enumerate(a.strides) if d != skip]
 
 
 def along(isa: str, kernel: str, x: Array, axis: int, y: Array | None, threads: int = 1, **fields: Any) -> None:
     """Call a kernel; y has the axis, index has it with size 1."""
     index = fields.pop("index", None)
     parameters = {key: fields.get(key, 0) for key in "abcd"}
+    others = [d for d in range(x.ndim) if d != axis]
     call(
         isa, kernel, threads, x=x, y=y, index=index, rank=x.ndim - 1, n=x.shape[axis],
-        shape=[n for d, n in enumerate(x.shape) if d != axis], xs=elements(x, axis), ys=elements(y, axis),
-        js=elements(index, axis), xsn=x.strides[axis] // 4, ysn=y.strides[axis] // 4 if y is not None else 0,
+        shape=[x.shape[d] for d in others], xs=elements(x, others), ys=elements(y, others),
+        js=elements(index, others), xsn=x.strides[axis] // 4, ysn=y.strides[axis] // 4 if y is not None else 0,
         **parameters,
     )  # fmt: skip
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from strides import elements
 
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
-
-
-def elements(a: Array) -> list[int]:
-    return [s // a.itemsize for s in a.strides]
 
 
 def copy(isa: str, x: Array, y: Array, threads: int = 1) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from strides import elements
 
 from pnnx_fast.errors import IndexRangeError
 from pnnx_fast.runtime.kernel import call
@@ -24,18 +25,14 @@ def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, wrap: 
     return y
 
 
-def strides(a: np.ndarray) -> list[int]:
-    return [s // a.itemsize for s in a.strides]
-
-
 def along(
     kernel: str, isa: str, threads: int, whole: np.ndarray, part: np.ndarray, index: np.ndarray, dim: int
 ) -> None:
     """Calls gather (whole is read, part written) or scatter_add (whole is summed into, part read)."""
-    ws = strides(whole)
+    ws = elements(whole)
     stride, ws[dim] = ws[dim], 0
     fields: dict[str, Any] = {
-        "js": strides(index),
+        "js": elements(index),
         "shape": index.shape,
         "rank": index.ndim,
         "dim": dim,
@@ -48,9 +45,9 @@ def along(
         "index_size": index.itemsize,
     }
     fields |= (
-        {"x": whole, "xs": ws, "y": part, "ys": strides(part)}
+        {"x": whole, "xs": ws, "y": part, "ys": elements(part)}
         if kernel == "gather"
-        else {"x": part, "xs": strides(part), "y": whole, "ys": ws}
+        else {"x": part, "xs": elements(part), "y": whole, "ys": ws}
     )
     call(isa, kernel, threads, index=index, **fields)
 

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from strides import elements
 
 from pnnx_fast.runtime.kernel import call, plan
 
 Array = NDArray[Any]
-
-
-def strides(x: Array) -> list[int]:
-    return [s // 4 for s in x.strides]
 
 
 def product(
@@ -27,8 +24,8 @@ def product(
     y = np.full((*batch, m, n + 3), np.nan, np.float32)
     a, b = np.broadcast_to(a, (*batch, m, k)), np.broadcast_to(b, (*batch, k, n))
     c = None if c is None else np.broadcast_to(c, (*batch, m, n))
-    sa, sb, sy = strides(a), strides(b), strides(y)
-    sc = strides(c) if c is not None else [0] * (len(batch) + 2)
+    sa, sb, sy = elements(a), elements(b), elements(y)
+    sc = elements(c) if c is not None else [0] * (len(batch) + 2)
     r = len(batch)
     fields: dict[str, Any] = {
         "rank": r,

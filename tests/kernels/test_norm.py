@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from strides import elements
 
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
-
-
-def elements(a: Array | None, dims: slice = slice(None)) -> list[int]:
-    return [] if a is None else [s // a.itemsize for s in a.strides[dims]]
 
 
 def padded(shape: tuple[int, ...], gap: int, seed: int = 1) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from guard import guarded
+from strides import elements
 
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
@@ -62,10 +63,6 @@ def reference(mode: str, case: dict[str, Any], x: Array) -> tuple[Array, Array]:
     return y, index
 
 
-def elements(a: Array) -> list[int]:
-    return [s // a.itemsize for s in a.strides]
-
-
 def run(isa: str, mode: str, case: dict[str, Any], x: Array, threads: int, last: bool, indices: bool = False) -> Any:
     n, c = x.shape[:2]
     sizes = [output_size(case, axis, x.shape[2 + axis]) for axis in range(AXES)]
@@ -81,7 +78,7 @@ def run(isa: str, mode: str, case: dict[str, Any], x: Array, threads: int, last:
     lists = {key: case.get(key, default) for key, default in DEFAULTS}
     call(
         isa, f"{mode}_pool", threads, x=x, y=y, index=index, n=n, c=c, isize=x.shape[2:], osize=sizes, xs=elements(x),
-        ys=elements(y), js=elements(index) if index is not None else (), adaptive="output" in case,
+        ys=elements(y), js=elements(index), adaptive="output" in case,
         include_pad=case.get("include_pad", False), divisor=case.get("divisor", 0), norm=case.get("norm", 0), **lists,
     )  # fmt: skip
     if last:

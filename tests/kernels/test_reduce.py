@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from strides import elements
 
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
@@ -38,18 +39,14 @@ OPS: dict[str, tuple[int, float, Reference]] = {
 }
 
 
-def elements(a: Array, dims: list[int]) -> list[int]:
-    return [a.strides[d] // a.itemsize for d in dims]
-
-
 def reduce(isa: str, op: str, x: Array, dims: tuple[int, ...], threads: int = 1, scale: float = 1) -> Array:
     code, p, _ = OPS[op]
     kept = [d for d in range(x.ndim) if d not in dims]
     y = np.full([x.shape[d] for d in kept], np.nan, "f4")
     call(
         isa, "reduce", threads, x=x, y=y, op=code, rank=len(kept), shape=y.shape, xs=elements(x, kept),
-        ys=elements(y, list(range(y.ndim))), rrank=len(dims), rshape=[x.shape[d] for d in dims],
-        rxs=elements(x, list(dims)), scale=scale, p=p,
+        ys=elements(y), rrank=len(dims), rshape=[x.shape[d] for d in dims],
+        rxs=elements(x, dims), scale=scale, p=p,
     )  # fmt: skip
     return y
 

@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from guard import guarded
+from strides import elements
 
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
-
-
-def elements(a: Array) -> list[int]:
-    return [s // a.itemsize for s in a.strides]
 
 
 def channels_last(x: Array, gap: int) -> Array:
