@@ -7,7 +7,7 @@ of a net have been asked for together before, they are computed together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -115,6 +115,12 @@ class Extractor:
         if array is not None and array.size:
             self._given[number] = Value(_as_input(array), array.dtype == np.int8)
         return 0
+
+    @overload
+    def extract(self, blob: str | int, type: int = 0) -> tuple[int, Mat]: ...
+
+    @overload
+    def extract(self, blob: str | int, feat: Mat, type: int = 0) -> int: ...
 
     def extract(self, blob: str | int, *args: Any, **kwargs: Any) -> Any:
         """Compute a blob by name or number.
