@@ -46,7 +46,6 @@ ADAPTIVE = ("nn.AdaptiveAvgPool", "nn.AdaptiveMaxPool", "F.adaptive_avg_pool", "
 
 ALWAYS: dict[str, int] = {
     **{f"{kind}{n}d": n + 2 for n in (1, 2, 3) for kind in (*KINDS, *ADAPTIVE, "F.max_pool", "F.avg_pool")},
-    **{f"{prefix}.BatchNorm{n}d": 2 for n in (1, 2, 3) for prefix in ("nn", "fused")},
     **{f"F.{name}": 0 for name in ACTIVATIONS},
     **{f"nn.{name}": 0 for name in LAYERS},
     **dict.fromkeys(("int8.Conv2d", "fused.Int8Conv2d"), 4),
@@ -86,12 +85,23 @@ def _both_inside(op: Operator) -> bool:
 
 
 def _keeps_count(op: Operator) -> bool:
-    """Whether a new shape begins with the number of rows."""
+    """Whether a new shape began with the number of rows when it was noted."""
     before, after = op.inputs[0].shape, op.outputs[0].shape
     if len(op.inputs) != 1 or not before or not after or "shape" not in op.params:
         return False
     shape: Any = op.params["shape"].value
     return bool(before[0] == after[0] and shape and shape[0] in (-1, before[0]))
+
+
+def _names_another_count(op: Operator, rows: int) -> bool:
+    """Whether a new shape that kept the rows that were noted joins or cuts those that there are."""
+    shape: Any = op.params["shape"].value
+    return shape[0] not in (-1, rows)
+
+
+def _has_statistics(op: Operator) -> bool:
+    """Whether a batch norm need not take them from all rows of the batch."""
+    return {"running_mean", "running_var"} <= op.attrs.keys()
 
 
 def _multiplies_rows(op: Operator) -> bool:
@@ -118,6 +128,7 @@ CONDITIONS: dict[str, Callable[[Operator], bool]] = {
     "Tensor.select": _axis("dim"),
     "pnnx.Expression": _elementwise,
     "nn.LayerNorm": _normalises_inside,
+    **dict.fromkeys(("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "fused.BatchNorm2d"), _has_statistics),
     "torch.transpose": _both_inside,
     "torch.matmul": _multiplies_rows,
     "Tensor.reshape": _keeps_count,
@@ -125,8 +136,8 @@ CONDITIONS: dict[str, Callable[[Operator], bool]] = {
 }
 
 
-def rows_apart(ops: Sequence[Operator]) -> bool:
-    """Whether each row of the outputs depends on the same row of the inputs alone."""
+def rows_apart(ops: Sequence[Operator], rows: int) -> bool:
+    """Whether each of so many rows of the outputs depends on the same row of the inputs alone."""
     apart: set[Operand] = set()
     constant: set[Operand] = set()
     for op in ops:
@@ -139,14 +150,14 @@ def rows_apart(ops: Sequence[Operator]) -> bool:
         elif op.type == "pnnx.Output":
             if not apart.issuperset(op.inputs):
                 return False
-        elif _keeps_rows(op, apart, constant):
+        elif _keeps_rows(op, apart, constant, rows):
             apart.update(op.outputs)
         else:
             return False
     return True
 
 
-def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand]) -> bool:
+def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand], rows: int) -> bool:
     ranks = {len(x.shape) if x.shape is not None else 0 for x in op.inputs if x in apart}
     if op.type == "pnnx.Expression":
         # Constants must not reach dimension 0, and tensors of another rank would meet it elsewhere.
@@ -158,7 +169,9 @@ def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand]) -> bo
     elif not op.inputs or not apart.issuperset(op.inputs):
         return False
     condition = CONDITIONS.get(op.type)
-    return min(ranks) >= ALWAYS.get(op.type, sys.maxsize) if condition is None else condition(op)
+    if condition is None:
+        return min(ranks) >= ALWAYS.get(op.type, sys.maxsize)
+    return condition(op) and not (condition is _keeps_count and _names_another_count(op, rows))
 
 
 def for_rows(ops: Sequence[Operator], rows: int) -> list[Operator]:

@@ -111,7 +111,7 @@ class Compiler:
             return chain
         from pnnx_fast.runtime.batches import best_part, for_rows, rows_apart
 
-        if not rows_apart(self._ops):
+        if not rows_apart(self._ops, rows):
             return chain
         part, apart = best_part(chain.program.steps, rows, chain.arena_bytes, nthreads)
         if part == rows:

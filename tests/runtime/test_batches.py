@@ -68,7 +68,43 @@ def graph_of(*steps: tuple[str, dict[str, Any]]) -> pnnx_fast.Graph:
     ],
 )
 def test_rows_apart(step: tuple[str, dict[str, Any]], apart: bool) -> None:
-    assert rows_apart(list(graph_of(step).topological())) is apart
+    assert rows_apart(list(graph_of(step).topological()), 1) is apart
+
+
+def test_statistics_of_the_batch_mix_its_rows() -> None:
+    ops = list(graph_of(("nn.BatchNorm2d", {"num_features": 4})).topological())
+    assert not rows_apart(ops, 1)
+    ops[2].attrs |= {key: Attribute(np.ones(4, np.float32)) for key in ("running_mean", "running_var")}
+    assert rows_apart(ops, 1)
+
+
+@pytest.mark.parametrize("first, apart", [(1, False), (-1, True), (6, True)])
+def test_new_shapes_that_join_rows(first: int, apart: bool) -> None:
+    """A model noted for one row, or for six, that gets six of them."""
+    graph = graph_of(("Tensor.reshape", {"shape": (first, *((-1, 8) if first > 0 else (32, 8)))}))
+    for operand in graph.operands:
+        assert operand.shape is not None
+        operand.shape = (max(first, 1), *operand.shape[1:])
+    assert rows_apart(list(graph.topological()), 6) is apart
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_mixes_rows_is_computed_at_once(joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [("nn.BatchNorm2d", {"num_features": 4})]
+    if joined:
+        steps = [("Tensor.reshape", {"shape": (1, -1, 8)}), ("F.softmax", {"dim": 1})]
+        steps += [("Tensor.reshape", {"shape": (-1, 4, 8, 8)})]
+    graph = graph_of(*steps)
+    if joined:
+        for name in ("z0", "z1"):
+            operand = graph.get_operand(name)
+            assert operand is not None
+            operand.shape = (1, 32, 8)
+    x = np.random.default_rng(1).standard_normal((6, 3, 8, 8)).astype(np.float32)
+    monkeypatch.setattr(batches, "best_part", lambda steps, rows, *rest: (rows, False))
+    whole = pnnx_fast.Model(graph)(x)
+    monkeypatch.setattr(batches, "best_part", lambda steps, rows, *rest: (1, False))
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), whole)
 
 
 def test_a_picture_without_batch_has_no_rows() -> None:
@@ -77,7 +113,7 @@ def test_a_picture_without_batch_has_no_rows() -> None:
         operand = graph.get_operand(name)
         assert operand is not None
         operand.shape = shape
-    assert not rows_apart(list(graph.topological()))
+    assert not rows_apart(list(graph.topological()), 1)
 
 
 def steps_of(flops: int, weights: int, others: int) -> list[Any]:
