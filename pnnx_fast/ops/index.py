@@ -90,7 +90,22 @@ def index_select(b: Builder, input: Tensor, index: Tensor, *, dim: int) -> Tenso
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
         return b.reshape(take(b, input.unsqueeze(0), b.reshape(index, (index.size,)), 0), ())
+    regular = _regular(index)
+    if regular is not None and input.shape[axis]:
+        _check_constant(index, input.shape[axis], False)
+        return input.narrow(axis, *regular)
     return take(b, input, b.reshape(index, (index.size,)), axis)
+
+
+def _regular(index: Tensor) -> tuple[int, int, int] | None:
+    """Start, length and step of a constant index that a slice stands for."""
+    if not index.is_constant or index.ndim != 1 or not index.size:
+        return None
+    values = index.numpy()
+    start, step = int(values[0]), int(values[1]) - int(values[0]) if index.size > 1 else 1
+    if start < 0 or step < 1 or not np.array_equal(np.diff(values), np.full(index.size - 1, step)):
+        return None
+    return start, index.size, step
 
 
 def _along(x: Tensor, index: Tensor, axis: int) -> dict[str, Any]:

@@ -7,8 +7,10 @@ tell from the shapes in the file, and stops where a reshape must copy. Needed fo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.literals import MISSING, literal
 
 __all__ = ["restore_storage"]
 
@@ -20,7 +22,7 @@ def restore_storage(graph: Graph) -> bool:
     """Give strided views the tensor that owns the memory; returns whether any input was another one."""
     found = False
     for op in graph.ops:
-        if op.type == "torch.as_strided" and len(op.inputs) == 1:
+        if op.type == "torch.as_strided" and op.inputs:
             owner = _owner(op.inputs[0])
             if owner is not op.inputs[0]:
                 op.set_input(0, owner)
@@ -31,7 +33,7 @@ def restore_storage(graph: Graph) -> bool:
 def _owner(operand: Operand) -> Operand:
     chain: list[Operator] = []
     x = operand
-    while (op := x.producer) is not None and op.type in RESHAPES | TRANSPOSES and len(op.inputs) == 1:
+    while (op := x.producer) is not None and op.type in RESHAPES | TRANSPOSES and op.inputs:
         if not _is_known(op.inputs[0]) or not _is_known(op.outputs[0]):
             break
         chain.insert(0, op)
@@ -63,11 +65,20 @@ def _strides_behind(op: Operator, strides: Sequence[int]) -> list[int] | None:
         return _reshaped(op.inputs[0].shape or (), strides, op.outputs[0].shape or ())
     order = list(range(len(strides)))
     if op.type == "torch.transpose":
-        i, j = (op.params[key].value for key in ("dim0", "dim1"))
+        i, j = (_argument(op, key) for key in ("dim0", "dim1"))
+        if MISSING in (i, j):
+            return None
         order[i], order[j] = order[j], order[i]
     else:
-        order = list(op.params["dims"].value)
+        order = _argument(op, "dims")
+        if order is MISSING:
+            return None
     return [strides[d] for d in order]
+
+
+def _argument(op: Operator, key: str) -> Any:
+    """A parameter, which is an operand in files of low levels."""
+    return op.params[key].value if key in op.params else literal(op.named_input(key))
 
 
 def _reshaped(shape: Sequence[int], strides: Sequence[int], sizes: Sequence[int]) -> list[int] | None:

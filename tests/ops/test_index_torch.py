@@ -75,6 +75,16 @@ def test_index_select(dim: int, dtype: str) -> None:
     same(got, torch.index_select(t(x), dim, t(index)))
 
 
+@pytest.mark.parametrize("places", [[2, 3, 4], [1, 3, 5], [4], [0, 0], [3, 2], [0, 1, 3], [0, 2, 4]])
+def test_constant_places_of_index_select(places: list[int]) -> None:
+    """Places at equal distances are a slice."""
+    x, index = draw(2, 6, 3), np.array(places)
+    got = run("torch.index_select", x, names=["input"], weights={"index": index}, dim=1)
+    same(got, torch.index_select(t(x), 1, t(index)))
+    with pytest.raises(IndexRangeError):
+        run("torch.index_select", x, names=["input"], weights={"index": index + 6 - index.max()}, dim=1)
+
+
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
 def test_gather(dim: int, dtype: str) -> None:

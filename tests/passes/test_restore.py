@@ -210,6 +210,9 @@ pnnx.Output out 1 0 y
          "Tensor.reshape b 1 1 u v shape=(12,4) $input=u #v=(12,4)f32", "v"),
         ("torch.unsqueeze a 1 1 x u dim=0 $input=x #u=(1,6,2,4)f32 | "
          "torch.transpose b 1 1 u v dim0=3 dim1=1 $input=u #v=(1,4,2,6)f32", "x"),
+        ("pnnx.Expression i 0 1 i expr=0 | pnnx.Expression j 0 1 j expr=1 | "
+         "torch.transpose a 3 1 x i j u $input=x $dim0=i $dim1=j #u=(2,6,4)f32 | "
+         "pnnx.Expression k 0 1 k expr=[2,3,2,4] | Tensor.reshape b 2 1 u k v $input=u $shape=k #v=(2,3,2,4)f32", "x"),
         ("torch.flatten a 1 1 x v start_dim=1 end_dim=2 $input=x", "v"),
     ],
 )  # fmt: skip

@@ -68,6 +68,19 @@ def test_indices_that_are_all_there_stay(
     assert np.array_equal(pnnx_fast.Model(graph)(x), x[tuple(list(k) for k in key)])
 
 
+def test_a_list_of_one_index_keeps_the_dimension() -> None:
+    text = """7767517
+5 4
+pnnx.Input x 0 1 x #x=(2,3,4)f32
+pnnx.Expression n 0 1 n expr=-2 #n=(1)i64
+pnnx.Expression l 1 1 n l expr=[None,@0] #n=(1)i64
+Tensor.index i 2 1 x l y $input=x $expr=l #x=(2,3,4)f32 #y=(2,1,4)f32
+pnnx.Output o 1 0 y
+"""
+    x = RNG.standard_normal((2, 3, 4)).astype(np.float32)
+    assert np.array_equal(pnnx_fast.Model(pnnx_fast.Graph.parse(text))(x), x[:, [-2]])
+
+
 def test_endless_numbers_are_named() -> None:
     graph = pnnx_fast.Graph.parse(picked((1, 2), (1, 1, 2), f"[[0,{'1' * 5000}]]"))
     with pytest.raises(pnnx_fast.errors.ParameterError, match=r"Tensor\.index pick: cannot read the indices"):
