@@ -7,6 +7,7 @@ them. What neither can say are the numpy functions of :mod:`pnnx_fast.ops.aten_n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,24 @@ def scalar(b: Builder, value: Any) -> Value:
     if isinstance(value, Tensor):
         return value.numpy().item() if value.is_constant else b.reshape(value, ())
     return value
+
+
+@operator("prim::max")
+def largest(b: Builder, value: Any, *others: Any) -> Value:
+    """The largest of some numbers, or of a list of numbers."""
+    return reduce(lambda x, y: lower_expression(b, "maximum(@0,@1)", [x, y]), [value, *others] if others else value)
+
+
+@operator("prim::min")
+def smallest(b: Builder, value: Any, *others: Any) -> Value:
+    """The smallest of some numbers, or of a list of numbers."""
+    return reduce(lambda x, y: lower_expression(b, "minimum(@0,@1)", [x, y]), [value, *others] if others else value)
+
+
+@operator("prim::abs")
+def magnitude(b: Builder, value: Any) -> Value:
+    """A number without its sign."""
+    return lower_expression(b, "abs(@0)", [value])
 
 
 @operator("aten::len", "aten::dim")

@@ -53,7 +53,7 @@ FAMILIES: dict[str, str] = {
         aten::transpose aten::true_divide aten::trunc aten::type_as aten::unbind aten::unflatten aten::unfold
         aten::unsafe_chunk aten::unsafe_split aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
         aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
-        prim::NumToTensor
+        prim::NumToTensor prim::abs prim::max prim::min
     """,
     "aten_layers": """
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training

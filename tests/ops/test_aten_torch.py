@@ -96,6 +96,24 @@ def test_numbers_pass_through() -> None:
     assert [int(v) for v in pnnx_fast.Model(graph)(real(3, 4))] == [4, 4, 4, 2, 2, 12]
 
 
+def test_extremes_of_numbers() -> None:
+    graph = pnnx_fast.Graph.parse("""7767517
+10 9
+pnnx.Input x 0 1 x #x=(3,4)f32
+pnnx.Expression a 0 1 a expr=-7
+pnnx.Expression b 1 1 x b expr=size(@0,1)
+pnnx.Expression l 2 1 x a l expr=[size(@0,0),@1,size(@0,1)]
+prim::max m 2 1 a b c
+prim::min n 2 1 a b d
+prim::max o 1 1 l e
+prim::min p 1 1 l f
+prim::abs q 1 1 d g
+pnnx.Expression r 5 1 c d e f g y expr=[@0,@1,@2,@3,@4]
+""")
+    graph.new_operator("pnnx.Output", "y", inputs=[graph.ops[-1].outputs[0]])
+    assert list(map(int, pnnx_fast.Model(graph)(real(3, 4)))) == [4, -7, 4, -7, 7]
+
+
 VIEWS = "aten::Bool aten::Float aten::FloatImplicit aten::IntImplicit aten::ScalarImplicit aten::alias aten::detach_"
 SHAPES = "aten::empty_like aten::new_empty aten::empty"
 

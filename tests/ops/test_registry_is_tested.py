@@ -21,7 +21,7 @@ ELSEWHERE: dict[str, str] = {
         aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
         aten::adjoint aten::alias aten::detach_ aten::dim aten::empty aten::empty_like aten::len aten::lift_fresh
         aten::mH aten::new_empty aten::numel aten::resolve_conj aten::resolve_neg aten::size
-        prim::Constant prim::NumToTensor""",
+        prim::Constant prim::NumToTensor prim::abs prim::max prim::min""",
     "ops/test_attention_torch.py": "fused.MultiheadAttention",
     "ops/test_conv_depth.py": "fused.Conv3d",
     "ops/test_convolution_torch.py": "fused.Conv2d",
