@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
@@ -18,6 +18,9 @@ __all__ = ["PackQueue", "PackTask"]
 
 BATCH_BYTES = 2 << 20
 """Weights that helpers pack together, before their file pages are given back."""
+
+MOST_BEGUN = 8
+"""Batches that helpers may be ahead."""
 
 
 class PackTask:
@@ -33,37 +36,49 @@ class PackTask:
         return self.kernel, {**self.fields, "x": _reference(self.source), "y": _reference(self.target)}, False, True
 
 
+_Batch: TypeAlias = tuple[core.Program, list[PackTask]]
+
+
 class PackQueue:
     """Packing that is still to be done. Its user holds a lock."""
 
     def __init__(self) -> None:
         self._noted: list[PackTask] = []
         self._nbytes = 0
-        self._begun: deque[tuple[core.Program, list[PackTask]]] = deque()
+        self._waiting: deque[_Batch] = deque()
+        self._begun: deque[_Batch] = deque()
 
     def add(self, task: PackTask, nthreads: int) -> None:
         """Note a task; helpers may begin with it."""
         if self._noted and self._noted[0].isa != task.isa:
-            self._begin(nthreads)
+            self._close_batch(nthreads)
         self._noted.append(task)
         self._nbytes += task.source.nbytes
         if self._nbytes >= BATCH_BYTES:
-            self._begin(nthreads)
+            self._close_batch(nthreads)
+            self._advance()
 
     def flush(self, nthreads: int) -> None:
         """Do all that was noted."""
         if self._noted:
-            self._begin(nthreads)
-        while self._begun:
+            self._close_batch(nthreads)
+        while self._advance():
             self._end()
 
-    def _begin(self, nthreads: int) -> None:
+    def _close_batch(self, nthreads: int) -> None:
         program = core.Program(self._noted[0].isa, [task.step() for task in self._noted], 0, nthreads)
-        program.begin([(task.source, task.target) for task in self._noted])
-        self._begun.append((program, self._noted))
+        self._waiting.append((program, self._noted))
         self._noted, self._nbytes = [], 0
-        while self._begun[0][0].over() and len(self._begun) > 1:
+
+    def _advance(self) -> bool:
+        """Let helpers begin with what may be in memory twice; return whether a batch has begun."""
+        while self._begun and self._begun[0][0].over():
             self._end()
+        while self._waiting and len(self._begun) < MOST_BEGUN:
+            program, tasks = self._waiting.popleft()
+            program.begin([(task.source, task.target) for task in tasks])
+            self._begun.append((program, tasks))
+        return bool(self._begun)
 
     def _end(self) -> None:
         program, tasks = self._begun[0]
