@@ -327,11 +327,6 @@ def isin(elements: Array, tests: Any, unique: bool = False, invert: bool = False
 # -- element-wise, beyond the expression language ------------------------------------------------------------------
 
 
-def nan_to_num(x: Array, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Array:
-    """Replace what is not finite."""
-    return np.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
-
-
 def logit(x: Array, eps: float | None = None) -> Array:
     """Inverse of the sigmoid."""
     x = real(x) if eps is None else np.clip(real(x), eps, 1 - eps)

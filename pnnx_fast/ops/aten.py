@@ -232,6 +232,16 @@ def windows(b: Builder, input: Tensor, dimension: int, size: int, step: int) -> 
     return input.as_strided(shape, strides)
 
 
+@operator("aten::nan_to_num")
+def nan_to_num(b: Builder, input: Tensor, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Value:
+    """Numbers in the place of what is not finite. torch.nan_to_num."""
+    number, highest = nan or 0.0, float(np.finfo(np.float32).max)
+    if input.dtype == np.float32 and posinf is None and neginf is None:
+        return lower_expression(b, "where(isnan(@0),@1,clamp(@0,@2,@3))", [input, float(number), -highest, highest])
+    replaced = {"nan": number, "posinf": posinf, "neginf": neginf}
+    return b.host(lambda x: np.nan_to_num(x, **replaced), [input], [(input.shape, input.dtype)])[0]
+
+
 @operator("aten::select_scatter")
 def select_scatter(b: Builder, input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """Copy of the input with one entry of a dimension replaced. torch.select_scatter."""

@@ -12,13 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ParameterError
+from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 from pnnx_fast.ops.aten import dtype_name
 from pnnx_fast.ops.einsum import einsum as by_name
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import bind, find, operator
 from pnnx_fast.ops.resize import interpolate
-from pnnx_fast.ops.shape import integers
+from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
 UNKNOWN = (None, None, None)
@@ -464,6 +464,18 @@ def embedding_bag(b: Builder, weight: Tensor, indices: Tensor, offsets: Tensor, 
         raise IndexRangeError(int(values.max()), weight.shape[0])
     inputs = [weight, indices, offsets, *([] if factors is None else [factors])]
     return Results(b.host(run, inputs, [((bags, weight.shape[1]), weight.dtype)]) + [*UNKNOWN])
+
+
+@operator("aten::index_add")
+def index_add(b: Builder, input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any = 1) -> Tensor:
+    """Slices added to the entries of a dimension that an index names. torch.index_add."""
+    axis = axis_of(dim, input.ndim)
+    if index.ndim > 1 or (source.ndim and index.size != source.shape[axis]):
+        raise ShapeError("one index for each slice", operand="index", expected=source.shape, actual=index.shape)
+    if alpha != 1:
+        source = cast(Tensor, lower_expression(b, "mul(@0,@1)", [source, alpha], temporary=True))
+    places = b.reshape(index, [index.size if d == axis else 1 for d in range(input.ndim)]).expand(source.shape)
+    return tensor(b, "torch.scatter_add", input=input, index=places, src=source, dim=dim)
 
 
 @operator("aten::_shape_as_tensor")

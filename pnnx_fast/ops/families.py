@@ -38,10 +38,10 @@ FAMILIES: dict[str, str] = {
         aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill aten::masked_select
         aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum aten::mean
         aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
-        aten::multiply aten::mv aten::narrow aten::native_channel_shuffle aten::ne aten::neg aten::negative
-        aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::norm aten::not_equal
-        aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad aten::pairwise_distance aten::permute
-        aten::pixel_shuffle aten::pixel_unshuffle aten::positive aten::pow aten::prelu aten::prod
+        aten::multiply aten::mv aten::nan_to_num aten::narrow aten::native_channel_shuffle aten::ne aten::neg
+        aten::negative aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::norm
+        aten::not_equal aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad aten::pairwise_distance
+        aten::permute aten::pixel_shuffle aten::pixel_unshuffle aten::positive aten::pow aten::prelu aten::prod
         aten::quantize_per_tensor aten::rad2deg aten::rand aten::randn aten::randn_like aten::ravel aten::real
         aten::reciprocal aten::relu aten::relu6 aten::remainder aten::repeat aten::repeat_interleave aten::reshape
         aten::reshape_as aten::resolve_conj aten::resolve_neg aten::rms_norm aten::roll aten::round aten::rrelu
@@ -62,7 +62,7 @@ FAMILIES: dict[str, str] = {
         aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d aten::_weight_norm aten::adaptive_max_pool1d
         aten::adaptive_max_pool2d aten::adaptive_max_pool3d aten::bilinear aten::chain_matmul aten::col2im
         aten::convolution aten::copy aten::copy_ aten::dsplit aten::einsum aten::embedding_bag aten::grid_sampler
-        aten::grid_sampler_2d aten::grid_sampler_3d aten::gru aten::gru_cell aten::hsplit aten::im2col
+        aten::grid_sampler_2d aten::grid_sampler_3d aten::gru aten::gru_cell aten::hsplit aten::im2col aten::index_add
         aten::linalg_multi_dot aten::lstm aten::lstm_cell aten::max_pool1d_with_indices aten::max_pool2d_with_indices
         aten::max_pool3d_with_indices aten::max_unpool2d aten::max_unpool3d aten::native_batch_norm
         aten::native_layer_norm aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d
@@ -82,22 +82,21 @@ FAMILIES: dict[str, str] = {
         aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud
         aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient aten::hamming_window
         aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::hstack aten::huber_loss
-        aten::hypot aten::i0 aten::index_add aten::index_copy aten::index_fill aten::index_reduce aten::inner
-        aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron
-        aten::kthvalue aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv
+        aten::hypot aten::i0 aten::index_copy aten::index_fill aten::index_reduce aten::inner aten::inverse
+        aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron aten::kthvalue
+        aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv
         aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv
         aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vecdot aten::linspace
         aten::logaddexp2 aten::logcumsumexp aten::logit aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
         aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::mvlgamma
-        aten::nan_to_num aten::nanmean aten::nanmedian aten::nansum aten::nextafter aten::nll_loss_nd
-        aten::nonzero_numpy aten::one_hot aten::outer aten::poisson_nll_loss aten::polar aten::polygamma aten::put
-        aten::quantile aten::renorm aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn
-        aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr
-        aten::special_erfinv aten::special_i0 aten::special_logit aten::special_ndtr aten::special_polygamma
-        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::take aten::take_along_dim
-        aten::tensordot aten::trace aten::trapezoid aten::trapz aten::tril aten::tril_indices
-        aten::triplet_margin_loss aten::triu aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean
-        aten::vdot aten::vstack aten::xlogy
+        aten::nanmean aten::nanmedian aten::nansum aten::nextafter aten::nll_loss_nd aten::nonzero_numpy aten::one_hot
+        aten::outer aten::poisson_nll_loss aten::polar aten::polygamma aten::put aten::quantile aten::renorm
+        aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit aten::sinc
+        aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr aten::special_erfinv
+        aten::special_i0 aten::special_logit aten::special_ndtr aten::special_polygamma aten::special_sinc
+        aten::special_xlog1py aten::special_xlogy aten::std_mean aten::take aten::take_along_dim aten::tensordot
+        aten::trace aten::trapezoid aten::trapz aten::tril aten::tril_indices aten::triplet_margin_loss aten::triu
+        aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean aten::vdot aten::vstack aten::xlogy
     """,
     "attention": """
         F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention

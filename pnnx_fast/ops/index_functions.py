@@ -5,7 +5,6 @@ They know nothing of graphs or lowering; :mod:`pnnx_fast.ops.aten_numpy` makes o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,20 +45,13 @@ def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, in
     return y
 
 
-def index_write(combine: Any) -> Callable[..., Array]:
-    """Write or add whole slices at the entries of one dimension that an index names."""
-
-    def run(x: Array, dim: int, index: Array, src: Any, alpha: Any = 1) -> Array:
-        y = x.copy()
-        check(index, x.shape[dim])
-        key: Any = (*(slice(None),) * (dim % x.ndim), index)
-        if combine is None:
-            y[key] = src
-        else:
-            combine.at(y, key, src * x.dtype.type(alpha))
-        return y
-
-    return run
+def index_write(x: Array, dim: int, index: Array, src: Any) -> Array:
+    """Write whole slices at the entries of one dimension that an index names."""
+    y = x.copy()
+    check(index, x.shape[dim])
+    key: Any = (*(slice(None),) * (dim % x.ndim), index)
+    y[key] = src
+    return y
 
 
 def diagonal_scatter(x: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:

@@ -27,7 +27,7 @@ def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
     gap = np.abs(x[..., :, None, :].astype(np.float64) - y[..., None, :, :])
     if p == 0:
         return np.asarray((gap != 0).sum(-1).astype(x.dtype))
-    far = gap.max(-1, initial=0) if np.isinf(p) else (gap**p).sum(-1) ** (1 / p)
+    far = gap.max(-1, initial=0) if np.isinf(p) else gap.sum(-1) if p == 1 else (gap**p).sum(-1) ** (1 / p)
     return np.asarray(far, x.dtype)
 
 

@@ -295,7 +295,7 @@ class Lowering(Builder):
             return x
         if x.is_constant:
             return self.constant(_convert(x.numpy(), dtype))
-        return self.host(lambda a: _convert(a, dtype), [x], [(x.shape, dtype)])[0]
+        return self.host(lambda a: a, [x], [(x.shape, dtype)])[0]
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """See Builder."""
