@@ -22,14 +22,19 @@ def run(
     last: bool = False,
     isa: str | None = None,
     threads: int = 1,
+    noted: Sequence[tuple[int, ...]] = (),
     **params: Any,
 ) -> Any:
-    """Results of one operator; ``last`` hands it a channels-last view of the first array."""
+    """Results of one operator; ``last`` hands it a channels-last view of the first array.
+
+    Shapes of results given as ``noted`` stand in the graph, those of the arrays beside them.
+    """
     graph = pnnx_fast.Graph()
     operands = []
     given = list(arrays)
     for i, array in enumerate(arrays):
         operand = graph.new_operand(f"in{i}")
+        operand.shape = array.shape if noted else None
         graph.new_operator("pnnx.Input", f"input{i}", outputs=[operand])
         if i == 0 and last and array.ndim > 2:
             given[0] = np.ascontiguousarray(np.moveaxis(array, 1, -1))
@@ -39,6 +44,8 @@ def run(
             operand = view
         operands.append(operand)
     results = [graph.new_operand(f"out{i}") for i in range(outputs)]
+    for result, shape in zip(results, noted, strict=False):
+        result.shape = shape
     attrs = {key: pnnx_fast.Attribute(value) for key, value in weights.items()}
     wiring = {"inputs": operands, "outputs": results, "inputnames": names}
     graph.new_operator(kind, "op", params=params, attrs=attrs, **wiring)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import golden_store
@@ -10,27 +11,42 @@ import pytest
 from aten_cases import gives_list
 from graph_of_one import call, run
 
+from pnnx_fast.runtime import batches
+
 ENTRIES = golden_store.read()
 
 
-def results(entry: dict[str, Any]) -> list[Any]:
+def results(entry: dict[str, Any], noted: Sequence[tuple[int, ...]] = ()) -> list[Any]:
     kind, count = entry["kind"], len(entry["outputs"])
     if "args" in entry:
         got = call(kind, tuple(entry["args"]), 1 if gives_list(kind) else count)
     else:
         params = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"]}
         weights = dict(entry["weights"])
-        got = run(kind, *entry["inputs"], names=entry["names"], weights=weights, outputs=count, **params)
+        got = run(kind, *entry["inputs"], names=entry["names"], weights=weights, outputs=count, noted=noted, **params)
     return list(got) if isinstance(got, (tuple, list)) else [got]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e["kind"])
-def test_matches_golden(entry: dict[str, Any]) -> None:
-    for g, w in zip(results(entry), entry["outputs"], strict=True):
+def check(got: list[Any], want: list[Any]) -> None:
+    for g, w in zip(got, want, strict=True):
         assert np.asarray(g).dtype == w.dtype
         assert np.shape(g) == w.shape
         size = np.abs(w[np.isfinite(w)]).max(initial=0) if w.dtype.kind in "fc" else 0
         np.testing.assert_allclose(g, w, 1e-4, 1e-4 * size if w.dtype.kind in "fc" else 0)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e["kind"])
+def test_matches_golden(entry: dict[str, Any]) -> None:
+    check(results(entry), entry["outputs"])
+
+
+@pytest.mark.parametrize("kind", sorted({*batches.ALWAYS, *batches.CONDITIONS}))
+def test_row_by_row(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators that are said not to mix the rows of a batch give the same results for a row at a time."""
+    monkeypatch.setattr(batches, "best_part", lambda *given: (1, False))
+    for entry in ENTRIES:
+        if entry["kind"] == kind and "args" not in entry:
+            check(results(entry, [w.shape for w in entry["outputs"]]), entry["outputs"])
 
 
 def test_there_are_goldens() -> None:
