@@ -51,14 +51,6 @@ def pairwise_distance(
     b: Builder, x1: Tensor, x2: Tensor, *, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """Distance between corresponding vectors. torch.nn.functional.pairwise_distance."""
-    if x1.dtype == x2.dtype == np.float32:
-        moved = lower_expression(b, f"add(sub(@0,@1),{float(eps)!r})", [x1, x2], temporary=True)
-        assert isinstance(moved, Tensor)
-        return norm(b, moved, p=p, dim=[-1], keepdim=keepdim)
-    shape = np.broadcast_shapes(x1.shape, x2.shape)
-    out = (*shape[:-1], 1) if keepdim else shape[:-1]
-
-    def distance(x: Array, y: Array) -> Array:
-        return np.asarray(np.linalg.norm(x - y + x.dtype.type(eps), p, axis=-1, keepdims=keepdim))
-
-    return b.host(distance, [x1, x2], [(out, np.result_type(x1.dtype, x2.dtype))])[0]
+    moved = lower_expression(b, f"add(sub(@0,@1),{float(eps)!r})", [x1, x2], temporary=True)
+    assert isinstance(moved, Tensor)
+    return norm(b, moved, p=p, dim=[-1], keepdim=keepdim)

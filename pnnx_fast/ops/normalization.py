@@ -413,14 +413,16 @@ def local_response_norm(
 @operator("F.normalize")
 def normalize(b: Builder, input: Tensor, *, p: Any = 2.0, dim: Ints = 1, eps: float = 1e-12) -> Tensor:
     """Divide by the norm along a dimension. torch.nn.functional.normalize."""
-    _check_floating(input)
+    is_complex = input.dtype.kind == "c"
+    if not is_complex:
+        _check_floating(input)
     order = float(p)
     axes = axes_of(dim, input.ndim)
-    if input.dtype == np.float32 and order != -math.inf:
+    if is_complex or (input.dtype == np.float32 and order != -math.inf):
         alone = input.ndim == 0 or math.prod(input.shape[a] for a in axes) == 1
-        if len(axes) == 1 and (alone or (order == 2 and input.strides[axes[0]] == 1)):
+        if not is_complex and len(axes) == 1 and (alone or (order == 2 and input.strides[axes[0]] == 1)):
             return along_axis(b, "normalize", input, axis_of(axes[0], input.ndim), [order, eps], 3)
-        if not alone:
+        if is_complex or not alone:
             # Two steps over vectors are faster than one that gathers rows or takes powers number by number.
             size = reduction.norm(b, input, p=order, dim=axes, keepdim=True)
             quotient: Tensor = elementwise.lower_expression(b, "div(@0,maximum(@1,@2))", [input, size, eps])
