@@ -20,14 +20,18 @@ from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
 from pnnx_fast.ir import Operator, Parameter
+from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import literal as known
 from pnnx_fast.ir.notes import (
     RECURRENT,
+    attention_roles,
     head_masks,
     leading_sizes,
     mask_place,
     means_taking_part,
     missing_dtype,
+    number_shape,
+    query_shape,
     raised_pad,
     recurrent_roles,
     rounded_quotients,
@@ -167,6 +171,10 @@ def _expression(op: Operator, names: Names) -> list[str]:
         names.kinds[op.outputs[0]] = "number"
         return [f"{targets(op, names)} = {text!r}"]
     found = spell(parse(text), [names.fragment(x) for x in op.inputs])
+    shape = number_shape(op)
+    if shape is not None:
+        dtype = by_text[op.outputs[0].dtype or ""].torch
+        return [f"{targets(op, names)} = torch.full({shape}, {found.text}, dtype=torch.{dtype})"]
     names.kinds[op.outputs[0]] = found.kind
     return [f"{targets(op, names)} = {found.text}"]
 
@@ -340,12 +348,13 @@ def _attention(op: Operator, names: Names) -> list[str]:
     value = tensors[2] if len(tensors) > 2 else key
     if len(tensors) > 3:
         masks.setdefault("attn_mask", tensors[3])
-    wanted = len(op.outputs) > 1
-    inputs = [query, key, value, *(f"{k}={v}" for k, v in masks.items()), f"need_weights={wanted}"]
-    given, last = op.inputs[0].shape, op.outputs[-1].shape
-    if wanted and given is not None and last is not None and len(last) == len(given) + 1:
+    at = dict(zip(attention_roles(op), op.outputs, strict=False))
+    weights = at.get("weights")
+    inputs = [query, key, value, *(f"{k}={v}" for k, v in masks.items()), f"need_weights={weights is not None}"]
+    given, last = query_shape(op), None if weights is None else weights.shape
+    if given is not None and last is not None and len(last) == len(given) + 1:
         inputs.append("average_attn_weights=False")
-    results = targets(op, names) if wanted else f"{names.of(op.outputs[0])}, _"
+    results = ", ".join(names.of(at[role]) if role in at else "_" for role in ("y", "weights"))
     return [f"{results} = self.{names.member(op)}({', '.join(inputs)})"]
 
 

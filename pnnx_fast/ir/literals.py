@@ -5,6 +5,7 @@ The simplifications and the writer of Python source ask here; running asks the o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from pnnx_fast.errors import ExpressionError
@@ -19,12 +20,16 @@ MISSING = object()
 """What `literal` returns for an operand whose value is not known."""
 
 
+_parse = lru_cache(maxsize=256)(parse)
+"""Passes ask for one expression after another several times."""
+
+
 def expression(op: Operator | None) -> Node | None:
     """Tree of a ``pnnx.Expression``, None for anything else."""
     if op is None or op.type != "pnnx.Expression" or len(op.outputs) != 1:
         return None
     try:
-        node = parse(str(op.params["expr"].value))
+        node = _parse(str(op.params["expr"].value))
     except ExpressionError:
         return None
     return node if max(inputs_of(node), default=-1) < len(op.inputs) else None

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.literals import literal
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
@@ -18,6 +19,7 @@ __all__ = [
     "KEEPING",
     "RECURRENT",
     "WIDENING",
+    "attention_roles",
     "fits",
     "head_masks",
     "leading_sizes",
@@ -27,6 +29,8 @@ __all__ = [
     "mesh_shape",
     "missing_dtype",
     "number",
+    "number_shape",
+    "query_shape",
     "raised_pad",
     "recurrent_roles",
     "rounded_quotients",
@@ -307,6 +311,37 @@ def recurrent_roles(op: Operator) -> str | None:
         orders.sort(key=lambda o: o.endswith("y"), reverse=True)
     fitting = (o for o in orders if all(fits(x, shapes[role]) for x, role in zip(op.outputs, o, strict=True)))
     return next(fitting, None)
+
+
+def query_shape(op: Operator) -> Sequence[int] | None:
+    """The shape noted at the first input of attention that is no mask."""
+    place = mask_place(op)
+    return next((x.shape for i, x in enumerate(op.inputs) if place is None or i != place[0]), None)
+
+
+def number_shape(op: Operator) -> tuple[int, ...] | None:
+    """The shape of a constant tensor of one element that the converter wrote as a number; None for numbers."""
+    if op.type != "pnnx.Expression" or op.inputs or len(op.outputs) != 1:
+        return None
+    noted = op.outputs[0].shape
+    if not noted or any(n != 1 for n in noted) or op.outputs[0].dtype not in by_text:
+        return None
+    return tuple(noted) if isinstance(literal(op.outputs[0]), (bool, int, float)) else None
+
+
+def attention_roles(op: Operator) -> tuple[str, ...]:
+    """What the outputs of attention are, in order: ``y``, ``weights``.
+
+    The converter lists those that are used, in the order of their use, so that only their shapes tell.
+    """
+    query = query_shape(op)
+    usual = ("y", "weights")[: len(op.outputs)]
+    if query is None or len(query) not in (2, 3) or any(x.shape is None for x in op.outputs):
+        return usual
+    fitting = [fits(x, [*query[:-1], number(op, "embed_dim", 0)]) for x in op.outputs]
+    if fitting == [False]:
+        return ("weights",)
+    return ("weights", "y") if fitting == [False, True] else usual
 
 
 def number(op: Operator, key: str, default: int) -> int:

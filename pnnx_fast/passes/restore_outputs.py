@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir.notes import RECURRENT, fits, mask_place, means_taking_part, number, recurrent_roles
+from pnnx_fast.ir.notes import RECURRENT, attention_roles, mask_place, means_taking_part, query_shape, recurrent_roles
 from pnnx_fast.passes.moves import succeed, unused_operand
 
 __all__ = ["restore_outputs"]
@@ -23,13 +23,13 @@ def restore_outputs(graph: Graph) -> bool:
             found |= _restore_recurrent(graph, op)
         elif op.type == "nn.MultiheadAttention":
             found |= _restore_meaning(graph, op)
-            found |= _restore_mask(graph, op)
-            found |= _restore_weights(graph, op)
+            standing = _restore_weights(graph, op)
+            found |= _restore_mask(graph, standing) or standing is not op
     return found
 
 
-def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: Sequence[str]) -> None:
-    """Give an operator one output a role; those that it has keep their users."""
+def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: Sequence[str]) -> Operator:
+    """Give an operator one output a role; those that it has keep their users. Returns the operator that stands."""
     kept = dict(zip(present, op.outputs, strict=True))
     made = []
     for role in roles:
@@ -39,8 +39,9 @@ def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: 
         made.append(operand)
     params = {k: v for k, v in op.params.items() if k != "pnnx_rnn_output_swapped"}
     wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
-    graph.new_operator_before(op.type, f"{op.name}_ordered", op, outputs=made, **wiring)
+    ordered = graph.new_operator_before(op.type, f"{op.name}_ordered", op, outputs=made, **wiring)
     succeed(graph, op, {kept[role]: operand for role, operand in zip(roles, made, strict=True) if role in kept})
+    return ordered
 
 
 def _restore_recurrent(graph: Graph, op: Operator) -> bool:
@@ -89,17 +90,12 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
     return True
 
 
-def _restore_weights(graph: Graph, op: Operator) -> bool:
-    """Say when the weights of all heads are wanted, and when the weights alone are."""
-    query = op.inputs[0].shape if op.inputs else None
-    last = op.outputs[-1].shape if op.outputs else None
-    if query is None or last is None or len(query) not in (2, 3):
-        return False
-    embed, rank = number(op, "embed_dim", 0), len(query)
-    if len(last) == rank + 1:
+def _restore_weights(graph: Graph, op: Operator) -> Operator:
+    """Say when the weights of all heads are wanted, bring the outputs in order; returns the operator that stands."""
+    roles = attention_roles(op)
+    if "weights" not in roles:
+        return op
+    query, weights = query_shape(op), op.outputs[roles.index("weights")].shape
+    if query is not None and weights is not None and len(weights) == len(query) + 1:
         op.params["average_attn_weights"] = False
-    elif len(op.outputs) == 2 or fits(op.outputs[0], [*query[:-1], embed]):
-        return False
-    if len(op.outputs) == 1:
-        _replace_outputs(graph, op, ("y", "weights"), ("weights",))
-    return True
+    return op if roles == ("y", "weights") else _replace_outputs(graph, op, ("y", "weights"), roles)

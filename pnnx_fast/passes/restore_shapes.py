@@ -1,7 +1,7 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
 into a part of a tensor that became writes into the written values, pixel shuffles that swallowed a reshape, masks of
-attention that differ between rows and lost them, lists of one index that became numbers.
+attention that differ between rows and lost them.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from pnnx_fast.ir import Attribute, Graph, Operator
-from pnnx_fast.ir.literals import literal
+from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.notes import head_masks, leading_sizes, lost_whole, mesh_shape, raised_pad, shuffled_shape
 
 __all__ = ["restore_shapes"]
@@ -38,24 +35,6 @@ def _as_reshape(graph: Graph, op: Operator) -> bool:
     op.params["shape"] = list(shape)
     op.inputnames = ["input"]
     return True
-
-
-def _index(graph: Graph, op: Operator) -> bool:
-    return _as_reshape(graph, op) or _lists_of_one(op)
-
-
-def _lists_of_one(op: Operator) -> bool:
-    """Lists of one place that became numbers, which would drop the dimension, become tensors."""
-    places = op.named_input("expr")
-    made = places.producer if places is not None else None
-    found = False
-    for x in made.inputs if made is not None and made.type == "pnnx.Expression" else ():
-        value, maker = literal(x), x.producer
-        if maker is not None and type(value) is int and x.shape == (1,) and x.dtype in ("i64", "i32"):
-            maker.type, found = "pnnx.Attribute", True
-            maker.params.clear()
-            maker.attrs["data"] = Attribute(np.array([value], np.int64 if x.dtype == "i64" else np.int32))
-    return found
 
 
 def _write_to_whole(graph: Graph, op: Operator) -> bool:
@@ -118,7 +97,7 @@ _fewer_sizes = _set_parameter("shape", leading_sizes)
 
 _MENDS: dict[str, Mend] = {
     "F.pad": _set_parameter("pad", raised_pad),
-    "Tensor.index": _index,
+    "Tensor.index": _as_reshape,
     "Tensor.reshape": _reshape,
     "Tensor.slice_copy": _write_to_whole,
     "nn.PixelShuffle": _reshape_before,

@@ -319,14 +319,31 @@ def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_weights_of_all_heads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("outputs", ["y w", "w y", "w"])
+def test_weights_of_all_heads(outputs: str, tmp_path: Path) -> None:
+    notes = "".join(f" #{k}={v}" for k, v in {"y": "(5,1,8)f32", "w": "(1,2,5,5)f32"}.items() if k in outputs)
     graph = Graph.parse(
-        "7767517\n3 3\npnnx.Input a 0 1 q #q=(5,1,8)f32\nnn.MultiheadAttention t 1 2 q y w bias=True embed_dim=8 "
-        "kdim=8 num_heads=2 vdim=8 #q=(5,1,8)f32 #y=(5,1,8)f32 #w=(1,2,5,5)f32\npnnx.Output out 1 0 w\n"
+        f"7767517\n3 {len(outputs.split()) + 1}\npnnx.Input a 0 1 q #q=(5,1,8)f32\nnn.MultiheadAttention t 1 "
+        f"{len(outputs.split())} q {outputs} bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 #q=(5,1,8)f32{notes}\n"
+        "pnnx.Output out 1 0 w\n"
     )
     rng = np.random.default_rng(0)
     _give_attention_weights(graph.ops[1], rng)
     assert "average_attn_weights=False" in _runs_alike(graph, tmp_path, rng.standard_normal((5, 1, 8), np.float32))
+
+
+def test_an_index_of_one_element_as_a_number(tmp_path: Path) -> None:
+    graph = Graph.parse("""7767517
+7 6
+pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Input v 0 1 v #v=(2,1)f32
+pnnx.Expression one 0 1 i expr=1 #i=(1)i64
+pnnx.Expression list 1 1 i k expr=[None,@0] #i=(1)i64
+Tensor.index_put put 3 1 x k v y accumulate=False $input=x $indices=k $values=v #x=(2,4)f32 #y=(2,4)f32
+nn.GroupNorm norm 1 1 y z affine=False eps=1.000000e-5 num_groups=2 #y=(2,4)f32 #z=(2,4)f32
+pnnx.Output out 1 0 z
+""")
+    _runs_alike(graph, tmp_path, np.arange(8, dtype=np.float32).reshape(2, 4), np.ones((2, 1), np.float32))
 
 
 LOW_LEVELS = {

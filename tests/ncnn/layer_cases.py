@@ -303,6 +303,7 @@ def _resizes() -> list[Case]:
             cases.append(Case("Interp", f"0={mode} {extra}", ((3, 6, 8),)))
             cases.append(Case("Interp", f"0={mode} {extra}", ((4, 8),)))
         cases.append(Case("Interp", f"0={mode} 1=0.7 2=1.3", ((2, 10, 12),)))
+        cases.append(Case("Interp", f"0={mode}", ((2, 3, 4, 5),)))
         if mode > 1:
             cases.append(Case("Interp", f"0={mode} 3=7 4=11 6=1", ((3, 6, 8),)))
         cases.append(Case("Interp", f"0={mode} 5=1", ((3, 6, 8), (2, 9, 5))))

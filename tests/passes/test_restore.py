@@ -112,6 +112,10 @@ def test_masks_and_weights_of_attention_find_their_slots() -> None:
     np.testing.assert_allclose(alone, w, 1e-6)
     each = pnnx_fast.Model(attention("x m", "w", "$attn_mask=m #w=(2,2,5,5)f32"))(x, mask)
     np.testing.assert_allclose(each.mean(1), w, 1e-5, 1e-6)
+    swapped = pnnx_fast.Model(attention("m x", "w y", "#y=(5,2,4)f32 #w=(2,2,5,5)f32"))
+    each_first = swapped(*({"m": mask, "x": x}[i.name] for i in swapped.graph.inputs))
+    np.testing.assert_allclose(each_first[0], each, 1e-6)
+    np.testing.assert_allclose(each_first[1], y, 1e-6)
     hidden = np.zeros((2, 5), bool)
     hidden[:, 3:] = True
     padded = pnnx_fast.Model(attention("x p", "y w", "#y=(5,2,4)f32 #w=(2,5,5)f32"))(x, hidden)
@@ -263,3 +267,24 @@ def test_results_keep_their_order_when_shapes_are_inferred() -> None:
     assert [operand.shape for operand in graph.operands] == [(5, 2, 4), (1, 2, 3), (1, 2, 3), (5, 2, 3)]
     for got, value in zip(pnnx_fast.Model(graph)(x), want, strict=True):
         np.testing.assert_array_equal(got, value)
+
+
+@pytest.mark.parametrize(
+    ("index", "line", "wanted"),
+    [
+        ("1", "torch.index_select y 2 1 x i y dim=1", [[1.0], [5.0]]),
+        ("1", "aten::index_fill y 4 1 x d i v y", [[0, 9, 2, 3], [4, 9, 6, 7]]),
+        ("1", "aten::take y 2 1 x i y", [1.0]),
+        ("0", "torch.gather y 2 1 t i y dim=0", [3.5]),
+    ],
+)
+def test_constant_tensors_of_one_element(index: str, line: str, wanted: list[float]) -> None:
+    graph = graph_of(f"""pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Expression index 0 1 i expr={index} #i=(1)i64
+pnnx.Expression data 0 1 t expr=3.5 #t=(1)f32
+pnnx.Expression dim 0 1 d expr=1
+pnnx.Expression value 0 1 v expr=9.0
+{line}
+pnnx.Output out 1 0 y""")
+    got = pnnx_fast.Model(graph)(np.arange(8, dtype=np.float32).reshape(2, 4))
+    np.testing.assert_array_equal(got, wanted)

@@ -44,10 +44,10 @@ class _Interp:
                 return x
             y = self._resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), (1.0, factor_w))
             return t.reshape(y, (n, c, ow))
-        if dims_of(x) != 3:
-            raise ShapeError("number of dimensions", expected="1 to 3", actual=dims_of(x))
         if (oh, ow) == (size["h"], size["w"]):
             return x
+        if dims_of(x) != 3:
+            raise ShapeError("number of dimensions", expected="1 to 3", actual=dims_of(x))
         factor_h = oh / size["h"] if self.height or by_size else self.scale_h
         return self._resized(t, x, (oh, ow), (factor_h, factor_w))
 

@@ -1,0 +1,31 @@
+"""Constant tensors of one element are tensors again.
+
+The converter's low levels write them as numbers, whose dimensions only the note at the operand tells; as an index, or
+beside a smaller tensor, a number gives other shapes. Needed for right results, so this pass always runs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pnnx_fast.ir import Graph
+from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.literals import literal
+from pnnx_fast.ir.notes import number_shape
+from pnnx_fast.passes.moves import new_constant, succeed
+
+__all__ = ["restore_constants"]
+
+
+def restore_constants(graph: Graph) -> bool:
+    """Replace numbers that are noted as tensors with dimensions; returns whether there were any."""
+    found = False
+    for op in list(graph.ops):
+        shape = number_shape(op)
+        dtype = by_text[op.outputs[0].dtype or ""].numpy if shape is not None else None
+        if shape is not None and dtype is not None:
+            x = op.outputs[0]
+            made = new_constant(graph, np.full(shape, literal(x), dtype), f"{x.name}_tensor", f"{op.name}_tensor", op)
+            succeed(graph, op, {x: made})
+            found = True
+    return found
