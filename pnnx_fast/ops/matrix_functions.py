@@ -119,6 +119,12 @@ def addbmm(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1)
 
 def tensordot(x: Array, y: Array, dims_x: Sequence[int], dims_y: Sequence[int]) -> Array:
     """Sum of products over listed dimensions."""
+    for i, k in zip(dims_x, dims_y, strict=True):
+        # A dimension of size one stands for as many equal places as the other has.
+        if x.shape[i] == 1:
+            y = y.sum(k, keepdims=True, dtype=y.dtype)
+        elif y.shape[k] == 1:
+            x = x.sum(i, keepdims=True, dtype=x.dtype)
     return np.tensordot(x, y, (list(dims_x), list(dims_y)))
 
 

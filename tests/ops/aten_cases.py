@@ -286,6 +286,8 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::take_along_dim", X, I, 1),
     ("aten::tensor_split", X, [1, 3], 1),
     ("aten::tensordot", M, M, [1], [1]),
+    ("aten::tensordot", M, X[..., :1], [1], [2]),
+    ("aten::tensordot", M[:1], X, [0, 1], [1, 2]),
     ("aten::tile", X, [2, 1]),
     ("aten::topk", X, 2, 1, False, True),
     ("aten::trace", Q),
