@@ -20,6 +20,12 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys) F(K, i64, bits)        \
     F(K, i64, bits_high)
 
+/* y = x in another dtype; codes from and to: 0 bool, 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 6 float16, 7 float32,
+ * 8 float64. */
+#define PF_CONVERT_ARGS(F, K)                                                                                \
+    F(K, in, x) F(K, out, y) F(K, i64, from) F(K, i64, to) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)  \
+    F(K, dims, ys)
+
 /* Pooling. isize, osize, window, stride, pad, dilation: of the axes depth, height, width; the strides xs, ys, js: of
  * image, channel and the axes. index (dense int64, optional) receives places in the input's space. adaptive: windows
  * come from isize and osize. include_pad, divisor (0: none) as in PyTorch; norm: exponent of the power average. */
@@ -235,6 +241,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
+    X(convert, PF_CONVERT_ARGS)                                                                              \
     X(fill, PF_FILL_ARGS)                                                                                    \
     X(integers, PF_INTEGERS_ARGS)                                                                            \
     X(axis, PF_AXIS_ARGS)                                                                                    \

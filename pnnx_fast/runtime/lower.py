@@ -43,6 +43,11 @@ __all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "Sta
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
 
+_CODES = {
+    n: i for i, n in enumerate(("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"))
+}
+"""Dtypes that the kernel `convert` knows."""
+
 SERIAL_WORK = 20_000
 """Steps that touch fewer elements (or compute fewer FLOPs) than this run on one thread."""
 
@@ -295,7 +300,13 @@ class Lowering(Builder):
             return x
         if x.is_constant:
             return self.constant(_convert(x.numpy(), dtype))
-        return self.host(lambda a: a, [x], [(x.shape, dtype)])[0]
+        y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
+        shape, (xs, ys) = _copied_dims(x, y)
+        if not {x.dtype.name, dtype.name} <= _CODES.keys() or len(shape) > 8:
+            return self.host(lambda a: a, [x], [(x.shape, dtype)])[0]
+        codes = {"from": _CODES[x.dtype.name], "to": _CODES[dtype.name]}
+        self.step("convert", x=x, y=y, rank=len(shape), shape=shape, xs=xs, ys=ys, **codes)
+        return y
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """See Builder."""

@@ -1,0 +1,160 @@
+/* Tensors in another dtype, as C converts: towards zero, around the end, what is not zero is true. Half
+ * precision is float32 in between, also from and to float64 and integers, as in PyTorch. */
+#include <string.h>
+
+#include "kernels/nest.h"
+#include "kernels/simd.h"
+
+typedef enum number { BOOL, U8, I8, I16, I32, I64, F16, F32, F64, NUMBERS } number;
+static const int64_t sizes[NUMBERS] = {1, 1, 1, 2, 4, 8, 2, 4, 8};
+enum { PIECE = 4096, BLOCK = 256 };
+
+/* Operands may lie anywhere. */
+#define PF_FREE __attribute__((aligned(1), may_alias))
+typedef uint8_t type_U8 PF_FREE;
+typedef int8_t type_I8 PF_FREE;
+typedef int16_t type_I16 PF_FREE;
+typedef int32_t type_I32 PF_FREE;
+typedef int64_t type_I64 PF_FREE;
+typedef float type_F32 PF_FREE;
+typedef double type_F64 PF_FREE;
+
+typedef void (*run_fn)(const void *x, int64_t xs, void *y, int64_t ys, int64_t n);
+
+#define PF_LOOP(expr, xs, ys)                                                                                \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        const __typeof__(*from) v = from[i * (xs)];                                                          \
+        to[i * (ys)] = (expr);                                                                               \
+    }
+#define PF_RUN(name, source, target, expr)                                                                   \
+    static void name(const void *x, int64_t xs, void *y, int64_t ys, int64_t n) {                            \
+        const type_##source *from = x;                                                                       \
+        type_##target *to = y;                                                                               \
+        if (xs == 1 && ys == 1)                                                                              \
+            PF_LOOP(expr, 1, 1)                                                                              \
+        else                                                                                                 \
+            PF_LOOP(expr, xs, ys)                                                                            \
+    }
+/* Floats reach small integers through 32 bits. */
+#define PF_RUNS(source, small)                                                                               \
+    PF_RUN(source##_BOOL, source, U8, v != 0)                                                                \
+    PF_RUN(source##_U8, source, U8, (uint8_t)(small)v)                                                       \
+    PF_RUN(source##_I8, source, I8, (int8_t)(small)v)                                                        \
+    PF_RUN(source##_I16, source, I16, (int16_t)(small)v)                                                     \
+    PF_RUN(source##_I32, source, I32, (int32_t)v)                                                            \
+    PF_RUN(source##_I64, source, I64, (int64_t)v)                                                            \
+    PF_RUN(source##_F32, source, F32, (float)v)                                                              \
+    PF_RUN(source##_F64, source, F64, (double)v)
+PF_RUNS(U8, uint8_t)
+PF_RUNS(I8, int8_t)
+PF_RUNS(I16, int16_t)
+PF_RUNS(I32, int32_t)
+PF_RUNS(I64, int64_t)
+PF_RUNS(F32, int32_t)
+PF_RUNS(F64, int32_t)
+
+#define PF_ROW(source)                                                                                       \
+    {source##_BOOL, source##_U8, source##_I8,  source##_I16, source##_I32,                                   \
+     source##_I64,  NULL,        source##_F32, source##_F64}
+static const run_fn runs[NUMBERS][NUMBERS] = {
+    [BOOL] = PF_ROW(U8), [U8] = PF_ROW(U8),   [I8] = PF_ROW(I8),   [I16] = PF_ROW(I16),
+    [I32] = PF_ROW(I32), [I64] = PF_ROW(I64), [F32] = PF_ROW(F32), [F64] = PF_ROW(F64),
+};
+
+static float widen(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
+    const uint32_t scale = 0x77800000; /* 2^112 */
+    uint32_t bits = sign | 0x7f800000 | rest;
+    float v, factor;
+    if (rest < 0x0f800000) {
+        memcpy(&v, &rest, sizeof v);
+        memcpy(&factor, &scale, sizeof factor);
+        v *= factor;
+        memcpy(&bits, &v, sizeof bits);
+        bits |= sign;
+    }
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static uint16_t narrow(float v) {
+    const uint32_t half_bits = 0x3f000000; /* of 0.5, next to which the unit is that of the smallest halves */
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
+    if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x3ff));
+    if (bits >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
+    if (bits >= 0x38800000) return (uint16_t)(sign | (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13);
+    memcpy(&v, &bits, sizeof v);
+    v += 0.5f;
+    memcpy(&bits, &v, sizeof bits);
+    return (uint16_t)(sign | (bits - half_bits));
+}
+
+static void widen_run(const void *x, int64_t xs, float *y, int64_t n) {
+    const type_I16 *from = x;
+    int64_t i = 0;
+#if defined(PF_AVX512) || defined(PF_AVX2)
+    for (; xs == 1 && i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+#endif
+    for (; i < n; i++) y[i] = widen((uint16_t)from[i * xs]);
+}
+
+static void narrow_run(const float *x, void *y, int64_t ys, int64_t n) {
+    type_I16 *to = y;
+    int64_t i = 0;
+#if defined(PF_AVX512) || defined(PF_AVX2)
+    for (; ys == 1 && i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
+#endif
+    for (; i < n; i++) to[i * ys] = (int16_t)narrow(x[i]);
+}
+
+/* n numbers from half precision or to it. */
+static void run_half(const pf_convert_args *a, const char *x, int64_t xs, char *y, int64_t ys, int64_t n) {
+    const int64_t xb = xs * sizes[a->from], yb = ys * sizes[a->to];
+    float buffer[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = pf_min(BLOCK, n - i);
+        const char *from = x + i * xb;
+        char *to = y + i * yb;
+        const int direct = a->to == F32 && ys == 1;
+        float *wide = direct ? (float *)(void *)to : buffer;
+        if (a->from == F16)
+            widen_run(from, xs, wide, m);
+        else if (a->from == F32 && xs == 1)
+            wide = (float *)(uintptr_t)from;
+        else
+            runs[a->from][F32](from, xs, wide, 1, m);
+        if (a->to == F16)
+            narrow_run(wide, to, ys, m);
+        else if (!direct)
+            runs[F32][a->to](wide, 1, to, ys, m);
+    }
+}
+
+PF_KERNEL_FUNCTION(convert) {
+    const pf_convert_args *a = args_;
+    pf_nest outer = pf_nest_make(a->rank, a->shape, a->ys, a->xs, NULL);
+    const int64_t last = outer.rank - 1, n = last < 0 ? 1 : outer.n[last], pieces = pf_ceil_div(n, PIECE);
+    const int64_t ys = last < 0 ? 1 : outer.s[0][last], xs = last < 0 ? 1 : outer.s[1][last];
+    const char *x = pf_ptr(w, a->x);
+    char *y = pf_ptr(w, a->y);
+    int64_t begin, end;
+    if (outer.total == 0) return;
+    if (last >= 0) pf_nest_remove(&outer, last);
+    pf_share(w, outer.total * pieces, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % pieces * PIECE, count = pf_min(PIECE, n - first);
+        pf_walk p;
+        pf_walk_start(&p, &outer, i / pieces);
+        const char *from = x + (p.o[1] + first * xs) * sizes[a->from];
+        char *to = y + (p.o[0] + first * ys) * sizes[a->to];
+        if (a->from == F16 || a->to == F16)
+            run_half(a, from, xs, to, ys, count);
+        else
+            runs[a->from][a->to](from, xs, to, ys, count);
+    }
+}
