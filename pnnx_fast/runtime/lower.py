@@ -300,10 +300,10 @@ class Lowering(Builder):
             return x
         if x.is_constant:
             return self.constant(_convert(x.numpy(), dtype))
+        if not {x.dtype.name, dtype.name} <= _CODES.keys() or x.ndim > 8:
+            return self.host(lambda a: a, [x], [(x.shape, dtype)])[0]
         y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
         shape, (xs, ys) = _copied_dims(x, y)
-        if not {x.dtype.name, dtype.name} <= _CODES.keys() or len(shape) > 8:
-            return self.host(lambda a: a, [x], [(x.shape, dtype)])[0]
         codes = {"from": _CODES[x.dtype.name], "to": _CODES[dtype.name]}
         self.step("convert", x=x, y=y, rank=len(shape), shape=shape, xs=xs, ys=ys, **codes)
         return y
