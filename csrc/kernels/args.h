@@ -20,10 +20,10 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys) F(K, i64, bits)        \
     F(K, i64, bits_high)
 
-/* y = x in another dtype; codes from and to: 0 bool, 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 6 float16, 7 float32,
+/* y = x in another dtype; codes source and target: 0 bool, 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 6 float16, 7 float32,
  * 8 float64. */
 #define PF_CONVERT_ARGS(F, K)                                                                                \
-    F(K, in, x) F(K, out, y) F(K, i64, from) F(K, i64, to) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)  \
+    F(K, in, x) F(K, out, y) F(K, i64, source) F(K, i64, target) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)  \
     F(K, dims, ys)
 
 /* Pooling. isize, osize, window, stride, pad, dilation: of the axes depth, height, width; the strides xs, ys, js: of

@@ -114,24 +114,24 @@ static void narrow_run(const float *x, void *y, int64_t ys, int64_t n) {
 
 /* n numbers from half precision or to it. */
 static void run_half(const pf_convert_args *a, const char *x, int64_t xs, char *y, int64_t ys, int64_t n) {
-    const int64_t xb = xs * sizes[a->from], yb = ys * sizes[a->to];
+    const int64_t xb = xs * sizes[a->source], yb = ys * sizes[a->target];
     float buffer[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t m = pf_min(BLOCK, n - i);
         const char *from = x + i * xb;
         char *to = y + i * yb;
-        const int direct = a->to == F32 && ys == 1;
+        const int direct = a->target == F32 && ys == 1;
         float *wide = direct ? (float *)(void *)to : buffer;
-        if (a->from == F16)
+        if (a->source == F16)
             widen_run(from, xs, wide, m);
-        else if (a->from == F32 && xs == 1)
+        else if (a->source == F32 && xs == 1)
             wide = (float *)(uintptr_t)from;
         else
-            runs[a->from][F32](from, xs, wide, 1, m);
-        if (a->to == F16)
+            runs[a->source][F32](from, xs, wide, 1, m);
+        if (a->target == F16)
             narrow_run(wide, to, ys, m);
         else if (!direct)
-            runs[F32][a->to](wide, 1, to, ys, m);
+            runs[F32][a->target](wide, 1, to, ys, m);
     }
 }
 
@@ -150,11 +150,11 @@ PF_KERNEL_FUNCTION(convert) {
         const int64_t first = i % pieces * PIECE, count = pf_min(PIECE, n - first);
         pf_walk p;
         pf_walk_start(&p, &outer, i / pieces);
-        const char *from = x + (p.o[1] + first * xs) * sizes[a->from];
-        char *to = y + (p.o[0] + first * ys) * sizes[a->to];
-        if (a->from == F16 || a->to == F16)
+        const char *from = x + (p.o[1] + first * xs) * sizes[a->source];
+        char *to = y + (p.o[0] + first * ys) * sizes[a->target];
+        if (a->source == F16 || a->target == F16)
             run_half(a, from, xs, to, ys, count);
         else
-            runs[a->from][a->to](from, xs, to, ys, count);
+            runs[a->source][a->target](from, xs, to, ys, count);
     }
 }

@@ -304,8 +304,8 @@ class Lowering(Builder):
             return self.host(lambda a: a, [x], [(x.shape, dtype)])[0]
         y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
         shape, (xs, ys) = _copied_dims(x, y)
-        codes = {"from": _CODES[x.dtype.name], "to": _CODES[dtype.name]}
-        self.step("convert", x=x, y=y, rank=len(shape), shape=shape, xs=xs, ys=ys, **codes)
+        source, target = _CODES[x.dtype.name], _CODES[dtype.name]
+        self.step("convert", x=x, y=y, source=source, target=target, rank=len(shape), shape=shape, xs=xs, ys=ys)
         return y
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:

@@ -14,7 +14,7 @@ TYPES = ["?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"]
 def convert(isa: str, x: Array, dtype: str, threads: int = 1) -> Array:
     y = np.empty(x.shape, dtype)
     xs, ys = ([s // a.itemsize for s in a.strides] for a in (x, y))
-    codes = {"from": TYPES.index(x.dtype.str[1:].replace("b1", "?")), "to": TYPES.index(dtype)}
+    codes = {"source": TYPES.index(x.dtype.str[1:].replace("b1", "?")), "target": TYPES.index(dtype)}
     call(isa, "convert", threads, x=x, y=y, rank=x.ndim, shape=x.shape, xs=xs, ys=ys, **codes)
     return y
 
