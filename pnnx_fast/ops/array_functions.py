@@ -145,8 +145,8 @@ def moments(root: bool) -> Callable[..., tuple[Array, Array]]:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         axis = None if dim is None or dim == [] else tuple(np.atleast_1d(dim))
-        spread = (np.std if root else np.var)(x, axis, ddof=int(unbiased), keepdims=keepdim)
-        return np.asarray(spread, x.dtype), np.asarray(np.mean(x, axis, keepdims=keepdim), x.dtype)
+        spread = (np.std if root else np.var)(x, axis, ddof=1 if unbiased is None else int(unbiased), keepdims=keepdim)
+        return np.asarray(spread, x.real.dtype), np.asarray(np.mean(x, axis, keepdims=keepdim), x.dtype)
 
     return run
 

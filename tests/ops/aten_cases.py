@@ -316,6 +316,7 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::var", X, False),
     ("aten::var", X, [0], True, False),
     ("aten::var_mean", X, [0, 1], False, True),
+    ("aten::var_mean", C, [1], True, False),
     ("aten::vdot", V, W),
     ("aten::view", X, [-1]),
     ("aten::view_as", X, Y),
