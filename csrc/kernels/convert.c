@@ -7,7 +7,7 @@
 
 typedef enum number { BOOL, U8, I8, I16, I32, I64, F16, F32, F64, NUMBERS } number;
 static const int64_t sizes[NUMBERS] = {1, 1, 1, 2, 4, 8, 2, 4, 8};
-enum { PIECE = 4096, BLOCK = 256 };
+enum { BLOCK = 256 };
 
 /* Operands may lie anywhere. */
 #define PF_FREE __attribute__((aligned(1), may_alias))
@@ -137,21 +137,15 @@ static void run_half(const pf_convert_args *a, const char *x, int64_t xs, char *
 
 PF_KERNEL_FUNCTION(convert) {
     const pf_convert_args *a = args_;
-    pf_nest outer = pf_nest_make(a->rank, a->shape, a->ys, a->xs, NULL);
-    const int64_t last = outer.rank - 1, n = last < 0 ? 1 : outer.n[last], pieces = pf_ceil_div(n, PIECE);
-    const int64_t ys = last < 0 ? 1 : outer.s[0][last], xs = last < 0 ? 1 : outer.s[1][last];
+    const pf_pieces pieces = pf_pieces_make(pf_nest_make(a->rank, a->shape, a->ys, a->xs, NULL));
     const char *x = pf_ptr(w, a->x);
     char *y = pf_ptr(w, a->y);
-    int64_t begin, end;
-    if (outer.total == 0) return;
-    if (last >= 0) pf_nest_remove(&outer, last);
-    pf_share(w, outer.total * pieces, 1, &begin, &end);
+    int64_t begin, end, o[PF_NEST_TENSORS];
+    pf_share(w, pieces.total, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t first = i % pieces * PIECE, count = pf_min(PIECE, n - first);
-        pf_walk p;
-        pf_walk_start(&p, &outer, i / pieces);
-        const char *from = x + (p.o[1] + first * xs) * sizes[a->source];
-        char *to = y + (p.o[0] + first * ys) * sizes[a->target];
+        const int64_t count = pf_piece_at(&pieces, i, o), xs = pieces.s[1], ys = pieces.s[0];
+        const char *from = x + o[1] * sizes[a->source];
+        char *to = y + o[0] * sizes[a->target];
         if (a->source == F16 || a->target == F16)
             run_half(a, from, xs, to, ys, count);
         else

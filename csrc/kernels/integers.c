@@ -38,26 +38,19 @@ PF_RUN(greater_or_equal, truth, a >= b)
 /* In the order of the codes that PF_INTEGERS_ARGS names. */
 static const run_fn runs[] = {sums, differences,   products, equal,           not_equal,
                               less, less_or_equal, greater,  greater_or_equal};
-enum { FIRST_COMPARISON = 3, PIECE = 4096 };
+enum { FIRST_COMPARISON = 3 };
 
 PF_KERNEL_FUNCTION(integers) {
     const pf_integers_args *a = args_;
-    pf_nest outer = pf_nest_make(a->rank, a->shape, a->ys, a->xs, a->zs);
-    const int64_t size = a->op < FIRST_COMPARISON ? (int64_t)sizeof(word) : (int64_t)sizeof(truth);
-    const int64_t last = outer.rank - 1, n = last < 0 ? 1 : outer.n[last], pieces = pf_ceil_div(n, PIECE);
-    const int64_t ys = last < 0 ? 1 : outer.s[0][last], xs = last < 0 ? 1 : outer.s[1][last],
-                  zs = last < 0 ? 1 : outer.s[2][last];
+    const pf_pieces pieces = pf_pieces_make(pf_nest_make(a->rank, a->shape, a->ys, a->xs, a->zs));
+    const int64_t size = a->op < FIRST_COMPARISON ? (int64_t)sizeof(word) : (int64_t)sizeof(truth),
+                  *s = pieces.s;
     const word *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z);
     char *y = pf_ptr(w, a->y);
-    int64_t begin, end;
-    if (outer.total == 0) return;
-    if (last >= 0) pf_nest_remove(&outer, last);
-    pf_share(w, outer.total * pieces, 1, &begin, &end);
+    int64_t begin, end, o[PF_NEST_TENSORS];
+    pf_share(w, pieces.total, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t first = i % pieces * PIECE;
-        pf_walk p;
-        pf_walk_start(&p, &outer, i / pieces);
-        runs[a->op](x + p.o[1] + first * xs, xs, z + p.o[2] + first * zs, zs,
-                    y + (p.o[0] + first * ys) * size, ys, pf_min(PIECE, n - first));
+        const int64_t count = pf_piece_at(&pieces, i, o);
+        runs[a->op](x + o[1], s[1], z + o[2], s[2], y + o[0] * size, s[0], count);
     }
 }

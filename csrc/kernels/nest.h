@@ -86,4 +86,37 @@ static inline void pf_walk_next(pf_walk *p, const pf_nest *t) {
     }
 }
 
+/* The innermost lines of a nest, cut into pieces for threads to share. */
+typedef struct pf_pieces {
+    pf_nest outer;
+    int64_t n, s[PF_NEST_TENSORS]; /* of a line: numbers and strides */
+    int64_t each, total;           /* pieces of a line and of all */
+} pf_pieces;
+
+enum { PF_PIECE = 4096 };
+
+static inline pf_pieces pf_pieces_make(pf_nest t) {
+    pf_pieces p = {.n = 1, .s = {1, 1, 1}};
+    if (t.total == 0) return p;
+    if (t.rank > 0) {
+        const int64_t last = t.rank - 1;
+        p.n = t.n[last];
+        for (int k = 0; k < PF_NEST_TENSORS; k++) p.s[k] = t.s[k][last];
+        pf_nest_remove(&t, last);
+    }
+    p.outer = t;
+    p.each = pf_ceil_div(p.n, PF_PIECE);
+    p.total = t.total * p.each;
+    return p;
+}
+
+/* Numbers in piece i, and where they begin in each tensor, in elements. */
+static inline int64_t pf_piece_at(const pf_pieces *p, int64_t i, int64_t *offsets) {
+    const int64_t first = i % p->each * PF_PIECE;
+    pf_walk at;
+    pf_walk_start(&at, &p->outer, i / p->each);
+    for (int k = 0; k < PF_NEST_TENSORS; k++) offsets[k] = at.o[k] + first * p->s[k];
+    return pf_min(PF_PIECE, p->n - first);
+}
+
 #endif

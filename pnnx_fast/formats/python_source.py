@@ -176,7 +176,9 @@ def _construct(op: Operator) -> str:
     quantized = op.type.startswith(_QUANTIZED) and op.has_attr("weight")
     skipped = {"scale", "zero_point", _AXIS} if quantized else set()
     # Marks of the converter's own tell what it wrote, not what a module takes.
-    params = [argument(op, key, p) for key, p in op.params.items() if key not in skipped and key[:5] != "pnnx_"]
+    params = [
+        argument(op, key, p) for key, p in op.params.items() if key not in skipped and not key.startswith("pnnx_")
+    ]
     given = op.inputs[0].shape if op.inputs else None
     if op.type == "nn.GroupNorm" and not op.has_param("num_channels") and given is not None and len(given) > 1:
         params.append(f"num_channels={given[1]}")

@@ -380,7 +380,7 @@ class Graph(Editing):
         return _restore, (pickling.to_rows(self.ops, self._operands), self.store_layout, self.unused_operands)
 
     def validate(self) -> None:
-        """Check that operators and operands fit together.
+        """Check that operators and operands fit together, and weights to the parameters of their modules.
 
         Raises
         ------

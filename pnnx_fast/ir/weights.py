@@ -5,14 +5,14 @@ Kernels take sizes from the weights, so a weight that is too large would otherwi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["require_weights"]
+__all__ = ["contradictions", "require_weights"]
 
 Shapes = Callable[[Mapping[str, Any]], Mapping[str, tuple[int, ...]]]
 
@@ -71,8 +71,25 @@ _SHAPES: dict[str, Shapes] = {
 """Operator type -> shapes of its weights, by name."""
 
 
+def contradictions(op: Operator) -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """Weights of a module, each with the shape that its parameters tell and the one it has, where these differ.
+
+    What parameters leave open is not asked; missing and mistyped ones are errors of the operator.
+    """
+    shapes = _SHAPES.get(op.type) if op.attrs else None
+    if shapes is None:
+        return
+    try:
+        expected = shapes({key: parameter.value for key, parameter in op.params.items()})
+    except (KeyError, TypeError, ZeroDivisionError):
+        return
+    for key, attr in op.attrs.items():
+        if key in expected and isinstance(attr, Attribute) and tuple(attr.shape) != expected[key]:
+            yield key, expected[key], tuple(attr.shape)
+
+
 def require_weights(ops: Iterable[Operator]) -> None:
-    """Raise for a module whose weights have other shapes than its parameters say; what these leave open is not asked.
+    """Raise for a module whose weights have other shapes than its parameters say.
 
     Raises
     ------
@@ -80,14 +97,6 @@ def require_weights(ops: Iterable[Operator]) -> None:
         Naming the operator and the weight.
     """
     for op in ops:
-        shapes = _SHAPES.get(op.type) if op.attrs else None
-        if shapes is None:
-            continue
-        try:
-            expected = shapes({key: parameter.value for key, parameter in op.params.items()})
-        except (KeyError, TypeError, ZeroDivisionError):
-            continue  # Missing and mistyped parameters are errors of the operator.
-        for key, attr in op.attrs.items():
-            if key in expected and isinstance(attr, Attribute) and tuple(attr.shape) != expected[key]:
-                reason = f"the weight {key!r} contradicts the parameters"
-                raise ShapeError(reason, operator=op.where, expected=expected[key], actual=tuple(attr.shape))
+        for key, expected, actual in contradictions(op):
+            reason = f"the weight {key!r} contradicts the parameters"
+            raise ShapeError(reason, operator=op.where, expected=expected, actual=actual)

@@ -49,15 +49,19 @@ def _reshape_before(graph: Graph, op: Operator) -> bool:
     shape = shuffled_shape(op)
     if shape is None:
         return False
-    x = op.inputs[0]
-    y = graph.new_operand(graph.free_name(f"{x.name}_flat"))
+    _insert(graph, op, "Tensor.reshape", "shape", shape)
+    return True
+
+
+def _insert(graph: Graph, op: Operator, kind: str, key: str, shape: tuple[int, ...]) -> None:
+    """Give the first input another shape, by an operator with that parameter."""
+    x, name = op.inputs[0], kind.removeprefix("Tensor.")
+    y = graph.new_operand(graph.free_name(f"{x.name}_{name}"))
     y.shape, y.dtype = shape, x.dtype
     graph.new_operator_before(
-        "Tensor.reshape", f"{op.name}_reshape", op, inputs=[x], outputs=[y], inputnames=["input"],
-        params={"shape": list(shape)},
-    )  # fmt: skip
+        kind, f"{op.name}_{name}", op, inputs=[x], outputs=[y], inputnames=["input"], params={key: list(shape)}
+    )
     op.set_input(0, y)
-    return True
 
 
 def _set_parameter(key: str, tell: Callable[[Operator], list[int] | None]) -> Mend:
@@ -77,14 +81,7 @@ def _heads_of_mask(graph: Graph, op: Operator) -> bool:
     if shape is None:
         return False
     n, heads, queries, keys = shape
-    mask = op.inputs[0]
-    y = graph.new_operand(graph.free_name(f"{mask.name}_heads"))
-    y.shape, y.dtype = shape, mask.dtype
-    graph.new_operator_before(
-        "Tensor.expand", f"{op.name}_heads", op, inputs=[mask], outputs=[y], inputnames=["input"],
-        params={"sizes": list(shape)},
-    )  # fmt: skip
-    op.set_input(0, y)
+    _insert(graph, op, "Tensor.expand", "sizes", shape)
     op.params["shape"] = [n * heads, queries, keys]
     return True
 

@@ -301,7 +301,7 @@ class Lowering(Builder):
         if x.is_constant:
             return self.constant(_convert(x.numpy(), dtype))
         if not {x.dtype.name, dtype.name} <= _CODES.keys() or x.ndim > 8:
-            return self.host(lambda a: a, [x], [(x.shape, dtype)])[0]
+            return self.host(lambda a: _convert(a, dtype), [x], [(x.shape, dtype)])[0]
         y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
         shape, (xs, ys) = _copied_dims(x, y)
         source, target = _CODES[x.dtype.name], _CODES[dtype.name]

@@ -202,9 +202,7 @@ class _HostCall:
                     expected=t.shape,
                     actual=array.shape,
                 )
-            # What a cast hands on takes its dtype here, without an array in between.
-            with np.errstate(all="ignore"):
-                np.copyto(view(t), array, casting="unsafe")
+            np.copyto(view(t), array, casting="unsafe")
 
     def _view(self, t: Tensor, memory: Array) -> Array:
         raw = memory.reshape(-1).view(np.uint8)

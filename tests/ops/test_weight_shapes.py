@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
+import pnnx_fast
 from pnnx_fast import errors
 
 _CONV = {"in_channels": 4, "out_channels": 6, "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
@@ -79,3 +80,18 @@ def test_weights_of_layers_that_are_not_there() -> None:
     without = {name: shape for name, shape in _gates(4).items() if name != "bias_ih_l0"}
     with pytest.raises(errors.ParameterError, match=r"nn\.LSTM"):
         run("nn.LSTM", x, weights=_zeros(without), **_RNN)
+
+
+def test_validation_tells_all_of_them() -> None:
+    graph = pnnx_fast.Graph()
+    x, y = graph.new_operand("x"), graph.new_operand("y")
+    graph.new_operator("pnnx.Input", "in", outputs=[x])
+    attrs = {
+        "weight": pnnx_fast.Attribute(np.zeros((3, 5), np.float32)),
+        "bias": pnnx_fast.Attribute(np.zeros(4, np.float32)),
+    }
+    params = {"in_features": 4, "out_features": 3, "bias": True}
+    graph.new_operator("nn.Linear", "layer", inputs=[x], outputs=[y], params=params, attrs=attrs)
+    graph.new_operator("pnnx.Output", "out", inputs=[y])
+    with pytest.raises(errors.GraphError, match=r"weight has shape \(3, 5\)[\s\S]*bias has shape \(4,\)"):
+        graph.validate()
