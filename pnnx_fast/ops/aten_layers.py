@@ -448,6 +448,10 @@ def embedding_bag(b: Builder, weight: Tensor, indices: Tensor, offsets: Tensor, 
     bags = offsets.size - closed
 
     def run(table: Array, index: Array, starts: Array, *scale: Array) -> Array:
+        for places, size in ((index, len(table)), (starts, index.size + 1)):
+            wrong = places[(places < 0) | (places >= size)]
+            if wrong.size:
+                raise IndexRangeError(int(wrong[0]), size)
         bounds = starts if closed else np.append(starts, index.size)
         kept = np.arange(bounds[-1]) if padding is None else np.flatnonzero(index[: bounds[-1]] != padding)
         bounds = np.searchsorted(kept, bounds)
@@ -459,9 +463,6 @@ def embedding_bag(b: Builder, weight: Tensor, indices: Tensor, offsets: Tensor, 
             y[counts > 0] = (np.maximum if kind == 2 else np.add).reduceat(rows, bounds[:-1][counts > 0], 0)
         return np.asarray(y / np.maximum(counts, 1)[:, None], y.dtype) if kind == 1 else y
 
-    values = indices.numpy() if indices.is_constant else np.zeros(1, np.int64)
-    if values.size and not 0 <= values.min() <= values.max() < weight.shape[0]:
-        raise IndexRangeError(int(values.max()), weight.shape[0])
     inputs = [weight, indices, offsets, *([] if factors is None else [factors])]
     return Results(b.host(run, inputs, [((bags, weight.shape[1]), weight.dtype)]) + [*UNKNOWN])
 

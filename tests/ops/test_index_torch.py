@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_of_one import run
+from graph_of_one import call, run
 
 import pnnx_fast
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
@@ -271,3 +271,10 @@ def test_selections_by_data_out_of_range(n: int) -> None:
     model = pnnx_fast.Model(pnnx_fast.Graph.parse(BY_DATA.format(count=10, operands=10, lines=lines)))
     with pytest.raises(ShapeError, match=r"Tensor\.slice c.*out of range|out of range"):
         model(draw(5, 4), np.array(n), np.array(0))
+
+
+@pytest.mark.parametrize(("index", "starts"), [([0, 5], [0]), ([-1, 0], [0]), ([0, 1], [0, 2**62]), ([0, 1], [-1])])
+def test_bags_beyond_their_table(index: list[int], starts: list[int]) -> None:
+    table = np.ones((5, 3), np.float32)
+    with pytest.raises(IndexRangeError):
+        call("aten::embedding_bag", (table, np.array(index), np.array(starts), False, 0, False, None, True, None), 1)
