@@ -2,7 +2,8 @@
 (depthwise, grouped, Winograd), where those beat the implicit GEMM, which takes any window.
 
 In three dimensions, a window along the depth alone is a line of another image; other windows are sums over their depth:
-each tap is a convolution in two dimensions of all planes that adds to what the taps before it left in the output. In
+each tap is a convolution in two dimensions of all planes that adds to what the taps before it left in the output.
+Where channels are few, the pixels of a line of the window are the channels of one. In
 one dimension with a dilation, places with the same remainder belong together, so that the line becomes an image with a
 column for each phase and the window a column without dilation.
 """
@@ -14,9 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pnnx_fast.ops._conv_choice import DIRECT, Choice, choose
+from pnnx_fast.ops.padding import pad_sides
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 __all__ = ["Convolution", "parts_of"]
+
+
+FEW_CHANNELS, FEW_IN_WIDE_WINDOWS = 4, 16
+"""Most channels of windows in three dimensions whose lines become channels: of up to three columns, and of more."""
 
 
 class Convolution(NamedTuple):
@@ -38,7 +44,7 @@ def parts_of(b: Builder, c: Convolution) -> list[Convolution]:
     """Convolutions to emit one after another in the place of one; none where that does not pay."""
     if c.x.ndim == 4:
         return _phases(b, c)
-    return _along_depth(b, c) or _taps_in_depth(b, c)
+    return _along_depth(b, c) or _lines_as_channels(b, c) or _taps_in_depth(b, c)
 
 
 # ---- three dimensions ----
@@ -75,6 +81,29 @@ def _pixels_by_depth(x: Tensor) -> Tensor | None:
         return None
     sn, sc, sd, sh, sw = x.strides
     return x.as_strided((n, c, h * w, d), (sn, sc, sw if w > 1 else sh, sd))
+
+
+def _lines_as_channels(b: Builder, c: Convolution) -> list[Convolution]:
+    """Of few channels: pixels that overlap, each as long as a line of the window, so that sums have no short runs.
+
+    The sides of the lines are padded before, since a pixel is all there or all missing.
+    """
+    n, channels, depth, height, width = c.x.shape
+    step, columns = c.stride[2], c.weight.shape[4]
+    most = FEW_CHANNELS if columns <= 3 else FEW_IN_WIDE_WINDOWS
+    if channels > most or columns == 1 or c.groups > 1 or c.dilation[2] > 1:
+        return []
+    count, left = c.y.shape[4], c.before[2]
+    right = (count - 1) * step + columns - left - width
+    padded = b.channels_last(pad_sides(b, c.x, (0, 0, 0, 0, left), (0, 0, 0, 0, right), temporary=True))
+    sn, _, sd, sh, sw = padded.strides
+    if padded.shape[1] != 1 and sw != channels:
+        return []
+    x = padded.as_strided((n, columns * channels, depth, height, count), (sn, 1, sd, sh, step * sw))
+    kernel = c.weight.shape[2:4]
+    weight = b.reshape(c.weight.permute([0, 4, 1, 2, 3]), (c.y.shape[1], columns * channels, *kernel, 1))
+    strides, before, dilation = (*c.stride[:2], 1), (*c.before[:2], 0), (*c.dilation[:2], 1)
+    return [Convolution(x, weight, c.bias, c.residual, c.y, strides, before, dilation, 1, c.act)]
 
 
 def _taps_in_depth(b: Builder, c: Convolution) -> list[Convolution]:

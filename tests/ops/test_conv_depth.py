@@ -100,6 +100,28 @@ def test_windows_along_the_depth(
     np.testing.assert_allclose(got, want + z, rtol=0, atol=1e-5 * np.abs(want).max())
 
 
+@pytest.mark.parametrize("ic, columns", [(1, 2), (1, 3), (2, 5), (3, 3), (3, 7), (4, 3), (16, 4)])
+@pytest.mark.parametrize("step, before", [(1, 0), (2, 1), (3, 2), (2, 3)])
+def test_lines_of_few_channels(isa: str, ic: int, columns: int, step: int, before: int) -> None:
+    rng = np.random.default_rng(ic)
+    w = rng.standard_normal((18, ic, 3, 2, columns)).astype(np.float32)
+    params = {"stride": (1, 2, step), "padding": (1, 0, before), "dilation": (1, 2, 1), "groups": 1}
+    for plane in ((7, 9), (5, columns), (3, columns + 1)):
+        x = rng.standard_normal((2, ic, 4, *plane)).astype(np.float32)
+        want = definition(x, w, **params)
+        for last in (False, True):
+            got = run("nn.Conv3d", x, weights={"weight": w}, isa=isa, threads=2, last=last, **params)
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+        got = run("F.conv3d", x, w, names=["input", "weight"], isa=isa, threads=2, **params)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+        z = rng.standard_normal(want.shape).astype(np.float32)
+        got = run(
+            "fused.Conv3d", x, z, names=["input", "residual"], weights={"weight": w}, isa=isa, threads=2,
+            activation="relu", **params,
+        )  # fmt: skip
+        np.testing.assert_allclose(got, np.maximum(want + z, 0), rtol=0, atol=1e-5 * np.abs(want + z).max())
+
+
 def test_planes_that_meet_the_input() -> None:
     for size, out, stride, before, tap in itertools.product(
         range(1, 6), range(1, 6), (1, 2, 3), range(-2, 4), range(4)
