@@ -206,7 +206,8 @@ def convolution(
     return b.cast(y if batched else y.select(0, 0), input.dtype)
 
 
-@operator("nn.Conv1d", "F.conv1d", "fused.Conv1d")
+@operator("nn.Conv1d", "fused.Conv1d", rows=3)
+@operator("F.conv1d")
 def conv1d(
     b: Builder,
     input: Tensor,
@@ -233,7 +234,8 @@ def conv1d(
     )  # fmt: skip
 
 
-@operator("nn.Conv2d", "F.conv2d", "fused.Conv2d")
+@operator("nn.Conv2d", "fused.Conv2d", rows=4)
+@operator("F.conv2d")
 def conv2d(
     b: Builder,
     input: Tensor,
@@ -261,7 +263,8 @@ def conv2d(
     )  # fmt: skip
 
 
-@operator("nn.Conv3d", "F.conv3d", "fused.Conv3d")
+@operator("nn.Conv3d", "fused.Conv3d", rows=5)
+@operator("F.conv3d")
 def conv3d(
     b: Builder,
     input: Tensor,

@@ -213,6 +213,6 @@ def _conv_transpose(axes: int, words: str) -> Callable[..., Tensor]:
 
 
 for _axes, _words in ((1, "one dimension"), (2, "two dimensions"), (3, "three dimensions")):
-    operator(f"nn.ConvTranspose{_axes}d", f"F.conv_transpose{_axes}d", f"fused.ConvTranspose{_axes}d")(
-        _conv_transpose(_axes, _words)
-    )
+    _function = _conv_transpose(_axes, _words)
+    operator(f"nn.ConvTranspose{_axes}d", f"fused.ConvTranspose{_axes}d", rows=_axes + 2)(_function)
+    operator(f"F.conv_transpose{_axes}d")(_function)

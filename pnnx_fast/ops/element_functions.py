@@ -50,7 +50,8 @@ class _FormOperator:
 
 
 for _type, _form in FORMS.items():
-    operator(_type, native=FUNCTIONS[_form.function].opcode is not None)(_FormOperator(_form))
+    _apart = 0 if all(a.is_number for a in _form.arguments[1:]) else None
+    operator(_type, native=FUNCTIONS[_form.function].opcode is not None, rows=_apart)(_FormOperator(_form))
 
 
 @operator("nn.RReLU", "F.rrelu")

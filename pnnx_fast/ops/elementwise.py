@@ -21,6 +21,7 @@ from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compi
 from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.tree import fold, inputs_of
 from pnnx_fast.expression.types import TensorType
+from pnnx_fast.ir import Operator
 from pnnx_fast.ops._gate import gate
 from pnnx_fast.ops.registry import only_tensor, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last, merge_dims
@@ -301,7 +302,13 @@ def _merge(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Shap
     return merge_dims(sizes, *rest)
 
 
-@operator("pnnx.Expression")
+def _has_no_sizes(op: Operator, rows: int) -> bool:
+    """Whether an expression has no lists and no sizes in it."""
+    text = str(op.params["expr"].value)
+    return not any(word in text for word in ("[", "size", "shape"))
+
+
+@operator("pnnx.Expression", rows=_has_no_sizes)
 def expression(b: Builder, *inputs: Any, expr: Any) -> Value:
     """Value of an expression over the inputs: a tensor, a number or a list; a lone word stands for itself."""
     text = str(expr)

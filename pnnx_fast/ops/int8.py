@@ -25,7 +25,7 @@ PICTURE_CHANNELS = 4
 """Most channels of planes that rounding makes pixels of."""
 
 
-@operator("int8.Quantize")
+@operator("int8.Quantize", rows=2)
 def quantize(b: Builder, input: Tensor, scales: Tensor | None = None, *, scale: float = 1.0) -> Tensor:
     """Integers nearest to ``input`` times a scale, or times ``scales`` a channel; halves away from zero."""
     x = b.cast(input, np.float32)
@@ -111,7 +111,7 @@ def _emit(
     )
 
 
-@operator("int8.Conv2d", "fused.Int8Conv2d")
+@operator("int8.Conv2d", "fused.Int8Conv2d", rows=4)
 def int8_conv2d(
     b: Builder,
     input: Tensor,
@@ -152,7 +152,7 @@ def int8_conv2d(
     return y
 
 
-@operator("int8.Linear", "fused.Int8Linear")
+@operator("int8.Linear", "fused.Int8Linear", rows=2)
 def int8_linear(
     b: Builder,
     input: Tensor,

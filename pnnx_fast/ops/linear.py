@@ -14,6 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ir import Operator
 from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
@@ -22,7 +23,8 @@ MAX_BATCH_RANK = 8
 """Batch dimensions that the matrix kernel takes."""
 
 
-@operator("nn.Linear", "F.linear", "fused.Linear")
+@operator("nn.Linear", "fused.Linear", rows=2)
+@operator("F.linear")
 def linear(
     b: Builder,
     input: Tensor,
@@ -197,7 +199,12 @@ def _check_rank(name: str, rank: int, *tensors: Tensor) -> None:
             raise ShapeError(f"{name} takes tensors of {rank} dimensions", expected=rank, actual=t.shape)
 
 
-@operator("torch.matmul")
+def _multiplies_rows(op: Operator, rows: int) -> bool:
+    ranks = {len(x.shape or ()) for x in op.inputs}
+    return len(ranks) == 1 and min(ranks) >= 3
+
+
+@operator("torch.matmul", rows=_multiplies_rows)
 def matmul(b: Builder, input: Tensor, other: Tensor) -> Tensor:
     """Matrix product with broadcast batches. torch.matmul."""
     return product(b, input, other)

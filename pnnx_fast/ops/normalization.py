@@ -14,6 +14,7 @@ import numpy as np
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
+from pnnx_fast.ir import Operator
 from pnnx_fast.ops import elementwise, reduction
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis
 from pnnx_fast.ops.registry import Floats, Ints, find, operator
@@ -127,7 +128,14 @@ def _normalized_dims(input: Tensor, normalized_shape: Ints) -> int:
     return len(shape)
 
 
-@operator("nn.LayerNorm", "F.layer_norm")
+def _normalises_inside(op: Operator, rows: int) -> bool:
+    """Whether the first dimension is left alone."""
+    shape, inner = op.inputs[0].shape, op.params["normalized_shape"].value
+    return shape is not None and len(shape) > (len(inner) if isinstance(inner, (list, tuple)) else 1)
+
+
+@operator("nn.LayerNorm", rows=_normalises_inside)
+@operator("F.layer_norm")
 def layer_norm(
     b: Builder,
     input: Tensor,
@@ -239,7 +247,8 @@ def group_norm_over(
     return _activate(b, _host(b, run, input, weight, bias), activation, activation_params)
 
 
-@operator("nn.GroupNorm", "F.group_norm", "fused.GroupNorm")
+@operator("nn.GroupNorm", "fused.GroupNorm", rows=2)
+@operator("F.group_norm")
 def group_norm(
     b: Builder,
     input: Tensor,
@@ -296,7 +305,13 @@ def _batch_statistics(b: Builder, input: Tensor, w: Tensor | None, v: Tensor | N
     return _host(b, run, input, w, v)
 
 
-@operator("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "F.batch_norm", "fused.BatchNorm2d")
+def _has_statistics(op: Operator, rows: int) -> bool:
+    """Whether they need not be taken from all rows of the batch."""
+    return {"running_mean", "running_var"} <= op.attrs.keys()
+
+
+@operator("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "fused.BatchNorm2d", rows=_has_statistics)
+@operator("F.batch_norm")
 def batch_norm(
     b: Builder,
     input: Tensor,

@@ -308,11 +308,11 @@ def _adaptive_max_pool(axes: int) -> Callable[..., Value]:
 
 
 for _axes in (1, 2, 3):
-    operator(f"nn.MaxPool{_axes}d", f"F.max_pool{_axes}d")(_max_pool(_axes))
-    operator(f"nn.AvgPool{_axes}d", f"F.avg_pool{_axes}d")(_avg_pool(_axes))
-    operator(f"nn.LPPool{_axes}d", f"F.lp_pool{_axes}d")(_lp_pool(_axes))
-    operator(f"nn.AdaptiveAvgPool{_axes}d", f"F.adaptive_avg_pool{_axes}d")(_adaptive_avg_pool(_axes))
-    operator(f"nn.AdaptiveMaxPool{_axes}d", f"F.adaptive_max_pool{_axes}d")(_adaptive_max_pool(_axes))
+    operator(f"nn.MaxPool{_axes}d", f"F.max_pool{_axes}d", rows=_axes + 2)(_max_pool(_axes))
+    operator(f"nn.AvgPool{_axes}d", f"F.avg_pool{_axes}d", rows=_axes + 2)(_avg_pool(_axes))
+    operator(f"nn.LPPool{_axes}d", f"F.lp_pool{_axes}d", rows=_axes + 2)(_lp_pool(_axes))
+    operator(f"nn.AdaptiveAvgPool{_axes}d", f"F.adaptive_avg_pool{_axes}d", rows=_axes + 2)(_adaptive_avg_pool(_axes))
+    operator(f"nn.AdaptiveMaxPool{_axes}d", f"F.adaptive_max_pool{_axes}d", rows=_axes + 2)(_adaptive_max_pool(_axes))
 
 
 def _max_unpool(axes: int) -> Callable[..., Value]:

@@ -16,7 +16,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.shape import axes_of, axis_of
+from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
 
 CODES = {
@@ -118,7 +118,7 @@ operator("torch.prod", "Tensor.prod")(product := _accumulate("prod", _wide(np.pr
 product.__doc__ = "Product over dimensions. torch.prod."
 
 
-@operator("torch.mean", "Tensor.mean")
+@operator("torch.mean", "Tensor.mean", rows=axis_inside("dim"))
 def mean(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """Average over dimensions. torch.mean."""
     # Only with a dtype does PyTorch average integers; converters lose that parameter, and its usual value is float32.

@@ -19,16 +19,21 @@ from contextlib import contextmanager
 from functools import cached_property, lru_cache, reduce
 from importlib import import_module
 from operator import or_
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops import load_all
 from pnnx_fast.ops.catalog import Catalog, Method
 from pnnx_fast.ops.families import FAMILIES
 from pnnx_fast.ops.signature import EMPTY, NAMED, OPEN, POSITIONAL, VARIADIC, Formal, read_signature
 from pnnx_fast.ops.symbolic import Tensor, Value
+
+if TYPE_CHECKING:
+    from pnnx_fast.ir import Operator
+
+    RowRule = int | Callable[[Operator, int], bool] | None
 
 __all__ = [
     "ALIASES",
@@ -78,9 +83,10 @@ class OperatorDef:
     """One registered operator function. What its signature says is read when it is first asked for."""
 
     def __init__(
-        self, name: str, function: Callable[..., Any], native: bool, random: bool, schema: bool = True
+        self, name: str, function: Callable[..., Any], native: bool, random: bool, schema: bool, rows: RowRule = None
     ) -> None:
-        self.name, self.function, self.native, self.random, self.schema = name, function, native, random, schema
+        self.name, self.function, self.native, self.random = name, function, native, random
+        self.schema, self.rows = schema, rows
 
     @cached_property
     def own(self) -> bool:
@@ -176,7 +182,12 @@ def _load_home(name: str, user: str = "") -> None:
 
 
 def operator(
-    *names: str, native: bool = True, random: bool = False, override: bool = False, schema: bool = True
+    *names: str,
+    native: bool = True,
+    random: bool = False,
+    override: bool = False,
+    schema: bool = True,
+    rows: RowRule = None,
 ) -> Callable[[Function], Function]:
     """Register a function for one or more PNNX operator types.
 
@@ -193,6 +204,10 @@ def operator(
     schema : bool
         Whether the signature is the schema. Without, the function takes all inputs by position and, unchecked, the
         keyword arguments ``parameters`` (a dict of values) and ``attributes`` (a dict of constant tensors).
+    rows : int or callable, optional
+        Whether each row of the results depends on the same row of the inputs alone, so that a large batch may be
+        computed part by part: from how many dimensions of the inputs on it does, or what tells it of an operator of
+        a graph and the number of rows. By default rows are taken to mix.
 
     Raises
     ------
@@ -224,7 +239,7 @@ def operator(
             for name in dict.fromkeys(names):
                 if owners.get(name) == function.__module__:
                     unregister(name)  # a cell or a module that runs again
-                _push(OperatorDef(name, function, native, random, schema))
+                _push(OperatorDef(name, function, native, random, schema, rows))
         return function
 
     return register
@@ -330,30 +345,12 @@ def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], s
 
     ``skeleton`` gives the source of a function for a type, which the message ends with.
     """
-    missing: dict[str, list[str]] = {}
     used = list(used)
-    if all(_is_known(kind) for kind in {kind for kind, _ in used}):
-        return
-    # Only models with foreign types pay for the search for plugins.
-    import difflib
+    if not all(_is_known(kind) for kind in {kind for kind, _ in used}):
+        # Only models with foreign types pay for the search for plugins, and for the words.
+        from pnnx_fast.ops.missing import require_functions
 
-    from pnnx_fast.ops.plugins import load_plugins
-
-    load_plugins()
-    for kind, name in used:
-        if find(kind) is None:
-            missing.setdefault(kind, []).append(name)
-    if not missing:
-        return
-    lines = ["no function is registered for these operator types:"]
-    for kind, names in missing.items():
-        near = difflib.get_close_matches(kind, types(), 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        lines.append(f"  {kind} (used by {', '.join(names[:3])}{' …' if len(names) > 3 else ''}){hint}")
-    lines += ["", "fill in and run before loading the model:", "", "import pnnx_fast"]
-    for kind in missing:
-        lines += ["", skeleton(kind) if skeleton else f'@pnnx_fast.operator("{kind}")\ndef function(b, input): ...']
-    raise UnsupportedOperatorError("\n".join(lines), missing)
+        require_functions(used, skeleton)
 
 
 @lru_cache(4096)

@@ -250,7 +250,7 @@ def _output(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tup
     return output, [None] * axes if recompute else list(scales)
 
 
-@operator("F.interpolate", "F.upsample", "nn.Upsample")
+@operator("F.interpolate", "F.upsample", "nn.Upsample", rows=3)
 def interpolate(
     b: Builder,
     input: Tensor,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir import Operator
 from pnnx_fast.ops._dtype import NUMBERS
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, is_channels_last
@@ -61,7 +62,28 @@ def infer_shape(shape: Sequence[int], size: int, given: Tensor) -> tuple[int, ..
     return result
 
 
-@operator("Tensor.reshape")
+def axis_inside(name: str) -> Callable[[Operator, int], bool]:
+    """The rule that rows stay apart where the dimensions that a parameter names leave out the first one."""
+
+    def rule(op: Operator, rows: int) -> bool:
+        value: Any = op.params[name].value if name in op.params else 0
+        rank = len(op.inputs[0].shape or ())
+        dims = list(value) if isinstance(value, (list, tuple)) else [value]
+        return all(isinstance(n, int) and (n if n >= 0 else n + rank) > 0 for n in dims)
+
+    return rule
+
+
+def keeps_count(op: Operator, rows: int) -> bool:
+    """Whether a new shape began with the number of rows when it was noted, and does not name another one than now."""
+    before, after = op.inputs[0].shape, op.outputs[0].shape
+    if len(op.inputs) != 1 or not before or not after or "shape" not in op.params:
+        return False
+    shape: Any = op.params["shape"].value
+    return bool(before[0] == after[0] and shape and shape[0] in (-1, before[0]) and shape[0] in (-1, rows))
+
+
+@operator("Tensor.reshape", rows=keeps_count)
 def reshape(b: Builder, input: Tensor, *, shape: Any) -> Tensor:
     """Same elements in another shape. torch.reshape."""
     return b.reshape(input, infer_shape(integers(shape, "shape"), input.size, input))
@@ -73,7 +95,7 @@ def reshape_as(b: Builder, input: Tensor, other: Tensor) -> Tensor:
     return b.reshape(input, infer_shape(other.shape, input.size, input))
 
 
-@operator("torch.flatten")
+@operator("torch.flatten", rows=axis_inside("start_dim"))
 def flatten(b: Builder, input: Tensor, *, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Merge a range of dimensions. torch.flatten."""
     if input.ndim == 0:
@@ -93,7 +115,12 @@ def unflatten(b: Builder, input: Tensor, *, dim: int, sizes: Any) -> Tensor:
     return b.reshape(input, (*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
 
 
-@operator("Tensor.permute")
+def _keeps_first(op: Operator, rows: int) -> bool:
+    dims: Any = op.params["dims"].value if "dims" in op.params else None
+    return isinstance(dims, (list, tuple)) and dims[0] == 0
+
+
+@operator("Tensor.permute", rows=_keeps_first)
 def permute(b: Builder, input: Tensor, *, dims: Ints) -> Tensor:
     """Reorder dimensions. torch.permute."""
     axes = axes_of(dims, input.ndim)
@@ -102,7 +129,11 @@ def permute(b: Builder, input: Tensor, *, dims: Ints) -> Tensor:
     return input.permute(axes)
 
 
-@operator("torch.transpose")
+def _both_inside(op: Operator, rows: int) -> bool:
+    return axis_inside("dim0")(op, rows) and axis_inside("dim1")(op, rows)
+
+
+@operator("torch.transpose", rows=_both_inside)
 def transpose(b: Builder, input: Tensor, *, dim0: int, dim1: int) -> Tensor:
     """Exchange two dimensions. torch.transpose."""
     if input.ndim == 0:
@@ -214,7 +245,7 @@ def _of_one_rank(b: Builder, values: Sequence[Any], otherwise: int) -> list[Tens
     return [_of_number(b, v, ndim) for v in values]
 
 
-@operator("torch.cat", "torch.concat")
+@operator("torch.cat", "torch.concat", rows=axis_inside("dim"))
 def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a dimension. torch.cat."""
     parts = _of_one_rank(b, listed(tensors), 1)
@@ -303,7 +334,7 @@ def repeat(b: Builder, input: Tensor, *, sizes: Any = None, dims: Any = None) ->
     return y
 
 
-@operator("nn.PixelShuffle", "F.pixel_shuffle")
+@operator("nn.PixelShuffle", "F.pixel_shuffle", rows=4)
 def pixel_shuffle(b: Builder, input: Tensor, *, upscale_factor: int) -> Tensor:
     """Move channels into space. torch.nn.PixelShuffle."""
     r = upscale_factor
@@ -340,7 +371,7 @@ def _moved(b: Builder, like: Tensor, view: Tensor, shape: Sequence[int]) -> Tens
     return y
 
 
-@operator("nn.ChannelShuffle", "torch.channel_shuffle", "F.channel_shuffle")
+@operator("nn.ChannelShuffle", "torch.channel_shuffle", "F.channel_shuffle", rows=4)
 def channel_shuffle(b: Builder, input: Tensor, *, groups: int) -> Tensor:
     """Interleave groups of channels. torch.nn.ChannelShuffle."""
     n, c, *rest = input.shape

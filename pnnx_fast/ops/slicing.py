@@ -15,7 +15,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir.parameter import OPEN_END
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.shape import axis_of, integers
+from pnnx_fast.ops.shape import axis_inside, axis_of, integers
 from pnnx_fast.ops.symbolic import Buffer, Builder, Tensor, Value
 
 MOST_PARTS = 1 << 16
@@ -29,7 +29,7 @@ def _cuts(input: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(input.narrow(axis, s, n) for s, n in zip(starts, sizes, strict=False))
 
 
-@operator("torch.chunk")
+@operator("torch.chunk", rows=axis_inside("dim"))
 def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
     """Cut into at most ``chunks`` parts of equal size, the last one smaller. torch.chunk."""
     axis = axis_of(dim, input.ndim)
@@ -40,7 +40,7 @@ def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
     return _cuts(input, axis, [min(size, n - s) for s in range(0, max(n, 1), size)])
 
 
-@operator("torch.split")
+@operator("torch.split", rows=axis_inside("dim"))
 def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int = 0) -> Value:
     """Cut into parts of one size or of given sizes. torch.split."""
     axis = axis_of(dim, tensor.ndim)
@@ -74,7 +74,7 @@ def unbind(b: Builder, input: Tensor, *, dim: int = 0) -> Value:
     return tuple(input.select(axis, i) for i in range(input.shape[axis]))
 
 
-@operator("Tensor.select")
+@operator("Tensor.select", rows=axis_inside("dim"))
 def select(b: Builder, input: Tensor, *, dim: int, index: int | Tensor) -> Tensor:
     """One entry of a dimension. torch.select."""
     if isinstance(index, Tensor):
@@ -160,7 +160,7 @@ def _held(x: Array) -> Tensor:
     return Tensor(Buffer("const", x.nbytes, x), x.shape, x.dtype)
 
 
-@operator("Tensor.slice")
+@operator("Tensor.slice", rows=axis_inside("dim"))
 def slice_tensor(
     b: Builder,
     input: Tensor,

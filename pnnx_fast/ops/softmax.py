@@ -11,7 +11,7 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.axis import along_axis
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.shape import axis_of
+from pnnx_fast.ops.shape import axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 WORK = 20
@@ -44,7 +44,7 @@ def implicit_dim(dim: int | None, ndim: int) -> int:
     return dim if dim is not None else 0 if ndim in (0, 1, 3) else 1
 
 
-@operator("nn.Softmax", "F.softmax", "torch.softmax")
+@operator("nn.Softmax", "F.softmax", "torch.softmax", rows=axis_inside("dim"))
 def softmax(b: Builder, input: Tensor, *, dim: int | None = None, dtype: Any = None) -> Tensor:
     """Exponentials that sum to one along a dimension. torch.nn.functional.softmax."""
     return emit_softmax(b, b.cast(input, dtype_of(dtype, input.dtype)), implicit_dim(dim, input.ndim))

@@ -8,11 +8,12 @@ activations, which grows with the rows computed at once, against that of weights
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir import Operand, Operator, Parameters
+from pnnx_fast.ops import registry
+from pnnx_fast.ops.shape import keeps_count
 
 __all__ = ["best_part", "for_rows", "rows_apart"]
 
@@ -25,115 +26,6 @@ EXPOSED_WEIGHTS, EXPOSED_ACTIVATIONS = 0.1, 1.0
 SHARED_SPEED, MEETING, WORTH_THREADS = 0.88, 3e3, 2e6
 """Of threads that share every step: how much of their peak they reach, nanoseconds that a step costs them; and work in
 nanoseconds from which on it pays to start threads that share none."""
-
-ACTIVATIONS = (
-    "elu",
-    "gelu",
-    "hardsigmoid",
-    "hardswish",
-    "leaky_relu",
-    "mish",
-    "relu",
-    "relu6",
-    "sigmoid",
-    "silu",
-    "tanh",
-)
-LAYERS = ("ELU", "GELU", "Hardsigmoid", "Hardswish", "LeakyReLU", "Mish", "ReLU", "ReLU6", "Sigmoid", "SiLU", "Tanh")
-
-KINDS = ("nn.Conv", "fused.Conv", "nn.ConvTranspose", "fused.ConvTranspose", "nn.MaxPool", "nn.AvgPool")
-ADAPTIVE = ("nn.AdaptiveAvgPool", "nn.AdaptiveMaxPool", "F.adaptive_avg_pool", "F.adaptive_max_pool")
-
-ALWAYS: dict[str, int] = {
-    **{f"{kind}{n}d": n + 2 for n in (1, 2, 3) for kind in (*KINDS, *ADAPTIVE, "F.max_pool", "F.avg_pool")},
-    **{f"F.{name}": 0 for name in ACTIVATIONS},
-    **{f"nn.{name}": 0 for name in LAYERS},
-    **dict.fromkeys(("int8.Conv2d", "fused.Int8Conv2d"), 4),
-    "int8.Quantize": 2,
-    **dict.fromkeys(("nn.Upsample", "F.interpolate", "F.upsample"), 3),
-    **dict.fromkeys(("nn.ChannelShuffle", "nn.PixelShuffle", "F.pixel_shuffle"), 4),
-    **dict.fromkeys(("nn.Linear", "fused.Linear", "int8.Linear", "fused.Int8Linear", "nn.GroupNorm"), 2),
-}
-"""Operators that never mix rows, and from how many dimensions on dimension 0 of their inputs counts rows."""
-
-
-def _axis(name: str) -> Callable[[Operator], bool]:
-    """Whether the dimension that a parameter names is not the first one."""
-
-    def check(op: Operator) -> bool:
-        value: Any = op.params[name].value if name in op.params else 0
-        rank = len(op.inputs[0].shape or ())
-        dims = list(value) if isinstance(value, (list, tuple)) else [value]
-        return all(isinstance(n, int) and (n if n >= 0 else n + rank) > 0 for n in dims)
-
-    return check
-
-
-def _keeps_first(op: Operator) -> bool:
-    dims: Any = op.params["dims"].value if "dims" in op.params else None
-    return isinstance(dims, (list, tuple)) and dims[0] == 0
-
-
-def _elementwise(op: Operator) -> bool:
-    """Whether an expression has no lists and no sizes in it."""
-    text = str(op.params["expr"].value)
-    return not any(word in text for word in ("[", "size", "shape"))
-
-
-def _both_inside(op: Operator) -> bool:
-    return _axis("dim0")(op) and _axis("dim1")(op)
-
-
-def _keeps_count(op: Operator) -> bool:
-    """Whether a new shape began with the number of rows when it was noted."""
-    before, after = op.inputs[0].shape, op.outputs[0].shape
-    if len(op.inputs) != 1 or not before or not after or "shape" not in op.params:
-        return False
-    shape: Any = op.params["shape"].value
-    return bool(before[0] == after[0] and shape and shape[0] in (-1, before[0]))
-
-
-def _names_another_count(op: Operator, rows: int) -> bool:
-    """Whether a new shape that kept the rows that were noted joins or cuts those that there are."""
-    shape: Any = op.params["shape"].value
-    return shape[0] not in (-1, rows)
-
-
-def _has_statistics(op: Operator) -> bool:
-    """Whether a batch norm need not take them from all rows of the batch."""
-    return {"running_mean", "running_var"} <= op.attrs.keys()
-
-
-def _multiplies_rows(op: Operator) -> bool:
-    ranks = {len(x.shape or ()) for x in op.inputs}
-    return len(ranks) == 1 and min(ranks) >= 3
-
-
-def _normalises_inside(op: Operator) -> bool:
-    """Whether a layer norm leaves the first dimension alone."""
-    shape, inner = op.inputs[0].shape, op.params["normalized_shape"].value
-    return shape is not None and len(shape) > (len(inner) if isinstance(inner, (list, tuple)) else 1)
-
-
-CONDITIONS: dict[str, Callable[[Operator], bool]] = {
-    "torch.cat": _axis("dim"),
-    "torch.chunk": _axis("dim"),
-    "torch.split": _axis("dim"),
-    "F.softmax": _axis("dim"),
-    "nn.Softmax": _axis("dim"),
-    "torch.mean": _axis("dim"),
-    "torch.flatten": _axis("start_dim"),
-    "Tensor.permute": _keeps_first,
-    "Tensor.slice": _axis("dim"),
-    "Tensor.select": _axis("dim"),
-    "pnnx.Expression": _elementwise,
-    "nn.LayerNorm": _normalises_inside,
-    **dict.fromkeys(("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "fused.BatchNorm2d"), _has_statistics),
-    "torch.transpose": _both_inside,
-    "torch.matmul": _multiplies_rows,
-    "Tensor.reshape": _keeps_count,
-    "Tensor.view": _keeps_count,
-}
 
 
 def rows_apart(ops: Sequence[Operator], rows: int) -> bool:
@@ -168,15 +60,21 @@ def _keeps_rows(op: Operator, apart: set[Operand], constant: set[Operand], rows:
             return False
     elif not op.inputs or not apart.issuperset(op.inputs):
         return False
-    condition = CONDITIONS.get(op.type)
-    if condition is None:
-        return min(ranks) >= ALWAYS.get(op.type, sys.maxsize)
-    return condition(op) and not (condition is _keeps_count and _names_another_count(op, rows))
+    definition = registry.find(op.type)
+    rule = None if definition is None else definition.rows
+    if rule is None or isinstance(rule, int):
+        return rule is not None and min(ranks) >= rule
+    return rule(op, rows)
 
 
 def for_rows(ops: Sequence[Operator], rows: int) -> list[Operator]:
     """Operators for another number of rows: new shapes that name it are changed, in copies."""
-    return [_reshaped(op, rows) if CONDITIONS.get(op.type) is _keeps_count else op for op in ops]
+    return [_reshaped(op, rows) if _names_rows(op) else op for op in ops]
+
+
+def _names_rows(op: Operator) -> bool:
+    definition = registry.find(op.type)
+    return definition is not None and definition.rows is keeps_count
 
 
 def _reshaped(op: Operator, rows: int) -> Operator:

@@ -10,6 +10,8 @@ import pytest
 
 import pnnx_fast
 from pnnx_fast.ir import Attribute
+from pnnx_fast.ops.registry import operator, scoped, unregister
+from pnnx_fast.ops.symbolic import Builder, Tensor
 from pnnx_fast.runtime import batches
 from pnnx_fast.runtime.batches import best_part, rows_apart
 from pnnx_fast.runtime.parts import Parts
@@ -105,6 +107,22 @@ def test_what_mixes_rows_is_computed_at_once(joined: bool, monkeypatch: pytest.M
     whole = pnnx_fast.Model(graph)(x)
     monkeypatch.setattr(batches, "best_part", lambda steps, rows, *rest: (1, False))
     np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), whole)
+
+
+def test_operators_say_whether_they_keep_rows_apart() -> None:
+    """Also a user's own that takes the place of one that does."""
+
+    def centred(b: Builder, input: Tensor) -> Tensor:
+        return b.host(lambda x: x - x.mean(0), [input], [(input.shape, input.dtype)])[0]
+
+    ops = list(graph_of(("nn.ReLU", {})).topological())
+    assert rows_apart(ops, 6)
+    with scoped(centred, "nn.ReLU", native=False):
+        assert not rows_apart(ops, 6)
+    ops[2].type = "mine.Half"
+    operator("mine.Half", native=False, rows=lambda op, rows: len(op.inputs) == 1 and rows > 2)(centred)
+    assert (rows_apart(ops, 6), rows_apart(ops, 2)) == (True, False)
+    unregister("mine.Half")
 
 
 def test_a_picture_without_batch_has_no_rows() -> None:
