@@ -35,6 +35,7 @@ from pnnx_fast.ir.notes import (
     raised_pad,
     recurrent_roles,
     rounded_quotients,
+    same_padding,
     shuffled_shape,
     written_views,
 )
@@ -54,9 +55,14 @@ def is_module(op: Operator) -> bool:
     return op.type.startswith("torchvision.ops.") and op.type[16:17].isupper()
 
 
+_CORRECTED: dict[str, Callable[[Operator], list[int] | str | None]] = {"pad": raised_pad, "padding": same_padding}
+"""Parameters that the converter may have written wrongly: what tells the right value, None where it is right."""
+
+
 def argument(op: Operator, key: str, parameter: Parameter) -> str:
     """``key=value`` for a parameter."""
-    value = (raised_pad(op) if key == "pad" else None) or parameter.value
+    corrected = _CORRECTED[key](op) if key in _CORRECTED else None
+    value = parameter.value if corrected is None else corrected
     if "adaptive" in op.type.lower() and key == "output_size" and isinstance(value, list):
         value = [v or None for v in value]
     return argument_of(op, key, spelled(value))

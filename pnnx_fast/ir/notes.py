@@ -34,6 +34,7 @@ __all__ = [
     "raised_pad",
     "recurrent_roles",
     "rounded_quotients",
+    "same_padding",
     "shuffled_shape",
     "typed_number",
     "without_casts",
@@ -52,6 +53,8 @@ RECURRENT = {
     "nn.RNN": ("yh", "hy", "y", "h"),
 }
 """Outputs that may be left: the sequence, the last hidden state, the last cell state; the usual order first."""
+
+_CONVOLUTION = re.compile(r"nn\.Conv[123]d")
 
 _VIEWS = frozenset(
     {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
@@ -160,6 +163,23 @@ def shuffled_shape(op: Operator) -> tuple[int, ...] | None:
     *lead, c, h, w = noted
     shape = (*lead, c * factor**2, h // factor, w // factor)
     return shape if shape != given and math.prod(shape) == math.prod(given) else None
+
+
+def same_padding(op: Operator) -> str | None:
+    """``"same"`` where a module of a convolution has that padding and another mode than zeros.
+
+    The converter writes the list that ``F.pad`` takes, and nothing at all for an odd sum in one dimension.
+    """
+    found = _CONVOLUTION.fullmatch(op.type)
+    keys = ("padding", "padding_mode", "kernel_size", "dilation")
+    if found is None or any(key not in op.params for key in keys) or op.params["padding_mode"].value == "zeros":
+        return None
+    padding, _, kernel, dilation = ([] if (v := op.params[key].value) is None else v for key in keys)
+    if not all(isinstance(v, list) for v in (padding, kernel, dilation)) or len(kernel) != len(dilation):
+        return None
+    totals = [d * (k - 1) for k, d in zip(reversed(kernel), reversed(dilation), strict=True)]
+    same = [side for total in totals for side in (total // 2, total - total // 2)]
+    return "same" if padding == same or (not padding and len(kernel) == 1) else None
 
 
 def raised_pad(op: Operator) -> list[int] | None:

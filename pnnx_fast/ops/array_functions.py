@@ -17,7 +17,6 @@ from pnnx_fast.errors import IndexRangeError, ParameterError
 from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.aten_tables import DTYPES
-from pnnx_fast.ops.ordering import order_along
 
 # -- what they share ---------------------------------------------------------------------------------------------
 
@@ -95,49 +94,6 @@ def logcumsumexp(x: Array, dim: int) -> Array:
     return np.logaddexp.accumulate(real(x), dim)
 
 
-def kthvalue(x: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """k-th smallest entry along a dimension and its place."""
-    index = np.take(order_along(x, dim, False), [k - 1], dim)
-    values = np.take_along_axis(x, index, dim)
-    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
-
-
-def median(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Lower median, NaN if there is one."""
-    if dim is None:
-        return median(x.reshape(-1), 0)[0]
-    order = order_along(x, dim, False)
-    index = np.take(order, [(x.shape[dim] - 1) // 2], dim)
-    if x.dtype.kind == "f":
-        last = np.take(order, [x.shape[dim] - 1], dim)
-        index = np.where(np.isnan(np.take_along_axis(x, last, dim)), last, index)
-    values = np.take_along_axis(x, index, dim)
-    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
-
-
-def nanmedian(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Lower median of the entries that are numbers."""
-    if dim is None:
-        return nanmedian(x.reshape(-1), 0)[0]
-    missing = np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
-    count = np.count_nonzero(~missing, dim, keepdims=True)
-    index = np.take_along_axis(order_along(x, dim, False), np.asarray(np.maximum(count - 1, 0) // 2), dim)
-    values = np.take_along_axis(x, index, dim)
-    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
-
-
-def mode(x: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """Smallest of the most frequent entries along a dimension, and its last place."""
-
-    def of_line(line: Array) -> Array:
-        values, counts = np.unique(line, return_counts=True)
-        return np.flatnonzero(line == values[counts.argmax()])[-1:]
-
-    index = np.apply_along_axis(of_line, dim, x).astype(np.int64)
-    values = np.take_along_axis(x, index, dim)
-    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
-
-
 def moments(root: bool) -> Callable[..., tuple[Array, Array]]:
     """Spread and mean in one call: standard deviation or variance."""
 
@@ -203,12 +159,6 @@ def gradient(x: Array, *rest: Any) -> tuple[Array, ...]:
     axes = list(range(x.ndim)) if dims is None else [dims] if isinstance(dims, int) else list(dims)
     steps = spacing if isinstance(spacing, (list, tuple)) else [1.0 if spacing is None else spacing] * len(axes)
     return tuple(np.gradient(x, s, axis=a, edge_order=order).astype(x.dtype) for a, s in zip(axes, steps, strict=True))
-
-
-def quantile(x: Array, q: Any, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear") -> Array:
-    """Quantiles along a dimension."""
-    found: Any = np.quantile(x, q, axis=dim, keepdims=keepdim, method=interpolation)  # type: ignore[call-overload]
-    return np.asarray(found, x.dtype)
 
 
 # -- rearranging -------------------------------------------------------------------------------------------------
@@ -285,11 +235,6 @@ def one_hot(x: Array, classes: int = -1) -> Array:
 
 
 # -- searching and counting --------------------------------------------------------------------------------------
-
-
-def nonzero_tuple(x: Array) -> tuple[Array, ...]:
-    """Positions of elements that are not zero, one array a dimension."""
-    return tuple(np.nonzero(x))
 
 
 def searchsorted(

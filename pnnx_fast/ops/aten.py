@@ -73,6 +73,17 @@ for _name, _forms in EXPRESSIONS.items():
         operator(f"aten::{_name}")(_express(f"aten::{_name}", _forms))
 
 
+def _are_integers(*values: Any) -> bool:
+    return all(isinstance(v, int) or (isinstance(v, Tensor) and v.dtype.kind in "iu") for v in values)
+
+
+@operator("aten::addcmul")
+def addcmul(b: Builder, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Value:
+    """input + value * tensor1 * tensor2; the factor becomes a number of the tensors' type. torch.addcmul."""
+    factor = int(value) if _are_integers(input, tensor1, tensor2) else value
+    return lower_expression(b, "add(@0,mul(@3,mul(@1,@2)))", [input, tensor1, tensor2, factor])
+
+
 @operator("aten::div", "aten::divide")
 def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
     """Quotient, rounded down ("floor") or towards zero ("trunc") if wanted. torch.div."""
@@ -82,7 +93,7 @@ def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
         raise ParameterError(f"unknown rounding mode {rounding_mode!r}", parameter="rounding_mode")
     if rounding_mode is None:
         return lower_expression(b, "div(@0,@1)", [input, other])
-    if all(isinstance(v, int) or (isinstance(v, Tensor) and v.dtype.kind in "iu") for v in (input, other)):
+    if _are_integers(input, other):
         # Quotients of integers in floating point would lose digits.
         return lower_expression(b, "floor_divide(sub(@0,fmod(@0,@1)),@1)", [input, other])
     return lower_expression(b, "trunc(div(@0,@1))", [input, other])
@@ -96,11 +107,17 @@ def round_decimals(b: Builder, input: Any, decimals: int = 0) -> Value:
     return lower_expression(b, "div(round(mul(@0,@1)),@1)", [input, 10.0**decimals])
 
 
+@operator("aten::nonzero_numpy", native=False)
+def positions(b: Builder, input: Tensor) -> Value:
+    """Places of elements that are not zero, a list with one tensor a dimension. torch.nonzero."""
+    return b.dynamic(lambda x: list(np.nonzero(np.atleast_1d(x))), [input])
+
+
 @operator("aten::where")
 def where(b: Builder, condition: Tensor, *values: Any) -> Value:
     """Values from one of two where a condition holds or not; without them, where it holds. torch.where."""
     if not values:
-        return b.dynamic(lambda x: tuple(np.nonzero(x)), [condition])
+        return positions(b, condition)
     return lower_expression(b, "where(@0,@1,@2)", [condition, *values])
 
 
@@ -131,6 +148,12 @@ def scalar(b: Builder, value: Any) -> Value:
     if isinstance(value, Tensor):
         return value.numpy().item() if value.is_constant else b.reshape(value, ())
     return value
+
+
+@operator("aten::__not__")
+def negation(b: Builder, value: Any) -> Value:
+    """Whether a number is zero."""
+    return lower_expression(b, "logical_not(@0)", [value])
 
 
 @operator("prim::max")
@@ -165,8 +188,8 @@ def numel(b: Builder, value: Tensor) -> Value:
 
 @operator("aten::__getitem__")
 def list_item(b: Builder, values: Any, index: int) -> Value:
-    """Entry of a list."""
-    return values[index]
+    """Entry of a list. In the place of a tensor's list of sizes files of level 1 hold the tensor."""
+    return (values.shape if isinstance(values, Tensor) else values)[index]
 
 
 # -- views -------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import index_functions as ix
 from pnnx_fast.ops import matrix_functions as mx
+from pnnx_fast.ops import order_functions as od
 from pnnx_fast.ops import special_functions as sp
 from pnnx_fast.ops.loss_functions import LOSSES
 from pnnx_fast.ops.registry import operator
@@ -78,7 +79,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "index_copy": ix.index_write, "index_fill": ix.index_write,
     "index_reduce": ix.index_reduce, "inner": np.inner, "inverse": np.linalg.inv, "isclose": fn.isclose,
     "isin": fn.isin, "isneginf": np.isneginf, "isposinf": np.isposinf, "isreal": np.isreal, "kron": np.kron,
-    "kthvalue": fn.kthvalue, "lcm": np.lcm, "ldexp": lambda x, y: fn.real(x) * np.exp2(fn.real(y)),
+    "kthvalue": od.kthvalue, "lcm": np.lcm, "ldexp": lambda x, y: fn.real(x) * np.exp2(fn.real(y)),
     "linalg_cholesky": np.linalg.cholesky, "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv,
     "linalg_matrix_exp": mx.matrix_exp, "linalg_matrix_norm": mx.matrix_norm,
     "linalg_matrix_power": np.linalg.matrix_power, "linalg_norm": mx.norm, "linalg_pinv": np.linalg.pinv,
@@ -86,10 +87,10 @@ FIXED: dict[str, Callable[..., Any]] = {
     "linalg_solve_triangular": mx.solve_triangular, "linalg_vecdot": mx.vecdot, "linspace": fn.linspace,
     "logaddexp2": np.logaddexp2, "logcumsumexp": fn.logcumsumexp, "logit": fn.logit,
     "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T), "matrix_exp": mx.matrix_exp,
-    "matrix_power": np.linalg.matrix_power, "median": fn.median, "mode": fn.mode, "msort": lambda x: np.sort(x, 0),
-    "mvlgamma": sp.mvlgamma, "nanmean": fn.nanmean, "nanmedian": fn.nanmedian,
+    "matrix_power": np.linalg.matrix_power, "median": od.median, "mode": od.mode, "msort": lambda x: np.sort(x, 0),
+    "mvlgamma": sp.mvlgamma, "nanmean": fn.nanmean, "nanmedian": od.nanmedian, "nanquantile": od.quantiles(True),
     "nansum": fn.nansum, "nextafter": np.nextafter, "one_hot": fn.one_hot, "outer": np.outer, "polar": fn.polar,
-    "polygamma": sp.polygamma, "put": ix.put, "quantile": fn.quantile, "renorm": fn.renorm,
+    "polygamma": sp.polygamma, "put": ix.put, "quantile": od.quantiles(False), "renorm": fn.renorm,
     "rot90": lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims), "scatter": ix.scatter,
     "scatter_reduce": ix.scatter_reduce, "searchsorted": fn.searchsorted, "sgn": fn.sgn, "signbit": np.signbit,
     "sinc": lambda x: np.sinc(fn.real(x)).astype(fn.real(x).dtype), "special_digamma": sp.digamma,
@@ -130,7 +131,7 @@ def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Arr
 
 
 DYNAMIC: dict[str, Callable[..., Any]] = {
-    "_unique2": _unique, "argwhere": np.argwhere, "nonzero_numpy": fn.nonzero_tuple, "bincount": _bincount,
+    "_unique2": _unique, "argwhere": np.argwhere, "bincount": _bincount,
     "unique_consecutive": _unique_consecutive,
 }  # fmt: skip
 """The same for functions whose results have shapes that depend on data."""

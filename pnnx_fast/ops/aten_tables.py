@@ -221,7 +221,6 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "__rshift__": ("rshift(@0,@1)",),
     "add": ("add(@0,@1)", "add(@0,mul(@1,@2))"),
     "addcdiv": ("add(@0,mul(@3,div(@1,@2)))",),
-    "addcmul": ("add(@0,mul(@3,mul(@1,@2)))",),
     "clamp_max": ("clamp(@0,None,@1)",),
     "clamp_min": ("clamp(@0,@1,None)",),
     "deg2rad": ("mul(@0,0.017453292519943295)",),

@@ -46,5 +46,7 @@ def list_construct(b: Builder, *values: Any) -> Value:
 
 @operator("prim::TupleUnpack", "prim::ListUnpack")
 def unpack(b: Builder, values: Any) -> Value:
-    """Parts of a tuple or list, one an output."""
-    return (values,) if isinstance(values, Tensor) else tuple(values)
+    """Parts of a tuple or list, one an output; a tensor in the place of its list of sizes is meant as that."""
+    if isinstance(values, Tensor):
+        return values.shape if b.output_count > 1 else (values,)
+    return tuple(values)

@@ -10,21 +10,21 @@ __all__ = ["FAMILIES"]
 FAMILIES: dict[str, str] = {
     "aten": """
         aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__and__
-        aten::__getitem__ aten::__lshift__ aten::__or__ aten::__rshift__ aten::__xor__ aten::_adaptive_avg_pool2d
-        aten::_log_softmax aten::_softmax aten::_unsafe_view aten::abs aten::absolute aten::acos aten::acosh
-        aten::adaptive_avg_pool1d aten::adaptive_avg_pool2d aten::adaptive_avg_pool3d aten::add aten::addcdiv
-        aten::addcmul aten::addmm aten::adjoint aten::affine_grid_generator aten::alias aten::alpha_dropout aten::amax
-        aten::amin aten::arange aten::arctan aten::arctan2 aten::argmax aten::argmin aten::argsort aten::as_strided
-        aten::asin aten::asinh aten::atan aten::atan2 aten::atanh aten::avg_pool1d aten::avg_pool2d aten::avg_pool3d
-        aten::baddbmm aten::batch_norm aten::bernoulli aten::bitwise_and aten::bitwise_left_shift aten::bitwise_not
-        aten::bitwise_or aten::bitwise_right_shift aten::bitwise_xor aten::bmm aten::broadcast_tensors
-        aten::broadcast_to aten::cat aten::ceil aten::celu aten::channel_shuffle aten::chunk aten::clamp
-        aten::clamp_max aten::clamp_min aten::clip aten::clone aten::complex aten::concat aten::concatenate
-        aten::constant_pad_nd aten::contiguous aten::conv1d aten::conv2d aten::conv3d aten::conv_transpose1d
-        aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cross aten::cumprod aten::cumsum
-        aten::deg2rad aten::dequantize aten::detach aten::detach_ aten::diag aten::diagonal aten::dim aten::div
-        aten::divide aten::dropout aten::elu aten::embedding aten::empty aten::empty_like aten::eq aten::erf
-        aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1 aten::feature_alpha_dropout
+        aten::__getitem__ aten::__lshift__ aten::__not__ aten::__or__ aten::__rshift__ aten::__xor__
+        aten::_adaptive_avg_pool2d aten::_log_softmax aten::_softmax aten::_unsafe_view aten::abs aten::absolute
+        aten::acos aten::acosh aten::adaptive_avg_pool1d aten::adaptive_avg_pool2d aten::adaptive_avg_pool3d aten::add
+        aten::addcdiv aten::addcmul aten::addmm aten::adjoint aten::affine_grid_generator aten::alias
+        aten::alpha_dropout aten::amax aten::amin aten::arange aten::arctan aten::arctan2 aten::argmax aten::argmin
+        aten::argsort aten::as_strided aten::asin aten::asinh aten::atan aten::atan2 aten::atanh aten::avg_pool1d
+        aten::avg_pool2d aten::avg_pool3d aten::baddbmm aten::batch_norm aten::bernoulli aten::bitwise_and
+        aten::bitwise_left_shift aten::bitwise_not aten::bitwise_or aten::bitwise_right_shift aten::bitwise_xor
+        aten::bmm aten::broadcast_tensors aten::broadcast_to aten::cat aten::ceil aten::celu aten::channel_shuffle
+        aten::chunk aten::clamp aten::clamp_max aten::clamp_min aten::clip aten::clone aten::complex aten::concat
+        aten::concatenate aten::constant_pad_nd aten::contiguous aten::conv1d aten::conv2d aten::conv3d
+        aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cross
+        aten::cumprod aten::cumsum aten::deg2rad aten::dequantize aten::detach aten::detach_ aten::diag aten::diagonal
+        aten::dim aten::div aten::divide aten::dropout aten::elu aten::embedding aten::empty aten::empty_like aten::eq
+        aten::erf aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1 aten::feature_alpha_dropout
         aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_hfft aten::fft_hfft2
         aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft aten::fft_ihfft2
         aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft aten::fft_rfft2
@@ -39,21 +39,21 @@ FAMILIES: dict[str, str] = {
         aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum aten::mean
         aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
         aten::multiply aten::mv aten::nan_to_num aten::narrow aten::native_channel_shuffle aten::ne aten::neg
-        aten::negative aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::norm
-        aten::not_equal aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad aten::pairwise_distance
-        aten::permute aten::pixel_shuffle aten::pixel_unshuffle aten::positive aten::pow aten::prelu aten::prod
-        aten::quantize_per_tensor aten::rad2deg aten::rand aten::randn aten::randn_like aten::ravel aten::real
-        aten::reciprocal aten::relu aten::relu6 aten::remainder aten::repeat aten::repeat_interleave aten::reshape
-        aten::reshape_as aten::resolve_conj aten::resolve_neg aten::rms_norm aten::roll aten::round aten::rrelu
-        aten::rsqrt aten::rsub aten::scaled_dot_product_attention aten::scatter_add aten::select aten::select_scatter
-        aten::selu aten::sigmoid aten::sign aten::silu aten::sin aten::sinh aten::size aten::slice aten::slice_scatter
-        aten::softmax aten::softplus aten::softshrink aten::sort aten::split aten::split_with_sizes aten::sqrt
-        aten::square aten::squeeze aten::stack aten::std aten::sub aten::subtract aten::sum aten::swapaxes
-        aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split aten::threshold aten::tile aten::topk
-        aten::transpose aten::true_divide aten::trunc aten::type_as aten::unbind aten::unflatten aten::unfold
-        aten::unsafe_chunk aten::unsafe_split aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
-        aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
-        prim::NumToTensor prim::abs prim::max prim::min
+        aten::negative aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::nonzero_numpy
+        aten::norm aten::not_equal aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad
+        aten::pairwise_distance aten::permute aten::pixel_shuffle aten::pixel_unshuffle aten::positive aten::pow
+        aten::prelu aten::prod aten::quantize_per_tensor aten::rad2deg aten::rand aten::randn aten::randn_like
+        aten::ravel aten::real aten::reciprocal aten::relu aten::relu6 aten::remainder aten::repeat
+        aten::repeat_interleave aten::reshape aten::reshape_as aten::resolve_conj aten::resolve_neg aten::rms_norm
+        aten::roll aten::round aten::rrelu aten::rsqrt aten::rsub aten::scaled_dot_product_attention aten::scatter_add
+        aten::select aten::select_scatter aten::selu aten::sigmoid aten::sign aten::silu aten::sin aten::sinh
+        aten::size aten::slice aten::slice_scatter aten::softmax aten::softplus aten::softshrink aten::sort
+        aten::split aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub
+        aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split
+        aten::threshold aten::tile aten::topk aten::transpose aten::true_divide aten::trunc aten::type_as aten::unbind
+        aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split aten::unsqueeze aten::var aten::vector_norm
+        aten::view aten::view_as aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like
+        prim::Constant prim::NumToTensor prim::abs prim::max prim::min
     """,
     "aten_layers": """
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
@@ -89,7 +89,7 @@ FAMILIES: dict[str, str] = {
         aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vecdot aten::linspace
         aten::logaddexp2 aten::logcumsumexp aten::logit aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
         aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::mvlgamma
-        aten::nanmean aten::nanmedian aten::nansum aten::nextafter aten::nll_loss_nd aten::nonzero_numpy aten::one_hot
+        aten::nanmean aten::nanmedian aten::nanquantile aten::nansum aten::nextafter aten::nll_loss_nd aten::one_hot
         aten::outer aten::poisson_nll_loss aten::polar aten::polygamma aten::put aten::quantile aten::renorm
         aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit aten::sinc
         aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr aten::special_erfinv

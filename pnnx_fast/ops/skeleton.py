@@ -13,6 +13,12 @@ from pnnx_fast.ops.registry import slot_name
 
 __all__ = ["skeleton"]
 
+_BLOCKS = {
+    "prim::If": "both branches are missing in the file; trace the model, or choose the branch before scripting",
+    "prim::Loop": "the body is missing in the file; trace the model, or unroll the loop before scripting",
+}
+"""Control flow, which the converter writes without what it would run: what to do about it."""
+
 
 def _identifier(text: str, taken: set[str]) -> str:
     name = slot_name(text)
@@ -38,6 +44,8 @@ def _result(operand: Operand) -> str:
 def skeleton(op: Operator) -> str:
     """Python source of a function for the type of ``op``, ready to be pasted and filled in.
 
+    Of control flow it says what the file lacks.
+
     Examples
     --------
     >>> from pnnx_fast import Graph
@@ -52,6 +60,8 @@ def skeleton(op: Operator) -> str:
             ...  # numpy arrays in, numpy arrays out (several as a tuple)
         return b.host(compute, [input0], [((2, 3), "float32")])[0]
     """
+    if op.type in _BLOCKS:
+        return f"# {op.type} {op.name}: {_BLOCKS[op.type]}"
     taken = {"b", "compute", "pnnx_fast"}
     function = _identifier(re.split(r"[.:]", op.type)[-1].lower(), taken)
     names = [*op.inputnames, *[""] * (len(op.inputs) - len(op.inputnames))]

@@ -23,7 +23,10 @@ RESTORING: dict[str, tuple[str, str]] = {
     ),
     "restore_constants": ("restore_constants", "pnnx.Expression"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
-    "restore_shapes": ("restore_shapes", "Tensor.index Tensor.reshape F.pad Tensor.slice_copy nn.PixelShuffle"),
+    "restore_shapes": (
+        "restore_shapes",
+        "Tensor.index Tensor.reshape F.pad Tensor.slice_copy nn.PixelShuffle nn.Conv1d",
+    ),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
     "restore_storage": ("restore_storage", "torch.as_strided"),
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy"),

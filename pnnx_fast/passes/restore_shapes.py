@@ -1,7 +1,7 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
 into a part of a tensor that became writes into the written values, pixel shuffles that swallowed a reshape, masks of
-attention that differ between rows and lost them.
+attention that differ between rows and lost them, uneven paddings of a line.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.ir.notes import head_masks, leading_sizes, lost_whole, mesh_shape, raised_pad, shuffled_shape
+from pnnx_fast.ir.notes import (
+    head_masks,
+    leading_sizes,
+    lost_whole,
+    mesh_shape,
+    raised_pad,
+    same_padding,
+    shuffled_shape,
+)
 
 __all__ = ["restore_shapes"]
 
@@ -64,7 +72,7 @@ def _insert(graph: Graph, op: Operator, kind: str, key: str, shape: tuple[int, .
     op.set_input(0, y)
 
 
-def _set_parameter(key: str, tell: Callable[[Operator], list[int] | None]) -> Mend:
+def _set_parameter(key: str, tell: Callable[[Operator], list[int] | str | None]) -> Mend:
     """``tell`` gives the value, or None where it is right."""
 
     def mend(graph: Graph, op: Operator) -> bool:
@@ -97,6 +105,7 @@ _MENDS: dict[str, Mend] = {
     "Tensor.index": _as_reshape,
     "Tensor.reshape": _reshape,
     "Tensor.slice_copy": _write_to_whole,
+    "nn.Conv1d": _set_parameter("padding", same_padding),
     "nn.PixelShuffle": _reshape_before,
 }
 """What is done to operators of a type; it returns whether anything was wrong."""

@@ -29,6 +29,7 @@ from pnnx_fast.ops.symbolic import (
     Value,
     dense_strides,
     is_channels_last,
+    map_leaves,
     merge_dims,
     tensors_in,
 )
@@ -246,9 +247,8 @@ class Lowering(Builder):
         """See Builder."""
         if all(t.is_constant for t in inputs):
             result = function(*(t.numpy() for t in inputs))
-            parts = result if isinstance(result, tuple) else (result,)
-            values = tuple(self.constant(p) if isinstance(p, np.ndarray) else p for p in parts)
-            return values if isinstance(result, tuple) else values[0]
+            known: Value = map_leaves(lambda p: self.constant(p) if isinstance(p, np.ndarray) else p, result)
+            return known
         raise StageBreak(function, list(inputs))
 
     def random(self) -> np.random.Generator:

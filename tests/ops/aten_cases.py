@@ -21,6 +21,7 @@ X, Y, V, W = real(3, 4, 5), real(3, 4, 5, seed=1), real(6), real(6, seed=2)
 M, Q = real(4, 5, seed=3), (real(4, 4, seed=4) + 5 * np.eye(4)).astype(np.float32)
 I, J, B = whole(3, 4, 5, top=3), whole(3, 4, 5, top=4, seed=1) + 1, real(3, 4, 5, seed=5) > 0
 C = (X + 1j * Y).astype(np.complex64)
+HOLES, Q3 = np.where(np.abs(X) < 1, X, np.float32(np.nan)), np.array([0.1, 0.77, 1.0], np.float32)
 IMG, LINE, CUBE = real(2, 4, 8, 8), real(2, 4, 9), real(2, 4, 6, 6, 6)
 
 CASES: list[tuple[Any, ...]] = [
@@ -30,6 +31,9 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::addbmm", M[:, :4], X[:, :4], Y.transpose(0, 2, 1)[:, :, :4]),
     ("aten::addcdiv", X, Y, J.astype(np.float32), 0.5),
     ("aten::addcmul", X, Y, Y, 2),
+    ("aten::addcmul", I, J, J, 1.5),
+    ("aten::addcmul", X, J, J, 1.5),
+    ("aten::__not__", True),
     ("aten::addmm", Q, M, M.T, 1, 2),
     ("aten::addmv", Q[0], M, M[0]),
     ("aten::addr", np.outer(V, W), V, W),
@@ -237,6 +241,11 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::prod", X, None),
     ("aten::prod", I, 1, False, None),
     ("aten::quantile", X, 0.3, 1, True),
+    ("aten::quantile", HOLES, Q3, -1, False, "lower"),
+    ("aten::quantile", HOLES[:2], 0.4, None, True, "higher"),
+    ("aten::nanquantile", HOLES, 0.3, 1, True, "linear"),
+    ("aten::nanquantile", HOLES, Q3, 0, True, "midpoint"),
+    ("aten::nanquantile", HOLES.astype(np.float64), Q3.astype(np.float64), None, False, "nearest"),
     ("aten::ravel", X),
     ("aten::renorm", X, 2, 0, 1.5),
     ("aten::repeat", X, [2, 1, 1, 2]),
@@ -371,5 +380,5 @@ FIRST_ONLY = (
 
 def gives_list(kind: str) -> bool:
     """Whether an operator gives one list of tensors rather than several outputs."""
-    lists = ("aten::unbind", "aten::meshgrid", "aten::broadcast_tensors", "aten::gradient")
+    lists = ("aten::unbind", "aten::meshgrid", "aten::broadcast_tensors", "aten::gradient", "aten::nonzero_numpy")
     return kind in lists or "split" in kind or "chunk" in kind

@@ -96,6 +96,40 @@ def test_numbers_pass_through() -> None:
     assert [int(v) for v in pnnx_fast.Model(graph)(real(3, 4))] == [4, 4, 4, 2, 2, 12]
 
 
+@pytest.mark.parametrize("kind", ["aten::where", "aten::nonzero_numpy"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_places_are_a_list(kind: str, constant: bool) -> None:
+    x = np.asarray([[1, 0, 2], [0, 0, 3]], np.float32)
+    graph = pnnx_fast.Graph()
+    given, places, row, column = (graph.new_operand(name) for name in "xprc")
+    if constant:
+        graph.new_operator("pnnx.Attribute", "x", outputs=[given], attrs={"data": pnnx_fast.Attribute(x)})
+    else:
+        graph.new_operator("pnnx.Input", "x", outputs=[given])
+    graph.new_operator(kind, "w", inputs=[given], outputs=[places])
+    graph.new_operator("prim::ListUnpack", "u", inputs=[places], outputs=[row, column])
+    for operand in (row, column):
+        graph.new_operator("pnnx.Output", f"o{operand.name}", inputs=[operand])
+    got = pnnx_fast.Model(graph)(*[] if constant else [x])
+    for g, w in zip(got, torch.where(torch.from_numpy(x)), strict=True):
+        np.testing.assert_array_equal(g, w)
+
+
+def test_sizes_of_tensors_in_the_place_of_lists() -> None:
+    graph = pnnx_fast.Graph.parse("""7767517
+8 7
+pnnx.Input x 0 1 x #x=(3,4)f32
+pnnx.Expression s 1 1 x s expr=@0
+pnnx.Expression i 0 1 i expr=-1
+aten::__getitem__ g 2 1 s i a
+prim::ListUnpack u 1 2 s b c
+aten::len l 1 1 s d
+pnnx.Expression r 4 1 a b c d y expr=[@0,@1,@2,@3]
+pnnx.Output y 1 0 y
+""")
+    assert list(map(int, pnnx_fast.Model(graph)(real(3, 4)))) == [4, 3, 4, 2]
+
+
 def test_extremes_of_numbers() -> None:
     graph = pnnx_fast.Graph.parse("""7767517
 10 9

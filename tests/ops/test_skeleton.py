@@ -46,3 +46,11 @@ def test_all_types_with_code_that_runs() -> None:
             registry.unregister(kind)
     np.testing.assert_allclose(w, -(np.array([[1, 2, 3], [0, 1, 0]], np.float32) @ x[0] + 5)[None])
     np.testing.assert_array_equal(z, [7])
+
+
+def test_control_flow_is_named() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input x 0 1 x #x=(2)f32\nprim::If branch 1 1 x y #y=(2)f32\npnnx.Output o 1 0 y\n"
+    )
+    with pytest.raises(UnsupportedOperatorError, match="prim::If branch: both branches are missing in the file"):
+        pnnx_fast.Model(graph)

@@ -309,3 +309,27 @@ def test_tensors_without_dimensions_written_as_numbers(value: str, dtype: str, e
     found = pnnx_fast.Model(graph)()
     assert (found.dtype, found.shape) == (expected, ())
     assert found == float(value)
+
+
+@pytest.mark.parametrize(
+    "padding, kernel", [("()", "(4)"), ("()", "(2)"), ("(1,1,1,2)", "(4,3)"), ("(0,1,1,1,1,2)", "(4,3,2)")]
+)
+@pytest.mark.parametrize("mode", ["circular", "reflect", "replicate"])
+def test_uneven_paddings_of_convolutions(tmp_path: Path, padding: str, kernel: str, mode: str) -> None:
+    torch = pytest.importorskip("torch")
+    sizes = tuple(map(int, kernel.strip("()").split(",")))
+    n = len(sizes)
+    x = RNG.standard_normal((2, 3, 7, 8, 9)[: n + 2]).astype(np.float32)
+    ones = ",".join("1" * n)
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n3 2\npnnx.Input x 0 1 x #x=({','.join(map(str, x.shape))})f32\n"
+        f"nn.Conv{n}d c 1 1 x y bias=True dilation=({ones}) groups=1 in_channels=3 kernel_size={kernel} out_channels=4 "
+        f"padding={padding} padding_mode={mode} stride=({ones})\npnnx.Output o 1 0 y\n"
+    )
+    conv = getattr(torch.nn, f"Conv{n}d")(3, 4, sizes, padding="same", padding_mode=mode)
+    graph.ops[1].attrs = {k: pnnx_fast.Attribute(v.detach().numpy()) for k, v in conv.named_parameters()}
+    with torch.no_grad():
+        wanted = conv(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(x), wanted, atol=1e-5)
+    graph.python(tmp_path / "m.py")
+    assert "padding='same'" in (tmp_path / "m.py").read_text()
