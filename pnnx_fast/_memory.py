@@ -11,7 +11,6 @@ import mmap
 import os
 import re
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -73,8 +72,8 @@ def _present() -> int:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         present = 1 << 38
-    with contextlib.suppress(OSError, ValueError):
-        present = min(present, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", "rb") as file:
+        present = min(present, int(file.read()))
     return present
 
 

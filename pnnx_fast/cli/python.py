@@ -19,11 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast python``."""
-    source = param_path(Path(args.model))
+    source = Path(param_path(args.model))
     graph = pnnx_fast.Graph.load(source, args.bin)
     name = source.name.removesuffix(".param").replace(".", "_") + ".py"
     target = source.with_name(name) if args.output is None else Path(args.output)
-    weights = bin_path(source) if args.bin is None else Path(args.bin)
+    weights = Path(bin_path(source) if args.bin is None else args.bin)
     graph.python(target, weights if weights.exists() else None)
     print(target)
     return 0

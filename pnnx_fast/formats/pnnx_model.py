@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, Literal
 
 from pnnx_fast._files import bin_path, param_path
@@ -35,10 +34,11 @@ def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None
     if isinstance(param, str) and "\n" in param:
         raise TypeError("param is text, not a path: give text.encode(), or use Graph.parse where there are no weights")
     if isinstance(param, str | os.PathLike):
-        path = param_path(Path(param))
-        data = path.read_bytes()
+        path = param_path(param)
+        with open(path, "rb") as file:
+            data = file.read()
         bin = bin_path(path) if bin is None else bin
-        name: str | None = str(path)
+        name: str | None = path
     else:
         data, name = _content(param), getattr(param, "name", None)
     graph, places = pnnx_param.read(data, name if isinstance(name, str) else None, limits=limits or DEFAULT_LIMITS)
@@ -129,7 +129,7 @@ def save(graph: Graph, param: Any, bin: Any = None) -> None:
     """Write a model to paths or file objects; see :meth:`Graph.save`."""
     weights, content = _weights(graph), pnnx_param.write(graph)
     if isinstance(param, str | os.PathLike):
-        bin = bin_path(Path(param)) if bin is None else bin
+        bin = bin_path(param) if bin is None else bin
     elif bin is None:
         raise TypeError("saving to a file object needs bin, too")
     # Both files are complete before either takes its place.

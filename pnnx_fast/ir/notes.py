@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.dtypes import by_text
-from pnnx_fast.ir.literals import literal
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
@@ -346,6 +345,8 @@ def number_shape(op: Operator) -> tuple[int, ...] | None:
     noted = op.outputs[0].shape
     if not noted or any(n != 1 for n in noted) or op.outputs[0].dtype not in by_text:
         return None
+    from pnnx_fast.ir.literals import literal  # models without such numbers need no expressions
+
     return tuple(noted) if isinstance(literal(op.outputs[0]), (bool, int, float)) else None
 
 

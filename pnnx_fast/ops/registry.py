@@ -26,7 +26,7 @@ import numpy as np
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops import load_all
 from pnnx_fast.ops.catalog import Catalog, Method
-from pnnx_fast.ops.families import FAMILIES
+from pnnx_fast.ops.families import FAMILIES, family_of, types_of
 from pnnx_fast.ops.signature import EMPTY, NAMED, OPEN, POSITIONAL, VARIADIC, Formal, read_signature
 from pnnx_fast.ops.symbolic import Tensor, Value
 
@@ -102,7 +102,7 @@ class OperatorDef:
     def hints(self) -> Mapping[str, Any]:
         """Annotations of the parameters."""
         module = self.function.__module__
-        if not module.startswith("pnnx_fast.ops."):
+        if not module.startswith(PREFIX):
             return typing.get_type_hints(self.function)
         spelled = {key: p.annotation for key, p in self.parameters.items() if p.annotation is not EMPTY}
         return {key: _evaluated(hint, module) for key, hint in spelled.items()}
@@ -150,10 +150,10 @@ CATALOG: Catalog[OperatorDef] = Catalog()
 FAMILY_SIZE = 1000
 """Type numbers of a family (a module) begin at a multiple of this."""
 
-_HOMES: dict[str, str] = {}
-for _family, _names in FAMILIES.items():
-    _HOMES.update(dict.fromkeys(_names.split(), f"pnnx_fast.ops.{_family}"))
-_families = {f"pnnx_fast.ops.{family}": i * FAMILY_SIZE for i, family in enumerate(FAMILIES, 1)}
+PREFIX = "pnnx_fast.ops."
+"""Families are modules of this package."""
+
+_families = {PREFIX + family: i * FAMILY_SIZE for i, family in enumerate(FAMILIES, 1)}
 _annotations: dict[tuple[str, str], Any] = {}
 _BUILTINS = {**vars(builtins), "None": None}
 _lock = threading.RLock()
@@ -176,9 +176,10 @@ def _load_home(name: str, user: str = "") -> None:
 
     Not to be called under the lock: importing takes locks of its own.
     """
-    home = _HOMES.get(name)
-    if home is not None and home != user:
-        import_module(home)
+    own = user.startswith(PREFIX) and name in types_of(user.removeprefix(PREFIX))
+    family = None if own else family_of(name)
+    if family is not None:
+        import_module(PREFIX + family)
 
 
 def operator(
@@ -305,7 +306,7 @@ def find(name: str) -> OperatorDef | None:
         known = CATALOG.find(name)
     if known is None and name in ALIASES:
         return find(ALIASES[name])
-    if known is None and name not in _HOMES:
+    if known is None and family_of(name) is None:
         load_all()  # a foreign type, or one that is newer than the table
         known = CATALOG.find(name)
     return known
@@ -337,7 +338,8 @@ def types() -> list[str]:
 def _is_known(name: str) -> bool:
     """Whether there is a definition for a type; passes may replace it yet, so its family is not imported for that."""
     name = ALIASES.get(name, name) if CATALOG.find(name) is None else name
-    return (name in _HOMES and _HOMES[name] not in sys.modules) or find(name) is not None
+    family = family_of(name)
+    return (family is not None and PREFIX + family not in sys.modules) or find(name) is not None
 
 
 def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], str] | None = None) -> None:

@@ -20,8 +20,11 @@ MAX_SIZE = 256
 """Nodes of the largest expression that is made."""
 
 OTHERS = frozenset(
-    ("pnnx.Input", "pnnx.Output", "torch.cat", "torch.flatten", "Tensor.view", "Tensor.reshape", "torch.mean")
-    + ("nn.MaxPool2d", "nn.AvgPool2d", "nn.AdaptiveAvgPool2d", "F.max_pool2d", "F.adaptive_avg_pool2d")
+    ("pnnx.Input", "pnnx.Output", "torch.cat", "torch.stack", "torch.chunk", "torch.split", "torch.tensor_split")
+    + ("torch.flatten", "torch.permute", "torch.transpose", "torch.unsqueeze", "torch.squeeze", "torch.mean")
+    + ("Tensor.view", "Tensor.reshape", "Tensor.permute", "Tensor.select", "Tensor.slice", "F.pad", "F.softmax")
+    + ("F.max_pool2d", "F.avg_pool2d", "F.adaptive_avg_pool2d", "F.interpolate", "F.upsample", "nn.Softmax")
+    + ("nn.MaxPool2d", "nn.AvgPool2d", "nn.AdaptiveAvgPool2d", "nn.Upsample")
 )
 """Frequent types that are no expressions: graphs of these and of operators with weights need not know expressions."""
 
@@ -48,12 +51,12 @@ def fuse_expression(graph: Graph) -> bool:
 def _expression(op: Operator) -> Node | None:
     if not op.inputs:
         return None  # a number, or a word that is no expression at all
-    if op.type in OTHERS:
+    if op.type in OTHERS or op.attrs:
         return None
     from pnnx_fast.expression import Call
     from pnnx_fast.expression.operators import as_expression
 
-    node = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
+    node = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs))
     return node if isinstance(node, Call) and len(op.outputs) == 1 else None
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from pnnx_fast.ir import Graph
 from pnnx_fast.ir.dtypes import by_text
-from pnnx_fast.ir.literals import literal
 from pnnx_fast.ir.notes import number_shape
 from pnnx_fast.passes.moves import new_constant, succeed
 
@@ -24,6 +23,8 @@ def restore_constants(graph: Graph) -> bool:
         shape = number_shape(op)
         dtype = by_text[op.outputs[0].dtype or ""].numpy if shape is not None else None
         if shape is not None and dtype is not None:
+            from pnnx_fast.ir.literals import literal
+
             x = op.outputs[0]
             made = new_constant(graph, np.full(shape, literal(x), dtype), f"{x.name}_tensor", f"{op.name}_tensor", op)
             succeed(graph, op, {x: made})

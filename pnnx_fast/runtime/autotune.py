@@ -44,7 +44,7 @@ STRIDES = ("xsn", "xsh", "xsw", "ysn", "ysh", "ysw", "zsn", "zsh", "zsw", "act_a
 def default_file() -> Path:
     """File of measured choices: PNNX_FAST_TUNING, else ``pnnx_fast/tuning.json`` in the user's cache folder."""
     named = os.environ.get("PNNX_FAST_TUNING")
-    return Path(named) if named else cache_folder() / "tuning.json"
+    return Path(named) if named else Path(cache_folder(), "tuning.json")
 
 
 def _cpu_name() -> str:

@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -65,10 +64,10 @@ class ProgramCache:
         Whatever else decides what the programs are.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, param: Path, bin: Path, *options: Any) -> None:
-        self._folder = cache_folder() / "programs" if folder is None else Path(folder)
+    def __init__(self, folder: str | os.PathLike[str] | None, param: str, bin: str, *options: Any) -> None:
+        self._folder = os.path.join(cache_folder(), "programs") if folder is None else os.fspath(folder)
         self._key = [*_build(), *map(str, options), *_identity(param, whole=True), *_identity(bin, whole=False)]
-        self._name = f"{param.name.split('.')[0]}-{store.crc32(repr(self._key).encode()):08x}"
+        self._name = f"{os.path.basename(param).split('.')[0]}-{store.crc32(repr(self._key).encode()):08x}"
 
     def signature(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]] | None:
         """Inputs and outputs of the model, when they are known."""
@@ -112,8 +111,8 @@ class ProgramCache:
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    def _path(self, kind: str) -> Path:
-        return self._folder / f"{self._name}-{kind}.pfc"
+    def _path(self, kind: str) -> str:
+        return os.path.join(self._folder, f"{self._name}-{kind}.pfc")
 
     def _read(self, kind: str, signature: list[Any]) -> tuple[dict[str, Any], Array] | None:
         path = self._path(kind)
@@ -131,28 +130,30 @@ class ProgramCache:
     def _write(self, kind: str, signature: list[Any], document: dict[str, Any], blocks: Sequence[Array]) -> None:
         text = json.dumps({"key": self._key, "signature": signature, **document}, separators=(",", ":")).encode()
         path = self._path(kind)
-        unfinished = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+        unfinished = os.path.join(self._folder, f".{os.path.basename(path)}.{os.urandom(8).hex()}")
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
             with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 _fill(file, text, blocks)
-            unfinished.replace(path)
+            os.replace(unfinished, path)
         except OSError as error:
             warn(f"cannot write {path}: {error}")
         finally:
             with suppress(OSError):
-                unfinished.unlink()
+                os.unlink(unfinished)
 
     def _forget_oldest(self) -> None:
         """Delete all but the youngest programs, while other processes may do the same."""
-        programs: list[tuple[int, Path]] = []
-        for path in self._folder.glob(f"{self._name}-*.pfc"):
-            with suppress(FileNotFoundError):
-                programs.append((path.stat().st_mtime_ns, path))
+        programs: list[tuple[int, str]] = []
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(f"{self._name}-") and entry.name.endswith(".pfc"):
+                    with suppress(FileNotFoundError):
+                        programs.append((entry.stat().st_mtime_ns, entry.path))
         programs = [row for row in programs if row[1] != self._path("model")]
         for _, path in sorted(programs)[:-KEPT]:
             with suppress(OSError):
-                path.unlink()
+                os.unlink(path)
 
 
 def _build() -> tuple[Any, ...]:
@@ -161,7 +162,7 @@ def _build() -> tuple[Any, ...]:
     return pnnx_fast.__version__, status.st_size, status.st_mtime_ns
 
 
-def _identity(path: Path, whole: bool) -> Iterator[Any]:
+def _identity(path: str, whole: bool) -> Iterator[Any]:
     """Name, size, time and checksum of a file, or of its end."""
     try:
         with open(path, "rb") as file:

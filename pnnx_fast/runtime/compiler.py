@@ -6,7 +6,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,7 +216,7 @@ def _dumper() -> Callable[[str, Graph], None] | None:
         return None
     from pnnx_fast.runtime.debug import graph_dumper
 
-    return graph_dumper(Path(folder))
+    return graph_dumper(folder)
 
 
 def _skeleton(graph: Graph, kind: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ MOST_STAGES = 8
 def _cache_bytes() -> int:
     """Size of the second-level cache of a core, where the system tells it."""
     try:
-        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_bytes().decode()
-        return min(max(int(text.rstrip("K\n")) << 10, 1 << 18), 1 << 21)
+        with open("/sys/devices/system/cpu/cpu0/cache/index2/size", "rb") as file:
+            return min(max(int(file.read().rstrip(b"K\n")) << 10, 1 << 18), 1 << 21)
     except (OSError, ValueError):
         return 1 << 20
 

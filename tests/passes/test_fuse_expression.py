@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import pnnx_fast
-from pnnx_fast.passes.fuse_expression import fuse_expression
+from pnnx_fast.expression.operators import FORMS
+from pnnx_fast.passes.fuse_expression import OTHERS, fuse_expression
 
 
 def build(*rows):
@@ -93,3 +94,7 @@ def test_what_is_not_element_wise_stays():
     )
     finish(graph, "u")
     assert not fuse_expression(graph)
+
+
+def test_types_that_are_passed_over_are_no_expressions():
+    assert not OTHERS & FORMS.keys()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pnnx_fast.demo import model_path
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.registry import Ints, bind, check_supported, find, operator
@@ -111,3 +112,15 @@ def test_only_the_families_of_a_model_are_imported() -> None:
         "assert not families & {'pnnx_fast.ops.aten', 'pnnx_fast.ops.signal', 'pnnx_fast.ops.recurrent'}, families\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_loading_imports_neither_paths_nor_expressions_that_no_operator_needs() -> None:
+    code = (
+        "import sys, numpy\n"
+        "before = set(sys.modules)\n"  # start-up files of an environment may import anything
+        "import pnnx_fast\n"
+        "pnnx_fast.load(sys.argv[1])(numpy.zeros((2, 1, 8, 8), numpy.float32))\n"
+        "unwanted = {'pathlib', 'urllib.parse', 'pnnx_fast.expression.functions', 'pnnx_fast.ir.literals'}\n"
+        "assert not unwanted & (sys.modules.keys() - before), unwanted & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, model_path()], check=True)
