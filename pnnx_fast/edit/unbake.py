@@ -6,6 +6,7 @@ mends it: parameters become computed ones, constants shrink to what they repeat.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from pnnx_fast import passes
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import rebuild_grid
 from pnnx_fast.edit.walk import Shapes, Walk
+from pnnx_fast.edit.windows import WHOLE, mend_affine_grid, mend_pool, mend_resize, mend_slice
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.passes.moves import new_constant
@@ -95,11 +97,15 @@ class Unbaking:
 
     def compute(self, op: Operator, slot: str, entries: Sequence[str], operands: Sequence[Operand]) -> None:
         """Give an operator a list of sizes that is computed from operands, in the place of a parameter."""
+        self.compute_value(op, slot, "[" + ",".join(entries) + "]", operands)
+
+    def compute_value(self, op: Operator, slot: str, text: str, operands: Sequence[Operand]) -> None:
+        """Give an operator the value of an expression of operands in the place of a parameter."""
         sizes = self.graph.new_operand(self.graph.free_name(f"{op.outputs[0].name}_sizes"))
         made = self.graph.new_operator_before(
             "pnnx.Expression", f"{op.name}_sizes", op, inputs=operands, outputs=[sizes]
         )
-        made.params["expr"] = Parameter.verbatim("[" + ",".join(entries) + "]")
+        made.params["expr"] = Parameter.verbatim(text)
         op.params.pop(slot, None)
         op.add_input(sizes, slot)
         self.step(made)
@@ -187,6 +193,10 @@ def _split(
     if len(large) == 1 and not work.only_batch:
         return [product if j == large[0] else "1" for j in range(len(sizes))]
     rest = int(np.prod(sizes[1:], dtype=np.int64))
+    still = next((n for n, i in enumerate(reversed(ins)) if shapes[0][i] != shapes[1][i]), len(ins))
+    # Inner sizes that are cut out of axes that stay are the same for any size of the others.
+    if math.prod(shapes[0][i] for i in ins[len(ins) - still :]) % rest == 0:
+        return [f"floor_divide({product},{rest})", *map(str, sizes[1:])]
     # Where one axis of the inputs varies in the group, it is the outer one, which grows with it.
     if b % rest or not (work.only_batch or b / a in work.ratios):
         return None
@@ -254,7 +264,7 @@ def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
     return True
 
 
-# -- Expansion and resizing -------------------------------------------------------------------------------------------
+# -- Expansion --------------------------------------------------------------------------------------------------------
 
 
 def _mend_expand(work: Unbaking, op: Operator) -> bool:
@@ -263,6 +273,12 @@ def _mend_expand(work: Unbaking, op: Operator) -> bool:
     if not isinstance(wanted, list) or found is None:
         return True
     a, b = found
+    # What was summed up over a picture is spread over it again.
+    above = work.upstream(op.inputs[0])
+    whole = next((y for y in above if work.varies(y) and work.old.shape(y) == tuple(wanted)), None)
+    if whole is not None:
+        work.compute(op, "sizes", [f"size(@0,{i})" for i in range(len(wanted))], [whole])
+        return True
     lead = len(wanted) - len(a)
     sizes = [-1 if i >= lead and a[i - lead] == d and (d, b[i - lead]) != (1, 1) else d for i, d in enumerate(wanted)]
     made = [i for i, d in enumerate(wanted) if d > 1 and (i < lead or a[i - lead] == 1)]
@@ -294,29 +310,6 @@ def _sources(work: Unbaking, size: int) -> list[tuple[Operand, int]]:
         if found is not None:
             places += [(x, i) for i, (p, q) in enumerate(zip(*found, strict=True)) if p != q and p == size]
     return places
-
-
-def _mend_resize(work: Unbaking, op: Operator) -> bool:
-    found = work.shapes(op.inputs[0])
-    given = op.params["size"].value if op.has_param("size") else None
-    if found is None or given is None or found[0][2:] == found[1][2:]:
-        return True
-    a, b = (shape[2:] for shape in found)
-    size = list(given) if isinstance(given, list) else [given] * len(a)
-    if all(s % p == 0 for s, p in zip(size, a, strict=True)):
-        del op.params["size"]
-        op.params["scale_factor"] = [float(s // p) for s, p in zip(size, a, strict=True)]
-        return True
-    # Pyramids resize to the size of another branch: one that grows as this one does.
-    for y in reversed(list(work.graph.operands)):
-        other = work.shapes(y)
-        if other is None or list(other[0][2:]) != size:
-            continue
-        grown = [q / p for p, q in zip(other[0][2:], other[1][2:], strict=True)]
-        if all(abs(g * p / q - 1) < 0.5 for g, p, q in zip(grown, a, b, strict=True)) and other[0] != other[1]:
-            work.compute(op, "size", [f"size(@0,{i + 2})" for i in range(len(size))], [y])
-            return True
-    return False
 
 
 # -- Constants --------------------------------------------------------------------------------------------------------
@@ -385,58 +378,84 @@ def _mend_broadcast(work: Unbaking, op: Operator) -> bool:
 
 
 def _mend_attention(work: Unbaking, op: Operator) -> bool:
-    """A constant mask with a row for every item of a batch, as windowed attention has it, repeats with the batch."""
+    """Learned queries, and masks with a row for every item, repeat with the batch."""
+    axis = 0 if op.has_param("batch_first") and op.params["batch_first"].value else 1
     mask = op.named_input("attn_mask")
-    found = work.shapes(op.inputs[0])
-    data = work.constant(mask) if mask is not None else None
-    if mask is None or data is None or found is None or data.ndim != 3 or found[0] == found[1]:
+    parts = [x for x in op.inputs[:3] if x is not mask and len(work.old.shape(x) or ()) == 3]
+    model = next((x for x in parts if _batches(work, x, axis)), None)
+    if model is None:
         return True
-    batch = 0 if op.has_param("batch_first") and op.params["batch_first"].value else 1
-    p, q = found[0][batch], found[1][batch]
-    if p == q:
+    p, q = _batches(work, model, axis) or (0, 0)
+    for x in dict.fromkeys(parts):
+        if work.only_batch and not work.varies(x) and (work.old.shape(x) or ())[axis] == p:
+            _repeat(work, op, x, model, axis)
+    data = work.constant(mask) if mask is not None else None
+    if mask is None or data is None or data.ndim != 3:
         return True
     if not work.only_batch:
         reason = f"its mask {mask.name} was computed for {p} windows, {q} are needed"
         raise ShapeError(reason, operator=op.where)
-    _repeat(work, op, mask, (batch, p))
+    _repeat(work, op, mask, model, axis, 0)
+    return True
+
+
+def _batches(work: Unbaking, x: Operand, axis: int) -> tuple[int, int] | None:
+    """Both sizes of an axis of an operand, None where it stays."""
+    found = work.shapes(x)
+    if found is None or found[0][axis] == found[1][axis]:
+        return None
+    return found[0][axis], found[1][axis]
+
+
+def _mend_write(work: Unbaking, op: Operator) -> bool:
+    """A constant into which rows of a batch are written has as many as they."""
+    x, found = op.inputs[0], work.shapes(op.inputs[1]) if len(op.inputs) > 1 else None
+    copied = x.producer is not None and x.producer.type in ("Tensor.clone", "torch.clone") and x.producer.inputs
+    data = work.constant(copied[0] if copied else x)
+    if data is None or found is None or not work.only_batch or len(found[0]) != data.ndim:
+        return True
+    if found[0][0] == data.shape[0] != found[1][0]:
+        _repeat(work, op, x, op.inputs[1], 0)
     return True
 
 
 def _mend_grid(work: Unbaking, op: Operator) -> bool:
-    """A constant grid, the same for every item of a batch, repeats with the batch."""
-    grid = op.inputs[1] if len(op.inputs) > 1 else None
-    data = work.constant(grid) if grid is not None else None
-    found = work.shapes(op.inputs[0])
-    if grid is None or data is None or found is None or not work.only_batch or not data.ndim:
-        return True
-    p, q = found[0][0], found[1][0]
-    if p == data.shape[0] != q:
-        _repeat(work, op, grid, (0, p))
+    """A constant grid or picture, the same for every item of a batch, repeats with the batch."""
+    for x, other in (op.inputs[:2], op.inputs[1::-1]) if len(op.inputs) > 1 and work.only_batch else ():
+        data, found = work.constant(x), work.shapes(other)
+        if data is not None and found is not None and data.ndim and found[0][0] == data.shape[0] != found[1][0]:
+            _repeat(work, op, x, other, 0)
     return True
 
 
-def _repeat(work: Unbaking, op: Operator, rows: Operand, like: tuple[int, int]) -> None:
-    """Repeat an operator's constant, made for so many rows, as the axis of its first input that counts them grows."""
-    axis, count = like
+def _repeat(work: Unbaking, op: Operator, rows: Operand, like: Operand, axis: int, to: int | None = None) -> None:
+    """Repeat what an operator takes as an axis of another operand grows, along that axis or along `to`."""
     wide = work.graph.new_operand(work.graph.free_name(f"{rows.name}_wide"))
     made = work.graph.new_operator_before(
         "Tensor.repeat", f"{op.name}_repeat", op, inputs=[rows], outputs=[wide], inputnames=["input"]
     )
-    shape = work.old.shape(rows) or ()
-    work.compute(made, "sizes", [f"floor_divide(size(@0,{axis}),{count})", *["1"] * (len(shape) - 1)], [op.inputs[0]])
+    entries = ["1"] * len(work.old.shape(rows) or ())
+    entries[axis if to is None else to] = f"floor_divide(size(@0,{axis}),{(work.old.shape(like) or ())[axis]})"
+    work.compute(made, "sizes", entries, [like])
     work.step(made)
-    op.set_input(op.inputs.index(rows), wide)
+    for i, x in enumerate(op.inputs):
+        if x is rows:
+            op.set_input(i, wide)
 
 
 _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(("Tensor.reshape", "Tensor.view"), _mend_reshape),
     **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), _mend_unflatten),
     "Tensor.expand": _mend_expand,
-    **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), _mend_resize),
+    **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), mend_resize),
+    **dict.fromkeys(WHOLE, mend_pool),
+    "Tensor.slice": mend_slice,
+    "F.affine_grid": mend_affine_grid,
     **dict.fromkeys(("torch.cat", "torch.concat"), _mend_cat),
     **dict.fromkeys(
         ("pnnx.Expression", "torch.where", "Tensor.masked_fill", "torch.mul", "torch.add"), _mend_broadcast
     ),
     "nn.MultiheadAttention": _mend_attention,
     "F.grid_sample": _mend_grid,
+    "Tensor.slice_copy": _mend_write,
 }

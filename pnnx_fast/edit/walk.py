@@ -9,6 +9,7 @@ import numpy as np
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.dtypes import COMPUTED_AS, by_numpy, by_text
+from pnnx_fast.ir.notes import written_views
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import Lowering
@@ -38,6 +39,11 @@ class Walk:
     def step(self, op: Operator) -> None:
         """Lower one operator, and learn the shapes of its results."""
         if op.type in ("pnnx.Input", "pnnx.Output") or self.stopped:
+            return
+        chain = written_views(op) if op.type in ("Tensor.copy", "aten::copy") and op.inputs else []
+        if chain:
+            # The result stands for the whole tensor that is written to.
+            self.values[op.outputs[0].name] = self.values[chain[0].inputs[0].name]
             return
         # What follows a result whose shape depends on data has no shape before a run.
         self.stopped = self._lowering.run([op], self.values, ()).breaker is not None

@@ -115,7 +115,9 @@ def _call(op: Operator, names: Names) -> str:
     if op.type.startswith("Tensor.") and _WORD.match(op.type[7:]) and op.inputs:
         owner = next((x for key, x in slots if key in ("", "input", "self")), op.inputs[0])
         slots.remove(next(slot for slot in slots if slot[1] is owner))
-        function = f"{names.of(owner)}.{op.type[7:]}"
+        # A constant of no dimensions is a number at low levels.
+        holder = f"torch.tensor({names.of(owner)})" if names.kinds.get(owner) == "number" else names.of(owner)
+        function = f"{holder}.{op.type[7:]}"
     else:
         function = _function(op)
         if function.startswith("torch.ops.aten.") and not op.params and not any(key for key, _ in slots):

@@ -90,8 +90,9 @@ def slice_(op: Operator, names: Names) -> list[str]:
 
 
 def slice_copy(op: Operator, names: Names) -> list[str]:
-    """Statements that put a tensor into a part of a copy of another one."""
-    x, source, y = (names.of(o) for o in (lost_whole(op) or op.inputs[0], op.inputs[1], op.outputs[0]))
+    """Statements that put a tensor or a number into a part of a copy of a tensor."""
+    x, y = (names.of(o) for o in (lost_whole(op) or op.inputs[0], op.outputs[0]))
+    source = spelled(op.params["src"].value) if op.has_param("src") else names.of(op.inputs[1])
     return [f"{y} = {x}.clone()", f"{y}[{_subscript(op, names)}] = {source}"]
 
 

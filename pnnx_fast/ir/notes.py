@@ -149,12 +149,15 @@ def leading_sizes(op: Operator) -> list[int] | None:
 
 
 def shuffled_shape(op: Operator) -> tuple[int, ...] | None:
-    """The shape that a pixel shuffle reads, where the converter took a reshape to it for a part of the shuffle.
+    """The shape that a shuffle reads, where the converter took a reshape to it for a part of the shuffle.
 
-    Patches (1,96,4,256) that become a picture noted as (1,96,32,32) are read as (1,384,16,16).
+    Patches (1,96,4,256) that become a picture noted as (1,96,32,32) are read as (1,384,16,16) by nn.PixelShuffle;
+    nn.ChannelShuffle gives what it reads another order, not another shape.
     """
-    factor = op.params["upscale_factor"].value if "upscale_factor" in op.params else None
-    if op.type != "nn.PixelShuffle" or not isinstance(factor, int) or len(op.inputs) != 1 or len(op.outputs) != 1:
+    if op.type not in ("nn.PixelShuffle", "nn.ChannelShuffle") or len(op.inputs) != 1 or len(op.outputs) != 1:
+        return None
+    factor = op.params["upscale_factor"].value if "upscale_factor" in op.params else 1
+    if not isinstance(factor, int):
         return None
     given, noted = op.inputs[0].shape, op.outputs[0].shape
     if given is None or noted is None or len(noted) < 3 or min((factor, *given, *noted)) < 1:

@@ -203,6 +203,16 @@ def _linear(
     return multiply_rows(b, x, weight, bias, residual, activation_fields("none", []), y)
 
 
+def _require_one_batch(query: Tensor, key: Tensor, value: Tensor, axis: int) -> None:
+    """Refuse rows for the layer that do not belong together."""
+    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
+        raise ShapeError("query, key and value need 2 or 3 dimensions", actual=query.shape)
+    if key.shape[:-1] != value.shape[:-1]:
+        raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
+    if query.ndim == 3 and query.shape[axis] != key.shape[axis]:
+        raise ShapeError("queries and keys of different batches", expected=query.shape, actual=key.shape)
+
+
 def _project(
     b: Builder, inputs: Sequence[Tensor], weights: Sequence[Tensor | None], bias: Tensor | None
 ) -> list[Tensor]:
@@ -338,8 +348,7 @@ def multihead_attention(
     value = key if value is None else value
     if num_heads < 1 or embed_dim % num_heads or out_proj_weight is None:
         raise ParameterError(f"embed_dim {embed_dim} does not divide into {num_heads} heads", parameter="num_heads")
-    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
-        raise ShapeError("query, key and value need 2 or 3 dimensions", actual=query.shape)
+    _require_one_batch(query, key, value, int(not batch_first))
     batched = query.ndim == 3
     inputs = [x if batched else x.unsqueeze(1) for x in as_float32(b, query, key, value) if x is not None]
     batch_first = batch_first and batched

@@ -1,6 +1,6 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
-into a part of a tensor that became writes into the written values, pixel shuffles that swallowed a reshape, masks of
+into a part of a tensor that became writes into the written values, shuffles that swallowed a reshape, masks of
 attention that differ between rows and lost them, uneven paddings of a line.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
@@ -106,6 +106,7 @@ _MENDS: dict[str, Mend] = {
     "Tensor.reshape": _reshape,
     "Tensor.slice_copy": _write_to_whole,
     "nn.Conv1d": _set_parameter("padding", same_padding),
+    "nn.ChannelShuffle": _reshape_before,
     "nn.PixelShuffle": _reshape_before,
 }
 """What is done to operators of a type; it returns whether anything was wrong."""

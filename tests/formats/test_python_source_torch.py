@@ -271,12 +271,15 @@ def test_files_of_low_levels(tmp_path: Path) -> None:
         "torch.einsum s 2 1 e m y #y=(2,2)f32\n",
         "Tensor.slice p 1 1 b v dim=1 end=2 start=1 step=1 $input=b #b=(2,3)f32 #v=(2,1)f32\n"
         "Tensor.copy s 2 1 a v y #a=(2,3)f32 #y=(2,3)f32\n",
+        "Tensor.slice_copy s 1 1 a y dim=1 end=2 start=1 step=1 src=0.5 $self=a #a=(2,3)f32 #y=(2,3)f32\n",
+        "prim::Constant c 0 1 i value=inf\nTensor.to t 1 1 i v copy=False dtype=torch.float $input=i\n"
+        "pnnx.Expression s 2 1 a v y expr=add(@0,@1) #a=(2,3)f32 #y=(2,3)f32\n",
         "Tensor.select r 1 1 a row dim=0 index=1 $input=a #a=(2,3)f32 #row=(3)f32\n"
         "Tensor.slice p 1 1 row v dim=0 end=3 start=1 step=1 $input=row #v=(2)f32\n"
         "Tensor.select q 1 1 b w dim=1 index=0 $input=b #b=(2,3)f32 #w=(2)f32\n"
         "Tensor.copy s 2 1 v w y #y=(2,3)f32\n",
     ],
-    ids=["dimension", "equation", "copy", "copy into a view"],
+    ids=["dimension", "equation", "copy", "number into a view", "method of a number", "copy into a view"],
 )
 def test_operands_in_the_place_of_parameters_and_writes(body: str, tmp_path: Path) -> None:
     names = {word for line in body.splitlines() for word in line.split()[4:] if "=" not in word} | {"a", "b"}

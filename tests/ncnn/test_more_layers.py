@@ -121,6 +121,9 @@ def test_requantised_values() -> None:
         ("ShuffleChannel 0=3", X, lambda x: x),
         ("Reshape 0=-1 1=3", X, lambda x: x.reshape(3, 20)),
         ("Reduction 0=0 1=1", X, lambda x: np.float32([x.sum()])),
+        ("Reduction 0=3 1=0 -23303=0 4=1 5=1", X, lambda x: x),
+        ("Reduction 0=6 1=0 -23303=0 4=0 5=1", X, lambda x: x),
+        ("Reduction 0=2 1=0 -23303=0 2=2.0 5=1", X, lambda x: 2 * x**2),
     ],
 )
 def test_simple_ones(layer: str, x: Any, function: Any) -> None:

@@ -99,6 +99,26 @@ def test_mask_that_does_not_fit(options: dict[str, Any]) -> None:
         run("nn.MultiheadAttention", draw(7, 2, 24), draw(7, 5), names=["", "attn_mask"], weights=weights, **params)
 
 
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [
+        ((3, 5, 24), (1, 4, 24), (1, 4, 24)),
+        ((1, 5, 24), (3, 4, 24), (3, 4, 24)),
+        ((2, 5, 24), (2, 4, 24), (2, 6, 24)),
+        ((2, 5, 24), (2, 6, 24), (2, 4, 24)),
+        ((2, 5, 24), (2, 4, 24), (1, 4, 24)),
+    ],
+)
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_batches_of_a_layer_that_do_not_fit(batch_first: bool, q: Any, k: Any, v: Any) -> None:
+    module, weights, params = layer(batch_first=batch_first)
+    arrays = [draw(*s) if batch_first else draw(*s).swapaxes(0, 1).copy() for s in (q, k, v)]
+    with pytest.raises((RuntimeError, AssertionError)):
+        module(*map(torch.from_numpy, arrays))
+    with pytest.raises(ShapeError, match=r"different numbers of keys and values|different batches"):
+        run("nn.MultiheadAttention", *arrays, names=["query", "key", "value"], weights=weights, **params)
+
+
 # -- nn.MultiheadAttention -----------------------------------------------------------------------------------------
 
 OPTIONS: list[dict[str, Any]] = [

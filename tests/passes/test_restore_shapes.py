@@ -275,10 +275,30 @@ def test_patches_become_a_picture(tmp_path: Path, simplified: bool) -> None:
     assert np.array_equal(pnnx_fast.Model(graph)(x), wanted)
 
 
-def test_a_shuffle_that_fits_stays() -> None:
-    graph = pnnx_fast.Graph.parse(PATCHES.replace("#y=(1,3,4,6)", "#y=(1,3,8,12)").replace("(1,3,4,6)", "(1,12,4,6)"))
+@pytest.mark.parametrize("simplified", [True, False])
+def test_groups_of_a_batch_become_channels_and_are_shuffled(tmp_path: Path, simplified: bool) -> None:
+    """Shuffle attention halves groups that stand in the batch."""
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input x 0 1 x #x=(6,4,2,3)f32\n"
+        "nn.ChannelShuffle shuffle 1 1 x y groups=2 #x=(6,4,2,3)f32 #y=(2,12,2,3)f32\npnnx.Output o 1 0 y\n"
+    )
+    graph.python(tmp_path / "model.py")
+    assert "shuffle(v_x.reshape(2, 12, 2, 3))" in (tmp_path / "model.py").read_text()
+    x = RNG.standard_normal((6, 4, 2, 3)).astype(np.float32)
+    if simplified:
+        simplify(graph)
+    wanted = x.reshape(2, 2, 6, 2, 3).transpose(0, 2, 1, 3, 4).reshape(2, 12, 2, 3)
+    assert np.array_equal(pnnx_fast.Model(graph)(x), wanted)
+
+
+@pytest.mark.parametrize("kind", ["nn.PixelShuffle", "nn.ChannelShuffle"])
+def test_a_shuffle_that_fits_stays(kind: str) -> None:
+    text = PATCHES.replace("#y=(1,3,4,6)", "#y=(1,3,8,12)").replace("(1,3,4,6)", "(1,12,4,6)")
+    if kind == "nn.ChannelShuffle":
+        text = text.replace("nn.PixelShuffle", kind).replace("upscale_factor", "groups").replace("3,8,12", "12,4,6")
+    graph = pnnx_fast.Graph.parse(text)
     pnnx_fast.passes.restore(graph)
-    assert [op.type for op in graph.ops] == ["pnnx.Input", "nn.PixelShuffle", "pnnx.Output"]
+    assert [op.type for op in graph.ops] == ["pnnx.Input", kind, "pnnx.Output"]
 
 
 def test_converted_bounds_of_a_slice(tmp_path: Path) -> None:

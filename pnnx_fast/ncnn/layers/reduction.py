@@ -39,13 +39,15 @@ def reduction(p: Params, w: Weights) -> Build:
         rank = len(shape_of(x)) - 1
         dims = list(range(1, rank + 1)) if everything or rank == 1 else sorted({axis_of(a, x) for a in axes})
         y = t.expression(before, x) if before else x
+        kept = keep
         if not dims:
-            raise ShapeError("no axis to reduce over")
+            # Axes that are only the batch's, which the file leaves out: each value is reduced by itself.
+            y, dims, kept = t.reshape(y, (*shape_of(y), 1)), [rank + 1], False
         if name == "torch.prod":
             for d in reversed(dims):
-                y = t.emit(name, y, dim=d, keepdim=keep)
+                y = t.emit(name, y, dim=d, keepdim=kept)
         else:
-            y = t.emit(name, y, dim=dims, keepdim=keep, **params)
+            y = t.emit(name, y, dim=dims, keepdim=kept, **params)
         if len(shape_of(y)) == 1:
             y = t.reshape(y, (shape_of(y)[0], 1))
         if after:

@@ -1,0 +1,142 @@
+"""Sizes of pictures that tracing has fixed: of what is resized, pooled whole, or cut to the size of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pnnx_fast.ir import Operand, Operator
+
+if TYPE_CHECKING:
+    from pnnx_fast.edit.unbake import Unbaking
+
+__all__ = ["WHOLE", "mend_affine_grid", "mend_pool", "mend_resize", "mend_slice"]
+
+WHOLE = {
+    f"F.{name}_pool{rank}d": (f"F.adaptive_{name}_pool{rank}d", rank) for name in ("avg", "max") for rank in (1, 2, 3)
+}
+"""Pools whose window is an argument, which may be a size of their input, and those that take any size."""
+
+_OPEN = 2147483647
+"""What the converter writes for the end of a slice that has none, and for no index."""
+
+
+def mend_resize(work: Unbaking, op: Operator) -> bool:
+    """A size becomes a factor, or the size of another operand that varies."""
+    found = work.shapes(op.inputs[0])
+    given = op.params["size"].value if op.has_param("size") else None
+    if found is None or given is None:
+        return True
+    a, b = (shape[2:] for shape in found)
+    size = list(given) if isinstance(given, list) else [given] * len(a)
+    if a == b:
+        # What was pooled to a fixed size returns to the size of what it was pooled from.
+        whole = next((y for y in work.upstream(op.inputs[0]) if _ends_with(work, y, size)), None)
+        if whole is not None:
+            _resize_like(work, op, whole, len(size))
+        return True
+    if all(s % p == 0 for s, p in zip(size, a, strict=True)):
+        del op.params["size"]
+        op.params["scale_factor"] = [float(s // p) for s, p in zip(size, a, strict=True)]
+        return True
+    # Pyramids resize to the size of another branch: one that grows as this one does.
+    for y in reversed(list(work.graph.operands)):
+        other = work.shapes(y)
+        if other is None or list(other[0][2:]) != size:
+            continue
+        grown = [q / p for p, q in zip(other[0][2:], other[1][2:], strict=True)]
+        if all(abs(g * p / q - 1) < 0.5 for g, p, q in zip(grown, a, b, strict=True)) and other[0] != other[1]:
+            _resize_like(work, op, y, len(size))
+            return True
+    return False
+
+
+def _ends_with(work: Unbaking, x: Operand, size: Sequence[int]) -> bool:
+    """Whether an operand's axes behind batch and channels have that size, and vary."""
+    found = work.shapes(x)
+    return found is not None and list(found[0][2:]) == list(size) and found[0][2:] != found[1][2:]
+
+
+def _resize_like(work: Unbaking, op: Operator, model: Operand, rank: int) -> None:
+    work.compute(op, "size", [f"size(@0,{i + 2})" for i in range(rank)], [model])
+
+
+def mend_pool(work: Unbaking, op: Operator) -> bool:
+    """A window over all of a picture, whose size tracing has fixed, covers all of any picture."""
+    found = work.shapes(op.inputs[0])
+    window = op.params["kernel_size"].value if op.has_param("kernel_size") else None
+    padding = op.params["padding"].value if op.has_param("padding") else 0
+    ceil = op.params["ceil_mode"].value if op.has_param("ceil_mode") else False
+    divisor = op.params["divisor_override"].value if op.has_param("divisor_override") else None
+    if found is None or window is None or op.type not in WHOLE:
+        return True
+    kind, rank = WHOLE[op.type]
+    a, b = (shape[-rank:] for shape in found)
+    padded = any(padding) if isinstance(padding, list) else bool(padding)
+    sizes = list(window) if isinstance(window, list) else [window] * rank
+    if a == b or sizes != list(a) or padded or ceil or divisor is not None or len(op.outputs) != 1:
+        return True
+    if op.has_param("return_indices") and op.params["return_indices"].value:
+        return True
+    op.type = kind
+    op.params.clear()
+    op.params["output_size"] = [1] * rank
+    return True
+
+
+def mend_affine_grid(work: Unbaking, op: Operator) -> bool:
+    """The size of the picture for which a grid is made is that of an operand, or its batch that of the matrices."""
+    size = op.params["size"].value if op.has_param("size") else None
+    if not isinstance(size, list) or not size:
+        return True
+    places = range(len(size))
+    for y in work.graph.operands:
+        found = work.shapes(y)
+        if found is not None and list(found[0]) == size and found[0] != found[1]:
+            work.compute(op, "size", [f"size(@0,{i})" for i in places], [y])
+            return True
+    if work.varies(op.inputs[0]):
+        work.compute(op, "size", ["size(@0,0)", *(str(size[i]) for i in places[1:])], [op.inputs[0]])
+    return True
+
+
+def mend_slice(work: Unbaking, op: Operator) -> bool:
+    """The end of a slice that is as long as the same axis of an operand upstream follows that axis."""
+    found = work.shapes(op.inputs[0])
+    one = op.has_param("dim")
+    names = ("dim", "start", "end", "step", "select") if one else ("dims", "starts", "ends", "steps", "selects")
+    fields = [op.params[name].value if op.has_param(name) else None for name in names]
+    dims, starts, ends, steps, selects = ([f] if one else f for f in fields)
+    lists = [f for f in (dims, starts, ends, steps) if isinstance(f, list) and all(isinstance(v, int) for v in f)]
+    if found is None or len(lists) < 4 or work.only_batch:
+        return True
+    (a, b), (dims, starts, ends, steps) = found, lists
+    operands: list[Operand] = []
+    entries = [str(end) for end in ends]
+    for i, (dim, start, end, step) in enumerate(zip(dims, starts, ends, steps, strict=True)):
+        axis = dim % len(a)
+        picked = isinstance(selects, list) and selects[i] not in (None, _OPEN)
+        if picked or step != 1 or not 0 <= start < end < _OPEN or end > a[axis] or a[axis] == b[axis]:
+            continue
+        model = _as_long(work, op.inputs[0], axis, end - start)
+        if model is None:
+            continue
+        if model not in operands:
+            operands.append(model)
+        length = f"size(@{operands.index(model)},{axis})"
+        entries[i] = f"add({length},{start})" if start else length
+    if operands and one:
+        work.compute_value(op, "end", entries[0], operands)
+    elif operands:
+        work.compute(op, "ends", entries, operands)
+    return True
+
+
+def _as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Operand | None:
+    """The nearest operand of the same rank upstream whose axis varies and has that length in the first walk."""
+    rank = len(work.old.shape(x) or ())
+    for y in work.upstream(x):
+        found = work.shapes(y)
+        if found is not None and len(found[0]) == rank and found[0][axis] == length != found[1][axis]:
+            return y
+    return None

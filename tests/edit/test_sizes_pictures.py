@@ -1,0 +1,188 @@
+"""Sizes that tracing has fixed vary again: what a graph gives is what the same model traced at those sizes gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pnnx_fast import Attribute, Graph, Model
+
+RNG = np.random.default_rng(0)
+
+
+WEIGHTS = "@in_proj_weight=(24,8)f32 @in_proj_bias=(24)f32 @out_proj.weight=(8,8)f32 @out_proj.bias=(8)f32"
+
+
+def traced(template: str, sizes: dict[str, int], constants: dict[str, np.ndarray] | None = None) -> Graph:
+    """A graph whose sizes are written as ``{h}``, ``{2*h}`` …"""
+    lines = [eval(f"f{line.strip()!r}", {}, sizes) for line in template.strip().splitlines()]
+    graph = Graph.parse("\n".join(["7767517", f"{len(lines)} 0", *lines, ""]))
+    for op in graph.ops:
+        if op.name in (constants or {}):
+            op.attrs["data"] = Attribute(constants[op.name])
+        else:
+            op.attrs = {k: Attribute(np.random.default_rng(1).random(a.shape, np.float32)) for k, a in op.attrs.items()}
+    return graph
+
+
+def check(template: str, axes: dict[str, tuple[int, ...]] | None, old: dict[str, int], new: dict[str, int]) -> None:
+    graph = traced(template, old)
+    assert graph.make_dynamic(axes) == []
+    for sizes in (old, new):
+        wanted = Model(traced(template, sizes))
+        arrays = [RNG.standard_normal(x.shape).astype(np.float32) for x in wanted.inputs]
+        np.testing.assert_allclose(Model(graph)(*arrays), wanted(*arrays), rtol=1e-5, atol=1e-6)
+
+
+POOLED = """
+pnnx.Input in 0 1 x #x=(1,2,{h},{w})f32
+nn.AdaptiveAvgPool2d pool 1 1 x a output_size=({k},{k}) #a=(1,2,{k},{k})f32
+{op} up 1 1 a b size=({h},{w}) mode=bilinear align_corners={corners}{more} $input=a #b=(1,2,{h},{w})f32
+torch.cat cat 2 1 x b y dim=1
+pnnx.Output out 1 0 y
+"""
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("op", ["F.interpolate", "F.upsample"])
+def test_what_was_pooled_returns_to_the_size_that_it_came_from(k: int, op: str) -> None:
+    more = " recompute_scale_factor=None" if op == "F.interpolate" else ""
+    template = POOLED.replace("{op}", op).replace("{more}", more).replace("{corners}", str(k == 1))
+    check(template, {"x": (2, 3)}, {"h": 6, "w": 9, "k": k}, {"h": 11, "w": 8, "k": k})
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_a_window_over_the_whole_picture_covers_any(kind: str) -> None:
+    more = "count_include_pad=True divisor_override=None" if kind == "avg" else "dilation=(1,1) return_indices=False"
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,2,{{h}},{{w}})f32
+        F.{kind}_pool2d pool 1 1 x a kernel_size=({{h}},{{w}}) stride=({{h}},{{w}}) padding=(0,0) ceil_mode=False {more}
+        pnnx.Expression e 2 1 x a y expr=mul(@0,sigmoid(@1))
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
+
+
+def test_a_window_that_the_model_gives_stays() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=(1,2,{h},{w})f32
+        F.avg_pool2d pool 1 1 x y kernel_size=(3,3) stride=(1,1) padding=(0,0) ceil_mode=False count_include_pad=True
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_slices_as_long_as_the_input_follow_it(one: bool) -> None:
+    fields = "dim=3 start=2 end={w+2} step=1" if one else (
+        "dims=(2,3) starts=(0,2) ends=({h},{w+2}) steps=(1,1) selects=(2147483647,2147483647)"
+    )  # fmt: skip
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,2,{{h}},{{w}})f32
+        F.pad pad 1 1 x a mode=constant pad=(2,2,{"0,0" if one else "2,2"}) value=None $input=x
+        Tensor.slice slice 1 1 a b {fields} $input=a
+        pnnx.Expression e 2 1 x b y expr=mul(@0,@1)
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
+
+
+def test_fields_that_are_cut_out_of_channels_stay() -> None:
+    """Heads of detectors: anchors and classes lie in one axis, rows and columns vary both."""
+    template = """
+        pnnx.Input in 0 1 x #x=(1,{h},{w},12)f32
+        Tensor.reshape r 1 1 x y shape=(1,{h*w*3},4) $input=x
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (0, 1, 2)}, {"h": 6, "w": 10}, {"h": 11, "w": 8})
+
+
+def test_writes_into_views_at_low_levels() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=({n},4,6)f32
+        Tensor.slice v 1 1 x a dim=2 start=0 end=2 step=1 $input=x
+        pnnx.Expression e 1 1 a b expr=exp(@0)
+        Tensor.copy c 2 1 a b w $self=a $src=b #w=({n},4,6)f32
+        Tensor.reshape r 1 1 w y shape=({n},24) $input=w
+        pnnx.Output out 1 0 y
+    """
+    check(template, None, {"n": 1}, {"n": 3})
+
+
+def test_rows_that_are_written_into_a_constant() -> None:
+    zeros = np.zeros((1, 4, 6), np.float32)
+    graph = traced(
+        """
+        pnnx.Input in 0 1 x #x=(1,4,3)f32
+        pnnx.Attribute k 0 1 k @data=(1,4,6)f32
+        Tensor.clone c 1 1 k d
+        Tensor.slice_copy s 2 1 d x y dim=2 start=2 end=5 step=1 $self=d $src=x
+        pnnx.Output out 1 0 y
+        """,
+        {},
+        {"k": zeros},
+    )
+    assert graph.make_dynamic() == []
+    x = RNG.standard_normal((3, 4, 3)).astype(np.float32)
+    np.testing.assert_array_equal(Model(graph)(x), np.pad(x, ((0, 0), (0, 0), (2, 1))))
+
+
+def test_a_picture_that_is_sampled_at_places_of_each_item() -> None:
+    graph = traced(
+        """
+        pnnx.Input in 0 1 g #g=(1,3,2,2)f32
+        pnnx.Attribute k 0 1 k @data=(1,1,4,4)f32
+        F.grid_sample s 2 1 k g y mode=bilinear padding_mode=zeros align_corners=True $input=k $grid=g
+        pnnx.Output out 1 0 y
+        """,
+        {},
+        {"k": np.ones((1, 1, 4, 4), np.float32)},
+    )
+    assert graph.make_dynamic() == []
+    np.testing.assert_allclose(Model(graph)(RNG.random((5, 3, 2, 2), np.float32)), np.ones((5, 1, 3, 2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_learned_queries_repeat_with_the_batch(first: bool) -> None:
+    fields = "num_heads=2 embed_dim=8 kdim=8 vdim=8 bias=True add_bias_kv=False add_zero_attn=False"
+    template = f"""
+        pnnx.Input in 0 1 x #x=({{n}},7,8)f32
+        pnnx.Attribute q 0 1 q @data={"(1,3,8)" if first else "(3,1,8)"}f32
+        Tensor.permute p 1 1 x a dims={"(0,1,2)" if first else "(1,0,2)"} $input=x
+        nn.MultiheadAttention m 3 1 q a a b {fields} batch_first={first} {WEIGHTS}
+        Tensor.permute r 1 1 b y dims={"(0,1,2)" if first else "(1,0,2)"} $input=b
+        pnnx.Output out 1 0 y
+    """
+    graph, one = (traced(template, {"n": 1}) for _ in range(2))
+    assert graph.make_dynamic() == []
+    x = RNG.standard_normal((3, 7, 8)).astype(np.float32)
+    wanted = np.concatenate([Model(one)(row[None]) for row in x])
+    np.testing.assert_allclose(Model(graph)(x), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", ["({n},3,{h},{w})", "({n},5,4,4)"])
+def test_grids_are_made_for_the_pictures_that_they_sample(size: str) -> None:
+    template = f"""
+        pnnx.Input in 0 1 x #x=({{n}},3,{{h}},{{w}})f32
+        pnnx.Input in2 0 1 t #t=({{n}},2,3)f32
+        F.affine_grid a 1 1 t g align_corners=False size={size} $theta=t
+        F.grid_sample s 2 1 x g y mode=bilinear padding_mode=zeros align_corners=False $input=x $grid=g
+        pnnx.Output out 1 0 y
+    """
+    check(template, None, {"n": 1, "h": 6, "w": 9}, {"n": 3, "h": 6, "w": 9})
+    if "h" in size:
+        axes = {"x": (0, 2, 3), "t": (0,)}
+        check(template, axes, {"n": 1, "h": 6, "w": 9}, {"n": 2, "h": 5, "w": 12})
+
+
+def test_statistics_are_spread_over_the_picture_that_they_are_of() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=(1,6,{h},{w})f32
+        Tensor.reshape r 1 1 x a shape=(1,2,3,{h},{w}) $input=x
+        torch.var v 1 1 a b dim=(2,3,4) keepdim=True unbiased=False $input=a
+        Tensor.expand e 1 1 b c sizes=(1,2,3,{h},{w}) $input=b
+        Tensor.reshape s 1 1 c d shape=(1,6,{h},{w}) $input=c
+        pnnx.Expression m 2 1 x d y expr=div(@0,sqrt(@1))
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (0, 2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
