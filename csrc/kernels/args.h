@@ -176,6 +176,14 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     F(K, i64, msb) F(K, i64, msh) F(K, i64, msq) F(K, i64, msk) F(K, i64, mask_kind) F(K, f64, scale)        \
     F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan) F(K, i64, variant)
 
+/* Rows of 2 half numbers (x, y) turned by angles: c and s hold the half cosines and sines of each row, the same for all
+ * heads. Members of a pair stand half numbers apart, or side by side where neighbours is set. Strides of batch, head and
+ * row; rows are dense. */
+#define PF_ROTARY_ARGS(F, K)                                                                                 \
+    F(K, in, x) F(K, in, c) F(K, in, s) F(K, out, y) F(K, i64, n) F(K, i64, heads) F(K, i64, rows)           \
+    F(K, i64, half) F(K, i64, xsn) F(K, i64, xsh) F(K, i64, xsr) F(K, i64, ysn) F(K, i64, ysh)               \
+    F(K, i64, ysr) F(K, i64, csn) F(K, i64, csr) F(K, i64, ssn) F(K, i64, ssr) F(K, i64, neighbours)
+
 /* y = alpha a b + beta c over batches of `rank` dimensions. a is m x k, b is k x n, c and y are m x n; every stride is free
  * (0 broadcasts) but columns of y are neighbours. c may be absent. scratch: of the whole team. */
 #define PF_MATMUL_ARGS(F, K)                                                                                 \
@@ -270,6 +278,7 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
     X(gather, PF_GATHER_ARGS)                                                                                \
     X(recurrent, PF_RECURRENT_ARGS)                                                                          \
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \
+    X(rotary, PF_ROTARY_ARGS)                                                                                \
     X(attention, PF_ATTENTION_ARGS)                                                                          \
     X(probe, PF_PROBE_ARGS)                                                                                  \
     X(expression, PF_EXPRESSION_ARGS)

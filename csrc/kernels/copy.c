@@ -50,12 +50,13 @@ static void copy_contiguous(pf_nest t, int64_t size, const char *x, char *y, con
     const int64_t strip = pf_max(1, pf_min(inner, RUN_CHUNK / run)), strips = pf_ceil_div(inner, strip);
     int64_t begin, end;
     pf_share(w, t.total * strips, 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        pf_walk p;
-        pf_walk_start(&p, &t, i / strips);
-        const int64_t first = i % strips * strip;
+    pf_walk p;
+    pf_walk_start(&p, &t, begin / strips);
+    for (int64_t i = begin, first = begin % strips * strip; i < end; i++) {
         copy_runs(y + p.o[0] * size + first * ys, ys, x + p.o[1] * size + first * xs, xs,
                   pf_min(strip, inner - first), run);
+        first += strip;
+        if (first >= inner) first = 0, pf_walk_next(&p, &t);
     }
 }
 
@@ -138,14 +139,19 @@ static void copy_planes(pf_nest t, int64_t size, const char *x, char *y, const p
     const int64_t as = pf_ceil_div(p.na, side_a), bs = pf_ceil_div(p.nb, side_b);
     int64_t begin, end;
     pf_share(w, t.total * as * bs, 1, &begin, &end);
+    int64_t a0 = begin % as * side_a, b0 = begin / as % bs * side_b;
+    pf_walk walk;
+    pf_walk_start(&walk, &t, begin / (as * bs));
     for (int64_t i = begin; i < end; i++) {
-        const int64_t a0 = i % as * side_a, b0 = i / as % bs * side_b;
-        pf_walk walk;
-        pf_walk_start(&walk, &t, i / (as * bs));
         pf_plane tile = p;
         tile.na = pf_min(side_a, p.na - a0), tile.nb = pf_min(side_b, p.nb - b0);
         copy_plane(&tile, size, x + (walk.o[1] + a0 * p.xa + b0 * p.xb) * size,
                    y + (walk.o[0] + a0 * p.ya + b0 * p.yb) * size);
+        /* Planes may be as small as a few numbers, so what comes next is added up. */
+        a0 += side_a;
+        if (a0 < p.na) continue;
+        a0 = 0, b0 += side_b;
+        if (b0 >= p.nb) b0 = 0, pf_walk_next(&walk, &t);
     }
 }
 

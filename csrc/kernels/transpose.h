@@ -3,6 +3,8 @@
 #ifndef PF_KERNELS_TRANSPOSE_H
 #define PF_KERNELS_TRANSPOSE_H
 
+#include <string.h>
+
 #include "kernels/kernel.h"
 #include "kernels/transpose_tile.h"
 
@@ -144,6 +146,31 @@ static void pf_deinterleave2(const pf_plane *p, const float *x, float *y) {
     for (; a < p->na; a++) y[a] = x[2 * a], y[p->yb + a] = x[2 * a + 1];
 }
 
+/* Two planes to pairs that lie apart, or back. */
+static void pf_scatter_pairs(const pf_plane *p, const float *x, float *y) {
+    const int64_t step = p->yb, apart = p->xa, whole = p->nb / 4 * 4;
+    float *to = y;
+    for (int64_t b = 0; b < whole; b += 4) {
+        const pf_f4 u = *(const pf_f4_any *)(x + b), v = *(const pf_f4_any *)(x + apart + b);
+        const pf_f4 r[2] = {pf_mix4(u, v, 0, 4, 1, 5), pf_mix4(u, v, 2, 6, 3, 7)};
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++, to += step) memcpy(to, (const float *)r + 2 * i, 8);
+    }
+    pf_transpose_rest(p, x, y, 0, whole, p->nb);
+}
+
+static void pf_gather_pairs(const pf_plane *p, const float *x, float *y) {
+    const int64_t step = p->xa, apart = p->yb, whole = p->na / 4 * 4;
+    for (int64_t a = 0; a < whole; a += 4) {
+        pf_f4 r[2];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++, x += step) memcpy((float *)r + 2 * i, x, 8);
+        *(pf_f4_any *)(y + a) = pf_mix4(r[0], r[1], 0, 2, 4, 6);
+        *(pf_f4_any *)(y + apart + a) = pf_mix4(r[0], r[1], 1, 3, 5, 7);
+    }
+    for (int64_t a = whole; a < p->na; a++, x += step) y[a] = x[0], y[apart + a] = x[1];
+}
+
 /* ya and xb are 1. */
 static inline void pf_transpose(const pf_plane *p, const float *x, float *y) {
     if (p->na == 3 && p->yb == 3)
@@ -154,6 +181,10 @@ static inline void pf_transpose(const pf_plane *p, const float *x, float *y) {
         pf_interleave2(p, x, y);
     else if (p->nb == 2 && p->xa == 2)
         pf_deinterleave2(p, x, y);
+    else if (p->na == 2)
+        pf_scatter_pairs(p, x, y);
+    else if (p->nb == 2)
+        pf_gather_pairs(p, x, y);
     else if (p->na > PF_VL / 2 && p->nb > PF_VL / 2)
         pf_transpose_wide(p, x, y);
     else

@@ -47,6 +47,8 @@ class Tracer:
         """Operands that hold quantised values, as int8 or as floats."""
         self.rounded: dict[tuple[Operand, float], Operand] = {}
         """Operands rounded to int8, by what they were rounded from and the scale."""
+        self.dynamic: dict[tuple[Operand, tuple[int, ...]], tuple[Operand, Operand]] = {}
+        """Operands rounded to int8 with scales found at run time, and the scales; by the original and dimensions."""
         self._annotate = annotate
         self._constants: dict[int, Operand] = {}
 

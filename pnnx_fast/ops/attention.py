@@ -24,7 +24,7 @@ MASKED = -1e30
 """Additive masks at or below this hide a key: its weight underflows to 0 beside any ordinary score."""
 
 
-def _rows(b: Builder, x: Tensor) -> Tensor:
+def dense_rows(b: Builder, x: Tensor) -> Tensor:
     """The tensor with its last dimension dense."""
     return x if x.shape[-1] == 1 or x.strides[-1] == 1 else b.contiguous(x)
 
@@ -160,7 +160,7 @@ def scaled_dot_product_attention(
         raise ShapeError("queries and keys of different length", expected=query.shape, actual=key.shape)
     if key.shape[-2] != value.shape[-2]:
         raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
-    q, k, v = (_rows(b, x) for x in as_float32(b, query, key, value) if x is not None)
+    q, k, v = (dense_rows(b, x) for x in as_float32(b, query, key, value) if x is not None)
     grouped = enable_gqa and q.ndim > 2 and k.ndim > 2 and q.shape[-3] != k.shape[-3]
     if grouped and (q.shape[-3] % k.shape[-3] or k.shape[-3] != v.shape[-3]):
         raise ShapeError("query heads must be a multiple of key heads", expected=q.shape, actual=k.shape)

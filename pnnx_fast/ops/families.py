@@ -183,6 +183,9 @@ FAMILIES: dict[str, str] = {
     "ncnn_regions": """
         ncnn.PSROIPooling ncnn.ROIAlign ncnn.ROIPooling
     """,
+    "ncnn_rotary": """
+        ncnn.RotaryEmbed
+    """,
     "ncnn_signal": """
         ncnn.InverseSpectrogram
     """,

@@ -361,8 +361,8 @@ def pixel_unshuffle(b: Builder, input: Tensor, *, downscale_factor: int) -> Tens
 
 
 def _moved(b: Builder, like: Tensor, view: Tensor, shape: Sequence[int]) -> Tensor:
-    """Copy a permuted view into a new tensor of ``shape``, channels last when the input was."""
-    last = len(shape) == 4 and is_channels_last(like) and not like.is_contiguous
+    """Copy a permuted view into a new tensor of ``shape``, channels last when the input was and a layer reads it."""
+    last = len(shape) == 4 and is_channels_last(like) and not like.is_contiguous and not b.returns_result
     y = b.result(shape, like.dtype, "channels_last" if last else "plain")
     target = y.view(view.shape)
     if target is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from guard import guarded
 from strides import elements
 
 from pnnx_fast._types import Array
@@ -41,6 +42,22 @@ def test_transpose_touches_nothing_else(isa: str, rows: int, cols: int, gap: int
     np.testing.assert_array_equal(y, x.T)
     frame[:cols, :rows] = -1
     assert (frame == -1).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 31])
+@pytest.mark.parametrize("gap", [0, 1, 2, 7])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pairs_that_lie_apart(isa: str, count: int, gap: int, threads: int) -> None:
+    """What shuffles of pixels whose channels are neighbours do: pairs become planes, and planes pairs."""
+    pairs = guarded(numbered((3, 5, count, gap + 2)))[..., gap:]
+    y = guarded(np.empty((3, 2, 5, count), "f4"))
+    copy(isa, pairs.transpose(0, 3, 1, 2), y, threads)
+    np.testing.assert_array_equal(y, pairs.transpose(0, 3, 1, 2))
+    frame = guarded(np.full((3, 5, count, gap + 2), -1, "f4"))
+    back = frame[..., gap:]
+    copy(isa, y.transpose(0, 2, 3, 1), back, threads)
+    np.testing.assert_array_equal(back, pairs)
+    assert (frame[..., :gap] == -1).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

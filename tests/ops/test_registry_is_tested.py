@@ -52,7 +52,7 @@ ELSEWHERE: dict[str, str] = {
 
 LAYERS = """
     ncnn.DetectionOutput ncnn.GRUInt8 ncnn.InverseSpectrogram ncnn.LSTMInt8 ncnn.PSROIPooling ncnn.Proposal
-    ncnn.RNNInt8 ncnn.ROIAlign ncnn.ROIPooling ncnn.YoloDetectionOutput ncnn.Yolov3DetectionOutput"""
+    ncnn.RNNInt8 ncnn.ROIAlign ncnn.ROIPooling ncnn.RotaryEmbed ncnn.YoloDetectionOutput ncnn.Yolov3DetectionOutput"""
 """Types that ncnn's layers become; the tests of ncnn name the layers."""
 
 

@@ -6,13 +6,14 @@ A cache blob that is not given, or is empty, stands for no past: it arrives as N
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
-from pnnx_fast.ncnn.layers.int8 import fake_quantize
+from pnnx_fast.ncnn.layers.int8 import dynamic_int8_linear, fake_quantize, takes_int8
 from pnnx_fast.ncnn.layers.linear import block_scale_shape, check_blocks, emit_linear, unpack_blocks
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.layers.shape import axis_of
@@ -90,8 +91,17 @@ class _Projection:
         self._ready = {"weight": Attribute(np.ascontiguousarray(array, np.float32)), "bias": self.bias}
         return self._ready
 
-    def __call__(self, t: Tracer, x: Operand) -> Operand:
-        return emit_linear(t, x, self.attributes())
+    def __call__(self, t: Tracer, x: Operand, dims: Sequence[int] = ()) -> Operand:
+        """The projection; ``dims``: over which one scale holds, where the input is to be rounded to int8."""
+        if not dims:
+            return emit_linear(t, x, self.attributes())
+        if self.scales is None or not takes_int8(self.weight):
+            return emit_linear(t, fake_quantize(t, x, list(dims)), self.attributes())
+        if "scale" not in self._ready:
+            with np.errstate(divide="ignore"):
+                factor = np.broadcast_to(1.0 / self.scales.numpy(), (self.outputs,)).astype(np.float32)
+            self._ready |= {"weight": self.weight, "scale": Attribute(factor), "bias": self.bias}
+        return dynamic_int8_linear(t, x, list(dims), self._ready)
 
 
 class _MultiHead:
@@ -141,13 +151,11 @@ class _MultiHead:
         y = attend(t, self._heads(t, q), k, v, _mask(t, mask), self.scale, self.quantised)
         n, _, length, _ = shape_of(y)
         y = t.reshape(t.permute(y, [0, 2, 1, 3]), (n, length, self.size))
-        y = fake_quantize(t, y, [2]) if self.quantised else y
-        y = self.projections[3](t, y)
+        y = self.projections[3](t, y, [2] if self.quantised else [])
         return [y, all_k, all_v] if self.cached and all_k is not None and all_v is not None else [y]
 
     def _project(self, t: Tracer, x: Operand, which: int) -> Operand:
-        x = fake_quantize(t, x, [1, 2]) if self.quantised else x
-        return self.projections[which](t, x)
+        return self.projections[which](t, x, [1, 2] if self.quantised else [])
 
     def _heads(self, t: Tracer, x: Operand) -> Operand:
         """(n, length, size) as (n, heads, length, part)."""
@@ -220,17 +228,10 @@ def rotary_embed(p: Params, w: Weights) -> Build:
     def build(t: Tracer, x: Operand, cos: Operand, sin: Operand) -> Operand:
         shape = shape_of(x)
         n, (*groups, length, size) = shape[0], (1,) * (4 - len(shape)) + shape[1:]
-        heads = math.prod(groups)
-        half = size // 2
-        axis = 4 if interleaved else 3
-        pairs = t.reshape(x, (n, heads, length, half, 2) if interleaved else (n, heads, length, 2, half))
-        first, second = (t.emit("Tensor.select", pairs, dim=axis, index=i) for i in range(2))
-        c, s = (_angles(t, a, length, half) for a in (cos, sin))
-        turned = [
-            t.expression("sub(mul(@0,@2),mul(@1,@3))", first, second, c, s),
-            t.expression("add(mul(@0,@3),mul(@1,@2))", first, second, c, s),
-        ]
-        return t.reshape(t.emit("torch.stack", *turned, dim=axis), shape)
+        rows = t.reshape(x, (n, math.prod(groups), length, size))
+        angles = [_angles(t, a, length, size // 2) for a in (cos, sin)]
+        turned = t.emit("ncnn.RotaryEmbed", rows, *angles, names=["input", "cos", "sin"], neighbours=interleaved)
+        return t.reshape(turned, shape)
 
     return build
 
@@ -242,8 +243,7 @@ def _angles(t: Tracer, x: Operand, length: int, half: int) -> Operand:
     x = t.reshape(x, (n, rows, columns))
     if rows < length or columns < half:
         raise ShapeError("rows and columns of angles", expected=(length, half), actual=(rows, columns))
-    x = t.cut(t.cut(x, 1, 0, length), 2, 0, half)
-    return t.reshape(x, (n, 1, length, half))
+    return t.cut(t.cut(x, 1, 0, length), 2, 0, half)
 
 
 @layer("GLU")

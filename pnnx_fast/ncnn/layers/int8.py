@@ -1,8 +1,8 @@
 """Layers of quantised models, and the int8 form of convolutions and inner products.
 
 Quantised values are operands of int8 between the layers that know them; to others, and outside of graphs, they are
-floats that hold integers of -127 to 127, which the tracer remembers. What ncnn computes with scales found at
-run time is computed in float32 with the same rounding.
+floats that hold integers of -127 to 127, which the tracer remembers. With scales found at run time, products with int8
+weights are int8 layers, too; those of two activations are computed in float32 with the same rounding.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from pnnx_fast.ncnn.values import Params, Weights
 Activation = Callable[[Tracer, Operand], Operand]
 Emit = Callable[[Tracer, Operand, dict[str, Attribute]], Operand]
 MOST = 127
+
+MOST_PRODUCTS = 1 << 17
+"""So many products of int8 might not fit a sum of 32 bits; int8 layers refuse them."""
 
 
 def round_to_int8(values: Array) -> Array:
@@ -45,11 +48,37 @@ def quantize(t: Tracer, x: Operand, scale: float) -> Operand:
     return known
 
 
+def _dynamic_scale(t: Tracer, x: Operand, dims: list[int]) -> Operand:
+    """Factor that makes the largest value over ``dims`` 127."""
+    largest = t.emit("torch.norm", x, p=float("inf"), dim=dims, keepdim=True)
+    return t.expression("where(eq(@0,0.0),1.0,div(127.0,@0))", largest)
+
+
 def fake_quantize(t: Tracer, x: Operand, dims: list[int]) -> Operand:
     """What rounding to int8 leaves of ``x``, with the largest value over ``dims`` as 127: ncnn's dynamic scale."""
-    largest = t.emit("torch.norm", x, p=float("inf"), dim=dims, keepdim=True)
-    scale = t.expression("where(eq(@0,0.0),1.0,div(127.0,@0))", largest)
-    return t.expression(f"div({_ROUND.format('mul(@0,@1)')},@1)", x, scale)
+    return t.expression(f"div({_ROUND.format('mul(@0,@1)')},@1)", x, _dynamic_scale(t, x, dims))
+
+
+def dynamic_int8_linear(t: Tracer, x: Operand, dims: list[int], attrs: dict[str, Attribute]) -> Operand:
+    """Linear layer with int8 weights of rows rounded to int8, with the largest value over ``dims`` as 127.
+
+    ``attrs`` are those of ``int8.Linear``, the factors of its sums those of the weights alone.
+    """
+    key = (x, tuple(dims))
+    if key not in t.dynamic:
+        scale = _dynamic_scale(t, x, dims)
+        t.dynamic[key] = t.emit("int8.Quantize", t.expression("mul(@0,@1)", x, scale), scale=1.0), scale
+    rounded, scale = t.dynamic[key]
+    bias = [t.array(attrs["bias"].numpy())] if "bias" in attrs else []
+    factors = {name: attrs[name] for name in ("weight", "scale")}
+    outputs, inputs = attrs["weight"].shape
+    y = t.emit("int8.Linear", rounded, attrs=factors, in_features=inputs, out_features=outputs)
+    return t.expression("add(div(@0,@1),@2)" if bias else "div(@0,@1)", y, scale, *bias)
+
+
+def takes_int8(weight: Attribute) -> bool:
+    """Whether sums over rows of a weight (outputs, inputs) are those of an int8 layer."""
+    return weight.dtype == "i8" and weight.shape[1] < MOST_PRODUCTS
 
 
 def as_int8(value: float) -> int:

@@ -10,7 +10,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.elementwise import activation
-from pnnx_fast.ncnn.layers.int8 import Int8Weights, fake_quantize
+from pnnx_fast.ncnn.layers.int8 import Int8Weights, dynamic_int8_linear, fake_quantize, takes_int8
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.option import warn
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, number, shape_of
@@ -159,6 +159,18 @@ class _Gemm:
             self._ready["b"] = Attribute(np.ascontiguousarray(array, np.float32))
         return self._ready["b"]
 
+    def _int8_b(self) -> dict[str, Attribute]:
+        """B as (n, k), as it is in the file, and what sums with it are multiplied with."""
+        if "scale" not in self._ready:
+            assert self.b is not None
+            assert self.scales[1] is not None
+            array = self.b.numpy() if self.trans_b else np.ascontiguousarray(self.b.numpy().T)
+            with np.errstate(divide="ignore"):
+                factor = 1.0 / self.scales[1].numpy().astype(np.float32)
+            self._ready["int8"] = Attribute(array)
+            self._ready["scale"] = Attribute(np.full(array.shape[0], factor, np.float32))
+        return {"weight": self._ready["int8"], "scale": self._ready["scale"]}
+
     # -- building ----------------------------------------------------------------------------------------------
 
     def __call__(self, t: Tracer, *inputs: Operand) -> Operand:
@@ -193,6 +205,8 @@ class _Gemm:
 
     def _linear(self, t: Tracer, a: Operand, c: Operand | None) -> Operand:
         """A dynamic A and a constant B: a linear layer, with C as its bias where it is one."""
+        if self.term and not self.blocks and self.b is not None and takes_int8(self._int8_b()["weight"]):
+            return self._finish(t, dynamic_int8_linear(t, a, [2], self._int8_b()), c)
         attrs = {"weight": self._constant_b()}
         a = self._quantised(t, a, True)
         if self.c is not None and self.kind_c in (0, 4) and self.alpha == 1.0:
