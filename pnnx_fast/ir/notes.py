@@ -119,7 +119,7 @@ def without_casts(value: Any) -> Any:
     """The value of a parameter in which numbers need no conversion, alone or in a list: ``int(4)`` is 4."""
     if isinstance(value, str):
         return int(value[4:-1]) if value.startswith("int(") and re.match(_CAST, value, re.ASCII) else value
-    if not isinstance(value, list) or not any(isinstance(item, str) for item in value):
+    if not isinstance(value, list) or str not in map(type, value):
         return value
     return [without_casts(item) for item in value]
 

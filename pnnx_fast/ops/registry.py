@@ -76,6 +76,7 @@ ALIASES: dict[str, str] = {
 """Old spellings that earlier converters wrote."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_INTEGERS, _NUMBERS, _WHOLE = Sequence[int], Sequence[float], {int, bool}
 _SPECIAL_FLOATS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 
@@ -441,7 +442,7 @@ def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Val
         if type(None) in wanted:
             return None
         default = definition.parameters[key].default
-        if default is None or (default is EMPTY and Sequence[int] in wanted):
+        if default is None or (default is EMPTY and _INTEGERS in wanted):
             return () if default is not None else None
     if Tensor in wanted or Any in wanted:
         return value
@@ -468,9 +469,9 @@ _MISMATCH = object()
 
 def _to_type(wanted: Set[Any], value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        if Sequence[int] in wanted and all(isinstance(v, int) for v in value):
+        if _INTEGERS in wanted and {*map(type, value)} <= _WHOLE:
             return tuple(value)
-        if Sequence[float] in wanted:
+        if _NUMBERS in wanted:
             items = [_to_type({float}, v) for v in value]
             return _MISMATCH if _MISMATCH in items else tuple(items)
         if len(value) == 1:

@@ -53,11 +53,13 @@ class Constants:
 
     def tensor(self, array: Array) -> Tensor:
         """Return a tensor over the array's own memory (made C-contiguous)."""
-        array = np.ascontiguousarray(array).reshape(array.shape)
+        array = np.asarray(array, order="C")
         return Tensor(Buffer("const", array.nbytes, array), array.shape, array.dtype)
 
     def parameter(self, value: Any) -> Any:
         """Return what an operator gets for a parameter: its value, or a tensor for a number with a dtype."""
+        if not isinstance(value, (str, list)):
+            return value
         number = typed_number(value)
         return without_casts(value) if number is None else self.tensor(np.array(number[1], dtype_of(number[0], "f4")))
 

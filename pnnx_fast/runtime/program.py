@@ -138,9 +138,9 @@ def _pack_value(value: Any, reference: Reference, aligned: bool = True) -> Any:
     if isinstance(value, Tensor):
         return reference(value, aligned)
     if isinstance(value, (tuple, list)):
-        return tuple([_pack_value(v, reference) for v in value])
+        return tuple([v if v.__class__ is int else _pack_value(v, reference) for v in value])
     if isinstance(value, dict):
-        return {k: _pack_value(v, reference) for k, v in value.items()}
+        return {k: v if v.__class__ is int else _pack_value(v, reference) for k, v in value.items()}
     return value
 
 
