@@ -213,10 +213,10 @@ enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 #define PF_RECURRENT_PACK_ARGS(F, K)                                                                         \
     F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, variant)
 
-/* A chain of element-wise operations on up to 16 operands, float or bool, that broadcast to shape. code, int64: counts
- * of operands, constants, registers and operations; whether the result is bool; then for each operand whether it is
- * bool and 8 strides; the bits of each constant; for each operation its code, destination and three sources, numbered
- * operands first, then constants, then registers. The last operation's destination is y. */
+/* A chain of operations on up to 16 operands. code, int64: counts of operands, constants, registers, operations; type: 0
+ * f32, 1 f64, 2 i64, 3 i32, 4 u8; what the result is, and what each operand is (0 that type, 1 bool, 2 half beside f32)
+ * with its 8 strides; bits of each constant; of each operation code, destination and three sources, numbered operands
+ * first, then constants, then registers. The last operation's destination is y. */
 #define PF_EXPRESSION_ARGS(F, K)                                                                             \
     F(K, ins, x) F(K, out, y) F(K, in, code) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys)
 

@@ -1,9 +1,7 @@
 /* Tensors in another dtype, as C converts: towards zero, around the end, what is not zero is true. Half
  * precision is float32 in between, also from and to float64 and integers, as in PyTorch. */
-#include <string.h>
-
+#include "kernels/half.h"
 #include "kernels/nest.h"
-#include "kernels/simd.h"
 
 typedef enum number { BOOL, U8, I8, I16, I32, I64, F16, F32, F64, NUMBERS } number;
 static const int64_t sizes[NUMBERS] = {1, 1, 1, 2, 4, 8, 2, 4, 8};
@@ -61,57 +59,6 @@ static const run_fn runs[NUMBERS][NUMBERS] = {
     [I32] = PF_ROW(I32), [I64] = PF_ROW(I64), [F32] = PF_ROW(F32), [F64] = PF_ROW(F64),
 };
 
-static float widen(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
-    const uint32_t scale = 0x77800000; /* 2^112 */
-    uint32_t bits = sign | 0x7f800000 | rest;
-    float v, factor;
-    if (rest < 0x0f800000) {
-        memcpy(&v, &rest, sizeof v);
-        memcpy(&factor, &scale, sizeof factor);
-        v *= factor;
-        memcpy(&bits, &v, sizeof bits);
-        bits |= sign;
-    }
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-static uint16_t narrow(float v) {
-    const uint32_t half_bits = 0x3f000000; /* of 0.5, next to which the unit is that of the smallest halves */
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    const uint32_t sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffff;
-    if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x3ff));
-    if (bits >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
-    if (bits >= 0x38800000) return (uint16_t)(sign | (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13);
-    memcpy(&v, &bits, sizeof v);
-    v += 0.5f;
-    memcpy(&bits, &v, sizeof bits);
-    return (uint16_t)(sign | (bits - half_bits));
-}
-
-static void widen_run(const void *x, int64_t xs, float *y, int64_t n) {
-    const type_I16 *from = x;
-    int64_t i = 0;
-#if defined(PF_AVX512) || defined(PF_AVX2)
-    for (; xs == 1 && i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
-#endif
-    for (; i < n; i++) y[i] = widen((uint16_t)from[i * xs]);
-}
-
-static void narrow_run(const float *x, void *y, int64_t ys, int64_t n) {
-    type_I16 *to = y;
-    int64_t i = 0;
-#if defined(PF_AVX512) || defined(PF_AVX2)
-    for (; ys == 1 && i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
-#endif
-    for (; i < n; i++) to[i * ys] = (int16_t)narrow(x[i]);
-}
-
 /* n numbers from half precision or to it. */
 static void run_half(const pf_convert_args *a, const char *x, int64_t xs, char *y, int64_t ys, int64_t n) {
     const int64_t xb = xs * sizes[a->source], yb = ys * sizes[a->target];
@@ -123,13 +70,13 @@ static void run_half(const pf_convert_args *a, const char *x, int64_t xs, char *
         const int direct = a->target == F32 && ys == 1;
         float *wide = direct ? (float *)(void *)to : buffer;
         if (a->source == F16)
-            widen_run(from, xs, wide, m);
+            pf_widen_halves(from, xs, wide, m);
         else if (a->source == F32 && xs == 1)
             wide = (float *)(uintptr_t)from;
         else
             runs[a->source][F32](from, xs, wide, 1, m);
         if (a->target == F16)
-            narrow_run(wide, to, ys, m);
+            pf_narrow_halves(wide, to, ys, m);
         else if (!direct)
             runs[F32][a->target](wide, 1, to, ys, m);
     }

@@ -1,19 +1,12 @@
-/* The operations of the expression VM as loops over tiles, one function and one table entry for each line of
- * expression_ops.def. Included by expression_vm.c alone. An operand is a run of floats, or one value
- * repeated. */
+/* The operations of the expression VM on floats as loops over tiles, one function and one table entry for
+ * each line of expression_ops.def. Included by expression_vm.c alone. An operand is a run of floats, or one
+ * value repeated. */
 #ifndef PF_KERNELS_EXPRESSION_OPS_H
 #define PF_KERNELS_EXPRESSION_OPS_H
 
-#include "kernels/kernel.h"
+#include "kernels/expression_types.h"
+#include "kernels/half.h"
 #include "kernels/vmath_pow.h"
-
-/* An operand of an operation: step is PF_VL for a run, 0 for a vector that is read again and again. */
-typedef struct pf_run {
-    const float *data;
-    int64_t step;
-} pf_run;
-
-typedef void (*pf_vm_op)(const pf_run *s0, const pf_run *s1, const pf_run *s2, float *out, int64_t n);
 
 PF_INLINE pf_vf pf_truth(pf_vi mask) { return (pf_vf)(mask & (pf_vi)pf_set(1.0f)); }
 
@@ -75,7 +68,8 @@ static inline float pf_lgamma(float x) {
 #define PF_LOAD_UPTO(p) pf_load_upto(p, n)
 
 #define PF_VM_HEAD(name)                                                                                     \
-    static void vm_##name(const pf_run *s0, const pf_run *s1, const pf_run *s2, float *out, int64_t n) {     \
+    static void vm_##name(const pf_run *s0, const pf_run *s1, const pf_run *s2, void *result, int64_t n) {   \
+        float *out = result;                                                                                 \
         const float *p0 = s0->data, *p1 = s1->data, *p2 = s2->data;                                          \
         const int64_t d0 = s0->step, d1 = s1->step, d2 = s2->step;                                           \
         (void)p1, (void)p2, (void)d1, (void)d2;
@@ -105,6 +99,7 @@ static inline float pf_lgamma(float x) {
     }                                                                                                        \
     }
 
+#define PF_VMN(name)
 #define PF_VM1(name, body)  PF_VM(PF_USE1, name, body)
 #define PF_VM2(name, body)  PF_VM(PF_USE2, name, body)
 #define PF_VM3(name, body)  PF_VM(PF_USE3, name, body)
@@ -130,6 +125,7 @@ static inline float pf_lgamma(float x) {
 #undef PF_VM3H
 #undef PF_VML
 #undef PF_PAIR
+#undef PF_VMN
 
 #define PF_VM1(name, body)  vm_##name,
 #define PF_VM2(name, body)  vm_##name,
@@ -138,8 +134,9 @@ static inline float pf_lgamma(float x) {
 #define PF_VM2H(name, body) vm_##name,
 #define PF_VM3H(name, body) vm_##name,
 #define PF_VML(name, body)  vm_##name,
+#define PF_VMN(name)        NULL,
 #define PF_PAIR(f, g)       vm_##f##_##g,
-static const pf_vm_op vm_table[] = {
+static const pf_vm_op vm_f32[] = {
 #include "kernels/expression_ops.def"
 };
 

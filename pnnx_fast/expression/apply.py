@@ -19,7 +19,7 @@ from pnnx_fast.expression.functions import Function
 from pnnx_fast.expression.rules import Signature
 from pnnx_fast.expression.types import TensorType, Value, convert, element_type
 
-__all__ = ["apply", "broadcast", "signature_of"]
+__all__ = ["apply", "broadcast", "keeps_numbers", "signature_of"]
 
 _BOOL = np.dtype(np.bool_)
 _WIDER: dict[DType, DType] = {np.dtype(a): np.dtype(b) for a, b in (("f2", "f4"), ("f4", "f8"), ("c8", "c16"))}
@@ -46,6 +46,14 @@ def apply(function: Function, args: Sequence[Value]) -> Value:
     broadcast([np.shape(a) for a in arguments[: function.operands] if a is not None])
     result = _compute(function, arguments, signature)
     return result if tensor else result.item()
+
+
+_EXACT_NUMBERS = {"mul", "div", "floor_divide"}
+
+
+def keeps_numbers(function: Function, index: int) -> bool:
+    """Whether a number beside tensors of half precision is not rounded to it, as PyTorch has it."""
+    return index >= function.operands or function.name in _EXACT_NUMBERS
 
 
 def signature_of(function: Function, arguments: Sequence[Any]) -> tuple[Signature, bool]:
@@ -89,6 +97,8 @@ def _compute(function: Function, arguments: Sequence[Any], signature: Signature)
         array = np.asarray(argument)
         if array.dtype == object:
             raise ExpressionError("a number does not fit in 64 bits")
+        if signature.compute == np.float16 and (array.ndim or not keeps_numbers(function, index)):
+            array = array if index == function.mask else convert(array, signature.compute)
         arrays.append(convert(array, _BOOL if index == function.mask else compute))
     with np.errstate(all="ignore"):
         return convert(np.asarray(function.reference(*arrays)), signature.result)

@@ -1,7 +1,8 @@
-"""Compiles an expression over float32 and bool operands to code of the expression VM.
+"""Compiles an expression that computes in one type to code of the expression VM.
 
 Used by the element-wise operators. The result is plain data; memory, strides and kernels are the caller's
-business. An expression that computes in any other type is not compiled: the caller has numpy evaluate it.
+business, and so are conversions to that type. Half precision is computed in float32 and rounded after every
+function, as PyTorch has it. What the VM lacks is not compiled: the caller has numpy evaluate it.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pnnx_fast._types import DType
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression.apply import apply, signature_of
+from pnnx_fast.expression.apply import apply, keeps_numbers, signature_of
 from pnnx_fast.expression.functions import FUNCTIONS, Function
-from pnnx_fast.expression.opcodes import FIRST, OPCODES, SECOND
+from pnnx_fast.expression.opcodes import FIRST, OF_TYPE, OPCODES, SECOND, TYPES
 from pnnx_fast.expression.rules import Signature
 from pnnx_fast.expression.tree import Call, Constant, Input, Node, fold
-from pnnx_fast.expression.types import TensorType, Value
+from pnnx_fast.expression.types import TensorType, Value, convert
 
-__all__ = ["MAX_INPUTS", "MAX_OPERATIONS", "Code", "compile_expression", "runs_natively"]
+__all__ = ["MAX_INPUTS", "MAX_OPERATIONS", "Code", "common_type", "compile_expression", "computed_in", "operand_type"]
 
 #: Most operands and operations of one piece of code; a larger expression is cut up by the caller.
 MAX_INPUTS, MAX_OPERATIONS = 16, 40
 
-_FLOAT32, _BOOL = np.dtype(np.float32), np.dtype(np.bool_)
+_FLOAT32, _FLOAT16, _BOOL = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.bool_)
 # What arithmetic on bool is, where PyTorch allows it.
 _ON_BOOL = {
     "add": "logical_or",
@@ -33,9 +35,18 @@ _ON_BOOL = {
     "mul": "logical_and",
     "minimum": "logical_and",
     "sign": "copy",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+    "bitwise_not": "logical_not",
 }
-_SAME_ON_BOOL = {"copy", "to_bool", "where", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite"}
-_SAME_ON_BOOL |= {"logical_and", "logical_or", "logical_xor", "logical_not"}
+_OF_TRUTH = {"to_bool", "logical_and", "logical_or", "logical_xor", "logical_not"}
+_SAME_ON_BOOL = _OF_TRUTH | {"copy", "where", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite"}
+# What these make of numbers of half precision needs no rounding.
+_EXACT_ON_HALF = {
+    "half", "copy", "abs", "neg", "sign", "floor", "ceil", "round", "trunc", "relu", "relu6", "maximum", "minimum",
+    "at_least", "at_most", "clamp", "clip", "where",
+}  # fmt: skip
 
 
 class Code(NamedTuple):
@@ -51,6 +62,8 @@ class Code(NamedTuple):
     operations : tuple of (name, destination, three sources)
         Sources number operands, then constants, then registers; unused ones are 0.
     result : TensorType
+    computes : dtype
+        In which type.
     """
 
     inputs: tuple[int, ...]
@@ -58,25 +71,30 @@ class Code(NamedTuple):
     registers: int
     operations: tuple[tuple[str, int, int, int, int], ...]
     result: TensorType
+    computes: DType
 
-    def words(self, operands: Sequence[tuple[bool, Sequence[int]]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The code as the kernel reads it; ``operands`` gives for each whether it is bool, and its
-        strides.
-        """
+    def words(self, operands: Sequence[tuple[DType, Sequence[int]]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The code as the kernel reads it; ``operands`` gives for each its dtype and its strides."""
         words = [
             len(self.inputs),
             len(self.constants),
             self.registers,
             len(self.operations),
-            self.result.dtype == _BOOL,
+            TYPES.index(self.computes.name),
+            self.kind(self.result.dtype),
         ]
-        for is_bool, strides in operands:
-            words += [is_bool, *strides, *[0] * (8 - len(strides))]
-        with np.errstate(over="ignore"):
-            words += np.array(self.constants, np.float32).view(np.int32).tolist()
+        for dtype, strides in operands:
+            words += [self.kind(dtype), *strides, *[0] * (8 - len(strides))]
+        words += [int.from_bytes(_bits(c, self.computes), "little", signed=True) for c in self.constants]
         for name, *numbers in self.operations:
             words += [OPCODES[name], *numbers]
         return np.array(words, np.int64)
+
+    def kind(self, dtype: DType) -> int:
+        """What an operand or the result is to the kernel."""
+        if dtype == self.computes or self.computes == np.uint8:
+            return 0
+        return 1 if dtype == _BOOL else 2
 
 
 class _Ref:
@@ -98,15 +116,53 @@ class _Operation:
         self.name, self.sources, self.type, self.uses = name, sources, type, 0
 
 
-def runs_natively(function: Function, arguments: Sequence[Any], signature: Signature) -> bool:
-    """Whether the VM computes this call exactly as the table defines it."""
-    if function.opcode is None or signature.result not in (_FLOAT32, _BOOL):
-        return False
-    if any(isinstance(a, TensorType) and a.dtype not in (_FLOAT32, _BOOL) for a in arguments):
-        return False
-    if signature.compute == _BOOL:
-        return function.opcode in _SAME_ON_BOOL or function.opcode in _ON_BOOL
-    return signature.compute == _FLOAT32
+def computed_in(function: Function, arguments: Sequence[Any], signature: Signature) -> DType | None:
+    """The type in which the VM computes this call just as the table defines it; bool where any will do.
+
+    None where it does not. Operands must be of the types that :func:`operand_type` tells.
+    """
+    compute, result = signature.compute, signature.result
+    if function.opcode is None:
+        return None
+    if function.opcode == "bfloat16":
+        return _FLOAT32 if compute.kind != "c" else None
+    if compute == _BOOL:
+        if function.opcode in _OF_TRUTH:
+            types = {_wide(a.dtype) for a in arguments if isinstance(a, TensorType)} - {_BOOL}
+            wide = types.pop() if len(types) == 1 else _BOOL
+            return wide if wide == _BOOL or wide.name in TYPES else None
+        if function.opcode not in _SAME_ON_BOOL and function.opcode not in _ON_BOOL:
+            return None
+        return _BOOL if result == _BOOL else _result_type(result)
+    wide = _wide(compute)
+    if wide.name not in TYPES or _wide(result) not in (wide, _BOOL):
+        return None
+    if function.opcode == "pow" and wide.kind in "iu":
+        return wide if type(arguments[1]) is int and 1 <= arguments[1] <= 3 else None
+    return wide if function.opcode in OF_TYPE[wide.name] else None
+
+
+def _wide(dtype: DType) -> DType:
+    return _FLOAT32 if dtype == _FLOAT16 else dtype
+
+
+def _result_type(result: DType) -> DType | None:
+    """The type in which a cast of bool is made."""
+    return _wide(result) if _wide(result).name in TYPES else None
+
+
+def operand_type(function: Function, index: int, given: TensorType, computes: DType, signature: Signature) -> DType:
+    """The type that an operand needs to have beforehand, which is its own one where the VM takes that."""
+    if signature.compute == _FLOAT16 and given.dtype not in (_FLOAT16, _BOOL) and index != function.mask:
+        return computes if not given.shape and keeps_numbers(function, index) else _FLOAT16
+    if given.dtype in (computes, _BOOL) or (given.dtype == _FLOAT16 and computes == _FLOAT32):
+        return given.dtype
+    return _BOOL if index == function.mask or (signature.compute == _BOOL and computes == _BOOL) else computes
+
+
+def common_type(types: Sequence[DType | None]) -> DType | None:
+    """The first type that is not bool, which is computed in any."""
+    return next((t for t in types if t is not None and t != _BOOL), _BOOL)
 
 
 def compile_expression(root: Node, inputs: Sequence[Value]) -> Code | None:
@@ -130,6 +186,10 @@ def compile_expression(root: Node, inputs: Sequence[Value]) -> Code | None:
         return None
     if not isinstance(value, _Ref):
         return None
+    if compiler.computes == _BOOL:
+        compiler.computes = _wide(value.type.dtype) if value.type.dtype != _BOOL else np.dtype(np.uint8)
+        if compiler.computes.name not in TYPES:
+            return None
     if value.is_input or compiler.operations[value.index].type != value.type:
         value = compiler.emit("copy", [value], value.type)
     return compiler.finish(value)
@@ -144,6 +204,7 @@ class _Compiler:
 
     def __init__(self, inputs: Sequence[Value]) -> None:
         self.inputs = inputs
+        self.computes: DType = _BOOL
         self.operations: list[_Operation] = []
 
     def visit(self, node: Node, children: list[Any]) -> Any:
@@ -165,14 +226,35 @@ class _Compiler:
             return result
         arguments = function.complete(known)
         signature, _ = signature_of(function, arguments)
-        if not runs_natively(function, arguments, signature):
+        computes = computed_in(function, arguments, signature)
+        if computes is None or (computes != _BOOL and self.computes not in (computes, _BOOL)):
             raise _NotNative
+        self.computes = computes if computes != _BOOL else self.computes
+        for i, a in enumerate(arguments):
+            if isinstance(a, TensorType) and operand_type(function, i, a, computes, signature) != a.dtype:
+                raise _NotNative
         assert function.opcode is not None
         name = _ON_BOOL.get(function.opcode, function.opcode) if signature.compute == _BOOL else function.opcode
-        sources = function.complete(values)
+        given = [self.source(function, i, s, signature) for i, s in enumerate(function.complete(values))]
         if function.name == "masked_fill":
-            name, sources = "where", [sources[1], sources[2], sources[0]]
-        return self.simplify(name, [s if isinstance(s, _Ref) or s is None else float(s) for s in sources], result)
+            given = [given[1], given[2], given[0]]
+        ref = self.simplify(name, given, result)
+        if result.dtype != _FLOAT16 or ref.is_input or self.operations[ref.index].name in _EXACT_ON_HALF:
+            return ref
+        return self.emit("half", [ref], result)
+
+    def source(self, function: Function, index: int, value: Any, signature: Signature) -> Any:
+        """A value as an operand: numbers as the type in which they are taken."""
+        if value is None or isinstance(value, _Ref):
+            return value
+        if signature.compute == _BOOL:
+            return bool(value)
+        if signature.compute.kind in "iu":
+            return int(value)
+        if signature.compute == _FLOAT16 and not keeps_numbers(function, index):
+            with np.errstate(over="ignore"):
+                return float(np.float16(value))
+        return float(value)
 
     def simplify(self, name: str, sources: list[Any], type: TensorType) -> Any:
         """Cheaper forms of the same function where operands are constants or absent."""
@@ -181,7 +263,7 @@ class _Compiler:
             return _Ref(x.index, x.is_input, type)
         if name == "rsub":
             name, sources = "sub", [sources[1], x]
-        if name == "pow" and isinstance(x, _Ref) and isinstance(sources[1], float):
+        if name == "pow" and isinstance(x, _Ref) and not isinstance(sources[1], _Ref):
             return self.power(x, sources[1], type)
         if name == "clamp":
             low, high = sources[1:]
@@ -215,12 +297,17 @@ class _Compiler:
         return _Ref(len(self.operations) - 1, False, type)
 
     def finish(self, root: _Ref) -> Code:
+        result = root.type
+        last = self.operations[root.index]
+        if last.name == "half" and isinstance(last.sources[0], _Ref) and not last.sources[0].is_input:
+            root = last.sources[0]  # storing rounds, too
         self.operations[root.index].uses += 1
-        for operation in self.operations:
-            self.pair(operation)
+        if self.computes == _FLOAT32:
+            for operation in self.operations:
+                self.pair(operation)
         live = self.reachable(root)
         used = {s.index for o in live for s in self.operations[o].sources if isinstance(s, _Ref) and s.is_input}
-        return self.allocate(live, sorted(used), root)
+        return self.allocate(live, sorted(used), root, result)
 
     def pair(self, second: _Operation) -> None:
         """Merge an operation with the only use of a cheap one that feeds it."""
@@ -248,12 +335,12 @@ class _Compiler:
                 stack += [s.index for s in sources if isinstance(s, _Ref) and not s.is_input]
         return sorted(live)
 
-    def allocate(self, live: list[int], inputs: list[int], root: _Ref) -> Code:
+    def allocate(self, live: list[int], inputs: list[int], root: _Ref, result: TensorType) -> Code:
         """Give registers to values; one is free again after the last use of its value."""
         last = {s.index: o for o in live for s in self.operations[o].sources if isinstance(s, _Ref) and not s.is_input}
         constants: dict[bytes, float] = {}
-        for source in (s for o in live for s in self.operations[o].sources if isinstance(s, float)):
-            constants.setdefault(_bits(source), source)
+        for source in (s for o in live for s in self.operations[o].sources if not isinstance(s, _Ref)):
+            constants.setdefault(_bits(source, self.computes), source)
         place = {bits: i for i, bits in enumerate(constants, len(inputs))}
         base = len(inputs) + len(constants)
         register: dict[int, int] = {}
@@ -264,8 +351,8 @@ class _Compiler:
             operation = self.operations[index]
             numbers = []
             for s in operation.sources:
-                if isinstance(s, float):
-                    numbers.append(place[_bits(s)])
+                if not isinstance(s, _Ref):
+                    numbers.append(place[_bits(s, self.computes)])
                 else:
                     numbers.append(inputs.index(s.index) if s.is_input else base + register[s.index])
             ends = {s.index for s in operation.sources if isinstance(s, _Ref) and not s.is_input}
@@ -279,13 +366,13 @@ class _Compiler:
             register[index] = target
             a, b, c = [*numbers, 0, 0][:3]
             operations.append((operation.name, base + target, a, b, c))
-        return Code(tuple(inputs), tuple(constants.values()), count, tuple(operations), root.type)
+        return Code(tuple(inputs), tuple(constants.values()), count, tuple(operations), result, self.computes)
 
 
 def _is_bound(source: _Source | None) -> bool:
-    return isinstance(source, float) and not math.isnan(source)
+    return source is not None and not isinstance(source, _Ref) and not math.isnan(source)
 
 
-def _bits(value: float) -> bytes:
+def _bits(value: float, dtype: DType) -> bytes:
     with np.errstate(over="ignore"):
-        return np.float32(value).tobytes()
+        return convert(np.asarray(value), dtype).tobytes()

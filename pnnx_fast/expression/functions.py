@@ -135,7 +135,7 @@ def _arithmetic_rows(row: Callable[..., None]) -> None:
     row("round", 1, rules.real, _whole(np.rint))
     row("trunc", 1, rules.real, _whole(np.trunc))
     row("where", 3, rules.selection, ref.where, mask=0)
-    row("masked_fill", 3, rules.kept, ref.masked_fill, mask=1)
+    row("masked_fill", 3, rules.kept, ref.masked_fill, opcode="where", mask=1)
     row("clamp", 3, rules.ordered, ref.clamp, optional=2)
     row("real", 1, rules.part, np.real, opcode=None)
     row("imag", 1, rules.part, np.imag, opcode=None)
@@ -173,15 +173,14 @@ def _transcendental_rows(row: Callable[..., None]) -> None:
 
 def _integer_rows(row: Callable[..., None]) -> None:
     for name, function in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
-        # On bool, which is all that the VM sees of these, the bitwise and the logical function are one.
-        row(name, 2, rules.bitwise, _ufunc(function), opcode=f"logical_{name}")
-        row(f"bitwise_{name}", 2, rules.bitwise, _ufunc(function), opcode=f"logical_{name}")
+        row(name, 2, rules.bitwise, _ufunc(function), opcode=f"bitwise_{name}")
+        row(f"bitwise_{name}", 2, rules.bitwise, _ufunc(function))
         row(f"logical_{name}", 2, rules.logical)
-    row("bitwise_not", 1, rules.bitwise, opcode="logical_not")
+    row("bitwise_not", 1, rules.bitwise)
     row("logical_not", 1, rules.logical)
     for name, body in (("left_shift", ref.left_shift), ("right_shift", ref.right_shift)):
-        row(f"{name[0]}shift", 2, rules.shift, body, opcode=None)
-        row(f"bitwise_{name}", 2, rules.shift, body, opcode=None)
+        row(f"{name[0]}shift", 2, rules.shift, body, opcode=name)
+        row(f"bitwise_{name}", 2, rules.shift, body, opcode=name)
 
 
 def _comparison_rows(row: Callable[..., None]) -> None:
@@ -221,7 +220,8 @@ def _activation_rows(row: Callable[..., None]) -> None:
     row("tanhshrink", 1, rules.floating, ref.tanhshrink, in_double=True)
 
 
-_NATIVE_CASTS = {"torch.float": "copy", "torch.float32": "copy", "torch.bool": "to_bool"}
+_NATIVE_CASTS = {"torch.float": "copy", "torch.float32": "copy", "torch.bool": "to_bool", "torch.half": "half"}
+_NATIVE_CASTS |= {"torch.float16": "half", "torch.bfloat16": "bfloat16"}
 
 
 def _cast_rows(row: Callable[..., None]) -> None:

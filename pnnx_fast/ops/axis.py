@@ -43,12 +43,12 @@ def lines(b: Builder, x: Tensor, axis: int) -> tuple[Tensor, int]:
 def along_axis(
     b: Builder, kernel: str, input: Tensor, axis: int, parameters: Sequence[float] = (), cost: int = 1
 ) -> Tensor:
-    """Emit a kernel whose float32 result has the shape of the input; ``cost`` is the work an element takes."""
+    """Emit a kernel whose result has the shape and dtype of the input; ``cost`` is the work an element takes."""
     shape = input.shape
     if input.ndim == 0:
         return b.reshape(along_axis(b, kernel, b.reshape(input, (1,)), 0, parameters, cost), ())
     x, at = lines(b, input, axis)
-    y = b.result(shape, np.float32, x) if x.shape == shape else b.result(shape, np.float32)
+    y = b.result(shape, x.dtype, x) if x.shape == shape else b.result(shape, x.dtype)
     out = y if y.shape == x.shape else b.reshape(y, x.shape)
     values = [*parameters, 0.0, 0.0, 0.0, 0.0]
     b.step(

@@ -13,14 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import Array, Shape
+from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, is_word, parse
 from pnnx_fast.expression.apply import apply, signature_of
-from pnnx_fast.expression.compile import MAX_INPUTS, MAX_OPERATIONS, Code, compile_expression, runs_natively
-from pnnx_fast.expression.functions import FUNCTIONS
+from pnnx_fast.expression.compile import (
+    MAX_INPUTS,
+    MAX_OPERATIONS,
+    Code,
+    common_type,
+    compile_expression,
+    computed_in,
+    operand_type,
+)
+from pnnx_fast.expression.functions import FUNCTIONS, Function
+from pnnx_fast.expression.rules import Signature
 from pnnx_fast.expression.tree import fold, inputs_of
-from pnnx_fast.expression.types import TensorType
+from pnnx_fast.expression.types import TORCH_DTYPES, TensorType
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops._gate import gate
 from pnnx_fast.ops.registry import only_tensor, operator
@@ -31,8 +40,7 @@ __all__ = ["add_to", "lower_expression"]
 # A part that broadcasts is computed once, in a step of its own, when that saves at least this much.
 _SMALLER, _WORTH = 4, 4096
 
-# Codes of the kernel for 64-bit integers; from 3 on the result is bool.
-_INTEGER_OPERATIONS = {"add": 0, "sub": 1, "mul": 2, "eq": 3, "ne": 4, "lt": 5, "le": 6, "gt": 7, "ge": 8}
+_BOOL = np.dtype(np.bool_)
 
 
 def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value], *, temporary: bool = False) -> Value:
@@ -76,7 +84,7 @@ def _single_step(root: Node, types: tuple[Any, ...], constant: tuple[bool, ...])
     """
     try:
         part = fold(root, _Whole(types, constant).visit)
-        return compile_expression(root, types) if part.native and isinstance(part.value, TensorType) else None
+        return compile_expression(root, types) if part.computes and isinstance(part.value, TensorType) else None
     except (_NeedsPieces, ExpressionError):
         return None
 
@@ -86,12 +94,15 @@ def _type_of(value: Value) -> Any:
 
 
 class _Part:
-    """A subtree as it is to be computed: its node over the inputs so far, and what that takes."""
+    """A subtree as it is to be computed: its node over the inputs so far, and what that takes.
 
-    __slots__ = ("native", "node", "operations", "value")
+    ``computes`` is the type in which the VM computes it, bool for any, None where numpy does.
+    """
 
-    def __init__(self, node: Node, value: Any, native: bool, operations: int) -> None:
-        self.node, self.value, self.native, self.operations = node, value, native, operations
+    __slots__ = ("computes", "node", "operations", "value")
+
+    def __init__(self, node: Node, value: Any, computes: DType | None, operations: int) -> None:
+        self.node, self.value, self.computes, self.operations = node, value, computes, operations
 
     @property
     def size(self) -> int:
@@ -111,32 +122,48 @@ class _Whole:
 
     def visit(self, node: Node, parts: list[_Part]) -> _Part:
         if isinstance(node, Constant):
-            return _Part(node, node.value, True, 0)
+            return _Part(node, node.value, _BOOL, 0)
         if isinstance(node, Input):
             if node.index >= len(self.types):
                 raise ExpressionError(f"@{node.index} is used, but there are {len(self.types)} inputs")
-            return _Part(node, self.types[node.index], True, 0)
+            return _Part(node, self.types[node.index], _BOOL, 0)
         if isinstance(node, ListNode):
-            return _Part(ListNode([p.node for p in parts]), [p.value for p in parts], False, 0)
+            return _Part(ListNode([p.node for p in parts]), [p.value for p in parts], None, 0)
         assert isinstance(node, Call)
         function = FUNCTIONS[node.name]
         values = [p.value for p in parts]
         value = apply(function, values)
         if not isinstance(value, TensorType):
-            return _Part(node if isinstance(value, list | np.ndarray) else Constant(value), value, True, 0)
+            return _Part(node if isinstance(value, list | np.ndarray) else Constant(value), value, _BOOL, 0)
         arguments = function.complete(values)
-        native = runs_natively(function, arguments, signature_of(function, arguments)[0])
+        signature = signature_of(function, arguments)[0]
+        computes = computed_in(function, arguments, signature)
+        if computes is not None:
+            parts = [self.convert(p, function, i, computes, signature) for i, p in enumerate(parts)]
+            if computes == _BOOL:
+                computes = common_type([p.computes for p in parts if p.operations])
         size = int(np.prod(value.shape))
-        parts = [self.cut(p, native, size) for p in parts]
+        parts = [self.cut(p, computes, size) for p in parts]
         parts = self.within_limits(parts)
-        return _Part(node.rebuilt(tuple(p.node for p in parts)), value, native, 1 + sum(p.operations for p in parts))
+        return _Part(node.rebuilt(tuple(p.node for p in parts)), value, computes, 1 + sum(p.operations for p in parts))
 
-    def cut(self, part: _Part, native: bool, size: int) -> _Part:
+    def convert(self, part: _Part, function: Function, index: int, computes: DType, signature: Signature) -> _Part:
+        """A part in a type that the VM takes."""
+        if not isinstance(part.value, TensorType):
+            return part
+        dtype = operand_type(function, index, part.value, computes, signature)
+        return part if dtype == part.value.dtype else self.cast(part, dtype)
+
+    def cast(self, part: _Part, dtype: DType) -> _Part:
+        raise _NeedsPieces
+
+    def cut(self, part: _Part, computes: DType | None, size: int) -> _Part:
         """Separate a part that its user computes elsewhere, that is small beside it, or that is constant."""
         if part.operations == 0:
             return part
         smaller = size >= _WORTH and part.size * _SMALLER <= size
-        return self.separate(part) if smaller or part.native != native or self.constant(part.node) else part
+        elsewhere = part.computes != computes and (None in (part.computes, computes) or part.computes != _BOOL)
+        return self.separate(part) if smaller or elsewhere or self.constant(part.node) else part
 
     def constant(self, node: Node) -> bool:
         """Whether the value of a part does not depend on inputs of the model."""
@@ -161,62 +188,43 @@ class _Pieces(_Whole):
         super().__init__([_type_of(v) for v in inputs], [isinstance(v, Tensor) and v.is_constant for v in inputs])
         self.b = b
         self.inputs = list(inputs)
+        self.converted: dict[tuple[Node, DType], _Part] = {}
 
     def lower(self, root: Node, last: bool) -> Tensor:
         return self.emit(fold(root, self.visit), last)
 
     def separate(self, part: _Part) -> _Part:
-        constant = self.constant(part.node)
-        if constant:
-            given = [v.numpy() if isinstance(v, Tensor) and v.is_constant else v for v in self.inputs]
-            value = self.b.constant(np.asarray(evaluate(part.node, given)))
-        else:
-            value = self.emit(part, last=False)
+        if not self.constant(part.node):
+            return self.add(self.emit(part, last=False))
+        given = [v.numpy() if isinstance(v, Tensor) and v.is_constant else v for v in self.inputs]
+        return self.add(self.b.constant(np.asarray(evaluate(part.node, given))))
+
+    def add(self, value: Tensor) -> _Part:
+        """A further input."""
         self.inputs.append(value)
         self.types.append(_type_of(value))
-        self.is_constant.append(constant)
-        return _Part(Input(len(self.inputs) - 1), part.value, True, 0)
+        self.is_constant.append(value.is_constant)
+        return _Part(Input(len(self.inputs) - 1), _type_of(value), _BOOL, 0)
+
+    def cast(self, part: _Part, dtype: DType) -> _Part:
+        part = self.separate(part) if part.operations else part
+        assert isinstance(part.node, Input)
+        key = part.node, dtype
+        if key not in self.converted:
+            self.converted[key] = self.add(self.b.cast(self.inputs[part.node.index], dtype))
+        return self.converted[key]
 
     def emit(self, part: _Part, last: bool) -> Tensor:
-        if part.native:
+        if part.computes is not None:
             code = compile_expression(part.node, self.types)
             if code is not None:
                 return self.step(code, part.node, last)
-        done = self.integers(part, last)
-        return self.host(part) if done is None else done
-
-    def integers(self, part: _Part, last: bool) -> Tensor | None:
-        """Emit one operation on 64-bit integers, if that is what the part is."""
         node = part.node
-        if not isinstance(node, Call) or len(node.children) != 2:
-            return None
-        op = _INTEGER_OPERATIONS.get(node.name)
-        if op is None or part.value.dtype != (np.int64 if op < 3 else np.bool_):
-            return None
-        operands = [self.integer(child) for child in node.children]
-        x, z = (None if v is None else v.expand(part.value.shape) for v in operands)
-        if x is None or z is None:
-            return None
-        y = (self.b.result if last else self.b.empty)(part.value.shape, part.value.dtype, "plain")
-        shape, (ys, xs, zs) = _merge(y.shape, [y.strides, x.strides, z.strides])
-        if len(shape) > 8:
-            return None
-        self.b.step(
-            "integers", flops=y.size, label=node.name, x=operands[0], z=operands[1], y=y, op=op, rank=len(shape),
-            shape=shape, xs=xs, zs=zs, ys=ys,
-        )  # fmt: skip
-        return y
-
-    def integer(self, node: Node) -> Tensor | None:
-        """The tensor of an operand: of 64-bit integers, or of a Python integer."""
-        value = (
-            node.value if isinstance(node, Constant) else self.inputs[node.index] if isinstance(node, Input) else None
-        )
-        if isinstance(value, Tensor):
-            return value if value.dtype == np.int64 else None
-        if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
-            return None
-        return self.b.cached(("integer", value), lambda: np.array(value, np.int64))
+        if isinstance(node, Call) and node.name in TORCH_DTYPES and isinstance(node.children[0], Input):
+            x: Tensor = self.inputs[node.children[0].index]
+            if "c" not in (x.dtype.kind, part.value.dtype.kind):
+                return self.b.cast(x, part.value.dtype)
+        return self.host(part)
 
     def host(self, part: _Part) -> Tensor:
         """Evaluate with numpy, in whatever types the expression has."""
@@ -251,12 +259,12 @@ class _Pieces(_Whole):
         strides = [y.strides, *(x.expand(result.shape).strides for x in operands)]
         shape, (ys, *xs) = _merge(result.shape, strides)
         if len(shape) > 8:
-            return self.host(_Part(node, result, False, 0))
-        words = code.words([(x.dtype == np.bool_, s) for x, s in zip(operands, xs, strict=True)])
+            return self.host(_Part(node, result, None, 0))
+        words = code.words([(x.dtype, s) for x, s in zip(operands, xs, strict=True)])
         key = ("expression", words.tobytes())
         same = next((x for x in operands if x.strides == y.strides and x.shape == y.shape and x.dtype == y.dtype), None)
         self.b.step(
-            "expression_f32",
+            "expression",
             flops=len(code.operations) * y.size,
             label=str(node)[:60] if node.size < 64 else code.operations[-1][0],
             inplace=None if same is None or same.is_constant else (y, same),
@@ -275,9 +283,9 @@ def add_to(b: Builder, x: Tensor, y: Tensor) -> None:
     code = compile_expression(_parse("add(@0,@1)"), (_type_of(y), _type_of(x)))
     assert code is not None
     shape, (ys, xs) = _merge(y.shape, (y.strides, x.strides))
-    words = code.words([(False, ys), (False, xs)])
+    words = code.words([(y.dtype, ys), (x.dtype, xs)])
     b.step(
-        "expression_f32", flops=y.size, label="add", x=(y, x), y=y,
+        "expression", flops=y.size, label="add", x=(y, x), y=y,
         code=b.cached(("expression", words.tobytes()), lambda: words), rank=len(shape), shape=shape, ys=ys,
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Normalisation operators: batch, layer, root-mean-square, group, instance, local response, and by a norm.
 
-float32 runs in compiled kernels in whatever layout the input has; other floating types are computed in numpy.
+Compiled kernels take float32, and half precision cast to it, in whatever layout; float64 is computed in numpy.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops import elementwise, reduction
+from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis
 from pnnx_fast.ops.registry import Floats, Ints, find, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
@@ -88,6 +89,7 @@ def _ends_dense(x: Tensor, dims: int) -> bool:
     return True
 
 
+@in_single
 def row_norm(
     b: Builder, input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float, rms: bool
 ) -> Tensor:
@@ -217,6 +219,7 @@ def _channels(
     return y
 
 
+@in_single
 def group_norm_over(
     b: Builder,
     input: Tensor,
@@ -312,6 +315,7 @@ def _has_statistics(op: Operator, rows: int) -> bool:
 
 @operator("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "fused.BatchNorm2d", rows=_has_statistics)
 @operator("F.batch_norm")
+@in_single
 def batch_norm(
     b: Builder,
     input: Tensor,
@@ -405,6 +409,7 @@ def functional_instance_norm(
 
 
 @operator("nn.LocalResponseNorm", "F.local_response_norm")
+@in_single
 def local_response_norm(
     b: Builder, input: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
@@ -426,6 +431,7 @@ def local_response_norm(
 
 
 @operator("F.normalize")
+@in_single
 def normalize(b: Builder, input: Tensor, *, p: Any = 2.0, dim: Ints = 1, eps: float = 1e-12) -> Tensor:
     """Divide by the norm along a dimension. torch.nn.functional.normalize."""
     is_complex = input.dtype.kind == "c"

@@ -1,6 +1,6 @@
 """Pooling operators: maximum, average and power average, with fixed or adaptive windows, and their inverse.
 
-float32 runs in compiled kernels over channels-last tensors; other dtypes take the same windows in numpy.
+Compiled kernels take float32, and half precision cast to it, channels last; others take the same windows in numpy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops._window import in_space, per_axis, space_strides
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
@@ -99,6 +100,8 @@ def _is_global(input: Tensor, window: Window) -> bool:
     return window.size == input.shape[-len(window.output) :] and not any(window.pad) and set(window.dilation) == {1}
 
 
+@in_single
+@in_single
 def pool(
     b: Builder,
     mode: str,

@@ -1,6 +1,7 @@
 """Reductions, places of extremes, running sums and the largest entries.
 
-float32 runs in compiled kernels over any set of dimensions and any layout; other types are computed in numpy.
+Compiled kernels take any set of dimensions and any layout of float32, float64 and 64-bit integers; half precision and
+other integers are cast. Complex numbers, and places of extremes of what is not float32 or half, are left to numpy.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._dtype import dtype_of
+from pnnx_fast.ops._dtype import dtype_of, in_single
 from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
@@ -26,6 +27,15 @@ CODES = {
 """Operation codes of the reduce kernel."""
 
 COST = {"logsumexp": 25, "norm": 40}
+
+KERNELS = {"float32": "reduce", "float64": "reduce_f64", "int64": "reduce_i64"}
+
+WIDER = {"float16": "float32", **dict.fromkeys(("bool", "uint8", "int8", "int16", "int32"), "int64")}
+"""Types that are reduced in another one."""
+
+
+def _has_kernel(dtype: DType) -> bool:
+    return dtype.name in KERNELS or dtype.name in WIDER
 
 
 def _axes(dim: Ints | None, ndim: int) -> list[int]:
@@ -52,13 +62,28 @@ def _order(input: Tensor, axes: Sequence[int], keepdim: bool) -> Order:
 
 
 def emit_reduce(
-    b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, op: str, *, scale: float = 1.0, p: float = 0.0
+    b: Builder,
+    input: Tensor,
+    axes: Sequence[int],
+    keepdim: bool,
+    op: str,
+    *,
+    scale: float = 1.0,
+    p: float = 0.0,
+    temporary: bool = False,
 ) -> Tensor:
-    """Emit a reduction of float32."""
-    if op == "sum" and input.ndim == 4 and input.ndim - 1 in axes:
+    """Emit a reduction of a type that has a kernel, or whose wider one has; integers know sums, products, extremes.
+
+    ``temporary``: what it gives is not the result of the operator that is being lowered.
+    """
+    if input.dtype.name in WIDER:
+        wide = b.cast(input, WIDER[input.dtype.name])
+        return b.cast(emit_reduce(b, wide, axes, keepdim, op, scale=scale, p=p, temporary=True), input.dtype)
+    if op == "sum" and input.ndim == 4 and input.ndim - 1 in axes and input.dtype == np.float32:
         sums = b.line_sums(input)
         input = input if sums is None else sums
-    y = b.result(_shape(input, axes, keepdim), np.float32, _order(input, axes, keepdim))
+    make = b.empty if temporary else b.result
+    y = make(_shape(input, axes, keepdim), input.dtype, _order(input, axes, keepdim))
     kept = [d for d in range(input.ndim) if d not in axes]
     out = y if not keepdim else y.squeeze(list(axes))
     shape, (xs, ys) = merge_dims([input.shape[d] for d in kept], [input.strides[d] for d in kept], out.strides)
@@ -66,7 +91,7 @@ def emit_reduce(
     if max(len(shape), len(reduced)) > MAX_DIMS:
         raise ShapeError("too many dimensions for a reduction", actual=list(input.shape))
     b.step(
-        "reduce",
+        KERNELS[input.dtype.name],
         flops=COST.get(op, 2) * input.size,
         x=input, y=y, op=CODES[op], rank=len(shape), shape=shape, xs=xs, ys=ys, rrank=len(reduced), rshape=reduced,
         rxs=rxs, scale=scale, p=p,
@@ -100,21 +125,16 @@ def _accumulate(name: str, function: Callable[..., Any]) -> Callable[..., Tensor
         natural = np.dtype(np.int64) if _is_integral(input.dtype) else input.dtype
         wanted = dtype_of(dtype, natural)
         axes = _axes(dim, input.ndim)
-        if wanted == np.float32:
+        if _has_kernel(wanted):
             return emit_reduce(b, b.cast(input, wanted), axes, keepdim, name)
         return _reduce_host(b, b.cast(input, wanted), axes, keepdim, wanted, function)
 
     return reduction
 
 
-def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let half precision accumulate in single."""
-    return lambda x, **kw: function(x.astype(np.float32) if x.dtype == np.float16 else x, **kw)
-
-
-operator("torch.sum", "Tensor.sum")(total := _accumulate("sum", _wide(np.sum)))
+operator("torch.sum", "Tensor.sum")(total := _accumulate("sum", np.sum))
 total.__doc__ = "Sum over dimensions. torch.sum."
-operator("torch.prod", "Tensor.prod")(product := _accumulate("prod", _wide(np.prod)))
+operator("torch.prod", "Tensor.prod")(product := _accumulate("prod", np.prod))
 product.__doc__ = "Product over dimensions. torch.prod."
 
 
@@ -126,8 +146,8 @@ def mean(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = 
     if _is_integral(input.dtype):
         raise ShapeError("mean needs a floating or complex type", actual=input.dtype)
     axes = _axes(dim, input.ndim)
-    if input.dtype != np.float32:
-        return _reduce_host(b, input, axes, keepdim, input.dtype, _wide(_quiet_mean))
+    if not _has_kernel(input.dtype):
+        return _reduce_host(b, input, axes, keepdim, input.dtype, _quiet_mean)
     count = math.prod(input.shape[d] for d in axes)
     return emit_reduce(b, input, axes, keepdim, "sum", scale=1.0 / count if count else math.nan)
 
@@ -142,7 +162,7 @@ def logsumexp(b: Builder, input: Tensor, *, dim: Ints, keepdim: bool = False) ->
     axes = _axes(dim, input.ndim)
     if _is_integral(input.dtype):
         input = b.cast(input, np.float32)
-    if input.dtype == np.float32:
+    if _has_kernel(input.dtype):
         return emit_reduce(b, input, axes, keepdim, "logsumexp")
 
     def run(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -174,7 +194,7 @@ def norm(
     order = 2.0 if p in (None, "fro") else float(p)
     input = b.cast(input, dtype_of(dtype, input.dtype))
     axes = _axes(dim, input.ndim)
-    if input.dtype == np.float32:
+    if input.dtype.kind == "f" and _has_kernel(input.dtype):
         name = {0.0: "norm0", 1.0: "norm1", 2.0: "norm2", math.inf: "norminf", -math.inf: "norm-inf"}.get(order, "norm")
         return emit_reduce(b, input, axes, keepdim, name, p=order)
 
@@ -204,7 +224,7 @@ def _variance(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
             raise ShapeError(f"{name} needs a floating or complex type", actual=input.dtype)
         axes = _axes(dim, input.ndim)
         free = correction if correction is not None else 1.0 if unbiased is None else float(unbiased)
-        if input.dtype == np.float32:
+        if _has_kernel(input.dtype):
             return emit_reduce(b, input, axes, keepdim, name, p=free)
 
         def run(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -230,7 +250,7 @@ std.__doc__ = "Standard deviation over dimensions. torch.std."
 def _extreme(b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, least: bool) -> Tensor:
     if any(input.shape[d] == 0 for d in axes):
         raise ShapeError("no extreme of an empty dimension", actual=list(input.shape))
-    if input.dtype == np.float32:
+    if _has_kernel(input.dtype):
         return emit_reduce(b, input, axes, keepdim, "min" if least else "max")
     return _reduce_host(b, input, axes, keepdim, input.dtype, np.min if least else np.max)
 
@@ -247,6 +267,7 @@ def amin(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = 
     return _extreme(b, input, _axes(dim, input.ndim), keepdim, least=True)
 
 
+@in_single
 def _places(b: Builder, input: Tensor, axis: int, keepdim: bool, least: bool, values: bool) -> list[Tensor]:
     """The extremes along an axis (if wanted) and their places."""
     if input.ndim == 0:
@@ -313,6 +334,10 @@ def _running(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
         axis = axis_of(dim, input.ndim)
         if input.dtype == np.float32:
             return along_axis(b, name, input, axis)
+        if _has_kernel(input.dtype):
+            wide = b.cast(input, WIDER.get(input.dtype.name, input.dtype))
+            kernel = name if wide.dtype == np.float32 else f"{name}_{wide.dtype.kind}64"
+            return b.cast(along_axis(b, kernel, wide, axis), input.dtype)
 
         def run(x: Array) -> Array:
             return np.asarray(function(x, axis)).astype(x.dtype) if x.ndim else x

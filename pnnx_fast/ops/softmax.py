@@ -1,4 +1,4 @@
-"""Softmax and its relatives along one axis: compiled kernels for float32, numpy for other floating types."""
+"""Softmax and its relatives along one axis: a kernel for float32, and half precision; several steps for float64."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops._dtype import dtype_of
+from pnnx_fast.ops._dtype import dtype_of, in_single
 from pnnx_fast.ops.axis import along_axis
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_inside, axis_of
@@ -18,6 +17,7 @@ WORK = 20
 """Operations an exponential takes, about."""
 
 
+@in_single
 def emit_softmax(b: Builder, input: Tensor, dim: int, *, factor: float = 1.0, logarithm: bool = False) -> Tensor:
     """Emit softmax(factor * input), or its logarithm."""
     if input.dtype.kind != "f":
@@ -25,18 +25,18 @@ def emit_softmax(b: Builder, input: Tensor, dim: int, *, factor: float = 1.0, lo
     axis = axis_of(dim, input.ndim)
     if input.dtype == np.float32:
         return along_axis(b, "log_softmax" if logarithm else "softmax", input, axis, [factor], WORK)
-    wide = np.result_type(input.dtype, np.float32)
+    from pnnx_fast.ops.elementwise import lower_expression
+    from pnnx_fast.ops.reduction import emit_reduce
 
-    def run(x: Array) -> Array:
-        if x.size == 0:
-            return x
-        with np.errstate(all="ignore"):
-            z = x.reshape(x.shape or (1,)).astype(wide) * factor
-            z = z - z.max(axis, keepdims=True)
-            total = np.exp(z).sum(axis, keepdims=True)
-            return np.asarray(z - np.log(total) if logarithm else np.exp(z) / total).reshape(x.shape)
-
-    return b.host(run, [input], [(input.shape, input.dtype)])[0]
+    scaled = input if factor == 1.0 else lower_expression(b, "mul(@0,@1)", [input, factor], temporary=True)
+    if input.ndim == 0:
+        scaled, axis = b.reshape(scaled, (1,)), 0
+    top = emit_reduce(b, scaled, [axis], True, "max", temporary=True)
+    powers = lower_expression(b, "exp(sub(@0,@1))", [scaled, top], temporary=True)
+    total = emit_reduce(b, powers, [axis], True, "sum", temporary=True)
+    whole = "sub(sub(@0,@2),log(@3))" if logarithm else "div(@1,@3)"
+    result: Tensor = lower_expression(b, whole, [scaled, powers, top, total], temporary=input.ndim == 0)
+    return b.reshape(result, input.shape)
 
 
 def implicit_dim(dim: int | None, ndim: int) -> int:

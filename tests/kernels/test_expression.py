@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pnnx_fast._core.program import ISAS
 from pnnx_fast.expression import FUNCTIONS, TensorType, evaluate, parse
 from pnnx_fast.expression.compile import compile_expression
-from pnnx_fast.expression.opcodes import FIRST, OPCODES, SECOND
+from pnnx_fast.expression.opcodes import FIRST, OF_TYPE, OPCODES, SECOND
 from pnnx_fast.ops.elementwise import _merge
 from pnnx_fast.runtime.kernel import call
 
@@ -32,15 +32,15 @@ def run(isa, text, inputs, out=None, threads=1):
     operands = [inputs[i] for i in code.inputs]
     strides = [[s // x.itemsize for s in np.broadcast_to(x, shape).strides] for x in operands]
     sizes, (ys, *xs) = _merge(shape, [[s // y.itemsize for s in y.strides], *strides])
-    words = code.words([(x.dtype == bool, s) for x, s in zip(operands, xs, strict=True)])
-    call(isa, "expression_f32", threads, x=tuple(operands), y=y, code=words, rank=len(sizes), shape=sizes, ys=ys)
+    words = code.words([(x.dtype, s) for x, s in zip(operands, xs, strict=True)])
+    call(isa, "expression", threads, x=tuple(operands), y=y, code=words, rank=len(sizes), shape=sizes, ys=ys)
     return y
 
 
 def close(got, want, ulps=16.0, scale=0.0):
     assert got.dtype == want.dtype
     assert got.shape == want.shape
-    if got.dtype == bool:
+    if got.dtype in (bool, np.float16):
         np.testing.assert_array_equal(got, want)
         return
     # The reference rounds differently in the last places, and numpy's float32 overflow may come one place earlier.
@@ -54,10 +54,11 @@ def values(count, seed):
     return np.resize(rng.permutation(x), count).astype(np.float32)
 
 
+BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")  # of bool
 # numpy's own float32 functions, and formulas that cancel, are looser than the VM's.
 LOOSE = {"gelu_tanh": 400, "tanhshrink": 1e3, "gelu": 400, "mish": 64, "pow": 64, "selu": 32}
 ABSOLUTE = {"tanhshrink": 2e-7, "gelu": 9e-11, "sin": 1e-6, "cos": 1e-6, "tan": 1e-6, "logaddexp": 2e-7, "lgamma": 1e-6}
-NATIVE = sorted(n for n, f in FUNCTIONS.items() if f.opcode is not None)
+NATIVE = sorted(n for n, f in FUNCTIONS.items() if f.opcode in OF_TYPE["float32"] or f.opcode in BITWISE)
 
 
 @pytest.mark.parametrize("name", NATIVE)
@@ -79,7 +80,7 @@ def test_every_function(isa, name):
     with np.errstate(all="ignore"):
         # One step wider than float32, so that the reference is right to the last place.
         want = evaluate(text, [a if a.dtype == bool else a.astype(np.float64) for a in arguments])
-        want = want if want.dtype == bool else want.astype(np.float32)
+        want = want if want.dtype in (bool, np.float16) else want.astype(np.float32)
     close(got, want, LOOSE.get(name, 16), ABSOLUTE.get(name, 0))
 
 
