@@ -9,6 +9,9 @@
 
 enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 
+/* Pooling along lines: the reach of a window, dilation included, and its step stay below and within these. */
+enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
+
 /* The lists are tables. */
 /* clang-format off */
 /* Any strided copy between tensors of one dtype: layouts, slices, padding borders. Up to 8 dimensions. */

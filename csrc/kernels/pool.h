@@ -5,7 +5,7 @@
 
 #include "kernels/args.h"
 
-enum { PF_POOL_AXES = 3, PF_POOL_REACH = 1024 };
+enum { PF_POOL_AXES = 3 };
 enum { PF_POOL_IMAGE = 0, PF_POOL_CHANNEL = 1, PF_POOL_SPACE = 2 }; /* places in the stride lists */
 
 /* Positions first, first + step, … < end of the input along one axis; extent counts padding too. */
@@ -33,7 +33,7 @@ static inline int64_t pf_span_count(pf_span s) {
 /* Whether the pixels of a line lie side by side, with windows of one width that fit a buffer. */
 static inline int pf_pool_has_lines(const pf_pool_args *a) {
     const int64_t last = PF_POOL_SPACE + 2;
-    return !a->adaptive && a->xs[last] == 1 && a->ys[last] == 1 && a->stride[2] <= PF_POOL_REACH / 16 &&
+    return !a->adaptive && a->xs[last] == 1 && a->ys[last] == 1 && a->stride[2] <= PF_POOL_STEP &&
            a->pad[2] <= PF_POOL_REACH && (a->window[2] - 1) * a->dilation[2] < PF_POOL_REACH;
 }
 

@@ -4,6 +4,9 @@ from typing_extensions import disjoint_base
 
 KERNELS: dict[str, str]
 ISAS: tuple[str, ...]
+MAX_RANK: int
+POOL_REACH: int
+POOL_STEP: int
 
 def team() -> str: ...
 def choose_team(name: str) -> None: ...

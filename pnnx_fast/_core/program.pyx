@@ -55,7 +55,7 @@ cdef extern from "exec/tables.h" nogil:
         const pf_field *fields
         int32_t count
         int64_t size
-    int PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS
+    int PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS, PF_POOL_REACH, PF_POOL_STEP
     int pf_tables(const pf_kernel_table **out, int capacity)
     bint pf_is_gang(int kernel)
     const pf_kind *pf_kinds()
@@ -134,6 +134,7 @@ def _read_kernels():
 
 
 KERNELS = _read_kernels()
+MAX_RANK, POOL_REACH, POOL_STEP = PF_MAX_RANK, PF_POOL_REACH, PF_POOL_STEP
 ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
 
 # All tables list the same kernels in the same order.

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["rebuild_grid"]
 
+MOST_ROWS = 8
+"""Rows of a constant that are looked at: those of coordinates, strides or both."""
+
 
 @dataclass(frozen=True)
 class _Piece:
@@ -38,7 +41,7 @@ def rebuild_grid(work: Unbaking, op: Operator, data: Array, axes: Sequence[int],
         return None
     rows = np.moveaxis(data, axis, -1).reshape(-1, data.shape[axis])
     table = [_pieces(row, [work.old.shape(x) or () for x in maps]) for row in rows]
-    if len(rows) > 8 or any(pieces is None for pieces in table):
+    if len(rows) > MOST_ROWS or any(pieces is None for pieces in table):
         return None
     build = _Build(work, op)
     lines = [build.join([build.piece(p, x) for p, x in zip(pieces or [], maps, strict=True)]) for pieces in table]

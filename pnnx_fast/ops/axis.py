@@ -10,11 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Shape
 from pnnx_fast.ops.symbolic import Builder, Tensor
-
-MAX_DIMS = 8
-"""Dimensions that an argument struct holds."""
 
 READS_NEIGHBOURS = {"local_response_norm"}
 """Kernels whose result must not overwrite their input."""
@@ -32,9 +30,9 @@ def has_unit_stride(x: Tensor) -> bool:
 
 def lines(b: Builder, x: Tensor, axis: int) -> tuple[Tensor, int]:
     """Return the input (perhaps copied) with a unit stride and few enough dimensions, and where the axis is."""
-    if not has_unit_stride(x) or x.ndim > MAX_DIMS:
+    if not has_unit_stride(x) or x.ndim > MAX_RANK:
         x = b.contiguous(x)
-    if x.ndim > MAX_DIMS:
+    if x.ndim > MAX_RANK:
         shape = (math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
         return b.reshape(x, shape), 1
     return x, axis

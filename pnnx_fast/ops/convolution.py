@@ -6,7 +6,7 @@ Everything runs on channels-last float32 kernels; which one, ``_conv_choice`` de
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -193,11 +193,11 @@ def convolution(
         x = pad_sides(b, x, (0, 0, *before), (0, 0, *after), padding_mode, temporary=True)
         before = (0,) * rank
     y = b.result((x.shape[0], w.shape[0], *out), np.float32, "channels_last")
-    parts: list[Tensor | None] = [x, w, z, y]
+    parts: list[Tensor | None] = [x, w, z, gate, y]
     if rank == 1:
         parts = [None if t is None else t.unsqueeze(2) for t in parts]
         s, d, before = (1, *s), (1, *d), (0, *before)
-    image, filters, other, target = parts
+    image, filters, other, gate, target = parts
     assert image is not None
     assert filters is not None
     assert target is not None
@@ -206,86 +206,37 @@ def convolution(
     return b.cast(y if batched else y.select(0, 0), input.dtype)
 
 
-@operator("nn.Conv1d", "fused.Conv1d", rows=3)
-@operator("F.conv1d")
-def conv1d(
-    b: Builder,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
-    *,
-    stride: Ints = 1,
-    padding: Padding = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    padding_mode: str = "zeros",
-    in_channels: int | None = None,
-    out_channels: int | None = None,
-    kernel_size: Ints | None = None,
-    activation: str = "none",
-    activation_params: Floats = (),
-    residual_late: bool = False,
-) -> Tensor:
-    """Convolution over one dimension. torch.nn.Conv1d."""
-    return convolution(
-        b, 1, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode,
-        epilogue_fields(activation, activation_params, residual_late),
-    )  # fmt: skip
+def _conv(axes: int, words: str) -> Callable[..., Tensor]:
+    def conv(
+        b: Builder,
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        residual: Tensor | None = None,
+        gate: Tensor | None = None,
+        *,
+        stride: Ints = 1,
+        padding: Padding = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        in_channels: int | None = None,
+        out_channels: int | None = None,
+        kernel_size: Ints | None = None,
+        activation: str = "none",
+        activation_params: Floats = (),
+        residual_late: bool = False,
+    ) -> Tensor:
+        return convolution(
+            b, axes, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode,
+            epilogue_fields(activation, activation_params, residual_late), gate,
+        )  # fmt: skip
+
+    conv.__doc__ = f"Convolution over {words}, of the product with a gate if there is one. torch.nn.Conv{axes}d."
+    return conv
 
 
-@operator("nn.Conv2d", "fused.Conv2d", rows=4)
-@operator("F.conv2d")
-def conv2d(
-    b: Builder,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
-    gate: Tensor | None = None,
-    *,
-    stride: Ints = 1,
-    padding: Padding = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    padding_mode: str = "zeros",
-    in_channels: int | None = None,
-    out_channels: int | None = None,
-    kernel_size: Ints | None = None,
-    activation: str = "none",
-    activation_params: Floats = (),
-    residual_late: bool = False,
-) -> Tensor:
-    """Convolution over two dimensions, of the product with a gate where there is one. torch.nn.Conv2d."""
-    return convolution(
-        b, 2, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode,
-        epilogue_fields(activation, activation_params, residual_late), gate,
-    )  # fmt: skip
-
-
-@operator("nn.Conv3d", "fused.Conv3d", rows=5)
-@operator("F.conv3d")
-def conv3d(
-    b: Builder,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
-    *,
-    stride: Ints = 1,
-    padding: Padding = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    padding_mode: str = "zeros",
-    in_channels: int | None = None,
-    out_channels: int | None = None,
-    kernel_size: Ints | None = None,
-    activation: str = "none",
-    activation_params: Floats = (),
-    residual_late: bool = False,
-) -> Tensor:
-    """Convolution over three dimensions. torch.nn.Conv3d."""
-    return convolution(
-        b, 3, input, weight, bias, residual, stride, padding, dilation, groups, padding_mode,
-        epilogue_fields(activation, activation_params, residual_late),
-    )  # fmt: skip
+for _axes, _words in ((1, "one dimension"), (2, "two dimensions"), (3, "three dimensions")):
+    _function = _conv(_axes, _words)
+    operator(f"nn.Conv{_axes}d", f"fused.Conv{_axes}d", rows=_axes + 2)(_function)
+    operator(f"F.conv{_axes}d")(_function)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, is_word, parse
@@ -258,7 +259,7 @@ class _Pieces(_Whole):
         )
         strides = [y.strides, *(x.expand(result.shape).strides for x in operands)]
         shape, (ys, *xs) = _merge(result.shape, strides)
-        if len(shape) > 8:
+        if len(shape) > MAX_RANK:
             return self.host(_Part(node, result, None, 0))
         words = code.words([(x.dtype, s) for x, s in zip(operands, xs, strict=True)])
         key = ("expression", words.tobytes())

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
-
-MAX_BATCH_RANK = 8
-"""Batch dimensions that the matrix kernel takes."""
 
 
 @operator("nn.Linear", "fused.Linear", rows=2)
@@ -144,8 +142,8 @@ def _emit_product(
 ) -> None:
     tensors = [left, right, added or y, y]
     batch, strides = merge_dims(y.shape[:-2], *(t.strides[:-2] for t in tensors))
-    if len(batch) > MAX_BATCH_RANK:
-        raise ShapeError("too many batch dimensions", expected=f"<= {MAX_BATCH_RANK}", actual=y.shape)
+    if len(batch) > MAX_RANK:
+        raise ShapeError("too many batch dimensions", expected=f"<= {MAX_RANK}", actual=y.shape)
     fields: dict[str, Any] = {
         "rank": len(batch), "shape": batch, "as": strides[0], "bs": strides[1], "cs": strides[2], "ys": strides[3],
         "m": y.shape[-2], "n": y.shape[-1], "k": left.shape[-1],

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops import elementwise, reduction
 from pnnx_fast.ops._dtype import in_single
-from pnnx_fast.ops.axis import MAX_DIMS, along_axis
+from pnnx_fast.ops.axis import along_axis
 from pnnx_fast.ops.registry import Floats, Ints, find, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last, merge_dims
@@ -111,7 +112,7 @@ def row_norm(
         y = b.result(input.shape, np.float32)
     outer = x.ndim - dims
     shape, (xs, ys) = merge_dims(x.shape[:outer], x.strides[:outer], y.strides[:outer])
-    if len(shape) > MAX_DIMS:
+    if len(shape) > MAX_RANK:
         raise ShapeError("too many dimensions for a normalisation", actual=list(input.shape))
     b.step(
         "row_norm",
@@ -203,7 +204,7 @@ def _channels(
 ) -> Tensor:
     """Emit a kernel of kind ``channels`` over float32 (n, c, …)."""
     c = x.shape[1]
-    if x.ndim > MAX_DIMS:
+    if x.ndim > MAX_RANK:
         spatial = math.prod(x.shape[2:])
         flat = _channels(b, kernel, b.reshape(x, (x.shape[0], c, spatial)), weight, bias, groups, eps, act)
         return b.reshape(flat, x.shape)

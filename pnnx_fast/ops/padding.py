@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.axis import MAX_DIMS
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
@@ -67,7 +67,7 @@ def pad_sides(
     last = is_channels_last(input) and not input.is_contiguous
     y = (b.empty if temporary else b.result)(shape, input.dtype, "channels_last" if last else "plain")
     dims = _memory_order(input, y, before, after)
-    if len(dims) > MAX_DIMS:
+    if len(dims) > MAX_RANK:
         raise ShapeError("too many dimensions for padding", actual=list(input.shape))
     columns = [[d[i] for d in dims] for i in range(5)]
     b.step(

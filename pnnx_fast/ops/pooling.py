@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import POOL_REACH, POOL_STEP
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
@@ -18,8 +19,8 @@ from pnnx_fast.ops._window import in_space, per_axis, space_strides
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
-#: With so many channels vectors of them are full. Windows along lines are limited as in csrc/kernels/pool.h.
-FEW_CHANNELS, LINE_REACH, LINE_STEP = 16, 1024, 64
+FEW_CHANNELS = 16
+"""With so many channels vectors of them are full."""
 
 
 class Window:
@@ -153,7 +154,7 @@ def _has_lines(x: Tensor, window: Window) -> bool:
     """Whether planes are pooled line by line: channels would fill a part of a vector only."""
     reach = (window.size[-1] - 1) * window.dilation[-1]
     planar = x.shape[1] == 1 or (x.shape[1] < FEW_CHANNELS and x.strides[1] != 1)
-    fixed = not window.adaptive and reach < LINE_REACH and window.stride[-1] <= LINE_STEP
+    fixed = not window.adaptive and reach < POOL_REACH and window.stride[-1] <= POOL_STEP
     return planar and fixed and x.strides[-1] == 1
 
 

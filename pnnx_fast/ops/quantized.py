@@ -13,7 +13,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops._window import Padding
-from pnnx_fast.ops.convolution import conv2d
+from pnnx_fast.ops.convolution import convolution, epilogue_fields
 from pnnx_fast.ops.linear import linear
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, concatenate, listed
@@ -120,9 +120,8 @@ def quantized_conv2d(
 ) -> Tensor:
     """Convolution of quantised tensors. torch.ao.nn.quantized.Conv2d."""
     w = real_weight(b, weight, weight_q_per_channel_scales, weight_q_per_channel_zero_points, weight_q_per_channel_axis)
-    y = conv2d(
-        b, input, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, padding_mode=padding_mode
-    )
+    act = epilogue_fields("none", ())
+    y = convolution(b, 2, input, w, bias, None, stride, padding, dilation, groups, padding_mode, act)
     return to_grid(b, b.contiguous(y), scale, zero_point, activation_range(zero_point))
 
 

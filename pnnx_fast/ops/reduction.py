@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import dtype_of, in_single
-from pnnx_fast.ops.axis import MAX_DIMS, along_axis, extremes
+from pnnx_fast.ops.axis import along_axis, extremes
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
@@ -88,7 +89,7 @@ def emit_reduce(
     out = y if not keepdim else y.squeeze(list(axes))
     shape, (xs, ys) = merge_dims([input.shape[d] for d in kept], [input.strides[d] for d in kept], out.strides)
     reduced, (rxs,) = merge_dims([input.shape[d] for d in axes], [input.strides[d] for d in axes])
-    if max(len(shape), len(reduced)) > MAX_DIMS:
+    if max(len(shape), len(reduced)) > MAX_RANK:
         raise ShapeError("too many dimensions for a reduction", actual=list(input.shape))
     b.step(
         KERNELS[input.dtype.name],

@@ -3,7 +3,8 @@
 A program file holds what a program needs and nothing of the graph: arguments of all steps, with places in one block of
 memory in place of addresses, and that block: all constants, packed as the kernels want them. The block is mapped, not
 read. A file belongs to one model (its files' names, sizes, times and checksums), instruction set, number of threads,
-build of this package and signature of the inputs; whatever does not fit or is damaged is made anew.
+build of this package (its Python files, too, where these are edited in place) and signature of the inputs; whatever
+does not fit or is damaged is made anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import IO, Any
 
 import numpy as np
@@ -159,7 +161,24 @@ class ProgramCache:
 def _build() -> tuple[Any, ...]:
     """What tells this build of the package from others, whose kernels may want other weights."""
     status = os.stat(core.__file__)
-    return pnnx_fast.__version__, status.st_size, status.st_mtime_ns
+    return pnnx_fast.__version__, status.st_size, status.st_mtime_ns, _live_sources(os.path.dirname(pnnx_fast.__file__))
+
+
+@cache
+def _live_sources(package: str) -> int:
+    """Checksum of the Python files' names, sizes and times where an editable install lets them change without a build.
+
+    The compiled modules lie elsewhere then. Other installs put all files in place at once.
+    """
+    if core.__file__.startswith(package + os.sep):
+        return 0
+    found = []
+    for folder, _, names in os.walk(package):
+        files = [os.path.join(folder, name) for name in names if name.endswith(".py")]
+        found += [
+            (name, status.st_size, status.st_mtime_ns) for name, status in zip(files, map(os.stat, files), strict=True)
+        ]
+    return store.crc32(repr(sorted(found)).encode())
 
 
 def _identity(path: str, whole: bool) -> Iterator[Any]:

@@ -268,8 +268,9 @@ class Lowering(Builder):
         if x.buffer is y.buffer and x.offset == y.offset and x.strides == y.strides:
             return
         shape, (xs, ys) = _copied_dims(x, y)
-        if len(shape) > 8:
-            raise ShapeError("copies of more than 8 unmergeable dimensions are not supported", actual=x.shape)
+        if len(shape) > core.MAX_RANK:
+            reason = f"copies of more than {core.MAX_RANK} unmergeable dimensions are not supported"
+            raise ShapeError(reason, actual=x.shape)
         size = x.dtype.itemsize
         self.step("copy", x=x, y=y, itemsize=size, rank=len(shape), shape=shape, xs=xs, ys=ys)
 
@@ -300,7 +301,7 @@ class Lowering(Builder):
             return x
         if x.is_constant:
             return self.constant(_convert(x.numpy(), dtype))
-        if not {x.dtype.name, dtype.name} <= _CODES.keys() or x.ndim > 8:
+        if not {x.dtype.name, dtype.name} <= _CODES.keys() or x.ndim > core.MAX_RANK:
             return self.host(lambda a: _convert(a, dtype), [x], [(x.shape, dtype)])[0]
         y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
         shape, (xs, ys) = _copied_dims(x, y)

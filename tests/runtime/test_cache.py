@@ -145,6 +145,17 @@ def test_other_weights_are_another_model(model: Path) -> None:
     assert np.array_equal(after, pnnx_fast.load(model, num_threads=2)(x))
 
 
+def test_sources_that_are_edited_in_place_count(tmp_path: Path) -> None:
+    """They do beside compiled modules that lie elsewhere; an ordinary install changes as a whole."""
+    source = tmp_path / "ops.py"
+    source.write_text("pass")
+    first = cache._live_sources.__wrapped__(str(tmp_path))
+    assert cache._live_sources.__wrapped__(str(tmp_path)) == first != 0
+    os.utime(source, ns=(1, 1))
+    assert cache._live_sources.__wrapped__(str(tmp_path)) != first
+    assert cache._live_sources.__wrapped__(str(Path(core.__file__).parents[1])) == 0
+
+
 def test_levels_and_threads_have_programs_of_their_own(model: Path) -> None:
     x = _array(1, 3, 16, 16)
     for isa in core.ISAS[:2]:
