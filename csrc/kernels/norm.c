@@ -15,13 +15,15 @@ static void add_rows(const float *x, const float *z, float *s, int64_t n) {
 }
 
 /* y = (x - mean) scale + rest, where mean + rest / -scale is the exact mean: its rounding would show where it
- * is large. With an infinite scale it would decide between infinity and NaN; there y = x scale + rest. */
+ * is large. With an infinite scale it would decide between infinity and NaN; there y = x scale + rest, and
+ * what is infinite in float32 counts as that. */
 typedef struct centring {
     float mean, scale, rest;
 } centring;
 
 static centring centre(double mean, double scale, double shift) {
-    const float middle = isinf((float)scale) ? 0.0f : (float)mean;
+    if (isinf((float)scale)) return (centring){0.0f, (float)scale, (float)(shift - mean * (float)scale)};
+    const float middle = (float)mean;
     return (centring){middle, (float)scale, (float)(shift - (mean - middle) * scale)};
 }
 
@@ -48,7 +50,7 @@ static centring row_centring(const pf_row_norm_args *a, const float *x) {
         double squares = 0;
         for (int64_t i = 0; i < a->n; i += PF_MOMENT_BLOCK)
             squares += pf_moment_pass(x + i, pf_min(PF_MOMENT_BLOCK, a->n - i), 0.0f).squares;
-        return centre(0, 1.0 / sqrt(squares / (double)a->n + a->eps), 0);
+        return (centring){0, (float)(1.0 / sqrt(squares / (double)a->n + a->eps)), 0};
     }
     if (a->n <= PF_MOMENT_BLOCK) {
         const double share = 1.0 / (double)a->n;
@@ -272,10 +274,11 @@ static void norm_group(const pf_channels_args *a, const pf_nest *space, const fl
                     channel_centring(&m, a->eps, w, b, c));
 }
 
-/* An infinite weight belongs to the scale (see centring), which rows do not know. */
-static int are_finite(const float *w, int64_t n) {
+/* Weights that are infinite, or may become so in the scale, belong to it (see centring), which rows do not
+ * know. */
+static int stay_finite(const float *w, int64_t n) {
     pf_vf zeros = pf_zero();
-    for (int64_t i = 0; w && i < n; i += PF_VL) zeros += pf_load_upto(w + i, n - i) * 0.0f;
+    for (int64_t i = 0; w && i < n; i += PF_VL) zeros += pf_load_upto(w + i, n - i) * 0x1p20f * 0.0f;
     return !isnan(pf_hsum(zeros));
 }
 
@@ -311,7 +314,7 @@ PF_KERNEL_FUNCTION(group_norm) {
     if (a->n * a->c * space.total == 0) return;
     int64_t width = WIDEST, begin, end;
     while (width > 16 && a->n * a->c < width * 2 * w->nthreads) width /= 2;
-    const int last = is_channels_last(a), one_pixel = last && space.total == 1 && are_finite(weight, a->c);
+    const int last = is_channels_last(a), one_pixel = last && space.total == 1 && stay_finite(weight, a->c);
     const int64_t count = last && !one_pixel ? pf_max(1, width / (a->c / a->groups)) : 1;
     const int64_t blocks = pf_ceil_div(a->groups, count);
     pf_share(w, a->n * blocks, 1, &begin, &end);

@@ -366,6 +366,25 @@ def _attention(op: Operator, names: Names) -> list[str]:
     return [f"{results} = self.{names.member(op)}({', '.join(inputs)})"]
 
 
+def _spread(op: Operator, names: Names) -> list[str]:
+    """Variance or deviation: what the file calls ``unbiased`` may be a correction, and both may be numbers."""
+    call = _call(op, names)
+    return [_assigned(op, names, re.sub(r"\bunbiased=(?!True|False)", "correction=", call))]
+
+
+def _channels_dropout(op: Operator, names: Names) -> list[str]:
+    given = {"p": "0.5", "training": "True"} | {key: names.of(x) for key, x in op._slots()}
+    given |= {key: spelled(p.value) for key, p in op.params.items()}
+    arguments = names.of(op.inputs[0]), given["p"], given["training"]
+    return [f"{targets(op, names)} = torch.feature_dropout({', '.join(arguments)})"]
+
+
+def _item(op: Operator, names: Names) -> list[str]:
+    """Entry of a list, or of a tensor's sizes where the file holds the tensor."""
+    x, index = map(names.of, op.inputs[:2])
+    return [f"{targets(op, names)} = getattr({x}, 'shape', {x})[{index}]"]
+
+
 def _nothing(op: Operator, names: Names) -> Sequence[str]:
     return ()
 
@@ -378,6 +397,7 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "pnnx.Attribute": _attribute,
     "prim::Constant": _constant,
     "prim::NumToTensor": _to_tensor,
+    "aten::__getitem__": _item,
     "aten::Int": _number("int({})"),
     "aten::ScalarImplicit": _number("{}.item()"),
     "prim::TupleUnpack": _unpack,
@@ -397,6 +417,9 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "Tensor.reshape": _sizes("shape"),
     "Tensor.view": _sizes("shape"),
     "torch.where": _where,
+    "torch.var": _spread,
+    "torch.std": _spread,
+    "F.dropoutnd": _channels_dropout,
     "torch.cat": _joined,
     "torch.stack": _joined,
     "torch.einsum": _einsum,

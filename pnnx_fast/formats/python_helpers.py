@@ -62,7 +62,9 @@ def aten(name, *values):
         arguments = overload._schema.arguments
         if len(arguments) < len(values) or any(x.is_out for x in arguments):
             continue
-        pairs = zip(arguments, values)
+        pairs = list(zip(arguments, values))
+        if any(str(x.type) == "bool" and type(v) is int for x, v in pairs):
+            continue
         try:
             # A list that is empty by default may be None in a file.
             return overload(**{x.name: v for x, v in pairs if v is not None or not x.has_default_value()})

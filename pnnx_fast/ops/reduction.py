@@ -217,7 +217,7 @@ def _variance(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
         input: Tensor,
         *,
         dim: Ints | None = None,
-        unbiased: bool | None = None,
+        unbiased: bool | float | None = None,  # the converter gives this name to a correction, too
         correction: float | None = None,
         keepdim: bool = False,
     ) -> Tensor:

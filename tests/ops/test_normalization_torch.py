@@ -199,3 +199,16 @@ def test_normalize_values(shape: tuple[int, ...], p: float) -> None:
         for dim in [*range(-len(shape), max(len(shape), 1)), *pairs]:
             if x.size or p != float("inf"):
                 check("F.normalize", values, F.normalize(t, p, dim), p=p, dim=dim)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5, 5), (2, 4, 9), (2, 4)])
+def test_group_norm_whose_scale_overflows(shape: tuple[int, ...]) -> None:
+    """Weight over deviation is infinite although both are finite."""
+    x = sample(*shape) * np.float32(0.1)
+    module = torch.nn.GroupNorm(2, 4)
+    with torch.no_grad():
+        module.weight[1], module.bias[1] = 3e38, -3e38
+        want = module(torch.from_numpy(x))
+    weights = {key: value.detach().numpy() for key, value in module.named_parameters()}
+    params = {"num_groups": 2, "num_channels": 4, "eps": 1e-5, "affine": True}
+    check("nn.GroupNorm", x, want, weights=weights, **params)
