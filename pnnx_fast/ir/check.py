@@ -13,7 +13,7 @@ from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
-from pnnx_fast.ir.weights import contradictions
+from pnnx_fast.ir.weights import contradictions, lacks_weight
 
 __all__ = ["problems", "require_connections"]
 
@@ -92,6 +92,8 @@ def _of_operator(op: Operator, operands: Mapping[str, Operand]) -> Iterator[str]
             yield f"attribute {key} has unknown dtype {attr.dtype}"
         elif attr.dtype is not None and memoryview(attr.data).nbytes != attr.nbytes:
             yield f"attribute {key} has {memoryview(attr.data).nbytes} bytes, its shape needs {attr.nbytes}"
+    if lacks_weight(op):
+        yield "attribute weight is missing, which the parameters announce"
     for key, expected, actual in contradictions(op):
         yield f"attribute {key} has shape {actual}, the parameters say {expected}"
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["contradictions", "require_weights"]
+__all__ = ["contradictions", "lacks_weight", "require_weights"]
 
 Shapes = Callable[[Mapping[str, Any]], Mapping[str, tuple[int, ...]]]
 
@@ -88,15 +88,24 @@ def contradictions(op: Operator) -> Iterator[tuple[str, tuple[int, ...], tuple[i
             yield key, expected[key], tuple(attr.shape)
 
 
+def lacks_weight(op: Operator) -> bool:
+    """Whether a normalisation that says it has a weight comes without one."""
+    if "Norm" not in op.type or op.type not in _SHAPES or op.has_attr("weight") or len(op.inputs) != 1:
+        return False
+    return any(key in op.params and op.params[key].value is True for key in ("affine", "elementwise_affine"))
+
+
 def require_weights(ops: Iterable[Operator]) -> None:
-    """Raise for a module whose weights have other shapes than its parameters say.
+    """Raise for a module whose weights are missing, or have other shapes than its parameters say.
 
     Raises
     ------
-    ShapeError
+    ParameterError, ShapeError
         Naming the operator and the weight.
     """
     for op in ops:
+        if lacks_weight(op):
+            raise ParameterError("the weight 'weight' is missing", operator=op.where)
         for key, expected, actual in contradictions(op):
             reason = f"the weight {key!r} contradicts the parameters"
             raise ShapeError(reason, operator=op.where, expected=expected, actual=actual)

@@ -95,3 +95,18 @@ def test_validation_tells_all_of_them() -> None:
     graph.new_operator("pnnx.Output", "out", inputs=[y])
     with pytest.raises(errors.GraphError, match=r"weight has shape \(3, 5\)[\s\S]*bias has shape \(4,\)"):
         graph.validate()
+
+
+@pytest.mark.parametrize(
+    "kind, params, weights, shapes", [c for c in CASES if "Norm" in c[0]], ids=lambda v: str(v)[:16]
+)
+def test_missing_weights_of_norms(
+    kind: str, params: dict[str, Any], weights: dict[str, tuple[int, ...]], shapes: list[tuple[int, ...]]
+) -> None:
+    left = _zeros({name: shape for name, shape in weights.items() if name != "weight"})
+    x = np.ones(shapes[0], np.float32)
+    with pytest.raises(errors.ParameterError, match="weight' is missing"):
+        run(kind, x, weights=left, **params)
+    key = "affine" if "affine" in params else "elementwise_affine"
+    if "Batch" not in kind:
+        run(kind, x, **{**params, key: False})
