@@ -110,15 +110,20 @@ def _taps_in_depth(b: Builder, c: Convolution) -> list[Convolution]:
     """A sum over the taps in depth.
 
     Needs a tap that meets the input for every plane of the output: the last one, after which the activation comes.
+    Where there is none, planes of zeros are put around the input.
     """
     (stride, *strides), (before, *befores), (dilation, *dilations) = c.stride, c.before, c.dilation
     n, oc, depth, oh, ow = c.y.shape
     reach = [planes(c.x.shape[2], depth, stride, before, k * dilation) for k in range(c.weight.shape[2])]
     order = sorted(range(len(reach)), key=lambda k: len(reach[k]))
-    if c.residual is not None or len(reach[order[-1]]) < depth:
+    if c.residual is not None or not reach[order[-1]]:
         return []
     if _choice(b, c, c.weight.shape[3:], (n * depth, oc, oh, ow), strides, dilations) is DIRECT:
         return []
+    if len(reach[order[-1]]) < depth:
+        behind = (depth - 1) * stride + (len(reach) - 1) * dilation + 1 - before - c.x.shape[2]
+        padded = pad_sides(b, c.x, (0, 0, before, 0, 0), (0, 0, behind, 0, 0), temporary=True)
+        return _taps_in_depth(b, c._replace(x=b.channels_last(padded), before=(0, *befores)))
     parts = []
     for image in range(n):
         inputs, outputs = (t.select(0, image).permute([1, 0, 2, 3]) for t in (c.x, c.y))
