@@ -6,6 +6,7 @@ strides. When a constant is exactly that for the traced sizes, operators take it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +19,42 @@ from pnnx_fast.ir import Operand, Operator, Parameter
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["rebuild_grid"]
+__all__ = ["mend_index", "rebuild_grid"]
+
+
+_FIRST_INDEX = re.compile(r"\[@0(,@\d+)*\]")
+
+
+def mend_index(work: Unbaking, op: Operator) -> bool:
+    """The numbers of a batch's items, with which each item takes rows of its own, are counted anew."""
+    listing = op.inputs[1].producer if len(op.inputs) > 1 else None
+    text = str(listing.params["expr"].value) if listing is not None and listing.has_param("expr") else ""
+    if listing is None or not _FIRST_INDEX.fullmatch(text):
+        return True
+    data, others = work.constant(listing.inputs[0]), listing.inputs[1:]
+    found = work.shapes(op.inputs[0])
+    if data is None or data.dtype.kind not in "iu" or found is None or found[0][0] == found[1][0]:
+        return True
+    p, q = found[0][0], found[1][0]
+    shapes = [s for s in map(work.shapes, others) if s is not None]
+    places = [
+        i - len(a) for a, b in shapes for i in range(len(a)) if (a[i], b[i]) == (p, q) and len(a) - i <= data.ndim
+    ]
+    for axis in places:
+        sizes = [-1 if i - data.ndim == axis else 1 for i in range(data.ndim)]
+        line = np.arange(p).reshape(sizes)
+        covered = all(
+            n == 1 or i - data.ndim == axis or any(len(a) >= data.ndim - i and a[i - data.ndim] == n for a, _ in shapes)
+            for i, n in enumerate(data.shape)
+        )
+        if data.shape[axis] == p and covered and np.array_equal(np.broadcast_to(line, data.shape), data):
+            build = _Build(work, listing)
+            end = build.expression("size(@0,0)", [op.inputs[0]])
+            counted = build.add("torch.arange", [end], {"start": 0, "step": 1, "dtype": "torch.long"}, ["end"])
+            listing.set_input(0, build.add("Tensor.reshape", [counted], {"shape": sizes}, ["input"]))
+            work.step(listing)
+            return True
+    return False
 
 MOST_ROWS = 8
 """Rows of a constant that are looked at: those of coordinates, strides or both."""

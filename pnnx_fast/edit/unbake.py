@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast import passes
 from pnnx_fast._types import Array
-from pnnx_fast.edit.grids import rebuild_grid
+from pnnx_fast.edit.grids import mend_index, rebuild_grid
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.edit.windows import WHOLE, mend_affine_grid, mend_pool, mend_resize, mend_slice
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
@@ -450,6 +450,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), mend_resize),
     **dict.fromkeys(WHOLE, mend_pool),
     "Tensor.slice": mend_slice,
+    "Tensor.index": mend_index,
     "F.affine_grid": mend_affine_grid,
     **dict.fromkeys(("torch.cat", "torch.concat"), _mend_cat),
     **dict.fromkeys(
