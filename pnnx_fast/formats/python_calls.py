@@ -46,6 +46,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _ROOTS = ("F", "torch", "torchaudio", "torchvision")
 _CUSTOM = "pnnx.custom_op."
+_CREATED = frozenset(f"torch.{name}" for name in ("empty", "full", "ones", "rand", "randn", "zeros"))
+"""Calls whose sizes may be an empty list, which the converter's lower levels write as None."""
 
 
 def is_module(op: Operator) -> bool:
@@ -123,7 +125,9 @@ def _call(op: Operator, names: Names) -> str:
         if function.startswith("torch.ops.aten.") and not op.params and not any(key for key, _ in slots):
             return f"aten({', '.join([repr(op.type[6:]), *(names.of(x) for x in op.inputs)])})"
     positional = [names.of(x) for i, (key, x) in enumerate(slots) if not key or (i == 0 and key == "input")]
-    keywords = [argument_of(op, key, names.of(x)) for i, (key, x) in enumerate(slots) if key and (i or key != "input")]
+    empty = op.type in _CREATED
+    spellings = [(key, "()" if empty and key == "size" and known(x) is None else names.of(x)) for key, x in slots]
+    keywords = [argument_of(op, key, text) for i, (key, text) in enumerate(spellings) if key and (i or key != "input")]
     params = [argument(op, key, p) for key, p in op.params.items() if not _implied(op, key)]
     dtype = missing_dtype(op)
     if dtype is not None:
