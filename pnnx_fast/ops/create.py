@@ -216,9 +216,9 @@ def to(
 
 
 @operator("Tensor.type_as")
-def type_as(b: Builder, input: Tensor, other: Tensor) -> Tensor:
-    """The dtype of another tensor. torch.Tensor.type_as."""
-    return b.cast(input, other.dtype)
+def type_as(b: Builder, input: Tensor | float, other: Tensor) -> Tensor:
+    """The dtype of another tensor. torch.Tensor.type_as. A number stands for a tensor without dimensions."""
+    return b.cast(input, other.dtype) if isinstance(input, Tensor) else b.constant(np.asarray(input, other.dtype))
 
 
 @operator("Tensor.size")

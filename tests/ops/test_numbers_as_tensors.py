@@ -16,6 +16,7 @@ from pnnx_fast import Graph, Model
         ("Tensor.expand op 1 1 n y sizes=(2,3)", [[3.5] * 3] * 2),
         ("torch.unsqueeze op 1 1 n y dim=0", [3.5]),
         ("torch.stack op 2 1 n n y dim=0", [3.5, 3.5]),
+        ("Tensor.type_as op 2 1 n x y", 3.5),
     ],
 )
 def test_numbers(line: str, wanted: list[float]) -> None:
