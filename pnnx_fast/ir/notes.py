@@ -260,14 +260,19 @@ def mask_place(op: Operator) -> tuple[int, str] | None:
 def written_views(op: Operator) -> list[Operator]:
     """Operators from a tensor to the view of it that a copy writes to; none when the copy writes to all of it.
 
-    The result of the copy stands for the whole changed tensor.
+    The result of the copy stands for the whole changed tensor. Where that is noted with another shape than the tensor at
+    the chain's end has, a copy on the way was dropped (a product with 1), and the whole is the link of the noted shape.
     """
     chain: list[Operator] = []
     operand = op.inputs[0]
+    noted, whole = op.outputs[0].shape if op.outputs else None, 0
     while operand.producer is not None and operand.producer.type in _VIEWS and operand.producer.inputs:
-        chain.insert(0, operand.producer)
+        chain.append(operand.producer)
         operand = operand.producer.inputs[0]
-    return chain
+        if operand.shape == noted:
+            whole = len(chain)
+    known = noted is not None and operand.shape is not None
+    return chain[: whole if known and whole else None][::-1]
 
 
 def lost_whole(op: Operator) -> Operand | None:

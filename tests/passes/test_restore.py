@@ -48,6 +48,21 @@ def test_a_write_into_a_view_gives_the_whole_tensor(optimize: bool) -> None:
     np.testing.assert_array_equal(model(x), want)
 
 
+def test_a_write_into_a_part_whose_copy_the_converter_dropped_leaves_the_rest_as_it_was() -> None:
+    text = """
+pnnx.Input x 0 1 x #x=(2,6)f32
+Tensor.slice half 1 1 x half dim=1 end=4 start=0 step=1 $input=x #half=(2,4)f32
+Tensor.slice part 1 1 half part dim=1 end=4 start=2 step=1 $input=half #part=(2,2)f32
+pnnx.Expression twice 1 1 part new expr=mul(@0,2) #new=(2,2)f32
+Tensor.copy copy 2 1 part new y $self=part $src=new #y=(2,4)f32
+pnnx.Output o 1 0 y
+"""
+    x = RNG.standard_normal((2, 6)).astype(np.float32)
+    want = x[:, :4].copy()
+    want[:, 2:] *= 2
+    np.testing.assert_array_equal(pnnx_fast.Model(graph_of(text))(x), want)
+
+
 def test_a_write_into_a_view_of_a_strided_tensor() -> None:
     text = WRITE.replace("Tensor.select row", "Tensor.permute t 1 1 x xt dims=(1,0) $input=x\nTensor.select row")
     text = text.replace("3 1 x zero i view $input=x", "3 1 xt zero i view $input=xt")
