@@ -260,8 +260,9 @@ def mask_place(op: Operator) -> tuple[int, str] | None:
 def written_views(op: Operator) -> list[Operator]:
     """Operators from a tensor to the view of it that a copy writes to; none when the copy writes to all of it.
 
-    The result of the copy stands for the whole changed tensor. Where that is noted with another shape than the tensor at
-    the chain's end has, a copy on the way was dropped (a product with 1), and the whole is the link of the noted shape.
+    The result of the copy stands for the whole changed tensor. Where that is noted with another shape than the tensor
+    at the chain's end has, a copy on the way was dropped (a product with 1), and the whole is the link of the noted
+    shape.
     """
     chain: list[Operator] = []
     operand = op.inputs[0]
