@@ -141,7 +141,7 @@ def test_profile() -> None:
         ("conv_f32", "fused.Conv2d", "convolution"),
         ("conv_depthwise_f32", "nn.Conv2d", "depthwise"),
         ("attention_f32", "F.scaled_dot_product_attention", "attention"),
-        ("expression_f32", "pnnx.Expression", "element-wise"),
+        ("expression", "pnnx.Expression", "element-wise"),
         ("numpy", "torch.unique", "other"),
     ],
 )

@@ -37,11 +37,6 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, dims, window) F(K, dims, stride) F(K, dims, pad) F(K, dims, dilation) F(K, dims, xs) F(K, dims, ys) \
     F(K, dims, js) F(K, i64, adaptive) F(K, i64, include_pad) F(K, i64, divisor) F(K, f64, norm)
 
-/* y = x op z of 64-bit integers; op: 0 sum, 1 difference, 2 product; 3 ==, 4 !=, 5 <, 6 <=, 7 >, 8 >=, whose y is bool. */
-#define PF_INTEGERS_ARGS(F, K)                                                                               \
-    F(K, in, x) F(K, in, z) F(K, out, y) F(K, i64, op) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)      \
-    F(K, dims, zs) F(K, dims, ys)
-
 /* Reduction: rank, shape, xs, ys of the kept dimensions; rrank, rshape, rxs of the reduced ones. op: 0 sum, 1 prod, 2 max,
  * 3 min, 4 sum of magnitudes, 5 sum of squares, 6 its root, 7 count of non-zeros, 8 largest and 9 smallest magnitude,
  * 10 p-norm, 11 log-sum-exp, 12 variance and 13 standard deviation with p subtracted from the count. scale multiplies
@@ -254,7 +249,6 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(convert, PF_CONVERT_ARGS)                                                                              \
     X(fill, PF_FILL_ARGS)                                                                                    \
-    X(integers, PF_INTEGERS_ARGS)                                                                            \
     X(axis, PF_AXIS_ARGS)                                                                                    \
     X(row_norm, PF_ROW_NORM_ARGS)                                                                            \
     X(channels, PF_CHANNELS_ARGS)                                                                            \

@@ -41,7 +41,7 @@ SMALL = {
     "attention:2x9x16": {"attention_f32"},
     "layer_norm:3x40": {"row_norm"},
     "softmax:3x40": {"softmax"},
-    "gelu:3x40": {"expression_f32"},
+    "gelu:3x40": {"expression"},
     "max_pool:8x9x9": {"max_pool"},
 }
 
