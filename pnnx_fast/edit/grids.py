@@ -56,6 +56,7 @@ def mend_index(work: Unbaking, op: Operator) -> bool:
             return True
     return False
 
+
 MOST_ROWS = 8
 """Rows of a constant that are looked at: those of coordinates, strides or both."""
 
