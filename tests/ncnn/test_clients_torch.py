@@ -36,14 +36,15 @@ def run(program: str, folder: Path, engine: str, *arguments: str) -> list[Any]:
     return list(arrays(target).values())
 
 
-def compare(program: str, folder: Path, *arguments: str, tolerance: float = 2e-3) -> list[Any]:
-    """Both engines' arrays are the same; returns ours."""
+def compare(program: str, folder: Path, *arguments: str, ordered: bool = True) -> list[Any]:
+    """Both engines' arrays are the same, but for the order of rows if that may differ; returns ours."""
     theirs = run(program, folder, "ncnn", *arguments)
     ours = run(program, folder, "pnnx_fast.ncnn", *arguments)
     assert len(ours) == len(theirs) > 0
     for a, b in zip(ours, theirs, strict=True):
         assert a.shape == b.shape
-        assert np.abs(a - b).max() <= tolerance * max(np.abs(b).max(), 1e-6)
+        difference = np.abs(a - b) if ordered else np.abs(a[:, None] - b).max(-1).min(1)
+        assert difference.max() <= 2e-3 * max(np.abs(b).max(), 1e-6)
     return ours
 
 
@@ -131,9 +132,9 @@ except (ImportError, RuntimeError):
     from ultralytics.utils.nms import TorchNMS
     sys.modules["torchvision"] = types.SimpleNamespace(ops=types.SimpleNamespace(nms=TorchNMS.nms), __spec__=None)
 result = YOLO(sys.argv[1], task="detect").predict(
-    np.load(sys.argv[2]), imgsz=160, conf=float(sys.argv[3]), device="cpu", verbose=False
+    np.load(sys.argv[2]), imgsz=160, conf=float(sys.argv[3]), max_det=1000, device="cpu", verbose=False
 )[0]
-np.savez(sys.argv[4], result.boxes.xyxy.numpy(), result.boxes.conf.numpy(), result.boxes.cls.numpy())
+np.savez(sys.argv[4], np.column_stack([x.numpy() for x in (result.boxes.xyxy, result.boxes.conf, result.boxes.cls)]))
 """
 
 
@@ -158,6 +159,7 @@ def test_ultralytics_predicts_the_same_boxes(tmp_path: Path, monkeypatch: pytest
     folder = yolo.export(format="ncnn", imgsz=160, verbose=False)
     picture = (pictures[0].permute(1, 2, 0).numpy() * 255).astype(np.uint8)
     np.save(tmp_path / "picture.npy", picture)
-    boxes, scores, _ = compare(PREDICT, tmp_path, str(folder), str(tmp_path / "picture.npy"), "0.05")
-    assert boxes.shape[0] > 3
-    assert scores.std() > 0, scores
+    # Boxes whose scores differ by less than rounding come in any order.
+    (rows,) = compare(PREDICT, tmp_path, str(folder), str(tmp_path / "picture.npy"), "0.05", ordered=False)
+    assert len(rows) > 3
+    assert rows[:, 4].std() > 0, rows
