@@ -17,22 +17,7 @@ With it the registry imports only the families that a model needs. Written by to
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-
-__all__ = ["FAMILIES", "family_of", "types_of"]
-
-
-@cache
-def types_of(family: str) -> frozenset[str]:
-    """Types that a family registers."""
-    return frozenset(FAMILIES.get(family, "").split())
-
-
-@lru_cache(4096)
-def family_of(type: str) -> str | None:
-    """The family that registers a type. Few are asked for, so that no table of all types is made."""
-    return next((f for f, types in FAMILIES.items() if type in types and type in types_of(f)), None)
-
+__all__ = ["FAMILIES"]
 
 FAMILIES: dict[str, str] = {
 '''

@@ -113,29 +113,17 @@ static inline float pf_lgamma(float x) {
 #define PF_CHEAP_mul(a, b)      ((a) * (b))
 #define PF_CHEAP_at_least(a, b) pf_vmax(b, a)
 #define PF_CHEAP_at_most(a, b)  pf_vmin(b, a)
-#define PF_PAIR(f, g)           PF_VM3(f##_##g, PF_CHEAP_##g(PF_CHEAP_##f(x, y), z))
-#define PF_PAIRS(f)                                                                                          \
+#define PF_EACH_PAIR(f)                                                                                      \
     PF_PAIR(f, add) PF_PAIR(f, sub) PF_PAIR(f, rsub) PF_PAIR(f, mul) PF_PAIR(f, at_least) PF_PAIR(f, at_most)
+#define PF_PAIR(f, g) PF_VM3(f##_##g, PF_CHEAP_##g(PF_CHEAP_##f(x, y), z))
+#define PF_PAIRS(f)   PF_EACH_PAIR(f)
 #include "kernels/expression_ops.def"
-#undef PF_VM1
-#undef PF_VM2
-#undef PF_VM3
-#undef PF_VM1H
-#undef PF_VM2H
-#undef PF_VM3H
-#undef PF_VML
 #undef PF_PAIR
-#undef PF_VMN
 
-#define PF_VM1(name, body)  vm_##name,
-#define PF_VM2(name, body)  vm_##name,
-#define PF_VM3(name, body)  vm_##name,
-#define PF_VM1H(name, body) vm_##name,
-#define PF_VM2H(name, body) vm_##name,
-#define PF_VM3H(name, body) vm_##name,
-#define PF_VML(name, body)  vm_##name,
-#define PF_VMN(name)        NULL,
-#define PF_PAIR(f, g)       vm_##f##_##g,
+#define PF_VM_NAME(name) vm_##name,
+#define PF_VMN(name)     NULL,
+#define PF_PAIR(f, g)    vm_##f##_##g,
+#define PF_PAIRS(f)      PF_EACH_PAIR(f)
 static const pf_vm_op vm_f32[] = {
 #include "kernels/expression_ops.def"
 };

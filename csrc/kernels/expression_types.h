@@ -24,28 +24,13 @@ typedef struct vm_type {
 } vm_type;
 
 /* The code of each operation. */
-#define PF_VM1(name, body)  PF_VM_##name,
-#define PF_VM2(name, body)  PF_VM_##name,
-#define PF_VM3(name, body)  PF_VM_##name,
-#define PF_VM1H(name, body) PF_VM_##name,
-#define PF_VM2H(name, body) PF_VM_##name,
-#define PF_VM3H(name, body) PF_VM_##name,
-#define PF_VML(name, body)  PF_VM_##name,
-#define PF_VMN(name)        PF_VM_##name,
+#define PF_VM_NAME(name) PF_VM_##name,
+#define PF_VMN(name)     PF_VM_##name,
 #define PF_PAIRS(f)
 enum {
 #include "kernels/expression_ops.def"
     PF_VM_SINGLE /* those without pairs, which are all that types other than float have */
 };
-#undef PF_VM1
-#undef PF_VM2
-#undef PF_VM3
-#undef PF_VM1H
-#undef PF_VM2H
-#undef PF_VM3H
-#undef PF_VML
-#undef PF_VMN
-#undef PF_PAIRS
 
 extern const vm_type PF_NAME(vm_f64), PF_NAME(vm_i64), PF_NAME(vm_i32), PF_NAME(vm_u8);
 

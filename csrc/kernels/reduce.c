@@ -3,33 +3,15 @@
  * the reduced elements lie together they are folded as rows; where the kept ones do, as columns side by side,
  * and so are short rows, transposed.
  */
-#include <math.h>
 #include <string.h>
 
 #include "kernels/doubles.h"
 #include "kernels/extremes.h"
-#include "kernels/nest.h"
+#include "kernels/reduce_plan.h"
 #include "kernels/transpose.h"
 #include "kernels/vmath.h"
 
 enum { BLOCK = 2048, FLUSH = 128, CHUNK = 4, COLUMNS = CHUNK * PF_VL };
-
-/* What is folded; the shift is the maximum or mean that an earlier pass has found. */
-typedef enum term {
-    TERM_SUM,
-    TERM_ABS,
-    TERM_SQUARE,
-    TERM_POWER,
-    TERM_NONZERO,
-    TERM_EXP,
-    TERM_DEVIATION,
-    TERM_PRODUCT,
-    TERM_MAX,
-    TERM_MIN,
-    TERM_ABS_MAX,
-    TERM_ABS_MIN,
-    TERM_COUNT
-} term;
 
 PF_INLINE float identity(term t) {
     return t == TERM_MAX || t == TERM_ABS_MAX   ? -INFINITY
@@ -206,53 +188,6 @@ PF_TERMS(PF_TERM)
 static const row_fn rows[TERM_COUNT] = {PF_TERMS(PF_TERM_ROW)};
 static const columns_fn columns[TERM_COUNT] = {PF_TERMS(PF_TERM_COLUMNS)};
 
-/* The codes that PF_REDUCE_ARGS names: the term of the first pass, whose result shifts that of the second,
- * and what is made of the result. */
-typedef enum finish { FINISH_SCALE, FINISH_SQRT, FINISH_ROOT, FINISH_LOG, FINISH_VAR, FINISH_STD } finish;
-static const struct {
-    term first, second;
-    int passes;
-    finish finish;
-} ops[] = {
-    {TERM_SUM, TERM_SUM, 1, FINISH_SCALE},     {TERM_PRODUCT, TERM_SUM, 1, FINISH_SCALE},
-    {TERM_MAX, TERM_SUM, 1, FINISH_SCALE},     {TERM_MIN, TERM_SUM, 1, FINISH_SCALE},
-    {TERM_ABS, TERM_SUM, 1, FINISH_SCALE},     {TERM_SQUARE, TERM_SUM, 1, FINISH_SCALE},
-    {TERM_SQUARE, TERM_SUM, 1, FINISH_SQRT},   {TERM_NONZERO, TERM_SUM, 1, FINISH_SCALE},
-    {TERM_ABS_MAX, TERM_SUM, 1, FINISH_SCALE}, {TERM_ABS_MIN, TERM_SUM, 1, FINISH_SCALE},
-    {TERM_POWER, TERM_SUM, 1, FINISH_ROOT},    {TERM_MAX, TERM_EXP, 2, FINISH_LOG},
-    {TERM_SUM, TERM_DEVIATION, 2, FINISH_VAR}, {TERM_SUM, TERM_DEVIATION, 2, FINISH_STD},
-};
-
-/* The shift between the passes, and the exact value (of a mean) that it stands for. */
-static float shift_of(const pf_reduce_args *a, double count, double *value) {
-    if (ops[a->op].finish == FINISH_LOG) {
-        *value = isinf(*value) ? 0.0 : *value;
-    } else {
-        *value /= count;
-    }
-    return (float)*value;
-}
-
-static float finish_of(const pf_reduce_args *a, double count, double value, double exact, float shift) {
-    switch (ops[a->op].finish) {
-    case FINISH_SQRT:
-        return (float)sqrt(value);
-    case FINISH_ROOT:
-        return (float)pow(value, 1.0 / a->p);
-    case FINISH_LOG:
-        return (float)(log(value) + shift);
-    case FINISH_VAR:
-    case FINISH_STD: {
-        /* The deviations were taken from the rounded mean. */
-        const double sum = value - count * (exact - shift) * (exact - shift), free = count - a->p;
-        const double var = (sum < 0 ? 0.0 : sum) / (free > 0 ? free : 0.0);
-        return (float)(ops[a->op].finish == FINISH_STD ? sqrt(var) : var);
-    }
-    default:
-        return (float)(a->scale == 1.0 ? value : value * a->scale);
-    }
-}
-
 /* Folds the elements at the positions of nest r; strided runs are gathered first. */
 static double fold_nest(term t, const pf_reduce_args *a, const float *x, const pf_nest *r, float shift) {
     const int64_t n = r->rank ? r->n[r->rank - 1] : 1, step = r->rank ? r->s[0][r->rank - 1] : 1;
@@ -279,6 +214,7 @@ static double fold_nest(term t, const pf_reduce_args *a, const float *x, const p
 }
 
 static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_nest *kept, const pf_nest *r) {
+    const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
     int64_t begin, end;
@@ -287,15 +223,15 @@ static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_ne
     pf_walk walk;
     pf_walk_start(&walk, kept, begin);
     for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, kept)) {
-        double value =
-            r->total ? fold_nest(ops[a->op].first, a, x + walk.o[0], r, 0) : identity(ops[a->op].first);
+        double value = r->total ? fold_nest(plan->first, a, x + walk.o[0], r, 0) : identity(plan->first);
         double exact = value;
         float shift = 0;
-        if (ops[a->op].passes == 2) {
-            shift = shift_of(a, (double)r->total, &exact);
-            value = r->total ? fold_nest(ops[a->op].second, a, x + walk.o[0], r, shift) : 0;
+        if (plan->passes == 2) {
+            exact = pf_reduce_shift(a, (double)r->total, exact);
+            shift = (float)exact;
+            value = r->total ? fold_nest(plan->second, a, x + walk.o[0], r, shift) : 0;
         }
-        y[walk.o[1]] = finish_of(a, (double)r->total, value, exact, shift);
+        y[walk.o[1]] = (float)pf_reduce_finish(a, (double)r->total, value, exact, shift);
     }
 }
 
@@ -312,24 +248,27 @@ PF_INLINE void scale_values(const double *value, double scale, int64_t n, float 
 /* Up to COLUMNS neighbouring outputs. */
 static void reduce_block(const pf_reduce_args *a, const float *x, float *y, int64_t ys, const pf_nest *r,
                          int64_t n) {
+    const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
     const int count = n > PF_VL ? CHUNK : 1;
     double value[COLUMNS], exact[COLUMNS];
     float shift[COLUMNS] = {0};
-    for (int i = 0; i < count * PF_VL; i++) value[i] = identity(ops[a->op].first);
-    columns[ops[a->op].first](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
+    for (int i = 0; i < count * PF_VL; i++) value[i] = identity(plan->first);
+    columns[plan->first](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
     for (int i = 0; i < count * PF_VL; i++) exact[i] = value[i];
-    if (ops[a->op].passes == 2) {
+    if (plan->passes == 2) {
         for (int64_t i = 0; i < n; i++) {
-            shift[i] = shift_of(a, (double)r->total, &exact[i]);
+            exact[i] = pf_reduce_shift(a, (double)r->total, exact[i]);
+            shift[i] = (float)exact[i];
             value[i] = 0;
         }
-        columns[ops[a->op].second](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
+        columns[plan->second](x, r, count, n - (count - 1) * PF_VL, shift, (float)a->p, value);
     }
-    if (ys == 1 && ops[a->op].finish == FINISH_SCALE) {
+    if (ys == 1 && plan->finish == FINISH_SCALE) {
         scale_values(value, a->scale, n, y);
         return;
     }
-    for (int64_t i = 0; i < n; i++) y[i * ys] = finish_of(a, (double)r->total, value[i], exact[i], shift[i]);
+    for (int64_t i = 0; i < n; i++)
+        y[i * ys] = (float)pf_reduce_finish(a, (double)r->total, value[i], exact[i], shift[i]);
 }
 
 /* The same of rows of at most COLUMNS elements at distance xs, which are transposed. */
@@ -375,10 +314,7 @@ PF_KERNEL_FUNCTION(reduce) {
     const pf_nest kept = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     const pf_nest r = pf_nest_make(a->rrank, a->rshape, a->rxs, NULL, NULL);
     if (kept.total == 0) return;
-    int64_t column = -1;
-    if (!(r.rank && r.s[0][r.rank - 1] == 1))
-        for (int64_t d = 0; d < kept.rank; d++)
-            if (kept.s[0][d] == 1) column = d;
+    int64_t column = pf_reduce_column(&kept, &r);
     if (column < 0 && are_short(&kept, &r)) column = kept.rank - 1;
     if (column < 0 || r.total == 0)
         reduce_rows(a, w, &kept, &r);

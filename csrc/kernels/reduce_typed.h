@@ -1,6 +1,6 @@
 /* Reductions and running sums and products of one type of elements other than float. reduce_typed.c includes
  * this for each: PF_T names it, PF_V is the type, PF_U that in which sums wrap around, PF_TERMS lists what
- * can be folded as X(name, identity, term of an element x, how accumulator a takes a term v). */
+ * can be folded as X(name after TERM_, identity, term of an element x, how accumulator a takes a term v). */
 #define PF_OF(name) PF_JOIN(name, PF_T)
 
 typedef PF_V PF_OF(any) __attribute__((aligned(1), may_alias));
@@ -41,7 +41,8 @@ typedef void (*PF_OF(columns_fn))(const PF_OF(any) * from, int64_t n, const PF_V
     }
 PF_TERMS(PF_FOLD)
 
-#define PF_ENTRY(name, identity, term, join) {identity, PF_OF(row_##name), PF_OF(columns_##name)},
+#define PF_ENTRY(name, identity, term, join)                                                                 \
+    [TERM_##name] = {identity, PF_OF(row_##name), PF_OF(columns_##name)},
 static const struct {
     PF_V identity;
     PF_OF(row_fn) row;
@@ -49,9 +50,9 @@ static const struct {
 } PF_OF(folds)[] = {PF_TERMS(PF_ENTRY)};
 
 /* All elements at the positions of nest r, for one place of the result. */
-static PF_V PF_OF(fold_nest)(const pf_reduce_args *a, int term, const PF_OF(any) * x, const pf_nest *r,
+static PF_V PF_OF(fold_nest)(const pf_reduce_args *a, term t, const PF_OF(any) * x, const pf_nest *r,
                              PF_V shift) {
-    PF_V acc = PF_OF(folds)[term].identity;
+    PF_V acc = PF_OF(folds)[t].identity;
     if (r->total == 0) return acc;
     pf_nest outer = *r;
     const int64_t n = r->rank ? r->n[r->rank - 1] : 1, step = r->rank ? r->s[0][r->rank - 1] : 1;
@@ -59,12 +60,13 @@ static PF_V PF_OF(fold_nest)(const pf_reduce_args *a, int term, const PF_OF(any)
     pf_walk walk;
     pf_walk_start(&walk, &outer, 0);
     for (int64_t o = 0; o < outer.total; o++, pf_walk_next(&walk, &outer))
-        acc = PF_OF(folds)[term].row(x + walk.o[0], n, step, shift, a->p, acc);
+        acc = PF_OF(folds)[t].row(x + walk.o[0], n, step, shift, a->p, acc);
     return acc;
 }
 
 static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, const pf_nest *kept,
                                const pf_nest *r) {
+    const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
     const PF_OF(any) *x = pf_ptr(w, a->x);
     PF_V *y = pf_ptr(w, a->y);
     int64_t begin, end;
@@ -73,10 +75,10 @@ static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, cons
     pf_walk walk;
     pf_walk_start(&walk, kept, begin);
     for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, kept)) {
-        PF_V value = PF_OF(fold_nest)(a, plans[a->op].first, x + walk.o[0], r, 0), shift = 0;
-        if (plans[a->op].second >= 0) {
-            shift = (PF_V)shift_of(a, (double)r->total, (double)value);
-            value = PF_OF(fold_nest)(a, plans[a->op].second, x + walk.o[0], r, shift);
+        PF_V value = PF_OF(fold_nest)(a, plan->first, x + walk.o[0], r, 0), shift = 0;
+        if (plan->passes == 2) {
+            shift = (PF_V)pf_reduce_shift(a, (double)r->total, (double)value);
+            value = PF_OF(fold_nest)(a, plan->second, x + walk.o[0], r, shift);
         }
         y[walk.o[1]] = PF_FINISH(a, (double)r->total, value, shift);
     }
@@ -86,17 +88,17 @@ static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, cons
 static void PF_OF(reduce_block)(const pf_reduce_args *a, const PF_OF(any) * x, PF_V *y, int64_t ys,
                                 const pf_nest *r, int64_t n) {
     PF_V acc[COLUMNS], shift[COLUMNS] = {0};
-    const int passes = plans[a->op].second >= 0 ? 2 : 1;
-    for (int pass = 0; pass < passes; pass++) {
-        const int term = pass ? plans[a->op].second : plans[a->op].first;
+    const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
+    for (int pass = 0; pass < plan->passes; pass++) {
+        const term t = pass ? plan->second : plan->first;
         for (int64_t i = 0; i < n; i++) {
-            if (pass) shift[i] = (PF_V)shift_of(a, (double)r->total, (double)acc[i]);
-            acc[i] = PF_OF(folds)[term].identity;
+            if (pass) shift[i] = (PF_V)pf_reduce_shift(a, (double)r->total, (double)acc[i]);
+            acc[i] = PF_OF(folds)[t].identity;
         }
         pf_walk walk;
         pf_walk_start(&walk, r, 0);
         for (int64_t o = 0; o < r->total; o++, pf_walk_next(&walk, r))
-            PF_OF(folds)[term].columns(x + walk.o[0], n, shift, a->p, acc);
+            PF_OF(folds)[t].columns(x + walk.o[0], n, shift, a->p, acc);
     }
     for (int64_t i = 0; i < n; i++) y[i * ys] = PF_FINISH(a, (double)r->total, acc[i], shift[i]);
 }
@@ -106,10 +108,7 @@ PF_KERNEL_FUNCTION(PF_JOIN(reduce, PF_T)) {
     pf_nest kept = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     const pf_nest r = pf_nest_make(a->rrank, a->rshape, a->rxs, NULL, NULL);
     if (kept.total == 0) return;
-    int64_t d = -1;
-    if (!(r.rank && r.s[0][r.rank - 1] == 1))
-        for (int64_t e = 0; e < kept.rank; e++)
-            if (kept.s[0][e] == 1) d = e;
+    const int64_t d = pf_reduce_column(&kept, &r);
     if (d < 0 || r.total == 0) {
         PF_OF(reduce_rows)(a, w, &kept, &r);
         return;

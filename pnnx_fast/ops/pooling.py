@@ -102,7 +102,6 @@ def _is_global(input: Tensor, window: Window) -> bool:
 
 
 @in_single
-@in_single
 def pool(
     b: Builder,
     mode: str,

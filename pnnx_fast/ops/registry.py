@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.ops import load_all
+from pnnx_fast.ops import family_of, load_all, types_of
 from pnnx_fast.ops.catalog import Catalog, Method
-from pnnx_fast.ops.families import FAMILIES, family_of, types_of
+from pnnx_fast.ops.families import FAMILIES
 from pnnx_fast.ops.signature import EMPTY, NAMED, OPEN, POSITIONAL, VARIADIC, Formal, read_signature
 from pnnx_fast.ops.symbolic import Tensor, Value
 

@@ -1,0 +1,83 @@
+/* What reductions of all types share: what is folded, what is made of it, and along which dimension columns
+ * lie. */
+#ifndef PF_KERNELS_REDUCE_PLAN_H
+#define PF_KERNELS_REDUCE_PLAN_H
+
+#include <math.h>
+
+#include "kernels/nest.h"
+
+/* What is folded; the shift is the maximum or mean that an earlier pass has found. */
+typedef enum term {
+    TERM_SUM,
+    TERM_ABS,
+    TERM_SQUARE,
+    TERM_POWER,
+    TERM_NONZERO,
+    TERM_EXP,
+    TERM_DEVIATION,
+    TERM_PRODUCT,
+    TERM_MAX,
+    TERM_MIN,
+    TERM_ABS_MAX,
+    TERM_ABS_MIN,
+    TERM_COUNT
+} term;
+
+typedef enum finish { FINISH_SCALE, FINISH_SQRT, FINISH_ROOT, FINISH_LOG, FINISH_VAR, FINISH_STD } finish;
+
+/* The term of the first pass, whose result shifts that of the second, and what is made of the result. */
+typedef struct pf_reduce_plan {
+    term first, second;
+    int passes;
+    finish finish;
+} pf_reduce_plan;
+
+/* By the codes that PF_REDUCE_ARGS names. */
+static const pf_reduce_plan pf_reduce_plans[] = {
+    {TERM_SUM, TERM_SUM, 1, FINISH_SCALE},     {TERM_PRODUCT, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_MAX, TERM_SUM, 1, FINISH_SCALE},     {TERM_MIN, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_ABS, TERM_SUM, 1, FINISH_SCALE},     {TERM_SQUARE, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_SQUARE, TERM_SUM, 1, FINISH_SQRT},   {TERM_NONZERO, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_ABS_MAX, TERM_SUM, 1, FINISH_SCALE}, {TERM_ABS_MIN, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_POWER, TERM_SUM, 1, FINISH_ROOT},    {TERM_MAX, TERM_EXP, 2, FINISH_LOG},
+    {TERM_SUM, TERM_DEVIATION, 2, FINISH_VAR}, {TERM_SUM, TERM_DEVIATION, 2, FINISH_STD},
+};
+
+/* The exact shift between the passes: the largest element or the mean. */
+static inline double pf_reduce_shift(const pf_reduce_args *a, double count, double value) {
+    return pf_reduce_plans[a->op].finish == FINISH_LOG ? (isinf(value) ? 0.0 : value) : value / count;
+}
+
+/* The result of the last pass, which used `shift` for what is exactly `exact`. */
+static inline double pf_reduce_finish(const pf_reduce_args *a, double count, double value, double exact,
+                                      double shift) {
+    switch (pf_reduce_plans[a->op].finish) {
+    case FINISH_SQRT:
+        return sqrt(value);
+    case FINISH_ROOT:
+        return pow(value, 1.0 / a->p);
+    case FINISH_LOG:
+        return log(value) + shift;
+    case FINISH_VAR:
+    case FINISH_STD: {
+        /* The deviations were taken from the rounded mean. */
+        const double sum = value - count * (exact - shift) * (exact - shift), free = count - a->p;
+        const double var = (sum < 0 ? 0.0 : sum) / (free > 0 ? free : 0.0);
+        return pf_reduce_plans[a->op].finish == FINISH_STD ? sqrt(var) : var;
+    }
+    default:
+        return a->scale == 1.0 ? value : value * a->scale;
+    }
+}
+
+/* The kept dimension whose elements are neighbours, where those of a result are not; -1: none. */
+static inline int64_t pf_reduce_column(const pf_nest *kept, const pf_nest *r) {
+    int64_t column = -1;
+    if (!(r->rank && r->s[0][r->rank - 1] == 1))
+        for (int64_t d = 0; d < kept->rank; d++)
+            if (kept->s[0][d] == 1) column = d;
+    return column;
+}
+
+#endif
