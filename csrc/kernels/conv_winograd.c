@@ -9,13 +9,18 @@
 #include "kernels/conv_winograd_plan.h"
 #include "kernels/tile.h"
 
+/* A chunk's V and M of a panel stay in L2 where a pass over the weights serves enough tiles all the same.
+ * Else M of several panels does, so that V comes from L3 once for all of them. */
+#if defined(PF_AVX512) || defined(__aarch64__)
+enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1 };
+#else
+enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4 };
+#endif
 enum {
-    CHUNK_BYTES = 704 << 10, /* V of a chunk and M of a panel stay in L2 */
-    CHUNK_LEAST = 32,        /* tiles that a pass over the weights serves, where that many exist */
-    CHUNK_MOST = 96,
+    CHUNK_MOST = 96,       /* tiles */
     CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
     LINE = 16,             /* floats of a cache line */
-    CHAINS = 8,            /* accumulators from which tiles sum in one order (tile.c) */
+    FETCH = 64             /* bytes of one */
 };
 
 /* Roughly, of a point of a tile and a vector of channels, and of a register tile. */
@@ -34,11 +39,6 @@ static int64_t chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk)
 
 /* Whether the products have kernels of their own, which exist for few heights of blocks. */
 static int is_narrow(int64_t depth, int vectors) { return vectors <= 2 && depth <= 2 * PF_VL; }
-
-/* Whether sums might be rounded otherwise in blocks of another height, which is half of the most at least. */
-static int depends_on_height(const pf_wino_plan *p) {
-    return pf_panel_at(p->oc, p->panels - 1).vectors * ((p->block + 1) / 2) < CHAINS;
-}
 
 /* With few chunks, threads share the panels of a chunk. */
 static int shares_panels(const pf_wino_plan *p, int64_t chunks, int nthreads) {
@@ -117,14 +117,16 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.panel_width = widest * PF_VL;
     p.block = pf_tile_rows(widest);
     p.blocks = pf_ceil_div(p.tiles, p.block);
-    p.whole = nthreads == 1 || is_narrow(p.depth, widest) || depends_on_height(&p);
-    const int64_t tile_bytes = (p.v_points * p.depth + p.points * p.panel_width) * (int64_t)sizeof(float);
+    p.whole = nthreads == 1 || is_narrow(p.depth, widest);
+    const int64_t v_bytes = p.v_points * p.depth * (int64_t)sizeof(float);
+    const int64_t tile_bytes = v_bytes + p.points * p.panel_width * (int64_t)sizeof(float);
     const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
+    p.together = CHUNK_LEAST * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
     p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / p.block)), nthreads);
     p.chunk = pf_ceil_div(p.blocks, p.chunks) * p.block;
     p.v_step = odd_lines(p.chunk * p.depth);
     p.m_step = odd_lines(p.chunk * p.panel_width);
-    p.scratch = p.v_points * p.v_step + p.points * p.m_step;
+    p.scratch = p.v_points * p.v_step + p.together * p.points * p.m_step;
     p.act = pf_act_make(a->act, a->act_a, a->act_b);
     return p;
 }
@@ -144,6 +146,17 @@ static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
     return q;
 }
 
+/* What lies inside of the image of one tile and n channels; x is the first pixel of the tile. */
+static void copy_inside(const int side, const pf_conv_args *a, const pf_wino_part *part, const float *x,
+                        int64_t n, float *patch) {
+    for (int i = part->i0; i < part->i1; i++) {
+        const float *from = x + i * a->xsh + part->j0 * a->xsw;
+        float *to = patch + (i * side + part->j0) * PF_VL;
+        for (int j = part->j0; j < part->j1; j++, from += a->xsw, to += PF_VL)
+            pf_store(to, pf_load_upto(from, n));
+    }
+}
+
 PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, float *v) {
     const int64_t row = p->a->xsh, pixel = p->a->xsw;
     pf_wino_part part;
@@ -152,14 +165,14 @@ PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, f
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL) {
         pf_wino_fetch(d, c, side + (PF_WINO_AHEAD - 1) * p->mw, row, pixel, side, p->mw, 0);
-        pf_wino_input(side, NULL, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
+        pf_wino_input(side, d + c, row, pixel, v + c, p->v_step);
     }
+    if (whole == p->ic) return;
+    float patch[PF_WINO_SIDE * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
+    for (int i = 0; i < side * side; i++) pf_store(patch + i * PF_VL, pf_zero());
     for (int64_t c = whole; c < p->ic; c += PF_VL) {
-        const int64_t n = p->ic - c;
-        if (n >= PF_VL)
-            pf_wino_input(side, &part, d + c, row, pixel, PF_VL, 0, v + c, p->v_step);
-        else
-            pf_wino_input(side, &part, d + c, row, pixel, n, 1, v + c, p->v_step);
+        copy_inside(side, p->a, &part, d + c, p->ic - c, patch);
+        pf_wino_input(side, patch, side * PF_VL, PF_VL, v + c, p->v_step);
     }
 }
 
@@ -307,49 +320,20 @@ static const pf_wino_transforms *transforms_of(const pf_wino_plan *p) {
     return t;
 }
 
-/* Tiles [first, first + count) in `blocks` register tiles: those from number `skip` on of the `of` ones that
- * `tiles` are cut into. */
+/* Tiles [first, first + count) in `blocks` register tiles. */
 typedef struct span {
-    int64_t first, count, blocks, tiles, of, skip;
+    int64_t first, count, blocks;
 } span;
 
 static span span_of_chunk(const pf_wino_plan *p, int64_t chunk) {
     const int64_t first = chunk_start(p, p->chunks, chunk);
     const int64_t count = chunk_start(p, p->chunks, chunk + 1) - first;
-    if (p->whole) {
-        const int64_t skip = p->blocks * chunk / p->chunks, end = p->blocks * (chunk + 1) / p->chunks;
-        return (span){first, count, end - skip, p->tiles, p->blocks, skip};
-    }
-    const int64_t blocks = pf_ceil_div(count, p->block);
-    return (span){first, count, blocks, count, blocks, 0};
+    return (span){first, count, pf_ceil_div(count, p->block)};
 }
 
-/* First tile of a block, counted from the first one of the span. */
+/* First tile of a block, counted from the first one of the span; the first blocks are higher by one. */
 static int64_t block_start(const span *s, int64_t block) {
-    return s->tiles * (s->skip + block) / s->of - s->tiles * s->skip / s->of;
-}
-
-/* M = V U, or a sum of such products, for one point: a span by one panel. v: its first tile at point 0, u:
- * the panel. The weights that are wanted next follow in memory; they are fetched meanwhile. */
-static void multiply(const pf_wino_plan *p, const pf_wino_sum *sum, const float *v, const float *u,
-                     float *products, const span *s, int vectors) {
-    const int64_t width = vectors * PF_VL;
-    pf_tap taps[4];
-    float *y[PF_TILE_ROWS];
-    pf_tile t = {.taps = taps, .ntaps = sum->count, .k = p->ic, .b = u, .y = y};
-    t.btap = p->ic * width, t.bstep = width, t.n = width;
-    t.first = t.last = 1;
-    u += (sum->u[sum->count - 1] + 1) * t.btap;
-    for (int i = 0; i < sum->count; i++) taps[i].number = sum->u[i];
-    for (int64_t b = 0; b < s->blocks; b++) {
-        const int64_t rows = block_start(s, b + 1) - block_start(s, b), ahead = b * LINE;
-        for (int i = 0; i < sum->count; i++)
-            for (int64_t r = 0; r < rows; r++) taps[i].row[r] = v + sum->v[i] * p->v_step + r * p->depth;
-        for (int64_t r = 0; r < rows; r++) y[r] = products + r * width;
-        v += rows * p->depth, products += rows * width;
-        t.ahead = ahead < width ? u + p->ic * ahead : NULL;
-        pf_tile_run(vectors, (int)rows, &t);
-    }
+    return block * (s->count / s->blocks) + pf_min(block, s->count % s->blocks);
 }
 
 static void transform_inputs(const pf_wino_plan *p, int64_t first, int64_t end) {
@@ -357,43 +341,83 @@ static void transform_inputs(const pf_wino_plan *p, int64_t first, int64_t end) 
     for (int64_t i = first; i < end; i++) t->input(p, i, p->v + (i - first) * p->depth);
 }
 
-/* All points of a span; `tile` is the first one of the chunk. */
-static void multiply_points(const pf_wino_plan *p, const float *u, int64_t tile, const span *s, int vectors) {
-    const int64_t width = vectors * PF_VL;
-    const pf_wino_narrow t = {.v = p->v + (s->first - tile) * p->depth,
-                              .u = u,
-                              .products = p->products + (s->first - tile) * width,
-                              .v_step = p->v_step,
-                              .m_step = p->m_step,
-                              .points = p->points,
-                              .ic = p->ic};
-    if (s->blocks == 1 && !p->phases && PF_NAME(wino_narrow)(&t, s->count, vectors, p->depth)) return;
-    for (int i = 0; i < p->points; i++) {
-        const pf_wino_sum sum =
-            p->phases ? PF_NAME(wino_phases_sum)(p->m, i) : (pf_wino_sum){.count = 1, .v = {i}, .u = {i}};
-        multiply(p, &sum, t.v, u, t.products + i * p->m_step, s, vectors);
+static pf_wino_columns columns_of(const pf_wino_plan *p, pf_panel panel) {
+    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
+    return (pf_wino_columns){column, pf_min(width, p->oc - column), width,
+                             p->u + column * p->u_points * p->ic};
+}
+
+/* All points of a chunk by one panel, where there are kernels for such few channels and such blocks. */
+static int multiply_narrow(const pf_wino_plan *p, int64_t panel, const span *s, float *products) {
+    const int vectors = pf_panel_at(p->oc, panel).vectors;
+    if (p->phases || !is_narrow(p->depth, vectors)) return 0;
+    pf_wino_narrow t = {.u = columns_of(p, pf_panel_at(p->oc, panel)).u, .ic = p->ic, .points = p->points};
+    t.v_step = p->v_step, t.m_step = p->m_step;
+    for (int64_t b = 0; b < s->blocks; b++) {
+        const int64_t begin = block_start(s, b), count = block_start(s, b + 1) - begin;
+        t.v = p->v + begin * p->depth, t.products = products + begin * vectors * PF_VL;
+        if (!PF_NAME(wino_narrow)(&t, count, vectors, p->depth)) return 0;
+    }
+    return 1;
+}
+
+static pf_wino_sum sum_of(const pf_wino_plan *p, int64_t point) {
+    if (p->phases) return PF_NAME(wino_phases_sum)(p->m, (int)point);
+    return (pf_wino_sum){.count = 1, .v = {(int)point}, .u = {(int)point}};
+}
+
+/* Weights of one point in a panel. */
+static const float *weights_of(const pf_wino_plan *p, int64_t panel, int64_t point) {
+    const pf_panel at = pf_panel_at(p->oc, panel);
+    return columns_of(p, at).u + point * p->ic * at.vectors * PF_VL;
+}
+
+/* M = V U, or a sum of such products, for one point: a chunk by one panel. next: the weights that are wanted
+ * next, which are fetched meanwhile. */
+static void multiply(const pf_wino_plan *p, int64_t panel, const pf_wino_sum *sum, const span *s,
+                     float *products, const float *next) {
+    const int vectors = pf_panel_at(p->oc, panel).vectors;
+    const int64_t bytes = vectors * PF_VL * (int64_t)sizeof(float);
+    pf_wino_products t = {.pairs = sum->count, .products = products, .depth = p->depth, .ic = p->ic};
+    for (int i = 0; i < sum->count; i++) {
+        t.v[i] = p->v + sum->v[i] * p->v_step;
+        t.u[i] = weights_of(p, panel, sum->u[i]);
+    }
+    t.ahead = (const char *)(next ? next : t.u[0]);
+    t.ahead_step = next ? pf_min(FETCH, pf_ceil_div(bytes, s->blocks * sum->count)) : 0;
+    PF_NAME(wino_products)(&t, s->count, s->blocks, vectors);
+}
+
+/* All points of a chunk by the panels [panel, stop): those of one point follow each other, so that its inputs
+ * are fetched once. */
+static void multiply_points(const pf_wino_plan *p, int64_t panel, int64_t stop, const span *s) {
+    const int64_t count = stop - panel;
+    if (count == 1 && multiply_narrow(p, panel, s, p->products)) return;
+    for (int64_t i = 0; i < p->points; i++) {
+        const pf_wino_sum sum = sum_of(p, i), after = sum_of(p, i + 1 < p->points ? i + 1 : 0);
+        for (int64_t j = 0; j < count; j++) {
+            const float *next = NULL;
+            if (j + 1 < count)
+                next = weights_of(p, panel + j + 1, sum.u[sum.count - 1]);
+            else if (i + 1 < p->points)
+                next = weights_of(p, panel, after.u[after.count - 1]);
+            else if (stop < p->panels)
+                next = weights_of(p, stop, after.u[after.count - 1]);
+            multiply(p, panel + j, &sum, s, p->products + (j * p->points + i) * p->m_step, next);
+        }
     }
 }
 
-/* A chunk by one panel. */
-static void run_panel(const pf_wino_plan *p, int64_t index, const span *chunk) {
-    const pf_panel panel = pf_panel_at(p->oc, index);
-    const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
-    const pf_wino_columns o = {column, pf_min(width, p->oc - column), width,
-                               p->u + column * p->u_points * p->ic};
+/* A chunk by the panels [panel, stop). */
+static void run_panels(const pf_wino_plan *p, int64_t panel, int64_t stop, const span *s) {
     const pf_wino_transforms *t = transforms_of(p);
-    const float *products = p->products;
-    if (is_narrow(p->depth, panel.vectors)) {
-        for (int64_t b = 0; b < chunk->blocks; b++) {
-            const int64_t begin = block_start(chunk, b), end = block_start(chunk, b + 1);
-            const span one = {chunk->first + begin, end - begin, 1, end - begin, 1, 0};
-            multiply_points(p, o.u, chunk->first, &one, panel.vectors);
+    multiply_points(p, panel, stop, s);
+    for (int64_t i = 0; i < s->count; i++)
+        for (int64_t j = panel; j < stop; j++) {
+            const pf_wino_columns o = columns_of(p, pf_panel_at(p->oc, j));
+            const float *products = p->products + (j - panel) * p->points * p->m_step;
+            t->output(p, s->first + i, &o, products + i * o.width);
         }
-    } else {
-        multiply_points(p, o.u, chunk->first, chunk, panel.vectors);
-    }
-    for (int64_t i = 0; i < chunk->count; i++, products += width)
-        t->output(p, chunk->first + i, &o, products);
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
@@ -401,7 +425,10 @@ static void run_chunk(const pf_wino_plan *p, int64_t index, int64_t panel, int64
     const pf_wino_plan q = group_of(p, index % p->a->groups);
     const span chunk = span_of_chunk(p, index / p->a->groups);
     transform_inputs(&q, chunk.first, chunk.first + chunk.count);
-    for (; panel < stop; panel++) run_panel(&q, panel, &chunk);
+    for (int64_t next; panel < stop; panel = next) {
+        next = pf_min(stop, panel + p->together);
+        run_panels(&q, panel, next, &chunk);
+    }
 }
 
 /* Many chunks: each thread takes the next one. Few: the panels of all chunks are dealt out, a thread may

@@ -12,6 +12,12 @@
 
 #define PF_UNROLL _Pragma("GCC unroll 8")
 
+#if defined(PF_AVX512) || defined(__aarch64__)
+enum { PF_REGISTERS = 32 };
+#else
+enum { PF_REGISTERS = 16 };
+#endif
+
 #define PF_WINO_A 0.70710678118654752440
 #define PF_WINO_B 1.41421356237309504880
 
@@ -55,11 +61,10 @@ typedef struct pf_wino_part {
     int i0, i1, j0, j1;
 } pf_wino_part;
 
-/* Half of the rows of V for one tile and one vector of n channels: element (i, j) goes to v + (i * side + j)
- * * step. part: NULL when the whole tile is inside. */
-PF_INLINE void pf_wino_input_rows(const int side, const int half, const pf_wino_part *part, const float *d,
-                                  int64_t row, int64_t pixel, int64_t n, const int tail, float *v,
-                                  int64_t step) {
+/* Half of the rows of V for one tile and one vector of channels: element (i, j) goes to v + (i * side + j) *
+ * step. */
+PF_INLINE void pf_wino_input_rows(const int side, const int half, const float *d, int64_t row, int64_t pixel,
+                                  float *v, int64_t step) {
     const int rows = side / 2;
     pf_vf t[PF_WINO_SIDE / 2][PF_WINO_SIDE], in[PF_WINO_SIDE], out[PF_WINO_SIDE];
     PF_FORGET(row);
@@ -67,10 +72,7 @@ PF_INLINE void pf_wino_input_rows(const int side, const int half, const pf_wino_
     PF_UNROLL for (int j = 0; j < side; j++) {
         const float *x = d + j * pixel;
         PF_UNROLL for (int i = 0; i < side; i++) {
-            in[i] = pf_zero();
-            if (i == (half == 0 ? side - 1 : 0)) continue;
-            if (part && (j < part->j0 || j >= part->j1 || i < part->i0 || i >= part->i1)) continue;
-            in[i] = tail ? pf_loadn(x + i * row, n) : pf_load(x + i * row);
+            if (i != (half == 0 ? side - 1 : 0)) in[i] = pf_load(x + i * row);
         }
         pf_wino_input_half(side, half, in, out);
         PF_UNROLL for (int i = 0; i < rows; i++) t[i][j] = out[i];
@@ -84,10 +86,31 @@ PF_INLINE void pf_wino_input_rows(const int side, const int half, const pf_wino_
     }
 }
 
-PF_INLINE void pf_wino_input(const int side, const pf_wino_part *part, const float *d, int64_t row,
-                             int64_t pixel, int64_t n, const int tail, float *v, int64_t step) {
-    pf_wino_input_rows(side, 0, part, d, row, pixel, n, tail, v, step);
-    pf_wino_input_rows(side, 1, part, d, row, pixel, n, tail, v, step);
+/* The same for all rows. Half of a tile of 6x6 does not fit sixteen registers: there, all of it goes through
+ * memory once. */
+PF_INLINE void pf_wino_input(const int side, const float *d, int64_t row, int64_t pixel, float *v,
+                             int64_t step) {
+    if (PF_REGISTERS >= 32 || side == 4) {
+        pf_wino_input_rows(side, 0, d, row, pixel, v, step);
+        pf_wino_input_rows(side, 1, d, row, pixel, v, step);
+        return;
+    }
+    float t[PF_WINO_SIDE * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
+    pf_vf in[PF_WINO_SIDE], out[PF_WINO_SIDE];
+    PF_FORGET(row);
+    for (int j = 0; j < side; j++, d += pixel) {
+        PF_UNROLL for (int i = 0; i < side; i++) in[i] = pf_load(d + i * row);
+        pf_wino_input_half(side, 0, in, out);
+        pf_wino_input_half(side, 1, in, out + side / 2);
+        PF_UNROLL for (int i = 0; i < side; i++) pf_store(t + (i * side + j) * PF_VL, out[i]);
+    }
+    PF_FORGET(step);
+    for (int i = 0; i < side; i++, v += side * step) {
+        PF_UNROLL for (int j = 0; j < side; j++) in[j] = pf_load(t + (i * side + j) * PF_VL);
+        pf_wino_input_half(side, 0, in, out);
+        pf_wino_input_half(side, 1, in, out + side / 2);
+        PF_UNROLL for (int j = 0; j < side; j++) pf_store(v + j * step, out[j]);
+    }
 }
 
 /* Half of one dimension of the output transform: elements parity, parity + 2 of A'x, m / 2 of them. The even
@@ -145,6 +168,20 @@ typedef struct pf_wino_direct {
 
 /* Output rows parity, parity + 2 as pf_wino_output_rows gives them, by the definition of the convolution. */
 void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, pf_vf (*y)[4]);
+
+/* Products of tiles with one panel, for one point: the sum over pairs of a point of inputs and one of
+ * weights. Rows of v lie `depth` floats apart. From `ahead` on memory is fetched into L2 meanwhile, a cache
+ * line in each step over the channels and `ahead_step` bytes further in the next one. */
+typedef struct pf_wino_products {
+    const float *v[4], *u[4];
+    int pairs;
+    float *products;
+    int64_t depth, ic, ahead_step;
+    const char *ahead;
+} pf_wino_products;
+
+/* For as many blocks of rows, which differ by one in height. */
+void PF_NAME(wino_products)(const pf_wino_products *t, int64_t rows, int64_t blocks, int vectors);
 
 /* Products of one block of tiles with one panel, for all points; rows of v and products follow each other
  * densely. */

@@ -16,8 +16,9 @@ __all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winog
 LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16}
 """Floats in a vector of each ISA level."""
 
-MEMORY_BYTES = 10.0
-"""Bytes of weights that all threads together read from memory in a cycle."""
+MEMORY_BYTES = {4: (5.0, 8.0), 8: (5.0, 8.0), 16: (10.0, 10.0)}
+"""Bytes of weights that one thread, and several together, read from memory in a cycle, by the floats in a vector:
+processors without the longest vectors have slower memory, too."""
 
 DIRECT_EFFICIENCY, WINOGRAD_EFFICIENCY = 0.95, 0.92
 """Shares of peak that the inner products reach where channels abound."""
@@ -167,7 +168,7 @@ def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
         vectors = g["kh"] * g["kw"] * _padded(g["ic"] // groups, lanes) / lanes
         each = vectors * NARROW_CYCLES[outputs - 1] + NARROW_END_CYCLES
         work = min(work, groups * pixels * each)
-    return _together(work / nthreads, 4 * products / MEMORY_BYTES)
+    return _together(work / nthreads, 4 * products / MEMORY_BYTES[lanes][nthreads > 1])
 
 
 def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int) -> float:
@@ -192,4 +193,4 @@ def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int)
     else:
         transforms = (_padded(inputs, lanes) + outputs) / 2 * LINES[max(g["kh"], g["kw"])]
     work += tiles * groups * transforms / lanes
-    return _together(work / nthreads, 4 * weights / MEMORY_BYTES)
+    return _together(work / nthreads, 4 * weights / MEMORY_BYTES[lanes][nthreads > 1])

@@ -57,5 +57,11 @@ def test_choice(fields: dict[str, Any], kernel: str, variant: int) -> None:
     assert (choice.kernel, choice.variant) == (kernel, variant)
 
 
+@pytest.mark.parametrize("nthreads", [1, 2])
+def test_slow_memory_favours_small_transformed_weights(nthreads: int) -> None:
+    assert choose("avx2", nthreads, geometry(512, 512, 7)).variant == 2
+    assert choose("avx2", nthreads, geometry(512, 512, 14)).variant == 4
+
+
 def test_weights_that_change_are_not_transformed() -> None:
     assert choose("avx2", 2, geometry(64, 64, 56), constant=False).kernel == "conv_f32"

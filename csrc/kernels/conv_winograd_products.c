@@ -1,0 +1,64 @@
+/* Winograd products M = V U for one point: a span of tiles by one panel of output channels. Rows of V lie at
+ * equal distances and those of M follow each other, so all register tiles of a span are one loop, and short
+ * sums over the input channels do not wait for calls and tables of pointers. Every sum is made in one order,
+ * however tiles are cut into blocks. Used by conv_winograd.c. */
+#include "kernels/conv_winograd.h"
+#include "kernels/tile.h"
+#include "kernels/tile_shapes.h"
+
+#define PF_ALL _Pragma("GCC unroll 32")
+
+enum { COLS = PF_TILE_VECTORS };
+
+/* `count` register tiles from tile `first` on. Returns how far the fetches have come. */
+PF_INLINE const char *products(const int rows, const int vectors, const pf_wino_products *t, int64_t first,
+                               int64_t count, const char *ahead) {
+    const int64_t ahead_step = t->ahead_step, k_end = t->ic;
+    float *y = t->products + first * vectors * PF_VL;
+    for (int64_t i = 0; i < count; i++, first += rows, y += rows * vectors * PF_VL) {
+        pf_vf acc[PF_TILE_ROWS][COLS];
+        PF_ALL for (int r = 0; r < rows; r++) {
+            PF_ALL for (int j = 0; j < vectors; j++) acc[r][j] = pf_zero();
+        }
+        for (int pair = 0; pair < t->pairs; pair++) {
+            const float *u = t->u[pair], *a[PF_TILE_ROWS];
+            /* Counting up to zero saves the register of the bound. */
+            PF_ALL for (int r = 0; r < rows; r++) a[r] = t->v[pair] + (first + r) * t->depth + k_end;
+            for (int64_t k = -k_end; k < 0; k++, u += vectors * PF_VL) {
+                pf_vf b[COLS];
+                __builtin_prefetch(ahead, 0, 2);
+                ahead += ahead_step;
+                PF_ALL for (int j = 0; j < vectors; j++) b[j] = pf_load(u + j * PF_VL);
+                PF_ALL for (int r = 0; r < rows; r++) {
+                    const pf_vf x = pf_set(a[r][k]);
+                    PF_ALL for (int j = 0; j < vectors; j++) acc[r][j] = pf_fma(x, b[j], acc[r][j]);
+                }
+            }
+        }
+        PF_ALL for (int r = 0; r < rows; r++) {
+            PF_ALL for (int j = 0; j < vectors; j++) pf_store(y + (r * vectors + j) * PF_VL, acc[r][j]);
+        }
+    }
+    return ahead;
+}
+
+#define RUN(vectors, rows)                                                                                   \
+    static const char *products_##rows##x##vectors(const pf_wino_products *t, int64_t first, int64_t count,  \
+                                                   const char *ahead) {                                      \
+        return products(rows, vectors, t, first, count, ahead);                                              \
+    }
+#define ENTRY(vectors, rows) products_##rows##x##vectors,
+
+PF_TILE_SHAPES(RUN, PF_NOTHING, PF_NOTHING)
+
+static const char *(*const RUNS[PF_TILE_VECTORS][PF_TILE_ROWS])(const pf_wino_products *, int64_t, int64_t,
+                                                                const char *) = {
+    PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
+
+/* The first `higher` blocks have a row more than the others. */
+void PF_NAME(wino_products)(const pf_wino_products *t, int64_t rows, int64_t blocks, int vectors) {
+    const int64_t low = rows / blocks, higher = rows % blocks;
+    const char *ahead = t->ahead;
+    if (higher > 0) ahead = RUNS[vectors - 1][low](t, 0, higher, ahead);
+    RUNS[vectors - 1][low - 1](t, higher * (low + 1), blocks - higher, ahead);
+}
