@@ -11,9 +11,10 @@ from pnnx_fast.expression import parse
 from pnnx_fast.formats.python_expression import literal, spell
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.ir import Operator
+from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.literals import MISSING
 from pnnx_fast.ir.literals import literal as literal_of
-from pnnx_fast.ir.notes import lost_whole, mesh_shape, without_casts
+from pnnx_fast.ir.notes import lost_whole, without_casts
 from pnnx_fast.ir.parameter import OPEN_END
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
@@ -105,10 +106,11 @@ def index(op: Operator, names: Names) -> list[str]:
     shape = mesh_shape(op)
     if shape is not None:
         return [f"{targets(op, names)} = {x}.reshape({', '.join(map(str, shape))})"]
-    root = parse(str(op.params["expr"].value))
+    root = parse(whole_indices(op) or str(op.params["expr"].value))
     inputs = [names.fragment(y) for y in op.inputs]
     entries = [spell(node, inputs).text for node in root.children] or [spell(root, inputs).text]
-    return [f"{targets(op, names)} = {x}[{', '.join(':' if e == 'None' else e for e in entries)}]"]
+    alone = "," if len(entries) == 1 and entries[0].startswith("[[") else ""  # else a list of lists is a tuple of lists
+    return [f"{targets(op, names)} = {x}[{', '.join(':' if e == 'None' else e for e in entries)}{alone}]"]
 
 
 def index_put(op: Operator, names: Names) -> list[str]:

@@ -1,5 +1,5 @@
 """What the types noted at operands tell of things that the converter left out: the dtype of a sum, the rounding of a
-quotient, indices of several dimensions, the role and the meaning of a mask, which tensor a write into a part changes.
+quotient, the role and the meaning of a mask, which tensor a write into a part changes.
 Used by the passes that restore them and by the writer of Python source; it changes no graph.
 """
 
@@ -25,7 +25,6 @@ __all__ = [
     "lost_whole",
     "mask_place",
     "means_taking_part",
-    "mesh_shape",
     "missing_dtype",
     "number",
     "number_shape",
@@ -66,7 +65,6 @@ _ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
 _CAST = r"int\(-?\d{1,18}\)\Z"
 _TYPED = r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z"
-_COUNTING = r"\[\[0(,\d{1,9})*\](,\[0(,\d{1,9})*\])*\]\Z"
 
 
 def missing_dtype(op: Operator) -> str | None:
@@ -91,28 +89,6 @@ def rounded_quotients(op: Operator) -> str:
     if op.outputs[0].dtype not in _INTEGERS or not all(x.dtype in _INTEGERS for x in op.inputs):
         return text
     return re.sub(r"\bdiv\(", "floor_divide(", text)
-
-
-def mesh_shape(op: Operator) -> tuple[int, ...] | None:
-    """Shape that an indexing gives which only reshapes: a mesh of counting indices over the whole of the first axes.
-
-    Of an index of several dimensions the converter writes the beginning, as many entries as its first dimension has:
-    ``x[arange(2)[:, None, None], arange(5)]`` becomes ``[[0,1],[0]]`` with a result noted as (2,1,5).
-    """
-    text = op.params["expr"].value if "expr" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
-    if not isinstance(text, str) or not re.match(_COUNTING, text, re.ASCII):
-        return None
-    lists = [[int(number) for number in entry.split(",")] for entry in text[2:-2].split("],[")]
-    given, noted = op.inputs[0].shape or (), op.outputs[0].shape or ()
-    rest = len(given) - len(lists)
-    if rest < 0 or min(given, default=0) < 1 or any(entry != list(range(len(entry))) for entry in lists):
-        return None
-    axes, lead = given[: len(lists)], noted[: len(noted) - rest]
-    # As written: the indices side by side.
-    if lead == (max(map(len, lists)),) or any(len(entry) not in (1, n) for entry, n in zip(lists, axes, strict=True)):
-        return None
-    same = noted[len(noted) - rest :] == given[len(lists) :] and math.prod(lead) == math.prod(axes)
-    return noted if same and [n for n in lead if n != 1] == [n for n in axes if n != 1] else None
 
 
 def without_casts(value: Any) -> Any:

@@ -152,7 +152,7 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "prelu": ("F.prelu", "input weight"),
     "prod": ("torch.prod", "input dtype", "input dim keepdim dtype"),
     "repeat": ("Tensor.repeat", "input sizes"),
-    "repeat_interleave": ("torch.repeat_interleave", "input repeats dim output_size"),
+    "repeat_interleave": ("torch.repeat_interleave", "input output_size", "input repeats dim output_size"),
     "reshape": ("Tensor.reshape", "input shape"),
     "reshape_as": ("Tensor.reshape_as", "input other"),
     "rms_norm": ("F.rms_norm", "input normalized_shape weight eps"),

@@ -320,9 +320,15 @@ def nonzero(b: Builder, input: Tensor, *, as_tuple: bool = False) -> Value:
 
 @operator("torch.repeat_interleave")
 def repeat_interleave(
-    b: Builder, input: Tensor, repeats: Any, *, dim: int | None = None, output_size: int | None = None
+    b: Builder, input: Tensor, repeats: Any = None, *, dim: int | None = None, output_size: int | None = None
 ) -> Value:
-    """Every entry of a dimension (of the flat tensor without one) several times. torch.repeat_interleave."""
+    """Every entry of a dimension (of the flat tensor without one) several times; with one input, which says how often,
+    each place as often. torch.repeat_interleave.
+    """
+    if repeats is None:
+        if input.ndim != 1 or input.dtype.kind != "i":
+            raise ShapeError("repeats alone are a line of integers", actual=input)
+        input, repeats = b.constant(np.arange(input.size, dtype=input.dtype)), input
     if dim is None:
         input, dim = b.reshape(input, (input.size,)), 0
     axis = axis_of(dim, input.ndim)

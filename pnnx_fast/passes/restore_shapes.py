@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.notes import (
     head_masks,
     leading_sizes,
     lost_whole,
-    mesh_shape,
     raised_pad,
     same_padding,
     shuffled_shape,
@@ -33,11 +33,11 @@ def restore_shapes(graph: Graph) -> bool:
     return any(mended)
 
 
-def _as_reshape(graph: Graph, op: Operator) -> bool:
-    """An indexing by a whole mesh."""
+def _whole_indices(graph: Graph, op: Operator) -> bool:
+    """An indexing by a whole mesh, or by indices that lost their brackets."""
     shape = mesh_shape(op)
     if shape is None:
-        return False
+        return _brackets(graph, op)
     op.type = "Tensor.reshape"
     del op.params["expr"]
     op.params["shape"] = list(shape)
@@ -98,11 +98,12 @@ def _reshape(graph: Graph, op: Operator) -> bool:
     return _heads_of_mask(graph, op) or _fewer_sizes(graph, op)
 
 
+_brackets = _set_parameter("expr", whole_indices)
 _fewer_sizes = _set_parameter("shape", leading_sizes)
 
 _MENDS: dict[str, Mend] = {
     "F.pad": _set_parameter("pad", raised_pad),
-    "Tensor.index": _as_reshape,
+    "Tensor.index": _whole_indices,
     "Tensor.reshape": _reshape,
     "Tensor.slice_copy": _write_to_whole,
     "nn.Conv1d": _set_parameter("padding", same_padding),

@@ -22,6 +22,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, lower
+from pnnx_fast.runtime.noted import compare_noted
 from pnnx_fast.runtime.program import Program
 from pnnx_fast.runtime.returned import MAX_PARTS, check_values, computed, too_many_parts
 
@@ -84,13 +85,13 @@ class Compiler:
         passes.restore(self.graph)
         if optimize:
             passes.optimize(self.graph, _dumper())
-        self._ops = list(self.graph.topological())
+        self.ops = list(self.graph.topological())
         self._input_names = [x.name for x in self.graph.inputs]
 
     def compile(self, given: Sequence[Array], nthreads: int) -> Chain | Parts:
         """Return what computes the outputs from arrays of these shapes and dtypes."""
         with collector_paused():
-            runnable = self._in_parts(given, self._lower(given, self._ops, nthreads), nthreads)
+            runnable = self._in_parts(given, self._lower(given, self.ops, nthreads), nthreads)
         if self.constants.tuner is not None:
             self.constants.tuner.save()
         return runnable
@@ -110,14 +111,14 @@ class Compiler:
             return chain
         from pnnx_fast.runtime.batches import best_part, for_rows, rows_apart
 
-        if not rows_apart(self._ops, rows):
+        if not rows_apart(self.ops, rows):
             return chain
         part, apart = best_part(chain.program.steps, rows, chain.arena_bytes, nthreads)
         if part == rows:
             return chain
         from pnnx_fast.runtime.parts import Parts
 
-        few = self._lower([a[:part] for a in given], for_rows(self._ops, part), 1 if apart else nthreads)
+        few = self._lower([a[:part] for a in given], for_rows(self.ops, part), 1 if apart else nthreads)
         return Parts(few.program, rows // part, nthreads if apart else 1)
 
 
@@ -139,6 +140,8 @@ class Chain:
             outputs = [self.stage.values[n] for n in self._live] + list(self.stage.breaker.inputs)
         self.program = Program(self.stage.steps, inputs, outputs, compiler.isa, nthreads, compiler.constants)
         self.isa, self.nthreads, self.arena_bytes = compiler.isa, nthreads, self.program.arena_bytes
+        if ops is compiler.ops:  # what follows data may have other sizes
+            compare_noted(compiler.graph.inputs, ops, self.stage.values)
         self.stage.values = {n: v for n, v in self.stage.values.items() if _known(v)}
         self._next: OrderedDict[Any, Chain] = OrderedDict()
         self._lock = threading.Lock()

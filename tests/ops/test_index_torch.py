@@ -214,6 +214,15 @@ def test_repeat_interleave_by_tensor() -> None:
     same(run("torch.repeat_interleave", x, names=["input"], weights={"repeats": counts}, dim=0), want)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_repeat_interleave_of_places(dtype: type) -> None:
+    counts = np.array([2, 0, 3], dtype)
+    same(run("torch.repeat_interleave", counts), torch.repeat_interleave(t(counts)))
+    same(call("aten::repeat_interleave", (counts, None), 1), torch.repeat_interleave(t(counts)))
+    with pytest.raises(ShapeError, match="a line of integers"):
+        run("torch.repeat_interleave", draw(3))
+
+
 # -- bounds that are data ------------------------------------------------------------------------------------------
 
 BY_DATA = """7767517

@@ -120,12 +120,15 @@ def pooled() -> pnnx_fast.Graph:
     step(graph, "nn.AvgPool2d", "a", "b", kernel_size=(3, 2), stride=(2, 1))
     graph.ops[-1].outputs[0].shape = (1, 7, 2, 5)
     step(graph, "nn.ReLU", "b", "d")
+    graph.ops[-1].outputs[0].shape = (1, 7, 2, 5)
     return finish(graph, "d")
 
 
 def pooled_with_padding() -> pnnx_fast.Graph:
     graph = pooled()
     graph.ops[2].params["padding"] = Parameter((1, 0))
+    for op in graph.ops[2:4]:
+        op.outputs[0].shape = (1, 7, 3, 5)
     return graph
 
 

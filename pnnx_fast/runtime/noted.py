@@ -1,0 +1,43 @@
+"""Shapes that a file notes against those that lowering finds.
+
+At the sizes of the trace both are the same, unless the file lost something or was edited by hand. The operator is named
+then, by a warning: which of the two is right is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pnnx_fast._types import Shape
+from pnnx_fast._warning import warn
+from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ops import registry
+from pnnx_fast.ops.symbolic import Tensor, Value
+
+__all__ = ["compare_noted"]
+
+
+def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
+    """Warn of the first operator whose result has another shape than noted, if the inputs of the graph have those."""
+    if not all(_given(x, values) == x.shape for x in inputs):
+        return
+    for op in ops:
+        for x in op.outputs:
+            if x.shape is None or (found := _given(x, values)) is None or found == x.shape or _may_be(found, x.shape):
+                continue
+            if all(_may_be(_given(y, values), y.shape) for y in op.inputs) and not registry.users_own([op.type]):
+                noted = ",".join("?" if n < 0 else str(n) for n in x.shape)
+                warn(f"{op.where} gives shape {list(found)} where the file notes ({noted}): its results may be wrong")
+                return
+
+
+def _given(x: Operand, values: Mapping[str, Value]) -> Shape | None:
+    value = values.get(x.name)
+    return value.shape if isinstance(value, Tensor) else None
+
+
+def _may_be(found: Shape | None, noted: Shape | None) -> bool:
+    """Whether a shape may be the one noted, in which sizes that vary are -1."""
+    if found is None or noted is None:
+        return True
+    return len(found) == len(noted) and all(m in (n, -1) for n, m in zip(found, noted, strict=True))
