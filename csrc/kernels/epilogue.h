@@ -68,48 +68,54 @@ PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count)
 #undef PF_ACT_EACH
 }
 
-/* Gelu of the whole vectors among n neighbours, in place; returns how many numbers that is. */
-static inline int64_t pf_gelu_vectors(float *y, int64_t n) {
-    int64_t i = 0;
+/* Gelu in a loop: what it wants before, and of a vector. */
 #if defined(PF_AVX512)
-    pf_gelu_table table = pf_gelu_load();
-    /* Without this the compiler reads the table again for every vector. */
-    for (int k = 0; k < 7; k++) __asm__("" : "+v"(table.low[k]), "+v"(table.high[k]));
-    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_gelu_by(&table, pf_load(y + i)));
+/* Without the empty statement the compiler reads the table again for every vector. */
+#    define PF_GELU_BEFORE                                                                                   \
+        pf_gelu_table table = pf_gelu_load();                                                                \
+        for (int k = 0; k < 7; k++) __asm__("" : "+v"(table.low[k]), "+v"(table.high[k]))
+#    define PF_GELU(x) pf_gelu_by(&table, x)
 #else
-    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, pf_vgelu(pf_load(y + i)));
+#    define PF_GELU_BEFORE
+#    define PF_GELU(x) pf_vgelu(x)
 #endif
-    return i;
-}
 
-/* A late activation of n neighbours, in place. */
-#define PF_LATE_LOOP(function)                                                                               \
-    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, function(pf_load(y + i)));                            \
-    if (i < n) pf_storen(y + i, function(pf_loadn(y + i, n - i)), n - i);                                    \
-    break
+/* LOOP(function) for the function of a late activation. */
+#define PF_LATE_SWITCH(code, LOOP)                                                                           \
+    switch (code) {                                                                                          \
+    case PF_ACT_SIGMOID:                                                                                     \
+        LOOP(pf_vsigmoid);                                                                                   \
+        break;                                                                                               \
+    case PF_ACT_SILU:                                                                                        \
+        LOOP(pf_vsilu);                                                                                      \
+        break;                                                                                               \
+    case PF_ACT_GELU: {                                                                                      \
+        PF_GELU_BEFORE;                                                                                      \
+        LOOP(PF_GELU);                                                                                       \
+        break;                                                                                               \
+    }                                                                                                        \
+    case PF_ACT_GELU_TANH:                                                                                   \
+        LOOP(pf_vgelu_tanh);                                                                                 \
+        break;                                                                                               \
+    case PF_ACT_TANH:                                                                                        \
+        LOOP(pf_vtanh);                                                                                      \
+        break;                                                                                               \
+    case PF_ACT_MISH:                                                                                        \
+        LOOP(pf_vmish);                                                                                      \
+        break;                                                                                               \
+    default:                                                                                                 \
+        break;                                                                                               \
+    }
 
-/* Not inlined: the loops want all registers. */
+/* A late activation of n neighbours, in place. Not inlined: the loops want all registers. */
 static __attribute__((noinline, unused)) void pf_act_late(int32_t code, float *y, int64_t n) {
     int64_t i = 0;
-    switch (code) {
-    case PF_ACT_SIGMOID:
-        PF_LATE_LOOP(pf_vsigmoid);
-    case PF_ACT_SILU:
-        PF_LATE_LOOP(pf_vsilu);
-    case PF_ACT_GELU:
-        i = pf_gelu_vectors(y, n);
-        PF_LATE_LOOP(pf_vgelu);
-    case PF_ACT_GELU_TANH:
-        PF_LATE_LOOP(pf_vgelu_tanh);
-    case PF_ACT_TANH:
-        PF_LATE_LOOP(pf_vtanh);
-    case PF_ACT_MISH:
-        PF_LATE_LOOP(pf_vmish);
-    default:
-        break;
-    }
-}
+#define PF_LATE_LOOP(function)                                                                               \
+    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, function(pf_load(y + i)));                            \
+    if (i < n) pf_storen(y + i, function(pf_loadn(y + i, n - i)), n - i)
+    PF_LATE_SWITCH(code, PF_LATE_LOOP)
 #undef PF_LATE_LOOP
+}
 
 /* What remains for a stored row of n values, in place: a late activation, then the addition of a late
  * residual z (NULL: none). */

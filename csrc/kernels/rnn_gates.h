@@ -42,9 +42,7 @@ PF_INLINE pf_vf one_plus_exp_of_any(pf_vf x) {
 #else
 PF_INLINE pf_vf one_plus_exp(pf_vf x) { return pf_one_plus_exp_bounded(x); }
 
-PF_INLINE pf_vf one_plus_exp_of_any(pf_vf x) {
-    return pf_one_plus_exp_bounded(pf_clip(x, pf_set(-104.0f), pf_set(104.0f)));
-}
+PF_INLINE pf_vf one_plus_exp_of_any(pf_vf x) { return pf_one_plus_exp_bounded(pf_within_exp(x)); }
 
 PF_INLINE pf_vf exp_minus_one(pf_vf x) {
     pf_vf n;
@@ -55,7 +53,7 @@ PF_INLINE pf_vf exp_minus_one(pf_vf x) {
 #endif
 
 /* 1 / sigmoid(x), at most 1e38: for products with numbers that are finite. */
-PF_INLINE pf_vf inverse_sigmoid(pf_vf x) { return one_plus_exp(pf_clip(x, pf_set(-87.0f), pf_set(88.0f))); }
+PF_INLINE pf_vf inverse_sigmoid(pf_vf x) { return one_plus_exp(pf_clip(x, pf_set(-87.0f), pf_set(87.0f))); }
 
 /* a sigmoid(x) for any a: infinity times a sigmoid that vanishes is NaN. */
 PF_INLINE pf_vf times_sigmoid(pf_vf a, pf_vf x) { return a / one_plus_exp_of_any(x); }

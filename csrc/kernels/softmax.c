@@ -32,12 +32,12 @@ PF_INLINE double row_exp(const float *x, float *y, int64_t n, float f, float top
         for (; i + 2 * PF_VL <= m; i += 2 * PF_VL)
 #pragma GCC unroll 2
             for (int k = 0; k < 2; k++) {
-                const pf_vf e = pf_vexp(pf_load(x + b + i + k * PF_VL) * f - top);
+                const pf_vf e = pf_exp_flushed(pf_load(x + b + i + k * PF_VL) * f - top);
                 if (y) pf_store(y + b + i + k * PF_VL, e);
                 s[k] += e;
             }
         for (; i < m; i += PF_VL) {
-            const pf_vf e = pf_vexp(pf_load_upto(x + b + i, m - i) * f - top);
+            const pf_vf e = pf_exp_flushed(pf_load_upto(x + b + i, m - i) * f - top);
             if (y) pf_store_upto(y + b + i, e, m - i);
             s[0] += pf_first_lanes(e, m - i, 0.0f);
         }
@@ -58,7 +58,7 @@ PF_INLINE void short_row(const float *x, float *y, int64_t n, float f, int count
     const pf_vf top = pf_set(pf_hmax(m));
 #pragma GCC unroll 4
     for (int k = 0; k < count; k++) {
-        v[k] = pf_vexp(v[k] - top);
+        v[k] = pf_exp_flushed(v[k] - top);
         sum += k + 1 < count ? v[k] : pf_first_lanes(v[k], n - k * PF_VL, 0.0f);
     }
     const pf_vf scale = pf_set(1.0f / pf_hsum(sum));
@@ -113,7 +113,7 @@ PF_INLINE void columns(const pf_axis_args *a, const float *x, float *y, int loga
 #pragma GCC unroll 4
         for (int k = 0; k < count; k++) {
             const int64_t m = k + 1 < count ? PF_VL : lanes;
-            const pf_vf e = pf_vexp(pf_load_upto(x + i * a->xsn + k * PF_VL, m) * f - top[k]);
+            const pf_vf e = pf_exp_flushed(pf_load_upto(x + i * a->xsn + k * PF_VL, m) * f - top[k]);
             if (!logarithm) pf_store_upto(y + i * a->ysn + k * PF_VL, e, m);
             part[k] += e;
             if (i % FLUSH == FLUSH - 1) sum[k] += part[k], part[k] = pf_zero();
@@ -164,7 +164,7 @@ PF_INLINE void few_columns(const pf_axis_args *a, const float *x, float *y, int6
         top = pf_vmax(top, pf_first_lanes(pf_load_upto(x + i, total - i) * f, total - i, -INFINITY));
     top = over_columns(top, c, 1);
     for (int64_t i = 0, flush = 0; i < total; i += PF_VL) {
-        const pf_vf e = pf_vexp(pf_load_upto(x + i, total - i) * f - top);
+        const pf_vf e = pf_exp_flushed(pf_load_upto(x + i, total - i) * f - top);
         if (!logarithm) pf_store_upto(y + i, e, total - i);
         part += pf_first_lanes(e, total - i, 0.0f);
         if (++flush == FLUSH) sum += part, part = pf_zero(), flush = 0;
@@ -245,7 +245,7 @@ static void softmax_tile(const float *x, int64_t xs, float *y, int64_t ys, float
 #pragma GCC unroll 16
     for (int i = 1; i < TILE; i++) top = pf_vmax(top, v[i]);
 #pragma GCC unroll 16
-    for (int i = 0; i < TILE; i++) sum += v[i] = pf_vexp(v[i] - top);
+    for (int i = 0; i < TILE; i++) sum += v[i] = pf_exp_flushed(v[i] - top);
     const pf_vf scale = 1.0f / sum;
 #pragma GCC unroll 16
     for (int i = 0; i < TILE; i++) v[i] *= scale;

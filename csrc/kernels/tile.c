@@ -150,3 +150,23 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
 PF_TILE_SHAPES(TILE, PF_NOTHING, PF_NOTHING)
 
 const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS] = {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
+
+/* The rows through a function of vectors. */
+#define UNSTAGE(function)                                                                                    \
+    for (int r = 0; r < rows; r++, from += vectors * PF_VL) {                                                \
+        float *to = y[r] + column;                                                                           \
+        const float *add = z ? z[r] + column : NULL;                                                         \
+        for (int64_t i = 0; i < n; i += PF_VL) {                                                             \
+            const pf_vf v = function(pf_load(from + i));                                                     \
+            pf_store_upto(to + i, add ? v + pf_load_upto(add + i, n - i) : v, n - i);                        \
+        }                                                                                                    \
+    }
+
+void PF_NAME(unstage)(const float *from, int vectors, int32_t code, float *const *y, const float *const *z,
+                      int rows, int64_t column, int64_t n) {
+    if (pf_act_is_late(code)) {
+        PF_LATE_SWITCH(code, UNSTAGE)
+    } else {
+        UNSTAGE()
+    }
+}

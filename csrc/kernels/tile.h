@@ -59,27 +59,17 @@ typedef struct pf_tile {
 typedef void (*pf_tile_fn)(const pf_tile *tile, float *staging);
 extern const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS];
 
-/* Moves rows of n values from the staging buffer to y, plus z unless that is NULL. */
-PF_INLINE void pf_unstage(const float *from, int vectors, float *const *y, const float *const *z, int rows,
-                          int64_t column, int64_t n) {
-    for (int r = 0; r < rows; r++, from += vectors * PF_VL) {
-        float *to = y[r] + column;
-        const float *add = z ? z[r] + column : NULL;
-        for (int64_t i = 0; i < n; i += PF_VL) {
-            const pf_vf v = pf_load(from + i);
-            pf_store_upto(to + i, add ? v + pf_load_upto(add + i, n - i) : v, n - i);
-        }
-    }
-}
+/* Moves rows of n values from a staging buffer of so many vectors a row to y, through the activation if it is
+ * a late one, plus z unless that is NULL. */
+void PF_NAME(unstage)(const float *from, int vectors, int32_t code, float *const *y, const float *const *z,
+                      int rows, int64_t column, int64_t n);
 
-/* Late activations work in a buffer that stays in L1, so that they never wait for y. */
+/* Late activations take the sums from a buffer that stays in L1, so that they never wait for y. */
 PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
     float staging[PF_TILE_FLOATS] __attribute__((aligned(64)));
     const int late = t->last && (t->late || pf_act_is_late(t->act.code));
     PF_NAME(tiles)[vectors - 1][rows - 1](t, late ? staging : NULL);
-    if (!late) return;
-    pf_act_late(t->act.code, staging, rows * vectors * PF_VL);
-    pf_unstage(staging, vectors, t->y, t->late, rows, t->column, t->n);
+    if (late) PF_NAME(unstage)(staging, vectors, t->act.code, t->y, t->late, rows, t->column, t->n);
 }
 
 /* Tiles one below the other (tile_run.c): rows of A, y and z lie at equal distances, there is one tap, and

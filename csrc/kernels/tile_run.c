@@ -6,12 +6,13 @@
 
 enum { COLS = PF_TILE_VECTORS, LINE = 64 };
 
-/* Sums between two rows of the tile before that are worth it: where registers are few, finishing a row moves
- * most of the block out of them and back. */
+/* Whether rows of the tile before are finished between the sums of the next one. Where registers are few,
+ * that moves most of the block out of them and back, for one row at a time: there a tile is finished at once.
+ */
 #if defined(PF_AVX512) || defined(__aarch64__)
-enum { APART = 1 };
+enum { BETWEEN = 1 };
 #else
-enum { APART = 16 };
+enum { BETWEEN = 0 };
 #endif
 
 PF_INLINE void add_residual(const int rows, const int vectors, const float *z, int64_t step, int64_t last,
@@ -47,7 +48,13 @@ PF_INLINE void finish_row(const pf_waiting *w, int row) {
 }
 
 void PF_NAME(finish_run)(pf_waiting *w) {
-    for (int row = 0; row < w->rows; row++) finish_row(w, row);
+    float *y[PF_TILE_ROWS];
+    const float *z[PF_TILE_ROWS];
+    for (int row = 0; row < w->rows; row++) {
+        y[row] = w->y + row * w->ystep;
+        z[row] = w->z ? w->z + row * w->zstep : NULL;
+    }
+    PF_NAME(unstage)(w->sums[!w->turn], w->vectors, w->code, y, w->z ? z : NULL, w->rows, 0, w->n);
     w->rows = 0;
 }
 
@@ -97,14 +104,14 @@ PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_
     float *y = t->y;
     for (int64_t i = 0; i < t->tiles; i++, x += rows * t->xstep, y += rows * t->ystep) {
         pf_vf acc[PF_TILE_ROWS][COLS];
-        if (late && t->k < APART * t->waiting->rows) PF_NAME(finish_run)(t->waiting);
+        if (late && (!BETWEEN || t->k < t->waiting->rows)) PF_NAME(finish_run)(t->waiting);
         pf_block_start(rows, vectors, t->bias, last, acc);
         if (z) {
             PF_UNROLL for (int r = 0; r < rows; r++) {
                 PF_UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(z + r * t->zstep + v * PF_VL);
             }
         }
-        multiply(rows, vectors, t, x, ahead, late ? t->waiting : NULL, acc);
+        multiply(rows, vectors, t, x, ahead, late && BETWEEN ? t->waiting : NULL, acc);
         ahead += t->ahead_step;
         if (z && !t->z_late) add_residual(rows, vectors, z, t->zstep, last, acc);
         pf_block_activate(rows, vectors, &t->act, acc);

@@ -51,7 +51,20 @@ PF_INLINE pf_vf pf_polynomial(pf_vf x, const float *c, int degree) {
     for (int i = degree - 1; i >= 0; i--) p = pf_fma(p, x, pf_set(c[i]));
     return p;
 }
-#define PF_POLYNOMIAL(x, table) pf_polynomial(x, table, (int)(sizeof(table) / sizeof(table)[0]) - 1)
+/* factor times the same in x step; both are powers of two or their negatives, and cost nothing. */
+PF_INLINE pf_vf pf_polynomial_scaled(pf_vf x, const float *c, int degree, float factor, float step) {
+    float scale[16] = {factor};
+#pragma GCC unroll 16
+    for (int i = 1; i <= degree; i++) scale[i] = scale[i - 1] * step;
+    pf_vf p = pf_set(c[degree] * scale[degree]);
+#pragma GCC unroll 16
+    for (int i = degree - 1; i >= 0; i--) p = pf_fma(p, x, pf_set(c[i] * scale[i]));
+    return p;
+}
+#define PF_DEGREE(table)        ((int)(sizeof(table) / sizeof(table)[0]) - 1)
+#define PF_POLYNOMIAL(x, table) pf_polynomial(x, table, PF_DEGREE(table))
+#define PF_POLYNOMIAL_SCALED(x, table, factor, step)                                                         \
+    pf_polynomial_scaled(x, table, PF_DEGREE(table), factor, step)
 
 /* Minimum and maximum of PyTorch: NaN in either operand gives NaN. */
 PF_INLINE pf_vf pf_minimum(pf_vf a, pf_vf b) { return pf_select(a != a, a, pf_vmin(a, b)); }
@@ -104,6 +117,7 @@ PF_INLINE pf_vf pf_nearest(pf_vf x) {
 #define PF_LOG2E  1.44269504f
 #define PF_LN2_HI 0.693145751953125f
 #define PF_LN2_LO 1.42860677e-06f
+#define PF_LN2    0.693147181f
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2, for x in the range where exp is finite. */
 PF_INLINE pf_vf pf_reduce_ln2(pf_vf x, pf_vf *n) {
@@ -115,17 +129,62 @@ PF_INLINE pf_vf pf_exp_reduced(pf_vf r) {
     return pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXP_P), r) + pf_set(1.0f);
 }
 
+/* The same with a digit less. */
+PF_INLINE pf_vf pf_exp_short(pf_vf r) { return pf_fma(PF_POLYNOMIAL(r, PF_EXP_SHORT_P), r, pf_set(1.0f)); }
+
 PF_INLINE pf_vf pf_vexp(pf_vf x) {
     pf_vf n;
     const pf_vf r = pf_reduce_ln2(pf_clip(x, pf_set(-104.0f), pf_set(89.0f)), &n);
     return pf_scale(pf_exp_reduced(r), n);
 }
 
-/* exp of x <= 0 or NaN. */
-PF_INLINE pf_vf pf_exp_negative(pf_vf x) {
+/* Powers of two in one step: n is the integer nearest to x factor, in [-127, 128], and the result what
+ * pf_power_fma multiplies by to scale by 2^n. The lowest scales to zero and the highest to infinity, unless
+ * the level has an instruction for all. exp of PF_EXP_LOWEST becomes zero. */
+#if defined(PF_AVX512)
+PF_INLINE pf_vf pf_power(pf_vf x, float factor, pf_vf *n) { return *n = pf_nearest(x * pf_set(factor)); }
+PF_INLINE pf_vf pf_power_fma(pf_vf p, pf_vf power, float c) { return pf_scale(p, power) + c; }
+PF_INLINE pf_vf pf_power_value(pf_vf power) { return pf_scale(pf_set(1.0f), power); }
+#    define PF_EXP_LOWEST -104.0f
+#else
+PF_INLINE pf_vf pf_power_lifted(pf_vf x, float factor, float lift, pf_vf *n) {
+    /* The lowest bits of the sum are the biased exponent. */
+    const float shift = 12582912.0f + 127.0f + lift;
+    const pf_vf t = pf_fma(x, pf_set(factor), pf_set(shift));
+    *n = t - shift;
+    return (pf_vf)((pf_vu)t << 23);
+}
+PF_INLINE pf_vf pf_power(pf_vf x, float factor, pf_vf *n) { return pf_power_lifted(x, factor, 0.0f, n); }
+PF_INLINE pf_vf pf_power_fma(pf_vf p, pf_vf power, float c) { return pf_fma(p, power, pf_set(c)); }
+PF_INLINE pf_vf pf_power_value(pf_vf power) { return power; }
+#    define PF_EXP_LOWEST -88.0f
+#endif
+
+/* x - n ln 2. */
+PF_INLINE pf_vf pf_power_rest(pf_vf x, pf_vf n) {
+    return pf_fma(n, pf_set(-PF_LN2_LO), pf_fma(n, pf_set(-PF_LN2_HI), x));
+}
+
+/* exp of x <= 40 or NaN. */
+PF_INLINE pf_vf pf_exp_moderate(pf_vf x) {
     pf_vf n;
-    const pf_vf r = pf_reduce_ln2(pf_vmax(pf_set(-104.0f), x), &n);
-    return pf_scale(pf_exp_reduced(r), n);
+    x = pf_vmax(pf_set(-104.0f), x);
+#if defined(PF_AVX512)
+    const pf_vf power = pf_power(x, PF_LOG2E, &n);
+    return pf_scale(pf_exp_reduced(pf_power_rest(x, n)), power);
+#else
+    /* Lifted, so that a denormal result is rounded once. */
+    const pf_vf power = pf_power_lifted(x, PF_LOG2E, 64.0f, &n);
+    return pf_exp_reduced(pf_power_rest(x, n)) * power * 0x1p-64f;
+#endif
+}
+
+/* exp of x <= 88 or NaN; where that is no normal number it may be zero, as it is of -inf. */
+PF_INLINE pf_vf pf_exp_flushed(pf_vf x) {
+    pf_vf n;
+    x = pf_vmax(pf_set(PF_EXP_LOWEST), x);
+    const pf_vf power = pf_power(x, PF_LOG2E, &n);
+    return pf_power_fma(pf_exp_reduced(pf_power_rest(x, n)), power, 0.0f);
 }
 
 PF_INLINE pf_vf pf_vexp2(pf_vf x) {
@@ -208,19 +267,34 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
     return pf_select(x == 0.0f, x, pf_where_lt(pf_set(-1.0f), x, y, outside));
 }
 
-/* 1 + exp(-x) for x in [-104, 104] or NaN; infinite where its inverse is below 1e-38. */
+/* 1 + exp(-x) for x in the range below, or NaN; infinite where the exponential is. */
 PF_INLINE pf_vf pf_one_plus_exp_bounded(pf_vf x) {
-    const pf_vf n = pf_nearest(x * pf_set(-PF_LOG2E));
-    const pf_vf r = pf_fma(n, pf_set(-PF_LN2_LO), pf_fma(n, pf_set(-PF_LN2_HI), -x));
-    return pf_scale(pf_fma(PF_POLYNOMIAL(r, PF_EXP_SHORT_P), r, pf_set(1.0f)), n) + 1.0f;
+    pf_vf n;
+#if defined(PF_AVX512)
+    const pf_vf power = pf_power(x, -PF_LOG2E, &n);
+    return pf_power_fma(pf_exp_short(pf_power_rest(-x, n)), power, 1.0f);
+#else
+    /* Twice the exponential of the rest, so that n = 128 can be expressed. */
+    const pf_vf power = pf_power_lifted(x, -PF_LOG2E, -1.0f, &n), r = pf_power_rest(-x, n);
+    return pf_fma(pf_fma(PF_POLYNOMIAL_SCALED(r, PF_EXP_SHORT_P, 2.0f, 1.0f), r, pf_set(2.0f)), power,
+                  pf_set(1.0f));
+#endif
 }
 
-/* The same for any x; of NaN some number. */
-PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) { return pf_one_plus_exp_bounded(pf_within(x, 104.0f)); }
+/* x where 1 + exp(-x) differs from one and from infinity; of NaN some number. */
+PF_INLINE pf_vf pf_within_exp(pf_vf x) {
+#if defined(PF_AVX512)
+    return pf_within(x, 104.0f);
+#else
+    return pf_clip(x, pf_set(-89.0f), pf_set(87.0f));
+#endif
+}
+
+PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) { return pf_one_plus_exp_bounded(pf_within_exp(x)); }
 
 /* exp(-|x|) never overflows, so both halves keep full accuracy. */
 PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
-    const pf_vf e = pf_exp_negative(-pf_vabs(x));
+    const pf_vf e = pf_exp_moderate(-pf_vabs(x));
     return pf_where_lt(x, pf_zero(), e, pf_set(1.0f)) / (e + 1.0f);
 }
 
@@ -229,16 +303,16 @@ PF_INLINE pf_vf pf_vsilu(pf_vf x) { return x / pf_one_plus_exp_negated(x); }
 /* t / (t + 2) with t = exp(2 |x|) - 1, which keeps the digits of small arguments and reaches 1 exactly. */
 PF_INLINE pf_vf pf_vtanh(pf_vf x) {
     pf_vf n;
-    const pf_vf a = pf_vmin(pf_set(20.0f), pf_vabs(x + x)), r = pf_reduce_ln2(a, &n);
-    const pf_vf p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r), scale = pf_exponent(pf_integer(n));
-    const pf_vf t = pf_fma(scale, p, scale - 1.0f);
+    const pf_vf a = pf_vmin(pf_set(20.0f), pf_vabs(x + x)), power = pf_power(a, PF_LOG2E, &n);
+    const pf_vf r = pf_power_rest(a, n), p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r);
+    const pf_vf scale = pf_power_value(power), t = pf_fma(scale, p, scale - 1.0f);
     return pf_vsigned(t / (t + 2.0f), x);
 }
 
 PF_INLINE pf_vf pf_verf(pf_vf x) {
     const pf_vf a = pf_vmin(pf_set(4.0f), pf_vabs(x)), z = a * a;
     const pf_vf inner = pf_fma(a, PF_POLYNOMIAL(z, PF_ERF_P), a);
-    const pf_vf outer = 1.0f - pf_vexp(PF_POLYNOMIAL(a, PF_ERFC_P));
+    const pf_vf outer = 1.0f - pf_exp_flushed(PF_POLYNOMIAL(a, PF_ERFC_P));
     return pf_vsigned(pf_where_lt(a, pf_set(1.0f), inner, outer), x);
 }
 
@@ -286,16 +360,23 @@ PF_INLINE pf_vf pf_vgelu(pf_vf x) {
 }
 #else
 PF_INLINE pf_vf pf_vgelu(pf_vf x) {
-    const pf_vf t = pf_vmin(pf_set(14.5f), pf_vabs(x)), square = t * t;
-    pf_vf e = pf_exp_negative(square * -0.5f);
-#    if defined(PF_AVX2)
-    /* What rounding of the square took from the exponent. */
-    e = pf_fma(e * -0.5f, pf_fma(t, t, -square), e);
+    /* At the bound the exponential is zero. */
+    const pf_vf t = pf_vmax(pf_set(-13.27f), (pf_vf)((pf_vi)x | pf_seti(INT32_MIN)));
+    const pf_vf square = t * t;
+    pf_vf n;
+    const pf_vf power = pf_power(square, -0.5f * PF_LOG2E, &n);
+    /* Twice the negated exponent, with what rounding took from the square or from the product. */
+#    if defined(PF_AVX2) || defined(__aarch64__)
+    const pf_vf lost = pf_fma(t, t, -square), r = pf_fma(n, pf_set(2 * PF_LN2), square) + lost;
+#    else
+    const pf_vf r = (square + n * (2 * PF_LN2_HI)) + n * (2 * PF_LN2_LO);
 #    endif
-    const pf_vf tail = e * PF_POLYNOMIAL(t, PF_GELU_P) / PF_POLYNOMIAL(t, PF_GELU_Q);
-    const pf_vf y = pf_fma(-t, tail, pf_vmax(pf_zero(), x));
-    /* -inf times 0, as the product form has it. */
-    return pf_where_lt(x, pf_set(-3.4028234e38f), pf_set(NAN), y);
+    const pf_vf e = pf_fma(PF_POLYNOMIAL_SCALED(r, PF_EXP_SHORT_P, -0.5f, -0.5f), r, pf_set(1.0f));
+    const pf_vf above = PF_POLYNOMIAL_SCALED(t, PF_GELU_P, 1.0f, -1.0f);
+    const pf_vf below = PF_POLYNOMIAL_SCALED(t, PF_GELU_Q, 1.0f, -1.0f);
+    const pf_vf tail = e * power * (above / below);
+    /* -inf times 0 is NaN, as the product form has it. */
+    return pf_fma(pf_vmin(t, x), tail, pf_vmax(pf_zero(), x));
 }
 #endif
 
@@ -307,7 +388,7 @@ PF_INLINE pf_vf pf_vgelu_tanh(pf_vf x) {
 
 /* x tanh(softplus x) = x w / (w + 2) with w = e^x (e^x + 2). */
 PF_INLINE pf_vf pf_vmish(pf_vf x) {
-    const pf_vf e = pf_vexp(pf_vmin(pf_set(20.0f), x)), w = e * (e + 2.0f);
+    const pf_vf e = pf_exp_moderate(pf_vmin(pf_set(20.0f), x)), w = e * (e + 2.0f);
     const pf_vf y = x * (w / (w + 2.0f));
     return pf_where_lt(pf_set(20.0f), x, x, y);
 }
@@ -322,12 +403,13 @@ PF_INLINE pf_vf pf_vhardswish(pf_vf x) { return x * pf_vhardsigmoid(x); }
 
 PF_INLINE pf_vf pf_vsoftplus(pf_vf x, pf_vf beta, pf_vf threshold) {
     const pf_vf scaled = x * beta;
-    const pf_vf y = pf_log1p_finite(pf_vexp(pf_vmin(pf_vmin(pf_set(88.0f), threshold), scaled))) / beta;
+    const pf_vf y =
+        pf_log1p_finite(pf_exp_flushed(pf_vmin(pf_vmin(pf_set(88.0f), threshold), scaled))) / beta;
     return pf_where_lt(threshold, scaled, x, y);
 }
 
 PF_INLINE pf_vf pf_vlogsigmoid(pf_vf x) {
-    return pf_vmin(pf_zero(), x) - pf_log1p_finite(pf_exp_negative(-pf_vabs(x)));
+    return pf_vmin(pf_zero(), x) - pf_log1p_finite(pf_exp_flushed(-pf_vabs(x)));
 }
 
 #endif

@@ -161,7 +161,7 @@ PF_INLINE pf_vf pf_vatanh(pf_vf x) {
 PF_INLINE pf_vf pf_vlogaddexp(pf_vf a, pf_vf b) {
     /* Equal infinities have no difference. */
     const pf_vf d = pf_select(a == b, pf_zero(), pf_vabs(a - b));
-    return pf_vmax(a, b) + pf_log1p_finite(pf_exp_negative(-d));
+    return pf_vmax(a, b) + pf_log1p_finite(pf_exp_moderate(-d));
 }
 
 #endif
