@@ -18,6 +18,7 @@ enum {
     FEW_TILES = 32,
     OWN_ROWS = 384,         /* so many for each thread are worth weights that all of them read */
     PANELS_EACH = 4,        /* so many for each thread suffice */
+    SIDE_LEAST = 8,         /* panels that are worth taking some side by side */
     UNIT_FLOPS = 4 << 20,   /* least work of a unit */
     SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
     LINE_BYTES = 64,
@@ -84,6 +85,7 @@ static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     if (c->tiles < FEW_TILES && !(c->changed && nthreads == 1))
         most = pf_max(1, pf_min(most, c->panels * c->tiles / FEW_TILES));
     if (c->tiles < FEW_TILES && share && c->panels >= PANELS_EACH * nthreads) most = 1;
+    most = pf_ceil_div(most, c->side) * c->side;
     c->panel_sets = pf_ceil_div(c->panels, most);
     c->rows_first = share && c->a.groups == 1 && c->panel_sets > 1 && c->pixels >= OWN_ROWS * nthreads;
     if (c->rows_first) {
@@ -126,6 +128,7 @@ static pf_igemm plan_conv(const pf_conv3d_args *args, int nthreads, int changed)
     const int64_t row_bytes = (c.narrow ? c.oc : widest * PF_VL) * (int64_t)sizeof(float);
     c.rows = c.narrow ? pf_narrow_rows(c.oc) : pf_tile_rows(widest);
     c.tiles = pf_ceil_div(c.pixels, c.rows);
+    c.side = c.panels < SIDE_LEAST ? 1 : pf_side_panels(c.pixels);
     c.act = pf_act_make(c.a.act, c.a.act_a, c.a.act_b);
     c.padded = is_padded(&c.a);
     choose_blocks(&c, row_bytes);
@@ -285,6 +288,28 @@ static void look_ahead(pf_igemm *c, const pf_worker *w) {
     c->ahead_end = c->ahead + part;
 }
 
+/* The only tile, all panels of a unit; full ones side by side. */
+static void run_sides(const pf_igemm *c, const pf_igemm_unit *u, int64_t k0, int rows, pf_tile *t) {
+    const int64_t depth = c->taps * c->ic, vectors = c->columns / PF_VL;
+    pf_panel panel = pf_panel_at(c->oc, u->panel0);
+    const float *w = u->w - panel.start * PF_VL * depth;
+    for (int64_t p = u->panel0, beside; p < u->panel1; p += beside) {
+        const int64_t left = u->panel1 - p, full = panel.vectors == PF_PANEL_MAIN;
+        beside = full ? pf_ceil_div(left, pf_ceil_div(left, c->side)) : 1;
+        t->bstep = panel.vectors * PF_VL;
+        t->btap = c->ic * t->bstep, t->bpanel = depth * t->bstep;
+        t->column = panel.start * PF_VL;
+        t->n = pf_min(beside * t->bstep, c->oc - t->column);
+        t->b = w + t->column * depth + k0 * t->bstep;
+        if (full)
+            pf_side_run((int)beside, rows, t);
+        else
+            pf_tile_run(panel.vectors, rows, t);
+        panel.start += beside * panel.vectors;
+        panel.vectors = pf_panel_vectors(vectors - panel.start);
+    }
+}
+
 /* One tile, all panels of a unit. */
 static void run_panels(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows,
                        int64_t n, pf_tile *t) {
@@ -332,6 +357,8 @@ static void run_block(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t
         t->k = rows.inside ? k * c->joined : k;
         if (c->narrow)
             run_narrow(c, u, k0, rows.count, t);
+        else if (c->side > 1)
+            run_sides(c, u, k0, rows.count, t);
         else
             run_panels(c, u, tap0, tap1, k0, rows.count, tile - u->tile0, t);
     }

@@ -18,6 +18,7 @@ typedef struct pf_igemm {
     int rows_first;  /* one after the other: all panel sets of a row block, not all row blocks of a set */
     int64_t columns; /* of packed weights */
     int64_t joined;  /* taps that lie side by side in memory: inside of the image they are one */
+    int side;        /* panels that go together: several where rows are so few that memory sets the pace */
     int dense;       /* pixels of x follow each other as rows of a matrix do */
     int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
     int runs, late;           /* whole sums of rows at equal distances; something follows them in late runs */

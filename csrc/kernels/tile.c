@@ -4,7 +4,7 @@
 #include "kernels/tile_block.h"
 #include "kernels/tile_shapes.h"
 
-enum { COLS = PF_TILE_VECTORS, CHAINS = 8, LINE = 64 };
+enum { COLS = PF_TILE_VECTORS, SIDE = PF_PANEL_MAIN, CHAINS = 8, LINE = 64 };
 
 /* Starts the accumulators from the bias, or from the stored sums of the blocks before. */
 PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
@@ -138,6 +138,38 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
     finish(rows, vectors, t, staging, acc[0]);
 }
 
+#if defined(PF_SIDE_TILES)
+/* The part of a tile that lies in the p-th of its panels. */
+PF_INLINE pf_tile part_of(const pf_tile *t, int p) {
+    pf_tile part = *t;
+    part.column += p * SIDE * PF_VL;
+    part.n = pf_min(SIDE * PF_VL, t->n - p * SIDE * PF_VL);
+    return part;
+}
+
+PF_INLINE void side_tile(const int rows, const int panels, const pf_tile *t, float *staging) {
+    pf_vf acc[PF_SIDE_PANELS][PF_SIDE_ROWS][COLS];
+    PF_UNROLL for (int p = 0; p < panels; p++) {
+        const pf_tile part = part_of(t, p);
+        start(rows, SIDE, &part, acc[p]);
+    }
+    const int64_t kend = t->k, bstep = t->bstep, bpanel = t->bpanel;
+    const pf_tap *tap = t->taps;
+    for (int64_t i = 0; i < t->ntaps; i++, tap++) {
+        const float *b = t->b + tap->number * t->btap, *a[PF_SIDE_ROWS];
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r];
+        for (int64_t k = 0; k < kend; k++, b += bstep) {
+            PF_UNROLL for (int p = 0; p < panels; p++) step(rows, SIDE, acc[p], a, k, b + p * bpanel);
+        }
+    }
+    PF_UNROLL for (int p = 0; p < panels; p++) {
+        const pf_tile part = part_of(t, p);
+        finish(rows, SIDE, &part, staging ? staging + p * rows * SIDE * PF_VL : NULL, acc[p]);
+    }
+}
+
+#endif
+
 #define TILE(vectors, rows)                                                                                  \
     static void tile_##rows##x##vectors(const pf_tile *t, float *staging) {                                  \
         if ((vectors) * (rows) >= CHAINS)                                                                    \
@@ -150,6 +182,22 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
 PF_TILE_SHAPES(TILE, PF_NOTHING, PF_NOTHING)
 
 const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS] = {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
+
+#if defined(PF_SIDE_TILES)
+#    define SIDE_TILE(panels, rows)                                                                          \
+        static void side_##rows##x##panels(const pf_tile *t, float *staging) {                               \
+            side_tile(rows, panels, t, staging);                                                             \
+        }
+#    define SIDE_ENTRY(panels, rows) side_##rows##x##panels,
+#    define SIDE_SHAPES(X, BEGIN, END)                                                                       \
+        BEGIN X(1, 1) X(1, 2) X(1, 3) END BEGIN X(2, 1) X(2, 2) X(2, 3) END BEGIN X(3, 1) X(3, 2)            \
+            END BEGIN X(4, 1) END
+
+SIDE_SHAPES(SIDE_TILE, PF_NOTHING, PF_NOTHING)
+
+const pf_tile_fn PF_NAME(side_tiles)[PF_SIDE_PANELS][PF_SIDE_ROWS] = {
+    SIDE_SHAPES(SIDE_ENTRY, PF_OPEN, PF_CLOSE)};
+#endif
 
 /* The rows through a function of vectors. */
 #define UNSTAGE(function)                                                                                    \

@@ -45,6 +45,7 @@ typedef struct pf_tile {
     int64_t ntaps, k;
     const float *b;
     int64_t btap, bstep; /* elements of B from tap to tap and from k to k + 1 */
+    int64_t bpanel;      /* of tiles side by side: from panel to panel */
     float *const *y;
     const float *const *z;    /* NULL: no residual before the activation */
     const float *const *late; /* NULL: none after it */
@@ -182,6 +183,38 @@ PF_INLINE int pf_panel_widest(int64_t columns) {
     for (; rest % PF_PANEL_MAIN != 0; rest -= pf_panel_vectors(rest))
         if (widest < pf_panel_vectors(rest)) widest = pf_panel_vectors(rest);
     return rest > 0 && widest < PF_PANEL_MAIN ? PF_PANEL_MAIN : widest;
+}
+
+/* Few rows wait for memory, and several streams of weights come faster than one: tiles of full panels side by
+ * side. They sum over k in order, so that results do not depend on how many go together. */
+#if !defined(PF_AVX512) && !defined(__aarch64__)
+#    define PF_SIDE_TILES 1
+enum { PF_SIDE_PANELS = 4, PF_SIDE_ROWS = 3 };
+extern const pf_tile_fn PF_NAME(side_tiles)[PF_SIDE_PANELS][PF_SIDE_ROWS];
+#endif
+
+/* Most panels side by side with so many rows; 1: none. */
+PF_INLINE int pf_side_panels(int64_t rows) {
+#if defined(PF_SIDE_TILES)
+    static const int8_t panels[] = {1, 4, 3, 2};
+    if (rows <= PF_SIDE_ROWS) return panels[rows];
+#endif
+    (void)rows;
+    return 1;
+}
+
+/* pf_tile_run for tiles side by side; n: all columns. */
+PF_INLINE void pf_side_run(int panels, int rows, const pf_tile *t) {
+#if defined(PF_SIDE_TILES)
+    float staging[PF_TILE_FLOATS] __attribute__((aligned(64)));
+    const int late = t->last && (t->late || pf_act_is_late(t->act.code)), width = PF_PANEL_MAIN * PF_VL;
+    PF_NAME(side_tiles)[panels - 1][rows - 1](t, late ? staging : NULL);
+    for (int p = 0; late && p < panels; p++)
+        PF_NAME(unstage)(staging + p * rows * width, PF_PANEL_MAIN, t->act.code, t->y, t->late, rows,
+                         t->column + p * width, pf_min(width, t->n - p * width));
+#else
+    (void)panels, (void)rows, (void)t;
+#endif
 }
 
 #endif

@@ -47,6 +47,20 @@ def test_rows(isa: str, oc: int) -> None:
         check(isa, 2, Case(h=1, w=w, ic=7, oc=oc, gap=3))
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("oc", [128, 136, 200, 203, 257])
+def test_few_rows_of_many_columns(isa: str, rows: int, oc: int) -> None:
+    case = Case(h=1, w=rows, ic=37, oc=oc)
+    for more in [{}, {"act": "relu", "bias": False}, {"act": "gelu", "residual": True, "late": True, "gap": 3}]:
+        check(isa, 1, case.but(**more))
+        data = tensors(case.but(**more))
+        got = [run(isa, threads, case.but(**more), *data) for threads in (1, 2, 3)]
+        np.testing.assert_array_equal(got[0], got[1])
+        np.testing.assert_array_equal(got[0], got[2])
+    check(isa, 2, case.but(n=rows, w=1, ic=3 * 37, oc=3 * oc, groups=3, residual=True))
+    check(isa, 2, case.but(h=7, w=7, kernel=(7, 7 + 1 - rows), ic=6, residual=True, act="silu"))
+
+
 @pytest.mark.parametrize("threads", THREADS)
 def test_channels(isa: str, threads: int) -> None:
     for ic in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64]:

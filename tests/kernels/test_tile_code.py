@@ -40,8 +40,16 @@ def inner_loops(code: list[tuple[int, str, str]]) -> list[list[tuple[int, str, s
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
-@pytest.mark.parametrize("level", ["avx2", "avx512"])
-@pytest.mark.parametrize("source,prefix", [("tile.c", "tile_"), ("tile_narrow.c", "narrow_")])
+@pytest.mark.parametrize(
+    "level,source,prefix",
+    [
+        ("avx2", "tile.c", "tile_"),
+        ("avx2", "tile.c", "side_"),
+        ("avx2", "tile_narrow.c", "narrow_"),
+        ("avx512", "tile.c", "tile_"),
+        ("avx512", "tile_narrow.c", "narrow_"),
+    ],
+)
 def test_accumulators_stay_in_registers(level: str, source: str, prefix: str) -> None:
     objects = sorted((ROOT / "build").rglob(f"pf_kernels_{level}.dir/**/{source}.o"))
     if not objects:
