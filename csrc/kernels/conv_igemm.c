@@ -126,7 +126,7 @@ static pf_igemm plan_conv(const pf_conv3d_args *args, int nthreads, int changed)
     if (c.pixels == 0 || c.oc == 0) return c;
     const int widest = pf_panel_widest(c.oc);
     const int64_t row_bytes = (c.narrow ? c.oc : widest * PF_VL) * (int64_t)sizeof(float);
-    c.rows = c.narrow ? pf_narrow_rows(c.oc) : pf_tile_rows(widest);
+    c.rows = c.narrow ? pf_narrow_rows(c.oc) : pf_panel_rows(c.oc);
     c.tiles = pf_ceil_div(c.pixels, c.rows);
     c.side = c.panels < SIDE_LEAST ? 1 : pf_side_panels(c.pixels);
     c.act = pf_act_make(c.a.act, c.a.act_a, c.a.act_b);
@@ -421,7 +421,7 @@ static void describe(pf_conv3d_args a, pf_plan *plan) {
     plan->variant = a.variant;
     plan->packed_bytes = a.groups * taps * ic * c.columns * (int64_t)sizeof(float);
     plan->scratch_bytes = 0;
-    const int64_t columns = c.narrow ? oc : pf_panel_widest(oc) * PF_VL;
+    const int64_t columns = c.narrow ? oc : pf_panel_usual(oc) * PF_VL;
     snprintf(plan->label, sizeof plan->label, "%s %dx%ld", c.narrow ? "narrow" : "igemm", c.rows,
              (long)columns);
 }

@@ -75,23 +75,24 @@ static int64_t fetch(pf_run *r, const char **from, const char *end, int64_t tile
     return tiles;
 }
 
-/* Tiles [tile, end) by one panel, in runs of one height that fetch what comes next: `next`, weights of this
- * convolution, rows of x so many pixels later unless that is 0, what a later step reads. */
+/* Pixels [pixel, end) by one panel, in runs of one height that fetch what comes next: `next`, weights of this
+ * convolution, rows of x so many pixels later unless that is 0, what a later step reads. Tiles differ by at
+ * most one row, as those of pf_igemm_pixel do, but are as high as suits the panel. */
 static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const char *next, run_rows x,
-                      int64_t later, int64_t tile, int64_t end, pf_waiting *waiting) {
+                      int64_t later, int64_t pixel, int64_t end, pf_waiting *waiting) {
     const pf_conv3d_args *a = &c->a;
-    const int64_t column = panel->start * PF_VL;
-    const int64_t longer = c->pixels % c->tiles, xstep = a->stride_w * a->xsw;
+    const int64_t column = panel->start * PF_VL, most = pf_min(c->rows, pf_tile_rows(panel->vectors));
+    const int64_t tiles = pf_ceil_div(end - pixel, most), xstep = a->stride_w * a->xsw;
+    int64_t rows = pf_ceil_div(end - pixel, tiles), high = tiles - (tiles * rows - (end - pixel));
     pf_run r = {.b = w, .k = c->ic, .act = c->act, .xstep = x.step, .ystep = a->ysw, .zstep = a->zsw};
     const char *next_end = next + panel->vectors * PF_VL * c->ic * (int64_t)sizeof(float);
     r.n = pf_min(panel->vectors * PF_VL, c->oc - column);
     r.bias = c->bias ? c->bias + column : NULL;
     r.waiting = waiting, r.z_late = c->a.z_late;
-    for (int64_t stop; tile < end; tile = stop) {
-        const int64_t rows = c->pixels / c->tiles + (tile < longer), pixel = pf_igemm_pixel(c, tile);
-        stop = tile < longer ? pf_min(longer, end) : end;
+    for (; pixel < end; pixel += r.tiles * rows) {
+        if (high == 0) rows--, high = (end - pixel) / rows;
         r.x = x.x + pixel * x.step;
-        r.tiles = stop - tile;
+        r.tiles = high;
         r.ahead = NULL, r.ahead_step = 0;
         if (next && next < next_end) {
             r.tiles = fetch(&r, &next, next_end, r.tiles);
@@ -101,7 +102,7 @@ static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const 
         } else if (c->ahead < c->ahead_end) {
             r.tiles = fetch(&r, &c->ahead, c->ahead_end, r.tiles);
         }
-        stop = tile + r.tiles;
+        high -= r.tiles;
         r.y = c->y + pixel * a->ysw + column;
         r.z = c->z ? c->z + pixel * a->zsw + column : NULL;
         (c->late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[panel->vectors - 1][rows - 1](&r);
@@ -131,7 +132,7 @@ void PF_NAME(igemm_run)(pf_igemm *c, const pf_igemm_unit *u) {
         for (int64_t p = u->panel0; p < u->panel1; p++) {
             const float *after = w + panel.vectors * PF_VL * c->ic;
             const float *next = tile > u->tile0 ? NULL : p + 1 < u->panel1 ? after : u->next;
-            run_tiles(c, &panel, w, (const char *)next, x, fetched_later(c, u, p, stop - first), tile, end,
+            run_tiles(c, &panel, w, (const char *)next, x, fetched_later(c, u, p, stop - first), first, stop,
                       &waiting);
             panel.start += panel.vectors;
             panel.vectors = pf_panel_vectors(c->columns / PF_VL - panel.start);

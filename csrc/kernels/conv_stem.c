@@ -25,7 +25,7 @@ typedef struct stem {
 } stem;
 
 static stem plan_stem(const pf_stem_args *a) {
-    stem s = {.a = a, .span = (a->kh - 1) * a->dil_h + 1, .rows = pf_tile_rows(pf_panel_widest(a->oc))};
+    stem s = {.a = a, .span = (a->kh - 1) * a->dil_h + 1, .rows = pf_panel_rows(a->oc)};
     s.pixels = (a->ow - 1) * a->stride_w + a->kw;
     s.row = pf_ceil_div(s.pixels * a->ic, GAP) * GAP + GAP;
     s.tiles = pf_ceil_div(a->ow, s.rows);
@@ -132,5 +132,5 @@ PF_PLAN_FUNCTION(conv_stem_f32) {
     if (a->n * a->oh * a->ow * a->oc == 0) return;
     const stem s = plan_stem(a);
     plan->scratch_bytes = nthreads * s.thread_floats * (int64_t)sizeof(float);
-    snprintf(plan->label, sizeof plan->label, "stem %dx%d", s.rows, pf_panel_widest(a->oc) * PF_VL);
+    snprintf(plan->label, sizeof plan->label, "stem %dx%d", s.rows, pf_panel_usual(a->oc) * PF_VL);
 }

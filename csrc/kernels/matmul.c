@@ -35,7 +35,7 @@ static matmul plan_matmul(const pf_matmul_args *a) {
     matmul p = {.a = a, .batches = 1};
     for (int64_t d = 0; d < a->rank; d++) p.batches *= a->shape[d];
     const int widest = pf_panel_widest(a->n), width = widest * PF_VL;
-    p.rows = pf_tile_rows(widest);
+    p.rows = pf_panel_rows(a->n);
     p.panels = pf_panel_count(a->n);
     p.tiles = pf_ceil_div(a->m, p.rows);
     p.pack_a = a->ak != 1 && a->k > 1;
@@ -238,5 +238,5 @@ PF_PLAN_FUNCTION(matmul_f32) {
     if (vector)
         snprintf(plan->label, sizeof plan->label, "matmul dot");
     else
-        snprintf(plan->label, sizeof plan->label, "matmul %dx%d", p.rows, pf_panel_widest(p.a->n) * PF_VL);
+        snprintf(plan->label, sizeof plan->label, "matmul %dx%d", p.rows, pf_panel_usual(p.a->n) * PF_VL);
 }

@@ -84,25 +84,35 @@ PF_INLINE void step(const int rows, const int vectors, pf_vf (*acc)[COLS], const
     }
 }
 
+/* The sums of one tap; fetch: memory ahead goes to the cache meanwhile. Returns how far. */
+PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *row,
+                           const float *b, const pf_tile *t, const char *ahead, pf_vf (*acc)[COLS]) {
+    const int64_t kend = t->k, bstep = t->bstep;
+    const float *a[PF_TILE_ROWS];
+    /* Counting up to zero saves the register of the bound. */
+    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = row[r] + kend;
+    for (int64_t k = -kend; k < 0; k++, b += bstep) {
+        if (fetch) {
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += LINE;
+        }
+        step(rows, vectors, acc, a, k, b);
+    }
+    return ahead;
+}
+
 PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t, float *staging) {
     pf_vf acc[PF_TILE_ROWS][COLS];
     start(rows, vectors, t, acc);
     fetch_residual(rows, vectors, t);
     if (t->first) fetch_output(rows, vectors, t);
-    const int64_t kend = t->k, bstep = t->bstep;
-    const pf_tap *tap = t->taps;
-    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
-    for (int64_t i = 0; i < t->ntaps; i++, tap++) {
-        const float *b = t->b + tap->number * t->btap, *a[PF_TILE_ROWS];
-        /* Counting up to zero saves the register of the bound. */
-        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r] + kend;
-        for (int64_t k = -kend; k < 0; k++, b += bstep) {
-            if (vectors > 1) {
-                __builtin_prefetch(ahead, 0, 2);
-                ahead += LINE;
-            }
-            step(rows, vectors, acc, a, k, b);
-        }
+    const char *ahead = vectors > 1 ? t->ahead : NULL;
+    for (const pf_tap *tap = t->taps, *end = tap + t->ntaps; tap < end; tap++) {
+        const float *b = t->b + tap->number * t->btap, *const *row = tap->row + t->row0;
+        if (ahead)
+            ahead = sums(rows, vectors, true, row, b, t, ahead, acc);
+        else
+            sums(rows, vectors, false, row, b, t, NULL, acc);
     }
     finish(rows, vectors, t, staging, acc);
 }
@@ -123,7 +133,7 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
     for (int64_t i = 0; i < t->ntaps; i++, tap++) {
         const float *b = t->b + tap->number * t->btap, *a[CHAINS];
         int64_t k = 0;
-        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r];
+        PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[t->row0 + r];
         for (; k + ways <= kend; k += ways) {
             PF_UNROLL for (int way = 0; way < ways; way++, b += bstep)
                 step(rows, vectors, acc[way], a, k + way, b);

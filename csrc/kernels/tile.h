@@ -51,6 +51,7 @@ typedef struct pf_tile {
     const float *const *late; /* NULL: none after it */
     const float *bias;        /* of column 0 of y; NULL: none */
     int64_t column, n; /* first column of y, z and bias; number of columns: in the last vector of the tile */
+    int32_t row0;      /* the first row, of those that the taps have */
     int32_t first, last; /* blocks of k: the first one adds bias and z, the last one activates */
     pf_activation act;
     const void *ahead; /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
@@ -66,11 +67,26 @@ void PF_NAME(unstage)(const float *from, int vectors, int32_t code, float *const
                       int rows, int64_t column, int64_t n);
 
 /* Late activations take the sums from a buffer that stays in L1, so that they never wait for y. */
-PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
+PF_INLINE void pf_tile_once(int vectors, int rows, const pf_tile *t) {
     float staging[PF_TILE_FLOATS] __attribute__((aligned(64)));
     const int late = t->last && (t->late || pf_act_is_late(t->act.code));
     PF_NAME(tiles)[vectors - 1][rows - 1](t, late ? staging : NULL);
     if (late) PF_NAME(unstage)(staging, vectors, t->act.code, t->y, t->late, rows, t->column, t->n);
+}
+
+/* A tile that is too high for a wide panel (pf_panel_rows) falls into two. */
+PF_INLINE void pf_tile_run(int vectors, int rows, const pf_tile *t) {
+    if (rows <= pf_tile_rows(vectors)) {
+        pf_tile_once(vectors, rows, t);
+        return;
+    }
+    const int upper = rows / 2;
+    pf_tile_once(vectors, upper, t);
+    pf_tile rest = *t;
+    rest.row0 += upper, rest.y += upper, rest.ahead = NULL;
+    if (t->z) rest.z += upper;
+    if (t->late) rest.late += upper;
+    pf_tile_once(vectors, rows - upper, &rest);
 }
 
 /* Tiles one below the other (tile_run.c): rows of A, y and z lie at equal distances, there is one tap, and
@@ -184,6 +200,15 @@ PF_INLINE int pf_panel_widest(int64_t columns) {
         if (widest < pf_panel_vectors(rest)) widest = pf_panel_vectors(rest);
     return rest > 0 && widest < PF_PANEL_MAIN ? PF_PANEL_MAIN : widest;
 }
+
+/* Vectors of the panels that most columns fall into, and rows of the tiles that suit them. A wider panel,
+ * which a rest forced, takes more tiles of fewer rows. */
+PF_INLINE int pf_panel_usual(int64_t columns) {
+    const int widest = pf_panel_widest(columns);
+    return widest > PF_PANEL_MAIN && columns > widest * PF_VL ? PF_PANEL_MAIN : widest;
+}
+
+PF_INLINE int pf_panel_rows(int64_t columns) { return pf_tile_rows(pf_panel_usual(columns)); }
 
 /* Few rows wait for memory, and several streams of weights come faster than one: tiles of full panels side by
  * side. They sum over k in order, so that results do not depend on how many go together. */

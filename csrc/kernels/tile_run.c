@@ -58,11 +58,29 @@ void PF_NAME(finish_run)(pf_waiting *w) {
     w->rows = 0;
 }
 
+/* The sums from k to `end`; fetch: memory ahead goes to the cache meanwhile. */
+PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *a,
+                           int64_t k, int64_t end, const float *b, const char *ahead, pf_vf (*acc)[COLS]) {
+    for (; k < end; k++, b += vectors * PF_VL) {
+        pf_vf bv[COLS];
+        if (fetch) {
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += LINE;
+        }
+        PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            const pf_vf value = pf_set(a[r][k]);
+            PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(value, bv[v], acc[r][v]);
+        }
+    }
+    return ahead;
+}
+
 /* The sums over k of one tile, whose first row is x. After each part of them a row of the tile that waits is
  * finished (NULL: there is none in this run). */
 PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, const float *x, const char *ahead,
                         const pf_waiting *waiting, pf_vf (*acc)[COLS]) {
-    const float *b = t->b, *a[PF_TILE_ROWS];
+    const float *a[PF_TILE_ROWS];
     const int parts = waiting && waiting->rows > 1 ? waiting->rows : 1;
     const int64_t each = waiting ? t->k / parts : t->k;
     /* Counting up to zero saves the register of the bound. */
@@ -70,16 +88,12 @@ PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, cons
     int64_t k = -t->k;
     for (int part = 0; part < parts; part++) {
         const int64_t end = part + 1 < parts ? k + each : 0;
-        for (; k < end; k++, b += vectors * PF_VL) {
-            pf_vf bv[COLS];
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += LINE;
-            PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
-            PF_UNROLL for (int r = 0; r < rows; r++) {
-                const pf_vf value = pf_set(a[r][k]);
-                PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(value, bv[v], acc[r][v]);
-            }
-        }
+        const float *b = t->b + (t->k + k) * vectors * PF_VL;
+        if (ahead)
+            ahead = sums(rows, vectors, true, a, k, end, b, ahead, acc);
+        else
+            sums(rows, vectors, false, a, k, end, b, NULL, acc);
+        k = end;
         if (waiting && part < waiting->rows) finish_row(waiting, part);
     }
 }
@@ -100,7 +114,7 @@ PF_INLINE void leave(const int rows, const int vectors, const pf_run *t, float *
 PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_run *t) {
     const int64_t last = t->n - (vectors - 1) * PF_VL;
     const float *x = t->x, *z = t->z;
-    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
+    const char *ahead = t->ahead;
     float *y = t->y;
     for (int64_t i = 0; i < t->tiles; i++, x += rows * t->xstep, y += rows * t->ystep) {
         pf_vf acc[PF_TILE_ROWS][COLS];
@@ -112,7 +126,7 @@ PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_
             }
         }
         multiply(rows, vectors, t, x, ahead, late && BETWEEN ? t->waiting : NULL, acc);
-        ahead += t->ahead_step;
+        if (ahead) ahead += t->ahead_step;
         if (z && !t->z_late) add_residual(rows, vectors, z, t->zstep, last, acc);
         pf_block_activate(rows, vectors, &t->act, acc);
         if (late)
