@@ -12,28 +12,63 @@
  */
 enum { DW_PART = 7, DW_OFTEN = 64, DW_OFTEN_FAR = 32, DW_FAR = 1024, DW_PHASE = 4 };
 
+/* Pixels of each row of a pair for narrow windows: half as many where registers are few. */
+#define DW_PAIR (PF_LINE_PIXELS / (PF_LINE_ROWS > 1 ? 1 : 2))
+
 /* What is constant after inlining. edge: some columns lie in the padding; tail: less than a vector of
  * channels. */
 typedef struct dw_form {
-    int kw, stride, edge, tail, rows;
+    int kw, stride, edge, tail, rows, pixels;
 } dw_form;
 
+/* What of a tile its loops use: a copy, which no store of a result can change. */
+typedef struct dw_view {
+    const float *x, *w, *bias, *z;
+    float *y;
+    int64_t xsh, xsw, ysh, ysw, zsh, zsw, ocp;
+    int64_t kh, kw, stride_h, row0, row1, lo, hi, pixels;
+} dw_view;
+
+PF_INLINE dw_view dw_view_of(const pf_line_tile *t) {
+    const pf_lines_args *a = t->a;
+    return (dw_view){t->x + t->channel,
+                     t->w,
+                     t->bias,
+                     t->z,
+                     t->y,
+                     a->dil_h * a->xsh,
+                     a->xsw,
+                     a->ysh,
+                     a->ysw,
+                     a->zsh,
+                     a->zsw,
+                     t->ocp,
+                     a->kh,
+                     a->kw,
+                     a->stride_h,
+                     t->row0,
+                     t->row1,
+                     t->lo,
+                     t->hi,
+                     t->pixels};
+}
+
 /* Adds one input row to the output rows [first, last) of the tile; row o uses the taps at w - o * wstep. */
-PF_INLINE void dw_row(const pf_line_tile *t, const dw_form f, const float *x, const float *w, int64_t wstep,
+PF_INLINE void dw_row(const dw_view *t, const dw_form f, const float *x, const float *w, int64_t wstep,
                       pf_vf (*acc)[PF_LINE_PIXELS], int64_t n, const int first, const int last) {
-    const int64_t xsw = t->a->xsw;
     pf_vf taps[2][8];
     PF_UNROLL for (int o = first; o < last; o++) {
         PF_UNROLL for (int k = 0; k < f.kw; k++) taps[o][k] = pf_load(w - o * wstep + k * t->ocp);
     }
-    PF_UNROLL for (int j = 0; j < (PF_LINE_PIXELS - 1) * f.stride + f.kw; j++, x += xsw) {
+    PF_UNROLL for (int j = 0; j < (f.pixels - 1) * f.stride + f.kw; j++, x += t->xsw) {
         PF_FORGET(x);
-        if (f.edge && (j < t->lo || j >= t->hi)) continue;
+        if (f.edge && j >= t->hi) break;
+        if (f.edge && j < t->lo) continue;
         const pf_vf v = pf_line_load(x, n, f.tail);
         PF_UNROLL for (int o = first; o < last; o++) {
             PF_UNROLL for (int k = 0; k < f.kw; k++) {
                 const int i = (j - k) / f.stride;
-                if (j >= k && (j - k) % f.stride == 0 && i < PF_LINE_PIXELS)
+                if (j >= k && (j - k) % f.stride == 0 && i < f.pixels)
                     acc[o][i] = pf_fma(v, taps[o][k], acc[o][i]);
             }
         }
@@ -41,50 +76,89 @@ PF_INLINE void dw_row(const pf_line_tile *t, const dw_form f, const float *x, co
 }
 
 /* Adds all rows of the window. */
-PF_INLINE void dw_window(const pf_line_tile *t, const dw_form f, const float *x, const float *w,
+PF_INLINE void dw_window(const dw_view *t, const dw_form f, const float *x, const float *w,
                          pf_vf (*acc)[PF_LINE_PIXELS], int64_t n) {
-    const pf_lines_args *a = t->a;
-    const int64_t xstep = a->dil_h * a->xsh, wrow = a->kw * t->ocp, down = f.rows > 1 ? a->stride_h : a->kh;
-    const int64_t both = pf_min(a->kh, t->row1);
+    const int64_t wrow = t->kw * t->ocp, down = f.rows > 1 ? t->stride_h : t->kh;
+    const int64_t both = pf_min(t->kh, t->row1);
     int64_t r = t->row0;
-    for (; r < pf_min(down, both); r++, x += xstep, w += wrow) dw_row(t, f, x, w, 0, acc, n, 0, 1);
+    for (; r < pf_min(down, both); r++, x += t->xsh, w += wrow) dw_row(t, f, x, w, 0, acc, n, 0, 1);
     if (f.rows > 1) {
-        for (; r < both; r++, x += xstep, w += wrow) dw_row(t, f, x, w, down * wrow, acc, n, 0, 2);
-        for (; r < t->row1; r++, x += xstep, w += wrow) dw_row(t, f, x, w, down * wrow, acc, n, 1, 2);
+        for (; r < both; r++, x += t->xsh, w += wrow) dw_row(t, f, x, w, down * wrow, acc, n, 0, 2);
+        for (; r < t->row1; r++, x += t->xsh, w += wrow) dw_row(t, f, x, w, down * wrow, acc, n, 1, 2);
     }
 }
 
-PF_INLINE void dw_start(const pf_line_tile *t, pf_vf (*acc)[PF_LINE_PIXELS], int64_t c, int64_t n,
+/* The same for two rows that need all rows of a square window. */
+PF_INLINE void dw_whole(const dw_view *t, const dw_form f, const float *x, const float *w,
+                        pf_vf (*acc)[PF_LINE_PIXELS], int64_t n) {
+    const int64_t wrow = f.kw * t->ocp;
+    PF_UNROLL for (int r = 0; r < f.kw + f.stride; r++)
+        dw_row(t, f, x + r * t->xsh, w + r * wrow, f.stride * wrow, acc, n, r >= f.kw, r < f.stride ? 1 : 2);
+}
+
+PF_INLINE void dw_start(const dw_view *t, pf_vf (*acc)[PF_LINE_PIXELS], int64_t c, int64_t n,
                         const int tail) {
     const pf_vf start = t->bias ? pf_line_load(t->bias + c, n, tail) : pf_zero();
     PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[0][i] = acc[1][i] = start;
 }
 
-PF_INLINE void dw_finish(const pf_line_tile *t, pf_vf (*acc)[PF_LINE_PIXELS], int64_t c, int64_t n,
-                         const int tail, const int rows) {
-    pf_line_finish(t, acc[0], t->z, t->y, c, n, tail);
-    if (rows > 1) pf_line_finish(t, acc[1], t->z ? t->z + t->a->zsh : NULL, t->y + t->a->ysh, c, n, tail);
+PF_INLINE void dw_finish(const dw_view *t, const dw_form f, const pf_activation *act,
+                         pf_vf (*acc)[PF_LINE_PIXELS], int64_t c, int64_t n) {
+    const float *z = t->z ? t->z + c : NULL;
+    float *y = t->y + c;
+    const int64_t pixels = f.edge ? t->pixels : f.pixels;
+    PF_UNROLL for (int o = 0; o < f.rows; o++, y += t->ysh) {
+        pf_line_end(act, acc[o], f.pixels, z, t->zsw, y, t->ysw, pixels, n, f.tail);
+        if (z) z += t->zsh;
+    }
 }
 
-PF_INLINE void dw_vector(const pf_line_tile *t, const dw_form f, int64_t c, int64_t n) {
+PF_INLINE void dw_vector(const dw_view *t, const dw_form f, const pf_activation *act, int64_t c, int64_t n) {
     pf_vf acc[2][PF_LINE_PIXELS];
     dw_start(t, acc, c, n, f.tail);
-    dw_window(t, f, t->x + t->channel + c, t->w + c, acc, n);
-    dw_finish(t, acc, c, n, f.tail, f.rows);
+    if (f.rows > 1 && f.pixels < PF_LINE_PIXELS)
+        dw_whole(t, f, t->x + c, t->w + c, acc, n);
+    else
+        dw_window(t, f, t->x + c, t->w + c, acc, n);
+    dw_finish(t, f, act, acc, c, n);
 }
 
-PF_INLINE void dw_run(const pf_line_tile *t, const int kw, const int stride, const int edge, const int rows) {
-    int64_t c = 0;
-    for (; c + PF_VL <= t->channels; c += PF_VL) dw_vector(t, (dw_form){kw, stride, edge, 0, rows}, c, PF_VL);
-    if (c < t->channels) dw_vector(t, (dw_form){kw, stride, edge, 1, rows}, c, t->channels - c);
+/* All channels of some tiles in a row, of inner ones with all their pixels. */
+PF_INLINE void dw_run(const pf_line_tile *tile, dw_form f) {
+    dw_view t = dw_view_of(tile);
+    const int64_t channels = tile->channels;
+    for (int64_t tiles = f.edge ? 1 : tile->tiles; tiles > 0; tiles--) {
+        int64_t c = 0;
+        f.tail = 0;
+        for (; c + PF_VL <= channels; c += PF_VL) dw_vector(&t, f, &tile->act, c, PF_VL);
+        f.tail = 1;
+        if (c < channels) dw_vector(&t, f, &tile->act, c, channels - c);
+        t.x += f.pixels * f.stride * t.xsw, t.y += f.pixels * t.ysw;
+        if (t.z) t.z += f.pixels * t.zsw;
+    }
 }
 
-#define PF_DW_SHAPES(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2)
-#define PF_DW_TILE_FN(kw, stride)                                                                            \
-    static void dw_inner_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 0, 1); }             \
-    static void dw_edge_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 1, 1); }              \
-    static void dw_inner2_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 0, PF_LINE_ROWS); } \
-    static void dw_edge2_##kw##_##stride(const pf_line_tile *t) { dw_run(t, kw, stride, 1, PF_LINE_ROWS); }
+/* Window, stride, rows of pairs and their pixels. */
+#define PF_DW_SHAPES(X)                                                                                      \
+    X(3, 1, 2, DW_PAIR)                                                                                      \
+    X(3, 2, 2, DW_PAIR)                                                                                      \
+    X(5, 1, PF_LINE_ROWS, PF_LINE_PIXELS)                                                                    \
+    X(5, 2, PF_LINE_ROWS, PF_LINE_PIXELS)                                                                    \
+    X(7, 1, PF_LINE_ROWS, PF_LINE_PIXELS)                                                                    \
+    X(7, 2, PF_LINE_ROWS, PF_LINE_PIXELS)
+#define PF_DW_TILE_FN(kw, stride, rows, pixels)                                                              \
+    static void dw_inner_##kw##_##stride(const pf_line_tile *t) {                                            \
+        dw_run(t, (dw_form){kw, stride, 0, 0, 1, PF_LINE_PIXELS});                                           \
+    }                                                                                                        \
+    static void dw_edge_##kw##_##stride(const pf_line_tile *t) {                                             \
+        dw_run(t, (dw_form){kw, stride, 1, 0, 1, PF_LINE_PIXELS});                                           \
+    }                                                                                                        \
+    static void dw_inner2_##kw##_##stride(const pf_line_tile *t) {                                           \
+        dw_run(t, (dw_form){kw, stride, 0, 0, rows, pixels});                                                \
+    }                                                                                                        \
+    static void dw_edge2_##kw##_##stride(const pf_line_tile *t) {                                            \
+        dw_run(t, (dw_form){kw, stride, 1, 0, rows, pixels});                                                \
+    }
 PF_DW_SHAPES(PF_DW_TILE_FN)
 
 /* Adds one tap of a row, that of column j for the first pixel; the columns of all pixels are valid. */
@@ -129,21 +203,21 @@ static void dw_any(const pf_line_tile *t) {
 }
 
 /* Columns [k, k + taps) of a wide window. */
-PF_INLINE void dw_part(const pf_line_tile *t, const int64_t taps, int64_t k, pf_vf (*acc)[PF_LINE_PIXELS],
+PF_INLINE void dw_part(const dw_view *t, const int64_t taps, int64_t k, pf_vf (*acc)[PF_LINE_PIXELS],
                        int64_t c, int64_t n, const int tail, const int rows) {
-    const float *x = t->x + t->channel + c + k * t->a->xsw, *w = t->w + c + k * t->ocp;
+    const float *x = t->x + c + k * t->xsw, *w = t->w + c + k * t->ocp;
     const int64_t columns = PF_LINE_PIXELS - 1 + taps;
-    pf_line_tile part = *t;
+    dw_view part = *t;
     part.lo = t->lo - k, part.hi = t->hi - k;
     if (part.hi <= 0 || part.lo >= columns) return;
     const int edge = tail || part.lo > 0 || part.hi < columns;
     switch (taps * 2 + edge) {
 #define PF_DW_PART(taps)                                                                                     \
     case taps * 2:                                                                                           \
-        dw_window(&part, (dw_form){taps, 1, tail, tail, rows}, x, w, acc, n);                                \
+        dw_window(&part, (dw_form){taps, 1, tail, tail, rows, PF_LINE_PIXELS}, x, w, acc, n);                \
         break;                                                                                               \
     case taps * 2 + 1:                                                                                       \
-        dw_window(&part, (dw_form){taps, 1, 1, tail, rows}, x, w, acc, n);                                   \
+        dw_window(&part, (dw_form){taps, 1, 1, tail, rows, PF_LINE_PIXELS}, x, w, acc, n);                   \
         break;
         PF_DW_PART(4) PF_DW_PART(5) PF_DW_PART(6) PF_DW_PART(7)
 #undef PF_DW_PART
@@ -151,15 +225,17 @@ PF_INLINE void dw_part(const pf_line_tile *t, const int64_t taps, int64_t k, pf_
 }
 
 /* Windows wider than what the registers hold, some columns at a time. */
-PF_INLINE void dw_wide_vector(const pf_line_tile *t, int64_t c, int64_t n, const int tail, const int rows) {
-    const int64_t kw = t->a->kw, parts = pf_ceil_div(kw, DW_PART), longer = kw % parts;
+PF_INLINE void dw_wide_vector(const pf_line_tile *tile, int64_t c, int64_t n, const int tail,
+                              const int rows) {
+    const dw_view t = dw_view_of(tile);
+    const int64_t kw = t.kw, parts = pf_ceil_div(kw, DW_PART), longer = kw % parts;
     pf_vf acc[2][PF_LINE_PIXELS];
-    dw_start(t, acc, c, n, tail);
+    dw_start(&t, acc, c, n, tail);
     for (int64_t p = 0, k = 0, taps; p < parts; p++, k += taps) {
         taps = kw / parts + (p < longer);
-        dw_part(t, taps, k, acc, c, n, tail, rows);
+        dw_part(&t, taps, k, acc, c, n, tail, rows);
     }
-    dw_finish(t, acc, c, n, tail, rows);
+    dw_finish(&t, (dw_form){0, 1, 1, tail, rows, PF_LINE_PIXELS}, &tile->act, acc, c, n);
 }
 
 PF_INLINE void dw_wide(const pf_line_tile *t, const int rows) {
@@ -171,14 +247,18 @@ PF_INLINE void dw_wide(const pf_line_tile *t, const int rows) {
 static void dw_wide1(const pf_line_tile *t) { dw_wide(t, 1); }
 static void dw_wide2(const pf_line_tile *t) { dw_wide(t, PF_LINE_ROWS); }
 
-#define PF_DW_ROW(kw, stride)                                                                                \
+#define PF_DW_ROW(kw, stride, rows, pixels)                                                                  \
     {kw,                                                                                                     \
      stride,                                                                                                 \
-     PF_LINE_ROWS,                                                                                           \
+     rows,                                                                                                   \
      {{dw_inner_##kw##_##stride, dw_edge_##kw##_##stride},                                                   \
-      {dw_inner2_##kw##_##stride, dw_edge2_##kw##_##stride}}},
-static const pf_line_shape dw_shapes[] = {PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, {{dw_any, dw_any}, {NULL, NULL}}}};
-static const pf_line_shape dw_wide_shape = {0, 1, PF_LINE_ROWS, {{dw_wide1, dw_wide1}, {dw_wide2, dw_wide2}}};
+      {dw_inner2_##kw##_##stride, dw_edge2_##kw##_##stride}},                                                \
+     1,                                                                                                      \
+     (pixels) % PF_LINE_PIXELS},
+static const pf_line_shape dw_shapes[] = {
+    PF_DW_SHAPES(PF_DW_ROW){0, 0, 1, {{dw_any, dw_any}, {NULL, NULL}}, 0, 0}};
+static const pf_line_shape dw_wide_shape = {0, 1, PF_LINE_ROWS, {{dw_wide1, dw_wide1}, {dw_wide2, dw_wide2}},
+                                            0, 0};
 
 /* Whether input is read often enough to be copied first: less will do where pixels share few sets of the
  * cache.

@@ -144,8 +144,11 @@ static void gr_any(const pf_line_tile *t) {
      stride,                                                                                                 \
      PF_LINE_ROWS,                                                                                           \
      {{gr_inner_##kw##_##stride, gr_edge_##kw##_##stride},                                                   \
-      {gr_inner2_##kw##_##stride, gr_edge2_##kw##_##stride}}},
-static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}}};
+      {gr_inner2_##kw##_##stride, gr_edge2_##kw##_##stride}},                                                \
+     0,                                                                                                      \
+     0},
+static const pf_line_shape gr_shapes[] = {
+    PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}, 0, 0}};
 
 /* The tile functions for known widths load one vector for all lanes. */
 static const pf_line_shape *gr_pick(const pf_lines_args *a) {

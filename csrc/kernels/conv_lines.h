@@ -32,7 +32,7 @@ typedef struct pf_line_tile {
     int64_t channel, channels, ocp; /* ocp: output channels, whole vectors */
     int64_t row0, row1;             /* valid tap rows */
     int64_t lo, hi;                 /* valid columns, relative to x */
-    int64_t pixels;                 /* to store */
+    int64_t pixels, tiles;          /* to store; tiles in a row, of functions that take several */
 } pf_line_tile;
 
 typedef void (*pf_line_fn)(const pf_line_tile *t);
@@ -41,7 +41,9 @@ typedef void (*pf_line_fn)(const pf_line_tile *t);
  * rows. */
 typedef struct pf_line_shape {
     int64_t kw, stride, rows;
-    pf_line_fn tile[2][2]; /* one or two output rows; inner or edge */
+    pf_line_fn tile[2][2]; /* one or two output rows; inner ones, which store all pixels, or edge */
+    int64_t runs;          /* inner ones take several tiles in a row */
+    int64_t whole;         /* pixels of each row of pairs that need all of a square window; 0: any pair */
 } pf_line_shape;
 
 /* n channels; tail (a constant): fewer than a vector. */
@@ -49,23 +51,60 @@ PF_INLINE pf_vf pf_line_load(const float *p, int64_t n, const int tail) {
     return tail ? pf_loadn(p, n) : pf_load(p);
 }
 
-/* Residual, activation and stores of one row for the channels that start at c. */
-PF_INLINE void pf_line_finish(const pf_line_tile *t, pf_vf *acc, const float *z, float *y, int64_t c,
-                              int64_t n, const int tail) {
-    const pf_lines_args *a = t->a;
+PF_INLINE void pf_line_store(float *p, pf_vf v, int64_t n, const int tail) {
+    if (tail)
+        pf_storen(p, v, n);
+    else
+        pf_store(p, v);
+}
+
+/* The activations that are neither clips nor late. Not inlined: their constants would take registers from the
+ * sums. */
+static __attribute__((noinline, unused)) void pf_line_act(const pf_activation *act, pf_vf *acc) {
+    pf_act_early(act, acc, PF_LINE_PIXELS);
+}
+
+/* Activations that are not late. The bounds of clips are read for every vector, for the same reason. */
+PF_INLINE void pf_line_early(const pf_activation *act, pf_vf *acc, const int count) {
+    if (PF_LINE_ROWS > 1) { /* 32 registers hold both */
+        pf_act_early(act, acc, count);
+        return;
+    }
+    PF_FORGET(act);
+    if (act->code <= PF_ACT_CLIP) {
+        const pf_vf low = pf_set(act->a), high = pf_set(act->b);
+        PF_UNROLL for (int i = 0; i < count; i++) acc[i] = pf_act_clip(acc[i], low, high);
+    } else if (!pf_act_is_late(act->code)) {
+        pf_vf all[PF_LINE_PIXELS];
+        PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) all[i] = acc[i < count ? i : 0];
+        pf_line_act(act, all);
+        PF_UNROLL for (int i = 0; i < count; i++) acc[i] = all[i];
+    }
+}
+
+/* Residual, activation and stores of `pixels` of `count` (a constant) neighbours in a row, n channels of
+ * each. */
+PF_INLINE void pf_line_end(const pf_activation *act, pf_vf *acc, const int count, const float *z,
+                           int64_t zstep, float *y, int64_t ystep, int64_t pixels, int64_t n,
+                           const int tail) {
     if (z) {
-        PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) {
-            if (i < t->pixels) acc[i] += pf_line_load(z + i * a->zsw + c, n, tail);
+        PF_UNROLL for (int i = 0; i < count; i++) {
+            if (i < pixels) acc[i] += pf_line_load(z + i * zstep, n, tail);
         }
     }
-    pf_act_early(&t->act, acc, PF_LINE_PIXELS);
-    PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) {
-        if (i >= t->pixels) break;
-        if (tail)
-            pf_storen(y + i * a->ysw + c, acc[i], n);
-        else
-            pf_store(y + i * a->ysw + c, acc[i]);
+    pf_line_early(act, acc, count);
+    PF_UNROLL for (int i = 0; i < count; i++, y += ystep) {
+        if (i >= pixels) break;
+        PF_FORGET(y);
+        pf_line_store(y, acc[i], n, tail);
     }
+}
+
+/* The same for the row of a tile, for the channels that start at c. */
+PF_INLINE void pf_line_finish(const pf_line_tile *t, pf_vf *acc, const float *z, float *y, int64_t c,
+                              int64_t n, const int tail) {
+    pf_line_end(&t->act, acc, PF_LINE_PIXELS, z ? z + c : NULL, t->a->zsw, y + c, t->a->ysw, t->pixels, n,
+                tail);
 }
 
 PF_INLINE int64_t pf_line_padded(int64_t oc) { return pf_ceil_div(oc, PF_VL) * PF_VL; }
@@ -114,18 +153,24 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
     t->row0 = iy0 < 0 ? pf_ceil_div(-iy0, a->dil_h) : 0;
     t->row1 = pf_max(t->row0, a->ih > iy0 ? pf_min(reach, (a->ih - 1 - iy0) / a->dil_h + 1) : 0);
     t->w = w + t->row0 * a->kw * (a->ic / a->groups) * t->ocp;
-    const int64_t columns = (PF_LINE_PIXELS - 1) * a->stride_w + (a->kw - 1) * a->dil_w + 1;
-    for (int64_t ox = 0; ox < a->ow; ox += PF_LINE_PIXELS) {
+    const int64_t step = rows > 1 && s->whole ? s->whole : PF_LINE_PIXELS;
+    const int64_t columns = (step - 1) * a->stride_w + (a->kw - 1) * a->dil_w + 1;
+    const int alone = !s->runs || t->sums || a->z_late || pf_act_is_late(t->act.code);
+    for (int64_t ox = 0; ox < a->ow; ox += step * t->tiles) {
         const int64_t ix0 = ox * a->stride_w - a->pad_w;
         const int64_t skip = (iy0 + t->row0 * a->dil_h) * a->xsh + ix0 * a->xsw;
         t->x = (const float *)((uintptr_t)x + (uintptr_t)skip * sizeof(float));
         t->y = y + oy * a->ysh + ox * a->ysw;
         const float *residual = z ? z + oy * a->zsh + ox * a->zsw : NULL, *late = a->z_late ? residual : NULL;
         t->z = late ? NULL : residual;
-        t->pixels = pf_min(PF_LINE_PIXELS, a->ow - ox);
+        t->pixels = pf_min(step, a->ow - ox);
         t->lo = ix0 < 0 ? -ix0 : 0;
         t->hi = a->iw - ix0;
-        s->tile[rows - 1][t->lo > 0 || t->hi < columns](t);
+        t->tiles = 1;
+        const int edge = t->lo > 0 || t->hi < columns || t->pixels < step;
+        if (!edge && !alone)
+            t->tiles = pf_min((a->ow - ox) / step, (t->hi - columns) / (step * a->stride_w) + 1);
+        s->tile[rows - 1][edge](t);
         for (int64_t r = 0; r < (late || pf_act_is_late(t->act.code) ? rows : 0); r++)
             for (int64_t i = 0; i < t->pixels; i++)
                 pf_late_row(&t->act, t->y + r * a->ysh + i * a->ysw,
@@ -202,6 +247,12 @@ static inline const float *pf_line_gather(pf_line_tile *t, pf_lines_args *a, con
     return pf_line_moved(room, -top * a->xsh);
 }
 
+/* Whether a pair of rows can start with this one. */
+static inline int pf_line_pair(const pf_line_shape *s, const pf_lines_args *a, int64_t oy) {
+    const int64_t top = oy * a->stride_h - a->pad_h;
+    return !s->whole || (top >= 0 && top + a->stride_h + a->kh <= a->ih);
+}
+
 /* A band of an image from top to bottom. Large windows read the same lines too often to have them far apart,
  * where they fall into few sets of the cache: their tiles see arguments that tell where a copy lies. */
 static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, const pf_line_shape *s,
@@ -211,6 +262,7 @@ static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, 
                 *z = pf_ptr(w, a.z);
     float *y = pf_ptr(w, a.y), *sums = pf_ptr(w, a.sums);
     pf_line_tile t = {.a = &a, .act = pf_act_make(a.act, a.act_a, a.act_b), .ocp = pf_line_padded(a.oc)};
+    if (t.act.code == PF_ACT_NONE) t.act.a = -INFINITY, t.act.b = INFINITY; /* a clip like the others */
     t.channel = u->c;
     t.channels = pf_min(block, a.oc - u->c);
     t.bias = bias ? bias + u->c : NULL;
@@ -227,9 +279,10 @@ static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, 
         x = pf_line_gather(&t, &a, u, x, room + w->tid * pf_line_dense_floats(whole));
     }
     weights = t.w;
-    for (int64_t oy = u->oy; oy < u->end; oy += rows) {
+    for (int64_t oy = u->oy, step; oy < u->end; oy += step) {
         t.sums = sums ? sums + (u->image * a.oh + oy) * a.oc + u->c : NULL;
-        pf_line_rows(s, &t, x, weights, y, z, oy, pf_min(rows, u->end - oy));
+        step = pf_line_pair(s, &a, oy) ? pf_min(rows, u->end - oy) : 1;
+        pf_line_rows(s, &t, x, weights, y, z, oy, step);
     }
 }
 
@@ -238,7 +291,8 @@ static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, 
 static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s,
                                pf_line_way way) {
     enum { UNITS = 8 };
-    const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h ? s->rows : 1;
+    const int square = a->kh == a->kw && a->stride_h == a->stride_w;
+    const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h && (square || !s->whole) ? s->rows : 1;
     const int64_t block = way.dense ? PF_LINE_DENSE : pf_line_block(a);
     const int64_t blocks = pf_ceil_div(a->oc, block) * way.phases, steps = pf_ceil_div(a->oh, rows);
     const int64_t wanted = w->nthreads > 1 ? pf_ceil_div(UNITS * w->nthreads, pf_max(1, a->n * blocks)) : 1;

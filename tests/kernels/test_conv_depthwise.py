@@ -29,6 +29,16 @@ def test_widths(isa: str, k: int) -> None:
         check(isa, 1, square(k, k // 2, 2).but(h=9, w=w), "conv_depthwise")
 
 
+@pytest.mark.parametrize("act", ["none", "clip", "hswish", "silu"])
+def test_runs_of_tiles(isa: str, act: str) -> None:
+    """Lines of many tiles, in pairs or not, with what may follow a sum."""
+    assert act in ACTIVATIONS
+    for h in (1, 2, 3, 6):
+        for stride in (1, 2):
+            case = square(3, 1, stride).but(h=h, w=61, act=act, a=-0.3, b=0.8, residual=h % 2 == 0)
+            check(isa, 1, case, "conv_depthwise")
+
+
 @pytest.mark.parametrize("k", [(1, 9), (3, 11), (8, 8), (9, 13), (13, 9), (21, 15), (2, 31), (16, 29)])
 def test_wide_windows(isa: str, k: tuple[int, int]) -> None:
     """Windows that take several parts of a row, of images that are copied or not, in one band and in several."""
@@ -97,7 +107,7 @@ def test_not_a_number_stays_in_its_windows_and_channel(isa: str) -> None:
     np.testing.assert_array_equal(np.isnan(got), np.isnan(reference(case, x, weight, bias, z)))
 
 
-@pytest.mark.parametrize("k", [5, 11])
+@pytest.mark.parametrize("k", [3, 5, 11])
 def test_threads_do_not_change_results(isa: str, k: int) -> None:
     case = square(k, 2).but(n=2, h=21, w=18, ic=70, oc=70, groups=70)
     data = tensors(case)
