@@ -172,9 +172,8 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
             t->tiles = pf_min((a->ow - ox) / step, (t->hi - columns) / (step * a->stride_w) + 1);
         s->tile[rows - 1][edge](t);
         for (int64_t r = 0; r < (late || pf_act_is_late(t->act.code) ? rows : 0); r++)
-            for (int64_t i = 0; i < t->pixels; i++)
-                pf_late_row(&t->act, t->y + r * a->ysh + i * a->ysw,
-                            late ? late + r * a->zsh + i * a->zsw : NULL, t->channels);
+            pf_late_rows(&t->act, t->y + r * a->ysh, a->ysw, late ? late + r * a->zsh : NULL, a->zsw,
+                         t->pixels, t->channels);
         if (t->sums) pf_line_sum(t, rows, ox == 0);
     }
 }

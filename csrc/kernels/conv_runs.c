@@ -51,7 +51,7 @@ PF_INLINE void change_rows(const pf_igemm *c, const int rows, const float *x, in
         for (; k < whole; k += PF_VL) change_vector(c, &clip, rows, x, xstep, y, ystep, k, PF_VL);
     for (; k < whole; k += PF_VL) change_vector(c, &act, rows, x, xstep, y, ystep, k, PF_VL);
     if (k < c->ic) change_vector(c, &act, rows, x, xstep, y, ystep, k, c->ic - k);
-    for (int r = 0; r < rows && pf_act_is_late(act.code); r++) pf_act_late(act.code, y + r * ystep, c->ic);
+    pf_act_late(act.code, y, ystep, rows, c->ic);
 }
 
 /* Fills the block with pixels [begin, end). */

@@ -137,9 +137,7 @@ static inline void pf_wino_finish_late(const pf_wino_plan *p, const pf_wino_targ
     const float *z = t->late;
     if (!z && !pf_act_is_late(p->act.code)) return;
     for (int64_t i = 0; i < t->rows; i++)
-        for (int64_t j = 0; j < t->columns; j++)
-            pf_late_row(&p->act, t->y + i * a->ysh + j * a->ysw, z ? z + i * a->zsh + j * a->zsw : NULL,
-                        t->n);
+        pf_late_rows(&p->act, t->y + i * a->ysh, a->ysw, z ? z + i * a->zsh : NULL, a->zsw, t->columns, t->n);
 }
 
 /* The transforms of each form. */

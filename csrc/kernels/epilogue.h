@@ -33,7 +33,7 @@ PF_INLINE pf_activation pf_act_make(int64_t code, double a, double b) {
     return (pf_activation){(int32_t)code, (float)a, (float)b};
 }
 
-/* Whether the activation is applied to stored rows by pf_late_row. */
+/* Whether the activation is applied to stored rows by pf_late_rows. */
 PF_INLINE int pf_act_is_late(int32_t code) {
     return code == PF_ACT_SIGMOID || code == PF_ACT_SILU || code >= PF_ACT_GELU;
 }
@@ -107,22 +107,27 @@ PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count)
         break;                                                                                               \
     }
 
-/* A late activation of n neighbours, in place. Not inlined: the loops want all registers. */
-static __attribute__((noinline, unused)) void pf_act_late(int32_t code, float *y, int64_t n) {
-    int64_t i = 0;
+/* A late activation of n neighbours in each row, in place. Not inlined: the loops want all registers. */
+static __attribute__((noinline, unused)) void pf_act_late(int32_t code, float *y, int64_t step, int64_t rows,
+                                                          int64_t n) {
 #define PF_LATE_LOOP(function)                                                                               \
-    for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, function(pf_load(y + i)));                            \
-    if (i < n) pf_storen(y + i, function(pf_loadn(y + i, n - i)), n - i)
+    for (int64_t r = 0; r < rows; r++, y += step) {                                                          \
+        int64_t i = 0;                                                                                       \
+        for (; i + PF_VL <= n; i += PF_VL) pf_store(y + i, function(pf_load(y + i)));                        \
+        if (i < n) pf_storen(y + i, function(pf_loadn(y + i, n - i)), n - i);                                \
+    }
     PF_LATE_SWITCH(code, PF_LATE_LOOP)
 #undef PF_LATE_LOOP
 }
 
-/* What remains for a stored row of n values, in place: a late activation, then the addition of a late
- * residual z (NULL: none). */
-static inline void pf_late_row(const pf_activation *act, float *y, const float *z, int64_t n) {
-    pf_act_late(act->code, y, n);
-    for (int64_t i = 0; z && i < n; i += PF_VL)
-        pf_store_upto(y + i, pf_load_upto(y + i, n - i) + pf_load_upto(z + i, n - i), n - i);
+/* What remains for stored rows of n values, in place: a late activation, then the addition of a late residual
+ * z (NULL: none). */
+static inline void pf_late_rows(const pf_activation *act, float *y, int64_t ystep, const float *z,
+                                int64_t zstep, int64_t rows, int64_t n) {
+    pf_act_late(act->code, y, ystep, rows, n);
+    for (int64_t r = 0; z && r < rows; r++, y += ystep, z += zstep)
+        for (int64_t i = 0; i < n; i += PF_VL)
+            pf_store_upto(y + i, pf_load_upto(y + i, n - i) + pf_load_upto(z + i, n - i), n - i);
 }
 
 /* A late activation of one vector; others leave it as it is. */

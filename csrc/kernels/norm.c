@@ -180,7 +180,7 @@ static void map_columns(const pf_channels_args *a, const pf_nest *space, const f
                 pf_store_upto(to + j * ys + c, v, lanes);
             }
         }
-        for (int64_t j = 0; pf_act_is_late(act.code) && j < run; j++) pf_late_row(&act, to + j * ys, NULL, n);
+        pf_act_late(act.code, to, ys, run, n);
     }
 }
 
@@ -202,14 +202,7 @@ static void map_channel(const pf_channels_args *a, pf_nest space, const float *x
                 v = pf_load_upto(from + k, m);
             else
                 for (int64_t j = 0; j < m; j++) v[j] = from[(k + j) * xs];
-            v = pf_fma(v - c.mean, pf_set(c.scale), pf_set(c.rest));
-            pf_act_early(&act, &v, 1);
-            if (pf_act_is_late(act.code)) {
-                float lanes[PF_VL];
-                pf_store(lanes, v);
-                pf_late_row(&act, lanes, NULL, PF_VL);
-                v = pf_load(lanes);
-            }
+            v = pf_act_vector(&act, pf_fma(v - c.mean, pf_set(c.scale), pf_set(c.rest)));
             if (ys == 1)
                 pf_store_upto(to + k, v, m);
             else
@@ -292,7 +285,7 @@ static void norm_group_row(const pf_channels_args *a, const float *x, float *y, 
     pf_moments_add(&m, x + first, size);
     normalize_row(x + first, w ? w + first : NULL, b ? b + first : NULL, row, size,
                   centre(m.mean, 1.0 / sqrt(m.m2 / m.n + a->eps), 0));
-    if (pf_act_is_late(act.code)) pf_late_row(&act, row, NULL, size);
+    pf_act_late(act.code, row, 0, 1, size);
     if (act.code == PF_ACT_NONE || pf_act_is_late(act.code)) return;
     for (int64_t i = 0; i < size; i += PF_VL) {
         pf_vf v = pf_load_upto(row + i, size - i);
