@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import Array
+from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops.convolution import as_float32
+from pnnx_fast.ops.convolution import as_computed
 from pnnx_fast.ops.linear import multiply_rows
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
@@ -37,10 +37,10 @@ def _four_dims(b: Builder, x: Tensor, lead: Sequence[int]) -> Tensor:
     return x if x.ndim == 4 else b.reshape(x, (math.prod(lead[:-1]), lead[-1], *x.shape[-2:]))
 
 
-def _additive(mask: Array, kind: int) -> Array:
+def _additive(mask: Array, kind: int, dtype: DType | type = np.float32) -> Array:
     if kind == MASK_ADD:
-        return mask.astype(np.float32)
-    return np.where(mask == (kind == MASK_KEEP), 0, -np.inf).astype(np.float32)
+        return mask.astype(dtype)
+    return np.where(mask == (kind == MASK_KEEP), 0, -np.inf).astype(dtype)
 
 
 def _diagonal(mask: Array, queries: int, keys: int) -> int | None:
@@ -109,11 +109,16 @@ def attend(
     mask_drops: bool = False,
     empty_nan: bool = False,
 ) -> None:
-    """Emit softmax(scale q kᵀ + mask) v of float32 tensors (batch, heads, rows, columns) with dense columns.
+    """Emit softmax(scale q kᵀ + mask) v of (batch, heads, rows, columns), float32 with dense columns or float64.
 
     ``k`` and ``v`` may have fewer heads, each shared by consecutive query heads. ``mask`` has up to 4 dimensions; True
     in a boolean one takes part, or does not with ``mask_drops``. ``empty_nan``: queries without keys give NaN, not 0.
     """
+    if q.dtype == np.float64:
+        from pnnx_fast.ops._double import attend_double
+
+        attend_double(b, q, k, v, y, mask, scale, causal, mask_drops, empty_nan)
+        return
     fields = _mask_fields(b, mask, mask_drops, q, k)
     if causal:
         fields |= {"causal": 1, "diagonal": 0}
@@ -132,10 +137,10 @@ def attend(
 def _result_like(b: Builder, q: Tensor, shape: Sequence[int]) -> Tensor:
     """Result in the memory order of the queries, so that merging the heads again is a view."""
     if q.ndim <= 4 and all(s > 0 or n == 1 for s, n in zip(q.strides, q.shape, strict=True)):
-        y = b.result(shape, np.float32, q)
+        y = b.result(shape, q.dtype, q)
         if y.strides[-1] == 1 or y.shape[-1] == 1:
             return y
-    return b.result(shape, np.float32)
+    return b.result(shape, q.dtype)
 
 
 @operator("F.scaled_dot_product_attention")
@@ -160,7 +165,7 @@ def scaled_dot_product_attention(
         raise ShapeError("queries and keys of different length", expected=query.shape, actual=key.shape)
     if key.shape[-2] != value.shape[-2]:
         raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
-    q, k, v = (dense_rows(b, x) for x in as_float32(b, query, key, value) if x is not None)
+    q, k, v = (dense_rows(b, x) for x in as_computed(b, query, key, value) if x is not None)
     grouped = enable_gqa and q.ndim > 2 and k.ndim > 2 and q.shape[-3] != k.shape[-3]
     if grouped and (q.shape[-3] % k.shape[-3] or k.shape[-3] != v.shape[-3]):
         raise ShapeError("query heads must be a multiple of key heads", expected=q.shape, actual=k.shape)
@@ -169,7 +174,7 @@ def scaled_dot_product_attention(
     q_lead = (*lead, q.shape[-3]) if grouped else lead
     kv_lead = (*lead, k.shape[-3]) if grouped else lead
     shape = (*q_lead, q.shape[-2], v.shape[-1])
-    y = _result_like(b, q, shape) if q.shape[:-2] == q_lead else b.result(shape, np.float32)
+    y = _result_like(b, q, shape) if q.shape[:-2] == q_lead else b.result(shape, q.dtype)
     mask = attn_mask
     if mask is not None and mask.ndim > 4:
         mask = _four_dims(b, mask, q_lead)
@@ -199,7 +204,7 @@ def _linear(
 ) -> Tensor:
     if x.shape[-1] != weight.shape[1]:
         raise ShapeError("features do not fit the weight", expected=weight.shape[1], actual=x.shape)
-    y = b.empty((*x.shape[:-1], weight.shape[0]), np.float32) if y is None else y
+    y = b.empty((*x.shape[:-1], weight.shape[0]), x.dtype) if y is None else y
     return multiply_rows(b, x, weight, bias, residual, activation_fields("none", []), y)
 
 
@@ -247,16 +252,16 @@ def _heads(x: Tensor, heads: int, batch_first: bool) -> Tensor:
 
 def _append_rows(b: Builder, x: Tensor, row: Tensor | None, zero: bool, axis: int) -> Tensor:
     """Keys or values followed by a row for the whole batch, a row of zeros, or both."""
-    rows = ([] if row is None else [row]) + ([b.constant(np.zeros(1, np.float32))] if zero else [])
+    rows = ([] if row is None else [row]) + ([b.constant(np.zeros(1, x.dtype))] if zero else [])
     if not rows:
         return x
     shape = list(x.shape)
     shape[axis] += len(rows)
-    y = b.empty(shape, np.float32)
+    y = b.empty(shape, x.dtype)
     b.copy(x, y.narrow(axis, 0, x.shape[axis]))
     for i, more in enumerate(rows):
         target = y.narrow(axis, x.shape[axis] + i, 1)
-        b.copy(b.cast(more, np.float32).expand(target.shape), target)
+        b.copy(b.cast(more, x.dtype).expand(target.shape), target)
     return y
 
 
@@ -286,32 +291,32 @@ def _padding_mask(b: Builder, mask: Tensor | None, padding: Tensor | None, q: Te
     if mask is None:
         return b.reshape(wide, (heads[0] * heads[1], *heads[2:]))
     other = b.reshape(mask, heads) if mask.ndim == 3 else mask.expand(heads)
-    additive = [_as_additive(b, m) for m in (wide, other)]
-    total = b.host(np.add, additive, [(heads, np.float32)])[0]
+    additive = [_as_additive(b, m, q.dtype) for m in (wide, other)]
+    total = b.host(np.add, additive, [(heads, q.dtype)])[0]
     return b.reshape(total, (heads[0] * heads[1], *heads[2:]))
 
 
-def _as_additive(b: Builder, mask: Tensor) -> Tensor:
+def _as_additive(b: Builder, mask: Tensor, dtype: DType) -> Tensor:
     """Minus infinity where a mask drops keys."""
     if mask.dtype != np.bool_:
-        return b.cast(mask, np.float32)
-    return b.host(lambda m: np.where(m, -np.inf, 0).astype(np.float32), [mask], [(mask.shape, np.float32)])[0]
+        return b.cast(mask, dtype)
+    return b.host(lambda m: np.where(m, -np.inf, 0).astype(dtype), [mask], [(mask.shape, dtype)])[0]
 
 
 def _attention_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: float, average: bool) -> Tensor:
     """Attention weights, averaged over the heads or of each, as the layer returns them beside its output."""
 
     def weights(q: Array, k: Array, *masks: Array) -> Array:
-        s = q @ k.swapaxes(-1, -2) * np.float32(scale)
+        s = q @ k.swapaxes(-1, -2) * q.dtype.type(scale)
         for m in masks:
-            s = s + _additive(m, MASK_DROP if m.dtype == np.bool_ else MASK_ADD)
+            s = s + _additive(m, MASK_DROP if m.dtype == np.bool_ else MASK_ADD, q.dtype)
         with np.errstate(invalid="ignore"):
             p = np.exp(s - s.max(-1, keepdims=True))
             shares = p / p.sum(-1, keepdims=True)
             return np.asarray(shares.mean(1) if average else shares)
 
     shape = (q.shape[0], *([] if average else [q.shape[1]]), q.shape[2], k.shape[2])
-    return b.host(weights, [q, k] if mask is None else [q, k, mask], [(shape, np.float32)])[0]
+    return b.host(weights, [q, k] if mask is None else [q, k, mask], [(shape, q.dtype)])[0]
 
 
 @operator("nn.MultiheadAttention", "fused.MultiheadAttention")
@@ -350,10 +355,11 @@ def multihead_attention(
         raise ParameterError(f"embed_dim {embed_dim} does not divide into {num_heads} heads", parameter="num_heads")
     _require_one_batch(query, key, value, int(not batch_first))
     batched = query.ndim == 3
-    inputs = [x if batched else x.unsqueeze(1) for x in as_float32(b, query, key, value) if x is not None]
+    inputs = [x if batched else x.unsqueeze(1) for x in as_computed(b, query, key, value) if x is not None]
     batch_first = batch_first and batched
-    weights = as_float32(b, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
-    in_bias, out_weight, out_bias, residual = as_float32(b, in_proj_bias, out_proj_weight, out_proj_bias, residual)
+    shift = (in_proj_bias, out_proj_weight, out_proj_bias, residual)
+    _, *weights = as_computed(b, inputs[0], in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
+    _, in_bias, out_weight, out_bias, residual = as_computed(b, inputs[0], *shift)
     q, k, v = _project(b, inputs, weights, in_bias)
     k, v = (_append_rows(b, x, row, add_zero_attn, int(batch_first)) for x, row in ((k, bias_k), (v, bias_v)))
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
@@ -363,12 +369,12 @@ def multihead_attention(
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
     same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None
     fused = same and batch_first and num_heads % 2 == 0 and bias_k is None and not add_zero_attn
-    merged = b.empty((*inputs[0].shape[:2], embed_dim), np.float32)
+    merged = b.empty((*inputs[0].shape[:2], embed_dim), inputs[0].dtype)
     y = _heads(merged, num_heads, batch_first)
     attend(b, q, k, v, y, mask, scale=scale, mask_drops=True, empty_nan=fused or b.output_count > 1)
     z = residual if residual is None or batched else residual.unsqueeze(1)
     assert out_weight is not None
-    y = _linear(b, merged, out_weight, out_bias, z, b.result((*merged.shape[:2], embed_dim), np.float32))
+    y = _linear(b, merged, out_weight, out_bias, z, b.result((*merged.shape[:2], embed_dim), merged.dtype))
     y = b.cast(y if batched else y.select(1, 0), query.dtype)
     if b.output_count == 1:
         return y

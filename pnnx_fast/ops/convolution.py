@@ -1,6 +1,6 @@
 """Convolutions in one, two and three dimensions: padding modes, groups, fused residual and activation.
 
-Everything runs on channels-last float32 kernels; which one, ``_conv_choice`` decides by shape.
+All but float64 runs on channels-last float32 kernels; which one, ``_conv_choice`` decides by shape.
 """
 
 from __future__ import annotations
@@ -26,12 +26,21 @@ def epilogue_fields(activation: str, parameters: Floats, residual_late: bool = F
     return {**activation_fields(activation, parameters), "z_late": int(residual_late)}
 
 
+def as_computed(b: Builder, first: Tensor, *others: Tensor | None) -> list[Tensor | None]:
+    """Tensors in the type in which an operator computes: float64 with the first one, else float32."""
+    return _as_type(b, np.float64 if first.dtype == np.float64 else np.float32, (first, *others))
+
+
 def as_float32(b: Builder, *tensors: Tensor | None) -> list[Tensor | None]:
     """Tensors in the type in which kernels compute."""
+    return _as_type(b, np.float32, tensors)
+
+
+def _as_type(b: Builder, dtype: type, tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
     for t in tensors:
         if t is not None and t.dtype.kind == "c":
             raise ShapeError("complex convolutions are not supported", actual=t.dtype)
-    return [None if t is None else b.cast(t, np.float32) for t in tensors]
+    return [None if t is None else b.cast(t, dtype) for t in tensors]
 
 
 def check_weights(x: Tensor, weight: Tensor, groups: int, rank: int) -> None:
@@ -58,7 +67,7 @@ def convolve(
     act: Mapping[str, Any],
     gate: Tensor | None = None,
 ) -> None:
-    """Emit one convolution of float32 tensors (n, c, h, w) or (n, c, d, h, w) into channels-last ``y``.
+    """Emit one convolution of (n, c, h, w) or (n, c, d, h, w), float32 or all float64, into channels-last ``y``.
 
     ``before`` is the padding in front of each dimension; behind the input there are as many zeros as ``y`` asks for.
     ``gate``: what the input is to be multiplied with.
@@ -67,8 +76,14 @@ def convolve(
         raise ShapeError("the bias does not fit the weight", expected=(y.shape[1],), actual=bias.shape)
     if not b.wants_steps:
         return
-    if gate is not None and not _takes_gate(x, weight, gate):
+    double = x.dtype == np.float64
+    if gate is not None and (double or not _takes_gate(x, weight, gate)):
         x, gate = _product(b, x, gate), None
+    if double:
+        from pnnx_fast.ops._double import convolve_double
+
+        convolve_double(b, x, weight, bias, residual, y, stride, before, dilation, groups, act)
+        return
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
@@ -180,7 +195,7 @@ def convolution(
     s, d = per_axis(stride, rank, "stride"), per_axis(dilation, rank, "dilation")
     # Other modes than zeros reach the file as the list that torch.nn.functional.pad takes.
     before, after = paddings(padding, weight.shape[2:], d, s, pairs=padding_mode != "zeros")
-    x, w, bias, z = as_float32(b, input, weight, bias, residual)
+    x, w, bias, z, gate = as_computed(b, input, weight, bias, residual, gate)
     assert x is not None
     assert w is not None
     batched = x.ndim == rank + 2
@@ -192,7 +207,7 @@ def convolution(
 
         x = pad_sides(b, x, (0, 0, *before), (0, 0, *after), padding_mode, temporary=True)
         before = (0,) * rank
-    y = b.result((x.shape[0], w.shape[0], *out), np.float32, "channels_last")
+    y = b.result((x.shape[0], w.shape[0], *out), x.dtype, "channels_last")
     parts: list[Tensor | None] = [x, w, z, gate, y]
     if rank == 1:
         parts = [None if t is None else t.unsqueeze(2) for t in parts]

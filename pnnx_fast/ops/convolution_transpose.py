@@ -18,7 +18,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._window import per_axis
-from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
+from pnnx_fast.ops.convolution import as_computed, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -168,14 +168,14 @@ def convolution_transpose(
     if groups < 1 or channels != weight.shape[0] or channels % groups:
         raise ShapeError("channels do not fit the weight", expected=weight.shape[0], actual=channels)
     s, d, p = per_axis(stride, rank, "stride"), per_axis(dilation, rank, "dilation"), per_axis(padding, rank, "padding")
-    x, w, bias = as_float32(b, input, weight, bias)
+    x, w, bias = as_computed(b, input, weight, bias)
     assert x is not None
     assert w is not None
     batched = x.ndim == rank + 2
     x = x if batched else x.unsqueeze(0)
     extra = per_axis(output_padding, rank, "output_padding")
     out = output_sizes(x.shape[2:], w.shape[2:], s, p, extra, d)
-    y = b.result((x.shape[0], w.shape[1] * groups, *out), np.float32, "channels_last")
+    y = b.result((x.shape[0], w.shape[1] * groups, *out), x.dtype, "channels_last")
     target = y
     if rank == 1:
         x, w, target = x.unsqueeze(2), w.unsqueeze(2), y.unsqueeze(2)

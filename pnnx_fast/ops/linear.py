@@ -16,7 +16,7 @@ from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operator
-from pnnx_fast.ops.convolution import as_float32, convolve, epilogue_fields
+from pnnx_fast.ops.convolution import as_computed, as_float32, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
 
@@ -50,7 +50,7 @@ def linear(
         added: Tensor = lower_expression(b, "add(@0,@1)", [y, bias])
         return added
     bias = None if bias is None else _one_per_row(b, bias, matrix.shape[0])
-    x, w, bias, z = as_float32(b, input, matrix, bias, residual)
+    x, w, bias, z = as_computed(b, input, matrix, bias, residual)
     assert x is not None
     assert w is not None
     y = multiply_rows(b, x, w, bias, z, epilogue_fields(activation, activation_params, residual_late))
@@ -75,7 +75,7 @@ def multiply_rows(
     *lead, features = input.shape
     out = weight.shape[0]
     if y is None:
-        y = b.result((*lead, out), np.float32)
+        y = b.result((*lead, out), input.dtype)
     z = None if residual is None else residual.expand(y.shape)
     grid = _grid(input, y, z)
     if grid is None:

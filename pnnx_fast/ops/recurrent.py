@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops.convolution import as_float32
+from pnnx_fast.ops.convolution import as_computed
 from pnnx_fast.ops.linear import multiply_rows
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
@@ -51,14 +52,14 @@ class Stack:
         """Length of the output of one direction."""
         return self.proj or self.hidden
 
-    def weight(self, b: Builder, name: str, shape: tuple[int, ...]) -> Tensor:
-        """Return a weight in float32, checked."""
+    def weight(self, b: Builder, name: str, shape: tuple[int, ...], dtype: type = np.float32) -> Tensor:
+        """Return a weight in the type that is computed in, checked."""
         found = self.weights.get(name)
         if found is None or not found.is_constant:
             raise ParameterError(f"the weight {name!r} is missing or not a constant", parameter=name)
         if found.shape != shape:
             raise ShapeError(f"the weight {name!r}", expected=shape, actual=found.shape)
-        return b.cast(found, np.float32)
+        return b.cast(found, dtype)
 
 
 def _joined(b: Builder, tensors: list[Tensor]) -> Tensor:
@@ -115,6 +116,9 @@ def _layer(
     b: Builder, stack: Stack, layer: int, x: Tensor, y: Tensor, h0: Tensor | None, c0: Tensor | None, c: Tensor | None
 ) -> None:
     """Emit one layer from ``x`` to ``y``; states are (directions, batch, length)."""
+    if x.dtype == np.float64:
+        _layer_double(b, stack, layer, x, y, h0, c0, c)
+        return
     gates, hidden, out = GATES[stack.kernel], stack.hidden, stack.out
     names = [f"l{layer}{suffix}" for suffix in stack.suffixes]
     shapes = {"ih": (gates * hidden, x.shape[2]), "hh": (gates * hidden, out), "hr": (out, hidden)}
@@ -146,6 +150,34 @@ def _layer(
         )  # fmt: skip
 
 
+def _layer_double(
+    b: Builder, stack: Stack, layer: int, x: Tensor, y: Tensor, h0: Tensor | None, c0: Tensor | None, c: Tensor | None
+) -> None:
+    """Emit one layer of float64."""
+    from pnnx_fast.ops._double import run_cells
+
+    rows, out = GATES[stack.kernel] * stack.hidden, stack.out
+    shapes = {"weight_ih": (rows, x.shape[2]), "weight_hh": (rows, out), "bias_ih": (rows,), "bias_hh": (rows,)}
+    shapes |= {"weight_hr": (out, stack.hidden)} if stack.proj else {}
+    kinds = [k for k in shapes if k.startswith("weight") or f"bias_ih_l{layer}" in stack.weights]
+    batch = x.shape[0 if stack.batch_first else 1]
+    final = (len(stack.suffixes), batch, stack.hidden)
+    for d, ending in enumerate(stack.suffixes):
+        weights = [stack.weight(b, f"{k}_l{layer}{ending}", shapes[k], np.float64) for k in kinds]
+        states = [t.select(0, d) for t in (h0, c0) if t is not None]
+        part = y.narrow(2, d * out, out)
+
+        def run(x: Array, *given: Array, backward: bool = bool(d), some: int = len(weights)) -> Any:
+            named = dict(zip(kinds, given, strict=False))
+            kind = "relu" if stack.relu else stack.kernel.partition("_")[0]
+            return run_cells(kind, x, named, given[some:], backward, 1 if stack.batch_first else 0)
+
+        results = b.host(run, [x, *weights, *states], [(part.shape, x.dtype), (final[1:], x.dtype)])
+        b.copy(results[0], part)
+        if c is not None:
+            b.copy(results[1], c.select(0, d))
+
+
 def _multiply(b: Builder, inputs: list[Tensor], weights: list[Tensor], bias: Tensor | None, y: Tensor) -> None:
     """Emit the input products of all directions side by side, in one product where they share their input."""
     if len(inputs) == 1:
@@ -162,7 +194,7 @@ def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tens
         raise ParameterError("num_layers and hidden_size must be positive, proj_size smaller", parameter="hidden_size")
     if input.ndim not in (2, 3) or 0 in input.shape:
         raise ShapeError("a recurrent layer takes (steps, batch, features) or (steps, features)", actual=input.shape)
-    x = as_float32(b, input)[0]
+    x = as_computed(b, input)[0]
     assert x is not None
     batched = x.ndim == 3
     if not batched:
@@ -171,13 +203,13 @@ def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tens
     dirs, lstm = len(stack.suffixes), stack.kernel == "lstm_f32"
     time, batch = (1, 0) if stack.batch_first else (0, 1)
     states = (stack.layers * dirs, x.shape[batch])
-    h0, c0 = (_state(b, s, (*states, n)) for s, n in ((h, stack.out), (c, stack.hidden)))
-    hn = b.result((*states, stack.out), np.float32, index=1) if b.output_count > 1 else None
-    cn = b.result((*states, stack.hidden), np.float32, index=2) if lstm else None
+    h0, c0 = (_state(b, s, (*states, n), x.dtype) for s, n in ((h, stack.out), (c, stack.hidden)))
+    hn = b.result((*states, stack.out), x.dtype, index=1) if b.output_count > 1 else None
+    cn = b.result((*states, stack.hidden), x.dtype, index=2) if lstm else None
     for layer in range(stack.layers):
         last = layer == stack.layers - 1
         shape = (*x.shape[:2], dirs * stack.out)
-        y = b.result(shape, np.float32) if last else b.empty(shape, np.float32)
+        y = b.result(shape, x.dtype) if last else b.empty(shape, x.dtype)
         own = [None if s is None else s.narrow(0, layer * dirs, dirs) for s in (h0, c0, cn)]
         _layer(b, stack, layer, x, y, *own)
         if hn is not None:
@@ -193,12 +225,12 @@ def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tens
     return tuple(r if r is None else b.cast(r, input.dtype) for r in squeezed)
 
 
-def _state(b: Builder, state: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+def _state(b: Builder, state: Tensor | None, shape: tuple[int, ...], dtype: DType) -> Tensor | None:
     if state is None:
         return None
     if state.shape != shape:
         raise ShapeError("initial state", expected=shape, actual=state.shape)
-    return b.contiguous(b.cast(state, np.float32))
+    return b.contiguous(b.cast(state, dtype))
 
 
 def _outputs(b: Builder, results: tuple[Value, ...], swapped: int) -> Value:

@@ -1,0 +1,132 @@
+"""Convolutions, attention and recurrent cells of float64, in numpy: models of that type are wanted for their accuracy.
+
+The functions emit what the kernels' emitters do for float32, into the same tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.expression.activations import CODES
+from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.symbolic import Builder, Tensor
+
+__all__ = ["attend_double", "convolve_double", "run_cells"]
+
+_ACTIVATIONS = {code: f"{name}(@0)" for name, code in CODES.items()}
+_ACTIVATIONS |= {CODES["none"]: "", CODES["clip"]: "clamp(@0,@1,@2)", CODES["leaky_relu"]: "leaky_relu(@0,@1)"}
+"""Expressions of the kernels' activations; the numbers behind the tensor are their parameters."""
+
+
+def convolve_double(
+    b: Builder,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    y: Tensor,
+    stride: Sequence[int],
+    before: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    act: Mapping[str, Any],
+) -> None:
+    """Emit one convolution (n, c, …) into ``y``, whose sizes tell how many zeros lie behind the input."""
+    if not y.size:
+        return
+    if x.shape[1] != weight.shape[1] * groups:
+        raise ShapeError("channels do not fit the weight", expected=weight.shape[1] * groups, actual=x.shape)
+    ends = [(o - 1) * s + d * (k - 1) - p for o, s, d, k, p in zip(
+        y.shape[2:], stride, dilation, weight.shape[2:], before, strict=True)]  # fmt: skip
+    sides = [(max(p, 0), max(e + 1 - n, 0)) for p, e, n in zip(before, ends, x.shape[2:], strict=True)]
+    starts = [max(-p, 0) for p in before]
+
+    def run(x: Array, weight: Array, *bias: Array) -> Array:
+        x = np.pad(x, [(0, 0), (0, 0), *sides])
+        filters = weight.reshape(groups, -1, *weight.shape[1:])
+        total = np.zeros((y.shape[0], groups, filters.shape[1], math.prod(y.shape[2:])))
+        for tap in np.ndindex(weight.shape[2:]):
+            firsts = [p + t * d for p, t, d in zip(starts, tap, dilation, strict=True)]
+            ranges = zip(firsts, y.shape[2:], stride, strict=True)
+            places = [slice(None), slice(None), *(slice(f, f + (o - 1) * s + 1, s) for f, o, s in ranges)]
+            part = x[tuple(places)].reshape(x.shape[0], groups, filters.shape[2], -1)
+            total += np.matmul(filters[(..., *tap)], part)
+        result = total.reshape(y.shape)
+        return result + bias[0].reshape(-1, *[1] * len(tap)) if bias else result
+
+    given = [x, weight] if bias is None else [x, weight, bias]
+    value: Any = b.host(run, given, [(y.shape, y.dtype)])[0]
+    steps = [(_ACTIVATIONS[act["act"]], [act["act_a"], act["act_b"]])]
+    if residual is not None:
+        steps.insert(len(steps) if act.get("z_late") else 0, ("add(@0,@1)", [residual.expand(y.shape)]))
+    for text, more in steps:
+        value = lower_expression(b, text, [value, *more], temporary=True) if text else value
+    b.copy(value, y)
+
+
+def attend_double(
+    b: Builder,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    y: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    causal: bool,
+    mask_drops: bool,
+    empty_nan: bool,
+) -> None:
+    """Emit softmax(scale q kᵀ + mask) v, as ``attend`` says."""
+
+    def run(q: Array, k: Array, v: Array, *masks: Array) -> Array:
+        k, v = (np.repeat(t, q.shape[1] // t.shape[1], 1) for t in (k, v))
+        scores = np.matmul(q, k.swapaxes(-1, -2)) * scale
+        for m in masks:
+            hidden = np.where(m ^ mask_drops, 0.0, -np.inf) if m.dtype == np.bool_ else m.astype(np.float64)
+            scores = scores + hidden
+        if causal:
+            scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+        top = scores.max(-1, keepdims=True, initial=-np.inf)
+        shares = np.exp(scores - np.where(top == -np.inf, 0.0, top))
+        total = shares.sum(-1, keepdims=True)
+        result = np.matmul(shares / np.where(total == 0, 1.0, total), v)
+        return np.where(total == 0, np.nan if empty_nan else 0.0, result)
+
+    b.copy(b.host(run, [q, k, v] if mask is None else [q, k, v, mask], [(y.shape, y.dtype)])[0], y)
+
+
+def run_cells(
+    kind: str, x: Array, weights: Mapping[str, Array], states: Sequence[Array], backward: bool, time: int
+) -> tuple[Array, Array]:
+    """Outputs of one direction of a recurrent layer (lstm, gru, rnn, or relu for an rnn), and its last cell state."""
+    steps = np.moveaxis(x, time, 0)
+    w_hh, w_hr = weights["weight_hh"], weights.get("weight_hr")
+    hidden = w_hh.shape[0] // {"lstm": 4, "gru": 3}.get(kind, 1)
+    h = states[0] if states else np.zeros((steps.shape[1], w_hh.shape[1]))
+    c = states[1] if len(states) > 1 else np.zeros((steps.shape[1], hidden))
+    inputs = steps @ weights["weight_ih"].T + weights.get("bias_ih", 0.0)
+    outputs = np.empty((*steps.shape[:2], w_hh.shape[1]))
+    for t in reversed(range(len(steps))) if backward else range(len(steps)):
+        own = h @ w_hh.T + weights.get("bias_hh", 0.0)
+        a, o = (np.split(part, part.shape[1] // hidden, 1) for part in (inputs[t], own))
+        if kind == "lstm":
+            c = _sigmoid(a[1] + o[1]) * c + _sigmoid(a[0] + o[0]) * np.tanh(a[2] + o[2])
+            h = _sigmoid(a[3] + o[3]) * np.tanh(c)
+            h = h if w_hr is None else h @ w_hr.T
+        elif kind == "gru":
+            update = _sigmoid(a[1] + o[1])
+            h = (1 - update) * np.tanh(a[2] + _sigmoid(a[0] + o[0]) * o[2]) + update * h
+        else:
+            h = np.maximum(a[0] + o[0], 0) if kind == "relu" else np.tanh(a[0] + o[0])
+        outputs[t] = h
+    return np.moveaxis(outputs, 0, time), c
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
