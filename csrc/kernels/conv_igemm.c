@@ -72,21 +72,33 @@ static void choose_blocks(pf_igemm *c, int64_t row_bytes) {
     }
 }
 
+/* Where tiles are found and edges are handled, all groups are alike: tiles visit groups whose weights stay in
+ * L2 in turn. Sums that are cut take one group after the other. */
+static int64_t choose_group_sets(const pf_igemm *c, int whole, int nthreads) {
+    const int64_t bytes = c->ic * c->taps * c->columns * (int64_t)sizeof(float), groups = c->a.groups;
+    if (!whole || c->panel_sets > 1 || groups == 1) return groups;
+    const int64_t most = pf_min(CACHED_BYTES / pf_max(1, bytes), ZERO_LENGTH / pf_max(1, c->ic));
+    const int64_t sets = pf_ceil_div(groups, pf_max(1, most));
+    return c->tiles < FEW_TILES ? pf_min(groups, pf_ceil_div(sets, nthreads) * nthreads) : sets;
+}
+
 /* Panels are cut into sets whose weights stay in L2, rows into blocks. Few tiles are cut by panels alone
  * where these suffice: each thread then reads weights of its own, and walks over many rows with each. Where
  * there are many, a thread takes rows of its own, which it wrote in the step before and reads in the next. */
 static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps, share = nthreads > 1 && !c->changed;
+    const int few = c->tiles < FEW_TILES && c->a.groups < PANELS_EACH * nthreads;
     const int64_t panel_bytes = c->ic * c->taps * row_bytes;
     const int64_t cached = c->changed ? CHANGED_BYTES : CACHED_BYTES;
     const int64_t wanted = nthreads > 1 ? UNITS_EACH * nthreads : UNITS_ALONE;
     int64_t most = 1; /* panels that a unit visits per tile */
     if (whole) most = pf_max(1, pf_min(c->panels, cached / pf_max(1, panel_bytes)));
-    if (c->tiles < FEW_TILES && !(c->changed && nthreads == 1))
+    if (few && !(c->changed && nthreads == 1))
         most = pf_max(1, pf_min(most, c->panels * c->tiles / FEW_TILES));
-    if (c->tiles < FEW_TILES && share && c->panels >= PANELS_EACH * nthreads) most = 1;
+    if (few && share && c->panels >= PANELS_EACH * nthreads) most = 1;
     most = pf_ceil_div(most, c->side) * c->side;
     c->panel_sets = pf_ceil_div(c->panels, most);
+    c->group_sets = choose_group_sets(c, whole, nthreads);
     c->rows_first = share && c->a.groups == 1 && c->panel_sets > 1 && c->pixels >= OWN_ROWS * nthreads;
     if (c->rows_first) {
         c->row_blocks = nthreads * pf_ceil_div(UNITS_EACH, c->panel_sets);
@@ -94,10 +106,9 @@ static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     }
     if (c->panel_sets > 1 && share)
         c->panel_sets = pf_min(c->panels, pf_ceil_div(c->panel_sets, nthreads) * nthreads);
-    const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->oc;
+    const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->a.oc;
     const double least = nthreads > 1 ? SHARED_FLOPS : UNIT_FLOPS;
-    const int64_t cheap = (int64_t)(flops / (double)c->panel_sets / least),
-                  sets = c->panel_sets * c->a.groups;
+    const int64_t sets = c->panel_sets * c->group_sets, cheap = (int64_t)(flops / (double)sets / least);
     int64_t blocks = pf_min(pf_ceil_div(wanted, sets), cheap);
     if (sets * blocks % nthreads != 0) blocks *= 2;
     if (!whole) blocks = pf_min(blocks, c->tiles / 8);
@@ -334,11 +345,30 @@ static void run_panels(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_
     }
 }
 
-static void run_narrow(const pf_igemm *c, const pf_igemm_unit *u, int64_t k0, int rows, pf_tile *t) {
-    t->bstep = c->taps * c->ic;
-    t->btap = c->ic;
-    t->b = u->w + k0;
-    PF_NAME(narrow_tiles)[c->oc - 1][rows - 1](t);
+/* Moves a located tile on to the next group. */
+static void next_group(const pf_igemm *c, tile_rows *rows, pf_tap *taps, pf_igemm_unit *u, pf_tile *t) {
+    const int64_t x = c->ic * (int64_t)sizeof(float), y = c->oc * (int64_t)sizeof(float);
+    const pf_pointers step = {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, 0};
+    for (int64_t i = 0; i < t->ntaps; i++) *(pf_pointers *)&taps[i] += step;
+    rows->y += y;
+    if (c->z) rows->z += y;
+    if (t->bias) t->bias += c->oc;
+    u->w += c->columns * c->taps * c->ic;
+    u->next = NULL;
+}
+
+/* One located tile of a unit. */
+static void run_tile(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t tap1, int64_t k0, int rows,
+                     int64_t n, pf_tile *t) {
+    if (c->narrow) {
+        t->bstep = c->taps * c->ic, t->btap = c->ic;
+        t->b = u->w + k0;
+        PF_NAME(narrow_tiles)[c->oc - 1][rows - 1](t);
+    } else if (c->side > 1) {
+        run_sides(c, u, k0, rows, t);
+    } else {
+        run_panels(c, u, tap0, tap1, k0, rows, n, t);
+    }
 }
 
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
@@ -355,12 +385,12 @@ static void run_block(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t
         locate_rows(c, u->group, (int)(short_rows + (tile < longer)), &rows);
         t->ntaps = fill_taps(c, &rows, start, tap0, tap1, k0, table);
         t->k = rows.inside ? k * c->joined : k;
-        if (c->narrow)
-            run_narrow(c, u, k0, rows.count, t);
-        else if (c->side > 1)
-            run_sides(c, u, k0, rows.count, t);
-        else
-            run_panels(c, u, tap0, tap1, k0, rows.count, tile - u->tile0, t);
+        pf_igemm_unit group = *u;
+        t->bias = c->bias ? c->bias + u->group * c->oc : NULL;
+        for (int64_t left = u->groups; left > 0; left--) {
+            run_tile(c, &group, tap0, tap1, k0, rows.count, tile - u->tile0, t);
+            if (left > 1) next_group(c, &rows, table, &group, t);
+        }
     }
 }
 
@@ -369,7 +399,7 @@ static void run_unit(pf_igemm *c, const pf_igemm_unit *u) {
         PF_NAME(igemm_run)(c, u);
         return;
     }
-    pf_tile t = {.act = c->act, .bias = c->bias ? c->bias + u->group * c->oc : NULL};
+    pf_tile t = {.act = c->act};
     for (int64_t tap0 = 0; tap0 < c->taps; tap0 += c->tap_block) {
         const int64_t tap1 = pf_min(tap0 + c->tap_block, c->taps);
         int64_t k0 = 0;
@@ -387,7 +417,9 @@ static pf_igemm_unit unit_at(const pf_igemm *c, int64_t index) {
     int64_t block = index % c->row_blocks, set = index / c->row_blocks % c->panel_sets;
     if (c->rows_first) block = index / c->panel_sets, set = index % c->panel_sets;
     const int64_t depth = c->taps * c->ic;
-    pf_igemm_unit u = {.group = index / c->row_blocks / c->panel_sets};
+    const int64_t group_set = index / c->row_blocks / c->panel_sets;
+    pf_igemm_unit u = {.group = c->a.groups * group_set / c->group_sets};
+    u.groups = c->a.groups * (group_set + 1) / c->group_sets - u.group;
     u.tile0 = c->tiles * block / c->row_blocks;
     u.tile1 = c->tiles * (block + 1) / c->row_blocks;
     u.panel0 = c->panels * set / c->panel_sets;
@@ -401,7 +433,7 @@ static void run_units(pf_igemm c, const pf_worker *w) {
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
     look_ahead(&c, w);
-    const int64_t units = c.a.groups * c.panel_sets * c.row_blocks;
+    const int64_t units = c.group_sets * c.panel_sets * c.row_blocks;
     for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
         pf_igemm_unit u = unit_at(&c, i);
         if (i + 1 < units) u.next = unit_at(&c, i + 1).w;
@@ -410,9 +442,7 @@ static void run_units(pf_igemm c, const pf_worker *w) {
     }
 }
 
-static void run_conv(const pf_conv3d_args *args, const pf_worker *w) {
-    run_units(plan_conv(args, w->nthreads, 0), w);
-}
+static void run_conv(pf_conv3d_args a, const pf_worker *w) { run_units(plan_conv(&a, w->nthreads, 0), w); }
 
 static void describe(pf_conv3d_args a, pf_plan *plan) {
     const int64_t ic = a.ic / a.groups, oc = a.oc / a.groups, taps = a.kd * a.kh * a.kw;
@@ -432,12 +462,9 @@ static pf_conv3d_args flat(const void *a) {
     return r;
 }
 
-PF_KERNEL_FUNCTION(conv_f32) {
-    const pf_conv3d_args a = flat(args_);
-    run_conv(&a, w);
-}
+PF_KERNEL_FUNCTION(conv_f32) { run_conv(flat(args_), w); }
 
-PF_KERNEL_FUNCTION(conv3d_f32) { run_conv(args_, w); }
+PF_KERNEL_FUNCTION(conv3d_f32) { run_conv(*(const pf_conv3d_args *)args_, w); }
 
 PF_PLAN_FUNCTION(conv_f32) {
     (void)nthreads;

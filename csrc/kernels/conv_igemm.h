@@ -10,11 +10,11 @@ typedef struct pf_igemm {
     pf_conv3d_args a; /* dimensions that address memory uniformly are merged */
     const float *x, *w, *bias, *z;
     float *y;
-    int64_t ic, oc, taps;           /* of one group */
-    int64_t pixels, tiles;          /* output pixels of all images; register tiles over them */
-    int64_t panels;                 /* of columns */
-    int64_t tap_block, k_block;     /* what a pass over the pixels sums up */
-    int64_t row_blocks, panel_sets; /* units are groups x panel sets x row blocks */
+    int64_t ic, oc, taps;                       /* of one group */
+    int64_t pixels, tiles;                      /* output pixels of all images; register tiles over them */
+    int64_t panels;                             /* of columns */
+    int64_t tap_block, k_block;                 /* what a pass over the pixels sums up */
+    int64_t group_sets, row_blocks, panel_sets; /* units are group sets x panel sets x row blocks */
     int rows_first;  /* one after the other: all panel sets of a row block, not all row blocks of a set */
     int64_t columns; /* of packed weights */
     int64_t joined;  /* taps that lie side by side in memory: inside of the image they are one */
@@ -31,9 +31,9 @@ typedef struct pf_igemm {
     float *block;                  /* of this thread: rows of x so changed */
 } pf_igemm;
 
-/* What a unit computes: tiles [tile0, tile1) of panels [panel0, panel1) of a group. */
+/* What a unit computes: tiles [tile0, tile1) of panels [panel0, panel1) of some groups. */
 typedef struct pf_igemm_unit {
-    int64_t group, tile0, tile1, panel0, panel1;
+    int64_t group, groups, tile0, tile1, panel0, panel1;
     const float *w,
         *next; /* its first weights; those of the unit that this thread is likely to take next, or NULL */
 } pf_igemm_unit;

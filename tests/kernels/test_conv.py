@@ -99,6 +99,24 @@ def test_groups(isa: str, groups: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(h=7, w=7, ic=320, oc=320, groups=40, kernel=(3, 3), pad=(1, 1), act="relu"),
+        Case(n=2, h=9, w=8, ic=90, oc=150, groups=30, kernel=(3, 3), pad=(1, 1), stride=(2, 2), act="silu"),
+        Case(h=5, w=4, ic=48, oc=24, groups=12, kernel=(3, 2), pad=(1, 0), variant=1),
+        Case(h=2, w=3, ic=4200, oc=4200, groups=525, kernel=(3, 3), pad=(1, 1)),
+        Case(h=30, w=30, ic=36, oc=36, groups=4, kernel=(1, 1)),
+    ],
+)
+def test_many_groups(isa: str, case: Case) -> None:
+    check(isa, 1, case.but(guard=True))
+    case = case.but(residual=True, late=case.act == "silu", gap=2, row_gap=3)
+    check(isa, 2, case)
+    data = tensors(case)
+    np.testing.assert_array_equal(run(isa, 1, case, *data), run(isa, 3, case, *data))
+
+
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize(
     "case",
