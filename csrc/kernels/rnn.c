@@ -87,8 +87,23 @@ static void multiply_block(const columns *c, const float *w, int64_t block, cons
     pf_tap tap = {.number = 0};
     float *y[PF_TILE_ROWS];
     for (int r = 0; r < count; r++) tap.row[r] = rows[r];
-    const int total = (int)(c->gates * c->vectors);
+    const int total = (int)(c->gates * c->vectors), panels = total / PF_PANEL_MAIN;
     const float *b = w + block * block_width(c) * c->k;
+    if (total % PF_PANEL_MAIN == 0 && panels > 1 && panels <= pf_side_panels(count)) {
+        for (int r = 0; r < count; r++) y[r] = s + r * block_width(c);
+        const pf_tile t = {.taps = &tap,
+                           .ntaps = 1,
+                           .k = c->k,
+                           .b = b,
+                           .bstep = PF_PANEL_MAIN * PF_VL,
+                           .bpanel = PF_PANEL_MAIN * PF_VL * c->k,
+                           .y = y,
+                           .n = total * PF_VL,
+                           .first = 1,
+                           .last = 1};
+        pf_side_run(panels, count, &t);
+        return;
+    }
     for (int first = 0, n; first < total; first += n) {
         n = pf_panel_vectors(total - first);
         /* Many rows take half of the panel at a time (most_rows). */
