@@ -213,9 +213,15 @@ static __attribute__((noinline)) void compute_directly(const pf_wino_plan *p, co
 PF_INLINE void output_vector(const int m, const int side, const int whole, const pf_wino_plan *p,
                              const pf_wino_target *t, int64_t c) {
     const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, t->n - c) : pf_zero();
+    const int buffered = PF_REGISTERS < 32 && side == PF_WINO_SIDE;
+    float buffer[4 * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
+    if (buffered) pf_wino_output_columns(m, t->products + c, p->m_step, buffer);
     PF_UNROLL for (int parity = 0; parity < 2; parity++) {
         pf_vf out[2][4];
-        pf_wino_output_rows(m, side, parity, t->products + c, p->m_step, out);
+        if (buffered)
+            pf_wino_output_lines(m, parity, buffer, out);
+        else
+            pf_wino_output_rows(m, side, parity, t->products + c, p->m_step, out);
         if (__builtin_expect(!is_finite(m, parity, out), 0)) {
             pf_vf direct[2][4];
             compute_directly(p, t, parity, c, direct);

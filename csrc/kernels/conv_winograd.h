@@ -98,14 +98,14 @@ PF_INLINE void pf_wino_input(const int side, const float *d, int64_t row, int64_
     float t[PF_WINO_SIDE * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
     pf_vf in[PF_WINO_SIDE], out[PF_WINO_SIDE];
     PF_FORGET(row);
-    for (int j = 0; j < side; j++, d += pixel) {
+    PF_UNROLL for (int j = 0; j < side; j++, d += pixel) {
         PF_UNROLL for (int i = 0; i < side; i++) in[i] = pf_load(d + i * row);
         pf_wino_input_half(side, 0, in, out);
         pf_wino_input_half(side, 1, in, out + side / 2);
         PF_UNROLL for (int i = 0; i < side; i++) pf_store(t + (i * side + j) * PF_VL, out[i]);
     }
     PF_FORGET(step);
-    for (int i = 0; i < side; i++, v += side * step) {
+    PF_UNROLL for (int i = 0; i < side; i++, v += side * step) {
         PF_UNROLL for (int j = 0; j < side; j++) in[j] = pf_load(t + (i * side + j) * PF_VL);
         pf_wino_input_half(side, 0, in, out);
         pf_wino_input_half(side, 1, in, out + side / 2);
@@ -152,6 +152,36 @@ PF_INLINE void pf_wino_output_rows(const int m, const int side, const int parity
     PF_UNROLL for (int i = 0; i < m / 2; i++) {
         PF_UNROLL for (int q = 0; q < 2; q++) {
             pf_wino_output_half(m, side, q, t[i], out);
+            PF_UNROLL for (int k = 0; k < m / 2; k++) y[i][q + 2 * k] = out[k];
+        }
+    }
+}
+
+/* Columns of the output transform of a tile of 6x6: rows of A'M, m by 6 vectors, go to t. */
+PF_INLINE void pf_wino_output_columns(const int m, const float *x, int64_t step, float *t) {
+    enum { SIDE = PF_WINO_SIDE };
+    int64_t row = SIDE * step;
+    PF_FORGET(row);
+    PF_UNROLL for (int j = 0; j < SIDE; j++, x += step) {
+        pf_vf in[SIDE], even[2], odd[2];
+        PF_UNROLL for (int i = 0; i < SIDE; i++) in[i] = pf_load(x + i * row);
+        pf_wino_output_half(m, SIDE, 0, in, even);
+        pf_wino_output_half(m, SIDE, 1, in, odd);
+        PF_UNROLL for (int i = 0; i < m / 2; i++) {
+            pf_store(t + (2 * i * SIDE + j) * PF_VL, even[i]);
+            pf_store(t + ((2 * i + 1) * SIDE + j) * PF_VL, odd[i]);
+        }
+    }
+}
+
+/* Its rows parity, parity + 2 of outputs. */
+PF_INLINE void pf_wino_output_lines(const int m, const int parity, const float *t, pf_vf (*y)[4]) {
+    PF_UNROLL for (int i = 0; i < m / 2; i++) {
+        pf_vf in[PF_WINO_SIDE], out[2];
+        PF_UNROLL for (int j = 0; j < PF_WINO_SIDE; j++) in[j] =
+            pf_load(t + ((parity + 2 * i) * PF_WINO_SIDE + j) * PF_VL);
+        PF_UNROLL for (int q = 0; q < 2; q++) {
+            pf_wino_output_half(m, PF_WINO_SIDE, q, in, out);
             PF_UNROLL for (int k = 0; k < m / 2; k++) y[i][q + 2 * k] = out[k];
         }
     }
