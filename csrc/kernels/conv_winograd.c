@@ -418,12 +418,11 @@ static void multiply_points(const pf_wino_plan *p, int64_t panel, int64_t stop, 
 static void run_panels(const pf_wino_plan *p, int64_t panel, int64_t stop, const span *s) {
     const pf_wino_transforms *t = transforms_of(p);
     multiply_points(p, panel, stop, s);
-    for (int64_t i = 0; i < s->count; i++)
-        for (int64_t j = panel; j < stop; j++) {
-            const pf_wino_columns o = columns_of(p, pf_panel_at(p->oc, j));
-            const float *products = p->products + (j - panel) * p->points * p->m_step;
-            t->output(p, s->first + i, &o, products + i * o.width);
-        }
+    for (int64_t j = panel; j < stop; j++) {
+        const pf_wino_columns o = columns_of(p, pf_panel_at(p->oc, j));
+        const float *products = p->products + (j - panel) * p->points * p->m_step;
+        for (int64_t i = 0; i < s->count; i++) t->output(p, s->first + i, &o, products + i * o.width);
+    }
 }
 
 /* Panels [panel, stop) of one chunk of one group; groups of the same pixels follow each other. */
