@@ -10,11 +10,12 @@
 #include "kernels/tile.h"
 
 /* A chunk's V and M of a panel stay in L2 where a pass over the weights serves enough tiles all the same.
- * Else M of several panels does, so that V comes from L3 once for all of them. */
+ * Else M of several panels does, so that V comes from L3 once for all of them. INPUT_AHEAD: tiles between the
+ * one that is transformed and the one that is fetched, which has to stay in L1. */
 #if defined(PF_AVX512) || defined(__aarch64__)
-enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1 };
+enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1, INPUT_AHEAD = PF_WINO_AHEAD };
 #else
-enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4 };
+enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4, INPUT_AHEAD = 1 };
 #endif
 enum {
     CHUNK_MOST = 96,       /* tiles */
@@ -164,7 +165,7 @@ PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, f
     const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
     const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
     for (int64_t c = 0; c < whole; c += PF_VL) {
-        pf_wino_fetch(d, c, side + (PF_WINO_AHEAD - 1) * p->mw, row, pixel, side, p->mw, 0);
+        pf_wino_fetch(d, c, side + (INPUT_AHEAD - 1) * p->mw, row, pixel, side, p->mw, 0);
         pf_wino_input(side, d + c, row, pixel, v + c, p->v_step);
     }
     if (whole == p->ic) return;
