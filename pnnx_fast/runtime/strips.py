@@ -24,26 +24,40 @@ alone."""
 MOST_STAGES = 8
 
 
-def _cache_bytes() -> int:
-    """Size of the second-level cache of a core, where the system tells it."""
+NEAR_BYTES = 1 << 20
+"""Size of a second-level cache from which on strips in it pay for all that leaves it."""
+
+
+def _cache_bytes(level: int, unknown: int) -> int:
+    """Size of a cache of a core, where the system tells it."""
     try:
-        with open("/sys/devices/system/cpu/cpu0/cache/index2/size", "rb") as file:
-            return min(max(int(file.read().rstrip(b"K\n")) << 10, 1 << 18), 1 << 21)
+        with open(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size", "rb") as file:
+            return int(file.read().rstrip(b"K\n")) << 10
     except (OSError, ValueError):
-        return 1 << 20
+        return unknown
 
 
-WORTH_BYTES = _cache_bytes()
+def _worth_bytes(second: int, third: int) -> int:
+    """Return the size of tensors that are kept in strips. A small cache holds few lines of all stages: short runs of
+    kernels then cost more than what is spared, as long as the tensor stays in the third-level cache.
+    """
+    return second if second >= NEAR_BYTES else max(second, third // 8)
+
+
+CACHE_BYTES = min(max(_cache_bytes(2, 1 << 20), 1 << 18), 1 << 21)
+"""Size of the second-level cache of a core."""
+
+WORTH_BYTES = _worth_bytes(CACHE_BYTES, _cache_bytes(3, 0))
 """Size from which a tensor between two convolutions is kept in strips."""
 
 LIGHT = {"conv_depthwise_f32", "max_pool", "gate_f32"}
 """Stages that do little work for what they read and write: next to them three quarters of that size are enough, because
 input and result of a stage want the cache together."""
 
-STRIP_BYTES = WORTH_BYTES // 8 * 5
+STRIP_BYTES = CACHE_BYTES // 8 * 5
 """What the lines of all stages of a strip take of the cache of a core."""
 
-WEIGHT_BYTES = WORTH_BYTES // 8 * 3
+WEIGHT_BYTES = CACHE_BYTES // 8 * 3
 """What the weights of all stages may take of it besides."""
 
 LEAST_LINES = 2

@@ -142,3 +142,13 @@ def test_not_fused_when_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "WORTH_BYTES", 0)
     model(x)
     assert "strips" not in [step.kernel for step in model.profile(x, repeat=1).steps]
+
+
+def test_worth() -> None:
+    """Large second-level caches decide alone; beside a small one the third-level cache has a say."""
+    kib, mib = 1 << 10, 1 << 20
+    assert strips._worth_bytes(2 * mib, 32 * mib) == 2 * mib
+    assert strips._worth_bytes(1 * mib, 32 * mib) == 1 * mib
+    assert strips._worth_bytes(512 * kib, 32 * mib) == 4 * mib
+    assert strips._worth_bytes(512 * kib, 2 * mib) == 512 * kib
+    assert strips._worth_bytes(256 * kib, 0) == 256 * kib
