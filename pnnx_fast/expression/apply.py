@@ -8,18 +8,18 @@ alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression.functions import Function
+from pnnx_fast.expression.functions import FUNCTIONS, Function
 from pnnx_fast.expression.rules import Signature
 from pnnx_fast.expression.types import TensorType, Value, convert, element_type
 
-__all__ = ["apply", "broadcast", "keeps_numbers", "signature_of"]
+__all__ = ["MADE_OF_OTHERS", "apply", "broadcast", "keeps_numbers", "signature_of"]
 
 _BOOL = np.dtype(np.bool_)
 _WIDER: dict[DType, DType] = {np.dtype(a): np.dtype(b) for a, b in (("f2", "f4"), ("f4", "f8"), ("c8", "c16"))}
@@ -44,8 +44,21 @@ def apply(function: Function, args: Sequence[Value]) -> Value:
     if not tensor and function.name == "int":
         return _truncated(arguments[0])
     broadcast([np.shape(a) for a in arguments[: function.operands] if a is not None])
+    parts = MADE_OF_OTHERS.get(function.name) if signature.compute == np.float16 else None
+    if parts is not None:
+        return cast(Value, parts(lambda name, *values: apply(FUNCTIONS[name], values), args[0]))
     result = _compute(function, arguments, signature)
     return result if tensor else result.item()
+
+
+Caller = Callable[..., Any]
+"""Gives the value of a function, by name, of values."""
+
+MADE_OF_OTHERS: dict[str, Callable[[Caller, Any], Any]] = {
+    "softsign": lambda call, x: call("div", x, call("add", call("abs", x), 1)),
+    "tanhshrink": lambda call, x: call("sub", x, call("tanh", x)),
+}
+"""What PyTorch makes of other functions, each of which rounds half precision; other types see no difference."""
 
 
 _EXACT_NUMBERS = {"mul", "div", "floor_divide"}

@@ -15,7 +15,7 @@ import numpy as np
 
 from pnnx_fast._types import DType
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression.apply import apply, keeps_numbers, signature_of
+from pnnx_fast.expression.apply import MADE_OF_OTHERS, apply, keeps_numbers, signature_of
 from pnnx_fast.expression.functions import FUNCTIONS, Function
 from pnnx_fast.expression.opcodes import FIRST, OF_TYPE, OPCODES, SECOND, TYPES
 from pnnx_fast.expression.rules import Signature
@@ -226,6 +226,9 @@ class _Compiler:
             return result
         arguments = function.complete(known)
         signature, _ = signature_of(function, arguments)
+        parts = MADE_OF_OTHERS.get(function.name) if signature.compute == _FLOAT16 else None
+        if parts is not None:
+            return parts(lambda name, *others: self.call(FUNCTIONS[name], list(others)), values[0])
         computes = computed_in(function, arguments, signature)
         if computes is None or (computes != _BOOL and self.computes not in (computes, _BOOL)):
             raise _NotNative

@@ -9,6 +9,7 @@ import pytest
 from graph_of_one import run
 
 from pnnx_fast._types import Array
+from pnnx_fast.expression import evaluate, parse
 
 torch = pytest.importorskip("torch")
 
@@ -164,3 +165,12 @@ def test_layers_of_half() -> None:
         got = run(kind, x, weights=weights, **params)
         assert got.dtype == np.float16
         np.testing.assert_allclose(got, want.numpy(), 3e-3, 3e-3, err_msg=kind)
+
+
+@pytest.mark.parametrize("kind", ["tanhshrink", "softsign"])
+def test_every_half_of_functions_that_are_made_of_others(kind: str) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    want = getattr(torch.nn.functional, kind)(torch.from_numpy(x)).numpy()
+    for got in (run(f"F.{kind}", x), np.asarray(evaluate(parse(f"{kind}(@0)"), [x]))):
+        assert got.dtype == np.float16
+        np.testing.assert_array_equal(got, want)
