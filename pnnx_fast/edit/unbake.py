@@ -15,7 +15,15 @@ from pnnx_fast import passes
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import mend_index, rebuild_grid
 from pnnx_fast.edit.walk import Shapes, Walk
-from pnnx_fast.edit.windows import WHOLE, mend_affine_grid, mend_pool, mend_resize, mend_slice
+from pnnx_fast.edit.windows import (
+    WHOLE,
+    mend_affine_grid,
+    mend_groups,
+    mend_pool,
+    mend_resize,
+    mend_slice,
+    mend_strides,
+)
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.passes.moves import new_constant
@@ -190,7 +198,10 @@ def _split(
             operands.append(x)
         return [f"size(@{operands.index(x)},{first + j})" for j in range(len(sizes))]
     large = [j for j, size in enumerate(sizes) if size != 1]
-    if len(large) == 1 and not work.only_batch:
+    # Where the batch was one, the ones may be its place.
+    if len(large) == 1 and (
+        not work.only_batch or 1 not in [shapes[0][i] for i in ins if shapes[0][i] != shapes[1][i]]
+    ):
         return [product if j == large[0] else "1" for j in range(len(sizes))]
     rest = int(np.prod(sizes[1:], dtype=np.int64))
     still = next((n for n, i in enumerate(reversed(ins)) if shapes[0][i] != shapes[1][i]), len(ins))
@@ -316,22 +327,26 @@ def _sources(work: Unbaking, size: int) -> list[tuple[Operand, int]]:
 
 
 def _mend_cat(work: Unbaking, op: Operator) -> bool:
-    """Constants beside operands that vary, such as the class token of a transformer, are expanded to them."""
+    """Constants beside operands that vary, such as the class token of a transformer, are expanded to them.
+
+    So is what is computed from constants alone, where it has one item.
+    """
     shapes = [work.shapes(x) for x in op.inputs]
     dim = op.params["dim"].value if op.has_param("dim") else 0
     model = next((x for x in op.inputs if work.varies(x)), None)
     if model is None or any(s is None for s in shapes) or not isinstance(dim, int):
         return True
     a, b = work.shapes(model) or ((), ())
+    along = dim % len(a) if op.type != "torch.stack" else None
     for i, x in enumerate(list(op.inputs)):
-        data = work.constant(x)
-        if data is None or data.ndim != len(a):
+        data, size = work.constant(x), work.old.shape(x) or ()
+        if len(size) != len(a) or (data is None and work.varies(x)):
             continue
-        axes = [j for j in range(len(a)) if j != dim % len(a) and data.shape[j] == a[j] != b[j]]
-        smaller = _shrunk(data, axes)
-        if not axes or smaller is None:
+        axes = [j for j in range(len(a)) if j != along and size[j] == a[j] != b[j]]
+        smaller = None if data is None else _shrunk(data, axes)
+        if not axes or (smaller is None and (data is not None or any(size[j] != 1 for j in axes))):
             continue
-        small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+        small = x if smaller is data or smaller is None else work.add_constant(smaller, f"{x.name}_once", op)
         wide = work.graph.new_operand(work.graph.free_name(f"{x.name}_wide"))
         made = work.graph.new_operator_before(
             "Tensor.expand", f"{op.name}_expand_{i}", op, inputs=[small], outputs=[wide], inputnames=["input"]
@@ -412,7 +427,10 @@ def _mend_write(work: Unbaking, op: Operator) -> bool:
     x, found = op.inputs[0], work.shapes(op.inputs[1]) if len(op.inputs) > 1 else None
     copied = x.producer is not None and x.producer.type in ("Tensor.clone", "torch.clone") and x.producer.inputs
     data = work.constant(copied[0] if copied else x)
-    if data is None or found is None or not work.only_batch or len(found[0]) != data.ndim:
+    if data is None or found is None or not work.only_batch or not data.ndim or not found[0]:
+        return True
+    dims = next((op.params[key].value for key in ("dim", "dims") if op.has_param(key)), None)
+    if len(found[0]) < data.ndim and {0, -data.ndim} & set(dims if isinstance(dims, list) else [dims]):
         return True
     if found[0][0] == data.shape[0] != found[1][0]:
         _repeat(work, op, x, op.inputs[1], 0)
@@ -426,6 +444,12 @@ def _mend_grid(work: Unbaking, op: Operator) -> bool:
         if data is not None and found is not None and data.ndim and found[0][0] == data.shape[0] != found[1][0]:
             _repeat(work, op, x, other, 0)
     return True
+
+
+def _mend_gather(work: Unbaking, op: Operator) -> bool:
+    """A constant that is gathered from, or says what to gather, has a row for every item of a batch."""
+    dim = op.params["dim"].value if op.has_param("dim") else 0
+    return not dim or _mend_grid(work, op)
 
 
 def _repeat(work: Unbaking, op: Operator, rows: Operand, like: Operand, axis: int, to: int | None = None) -> None:
@@ -451,12 +475,16 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(WHOLE, mend_pool),
     "Tensor.slice": mend_slice,
     "Tensor.index": mend_index,
+    "torch.as_strided": mend_strides,
+    **dict.fromkeys((f"F.conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3)), mend_groups),
     "F.affine_grid": mend_affine_grid,
-    **dict.fromkeys(("torch.cat", "torch.concat"), _mend_cat),
+    **dict.fromkeys(("torch.cat", "torch.concat", "torch.stack"), _mend_cat),
     **dict.fromkeys(
-        ("pnnx.Expression", "torch.where", "Tensor.masked_fill", "torch.mul", "torch.add"), _mend_broadcast
+        ("pnnx.Expression", "torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),
+        _mend_broadcast,
     ),
     "nn.MultiheadAttention": _mend_attention,
     "F.grid_sample": _mend_grid,
+    "torch.gather": _mend_gather,
     "Tensor.slice_copy": _mend_write,
 }

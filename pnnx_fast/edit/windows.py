@@ -1,16 +1,21 @@
-"""Sizes of pictures that tracing has fixed: of what is resized, pooled whole, or cut to the size of another."""
+"""Sizes of pictures that tracing has fixed: of what is resized, pooled whole, or cut to the size of another.
+
+Also what tracing says of memory and channels: strides of views, groups of convolutions with weights of each item's own.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["WHOLE", "mend_affine_grid", "mend_pool", "mend_resize", "mend_slice"]
+__all__ = ["WHOLE", "mend_affine_grid", "mend_groups", "mend_pool", "mend_resize", "mend_slice", "mend_strides"]
 
 WHOLE = {
     f"F.{name}_pool{rank}d": (f"F.adaptive_{name}_pool{rank}d", rank) for name in ("avg", "max") for rank in (1, 2, 3)
@@ -140,3 +145,61 @@ def _as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Operand | No
         if found is not None and len(found[0]) == rank and found[0][axis] == length != found[1][axis]:
             return y
     return None
+
+
+def mend_strides(work: Unbaking, op: Operator) -> bool:
+    """A view by strides that has every item of a batch by itself follows the batch; no other does."""
+    found = work.shapes(op.inputs[0])
+    if found is None or found[0] == found[1]:
+        return True
+    a, b = found
+    item = math.prod(a[1:])
+    size, stride, skip = (op.params[k].value if op.has_param(k) else None for k in ("size", "stride", "storage_offset"))
+    if isinstance(size, list) and isinstance(stride, list) and a[1:] == b[1:]:
+        rows = [i for i, pair in enumerate(zip(size, stride, strict=True)) if pair == (a[0], item)]
+        reach = sum((n - 1) * step for i, (n, step) in enumerate(zip(size, stride, strict=True)) if i not in rows[:1])
+        if rows and reach + (skip or 0) < item:
+            entries = ["size(@0,0)" if i == rows[0] else str(n) for i, n in enumerate(size)]
+            work.compute(op, "size", entries, [op.inputs[0]])
+            return True
+    raise ShapeError(f"strides {stride} are those of a tensor of shape {a}", operator=op.where)
+
+
+def mend_groups(work: Unbaking, op: Operator) -> bool:
+    """A convolution whose every item has weights of its own has as many groups as there are items."""
+    if len(op.inputs) < 2:
+        return True
+    x, weight = (work.shapes(operand) for operand in op.inputs[:2])
+    groups = op.params["groups"].value if op.has_param("groups") else 1
+    if x is None or weight is None or not isinstance(groups, int) or len(x[0]) < 3:
+        return True
+    (a, b), (p, q) = x, weight
+    if p[0] == q[0] or a[1] % groups:
+        return True
+    if a[1] != b[1]:
+        work.compute_value(op, "groups", f"floor_divide(size(@0,1),{a[1] // groups})", [op.inputs[0]])
+    elif work.only_batch and a[0] == 1 and q[0] == b[0] * p[0]:
+        _side_by_side(work, op, a, groups)
+    return True
+
+
+def _side_by_side(work: Unbaking, op: Operator, shape: Sequence[int], groups: int) -> None:
+    """Lay the items of a batch, which was one in tracing, side by side as channels around a convolution."""
+    graph, x, y = work.graph, op.inputs[0], op.outputs[0]
+    name = y.name
+    graph.rename_operand(y, graph.free_name(f"{name}_flat"))
+    flat, apart = (graph.new_operand(graph.free_name(text)) for text in (f"{x.name}_flat", name))
+    graph.replace_uses(y, apart)
+    before = graph.new_operator_before(
+        "Tensor.reshape", f"{op.name}_flat", op, inputs=[x], outputs=[flat], inputnames=["input"]
+    )
+    before.params["shape"] = [1, -1, *shape[2:]]
+    op.set_input(0, flat)
+    work.step(before)
+    work.compute_value(op, "groups", f"mul(size(@0,0),{groups})", [x])
+    work.step(op)
+    after = graph.new_operator_after(
+        "Tensor.reshape", f"{op.name}_apart", op, inputs=[y], outputs=[apart], inputnames=["input"]
+    )
+    after.params["shape"] = [-1, *(work.old.shape(y) or ())[1:]]
+    work.step(after)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Attribute, Graph, Model
+from pnnx_fast.errors import ShapeError
 
 RNG = np.random.default_rng(0)
 
@@ -217,3 +218,113 @@ def test_items_that_nothing_counts_are_named() -> None:
     """
     graph = traced(template, {}, {"k": np.int64([[0, 1], [2, 0]]), "z": np.zeros((2, 2), np.int64)})
     assert graph.make_dynamic() == ["i"]
+
+
+BATCHED = {
+    "a constant that is gathered from": """
+        pnnx.Input in 0 1 x #x=({n},6)f32
+        pnnx.Attribute k 0 1 k @data=(1,9)f32
+        torch.argsort s 1 1 x i descending=False dim=-1 $input=x
+        torch.gather g 2 1 k i y dim=1 $input=k $index=i
+        pnnx.Output out 1 0 y
+    """,
+    "rows of a constant that are gathered": """
+        pnnx.Input in 0 1 x #x=({n},6)f32
+        pnnx.Attribute k 0 1 k @data=(6,4)f32
+        torch.argsort s 1 1 x i descending=False dim=-1 $input=x
+        Tensor.slice c 1 1 i j dims=(1) starts=(0) ends=(4) steps=(1) selects=(2147483647) $input=i
+        torch.gather g 2 1 k j y dim=0 $input=k $index=j
+        pnnx.Output out 1 0 y
+    """,
+    "what is computed from constants beside a batch": """
+        pnnx.Input in 0 1 x #x=({n},5,4)f32
+        pnnx.Attribute k 0 1 k @data=(1,5,3)f32
+        nn.Linear l 1 1 k p bias=False in_features=3 out_features=2 @weight=(2,3)f32
+        torch.cat c 2 1 x p y dim=2
+        pnnx.Output out 1 0 y
+    """,
+    "a constant into which steps of a batch are written": """
+        pnnx.Input in 0 1 x #x=({n},5)f32
+        pnnx.Attribute k 0 1 k @data=(1,4,5)f32
+        Tensor.clone l 1 1 k c
+        Tensor.slice_copy s 2 1 c x y dim=1 start=0 end=0 step=0 select=2 $self=c $src=x
+        pnnx.Output out 1 0 y
+    """,
+    "a bias of products, with a copy for every head": """
+        pnnx.Input in 0 1 x #x=({n},2,4,3)f32
+        pnnx.Input jn 0 1 z #z=({n},2,3,4)f32
+        pnnx.Attribute k 0 1 k @data=(2,4,4)f32
+        Tensor.reshape r 1 1 x a shape=({2*n},4,3) $input=x
+        Tensor.reshape s 1 1 z b shape=({2*n},3,4) $input=z
+        torch.baddbmm m 3 1 k a b c alpha=1 beta=1 $input=k $batch1=a $batch2=b
+        Tensor.reshape t 1 1 c y shape=({n},2,4,4) $input=c
+        pnnx.Output out 1 0 y
+    """,
+    "weights of each item's own, plain": """
+        pnnx.Input in 0 1 x #x=({n},3,5,6)f32
+        pnnx.Input jn 0 1 w #w=({n},4,3,3,3)f32
+        Tensor.reshape r 1 1 x a shape=(1,{3*n},5,6) $input=x
+        Tensor.reshape s 1 1 w b shape=({4*n},3,3,3) $input=w
+        F.conv2d c 2 1 a b d bias=None stride=(1,1) padding=(1,1) dilation=(1,1) groups={n} $input=a $weight=b
+        Tensor.reshape t 1 1 d y shape=({n},4,5,6) $input=d
+        pnnx.Output out 1 0 y
+    """,
+    "weights of each item's own, transpose": """
+        pnnx.Input in 0 1 x #x=({n},3,5,6)f32
+        pnnx.Input jn 0 1 w #w=({n},3,4,3,3)f32
+        Tensor.reshape r 1 1 x a shape=(1,{3*n},5,6) $input=x
+        Tensor.reshape s 1 1 w b shape=({3*n},4,3,3) $input=w
+        F.conv_transpose2d c 2 1 a b d bias=None stride=(1,1) padding=(1,1) dilation=(1,1) groups={n} $input=a $weight=b
+        Tensor.reshape t 1 1 d y shape=({n},4,5,6) $input=d
+        pnnx.Output out 1 0 y
+    """,
+    "a constant in a stack": """
+        pnnx.Input in 0 1 x #x=({n},4)f32
+        pnnx.Attribute k 0 1 k @data=(1,4)f32
+        torch.stack c 2 1 x k y dim=1
+        pnnx.Output out 1 0 y
+    """,
+    "overlapping windows by strides": """
+        pnnx.Input in 0 1 x #x=({n},3,8)f32
+        torch.as_strided s 1 1 x y size=({n},3,3,4) stride=(24,8,2,1) $input=x
+        pnnx.Output out 1 0 y
+    """,
+}
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_what_stood_for_one_item_serves_a_batch(name: str) -> None:
+    constants = {"k": np.zeros((2, 4, 4), np.float32)} if "head" in name else None
+    graph, one = (traced(BATCHED[name], {"n": 1}, constants) for _ in range(2))
+    assert graph.make_dynamic() == []
+    arrays = [RNG.standard_normal((3, *x.shape[1:])).astype(np.float32) for x in Model(one).inputs]
+    wanted = np.concatenate([Model(one)(*(x[i : i + 1] for x in arrays)) for i in range(3)])
+    np.testing.assert_allclose(Model(graph)(*arrays), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_convolutions_with_weights_of_each_item_follow_the_batch(n: int) -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=({n},3,5,6)f32
+        pnnx.Input jn 0 1 w #w=({n},4,3,3,3)f32
+        Tensor.reshape r 1 1 x a shape=(1,-1,5,6) $input=x
+        Tensor.reshape s 1 1 w b shape=({4*n},3,3,3) $input=w
+        F.conv2d c 2 1 a b d bias=None stride=(1,1) padding=(1,1) dilation=(1,1) groups={n} $input=a $weight=b
+        Tensor.reshape t 1 1 d y shape=({n},4,5,6) $input=d
+        pnnx.Output out 1 0 y
+    """
+    check(template.replace("(1,-1,5,6)", "(1,{3*n},5,6)"), None, {"n": 2}, {"n": 5})
+    check(template, None, {"n": n}, {"n": 3})
+
+
+def test_strides_across_items_are_refused() -> None:
+    graph = traced(
+        """
+        pnnx.Input in 0 1 x #x=(4,1,6)f32
+        torch.as_strided s 1 1 x y size=(1,3,2,6) stride=(6,6,6,1) $input=x
+        pnnx.Output out 1 0 y
+        """,
+        {},
+    )
+    with pytest.raises(ShapeError, match=r"torch\.as_strided s: strides"):
+        graph.make_dynamic({"x": (1,)})
