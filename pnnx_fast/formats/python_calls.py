@@ -20,6 +20,7 @@ from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
 from pnnx_fast.ir import Operator, Parameter
+from pnnx_fast.ir.check import selects_number
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import literal as known
 from pnnx_fast.ir.notes import (
@@ -113,6 +114,8 @@ def _assigned(op: Operator, names: Names, call: str) -> str:
 
 def _call(op: Operator, names: Names) -> str:
     """A function of torch or a method of a tensor, inputs and parameters under PNNX's names."""
+    if selects_number(op):
+        return f"torch.tensor({op.params['input'].text})"
     slots = list(op._slots())
     if op.type.startswith("Tensor.") and _WORD.match(op.type[7:]) and op.inputs:
         owner = next((x for key, x in slots if key in ("", "input", "self")), op.inputs[0])

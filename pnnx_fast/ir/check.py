@@ -15,7 +15,7 @@ from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 from pnnx_fast.ir.weights import contradictions, lacks_weight
 
-__all__ = ["problems", "require_connections"]
+__all__ = ["problems", "require_connections", "selects_number"]
 
 _CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleUnpack")
 """Beginnings of operator types that take something, be it an attribute of that name."""
@@ -31,7 +31,7 @@ def require_connections(ops: Sequence[Operator]) -> None:
     """
     found = []
     for op in ops:
-        if not op.inputs and "input" not in op.attrs and op.type.startswith(_CONNECTED):
+        if not op.inputs and "input" not in op.attrs and op.type.startswith(_CONNECTED) and not selects_number(op):
             found.append(f"{op.type} {op.name} has no input")
         if not op.outputs and op.type != "pnnx.Output":
             found.append(f"{op.type} {op.name} has no output")
@@ -41,6 +41,12 @@ def require_connections(ops: Sequence[Operator]) -> None:
             found.append(f"{op.type} {op.name} has no data")
     if found:
         raise GraphError(found)
+
+
+def selects_number(op: Operator) -> bool:
+    """Whether an operator takes the only entry of a constant tensor, written as a number in the place of its input."""
+    fits = op.type == "Tensor.select" and not op.inputs and op.has_param("input")
+    return fits and isinstance(op.params["input"].value, int | float)
 
 
 def problems(ops: Sequence[Operator], operands: Mapping[str, Operand]) -> list[str]:

@@ -21,7 +21,7 @@ RESTORING: dict[str, tuple[str, str]] = {
         "restore_dtypes",
         "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin pnnx.Expression",
     ),
-    "restore_constants": ("restore_constants", "pnnx.Expression"),
+    "restore_constants": ("restore_constants", "pnnx.Expression Tensor.select"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_shapes": (
         "restore_shapes",

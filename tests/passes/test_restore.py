@@ -303,3 +303,17 @@ pnnx.Expression value 0 1 v expr=9.0
 pnnx.Output out 1 0 y""")
     got = pnnx_fast.Model(graph)(np.arange(8, dtype=np.float32).reshape(2, 4))
     np.testing.assert_array_equal(got, wanted)
+
+
+def test_an_entry_of_a_constant_that_was_written_as_a_number() -> None:
+    # As in the gated convolutions of WaveNet, which keep the number of their channels in a tensor.
+    text = """7767517
+5 4
+pnnx.Input     x 0 1 x #x=(1,4,2)f32
+Tensor.select  s 0 1 n dim=0 index=0 input=3
+pnnx.Expression e 1 1 n m expr=int(@0)
+Tensor.slice   c 2 1 x m y dim=1 start=0 step=1 $input=x $end=m
+pnnx.Output    o 1 0 y
+"""
+    x = np.arange(8, dtype=np.float32).reshape(1, 4, 2)
+    np.testing.assert_array_equal(pnnx_fast.Model(pnnx_fast.Graph.parse(text))(x), x[:, :3])
