@@ -28,6 +28,7 @@ from pnnx_fast.ir.notes import (
     attention_roles,
     head_masks,
     leading_sizes,
+    lost_axes,
     mask_place,
     means_taking_part,
     missing_dtype,
@@ -191,7 +192,8 @@ def _expression(op: Operator, names: Names) -> list[str]:
         dtype = by_text[op.outputs[0].dtype or ""].torch
         return [f"{targets(op, names)} = torch.full({shape}, {found.text}, dtype=torch.{dtype})"]
     names.kinds[op.outputs[0]] = found.kind
-    return [f"{targets(op, names)} = {found.text}"]
+    axes = lost_axes(op)
+    return [f"{targets(op, names)} = " + (f"({found.text}){'.unsqueeze(0)' * axes}" if axes else found.text)]
 
 
 def _attribute(op: Operator, names: Names) -> list[str]:

@@ -22,6 +22,7 @@ __all__ = [
     "fits",
     "head_masks",
     "leading_sizes",
+    "lost_axes",
     "lost_whole",
     "mask_place",
     "means_taking_part",
@@ -122,6 +123,21 @@ def leading_sizes(op: Operator) -> list[int] | None:
         return None
     sizes = value[: len(noted)]
     return sizes if all(a in (-1, b) for a, b in zip(sizes, noted, strict=True)) else None
+
+
+def lost_axes(op: Operator) -> int:
+    """How many axes of one element in front of its result an element-wise expression lacks, of which none can come."""
+    shapes = [x.shape for x in op.inputs]
+    noted = op.outputs[0].shape if len(op.outputs) == 1 else None
+    known = [shape for shape in shapes if shape is not None]
+    if not noted or len(known) < len(shapes):
+        return 0
+    count = len(noted) - max(map(len, known), default=len(noted))
+    if count < 1 or noted[:count] != (1,) * count:
+        return 0
+    aligned = [(*(1,) * (len(noted) - len(shape)), *shape) for shape in known]
+    widest = tuple(max(sizes, key=lambda n: (n != 1, n)) for sizes in zip(*aligned, strict=True))
+    return count if widest == noted else 0
 
 
 def shuffled_shape(op: Operator) -> tuple[int, ...] | None:

@@ -1,7 +1,7 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
 into a part of a tensor that became writes into the written values, shuffles that swallowed a reshape, masks of
-attention that differ between rows and lost them, uneven paddings of a line.
+attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -16,6 +16,7 @@ from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.notes import (
     head_masks,
     leading_sizes,
+    lost_axes,
     lost_whole,
     raised_pad,
     same_padding,
@@ -84,6 +85,20 @@ def _set_parameter(key: str, tell: Callable[[Operator], list[int] | str | None])
     return mend
 
 
+def _leading_axes(graph: Graph, op: Operator) -> bool:
+    """Axes in front that a stack of one result, of a data-dependent size, has put there."""
+    count = lost_axes(op)
+    for _ in range(count):
+        x = max(op.inputs, key=lambda y: len(y.shape or ()))
+        y = graph.new_operand(graph.free_name(f"{x.name}_unsqueeze"))
+        y.shape, y.dtype = (1, *(x.shape or ())), x.dtype
+        name = f"{op.name}_{y.name}"
+        wiring = {"inputs": [x], "outputs": [y], "inputnames": ["input"], "params": {"dim": 0}}
+        graph.new_operator_before("torch.unsqueeze", name, op, **wiring)
+        op.set_input(op.inputs.index(x), y)
+    return count > 0
+
+
 def _heads_of_mask(graph: Graph, op: Operator) -> bool:
     shape = head_masks(op)
     if shape is None:
@@ -109,5 +124,6 @@ _MENDS: dict[str, Mend] = {
     "nn.Conv1d": _set_parameter("padding", same_padding),
     "nn.ChannelShuffle": _reshape_before,
     "nn.PixelShuffle": _reshape_before,
+    "pnnx.Expression": _leading_axes,
 }
 """What is done to operators of a type; it returns whether anything was wrong."""

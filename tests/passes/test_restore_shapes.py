@@ -396,3 +396,26 @@ def test_uneven_paddings_of_convolutions(tmp_path: Path, padding: str, kernel: s
     np.testing.assert_allclose(pnnx_fast.Model(graph)(x), wanted, atol=1e-5)
     graph.python(tmp_path / "m.py")
     assert "padding='same'" in (tmp_path / "m.py").read_text()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_axes_in_front_of_an_expression(tmp_path: Path, count: int) -> None:
+    """A stack of one result whose size depends on data is left out; the other operand has fewer axes."""
+    lead = "1," * count
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n4 3\npnnx.Input x 0 1 x #x=(4,2)f32\npnnx.Input s 0 1 s #s=(2)f32\n"
+        f"pnnx.Expression e 2 1 x s y expr=div(@0,@1) #x=(4,2)f32 #s=(2)f32 #y=({lead}4,2)f32\npnnx.Output o 1 0 y\n"
+    )
+    x, s = np.float32([[1, 2], [3, 4], [5, 6], [7, 8]]), np.float32([2, 4])
+    wanted = (x / s).reshape(*[1] * count, 4, 2)
+    assert np.array_equal(pnnx_fast.Model(graph)(x, s), wanted)
+    graph.python(tmp_path / "m.py")
+    assert (tmp_path / "m.py").read_text().count("unsqueeze(0)") == count
+
+
+def test_axes_that_no_broadcast_explains_stay() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input x 0 1 x #x=(4,2)f32\n"
+        "pnnx.Expression e 1 1 x y expr=neg(@0) #x=(4,2)f32 #y=(2,4,2)f32\npnnx.Output o 1 0 y\n"
+    )
+    assert not restore_shapes(graph)
