@@ -322,8 +322,9 @@ def nonzero(b: Builder, input: Tensor, *, as_tuple: bool = False) -> Value:
 def repeat_interleave(
     b: Builder, input: Tensor, repeats: Any = None, *, dim: int | None = None, output_size: int | None = None
 ) -> Value:
-    """Every entry of a dimension (of the flat tensor without one) several times; with one input, which says how often,
-    each place as often. torch.repeat_interleave.
+    """Every entry of a dimension (of the flat tensor without one) several times. torch.repeat_interleave.
+
+    Of one input, which says how often, every place as often.
     """
     if repeats is None:
         if input.ndim != 1 or input.dtype.kind != "i":
