@@ -155,7 +155,7 @@ def mend_strides(work: Unbaking, op: Operator) -> bool:
     a, b = found
     item = math.prod(a[1:])
     size, stride, skip = (op.params[k].value if op.has_param(k) else None for k in ("size", "stride", "storage_offset"))
-    if isinstance(size, list) and isinstance(stride, list) and a[1:] == b[1:]:
+    if isinstance(size, list) and isinstance(stride, list) and len(size) == len(stride) and a[1:] == b[1:]:
         rows = [i for i, pair in enumerate(zip(size, stride, strict=True)) if pair == (a[0], item)]
         reach = sum((n - 1) * step for i, (n, step) in enumerate(zip(size, stride, strict=True)) if i not in rows[:1])
         if rows and reach + (skip or 0) < item:
