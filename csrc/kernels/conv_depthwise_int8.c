@@ -6,7 +6,6 @@
 #include "kernels/args.h"
 #include "kernels/int8.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 32")
 enum { PIXELS = 8, CHANNELS = 256, WIDEST = 3 };
 
 /* Up to PIXELS output pixels over channels [channel, channel + channels). */

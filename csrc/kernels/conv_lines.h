@@ -8,16 +8,11 @@
 #include "kernels/epilogue.h"
 #include "kernels/simd.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 32")
 enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 49152, PF_LINE_BLOCK = 512 };
 enum { PF_LINE_DENSE = 64 / sizeof(float), PF_LINE_ROOM = 256 << 10 };
 
 /* Output rows that the registers hold at once. */
-#if defined(PF_AVX512) || defined(__aarch64__)
-enum { PF_LINE_ROWS = 2 };
-#else
-enum { PF_LINE_ROWS = 1 };
-#endif
+enum { PF_LINE_ROWS = PF_REGISTERS / 16 };
 
 /* One or two rows of up to PF_LINE_PIXELS output pixels over channels [channel, channel + channels). */
 typedef struct pf_line_tile {
@@ -66,7 +61,7 @@ static __attribute__((noinline, unused)) void pf_line_act(const pf_activation *a
 
 /* Activations that are not late. The bounds of clips are read for every vector, for the same reason. */
 PF_INLINE void pf_line_early(const pf_activation *act, pf_vf *acc, const int count) {
-    if (PF_LINE_ROWS > 1) { /* 32 registers hold both */
+    if (PF_REGISTERS == 32) { /* which hold both */
         pf_act_early(act, acc, count);
         return;
     }

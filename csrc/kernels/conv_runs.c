@@ -11,8 +11,6 @@ enum {
     ROWS_AT_ONCE = 4
 };
 
-#define PF_UNROLL _Pragma("GCC unroll 8")
-
 /* Rows of x as the tiles see them: address of pixel 0, floats from pixel to pixel. */
 typedef struct run_rows {
     const float *x;

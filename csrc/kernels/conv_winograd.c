@@ -12,7 +12,7 @@
 /* A chunk's V and M of a panel stay in L2 where a pass over the weights serves enough tiles all the same.
  * Else M of several panels does, so that V comes from L3 once for all of them. INPUT_AHEAD: tiles between the
  * one that is transformed and the one that is fetched, which has to stay in L1. */
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
 enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1, INPUT_AHEAD = PF_WINO_AHEAD };
 #else
 enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4, INPUT_AHEAD = 1 };
@@ -217,7 +217,7 @@ PF_INLINE void output_vector(const int m, const int side, const int whole, const
     const int buffered = PF_REGISTERS < 32 && side == PF_WINO_SIDE;
     float buffer[4 * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
     if (buffered) pf_wino_output_columns(m, t->products + c, p->m_step, buffer);
-    PF_UNROLL for (int parity = 0; parity < 2; parity++) {
+    PF_WINO_UNROLL for (int parity = 0; parity < 2; parity++) {
         pf_vf out[2][4];
         if (buffered)
             pf_wino_output_lines(m, parity, buffer, out);
@@ -226,11 +226,13 @@ PF_INLINE void output_vector(const int m, const int side, const int whole, const
         if (__builtin_expect(!is_finite(m, parity, out), 0)) {
             pf_vf direct[2][4];
             compute_directly(p, t, parity, c, direct);
-            PF_UNROLL for (int i = 0; i < m / 2; i++) {
-                PF_UNROLL for (int j = 0; j < m; j++) out[i][j] = direct[i][j];
+            PF_WINO_UNROLL for (int i = 0; i < m / 2; i++) {
+                PF_WINO_UNROLL for (int j = 0; j < m; j++) out[i][j] = direct[i][j];
             }
         }
-        PF_UNROLL for (int i = 0; i < m / 2; i++) { PF_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias; }
+        PF_WINO_UNROLL for (int i = 0; i < m / 2; i++) {
+            PF_WINO_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias;
+        }
         pf_wino_finish_row(m, whole, p, t, out[0], parity, c);
         if (m == 4) pf_wino_finish_row(m, whole, p, t, out[1], parity + 2, c);
     }
@@ -261,14 +263,14 @@ PF_INLINE void line_vector(const int pairs, const pf_wino_plan *p, const pf_wino
     if (__builtin_expect(pf_any((pf_vi)(sum - sum != 0.0f)), 0)) {
         pf_vf direct[PF_LINE_OUTPUTS];
         compute_line_directly(p, t, c, direct);
-        PF_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) out[j] = direct[j];
+        PF_WINO_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) out[j] = direct[j];
     }
-    PF_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) {
+    PF_WINO_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) {
         out[j] += bias;
         if (t->z && j < count) out[j] += pf_load_upto(t->z + j * zs + c, n);
     }
     pf_act_early(&p->act, out, PF_LINE_OUTPUTS);
-    PF_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) {
+    PF_WINO_UNROLL for (int j = 0; j < PF_LINE_OUTPUTS; j++) {
         if (j < count) pf_store_upto(t->y + j * ys + c, out[j], n);
     }
 }

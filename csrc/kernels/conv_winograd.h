@@ -10,13 +10,8 @@
 #include "kernels/kernel.h"
 #include "kernels/simd.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 8")
-
-#if defined(PF_AVX512) || defined(__aarch64__)
-enum { PF_REGISTERS = 32 };
-#else
-enum { PF_REGISTERS = 16 };
-#endif
+/* Like PF_UNROLL, but the long sides of tiles with stride 2 stay loops. */
+#define PF_WINO_UNROLL _Pragma("GCC unroll 8")
 
 #define PF_WINO_A 0.70710678118654752440
 #define PF_WINO_B 1.41421356237309504880
@@ -69,20 +64,20 @@ PF_INLINE void pf_wino_input_rows(const int side, const int half, const float *d
     pf_vf t[PF_WINO_SIDE / 2][PF_WINO_SIDE], in[PF_WINO_SIDE], out[PF_WINO_SIDE];
     PF_FORGET(row);
     PF_FORGET(pixel);
-    PF_UNROLL for (int j = 0; j < side; j++) {
+    PF_WINO_UNROLL for (int j = 0; j < side; j++) {
         const float *x = d + j * pixel;
-        PF_UNROLL for (int i = 0; i < side; i++) {
+        PF_WINO_UNROLL for (int i = 0; i < side; i++) {
             if (i != (half == 0 ? side - 1 : 0)) in[i] = pf_load(x + i * row);
         }
         pf_wino_input_half(side, half, in, out);
-        PF_UNROLL for (int i = 0; i < rows; i++) t[i][j] = out[i];
+        PF_WINO_UNROLL for (int i = 0; i < rows; i++) t[i][j] = out[i];
     }
     PF_FORGET(step);
     v += half * rows * side * step;
-    PF_UNROLL for (int i = 0; i < rows; i++, v += side * step) {
+    PF_WINO_UNROLL for (int i = 0; i < rows; i++, v += side * step) {
         pf_wino_input_half(side, 0, t[i], out);
         pf_wino_input_half(side, 1, t[i], out + rows);
-        PF_UNROLL for (int j = 0; j < side; j++) pf_store(v + j * step, out[j]);
+        PF_WINO_UNROLL for (int j = 0; j < side; j++) pf_store(v + j * step, out[j]);
     }
 }
 
@@ -98,18 +93,18 @@ PF_INLINE void pf_wino_input(const int side, const float *d, int64_t row, int64_
     float t[PF_WINO_SIDE * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
     pf_vf in[PF_WINO_SIDE], out[PF_WINO_SIDE];
     PF_FORGET(row);
-    PF_UNROLL for (int j = 0; j < side; j++, d += pixel) {
-        PF_UNROLL for (int i = 0; i < side; i++) in[i] = pf_load(d + i * row);
+    PF_WINO_UNROLL for (int j = 0; j < side; j++, d += pixel) {
+        PF_WINO_UNROLL for (int i = 0; i < side; i++) in[i] = pf_load(d + i * row);
         pf_wino_input_half(side, 0, in, out);
         pf_wino_input_half(side, 1, in, out + side / 2);
-        PF_UNROLL for (int i = 0; i < side; i++) pf_store(t + (i * side + j) * PF_VL, out[i]);
+        PF_WINO_UNROLL for (int i = 0; i < side; i++) pf_store(t + (i * side + j) * PF_VL, out[i]);
     }
     PF_FORGET(step);
-    PF_UNROLL for (int i = 0; i < side; i++, v += side * step) {
-        PF_UNROLL for (int j = 0; j < side; j++) in[j] = pf_load(t + (i * side + j) * PF_VL);
+    PF_WINO_UNROLL for (int i = 0; i < side; i++, v += side * step) {
+        PF_WINO_UNROLL for (int j = 0; j < side; j++) in[j] = pf_load(t + (i * side + j) * PF_VL);
         pf_wino_input_half(side, 0, in, out);
         pf_wino_input_half(side, 1, in, out + side / 2);
-        PF_UNROLL for (int j = 0; j < side; j++) pf_store(v + j * step, out[j]);
+        PF_WINO_UNROLL for (int j = 0; j < side; j++) pf_store(v + j * step, out[j]);
     }
 }
 
@@ -141,18 +136,18 @@ PF_INLINE void pf_wino_output_rows(const int m, const int side, const int parity
     int64_t row = side * step;
     PF_FORGET(step);
     PF_FORGET(row);
-    PF_UNROLL for (int j = 0; j < side; j++) {
+    PF_WINO_UNROLL for (int j = 0; j < side; j++) {
         const float *column = x + j * step;
-        PF_UNROLL for (int i = 0; i < side; i++) {
+        PF_WINO_UNROLL for (int i = 0; i < side; i++) {
             if (i != (parity == 0 ? side - 1 : 0)) in[i] = pf_load(column + i * row);
         }
         pf_wino_output_half(m, side, parity, in, out);
-        PF_UNROLL for (int i = 0; i < m / 2; i++) t[i][j] = out[i];
+        PF_WINO_UNROLL for (int i = 0; i < m / 2; i++) t[i][j] = out[i];
     }
-    PF_UNROLL for (int i = 0; i < m / 2; i++) {
-        PF_UNROLL for (int q = 0; q < 2; q++) {
+    PF_WINO_UNROLL for (int i = 0; i < m / 2; i++) {
+        PF_WINO_UNROLL for (int q = 0; q < 2; q++) {
             pf_wino_output_half(m, side, q, t[i], out);
-            PF_UNROLL for (int k = 0; k < m / 2; k++) y[i][q + 2 * k] = out[k];
+            PF_WINO_UNROLL for (int k = 0; k < m / 2; k++) y[i][q + 2 * k] = out[k];
         }
     }
 }
@@ -162,12 +157,12 @@ PF_INLINE void pf_wino_output_columns(const int m, const float *x, int64_t step,
     enum { SIDE = PF_WINO_SIDE };
     int64_t row = SIDE * step;
     PF_FORGET(row);
-    PF_UNROLL for (int j = 0; j < SIDE; j++, x += step) {
+    PF_WINO_UNROLL for (int j = 0; j < SIDE; j++, x += step) {
         pf_vf in[SIDE], even[2], odd[2];
-        PF_UNROLL for (int i = 0; i < SIDE; i++) in[i] = pf_load(x + i * row);
+        PF_WINO_UNROLL for (int i = 0; i < SIDE; i++) in[i] = pf_load(x + i * row);
         pf_wino_output_half(m, SIDE, 0, in, even);
         pf_wino_output_half(m, SIDE, 1, in, odd);
-        PF_UNROLL for (int i = 0; i < m / 2; i++) {
+        PF_WINO_UNROLL for (int i = 0; i < m / 2; i++) {
             pf_store(t + (2 * i * SIDE + j) * PF_VL, even[i]);
             pf_store(t + ((2 * i + 1) * SIDE + j) * PF_VL, odd[i]);
         }
@@ -176,13 +171,13 @@ PF_INLINE void pf_wino_output_columns(const int m, const float *x, int64_t step,
 
 /* Its rows parity, parity + 2 of outputs. */
 PF_INLINE void pf_wino_output_lines(const int m, const int parity, const float *t, pf_vf (*y)[4]) {
-    PF_UNROLL for (int i = 0; i < m / 2; i++) {
+    PF_WINO_UNROLL for (int i = 0; i < m / 2; i++) {
         pf_vf in[PF_WINO_SIDE], out[2];
-        PF_UNROLL for (int j = 0; j < PF_WINO_SIDE; j++) in[j] =
+        PF_WINO_UNROLL for (int j = 0; j < PF_WINO_SIDE; j++) in[j] =
             pf_load(t + ((parity + 2 * i) * PF_WINO_SIDE + j) * PF_VL);
-        PF_UNROLL for (int q = 0; q < 2; q++) {
+        PF_WINO_UNROLL for (int q = 0; q < 2; q++) {
             pf_wino_output_half(m, PF_WINO_SIDE, q, in, out);
-            PF_UNROLL for (int k = 0; k < m / 2; k++) y[i][q + 2 * k] = out[k];
+            PF_WINO_UNROLL for (int k = 0; k < m / 2; k++) y[i][q + 2 * k] = out[k];
         }
     }
 }

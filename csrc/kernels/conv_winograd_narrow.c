@@ -4,32 +4,30 @@
 #include "kernels/conv_winograd.h"
 #include "kernels/tile.h"
 
-#define PF_ALL _Pragma("GCC unroll 16")
-
 PF_INLINE void products(const int rows, const int vectors, const int depth, const pf_wino_narrow *t) {
     const float *v = t->v, *u = t->u;
     float *y = t->products;
     for (int64_t point = 0; point < t->points; point++, v += t->v_step, y += t->m_step) {
         pf_vf acc[PF_TILE_ROWS][2];
-        PF_ALL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = pf_zero();
+        PF_UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = pf_zero();
         const float *a = v;
         for (int64_t k = 0; k < t->ic; k++, a++, u += vectors * PF_VL) {
             pf_vf b[2];
-            PF_ALL for (int j = 0; j < vectors; j++) b[j] = pf_load(u + j * PF_VL);
-            PF_ALL for (int r = 0; r < rows; r++) {
+            PF_UNROLL for (int j = 0; j < vectors; j++) b[j] = pf_load(u + j * PF_VL);
+            PF_UNROLL for (int r = 0; r < rows; r++) {
                 const pf_vf x = pf_set(a[r * depth * PF_VL]);
-                PF_ALL for (int j = 0; j < vectors; j++) acc[r][j] = pf_fma(x, b[j], acc[r][j]);
+                PF_UNROLL for (int j = 0; j < vectors; j++) acc[r][j] = pf_fma(x, b[j], acc[r][j]);
             }
         }
-        PF_ALL for (int r = 0; r < rows; r++) {
-            PF_ALL for (int j = 0; j < vectors; j++) pf_store(y + (r * vectors + j) * PF_VL, acc[r][j]);
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            PF_UNROLL for (int j = 0; j < vectors; j++) pf_store(y + (r * vectors + j) * PF_VL, acc[r][j]);
         }
     }
 }
 
 /* Blocks are as high as the highest register tile or one row less; 14x14 outputs make two of eight rows,
  * 7x7 outputs one of four. */
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
 #    define PF_NARROW_AT(X, depth)                                                                           \
         X(10, 1, depth)                                                                                      \
         X(9, 1, depth)                                                                                       \

@@ -55,18 +55,19 @@ PF_INLINE void squares(const int side, const int phases, const int r, const weig
         const float *g = w->taps + c * r * r * PF_VL;
         float *y = w->y + c * w->width;
         pf_vd columns[2][LONGEST][PF_WINO_SIDE], line[LONGEST], u[2][PF_WINO_SIDE];
-        PF_UNROLL for (int half = 0; half < 2; half++) {
-            PF_UNROLL for (int j = 0; j < r; j++) {
-                PF_UNROLL for (int k = 0; k < r; k++) line[k] = pf_widen(g + (k * r + j) * PF_VL, half);
+        PF_WINO_UNROLL for (int half = 0; half < 2; half++) {
+            PF_WINO_UNROLL for (int j = 0; j < r; j++) {
+                PF_WINO_UNROLL for (int k = 0; k < r; k++) line[k] = pf_widen(g + (k * r + j) * PF_VL, half);
                 weight_line(side, phases, r, line, columns[half][j]);
             }
         }
-        PF_UNROLL for (int k = 0; k < side; k++) {
-            PF_UNROLL for (int half = 0; half < 2; half++) {
-                PF_UNROLL for (int j = 0; j < r; j++) line[j] = columns[half][j][k];
+        PF_WINO_UNROLL for (int k = 0; k < side; k++) {
+            PF_WINO_UNROLL for (int half = 0; half < 2; half++) {
+                PF_WINO_UNROLL for (int j = 0; j < r; j++) line[j] = columns[half][j][k];
                 weight_line(side, phases, r, line, u[half]);
             }
-            PF_UNROLL for (int j = 0; j < side; j++, y += w->step) pf_stream(y, pf_join(u[0][j], u[1][j]));
+            PF_WINO_UNROLL for (int j = 0; j < side; j++, y += w->step)
+                pf_stream(y, pf_join(u[0][j], u[1][j]));
         }
     }
 }
@@ -83,16 +84,16 @@ PF_INLINE void lines(const int taps, const weights *w) {
     PF_NAME(wino_line_matrix)(w->line, matrix);
     for (int64_t c = 0; c < w->channels; c++) {
         pf_vd g[2][PF_LINE_TAPS], even[2], odd[2];
-        PF_UNROLL for (int i = 0; i < 2 * taps; i++) g[i % 2][i / 2] =
+        PF_WINO_UNROLL for (int i = 0; i < 2 * taps; i++) g[i % 2][i / 2] =
             pf_widen(w->taps + (c * taps + i / 2) * PF_VL, i % 2);
         float *y = w->y + c * w->width;
         pf_stream(y, pf_join(g[0][0] * matrix[0][0], g[1][0] * matrix[0][0]));
         for (int point = 1; point < taps + 2; point += 2) {
             const double *m = matrix[point];
-            PF_UNROLL for (int half = 0; half < 2; half++) {
+            PF_WINO_UNROLL for (int half = 0; half < 2; half++) {
                 even[half] = g[half][0] * m[0], odd[half] = g[half][1] * m[1];
-                PF_UNROLL for (int k = 2; k < taps; k += 2) even[half] += g[half][k] * m[k];
-                PF_UNROLL for (int k = 3; k < taps; k += 2) odd[half] += g[half][k] * m[k];
+                PF_WINO_UNROLL for (int k = 2; k < taps; k += 2) even[half] += g[half][k] * m[k];
+                PF_WINO_UNROLL for (int k = 3; k < taps; k += 2) odd[half] += g[half][k] * m[k];
             }
             pf_stream(y += w->step, pf_join(even[0] + odd[0], even[1] + odd[1]));
             pf_stream(y += w->step, pf_join(even[0] - odd[0], even[1] - odd[1]));

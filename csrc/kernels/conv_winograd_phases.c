@@ -83,9 +83,9 @@ PF_INLINE void input_vector(const int m, const pf_wino_part *part, const float *
     }
     for (int j = 0; j < side; j++, v += step) {
         pf_vf d[MOST + 1], out[MOST + 1];
-        PF_UNROLL for (int i = 0; i < m + 1; i++) d[i] = pf_load(even + (i * side + j) * PF_VL);
+        PF_WINO_UNROLL for (int i = 0; i < m + 1; i++) d[i] = pf_load(even + (i * side + j) * PF_VL);
         even_inputs(m, d, 1, out);
-        PF_UNROLL for (int i = 0; i < m + 1; i++) pf_store(v + i * side * step, out[i]);
+        PF_WINO_UNROLL for (int i = 0; i < m + 1; i++) pf_store(v + i * side * step, out[i]);
     }
 }
 
@@ -151,19 +151,19 @@ PF_INLINE void output_vector(const int m, const int whole, const pf_wino_plan *p
     int64_t step = p->m_step, row = side * step;
     PF_FORGET(step);
     PF_FORGET(row);
-    PF_UNROLL for (int j = 0; j < side; j++, x += step) {
+    PF_WINO_UNROLL for (int j = 0; j < side; j++, x += step) {
         pf_vf in[PRODUCTS], y[MOST];
-        PF_UNROLL for (int i = 0; i < side; i++) in[i] = pf_load(x + i * row);
+        PF_WINO_UNROLL for (int i = 0; i < side; i++) in[i] = pf_load(x + i * row);
         outputs(m, in, y);
-        PF_UNROLL for (int i = 0; i < m; i++) rows[i][j] = y[i];
+        PF_WINO_UNROLL for (int i = 0; i < m; i++) rows[i][j] = y[i];
     }
-    PF_UNROLL for (int i = 0; i < m; i++) {
+    PF_WINO_UNROLL for (int i = 0; i < m; i++) {
         outputs(m, rows[i], out[i]);
-        PF_UNROLL for (int j = 0; j < m; j++) sum += out[i][j];
+        PF_WINO_UNROLL for (int j = 0; j < m; j++) sum += out[i][j];
     }
     if (__builtin_expect(pf_any((pf_vi)(sum - sum != 0.0f)), 0)) compute_directly(p, t, c, out);
-    PF_UNROLL for (int i = 0; i < m; i++) {
-        PF_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias;
+    PF_WINO_UNROLL for (int i = 0; i < m; i++) {
+        PF_WINO_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias;
         pf_wino_finish_row(m, whole, p, t, out[i], i, c);
     }
 }

@@ -64,8 +64,8 @@ PF_INLINE void pf_wino_fetch(const float *x, int64_t c, int64_t distance, int64_
     if (c % PF_WINO_LINE != 0) return;
     const uintptr_t first = (uintptr_t)x + (uintptr_t)(c + distance * pixel) * sizeof(float);
     row *= (int64_t)sizeof(float), pixel *= (int64_t)sizeof(float);
-    PF_UNROLL for (int i = 0; i < rows; i++) {
-        PF_UNROLL for (int j = 0; j < columns; j++) {
+    PF_WINO_UNROLL for (int i = 0; i < rows; i++) {
+        PF_WINO_UNROLL for (int j = 0; j < columns; j++) {
             const void *line = (const void *)(first + (uintptr_t)(i * row + j * pixel));
             if (write)
                 __builtin_prefetch(line, 1);
@@ -114,7 +114,7 @@ PF_INLINE void pf_wino_finish_row(const int m, const int whole, const pf_wino_pl
     if (!whole && row >= t->rows) return;
     if (t->z) {
         const float *z = t->z + row * a->zsh + c;
-        PF_UNROLL for (int j = 0; j < m; j++) {
+        PF_WINO_UNROLL for (int j = 0; j < m; j++) {
             if (whole)
                 out[j] += pf_load(z + j * a->zsw);
             else if (j < t->columns)
@@ -123,7 +123,7 @@ PF_INLINE void pf_wino_finish_row(const int m, const int whole, const pf_wino_pl
     }
     pf_act_early(&p->act, out, m);
     float *y = t->y + row * a->ysh + c;
-    PF_UNROLL for (int j = 0; j < m; j++) {
+    PF_WINO_UNROLL for (int j = 0; j < m; j++) {
         if (whole)
             pf_store(y + j * a->ysw, out[j]);
         else if (j < t->columns)

@@ -3,10 +3,8 @@
  * sums over the input channels do not wait for calls and tables of pointers. Every sum is made in one order,
  * however tiles are cut into blocks. Used by conv_winograd.c. */
 #include "kernels/conv_winograd.h"
-#include "kernels/tile.h"
+#include "kernels/tile_block.h"
 #include "kernels/tile_shapes.h"
-
-#define PF_ALL _Pragma("GCC unroll 32")
 
 enum { COLS = PF_TILE_VECTORS };
 
@@ -17,26 +15,19 @@ PF_INLINE const char *products(const int rows, const int vectors, const pf_wino_
     float *y = t->products + first * vectors * PF_VL;
     for (int64_t i = 0; i < count; i++, first += rows, y += rows * vectors * PF_VL) {
         pf_vf acc[PF_TILE_ROWS][COLS];
-        PF_ALL for (int r = 0; r < rows; r++) {
-            PF_ALL for (int j = 0; j < vectors; j++) acc[r][j] = pf_zero();
-        }
+        pf_block_start(rows, vectors, NULL, PF_VL, acc);
         for (int pair = 0; pair < t->pairs; pair++) {
             const float *u = t->u[pair], *a[PF_TILE_ROWS];
             /* Counting up to zero saves the register of the bound. */
-            PF_ALL for (int r = 0; r < rows; r++) a[r] = t->v[pair] + (first + r) * t->depth + k_end;
+            PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->v[pair] + (first + r) * t->depth + k_end;
             for (int64_t k = -k_end; k < 0; k++, u += vectors * PF_VL) {
-                pf_vf b[COLS];
                 __builtin_prefetch(ahead, 0, 2);
                 ahead += ahead_step;
-                PF_ALL for (int j = 0; j < vectors; j++) b[j] = pf_load(u + j * PF_VL);
-                PF_ALL for (int r = 0; r < rows; r++) {
-                    const pf_vf x = pf_set(a[r][k]);
-                    PF_ALL for (int j = 0; j < vectors; j++) acc[r][j] = pf_fma(x, b[j], acc[r][j]);
-                }
+                pf_block_step(rows, vectors, a, k, u, acc);
             }
         }
-        PF_ALL for (int r = 0; r < rows; r++) {
-            PF_ALL for (int j = 0; j < vectors; j++) pf_store(y + (r * vectors + j) * PF_VL, acc[r][j]);
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            PF_UNROLL for (int j = 0; j < vectors; j++) pf_store(y + (r * vectors + j) * PF_VL, acc[r][j]);
         }
     }
     return ahead;

@@ -5,7 +5,6 @@
 #include "kernels/int8.h"
 #include "kernels/nest.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 16")
 enum { RUN_CHUNK = 8192, MOST_CHANNELS = 4 };
 
 /* n numbers; scale holds as many as there are numbers, or one. */

@@ -199,8 +199,6 @@ static void apply_cells(const direction *d, int64_t step, int64_t block, int64_t
  * of a block: a step has too few sums for a call and tables of pointers for each. */
 enum { HALVES = (int)PF_PANEL_MAIN == (int)LSTM, TALL_LEAST = 6, TALL_MOST = 12 };
 
-#define PF_UNROLL _Pragma("GCC unroll 32")
-
 /* Two vectors of all rows. */
 PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
     pf_vf acc[TALL_MOST][2];

@@ -18,6 +18,12 @@
 #if defined(PF_ISA_avx512vnni)
 #    define PF_VNNI 1
 #endif
+/* Vector registers, which decide how much of a tile is held at once. */
+#if defined(PF_AVX512) || defined(__aarch64__)
+#    define PF_REGISTERS 32
+#else
+#    define PF_REGISTERS 16
+#endif
 #if defined(PF_AVX512) || defined(PF_AVX2)
 #    include <immintrin.h>
 #elif defined(__SSE2__)
@@ -34,6 +40,8 @@ typedef float pf_vf_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_a
 typedef int32_t pf_vi_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 
 #define PF_INLINE static inline __attribute__((always_inline))
+/* In front of a loop over registers, whose count is a constant after inlining: it disappears. */
+#define PF_UNROLL _Pragma("GCC unroll 32")
 
 /* Makes the compiler forget what it knows of a moving pointer or a stride: it would keep the addresses of all
  * elements of a tile, far more than there are registers, instead of adding up a few. */

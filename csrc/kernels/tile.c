@@ -73,17 +73,6 @@ PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, float
     }
 }
 
-/* acc[r] += a[r][k] * b for one k. */
-PF_INLINE void step(const int rows, const int vectors, pf_vf (*acc)[COLS], const float *const *a, int64_t k,
-                    const float *b) {
-    pf_vf bv[COLS];
-    PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
-    PF_UNROLL for (int r = 0; r < rows; r++) {
-        const pf_vf x = pf_set(a[r][k]);
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(x, bv[v], acc[r][v]);
-    }
-}
-
 /* The sums of one tap; fetch: memory ahead goes to the cache meanwhile. Returns how far. */
 PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *row,
                            const float *b, const pf_tile *t, const char *ahead, pf_vf (*acc)[COLS]) {
@@ -96,7 +85,7 @@ PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, 
             __builtin_prefetch(ahead, 0, 2);
             ahead += LINE;
         }
-        step(rows, vectors, acc, a, k, b);
+        pf_block_step(rows, vectors, a, k, b, acc);
     }
     return ahead;
 }
@@ -136,9 +125,9 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
         PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[t->row0 + r];
         for (; k + ways <= kend; k += ways) {
             PF_UNROLL for (int way = 0; way < ways; way++, b += bstep)
-                step(rows, vectors, acc[way], a, k + way, b);
+                pf_block_step(rows, vectors, a, k + way, b, acc[way]);
         }
-        for (; k < kend; k++, b += bstep) step(rows, vectors, acc[0], a, k, b);
+        for (; k < kend; k++, b += bstep) pf_block_step(rows, vectors, a, k, b, acc[0]);
     }
     PF_UNROLL for (int way = 1; way < ways; way++) {
         PF_UNROLL for (int r = 0; r < rows; r++) {
@@ -169,7 +158,8 @@ PF_INLINE void side_tile(const int rows, const int panels, const pf_tile *t, flo
         const float *b = t->b + tap->number * t->btap, *a[PF_SIDE_ROWS];
         PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r];
         for (int64_t k = 0; k < kend; k++, b += bstep) {
-            PF_UNROLL for (int p = 0; p < panels; p++) step(rows, SIDE, acc[p], a, k, b + p * bpanel);
+            PF_UNROLL for (int p = 0; p < panels; p++)
+                pf_block_step(rows, SIDE, a, k, b + p * bpanel, acc[p]);
         }
     }
     PF_UNROLL for (int p = 0; p < panels; p++) {

@@ -14,7 +14,7 @@
 
 /* Widest and highest tiles. The accumulators, one row of B and a broadcast have to fit the registers; the
  * instances are listed in tile_shapes.h. */
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
 enum { PF_TILE_VECTORS = 4, PF_TILE_ROWS = 12 };
 #else
 enum { PF_TILE_VECTORS = 3, PF_TILE_ROWS = 10 };
@@ -24,7 +24,7 @@ enum { PF_TILE_FLOATS = 24 * PF_VL }; /* of the largest tile */
 
 /* Most rows of a tile with so many vectors. */
 PF_INLINE int pf_tile_rows(int vectors) {
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
     static const int8_t rows[] = {0, 10, 12, 8, 6};
 #else
     static const int8_t rows[] = {0, 10, 6, 4};
@@ -126,7 +126,7 @@ void PF_NAME(finish_run)(pf_waiting *w);
 enum { PF_RUN_LEAST = 8 };
 
 /* Tiles of few columns (tile_narrow.c). */
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
 enum { PF_NARROW_COLUMNS = 8, PF_NARROW_ROWS = 8 };
 #else
 enum { PF_NARROW_COLUMNS = 4, PF_NARROW_ROWS = 8 };
@@ -137,7 +137,7 @@ extern const pf_narrow_fn PF_NAME(narrow_tiles)[PF_NARROW_COLUMNS][PF_NARROW_ROW
 
 /* Most rows of a tile of so many columns. */
 PF_INLINE int pf_narrow_rows(int64_t columns) {
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
     static const int8_t rows[] = {0, 8, 8, 6, 5, 4, 4, 3, 3};
 #else
     static const int8_t rows[] = {0, 8, 5, 3, 3};
@@ -167,7 +167,7 @@ typedef struct pf_panel {
     int vectors;
 } pf_panel;
 
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
 enum { PF_PANEL_MAIN = 4, PF_PANEL_OTHER = 3 };
 #else
 enum { PF_PANEL_MAIN = 2, PF_PANEL_OTHER = 3 };
@@ -212,7 +212,7 @@ PF_INLINE int pf_panel_rows(int64_t columns) { return pf_tile_rows(pf_panel_usua
 
 /* Few rows wait for memory, and several streams of weights come faster than one: tiles of full panels side by
  * side. They sum over k in order, so that results do not depend on how many go together. */
-#if !defined(PF_AVX512) && !defined(__aarch64__)
+#if PF_REGISTERS == 16
 #    define PF_SIDE_TILES 1
 enum { PF_SIDE_PANELS = 4, PF_SIDE_ROWS = 3 };
 extern const pf_tile_fn PF_NAME(side_tiles)[PF_SIDE_PANELS][PF_SIDE_ROWS];

@@ -1,11 +1,10 @@
-/* What the register tiles of tile.c and tile_run.c do alike with their block of accumulators, rows x vectors:
- * start from a bias and activate. All loops unroll completely; the block lives in registers. */
+/* What the register tiles of tile.c, tile_run.c and conv_winograd_products.c do alike with their block of
+ * accumulators, rows x vectors: start from a bias, add products and activate. All loops unroll completely;
+ * the block lives in registers. */
 #ifndef PF_KERNELS_TILE_BLOCK_H
 #define PF_KERNELS_TILE_BLOCK_H
 
 #include "kernels/tile.h"
-
-#define PF_UNROLL _Pragma("GCC unroll 32")
 
 /* The last vector of a row, of which n values count. */
 PF_INLINE pf_vf pf_load_last(const float *p, int64_t n) { return n == PF_VL ? pf_load(p) : pf_loadn(p, n); }
@@ -21,6 +20,17 @@ PF_INLINE void pf_block_start(const int rows, const int vectors, const float *bi
     }
     PF_UNROLL for (int r = 0; r < rows; r++) {
         PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = first[v];
+    }
+}
+
+/* acc[r] += a[r][k] * b for one k. */
+PF_INLINE void pf_block_step(const int rows, const int vectors, const float *const *a, int64_t k,
+                             const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
+    pf_vf bv[PF_TILE_VECTORS];
+    PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        const pf_vf x = pf_set(a[r][k]);
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(x, bv[v], acc[r][v]);
     }
 }
 

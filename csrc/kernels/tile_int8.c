@@ -3,7 +3,6 @@
 #include "kernels/tile_int8.h"
 #include "kernels/tile_shapes.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 16")
 enum { COLS = PF_TILE_VECTORS, BYTES = 4, VECTOR = PF_VL * BYTES, TRIPLE = 3 };
 
 PF_INLINE void tile(const int rows, const int vectors, const char *a, int64_t stride, const char *b,

@@ -5,7 +5,6 @@
 #include "kernels/transpose.h"
 #include "kernels/tile_shapes.h"
 
-#define PF_UNROLL _Pragma("GCC unroll 32")
 enum { MOST = PF_NARROW_COLUMNS };
 
 PF_INLINE pf_vf load_lanes(const float *p, const int whole, int64_t count) {
@@ -91,7 +90,7 @@ PF_INLINE void narrow(const int rows, const int columns, const pf_tile *t) {
 #define ROWS_8(X, n) ROWS_6(X, n) X(n, 7) X(n, 8)
 
 /* Heights as in pf_narrow_rows. */
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
 #    define SHAPES(X, BEGIN, END)                                                                            \
         BEGIN ROWS_8(X, 1) END BEGIN ROWS_8(X, 2) END BEGIN ROWS_6(X, 3) END BEGIN ROWS_5(X, 4)              \
             END BEGIN ROWS_4(X, 5) END BEGIN ROWS_4(X, 6) END BEGIN ROWS_3(X, 7) END BEGIN ROWS_3(X, 8) END

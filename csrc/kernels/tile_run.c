@@ -9,11 +9,7 @@ enum { COLS = PF_TILE_VECTORS, LINE = 64 };
 /* Whether rows of the tile before are finished between the sums of the next one. Where registers are few,
  * that moves most of the block out of them and back, for one row at a time: there a tile is finished at once.
  */
-#if defined(PF_AVX512) || defined(__aarch64__)
-enum { BETWEEN = 1 };
-#else
-enum { BETWEEN = 0 };
-#endif
+enum { BETWEEN = PF_REGISTERS == 32 };
 
 PF_INLINE void add_residual(const int rows, const int vectors, const float *z, int64_t step, int64_t last,
                             pf_vf (*acc)[COLS]) {
@@ -62,16 +58,11 @@ void PF_NAME(finish_run)(pf_waiting *w) {
 PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *a,
                            int64_t k, int64_t end, const float *b, const char *ahead, pf_vf (*acc)[COLS]) {
     for (; k < end; k++, b += vectors * PF_VL) {
-        pf_vf bv[COLS];
         if (fetch) {
             __builtin_prefetch(ahead, 0, 2);
             ahead += LINE;
         }
-        PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
-        PF_UNROLL for (int r = 0; r < rows; r++) {
-            const pf_vf value = pf_set(a[r][k]);
-            PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(value, bv[v], acc[r][v]);
-        }
+        pf_block_step(rows, vectors, a, k, b, acc);
     }
     return ahead;
 }

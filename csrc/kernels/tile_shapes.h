@@ -12,7 +12,7 @@
 #define PF_ROWS_12(X, v) PF_ROWS_10(X, v) X(v, 11) X(v, 12)
 
 /* X(vectors, rows) for all widths, BEGIN and END around each; heights as in pf_tile_rows. */
-#if defined(PF_AVX512) || defined(__aarch64__)
+#if PF_REGISTERS == 32
 #    define PF_TILE_SHAPES(X, BEGIN, END)                                                                    \
         BEGIN PF_ROWS_10(X, 1) END BEGIN PF_ROWS_12(X, 2) END BEGIN PF_ROWS_8(X, 3)                          \
             END BEGIN PF_ROWS_6(X, 4) END
