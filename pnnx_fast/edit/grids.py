@@ -19,7 +19,7 @@ from pnnx_fast.ir import Operand, Operator, Parameter
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["mend_index", "rebuild_grid"]
+__all__ = ["Build", "mend_index", "rebuild_grid"]
 
 
 _FIRST_INDEX = re.compile(r"\[@0(,@\d+)*\]")
@@ -48,7 +48,7 @@ def mend_index(work: Unbaking, op: Operator) -> bool:
             for i, n in enumerate(data.shape)
         )
         if data.shape[axis] == p and covered and np.array_equal(np.broadcast_to(line, data.shape), data):
-            build = _Build(work, listing)
+            build = Build(work, listing)
             end = build.expression("size(@0,0)", [op.inputs[0]])
             counted = build.add("torch.arange", [end], {"start": 0, "step": 1, "dtype": "torch.long"}, ["end"])
             listing.set_input(0, build.add("Tensor.reshape", [counted], {"shape": sizes}, ["input"]))
@@ -63,11 +63,18 @@ MOST_ROWS = 8
 
 @dataclass(frozen=True)
 class _Piece:
-    """One row of a constant over one feature map: a number, or offset + step · (column or row)."""
+    """One row of a constant over one feature map: a number, or offset + step · (column or row).
+
+    Where the steps divide a span evenly, whatever the size, they are that span over the size, or over one less, and the
+    offset is a multiple of them behind a fixed start.
+    """
 
     kind: str
     offset: float
     step: float = 0.0
+    span: float = 0.0
+    fewer: int = 0
+    shift: float = 0.0
 
 
 def rebuild_grid(work: Unbaking, op: Operator, data: Array, axes: Sequence[int], other: Operand) -> Operand | None:
@@ -80,7 +87,7 @@ def rebuild_grid(work: Unbaking, op: Operator, data: Array, axes: Sequence[int],
     table = [_pieces(row, [work.old.shape(x) or () for x in maps]) for row in rows]
     if len(rows) > MOST_ROWS or any(pieces is None for pieces in table):
         return None
-    build = _Build(work, op)
+    build = Build(work, op)
     lines = [build.join([build.piece(p, x) for p, x in zip(pieces or [], maps, strict=True)]) for pieces in table]
     whole = lines[0] if len(lines) == 1 else build.add("torch.stack", lines, {"dim": 0})
     moved = [data.shape[j] for j in range(data.ndim) if j != axis] + [-1]
@@ -142,11 +149,24 @@ def _piece(cells: Array) -> _Piece | None:
         (_Piece("row", first, down), np.broadcast_to((first + down * np.arange(h))[:, None], (h, w))),
     ):
         if np.allclose(cells, wanted, rtol=1e-6, atol=1e-6):
-            return piece
+            return piece if piece.kind == "number" else _spanned(piece, w if piece.kind == "column" else h)
     return None
 
 
-class _Build:
+def _spanned(piece: _Piece, count: int) -> _Piece | None:
+    """The same with a span, where the step is none of whole pixels; None where nothing tells how it goes on."""
+    step = piece.step
+    if abs(step - round(step)) <= 1e-6:
+        return piece
+    for start, span in ((0.0, 1.0), (-1.0, 2.0)):
+        for fewer, shift in ((1, 0.0), (0, 0.5), (0, 0.0), (0, 1.0)):
+            even = abs(step * (count - fewer) - span) <= 1e-5 and abs(piece.offset - start - shift * step) <= 1e-5
+            if count > fewer and even:
+                return _Piece(piece.kind, start, span=span, fewer=fewer, shift=shift)
+    return None
+
+
+class Build:
     """Adds operators before another one, and walks them."""
 
     def __init__(self, work: Unbaking, before: Operator) -> None:
@@ -175,9 +195,15 @@ class _Build:
         if piece.kind == "number":
             cells = self.expression("[mul(size(@0,2),size(@0,3))]", [x])
             return self.add("torch.full", [cells], {"fill_value": piece.offset, "dtype": "torch.float"}, ["size"])
-        end = self.expression(f"size(@0,{3 if piece.kind == 'column' else 2})", [x])
+        size = f"size(@{{}},{3 if piece.kind == 'column' else 2})"
+        end = self.expression(size.format(0), [x])
         steps = self.add("torch.arange", [end], {"start": 0, "step": 1, "dtype": "torch.float"}, ["end"])
-        line = self.expression(f"add(mul(@0,{piece.step!r}),{piece.offset!r})", [steps])
+        if piece.span:
+            count = f"sub({size.format(1)},{piece.fewer})"
+            text = f"add(div(mul(add(@0,{piece.shift!r}),{piece.span!r}),{count}),{piece.offset!r})"
+            line = self.expression(text, [steps, x])
+        else:
+            line = self.expression(f"add(mul(@0,{piece.step!r}),{piece.offset!r})", [steps])
         if piece.kind == "row":
             line = self.add("torch.unsqueeze", [line], {"dim": 1}, ["input"])
         sizes = self.expression("[size(@0,2),size(@0,3)]", [x])

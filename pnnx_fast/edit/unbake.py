@@ -14,15 +14,22 @@ import numpy as np
 from pnnx_fast import passes
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import mend_index, rebuild_grid
+from pnnx_fast.edit.groups import grouped
+from pnnx_fast.edit.literals import mend_bound, mend_literals
+from pnnx_fast.edit.offsets import mend_offsets
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.edit.windows import (
+    CUTS,
     WHOLE,
     mend_affine_grid,
     mend_groups,
     mend_pool,
     mend_resize,
     mend_slice,
+    mend_spectrum,
     mend_strides,
+    tell_cuts,
+    tell_padding,
 )
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
@@ -169,7 +176,7 @@ def _mend_reshape(work: Unbaking, op: Operator) -> bool:
 def _entries(work: Unbaking, a: Sizes, b: Sizes, target: Sequence[int], operands: list[Operand]) -> list[str] | None:
     """Sizes of a reshape's result as expressions of its input's, from groups of axes with equal products."""
     entries: list[str] = []
-    for ins, outs in _groups(a, target):
+    for ins, outs in grouped(a, target):
         sizes = [target[j] for j in outs]
         if all(a[i] == b[i] for i in ins):
             entries += map(str, sizes)
@@ -232,28 +239,6 @@ def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[O
     return None
 
 
-def _groups(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    i = j = 0
-    while i < len(a) or j < len(b):
-        ins: list[int] = []
-        outs: list[int] = []
-        p = q = 1
-        while True:
-            wants_out = ins and not outs and j < len(b)
-            if (p <= q and i < len(a) and not wants_out) or j >= len(b):
-                ins.append(i)
-                p *= a[i]
-                i += 1
-            else:
-                outs.append(j)
-                q *= b[j]
-                j += 1
-            done = i >= len(a) and j >= len(b)
-            if done or (p == q and ins and outs and (i >= len(a)) == (j >= len(b))):
-                break
-        yield ins, outs
-
-
 def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
     found = work.shapes(op.inputs[0])
     sizes, dim = (op.params[k].value if op.has_param(k) else None for k in ("sizes", "dim"))
@@ -276,6 +261,19 @@ def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
 
 
 # -- Expansion --------------------------------------------------------------------------------------------------------
+
+
+def _mend_repeat(work: Unbaking, op: Operator) -> bool:
+    """What repeats axes of one spreads them over a picture, as an expansion does."""
+    times = op.params["sizes"].value if op.has_param("sizes") else None
+    a = work.old.shape(op.inputs[0])
+    if not isinstance(times, list) or a is None:
+        return True
+    a = (1,) * (len(times) - len(a)) + a
+    if any(n != 1 != d for n, d in zip(times, a, strict=True)) or set(times) == {1}:
+        return True
+    op.type, op.params["sizes"] = "Tensor.expand", [n * d for n, d in zip(times, a, strict=True)]
+    return _mend_expand(work, op)
 
 
 def _mend_expand(work: Unbaking, op: Operator) -> bool:
@@ -365,6 +363,11 @@ def _shrunk(data: Array, axes: Sequence[int]) -> Array | None:
             return None
         data = first if data.shape[axis] > 1 else data
     return data
+
+
+def _mend_expression(work: Unbaking, op: Operator) -> bool:
+    """Numbers, offsets of a batch's items, and constants of an expression."""
+    return mend_literals(work, op) & mend_offsets(work, op) & _mend_broadcast(work, op)
 
 
 def _mend_broadcast(work: Unbaking, op: Operator) -> bool:
@@ -471,6 +474,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(("Tensor.reshape", "Tensor.view"), _mend_reshape),
     **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), _mend_unflatten),
     "Tensor.expand": _mend_expand,
+    "Tensor.repeat": _mend_repeat,
     **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), mend_resize),
     **dict.fromkeys(WHOLE, mend_pool),
     "Tensor.slice": mend_slice,
@@ -479,8 +483,13 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys((f"F.conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3)), mend_groups),
     "F.affine_grid": mend_affine_grid,
     **dict.fromkeys(("torch.cat", "torch.concat", "torch.stack"), _mend_cat),
+    "pnnx.Expression": _mend_expression,
+    "torch.clamp": mend_bound,
+    **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), mend_spectrum),
+    **dict.fromkeys(CUTS, tell_cuts),
+    "F.pad": tell_padding,
     **dict.fromkeys(
-        ("pnnx.Expression", "torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),
+        ("torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),
         _mend_broadcast,
     ),
     "nn.MultiheadAttention": _mend_attention,

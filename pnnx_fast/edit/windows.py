@@ -15,12 +15,34 @@ from pnnx_fast.ir import Operand, Operator
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["WHOLE", "mend_affine_grid", "mend_groups", "mend_pool", "mend_resize", "mend_slice", "mend_strides"]
+__all__ = [
+    "CUTS",
+    "WHOLE",
+    "mend_affine_grid",
+    "mend_groups",
+    "mend_pool",
+    "mend_resize",
+    "mend_slice",
+    "mend_spectrum",
+    "mend_strides",
+    "tell_cuts",
+    "tell_padding",
+]
 
 WHOLE = {
     f"F.{name}_pool{rank}d": (f"F.adaptive_{name}_pool{rank}d", rank) for name in ("avg", "max") for rank in (1, 2, 3)
 }
 """Pools whose window is an argument, which may be a size of their input, and those that take any size."""
+
+CUTS = {
+    "torch.roll": ("shifts",),
+    "torch.narrow": ("start", "length"),
+    "Tensor.narrow": ("start", "length"),
+    "Tensor.select": ("index",),
+    "torch.tensor_split": ("indices",),
+    "torch.split": ("split_size_or_sections",),
+}
+"""Operators that cut or turn an axis, and the parameters that say where."""
 
 _OPEN = 2147483647
 """What the converter writes for the end of a slice that has none, and for no index."""
@@ -117,10 +139,13 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
         return True
     (a, b), (dims, starts, ends, steps) = found, lists
     operands: list[Operand] = []
+    told = True
     entries = [str(end) for end in ends]
     for i, (dim, start, end, step) in enumerate(zip(dims, starts, ends, steps, strict=True)):
         axis = dim % len(a)
         picked = isinstance(selects, list) and selects[i] not in (None, _OPEN)
+        if a[axis] != b[axis] and a[axis] > 3 and a[axis] // 2 in (start, end) and not picked:
+            told = False
         if picked or step != 1 or not 0 <= start < end < _OPEN or end > a[axis] or a[axis] == b[axis]:
             continue
         model = _as_long(work, op.inputs[0], axis, end - start)
@@ -134,7 +159,51 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
         work.compute_value(op, "end", entries[0], operands)
     elif operands:
         work.compute(op, "ends", entries, operands)
+    return told
+
+
+def mend_spectrum(work: Unbaking, op: Operator) -> bool:
+    """What a spectrum is turned back into is as long as what it was made of."""
+    length = op.params["n"].value if op.has_param("n") else None
+    dim = op.params["dim"].value if op.has_param("dim") else -1
+    if not isinstance(length, int) or not isinstance(dim, int) or not work.varies(op.inputs[0]):
+        return True
+    axis = dim % len(work.old.shape(op.inputs[0]) or (1,))
+    model = _as_long(work, op.inputs[0], axis, length)
+    if model is None:
+        found = work.shapes(op.inputs[0])
+        return found is None or found[0][axis] == found[1][axis]
+    work.compute_value(op, "n", f"size(@0,{axis})", [model])
     return True
+
+
+def tell_cuts(work: Unbaking, op: Operator) -> bool:
+    """Whether no place where an axis that varies is cut, or by how much it is turned, is its end or its middle."""
+    found = work.shapes(op.inputs[0])
+    given = [op.params[name].value for name in CUTS[op.type] if op.has_param(name)]
+    dims = next((op.params[name].value for name in ("dim", "dims") if op.has_param(name)), None)
+    if found is None or work.only_batch or dims is None:
+        return True
+    axes = dims if isinstance(dims, list) else [dims]
+    for value in given:
+        places = value if isinstance(value, list) else [value]
+        for i, place in enumerate(places):
+            dim = axes[i] if len(axes) == len(places) else axes[0]
+            p, q = (shape[dim] for shape in found)
+            if p != q and isinstance(place, int) and p > 3 and place in (p // 2, -(p // 2), p - p // 2, p - 1, p):
+                return False
+    return True
+
+
+def tell_padding(work: Unbaking, op: Operator) -> bool:
+    """Whether no axis that varies is padded more behind than in front, as up to the next multiple of a window."""
+    found = work.shapes(op.inputs[0])
+    pad = op.params["pad"].value if op.has_param("pad") else None
+    if found is None or not isinstance(pad, list):
+        return True
+    a, b = (shape[::-1] for shape in found)
+    sides = zip(pad[::2], pad[1::2], a, b, strict=False)
+    return all(p == q or after <= before for before, after, p, q in sides)
 
 
 def _as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Operand | None:

@@ -1,0 +1,30 @@
+"""Axes of a reshape: which of its input became which of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+__all__ = ["grouped"]
+
+
+def grouped(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Runs of axes of both shapes with equal products, the shortest ones."""
+    i = j = 0
+    while i < len(a) or j < len(b):
+        ins: list[int] = []
+        outs: list[int] = []
+        p = q = 1
+        while True:
+            wants_out = ins and not outs and j < len(b)
+            if (p <= q and i < len(a) and not wants_out) or j >= len(b):
+                ins.append(i)
+                p *= a[i]
+                i += 1
+            else:
+                outs.append(j)
+                q *= b[j]
+                j += 1
+            done = i >= len(a) and j >= len(b)
+            if done or (p == q and ins and outs and (i >= len(a)) == (j >= len(b))):
+                break
+        yield ins, outs
