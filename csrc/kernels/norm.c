@@ -100,7 +100,9 @@ static void centre_together(const pf_row_norm_args *a, const float *const *x, in
         sum[i] = a->rms ? 0.0f : (float)p.sum, squares[i] = (float)p.squares;
     }
     const pf_vf shift = pf_load(mean), further = pf_load(sum) * share, exact = shift + further;
-    const pf_vf var = pf_load(squares) * share - further * further;
+    /* Squares that overflow stay infinite, though those of the sum may do so, too. */
+    const pf_vf mean_square = pf_load(squares) * share;
+    const pf_vf var = pf_select(mean_square < INFINITY, mean_square - further * further, mean_square);
     const pf_vf factor = 1.0f / pf_vsqrt(pf_select(var < 0.0f, pf_zero(), var) + (float)a->eps);
     pf_store(scale, factor);
     pf_store(rest, ((exact - shift) - further) * factor);

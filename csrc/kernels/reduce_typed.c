@@ -5,22 +5,26 @@
 
 enum { LANES = 16, COLUMNS = 64 };
 
+/* How the loop over lanes is compiled: extremes where NaN wins become vectors only as long as it is one. */
+#define PF_ROLLED _Pragma("GCC unroll 1")
+#define PF_FREE
+
 #define PF_T f64
 #define PF_V double
 #define PF_U double
 #define PF_TERMS(X)                                                                                          \
-    X(SUM, 0, x, a + v)                                                                                      \
-    X(PRODUCT, 1, x, a *v)                                                                                   \
-    X(MAX, -INFINITY, x, (v > a) | (v != v) ? v : a)                                                         \
-    X(MIN, INFINITY, x, (v < a) | (v != v) ? v : a)                                                          \
-    X(ABS, 0, fabs(x), a + v)                                                                                \
-    X(SQUARE, 0, x *x, a + v)                                                                                \
-    X(NONZERO, 0, x != 0, a + v)                                                                             \
-    X(ABS_MAX, -INFINITY, fabs(x), (v > a) | (v != v) ? v : a)                                               \
-    X(ABS_MIN, INFINITY, fabs(x), (v < a) | (v != v) ? v : a)                                                \
-    X(POWER, 0, pow(fabs(x), p), a + v)                                                                      \
-    X(EXP, 0, exp(x - shift), a + v)                                                                         \
-    X(DEVIATION, 0, (x - shift) * (x - shift), a + v)
+    X(SUM, PF_FREE, 0, x, a + v)                                                                             \
+    X(PRODUCT, PF_FREE, 1, x, a *v)                                                                          \
+    X(MAX, PF_ROLLED, -INFINITY, x, (v > a) | (v != v) ? v : a)                                              \
+    X(MIN, PF_ROLLED, INFINITY, x, (v < a) | (v != v) ? v : a)                                               \
+    X(ABS, PF_FREE, 0, fabs(x), a + v)                                                                       \
+    X(SQUARE, PF_FREE, 0, x *x, a + v)                                                                       \
+    X(NONZERO, PF_FREE, 0, x != 0, a + v)                                                                    \
+    X(ABS_MAX, PF_ROLLED, -INFINITY, fabs(x), (v > a) | (v != v) ? v : a)                                    \
+    X(ABS_MIN, PF_ROLLED, INFINITY, fabs(x), (v < a) | (v != v) ? v : a)                                     \
+    X(POWER, PF_FREE, 0, pow(fabs(x), p), a + v)                                                             \
+    X(EXP, PF_FREE, 0, exp(x - shift), a + v)                                                                \
+    X(DEVIATION, PF_FREE, 0, (x - shift) * (x - shift), a + v)
 #define PF_FINISH(a, count, value, shift) pf_reduce_finish(a, count, value, shift, shift)
 #include "kernels/reduce_typed.h"
 
@@ -28,9 +32,9 @@ enum { LANES = 16, COLUMNS = 64 };
 #define PF_V int64_t
 #define PF_U uint64_t
 #define PF_TERMS(X)                                                                                          \
-    X(SUM, 0, x, (uint64_t)a + (uint64_t)v)                                                                  \
-    X(PRODUCT, 1, x, (uint64_t)a *(uint64_t)v)                                                               \
-    X(MAX, INT64_MIN, x, v > a ? v : a)                                                                      \
-    X(MIN, INT64_MAX, x, v < a ? v : a)
+    X(SUM, PF_FREE, 0, x, (uint64_t)a + (uint64_t)v)                                                         \
+    X(PRODUCT, PF_FREE, 1, x, (uint64_t)a *(uint64_t)v)                                                      \
+    X(MAX, PF_FREE, INT64_MIN, x, v > a ? v : a)                                                             \
+    X(MIN, PF_FREE, INT64_MAX, x, v < a ? v : a)
 #define PF_FINISH(a, count, value, shift) (value)
 #include "kernels/reduce_typed.h"

@@ -12,7 +12,7 @@ typedef PF_V (*PF_OF(row_fn))(const PF_OF(any) * from, int64_t n, int64_t step, 
 typedef void (*PF_OF(columns_fn))(const PF_OF(any) * from, int64_t n, const PF_V *shifts, double p,
                                   PF_V *acc);
 
-#define PF_FOLD(name, identity, term, join)                                                                  \
+#define PF_FOLD(name, loop, identity, term, join)                                                            \
     PF_INLINE PF_V PF_OF(take_##name)(PF_V a, PF_V x, PF_V shift, double p) {                                \
         (void)shift, (void)p;                                                                                \
         const PF_V v = term;                                                                                 \
@@ -26,8 +26,8 @@ typedef void (*PF_OF(columns_fn))(const PF_OF(any) * from, int64_t n, const PF_V
         if (step == 1 && n >= LANES) {                                                                       \
             for (int k = 0; k < LANES; k++) lanes[k] = identity;                                             \
             for (; i + LANES <= n; i += LANES)                                                               \
-                for (int k = 0; k < LANES; k++)                                                              \
-                    lanes[k] = PF_OF(take_##name)(lanes[k], from[i + k], shift, p);                          \
+                loop for (int k = 0; k < LANES; k++) lanes[k] =                                              \
+                    PF_OF(take_##name)(lanes[k], from[i + k], shift, p);                                     \
             for (int half = LANES / 2; half > 0; half /= 2)                                                  \
                 for (int k = 0; k < half; k++) lanes[k] = PF_OF(join_##name)(lanes[k], lanes[k + half]);     \
             acc = PF_OF(join_##name)(acc, lanes[0]);                                                         \
@@ -41,7 +41,7 @@ typedef void (*PF_OF(columns_fn))(const PF_OF(any) * from, int64_t n, const PF_V
     }
 PF_TERMS(PF_FOLD)
 
-#define PF_ENTRY(name, identity, term, join)                                                                 \
+#define PF_ENTRY(name, loop, identity, term, join)                                                           \
     [TERM_##name] = {identity, PF_OF(row_##name), PF_OF(columns_##name)},
 static const struct {
     PF_V identity;

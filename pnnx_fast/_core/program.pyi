@@ -7,6 +7,7 @@ ISAS: tuple[str, ...]
 MAX_RANK: int
 POOL_REACH: int
 POOL_STEP: int
+POOL_LINE: int
 
 def team() -> str: ...
 def choose_team(name: str) -> None: ...

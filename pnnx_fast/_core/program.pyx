@@ -60,6 +60,9 @@ cdef extern from "exec/tables.h" nogil:
     bint pf_is_gang(int kernel)
     const pf_kind *pf_kinds()
 
+cdef extern from "kernels/pool.h" nogil:
+    int PF_POOL_LINE
+
 cdef extern from "exec/program.h" nogil:
     ctypedef struct pf_step:
         pf_kernel_fn run
@@ -108,10 +111,7 @@ cdef extern from "exec/strips.h" nogil:
         int64_t args
     ctypedef struct pf_strips_args:
         pf_ref scratch
-        int64_t thread_bytes
-        int64_t lines
-        int64_t bands
-        int64_t count
+        int64_t thread_bytes, lines, bands, count
         pf_strip_stage stages[8]
     bint pf_strips_take(int64_t kind)
     void pf_strips_step(const void *, const void *)
@@ -134,7 +134,7 @@ def _read_kernels():
 
 
 KERNELS = _read_kernels()
-MAX_RANK, POOL_REACH, POOL_STEP = PF_MAX_RANK, PF_POOL_REACH, PF_POOL_STEP
+MAX_RANK, POOL_REACH, POOL_STEP, POOL_LINE = PF_MAX_RANK, PF_POOL_REACH, PF_POOL_STEP, PF_POOL_LINE
 ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
 
 # All tables list the same kernels in the same order.

@@ -51,6 +51,12 @@ _CUSTOM = "pnnx.custom_op."
 _CREATED = frozenset(f"torch.{name}" for name in ("empty", "full", "ones", "rand", "randn", "zeros"))
 """Calls whose sizes may be an empty list, which the converter's lower levels write as None."""
 
+_LISTS = frozenset({"destination", "dims", "shape", "shifts", "sizes", "source"})
+"""Parameters that are lists wherever they occur; files hold empty ones as None does …"""
+
+_LISTS_OF = frozenset({("dim", "torch.amax"), ("dim", "torch.amin"), *(("size", kind) for kind in _CREATED)})
+"""… and those that are in some calls."""
+
 
 def is_module(op: Operator) -> bool:
     """Whether an operator becomes a member of the class that is made once and called in ``forward``."""
@@ -69,6 +75,8 @@ def argument(op: Operator, key: str, parameter: Parameter) -> str:
     value = parameter.value if corrected is None else corrected
     if "adaptive" in op.type.lower() and key == "output_size" and isinstance(value, list):
         value = [v or None for v in value]
+    if value is None and (key in _LISTS or (key, op.type) in _LISTS_OF):
+        value = []
     return argument_of(op, key, spelled(value))
 
 

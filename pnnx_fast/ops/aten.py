@@ -121,6 +121,26 @@ def where(b: Builder, condition: Tensor, *values: Any) -> Value:
     return lower_expression(b, "where(@0,@1,@2)", [condition, *values])
 
 
+def _triangle(upper: bool) -> Callable[..., Value]:
+    def triangle(b: Builder, input: Tensor, diagonal: int = 0) -> Value:
+        if input.ndim < 2:
+            raise ShapeError("a triangle needs 2 dimensions", actual=list(input.shape))
+        height, width = input.shape[-2:]
+        # Rows of the mask are pieces of one line, each a place further to the left.
+        columns = np.arange(1 - height, width)
+        line = b.constant(columns >= diagonal if upper else columns <= diagonal)
+        mask = line.as_strided((height, width), (-1, 1), max(height - 1, 0))
+        return lower_expression(b, "where(@0,@1,@2)", [mask, input, b.constant(np.zeros((), input.dtype))])
+
+    return triangle
+
+
+operator("aten::tril")(tril := _triangle(upper=False))
+tril.__doc__ = "The part of matrices on and below a diagonal, zeros above it. torch.tril."
+operator("aten::triu")(triu := _triangle(upper=True))
+triu.__doc__ = "The part of matrices on and above a diagonal, zeros below it. torch.triu."
+
+
 # -- numbers and lists -------------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ from pnnx_fast.ops._gate import gate
 from pnnx_fast.ops.registry import only_tensor, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last, merge_dims
 
-__all__ = ["add_to", "lower_expression"]
+__all__ = ["lower_expression"]
 
 # A part that broadcasts is computed once, in a step of its own, when that saves at least this much.
 _SMALLER, _WORTH = 4, 4096
@@ -277,18 +277,6 @@ class _Pieces(_Whole):
             ys=ys,
         )
         return y
-
-
-def add_to(b: Builder, x: Tensor, y: Tensor) -> None:
-    """Emit the addition of ``x`` to a view ``y`` of its shape and dtype."""
-    code = compile_expression(_parse("add(@0,@1)"), (_type_of(y), _type_of(x)))
-    assert code is not None
-    shape, (ys, xs) = _merge(y.shape, (y.strides, x.strides))
-    words = code.words([(y.dtype, ys), (x.dtype, xs)])
-    b.step(
-        "expression", flops=y.size, label="add", x=(y, x), y=y,
-        code=b.cached(("expression", words.tobytes()), lambda: words), rank=len(shape), shape=shape, ys=ys,
-    )  # fmt: skip
 
 
 def _order_of(operands: Sequence[Tensor], shape: Sequence[int]) -> Order:

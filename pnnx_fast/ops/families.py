@@ -50,10 +50,10 @@ FAMILIES: dict[str, str] = {
         aten::size aten::slice aten::slice_scatter aten::softmax aten::softplus aten::softshrink aten::sort
         aten::split aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub
         aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split
-        aten::threshold aten::tile aten::topk aten::transpose aten::true_divide aten::trunc aten::type_as aten::unbind
-        aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split aten::unsqueeze aten::var aten::vector_norm
-        aten::view aten::view_as aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like
-        prim::Constant prim::NumToTensor prim::abs prim::max prim::min
+        aten::threshold aten::tile aten::topk aten::transpose aten::tril aten::triu aten::true_divide aten::trunc
+        aten::type_as aten::unbind aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split aten::unsqueeze
+        aten::var aten::vector_norm aten::view aten::view_as aten::view_as_complex aten::view_as_real aten::where
+        aten::zeros aten::zeros_like prim::Constant prim::NumToTensor prim::abs prim::max prim::min
     """,
     "aten_layers": """
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
@@ -77,10 +77,10 @@ FAMILIES: dict[str, str] = {
         aten::atleast_3d aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::bincount
         aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist aten::column_stack
         aten::combinations aten::conj aten::conj_physical aten::copysign aten::corrcoef aten::cosine_embedding_loss
-        aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss aten::cummax aten::cummin
-        aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter aten::diff aten::digamma aten::dist
-        aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud
-        aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient aten::hamming_window
+        aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss aten::ctc_loss aten::cummax
+        aten::cummin aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter aten::diff aten::digamma
+        aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr
+        aten::flipud aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient aten::hamming_window
         aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::hstack aten::huber_loss
         aten::hypot aten::i0 aten::index_copy aten::index_fill aten::index_reduce aten::inner aten::inverse
         aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron aten::kthvalue
@@ -88,14 +88,14 @@ FAMILIES: dict[str, str] = {
         aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv
         aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vecdot aten::linspace
         aten::logaddexp2 aten::logcumsumexp aten::logit aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
-        aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::mvlgamma
-        aten::nanmean aten::nanmedian aten::nanquantile aten::nansum aten::nextafter aten::nll_loss_nd aten::one_hot
-        aten::outer aten::poisson_nll_loss aten::polar aten::polygamma aten::put aten::quantile aten::renorm
-        aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn aten::signbit aten::sinc
-        aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr aten::special_erfinv
-        aten::special_i0 aten::special_logit aten::special_ndtr aten::special_polygamma aten::special_sinc
-        aten::special_xlog1py aten::special_xlogy aten::std_mean aten::take aten::take_along_dim aten::tensordot
-        aten::trace aten::trapezoid aten::trapz aten::tril aten::tril_indices aten::triplet_margin_loss aten::triu
+        aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::multi_margin_loss
+        aten::mvlgamma aten::nanmean aten::nanmedian aten::nanquantile aten::nansum aten::nextafter aten::nll_loss_nd
+        aten::one_hot aten::outer aten::pdist aten::poisson_nll_loss aten::polar aten::polygamma aten::put
+        aten::quantile aten::renorm aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn
+        aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr
+        aten::special_erfinv aten::special_i0 aten::special_logit aten::special_ndtr aten::special_polygamma
+        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::take aten::take_along_dim
+        aten::tensordot aten::trace aten::trapezoid aten::trapz aten::tril_indices aten::triplet_margin_loss
         aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean aten::vdot aten::vstack aten::xlogy
     """,
     "attention": """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError
+from pnnx_fast.errors import IndexRangeError, ShapeError
 from pnnx_fast.ops.matrix_functions import cosine_similarity
 
 __all__ = ["LOSSES"]
@@ -141,16 +141,86 @@ def _poisson(x: Array, y: Array, log_input: bool, full: bool, eps: float, reduct
     return _reduced(np.asarray(values, x.dtype), reduction)
 
 
+def _multi_margin(
+    x: Array, y: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None, reduction: int = MEAN
+) -> Array:
+    """How far the score of the right class of a row is from a margin above each other one."""
+    rows, index = np.atleast_2d(x), np.atleast_1d(y)
+    if index.size and not 0 <= index.min() <= index.max() < rows.shape[1]:
+        raise IndexRangeError(int(index.max()), rows.shape[1])
+    right = np.expand_dims(index, 1)
+    gaps = np.maximum(margin - np.take_along_axis(rows, right, 1) + rows, 0) ** p
+    np.put_along_axis(gaps, right, 0, 1)
+    share = 1 if weight is None else weight[right]
+    values = np.asarray((gaps * share).sum(1) / rows.shape[1], x.dtype)
+    return _reduced(values if x.ndim > 1 else values[0], reduction)
+
+
+def _alignment(logs: Array, labels: Array, blank: int) -> Any:
+    """Minus the log-likelihood of labels, between which blanks may stand, given log-probabilities (time, class)."""
+    states = np.full(2 * len(labels) + 1, blank)
+    states[1::2] = labels
+    # A blank between two labels may be left out where they differ.
+    skips = np.zeros(len(states), bool)
+    skips[2:] = (states[2:] != blank) & (states[2:] != states[:-2])
+    scores = np.full(len(states), -np.inf)
+    scores[0] = 0.0
+    for t, row in enumerate(logs[:, states]):
+        before = np.concatenate(([-np.inf], scores[:-1]))
+        if t:
+            further = np.where(skips, np.concatenate(([-np.inf, -np.inf], scores[:-2]))[: len(states)], -np.inf)
+            scores = np.logaddexp(np.logaddexp(scores, before), further) + row
+        else:
+            scores = np.where(np.arange(len(states)) < 2, row, -np.inf)
+    if not len(logs):
+        return np.inf if len(labels) else 0.0
+    return -np.logaddexp(scores[-1], scores[-2]) if len(labels) else -scores[-1]
+
+
+def _ctc(
+    logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = MEAN,
+    zero_infinity: bool = False,
+) -> Array:  # fmt: skip
+    """Connectionist temporal classification."""
+    items = logs if logs.ndim == 3 else logs[:, None]
+    times, wanted = (np.atleast_1d(np.asarray(n, np.int64)) for n in (lengths, target_lengths))
+    count, classes = items.shape[1:]
+    if len(times) != count or len(wanted) != count or not 0 <= blank < classes:
+        raise ShapeError("ctc_loss: lengths do not fit the batch", expected=count, actual=[len(times), len(wanted)])
+    padded = targets.ndim == 2
+    room = targets.shape[1] if padded else targets.size - int(wanted.sum()) + int(wanted.max(initial=0))
+    if count and (min(times.min(), wanted.min()) < 0 or times.max() > len(items) or wanted.max() > room):
+        raise ShapeError("ctc_loss: lengths are larger than the data", expected=[len(items), room],
+                         actual=[int(times.max()), int(wanted.max())])  # fmt: skip
+    if padded and len(targets) != count:
+        raise ShapeError("ctc_loss: targets do not fit the batch", expected=count, actual=len(targets))
+    starts = np.cumsum(wanted) - wanted
+    losses = np.zeros(count)
+    for i, (time, length, start) in enumerate(zip(times, wanted, starts, strict=True)):
+        labels = targets[i, :length] if padded else targets.reshape(-1)[start : start + length]
+        if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+            raise IndexRangeError(int(labels.max()), classes)
+        losses[i] = _alignment(items[:time, i].astype(np.float64), labels, blank)
+    if zero_infinity:
+        losses[np.isinf(losses)] = 0.0
+    if reduction == MEAN:
+        losses = losses / np.maximum(wanted, 1)
+    values = np.asarray(losses, logs.dtype)
+    return _reduced(values if logs.ndim == 3 else values[0], reduction)
+
+
 LOSSES: dict[str, Callable[..., Array]] = {
     "binary_cross_entropy": _binary,
     "binary_cross_entropy_with_logits": _binary_of_logits,
     "cosine_embedding_loss": _cosine,
     "cross_entropy_loss": _cross_entropy,
+    "ctc_loss": _ctc,
     "hinge_embedding_loss": _hinge,
     "huber_loss": _pairwise(_huber),
     "kl_div": _pairwise(_divergence),
     "l1_loss": _pairwise(lambda x, y: np.abs(x - y)),
     "margin_ranking_loss": _ranking,
+    "multi_margin_loss": _multi_margin,
     "mse_loss": _pairwise(lambda x, y: np.square(x - y)),
     "nll_loss_nd": _likelihood,
     "poisson_nll_loss": _poisson,

@@ -31,6 +31,12 @@ def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
     return np.asarray(far, x.dtype)
 
 
+def pdist(x: Array, p: float = 2.0) -> Array:
+    """Distances between the pairs of different rows. torch.nn.functional.pdist."""
+    rows = [cdist(x[i : i + 1], x[i + 1 :], p, 2)[0] for i in range(len(x) - 1)]
+    return np.concatenate(rows) if rows else np.empty(0, x.dtype)
+
+
 def dist(x: Array, y: Array, p: float = 2.0) -> Array:
     """p-norm of the difference."""
     return np.asarray(np.linalg.norm((x - y).reshape(-1), p), np.result_type(x, y))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._core.program import POOL_REACH, POOL_STEP
+from pnnx_fast._core.program import POOL_LINE, POOL_REACH, POOL_STEP
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
@@ -20,7 +20,10 @@ from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
 FEW_CHANNELS = 16
-"""With so many channels vectors of them are full."""
+"""With so many channels vectors of them are full …"""
+
+WIDE_LINE = 32
+"""… and with so many pixels in a line, vectors of those."""
 
 
 class Window:
@@ -150,11 +153,14 @@ def pool(
 
 
 def _has_lines(x: Tensor, window: Window) -> bool:
-    """Whether planes are pooled line by line: channels would fill a part of a vector only."""
-    reach = (window.size[-1] - 1) * window.dilation[-1]
-    planar = x.shape[1] == 1 or (x.shape[1] < FEW_CHANNELS and x.strides[1] != 1)
-    fixed = not window.adaptive and reach < POOL_REACH and window.stride[-1] <= POOL_STEP
-    return planar and fixed and x.strides[-1] == 1
+    """Whether planes are pooled line by line, as they are, and not as vectors of channels."""
+    if x.strides[-1] != 1 or (x.shape[1] > 1 and x.strides[1] == 1):
+        return False
+    if x.shape[1] >= FEW_CHANNELS and x.shape[-1] < WIDE_LINE:
+        return False
+    if window.adaptive:
+        return x.shape[-1] <= POOL_LINE
+    return (window.size[-1] - 1) * window.dilation[-1] < POOL_REACH and window.stride[-1] <= POOL_STEP
 
 
 def _counts(window: Window, spatial: Shape) -> list[int]:

@@ -251,8 +251,12 @@ std.__doc__ = "Standard deviation over dimensions. torch.std."
 def _extreme(b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, least: bool) -> Tensor:
     if any(input.shape[d] == 0 for d in axes):
         raise ShapeError("no extreme of an empty dimension", actual=list(input.shape))
+    name = "min" if least else "max"
+    if _is_integral(input.dtype) and input.dtype.itemsize <= 2:  # floats hold these, and are half as long as int64
+        single = emit_reduce(b, b.cast(input, np.float32), axes, keepdim, name, temporary=True)
+        return b.cast(single, input.dtype)
     if _has_kernel(input.dtype):
-        return emit_reduce(b, input, axes, keepdim, "min" if least else "max")
+        return emit_reduce(b, input, axes, keepdim, name)
     return _reduce_host(b, input, axes, keepdim, input.dtype, np.min if least else np.max)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.elementwise import add_to
+from pnnx_fast.ops._window import space_strides
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -462,7 +462,7 @@ def fold(
     c = rows // (k[0] * k[1])
     if x.dtype == np.float32:
         y = b.result((n, c, *size), x.dtype)
-        _add_blocks(b, b.reshape(x, (n, c, *k, oh, ow)), y, d, p, s)
+        _add_blocks(b, b.reshape(b.contiguous(x), (n, c, *k, oh, ow)), y, d, p, s)
         return y if input.ndim == 3 else y.select(0, 0)
 
     def add_blocks(a: Array) -> Array:
@@ -485,16 +485,13 @@ def _add_blocks(b: Builder, x: Tensor, y: Tensor, d: Sequence[int], p: Sequence[
         sn, sc, sh, sw = y.strides
         b.copy(x.permute((0, 1, 4, 2, 5, 3)), y.as_strided((n, c, oh, kh, ow, kw), (sn, sc, sh * kh, sh, sw * kw, sw)))
         return
-    b.copy(b.constant(np.zeros(1, y.dtype)).as_strided((1,) * 4, (0,) * 4).expand(y.shape), y)
-    for i, j in itertools.product(range(kh), range(kw)):
-        block, target = x.select(2, i).select(2, j), y
-        for axis, start in ((2, i * d[0] - p[0]), (3, j * d[1] - p[1])):
-            step, count = s[axis - 2], block.shape[axis]
-            first = max(0, -(start // step))
-            last = min(count - 1, (y.shape[axis] - 1 - start) // step)
-            if last < first:
-                break
-            block = block.narrow(axis, first, last - first + 1)
-            target = target.narrow(axis, start + first * step, last - first + 1, step)
-        else:
-            add_to(b, block, target)
+    lines = y if y.strides[-1] == 1 else b.empty(y.shape, y.dtype)
+    b.step(
+        "fold_f32",
+        flops=x.size,
+        x=x, y=lines, n=n, c=c, isize=[1, oh, ow], osize=[1, *y.shape[2:]], window=[1, kh, kw], stride=[1, *s],
+        pad=[0, *p], dilation=[1, *d], xs=[*x.strides[:2], *x.strides[3:]], ys=space_strides(lines), js=(), index=None,
+        adaptive=False, include_pad=False, divisor=0, norm=0.0,
+    )  # fmt: skip
+    if lines is not y:
+        b.copy(lines, y)

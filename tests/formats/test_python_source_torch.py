@@ -349,6 +349,25 @@ pnnx.Output out 1 0 z
     _runs_alike(graph, tmp_path, np.arange(8, dtype=np.float32).reshape(2, 4), np.ones((2, 1), np.float32))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("call", "params"),
+    [
+        ("Tensor.reshape", "shape=()"),
+        ("torch.reshape", "shape=()"),
+        ("torch.flip", "dims=()"),
+        ("torch.amax", "dim=()"),
+    ],
+)
+def test_empty_lists(tmp_path: Path, call: str, params: str) -> None:
+    shape, result = ("()", "()") if call == "torch.amax" else ("(1,1)", "()" if "shape" in params else "(1,1)")
+    graph = Graph.parse(
+        f"7767517\n3 2\npnnx.Input in 0 1 x #x={shape}f32\n{call} op 1 1 x y {params} $input=x "
+        f"#x={shape}f32 #y={result}f32\npnnx.Output out 1 0 y\n"
+    )
+    _runs_alike(graph, tmp_path, np.full((1, 1) if shape != "()" else (), 3, np.float32))
+
+
 LOW_LEVELS = {
     # No sizes, which the converter's low levels write as None.
     "number": """7767517

@@ -54,6 +54,14 @@ def test_rows_far_from_zero(isa: str, n: int) -> None:
     np.testing.assert_allclose(y, centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5), 0, 2e-5)
 
 
+@pytest.mark.parametrize("size", [1e19, 1e25, 1e33])
+@pytest.mark.parametrize("n", [20, 300, 5000])
+def test_squares_that_overflow(isa: str, n: int, size: float) -> None:
+    """The variance is infinite then, as where PyTorch computes it in vectors."""
+    x = (np.random.default_rng(6).uniform(-2, 2, (3, n)) * size).astype("f4")
+    assert (plain_rows(isa, x, 1e-5) == 0).all()
+
+
 def plain_rows(isa: str, x: Array, eps: float) -> Array:
     y = np.empty_like(x)
     rows, n = x.shape

@@ -110,6 +110,12 @@ LINES: dict[str, dict[str, Any]] = {
     "900": {"size": (1, 1, 2100), "window": (1, 1, 900), "stride": (1, 1, 64), "pad": (0, 0, 450)},
     "far": {"size": (1, 2, 3), "window": (1, 2, 3), "stride": (1, 1, 2), "pad": (0, 1, 1), "ceil": True},
     "16": {"size": (1, 17, 16), "window": (1, 3, 3), "pad": (0, 1, 1)},
+    "adaptive": {"size": (1, 20, 75), "output": (1, 3, 4)},
+    "adaptive, many": {"size": (2, 3, 1203), "output": (1, 2, 600)},
+    "adaptive, longest": {"size": (1, 2, 4096), "output": (1, 1, 7)},
+    "adaptive, too long": {"size": (1, 2, 4097), "output": (1, 2, 5)},
+    "apart": {"size": (1, 9, 100), "window": (1, 4, 20), "stride": (1, 4, 12), "pad": (0, 1, 9), "include_pad": True},
+    "apart, ceil": {"size": (1, 8, 66), "window": (1, 4, 32), "stride": (1, 4, 32), "ceil": True},
 }
 
 

@@ -22,6 +22,7 @@ M, Q = real(4, 5, seed=3), (real(4, 4, seed=4) + 5 * np.eye(4)).astype(np.float3
 I, J, B = whole(3, 4, 5, top=3), whole(3, 4, 5, top=4, seed=1) + 1, real(3, 4, 5, seed=5) > 0
 C = (X + 1j * Y).astype(np.complex64)
 HOLES, Q3 = np.where(np.abs(X) < 1, X, np.float32(np.nan)), np.array([0.1, 0.77, 1.0], np.float32)
+LOGS = np.log(np.random.default_rng(8).dirichlet(np.ones(5), (7, 2))).astype(np.float32)
 IMG, LINE, CUBE = real(2, 4, 8, 8), real(2, 4, 9), real(2, 4, 6, 6, 6)
 
 CASES: list[tuple[Any, ...]] = [
@@ -71,6 +72,10 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::bucketize", X, np.sort(V), True, True),
     ("aten::cat", [X, Y], 1),
     ("aten::cdist", X, Y, 1.0, None),
+    ("aten::ctc_loss", LOGS, whole(2, 3, top=4, seed=7) + 1, [6, 7], [3, 2], 0, 1, False),
+    ("aten::ctc_loss", LOGS, whole(5, top=4, seed=7), [6, 2], [2, 3], 4, 0, True),
+    ("aten::ctc_loss", LOGS, np.array([[1, 1], [2, 2]]), np.array([7, 3]), np.array([2, 0]), 0, 2, False),
+    ("aten::ctc_loss", LOGS[:, 0], np.array([1, 1, 2, 2]), [7], [4], 0, 0, False),
     ("aten::cdist", real(2, 30, 5), real(2, 26, 5, seed=1), 2.0, None),
     ("aten::celu", X, 0.5),
     ("aten::channel_shuffle", IMG, 2),
@@ -222,6 +227,12 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::narrow", X, 1, 1, 2),
     ("aten::new_full", X, [2], 5, 4, None, None, None),
     ("aten::new_ones", X, [2, 3], None, None, None, None),
+    ("aten::multi_margin_loss", M, whole(4), 1, 1.0, None, 1),
+    ("aten::multi_margin_loss", M, whole(4, seed=1), 2, 0.7, V[:5], 0),
+    ("aten::multi_margin_loss", M[0], np.array(3), 1, 1.0, None, 2),
+    ("aten::pdist", M, 2.0),
+    ("aten::pdist", M, 1.0),
+    ("aten::pdist", M[:1], 3.0),
     ("aten::new_zeros", X, [2, 3], None, None, None, None),
     ("aten::nextafter", X, Y),
     ("aten::nonzero", I),
