@@ -54,7 +54,12 @@ static const bool gangs[] = {
 #include "kernels/kernels.def"
 };
 
-bool pf_is_gang(int kernel) { return gangs[kernel]; }
+bool pf_is_gang(int kernel, const pf_kernel_entry *entry, const void *args, int nthreads) {
+    pf_plan plan = {0};
+    if (!gangs[kernel]) return false;
+    entry->plan(args, nthreads, &plan);
+    return plan.variant != 0;
+}
 
 #define PF_FIELD(kind, type, name) {#name, #type, (int64_t)offsetof(pf_##kind##_args, name)},
 #define PF_FIELDS(kind, FIELDS)    static const pf_field fields_##kind[] = {FIELDS(PF_FIELD, kind)};

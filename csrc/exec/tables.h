@@ -9,8 +9,8 @@
 /* Levels that are built in and that this CPU runs, best last. Returns the count (>= 1). */
 int pf_tables(const pf_kernel_table **out, int capacity);
 
-/* Whether the threads of a kernel, by its place in the tables, wait for each other. */
-bool pf_is_gang(int kernel);
+/* Whether the threads of an entry, by its place in the tables, wait for each other with these arguments. */
+bool pf_is_gang(int kernel, const pf_kernel_entry *entry, const void *args, int nthreads);
 
 typedef struct pf_field {
     const char *name, *type;

@@ -1,7 +1,7 @@
 /* Convolution in small groups, and depthwise convolution with several outputs a channel. A vector of output
  * channels spans several groups: for the i-th input channel of every group, one load and one permutation
  * bring each lane the input of its group. As in the depthwise kernel, that vector serves all taps of its row.
- * Where a group has as many outputs as a vector has lanes, the implicit GEMM does better. */
+ * Where a vector of outputs lies in one group, all its lanes take the same input. */
 #include <stdio.h>
 
 #include "kernels/conv_lines.h"
@@ -139,6 +139,71 @@ static void gr_any(const pf_line_tile *t) {
     }
 }
 
+/* Distances of columns in bytes, from which those of nine columns follow without a sum. */
+enum { GR_REACH = 9 };
+typedef struct gr_steps {
+    int64_t one, three, five, seven;
+} gr_steps;
+
+PF_INLINE gr_steps make_steps(int64_t floats) {
+    gr_steps s = {.one = floats * (int64_t)sizeof(float)};
+    s.three = 3 * s.one, s.five = 5 * s.one, s.seven = 7 * s.one;
+    PF_FORGET(s.three);
+    PF_FORGET(s.five);
+    PF_FORGET(s.seven);
+    return s;
+}
+
+PF_INLINE int64_t column_at(const gr_steps *s, const int j) {
+    return j == 7 ? s->seven : j == 5 ? s->five : j % 3 == 0 ? j / 3 * s->three : j * s->one;
+}
+
+/* Adds one input row to the output pixels where all lanes are of one group. */
+PF_INLINE void same_row(const pf_line_tile *t, const int kw, const int stride, const int edge,
+                        const gr_steps *steps, const float *line, const float *w, pf_vf *acc) {
+    const int64_t cg = t->a->ic / t->a->groups, lo = t->lo, hi = t->hi, ocp = t->ocp;
+    for (int64_t g = 0; g < cg; g++, w += ocp) {
+        uintptr_t near = (uintptr_t)(line + g), far = near + (uintptr_t)(GR_REACH * steps->one);
+        PF_FORGET(near);
+        PF_FORGET(far);
+        pf_vf taps[8];
+        PF_UNROLL for (int k = 0; k < kw; k++) taps[k] = pf_load(w + k * cg * ocp);
+        PF_UNROLL for (int j = 0; j < (PF_LINE_PIXELS - 1) * stride + kw; j++) {
+            if (j % stride >= kw) continue;
+            if (edge && (j < lo || j >= hi)) continue;
+            const uintptr_t place = (j < GR_REACH ? near : far) + (uintptr_t)column_at(steps, j % GR_REACH);
+            const pf_vf v = pf_set(*(const float *)place);
+            PF_UNROLL for (int k = 0; k < kw; k++) {
+                const int i = (j - k) / stride;
+                if (j >= k && (j - k) % stride == 0 && i < PF_LINE_PIXELS)
+                    acc[i] = pf_fma(v, taps[k], acc[i]);
+            }
+        }
+    }
+}
+
+PF_INLINE void same_run(const pf_line_tile *t, const int kw, const int stride, const int edge) {
+    const pf_lines_args *a = t->a;
+    const int64_t cg = a->ic / a->groups, kg = a->oc / a->groups, xstep = a->dil_h * a->xsh;
+    const gr_steps steps = make_steps(a->xsw);
+    for (int64_t c = 0; c < t->channels; c += PF_VL) {
+        const float *x = t->x + (t->channel + c) / kg * cg, *w = t->w + c;
+        const pf_vf start = t->bias ? pf_load(t->bias + c) : pf_zero();
+        pf_vf acc[PF_LINE_PIXELS];
+        PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[i] = start;
+        for (int64_t r = t->row0; r < t->row1; r++, x += xstep, w += kw * cg * t->ocp)
+            same_row(t, kw, stride, edge, &steps, x, w, acc);
+        pf_line_finish(t, acc, t->z, t->y, c, PF_VL, 0);
+    }
+}
+
+#define PF_SAME_SHAPES(X) X(3, 1) X(3, 2)
+#define PF_SAME_TILE_FN(kw, stride)                                                                          \
+    static void same_inner_##kw##_##stride(const pf_line_tile *t) { same_run(t, kw, stride, 0); }            \
+    static void same_edge_##kw##_##stride(const pf_line_tile *t) { same_run(t, kw, stride, 1); }
+PF_SAME_SHAPES(PF_SAME_TILE_FN)
+
+#define PF_GR_ANY {0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}, 0, 0}
 #define PF_GR_ROW(kw, stride)                                                                                \
     {kw,                                                                                                     \
      stride,                                                                                                 \
@@ -147,14 +212,17 @@ static void gr_any(const pf_line_tile *t) {
       {gr_inner2_##kw##_##stride, gr_edge2_##kw##_##stride}},                                                \
      0,                                                                                                      \
      0},
-static const pf_line_shape gr_shapes[] = {
-    PF_GR_SHAPES(PF_GR_ROW){0, 0, 1, {{gr_any, gr_any}, {NULL, NULL}}, 0, 0}};
+#define PF_SAME_ROW(kw, stride)                                                                              \
+    {kw, stride, 1, {{same_inner_##kw##_##stride, same_edge_##kw##_##stride}, {NULL, NULL}}, 0, 0},
+static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW) PF_GR_ANY};
+static const pf_line_shape same_shapes[] = {PF_SAME_SHAPES(PF_SAME_ROW) PF_GR_ANY};
 
-/* The tile functions for known widths load one vector for all lanes. */
+/* The tile functions for known widths load one vector for all lanes, or one value. */
 static const pf_line_shape *gr_pick(const pf_lines_args *a) {
     const int64_t cg = a->ic / a->groups, kg = a->oc / a->groups;
-    const int near = ((PF_VL - 1) / kg + (PF_VL % kg != 0)) * cg < PF_VL;
-    const pf_line_shape *s = gr_shapes;
+    const int same = kg % PF_VL == 0;
+    const int near = same || ((PF_VL - 1) / kg + (PF_VL % kg != 0)) * cg < PF_VL;
+    const pf_line_shape *s = same ? same_shapes : gr_shapes;
     while (s->kw && (!near || s->kw != a->kw || s->stride != a->stride_w || a->dil_w != 1)) s++;
     return s;
 }

@@ -81,16 +81,23 @@ typedef struct share {
     bool meets;
 } share;
 
-/* Rows r.. of A times one block of columns, into s, whose rows are block_width long. */
-static void multiply_block(const columns *c, const float *w, int64_t block, const float *const *rows,
-                           int count, float *s) {
+/* Blocks whose panels, all of them full, lie side by side in one call of so many rows. */
+static int blocks_beside(const columns *c, int64_t rows) {
+    const int total = (int)c->gates * c->vectors, panels = total / PF_PANEL_MAIN;
+    return total % PF_PANEL_MAIN == 0 ? (int)pf_max(1, pf_side_panels(rows) / pf_max(1, panels)) : 1;
+}
+
+/* Rows r.. of A times some blocks of columns that lie beside each other, into s, whose rows are that many
+ * block_widths long. */
+static void multiply_beside(const columns *c, const float *w, int64_t block, int blocks,
+                            const float *const *rows, int count, float *s) {
     pf_tap tap = {.number = 0};
     float *y[PF_TILE_ROWS];
     for (int r = 0; r < count; r++) tap.row[r] = rows[r];
-    const int total = (int)(c->gates * c->vectors), panels = total / PF_PANEL_MAIN;
+    const int total = (int)(c->gates * c->vectors), panels = total * blocks / PF_PANEL_MAIN;
     const float *b = w + block * block_width(c) * c->k;
     if (total % PF_PANEL_MAIN == 0 && panels > 1 && panels <= pf_side_panels(count)) {
-        for (int r = 0; r < count; r++) y[r] = s + r * block_width(c);
+        for (int r = 0; r < count; r++) y[r] = s + r * blocks * block_width(c);
         const pf_tile t = {.taps = &tap,
                            .ntaps = 1,
                            .k = c->k,
@@ -98,7 +105,7 @@ static void multiply_block(const columns *c, const float *w, int64_t block, cons
                            .bstep = PF_PANEL_MAIN * PF_VL,
                            .bpanel = PF_PANEL_MAIN * PF_VL * c->k,
                            .y = y,
-                           .n = total * PF_VL,
+                           .n = blocks * total * PF_VL,
                            .first = 1,
                            .last = 1};
         pf_side_run(panels, count, &t);
@@ -122,6 +129,17 @@ static void multiply_block(const columns *c, const float *w, int64_t block, cons
             pf_tile_run(vectors, count, &t);
         }
         b += (int64_t)n * PF_VL * c->k;
+    }
+}
+
+/* The same for any number of blocks of one row; back: from the last to the first. */
+static void multiply_blocks(const columns *c, const float *w, int64_t block, int blocks, bool back,
+                            const float *const *rows, int count, float *s) {
+    const int most = count == 1 ? blocks_beside(c, count) : blocks;
+    for (int b = 0, n; b < blocks; b += n) {
+        n = (int)pf_min(most, blocks - b);
+        const int at = back ? blocks - b - n : b;
+        multiply_beside(c, w, block + at, n, rows, count, s + at * block_width(c));
     }
 }
 
@@ -181,17 +199,46 @@ static cells make_cells(const direction *d, int64_t step, int64_t block, int v, 
                    .n = pf_min(PF_VL, a->hidden - u)};
 }
 
-static void apply_cells(const direction *d, int64_t step, int64_t block, int64_t row0, int count,
+static void run_cells(const direction *d, const cells *x, int count) {
+    if (d->hidden.gates == LSTM)
+        lstm_cells(x, count);
+    else if (d->hidden.gates == GRU)
+        gru_cells(x, count);
+    else
+        plain_cells(x, count, d->a->relu);
+}
+
+/* Of one row, a vector of neighbouring blocks: these take the place of rows, because the operations of a
+ * single cell wait for each other. */
+static void neighbour_cells(const direction *d, int64_t step, int64_t block, int blocks, int v, int64_t row,
+                            const float *s) {
+    const int64_t units = block_units(&d->hidden);
+    const int64_t left = d->a->hidden - (block * units + v * PF_VL);
+    const int whole = left < PF_VL ? 0 : (int)pf_min(blocks, (left - PF_VL) / units + 1);
+    if (whole > 0) {
+        cells x = make_cells(d, step, block, v, row, s);
+        x.sums_step = block_width(&d->hidden);
+        x.gates_step = x.h_step = x.c_step = x.out_step = x.bias_step = units;
+        run_cells(d, &x, whole);
+    }
+    if (whole == blocks) return;
+    const cells x = make_cells(d, step, block + whole, v, row, s + whole * block_width(&d->hidden));
+    if (x.n > 0) run_cells(d, &x, 1);
+}
+
+static void apply_cells(const direction *d, int64_t step, int64_t block, int blocks, int64_t row0, int count,
                         const float *s) {
+    const int64_t width = block_width(&d->hidden);
     for (int v = 0; v < d->hidden.vectors; v++) {
-        const cells x = make_cells(d, step, block, v, row0, s);
-        if (x.n <= 0) break;
-        if (d->hidden.gates == LSTM)
-            lstm_cells(&x, count);
-        else if (d->hidden.gates == GRU)
-            gru_cells(&x, count);
-        else
-            plain_cells(&x, count, d->a->relu);
+        if (count == 1) {
+            neighbour_cells(d, step, block, blocks, v, row0, s);
+            continue;
+        }
+        for (int b = 0; b < blocks; b++) {
+            cells x = make_cells(d, step, block + b, v, row0, s + b * width);
+            x.sums_step = blocks * width;
+            if (x.n > 0) run_cells(d, &x, count);
+        }
     }
 }
 
@@ -249,9 +296,16 @@ static work make_work(const columns *c, const share *part) {
 }
 
 /* Blocks come in turns from the first to the last and back: where the weights do not quite fit the cache,
- * those used last are still there. */
-static int64_t block_at(const work *w, int64_t step, int64_t j) {
-    return step % 2 ? w->begin + w->end - 1 - j : j;
+ * those used last are still there. The first of the n that follow j others. */
+static int64_t block_at(const work *w, int64_t step, int64_t j, int64_t n) {
+    return step % 2 ? w->end - j - n : w->begin + j;
+}
+
+/* Blocks that go together. A single row's cells take so many that their operations overlap. */
+static int blocks_together(const columns *c, const work *w, int64_t rows) {
+    enum { OVERLAP = 8 };
+    const int beside = w->tiles == 1 ? blocks_beside(c, rows) : 1;
+    return rows == 1 ? OVERLAP : beside;
 }
 
 /* First row of a tile, and its rows of the state before. */
@@ -289,21 +343,23 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
     const bool zero = part->row0 == part->row1 || !state_row(d, step, part->row0);
     const bool tall = HALVES && c->gates == LSTM && part->row1 - part->row0 > TALL_LEAST;
     if (d->rounded && !zero) round_states(d, step, part);
+    const int most = blocks_together(c, &w, part->row1 - part->row0);
     float s[PF_TILE_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
-    for (int64_t j = w.begin; j < w.end; j++) {
-        const int64_t i = block_at(&w, step, j);
+    for (int64_t j = 0, blocks; j < w.end - w.begin; j += blocks) {
+        blocks = pf_min(most, w.end - w.begin - j);
+        const int64_t i = block_at(&w, step, j, blocks);
         for (int64_t tile = 0; tile < w.tiles; tile++) {
             const float *before[PF_TILE_ROWS];
             int n;
             const int64_t row = tile_rows(d, step, part, &w, tile, before, &n);
-            fetch_cells(d, step, i, row, n);
+            for (int64_t b = i; b < i + blocks; b++) fetch_cells(d, step, b, row, n);
             if (zero)
                 memset(s, 0, sizeof s);
             else if (tall)
                 multiply_tall[n - TALL_LEAST](before, c->k, d->w + i * block_width(c) * c->k, s);
             else
-                multiply_block(c, d->w, i, before, n, s);
-            apply_cells(d, step, i, row, n, s);
+                multiply_blocks(c, d->w, i, (int)blocks, step % 2, before, n, s);
+            apply_cells(d, step, i, (int)blocks, row, n, s);
         }
     }
 }
@@ -320,7 +376,7 @@ static void project(const direction *d, int64_t step, const share *part) {
             const float *rows[PF_TILE_ROWS];
             n = pf_min(most, part->row1 - row);
             for (int64_t r = 0; r < n; r++) rows[r] = d->raw + (row + r) * a->hidden;
-            multiply_block(c, d->wr, i, rows, (int)n, s);
+            multiply_blocks(c, d->wr, i, 1, false, rows, (int)n, s);
             const int64_t u = i * block_units(c), length = pf_min(block_units(c), a->out - u);
             for (int64_t r = 0; r < n; r++)
                 memcpy(output_row(d, step, row + r) + u, s + r * block_width(c),
@@ -348,11 +404,13 @@ static void run_direction(const direction *d, const share *part, const pf_worker
     }
 }
 
+static int directions(const pf_recurrent_args *a) { return a->w_reverse.base < 0 ? 1 : 2; }
+
 /* Directions are independent, and so are rows of the batch: only when there are too few of them, and a step
  * is worth it, do threads share the blocks of one matrix, meeting after every step. */
-static share deal(const pf_recurrent_args *a, const pf_worker *w, int64_t gates, int64_t dirs) {
+static share deal(const pf_recurrent_args *a, int nthreads, int tid, int64_t gates) {
     enum { ENOUGH_ROWS = 6, WORTH_MEETING = 3 << 14 };
-    const int64_t members = pf_max(1, w->nthreads / dirs), member = w->tid % members;
+    const int64_t members = pf_max(1, nthreads / directions(a)), member = tid % members;
     if (a->rows >= members * ENOUGH_ROWS)
         return (share){a->rows * member / members, a->rows * (member + 1) / members, 1, 0, false};
     if (a->rows * gates * a->hidden * a->out < WORTH_MEETING)
@@ -383,8 +441,8 @@ static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, 
 }
 
 static void run_layer(const pf_recurrent_args *a, const pf_worker *w, int64_t gates) {
-    const int64_t dirs = pf_ptr(w, a->w_reverse) ? 2 : 1;
-    const share part = deal(a, w, gates, dirs);
+    const int64_t dirs = directions(a);
+    const share part = deal(a, w->nthreads, w->tid, gates);
     const int64_t members = pf_max(1, w->nthreads / dirs), mine = w->tid / members;
     for (int64_t dir = 0; dir < dirs; dir++) {
         if (w->nthreads >= dirs && dir != mine) continue;
@@ -398,7 +456,8 @@ static void run_layer(const pf_recurrent_args *a, const pf_worker *w, int64_t ga
 }
 
 #define PF_RECURRENT(name, gates)                                                                            \
-    PF_KERNEL_FUNCTION(name) { run_layer(args_, w, gates); }
+    PF_KERNEL_FUNCTION(name) { run_layer(args_, w, gates); }                                                 \
+    PF_PLAN_FUNCTION(name) { plan->variant = deal(args_, nthreads, 0, gates).meets; }
 PF_RECURRENT(lstm_f32, LSTM)
 PF_RECURRENT(gru_f32, GRU)
 PF_RECURRENT(rnn_f32, PLAIN)

@@ -14,7 +14,8 @@ typedef struct cells {
     const float *sums, *gates, *bias, *h, *c0; /* sums: h W_hh^T */
     float *c, *out;
     int64_t sums_step, gates_step, h_step, c_step, out_step;
-    int64_t units, n; /* from gate to gate of `gates`; lanes in use */
+    int64_t bias_step; /* rows share it, neighbours do not */
+    int64_t units, n;  /* from gate to gate of `gates`; lanes in use */
 } cells;
 
 /* The sum that makes a gate in row r. */
@@ -45,8 +46,9 @@ PF_INLINE void lstm_rows(const cells *x, int64_t n, int rows) {
 }
 
 PF_INLINE void gru_rows(const cells *x, int64_t n, int rows) {
-    const pf_vf bias = x->bias ? pf_load_upto(x->bias, n) : pf_zero(), one = pf_set(1.0f);
+    const pf_vf one = pf_set(1.0f);
     for (int r = 0; r < rows; r++) {
+        const pf_vf bias = x->bias ? pf_load_upto(x->bias + r * x->bias_step, n) : pf_zero();
         const float *g = x->gates + r * x->gates_step;
         const pf_vf inner = pf_load(x->sums + r * x->sums_step + 2 * PF_VL) + bias;
         const pf_vf fresh =

@@ -2,7 +2,7 @@
 #include "kernels/args.h"
 #include "kernels/kernel.h"
 
-#define PF_GANG(name, kind)   PF_KERNEL(name, kind)
+#define PF_GANG(name, kind)   PF_PLANNED(name, kind)
 #define PF_KERNEL(name, kind) PF_KERNEL_FUNCTION(name);
 #define PF_PLANNED(name, kind)                                                                               \
     PF_KERNEL_FUNCTION(name);                                                                                \

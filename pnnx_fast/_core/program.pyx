@@ -57,7 +57,7 @@ cdef extern from "exec/tables.h" nogil:
         int64_t size
     int PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS, PF_POOL_REACH, PF_POOL_STEP
     int pf_tables(const pf_kernel_table **out, int capacity)
-    bint pf_is_gang(int kernel)
+    bint pf_is_gang(int kernel, const pf_kernel_entry *entry, const void *args, int nthreads)
     const pf_kind *pf_kinds()
 
 cdef extern from "kernels/pool.h" nogil:
@@ -399,7 +399,7 @@ cdef class Program:
                 entry = find_kernel(isa, kernel)
                 pack(entry.kind, values, self.args + at, bases)
                 self.steps[i].run = entry.run
-                gang = pf_is_gang(places[kernel])
+                gang = pf_is_gang(places[kernel], entry, self.args + at, nthreads)
             self.steps[i].mode = PF_STEP_SERIAL if serial else PF_STEP_GANG if gang else PF_STEP_TEAM
             at += arguments_size(kernel, values)
             i += 1

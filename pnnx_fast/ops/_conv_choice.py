@@ -76,6 +76,9 @@ GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
 """Widths and strides of windows whose inputs the grouped kernel loads once for all taps of a row."""
 
+WHOLE_LANES, WHOLE_WINDOWS = 8, {(3, 1), (3, 2)}
+"""The same where a group's outputs are one vector of so many lanes: wider ones fill register tiles better."""
+
 NARROW_COLUMNS = 4
 """Most output channels of the direct kernel's second variant on every ISA level."""
 
@@ -121,8 +124,10 @@ def _fits_narrow(g: Mapping[str, Any]) -> bool:
 
 
 def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
-    """Whether groups are narrower than a vector and the inputs of a vector of outputs lie close together."""
+    """Whether groups are narrower than a vector, whose inputs lie close together, or as wide as a short one."""
     inputs, outputs = g["ic"] // g["groups"], g["oc"] // g["groups"]
+    if g["groups"] > 1 and outputs == lanes == WHOLE_LANES and inputs <= lanes:
+        return (g["kw"], g["stride_w"]) in WHOLE_WINDOWS and g["dil_w"] == 1
     if g["groups"] == 1 or outputs >= lanes:
         return False
     spread = ((lanes - 1) // outputs + (lanes % outputs != 0)) * inputs

@@ -9,7 +9,10 @@ from conv_case import ACTIVATIONS, Case, check, reference, run, tensors
 BASE = Case(ic=24, oc=24, groups=6, kernel=(3, 3), pad=(1, 1), gap=1, row_gap=2)
 
 
-@pytest.mark.parametrize("per_group", [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (4, 4), (4, 8), (8, 4), (7, 5), (2, 17)])
+SIZES = [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (4, 4), (4, 8), (8, 4), (7, 5), (2, 17), (8, 8), (3, 16)]
+
+
+@pytest.mark.parametrize("per_group", SIZES)
 def test_groups(isa: str, per_group: tuple[int, int]) -> None:
     cg, kg = per_group
     for groups in (1, 2, 3, 5, 8, 13):
@@ -24,7 +27,7 @@ def test_windows(isa: str, k: int) -> None:
             check(isa, 1 + stride % 2, case.but(n=2, h=11, w=18), "conv_grouped")
 
 
-@pytest.mark.parametrize("per_group", [(1, 2), (1, 3), (1, 8), (2, 2), (4, 4)])
+@pytest.mark.parametrize("per_group", [(1, 2), (1, 3), (1, 8), (2, 2), (4, 4), (8, 8), (5, 16)])
 @pytest.mark.parametrize("k", [3, 5, 7])
 def test_wide_windows(isa: str, k: int, per_group: tuple[int, int]) -> None:
     cg, kg = per_group
@@ -48,6 +51,7 @@ def test_epilogue(isa: str, act: str, residual: bool) -> None:
 
 def test_many_channels_in_blocks(isa: str) -> None:
     check(isa, 2, BASE.but(ic=1200, oc=1200, groups=300, h=6, w=40), "conv_grouped")
+    check(isa, 2, BASE.but(ic=600, oc=1200, groups=150, h=6, w=40), "conv_grouped")
 
 
 def test_not_a_number_stays_in_its_windows_and_group(isa: str) -> None:

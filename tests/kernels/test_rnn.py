@@ -210,3 +210,24 @@ def test_infinite_state_times_a_vanishing_sigmoid(isa: str) -> None:
     got = step_with(isa, "lstm_f32", 1, c=np.inf)[1]
     assert np.isnan(got[~(ARGUMENTS > -104)]).all()
     assert np.isinf(got[ARGUMENTS > -87]).all()
+
+
+@pytest.mark.parametrize("hidden", [71, 129, 200])
+@pytest.mark.parametrize("kernel", GATES)
+def test_one_row_of_many_units(isa: str, kernel: str, hidden: int) -> None:
+    for threads in (1, 2, 3):
+        Layer(kernel, 1, 4, 1, hidden).check(isa, threads)
+
+
+@pytest.mark.parametrize("kernel", GATES)
+def test_threads_meet_where_they_share_a_direction(isa: str, kernel: str) -> None:
+    w = np.zeros(1, "f4")
+    names = ("gates", "wr", "wr_reverse", "bias", "bias_reverse", "h0", "c0", "c", "y", "scratch", "rounded")
+    steps = ("first", "steps", "total", "gst", "gsn", "yst", "ysn", "relu")
+
+    def meets(threads: int, dirs: int, rows: int = 1) -> bool:
+        fields = {"w": w, "w_reverse": w if dirs > 1 else None, "rows": rows, "hidden": 256, "out": 256}
+        return bool(plan(isa, kernel, threads, **dict.fromkeys(names), **dict.fromkeys(steps, 0), **fields)[0])
+
+    assert all((meets(2, 1), meets(4, 2)))
+    assert not any((meets(1, 1), meets(2, 2), meets(3, 2), meets(2, 1, rows=12)))

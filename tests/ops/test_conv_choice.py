@@ -57,6 +57,21 @@ def test_choice(fields: dict[str, Any], kernel: str, variant: int) -> None:
     assert (choice.kernel, choice.variant) == (kernel, variant)
 
 
+@pytest.mark.parametrize("changes", [{}, {"stride_h": 2, "stride_w": 2}])
+def test_groups_of_a_short_vector(changes: dict[str, int]) -> None:
+    def kernel(isa: str, fields: dict[str, Any]) -> str:
+        return choose(isa, 1, {**fields, **changes}).kernel
+
+    assert kernel("avx2", geometry(64, 64, 28, groups=8)) == "conv_grouped_f32"
+    for isa, fields in [
+        ("avx2", geometry(64, 128, 28, groups=8)),
+        ("avx2", geometry(64, 64, 28, groups=8, dil_w=2)),
+        ("generic", geometry(64, 64, 28, groups=8)),
+        ("avx512", geometry(128, 128, 28, groups=8)),
+    ]:
+        assert kernel(isa, fields) != "conv_grouped_f32"
+
+
 @pytest.mark.parametrize("nthreads", [1, 2])
 def test_slow_memory_favours_small_transformed_weights(nthreads: int) -> None:
     assert choose("avx2", nthreads, geometry(512, 512, 7)).variant == 2
