@@ -13,7 +13,16 @@ import numpy as np
 
 from pnnx_fast import passes
 from pnnx_fast._types import Array
-from pnnx_fast.edit.grids import mend_index, rebuild_grid
+from pnnx_fast.edit.constants import (
+    RESHAPES,
+    mend_attention,
+    mend_broadcast,
+    mend_cat,
+    mend_gather,
+    mend_grid,
+    mend_write,
+)
+from pnnx_fast.edit.grids import mend_index
 from pnnx_fast.edit.groups import grouped
 from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
@@ -321,157 +330,13 @@ def _sources(work: Unbaking, size: int) -> list[tuple[Operand, int]]:
     return places
 
 
-# -- Constants --------------------------------------------------------------------------------------------------------
-
-
-def _mend_cat(work: Unbaking, op: Operator) -> bool:
-    """Constants beside operands that vary, such as the class token of a transformer, are expanded to them.
-
-    So is what is computed from constants alone, where it has one item.
-    """
-    shapes = [work.shapes(x) for x in op.inputs]
-    dim = op.params["dim"].value if op.has_param("dim") else 0
-    model = next((x for x in op.inputs if work.varies(x)), None)
-    if model is None or any(s is None for s in shapes) or not isinstance(dim, int):
-        return True
-    a, b = work.shapes(model) or ((), ())
-    along = dim % len(a) if op.type != "torch.stack" else None
-    for i, x in enumerate(list(op.inputs)):
-        data, size = work.constant(x), work.old.shape(x) or ()
-        if len(size) != len(a) or (data is None and work.varies(x)):
-            continue
-        axes = [j for j in range(len(a)) if j != along and size[j] == a[j] != b[j]]
-        smaller = None if data is None else _shrunk(data, axes)
-        if not axes or (smaller is None and (data is not None or any(size[j] != 1 for j in axes))):
-            continue
-        small = x if smaller is data or smaller is None else work.add_constant(smaller, f"{x.name}_once", op)
-        wide = work.graph.new_operand(work.graph.free_name(f"{x.name}_wide"))
-        made = work.graph.new_operator_before(
-            "Tensor.expand", f"{op.name}_expand_{i}", op, inputs=[small], outputs=[wide], inputnames=["input"]
-        )
-        work.compute(made, "sizes", [f"size(@0,{j})" if j in axes else "-1" for j in range(len(a))], [model])
-        work.step(made)
-        op.set_input(i, wide)
-    return True
-
-
-def _shrunk(data: Array, axes: Sequence[int]) -> Array | None:
-    """A constant with one element along axes that repeat it; None when they do not."""
-    for axis in axes:
-        first = np.take(data, [0], axis)
-        if data.shape[axis] > 1 and not np.array_equal(np.broadcast_to(first, data.shape), data):
-            return None
-        data = first if data.shape[axis] > 1 else data
-    return data
-
-
 def _mend_expression(work: Unbaking, op: Operator) -> bool:
     """Numbers, offsets of a batch's items, and constants of an expression."""
-    return mend_literals(work, op) & mend_offsets(work, op) & _mend_broadcast(work, op)
-
-
-def _mend_broadcast(work: Unbaking, op: Operator) -> bool:
-    """Constants that repeat themselves along an axis that varies shrink; those that hold a grid are computed anew."""
-    shapes = [work.shapes(x) for x in op.inputs]
-    full = max((s for s in shapes if s is not None and s[0] != s[1]), key=lambda s: len(s[0]), default=None)
-    if full is None:
-        return True
-    for i, x in enumerate(list(op.inputs)):
-        data = work.constant(x)
-        if data is None or data.ndim > len(full[0]):
-            continue
-        lead = len(full[0]) - data.ndim
-        axes = [j for j in range(data.ndim) if data.shape[j] > 1 and full[0][lead + j] != full[1][lead + j]]
-        if not axes:
-            continue
-        smaller = _shrunk(data, axes)
-        if smaller is not None:
-            op.set_input(i, work.add_constant(smaller, f"{x.name}_once", op))
-            continue
-        other = next(y for y in op.inputs if work.varies(y))
-        grid = rebuild_grid(work, op, data, axes, other) if len(axes) == 1 else None
-        if grid is not None:
-            op.set_input(i, grid)
-    return True
-
-
-def _mend_attention(work: Unbaking, op: Operator) -> bool:
-    """Learned queries, and masks with a row for every item, repeat with the batch."""
-    axis = 0 if op.has_param("batch_first") and op.params["batch_first"].value else 1
-    mask = op.named_input("attn_mask")
-    parts = [x for x in op.inputs[:3] if x is not mask and len(work.old.shape(x) or ()) == 3]
-    model = next((x for x in parts if _batches(work, x, axis)), None)
-    if model is None:
-        return True
-    p, q = _batches(work, model, axis) or (0, 0)
-    for x in dict.fromkeys(parts):
-        if work.only_batch and not work.varies(x) and (work.old.shape(x) or ())[axis] == p:
-            _repeat(work, op, x, model, axis)
-    data = work.constant(mask) if mask is not None else None
-    if mask is None or data is None or data.ndim != 3:
-        return True
-    if not work.only_batch:
-        reason = f"its mask {mask.name} was computed for {p} windows, {q} are needed"
-        raise ShapeError(reason, operator=op.where)
-    _repeat(work, op, mask, model, axis, 0)
-    return True
-
-
-def _batches(work: Unbaking, x: Operand, axis: int) -> tuple[int, int] | None:
-    """Both sizes of an axis of an operand, None where it stays."""
-    found = work.shapes(x)
-    if found is None or found[0][axis] == found[1][axis]:
-        return None
-    return found[0][axis], found[1][axis]
-
-
-def _mend_write(work: Unbaking, op: Operator) -> bool:
-    """A constant into which rows of a batch are written has as many as they."""
-    x, found = op.inputs[0], work.shapes(op.inputs[1]) if len(op.inputs) > 1 else None
-    copied = x.producer is not None and x.producer.type in ("Tensor.clone", "torch.clone") and x.producer.inputs
-    data = work.constant(copied[0] if copied else x)
-    if data is None or found is None or not work.only_batch or not data.ndim or not found[0]:
-        return True
-    dims = next((op.params[key].value for key in ("dim", "dims") if op.has_param(key)), None)
-    if len(found[0]) < data.ndim and {0, -data.ndim} & set(dims if isinstance(dims, list) else [dims]):
-        return True
-    if found[0][0] == data.shape[0] != found[1][0]:
-        _repeat(work, op, x, op.inputs[1], 0)
-    return True
-
-
-def _mend_grid(work: Unbaking, op: Operator) -> bool:
-    """A constant grid or picture, the same for every item of a batch, repeats with the batch."""
-    for x, other in (op.inputs[:2], op.inputs[1::-1]) if len(op.inputs) > 1 and work.only_batch else ():
-        data, found = work.constant(x), work.shapes(other)
-        if data is not None and found is not None and data.ndim and found[0][0] == data.shape[0] != found[1][0]:
-            _repeat(work, op, x, other, 0)
-    return True
-
-
-def _mend_gather(work: Unbaking, op: Operator) -> bool:
-    """A constant that is gathered from, or says what to gather, has a row for every item of a batch."""
-    dim = op.params["dim"].value if op.has_param("dim") else 0
-    return not dim or _mend_grid(work, op)
-
-
-def _repeat(work: Unbaking, op: Operator, rows: Operand, like: Operand, axis: int, to: int | None = None) -> None:
-    """Repeat what an operator takes as an axis of another operand grows, along that axis or along `to`."""
-    wide = work.graph.new_operand(work.graph.free_name(f"{rows.name}_wide"))
-    made = work.graph.new_operator_before(
-        "Tensor.repeat", f"{op.name}_repeat", op, inputs=[rows], outputs=[wide], inputnames=["input"]
-    )
-    entries = ["1"] * len(work.old.shape(rows) or ())
-    entries[axis if to is None else to] = f"floor_divide(size(@0,{axis}),{(work.old.shape(like) or ())[axis]})"
-    work.compute(made, "sizes", entries, [like])
-    work.step(made)
-    for i, x in enumerate(op.inputs):
-        if x is rows:
-            op.set_input(i, wide)
+    return mend_literals(work, op) & mend_offsets(work, op) & mend_broadcast(work, op)
 
 
 _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
-    **dict.fromkeys(("Tensor.reshape", "Tensor.view"), _mend_reshape),
+    **dict.fromkeys(RESHAPES, _mend_reshape),
     **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), _mend_unflatten),
     "Tensor.expand": _mend_expand,
     "Tensor.repeat": _mend_repeat,
@@ -482,7 +347,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     "torch.as_strided": mend_strides,
     **dict.fromkeys((f"F.conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3)), mend_groups),
     "F.affine_grid": mend_affine_grid,
-    **dict.fromkeys(("torch.cat", "torch.concat", "torch.stack"), _mend_cat),
+    **dict.fromkeys(("torch.cat", "torch.concat", "torch.stack"), mend_cat),
     "pnnx.Expression": _mend_expression,
     "torch.clamp": mend_bound,
     **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), mend_spectrum),
@@ -490,10 +355,10 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     "F.pad": tell_padding,
     **dict.fromkeys(
         ("torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),
-        _mend_broadcast,
+        mend_broadcast,
     ),
-    "nn.MultiheadAttention": _mend_attention,
-    "F.grid_sample": _mend_grid,
-    "torch.gather": _mend_gather,
-    "Tensor.slice_copy": _mend_write,
+    "nn.MultiheadAttention": mend_attention,
+    "F.grid_sample": mend_grid,
+    "torch.gather": mend_gather,
+    "Tensor.slice_copy": mend_write,
 }

@@ -45,6 +45,8 @@ class Walk:
             # The result stands for the whole tensor that is written to.
             self.values[op.outputs[0].name] = self.values[chain[0].inputs[0].name]
             return
+        # An operator that is taken once more may have been mended since.
+        self._lowering.carried.pop(op, None)
         # What follows a result whose shape depends on data has no shape before a run.
         self.stopped = self._lowering.run([op], self.values, ()).breaker is not None
 

@@ -36,6 +36,7 @@ __all__ = [
     "same_padding",
     "shuffled_shape",
     "typed_number",
+    "untold_values",
     "without_casts",
     "written_views",
 ]
@@ -60,6 +61,7 @@ _VIEWS = frozenset(
 )
 """Operators that the converter follows from a written view to its tensor."""
 
+_SUMS = frozenset({"pnnx.Expression", "torch.add", "aten::add"})
 _ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
 """Types of results that tell of a ``dtype`` argument."""
 
@@ -247,6 +249,19 @@ def mask_place(op: Operator) -> tuple[int, str] | None:
     padding = len(query) == 3 and given == (query[first], key[1 - first]) and query[first] != query[1 - first]
     slot = "key_padding_mask" if padding else "attn_mask"
     return None if names[masks[0]] == slot else (masks[0], slot)
+
+
+def untold_values(op: Operator) -> Operand | None:
+    """The second of two inputs of ``nn.MultiheadAttention`` where it may be the values alone, and not the keys as well.
+
+    The converter writes each tensor once: of ``(q, q, v)`` as of ``(q, v, v)`` it leaves ``q`` and ``v``. A query that
+    is a sum of the second input and something else, such as a position, hints at the former.
+    """
+    given = [x for name, x in op._slots() if name not in ("attn_mask", "key_padding_mask")]
+    if op.type != "nn.MultiheadAttention" or len(given) != 2 or given[0].shape != given[1].shape:
+        return None
+    maker = given[0].producer
+    return given[1] if maker is not None and maker.type in _SUMS and given[1] in maker.inputs else None
 
 
 def written_views(op: Operator) -> list[Operator]:

@@ -1,20 +1,21 @@
-"""Shapes that a file notes against those that lowering finds.
+"""Shapes that a file notes against those that lowering finds, and inputs whose role it does not tell.
 
-At the sizes of the trace both are the same, unless the file lost something or was edited by hand. The operator is named
-then, by a warning: which of the two is right is not known here.
+At the sizes of the trace both shapes are the same, unless the file lost something or was edited by hand. The operator
+is named then, by a warning: which of the two is right is not known here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pnnx_fast._types import Shape
 from pnnx_fast._warning import warn
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.notes import untold_values
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["compare_noted"]
+__all__ = ["compare_noted", "name_untold"]
 
 
 def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
@@ -29,6 +30,18 @@ def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Ma
                 noted = ",".join("?" if n < 0 else str(n) for n in x.shape)
                 warn(f"{op.where} gives shape {list(found)} where the file notes ({noted}): its results may be wrong")
                 return
+
+
+def name_untold(ops: Iterable[Operator]) -> None:
+    """Warn of the first attention whose second input may have been the values alone."""
+    for op in ops:
+        x = untold_values(op)
+        if x is not None:
+            warn(
+                f"{op.where} takes {x.name} for its keys and values; the file does not tell whether it is the values "
+                f"alone, and {op.inputs[0].name} query and keys: its results may be wrong"
+            )
+            return
 
 
 def _given(x: Operand, values: Mapping[str, Value]) -> Shape | None:

@@ -255,6 +255,22 @@ def test_constants_that_repeat_shrink_and_others_are_named() -> None:
         make(rand(3, 4)).make_dynamic()
 
 
+def test_windows_that_a_constant_tells_apart_leave_the_batch_to_the_axis_before() -> None:
+    g = graph(
+        "pnnx.Input in 0 1 x #x=(1,4,3,2)f32",
+        "Tensor.reshape a 1 1 x windows shape=(4,3,2) $input=x",
+        "Tensor.reshape b 1 1 windows apart shape=(1,4,3,2) $input=windows",
+        "pnnx.Attribute mask 0 1 m @data=(1,4,1,2)f32",
+        "pnnx.Expression e 2 1 apart m masked expr=add(@0,@1)",
+        "Tensor.reshape c 1 1 masked y shape=(4,3,2) $input=masked",
+        "pnnx.Output out 1 0 y",
+        mask=rand(1, 4, 1, 2),
+    )
+    assert g.make_dynamic() == []
+    x = rand(3, 4, 3, 2)
+    np.testing.assert_array_equal(Model(g)(x), (x + rand(1, 4, 1, 2)).reshape(12, 3, 2))
+
+
 def test_the_batch_is_the_axis_that_inputs_share() -> None:
     lines = (
         "pnnx.Input in_0 0 1 x #x=(3,4)f32",
