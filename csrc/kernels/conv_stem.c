@@ -11,6 +11,11 @@
 
 enum { WANTED_UNITS = 16, LEAST_ROWS = 4, LARGEST_FILTER = 32, GAP = 16 };
 
+/* Where registers are few, tiles are small. Taps of so few numbers then cost more than their sums: the
+ * windows of an output row are copied to lie whole behind each other, and its tiles follow each other in one
+ * function. */
+enum { SHORT_TAP = PF_REGISTERS == 16 ? 16 : 0 };
+
 typedef struct stem {
     const pf_stem_args *a;
     int64_t span;     /* rows of the ring: what one output row needs */
@@ -20,7 +25,7 @@ typedef struct stem {
     int64_t units;    /* per image */
     int64_t tiles;    /* of an output row */
     int64_t thread_floats;
-    int rows;
+    int rows, whole; /* whole: windows are copied */
     pf_pointers x_steps, y_steps, z_steps;
 } stem;
 
@@ -31,7 +36,9 @@ static stem plan_stem(const pf_stem_args *a) {
     s.tiles = pf_ceil_div(a->ow, s.rows);
     s.per_unit = pf_max(LEAST_ROWS, pf_ceil_div(a->oh * a->n, WANTED_UNITS));
     s.units = pf_ceil_div(a->oh, s.per_unit);
+    s.whole = a->kw * a->ic < SHORT_TAP && a->ow * s.rows >= PF_RUN_LEAST;
     s.thread_floats = s.span * s.row;
+    if (s.whole) s.thread_floats += pf_ceil_div(a->ow * a->kh * a->kw * a->ic, GAP) * GAP + GAP;
     pf_tile_steps(&s.x_steps, a->stride_w * a->ic);
     pf_tile_steps(&s.y_steps, a->ysw);
     pf_tile_steps(&s.z_steps, a->zsw);
@@ -97,6 +104,59 @@ static void run_row(const stem *s, const float *ring, int64_t image, int64_t oy,
     }
 }
 
+/* Copies the windows of an output row, whose lines take so many vectors. These may pass the end of a line:
+ * what comes next is written later, and there is room behind the last one. */
+PF_INLINE void copy_lines(const stem *s, const float *const *line, const int vectors, float *to) {
+    const pf_stem_args *a = s->a;
+    const int64_t n = a->kw * a->ic, step = a->stride_w * a->ic;
+    for (int64_t x = 0; x < a->ow * step; x += step) {
+        for (int64_t ky = 0; ky < a->kh; ky++, to += n) {
+            PF_UNROLL for (int v = 0; v < vectors; v++)
+                pf_store(to + v * PF_VL, pf_load(line[ky] + x + v * PF_VL));
+        }
+    }
+}
+
+static void copy_windows(const stem *s, const float *ring, int64_t oy, float *to) {
+    const pf_stem_args *a = s->a;
+    const float *line[LARGEST_FILTER];
+    for (int64_t ky = 0; ky < a->kh; ky++)
+        line[ky] = ring + (oy * a->stride_h + ky * a->dil_h) % s->span * s->row;
+    if (a->kw * a->ic <= PF_VL)
+        copy_lines(s, line, 1, to);
+    else
+        copy_lines(s, line, SHORT_TAP / PF_VL, to);
+}
+
+/* One row of output from its windows. Tiles differ by at most one row. */
+static void run_windows(const stem *s, const float *windows, int64_t image, int64_t oy, const pf_tile *t,
+                        const float *w, float *y, const float *z) {
+    const pf_stem_args *a = s->a;
+    const int64_t depth = a->kh * a->kw * a->ic, columns = pf_ceil_div(a->oc, PF_VL);
+    const int late = a->z_late || pf_act_is_late(t->act.code);
+    pf_waiting waiting;
+    waiting.turn = waiting.rows = 0;
+    pf_run r = {.k = depth, .xstep = depth, .ystep = a->ysw, .zstep = a->zsw, .act = t->act};
+    r.z_late = a->z_late, r.waiting = &waiting;
+    y += image * a->ysn + oy * a->ysh;
+    if (z) z += image * a->zsn + oy * a->zsh;
+    for (int64_t v = 0, vectors; v < columns; v += vectors) {
+        const int64_t column = v * PF_VL;
+        vectors = pf_panel_vectors(columns - v);
+        r.b = w + column * depth, r.n = pf_min(vectors * PF_VL, a->oc - column);
+        r.bias = t->bias ? t->bias + column : NULL;
+        const int64_t tiles = pf_ceil_div(a->ow, pf_min(s->rows, pf_tile_rows((int)vectors)));
+        for (int64_t x0 = 0, rows; x0 < a->ow; x0 += r.tiles * rows) {
+            rows = x0 ? a->ow / tiles : pf_ceil_div(a->ow, tiles);
+            r.tiles = x0 ? (a->ow - x0) / rows : tiles - (tiles * rows - a->ow);
+            r.x = windows + x0 * depth, r.y = y + x0 * a->ysw + column;
+            r.z = z ? z + x0 * a->zsw + column : NULL;
+            (late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[vectors - 1][rows - 1](&r);
+        }
+    }
+    if (late) PF_NAME(finish_run)(&waiting);
+}
+
 PF_KERNEL_FUNCTION(conv_stem_f32) {
     const pf_stem_args *a = args_;
     const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z);
@@ -119,6 +179,12 @@ PF_KERNEL_FUNCTION(conv_stem_f32) {
             ready = pf_max(ready, oy * a->stride_h);
             for (; ready < oy * a->stride_h + s.span; ready++)
                 load_row(&s, x + image * a->xsn, ready - a->pad_h, ring + ready % s.span * s.row);
+            if (s.whole) {
+                float *windows = ring + s.span * s.row;
+                copy_windows(&s, ring, oy, windows);
+                run_windows(&s, windows, image, oy, &t, pf_ptr(w, a->w), pf_ptr(w, a->y), z);
+                continue;
+            }
             run_row(&s, ring, image, oy, &t, pf_ptr(w, a->w), pf_ptr(w, a->y), z);
         }
     }

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from conv_case import Array, Case, aligned, fields, reference, strided, tensors
+from guard import guarded
 
 from pnnx_fast.runtime.kernel import call, plan
 
@@ -33,7 +34,7 @@ def run(
         zview[...] = z
     values = fields(case, (steps[0], steps[1], steps[2]), ys) | {"xsc": steps[3]}
     _, packed_bytes, scratch_bytes, _ = plan(isa, "conv_stem_f32", threads, **values)
-    packed, scratch = aligned(packed_bytes // 4), aligned(scratch_bytes // 4)
+    packed, scratch = aligned(packed_bytes // 4), guarded(np.full(scratch_bytes // 4, np.nan, np.float32))
     size = {"oc": case.oc, "ic": case.ic, "kh": case.kernel[0], "kw": case.kernel[1], "groups": 1, "variant": 0}
     call(isa, "conv_pack_f32", threads, x=weight, y=packed, **size)
     memory = {"x": base, "y": ybase, "z": None if z is None else zbase, "bias": bias, "w": packed, "scratch": scratch}
@@ -70,6 +71,15 @@ def test_windows(isa: str, layout: str, ic: int) -> None:
 def test_sizes(isa: str, layout: str) -> None:
     for oc, w in itertools.product([1, 16, 33, 64, 100], [1, 5, 31, 64]):
         check(isa, 2, Case(h=40, w=w, ic=3, oc=oc, kernel=(3, 3), stride=(2, 2), pad=(1, 1)), layout)
+
+
+@pytest.mark.parametrize("act", ["none", "hswish", "silu"])
+@pytest.mark.parametrize("late", [False, True])
+def test_epilogue_of_short_taps(isa: str, act: str, late: bool) -> None:
+    for ic, oc, k, w in itertools.product([1, 3], [7, 24, 40], [(2, 1), (3, 3), (3, 5)], [3, 29, 44]):
+        case = Case(h=9, w=w, ic=ic, oc=oc, kernel=k, pad=(1, 1), act=act, residual=late, late=late)
+        check(isa, 1, case.but(stride=(2, 2)), "plain")
+        check(isa, 2, case.but(residual=True, stride=(1, 3), dilation=(2, 1)), "channels last")
 
 
 def test_padding_wider_than_the_image(isa: str) -> None:
