@@ -66,13 +66,13 @@
         X1(ceil, ceil(x))                                                                                    \
         X1(round, rint(x))                                                                                   \
         X1(trunc, trunc(x))                                                                                  \
-        X1(exp, exp(x))                                                                                      \
+        X1(exp, pf_exp64(x))                                                                                 \
         X1(exp2, exp2(x))                                                                                    \
-        X1(expm1, expm1(x))                                                                                  \
-        X1(log, log(x))                                                                                      \
+        X1(expm1, pf_expm1_64(x))                                                                            \
+        X1(log, pf_log64(x))                                                                                 \
         X1(log2, log2(x))                                                                                    \
         X1(log10, log10(x))                                                                                  \
-        X1(log1p, log1p(x))                                                                                  \
+        X1(log1p, pf_log1p64(x))                                                                             \
         X1(sin, sin(x))                                                                                      \
         X1(cos, cos(x))                                                                                      \
         X1(tan, tan(x))                                                                                      \
@@ -81,7 +81,7 @@
         X1(atan, atan(x))                                                                                    \
         X1(sinh, sinh(x))                                                                                    \
         X1(cosh, cosh(x))                                                                                    \
-        X1(tanh, tanh(x))                                                                                    \
+        X1(tanh, pf_tanh64(x))                                                                               \
         X1(asinh, asinh(x))                                                                                  \
         X1(acosh, acosh(x))                                                                                  \
         X1(atanh, atanh(x))                                                                                  \
@@ -89,16 +89,16 @@
         X1(erfc, erfc(x))                                                                                    \
         X1(hardsigmoid, PF_CLIP6(x + 3) / 6)                                                                 \
         X1(hardswish, x *PF_CLIP6(x + 3) / 6)                                                                \
-        X1(sigmoid, 1 / (1 + exp(-x)))                                                                       \
-        X1(silu, x / (1 + exp(-x)))                                                                          \
+        X1(sigmoid, 1 / (1 + pf_exp64(-x)))                                                                  \
+        X1(silu, x / (1 + pf_exp64(-x)))                                                                     \
         X1(gelu, x * (0.5 * erfc(-x * 0.70710678118654752440)))                                              \
-        X1(gelu_tanh, x / (1 + exp(-1.59576912160573071176 * (x + 0.044715 * x * x * x))))                   \
-        X1(mish, x *tanh(PF_SOFTPLUS(x)))                                                                    \
-        X1(selu,                                                                                             \
-           1.0507009873554804934193349852946 * (x < 0 ? 1.6732632423543772848170429916717 * expm1(x) : x))   \
-        X1(logsigmoid, (x > 0 ? 0 : x) - log1p(exp(-fabs(x))))                                               \
+        X1(gelu_tanh, x / (1 + pf_exp64(-1.59576912160573071176 * (x + 0.044715 * x * x * x))))              \
+        X1(mish, x *pf_tanh64(PF_SOFTPLUS(x)))                                                               \
+        X1(selu, 1.0507009873554804934193349852946 *                                                         \
+                     (x < 0 ? 1.6732632423543772848170429916717 * pf_expm1_64(x) : x))                       \
+        X1(logsigmoid, (x > 0 ? 0 : x) - pf_log1p64(pf_exp64(-fabs(x))))                                     \
         X1(softsign, x / (1 + fabs(x)))                                                                      \
-        X1(tanhshrink, x - tanh(x))                                                                          \
+        X1(tanhshrink, x - pf_tanh64(x))                                                                     \
         X1(isnan, x != x)                                                                                    \
         X1(isinf, fabs(x) == INFINITY)                                                                       \
         X1(isfinite, fabs(x) < INFINITY)                                                                     \
@@ -111,11 +111,11 @@
         X2(leaky_relu, x > 0 ? x : x * y)                                                                    \
         X2(hardshrink, (x >= -y) & (x <= y) ? 0 : x)                                                         \
         X2(softshrink, x > y ? x - y : x < -y ? x + y : x * 0)                                               \
-        X2(elu, x < 0 ? y * expm1(x) : x)                                                                    \
-        X2(celu, x < 0 ? y * expm1(x / y) : x)                                                               \
-        X3(softplus, x *y > z ? x : log1p(exp(x * y)) / y)
+        X2(elu, x < 0 ? y * pf_expm1_64(x) : x)                                                              \
+        X2(celu, x < 0 ? y * pf_expm1_64(x / y) : x)                                                         \
+        X3(softplus, x *y > z ? x : pf_log1p64(pf_exp64(x * y)) / y)
 /* log(1 + exp x) without overflow. */
-#    define PF_SOFTPLUS(x) (((x) < 0 ? 0 : (x)) + log1p(exp(-fabs(x))))
+#    define PF_SOFTPLUS(x) (((x) < 0 ? 0 : (x)) + pf_log1p64(pf_exp64(-fabs(x))))
 #else
 #    define PF_ABS(x)        ((x) < 0 ? -(PF_U)(x) : (PF_U)(x))
 #    define PF_LARGER(x, y)  PF_MAX(x, y)

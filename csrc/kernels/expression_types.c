@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "kernels/expression_types.h"
+#include "kernels/vmath_f64.h"
 
 /* Operands may lie anywhere. */
 typedef double any_f64 __attribute__((aligned(1), may_alias));

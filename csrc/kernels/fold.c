@@ -9,8 +9,20 @@ enum { H = 1, W = 2 };
 
 /* y[i * step] += x[i] for n places. */
 PF_INLINE void add_line(float *y, const float *x, int64_t n, int64_t step) {
+    int64_t first = 0;
+    if (step == 2) {
+        pf_vi low, high, even;
+        for (int i = 0; i < PF_VL; i++) low[i] = i / 2, high[i] = (i + PF_VL) / 2, even[i] = -(i % 2 == 0);
+        /* What lies behind the last place may be another thread's. */
+        for (; first + PF_VL < n; first += PF_VL) {
+            const pf_vf v = pf_load(x + first);
+            float *at = y + 2 * first;
+            pf_store(at, pf_load(at) + pf_select(even, pf_permute(v, low), pf_zero()));
+            pf_store(at + PF_VL, pf_load(at + PF_VL) + pf_select(even, pf_permute(v, high), pf_zero()));
+        }
+    }
     if (step != 1) {
-        for (int64_t i = 0; i < n; i++) y[i * step] += x[i];
+        for (int64_t i = first; i < n; i++) y[i * step] += x[i];
         return;
     }
     for (int64_t i = 0; i < n; i += PF_VL)

@@ -196,10 +196,45 @@ PF_INLINE void blend(const sample *s, const float *x, float *y, int count, int64
     for (int k = 0; k < count; k++) pf_store_upto(y + k * PF_VL, v[k], k + 1 < count ? PF_VL : lanes);
 }
 
-static void apply_to_channels(const block *b, const pf_grid_args *a, const float *x, float *y) {
+/* The four taps of pixels on a plane, found in vectors; whole: all of them lie inside of the image. */
+enum { CORNERS = 4 };
+typedef struct corners {
+    int32_t offset[CORNERS][BLOCK], whole[BLOCK];
+    float weight[CORNERS][BLOCK];
+} corners;
+
+static void find_corners(corners *c, const block *b, const pf_grid_args *a) {
+    const int32_t line = (int32_t)a->xs[SPACE + 1], pixel = (int32_t)a->xs[SPACE + 2];
+    for (int64_t p = 0; p < b->lanes; p += PF_VL) {
+        pf_vi outside = pf_seti(0);
+        for (int k = 0; k < CORNERS; k++) {
+            const pf_vi h = pf_loadi(&b->at[1][k / 2][p]), o = pf_loadi(&b->at[2][k % 2][p]);
+            const pf_vf part = pf_load(&b->weight[0][0][p]) * pf_load(&b->weight[1][k / 2][p]);
+            outside |= h | o;
+            pf_storei(&c->offset[k][p], h * line + o * pixel);
+            pf_store(&c->weight[k][p], part * pf_load(&b->weight[2][k % 2][p]));
+        }
+        pf_storei(&c->whole[p], outside >= 0);
+    }
+}
+
+static void take_corners(sample *s, const corners *c, const block *b, int64_t p) {
+    s->count = CORNERS;
+    s->start = b->start[p];
+#pragma GCC unroll 4
+    for (int k = 0; k < CORNERS; k++) s->offset[k] = b->x + c->offset[k][p], s->weight[k] = c->weight[k][p];
+}
+
+static void apply_to_channels(const block *b, const pf_grid_args *a, const float *x, float *y, int small) {
+    const int plane = small && b->taps[0] == 1 && b->taps[1] == 2 && b->taps[2] == 2 && a->axes == 2;
+    corners found;
+    if (plane) find_corners(&found, b, a);
     for (int64_t p = 0; p < b->count; p++) {
         sample s;
-        collect(&s, b, a, p);
+        if (plane && found.whole[p])
+            take_corners(&s, &found, b, p);
+        else
+            collect(&s, b, a, p);
         float *to = y + b->y[p];
         int64_t c = 0;
         for (; c + CHUNK * PF_VL <= a->c; c += CHUNK * PF_VL) blend(&s, x + c, to + c, CHUNK, PF_VL);
@@ -283,6 +318,19 @@ static void apply_to_pixels(const block *b, const pf_grid_args *a, const float *
 
 typedef int32_t bits_any __attribute__((may_alias));
 
+/* A vector of single loads at once, whose values meet in registers before they are stored. */
+static void pick_dense(bits_any *to, const bits_any *from, const int32_t *offset, const int32_t *mask,
+                       int64_t n) {
+    int64_t p = 0;
+    for (; p + PF_VL <= n; p += PF_VL) {
+        pf_vi v;
+#pragma GCC unroll 16
+        for (int i = 0; i < PF_VL; i++) v[i] = from[offset[p + i]];
+        pf_storei(to + p, v & pf_loadi(mask + p));
+    }
+    for (; p < n; p++) to[p] = from[offset[p]] & mask[p];
+}
+
 /* The nearest pixels of all channels: places are found once, and have no weights. */
 static void pick_pixels(const block *b, const pf_grid_args *a, const float *x, float *y) {
     int32_t offset[BLOCK], mask[BLOCK];
@@ -302,7 +350,7 @@ static void pick_pixels(const block *b, const pf_grid_args *a, const float *x, f
         const bits_any *from = (const bits_any *)x;
         bits_any *to = (bits_any *)y;
         if (b->dense)
-            for (int64_t p = 0; p < b->count; p++) to[b->y[0] + p] = from[offset[p]] & mask[p];
+            pick_dense(to + b->y[0], from, offset, mask, b->count);
         else
             for (int64_t p = 0; p < b->count; p++) to[b->y[p]] = from[offset[p]] & mask[p];
     }
@@ -335,7 +383,7 @@ PF_KERNEL_FUNCTION(grid_sample) {
         next = pf_min(pf_min(i + BLOCK, (i / image + 1) * image), end);
         start_block(&b, a, w, i, next - i);
         if (vectors)
-            apply_to_channels(&b, a, x, y);
+            apply_to_channels(&b, a, x, y, small);
         else if (!small)
             apply_to_strided(&b, a, x, y);
         else if (a->mode == MODE_NEAREST && a->scale.base < 0)

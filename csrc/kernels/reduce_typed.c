@@ -2,10 +2,12 @@
  * made of these: by casts. Integers wrap around. */
 #include "kernels/reduce_plan.h"
 #include "kernels/simd.h"
+#include "kernels/vmath_f64.h"
 
 enum { LANES = 16, COLUMNS = 64 };
 
-/* How the loop over lanes is compiled: extremes where NaN wins become vectors only as long as it is one. */
+/* How the loop over lanes is compiled: exponentials, and extremes where NaN wins, become
+ * vectors only as long as it is one. */
 #define PF_ROLLED _Pragma("GCC unroll 1")
 #define PF_FREE
 
@@ -23,7 +25,7 @@ enum { LANES = 16, COLUMNS = 64 };
     X(ABS_MAX, PF_ROLLED, -INFINITY, fabs(x), (v > a) | (v != v) ? v : a)                                    \
     X(ABS_MIN, PF_ROLLED, INFINITY, fabs(x), (v < a) | (v != v) ? v : a)                                     \
     X(POWER, PF_FREE, 0, pow(fabs(x), p), a + v)                                                             \
-    X(EXP, PF_FREE, 0, exp(x - shift), a + v)                                                                \
+    X(EXP, PF_ROLLED, 0, pf_exp64(x - shift), a + v)                                                         \
     X(DEVIATION, PF_FREE, 0, (x - shift) * (x - shift), a + v)
 #define PF_FINISH(a, count, value, shift) pf_reduce_finish(a, count, value, shift, shift)
 #include "kernels/reduce_typed.h"

@@ -16,6 +16,12 @@ MOST_SAMPLES = 1 << 12
 _MOST_WEIGHTS = 1 << 28
 
 
+def check_ratio(ratio: int) -> None:
+    """Raise where too many samples are to be taken."""
+    if ratio > MOST_SAMPLES:
+        raise ParameterError(f"{ratio} samples, at most {MOST_SAMPLES} are taken", parameter="sampling_ratio")
+
+
 def pool_regions(
     b: Builder,
     x: Tensor,
@@ -33,8 +39,7 @@ def pool_regions(
     n, _, h, w = x.shape
     if bins[0] * h + bins[1] * w > _MOST_WEIGHTS:
         raise ParameterError(f"pooling of {h} x {w} pixels to {bins[0]} x {bins[1]}", parameter="output_size")
-    if ratio > MOST_SAMPLES:
-        raise ParameterError(f"{ratio} samples, at most {MOST_SAMPLES} are taken", parameter="sampling_ratio")
+    check_ratio(ratio)
     count = regions.shape[0]
     y = b.empty((count, channels, *bins), np.float32)
     fields: dict[str, Any] = {"n": n, "c": channels, "h": h, "w": w, "bins_h": bins[0], "bins_w": bins[1]}

@@ -16,8 +16,8 @@ from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
 MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
-PIXELS = 2
-"""Alignment of places that count pixels from the centre of the first one."""
+EDGES, CENTRES, PIXELS = range(3)
+"""What places mean: the border's edges are at -1 and 1, the centres of the corner pixels are, or pixels are counted."""
 
 FEW_CHANNELS = {"bilinear": 8, "nearest": 16, "bicubic": 4}
 """Up to here, planes are sampled one by one rather than pixels as vectors."""
@@ -42,10 +42,11 @@ def grid_sample(
         raise ShapeError(f"mode {mode!r} does not exist for this input", actual=list(input.shape))
     if grid.ndim != input.ndim or grid.shape[-1] != axes or grid.shape[0] != input.shape[0]:
         raise ShapeError("the grid does not fit", expected=[input.shape[0], "…", axes], actual=list(grid.shape))
-    # PyTorch computes other types in their own precision; the difference is below that of single precision.
-    x, places = b.cast(input, np.float32), b.cast(grid, np.float32)
+    # PyTorch rounds halves more often; the difference is below their precision.
+    dtype = np.float64 if input.dtype == np.float64 else np.float32
+    x, places = b.cast(input, dtype), b.cast(grid, dtype)
     planar = x.shape[1] <= FEW_CHANNELS[mode] and not (is_channels_last(x) and x.shape[1] > 1)
-    y = b.result((*input.shape[:2], *grid.shape[1:-1]), np.float32, "plain" if planar else "channels_last")
+    y = b.result((*input.shape[:2], *grid.shape[1:-1]), dtype, "plain" if planar else "channels_last")
     sample(b, x if planar else b.channels_last(x), places, y, mode, padding_mode, int(bool(align_corners)))
     return b.cast(y, input.dtype)
 
@@ -64,6 +65,9 @@ def sample(
 
     There may be one dimension of places more than there are axes. ``scale`` has a factor for each place.
     """
+    if x.dtype == np.float64:
+        _sample_double(b, x, grid, y, mode, border, align, scale)
+        return
     axes, output = grid.shape[-1], grid.shape[1:-1]
     none = [0] * (3 - len(output))
     b.step(
@@ -75,6 +79,18 @@ def sample(
         mode=MODES[mode], border=BORDERS[border], align=align, scale=scale,
         ss=[0] * 4 if scale is None else [scale.strides[0], *none, *scale.strides[1:]],
     )  # fmt: skip
+
+
+def _sample_double(
+    b: Builder, x: Tensor, grid: Tensor, y: Tensor, mode: str, border: str, align: int, scale: Tensor | None
+) -> None:
+    from pnnx_fast.ops._double_sampling import sample_places
+
+    def run(x: Array, grid: Array, *scale: Array) -> Array:
+        return sample_places(x, grid, mode, border, align, *scale, aligned=(EDGES, CENTRES, PIXELS))
+
+    given = [x, grid] if scale is None else [x, grid, scale]
+    b.copy(b.host(run, given, [(y.shape, y.dtype)])[0], y)
 
 
 @operator("F.affine_grid")

@@ -10,9 +10,9 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops._regions import EQUAL_BINS, pool_regions
+from pnnx_fast.ops._regions import EQUAL_BINS, check_ratio, pool_regions
 from pnnx_fast.ops._window import paddings, per_axis, window_counts
-from pnnx_fast.ops.convolution import as_float32, check_weights, convolution, epilogue_fields
+from pnnx_fast.ops.convolution import as_computed, as_float32, check_weights, convolution, epilogue_fields
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.pooling import adaptive_window, pool
 from pnnx_fast.ops.registry import Floats, Ints, operator
@@ -53,7 +53,7 @@ def deform_conv2d(
         wanted = (n, max(parts, 1) * taps * numbers, *out)
         if given is not None and (given.shape != wanted or input.shape[1] % parts):
             raise ShapeError(f"{name}s do not fit", operand=name, expected=wanted, actual=given.shape)
-    x, moves, scale, w, bias = as_float32(b, input, offset, mask, weight, bias)
+    x, moves, scale, w, bias = as_computed(b, input, offset, mask, weight, bias)
     assert x is not None
     assert moves is not None
     assert w is not None
@@ -76,7 +76,7 @@ def _moved_places(
     for axis, count in enumerate(moves.shape[-2:]):
         tap = np.indices(kernel)[axis].reshape(-1, 1) * dilation[axis]
         start = tap + np.arange(count) * stride[axis] - before[axis]
-        line = np.zeros((len(tap), 2, count), np.float32)
+        line = np.zeros((len(tap), 2, count), moves.dtype)
         line[:, axis] = start
         lines.append(b.constant(np.expand_dims(line, 3 - axis)))
     places = lower_expression(b, "add(@0,add(@1,@2))", [moves, *lines], temporary=True)
@@ -87,7 +87,7 @@ def _moved_places(
 def _values_at(b: Builder, x: Tensor, places: Tensor, scale: Tensor | None) -> Tensor:
     """Values (n, c, taps, oh, ow) at ``places`` (n, parts, taps, 2, oh, ow), each part for a share of the channels."""
     n, parts, taps, _, *out = places.shape
-    y = b.empty((n, x.shape[1], taps, *out), np.float32, "channels_last")
+    y = b.empty((n, x.shape[1], taps, *out), x.dtype, "channels_last")
     # Sampling asks for columns before rows.
     grid = places.permute((0, 1, 2, 4, 5, 3)).narrow(5, 1, 1)
     grid = grid.as_strided((*grid.shape[:-1], 2), (*grid.strides[:-1], -grid.strides[-1]))
@@ -115,6 +115,16 @@ def roi_align(
     ph, pw = per_axis(output_size, 2, "output_size")
     if rois.ndim != 2 or rois.shape[1] != 5:
         raise ShapeError("boxes are rows of (image, x1, y1, x2, y2)", operand="rois", actual=rois.shape)
+    if input.dtype == np.float64:
+        from pnnx_fast.ops._double_sampling import mean_regions
+
+        check_ratio(sampling_ratio)
+
+        def run(x: Array, boxes: Array) -> Array:
+            return mean_regions(x, boxes, (ph, pw), spatial_scale, sampling_ratio, aligned)
+
+        shape = (rois.shape[0], input.shape[1], ph, pw)
+        return b.host(run, [input, b.cast(rois, np.float64)], [(shape, input.dtype)])[0]
     if sampling_ratio > 0 and input.shape[0] == 1 and rois.shape[0]:
         x, boxes = as_float32(b, input, rois)
         assert x is not None

@@ -177,3 +177,29 @@ def test_recurrent_layers(kind: str, options: dict[str, Any], started: bool) -> 
     given = [torch.from_numpy(s) for s in states]
     y, last = layer(torch.from_numpy(x), *([tuple(given) if count == 3 else given[0]] if started else []))
     same(got, [y, *last] if count == 3 else [y, last])
+
+
+@pytest.mark.parametrize("axes, mode", [*((n, m) for n in (2, 3) for m in ("nearest", "bilinear")), (2, "bicubic")])
+@pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [True, False])
+def test_samples_of_images(axes: int, mode: str, border: str, corners: bool) -> None:
+    x, grid = draw(2, 3, *[5, 6, 7][:axes]), RNG.uniform(-1.6, 1.6, (2, *[4, 5, 3][:axes], axes))
+    grid[0, 0, 0] = 1e12
+    if mode != "nearest":
+        grid[0, 1, 0, ..., 0] = np.nan
+    named = {"mode": mode, "padding_mode": border, "align_corners": corners}
+    same(run("F.grid_sample", x, grid, **named), F.grid_sample(torch.from_numpy(x), torch.from_numpy(grid), **named))
+
+
+@pytest.mark.parametrize("name", ["exp", "expm1", "tanh", "log", "log1p"])
+def test_exponentials_to_the_last_places(isa: str, name: str) -> None:
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.uniform(-750, 715, 3000), rng.uniform(-2, 2, 3000), np.exp(rng.uniform(-740, 709, 3000))])
+    x = np.concatenate([x, -x[6000:], [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1e-310, -1.0, 1.0, 709.78, -745.1]])
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(x.astype(np.longdouble)).astype(np.float64)
+    got = run(f"torch.{name}", x, isa=isa)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    assert (np.abs(got[finite] - want[finite]) <= 3 * np.spacing(np.abs(want[finite]))).all()

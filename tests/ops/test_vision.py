@@ -87,6 +87,14 @@ def test_deformable_convolution_of_many_channels(isa: str) -> None:
     np.testing.assert_array_equal(got, run("torchvision.ops.DeformConv2d", x, offset, mask, **given))
 
 
+def test_deformable_convolution_of_doubles() -> None:
+    x, w = RNG.standard_normal((2, 4, 6, 7)), RNG.standard_normal((6, 2, 3, 3))
+    offset, mask = 2 * RNG.standard_normal((2, 36, 6, 7)), RNG.random((2, 18, 6, 7))
+    got = run("torchvision.ops.DeformConv2d", x, offset, mask, weights={"weight": w}, groups=2, padding=1)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, deformed(x, offset, mask, w, (1, 1), (1, 1), (1, 1), 2), 0, 1e-12)
+
+
 def test_deformable_convolution_is_checked() -> None:
     x, w = real(1, 4, 5, 6), real(7, 4, 3, 3)
     offset, mask = real(1, 18, 5, 6), real(1, 9, 5, 6)
@@ -134,6 +142,22 @@ def test_region_alignment(ratio: int, half: bool) -> None:
     want = aligned(x, boxes, (3, 2), 0.5, ratio, half)
     for kind in ("torchvision.ops.RoIAlign", "torchvision.ops.roi_align"):
         np.testing.assert_allclose(run(kind, x, boxes, **params), want, 0, 1e-4 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("ratio", [2, -1, 0])
+@pytest.mark.parametrize("half", [True, False])
+def test_region_alignment_of_doubles(ratio: int, half: bool) -> None:
+    x, far = RNG.standard_normal((2, 3, 8, 9)), [1, -3e8, -2e15, 4e300, 1e18]
+    boxes = np.array([[0, 1, 2, 12, 13], [1, 0, 0, 3, 2.5], [0, -6, -5, 30, 4], [1, 3, 3, 3, 3], [0, 9, 9, 8, 2]])
+    params = {"output_size": (3, 2), "spatial_scale": 0.5, "sampling_ratio": ratio, "aligned": half}
+    got = run("torchvision.ops.RoIAlign", x, boxes, **params)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, aligned(x, boxes, (3, 2), 0.5, ratio, half), 0, 1e-12)
+    assert np.isfinite(run("torchvision.ops.RoIAlign", x, np.array([far, [1, 0, 0, 1e-320, 3]]), **params)).all()
+    assert (run("torchvision.ops.RoIAlign", x, np.array([[0, 0, np.nan, 3, 3]]), **params) == 0).all()
+    with pytest.raises(IndexRangeError):
+        run("torchvision.ops.RoIAlign", x, np.array([[2, 0, 0, 3, 3.0]]), **params)
+    assert run("torchvision.ops.RoIAlign", x, boxes[:0], **params).shape == (0, 3, 3, 2)
 
 
 @pytest.mark.parametrize("half", [True, False])
