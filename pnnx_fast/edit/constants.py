@@ -169,12 +169,19 @@ def mend_gather(work: Unbaking, op: Operator) -> bool:
 
 def _repeat(work: Unbaking, op: Operator, rows: Operand, like: Operand, axis: int, to: int | None = None) -> None:
     """Repeat what an operator takes as an axis of another operand grows, along that axis or along `to`."""
+    place, whole = axis if to is None else to, (work.old.shape(like) or ())[axis]
+    data = work.constant(rows)
+    if data is None and rows.producer is not None and rows.producer.type in ("Tensor.clone", "torch.clone"):
+        data = work.constant(rows.producer.inputs[0])
+    # One row that stands for all serves any number of them, not only multiples of those that tracing saw.
+    one = _shrunk(data, [place]) if data is not None and data.shape[place] == whole else None
+    small = rows if one is None or one is data else work.add_constant(one, f"{rows.name}_once", op)
     wide = work.graph.new_operand(work.graph.free_name(f"{rows.name}_wide"))
     made = work.graph.new_operator_before(
-        "Tensor.repeat", f"{op.name}_repeat", op, inputs=[rows], outputs=[wide], inputnames=["input"]
+        "Tensor.repeat", f"{op.name}_repeat", op, inputs=[small], outputs=[wide], inputnames=["input"]
     )
     entries = ["1"] * len(work.old.shape(rows) or ())
-    entries[axis if to is None else to] = f"floor_divide(size(@0,{axis}),{(work.old.shape(like) or ())[axis]})"
+    entries[place] = f"size(@0,{axis})" if small is not rows else f"floor_divide(size(@0,{axis}),{whole})"
     work.compute(made, "sizes", entries, [like])
     work.step(made)
     for i, x in enumerate(op.inputs):

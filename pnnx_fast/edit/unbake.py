@@ -13,6 +13,7 @@ import numpy as np
 
 from pnnx_fast import passes
 from pnnx_fast._types import Array
+from pnnx_fast.edit import windows
 from pnnx_fast.edit.constants import (
     RESHAPES,
     mend_attention,
@@ -27,19 +28,6 @@ from pnnx_fast.edit.groups import grouped
 from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
 from pnnx_fast.edit.walk import Shapes, Walk
-from pnnx_fast.edit.windows import (
-    CUTS,
-    WHOLE,
-    mend_affine_grid,
-    mend_groups,
-    mend_pool,
-    mend_resize,
-    mend_slice,
-    mend_spectrum,
-    mend_strides,
-    tell_cuts,
-    tell_padding,
-)
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.passes.moves import new_constant
@@ -340,19 +328,21 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), _mend_unflatten),
     "Tensor.expand": _mend_expand,
     "Tensor.repeat": _mend_repeat,
-    **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), mend_resize),
-    **dict.fromkeys(WHOLE, mend_pool),
-    "Tensor.slice": mend_slice,
+    **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), windows.mend_resize),
+    **dict.fromkeys(windows.WHOLE, windows.mend_pool),
+    "Tensor.slice": windows.mend_slice,
     "Tensor.index": mend_index,
-    "torch.as_strided": mend_strides,
-    **dict.fromkeys((f"F.conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3)), mend_groups),
-    "F.affine_grid": mend_affine_grid,
+    "torch.as_strided": windows.mend_strides,
+    **dict.fromkeys((f"F.conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3)), windows.mend_groups),
+    "F.affine_grid": windows.mend_affine_grid,
     **dict.fromkeys(("torch.cat", "torch.concat", "torch.stack"), mend_cat),
     "pnnx.Expression": _mend_expression,
     "torch.clamp": mend_bound,
-    **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), mend_spectrum),
-    **dict.fromkeys(CUTS, tell_cuts),
-    "F.pad": tell_padding,
+    **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), windows.mend_spectrum),
+    **dict.fromkeys(windows.CUTS, windows.tell_cuts),
+    **dict.fromkeys(("Tensor.select", "torch.select", *windows.UNBOUND), windows.tell_taken),
+    **dict.fromkeys(windows.WRITES, windows.tell_written),
+    "F.pad": windows.tell_padding,
     **dict.fromkeys(
         ("torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),
         mend_broadcast,

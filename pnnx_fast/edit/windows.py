@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUTS",
+    "UNBOUND",
     "WHOLE",
+    "WRITES",
     "mend_affine_grid",
     "mend_groups",
     "mend_pool",
@@ -27,6 +29,8 @@ __all__ = [
     "mend_strides",
     "tell_cuts",
     "tell_padding",
+    "tell_taken",
+    "tell_written",
 ]
 
 WHOLE = {
@@ -43,6 +47,14 @@ CUTS = {
     "torch.split": ("split_size_or_sections",),
 }
 """Operators that cut or turn an axis, and the parameters that say where."""
+
+UNBOUND = ("torch.unbind", "Tensor.unbind")
+
+WRITES = (
+    *("Tensor.index_put", "torch.index_put", "aten::index_add", "torch.index_add", "Tensor.index_add"),
+    *("aten::scatter", "torch.scatter", "torch.scatter_add", "aten::scatter_add", "aten::index_copy"),
+)
+"""Operators that write at indices into their first input."""
 
 _OPEN = 2147483647
 """What the converter writes for the end of a slice that has none, and for no index."""
@@ -193,6 +205,30 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
             if p != q and isinstance(place, int) and p > 3 and place in (p // 2, -(p // 2), p - p // 2, p - 1, p):
                 return False
     return True
+
+
+def tell_taken(work: Unbaking, op: Operator) -> bool:
+    """Whether an operator that gives one place of an axis does not give the only item of a batch of one."""
+    found = work.shapes(op.inputs[0])
+    dim = op.params["dim"].value if op.has_param("dim") else 0
+    if found is None or not isinstance(dim, int) or found[0][dim] == found[1][dim]:
+        return True
+    if op.type in UNBOUND:
+        reason = f"it names {len(op.outputs)} results for an axis that varies"
+        raise ShapeError(reason, operator=op.where)
+    return found[0][dim] != 1 and tell_cuts(work, op)
+
+
+def tell_written(work: Unbaking, op: Operator) -> bool:
+    """Whether what is written into a constant does not vary."""
+    inputs = list(op.inputs)
+    for x in op.inputs:
+        # Indices come as a list.
+        inputs += x.producer.inputs if x.producer is not None and x.producer.type == "pnnx.Expression" else []
+    written = inputs[0]
+    if written.producer is not None and written.producer.type in ("Tensor.clone", "torch.clone"):
+        written = written.producer.inputs[0]
+    return work.constant(written) is None or not any(work.varies(x) for x in inputs[1:])
 
 
 def tell_padding(work: Unbaking, op: Operator) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ParameterError
+from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.aten_tables import DTYPES
@@ -245,6 +245,8 @@ def searchsorted(
     if edges.ndim == 1:
         found = np.searchsorted(edges, values, where, sorter)
     else:
+        if edges.shape[:-1] != values.shape[:-1]:
+            raise ShapeError(f"edges of shape {edges.shape} and values of shape {values.shape} have other rows")
         ordered = edges if sorter is None else np.take_along_axis(edges, sorter, -1)
         rows = zip(ordered.reshape(-1, edges.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
         found = np.stack([np.searchsorted(e, v, where) for e, v in rows]).reshape(values.shape)
@@ -321,9 +323,9 @@ def sgn(x: Array) -> Array:
     return FUNCTIONS["sign"].reference(x)
 
 
-def heaviside(x: Array, y: Array) -> Array:
-    """1 above zero, 0 below it and for NaN, and at zero the second argument."""
-    return np.where(x == 0, y, (x > 0).astype(y.dtype))
+def heaviside(x: Array, y: Any) -> Array:
+    """1 above zero, 0 below it and for NaN, and at zero the second argument, which files may hold as a number."""
+    return np.where(x == 0, np.asarray(y, x.dtype), (x > 0).astype(x.dtype))
 
 
 def isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
@@ -336,3 +338,25 @@ def renorm(x: Array, p: float, dim: int, limit: float) -> Array:
     axes = tuple(d for d in range(x.ndim) if d != dim % x.ndim)
     size = (np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p)
     return np.where(size > limit, x * (limit / (size + 1e-7)), x).astype(x.dtype)
+
+
+# -- quantising and back ---------------------------------------------------------------------------------------------
+
+
+def fake_quantize(x: Array, scale: Any, zero_point: Any, low: int, high: int) -> Array:
+    """Values as they come back from whole numbers with one scale. torch.fake_quantize_per_tensor_affine."""
+    step, zero = np.float32(np.reshape(scale, ())), int(np.reshape(zero_point, ()))
+    places = np.rint(x * (np.float32(1) / step)) + zero
+    places = np.where(np.isnan(places), low, np.clip(places, low, high))
+    return ((places - zero) * step).astype(x.dtype)
+
+
+def fake_quantize_channels(x: Array, scale: Array, zero_point: Array, axis: int, low: int, high: int) -> Array:
+    """Values as they come back, with a scale for each channel. torch.fake_quantize_per_channel_affine."""
+    sizes = [-1 if i == axis else 1 for i in range(x.ndim)]
+    step, zero = scale.reshape(sizes).astype(np.float32), zero_point.reshape(sizes)
+    scaled = x * (np.float32(1) / step)
+    places = np.rint(scaled + zero) if zero.dtype.kind == "f" else np.rint(scaled) + zero
+    # PyTorch goes through int64 here: what that does not hold becomes the lowest number.
+    places = np.where(np.abs(places) < 2.0**63, np.clip(places, low, high), low)
+    return ((places - zero) * step).astype(x.dtype)

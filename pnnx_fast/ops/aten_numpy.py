@@ -72,6 +72,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "diagonal_scatter": ix.diagonal_scatter, "diff": fn.diff, "digamma": sp.digamma, "dist": mx.dist, "dot": np.dot,
     "dstack": fn.joined(np.dstack), "erfinv": sp.erfinv, "eye": fn.eye, "fft_fftshift": fn.shift(1),
     "fft_ifftshift": fn.shift(-1), "fliplr": np.fliplr, "flipud": np.flipud, "float_power": fn.float_power,
+    "fake_quantize_per_channel_affine": fn.fake_quantize_channels, "fake_quantize_per_tensor_affine": fn.fake_quantize,
     "fmax": np.fmax, "fmin": np.fmin,
     "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
     "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "ger": np.outer, "gradient": fn.gradient,

@@ -79,8 +79,9 @@ FAMILIES: dict[str, str] = {
         aten::combinations aten::conj aten::conj_physical aten::copysign aten::corrcoef aten::cosine_embedding_loss
         aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss aten::ctc_loss aten::cummax
         aten::cummin aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter aten::diff aten::digamma
-        aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fft_fftshift aten::fft_ifftshift aten::fliplr
-        aten::flipud aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient aten::hamming_window
+        aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fake_quantize_per_channel_affine
+        aten::fake_quantize_per_tensor_affine aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud
+        aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient aten::hamming_window
         aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::hstack aten::huber_loss
         aten::hypot aten::i0 aten::index_copy aten::index_fill aten::index_reduce aten::inner aten::inverse
         aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron aten::kthvalue

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Attribute, Graph, Model
+from pnnx_fast.errors import ShapeError
 
 RNG = np.random.default_rng(0)
 
@@ -198,3 +199,37 @@ def test_other_numbers_are_of_the_model(expression: str) -> None:
     graph = traced(template, None)
     assert graph.make_dynamic({"x": (2, 3)}) == []
     assert str(next(op for op in graph.ops if op.name == "op").params["expr"].value) == expression
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Tensor.select op 1 1 x y dim=0 index=0 $input=x",
+        "Tensor.index_put op 3 1 c l x y accumulate=False $input=c $indices=l $values=x",
+        "torch.scatter_add op 3 1 c i x y dim=0 $input=c $index=i $src=x",
+    ],
+)
+def test_what_is_taken_or_written_for_one_item_only_is_named(line: str) -> None:
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,4)f32
+        Tensor.to whole 1 1 x i copy=False dtype=torch.long $input=x #i=(1,4)i64
+        pnnx.Attribute zeros 0 1 c @data=(1,4)f32 #c=(1,4)f32
+        pnnx.Expression list 1 1 i l expr=[@0]
+        {line}
+        pnnx.Output out 3 0 y c l
+    """
+    graph = traced(template, lambda: {"zeros": np.zeros((1, 4), np.float32)})
+    assert graph.make_dynamic() == ["op"]
+
+
+def test_results_along_an_axis_that_varies_are_refused() -> None:
+    graph = traced(
+        """
+        pnnx.Input in 0 1 x #x=(1,4)f32
+        torch.unbind op 1 1 x y dim=0 $input=x
+        pnnx.Output out 1 0 y
+        """,
+        None,
+    )
+    with pytest.raises(ShapeError, match="op: it names 1 results for an axis that varies"):
+        graph.make_dynamic()

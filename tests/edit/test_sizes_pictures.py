@@ -110,17 +110,18 @@ def test_writes_into_views_at_low_levels() -> None:
     check(template, None, {"n": 1}, {"n": 3})
 
 
-def test_rows_that_are_written_into_a_constant() -> None:
-    zeros = np.zeros((1, 4, 6), np.float32)
+@pytest.mark.parametrize("n", [1, 2])
+def test_rows_that_are_written_into_a_constant(n: int) -> None:
+    zeros = np.zeros((n, 4, 6), np.float32)
     graph = traced(
         """
-        pnnx.Input in 0 1 x #x=(1,4,3)f32
-        pnnx.Attribute k 0 1 k @data=(1,4,6)f32
+        pnnx.Input in 0 1 x #x=({n},4,3)f32
+        pnnx.Attribute k 0 1 k @data=({n},4,6)f32
         Tensor.clone c 1 1 k d
         Tensor.slice_copy s 2 1 d x y dim=2 start=2 end=5 step=1 $self=d $src=x
         pnnx.Output out 1 0 y
         """,
-        {},
+        {"n": n},
         {"k": zeros},
     )
     assert graph.make_dynamic() == []

@@ -23,6 +23,8 @@ I, J, B = whole(3, 4, 5, top=3), whole(3, 4, 5, top=4, seed=1) + 1, real(3, 4, 5
 C = (X + 1j * Y).astype(np.complex64)
 HOLES, Q3 = np.where(np.abs(X) < 1, X, np.float32(np.nan)), np.array([0.1, 0.77, 1.0], np.float32)
 LOGS = np.log(np.random.default_rng(8).dirichlet(np.ones(5), (7, 2))).astype(np.float32)
+EDGES = np.array([[np.nan, np.inf, 1e20, 0.125], [-0.125, -np.inf, -1e20, 0.31], [0.6, 0.9, 1.25, 0.75]], np.float32)
+BY_CHANNEL = (np.array([0.05, 0.1, 0.5, 0.25], np.float32), np.array([3, 0, -1, 2], np.int32))
 IMG, LINE, CUBE = real(2, 4, 8, 8), real(2, 4, 9), real(2, 4, 6, 6, 6)
 
 CASES: list[tuple[Any, ...]] = [
@@ -142,6 +144,10 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::fft_rfftn", X, None, None, None),
     ("aten::flatten", X, 1, -1),
     ("aten::flip", X, [0, 2]),
+    ("aten::fake_quantize_per_channel_affine", EDGES, *BY_CHANNEL, 1, -5, 6),
+    ("aten::fake_quantize_per_channel_affine", EDGES, BY_CHANNEL[0], BY_CHANNEL[0] * 5, 1, -5, 6),
+    ("aten::fake_quantize_per_tensor_affine", EDGES, 0.05, 3, -20, 20),
+    ("aten::fake_quantize_per_tensor_affine", EDGES, np.float32([0.3]), np.array([-2], np.int32), -5, 6),
     ("aten::fliplr", X),
     ("aten::flipud", X),
     ("aten::float_power", J, 0.5),

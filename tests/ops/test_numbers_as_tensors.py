@@ -17,6 +17,7 @@ from pnnx_fast import Graph, Model
         ("torch.unsqueeze op 1 1 n y dim=0", [3.5]),
         ("torch.stack op 2 1 n n y dim=0", [3.5, 3.5]),
         ("Tensor.type_as op 2 1 n x y", 3.5),
+        ("aten::heaviside op 2 1 x n y", [1.0, 1.0]),
     ],
 )
 def test_numbers(line: str, wanted: list[float]) -> None:
