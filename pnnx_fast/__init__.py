@@ -180,8 +180,8 @@ def show_config() -> dict[str, Any]:
 
     Examples
     --------
-    >>> pnnx_fast.show_config()["isa_levels"][0]
-    'generic'
+    >>> "generic" in pnnx_fast.show_config()["isa_levels"]
+    True
     """
     from pnnx_fast._core import program
 

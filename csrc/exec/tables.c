@@ -5,7 +5,10 @@
 
 #include "base/cpu.h"
 
+/* Best last: emulated levels are for tests, and no one's choice. */
 #define PF_LEVELS(X)                                                                                         \
+    X(avx512_emulated, PF_CPU_AVX2)                                                                          \
+    X(avx512vnni_emulated, PF_CPU_AVX2)                                                                      \
     X(generic, 0)                                                                                            \
     X(avx2, PF_CPU_AVX2)                                                                                     \
     X(avx512, PF_CPU_AVX512)                                                                                 \
@@ -30,6 +33,18 @@ extern const pf_kernel_table pf_table_avx512vnni;
 #    define PF_TABLE_avx512vnni &pf_table_avx512vnni
 #else
 #    define PF_TABLE_avx512vnni NULL
+#endif
+#ifdef PF_BUILD_avx512_emulated
+extern const pf_kernel_table pf_table_avx512_emulated;
+#    define PF_TABLE_avx512_emulated &pf_table_avx512_emulated
+#else
+#    define PF_TABLE_avx512_emulated NULL
+#endif
+#ifdef PF_BUILD_avx512vnni_emulated
+extern const pf_kernel_table pf_table_avx512vnni_emulated;
+#    define PF_TABLE_avx512vnni_emulated &pf_table_avx512vnni_emulated
+#else
+#    define PF_TABLE_avx512vnni_emulated NULL
 #endif
 
 int pf_tables(const pf_kernel_table **out, int capacity) {

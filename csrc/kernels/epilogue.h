@@ -69,7 +69,7 @@ PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count)
 }
 
 /* Gelu in a loop: what it wants before, and of a vector. */
-#if defined(PF_AVX512)
+#if defined(PF_AVX512) && !defined(PF_EMULATED)
 /* Without the empty statement the compiler reads the table again for every vector. */
 #    define PF_GELU_BEFORE                                                                                   \
         pf_gelu_table table = pf_gelu_load();                                                                \

@@ -40,9 +40,9 @@ typedef float pf_vf_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_a
 typedef int32_t pf_vi_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 
 #define PF_INLINE static inline __attribute__((always_inline))
-/* In front of a loop over registers, whose count is a constant after inlining: it disappears. */
-#define PF_UNROLL _Pragma("GCC unroll 32")
-
+#ifndef PF_UNROLL /* before a loop over registers, whose count is a constant: it disappears */
+#    define PF_UNROLL _Pragma("GCC unroll 32")
+#endif
 /* Makes the compiler forget what it knows of a moving pointer or a stride: it would keep the addresses of all
  * elements of a tile, far more than there are registers, instead of adding up a few. */
 #define PF_FORGET(x) __asm__("" : "+r"(x))

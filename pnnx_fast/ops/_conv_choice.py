@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
-LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16}
+LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16, "avx512_emulated": 16, "avx512vnni_emulated": 16}
 """Floats in a vector of each ISA level."""
 
 MEMORY_BYTES = {4: (5.0, 8.0), 8: (5.0, 8.0), 16: (10.0, 10.0)}

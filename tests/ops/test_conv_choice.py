@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pnnx_fast.ops._conv_choice import choose
+from pnnx_fast._core.program import ISAS
+from pnnx_fast.ops._conv_choice import LANES, choose
 
 
 def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
@@ -80,3 +81,8 @@ def test_slow_memory_favours_small_transformed_weights(nthreads: int) -> None:
 
 def test_weights_that_change_are_not_transformed() -> None:
     assert choose("avx2", 2, geometry(64, 64, 56), constant=False).kernel == "conv_f32"
+
+
+def test_the_length_of_vectors_is_known_for_every_level() -> None:
+    assert set(ISAS) <= set(LANES)
+    assert "emulated" not in ISAS[-1]
