@@ -22,13 +22,15 @@ static int64_t source(border mode, int64_t i, int64_t n) {
     }
 }
 
-enum { LONG = 2048 };
+enum { LONG = 2048, NARROW = 64 };
 
 typedef struct line {
     int64_t unit, size;   /* bytes moved at once, and of an element */
     int64_t n, before;    /* input positions, and output positions in front of them */
     int64_t xs, ys, mode; /* byte strides of the padded dimension */
     const char *pattern;  /* 64 bytes of the constant */
+    const int32_t *from;  /* of narrow borders of numbers: the input positions, first those before, then those
+                             behind; NULL elsewhere */
 } line;
 
 /* Rows are often shorter than what a call of memcpy takes: a vector that reaches back to the middle of the
@@ -52,6 +54,11 @@ static void fill(char *y, int64_t bytes, const char *pattern) {
     memcpy(y, pattern, (size_t)bytes);
 }
 
+/* The n output positions from y on, which hold the input positions `from`. */
+PF_INLINE void copy_border(const line *l, const char *x, char *y, const int32_t *from, int64_t n) {
+    for (int64_t i = 0; i < n; i++) memcpy(y + i * l->ys, x + from[i] * l->xs, sizeof(float));
+}
+
 /* Output positions [begin, end) that lie outside of the input. */
 static void pad_piece(const line *l, const char *x, char *y, int64_t begin, int64_t end) {
     if (l->mode == BORDER_CONSTANT && l->ys == l->unit && end > begin) {
@@ -73,12 +80,28 @@ static void pad_line(const line *l, const char *x, char *y, int64_t count) {
     const int64_t begin = pf_min(pf_max(l->before, 0), count),
                   end = pf_max(begin, pf_min(l->before + l->n, count));
     const char *from = x + (begin - l->before) * l->xs;
-    pad_piece(l, x, y, 0, begin);
+    if (l->from)
+        copy_border(l, x, y, l->from, begin);
+    else
+        pad_piece(l, x, y, 0, begin);
     if (l->xs == l->unit && l->ys == l->unit)
         move(y + begin * l->unit, from, (end - begin) * l->unit);
     else
         for (int64_t i = begin; i < end; i++, from += l->xs) move(y + i * l->ys, from, l->unit);
-    pad_piece(l, x, y, end, count);
+    if (l->from)
+        copy_border(l, x, y + end * l->ys, l->from + begin, count - end);
+    else
+        pad_piece(l, x, y, end, count);
+}
+
+/* Where the borders of a line of numbers come from, if that fits NARROW: every line asks for the same. */
+static int list_border(const line *l, int64_t count, int32_t *from) {
+    const int64_t begin = pf_min(pf_max(l->before, 0), count),
+                  end = pf_max(begin, pf_min(l->before + l->n, count)), n = begin + count - end;
+    if (l->mode == BORDER_CONSTANT || l->unit != sizeof(float) || n > NARROW || l->n > INT32_MAX) return 0;
+    for (int64_t i = 0; i < n; i++)
+        from[i] = (int32_t)source((border)l->mode, (i < begin ? i : i - begin + end) - l->before, l->n);
+    return 1;
 }
 
 /* Whether the last dimension is moved as a whole. */
@@ -94,8 +117,10 @@ PF_KERNEL_FUNCTION(pad) {
     const int64_t bits[2] = {a->bits, a->bits_high}, size = a->itemsize;
     for (int64_t i = 0; i < 64; i += size) memcpy(pattern + i, bits, (size_t)size);
     const int64_t axis = a->rank - 1 - is_unit(a), unit = is_unit(a) ? a->shape[a->rank - 1] * size : size;
-    const line l = {unit,    size,   a->isize[axis], a->before[axis], a->xs[axis] * size, a->ys[axis] * size,
-                    a->mode, pattern};
+    line l = {unit,    size, a->isize[axis], a->before[axis], a->xs[axis] * size, a->ys[axis] * size, a->mode,
+              pattern, NULL};
+    int32_t sources[NARROW];
+    if (list_border(&l, a->shape[axis], sources)) l.from = sources;
     int64_t rows = 1, begin, end;
     for (int64_t d = 0; d < axis; d++) rows *= a->shape[d];
     if (unit == 0 || a->shape[axis] == 0) return;
