@@ -304,6 +304,7 @@ static int64_t block_at(const work *w, int64_t step, int64_t j, int64_t n) {
 /* Blocks that go together. A single row's cells take so many that their operations overlap. */
 static int blocks_together(const columns *c, const work *w, int64_t rows) {
     enum { OVERLAP = 8 };
+    _Static_assert((int)OVERLAP <= (int)PF_TILE_ROWS, "sums of neighbours lie where those of rows do");
     const int beside = w->tiles == 1 ? blocks_beside(c, rows) : 1;
     return rows == 1 ? OVERLAP : beside;
 }
