@@ -9,16 +9,14 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import rebuild_grid
+from pnnx_fast.edit.groups import RESHAPES
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["RESHAPES", "mend_attention", "mend_broadcast", "mend_cat", "mend_gather", "mend_grid", "mend_write"]
-
-RESHAPES = ("Tensor.reshape", "Tensor.view")
-"""What cuts a tensor to a list of sizes."""
+__all__ = ["mend_attention", "mend_broadcast", "mend_cat", "mend_gather", "mend_grid", "mend_write"]
 
 
 def mend_cat(work: Unbaking, op: Operator) -> bool:
@@ -140,8 +138,7 @@ def _batches(work: Unbaking, x: Operand, axis: int) -> tuple[int, int] | None:
 def mend_write(work: Unbaking, op: Operator) -> bool:
     """A constant into which rows of a batch are written has as many as they."""
     x, found = op.inputs[0], work.shapes(op.inputs[1]) if len(op.inputs) > 1 else None
-    copied = x.producer is not None and x.producer.type in ("Tensor.clone", "torch.clone") and x.producer.inputs
-    data = work.constant(copied[0] if copied else x)
+    data = work.copied_constant(x)
     if data is None or found is None or not work.only_batch or not data.ndim or not found[0]:
         return True
     dims = next((op.params[key].value for key in ("dim", "dims") if op.has_param(key)), None)
@@ -170,9 +167,7 @@ def mend_gather(work: Unbaking, op: Operator) -> bool:
 def _repeat(work: Unbaking, op: Operator, rows: Operand, like: Operand, axis: int, to: int | None = None) -> None:
     """Repeat what an operator takes as an axis of another operand grows, along that axis or along `to`."""
     place, whole = axis if to is None else to, (work.old.shape(like) or ())[axis]
-    data = work.constant(rows)
-    if data is None and rows.producer is not None and rows.producer.type in ("Tensor.clone", "torch.clone"):
-        data = work.constant(rows.producer.inputs[0])
+    data = work.copied_constant(rows)
     # One row that stands for all serves any number of them, not only multiples of those that tracing saw.
     one = _shrunk(data, [place]) if data is not None and data.shape[place] == whole else None
     small = rows if one is None or one is data else work.add_constant(one, f"{rows.name}_once", op)

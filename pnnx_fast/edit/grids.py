@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.edit.groups import FLATTENS
 from pnnx_fast.ir import Operand, Operator, Parameter
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _flattened(work: Unbaking, x: Operand) -> Operand | None:
     while x.producer is not None and x.producer.type in ("Tensor.permute", "torch.transpose") and x.producer.inputs:
         x = x.producer.inputs[0]
     op = x.producer
-    if op is None or op.type not in ("Tensor.reshape", "Tensor.view", "torch.flatten"):
+    if op is None or op.type not in FLATTENS:
         return None
     return op.inputs[0] if len(work.old.shape(op.inputs[0]) or ()) == 4 else None
 

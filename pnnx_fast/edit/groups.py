@@ -1,10 +1,16 @@
-"""Axes of a reshape: which of its input became which of its result."""
+"""Reshapes: which operators they are, and which axes of the input became which of the result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-__all__ = ["grouped"]
+__all__ = ["FLATTENS", "RESHAPES", "grouped"]
+
+RESHAPES = ("Tensor.reshape", "Tensor.view")
+"""What cuts a tensor to a list of sizes."""
+
+FLATTENS = (*RESHAPES, "torch.flatten", "nn.Flatten")
+"""What may lay several axes out in one."""
 
 
 def grouped(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.edit.groups import grouped
+from pnnx_fast.edit.groups import FLATTENS, grouped
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, Node, parse
 from pnnx_fast.expression.tree import inputs_of, postorder
@@ -31,11 +31,9 @@ _DIVISIONS = ("div", "floor_divide", "remainder", "fmod")
 _PLACES = ("torch.topk", "torch.max", "torch.min", "torch.argmax", "torch.argmin", "torch.sort", "torch.argsort")
 """Operators whose results are, or are gathered by, indices along an axis."""
 
-_RESHAPES = ("Tensor.reshape", "Tensor.view", "torch.flatten", "nn.Flatten")
-
 _SAME = (
     *("Tensor.to", "Tensor.clone", "torch.clone", "Tensor.contiguous", "torch.unsqueeze", "torch.squeeze"),
-    *_RESHAPES,
+    *FLATTENS,
 )
 """Operators whose results hold the numbers of their input."""
 
@@ -210,7 +208,7 @@ def _divisor(node: Node) -> tuple[str, int] | None:
 def _merged(work: Unbaking, x: Operand) -> list[Axis] | None:
     """The axes that a reshape laid out as its last one, of which some vary."""
     op = x.producer
-    if op is None or op.type not in _RESHAPES or not op.inputs:
+    if op is None or op.type not in FLATTENS or not op.inputs:
         return None
     found, to = work.shapes(op.inputs[0]), work.old.shape(x)
     if found is None or not to or found[0] == found[1]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import Build
-from pnnx_fast.edit.groups import grouped
+from pnnx_fast.edit.groups import FLATTENS, grouped
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 
@@ -23,8 +23,9 @@ _TAKERS = {"Tensor.index": 0, "torch.index_select": 0, "torch.gather": 0, "F.emb
 
 _PASSES = (
     "pnnx.Expression",
-    *("Tensor.reshape", "Tensor.view", "Tensor.expand", "Tensor.repeat", "Tensor.to", "Tensor.contiguous"),
-    *("torch.unsqueeze", "torch.squeeze", "torch.flatten", "Tensor.clone", "torch.clone", "torch.transpose"),
+    *FLATTENS,
+    *("Tensor.expand", "Tensor.repeat", "Tensor.to", "Tensor.contiguous"),
+    *("torch.unsqueeze", "torch.squeeze", "Tensor.clone", "torch.clone", "torch.transpose"),
 )
 """What indices go through before rows are taken."""
 
@@ -92,7 +93,7 @@ def _rows(op: Operator) -> Operand | None:
                 data = user.inputs[_TAKERS[user.type]]
                 maker = data.producer
                 before = maker.inputs[0].shape if maker is not None and maker.inputs else None
-                flat = maker is not None and maker.type in ("Tensor.reshape", "Tensor.view", "torch.flatten")
+                flat = maker is not None and maker.type in FLATTENS
                 if flat and before and data.shape and len(before) > len(data.shape) and data is not x:
                     return data
             elif user.type in _PASSES and len(seen) < MOST_DOWNSTREAM:

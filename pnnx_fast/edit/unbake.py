@@ -15,7 +15,6 @@ from pnnx_fast import passes
 from pnnx_fast._types import Array
 from pnnx_fast.edit import windows
 from pnnx_fast.edit.constants import (
-    RESHAPES,
     mend_attention,
     mend_broadcast,
     mend_cat,
@@ -24,7 +23,7 @@ from pnnx_fast.edit.constants import (
     mend_write,
 )
 from pnnx_fast.edit.grids import mend_index
-from pnnx_fast.edit.groups import grouped
+from pnnx_fast.edit.groups import RESHAPES, grouped
 from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
 from pnnx_fast.edit.walk import Shapes, Walk
@@ -127,6 +126,12 @@ class Unbaking:
         op = x.producer
         ours = op is not None and op.type == "pnnx.Attribute" and "data" in op.attrs
         return op.attrs["data"].numpy() if ours and op is not None else None
+
+    def copied_constant(self, x: Operand) -> Array | None:
+        """Value of a constant of the graph, or of the one that an operand is a copy of."""
+        op = x.producer
+        copies = op.inputs if op is not None and op.type in ("Tensor.clone", "torch.clone") else []
+        return self.constant(copies[0] if copies else x)
 
     def add_constant(self, data: Array, name: str, before: Operator) -> Operand:
         """Add a constant to the graph."""

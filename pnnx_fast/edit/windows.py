@@ -225,10 +225,7 @@ def tell_written(work: Unbaking, op: Operator) -> bool:
     for x in op.inputs:
         # Indices come as a list.
         inputs += x.producer.inputs if x.producer is not None and x.producer.type == "pnnx.Expression" else []
-    written = inputs[0]
-    if written.producer is not None and written.producer.type in ("Tensor.clone", "torch.clone"):
-        written = written.producer.inputs[0]
-    return work.constant(written) is None or not any(work.varies(x) for x in inputs[1:])
+    return work.copied_constant(inputs[0]) is None or not any(work.varies(x) for x in inputs[1:])
 
 
 def tell_padding(work: Unbaking, op: Operator) -> bool:

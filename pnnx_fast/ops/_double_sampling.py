@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError
+from pnnx_fast.ops.sampling import CENTRES, EDGES
 
 __all__ = ["mean_regions", "sample_places"]
 
@@ -46,25 +46,18 @@ def _taps(v: Array, size: int, mode: str, border: str, align: int, axes: int) ->
     return [(low, 1 - (v - low)), (low + 1, v - low)]
 
 
-def sample_places(
-    x: Array, grid: Array, mode: str, border: str, align: int, scale: Array | None = None, *, aligned: Sequence[int]
-) -> Array:
-    """Values of ``x`` (n, c, …) at ``grid`` (n, …, axes), as the kernel finds them.
-
-    ``aligned`` are the numbers of the alignments: the border's edges at -1 and 1, the centres of the corner pixels, or
-    places in pixels.
-    """
+def sample_places(x: Array, grid: Array, mode: str, border: str, align: int, scale: Array | None = None) -> Array:
+    """Values of ``x`` (n, c, …) at ``grid`` (n, …, axes), as the kernel finds them."""
     (n, c), sizes, axes = x.shape[:2], x.shape[2:], x.ndim - 2
     total = np.zeros((n, c, math.prod(grid.shape[1:-1])))
     flat, bad = grid.reshape(n, -1, axes), np.zeros((n, total.shape[2]), bool)
-    edges, centres, _ = aligned
     with np.errstate(all="ignore"):
         taps = []
         for k, size in enumerate(sizes):
             v = flat[..., axes - 1 - k].astype(np.float64)
-            if align == centres:
+            if align == CENTRES:
                 v = (v + 1) / 2 * (size - 1)
-            elif align == edges:
+            elif align == EDGES:
                 v = ((v + 1) * size - 1) / 2
             bad |= ~np.isfinite(v)
             taps.append(_taps(v, size, mode, border, align, axes))

@@ -87,7 +87,7 @@ def _sample_double(
     from pnnx_fast.ops._double_sampling import sample_places
 
     def run(x: Array, grid: Array, *scale: Array) -> Array:
-        return sample_places(x, grid, mode, border, align, *scale, aligned=(EDGES, CENTRES, PIXELS))
+        return sample_places(x, grid, mode, border, align, *scale)
 
     given = [x, grid] if scale is None else [x, grid, scale]
     b.copy(b.host(run, given, [(y.shape, y.dtype)])[0], y)
