@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,7 +52,8 @@ _TAKES_INT8 = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct", 
 _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
 
 
-class Value(NamedTuple):
+@dataclass(slots=True)
+class Value:
     """A blob that is there: an array (n, …), and whether it holds quantised integers as floats."""
 
     array: Array
@@ -61,12 +62,11 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A program, the blobs it takes, for each of its outputs the blobs that are this output, room for its past."""
+    """A program, the blobs it takes, and those it gives: each with its place among the outputs and Value's flag."""
 
     program: Runnable
     inputs: tuple[int, ...]
-    outputs: tuple[tuple[int, ...], ...]
-    integers: tuple[bool, ...]
+    outputs: tuple[tuple[int, int, bool], ...]
     room: Room | None = None
 
     def run(self, known: Mapping[int, Value]) -> dict[int, Value]:
@@ -76,12 +76,11 @@ class Part:
         if room is not None:
             given = [room.filled(i, a) for i, a in zip(self.inputs, given, strict=True)]
         given = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in given]
-        made: dict[int, Value] = {}
-        for blobs, array, flag in zip(self.outputs, self.program.run(given), self.integers, strict=True):
-            for blob in blobs:
-                whole = array if room is None else room.joined(blob, array, lambda b: known[b].array)
-                made[blob] = Value(np.asarray(whole), flag)
-        return made
+        results = self.program.run(given)
+        if room is not None:
+            joined = [(b, room.joined(b, results[i], lambda p: known[p].array), flag) for b, i, flag in self.outputs]
+            return {blob: Value(np.asarray(array), flag) for blob, array, flag in joined}
+        return {blob: Value(np.asarray(results[i]), flag) for blob, i, flag in self.outputs}
 
 
 class NetCompiler:
@@ -237,17 +236,17 @@ class NetCompiler:
         self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int, room: Room | None
     ) -> Part:
         t, wanted = self._walk(needed, known, targets, room)
-        groups: dict[Operand, list[int]] = {}
+        places: dict[Operand, int] = {}
+        outputs = []
         for blob, operand in zip(targets, wanted, strict=True):
             # Outside of graphs integers travel as floats.
             given = t.as_float(operand) if operand.dtype == "i8" else operand
-            groups.setdefault(given, []).append(blob)
-        for operand in groups:
+            outputs.append((blob, places.setdefault(given, len(places)), given in t.integers))
+        for operand in places:
             t.output(operand)
         model = Model(t.graph, threads, isa=self._isa, constants=self._constants)
-        flags = tuple(operand in t.integers for operand in groups)
         program = model.program([known[b].array for b in known])
-        return Part(program, tuple(known), tuple(map(tuple, groups.values())), flags, room)
+        return Part(program, tuple(known), tuple(outputs), room)
 
     @staticmethod
     def _input(t: Tracer, value: Value) -> Operand:
@@ -293,8 +292,7 @@ def _stands_alone(layer: Layer, used: set[int]) -> bool:
 
 
 def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:
-    values = [(b, *known[b]) for b in blobs]
-    return tuple([(b, array.shape, array.dtype, integers) for b, array, integers in values])
+    return tuple([(b, (v := known[b]).array.shape, v.array.dtype, v.integers) for b in blobs])
 
 
 def _filled(room: Room, blob: int, value: Value) -> Value:

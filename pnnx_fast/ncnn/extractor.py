@@ -24,6 +24,7 @@ __all__ = ["Extractor"]
 
 _MOST_HABITS = 256
 _FORGOTTEN = 16
+_FLOAT = np.dtype(np.float32)
 
 
 class Extractor:
@@ -43,8 +44,8 @@ class Extractor:
     @classmethod
     def _of(cls, net: Net) -> Extractor:
         self = cls.__new__(cls)
-        self._net, self._opt = net, net.opt.copy()
-        self._count = len(net.blobs())
+        self._net, self._opt = net, net.opt.shared()
+        self._count = len(net._blobs)
         self._given = {}
         self._made = {}
         self._lent = set()
@@ -61,27 +62,31 @@ class Extractor:
 
     def set_light_mode(self, enable: bool) -> None:
         """Whether intermediate values may be dropped; they are planned away in any case."""
-        self._opt.lightmode = bool(enable)
+        self._set("lightmode", bool(enable))
 
     def set_num_threads(self, num_threads: int) -> None:
         """Set the number of threads of this run."""
-        self._opt.num_threads = int(num_threads)
+        self._set("num_threads", int(num_threads))
 
     def set_blob_allocator(self, allocator: Any) -> None:
         """Remembered only."""
-        self._opt.blob_allocator = allocator
+        self._set("blob_allocator", allocator)
 
     def set_workspace_allocator(self, allocator: Any) -> None:
         """Remembered only."""
-        self._opt.workspace_allocator = allocator
+        self._set("workspace_allocator", allocator)
 
     def set_kvcache_allocator(self, allocator: Any) -> None:
         """Remembered only."""
-        self._opt.kvcache_allocator = allocator
+        self._set("kvcache_allocator", allocator)
 
     def set_kvcache_max_seqlen_hint(self, max_seqlen: int) -> None:
         """Remembered only."""
-        self._opt.kvcache_max_seqlen_hint = int(max_seqlen)
+        self._set("kvcache_max_seqlen_hint", int(max_seqlen))
+
+    def _set(self, name: str, value: Any) -> None:
+        self._opt = self._opt.copy()
+        setattr(self._opt, name, value)
 
     def clear(self) -> None:
         """Forget everything; the extractor can no longer be used."""
@@ -102,18 +107,19 @@ class Extractor:
             mat = kwargs.get("in", mat)
         if not isinstance(mat, Mat):
             raise TypeError(f"input(): incompatible function arguments: a Mat is wanted, not {type(mat).__name__}")
-        number = self._find(blob, "input", self._net.input_names)
+        number = self._find(blob, "input")
         if number < 0:
             return -1
         if mat._pack != 1:
             warn(f"input {blob} has elempack {mat._pack}, not 1")
             return -1
-        array = mat._a
+        array, given = mat._a, self._given
         # What was computed from other inputs no longer holds. An empty Mat is like no input.
         self._made, self._lent, self._asked = {}, set(), None
-        self._given.pop(number, None)
+        if number in given:
+            del given[number]
         if array is not None and array.size:
-            self._given[number] = Value(_as_input(array), array.dtype == np.int8)
+            given[number] = _as_input(array)
         return 0
 
     @overload
@@ -140,29 +146,30 @@ class Extractor:
             warning that says why.
         """
         if not args and not kwargs:
-            number = self._find(blob, "extract", self._net.output_names)
+            number = self._find(blob, "extract")
             return (-1, Mat()) if number < 0 else self._extract(number, 0)
         values = list(args)
         feat = kwargs.get("feat", values.pop(0) if values and isinstance(values[0], Mat) else None)
         kind = int(kwargs.get("type", values.pop(0) if values else 0))
         if values or not kwargs.keys() <= {"feat", "type"}:
             raise TypeError(f"extract(): incompatible function arguments: {[*values, *kwargs]}")
-        number = self._find(blob, "extract", self._net.output_names)
+        number = self._find(blob, "extract")
         code, mat = (-1, Mat()) if number < 0 else self._extract(number, kind)
         if feat is None:
             return code, mat
         feat._share(mat)
         return code
 
-    def _find(self, blob: str | int, what: str, names: Any) -> int:
+    def _find(self, blob: str | int, what: str) -> int:
         if not isinstance(blob, str):
             known = 0 <= blob < self._count
             if not known:
                 warn(f"{what}: there is no blob {blob}")
             return int(blob) if known else -1
-        number = self._net._number(blob) if self._count else -1
+        number = self._net._numbers.get(blob, -1) if self._count else -1
         if number < 0:
-            warn(f"{what}: there is no blob {blob!r}; try one of {names()}")
+            names = self._net.input_names() if what == "input" else self._net.output_names()
+            warn(f"{what}: there is no blob {blob!r}; try one of {names}")
         return number
 
     def _extract(self, number: int, kind: int) -> tuple[int, Mat]:
@@ -176,24 +183,24 @@ class Extractor:
     # -- computing ---------------------------------------------------------------------------------------------
 
     def _value(self, number: int) -> Value:
-        if number in self._given:
-            array, integers = self._given[number]
-            return Value(array.copy(), integers)
+        given = self._given.get(number)
+        if given is not None:
+            return Value(given.array.copy(), given.integers)
         if number not in self._made or number in self._lent:
             self._made.pop(number, None)
             self._compute(number)
         self._lent.add(number)
         self._habit()[number] = 0
-        array, integers = value = self._made[number]
+        value = self._made[number]
         # Other layers may still need it, so the application gets a copy to write to.
-        return Value(array.copy(), integers) if self._net.blobs()[number].consumer >= 0 else value
+        return Value(value.array.copy(), value.integers) if self._net._blobs[number].consumer >= 0 else value
 
     def _compute(self, number: int) -> None:
         """Compute a blob, together with those that this net's applications have asked for beside it."""
         compiler, habit = self._net._compile(), self._habit()
         # Another thread that runs the same net may add to the habit meanwhile.
         usual = [b for b, runs in list(habit.items()) if runs < _FORGOTTEN]
-        if number not in usual or any(b in self._made for b in usual):
+        if number not in usual or not self._made.keys().isdisjoint(usual):
             self._reach(compiler, [number], True)
             return
         try:
@@ -227,7 +234,7 @@ class Extractor:
 
     def _find_habit(self) -> dict[int, int]:
         habits = self._net._habits
-        situation = tuple(sorted([(b, array.ndim) for b, (array, _) in self._given.items()]))
+        situation = frozenset([(b, value.array.ndim) for b, value in self._given.items()])
         habit = habits.get(situation)
         if habit is None:
             if len(habits) >= _MOST_HABITS:
@@ -257,7 +264,7 @@ class Extractor:
             raise ShapeError(f"these blobs cannot be computed: {error}") from error
 
     def _known(self) -> dict[int, Value]:
-        return {**self._made, **self._given}
+        return {**self._made, **self._given} if self._made else self._given
 
     def _threads(self) -> int:
         return max(1, int(self._opt.num_threads))
@@ -268,7 +275,7 @@ class Extractor:
             self._run_part(compiler, layer.tops, False)
             return
         bottoms = [Mat._of(known[b].array.copy()) for b in layer.bottoms]
-        tops = _call_custom(layer, bottoms, self._opt)
+        tops = _call_custom(layer, bottoms, self._opt.copy())
         for number, mat in zip(layer.tops, tops, strict=False):
             if mat._a is None:
                 raise ShapeError("a top blob stayed empty", operator=f"{layer.type} {layer.name}")
@@ -296,20 +303,21 @@ def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
     return tops
 
 
-def _as_input(array: Any) -> Any:
+def _as_input(array: Any) -> Value:
     """An input in a type that models take: int8 as floats, what has no place in a net as float32."""
-    if array.dtype == np.float32:
-        return array
-    if array.dtype == np.int8 or array.dtype.kind not in "fiub" or array.dtype.itemsize == 8:
-        kind = np.int32 if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else np.float32
-        return array.astype(kind)
-    return array
+    dtype = array.dtype
+    if dtype == _FLOAT:
+        return Value(array)
+    if dtype == np.int8 or dtype.kind not in "fiub" or dtype.itemsize == 8:
+        kind = np.int32 if dtype.kind in "iu" and dtype.itemsize == 8 else np.float32
+        return Value(array.astype(kind), dtype == np.int8)
+    return Value(array)
 
 
 def _as_output(value: Value, kind: int) -> Any:
     """A blob in the type in which it is handed out."""
     array = value.array
-    if array.dtype == np.float32 and not (value.integers and kind == 1):
+    if array.dtype == _FLOAT and not (value.integers and kind == 1):
         return array
     if value.integers and kind == 1:
         return array.astype(np.int8)

@@ -65,7 +65,7 @@ class Net:
         self._numbers: dict[str, int] = {}
         self._param: NcnnParam | None = None
         self._compiler: NetCompiler | None = None
-        self._habits: dict[Any, dict[int, int]] = {}
+        self._habits: dict[frozenset[tuple[int, int]], dict[int, int]] = {}
 
     def __enter__(self) -> Net:
         return self
@@ -335,9 +335,6 @@ class Net:
         """Return None: there is no computing on graphics processors."""
 
     # -- for extractors ----------------------------------------------------------------------------------------
-
-    def _number(self, name: str) -> int:
-        return self._numbers.get(name, -1)
 
     def _compile(self) -> NetCompiler:
         if self._compiler is None:

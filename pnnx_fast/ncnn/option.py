@@ -10,7 +10,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pnnx_fast import _warning
 from pnnx_fast._core import program as core
@@ -139,6 +139,7 @@ class Option:
     use_mapped_model_loading: bool = False
 
     __hash__ = object.__hash__
+    _copy: ClassVar[Option | None] = None
 
     def __post_init__(self) -> None:
         self.num_threads = self.num_threads or physical_cpus()
@@ -146,12 +147,21 @@ class Option:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dataclass_fields__:
             raise AttributeError(f"an Option has no {name!r}")
+        self.__dict__.pop("_copy", None)
         object.__setattr__(self, name, value)
 
     def copy(self) -> Option:
         """Return an independent copy."""
         made = Option.__new__(Option)
         made.__dict__.update(self.__dict__)
+        made.__dict__.pop("_copy", None)
+        return made
+
+    def shared(self) -> Option:
+        """Return a copy that nobody changes, the same one as long as these options stay."""
+        made = self._copy
+        if made is None:
+            made = self.__dict__["_copy"] = self.copy()
         return made
 
 

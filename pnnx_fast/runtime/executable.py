@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -94,13 +93,16 @@ class Executable:
         self.isa, self.nthreads = isa, nthreads
         self.output_types, self.arena_bytes = output_types, arena_bytes
         self._records, self._weights = records, () if weights is None else (weights,)
+        self._is_flat = list(map(_place, structure)) == [*range(len(output_types))]
         self._arenas: list[Array] = []
-        self._lock = threading.Lock()
 
     def _take_arena(self) -> Array:
-        with self._lock:
-            if self._arenas:
-                return self._arenas.pop()
+        try:
+            return self._arenas.pop()  # as whole as with a lock
+        except IndexError:
+            return self._make_arena()
+
+    def _make_arena(self) -> Array:
         results = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.output_types)
         check_memory(self.arena_bytes + results, "activations and results of a run")
         return aligned_bytes(self.arena_bytes)
@@ -129,13 +131,12 @@ class Executable:
                 if clock is not None:
                     clock.append((done, time.perf_counter_ns() - start))
                 done += 1
-        with self._lock:
-            self._arenas.append(arena)
+        self._arenas.append(arena)
         return self.restore(results)
 
     def restore(self, results: Sequence[Array]) -> list[Any]:
         """Put arrays in the places of the outputs' tensors."""
-        return [_restore(s, results) for s in self._structure]
+        return [*results] if self._is_flat else [_restore(s, results) for s in self._structure]
 
     def records(self) -> list[StepRecord]:
         """Describe all steps in the order of the clock."""
@@ -157,6 +158,10 @@ class Executable:
 
     def _native_record(self, index: int | None) -> StepRecord:
         return [record for record in self.records() if record.kernel != "numpy"][index or 0]
+
+
+def _place(value: Any) -> int:
+    return value.index if isinstance(value, Slot) else -1
 
 
 def _restore(value: Any, arrays: Sequence[Array]) -> Any:

@@ -154,6 +154,35 @@ def test_settings_are_accepted() -> None:
         assert ex.input("a", mat(1)) == -1
 
 
+def test_options_are_those_of_the_time_when_the_extractor_was_made() -> None:
+    seen: list[int] = []
+
+    class Curious(ncnn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one_blob_only = True
+
+        def forward(self, bottom_blob: Any, top_blob: Any, opt: Any) -> int:
+            seen.append(opt.num_threads)
+            opt.num_threads = 99
+            top_blob.clone_from(bottom_blob)
+            return 0
+
+    net = ncnn.Net()
+    net.opt.num_threads = 3
+    net.register_custom_layer("Curious", Curious)
+    net.load_param_mem(param("Input in 0 1 a", "Curious c 1 1 a b"))
+    net.load_model(b"")
+    first, second, third = (net.create_extractor() for _ in range(3))
+    second.set_num_threads(2)
+    net.opt.num_threads = 1
+    for ex in (first, second, third, net.create_extractor(), third):
+        ex.input("a", mat(1))
+        assert ex.extract("b")[0] == 0
+    assert seen == [3, 2, 3, 1, 3]
+    assert net.opt.copy() == net.opt == net.opt.shared()
+
+
 def test_int8_results_are_floats_unless_asked_for() -> None:
     net = load(param("Input in 0 1 a", "Quantize q 1 1 a b 0=1"), np.float32([10]).tobytes())
     ex = net.create_extractor()
