@@ -242,16 +242,23 @@ static void apply_cells(const direction *d, int64_t step, int64_t block, int blo
     }
 }
 
-/* Where an LSTM's weights are used by more rows than a tile of full width has, one function does both halves
- * of a block: a step has too few sums for a call and tables of pointers for each. */
-enum { HALVES = (int)PF_PANEL_MAIN == (int)LSTM, TALL_LEAST = 6, TALL_MOST = 12 };
+/* Where an LSTM's weights are used by many rows, one function does both halves of a block: a step has too few
+ * sums for a call and tables of pointers for each. Rows that the registers do not hold at once follow on the
+ * same half, while its weights are in L1. */
+enum {
+    TALL_LEAST = 4,
+    TALL_FROM = PF_PANEL_MAIN == 4 ? 7 : TALL_LEAST,
+    TALL_MOST = CELL_ROWS,
+    TALL_AT_ONCE = PF_PANEL_MAIN == 4 ? TALL_MOST : TALL_MOST / 2,
+    HALF = LSTM / 2, /* vectors */
+};
 
-/* Two vectors of all rows. */
-PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
-    pf_vf acc[TALL_MOST][2];
+/* Two vectors of so many rows; their weights lie within a panel. */
+PF_INLINE void multiply_rows(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
+    pf_vf acc[TALL_MOST][HALF];
     const float *a[TALL_MOST];
     PF_UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = pf_zero(), a[r] = h[r] + k;
-    for (int64_t i = -k; i < 0; i++, b += LSTM * PF_VL) {
+    for (int64_t i = -k; i < 0; i++, b += PF_PANEL_MAIN * PF_VL) {
         const pf_vf b0 = pf_load(b), b1 = pf_load(b + PF_VL);
         PF_UNROLL for (int r = 0; r < rows; r++) {
             const pf_vf value = pf_set(a[r][i]);
@@ -265,22 +272,34 @@ PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, c
     }
 }
 
-/* One block of an LSTM's columns. */
+PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
+    const int upper = rows > TALL_AT_ONCE ? (rows + 1) / 2 : rows;
+    multiply_rows(upper, h, k, b, s);
+    if (upper < rows) multiply_rows(rows - upper, h + upper, k, b, s + upper * LSTM * PF_VL);
+}
+
+/* One block of an LSTM's columns: a panel for each half, or one for both. */
 typedef void (*multiply_fn)(const float *const *h, int64_t k, const float *b, float *s);
 #define MULTIPLY(rows)                                                                                       \
     static void multiply_##rows(const float *const *h, int64_t k, const float *b, float *s) {                \
         multiply_half(rows, h, k, b, s);                                                                     \
-        multiply_half(rows, h, k, b + 2 * PF_VL, s + 2 * PF_VL);                                             \
+        multiply_half(rows, h, k, b + HALF * PF_VL * ((int)PF_PANEL_MAIN == (int)HALF ? k : 1),              \
+                      s + HALF * PF_VL);                                                                     \
     }
 /* clang-format off */
+MULTIPLY(4) MULTIPLY(5)
 MULTIPLY(6) MULTIPLY(7) MULTIPLY(8) MULTIPLY(9) MULTIPLY(10) MULTIPLY(11) MULTIPLY(12)
 static const multiply_fn multiply_tall[] = {
+    multiply_4, multiply_5,
     multiply_6, multiply_7, multiply_8, multiply_9, multiply_10, multiply_11, multiply_12};
 /* clang-format on */
 
+static bool is_tall(const columns *c, int64_t rows) { return c->gates == LSTM && rows >= TALL_FROM; }
+
 /* Rows of a tile: the weights had better be read once for all rows than be used by tiles of full width. */
-static int most_rows(int vectors, int64_t rows) {
-    const int whole = pf_tile_rows(vectors);
+static int most_rows(const columns *c, int64_t rows) {
+    if (is_tall(c, rows)) return TALL_MOST;
+    const int vectors = pf_panel_vectors(c->gates * c->vectors), whole = pf_tile_rows(vectors);
     return rows > whole && vectors == 4 ? pf_tile_rows(vectors / 2) : whole;
 }
 
@@ -292,7 +311,7 @@ typedef struct work {
 static work make_work(const columns *c, const share *part) {
     const int64_t blocks = block_count(c), rows = part->row1 - part->row0;
     return (work){blocks * part->member / part->members, blocks * (part->member + 1) / part->members,
-                  pf_ceil_div(rows, most_rows(pf_panel_vectors(c->gates * c->vectors), rows))};
+                  pf_ceil_div(rows, most_rows(c, rows))};
 }
 
 /* Blocks come in turns from the first to the last and back: where the weights do not quite fit the cache,
@@ -304,7 +323,7 @@ static int64_t block_at(const work *w, int64_t step, int64_t j, int64_t n) {
 /* Blocks that go together. A single row's cells take so many that their operations overlap. */
 static int blocks_together(const columns *c, const work *w, int64_t rows) {
     enum { OVERLAP = 8 };
-    _Static_assert((int)OVERLAP <= (int)PF_TILE_ROWS, "sums of neighbours lie where those of rows do");
+    _Static_assert((int)OVERLAP <= (int)CELL_ROWS, "sums of neighbours lie where those of rows do");
     const int beside = w->tiles == 1 ? blocks_beside(c, rows) : 1;
     return rows == 1 ? OVERLAP : beside;
 }
@@ -342,15 +361,15 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
     const columns *c = &d->hidden;
     const work w = make_work(c, part);
     const bool zero = part->row0 == part->row1 || !state_row(d, step, part->row0);
-    const bool tall = HALVES && c->gates == LSTM && part->row1 - part->row0 > TALL_LEAST;
+    const bool tall = is_tall(c, part->row1 - part->row0);
     if (d->rounded && !zero) round_states(d, step, part);
     const int most = blocks_together(c, &w, part->row1 - part->row0);
-    float s[PF_TILE_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
+    float s[CELL_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
     for (int64_t j = 0, blocks; j < w.end - w.begin; j += blocks) {
         blocks = pf_min(most, w.end - w.begin - j);
         const int64_t i = block_at(&w, step, j, blocks);
         for (int64_t tile = 0; tile < w.tiles; tile++) {
-            const float *before[PF_TILE_ROWS];
+            const float *before[CELL_ROWS];
             int n;
             const int64_t row = tile_rows(d, step, part, &w, tile, before, &n);
             for (int64_t b = i; b < i + blocks; b++) fetch_cells(d, step, b, row, n);

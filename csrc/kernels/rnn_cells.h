@@ -8,6 +8,10 @@
 #include "kernels/rnn_gates.h"
 #include "kernels/tile.h"
 
+/* Most rows, or neighbours, of a call. */
+enum { CELL_ROWS = 12 };
+_Static_assert((int)PF_TILE_ROWS <= (int)CELL_ROWS, "a tile's rows make a call");
+
 /* One vector of units in some rows: what the cell of the first row reads and writes, and how far the next row
  * is. States that are zero are NULL. */
 typedef struct cells {
@@ -40,7 +44,7 @@ PF_INLINE void lstm_output(const cells *x, int64_t n, int r, const float *o) {
 }
 
 PF_INLINE void lstm_rows(const cells *x, int64_t n, int rows) {
-    float o[PF_TILE_ROWS * PF_VL] __attribute__((aligned(64)));
+    float o[CELL_ROWS * PF_VL] __attribute__((aligned(64)));
     for (int r = 0; r < rows; r++) lstm_state(x, n, r, o);
     for (int r = 0; r < rows; r++) lstm_output(x, n, r, o);
 }

@@ -131,6 +131,14 @@ def test_cells(isa: str, kernel: str, dirs: int, rows: int, hidden: int) -> None
 
 
 @pytest.mark.parametrize("kernel", GATES)
+@pytest.mark.parametrize("rows", [4, 5, 6, 8, 9, 10, 11, 12, 25])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_rows(isa: str, kernel: str, rows: int, threads: int) -> None:
+    """Every height of the tiles that take all gates of some units at once."""
+    Layer(kernel, 1, 3, rows, 21).check(isa, threads, batch_first=True, cut=2)
+
+
+@pytest.mark.parametrize("kernel", GATES)
 @pytest.mark.parametrize("dirs", [1, 2])
 @pytest.mark.parametrize("rows,hidden", [(1, 370), (5, 200), (20, 24), (2, 8)])
 @pytest.mark.parametrize("threads", [2, 5])
