@@ -121,8 +121,24 @@ def resize_bytes(image: Array, w: int, h: int) -> Array:
         raise ShapeError("the target size must be positive", actual=(w, h))
     x0, x1, a0, a1 = _taps(image.shape[1], w)
     y0, y1, b0, b1 = _taps(image.shape[0], h)
-    rows = (image[:, x0].astype(np.int32) * a0[:, None] + image[:, x1].astype(np.int32) * a1[:, None]) >> 4
-    above, below = rows[y0], rows[y1]
-    mixed = ((above * b0[:, None, None]) >> 16) + ((below * b1[:, None, None]) >> 16)
-    resized: Array = np.clip((mixed + 2) >> 2, 0, 255).astype(np.uint8)
-    return resized
+    flat = np.ascontiguousarray(image).reshape(image.shape[0], -1)
+    rows = _scaled(flat, image.shape[2], x0, a0)
+    rows += _scaled(flat, image.shape[2], x1, a1)
+    rows >>= 4
+    mixed = rows.take(y0, axis=0)
+    mixed *= b0[:, None]
+    mixed >>= 16
+    below = rows.take(y1, axis=0)
+    below *= b1[:, None]
+    below >>= 16
+    mixed += below
+    mixed += 2
+    mixed >>= 2
+    return np.clip(mixed, 0, 255, out=mixed).astype(np.uint8).reshape(h, w, -1)
+
+
+def _scaled(rows: Array, channels: int, pixels: Array, weights: Array) -> Array:
+    """Pixels of rows (h, w * channels), each times its weight; single bytes are gathered faster than pixels."""
+    taken: Array = rows.take(np.add.outer(pixels * channels, np.arange(channels)).reshape(-1), axis=1).astype(np.int32)
+    taken *= np.repeat(weights, channels)
+    return taken
