@@ -185,3 +185,17 @@ def test_deconvolution_pads_its_output_beyond_the_stride(params: str, extra: tup
 def test_a_window_of_nothing_makes_no_numbers() -> None:
     net = load(param("Input in 0 1 a", "Spectrogram s 1 1 a b 0=8 1=2 3=1 4=1 7=2"))
     assert not np.isfinite(run(net, "b", a=np.ones(16, np.float32))).any()
+
+
+@pytest.mark.parametrize(("mode", "before"), [(-233, (0, 0, 0)), (-234, (0, 1, 1))])
+def test_same_borders_of_three_axes_have_the_odd_depth_behind(mode: int, before: tuple[int, ...]) -> None:
+    x = np.random.default_rng(3).normal(size=(1, 3, 4, 5)).astype(np.float32)
+    padded = np.pad(x[0], [(b, 1 - b) for b in before])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (2, 2, 2))
+    ones = tagged(np.ones(8))
+    for kind in ("Convolution3D", "ConvolutionDepthWise3D"):
+        found = one(f"{kind} 0=1 1=2 4={mode} 6=8 7=1", x, ones)
+        np.testing.assert_allclose(found[0], windows.sum((3, 4, 5)), atol=1e-5)
+    lowest = np.pad(x[0], [(b, 1 - b) for b in before], constant_values=-np.inf)
+    highest = np.lib.stride_tricks.sliding_window_view(lowest, (2, 2, 2)).max((3, 4, 5))
+    np.testing.assert_array_equal(one(f"Pooling3D 0=0 1=2 5={2 if mode == -233 else 3}", x)[0], highest)

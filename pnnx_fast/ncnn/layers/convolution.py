@@ -68,8 +68,15 @@ def paddings(g: Geometry, kernel: Sequence[int], sizes: Sequence[int]) -> tuple[
     totals = []
     for size, k, s, d in zip(sizes, kernel, g.stride, g.dilation, strict=True):
         totals.append(max(0, d * (k - 1) + 1 + (size - 1) // s * s - size))
+    return halves(totals, mode == SAME_UPPER)
+
+
+def halves(totals: Sequence[int], upper: bool) -> tuple[list[int], list[int]]:
+    """Values before and after each axis of a "same" mode, which has its odd ones behind (upper) or before."""
     small, large = [v // 2 for v in totals], [v - v // 2 for v in totals]
-    return (small, large) if mode == SAME_UPPER else (large, small)
+    # Those of depths are behind in both modes of ncnn.
+    depths = len(totals) if upper else len(totals) - 2 if len(totals) > 2 else 0
+    return small[:depths] + large[depths:], large[:depths] + small[depths:]
 
 
 def padding_of(before: Sequence[int], after: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operand
-from pnnx_fast.ncnn.layers.convolution import pad
+from pnnx_fast.ncnn.layers.convolution import halves, pad
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
@@ -84,8 +84,7 @@ class _Pooling:
             return _Sides(before, after, tail)
         spans_same = zip(sizes, self.kernel, self.stride, strict=True)
         totals = [max(0, k + (size - 1) // s * s - size) for size, k, s in spans_same]
-        small, large = [v // 2 for v in totals], [v - v // 2 for v in totals]
-        before, after = (small, large) if self.mode == SAME_UPPER else (large, small)
+        before, after = halves(totals, self.mode == SAME_UPPER)
         return _Sides(before, after, [0] * self.rank)
 
     def _as_ceil(self, sizes: Sequence[int], padding: Sequence[int], after: Sequence[int]) -> bool | None:
