@@ -12,9 +12,8 @@
 #include "kernels/int8.h"
 #include "kernels/pack_columns.h"
 #include "kernels/rnn_cells.h"
+#include "kernels/rnn_tall.h"
 #include "kernels/tile.h"
-
-enum { LSTM = 4, GRU = 3, PLAIN = 1 }; /* gates */
 
 /* A matrix of gates x units columns, packed in blocks of `vectors` vectors of units for every gate. */
 typedef struct columns {
@@ -242,63 +241,9 @@ static void apply_cells(const direction *d, int64_t step, int64_t block, int blo
     }
 }
 
-/* Where an LSTM's weights are used by many rows, one function does both halves of a block: a step has too few
- * sums for a call and tables of pointers for each. Rows that the registers do not hold at once follow on the
- * same half, while its weights are in L1. */
-enum {
-    TALL_LEAST = 4,
-    TALL_FROM = PF_PANEL_MAIN == 4 ? 7 : TALL_LEAST,
-    TALL_MOST = CELL_ROWS,
-    TALL_AT_ONCE = PF_PANEL_MAIN == 4 ? TALL_MOST : TALL_MOST / 2,
-    HALF = LSTM / 2, /* vectors */
-};
-
-/* Two vectors of so many rows; their weights lie within a panel. */
-PF_INLINE void multiply_rows(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
-    pf_vf acc[TALL_MOST][HALF];
-    const float *a[TALL_MOST];
-    PF_UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = pf_zero(), a[r] = h[r] + k;
-    for (int64_t i = -k; i < 0; i++, b += PF_PANEL_MAIN * PF_VL) {
-        const pf_vf b0 = pf_load(b), b1 = pf_load(b + PF_VL);
-        PF_UNROLL for (int r = 0; r < rows; r++) {
-            const pf_vf value = pf_set(a[r][i]);
-            acc[r][0] = pf_fma(value, b0, acc[r][0]);
-            acc[r][1] = pf_fma(value, b1, acc[r][1]);
-        }
-    }
-    PF_UNROLL for (int r = 0; r < rows; r++) {
-        pf_store(s + r * LSTM * PF_VL, acc[r][0]);
-        pf_store(s + (r * LSTM + 1) * PF_VL, acc[r][1]);
-    }
-}
-
-PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
-    const int upper = rows > TALL_AT_ONCE ? (rows + 1) / 2 : rows;
-    multiply_rows(upper, h, k, b, s);
-    if (upper < rows) multiply_rows(rows - upper, h + upper, k, b, s + upper * LSTM * PF_VL);
-}
-
-/* One block of an LSTM's columns: a panel for each half, or one for both. */
-typedef void (*multiply_fn)(const float *const *h, int64_t k, const float *b, float *s);
-#define MULTIPLY(rows)                                                                                       \
-    static void multiply_##rows(const float *const *h, int64_t k, const float *b, float *s) {                \
-        multiply_half(rows, h, k, b, s);                                                                     \
-        multiply_half(rows, h, k, b + HALF * PF_VL * ((int)PF_PANEL_MAIN == (int)HALF ? k : 1),              \
-                      s + HALF * PF_VL);                                                                     \
-    }
-/* clang-format off */
-MULTIPLY(4) MULTIPLY(5)
-MULTIPLY(6) MULTIPLY(7) MULTIPLY(8) MULTIPLY(9) MULTIPLY(10) MULTIPLY(11) MULTIPLY(12)
-static const multiply_fn multiply_tall[] = {
-    multiply_4, multiply_5,
-    multiply_6, multiply_7, multiply_8, multiply_9, multiply_10, multiply_11, multiply_12};
-/* clang-format on */
-
-static bool is_tall(const columns *c, int64_t rows) { return c->gates == LSTM && rows >= TALL_FROM; }
-
 /* Rows of a tile: the weights had better be read once for all rows than be used by tiles of full width. */
 static int most_rows(const columns *c, int64_t rows) {
-    if (is_tall(c, rows)) return TALL_MOST;
+    if (is_tall(c->gates, rows)) return TALL_MOST;
     const int vectors = pf_panel_vectors(c->gates * c->vectors), whole = pf_tile_rows(vectors);
     return rows > whole && vectors == 4 ? pf_tile_rows(vectors / 2) : whole;
 }
@@ -361,7 +306,7 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
     const columns *c = &d->hidden;
     const work w = make_work(c, part);
     const bool zero = part->row0 == part->row1 || !state_row(d, step, part->row0);
-    const bool tall = is_tall(c, part->row1 - part->row0);
+    const bool tall = is_tall(c->gates, part->row1 - part->row0);
     if (d->rounded && !zero) round_states(d, step, part);
     const int most = blocks_together(c, &w, part->row1 - part->row0);
     float s[CELL_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
@@ -376,7 +321,7 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
             if (zero)
                 memset(s, 0, sizeof s);
             else if (tall)
-                multiply_tall[n - TALL_LEAST](before, c->k, d->w + i * block_width(c) * c->k, s);
+                multiply_tall(c->gates, n)(before, c->k, d->w + i * block_width(c) * c->k, s);
             else
                 multiply_blocks(c, d->w, i, (int)blocks, step % 2, before, n, s);
             apply_cells(d, step, i, (int)blocks, row, n, s);

@@ -8,6 +8,8 @@
 #include "kernels/rnn_gates.h"
 #include "kernels/tile.h"
 
+enum { LSTM = 4, GRU = 3, PLAIN = 1 }; /* gates */
+
 /* Most rows, or neighbours, of a call. */
 enum { CELL_ROWS = 12 };
 _Static_assert((int)PF_TILE_ROWS <= (int)CELL_ROWS, "a tile's rows make a call");
