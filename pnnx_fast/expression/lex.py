@@ -18,7 +18,7 @@ MAX_TEXT = 1 << 20
 _VALUES = frozenset(("True", "False", "None", "inf", "nan"))
 
 #: Terms of letters, and perhaps those of the result.
-_EQUATION = r"(?=.*(?:,|->))[A-Za-z.]*(?:, *[A-Za-z.]*)*(?: *-> *[A-Za-z.]*)?"
+_EQUATION = r"(?=.*(?:,|->))[A-Za-z. ]*(?:,[A-Za-z. ]*)*(?:->[A-Za-z. ]*)?"
 
 
 def is_word(text: str) -> bool:

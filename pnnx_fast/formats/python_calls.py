@@ -22,6 +22,7 @@ from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_
 from pnnx_fast.ir import Operator, Parameter
 from pnnx_fast.ir.check import selects_number
 from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.equations import whole_equation
 from pnnx_fast.ir.literals import literal as known
 from pnnx_fast.ir.notes import (
     RECURRENT,
@@ -291,12 +292,7 @@ def _parameters(op: Operator) -> list[str]:
 def _einsum(op: Operator, names: Names) -> list[str]:
     if not op.has_param("equation"):
         return [f"{targets(op, names)} = torch.einsum({', '.join(map(names.of, op.inputs))})"]
-    equation = str(op.params["equation"].value)
-    left, arrow, right = equation.partition("->")
-    terms = zip(left.split(","), op.inputs, strict=False)
-    if "." not in equation and any(x.shape is not None and len(x.shape) > len(term) for term, x in terms):
-        # The converter drops an ellipsis.
-        equation = ",".join(f"...{term}" for term in left.split(",")) + (f"->...{right}" if arrow else "")
+    equation = whole_equation(op) or str(op.params["equation"].value)
     inputs = ", ".join(map(names.of, op.inputs))
     return [f"{targets(op, names)} = torch.einsum({equation!r}, {inputs})"]
 

@@ -1,7 +1,8 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
 into a part of a tensor that became writes into the written values, shuffles that swallowed a reshape, masks of
-attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result.
+attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result, ellipses of
+Einstein sums.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.equations import whole_equation
 from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.notes import (
     head_masks,
@@ -125,5 +127,6 @@ _MENDS: dict[str, Mend] = {
     "nn.ChannelShuffle": _reshape_before,
     "nn.PixelShuffle": _reshape_before,
     "pnnx.Expression": _leading_axes,
+    "torch.einsum": _set_parameter("equation", whole_equation),
 }
 """What is done to operators of a type; it returns whether anything was wrong."""

@@ -1,4 +1,5 @@
-"""Shapes that a file notes against those that lowering finds, and inputs whose role it does not tell.
+"""Shapes that a file notes against those that lowering finds, inputs whose role it does not tell, and constants that
+the converter's own run may have changed.
 
 At the sizes of the trace both shapes are the same, unless the file lost something or was edited by hand. The operator
 is named then, by a warning: which of the two is right is not known here.
@@ -11,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pnnx_fast._types import Shape
 from pnnx_fast._warning import warn
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.folded import changed_constant
 from pnnx_fast.ir.notes import untold_values
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["compare_noted", "name_untold"]
+__all__ = ["compare_noted", "name_changed", "name_untold"]
 
 
 def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
@@ -40,6 +42,18 @@ def name_untold(ops: Iterable[Operator]) -> None:
             warn(
                 f"{op.where} takes {x.name} for its keys and values; the file does not tell whether it is the values "
                 f"alone, and {op.inputs[0].name} query and keys: its results may be wrong"
+            )
+            return
+
+
+def name_changed(ops: Iterable[Operator]) -> None:
+    """Warn of the first write by indices into a constant that may hold what the converter's own run wrote there."""
+    for op in ops:
+        constant = changed_constant(op)
+        if constant is not None:
+            warn(
+                f"{op.where} writes into the constant {constant.name}, where the converter may have kept what its own "
+                "run wrote: its results may be wrong"
             )
             return
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
+import pnnx_fast
 from pnnx_fast.errors import ParameterError, ShapeError
 
 torch = pytest.importorskip("torch")
@@ -59,6 +60,18 @@ def test_an_ellipsis_that_was_dropped_is_put_back() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 3, 4), np.float32), rng.standard_normal((2, 4, 5), np.float32)
     np.testing.assert_allclose(run("torch.einsum", x, y, equation="ik,kj->ij"), x @ y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("equation", ["b i j, b k j -> b i k", "bij,bkj->bik", "b i j,b k j", " bij , bkj -> bki"])
+def test_an_equation_of_low_levels_is_a_string_with_its_spaces(equation: str) -> None:
+    text = (
+        "7767517\n5 4\npnnx.Input i 0 1 x #x=(2,3,4)f32\npnnx.Input j 0 1 y #y=(2,5,4)f32\n"
+        f"pnnx.Expression e 0 1 t expr={equation}\ntorch.einsum s 3 1 t x y z $equation=t\npnnx.Output o 1 0 z\n"
+    )
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 3, 4), np.float32), rng.standard_normal((2, 5, 4), np.float32)
+    want = torch.einsum(equation, torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    np.testing.assert_allclose(pnnx_fast.Model(pnnx_fast.Graph.parse(text))(x, y), want, rtol=1e-5, atol=1e-5)
 
 
 def test_errors() -> None:

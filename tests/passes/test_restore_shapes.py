@@ -419,3 +419,36 @@ def test_axes_that_no_broadcast_explains_stay() -> None:
         "pnnx.Expression e 1 1 x y expr=neg(@0) #x=(4,2)f32 #y=(2,4,2)f32\npnnx.Output o 1 0 y\n"
     )
     assert not restore_shapes(graph)
+
+
+@pytest.mark.parametrize(
+    "whole, written, shapes, noted",
+    [
+        ("bi...,bk...->b...ik", "ij,ik->ijk", [(2, 3, 4), (2, 5, 4)], (2, 4, 3, 5)),
+        ("b...d,kd->b...k", "ij,kj->ik", [(2, 3, 7, 4), (5, 4)], (2, 3, 7, 5)),
+        ("b...d,d->b...", "ij,j->i", [(2, 3, 4), (4,)], (2, 3)),
+        ("...ij,...kj->...ik", "ij,kj->ik", [(2, 3, 4), (2, 5, 4)], (2, 3, 5)),
+        ("...i,...i->...", "i,i->", [(2, 3, 4), (2, 3, 4)], (2, 3)),
+        ("...ij,jk->...ik", "ij,jk->ik", [(6, 3, 4), (4, 5)], (6, 3, 5)),
+        ("b...i,bi->b...", "ij,ij->i", [(2, 1, 4, 3), (2, 3)], (2, 1, 4)),
+    ],
+)
+def test_an_ellipsis_that_was_left_out_stands_where_the_sizes_fit(
+    whole: str, written: str, shapes: list[tuple[int, ...]], noted: tuple[int, ...], tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    wired = [f"#v{i}=({','.join(map(str, shape))})f32" for i, shape in enumerate(shapes)]
+    lines = [f"pnnx.Input in{i} 0 1 v{i} {note}" for i, note in enumerate(wired)]
+    names = " ".join(f"v{i}" for i in range(len(shapes)))
+    notes = f"{' '.join(wired)} #y=({','.join(map(str, noted))})f32"
+    lines += [f"torch.einsum e {len(shapes)} 1 {names} y equation={written} {notes}", "pnnx.Output o 1 0 y"]
+    text = f"7767517\n{len(lines)} {len(shapes) + 1}\n" + "\n".join(lines) + "\n"
+    arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
+    want = torch.einsum(whole, *map(torch.from_numpy, arrays)).numpy()
+    assert want.shape == noted
+    np.testing.assert_allclose(pnnx_fast.Model(pnnx_fast.Graph.parse(text))(*arrays), want, rtol=1e-5, atol=1e-5)
+    graph = pnnx_fast.Graph.parse(text)
+    simplify(graph)
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(*arrays), want, rtol=1e-5, atol=1e-5)
+    pnnx_fast.Graph.parse(text).python(tmp_path / "source.py")
+    assert "..." in (tmp_path / "source.py").read_text()

@@ -79,3 +79,38 @@ def test_other_inputs_of_attention_are_told_by_the_file(inputs: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pnnx_fast.Model(_attention(inputs))
+
+
+def _write(values: np.ndarray, name: str = "pnnx_fold_out.1", *, count: int = 2, adds: bool = True) -> pnnx_fast.Graph:
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n6 5\npnnx.Input x 0 1 x #x=({count})f32\npnnx.Input i 0 1 i #i=({count})i64\n"
+        f"pnnx.Attribute {name} 0 1 c @data=(4)f32 #c=(4)f32\npnnx.Expression e 1 1 i k expr=[@0]\n"
+        f"Tensor.index_put w 3 1 c k x y accumulate={adds} $input=c $indices=k $values=x #x=({count})f32 #y=(4)f32\n"
+        "pnnx.Output o 1 0 y\n"
+    )
+    for op in graph.ops:
+        op.attrs = {k: pnnx_fast.Attribute(values.astype(np.float32)) for k in op.attrs}
+    return graph
+
+
+def test_a_constant_that_the_converters_run_may_have_changed_is_told() -> None:
+    with pytest.warns(UserWarning, match=r"index_put w writes into the constant pnnx_fold_out\.1, .* may be wrong"):
+        model = pnnx_fast.Model(_write(np.array([0, 3, 0, 1])))
+    assert model(np.ones(2, np.float32), np.array([0, 1])).tolist() == [1, 4, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "values, name", [(np.zeros(4), "pnnx_fold_out.1"), (np.full(4, -np.inf), "pnnx_fold_7"), (np.arange(4), "bank")]
+)
+def test_constants_of_one_value_and_parameters_are_written_to_as_they_are(values: np.ndarray, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pnnx_fast.Model(_write(values, name))
+
+
+@pytest.mark.parametrize("count, adds", [(2, False), (4, True), (4, False)])
+def test_only_a_write_to_all_places_leaves_nothing_of_a_constant(count: int, adds: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pnnx_fast.Model(_write(np.arange(4), count=count, adds=adds))
+    assert bool(caught) == (count == 2 or adds)
