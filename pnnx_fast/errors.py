@@ -160,9 +160,15 @@ class ExpressionError(PnnxFastError, ValueError):
     """An expression does not parse or cannot be evaluated; the message shows the place with a caret."""
 
     def __init__(
-        self, reason: str, text: str = "", position: int | None = None, *, operator: str | None = None
+        self,
+        reason: str,
+        text: str = "",
+        position: int | None = None,
+        *,
+        operator: str | None = None,
+        step: int | None = None,
     ) -> None:
-        self.reason, self.text, self.position, self.operator = reason, text, position, operator
+        self.reason, self.text, self.position, self.operator, self.step = reason, text, position, operator, step
         message = f"{operator}: {reason}" if operator else reason
         if text and position is not None:
             message += f"\n  {text}\n  {' ' * position}^"

@@ -1,5 +1,6 @@
 /* Strided copies and fills: layout changes, slices, borders. Runs that are contiguous on both sides are moved
  * whole; where the contiguous dimensions differ, tiles are transposed in registers (transpose.h). */
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/nest.h"
@@ -76,15 +77,31 @@ PF_STRIDED(32)
 PF_STRIDED(64)
 
 /* Rows read backwards (xa is -1, ya 1); the last vector of a row may write some elements again. */
-static void copy_reversed(const pf_plane *p, const float *x, float *y) {
-    pf_vi lanes;
-    for (int i = 0; i < PF_VL; i++) lanes[i] = PF_VL - 1 - i;
-    for (int64_t b = 0; b < p->nb; b++, x += p->xb, y += p->yb)
-        for (int64_t a = 0; a < p->na; a += PF_VL) {
-            const int64_t at = pf_min(a, p->na - PF_VL);
-            pf_store(y + at, pf_permute(pf_load(x - at - (PF_VL - 1)), lanes));
-        }
-}
+#if defined(__clang__)
+#    define PF_TURN(v, lanes, r)                                                                             \
+        for (int i = 0; i < (int)(sizeof v / sizeof v[0]); i++) r[i] = v[lanes[i]]
+#else
+#    define PF_TURN(v, lanes, r) r = __builtin_shuffle(v, lanes)
+#endif
+#define PF_REVERSED(bits)                                                                                    \
+    enum { LANES_##bits = PF_VL * 32 / bits };                                                               \
+    static void copy_reversed_##bits(const pf_plane *p, const char *x, char *y) {                            \
+        typedef uint##bits##_t vector __attribute__((vector_size(PF_VL * 4)));                               \
+        enum { SIZE = bits / 8 };                                                                            \
+        vector v, lanes, r;                                                                                  \
+        for (int i = 0; i < LANES_##bits; i++) lanes[i] = (uint##bits##_t)(LANES_##bits - 1 - i);            \
+        for (int64_t b = 0; b < p->nb; b++, x += p->xb * SIZE, y += p->yb * SIZE)                            \
+            for (int64_t a = 0; a < p->na; a += LANES_##bits) {                                              \
+                const int64_t at = pf_min(a, p->na - LANES_##bits);                                          \
+                memcpy(&v, x - (at + LANES_##bits - 1) * SIZE, sizeof v);                                    \
+                PF_TURN(v, lanes, r);                                                                        \
+                memcpy(y + at * SIZE, &r, sizeof r);                                                         \
+            }                                                                                                \
+    }
+PF_REVERSED(8)
+PF_REVERSED(16)
+PF_REVERSED(32)
+PF_REVERSED(64)
 
 static void copy_strided_any(const pf_plane *p, int64_t size, const char *x, char *y) {
     for (int64_t b = 0; b < p->nb; b++)
@@ -93,23 +110,22 @@ static void copy_strided_any(const pf_plane *p, int64_t size, const char *x, cha
 }
 
 static void copy_plane(const pf_plane *p, int64_t size, const char *x, char *y) {
+    const bool reversed = p->ya == 1 && p->xa == -1;
     switch (size) {
     case 1:
-        copy_strided_8(p, x, y);
+        (reversed && p->na >= LANES_8 ? copy_reversed_8 : copy_strided_8)(p, x, y);
         break;
     case 2:
-        copy_strided_16(p, x, y);
+        (reversed && p->na >= LANES_16 ? copy_reversed_16 : copy_strided_16)(p, x, y);
         break;
     case 4:
         if (p->ya == 1 && p->xb == 1)
             pf_transpose(p, (const float *)x, (float *)y);
-        else if (p->ya == 1 && p->xa == -1 && p->na >= PF_VL)
-            copy_reversed(p, (const float *)x, (float *)y);
         else
-            copy_strided_32(p, x, y);
+            (reversed && p->na >= LANES_32 ? copy_reversed_32 : copy_strided_32)(p, x, y);
         break;
     case 8:
-        copy_strided_64(p, x, y);
+        (reversed && p->na >= LANES_64 ? copy_reversed_64 : copy_strided_64)(p, x, y);
         break;
     default:
         copy_strided_any(p, size, x, y);

@@ -64,6 +64,17 @@ static void load_truths_f32(void *to_, const uint8_t *from, int64_t step, int64_
 static void store_truths_f32(uint8_t *to, int64_t step, const void *from_, int64_t n) {
     const float *from = from_;
     int64_t i = 0;
+#if defined(PF_AVX2) && !defined(PF_AVX512)
+    for (; step == 1 && i + 4 * PF_VL <= n; i += 4 * PF_VL) {
+        __m256i truth[4];
+        for (int k = 0; k < 4; k++) truth[k] = (__m256i)(pf_load(from + i + k * PF_VL) != 0.0f);
+        const __m256i words = _mm256_packs_epi16(_mm256_packs_epi32(truth[0], truth[1]),
+                                                 _mm256_packs_epi32(truth[2], truth[3]));
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        const __m256i ones = _mm256_and_si256(_mm256_permutevar8x32_epi32(words, order), _mm256_set1_epi8(1));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), ones);
+    }
+#endif
     if (step == 1)
         for (; i + PF_VL <= n; i += PF_VL) {
             const pf_vi truth = (pf_load(from + i) != 0.0f) & 1;
@@ -74,6 +85,7 @@ static void store_truths_f32(uint8_t *to, int64_t step, const void *from_, int64
 
 /* -- elements of the VM's own type -- */
 
+typedef uint16_t word2 __attribute__((aligned(1), may_alias));
 typedef uint32_t word4 __attribute__((aligned(1), may_alias));
 typedef uint64_t word8 __attribute__((aligned(1), may_alias));
 
@@ -84,6 +96,7 @@ typedef uint64_t word8 __attribute__((aligned(1), may_alias));
         for (int64_t i = 0; i < n; i++) to[i * ts] = from[i * fs];                                           \
     }
 PF_MOVES(1, uint8_t)
+PF_MOVES(2, word2)
 PF_MOVES(4, word4)
 PF_MOVES(8, word8)
 
@@ -93,6 +106,8 @@ static void vm_move(char *to, int64_t ts, const char *from, int64_t fs, int64_t 
         move_4(to, ts, from, fs, n);
     else if (size == 8)
         move_8(to, ts, from, fs, n);
+    else if (size == 2)
+        move_2(to, ts, from, fs, n);
     else
         move_1(to, ts, from, fs, n);
 }
@@ -116,7 +131,7 @@ static inline void vm_fill(char *to, const void *value, int64_t size, int64_t n)
         int64_t i = 0;
         for (; i + PF_VL <= n; i += PF_VL) pf_store(to + i * 4, pf_set(v));
         if (i < n) pf_storen(to + i * 4, pf_set(v), n - i);
-    } else if (size == 8) {
+    } else if (size > 1) {
         vm_move(to, 1, value, 0, size, n);
     } else {
         memset(to, *(const char *)value, (size_t)n);

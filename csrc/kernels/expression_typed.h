@@ -1,7 +1,8 @@
 /* The operations of the expression VM on one type of elements: loops over runs, which the compiler makes
  * vectors of. expression_types.c includes this for each type: PF_T names it, PF_E is the type of an element
  * in memory, PF_V that of a value, PF_U the type in which sums wrap around, PF_FLOAT whether it has
- * fractions. Truth is 1 or 0. */
+ * fractions; of integers PF_RATIO is the type in which they are divided, PF_Q that of their quotients, and
+ * PF_WRAPS whether one may be too large for it. Truth is 1 or 0. */
 #define PF_OP(name) PF_JOIN(PF_T, name)
 
 #define PF_LOOP(name, USE, body)                                                                             \
@@ -117,12 +118,32 @@
 /* log(1 + exp x) without overflow. */
 #    define PF_SOFTPLUS(x) (((x) < 0 ? 0 : (x)) + pf_log1p64(pf_exp64(-fabs(x))))
 #else
-#    define PF_ABS(x)        ((x) < 0 ? -(PF_U)(x) : (PF_U)(x))
-#    define PF_LARGER(x, y)  PF_MAX(x, y)
-#    define PF_SMALLER(x, y) PF_MIN(x, y)
-#    define PF_BITS          ((PF_V)(8 * sizeof(PF_E)))
+#    define PF_ABS(x)         ((x) < 0 ? -(PF_U)(x) : (PF_U)(x))
+#    define PF_LARGER(x, y)   PF_MAX(x, y)
+#    define PF_SMALLER(x, y)  PF_MIN(x, y)
+#    define PF_BITS           ((PF_V)(8 * sizeof(PF_E)))
 /* Counts of bits outside the type's width leave the sign, or nothing. */
-#    define PF_COUNTED(y)    (((y) >= 0) & ((y) < PF_BITS))
+#    define PF_COUNTED(y)     (((y) >= 0) & ((y) < PF_BITS))
+
+/* The quotient towards zero, of fractions that hold it exactly where the type has any. Zero as a divisor is
+ * reported elsewhere; the smallest number by -1 wraps around. */
+static inline PF_Q PF_OP(quotient)(PF_V x, PF_V y) {
+    const bool negates = PF_WRAPS && y == (PF_V)-1;
+    const PF_Q d = (y == 0) | negates ? 1 : y, q = (PF_Q)((PF_RATIO)x / (PF_RATIO)d);
+    return negates ? (PF_Q) - (PF_U)x : q;
+}
+static inline PF_Q PF_OP(rest)(PF_V x, PF_V y) {
+    return (PF_Q)((PF_U)x - (PF_U)PF_OP(quotient)(x, y) * (PF_U)y);
+}
+/* Whether a remainder lies on the other side of zero than the divisor. */
+#    define PF_TOO_HIGH(r, y) ((PF_Q)(((r) != 0) & (((r) ^ (y)) < 0)))
+
+static bool PF_OP(has_zero)(const void *from, int64_t n) {
+    const PF_E *x = from;
+    PF_V found = 0;
+    PF_IVDEP for (int64_t i = 0; i < n; i++) found = (PF_V)(found | (x[i] == 0));
+    return found != 0;
+}
 #    define PF_FOR_KIND(X1, X2, X3)                                                                          \
         X1(isnan, x & 0)                                                                                     \
         X1(isinf, x & 0)                                                                                     \
@@ -132,7 +153,10 @@
         X2(bitwise_xor, x ^ y)                                                                               \
         X1(bitwise_not, ~x)                                                                                  \
         X2(left_shift, PF_COUNTED(y) ? (PF_U)x << (y & (PF_BITS - 1)) : 0)                                   \
-        X2(right_shift, PF_COUNTED(y) ? x >> (y & (PF_BITS - 1)) : x < 0 ? -1 : 0)
+        X2(right_shift, PF_COUNTED(y) ? x >> (y & (PF_BITS - 1)) : x < 0 ? -1 : 0)                           \
+        X2(floor_divide, PF_OP(quotient)(x, y) - PF_TOO_HIGH(PF_OP(rest)(x, y), y))                          \
+        X2(remainder, PF_OP(rest)(x, y) + (-PF_TOO_HIGH(PF_OP(rest)(x, y), y) & y))                          \
+        X2(fmod, PF_OP(rest)(x, y))
 #endif
 
 PF_FOR_ALL(PF_1, PF_2, PF_3)
@@ -157,8 +181,14 @@ static void PF_OP(store_truths)(uint8_t *to, int64_t step, const void *from, int
 #define PF_ENTRY(name, body) [PF_VM_##name] = PF_OP(name),
 static const pf_vm_op PF_OP(ops)[PF_VM_SINGLE] = {PF_FOR_ALL(PF_ENTRY, PF_ENTRY, PF_ENTRY)
                                                       PF_FOR_KIND(PF_ENTRY, PF_ENTRY, PF_ENTRY)};
-const vm_type PF_NAME(PF_JOIN(vm, PF_T)) = {sizeof(PF_E), 0, PF_OP(ops), PF_OP(load_truths),
-                                            PF_OP(store_truths)};
+const vm_type PF_NAME(PF_JOIN(vm, PF_T)) = {
+    sizeof(PF_E), 0, PF_OP(ops), PF_OP(load_truths), PF_OP(store_truths),
+#if PF_FLOAT
+    NULL
+#else
+    PF_OP(has_zero)
+#endif
+};
 
 #undef PF_OP
 #undef PF_LOOP
@@ -176,6 +206,10 @@ const vm_type PF_NAME(PF_JOIN(vm, PF_T)) = {sizeof(PF_E), 0, PF_OP(ops), PF_OP(l
 #undef PF_SOFTPLUS
 #undef PF_BITS
 #undef PF_COUNTED
+#undef PF_TOO_HIGH
+#undef PF_RATIO
+#undef PF_Q
+#undef PF_WRAPS
 #undef PF_ENTRY
 #undef PF_T
 #undef PF_E

@@ -8,6 +8,7 @@
 typedef double any_f64 __attribute__((aligned(1), may_alias));
 typedef int64_t any_i64 __attribute__((aligned(1), may_alias));
 typedef int32_t any_i32 __attribute__((aligned(1), may_alias));
+typedef int16_t any_i16 __attribute__((aligned(1), may_alias));
 
 /* A result may lie where an operand does, place by place. */
 #if defined(__clang__)
@@ -37,11 +38,18 @@ static inline double pf_floor_divide(double x, double y) {
 #define PF_FLOAT 1
 #include "kernels/expression_typed.h"
 
+/* Quotients of 32 bits are exact in double, those of fewer in float: the next whole number is farther away
+ * than half a unit of the last place. Tests that no number of a type fails are meant. */
+#pragma GCC diagnostic ignored "-Wtype-limits"
+
 #define PF_T     i64
 #define PF_E     any_i64
 #define PF_V     int64_t
 #define PF_U     uint64_t
 #define PF_FLOAT 0
+#define PF_Q     int64_t
+#define PF_WRAPS 1
+#define PF_RATIO int64_t
 #include "kernels/expression_typed.h"
 
 #define PF_T     i32
@@ -49,12 +57,38 @@ static inline double pf_floor_divide(double x, double y) {
 #define PF_V     int32_t
 #define PF_U     uint32_t
 #define PF_FLOAT 0
+#define PF_Q     int32_t
+#define PF_WRAPS 1
+#define PF_RATIO double
 #include "kernels/expression_typed.h"
 
-/* Bytes and booleans. Values are 32 bits wide until they are stored. */
-#define PF_T     u8
-#define PF_E     uint8_t
-#define PF_V     int32_t
+#define PF_T     i16
+#define PF_E     any_i16
+#define PF_V     int16_t
 #define PF_U     uint32_t
 #define PF_FLOAT 0
+#define PF_Q     int32_t
+#define PF_WRAPS 0
+#define PF_RATIO float
+#include "kernels/expression_typed.h"
+
+#define PF_T     i8
+#define PF_E     int8_t
+#define PF_V     int8_t
+#define PF_U     uint32_t
+#define PF_FLOAT 0
+#define PF_Q     int32_t
+#define PF_WRAPS 0
+#define PF_RATIO float
+#include "kernels/expression_typed.h"
+
+/* Bytes and booleans. */
+#define PF_T     u8
+#define PF_E     uint8_t
+#define PF_V     uint8_t
+#define PF_U     uint32_t
+#define PF_FLOAT 0
+#define PF_Q     int32_t
+#define PF_WRAPS 0
+#define PF_RATIO float
 #include "kernels/expression_typed.h"

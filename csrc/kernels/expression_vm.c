@@ -39,10 +39,10 @@ typedef struct vm {
     char *memory;
 } vm;
 
-static const vm_type floats = {sizeof(float), 1, vm_f32, load_truths_f32, store_truths_f32};
+static const vm_type floats = {sizeof(float), 1, vm_f32, load_truths_f32, store_truths_f32, NULL};
 /* By the codes that PF_EXPRESSION_ARGS names. */
-static const vm_type *const types[] = {&floats, &PF_NAME(vm_f64), &PF_NAME(vm_i64), &PF_NAME(vm_i32),
-                                       &PF_NAME(vm_u8)};
+static const vm_type *const types[] = {&floats,         &PF_NAME(vm_f64), &PF_NAME(vm_i64), &PF_NAME(vm_i32),
+                                       &PF_NAME(vm_u8), &PF_NAME(vm_i16), &PF_NAME(vm_i8)};
 
 static bool all_zero(const int64_t *strides, int64_t n) {
     for (int64_t d = 0; d < n; d++)
@@ -166,7 +166,13 @@ static void prepare(vm *m) {
     m->out.buffer = m->memory;
 }
 
-static void run_tile(vm *m, int64_t block) {
+/* Integers that are divided by zero. */
+static void check_divisors(const vm *m, const pf_worker *w, const int64_t *op, int64_t n) {
+    const bool divides = op[0] == PF_VM_floor_divide || op[0] == PF_VM_remainder || op[0] == PF_VM_fmod;
+    if (divides && m->type->has_zero(m->slots[op[3]].data, n)) pf_report(w, PF_FAULT_ZERO, 0, 0);
+}
+
+static void run_tile(vm *m, const pf_worker *w, int64_t block) {
     const int64_t row = block / m->across * m->tile_rows, column = block % m->across * m->width;
     const int64_t rows = m->blocked ? pf_min(m->tile_rows, m->rows - row) : 1;
     const int64_t width = pf_min(m->width, m->length - column), n = rows * width;
@@ -191,6 +197,7 @@ static void run_tile(vm *m, int64_t block) {
         char *to = i + 1 < m->count         ? (char *)(uintptr_t)m->slots[op[1]].data
                    : y->access == VM_DIRECT ? result
                                             : y->buffer;
+        if (m->type->has_zero) check_divisors(m, w, op, n);
         m->type->ops[op[0]](&m->slots[op[2]], &m->slots[op[3]], &m->slots[op[4]], to, n);
     }
     if (y->access != VM_DIRECT) vm_scatter(y, m->type, result, rows, width);
@@ -234,7 +241,7 @@ PF_KERNEL_FUNCTION(expression) {
     seek(&m, begin / m.blocks);
     int64_t block = begin % m.blocks;
     for (int64_t i = begin; i < end; i++) {
-        run_tile(&m, block);
+        run_tile(&m, w, block);
         if (++block < m.blocks) continue;
         block = 0;
         next_line(&m);

@@ -14,7 +14,7 @@ from libc.string cimport memset, strcmp
 
 from sys import intern
 
-from pnnx_fast.errors import IndexRangeError, NativeOperatorError
+from pnnx_fast.errors import ExpressionError, IndexRangeError, NativeOperatorError
 
 cdef extern from "kernels/kernel.h" nogil:
     ctypedef struct pf_ref:
@@ -55,7 +55,7 @@ cdef extern from "exec/tables.h" nogil:
         const pf_field *fields
         int32_t count
         int64_t size
-    int PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS, PF_POOL_REACH, PF_POOL_STEP
+    int PF_FAULT_ZERO, PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS, PF_POOL_REACH, PF_POOL_STEP
     int pf_tables(const pf_kernel_table **out, int capacity)
     bint pf_is_gang(int kernel, const pf_kernel_entry *entry, const void *args, int nthreads)
     const pf_kind *pf_kinds()
@@ -332,6 +332,8 @@ def plan(str isa, str name, dict values, int nthreads):
 cdef object raise_fault(pf_fault fault, int64_t begin):
     if fault.code == PF_FAULT_NATIVE:
         raise NativeOperatorError(fault.value, step=begin + fault.step)
+    if fault.code == PF_FAULT_ZERO:
+        raise ExpressionError("integer division by zero", step=begin + fault.step)
     if fault.code:
         raise IndexRangeError(fault.value, fault.limit, step=begin + fault.step)
 
@@ -423,9 +425,8 @@ cdef class Program:
     def run(self, tuple bases, int64_t begin=0, int64_t end=-1, bint timed=False):
         """Run steps [begin, end) without holding the GIL; bases are contiguous buffers.
 
-        Returns None, or the list of end-begin+1 time stamps in nanoseconds when ``timed``. Raises IndexRangeError,
-        with the number of the step, when the data hold an index outside its dimension, and NativeOperatorError when a
-        user's operator fails.
+        Returns None, or the list of end-begin+1 time stamps in nanoseconds when ``timed``. Raises NativeOperatorError,
+        ExpressionError (an integer divided by zero) or IndexRangeError with the number of the step.
         """
         cdef char *local[64]
         cdef char **pointers = local

@@ -42,6 +42,8 @@ _ON_BOOL = {
 }
 _OF_TRUTH = {"to_bool", "logical_and", "logical_or", "logical_xor", "logical_not"}
 _SAME_ON_BOOL = _OF_TRUTH | {"copy", "where", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite"}
+# What leaves integers as they are.
+_ROUNDS = {"floor", "ceil", "round", "trunc"}
 # What these make of numbers of half precision needs no rounding.
 _EXACT_ON_HALF = {
     "half", "copy", "abs", "neg", "sign", "floor", "ceil", "round", "trunc", "relu", "relu6", "maximum", "minimum",
@@ -139,7 +141,8 @@ def computed_in(function: Function, arguments: Sequence[Any], signature: Signatu
         return None
     if function.opcode == "pow" and wide.kind in "iu":
         return wide if type(arguments[1]) is int and 1 <= arguments[1] <= 3 else None
-    return wide if function.opcode in OF_TYPE[wide.name] else None
+    name = "copy" if wide.kind in "iu" and function.opcode in _ROUNDS else function.opcode
+    return wide if name in OF_TYPE[wide.name] else None
 
 
 def _wide(dtype: DType) -> DType:
@@ -262,7 +265,7 @@ class _Compiler:
     def simplify(self, name: str, sources: list[Any], type: TensorType) -> Any:
         """Cheaper forms of the same function where operands are constants or absent."""
         x = sources[0]
-        if name == "copy" and isinstance(x, _Ref):
+        if isinstance(x, _Ref) and (name == "copy" or (name in _ROUNDS and type.dtype.kind in "iu")):
             return _Ref(x.index, x.is_input, type)
         if name == "rsub":
             name, sources = "sub", [sources[1], x]

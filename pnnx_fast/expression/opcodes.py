@@ -29,13 +29,14 @@ OPCODES: dict[str, int] = {
 }
 
 #: Types that the VM computes in; the place in the list is the code.
-TYPES = ("float32", "float64", "int64", "int32", "uint8")
+TYPES = ("float32", "float64", "int64", "int32", "uint8", "int16", "int8")
 
 _BITS = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift"))
 _OF_INTEGERS = _BITS | {
     "copy", "abs", "neg", "sign", "square", "relu", "relu6", "logical_not", "to_bool", "add", "sub", "mul", "maximum",
     "rsub", "minimum", "at_least", "at_most", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
     "logical_xor", "where", "clamp", "clip", "threshold", "isnan", "isinf", "isfinite",
+    "floor_divide", "remainder", "fmod",
 }  # fmt: skip
 
 #: The operations that each type has; those other than float32 know a reversed difference as a difference only.

@@ -147,6 +147,9 @@ def gather(b: Builder, input: Tensor, index: Tensor, *, dim: int, sparse_grad: b
     return y
 
 
+_ADDERS = {dtype: f"scatter_add_{dtype[0]}{dtype[-2:]}" for dtype in ("float32", "float64", "int64", "int32")}
+
+
 @operator("torch.scatter_add")
 def scatter_add(b: Builder, input: Tensor, index: Tensor, src: Tensor, *, dim: int) -> Tensor:
     """Input plus sources added at the places that an index names along one dimension. torch.scatter_add."""
@@ -158,14 +161,15 @@ def scatter_add(b: Builder, input: Tensor, index: Tensor, src: Tensor, *, dim: i
         raise ShapeError("src must have the dtype of the input", operand="src", expected=input.dtype, actual=src.dtype)
     if index.size:
         _check_index(input, index, axis, (src,))
-    if input.dtype != np.float32:
+    kernel = _ADDERS.get(input.dtype.name)
+    if kernel is None:
         return b.host(lambda x, i, s: _scatter_add(x, i, s, axis), [input, index, src], [(input.shape, input.dtype)])[0]
     index = _index_tensor(b, index)
     y = b.result(input.shape, input.dtype)
     b.copy(input, y)
     fields = _along(y, index, axis)
     if index.size:
-        b.step("scatter_add_f32", x=src, index=index, y=y, xs=src.strides, ys=_without(y.strides, axis), **fields)
+        b.step(kernel, x=src, index=index, y=y, xs=src.strides, ys=_without(y.strides, axis), **fields)
     return y
 
 

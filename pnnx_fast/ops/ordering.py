@@ -34,6 +34,10 @@ def topk(
     if not 0 <= k <= n:
         raise ParameterError(f"k must be between 0 and {n}, not {k}", parameter="k")
     shape = (*input.shape[:axis], k, *input.shape[axis + 1 :])
+    if input.dtype == np.float16 or (input.dtype.kind in "iu" and input.dtype.itemsize < 4):  # floats hold these
+        given = b.cast(input, np.float32)
+        found = topk(b, given, k=k, dim=axis, largest=largest, sorted=sorted)
+        return Results((b.cast(found[0], input.dtype), found[1]))
     if input.dtype != np.float32:
 
         def run(x: Array) -> tuple[Array, Array]:

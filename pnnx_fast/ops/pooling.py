@@ -6,7 +6,7 @@ Compiled kernels take float32, and half precision cast to it, channels last; oth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -188,14 +188,37 @@ def _spans(window: Window, axis: int, n: int) -> list[tuple[range, int]]:
     return spans
 
 
-def _fold(mode: str, part: Array, count: int, whole: int, norm: float) -> Any:
+def _folded(join: np.ufunc, x: Array, spans: Sequence[Sequence[range]]) -> Array:
+    """Windows joined axis by axis: window by window where they are few, else one entry of each at a time."""
+    for axis, windows in enumerate(spans, start=x.ndim - len(spans)):
+        before = (slice(None),) * axis
+        lengths = np.array([len(inside) for inside in windows], np.int64)
+        most = int(lengths.max(initial=1))
+        if 0 < len(windows) < most or 0 in lengths:
+            cut = [x[(*before, slice(inside.start, inside.stop, inside.step))] for inside in windows]
+            x = np.concatenate([join.reduce(part, axis, keepdims=True) for part in cut], axis)
+            continue
+        first, step = np.array([inside.start for inside in windows], np.int64), windows[0].step if windows else 1
+        parts: list[Array] = []
+        for entry in range(most):
+            part = np.take(x, first + np.minimum(entry, lengths - 1) * step, axis)  # a short window repeats its last
+            if join is np.add and (lengths <= entry).any():
+                part[(*before, lengths <= entry)] = 0
+            parts = [join(*parts, part)] if parts else [part]
+        x = parts[0]
+    return x
+
+
+def _pooled(mode: str, x: Array, spans: Sequence[Sequence[range]], counts: Array, norm: float) -> Array:
+    """Windows without places; ``counts`` is what their sums are divided by."""
     if mode == "max":
-        return part.max(-1)
-    if mode == "avg":
-        return np.trunc(part.sum(-1) / count) if part.dtype.kind in "iu" else part.sum(-1) / count
-    if math.isinf(norm):
-        return np.abs(part).max(-1) if norm > 0 else np.abs(part).min(-1)
-    return (np.power(part, norm).sum(-1) / count * whole) ** (1.0 / norm)
+        return _folded(np.maximum, x, spans)
+    if mode == "lp" and math.isinf(norm):
+        return _folded(np.maximum if norm > 0 else np.minimum, np.abs(x), spans)
+    if mode == "lp":
+        return np.asarray((_folded(np.add, np.power(x, norm), spans) / counts) ** (1.0 / norm))
+    total = _folded(np.add, x.astype(np.int64) if x.dtype.kind in "iu" else x, spans) / counts
+    return np.asarray(np.trunc(total) if x.dtype.kind in "iu" else total)
 
 
 def _pool_host(
@@ -210,22 +233,24 @@ def _pool_host(
     norm: float,
 ) -> Value:
     axes = len(window.output)
-    whole = math.prod(window.size)
+    spatial = input.shape[-axes:]
+
+    spans = [_spans(window, axis, n) for axis, n in enumerate(spatial)]
+    insides = [[inside for inside, _ in windows] for windows in spans]
+    sizes = np.ix_(*([extent if include_pad else len(inside) for inside, extent in windows] for windows in spans))
+    counts = np.asarray(divisor or math.prod(sizes) / (math.prod(window.size) if mode == "lp" else 1))
 
     def run(x: Array) -> Value:
-        spatial = x.shape[-axes:]
-        spans = [_spans(window, axis, n) for axis, n in enumerate(spatial)]
+        if not indices:
+            return _pooled(mode, x, insides, counts, norm).astype(x.dtype, copy=False)
         y, index = np.empty(shape, x.dtype), np.zeros(shape, np.int64)
         for place in np.ndindex(*window.output):
-            chosen = [spans[axis][o] for axis, o in enumerate(place)]
-            grid = np.ix_(*(list(inside) for inside, _ in chosen))
+            grid = np.ix_(*(list(insides[axis][o]) for axis, o in enumerate(place)))
             part = x[(..., *grid)].reshape(*x.shape[:-axes], -1)
-            count = math.prod(extent for _, extent in chosen) if include_pad else part.shape[-1]
-            y[(..., *place)] = _fold(mode, part, divisor or count, whole, norm)
-            if indices:
-                flat = np.ravel_multi_index(np.broadcast_arrays(*grid), spatial).reshape(-1)
-                index[(..., *place)] = flat[part.argmax(-1)]
-        return (y, index) if indices else y
+            y[(..., *place)] = part.max(-1)
+            flat = np.ravel_multi_index(np.broadcast_arrays(*grid), spatial).reshape(-1)
+            index[(..., *place)] = flat[part.argmax(-1)]
+        return y, index
 
     results = b.host(run, [input], [(shape, input.dtype)] + [(shape, np.int64)] * indices)
     return tuple(results) if indices else results[0]

@@ -280,6 +280,9 @@ def _places(b: Builder, input: Tensor, axis: int, keepdim: bool, least: bool, va
         return [input, index] if values else [index]
     if input.shape[axis] == 0:
         raise ShapeError("no extreme of an empty dimension", actual=list(input.shape))
+    if _is_integral(input.dtype) and input.dtype.itemsize <= 2:  # floats hold these
+        found = _places(b, b.cast(input, np.float32), axis, keepdim, least, values)
+        return [b.cast(found[0], input.dtype), found[1]] if values else found
     if input.dtype == np.float32:
         y, index = extremes(b, "argmin" if least else "argmax", input, axis, values)
         found = [index] if y is None else [y, index]

@@ -212,10 +212,12 @@ def resample(
     # Tables are made here and now, so a size beyond all limits is refused before; each place takes some taps.
     b.empty((sum(output), 64), np.uint8)
     tables = [axis_table(mode, n, out, align, s, antialias, small, input.dtype) for n, out, s in numbers]
+    key = (mode, align, antialias, small, tuple(numbers), input.dtype)
+    if input.dtype == np.float16:
+        return b.cast(_resize_float(b, b.cast(input, np.float32), tables, key, separable=antialias), input.dtype)
     if input.dtype != np.float32:
         shape = (*input.shape[:2], *output)
         return b.host(lambda x: _resize_array(x, tables), [input], [(shape, input.dtype)])[0]
-    key = (mode, align, antialias, small, tuple(numbers))
     return _resize_float(b, input, tables, key, separable=antialias)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._memory import aligned_bytes, check_memory
 from pnnx_fast._types import Array, DType, Protocol, Shape
-from pnnx_fast.errors import IndexRangeError, NativeOperatorError
+from pnnx_fast.errors import ExpressionError, IndexRangeError, NativeOperatorError
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.records import StepRecord
@@ -155,6 +155,9 @@ class Executable:
         except NativeOperatorError as error:
             where = self._native_record(error.step)
             raise NativeOperatorError(error.code, step=error.step, operator=f"{where.type} {where.operator}") from None
+        except ExpressionError as error:
+            where = self._native_record(error.step)
+            raise ExpressionError(error.reason, step=error.step, operator=f"{where.type} {where.operator}") from None
 
     def _native_record(self, index: int | None) -> StepRecord:
         return [record for record in self.records() if record.kernel != "numpy"][index or 0]

@@ -87,6 +87,15 @@ def test_steps_broadcasts_and_reversals(isa: str, itemsize: str) -> None:
         np.testing.assert_array_equal(y, view)
 
 
+@pytest.mark.parametrize("itemsize", ["u1", "u2", "f4", "f8", "c16"])
+def test_rows_backwards(isa: str, itemsize: str) -> None:
+    for n in (1, 3, 4, 7, 8, 9, 16, 31, 32, 33, 64, 65, 100, 301):
+        view = numbered((3, n), itemsize)[:, ::-1]
+        y = np.empty(view.shape, itemsize)
+        copy(isa, view, y)
+        np.testing.assert_array_equal(y, view)
+
+
 def test_empty(isa: str) -> None:
     x, y = np.empty((3, 0, 4), "f4"), np.empty((3, 0, 4), "f4")
     copy(isa, x.transpose(2, 1, 0), y.transpose(2, 1, 0))

@@ -12,11 +12,12 @@ from test_expression import SHAPES, SPECIAL, ordered, run
 
 from pnnx_fast._core.program import ISAS
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import FUNCTIONS, TensorType, evaluate, parse
 from pnnx_fast.expression.compile import compile_expression
 from pnnx_fast.expression.opcodes import OF_TYPE, OPCODES
 
-DTYPES = ["f2", "f8", "i8", "i4", "u1", "?"]
+DTYPES = ["f2", "f8", "i8", "i4", "i2", "i1", "u1", "?"]
 
 
 def values(dtype: str, count: int, seed: int) -> Array:
@@ -58,6 +59,8 @@ def arguments(name: str, dtype: str, count: int) -> list[Array]:
     given = [values("?" if i == function.mask else dtype, count, i) for i in range(function.operands)]
     if dtype[0] == "f" and name in ("remainder", "fmod", "floor_divide", "sin", "cos", "tan"):
         given = [np.where(np.abs(v) < 1e3, v, v.dtype.type(3.5)) for v in given]
+    if dtype[0] in "iu" and name in ("remainder", "fmod", "floor_divide"):
+        given[1] += given[1] == 0  # torch divides no integers by zero
     return given
 
 
@@ -99,7 +102,8 @@ def test_tails_touch_nothing_else(dtype: str) -> None:
 
 def test_every_operation_is_reached() -> None:
     """Names of operations that a type has, but no test above runs."""
-    for dtype, kinds in {"float64": ["f8"], "int64": ["i8"], "int32": ["i4"], "uint8": ["u1", "?"]}.items():
+    kept = {np.dtype(kind).name: [kind] for kind in ("f8", "i8", "i4", "i2", "i1")} | {"uint8": ["u1", "?"]}
+    for dtype, kinds in kept.items():
         seen = {"rsub", "at_least", "at_most", "clip", "copy", "to_bool", "threshold"}
         for kind in kinds:
             for name, text in compiled(kind):
@@ -123,6 +127,8 @@ CHAINS = {
     "f8": ["add(mul(@0,@1),2)", "where(gt(@0,@1),@0,0.5)", "clamp(@0,-0.5,0.75)", "and(gt(@0,0),lt(@1,0.5))"],
     "i8": ["sub(mul(@0,@1),4611686018427387905)", "where(gt(@0,@1),@0,-3)", "clamp(@0,-2,9007199254740993)"],
     "i4": ["add(mul(@0,@1),@0)", "bitwise_and(add(@0,1),@1)", "max(min(@0,100),-100)", "lshift(@0,3)", "pow(@0,3)"],
+    "i2": ["add(mul(@0,@1),@0)", "clamp(sub(@0,@1),-700,9000)", "gt(@0,@1)", "floor(neg(@0))"],
+    "i1": ["add(mul(@0,@1),@0)", "where(gt(@0,@1),@0,-3)", "rshift(abs(@0),1)", "and(lt(@0,9),gt(@1,-9))"],
     "u1": ["add(mul(@0,@1),@0)", "neg(@0)", "rshift(@0,1)", "lt(add(@0,@1),@1)"],
     "?": ["and(or(@0,@1),bitwise_not(@1))", "logical_xor(@0,ne(@0,@1))", "mul(@0,@1)", "add(@0,@1)"],
 }
@@ -141,7 +147,7 @@ def test_chains(isa: str, dtype: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "i2", "i1", "u1"])
 def test_broadcasting_and_orders(isa: str, shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:
     names = {"C": "C", "t": "transposed", "l": "last", "g": "gaps"}
     shape = np.broadcast_shapes(*shapes)
@@ -177,3 +183,18 @@ def test_many_constants(isa: str) -> None:
     for i in range(1, 16):
         text = f"add(mul({text},{i / 10}),mul(@{i},{i / 7}))"
     check(run(isa, text, inputs), evaluate(text, inputs))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "i8"])
+@pytest.mark.parametrize("text", ["floor_divide(@0,@1)", "remainder(@0,@1)", "fmod(@0,@1)"])
+def test_integers_divided(isa: str, text: str, dtype: str) -> None:
+    """All pairs of small numbers and of those around the ends; a divisor of zero is reported."""
+    ends = np.iinfo(dtype)
+    numbers = [*range(max(ends.min, -20), 20), *range(ends.max - 9, ends.max + 1), *range(ends.min, ends.min + 9)]
+    x = np.array(numbers, dtype)
+    for divisors in (x[x != 0], np.random.default_rng(0).permutation(x[x != 0])):
+        inputs = [np.ascontiguousarray(v) for v in np.broadcast_arrays(x[:, None], divisors)]
+        np.testing.assert_array_equal(run(isa, text, inputs), evaluate(text, inputs))
+    for threads in (1, 2):
+        with pytest.raises(ExpressionError, match="integer division by zero"):
+            run(isa, text, [np.ones(70000, dtype), (np.arange(70000) != 69999).astype(dtype)], threads=threads)

@@ -70,6 +70,13 @@ def test_rows_nearest_to_indices_out_of_range(isa: str) -> None:
     np.testing.assert_array_equal(gather_rows(isa, 1, x, index, wrap=2), x[:, [0, 0, 0, 5, 5, 5]])
 
 
+def test_rows_of_nothing(isa: str) -> None:
+    x = np.empty((2, 6, 0), "f4")
+    assert gather_rows(isa, 1, x, np.array([0, 5, 3])).shape == (2, 3, 0)
+    with pytest.raises(IndexRangeError):
+        gather_rows(isa, 1, x, np.array([0, 6]))
+
+
 @pytest.mark.parametrize("bad", [-1, 6, 2**62, -(2**63)])
 @pytest.mark.parametrize("threads", THREADS)
 def test_row_out_of_range(isa: str, bad: int, threads: int) -> None:
@@ -80,7 +87,7 @@ def test_row_out_of_range(isa: str, bad: int, threads: int) -> None:
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
-@pytest.mark.parametrize("dtype", ["i2", "f8"])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
 @pytest.mark.parametrize("threads", THREADS)
 def test_gather(isa: str, dim: int, dtype: str, threads: int) -> None:
     rng = np.random.default_rng(1)
@@ -102,22 +109,25 @@ def test_gather(isa: str, dim: int, dtype: str, threads: int) -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("threads", THREADS)
-def test_scatter_add(isa: str, dim: int, threads: int) -> None:
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("index_dtype", ["i4", "i8"])
+def test_scatter_add(isa: str, dim: int, threads: int, dtype: str, index_dtype: str) -> None:
     rng = np.random.default_rng(2)
-    y = rng.integers(0, 50, (5, 7, 33)).astype("f4")
+    y = rng.integers(0, 50, (5, 7, 33)).astype(dtype)
+    y[0, 0] += np.iinfo(dtype).max - 60 if dtype[0] == "i" else 0
     shape = [4, 6, 30]
     shape[dim] = 40
-    index = rng.integers(0, y.shape[dim], shape)
-    src = rng.integers(0, 50, shape).astype("f4")
+    index = rng.integers(0, y.shape[dim], shape).astype(index_dtype)
+    src = rng.integers(0, 50, shape).astype(dtype)
     want = y.copy()
     where = list(np.indices(shape))
     where[dim] = index
     np.add.at(want, tuple(where), src)
-    along("scatter_add_f32", isa, threads, y, src, index, dim)
+    along(f"scatter_add_{dtype[0]}{int(dtype[1]) * 8}", isa, threads, y, src, index, dim)
     np.testing.assert_array_equal(y, want)
     index[0, 0, 0] = -1
     with pytest.raises(IndexRangeError):
-        along("scatter_add_f32", isa, threads, y, src, index, dim)
+        along(f"scatter_add_{dtype[0]}{int(dtype[1]) * 8}", isa, threads, y, src, index, dim)
 
 
 @pytest.mark.parametrize("threads", THREADS)

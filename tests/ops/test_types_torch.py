@@ -9,6 +9,7 @@ import pytest
 from graph_of_one import run
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import evaluate, parse
 
 torch = pytest.importorskip("torch")
@@ -53,7 +54,7 @@ EXACT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f8", "i8", "i4", "u1", "i2"])
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i8", "i4", "u1", "i2", "i1"])
 @pytest.mark.parametrize("text", EXACT)
 def test_arithmetic(text: str, dtype: str) -> None:
     for shapes in (((4, 333), (4, 333)), ((3, 5, 7), (5, 1)), ((2, 40), ())):
@@ -174,3 +175,57 @@ def test_every_half_of_functions_that_are_made_of_others(kind: str) -> None:
     for got in (run(f"F.{kind}", x), np.asarray(evaluate(parse(f"{kind}(@0)"), [x]))):
         assert got.dtype == np.float16
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "u1", "i1", "i2", "i4", "i8", "f8"])
+def test_places_of_extremes(dtype: str) -> None:
+    x = np.random.default_rng(1).permutation(100).reshape(5, 20).astype(dtype)
+    t = torch.from_numpy(x)
+    for dim in (0, 1):
+        wanted = [("max", {"keepdim": False}, t.max(dim)), ("topk", {"k": 3}, t.topk(3, dim))]
+        for kind, params, want in wanted:
+            for got, w in zip(run(f"torch.{kind}", x, outputs=2, dim=dim, **params), want, strict=True):
+                assert got.dtype == w.numpy().dtype
+                np.testing.assert_array_equal(got, w.numpy())
+        np.testing.assert_array_equal(run("torch.argmin", x, dim=dim), t.argmin(dim).numpy())
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "i2"])
+def test_scatter_add_of_every_type(dtype: str) -> None:
+    x, src = sample(dtype, (7, 40), 1), sample(dtype, (7, 40), 2)
+    for dim in (0, 1):
+        index = np.random.default_rng(3).integers(0, x.shape[dim], x.shape)
+        want = torch.from_numpy(x).scatter_add(dim, torch.from_numpy(index), torch.from_numpy(src)).numpy()
+        got = run("torch.scatter_add", x, index, src, dim=dim)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, 1e-6 if dtype == "f4" else 1e-14)
+
+
+@pytest.mark.parametrize("text", ["floor_divide(@0,@1)", "remainder(@0,@1)", "fmod(@0,@1)", "remainder(@0,-7)"])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i2", "i4", "i8"])
+def test_integers_divided(text: str, dtype: str) -> None:
+    f = {"fl": torch.floor_divide, "re": torch.remainder, "fm": torch.fmod}[text[:2]]
+    if dtype == "u1" and "-7" in text:
+        return
+    least = -100 if dtype != "u1" else 0
+    for shapes in (((9, 500), (9, 500)), ((9, 500), (500,)), ((9, 5), ()), ((), (3, 1)), ((0, 4), (4,)), ((), ())):
+        rng = np.random.default_rng(5)
+        x, y = (np.asarray(rng.integers(least, 100, s)).astype(dtype) for s in shapes)
+        y = np.asarray(np.where(y == 0, 3, y).astype(dtype))
+        want = f(torch.from_numpy(x), -7 if "-7" in text else torch.from_numpy(y)).numpy()
+        got = run("pnnx.Expression", x, *([] if "-7" in text else [y]), expr=text)
+        if "-7" not in text or shapes[0] == want.shape:
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            np.testing.assert_array_equal(got, want)
+    with pytest.raises(ExpressionError, match="op: integer division by zero"):
+        run("pnnx.Expression", x, np.zeros((2, 3), dtype), expr=text.replace("-7", "@1"))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_resized_half(mode: str) -> None:
+    x = sample("f2", (2, 5, 9, 7), 1)
+    align = None if mode == "nearest" else False
+    want = torch.nn.functional.interpolate(torch.from_numpy(x), (20, 13), mode=mode, align_corners=align)
+    got = run("F.interpolate", x, size=(20, 13), mode=mode, align_corners=align)
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, want.numpy(), 2e-3, 4e-3)  # torch rounds between axes
