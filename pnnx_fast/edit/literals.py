@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.edit.groups import FLATTENS, grouped
+from pnnx_fast.edit.reshapes import FLATTENS, grouped
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, Node, parse
 from pnnx_fast.expression.tree import inputs_of, postorder

@@ -9,7 +9,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import Build
-from pnnx_fast.edit.groups import FLATTENS, grouped
+from pnnx_fast.edit.reshapes import FLATTENS, grouped
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 

@@ -23,12 +23,13 @@ from pnnx_fast.edit.constants import (
     mend_write,
 )
 from pnnx_fast.edit.grids import mend_index
-from pnnx_fast.edit.groups import RESHAPES, grouped
 from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
+from pnnx_fast.edit.reshapes import RESHAPES, grouped
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
+from pnnx_fast.ir.folded import WRITES
 from pnnx_fast.passes.moves import new_constant
 
 __all__ = ["Unbaking", "unbake"]
@@ -64,6 +65,7 @@ class Unbaking:
         self.fixed: list[str] = []
         pairs = [(i, p, q) for name in before for i, (p, q) in enumerate(zip(before[name], after[name], strict=True))]
         self.only_batch = all(p == q for i, p, q in pairs if i)
+        self.batches = {p for i, p, q in pairs if i == 0 and p != q}
         self.ratios = {q / p for _, p, q in pairs if p and p != q}
 
     def visit(self, op: Operator) -> None:
@@ -346,7 +348,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), windows.mend_spectrum),
     **dict.fromkeys(windows.CUTS, windows.tell_cuts),
     **dict.fromkeys(("Tensor.select", "torch.select", *windows.UNBOUND), windows.tell_taken),
-    **dict.fromkeys(windows.WRITES, windows.tell_written),
+    **dict.fromkeys(WRITES, windows.tell_written),
     "F.pad": windows.tell_padding,
     **dict.fromkeys(
         ("torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),

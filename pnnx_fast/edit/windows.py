@@ -13,13 +13,12 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 
 if TYPE_CHECKING:
-    from pnnx_fast.edit.unbake import Unbaking
+    from pnnx_fast.edit.unbake import Sizes, Unbaking
 
 __all__ = [
     "CUTS",
     "UNBOUND",
     "WHOLE",
-    "WRITES",
     "mend_affine_grid",
     "mend_groups",
     "mend_pool",
@@ -48,13 +47,10 @@ CUTS = {
 }
 """Operators that cut or turn an axis, and the parameters that say where."""
 
-UNBOUND = ("torch.unbind", "Tensor.unbind")
+APART = ("torch.tensor_split", "torch.split")
+"""Those of them that give all parts of an axis."""
 
-WRITES = (
-    *("Tensor.index_put", "torch.index_put", "aten::index_add", "torch.index_add", "Tensor.index_add"),
-    *("aten::scatter", "torch.scatter", "torch.scatter_add", "aten::scatter_add", "aten::index_copy"),
-)
-"""Operators that write at indices into their first input."""
+UNBOUND = ("torch.unbind", "Tensor.unbind")
 
 _OPEN = 2147483647
 """What the converter writes for the end of a slice that has none, and for no index."""
@@ -194,8 +190,10 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
     found = work.shapes(op.inputs[0])
     given = [op.params[name].value for name in CUTS[op.type] if op.has_param(name)]
     dims = next((op.params[name].value for name in ("dim", "dims") if op.has_param(name)), None)
-    if found is None or work.only_batch or dims is None:
+    if found is None or dims is None:
         return True
+    if work.only_batch:
+        return op.type not in APART or not isinstance(dims, int) or _cut_batches(work, op, found, dims)
     axes = dims if isinstance(dims, list) else [dims]
     for value in given:
         places = value if isinstance(value, list) else [value]
@@ -204,6 +202,23 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
             p, q = (shape[dim] for shape in found)
             if p != q and isinstance(place, int) and p > 3 and place in (p // 2, -(p // 2), p - p // 2, p - 1, p):
                 return False
+    return True
+
+
+def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: int) -> bool:
+    """Let batches that were joined be taken apart where one ends, however many items each has."""
+    name = CUTS[op.type][0]
+    given = op.params[name].value if op.has_param(name) else None
+    if not isinstance(given, list) or not all(isinstance(place, int) for place in given):
+        return True
+    p, q = (shape[dim] for shape in found)
+    inside = [place for place in given if 0 < place < p]
+    if p == q or not inside:
+        return True
+    if any(place * q % p for place in inside) or p in work.batches:
+        return False
+    entries = [f"floor_divide(mul(size(@0,{dim}),{place}),{p})" for place in given]
+    work.compute(op, name, entries, [op.inputs[0]])
     return True
 
 

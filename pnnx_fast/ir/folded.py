@@ -6,7 +6,7 @@ import math
 
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["changed_constant"]
+__all__ = ["WRITES", "changed_constant"]
 
 _FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
@@ -19,7 +19,8 @@ def _types(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(space + name for space in ("aten::", "torch.", "Tensor.") for name in names)
 
 
-_REPLACED, _ADDED = _types(_REPLACING), _types(_ADDING)
+_REPLACED = _types(_REPLACING)
+WRITES = _REPLACED | _types(_ADDING)
 """Operators that write at places which the data tells, into the first input."""
 
 
@@ -30,7 +31,7 @@ def changed_constant(op: Operator) -> Operator | None:
     its zeros by then. Such a tensor is filled with one value before it is written to, and with several ones thereafter.
     As many new values as there are places are taken for a permutation, which leaves nothing of the old ones.
     """
-    maker = op.inputs[0].producer if op.inputs and op.type in _REPLACED | _ADDED else None
+    maker = op.inputs[0].producer if op.inputs and op.type in WRITES else None
     if maker is None or maker.type != "pnnx.Attribute" or not maker.name.startswith(_FOLDED):
         return None
     data = maker.attrs.get("data")

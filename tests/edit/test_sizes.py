@@ -323,3 +323,33 @@ pnnx.Output out 1 0 y
     )
     g.infer_shapes()
     assert [(x.shape, x.dtype) for x in g.operands] == [((), "i64"), ((1,), "i64")]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "torch.tensor_split s 1 2 c a b dim=0 indices=(1)",
+        "torch.split s 1 2 c a b dim=0 split_size_or_sections=(1,1)",
+    ],
+)
+def test_batches_that_were_joined_are_taken_apart_where_one_ends(cut: str) -> None:
+    model = graph(
+        "pnnx.Input in 0 1 x #x=(1,3)f32",
+        "pnnx.Expression double 1 1 x d expr=mul(@0,2)",
+        "torch.cat join 2 1 x d c dim=0 #c=(2,3)f32",
+        f"{cut} #a=(1,3)f32 #b=(1,3)f32",
+        "pnnx.Expression e 2 1 a b y expr=sub(@1,mul(@0,3))",
+        "pnnx.Output out 1 0 y",
+    )
+    assert model.make_dynamic() == []
+    x = rand(4, 3)
+    np.testing.assert_allclose(Model(model)(x), -x, rtol=1e-6, atol=1e-6)
+
+
+def test_a_row_that_is_cut_off_a_batch_is_named() -> None:
+    model = graph(
+        "pnnx.Input in 0 1 x #x=(4,3)f32",
+        "torch.tensor_split op 1 2 x a b dim=0 indices=(2)",
+        "pnnx.Output out 2 0 a b",
+    )
+    assert model.make_dynamic() == ["op"]
