@@ -48,28 +48,19 @@ typedef int64_t index_8 __attribute__((aligned(1), may_alias));
  */
 typedef void (*line_fn)(const line *);
 
-#define PF_PICK(T, I)                                                                                        \
-    static void pick_##T##_##I(const line *l) {                                                              \
+#define PF_WALK(name, T, I, statement)                                                                       \
+    static void name(const line *l) {                                                                        \
         const T *x = (const T *)l->x;                                                                        \
         const I *index = (const I *)l->index;                                                                \
         T *y = (T *)l->y;                                                                                    \
         const int64_t n = l->n, xs = l->xs, js = l->js, ys = l->ys, stride = l->stride, size = l->size;      \
         for (int64_t c = 0; c < n; c++) {                                                                    \
             const int64_t named = index[c * js], i = PF_PLACED(l->w, l->wrap, size, named);                  \
-            y[c * ys] = i < 0 ? (T){0} : x[c * xs + i * stride];                                             \
+            statement;                                                                                       \
         }                                                                                                    \
     }
-#define PF_ADD(T, I)                                                                                         \
-    static void add_##T##_##I(const line *l) {                                                               \
-        const T *x = (const T *)l->x;                                                                        \
-        const I *index = (const I *)l->index;                                                                \
-        T *y = (T *)l->y;                                                                                    \
-        const int64_t n = l->n, xs = l->xs, js = l->js, ys = l->ys, stride = l->stride, size = l->size;      \
-        for (int64_t c = 0; c < n; c++) {                                                                    \
-            const int64_t named = index[c * js], i = PF_PLACED(l->w, l->wrap, size, named);                  \
-            if (i >= 0) y[c * ys + i * stride] += x[c * xs];                                                 \
-        }                                                                                                    \
-    }
+#define PF_PICK(T, I) PF_WALK(pick_##T##_##I, T, I, y[c * ys] = i < 0 ? (T){0} : x[c * xs + i * stride])
+#define PF_ADD(T, I)  PF_WALK(add_##T##_##I, T, I, if (i >= 0) y[c * ys + i * stride] += x[c * xs])
 
 typedef uint8_t size_1;
 typedef uint16_t size_2 __attribute__((aligned(1), may_alias));
