@@ -212,7 +212,7 @@ def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: 
     if not isinstance(given, list) or not all(isinstance(place, int) for place in given):
         return True
     p, q = (shape[dim] for shape in found)
-    inside = [place for place in given if 0 < place < p]
+    inside = [place for place in given if 0 < abs(place) < p]
     if p == q or not inside:
         return True
     if any(place * q % p for place in inside) or p in work.batches:

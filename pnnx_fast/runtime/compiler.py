@@ -22,7 +22,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, lower
-from pnnx_fast.runtime.noted import compare_noted, name_changed, name_untold
+from pnnx_fast.runtime.noted import compare_noted, name_doubts
 from pnnx_fast.runtime.program import Program
 from pnnx_fast.runtime.returned import MAX_PARTS, check_values, computed, too_many_parts
 
@@ -83,8 +83,7 @@ class Compiler:
 
             self.constants.tuner = Tuner(None if autotune is True else autotune)
         passes.restore(self.graph)
-        name_untold(self.graph.ops)
-        name_changed(self.graph.ops)
+        name_doubts(self.graph.ops)
         if optimize:
             passes.optimize(self.graph, _dumper())
         self.ops = list(self.graph.topological())

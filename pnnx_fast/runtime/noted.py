@@ -7,7 +7,7 @@ is named then, by a warning: which of the two is right is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pnnx_fast._types import Shape
 from pnnx_fast._warning import warn
@@ -17,7 +17,7 @@ from pnnx_fast.ir.notes import untold_values
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["compare_noted", "name_changed", "name_untold"]
+__all__ = ["compare_noted", "name_doubts"]
 
 
 def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
@@ -34,28 +34,33 @@ def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Ma
                 return
 
 
-def name_untold(ops: Iterable[Operator]) -> None:
-    """Warn of the first attention whose second input may have been the values alone."""
-    for op in ops:
-        x = untold_values(op)
-        if x is not None:
-            warn(
-                f"{op.where} takes {x.name} for its keys and values; the file does not tell whether it is the values "
-                f"alone, and {op.inputs[0].name} query and keys: its results may be wrong"
-            )
-            return
+def name_doubts(ops: Sequence[Operator]) -> None:
+    """Warn of the first operator of each kind whose results may be wrong for what the file does not tell."""
+    for doubt in (_untold, _changed):
+        told = next(filter(None, map(doubt, ops)), None)
+        if told is not None:
+            warn(f"{told}: its results may be wrong")
 
 
-def name_changed(ops: Iterable[Operator]) -> None:
-    """Warn of the first write by indices into a constant that may hold what the converter's own run wrote there."""
-    for op in ops:
-        constant = changed_constant(op)
-        if constant is not None:
-            warn(
-                f"{op.where} writes into the constant {constant.name}, where the converter may have kept what its own "
-                "run wrote: its results may be wrong"
-            )
-            return
+def _untold(op: Operator) -> str | None:
+    """Of attention whose second input may have been the values alone."""
+    x = untold_values(op)
+    if x is None:
+        return None
+    return (
+        f"{op.where} takes {x.name} for its keys and values; the file does not tell whether it is the values "
+        f"alone, and {op.inputs[0].name} query and keys"
+    )
+
+
+def _changed(op: Operator) -> str | None:
+    """Of a write by indices into a constant that may hold what the converter's own run wrote there."""
+    constant = changed_constant(op)
+    if constant is None:
+        return None
+    return (
+        f"{op.where} writes into the constant {constant.name}, where the converter may have kept what its own run wrote"
+    )
 
 
 def _given(x: Operand, values: Mapping[str, Value]) -> Shape | None:

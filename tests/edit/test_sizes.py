@@ -329,6 +329,7 @@ pnnx.Output out 1 0 y
     "cut",
     [
         "torch.tensor_split s 1 2 c a b dim=0 indices=(1)",
+        "torch.tensor_split s 1 2 c a b dim=0 indices=(-1)",
         "torch.split s 1 2 c a b dim=0 split_size_or_sections=(1,1)",
     ],
 )
