@@ -35,25 +35,25 @@ def fitting(arrays: Sequence[Any], inputs: Sequence[TensorInfo]) -> list[Array]:
     """
     if len(arrays) != len(inputs):
         raise ShapeError("wrong number of inputs", expected=len(inputs), actual=len(arrays))
-    return [_as_input(a, info) for a, info in zip(arrays, inputs, strict=True)]
+    return [_as_input(a, *info) for a, info in zip(arrays, inputs, strict=True)]
 
 
-def _as_input(value: Any, info: TensorInfo) -> Array:
+def _as_input(value: Any, name: str, shape: tuple[int, ...] | None, dtype: DType | None) -> Array:
     if not isinstance(value, np.ndarray):
         value = np.from_dlpack(value) if not hasattr(value, "__array__") and hasattr(value, "__dlpack__") else value
         try:
             value = np.asarray(value)
         except ValueError as error:
-            raise ShapeError(f"no array: {error}", operand=info.name) from None
-    if info.dtype is not None and value.dtype != info.dtype:
-        if not (np.can_cast(value.dtype, info.dtype, "safe") and value.dtype.kind == info.dtype.kind):
-            raise ShapeError("wrong dtype of input", operand=info.name, expected=info.dtype, actual=value.dtype)
-        value = value.astype(info.dtype)
-    if info.shape is not None and len(info.shape) != value.ndim:
+            raise ShapeError(f"no array: {error}", operand=name) from None
+    if dtype is not None and value.dtype is not dtype and value.dtype != dtype:
+        if not (np.can_cast(value.dtype, dtype, "safe") and value.dtype.kind == dtype.kind):
+            raise ShapeError("wrong dtype of input", operand=name, expected=dtype, actual=value.dtype)
+        value = value.astype(dtype)
+    if shape is not None and len(shape) != value.ndim:
         raise ShapeError(
             "wrong number of dimensions of input",
-            operand=info.name,
-            expected=list(info.shape),
+            operand=name,
+            expected=list(shape),
             actual=list(value.shape),
         )
     return value if value.flags.c_contiguous else np.ascontiguousarray(value)

@@ -324,7 +324,7 @@ class Model:
         return fitting(arrays, self.inputs)
 
     def _program(self, given: Sequence[Array]) -> Runnable:
-        key = tuple((a.shape, a.dtype) for a in given)
+        key = tuple([(a.shape, a.dtype) for a in given])  # a list is faster than a generator
         with self._lock:
             program = self._programs.get(key)
             if program is not None:
