@@ -54,7 +54,7 @@ static int64_t first_line(const shape *s, int64_t y) {
 
 /* One past the last such line. */
 static int64_t last_line(const shape *s, int64_t y) {
-    return pf_min(*s->ih, y * s->stride - *s->pad + s->extent);
+    return pf_min(*s->ih, pf_max(0, y * s->stride - *s->pad + s->extent));
 }
 
 static void shift(pf_ref *r, int64_t elements) {
@@ -94,12 +94,12 @@ static void run_stage(walk *k, int64_t stage, int64_t end) {
     pf_strip_stage part = k->stages[stage];
     const shape s = shape_of(&part);
     const int64_t first = first_line(whole, begin);
-    *s.images = 1, *s.oh = end - begin, *s.pad = first - top;
+    /* No lines behind the windows: where windows are pixels, input and output then agree, and kernels may
+     * take lines for one. */
+    *s.images = 1, *s.oh = end - begin, *s.pad = first - top, *s.ih = last_line(whole, end - 1) - first;
     if (stage == 0) {
-        *s.ih -= first;
         shift(s.x, k->image * s.xsn + first * s.xsh);
     } else {
-        *s.ih = k->done[stage - 1] - first;
         *s.x = line_at(k, stage - 1, first, s.xsh);
     }
     if (stage + 1 == k->count) {

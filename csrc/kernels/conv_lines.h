@@ -128,15 +128,18 @@ PF_INLINE void pf_line_add(const pf_line_tile *t, const float *y, float *sums, i
         pf_store(sums, even + odd);
 }
 
-/* Adds what was stored to the sums of the lines; it is still in L1. */
+/* Adds what the tiles stored to the sums of the lines; it is still in L1. */
 static inline void pf_line_sum(const pf_line_tile *t, int64_t rows, int first) {
-    const int64_t channels = t->channels;
+    const int64_t channels = t->channels, width = t->pixels * t->a->ysw;
     for (int64_t r = 0; r < rows; r++) {
         const float *y = t->y + r * t->a->ysh;
         float *sums = t->sums + r * t->a->oc;
-        int64_t c = 0;
-        for (; c + PF_VL <= channels; c += PF_VL) pf_line_add(t, y + c, sums + c, PF_VL, 0, first);
-        if (c < channels) pf_line_add(t, y + c, sums + c, channels - c, 1, first);
+        for (int64_t k = 0; k < t->tiles; k++, y += width) {
+            int64_t c = 0;
+            for (; c + PF_VL <= channels; c += PF_VL)
+                pf_line_add(t, y + c, sums + c, PF_VL, 0, first && k == 0);
+            if (c < channels) pf_line_add(t, y + c, sums + c, channels - c, 1, first && k == 0);
+        }
     }
 }
 
@@ -150,7 +153,6 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
     t->w = w + t->row0 * a->kw * (a->ic / a->groups) * t->ocp;
     const int64_t step = rows > 1 && s->whole ? s->whole : PF_LINE_PIXELS;
     const int64_t columns = (step - 1) * a->stride_w + (a->kw - 1) * a->dil_w + 1;
-    const int alone = !s->runs || t->sums || a->z_late || pf_act_is_late(t->act.code);
     for (int64_t ox = 0; ox < a->ow; ox += step * t->tiles) {
         const int64_t ix0 = ox * a->stride_w - a->pad_w;
         const int64_t skip = (iy0 + t->row0 * a->dil_h) * a->xsh + ix0 * a->xsw;
@@ -163,12 +165,12 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
         t->hi = a->iw - ix0;
         t->tiles = 1;
         const int edge = t->lo > 0 || t->hi < columns || t->pixels < step;
-        if (!edge && !alone)
+        if (!edge && s->runs)
             t->tiles = pf_min((a->ow - ox) / step, (t->hi - columns) / (step * a->stride_w) + 1);
         s->tile[rows - 1][edge](t);
         for (int64_t r = 0; r < (late || pf_act_is_late(t->act.code) ? rows : 0); r++)
             pf_late_rows(&t->act, t->y + r * a->ysh, a->ysw, late ? late + r * a->zsh : NULL, a->zsw,
-                         t->pixels, t->channels);
+                         t->tiles * t->pixels, t->channels);
         if (t->sums) pf_line_sum(t, rows, ox == 0);
     }
 }

@@ -103,13 +103,17 @@ typedef struct pf_run {
     struct pf_waiting *waiting; /* for late runs */
 } pf_run;
 
-/* The sums of a tile wait for what is late, a late activation or residual: it is done between the sums of the
- * tile after, which leave slots free. A chain of late runs starts with nothing that waits. */
+/* Sums wait for what is late, a late activation or residual. With many registers those of one tile do: it is
+ * done between the sums of the tile after, which leave slots free. Else those of some tiles, one below the
+ * other, do: what is late is then done in one loop, which starts and ends once for all of them. A chain of
+ * late runs starts with nothing that waits. */
+enum { PF_WAITING_TILES = PF_REGISTERS == 32 ? 2 : 8 };
+
 typedef struct pf_waiting {
-    float sums[2][PF_TILE_FLOATS] __attribute__((aligned(64)));
-    int turn;          /* which of them the next tile fills */
-    int rows, vectors; /* of the tile in the other; no rows: none waits */
-    int32_t code;      /* of its late activation, or PF_ACT_NONE */
+    float sums[PF_WAITING_TILES][PF_TILE_FLOATS] __attribute__((aligned(64)));
+    int turn;          /* with many registers: which of them the next tile fills */
+    int rows, vectors; /* that wait; no rows: none */
+    int32_t code;      /* of their late activation, or PF_ACT_NONE */
     float *y;
     const float *z; /* NULL: none that is late */
     int64_t ystep, zstep, n;

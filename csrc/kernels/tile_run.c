@@ -7,8 +7,7 @@
 enum { COLS = PF_TILE_VECTORS, LINE = 64 };
 
 /* Whether rows of the tile before are finished between the sums of the next one. Where registers are few,
- * that moves most of the block out of them and back, for one row at a time: there a tile is finished at once.
- */
+ * that moves most of the block out of them and back, for one row at a time. */
 enum { BETWEEN = PF_REGISTERS == 32 };
 
 PF_INLINE void add_residual(const int rows, const int vectors, const float *z, int64_t step, int64_t last,
@@ -43,14 +42,26 @@ PF_INLINE void finish_row(const pf_waiting *w, int row) {
     }
 }
 
-void PF_NAME(finish_run)(pf_waiting *w) {
-    float *y[PF_TILE_ROWS];
-    const float *z[PF_TILE_ROWS];
-    for (int row = 0; row < w->rows; row++) {
-        y[row] = w->y + row * w->ystep;
-        z[row] = w->z ? w->z + row * w->zstep : NULL;
+/* All rows through a function of vectors. */
+#define FINISH(function)                                                                                     \
+    for (int r = 0; r < rows; r++, s += step, y += ystep) {                                                  \
+        for (int64_t i = 0; i < n; i += PF_VL) {                                                             \
+            const pf_vf v = function(pf_load(s + i));                                                        \
+            pf_store_upto(y + i, z ? v + pf_load_upto(z + i, n - i) : v, n - i);                             \
+        }                                                                                                    \
+        if (z) z += zstep;                                                                                   \
     }
-    PF_NAME(unstage)(w->sums[!w->turn], w->vectors, w->code, y, w->z ? z : NULL, w->rows, 0, w->n);
+
+void PF_NAME(finish_run)(pf_waiting *w) {
+    const int rows = w->rows, step = w->vectors * PF_VL;
+    const int64_t n = w->n, ystep = w->ystep, zstep = w->zstep;
+    const float *s = w->sums[BETWEEN ? !w->turn : 0], *z = w->z;
+    float *y = w->y;
+    if (pf_act_is_late(w->code)) {
+        PF_LATE_SWITCH(w->code, FINISH)
+    } else {
+        FINISH()
+    }
     w->rows = 0;
 }
 
@@ -89,11 +100,24 @@ PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, cons
     }
 }
 
-/* Leaves the block of a tile to the next one. */
+/* Whether a tile that begins at y and z goes on where those that wait end, and there is room. */
+PF_INLINE bool follows(const pf_waiting *w, const int rows, const int vectors, const float *y, const float *z,
+                       int64_t n) {
+    const bool fits = (w->rows + rows) * vectors * PF_VL <= (int64_t)(sizeof w->sums / sizeof(float));
+    return fits && w->vectors == vectors && w->n == n && w->y + w->rows * w->ystep == y &&
+           (w->z ? w->z + w->rows * w->zstep : NULL) == z;
+}
+
+/* Leaves the block of a tile to a later one. */
 PF_INLINE void leave(const int rows, const int vectors, const pf_run *t, float *y, const float *z,
                      pf_vf (*acc)[COLS]) {
     pf_waiting *w = t->waiting;
-    store(rows, vectors, w->sums[w->turn], vectors * PF_VL, PF_VL, acc);
+    if (!BETWEEN && w->rows > 0) {
+        store(rows, vectors, w->sums[0] + w->rows * vectors * PF_VL, vectors * PF_VL, PF_VL, acc);
+        w->rows += rows;
+        return;
+    }
+    store(rows, vectors, w->sums[BETWEEN ? w->turn : 0], vectors * PF_VL, PF_VL, acc);
     w->turn = !w->turn;
     w->rows = rows, w->vectors = vectors;
     w->code = pf_act_is_late(t->act.code) ? t->act.code : PF_ACT_NONE;
@@ -109,7 +133,10 @@ PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_
     float *y = t->y;
     for (int64_t i = 0; i < t->tiles; i++, x += rows * t->xstep, y += rows * t->ystep) {
         pf_vf acc[PF_TILE_ROWS][COLS];
-        if (late && (!BETWEEN || t->k < t->waiting->rows)) PF_NAME(finish_run)(t->waiting);
+        if (late && (BETWEEN ? t->k < t->waiting->rows
+                             : t->waiting->rows > 0 &&
+                                   !follows(t->waiting, rows, vectors, y, t->z_late ? z : NULL, t->n)))
+            PF_NAME(finish_run)(t->waiting);
         pf_block_start(rows, vectors, t->bias, last, acc);
         if (z) {
             PF_UNROLL for (int r = 0; r < rows; r++) {

@@ -29,3 +29,12 @@ def test_more_rows_than_stay_close(isa: str) -> None:
 
 def test_pixels_apart(isa: str) -> None:
     check(isa, 2, Case(h=1, w=150, ic=33, oc=48, gap=5, residual=True))
+
+
+@pytest.mark.parametrize("oc", [7, 24, 37, 90])
+@pytest.mark.parametrize("act", ["gelu", "none"])
+@pytest.mark.parametrize("residual", [True, False])
+def test_late_over_many_tiles(isa: str, oc: int, act: str, residual: bool) -> None:
+    """More rows than wait at once, in tiles of two heights, with memory between the rows that is not to be touched."""
+    for pixels in (95, 203):
+        check(isa, 1, Case(h=1, w=pixels, ic=3, oc=oc, act=act, residual=residual, late=residual, gap=4))
