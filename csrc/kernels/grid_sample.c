@@ -7,7 +7,17 @@
 #include "kernels/args.h"
 #include "kernels/vmath.h"
 
-enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, AXES = 3, TAPS = 4, BLOCK = 64, CHUNK = 4, FEW_CHANNELS = 4 };
+enum {
+    IMAGE = 0,
+    CHANNEL = 1,
+    SPACE = 2,
+    AXES = 3,
+    TAPS = 4,
+    MOST_TAPS = 16,
+    BLOCK = 64,
+    CHUNK = 4,
+    FEW_CHANNELS = 4
+};
 typedef enum mode { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC } mode;
 typedef enum border { BORDER_ZEROS, BORDER_CLAMP, BORDER_REFLECT } border;
 typedef enum align { ALIGN_EDGES, ALIGN_CENTRES, ALIGN_PIXELS } align;
@@ -158,14 +168,12 @@ static void start_block(block *b, const pf_grid_args *a, const pf_worker *w, int
 /* The taps of one pixel that lie inside of the image. */
 typedef struct sample {
     int count;
-    float start;
-    int64_t offset[TAPS * TAPS];
-    float weight[TAPS * TAPS];
+    int64_t offset[MOST_TAPS];
+    float weight[MOST_TAPS];
 } sample;
 
 static void collect(sample *s, const block *b, const pf_grid_args *a, int64_t p) {
     s->count = 0;
-    s->start = b->start[p];
     for (int i = 0; i < b->taps[0]; i++)
         for (int j = 0; j < b->taps[1]; j++) {
             const int64_t d = b->at[0][i][p], h = b->at[1][j][p];
@@ -180,66 +188,86 @@ static void collect(sample *s, const block *b, const pf_grid_args *a, int64_t p)
         }
 }
 
-/* `count` vectors of channels, the last with `lanes` lanes. */
-PF_INLINE void blend(const sample *s, const float *x, float *y, int count, int64_t lanes) {
-    pf_vf v[CHUNK];
-#pragma GCC unroll 4
-    for (int k = 0; k < count; k++) v[k] = pf_set(s->start);
-    for (int i = 0; i < s->count; i++) {
-        const pf_vf weight = pf_set(s->weight[i]);
-        const float *at = x + s->offset[i];
-#pragma GCC unroll 4
-        for (int k = 0; k < count; k++)
-            v[k] = pf_fma(weight, pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes), v[k]);
-    }
-#pragma GCC unroll 4
-    for (int k = 0; k < count; k++) pf_store_upto(y + k * PF_VL, v[k], k + 1 < count ? PF_VL : lanes);
-}
+/* The same of a whole block, where offsets in an image fit into lanes of 32 bits: found in vectors, and drawn
+ * together where some lie outside. */
+typedef struct samples {
+    int32_t count[BLOCK], offset[MOST_TAPS][BLOCK];
+    float weight[MOST_TAPS][BLOCK];
+} samples;
 
-/* The four taps of pixels on a plane, found in vectors; whole: all of them lie inside of the image. */
-enum { CORNERS = 4 };
-typedef struct corners {
-    int32_t offset[CORNERS][BLOCK], whole[BLOCK];
-    float weight[CORNERS][BLOCK];
-} corners;
-
-static void find_corners(corners *c, const block *b, const pf_grid_args *a) {
-    const int32_t line = (int32_t)a->xs[SPACE + 1], pixel = (int32_t)a->xs[SPACE + 2];
+static void find_samples(samples *s, const block *b, const pf_grid_args *a) {
+    const int32_t plane = (int32_t)a->xs[SPACE], line = (int32_t)a->xs[SPACE + 1];
+    const int32_t pixel = (int32_t)a->xs[SPACE + 2], all = b->taps[0] * b->taps[1] * b->taps[2];
     for (int64_t p = 0; p < b->lanes; p += PF_VL) {
         pf_vi outside = pf_seti(0);
-        for (int k = 0; k < CORNERS; k++) {
-            const pf_vi h = pf_loadi(&b->at[1][k / 2][p]), o = pf_loadi(&b->at[2][k % 2][p]);
-            const pf_vf part = pf_load(&b->weight[0][0][p]) * pf_load(&b->weight[1][k / 2][p]);
-            outside |= h | o;
-            pf_storei(&c->offset[k][p], h * line + o * pixel);
-            pf_store(&c->weight[k][p], part * pf_load(&b->weight[2][k % 2][p]));
+        int n = 0;
+        for (int i = 0; i < b->taps[0]; i++)
+            for (int j = 0; j < b->taps[1]; j++) {
+                const pf_vi d = pf_loadi(&b->at[0][i][p]), h = pf_loadi(&b->at[1][j][p]);
+                const pf_vf part = pf_load(&b->weight[0][i][p]) * pf_load(&b->weight[1][j][p]);
+                for (int k = 0; k < b->taps[2]; k++, n++) {
+                    const pf_vi o = pf_loadi(&b->at[2][k][p]), none = (d | h | o) < 0;
+                    outside |= none;
+                    pf_storei(&s->offset[n][p], (d * plane + h * line + o * pixel) | none);
+                    pf_store(&s->weight[n][p], part * pf_load(&b->weight[2][k][p]));
+                }
+            }
+        pf_storei(&s->count[p], ~outside & all);
+    }
+    for (int64_t p = 0; p < b->count; p++) {
+        if (s->count[p]) continue;
+        for (int i = 0; i < all; i++) {
+            if (s->offset[i][p] < 0) continue;
+            s->offset[s->count[p]][p] = s->offset[i][p];
+            s->weight[s->count[p]++][p] = s->weight[i][p];
         }
-        pf_storei(&c->whole[p], outside >= 0);
     }
 }
 
-static void take_corners(sample *s, const corners *c, const block *b, int64_t p) {
-    s->count = CORNERS;
-    s->start = b->start[p];
+/* All pixels in `count` vectors of channels, the last of which begins at channel `last` and has `lanes`
+ * lanes. */
+PF_INLINE void blend(const samples *s, const block *b, const float *x, float *y, int count, int64_t last,
+                     int64_t lanes) {
+    for (int64_t p = 0; p < b->count; p++) {
+        pf_vf v[CHUNK];
 #pragma GCC unroll 4
-    for (int k = 0; k < CORNERS; k++) s->offset[k] = b->x + c->offset[k][p], s->weight[k] = c->weight[k][p];
+        for (int k = 0; k < count; k++) v[k] = pf_set(b->start[p]);
+        for (int i = 0; i < s->count[p]; i++) {
+            const pf_vf weight = pf_set(s->weight[i][p]);
+            const float *at = x + s->offset[i][p];
+#pragma GCC unroll 4
+            for (int k = 0; k + 1 < count; k++) v[k] = pf_fma(weight, pf_load(at + k * PF_VL), v[k]);
+            v[count - 1] = pf_fma(weight, pf_load_upto(at + last, lanes), v[count - 1]);
+        }
+        float *to = y + b->y[p];
+#pragma GCC unroll 4
+        for (int k = 0; k + 1 < count; k++) pf_store(to + k * PF_VL, v[k]);
+        pf_store_upto(to + last, v[count - 1], lanes);
+    }
 }
 
-static void apply_to_channels(const block *b, const pf_grid_args *a, const float *x, float *y, int small) {
-    const int plane = small && b->taps[0] == 1 && b->taps[1] == 2 && b->taps[2] == 2 && a->axes == 2;
-    corners found;
-    if (plane) find_corners(&found, b, a);
-    for (int64_t p = 0; p < b->count; p++) {
-        sample s;
-        if (plane && found.whole[p])
-            take_corners(&s, &found, b, p);
-        else
-            collect(&s, b, a, p);
-        float *to = y + b->y[p];
-        int64_t c = 0;
-        for (; c + CHUNK * PF_VL <= a->c; c += CHUNK * PF_VL) blend(&s, x + c, to + c, CHUNK, PF_VL);
-        for (; c + PF_VL <= a->c; c += PF_VL) blend(&s, x + c, to + c, 1, PF_VL);
-        if (c < a->c) blend(&s, x + c, to + c, 1, a->c - c);
+/* A loop for each count of vectors. The last ones overlap, because stores of some lanes are slow on some
+ * CPUs. */
+static void apply_to_channels(const block *b, const pf_grid_args *a, const float *x, float *y) {
+    samples s;
+    find_samples(&s, b, a);
+    if (a->c < PF_VL) {
+        blend(&s, b, x, y, 1, 0, a->c);
+        return;
+    }
+    for (int64_t c = 0; c < a->c; c += CHUNK * PF_VL) {
+        const int64_t count = pf_min(CHUNK, pf_ceil_div(a->c - c, PF_VL));
+        const int64_t last = pf_min(count * PF_VL, a->c - c) - PF_VL;
+#define PF_VECTORS(vectors)                                                                                  \
+    case vectors:                                                                                            \
+        blend(&s, b, x + c, y + c, vectors, last, PF_VL);                                                    \
+        break;
+        switch (count) {
+            PF_VECTORS(1)
+            PF_VECTORS(2)
+            PF_VECTORS(3)
+            PF_VECTORS(4)
+        }
     }
 }
 
@@ -362,7 +390,7 @@ static void apply_to_strided(const block *b, const pf_grid_args *a, const float 
         sample s;
         collect(&s, b, a, p);
         for (int64_t c = 0; c < a->c; c++) {
-            float v = s.start;
+            float v = b->start[p];
             for (int i = 0; i < s.count; i++) v += s.weight[i] * x[s.offset[i] + c * a->xs[CHANNEL]];
             y[b->y[p] + c * a->ys[CHANNEL]] = v;
         }
@@ -382,10 +410,10 @@ PF_KERNEL_FUNCTION(grid_sample) {
         block b;
         next = pf_min(pf_min(i + BLOCK, (i / image + 1) * image), end);
         start_block(&b, a, w, i, next - i);
-        if (vectors)
-            apply_to_channels(&b, a, x, y, small);
-        else if (!small)
+        if (!small)
             apply_to_strided(&b, a, x, y);
+        else if (vectors)
+            apply_to_channels(&b, a, x + b.x, y);
         else if (a->mode == MODE_NEAREST && a->scale.base < 0)
             pick_pixels(&b, a, x + b.x, y);
         else

@@ -145,6 +145,31 @@ def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...]
             np.testing.assert_allclose(got, want[:, :c], 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("border", [0, 1])
+@pytest.mark.parametrize("channels", [5, 7, 8, 9, 12, 16, 17, 31, 36, 65, 130])
+def test_grid_of_many_channels(isa: str, mode: int, border: int, channels: int) -> None:
+    """Any number of vectors gives each channel what it has alone, and writes to nothing else."""
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((1, channels, 1, 5, 7)).astype("f4")
+    x[:, :, :, 2, 3], grid = np.inf, rng.uniform(-1.3, 1.3, (1, 1, 9, 8, 2)).astype("f4")
+
+    def sample(x: Array, y: Array) -> Array:
+        call(
+            isa, "grid_sample", 2, x=x, grid=grid, y=y, n=1, c=x.shape[1], axes=2, isize=(1, 5, 7), osize=(1, 9, 8),
+            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=border, align=0,
+            scale=None, ss=[0] * 4,
+        )  # fmt: skip
+        return y
+
+    want = np.concatenate([sample(x[:, [c]], np.empty((1, 1, 1, 9, 8), "f4")) for c in range(channels)], 1)
+    frame = np.moveaxis(channels_last(np.full((1, channels + 3, 1, 9, 8), -9, "f4"), 0), 1, -1)
+    last = guarded(np.ascontiguousarray(np.moveaxis(x, 1, -1)))
+    got = sample(np.moveaxis(last, -1, 1), np.moveaxis(frame[..., :channels], -1, 1))
+    np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+    assert (frame[..., channels:] == -9).all()
+
+
 @pytest.mark.parametrize("channels", [2, 37])
 def test_grid_of_scaled_pixels(isa: str, channels: int) -> None:
     """Places that count pixels, in a dimension more than the image has, and a factor for each."""
