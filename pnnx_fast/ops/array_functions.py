@@ -197,6 +197,47 @@ def window(*terms: float) -> Callable[..., Array]:
     return make
 
 
+def _ready_window(values: Array, dtype: Any) -> Array:
+    return np.asarray(values, np.float32 if dtype is None else held(dtype))
+
+
+def kaiser_window(n: int, *rest: Any) -> Array:
+    """Kaiser's window, of a length, periodic or not, and a shape."""
+    *shape, dtype, _, _, _ = rest
+    check_numbers(n)
+    longer = int(n > 1 and (not shape or bool(shape[0])))
+    return _ready_window(np.kaiser(n + longer, float(shape[1]) if len(shape) > 1 else 12.0)[:n], dtype)
+
+
+def bartlett_window(n: int, *rest: Any) -> Array:
+    """Bartlett's window, a triangle, periodic or not."""
+    *shape, dtype, _, _, _ = rest
+    check_numbers(n)
+    return _ready_window(np.bartlett(n + int(n > 1 and (not shape or bool(shape[0]))))[:n], dtype)
+
+
+def frequencies(make: Any) -> Callable[..., Array]:
+    """Frequencies of a Fourier transform, by numpy's function for them."""
+
+    def run(n: int, d: float = 1.0, dtype: Any = None, *_: Any) -> Array:
+        """Frequencies of a Fourier transform."""
+        check_numbers(n)
+        return _ready_window(make(n, d), dtype)
+
+    return run
+
+
+def scalar_tensor(value: Any, dtype: Any = None, *_: Any) -> Array:
+    """A number as a tensor."""
+    return np.asarray(value, np.float32 if dtype is None else held(dtype))
+
+
+def logspace(start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, *_: Any) -> Array:
+    """Powers of a base with evenly spaced exponents."""
+    check_numbers(steps)
+    return _ready_window(np.power(float(base), np.linspace(start, end, steps)), dtype)
+
+
 def linspace(start: float, end: float, steps: int, dtype: Any = None, *_: Any) -> Array:
     """Evenly spaced numbers."""
     check_numbers(steps)
@@ -212,6 +253,38 @@ def triangle_indices(pick: Any) -> Callable[..., Array]:
         return np.stack(pick(row, offset, col))
 
     return make
+
+
+def diagflat(x: Array, offset: int = 0) -> Array:
+    """A matrix with all entries on a diagonal."""
+    check_numbers((x.size + abs(offset)) ** 2)
+    return np.diagflat(x, offset)
+
+
+def fill_diagonal(x: Array, value: Any, wrap: bool = False) -> Array:
+    """A copy with one value where all indices are equal."""
+    y = x.copy()
+    np.fill_diagonal(y, value, wrap)
+    return y
+
+
+def pad_sequence(parts: Any, batch_first: bool = False, value: float = 0.0, side: str = "right") -> Array:
+    """Sequences of several lengths as one tensor, filled up with a value."""
+    longest = max(len(p) for p in parts)
+    check_numbers(longest * sum(math.prod(p.shape[1:]) for p in parts))
+    y = np.full((len(parts), longest, *parts[0].shape[1:]), value, parts[0].dtype)
+    for row, part in zip(y, parts, strict=True):
+        row[longest - len(part) if side == "left" else 0 :][: len(part)] = part
+    return y if batch_first else np.swapaxes(y, 0, 1)
+
+
+def sum_to_size(x: Array, size: Any) -> Array:
+    """Sum over what was broadcast from a size."""
+    lead = x.ndim - len(size)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(size, x.shape[lead:], strict=True)):
+        raise ShapeError("the size does not broadcast to the tensor", expected=list(size), actual=list(x.shape))
+    axes = tuple(d for d in range(x.ndim) if d < lead or size[d - lead] != x.shape[d])
+    return np.asarray(x.sum(axes, keepdims=True) if axes else x, as_summed(x).dtype if axes else x.dtype).reshape(size)
 
 
 def joined(function: Any) -> Callable[..., Array]:
@@ -264,6 +337,27 @@ def histc(x: Array, bins: int = 100, low: float = 0, high: float = 0) -> Array:
         low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
     low, high = (low - 1, high + 1) if low == high else (low, high)
     return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
+
+
+def histogram(x: Array, bins: Any, *rest: Any) -> tuple[Array, Array]:
+    """Histogram of all entries and its edges: for their number a range, weights and whether to give a density."""
+    limits, (weight, density) = rest[0] if len(rest) == 3 else None, rest[-2:]
+    edges = bins
+    if not isinstance(bins, np.ndarray):
+        check_numbers(bins)
+        low, high = limits or ((float(x.min()), float(x.max())) if x.size else (0.0, 1.0))
+        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+        edges = np.linspace(low, high, bins + 1)
+    flat = None if weight is None else weight.reshape(-1)
+    counts = np.histogram(x.reshape(-1), edges, weights=flat, density=bool(density))[0]
+    return counts.astype(x.dtype), np.asarray(edges, x.dtype)
+
+
+def nonzero_static(x: Array, size: int, value: int = -1) -> Array:
+    """Places of the first entries that are not zero, as many as are asked for."""
+    check_numbers(size * max(x.ndim, 1))
+    found = np.argwhere(x)[:size]
+    return np.concatenate([found, np.full((size - len(found), x.ndim), value, np.int64)])
 
 
 def isin(elements: Array, tests: Any, unique: bool = False, invert: bool = False) -> Array:

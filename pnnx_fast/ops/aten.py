@@ -249,7 +249,7 @@ def ravel(b: Builder, input: Tensor) -> Tensor:
     return b.reshape(input, (input.size,))
 
 
-@operator("aten::diagonal")
+@operator("aten::diagonal", "aten::linalg_diagonal")
 def diagonal(b: Builder, input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Diagonals of two dimensions as the last one, a view. torch.diagonal."""
     i, j = axis_of(dim1, input.ndim), axis_of(dim2, input.ndim)

@@ -60,49 +60,57 @@ def _step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
 
 
 FIXED: dict[str, Callable[..., Any]] = {
-    "_conj": np.conj, "_grouped_mm": mx.grouped_product, "addbmm": mx.addbmm,
-    "addmv": mx.addmv, "addr": mx.addr, "all": fn.all_of, "aminmax": fn.aminmax,
-    "angle": fn.angle, "any": fn.any_of, "as_strided_scatter": ix.as_strided_scatter, "atleast_1d": np.atleast_1d,
-    "atleast_2d": np.atleast_2d, "atleast_3d": np.atleast_3d, "block_diag": mx.block_diag, "bucketize": fn.bucketize,
-    "cartesian_prod": mx.cartesian_prod, "cdist": mx.cdist, "column_stack": fn.joined(np.column_stack),
-    "combinations": mx.combinations, "conj": np.conj, "conj_physical": np.conj, "copysign": fn.copysign,
+    "_conj": np.conj, "_grouped_mm": mx.grouped_product, "addbmm": mx.addbmm, "addmv": mx.addmv, "addr": mx.addr,
+    "all": fn.all_of, "aminmax": fn.aminmax, "angle": fn.angle, "any": fn.any_of,
+    "as_strided_scatter": ix.as_strided_scatter, "atleast_1d": np.atleast_1d, "atleast_2d": np.atleast_2d,
+    "atleast_3d": np.atleast_3d, "bartlett_window": fn.bartlett_window, "block_diag": mx.block_diag,
+    "bucketize": fn.bucketize, "cartesian_prod": mx.cartesian_prod, "cdist": mx.cdist,
+    "column_stack": fn.joined(np.column_stack), "combinations": mx.combinations, "conv_tbc": mx.conv_tbc,
+    "conj": np.conj, "conj_physical": np.conj, "copysign": fn.copysign,
     "corrcoef": lambda x: np.corrcoef(x).astype(x.dtype), "cosine_similarity": mx.cosine_similarity,
     "count_nonzero": fn.count_nonzero, "cov": mx.cov, "cummax": fn.running(np.maximum),
     "cummin": fn.running(np.minimum), "cumulative_trapezoid": fn.cumulative_trapezoid, "diag_embed": fn.diag_embed,
-    "diagonal_scatter": ix.diagonal_scatter, "diff": fn.diff, "digamma": sp.digamma, "dist": mx.dist, "dot": np.dot,
-    "dstack": fn.joined(np.dstack), "erfinv": sp.erfinv, "eye": fn.eye, "fft_fftshift": fn.shift(1),
-    "fft_ifftshift": fn.shift(-1), "fliplr": np.fliplr, "flipud": np.flipud, "float_power": fn.float_power,
-    "fake_quantize_per_channel_affine": fn.fake_quantize_channels, "fake_quantize_per_tensor_affine": fn.fake_quantize,
-    "fmax": np.fmax, "fmin": np.fmin,
+    "diagflat": fn.diagflat, "diagonal_scatter": ix.diagonal_scatter, "diff": fn.diff, "digamma": sp.digamma,
+    "dist": mx.dist, "dot": np.dot, "dstack": fn.joined(np.dstack), "erfinv": sp.erfinv, "eye": fn.eye,
+    "fft_fftshift": fn.shift(1), "fft_fftfreq": fn.frequencies(np.fft.fftfreq), "fft_ifftshift": fn.shift(-1),
+    "fft_rfftfreq": fn.frequencies(np.fft.rfftfreq), "fill_diagonal": fn.fill_diagonal, "fliplr": np.fliplr,
+    "flipud": np.flipud, "float_power": fn.float_power, "fake_quantize_per_channel_affine": fn.fake_quantize_channels,
+    "fake_quantize_per_tensor_affine": fn.fake_quantize, "fmax": np.fmax, "fmin": np.fmin, "frexp": np.frexp,
     "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
     "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "ger": np.outer, "gradient": fn.gradient,
-    "heaviside": fn.heaviside, "histc": fn.histc, "hstack": fn.joined(np.hstack), "hypot": np.hypot, "i0": sp.bessel_i0,
-    "index_copy": ix.index_write, "index_fill": ix.index_write,
+    "heaviside": fn.heaviside, "histc": fn.histc, "histogram": fn.histogram, "hstack": fn.joined(np.hstack),
+    "hypot": np.hypot, "i0": sp.bessel_i0, "index_copy": ix.index_write, "index_fill": ix.index_write,
     "index_reduce": ix.index_reduce, "inner": np.inner, "inverse": np.linalg.inv, "isclose": fn.isclose,
-    "isin": fn.isin, "isneginf": np.isneginf, "isposinf": np.isposinf, "isreal": np.isreal, "kron": np.kron,
-    "kthvalue": od.kthvalue, "lcm": np.lcm, "ldexp": lambda x, y: fn.real(x) * np.exp2(fn.real(y)),
-    "linalg_cholesky": np.linalg.cholesky, "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv,
-    "linalg_matrix_exp": mx.matrix_exp, "linalg_matrix_norm": mx.matrix_norm,
-    "linalg_matrix_power": np.linalg.matrix_power, "linalg_norm": mx.norm, "linalg_pinv": np.linalg.pinv,
-    "linalg_slogdet": np.linalg.slogdet, "linalg_solve": mx.solve,
-    "linalg_solve_triangular": mx.solve_triangular, "linalg_vecdot": mx.vecdot, "linspace": fn.linspace,
-    "logaddexp2": np.logaddexp2, "logcumsumexp": fn.logcumsumexp, "logit": fn.logit,
-    "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T), "matrix_exp": mx.matrix_exp,
-    "matrix_power": np.linalg.matrix_power, "median": od.median, "mode": od.mode, "msort": lambda x: np.sort(x, 0),
-    "mvlgamma": sp.mvlgamma, "nanmean": fn.nanmean, "nanmedian": od.nanmedian, "nanquantile": od.quantiles(True),
-    "nansum": fn.nansum, "nextafter": np.nextafter, "one_hot": fn.one_hot, "outer": np.outer,
-    "pdist": mx.pdist, "polar": fn.polar, "polygamma": sp.polygamma, "put": ix.put,
-    "quantile": od.quantiles(False), "renorm": fn.renorm,
+    "isin": fn.isin, "isneginf": np.isneginf, "isposinf": np.isposinf, "isreal": np.isreal,
+    "kaiser_window": fn.kaiser_window, "kron": np.kron, "kthvalue": od.kthvalue, "lcm": np.lcm,
+    "ldexp": lambda x, y: fn.real(x) * np.exp2(fn.real(y)), "linalg_cholesky": np.linalg.cholesky,
+    "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
+    "linalg_matrix_norm": mx.matrix_norm, "linalg_matrix_power": np.linalg.matrix_power, "linalg_norm": mx.norm,
+    "linalg_pinv": np.linalg.pinv, "linalg_slogdet": np.linalg.slogdet, "linalg_solve": mx.solve,
+    "linalg_solve_triangular": mx.solve_triangular, "linalg_vander": mx.linalg_vander, "linalg_vecdot": mx.vecdot,
+    "linspace": fn.linspace, "logaddexp2": np.logaddexp2, "logcumsumexp": fn.logcumsumexp, "logit": fn.logit,
+    "logspace": fn.logspace, "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T),
+    "matrix_exp": mx.matrix_exp, "matrix_power": np.linalg.matrix_power, "median": od.median, "mode": od.mode,
+    "msort": lambda x: np.sort(x, 0), "mvlgamma": sp.mvlgamma, "nanmean": fn.nanmean, "nanmedian": od.nanmedian,
+    "nanquantile": od.quantiles(True), "nansum": fn.nansum, "nextafter": np.nextafter,
+    "nonzero_static": fn.nonzero_static, "norm_except_dim": mx.norm_except_dim, "one_hot": fn.one_hot,
+    "outer": np.outer, "pad_sequence": fn.pad_sequence, "pdist": mx.pdist, "polar": fn.polar,
+    "polygamma": sp.polygamma, "put": ix.put, "quantile": od.quantiles(False), "renorm": fn.renorm,
     "rot90": lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims), "scatter": ix.scatter,
-    "scatter_reduce": ix.scatter_reduce, "searchsorted": fn.searchsorted, "sgn": fn.sgn, "signbit": np.signbit,
-    "sinc": lambda x: np.sinc(fn.real(x)).astype(fn.real(x).dtype), "special_digamma": sp.digamma,
-    "special_entr": sp.entr, "special_erfinv": sp.erfinv, "special_i0": sp.bessel_i0, "special_logit": fn.logit,
-    "special_ndtr": sp.ndtr, "special_polygamma": sp.polygamma,
+    "scalar_tensor": fn.scalar_tensor, "scatter_reduce": ix.scatter_reduce, "searchsorted": fn.searchsorted,
+    "sgn": fn.sgn, "signbit": np.signbit, "sinc": lambda x: np.sinc(fn.real(x)).astype(fn.real(x).dtype),
+    "special_digamma": sp.digamma, "special_erfcx": sp.erfcx, "special_i0e": sp.bessel_i(0, True),
+    "special_i1": sp.bessel_i(1), "special_i1e": sp.bessel_i(1, True), "special_log_ndtr": sp.log_ndtr,
+    "special_ndtri": sp.ndtri, "special_modified_bessel_i0": sp.bessel_i(0),
+    "special_modified_bessel_i1": sp.bessel_i(1), "special_modified_bessel_k0": sp.bessel_k(0),
+    "special_modified_bessel_k1": sp.bessel_k(1), "special_scaled_modified_bessel_k0": sp.bessel_k(0, True),
+    "special_scaled_modified_bessel_k1": sp.bessel_k(1, True), "special_entr": sp.entr, "special_erfinv": sp.erfinv,
+    "special_i0": sp.bessel_i0, "special_logit": fn.logit, "special_ndtr": sp.ndtr, "special_polygamma": sp.polygamma,
     "special_sinc": lambda x: np.sinc(fn.real(x)).astype(fn.real(x).dtype), "special_xlog1py": sp.xlog1py,
-    "special_xlogy": fn.xlogy, "std_mean": fn.moments(True), "take": ix.take, "take_along_dim": ix.take_along_dim,
-    "tensordot": mx.tensordot, "trace": lambda x: np.trace(fn.as_summed(x)), "trapezoid": fn.trapezoid,
-    "trapz": fn.trapezoid, "tril_indices": fn.triangle_indices(np.tril_indices),
-    "triu_indices": fn.triangle_indices(np.triu_indices),
+    "special_xlogy": fn.xlogy, "std_mean": fn.moments(True), "sum_to_size": fn.sum_to_size, "take": ix.take,
+    "take_along_dim": ix.take_along_dim, "tensordot": mx.tensordot, "trace": lambda x: np.trace(fn.as_summed(x)),
+    "trapezoid": fn.trapezoid, "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
+    "tril_indices": fn.triangle_indices(np.tril_indices), "triu_indices": fn.triangle_indices(np.triu_indices),
     "vander": lambda x, n=None, increasing=False: np.vander(x, n, increasing).astype(x.dtype),
     "var_mean": fn.moments(False), "vdot": np.vdot, "vstack": fn.joined(np.vstack), "xlogy": fn.xlogy,
 }  # fmt: skip
@@ -126,6 +134,13 @@ def _unique_consecutive(
     return np.moveaxis(parts[first], 0, dim), places, number
 
 
+def _unique_rows(
+    x: Array, dim: int, sort: bool = True, inverse: bool = False, counts: bool = False
+) -> tuple[Array, ...]:
+    values, places, number = np.unique(x, return_inverse=True, return_counts=True, axis=dim)
+    return values, places.reshape(-1), number
+
+
 def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Array:
     found = np.bincount(x, weights, minlength)
     return found if weights is None or weights.dtype != np.float32 else found.astype(np.float32)
@@ -133,7 +148,7 @@ def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Arr
 
 DYNAMIC: dict[str, Callable[..., Any]] = {
     "_unique2": _unique, "argwhere": np.argwhere, "bincount": _bincount,
-    "unique_consecutive": _unique_consecutive,
+    "unique_consecutive": _unique_consecutive, "unique_dim": _unique_rows,
 }  # fmt: skip
 """The same for functions whose results have shapes that depend on data."""
 

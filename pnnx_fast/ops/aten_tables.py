@@ -186,6 +186,7 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "unflatten": ("Tensor.unflatten", "input dim sizes"),
     "unsafe_chunk": ("torch.chunk", "input chunks dim"),
     "unsafe_split": ("torch.split", "tensor split_size_or_sections dim"),
+    "unsafe_split_with_sizes": ("torch.split", "tensor split_size_or_sections dim"),
     "unsqueeze": ("torch.unsqueeze", "input dim"),
     "var": ("torch.var", "input unbiased", "input dim unbiased keepdim"),
     "vector_norm": ("torch.linalg.vector_norm", "input ord dim keepdim dtype"),

@@ -33,11 +33,11 @@ FAMILIES: dict[str, str] = {
         aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish aten::hardtanh aten::imag aten::index
         aten::index_put aten::index_select aten::instance_norm aten::isfinite aten::isinf aten::isnan aten::istft
         aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp aten::lgamma aten::lift_fresh
-        aten::linalg_cross aten::linalg_vector_norm aten::linear aten::log aten::log10 aten::log1p aten::log2
-        aten::log_sigmoid aten::log_softmax aten::logaddexp aten::logical_and aten::logical_not aten::logical_or
-        aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill aten::masked_select
-        aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum aten::mean
-        aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
+        aten::linalg_cross aten::linalg_diagonal aten::linalg_vector_norm aten::linear aten::log aten::log10
+        aten::log1p aten::log2 aten::log_sigmoid aten::log_softmax aten::logaddexp aten::logical_and aten::logical_not
+        aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill
+        aten::masked_select aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum
+        aten::mean aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
         aten::multiply aten::mv aten::nan_to_num aten::narrow aten::native_channel_shuffle aten::ne aten::neg
         aten::negative aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::nonzero_numpy
         aten::norm aten::not_equal aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad
@@ -51,9 +51,10 @@ FAMILIES: dict[str, str] = {
         aten::split aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub
         aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split
         aten::threshold aten::tile aten::topk aten::transpose aten::tril aten::triu aten::true_divide aten::trunc
-        aten::type_as aten::unbind aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split aten::unsqueeze
-        aten::var aten::vector_norm aten::view aten::view_as aten::view_as_complex aten::view_as_real aten::where
-        aten::zeros aten::zeros_like prim::Constant prim::NumToTensor prim::abs prim::max prim::min
+        aten::type_as aten::unbind aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split
+        aten::unsafe_split_with_sizes aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
+        aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
+        prim::NumToTensor prim::abs prim::max prim::min
     """,
     "aten_layers": """
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
@@ -74,30 +75,37 @@ FAMILIES: dict[str, str] = {
     "aten_numpy": """
         aten::_conj aten::_grouped_mm aten::_unique2 aten::addbmm aten::addmv aten::addr aten::all aten::aminmax
         aten::angle aten::any aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d
-        aten::atleast_3d aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::bincount
-        aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist aten::column_stack
-        aten::combinations aten::conj aten::conj_physical aten::copysign aten::corrcoef aten::cosine_embedding_loss
-        aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss aten::ctc_loss aten::cummax
-        aten::cummin aten::cumulative_trapezoid aten::diag_embed aten::diagonal_scatter aten::diff aten::digamma
-        aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fake_quantize_per_channel_affine
-        aten::fake_quantize_per_tensor_affine aten::fft_fftshift aten::fft_ifftshift aten::fliplr aten::flipud
-        aten::float_power aten::fmax aten::fmin aten::gcd aten::ger aten::gradient aten::hamming_window
-        aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::hstack aten::huber_loss
-        aten::hypot aten::i0 aten::index_copy aten::index_fill aten::index_reduce aten::inner aten::inverse
-        aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kl_div aten::kron aten::kthvalue
-        aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv
-        aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv
-        aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vecdot aten::linspace
-        aten::logaddexp2 aten::logcumsumexp aten::logit aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
-        aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::multi_margin_loss
-        aten::mvlgamma aten::nanmean aten::nanmedian aten::nanquantile aten::nansum aten::nextafter aten::nll_loss_nd
-        aten::one_hot aten::outer aten::pdist aten::poisson_nll_loss aten::polar aten::polygamma aten::put
-        aten::quantile aten::renorm aten::rot90 aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn
+        aten::atleast_3d aten::bartlett_window aten::binary_cross_entropy aten::binary_cross_entropy_with_logits
+        aten::bincount aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist
+        aten::column_stack aten::combinations aten::conj aten::conj_physical aten::conv_tbc aten::copysign
+        aten::corrcoef aten::cosine_embedding_loss aten::cosine_similarity aten::count_nonzero aten::cov
+        aten::cross_entropy_loss aten::ctc_loss aten::cummax aten::cummin aten::cumulative_trapezoid aten::diag_embed
+        aten::diagflat aten::diagonal_scatter aten::diff aten::digamma aten::dist aten::dot aten::dstack aten::erfinv
+        aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine aten::fft_fftfreq
+        aten::fft_fftshift aten::fft_ifftshift aten::fft_rfftfreq aten::fill_diagonal aten::fliplr aten::flipud
+        aten::float_power aten::fmax aten::fmin aten::frexp aten::gcd aten::ger aten::gradient aten::hamming_window
+        aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::histogram aten::hstack
+        aten::huber_loss aten::hypot aten::i0 aten::index_copy aten::index_fill aten::index_reduce aten::inner
+        aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kaiser_window
+        aten::kl_div aten::kron aten::kthvalue aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky
+        aten::linalg_det aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power
+        aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular
+        aten::linalg_vander aten::linalg_vecdot aten::linspace aten::logaddexp2 aten::logcumsumexp aten::logit
+        aten::logspace aten::margin_ranking_loss aten::masked_scatter aten::matrix_H aten::matrix_exp
+        aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::multi_margin_loss
+        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanmedian aten::nanquantile aten::nansum
+        aten::nextafter aten::nll_loss_nd aten::nonzero_static aten::norm_except_dim aten::one_hot aten::outer
+        aten::pad_sequence aten::pdist aten::poisson_nll_loss aten::polar aten::polygamma aten::put aten::quantile
+        aten::renorm aten::rot90 aten::scalar_tensor aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn
         aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr
-        aten::special_erfinv aten::special_i0 aten::special_logit aten::special_ndtr aten::special_polygamma
-        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::take aten::take_along_dim
-        aten::tensordot aten::trace aten::trapezoid aten::trapz aten::tril_indices aten::triplet_margin_loss
-        aten::triu_indices aten::unique_consecutive aten::vander aten::var_mean aten::vdot aten::vstack aten::xlogy
+        aten::special_erfcx aten::special_erfinv aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
+        aten::special_log_ndtr aten::special_logit aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
+        aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_ndtr aten::special_ndtri
+        aten::special_polygamma aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1
+        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::sum_to_size aten::take
+        aten::take_along_dim aten::tensordot aten::trace aten::trapezoid aten::trapz aten::triangular_solve
+        aten::tril_indices aten::triplet_margin_loss aten::triu_indices aten::unique_consecutive aten::unique_dim
+        aten::vander aten::var_mean aten::vdot aten::vstack aten::xlogy
     """,
     "attention": """
         F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention

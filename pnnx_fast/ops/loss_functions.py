@@ -209,6 +209,22 @@ def _ctc(
     return _reduced(values if logs.ndim == 3 else values[0], reduction)
 
 
+def _multilabel(x: Array, y: Array, reduction: int = MEAN) -> Array:
+    """Distances of the entries of classes from those of the others; classes end at the first -1."""
+    rows, classes = np.atleast_2d(x), np.atleast_2d(y)
+    count = rows.shape[-1]
+    named = np.cumprod(classes >= 0, -1, dtype=bool)
+    if classes.size and int(classes.max()) >= count:
+        raise IndexRangeError(int(classes.max()), count)
+    index = np.where(named, classes, 0)
+    wanted = np.zeros(rows.shape, bool)
+    row, place = np.nonzero(named)
+    wanted[row, index[row, place]] = True
+    gaps = np.maximum(1 - (np.take_along_axis(rows, index, -1)[..., None] - rows[:, None]), 0)
+    values = (gaps * named[..., None] * ~wanted[:, None]).sum((1, 2)) / count
+    return _reduced(np.asarray(values.reshape(x.shape[:-1]), x.dtype), reduction)
+
+
 LOSSES: dict[str, Callable[..., Array]] = {
     "binary_cross_entropy": _binary,
     "binary_cross_entropy_with_logits": _binary_of_logits,
@@ -221,6 +237,7 @@ LOSSES: dict[str, Callable[..., Array]] = {
     "l1_loss": _pairwise(lambda x, y: np.abs(x - y)),
     "margin_ranking_loss": _ranking,
     "multi_margin_loss": _multi_margin,
+    "multilabel_margin_loss": _multilabel,
     "mse_loss": _pairwise(lambda x, y: np.square(x - y)),
     "nll_loss_nd": _likelihood,
     "poisson_nll_loss": _poisson,

@@ -93,6 +93,38 @@ def solve_triangular(a: Array, y: Array, upper: bool, left: bool = True, unitria
     return x
 
 
+def triangular_solve(
+    y: Array, a: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Array, Array]:
+    """Solution of triangular systems in the older form, and the matrix."""
+    turned = np.swapaxes(a, -1, -2) if transpose else a
+    return solve_triangular(turned, y, upper != transpose, True, unitriangular), a
+
+
+def linalg_vander(x: Array, n: int | None = None) -> Array:
+    """Powers of the entries, from the zeroth on, as rows."""
+    count = x.shape[-1] if n is None else n
+    check_numbers(x.size * count)
+    return np.asarray(x[..., None] ** np.arange(count, dtype=np.int64), np.result_type(x.dtype))
+
+
+def norm_except_dim(x: Array, p: int = 2, dim: int = 0) -> Array:
+    """Norms over all dimensions but one; over all for -1."""
+    if dim == -1:
+        return norm(x.reshape(-1), p)
+    axes = tuple(d for d in range(x.ndim) if d != dim % x.ndim)
+    return np.asarray((np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p), x.real.dtype)
+
+
+def conv_tbc(x: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
+    """Convolution along the first dimension, channels last."""
+    x = np.pad(x, ((pad, pad), (0, 0), (0, 0)))
+    steps = x.shape[0] - weight.shape[0] + 1
+    if steps < 1:
+        raise ShapeError("the kernel is longer than the input", expected=weight.shape[0], actual=x.shape[0])
+    return np.asarray(sum((x[k : k + steps] @ w for k, w in enumerate(weight)), bias), x.dtype)
+
+
 def matrix_exp(x: Array) -> Array:
     """Exponential of square matrices: Taylor's series of a scaled matrix, squared again."""
     a = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

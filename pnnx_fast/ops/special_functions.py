@@ -1,4 +1,4 @@
-"""Special functions of mathematics that numpy lacks: polygamma functions, the inverse error function, Bessel's I0.
+"""Special functions of mathematics that numpy lacks: polygamma functions, relatives of the error function, Bessel's.
 
 Arrays in, arrays out, computed in double precision and rounded once; :mod:`pnnx_fast.ops.aten_numpy` makes operators of
 them.
@@ -14,10 +14,19 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.expression.functions import FUNCTIONS
 
-__all__ = ["bessel_i0", "digamma", "entr", "erfinv", "mvlgamma", "ndtr", "polygamma", "xlog1py"]
+__all__ = [
+    "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "erfinv", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
+    "polygamma", "xlog1py",
+]  # fmt: skip
 
 LARGE = 12.0
 """From here on the asymptotic series of the polygamma functions give double precision."""
+
+LARGE_BESSEL, LARGE_ERROR = 30.0, 25.0
+"""The same for Bessel's functions and the scaled error function."""
+
+STEP_BESSEL = 0.1
+"""Width of the trapezoids: their sum converges faster than any power of it."""
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 """The Bernoulli numbers B2, B4 …"""
@@ -90,6 +99,74 @@ def _zeta(s: int, x: Array) -> Array:
 def bessel_i0(x: Array) -> Array:
     """Modified Bessel function of the first kind, order 0."""
     return np.i0(x)
+
+
+def bessel_i(order: int, scaled: bool = False) -> Callable[[Array], Array]:
+    """Modified Bessel function of the first kind, of order 0 or 1, also times exp(-|x|)."""
+
+    @_wide
+    def run(x: Array) -> Array:
+        """Modified Bessel function of the first kind."""
+        size = np.abs(x)
+        near, far = np.minimum(size, LARGE_BESSEL), np.maximum(size, LARGE_BESSEL)
+        term = total = (near / 2) ** order
+        for k in range(1, 60):
+            term = term * (near / 2) ** 2 / (k * (k + order))
+            total = total + term
+        step = tail = np.ones_like(far)
+        for k in range(1, 12):
+            step = step * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * far)
+            tail = tail + step
+        tail = tail / np.sqrt(2 * math.pi * far)
+        growth = np.exp(size)
+        y = np.where(size < LARGE_BESSEL, total / growth if scaled else total, tail if scaled else tail * growth)
+        return np.where(np.isnan(x), x, y if order == 0 else np.copysign(y, x))
+
+    return run
+
+
+def bessel_k(order: int, scaled: bool = False) -> Callable[[Array], Array]:
+    """Modified Bessel function of the second kind, also times exp(x): its integral, by trapezoids."""
+
+    @_wide
+    def run(x: Array) -> Array:
+        """Modified Bessel function of the second kind."""
+        known = np.where(x > 0, x, 1.0)
+        total = np.full_like(known, 0.5)
+        # The terms vanish beyond arccosh(1 + 745 / x), which is at most 111 for what float32 holds.
+        end = float(np.arccosh(1 + 745 / max(float(known.min(initial=1.0)), 1e-45)))
+        for k in range(1, int(end / STEP_BESSEL) + 2):
+            t = k * STEP_BESSEL
+            total = total + np.exp(order * math.log(math.cosh(t)) - known * (math.cosh(t) - 1))
+        y = total * STEP_BESSEL * (1.0 if scaled else np.exp(-known))
+        return np.where(np.isnan(x) | (x < 0), np.nan, np.where(x == 0, np.inf, np.where(np.isinf(x), 0, y)))
+
+    return run
+
+
+@_wide
+def erfcx(x: Array) -> Array:
+    """exp(x ** 2) erfc(x), beyond what exp holds by the asymptotic series."""
+    near, far = np.minimum(x, LARGE_ERROR), np.maximum(x, LARGE_ERROR)
+    tail = (1 - 0.5 / far**2 + 0.75 / far**4) / (far * math.sqrt(math.pi))
+    return np.where(x < LARGE_ERROR, np.exp(near * near) * _function("erfc")(near), tail)
+
+
+@_wide
+def log_ndtr(x: Array) -> Array:
+    """Logarithm of the area under the normal density up to x."""
+    low, high = np.minimum(x, -1.0), np.maximum(x, -1.0)
+    return np.where(
+        x < -1,
+        np.log(erfcx(-low / math.sqrt(2)) / 2) - low * low / 2,
+        np.log1p(-_function("erfc")(high / math.sqrt(2)) / 2),
+    )
+
+
+@_wide
+def ndtri(x: Array) -> Array:
+    """The place up to which the area under the normal density is x."""
+    return math.sqrt(2) * erfinv(2 * x - 1)
 
 
 @_wide

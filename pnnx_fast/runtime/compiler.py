@@ -15,6 +15,7 @@ from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ir.check import require_connections
+from pnnx_fast.ir.folded import changed_constant
 from pnnx_fast.ir.weights import require_weights
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
@@ -52,6 +53,8 @@ class Compiler:
         Weights that several models share.
     autotune : bool or path
         See :class:`pnnx_fast.Model`.
+    own_run : bool
+        Whether to look for what the converter's own run left in constants.
 
     Attributes
     ----------
@@ -69,6 +72,7 @@ class Compiler:
         optimize: bool = True,
         constants: Constants | None = None,
         autotune: bool | str | os.PathLike[str] = False,
+        own_run: bool = True,
     ) -> None:
         registry.check_supported(((op.type, op.name) for op in graph.ops), lambda kind: _skeleton(graph, kind))
         require_connections(graph.ops)
@@ -83,7 +87,12 @@ class Compiler:
 
             self.constants.tuner = Tuner(None if autotune is True else autotune)
         passes.restore(self.graph)
-        name_doubts(self.graph.ops)
+        if own_run:
+            if any(changed_constant(op) for op in self.graph.ops):
+                from pnnx_fast.runtime.own_run import wind_back
+
+                wind_back(self.graph, isa)
+            name_doubts(self.graph.ops)
         if optimize:
             passes.optimize(self.graph, _dumper())
         self.ops = list(self.graph.topological())

@@ -71,6 +71,13 @@ def test_triangular_systems(upper: bool, left: bool, unit: bool) -> None:
     check(("aten::linalg_solve_triangular", a, y, upper, left, unit), wanted)
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (3, 7), (4, 4, 4)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_diagonals_are_filled(shape: tuple[int, ...], wrap: bool) -> None:
+    x = real(*shape)
+    check(("aten::fill_diagonal", x, 2.0, wrap), torch.from_numpy(x.copy()).fill_diagonal_(2.0, wrap))
+
+
 def test_a_singular_triangle_gives_infinity() -> None:
     a, y = np.float32([[0, 0], [1, 2]]), np.float32([[1], [1]])
     assert np.isinf(call("aten::linalg_solve_triangular", (a, y, False), 1)[0, 0])

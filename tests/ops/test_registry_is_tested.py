@@ -19,7 +19,8 @@ ELSEWHERE: dict[str, str] = {
     "ops/test_aten_torch.py": """
         aten::linalg_solve_triangular
         aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
-        aten::adjoint aten::alias aten::detach_ aten::dim aten::empty aten::empty_like aten::len aten::lift_fresh
+        aten::adjoint aten::alias aten::detach_ aten::dim aten::empty aten::empty_like aten::fill_diagonal
+        aten::len aten::lift_fresh
         aten::mH aten::new_empty aten::numel aten::resolve_conj aten::resolve_neg aten::size
         prim::Constant prim::NumToTensor prim::abs prim::max prim::min""",
     "ops/test_attention_torch.py": "fused.MultiheadAttention",

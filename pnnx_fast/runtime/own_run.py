@@ -1,0 +1,119 @@
+"""Constants that hold what the converter's own run wrote there are wound back to what they were before.
+
+Graph networks add up messages in ``torch.zeros(n, c).index_add_(0, edges, x)``. The converter runs a model once, with
+ones for its inputs, before it notes its constants: the zeros, which are noted as a constant, hold that run's sums. Here
+the part of the graph up to such a write runs once with the same inputs. Where that tells of one value that filled the
+constant before, the constant becomes that again; where it does not, :mod:`pnnx_fast.runtime.noted` warns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from pnnx_fast._types import Array
+from pnnx_fast.ir import Attribute, Graph, Operator, dtypes
+from pnnx_fast.ir.folded import WRITES, changed_constant
+
+__all__ = ["wind_back"]
+
+LONGEST = 64
+"""Writes behind each other that are looked at."""
+
+TOLERANCE = 1e-4
+"""What rounding may leave of a difference, as a share of the largest number."""
+
+Run = Callable[[Array], Array]
+
+
+def wind_back(graph: Graph, isa: str) -> None:
+    """Put back what filled constants before the converter's run wrote there, where a run like it tells."""
+    for op in list(graph.topological()):
+        constant = changed_constant(op)
+        if constant is None:
+            continue
+        data = constant.attrs["data"]
+        for last in reversed(_writes_behind(op)):
+            run = _part(graph, constant.name, last, isa)
+            before = None if run is None else _before(data.numpy(), run)
+            if before is not None:
+                constant.attrs["data"] = Attribute(np.full(data.shape, before, data.numpy().dtype), data.dtype)
+                break
+
+
+def _writes_behind(op: Operator) -> list[Operator]:
+    """An operator that writes to a tensor, and those that write to what it gives, each the only one that reads it."""
+    found = [op]
+    while len(found) < LONGEST:
+        readers = found[-1].outputs[0].consumers if found[-1].outputs else []
+        if len(readers) != 1 or readers[0].type not in WRITES or readers[0].inputs[0] is not found[-1].outputs[0]:
+            break
+        found.append(readers[0])
+    return found
+
+
+def _part(graph: Graph, constant: str, last: Operator, isa: str) -> Run | None:
+    """The result of an operator as a function of a constant, all inputs being ones; None where sizes are unknown."""
+    inputs = []
+    for x in graph.inputs:
+        if x.shape is None or min(x.shape, default=1) < 0 or x.dtype not in dtypes.by_text:
+            return None
+        inputs.append(np.ones(x.shape, dtypes.by_text[x.dtype].computed))
+
+    def run(value: Array) -> Array:
+        from pnnx_fast.runtime.session import Model
+
+        part = graph.copy()
+        part.remove_operators([op for op in part.ops if op.type == "pnnx.Output"])
+        twins = {op.name: op for op in part.ops}
+        attribute = twins[constant].attrs["data"]
+        twins[constant].attrs["data"] = Attribute(value, attribute.dtype)
+        part.new_operator("pnnx.Output", part.free_name("own_run"), inputs=[twins[last.name].outputs[0]])
+        part.dead_code_elimination()
+        model = Model.reading(lambda: part, None, 1, isa=isa, optimize=False, own_run=False)
+        return np.asarray(model(*inputs))
+
+    return run
+
+
+def _before(data: Array, run: Run) -> float | int | bool | None:
+    """The one value that filled a constant before a run wrote to it; None where there was no such value."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            again = run(data)
+            if again.shape != data.shape or again.dtype != data.dtype:
+                return None
+            if data.dtype.kind == "b" or _close(again, data):
+                return _unwritten(data, run)
+            return _one_value(data - (again - data), np.maximum(np.abs(data), np.abs(again)).max())
+    except Exception:  # Users' operators raise what they like; then the constant stays as it is.
+        return None
+
+
+def _close(x: Array, y: Array) -> bool:
+    return bool(np.allclose(x, y, TOLERANCE, TOLERANCE * np.abs(y[np.isfinite(y)]).max(initial=0), equal_nan=True))
+
+
+def _unwritten(data: Array, run: Run) -> float | int | bool | None:
+    """The value where a write that replaces left a constant alone: what passes through, also where it is changed."""
+    others = [~data] if data.dtype.kind == "b" else [data + data.dtype.type(1), data - data.dtype.type(1)]
+    if data.dtype.kind == "f":
+        # Extremes replace only what they exceed, and a large number may swallow a step of one.
+        others += [np.full_like(data, np.inf), np.full_like(data, -np.inf)]
+    left = np.logical_and.reduce([run(other) == other for other in others])
+    values = data[left]
+    same = values.size and not left.all() and bool((values == values[0]).all())
+    return values[0].item() if same else None
+
+
+def _one_value(values: Array, scale: float) -> float | int | None:
+    if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+        return None
+    slack = TOLERANCE * float(scale) if values.dtype.kind == "f" else 0.0
+    middle = float(np.median(values))
+    if np.abs(values - middle).max() > slack:
+        return None
+    return round(middle) if abs(middle - round(middle)) <= slack else middle

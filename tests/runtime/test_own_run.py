@@ -1,0 +1,102 @@
+"""Constants that the converter's own run wrote to become again what they were, where a run like it tells."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pnnx_fast
+
+HEAD = """7767517
+{count} {operands}
+pnnx.Input i 0 1 i #i=({n})i64
+pnnx.Input x 0 1 x #x=({n})f32
+pnnx.Attribute pnnx_fold_c 0 1 c @data=(4)f32 #c=(4)f32
+{lines}pnnx.Output o 1 0 y
+"""
+ADD = "torch.scatter_add {name} 3 1 {c} i x {y} dim=0 $input={c} $index=i $src=x #{c}=(4)f32 #{y}=(4)f32\n"
+ONE = ADD.format(name="a", c="c", y="y")
+TWO = ADD.format(name="a", c="c", y="b") + ADD.format(name="b", c="b", y="y")
+PUT = """prim::ListConstruct l 1 1 i p
+Tensor.index_put w 3 1 c p x y accumulate=False $input=c $indices=p $values=x #c=(4)f32 #y=(4)f32
+"""
+REDUCE = """prim::Constant d 0 1 d value=0
+prim::Constant r 0 1 r value=amax
+prim::Constant s 0 1 s value=True
+aten::scatter_reduce w 6 1 c d i x r s y #c=(4)f32 #y=(4)f32
+"""
+X = np.array([1, 2, 4], np.float32)
+
+
+def model(lines: str, constant: list[float], n: str = "3") -> pnnx_fast.Model:
+    count = lines.count("\n")
+    graph = pnnx_fast.Graph.parse(HEAD.format(count=count + 4, operands=count + 3, n=n, lines=lines))
+    made = next(op for op in graph.ops if op.type == "pnnx.Attribute")
+    made.attrs["data"] = pnnx_fast.Attribute(np.float32(constant))
+    return pnnx_fast.Model(graph)
+
+
+def ask(lines: str, constant: list[float], places: list[int]) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = model(lines, constant)
+    return np.asarray(made(np.array(places), X))
+
+
+@pytest.mark.parametrize("base", [0, 1, 0.25])
+def test_sums(base: float) -> None:
+    got = ask(ONE, [base, base + 3, base, base], [0, 2, 2])
+    np.testing.assert_allclose(got, np.float32([1, 0, 6, 0]) + np.float32(base))
+
+
+@pytest.mark.parametrize("left", [6, 3])
+def test_writes_behind_each_other_all_or_the_first_in_place(left: float) -> None:
+    np.testing.assert_array_equal(ask(TWO, [0, left, 0, 0], [0, 2, 2]), [2, 0, 12, 0])
+
+
+@pytest.mark.parametrize("base", [0, -1e9, 3])
+def test_replaced_entries(base: float) -> None:
+    np.testing.assert_array_equal(ask(PUT, [base, 1, base, base], [0, 2, 3]), np.float32([1, base, 2, 4]))
+
+
+@pytest.mark.parametrize("base", [-1e30, -7, 0])
+def test_extremes(base: float) -> None:
+    np.testing.assert_array_equal(ask(REDUCE, [base, 1, base, base], [0, 2, 3]), np.float32([1, base, 2, 4]))
+
+
+@pytest.mark.parametrize("constant", [[0, 2, 0, 0], [0, 3, 1, 0], [7, 8, 9, 10]])
+def test_what_no_such_run_explains_stays(constant: list[float]) -> None:
+    with pytest.warns(UserWarning, match="writes into the constant pnnx_fold_c"):
+        made = model(ONE, constant)
+    got = np.asarray(made(np.array([0, 2, 2]), X))
+    np.testing.assert_array_equal(got, np.float32(constant) + np.float32([1, 0, 6, 0]))
+
+
+def test_unknown_sizes_are_told() -> None:
+    with pytest.warns(UserWarning, match="writes into the constant pnnx_fold_c"):
+        model(ONE, [0, 3, 0, 0], "?")
+
+
+def test_a_graph_network_of_the_converter_runs_as_in_torch(tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    pnnx: Any = pytest.importorskip("pnnx")
+
+    class Network(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, edges: Any) -> Any:
+            start, end = edges[0], edges[1]
+            degree = torch.zeros(5).index_add_(0, end, torch.ones(7))
+            messages = torch.zeros(5, 3).index_add_(0, end, x[start] / degree[start, None].clamp(min=1))
+            best = torch.full((5, 3), -1e9).scatter_reduce_(0, end[:, None].expand(-1, 3), x[start], "amax")
+            return messages, best
+
+    x, edges = torch.randn(5, 3), torch.randint(0, 5, (2, 7))
+    with suppress(SyntaxError):  # of the source that the converter writes and imports
+        pnnx.export(Network(), str(tmp_path / "g.pt"), (x, edges), fp16=False)
+    got = pnnx_fast.load(tmp_path / "g.pnnx.param")(x.numpy(), edges.numpy())
+    for g, w in zip(got, Network()(x, edges), strict=True):
+        np.testing.assert_allclose(g, w.numpy(), 1e-5, 1e-5)
