@@ -15,12 +15,12 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute, Graph, Operator, dtypes
-from pnnx_fast.ir.folded import WRITES, changed_constant
+from pnnx_fast.ir.folded import changed_constant, versions_of
 
 __all__ = ["wind_back"]
 
-LONGEST = 64
-"""Writes behind each other that are looked at."""
+TRIED = 4
+"""Of writes behind each other, how many of the last may have been the last in place."""
 
 TOLERANCE = 1e-4
 """What rounding may leave of a difference, as a share of the largest number."""
@@ -30,28 +30,15 @@ Run = Callable[[Array], Array]
 
 def wind_back(graph: Graph, isa: str) -> None:
     """Put back what filled constants before the converter's run wrote there, where a run like it tells."""
-    for op in list(graph.topological()):
-        constant = changed_constant(op)
-        if constant is None:
-            continue
+    ops = list(graph.topological())
+    for constant in dict.fromkeys(filter(None, map(changed_constant, ops))):
         data = constant.attrs["data"]
-        for last in reversed(_writes_behind(op)):
+        for last in versions_of(constant, ops)[: -TRIED - 1 : -1]:
             run = _part(graph, constant.name, last, isa)
             before = None if run is None else _before(data.numpy(), run)
             if before is not None:
                 constant.attrs["data"] = Attribute(np.full(data.shape, before, data.numpy().dtype), data.dtype)
                 break
-
-
-def _writes_behind(op: Operator) -> list[Operator]:
-    """An operator that writes to a tensor, and those that write to what it gives, each the only one that reads it."""
-    found = [op]
-    while len(found) < LONGEST:
-        readers = found[-1].outputs[0].consumers if found[-1].outputs else []
-        if len(readers) != 1 or readers[0].type not in WRITES or readers[0].inputs[0] is not found[-1].outputs[0]:
-            break
-        found.append(readers[0])
-    return found
 
 
 def _part(graph: Graph, constant: str, last: Operator, isa: str) -> Run | None:

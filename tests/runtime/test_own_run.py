@@ -30,6 +30,18 @@ prim::Constant r 0 1 r value=amax
 prim::Constant s 0 1 s value=True
 aten::scatter_reduce w 6 1 c d i x r s y #c=(4)f32 #y=(4)f32
 """
+SLICE = """Tensor.select v 1 1 {c} {v} dim=0 index={k} $input={c} #{c}=(4)f32 #{v}=()f32
+Tensor.select u{k} 1 1 x u{k} dim=0 index={k} $input=x #x=(3)f32 #u{k}=()f32
+pnnx.Expression e{k} 2 1 {v} u{k} e{k} expr=add(@0,@1) #{v}=()f32 #u{k}=()f32 #e{k}=()f32
+Tensor.clone {c}_copy 1 1 {c} {c}_copy #{c}=(4)f32 #{c}_copy=(4)f32
+Tensor.slice_copy s{k} 2 1 {c}_copy e{k} {y} dim=0 end=0 select={k} start=0 step=0 $self={c}_copy $src=e{k} \
+#{c}_copy=(4)f32 #e{k}=()f32 #{y}=(4)f32
+"""
+VIEW = """Tensor.clone k 1 1 c k #c=(4)f32 #k=(4)f32
+Tensor.slice v 1 1 c v dim=0 end=3 start=0 step=1 $input=c #c=(4)f32 #v=(3)f32
+torch.scatter_add w 3 1 v i x b dim=0 $input=v $index=i $src=x #v=(3)f32 #b=(3)f32
+Tensor.slice_copy s 2 1 k b y dim=0 end=3 start=0 step=1 $self=k $src=b #k=(4)f32 #b=(3)f32 #y=(4)f32
+"""
 X = np.array([1, 2, 4], np.float32)
 
 
@@ -67,6 +79,18 @@ def test_replaced_entries(base: float) -> None:
 @pytest.mark.parametrize("base", [-1e30, -7, 0])
 def test_extremes(base: float) -> None:
     np.testing.assert_array_equal(ask(REDUCE, [base, 1, base, base], [0, 2, 3]), np.float32([1, base, 2, 4]))
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_sums_in_slices(base: float) -> None:
+    second = SLICE.format(c="b", v="w", k=2, y="y").replace("select v", "select w")
+    lines = SLICE.format(c="c", v="v", k=1, y="b") + second
+    got = ask(lines.replace("\\\n", ""), [base, base + 1, base + 1, base], [0, 0, 0])
+    np.testing.assert_array_equal(got, np.float32([0, 2, 4, 0]) + np.float32(base))
+
+
+def test_writes_by_indices_into_a_slice() -> None:
+    np.testing.assert_array_equal(ask(VIEW, [0, 3, 0, 0], [0, 2, 2]), [1, 0, 6, 0])
 
 
 @pytest.mark.parametrize("constant", [[0, 2, 0, 0], [0, 3, 1, 0], [7, 8, 9, 10]])
