@@ -1,7 +1,7 @@
-/* Convolution by Winograd's method: F(4x4, 3x3), F(2x2, 3x3), F(2x2, 5x5) or F(4, r) in a line, all with
- * stride 1, and tiles of 4x4 or 2x2 outputs for windows of 3x3 with stride 2. The output is cut into tiles,
- * the tiles into chunks. For a chunk, a thread transforms the inputs of all channels into V, then for each
- * panel of output channels multiplies V with the transformed weights, point by point, and transforms the
+/* Convolution by Winograd's method: F(6x6, 3x3), F(4x4, 3x3), F(2x2, 3x3), F(2x2, 5x5) or F(4, r) in a line,
+ * all with stride 1, and tiles of 4x4 or 2x2 outputs for windows of 3x3 with stride 2. The output is cut into
+ * tiles, the tiles into chunks. For a chunk, a thread transforms the inputs of all channels into V, then for
+ * each panel of output channels multiplies V with the transformed weights, point by point, and transforms the
  * products M back while they are in L2. Padding is dealt with in the input transform, the epilogue in the
  * output transform. */
 #include <stdio.h>
@@ -19,6 +19,7 @@ enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4, INPUT_AHEAD = 1 
 #endif
 enum {
     CHUNK_MOST = 96,       /* tiles */
+    CHUNK_LEAST_SIX = 36,  /* tiles of 6x6 outputs */
     CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
     LINE = 16,             /* floats of a cache line */
     FETCH = 64             /* bytes of one */
@@ -121,8 +122,9 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.whole = nthreads == 1 || is_narrow(p.depth, widest);
     const int64_t v_bytes = p.v_points * p.depth * (int64_t)sizeof(float);
     const int64_t tile_bytes = v_bytes + p.points * p.panel_width * (int64_t)sizeof(float);
-    const int64_t most = pf_min(CHUNK_MOST, pf_max(CHUNK_LEAST, CHUNK_BYTES / tile_bytes));
-    p.together = CHUNK_LEAST * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
+    const int64_t least = p.m == 6 ? CHUNK_LEAST_SIX : CHUNK_LEAST;
+    const int64_t most = pf_min(CHUNK_MOST, pf_max(least, CHUNK_BYTES / tile_bytes));
+    p.together = least * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
     p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / p.block)), nthreads);
     p.chunk = pf_ceil_div(p.blocks, p.chunks) * p.block;
     p.v_step = odd_lines(p.chunk * p.depth);
@@ -147,17 +149,6 @@ static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
     return q;
 }
 
-/* What lies inside of the image of one tile and n channels; x is the first pixel of the tile. */
-static void copy_inside(const int side, const pf_conv_args *a, const pf_wino_part *part, const float *x,
-                        int64_t n, float *patch) {
-    for (int i = part->i0; i < part->i1; i++) {
-        const float *from = x + i * a->xsh + part->j0 * a->xsw;
-        float *to = patch + (i * side + part->j0) * PF_VL;
-        for (int j = part->j0; j < part->j1; j++, from += a->xsw, to += PF_VL)
-            pf_store(to, pf_load_upto(from, n));
-    }
-}
-
 PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, float *v) {
     const int64_t row = p->a->xsh, pixel = p->a->xsw;
     pf_wino_part part;
@@ -172,7 +163,7 @@ PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, f
     float patch[PF_WINO_SIDE * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
     for (int i = 0; i < side * side; i++) pf_store(patch + i * PF_VL, pf_zero());
     for (int64_t c = whole; c < p->ic; c += PF_VL) {
-        copy_inside(side, p->a, &part, d + c, p->ic - c, patch);
+        pf_wino_copy_inside(side, p->a, &part, d + c, p->ic - c, patch);
         pf_wino_input(side, patch, side * PF_VL, PF_VL, v + c, p->v_step);
     }
 }
@@ -317,6 +308,7 @@ static const pf_wino_transforms FORMS[] = {
     {0, 0, 2, 0, input_line_2, output_tile_4_6_2},
     {0, 0, 3, 0, input_line_3, output_tile_4_6_3},
     {0, 0, 4, 0, input_line_4, output_tile_4_6_4},
+    {6, 8, 0, 0, PF_NAME(wino_six_input), PF_NAME(wino_six_output)},
     {2, 4, 0, 1, PF_NAME(wino_phases_input), PF_NAME(wino_phases_output)},
     {4, 6, 0, 1, PF_NAME(wino_phases_input), PF_NAME(wino_phases_output)},
 };

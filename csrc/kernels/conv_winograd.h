@@ -1,4 +1,5 @@
-/* The Winograd transforms F(m x m, r x r) on vectors of channels, for m x r = 2 x 3, 4 x 3 and 2 x 5. A tile
+/* The Winograd transforms F(m x m, r x r) on vectors of channels, for m x r = 2 x 3, 4 x 3 and 2 x 5 (6 x 3:
+ * conv_winograd_six.c). A tile
  * of side x side inputs d, side = m + r - 1, gives V = B'dB, products with the transformed weights U = GgG'
  * give M, and A'MA are m x m outputs. Points of interpolation: 0, 1, -1, infinity for side 4; 0, +-sqrt(1/2),
  * +-sqrt(2), infinity for side 6, which keep rounding errors near those of the direct sum. Both transforms go
@@ -16,7 +17,8 @@
 #define PF_WINO_A 0.70710678118654752440
 #define PF_WINO_B 1.41421356237309504880
 
-enum { PF_WINO_SIDE = 6 }; /* largest side */
+/* Largest side of the transforms here, and of all. */
+enum { PF_WINO_SIDE = 6, PF_WINO_LARGEST = 8 };
 
 /* Outputs and inputs on the side of a tile. */
 typedef struct pf_wino_form {
@@ -27,9 +29,10 @@ typedef struct pf_wino_form {
 enum { PF_WINO_PHASES = 16 };
 
 /* Variant: outputs on the side of a tile, plus PF_WINO_PHASES with stride 2. Anything else stands for stride
- * 1 and the most outputs there are. */
+ * 1 and the most outputs of these transforms. */
 static inline pf_wino_form pf_wino_form_of(int64_t variant, int64_t kernel) {
     const int phases = variant >= PF_WINO_PHASES;
+    if (variant == 6 && kernel == 3) return (pf_wino_form){6, PF_WINO_LARGEST, 0};
     const int m = (phases ? variant - PF_WINO_PHASES : variant) == 2 || kernel == 5 ? 2 : 4;
     return (pf_wino_form){m, m + (int)kernel - 1, phases};
 }

@@ -40,6 +40,15 @@ PF_INLINE void weight_line(const int side, const int phases, const int r, const 
         u[1] = outer + middle, u[2] = outer - middle;
         return;
     }
+    if (side == PF_WINO_LARGEST) {
+        static const double POINTS[] = {1.0, 2.0, 0.5}, SCALES[] = {-2.0 / 9.0, 1.0 / 90.0, 32.0 / 45.0};
+        PF_WINO_UNROLL for (int i = 0; i < 3; i++) {
+            const pf_vd even = SCALES[i] * (g[0] + POINTS[i] * POINTS[i] * g[2]);
+            const pf_vd odd = SCALES[i] * POINTS[i] * g[1];
+            u[2 * i + 1] = even + odd, u[2 * i + 2] = even - odd;
+        }
+        return;
+    }
     pf_vd even_a = g[0] + 0.5 * g[2], odd_a = g[1], even_b = g[0] + 2.0 * g[2], odd_b = g[1];
     if (r == 5) {
         even_a += 0.25 * g[4], odd_a += 0.5 * g[3];
@@ -54,7 +63,7 @@ PF_INLINE void squares(const int side, const int phases, const int r, const weig
     for (int64_t c = 0; c < w->channels; c++) {
         const float *g = w->taps + c * r * r * PF_VL;
         float *y = w->y + c * w->width;
-        pf_vd columns[2][LONGEST][PF_WINO_SIDE], line[LONGEST], u[2][PF_WINO_SIDE];
+        pf_vd columns[2][LONGEST][PF_WINO_LARGEST], line[LONGEST], u[2][PF_WINO_LARGEST];
         PF_WINO_UNROLL for (int half = 0; half < 2; half++) {
             PF_WINO_UNROLL for (int j = 0; j < r; j++) {
                 PF_WINO_UNROLL for (int k = 0; k < r; k++) line[k] = pf_widen(g + (k * r + j) * PF_VL, half);
@@ -74,6 +83,7 @@ PF_INLINE void squares(const int side, const int phases, const int r, const weig
 
 static void stride1_4(const weights *w) { squares(4, 0, 3, w); }
 static void stride1_6(const weights *w) { squares(6, 0, 3, w); }
+static void stride1_8(const weights *w) { squares(8, 0, 3, w); }
 static void five_taps(const weights *w) { squares(6, 0, 5, w); }
 static void stride2_4(const weights *w) { squares(4, 2, 3, w); }
 static void stride2_6(const weights *w) { squares(6, 4, 3, w); }
@@ -113,6 +123,7 @@ static transform transform_of(const pf_pack_args *a) {
     const int64_t taps = pf_max(a->kh, a->kw);
     if (pf_wino_is_line(a->kh, a->kw)) return taps == 3 ? line_3 : taps == 5 ? line_5 : line_7;
     if (form.phases) return form.side == 4 ? stride2_4 : stride2_6;
+    if (form.side == PF_WINO_LARGEST) return stride1_8;
     return taps == 5 ? five_taps : form.side == 4 ? stride1_4 : stride1_6;
 }
 
@@ -143,7 +154,8 @@ static void pack_vector(const pack *p, const float *x, int64_t columns, weights 
  * runs. */
 static void pack_panel(const pack *p, const float *x, pf_panel panel, int64_t c, int64_t n, float *y) {
     enum { LINE = 64 / sizeof(float), COLLECT = PF_VL < LINE };
-    float block[COLLECT ? (CHANNELS * PF_TILE_VECTORS * PF_VL + LINE) * PF_WINO_SIDE * PF_WINO_SIDE : 1];
+    float
+        block[COLLECT ? (CHANNELS * PF_TILE_VECTORS * PF_VL + LINE) * PF_WINO_LARGEST * PF_WINO_LARGEST : 1];
     const int64_t width = panel.vectors * PF_VL, start = panel.start * PF_VL, step = p->ic * width;
     y += start * p->points * p->ic + c * width;
     weights to = {.channels = n, .width = width, .line = &p->line, .step = COLLECT ? n * width + LINE : step};

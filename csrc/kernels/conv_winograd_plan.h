@@ -140,6 +140,17 @@ static inline void pf_wino_finish_late(const pf_wino_plan *p, const pf_wino_targ
         pf_late_rows(&p->act, t->y + i * a->ysh, a->ysw, z ? z + i * a->zsh : NULL, a->zsw, t->columns, t->n);
 }
 
+/* What lies inside of the image of one tile and n channels; x is the first pixel of the tile. */
+static inline void pf_wino_copy_inside(const int side, const pf_conv_args *a, const pf_wino_part *part,
+                                       const float *x, int64_t n, float *patch) {
+    for (int i = part->i0; i < part->i1; i++) {
+        const float *from = x + i * a->xsh + part->j0 * a->xsw;
+        float *to = patch + (i * side + part->j0) * PF_VL;
+        for (int j = part->j0; j < part->j1; j++, from += a->xsw, to += PF_VL)
+            pf_store(to, pf_load_upto(from, n));
+    }
+}
+
 /* The transforms of each form. */
 typedef struct pf_wino_transforms {
     int m, side, pairs, phases;
@@ -151,6 +162,11 @@ typedef struct pf_wino_transforms {
 typedef struct pf_wino_sum {
     int count, v[4], u[4];
 } pf_wino_sum;
+
+/* Tiles of 6x6 outputs (conv_winograd_six.c). */
+void PF_NAME(wino_six_input)(const pf_wino_plan *p, int64_t tile, float *v);
+void PF_NAME(wino_six_output)(const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o,
+                              const float *products);
 
 /* For stride 2 (conv_winograd_phases.c): points of inputs and of products for tiles of m x m outputs, the sum
  * that a product is, and the transforms. */

@@ -32,12 +32,19 @@ NARROW_CYCLES, NARROW_END_CYCLES = (2.0, 3.0, 4.4, 3.2), 20.0
 CALL_CYCLES = 60.0
 """Cost of starting and finishing a register tile."""
 
-INPUT_CYCLES = {4: 60.0, 6: 170.0}
-OUTPUT_CYCLES = {(2, 4): 45.0, (4, 6): 130.0, (2, 6): 90.0}
+INPUT_CYCLES = {4: 60.0, 6: 170.0, 8: 490.0}
+OUTPUT_CYCLES = {(2, 4): 45.0, (4, 6): 130.0, (2, 6): 90.0, (6, 8): 370.0}
 """Transforms of one tile for one vector of channels, by inputs, by outputs and inputs on its side."""
 
 OUTPUTS = {3: (2, 4), 5: (2,)}
 """Outputs on the side of a tile that the Winograd kernel offers for a square window; they are its variants."""
+
+LARGE_OUTPUTS, LARGE_LANES, LARGE_CHANNELS, LARGE_SIDE = 6, 8, 80, 48
+"""Outputs on the side of the largest tiles of 3x3 windows. As their rounding errors are larger, they are offered where
+there is most to gain: for vectors of so many floats, groups of so many input channels and so large images, or more."""
+
+LARGE_GAIN = 0.95
+"""Share of the cost of the other forms that they have to stay below."""
 
 PHASES = 16
 """Added to the outputs on the side of a tile, for the variants of the Winograd kernel with stride 2."""
@@ -99,8 +106,8 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
         return DEPTHWISE
     if _fits_grouped(g, lanes):
         return GROUPED
-    costs = {v: winograd_cost(g, v, lanes, nthreads) for v in (_winograd_variants(g) if constant else ())}
-    best = min(costs, key=costs.__getitem__, default=0)
+    costs = {v: winograd_cost(g, v, lanes, nthreads) for v in (_winograd_variants(g, lanes) if constant else ())}
+    best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
     gain = _phase_gain(g, lanes) if best >= PHASES else 1.0
     if costs and costs[best] < gain * direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
@@ -113,9 +120,10 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
     if 1 < g["groups"] == g["ic"] == g["oc"]:
         return [DEPTHWISE]
     found = [Choice(DIRECT.kernel, DIRECT.pack, variant) for variant in (0, 1) if variant == 0 or _fits_narrow(g)]
-    if _fits_grouped(g, LANES.get(isa, 4)):
+    lanes = LANES.get(isa, 4)
+    if _fits_grouped(g, lanes):
         found.append(GROUPED)
-    return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in _winograd_variants(g)]
+    return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in _winograd_variants(g, lanes)]
 
 
 def _fits_narrow(g: Mapping[str, Any]) -> bool:
@@ -141,7 +149,7 @@ def _phase_gain(g: Mapping[str, Any], lanes: int) -> float:
     return NARROW_PHASE_GAIN if narrow else PHASE_GAIN
 
 
-def _winograd_variants(g: Mapping[str, Any]) -> tuple[int, ...]:
+def _winograd_variants(g: Mapping[str, Any], lanes: int) -> tuple[int, ...]:
     """Variants of the Winograd kernel that serve a window."""
     steps = tuple(g[name] for name in ("stride_h", "stride_w", "dil_h", "dil_w"))
     short, long = sorted((g["kh"], g["kw"]))
@@ -150,8 +158,14 @@ def _winograd_variants(g: Mapping[str, Any]) -> tuple[int, ...]:
     if steps != (1, 1, 1, 1):
         return ()
     if short == long:
-        return OUTPUTS.get(short, ())
+        return OUTPUTS.get(short, ()) + ((LARGE_OUTPUTS,) if _fits_large(g, lanes) else ())
     return (4,) if short == 1 and long in LINES else ()
+
+
+def _fits_large(g: Mapping[str, Any], lanes: int) -> bool:
+    """Whether tiles of 6x6 outputs are offered for a square window with stride 1."""
+    channels, side = g["ic"] // g["groups"], min(g["oh"], g["ow"])
+    return g["kh"] == 3 and lanes == LARGE_LANES and channels >= LARGE_CHANNELS and side >= LARGE_SIDE
 
 
 def _padded(channels: int, lanes: int) -> int:

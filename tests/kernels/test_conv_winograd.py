@@ -10,6 +10,7 @@ BASE = Case(ic=7, oc=19, gap=1, row_gap=2)
 FORMS = {
     "F(2,3)": BASE.but(kernel=(3, 3), pad=(1, 1), variant=2),
     "F(4,3)": BASE.but(kernel=(3, 3), pad=(1, 1), variant=4),
+    "F(6,3)": BASE.but(kernel=(3, 3), pad=(1, 1), variant=6, error=10.0),
     "F(4,3) across": BASE.but(kernel=(1, 3), pad=(0, 1)),
     "F(4,5) down": BASE.but(kernel=(5, 1), pad=(2, 0), error=2.0),
     "F(4,7) across": BASE.but(kernel=(1, 7), pad=(0, 3), error=4.0),

@@ -26,6 +26,11 @@ def _both(taps: int) -> Array:
     return np.array([_at(0.0, 1.0, taps), *inner, np.eye(taps)[-1].tolist()])
 
 
+def _six() -> Array:
+    inner = [_at(p, d, 3) for q, d in ((1.0, -4.5), (2.0, 90.0), (0.5, 45 / 32)) for p in (q, -q)]
+    return np.array([_at(0.0, 1.0, 3), *inner, [0.0, 0.0, 1.0]])
+
+
 PHASES = {
     18: [[1, 0, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0]],
     20: [[1, 0, 0], [-1 / 2, 0, -1 / 2], [-1 / 6, 0, 1 / 6], [1 / 6, 0, 2 / 6], [0, 0, 1], [0, 1, 0]],
@@ -33,6 +38,7 @@ PHASES = {
 MATRICES = {
     (3, 2): np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]),
     (3, 4): _both(3),
+    (3, 6): _six(),
     (5, 2): _both(5),
     **{(3, variant): np.array(rows) for variant, rows in PHASES.items()},
 }

@@ -79,6 +79,17 @@ def test_slow_memory_favours_small_transformed_weights(nthreads: int) -> None:
     assert choose("avx2", nthreads, geometry(512, 512, 14)).variant == 4
 
 
+@pytest.mark.parametrize("nthreads", [1, 2])
+def test_the_largest_tiles_serve_large_images_of_many_channels(nthreads: int) -> None:
+    def variant(isa: str, ic: int, oc: int, size: int, **changes: int) -> int:
+        return choose(isa, nthreads, geometry(ic, oc, size, **changes)).variant
+
+    assert variant("avx2", 80, 192, 71) == variant("avx2", 128, 128, 112) == 6
+    assert variant("avx2", 64, 64, 224) == variant("avx2", 128, 128, 36) == variant("avx2", 128, 128, 56) == 4
+    assert variant("avx2", 128, 128, 112, groups=4) == variant("avx2", 128, 128, 112, n=8, oh=24) == 4
+    assert variant("avx512", 128, 128, 112) == variant("generic", 128, 128, 112) == 4
+
+
 def test_weights_that_change_are_not_transformed() -> None:
     assert choose("avx2", 2, geometry(64, 64, 56), constant=False).kernel == "conv_f32"
 
