@@ -282,23 +282,48 @@ static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, 
     }
 }
 
-/* The whole kernel: threads take blocks of channels of bands, some for each, so that one that is held up does
- * not delay all. Bands come first: neighbours in the program are cut along the rows as well. */
+/* How the work is cut into units: bands of lines by blocks of channels. */
+typedef struct pf_line_cut {
+    int64_t bands, blocks, block; /* block: channels of each */
+    int by_channels;              /* units in a row are bands of one block, else blocks of one band */
+} pf_line_cut;
+
+/* Some units for each thread, so that one that is held up does not delay all. Bands come first: neighbours in
+ * the program are cut along the rows as well. Only where pixels are few and channels many does implicit GEMM
+ * cut by channels, so threads take channels of their own here, too. */
+static inline pf_line_cut pf_line_cut_of(const pf_lines_args *a, pf_line_way way, int64_t rows,
+                                         int64_t nthreads) {
+    enum { UNITS = 8, FEW_UNITS = 4, FEW_PIXELS = 192, MANY_VECTORS = 16 };
+    const int64_t steps = pf_ceil_div(a->oh, rows), vectors = pf_ceil_div(a->oc, PF_VL);
+    const int plain = !way.dense && way.phases == 1, few = a->n * a->oh * a->ow < FEW_PIXELS;
+    pf_line_cut c = {.block = way.dense ? PF_LINE_DENSE : pf_line_block(a)};
+    c.by_channels = PF_REGISTERS == 16 && nthreads > 1 && plain && few && vectors >= MANY_VECTORS * nthreads;
+    if (c.by_channels) {
+        const int64_t blocks = pf_ceil_div(pf_ceil_div(a->oc, c.block), nthreads) * nthreads;
+        c.block = pf_ceil_div(vectors, blocks) * PF_VL;
+    }
+    c.blocks = pf_ceil_div(a->oc, c.block) * way.phases;
+    const int64_t units = (c.by_channels ? FEW_UNITS : UNITS) * nthreads;
+    const int64_t wanted = nthreads > 1 ? pf_ceil_div(units, pf_max(1, a->n * c.blocks)) : 1;
+    const int64_t least = way.dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows) : 1;
+    c.bands = pf_max(least, pf_min(wanted, steps));
+    return c;
+}
+
+/* The whole kernel. */
 static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const pf_line_shape *s,
                                pf_line_way way) {
-    enum { UNITS = 8 };
     const int square = a->kh == a->kw && a->stride_h == a->stride_w;
     const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h && (square || !s->whole) ? s->rows : 1;
-    const int64_t block = way.dense ? PF_LINE_DENSE : pf_line_block(a);
-    const int64_t blocks = pf_ceil_div(a->oc, block) * way.phases, steps = pf_ceil_div(a->oh, rows);
-    const int64_t wanted = w->nthreads > 1 ? pf_ceil_div(UNITS * w->nthreads, pf_max(1, a->n * blocks)) : 1;
-    const int64_t least = way.dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows) : 1;
-    const int64_t bands = pf_max(least, pf_min(wanted, steps)), units = a->n * bands * blocks;
+    const pf_line_cut c = pf_line_cut_of(a, way, rows, w->nthreads);
+    const int64_t each = c.bands * c.blocks, units = a->n * each, steps = pf_ceil_div(a->oh, rows);
     for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
-        const int64_t band = i / blocks % bands, end = pf_min(a->oh, steps * (band + 1) / bands * rows);
-        const pf_line_unit u = {i / (bands * blocks), i % blocks / way.phases * block,
-                                steps * band / bands * rows, end, i % way.phases};
-        pf_line_band(a, w, s, &way, rows, block, &u);
+        const int64_t unit = i % each, band = c.by_channels ? unit % c.bands : unit / c.blocks;
+        const int64_t block = c.by_channels ? unit / c.bands : unit % c.blocks;
+        const int64_t end = pf_min(a->oh, steps * (band + 1) / c.bands * rows);
+        const pf_line_unit u = {i / each, block / way.phases * c.block, steps * band / c.bands * rows, end,
+                                i % way.phases};
+        pf_line_band(a, w, s, &way, rows, c.block, &u);
     }
 }
 

@@ -114,3 +114,13 @@ def test_threads_do_not_change_results(isa: str, k: int) -> None:
     np.testing.assert_array_equal(
         run(isa, 1, case, *data, kernel="conv_depthwise"), run(isa, 2, case, *data, kernel="conv_depthwise")
     )
+
+
+@pytest.mark.parametrize("k", [3, 5])
+@pytest.mark.parametrize("n", [1, 2])
+def test_few_pixels_of_many_channels(isa: str, k: int, n: int) -> None:
+    """Threads take channels of their own; sets of channels that do not divide evenly, and a tail of some."""
+    for channels in (523, 640):
+        case = square(k, k // 2).but(n=n, h=7, w=7, ic=channels, oc=channels, groups=channels, act="hswish")
+        for threads in (2, 3):
+            check(isa, threads, case, "conv_depthwise")
