@@ -67,7 +67,8 @@ def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]
     if isinstance(root, Input) and root.index < len(inputs):
         return inputs[root.index]
     types = tuple(tuple(v) if isinstance(v, list) else _type_of(v) for v in inputs)
-    code = _single_step(root, types, tuple(isinstance(v, Tensor) and v.is_constant for v in inputs))
+    constant = tuple(isinstance(v, Tensor) and v.is_constant for v in inputs)
+    code = _single_step(root, types, constant, tuple(None if isinstance(v, Tensor) else repr(v) for v in inputs))
     if code is not None:
         return _Pieces(b, inputs).step(code, root, last=not temporary)
     value = evaluate(root, [_type_of(v) for v in inputs])
@@ -78,9 +79,12 @@ _parse = lru_cache(maxsize=1024)(parse)
 
 
 @lru_cache(maxsize=4096)
-def _single_step(root: Node, types: tuple[Any, ...], constant: tuple[bool, ...]) -> Code | None:
+def _single_step(
+    root: Node, types: tuple[Any, ...], constant: tuple[bool, ...], spelled: tuple[str | None, ...]
+) -> Code | None:
     """Code of an expression that is one native step as it stands, else None. Models repeat shapes and expressions.
 
+    Numbers among the operands are spelled, too, because 1, 1.0 and True are equal keys.
     What is wrong with an expression is left to its evaluation, which tells the place.
     """
     try:

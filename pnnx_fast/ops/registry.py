@@ -390,7 +390,7 @@ def bind(
         if key in named:
             continue  # a flag such as bias=True beside the weight itself
         _accept(definition, key, where, "parameter")
-        if key in definition.slots and isinstance(value, bool):
+        if key in definition.slots and isinstance(value, bool) and definition.parameters[key].annotation is not Any:
             if value and definition.parameters[key].default is not EMPTY:
                 raise ParameterError(f"the weight {key!r} is missing", operator=where, parameter=key)
             continue

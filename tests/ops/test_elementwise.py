@@ -191,3 +191,17 @@ def test_integers(name, isa):
         got = run("pnnx.Expression", *arrays, isa=isa, expr=text)
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("first, second", [("1.0", "1"), ("1", "1.0"), ("1", "True"), ("True", "1.0")])
+def test_equal_numbers_of_other_types_are_told_apart(first: str, second: str) -> None:
+    text = """7767517
+    4 3
+    pnnx.Input x 0 1 x #x=(3)bool
+    torch.where a 1 1 x a input={0} other={0} $condition=x
+    torch.where b 1 1 x b input={1} other={1} $condition=x
+    pnnx.Output o 2 0 a b
+    """
+    results = pnnx_fast.Model(pnnx_fast.Graph.parse(text.format(first, second)))(np.array([True, False, True]))
+    wanted = {"1.0": np.float32, "1": np.int64, "True": np.bool_}
+    assert [r.dtype for r in results] == [wanted[first], wanted[second]]
