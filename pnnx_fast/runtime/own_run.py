@@ -8,12 +8,14 @@ constant before, the constant becomes that again; where it does not, :mod:`pnnx_
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import LimitError
 from pnnx_fast.ir import Attribute, Graph, Operator, dtypes
 from pnnx_fast.ir.folded import changed_constant, versions_of
 
@@ -25,44 +27,73 @@ TRIED = 4
 TOLERANCE = 1e-4
 """What rounding may leave of a difference, as a share of the largest number."""
 
+MOST_NUMBERS, MOST_BYTES = 1 << 24, 1 << 30
+"""Numbers that inputs may have together, and memory of a run: opening a file stays cheap where running it is not."""
+
+MOST_OPERATORS, MOST_FLOPS = 1 << 17, 100_000_000_000
+"""What all runs for a file may look at and compute together: seconds."""
+
 Run = Callable[[Array], Array]
 
 
 def wind_back(graph: Graph, isa: str) -> None:
     """Put back what filled constants before the converter's run wrote there, where a run like it tells."""
     ops = list(graph.topological())
+    inputs = _ones(graph)
+    if inputs is None:
+        return
+    own = _OwnRun(graph, isa, inputs)
     for constant in dict.fromkeys(filter(None, map(changed_constant, ops))):
         data = constant.attrs["data"]
         for last in versions_of(constant, ops)[: -TRIED - 1 : -1]:
-            run = _part(graph, constant.name, last, isa)
-            before = None if run is None else _before(data.numpy(), run)
+            before = _before(data.numpy(), own.up_to(constant.name, last))
             if before is not None:
                 constant.attrs["data"] = Attribute(np.full(data.shape, before, data.numpy().dtype), data.dtype)
                 break
 
 
-def _part(graph: Graph, constant: str, last: Operator, isa: str) -> Run | None:
-    """The result of an operator as a function of a constant, all inputs being ones; None where sizes are unknown."""
-    inputs = []
+def _ones(graph: Graph) -> list[Array] | None:
+    """The inputs of the converter's run; None where sizes are unknown or large."""
     for x in graph.inputs:
         if x.shape is None or min(x.shape, default=1) < 0 or x.dtype not in dtypes.by_text:
             return None
-        inputs.append(np.ones(x.shape, dtypes.by_text[x.dtype].computed))
+    if sum(math.prod(x.shape or ()) for x in graph.inputs) > MOST_NUMBERS:
+        return None
+    return [np.ones(x.shape or (), dtypes.by_text[x.dtype or ""].computed) for x in graph.inputs]
 
-    def run(value: Array) -> Array:
+
+class _OwnRun:
+    """The converter's run, repeated up to an operator as often as the limits above allow."""
+
+    def __init__(self, graph: Graph, isa: str, inputs: list[Array]) -> None:
+        self._graph, self._isa, self._inputs = graph, isa, inputs
+        self._operators, self._flops = MOST_OPERATORS, MOST_FLOPS
+
+    def up_to(self, constant: str, last: Operator) -> Run:
+        """The result of an operator as a function of a constant."""
+        return lambda value: self._run(constant, last, value)
+
+    def _run(self, constant: str, last: Operator, value: Array) -> Array:
         from pnnx_fast.runtime.session import Model
 
-        part = graph.copy()
+        self._operators -= len(self._graph.ops)
+        self._require(self._operators >= 0)
+        part = self._graph.copy()
         part.remove_operators([op for op in part.ops if op.type == "pnnx.Output"])
         twins = {op.name: op for op in part.ops}
         attribute = twins[constant].attrs["data"]
         twins[constant].attrs["data"] = Attribute(value, attribute.dtype)
         part.new_operator("pnnx.Output", part.free_name("own_run"), inputs=[twins[last.name].outputs[0]])
         part.dead_code_elimination()
-        model = Model.reading(lambda: part, None, 1, isa=isa, optimize=False, own_run=False)
-        return np.asarray(model(*inputs))
+        model = Model.reading(lambda: part, None, 1, isa=self._isa, optimize=False, own_run=False)
+        work = model.work(*self._inputs)
+        self._flops -= work["flops"]
+        self._require(self._flops >= 0 and work["arena_bytes"] <= MOST_BYTES)
+        return np.asarray(model(*self._inputs))
 
-    return run
+    def _require(self, holds: bool) -> None:
+        if not holds:
+            raise LimitError("the converter's run would take too long to repeat")
 
 
 def _before(data: Array, run: Run) -> float | int | bool | None:
@@ -76,7 +107,7 @@ def _before(data: Array, run: Run) -> float | int | bool | None:
             if data.dtype.kind == "b" or _close(again, data):
                 return _unwritten(data, run)
             return _one_value(data - (again - data), np.maximum(np.abs(data), np.abs(again)).max())
-    except Exception:  # Users' operators raise what they like; then the constant stays as it is.
+    except Exception:  # Limits, and users' operators raise what they like; then the constant stays as it is.
         return None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast.runtime import own_run
 
 HEAD = """7767517
 {count} {operands}
@@ -104,6 +105,13 @@ def test_what_no_such_run_explains_stays(constant: list[float]) -> None:
 def test_unknown_sizes_are_told() -> None:
     with pytest.warns(UserWarning, match="writes into the constant pnnx_fold_c"):
         model(ONE, [0, 3, 0, 0], "?")
+
+
+@pytest.mark.parametrize("limit", ["MOST_NUMBERS", "MOST_OPERATORS", "MOST_BYTES"])
+def test_what_would_take_long_is_not_run(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_run, limit, -1)
+    with pytest.warns(UserWarning, match="writes into the constant pnnx_fold_c"):
+        model(ONE, [0, 3, 0, 0])
 
 
 def test_a_graph_network_of_the_converter_runs_as_in_torch(tmp_path: Path) -> None:
