@@ -153,12 +153,15 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, i64, ysr)
 
 /* Elements named by an index tensor of `shape` along dimension dim, whose size and stride in the indexed tensor are
- * size and stride. gather: y[p] = x[p, dim <- index[p]], the strides xs count with xs[dim] = 0. scatter_add: adds x[p] to
- * y[p, dim <- index[p]], ys[dim] = 0. js: strides of the index tensor. */
+ * size and stride: y[p] = x[p, dim <- index[p]], the strides xs count with xs[dim] = 0. js: strides of the index tensor. */
 #define PF_GATHER_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, in, index) F(K, io, y) F(K, i64, itemsize) F(K, i64, index_size) F(K, i64, rank)        \
     F(K, i64, dim) F(K, i64, size) F(K, i64, stride) F(K, i64, wrap) F(K, dims, shape) F(K, dims, xs)        \
     F(K, dims, js) F(K, dims, ys)
+
+/* The other way: x[p] goes to y[p, dim <- index[p]], ys[dim] = 0. op: 0 takes its place, 1 is added, 2 multiplied, 3 the
+ * larger and 4 the smaller stays. type, of these: 0 half (not 3 and 4), 1 float32, 2 float64, 3 int32, 4 int64. */
+#define PF_SCATTER_ARGS(F, K) PF_GATHER_ARGS(F, K) F(K, i64, op) F(K, i64, type)
 
 /* y = softmax(scale q k^T + mask) v for each of batch x heads; query head h reads head h / (heads / kv_heads) of k and v.
  * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: 0 none,
@@ -273,6 +276,7 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     X(pick, PF_PICK_ARGS)                                                                                    \
     X(region, PF_REGION_ARGS)                                                                                \
     X(gather, PF_GATHER_ARGS)                                                                                \
+    X(scatter, PF_SCATTER_ARGS)                                                                              \
     X(recurrent, PF_RECURRENT_ARGS)                                                                          \
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \
     X(rotary, PF_ROTARY_ARGS)                                                                                \

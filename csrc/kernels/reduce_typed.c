@@ -30,13 +30,30 @@ enum { LANES = 16, COLUMNS = 64 };
 #define PF_FINISH(a, count, value, shift) pf_reduce_finish(a, count, value, shift, shift)
 #include "kernels/reduce_typed.h"
 
-#define PF_T i64
-#define PF_V int64_t
-#define PF_U uint64_t
-#define PF_TERMS(X)                                                                                          \
-    X(SUM, PF_FREE, 0, x, (uint64_t)a + (uint64_t)v)                                                         \
-    X(PRODUCT, PF_FREE, 1, x, (uint64_t)a *(uint64_t)v)                                                      \
-    X(MAX, PF_FREE, INT64_MIN, x, v > a ? v : a)                                                             \
-    X(MIN, PF_FREE, INT64_MAX, x, v < a ? v : a)
+#define PF_WHOLE(X, U, least, most)                                                                          \
+    X(SUM, PF_FREE, 0, x, (U)a + (U)v)                                                                       \
+    X(PRODUCT, PF_FREE, 1, x, (U)a *(U)v)                                                                    \
+    X(MAX, PF_FREE, least, x, v > a ? v : a)                                                                 \
+    X(MIN, PF_FREE, most, x, v < a ? v : a)
+
+#define PF_T                              i64
+#define PF_V                              int64_t
+#define PF_U                              uint64_t
+#define PF_TERMS(X)                       PF_WHOLE(X, uint64_t, INT64_MIN, INT64_MAX)
+#define PF_FINISH(a, count, value, shift) (value)
+#include "kernels/reduce_typed.h"
+
+#define PF_T                              i32
+#define PF_V                              int32_t
+#define PF_U                              uint32_t
+#define PF_TERMS(X)                       PF_WHOLE(X, uint32_t, INT32_MIN, INT32_MAX)
+#define PF_FINISH(a, count, value, shift) (value)
+#include "kernels/reduce_typed.h"
+
+/* Bytes and booleans. */
+#define PF_T                              u8
+#define PF_V                              uint8_t
+#define PF_U                              uint32_t
+#define PF_TERMS(X)                       PF_WHOLE(X, uint32_t, 0, UINT8_MAX)
 #define PF_FINISH(a, count, value, shift) (value)
 #include "kernels/reduce_typed.h"

@@ -87,7 +87,7 @@ static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, cons
 /* n neighbouring places of the result, whose elements neighbour each other, too. */
 static void PF_OF(reduce_block)(const pf_reduce_args *a, const PF_OF(any) * x, PF_V *y, int64_t ys,
                                 const pf_nest *r, int64_t n) {
-    PF_V acc[COLUMNS], shift[COLUMNS] = {0};
+    PF_V acc[COLUMNS] = {0}, shift[COLUMNS] = {0};
     const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
     for (int pass = 0; pass < plan->passes; pass++) {
         const term t = pass ? plan->second : plan->first;
@@ -134,7 +134,8 @@ PF_KERNEL_FUNCTION(PF_JOIN(reduce, PF_T)) {
     static void PF_OF(name)(const pf_axis_args *a, const PF_OF(any) * x, PF_V * y, int64_t count) {          \
         PF_V acc[COLUMNS], one = first;                                                                      \
         if (count == 1) {                                                                                    \
-            for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = one = join(one, x[i * a->xsn]);               \
+            const int64_t n = a->n, xs = a->xsn, ys = a->ysn;                                                \
+            for (int64_t i = 0; i < n; i++) y[i * ys] = one = join(one, x[i * xs]);                          \
             return;                                                                                          \
         }                                                                                                    \
         for (int64_t k = 0; k < count; k++) acc[k] = first;                                                  \

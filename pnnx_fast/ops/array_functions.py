@@ -64,31 +64,6 @@ def places(x: Array, dim: int, index: Array) -> tuple[Any, ...]:
 # -- reductions and running extremes -----------------------------------------------------------------------------
 
 
-def all_of(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """Whether all entries are true."""
-    found = np.asarray(np.all(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim))
-    return found.astype(np.uint8) if x.dtype == np.uint8 else found
-
-
-def any_of(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """Whether some entry is true."""
-    found = np.asarray(np.any(x, None if dim is None else tuple(np.atleast_1d(dim)), keepdims=keepdim))
-    return found.astype(np.uint8) if x.dtype == np.uint8 else found
-
-
-def running(best: Any) -> Callable[[Array, int], tuple[Array, Array]]:
-    """Running extreme along a dimension and the last place that had it."""
-
-    def run(x: Array, dim: int) -> tuple[Array, Array]:
-        values = best.accumulate(x, dim)
-        shape = [-1 if d == dim % x.ndim else 1 for d in range(x.ndim)]
-        hit = (x == values) | (np.isnan(x) if x.dtype.kind == "f" else False)
-        places = np.where(hit, np.arange(x.shape[dim]).reshape(shape), 0)
-        return values, np.maximum.accumulate(places, dim)
-
-    return run
-
-
 def logcumsumexp(x: Array, dim: int) -> Array:
     """Running logarithm of the sum of exponentials."""
     return np.logaddexp.accumulate(real(x), dim)
@@ -130,12 +105,6 @@ def nanmean(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None)
 def aminmax(x: Array, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
     """Least and largest entry."""
     return np.min(x, dim, keepdims=keepdim), np.max(x, dim, keepdims=keepdim)
-
-
-def diff(x: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours."""
-    ends = {k: v for k, v in (("prepend", prepend), ("append", append)) if v is not None}
-    return np.diff(x, n, dim, **ends)
 
 
 def trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
@@ -296,15 +265,6 @@ def shift(sign: int) -> Callable[..., Array]:
     """Move the zero frequency to the middle, or back."""
     shift = np.fft.fftshift if sign > 0 else np.fft.ifftshift
     return lambda x, dim=None: shift(x, dim)
-
-
-def one_hot(x: Array, classes: int = -1) -> Array:
-    """Ones where classes say."""
-    n = int(x.max()) + 1 if classes < 0 else classes
-    check(np.where(x < 0, n, x), n)
-    y = np.zeros((*x.shape, n), np.int64)  # Of pages that nothing touched, whatever the number of classes.
-    np.put_along_axis(y, x[..., None].astype(np.int64), 1, -1)
-    return y
 
 
 # -- searching and counting --------------------------------------------------------------------------------------

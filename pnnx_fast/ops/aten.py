@@ -16,7 +16,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.aten_tables import DTYPES, EXPRESSIONS, FORWARDED
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import bind, find, operator
-from pnnx_fast.ops.shape import axes_of, axis_of, integers
+from pnnx_fast.ops.shape import axes_of, axis_of, cat, integers
 from pnnx_fast.ops.slicing import clip_slice
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
@@ -261,6 +261,22 @@ def diagonal(b: Builder, input: Tensor, offset: int = 0, dim1: int = 0, dim2: in
     skip = max(-offset, 0) * input.strides[i] + max(offset, 0) * input.strides[j] if count else 0
     shape = [*(input.shape[d] for d in rest), count]
     return input.as_strided(shape, [*(input.strides[d] for d in rest), input.strides[i] + input.strides[j]], skip)
+
+
+@operator("aten::diff")
+def diff(b: Builder, input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Differences of neighbours along a dimension, n times. torch.diff."""
+    parts = [t for t in (prepend, input, append) if t is not None]
+    x = input if len(parts) == 1 else cat(b, *parts, dim=dim)
+    if n < 0:
+        raise ParameterError(f"differences cannot be taken {n} times", parameter="n")
+    for left in reversed(range(n)):
+        axis = axis_of(dim, x.ndim)
+        count = max(x.shape[axis] - 1, 0)
+        pair = [x.narrow(axis, min(1, x.shape[axis]), count), x.narrow(axis, 0, count)]
+        text = "xor(@0,@1)" if x.dtype == np.bool_ else "sub(@0,@1)"
+        x = lower_expression(b, text, pair, temporary=left > 0)
+    return x
 
 
 @operator("aten::unfold")

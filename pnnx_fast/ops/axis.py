@@ -61,10 +61,10 @@ def along_axis(
 
 
 def extremes(b: Builder, kernel: str, input: Tensor, axis: int, values: bool) -> tuple[Tensor | None, Tensor]:
-    """Emit argmax or argmin of float32: the extremes themselves if wanted, and their places, without the axis."""
+    """Emit argmax or argmin of a type: the extremes themselves if wanted, and their places, without the axis."""
     x, at = lines(b, input, axis)
     shape = without(input.shape, axis)
-    y = b.result(shape, np.float32) if values else None
+    y = b.result(shape, input.dtype) if values else None
     index = b.result(shape, np.int64, index=1 if values else 0)
     inner = without(x.shape, at)
     out = None if y is None else b.reshape(y, inner)
@@ -75,5 +75,21 @@ def extremes(b: Builder, kernel: str, input: Tensor, axis: int, values: bool) ->
         x=x, y=out, index=places, rank=x.ndim - 1, shape=inner, xs=without(x.strides, at),
         ys=() if out is None else out.strides, js=places.strides, n=x.shape[at], xsn=x.strides[at], ysn=0,
         a=0.0, b=0.0, c=0.0, d=0.0,
+    )  # fmt: skip
+    return y, index
+
+
+def running_extremes(b: Builder, kernel: str, input: Tensor, axis: int, temporary: bool) -> tuple[Tensor, Tensor]:
+    """Emit running extremes along an axis and the places that had them; ``temporary``: the former are no result."""
+    x, at = lines(b, input, axis)
+    y = (b.empty if temporary else b.result)(input.shape, x.dtype)
+    index = b.result(input.shape, np.int64, index=1)
+    out, places = b.reshape(y, x.shape), b.reshape(index, x.shape)
+    b.step(
+        kernel,
+        flops=2 * x.size,
+        x=x, y=out, index=places, rank=x.ndim - 1, shape=without(x.shape, at), xs=without(x.strides, at),
+        ys=without(out.strides, at), js=without(places.strides, at), n=x.shape[at], xsn=x.strides[at],
+        ysn=out.strides[at], a=0.0, b=0.0, c=0.0, d=0.0,
     )  # fmt: skip
     return y, index

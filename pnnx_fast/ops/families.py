@@ -23,16 +23,16 @@ FAMILIES: dict[str, str] = {
         aten::concatenate aten::constant_pad_nd aten::contiguous aten::conv1d aten::conv2d aten::conv3d
         aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cross
         aten::cumprod aten::cumsum aten::deg2rad aten::dequantize aten::detach aten::detach_ aten::diag aten::diagonal
-        aten::dim aten::div aten::divide aten::dropout aten::elu aten::embedding aten::empty aten::empty_like aten::eq
-        aten::erf aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1 aten::feature_alpha_dropout
-        aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_hfft aten::fft_hfft2
-        aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft aten::fft_ihfft2
-        aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft aten::fft_rfft2
-        aten::fft_rfftn aten::fill aten::fix aten::flatten aten::flip aten::floor aten::floor_divide aten::floordiv
-        aten::fmod aten::frac aten::full aten::full_like aten::gather aten::ge aten::gelu aten::glu aten::group_norm
-        aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish aten::hardtanh aten::imag aten::index
-        aten::index_put aten::index_select aten::instance_norm aten::isfinite aten::isinf aten::isnan aten::istft
-        aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp aten::lgamma aten::lift_fresh
+        aten::diff aten::dim aten::div aten::divide aten::dropout aten::elu aten::embedding aten::empty
+        aten::empty_like aten::eq aten::erf aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1
+        aten::feature_alpha_dropout aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_hfft
+        aten::fft_hfft2 aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft
+        aten::fft_ihfft2 aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft
+        aten::fft_rfft2 aten::fft_rfftn aten::fill aten::fix aten::flatten aten::flip aten::floor aten::floor_divide
+        aten::floordiv aten::fmod aten::frac aten::full aten::full_like aten::gather aten::ge aten::gelu aten::glu
+        aten::group_norm aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish aten::hardtanh aten::imag
+        aten::index aten::index_put aten::index_select aten::instance_norm aten::isfinite aten::isinf aten::isnan
+        aten::istft aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp aten::lgamma aten::lift_fresh
         aten::linalg_cross aten::linalg_diagonal aten::linalg_vector_norm aten::linear aten::log aten::log10
         aten::log1p aten::log2 aten::log_sigmoid aten::log_softmax aten::logaddexp aten::logical_and aten::logical_not
         aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill
@@ -73,39 +73,38 @@ FAMILIES: dict[str, str] = {
         aten::upsample_trilinear3d aten::vsplit aten::zero
     """,
     "aten_numpy": """
-        aten::_conj aten::_grouped_mm aten::_unique2 aten::addbmm aten::addmv aten::addr aten::all aten::aminmax
-        aten::angle aten::any aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d
-        aten::atleast_3d aten::bartlett_window aten::binary_cross_entropy aten::binary_cross_entropy_with_logits
-        aten::bincount aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist
-        aten::column_stack aten::combinations aten::conj aten::conj_physical aten::conv_tbc aten::copysign
-        aten::corrcoef aten::cosine_embedding_loss aten::cosine_similarity aten::count_nonzero aten::cov
-        aten::cross_entropy_loss aten::ctc_loss aten::cummax aten::cummin aten::cumulative_trapezoid aten::diag_embed
-        aten::diagflat aten::diagonal_scatter aten::diff aten::digamma aten::dist aten::dot aten::dstack aten::erfinv
-        aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine aten::fft_fftfreq
-        aten::fft_fftshift aten::fft_ifftshift aten::fft_rfftfreq aten::fill_diagonal aten::fliplr aten::flipud
-        aten::float_power aten::fmax aten::fmin aten::frexp aten::gcd aten::ger aten::gradient aten::hamming_window
-        aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::histogram aten::hstack
-        aten::huber_loss aten::hypot aten::i0 aten::index_copy aten::index_fill aten::index_reduce aten::inner
-        aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf aten::isreal aten::kaiser_window
-        aten::kl_div aten::kron aten::kthvalue aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky
-        aten::linalg_det aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power
-        aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular
-        aten::linalg_vander aten::linalg_vecdot aten::linspace aten::logaddexp2 aten::logcumsumexp aten::logit
-        aten::logspace aten::margin_ranking_loss aten::masked_scatter aten::matrix_H aten::matrix_exp
-        aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::multi_margin_loss
+        aten::_conj aten::_grouped_mm aten::_unique2 aten::addbmm aten::addmv aten::addr aten::aminmax aten::angle
+        aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d aten::atleast_3d
+        aten::bartlett_window aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::bincount
+        aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist aten::column_stack
+        aten::combinations aten::conj aten::conj_physical aten::conv_tbc aten::copysign aten::corrcoef
+        aten::cosine_embedding_loss aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss
+        aten::ctc_loss aten::cumulative_trapezoid aten::diag_embed aten::diagflat aten::diagonal_scatter aten::digamma
+        aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fake_quantize_per_channel_affine
+        aten::fake_quantize_per_tensor_affine aten::fft_fftfreq aten::fft_fftshift aten::fft_ifftshift
+        aten::fft_rfftfreq aten::fill_diagonal aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin
+        aten::frexp aten::gcd aten::ger aten::gradient aten::hamming_window aten::hann_window aten::heaviside
+        aten::hinge_embedding_loss aten::histc aten::histogram aten::hstack aten::huber_loss aten::hypot aten::i0
+        aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf
+        aten::isreal aten::kaiser_window aten::kl_div aten::kron aten::kthvalue aten::l1_loss aten::lcm aten::ldexp
+        aten::linalg_cholesky aten::linalg_det aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm
+        aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve
+        aten::linalg_solve_triangular aten::linalg_vander aten::linalg_vecdot aten::linspace aten::logaddexp2
+        aten::logcumsumexp aten::logit aten::logspace aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
+        aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::multi_margin_loss
         aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanmedian aten::nanquantile aten::nansum
-        aten::nextafter aten::nll_loss_nd aten::nonzero_static aten::norm_except_dim aten::one_hot aten::outer
-        aten::pad_sequence aten::pdist aten::poisson_nll_loss aten::polar aten::polygamma aten::put aten::quantile
-        aten::renorm aten::rot90 aten::scalar_tensor aten::scatter aten::scatter_reduce aten::searchsorted aten::sgn
-        aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr
-        aten::special_erfcx aten::special_erfinv aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
-        aten::special_log_ndtr aten::special_logit aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
+        aten::nextafter aten::nll_loss_nd aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence
+        aten::pdist aten::poisson_nll_loss aten::polar aten::polygamma aten::quantile aten::renorm aten::rot90
+        aten::scalar_tensor aten::searchsorted aten::sgn aten::signbit aten::sinc aten::smooth_l1_loss
+        aten::soft_margin_loss aten::special_digamma aten::special_entr aten::special_erfcx aten::special_erfinv
+        aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e aten::special_log_ndtr
+        aten::special_logit aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
         aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_ndtr aten::special_ndtri
         aten::special_polygamma aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1
-        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::sum_to_size aten::take
-        aten::take_along_dim aten::tensordot aten::trace aten::trapezoid aten::trapz aten::triangular_solve
-        aten::tril_indices aten::triplet_margin_loss aten::triu_indices aten::unique_consecutive aten::unique_dim
-        aten::vander aten::var_mean aten::vdot aten::vstack aten::xlogy
+        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::sum_to_size aten::tensordot
+        aten::trapezoid aten::trapz aten::triangular_solve aten::tril_indices aten::triplet_margin_loss
+        aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander aten::var_mean aten::vdot
+        aten::vstack aten::xlogy
     """,
     "attention": """
         F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention
@@ -153,8 +152,8 @@ FAMILIES: dict[str, str] = {
         pnnx.Expression
     """,
     "index": """
-        F.embedding Tensor.index Tensor.index_put ncnn.Embed nn.Embedding torch.gather torch.index_select
-        torch.masked_select torch.nonzero torch.repeat_interleave torch.scatter_add
+        F.embedding Tensor.index aten::take aten::take_along_dim ncnn.Embed nn.Embedding torch.gather
+        torch.index_select torch.masked_select torch.nonzero torch.repeat_interleave
     """,
     "int8": """
         fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize
@@ -214,9 +213,10 @@ FAMILIES: dict[str, str] = {
     """,
     "reduction": """
         Tensor.amax Tensor.amin Tensor.argmax Tensor.argmin Tensor.cumprod Tensor.cumsum Tensor.logsumexp Tensor.max
-        Tensor.mean Tensor.min Tensor.norm Tensor.prod Tensor.std Tensor.sum Tensor.var torch.amax torch.amin
-        torch.argmax torch.argmin torch.cumprod torch.cumsum torch.linalg.vector_norm torch.logsumexp torch.max
-        torch.mean torch.min torch.norm torch.prod torch.std torch.sum torch.var
+        Tensor.mean Tensor.min Tensor.norm Tensor.prod Tensor.std Tensor.sum Tensor.var aten::all aten::any
+        aten::cummax aten::cummin aten::trace torch.amax torch.amin torch.argmax torch.argmin torch.cumprod
+        torch.cumsum torch.linalg.vector_norm torch.logsumexp torch.max torch.mean torch.min torch.norm torch.prod
+        torch.std torch.sum torch.var
     """,
     "resize": """
         F.interpolate F.upsample F.upsample_bilinear F.upsample_nearest nn.Upsample nn.UpsamplingBilinear2d
@@ -224,6 +224,10 @@ FAMILIES: dict[str, str] = {
     """,
     "sampling": """
         F.affine_grid F.grid_sample
+    """,
+    "scatter": """
+        Tensor.index_put aten::index_copy aten::index_fill aten::one_hot aten::put aten::scatter aten::scatter_reduce
+        torch.scatter_add
     """,
     "shape": """
         F.channel_shuffle F.pixel_shuffle F.pixel_unshuffle Tensor.clone Tensor.expand Tensor.expand_as Tensor.permute

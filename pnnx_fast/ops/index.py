@@ -13,19 +13,21 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
+from pnnx_fast.ops.axis import without
+from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 
-def _index_tensor(b: Builder, index: Tensor) -> Tensor:
+def index_tensor(b: Builder, index: Tensor) -> Tensor:
     """Index tensor of a type that the kernels read."""
     if index.dtype.kind not in "iu":
         raise ShapeError("indices must be integers", operand="index", actual=index.dtype)
     return index if index.dtype in (np.int32, np.int64) else b.cast(index, np.int64)
 
 
-def _check_constant(index: Tensor, size: int, wrap: bool) -> None:
+def check_constant(index: Tensor, size: int, wrap: bool) -> None:
     """Raise at once when a constant index is out of range."""
     if index.is_constant and index.size:
         values = index.numpy()
@@ -38,13 +40,16 @@ NEAREST = 2
 """Value of ``wrap`` with which an index outside takes the nearest place."""
 
 
-def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: int = False) -> Tensor:
-    """Emit the selection of entries of one dimension; the index's dimensions take its place."""
+def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: int = False, *, temporary: bool = False) -> Tensor:
+    """Emit the selection of entries of one dimension; the index's dimensions take its place.
+
+    ``temporary``: what it gives is not the result of the operator that is being lowered.
+    """
     if wrap != NEAREST or not x.shape[axis]:
-        _check_constant(index, x.shape[axis], bool(wrap))
+        check_constant(index, x.shape[axis], bool(wrap))
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
-    y = b.result(shape, x.dtype)
-    x, index = b.contiguous(x), b.contiguous(_index_tensor(b, index))
+    y = (b.empty if temporary else b.result)(shape, x.dtype)
+    x, index = b.contiguous(x), b.contiguous(index_tensor(b, index))
     outer, size = math.prod(x.shape[:axis]), x.shape[axis]
     inner = math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize
     b.step(
@@ -92,7 +97,7 @@ def index_select(b: Builder, input: Tensor, index: Tensor, *, dim: int) -> Tenso
         return b.reshape(take(b, input.unsqueeze(0), b.reshape(index, (index.size,)), 0), ())
     regular = _regular(index)
     if regular is not None and input.shape[axis]:
-        _check_constant(index, input.shape[axis], False)
+        check_constant(index, input.shape[axis], False)
         return input.narrow(axis, *regular)
     return take(b, input, b.reshape(index, (index.size,)), axis)
 
@@ -108,7 +113,7 @@ def _regular(index: Tensor) -> tuple[int, int, int] | None:
     return start, index.size, step
 
 
-def _along(x: Tensor, index: Tensor, axis: int) -> dict[str, Any]:
+def fields_along(x: Tensor, index: Tensor, axis: int) -> dict[str, Any]:
     """Fields that name elements of ``x`` by an index along one dimension."""
     return {
         "rank": index.ndim, "dim": axis, "size": x.shape[axis], "stride": x.strides[axis], "wrap": 0,
@@ -116,11 +121,12 @@ def _along(x: Tensor, index: Tensor, axis: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _without(strides: Sequence[int], axis: int) -> tuple[int, ...]:
+def standing(strides: Sequence[int], axis: int) -> tuple[int, ...]:
+    """Strides with that of an axis as zero: an index says where along it."""
     return tuple(0 if d == axis else s for d, s in enumerate(strides))
 
 
-def _check_index(x: Tensor, index: Tensor, axis: int, inside: Sequence[Tensor]) -> None:
+def check_index(x: Tensor, index: Tensor, axis: int, inside: Sequence[Tensor]) -> None:
     """Raise unless the index has the rank of ``x`` and fits into it and into all of ``inside``."""
     for t in (x, *inside):
         fits = t.ndim == index.ndim and all(
@@ -128,7 +134,7 @@ def _check_index(x: Tensor, index: Tensor, axis: int, inside: Sequence[Tensor]) 
         )
         if not fits:
             raise ShapeError("index does not fit", operand="index", expected=t.shape, actual=index.shape)
-    _check_constant(index, x.shape[axis], False)
+    check_constant(index, x.shape[axis], False)
 
 
 @operator("torch.gather")
@@ -139,49 +145,31 @@ def gather(b: Builder, input: Tensor, index: Tensor, *, dim: int, sparse_grad: b
         flat = gather(b, b.reshape(input, (input.size,)), b.reshape(index, (index.size,)), dim=0)
         return b.reshape(flat, index.shape)
     if index.size:
-        _check_index(input, index, axis, ())
-    index = _index_tensor(b, index)
+        check_index(input, index, axis, ())
+    index = index_tensor(b, index)
     y = b.result(index.shape, input.dtype)
-    fields = _along(input, index, axis)
-    b.step("gather", x=input, index=index, y=y, xs=_without(input.strides, axis), ys=y.strides, **fields)
+    fields = fields_along(input, index, axis)
+    b.step("gather", x=input, index=index, y=y, xs=standing(input.strides, axis), ys=y.strides, **fields)
     return y
 
 
-_ADDERS = {dtype: f"scatter_add_{dtype[0]}{dtype[-2:]}" for dtype in ("float32", "float64", "int64", "int32")}
+@operator("aten::take")
+def take_flat(b: Builder, input: Tensor, index: Tensor) -> Tensor:
+    """Entries of the flat tensor. torch.take."""
+    return take(b, b.reshape(input, (input.size,)), index, 0, wrap=True)
 
 
-@operator("torch.scatter_add")
-def scatter_add(b: Builder, input: Tensor, index: Tensor, src: Tensor, *, dim: int) -> Tensor:
-    """Input plus sources added at the places that an index names along one dimension. torch.scatter_add."""
+@operator("aten::take_along_dim")
+def take_along_dim(b: Builder, input: Tensor, index: Tensor, dim: int | None = None) -> Tensor:
+    """Entries that an index names along a dimension, broadcast. torch.take_along_dim."""
+    if dim is None:
+        return take_flat(b, input, b.reshape(index, (index.size,)))
     axis = axis_of(dim, input.ndim)
-    if input.ndim == 0:
-        one = [b.reshape(t, (1,)) for t in (input, index, src)]
-        return b.reshape(scatter_add(b, *one, dim=0), ())
-    if src.dtype != input.dtype:
-        raise ShapeError("src must have the dtype of the input", operand="src", expected=input.dtype, actual=src.dtype)
-    if index.size:
-        _check_index(input, index, axis, (src,))
-    kernel = _ADDERS.get(input.dtype.name)
-    if kernel is None:
-        return b.host(lambda x, i, s: _scatter_add(x, i, s, axis), [input, index, src], [(input.shape, input.dtype)])[0]
-    index = _index_tensor(b, index)
-    y = b.result(input.shape, input.dtype)
-    b.copy(input, y)
-    fields = _along(y, index, axis)
-    if index.size:
-        b.step(kernel, x=src, index=index, y=y, xs=src.strides, ys=_without(y.strides, axis), **fields)
-    return y
-
-
-def _scatter_add(x: Array, index: Array, src: Array, axis: int) -> Array:
-    if index.size and not 0 <= int(index.min()) <= int(index.max()) < x.shape[axis]:
-        bad = index[(index < 0) | (index >= x.shape[axis])]
-        raise IndexRangeError(int(bad.flat[0]), x.shape[axis])
-    y = x.copy()
-    where: list[Any] = list(np.indices(index.shape, sparse=True))
-    where[axis] = index
-    np.add.at(y, tuple(where), src[tuple(slice(n) for n in index.shape)])
-    return y
+    if input.ndim != index.ndim:
+        raise ShapeError("index does not fit", operand="index", expected=input.shape, actual=index.shape)
+    shape = np.broadcast_shapes(without(input.shape, axis), without(index.shape, axis))
+    sizes = [(*shape[:axis], t.shape[axis], *shape[axis:]) if t.ndim else () for t in (input, index)]
+    return gather(b, input.expand(sizes[0]), index.expand(sizes[1]), dim=dim)
 
 
 # -- advanced indexing ---------------------------------------------------------------------------------------------
@@ -202,7 +190,7 @@ def _parse_indices(b: Builder, text: str) -> list[Any]:
     return [t if t is None or t.size else b.constant(t.numpy().astype(np.int64)) for t in tensors]
 
 
-def _normal_form(b: Builder, x: Tensor, indices: Sequence[Any]) -> list[Any]:
+def normal_form(b: Builder, x: Tensor, indices: Sequence[Any]) -> list[Any]:
     """One entry a dimension of ``x``: None or an integer tensor; constant masks become integers."""
     result: list[Any] = []
     for entry in indices:
@@ -223,52 +211,55 @@ def _normal_form(b: Builder, x: Tensor, indices: Sequence[Any]) -> list[Any]:
     return result + [None] * (x.ndim - len(result))
 
 
-def _numpy_key(entries: Sequence[Any], arrays: Sequence[Array]) -> tuple[Any, ...]:
+def numpy_key(entries: Sequence[Any], arrays: Sequence[Array]) -> tuple[Any, ...]:
+    """What numpy is indexed with: arrays in the places of the tensors."""
     given = iter(arrays)
     return tuple(slice(None) if e is None else next(given) for e in entries if e is not ...)
 
 
-def _merged_index(b: Builder, indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
-    """Constant index into neighbouring dimensions seen as one."""
-    total = np.zeros((), np.int64)
-    for index, size in zip(indices, sizes, strict=True):
-        _check_constant(index, size, True)
-        values = index.numpy().astype(np.int64)
-        total = total * size + np.where(values < 0, values + size, values)
-    return b.constant(np.ascontiguousarray(total))
+def merge_indices(b: Builder, indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+    """Index into neighbouring dimensions seen as one; what it is made of is checked."""
+    shape = np.broadcast_shapes(*(t.shape for t in indices))
+    if all(t.is_constant for t in indices):
+        total = np.zeros((), np.int64)
+        for index, size in zip(indices, sizes, strict=True):
+            check_constant(index, size, True)
+            values = index.numpy().astype(np.int64)
+            total = total * size + np.where(values < 0, values + size, values)
+        return b.constant(np.ascontiguousarray(total))
+    parts = []
+    for d, (index, size) in enumerate(zip(indices, sizes, strict=True)):
+        # How far each place of the dimension lies behind the first one.
+        distances = b.constant(np.arange(size, dtype=np.int64) * math.prod(sizes[d + 1 :]))
+        parts.append(take(b, distances, index, 0, wrap=True, temporary=True).expand(shape))
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = lower_expression(b, "add(@0,@1)", [whole, part], temporary=True)
+    return whole
 
 
 def index_tensors(b: Builder, x: Tensor, indices: Sequence[Any]) -> Value:
     """``x[indices]`` with None for whole dimensions and integer or boolean tensors."""
-    entries = _normal_form(b, x, indices)
+    entries = normal_form(b, x, indices)
     tensors = [e for e in entries if isinstance(e, Tensor)]
     axes = [d for d, e in enumerate(entries) if isinstance(e, Tensor)]
     if not tensors:
         return x
     if any(t.dtype == np.bool_ for t in tensors):
-        return b.dynamic(lambda a, *i: a[_numpy_key(entries, i)], [x, *tensors])
+        return b.dynamic(lambda a, *i: a[numpy_key(entries, i)], [x, *tensors])
     if axes[-1] - axes[0] >= len(axes):  # None between indices: their dimensions come first
         order = [*axes, *(d for d in range(x.ndim) if d not in axes)]
         x, axes = x.permute(order), list(range(len(axes)))
     first, last = axes[0], axes[-1] + 1
     if len(tensors) == 1:
         return take(b, x, tensors[0], first, wrap=True)
-    if all(t.is_constant for t in tensors):
-        sizes = x.shape[first:last]
-        merged = b.reshape(x, (*x.shape[:first], math.prod(sizes), *x.shape[last:]))
-        return take(b, merged, _merged_index(b, tensors, sizes), first)
-    shape = (*x.shape[:first], *np.broadcast_shapes(*(t.shape for t in tensors)), *x.shape[last:])
-    key: tuple[Any, ...] = (slice(None),) * first
-
-    def pick(a: Array, *arrays: Array) -> Array:
-        for size, values in zip(a.shape[first:last], arrays, strict=True):
-            _check_range(values, size)
-        return np.asarray(a[(*key, *arrays)])
-
-    return b.host(pick, [x, *tensors], [(shape, x.dtype)])[0]
+    sizes = x.shape[first:last]
+    merged = b.reshape(x, (*x.shape[:first], math.prod(sizes), *x.shape[last:]))
+    return take(b, merged, merge_indices(b, tensors, sizes), first)
 
 
-def _check_range(index: Array, size: int) -> None:
+def check_range(index: Array, size: int) -> None:
+    """Raise unless all indices lie within a dimension, counted from its start or end."""
     bad = index[(index < -size) | (index >= size)]
     if bad.size:
         raise IndexRangeError(int(bad.flat[0]), size)
@@ -282,29 +273,6 @@ def index(b: Builder, input: Tensor, indices: Any = None, *, expr: Any = None) -
     given = expr if indices is None else indices
     entries = _parse_indices(b, given) if isinstance(given, str) else given
     return index_tensors(b, input, entries if isinstance(entries, (list, tuple)) else [entries])
-
-
-@operator("Tensor.index_put", native=False)
-def index_put(b: Builder, input: Tensor, indices: Any, values: Any, *, accumulate: bool = False) -> Tensor:
-    """Copy of the input with values put or added where indices say. torch.Tensor.index_put."""
-    listed = list(indices) if isinstance(indices, (list, tuple)) else [indices]
-    entries = _normal_form(b, input, listed)
-    tensors = [e for e in entries if isinstance(e, Tensor)]
-    value = values if isinstance(values, Tensor) else b.constant(np.asarray(values).astype(input.dtype))
-
-    def put(x: Array, value: Array, *arrays: Array) -> Array:
-        y = x.copy()
-        for axis, e in enumerate(entries):
-            if isinstance(e, Tensor) and e.dtype != np.bool_:
-                _check_range(arrays[sum(isinstance(o, Tensor) for o in entries[:axis])], x.shape[axis])
-        key = _numpy_key(entries, arrays)
-        if accumulate:
-            np.add.at(y, key, value)
-        else:
-            y[key] = value
-        return y
-
-    return b.host(put, [input, value, *tensors], [(input.shape, input.dtype)])[0]
 
 
 @operator("torch.masked_select", native=False)

@@ -45,15 +45,6 @@ def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, in
     return y
 
 
-def index_write(x: Array, dim: int, index: Array, src: Any) -> Array:
-    """Write whole slices at the entries of one dimension that an index names."""
-    y = x.copy()
-    check(index, x.shape[dim])
-    key: Any = (*(slice(None),) * (dim % x.ndim), index)
-    y[key] = src
-    return y
-
-
 def diagonal_scatter(x: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """Copy with the diagonals of two dimensions replaced."""
     y = x.copy()
@@ -96,20 +87,3 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     mask = np.broadcast_to(mask, y.shape)
     y[mask] = source.reshape(-1)[: np.count_nonzero(mask)]
     return y
-
-
-def take(x: Array, index: Array) -> Array:
-    """Entries of the flat array."""
-    check(index, x.size)
-    return x.reshape(-1)[index]
-
-
-def take_along_dim(x: Array, index: Array, dim: int | None = None) -> Array:
-    """Entries that an index names along a dimension, broadcast."""
-    if dim is None:
-        return take(x, index.reshape(-1))
-    check(index, x.shape[dim])
-    rest = [list(a.shape) for a in (x, index)]
-    shape = [max(n, m) for n, m in zip(*rest, strict=True)]
-    sizes = [[n if d == dim % x.ndim else s for d, (n, s) in enumerate(zip(r, shape, strict=True))] for r in rest]
-    return np.take_along_axis(np.broadcast_to(x, sizes[0]), np.broadcast_to(index, sizes[1]), dim)

@@ -1,7 +1,7 @@
 """Reductions, places of extremes, running sums and the largest entries.
 
-Compiled kernels take any set of dimensions and any layout of float32, float64 and 64-bit integers; half precision and
-other integers are cast. Complex numbers, and places of extremes of what is not float32 or half, are left to numpy.
+Compiled kernels take any set of dimensions and any layout of float32, float64, int32 and int64, and the extremes of
+bytes; half precision and other integers are cast. Complex numbers are left to numpy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import dtype_of, in_single
-from pnnx_fast.ops.axis import along_axis, extremes
+from pnnx_fast.ops.axis import along_axis, extremes, running_extremes
+from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
@@ -29,10 +30,16 @@ CODES = {
 
 COST = {"logsumexp": 25, "norm": 40}
 
-KERNELS = {"float32": "reduce", "float64": "reduce_f64", "int64": "reduce_i64"}
+KERNELS = {"float32": "reduce", "float64": "reduce_f64", "int64": "reduce_i64", "int32": "reduce_i32"}
 
-WIDER = {"float16": "float32", **dict.fromkeys(("bool", "uint8", "int8", "int16", "int32"), "int64")}
+WIDER = {"float16": "float32", **dict.fromkeys(("bool", "uint8", "int8", "int16"), "int64")}
 """Types that are reduced in another one."""
+
+PLACES = {"float32": "", "float64": "_f64", "int64": "_i64", "int32": "_i32", "uint8": "_u8", "bool": "_u8"}
+"""Endings of the kernels that find places of extremes."""
+
+BYTES = ("bool", "uint8")
+"""Types whose extremes are those of bytes."""
 
 
 def _has_kernel(dtype: DType) -> bool:
@@ -77,7 +84,8 @@ def emit_reduce(
 
     ``temporary``: what it gives is not the result of the operator that is being lowered.
     """
-    if input.dtype.name in WIDER:
+    bytewise = input.dtype.name in BYTES and op in ("max", "min")
+    if input.dtype.name in WIDER and not bytewise:
         wide = b.cast(input, WIDER[input.dtype.name])
         return b.cast(emit_reduce(b, wide, axes, keepdim, op, scale=scale, p=p, temporary=True), input.dtype)
     if op == "sum" and input.ndim == 4 and input.ndim - 1 in axes and input.dtype == np.float32:
@@ -92,7 +100,7 @@ def emit_reduce(
     if max(len(shape), len(reduced)) > MAX_RANK:
         raise ShapeError("too many dimensions for a reduction", actual=list(input.shape))
     b.step(
-        KERNELS[input.dtype.name],
+        "reduce_u8" if bytewise else KERNELS[input.dtype.name],
         flops=COST.get(op, 2) * input.size,
         x=input, y=y, op=CODES[op], rank=len(shape), shape=shape, xs=xs, ys=ys, rrank=len(reduced), rshape=reduced,
         rxs=rxs, scale=scale, p=p,
@@ -137,6 +145,15 @@ operator("torch.sum", "Tensor.sum")(total := _accumulate("sum", np.sum))
 total.__doc__ = "Sum over dimensions. torch.sum."
 operator("torch.prod", "Tensor.prod")(product := _accumulate("prod", np.prod))
 product.__doc__ = "Product over dimensions. torch.prod."
+
+
+@operator("aten::trace")
+def trace(b: Builder, input: Tensor) -> Tensor:
+    """Sum of the diagonal. torch.trace."""
+    if input.ndim != 2:
+        raise ShapeError("only matrices have a trace", actual=list(input.shape))
+    line: Tensor = total(b, input.as_strided((min(input.shape),), (sum(input.strides),)))
+    return line
 
 
 @operator("torch.mean", "Tensor.mean", rows=axis_inside("dim"))
@@ -252,7 +269,7 @@ def _extreme(b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, leas
     if any(input.shape[d] == 0 for d in axes):
         raise ShapeError("no extreme of an empty dimension", actual=list(input.shape))
     name = "min" if least else "max"
-    if _is_integral(input.dtype) and input.dtype.itemsize <= 2:  # floats hold these, and are half as long as int64
+    if input.dtype.name in ("int8", "int16"):  # floats hold these, and are half as long as int64
         single = emit_reduce(b, b.cast(input, np.float32), axes, keepdim, name, temporary=True)
         return b.cast(single, input.dtype)
     if _has_kernel(input.dtype):
@@ -280,22 +297,15 @@ def _places(b: Builder, input: Tensor, axis: int, keepdim: bool, least: bool, va
         return [input, index] if values else [index]
     if input.shape[axis] == 0:
         raise ShapeError("no extreme of an empty dimension", actual=list(input.shape))
-    if _is_integral(input.dtype) and input.dtype.itemsize <= 2:  # floats hold these
+    if input.dtype.name in ("int8", "int16"):  # floats hold these
         found = _places(b, b.cast(input, np.float32), axis, keepdim, least, values)
         return [b.cast(found[0], input.dtype), found[1]] if values else found
-    if input.dtype == np.float32:
-        y, index = extremes(b, "argmin" if least else "argmax", input, axis, values)
-        found = [index] if y is None else [y, index]
-        return [t.unsqueeze(axis) for t in found] if keepdim else found
-
-    def run(x: Array) -> tuple[Array, Array]:
-        index = np.expand_dims((np.argmin if least else np.argmax)(x, axis), axis)
-        y = np.take_along_axis(x, index, axis)
-        return (y, index) if keepdim else (y.squeeze(axis), index.squeeze(axis))
-
-    shape = _shape(input, [axis], keepdim)
-    found = b.host(run, [input], [(shape, input.dtype), (shape, np.int64)])
-    return found if values else found[1:]
+    suffix = PLACES.get(input.dtype.name)
+    if suffix is None:
+        raise ShapeError("no order of complex numbers", actual=input.dtype)
+    y, index = extremes(b, ("argmin" if least else "argmax") + suffix, input, axis, values)
+    found = [index] if y is None else [y, index]
+    return [t.unsqueeze(axis) for t in found] if keepdim else found
 
 
 def _max_min(least: bool) -> Callable[..., Value]:
@@ -344,7 +354,7 @@ def _running(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
             return along_axis(b, name, input, axis)
         if _has_kernel(input.dtype):
             wide = b.cast(input, WIDER.get(input.dtype.name, input.dtype))
-            kernel = name if wide.dtype == np.float32 else f"{name}_{wide.dtype.kind}64"
+            kernel = name if wide.dtype == np.float32 else f"{name}_{wide.dtype.kind}{8 * wide.dtype.itemsize}"
             return b.cast(along_axis(b, kernel, wide, axis), input.dtype)
 
         def run(x: Array) -> Array:
@@ -359,3 +369,49 @@ operator("torch.cumsum", "Tensor.cumsum")(cumsum := _running("cumsum", np.cumsum
 cumsum.__doc__ = "Running sum along a dimension. torch.cumsum."
 operator("torch.cumprod", "Tensor.cumprod")(cumprod := _running("cumprod", np.cumprod))
 cumprod.__doc__ = "Running product along a dimension. torch.cumprod."
+
+
+def _running_extreme(name: str) -> Callable[..., Value]:
+    def running(b: Builder, input: Tensor, dim: int) -> Value:
+        axis = axis_of(dim, input.ndim)
+        if input.ndim == 0:
+            return Results((input, b.constant(np.zeros((), np.int64))))
+        held = {"float16": "float32", "int8": "int32", "int16": "int32"}.get(input.dtype.name, input.dtype)
+        wide = b.cast(input, held)
+        ending = PLACES.get(wide.dtype.name)
+        if ending is None:
+            raise ShapeError("no order of complex numbers", actual=input.dtype)
+        y, index = running_extremes(b, name + (ending or "_f32"), wide, axis, temporary=wide.dtype != input.dtype)
+        return Results((b.cast(y, input.dtype), index))
+
+    return running
+
+
+operator("aten::cummax")(cummax := _running_extreme("cummax"))
+cummax.__doc__ = "Running maximum along a dimension and the last place that had it. torch.cummax."
+operator("aten::cummin")(cummin := _running_extreme("cummin"))
+cummin.__doc__ = "Running minimum along a dimension and the last place that had it. torch.cummin."
+
+
+# -- truth -------------------------------------------------------------------------------------------------------
+
+
+def _truth(every: bool) -> Callable[..., Tensor]:
+    def truth(b: Builder, input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+        axes = _axes(None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim), input.ndim)
+        held = input if input.dtype == np.bool_ else lower_expression(b, "ne(@0,0)", [input], temporary=True)
+        if any(input.shape[d] == 0 for d in axes):
+            shape = _shape(input, axes, keepdim)
+            return b.contiguous(
+                b.constant(np.asarray(every, np.uint8 if input.dtype == np.uint8 else np.bool_)).expand(shape)
+            )
+        found = emit_reduce(b, held, axes, keepdim, "min" if every else "max", temporary=input.dtype == np.uint8)
+        return b.cast(found, np.uint8) if input.dtype == np.uint8 else found
+
+    return truth
+
+
+operator("aten::all")(all_of := _truth(every=True))
+all_of.__doc__ = "Whether all entries are true. torch.all."
+operator("aten::any")(any_of := _truth(every=False))
+any_of.__doc__ = "Whether some entry is true. torch.any."

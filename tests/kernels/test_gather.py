@@ -12,6 +12,8 @@ from pnnx_fast.errors import IndexRangeError
 from pnnx_fast.runtime.kernel import call
 
 THREADS = [1, 2]
+TYPES = {"f2": 0, "f4": 1, "f8": 2, "i4": 3, "i8": 4}
+"""Codes of the scatter kernel."""
 
 
 def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, wrap: int = False) -> np.ndarray:
@@ -28,7 +30,7 @@ def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, wrap: 
 def along(
     kernel: str, isa: str, threads: int, whole: np.ndarray, part: np.ndarray, index: np.ndarray, dim: int
 ) -> None:
-    """Calls gather (whole is read, part written) or scatter_add (whole is summed into, part read)."""
+    """Calls gather (whole is read, part written) or scatter (whole is summed into, part read)."""
     ws = elements(whole)
     stride, ws[dim] = ws[dim], 0
     fields: dict[str, Any] = {
@@ -47,7 +49,7 @@ def along(
     fields |= (
         {"x": whole, "xs": ws, "y": part, "ys": elements(part)}
         if kernel == "gather"
-        else {"x": part, "xs": elements(part), "y": whole, "ys": ws}
+        else {"x": part, "xs": elements(part), "y": whole, "ys": ws, "op": 1, "type": TYPES[whole.dtype.str[1:]]}
     )
     call(isa, kernel, threads, index=index, **fields)
 
@@ -123,11 +125,11 @@ def test_scatter_add(isa: str, dim: int, threads: int, dtype: str, index_dtype: 
     where = list(np.indices(shape))
     where[dim] = index
     np.add.at(want, tuple(where), src)
-    along(f"scatter_add_{dtype[0]}{int(dtype[1]) * 8}", isa, threads, y, src, index, dim)
+    along("scatter", isa, threads, y, src, index, dim)
     np.testing.assert_array_equal(y, want)
     index[0, 0, 0] = -1
     with pytest.raises(IndexRangeError):
-        along(f"scatter_add_{dtype[0]}{int(dtype[1]) * 8}", isa, threads, y, src, index, dim)
+        along("scatter", isa, threads, y, src, index, dim)
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -138,5 +140,5 @@ def test_scatter_add_of_rows(isa: str, threads: int) -> None:
     rows = rng.integers(0, 5, 40)
     want = y.copy()
     np.add.at(want, rows, src)
-    along("scatter_add_f32", isa, threads, y, src, np.broadcast_to(rows[:, None], src.shape), 0)
+    along("scatter", isa, threads, y, src, np.broadcast_to(rows[:, None], src.shape), 0)
     np.testing.assert_array_equal(y, want)
