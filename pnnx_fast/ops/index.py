@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 from pnnx_fast.ops.axis import without
@@ -230,6 +231,7 @@ def merge_indices(b: Builder, indices: Sequence[Tensor], sizes: Sequence[int]) -
     parts = []
     for d, (index, size) in enumerate(zip(indices, sizes, strict=True)):
         # How far each place of the dimension lies behind the first one.
+        check_numbers(size)
         distances = b.constant(np.arange(size, dtype=np.int64) * math.prod(sizes[d + 1 :]))
         parts.append(take(b, distances, index, 0, wrap=True, temporary=True).expand(shape))
     whole = parts[0]
