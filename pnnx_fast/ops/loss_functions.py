@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ShapeError
 from pnnx_fast.ops.matrix_functions import cosine_similarity
@@ -213,6 +214,7 @@ def _multilabel(x: Array, y: Array, reduction: int = MEAN) -> Array:
     """Distances of the entries of classes from those of the others; classes end at the first -1."""
     rows, classes = np.atleast_2d(x), np.atleast_2d(y)
     count = rows.shape[-1]
+    check_numbers(rows.size * count)
     named = np.cumprod(classes >= 0, -1, dtype=bool)
     if classes.size and int(classes.max()) >= count:
         raise IndexRangeError(int(classes.max()), count)

@@ -118,6 +118,7 @@ def norm_except_dim(x: Array, p: int = 2, dim: int = 0) -> Array:
 
 def conv_tbc(x: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
     """Convolution along the first dimension, channels last."""
+    check_numbers((len(x) + 2 * pad) * math.prod(x.shape[1:]))
     x = np.pad(x, ((pad, pad), (0, 0), (0, 0)))
     steps = x.shape[0] - weight.shape[0] + 1
     if steps < 1:
