@@ -269,10 +269,13 @@ def _index_put(b: Builder, x: Tensor, entries: Sequence[Any], value: Tensor, acc
     first, last = axes[0], axes[-1] + 1
     outer, sizes, inner = x.shape[:first], x.shape[first:last], x.shape[last:]
     index = tensors[0] if len(tensors) == 1 else merge_indices(b, tensors, sizes)
+    shape = (*outer, *index.shape, *inner)
+    if value.ndim > len(shape) or any(n not in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False)):
+        return None  # numpy drops leading dimensions, and refuses what does not fit when the model runs
     flat = (math.prod(outer), index.size, math.prod(inner))
     if not math.prod(flat):
         return x
-    values = b.reshape(value.expand((*outer, *index.shape, *inner)), flat)
+    values = b.reshape(value.expand(shape), flat)
     places = b.reshape(index, (1, index.size, 1)).expand(flat)
     whole = b.reshape(x, (flat[0], math.prod(sizes), flat[2]))
     return b.reshape(scattered(b, whole, places, values, 1, (op, None), wrap=True), x.shape)
