@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def wind_back(graph: Graph, isa: str) -> None:
     for constant in dict.fromkeys(filter(None, map(changed_constant, ops))):
         data = constant.attrs["data"]
         for last in versions_of(constant, ops)[: -TRIED - 1 : -1]:
-            before = _before(data.numpy(), own.up_to(constant.name, last))
+            before = _before(data.numpy(), partial(own.up_to, constant.name, last))
             if before is not None:
                 constant.attrs["data"] = Attribute(np.full(data.shape, before, data.numpy().dtype), data.dtype)
                 break
@@ -71,9 +72,6 @@ class _OwnRun:
 
     def up_to(self, constant: str, last: Operator) -> Run:
         """The result of an operator as a function of a constant."""
-        return lambda value: self._run(constant, last, value)
-
-    def _run(self, constant: str, last: Operator, value: Array) -> Array:
         from pnnx_fast.runtime.session import Model
 
         self._operators -= len(self._graph.ops)
@@ -81,26 +79,35 @@ class _OwnRun:
         part = self._graph.copy()
         part.remove_operators([op for op in part.ops if op.type == "pnnx.Output"])
         twins = {op.name: op for op in part.ops}
-        attribute = twins[constant].attrs["data"]
-        twins[constant].attrs["data"] = Attribute(value, attribute.dtype)
         part.new_operator("pnnx.Output", part.free_name("own_run"), inputs=[twins[last.name].outputs[0]])
+        varied = twins[constant]
+        varied.type = "pnnx.Input"
+        varied.outputs[0].shape, varied.outputs[0].dtype = varied.attrs["data"].shape, varied.attrs["data"].dtype
+        varied.attrs.clear()
+        place = part.inputs.index(varied.outputs[0])
         part.dead_code_elimination()
         model = Model.reading(lambda: part, None, 1, isa=self._isa, optimize=False, own_run=False)
-        work = model.work(*self._inputs)
-        self._flops -= work["flops"]
-        self._require(self._flops >= 0 and work["arena_bytes"] <= MOST_BYTES)
-        return np.asarray(model(*self._inputs))
+
+        def run(value: Array) -> Array:
+            arrays = [*self._inputs[:place], value, *self._inputs[place:]]
+            work = model.work(*arrays)
+            self._flops -= work["flops"]
+            self._require(self._flops >= 0 and work["arena_bytes"] <= MOST_BYTES)
+            return np.asarray(model(*arrays))
+
+        return run
 
     def _require(self, holds: bool) -> None:
         if not holds:
             raise LimitError("the converter's run would take too long to repeat")
 
 
-def _before(data: Array, run: Run) -> float | int | bool | None:
+def _before(data: Array, up_to: Callable[[], Run]) -> float | int | bool | None:
     """The one value that filled a constant before a run wrote to it; None where there was no such value."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
+            run = up_to()
             again = run(data)
             if again.shape != data.shape or again.dtype != data.dtype:
                 return None
