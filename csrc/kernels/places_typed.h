@@ -1,6 +1,5 @@
 /* Places of extremes and running extremes along an axis, of one type of elements. places.c includes this for
- * each: PF_T names it, PF_V is the type, PF_P that of places beside neighbouring elements, PF_FINAL whether
- * places of the extremes of whole lines are wanted, too. */
+ * each: PF_T names it, PF_V is the type, PF_P that of places beside neighbouring elements. */
 #define PF_OF(name) PF_JOIN(name, PF_T)
 
 typedef PF_V PF_OF(any) __attribute__((aligned(1), may_alias));
@@ -31,7 +30,6 @@ static void PF_OF(each)(const pf_axis_args *a, const pf_worker *w, PF_OF(lines_f
     }
 }
 
-#if PF_FINAL
 /* The extreme first, in vectors, then its place. */
 PF_INLINE int64_t PF_OF(first_in_row)(const PF_OF(any) * x, int64_t n, int least) {
     PF_V best = x[0], lanes[LANES];
@@ -103,7 +101,6 @@ PF_KERNEL_FUNCTION(PF_JOIN(argmax, PF_T)) {
 PF_KERNEL_FUNCTION(PF_JOIN(argmin, PF_T)) {
     PF_OF(each)(args_, w, PF_OF(place_line), PF_OF(place_columns), 1);
 }
-#endif
 
 /* The last of equal ones counts. */
 PF_INLINE void PF_OF(run_along)(const pf_axis_args *a, const PF_OF(any) * x, PF_V *y, int64_t *index,
@@ -160,4 +157,3 @@ PF_KERNEL_FUNCTION(PF_JOIN(cummin, PF_T)) { PF_OF(each)(args_, w, PF_OF(run_line
 #undef PF_T
 #undef PF_V
 #undef PF_P
-#undef PF_FINAL

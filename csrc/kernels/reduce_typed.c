@@ -1,5 +1,5 @@
-/* Reductions over any set of dimensions, and running sums and products, of float64 and int64. Other types are
- * made of these: by casts. Integers wrap around. */
+/* Reductions over any set of dimensions, and running sums and products, of float64, int64 and int32; the
+ * extremes of bytes. Other types are made of these: by casts. Integers wrap around. */
 #include "kernels/reduce_plan.h"
 #include "kernels/simd.h"
 #include "kernels/vmath_f64.h"
@@ -11,9 +11,10 @@ enum { LANES = 16, COLUMNS = 64 };
 #define PF_ROLLED _Pragma("GCC unroll 1")
 #define PF_FREE
 
-#define PF_T f64
-#define PF_V double
-#define PF_U double
+#define PF_T    f64
+#define PF_RUNS 1
+#define PF_V    double
+#define PF_U    double
 #define PF_TERMS(X)                                                                                          \
     X(SUM, PF_FREE, 0, x, a + v)                                                                             \
     X(PRODUCT, PF_FREE, 1, x, a *v)                                                                          \
@@ -37,6 +38,7 @@ enum { LANES = 16, COLUMNS = 64 };
     X(MIN, PF_FREE, most, x, v < a ? v : a)
 
 #define PF_T                              i64
+#define PF_RUNS                           1
 #define PF_V                              int64_t
 #define PF_U                              uint64_t
 #define PF_TERMS(X)                       PF_WHOLE(X, uint64_t, INT64_MIN, INT64_MAX)
@@ -44,6 +46,7 @@ enum { LANES = 16, COLUMNS = 64 };
 #include "kernels/reduce_typed.h"
 
 #define PF_T                              i32
+#define PF_RUNS                           1
 #define PF_V                              int32_t
 #define PF_U                              uint32_t
 #define PF_TERMS(X)                       PF_WHOLE(X, uint32_t, INT32_MIN, INT32_MAX)
@@ -52,6 +55,7 @@ enum { LANES = 16, COLUMNS = 64 };
 
 /* Bytes and booleans. */
 #define PF_T                              u8
+#define PF_RUNS                           0
 #define PF_V                              uint8_t
 #define PF_U                              uint32_t
 #define PF_TERMS(X)                       PF_WHOLE(X, uint32_t, 0, UINT8_MAX)

@@ -1,6 +1,7 @@
 /* Reductions and running sums and products of one type of elements other than float. reduce_typed.c includes
- * this for each: PF_T names it, PF_V is the type, PF_U that in which sums wrap around, PF_TERMS lists what
- * can be folded as X(name after TERM_, identity, term of an element x, how accumulator a takes a term v). */
+ * this for each: PF_T names it, PF_RUNS says whether running ones are wanted, PF_V is the type, PF_U that in
+ * which sums wrap around, PF_TERMS lists what can be folded as X(name after TERM_, identity, term of an
+ * element x, how accumulator a takes a term v). */
 #define PF_OF(name) PF_JOIN(name, PF_T)
 
 typedef PF_V PF_OF(any) __attribute__((aligned(1), may_alias));
@@ -142,6 +143,7 @@ PF_KERNEL_FUNCTION(PF_JOIN(reduce, PF_T)) {
         for (int64_t i = 0; i < a->n; i++, x += a->xsn, y += a->ysn)                                         \
             for (int64_t k = 0; k < count; k++) y[k] = acc[k] = join(acc[k], x[k]);                          \
     }
+#if PF_RUNS
 PF_RUNNING(sums, 0, PF_ADD)
 PF_RUNNING(products, 1, PF_MULTIPLY)
 
@@ -165,6 +167,7 @@ static void PF_OF(running)(const pf_axis_args *a, const pf_worker *w, int produc
 }
 PF_KERNEL_FUNCTION(PF_JOIN(cumsum, PF_T)) { PF_OF(running)(args_, w, 0); }
 PF_KERNEL_FUNCTION(PF_JOIN(cumprod, PF_T)) { PF_OF(running)(args_, w, 1); }
+#endif
 
 #undef PF_OF
 #undef PF_ADD
@@ -173,6 +176,7 @@ PF_KERNEL_FUNCTION(PF_JOIN(cumprod, PF_T)) { PF_OF(running)(args_, w, 1); }
 #undef PF_FOLD
 #undef PF_ENTRY
 #undef PF_T
+#undef PF_RUNS
 #undef PF_V
 #undef PF_U
 #undef PF_TERMS

@@ -1,5 +1,5 @@
-/* Work along an axis that is neither a reduction nor a softmax: places of extremes, running sums and
- * products, division by a norm, local response normalisation. */
+/* Work along an axis that is neither a reduction nor a softmax: running sums and products, division by a
+ * norm, local response normalisation. Places of extremes are in places.c. */
 #include <math.h>
 
 #include "kernels/doubles.h"
@@ -9,127 +9,53 @@
 
 enum { CHUNK = 4, RUNNING = CHUNK * PF_VL };
 
-/* Calls fn for every line along the axis of this thread's share, with the offsets of x, y and index. */
-typedef void (*line_fn)(const pf_axis_args *a, const float *x, float *y, int64_t *index);
+/* Calls fn for every line along the axis of this thread's share, with the offsets of x and y. */
+typedef void (*line_fn)(const pf_axis_args *a, const float *x, float *y);
 
 static void each_line(const pf_axis_args *a, const pf_worker *w, line_fn fn) {
-    const pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, a->js);
+    const pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
-    int64_t *index = pf_ptr(w, a->index), begin, end;
+    int64_t begin, end;
     pf_share(w, t.total, 1, &begin, &end);
     if (begin >= end || a->n == 0) return;
     pf_walk p;
     pf_walk_start(&p, &t, begin);
-    for (int64_t i = begin; i < end; i++, pf_walk_next(&p, &t))
-        fn(a, x + p.o[0], y ? y + p.o[1] : NULL, index ? index + p.o[2] : NULL);
+    for (int64_t i = begin; i < end; i++, pf_walk_next(&p, &t)) fn(a, x + p.o[0], y + p.o[1]);
 }
 
-/* Calls for up to `width` lines side by side, where lines are such columns, else for single lines. */
-typedef void (*columns_fn)(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t count);
+/* Calls for up to RUNNING lines side by side, where lines are such columns, else for single lines. */
+typedef void (*columns_fn)(const pf_axis_args *a, const float *x, float *y, int64_t count);
 
-static void each(const pf_axis_args *a, const pf_worker *w, line_fn line, columns_fn columns, int64_t width) {
-    pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, a->js);
+static void each(const pf_axis_args *a, const pf_worker *w, line_fn line, columns_fn columns) {
+    pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
-    int64_t *index = pf_ptr(w, a->index), d = -1, begin, end;
-    for (int64_t e = 0; e < t.rank; e++)
-        if (t.s[0][e] == 1 && (!y || t.s[1][e] == 1) && (!index || t.s[2][e] == 1)) d = e;
-    if (d < 0 || a->xsn == 1 || a->n >= INT32_MAX) {
+    const int64_t d = pf_nest_unit(&t, 1);
+    int64_t begin, end;
+    if (d < 0 || a->xsn == 1) {
         each_line(a, w, line);
         return;
     }
     if (t.total == 0 || a->n == 0) return;
-    const int64_t n = t.n[d], blocks = pf_ceil_div(n, width);
+    const int64_t n = t.n[d], blocks = pf_ceil_div(n, RUNNING);
     pf_nest_remove(&t, d);
     pf_share(w, t.total * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t c = i % blocks * width;
+        const int64_t c = i % blocks * RUNNING;
         pf_walk p;
         pf_walk_start(&p, &t, i / blocks);
-        columns(a, x + p.o[0] + c, y ? y + p.o[1] + c : NULL, index ? index + p.o[2] + c : NULL,
-                pf_min(width, n - c));
+        columns(a, x + p.o[0] + c, y + p.o[1] + c, pf_min(RUNNING, n - c));
     }
 }
-
-/* -- places of extremes: the first one wins, and the first NaN before all numbers -- */
-
-PF_INLINE int64_t extreme_of(const float *x, int64_t n, int64_t step, int least) {
-    int64_t best = 0;
-    float value = x[0];
-    for (int64_t i = 1; i < n && value == value; i++) {
-        const float v = x[i * step];
-        if ((least ? v < value : v > value) || v != v) value = v, best = i;
-    }
-    return best;
-}
-
-/* The extreme first, in vectors, then its place. */
-PF_INLINE int64_t extreme_of_row(const float *x, int64_t n, int least) {
-    const float worst = least ? INFINITY : -INFINITY;
-    pf_vf m[CHUNK] = {pf_set(worst), pf_set(worst), pf_set(worst), pf_set(worst)};
-    int64_t i = 0;
-    for (; i + CHUNK * PF_VL <= n; i += CHUNK * PF_VL)
-#pragma GCC unroll 4
-        for (int k = 0; k < CHUNK; k++) {
-            const pf_vf v = pf_load(x + i + k * PF_VL);
-            m[k] = least ? pf_nanmin(m[k], v) : pf_nanmax(m[k], v);
-        }
-    float value = worst;
-    for (int k = 0; k < CHUNK; k++)
-        value = least ? pf_nanmin1(value, pf_hmin(m[k])) : pf_nanmax1(value, pf_hmax(m[k]));
-    for (; i < n; i++) value = least ? pf_nanmin1(value, x[i]) : pf_nanmax1(value, x[i]);
-    for (i = 0; i < n && !(x[i] == value || (x[i] != x[i] && value != value)); i++) {
-    }
-    return pf_min(i, n - 1);
-}
-
-PF_INLINE void place(const pf_axis_args *a, const float *x, float *y, int64_t *index, int least) {
-    const int64_t i = a->xsn == 1 ? extreme_of_row(x, a->n, least) : extreme_of(x, a->n, a->xsn, least);
-    if (y) *y = x[i * a->xsn];
-    if (index) *index = i;
-}
-static void place_max(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
-    place(a, x, y, index, 0);
-}
-static void place_min(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
-    place(a, x, y, index, 1);
-}
-
-/* A vector of neighbouring lines; `better` as one expression over lanes. Places fit in 32 bits here. */
-PF_INLINE void place_columns(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t lanes,
-                             int least) {
-    pf_vf m = pf_load_upto(x, lanes);
-    pf_vi at = pf_seti(0);
-    for (int64_t i = 1; i < a->n; i++) {
-        const pf_vf v = pf_load_upto(x + i * a->xsn, lanes);
-        const pf_vi better = ((least ? v < m : v > m) | (v != v)) & (m == m);
-        m = pf_select(better, v, m);
-        at = (better & (int32_t)i) | (~better & at);
-    }
-    if (y) pf_store_upto(y, m, lanes);
-    if (index)
-        for (int64_t k = 0; k < lanes; k++) index[k] = at[k];
-}
-static void columns_max(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t lanes) {
-    place_columns(a, x, y, index, lanes, 0);
-}
-static void columns_min(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t lanes) {
-    place_columns(a, x, y, index, lanes, 1);
-}
-
-PF_KERNEL_FUNCTION(argmax) { each(args_, w, place_max, columns_max, PF_VL); }
-PF_KERNEL_FUNCTION(argmin) { each(args_, w, place_min, columns_min, PF_VL); }
 
 /* -- running sums and products, in double as PyTorch takes them -- */
 
-static void sum_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
-    (void)index;
+static void sum_line(const pf_axis_args *a, const float *x, float *y) {
     double sum = 0;
     for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = (float)(sum += x[i * a->xsn]);
 }
-static void product_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
-    (void)index;
+static void product_line(const pf_axis_args *a, const float *x, float *y) {
     double product = 1;
     for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = (float)(product *= x[i * a->xsn]);
 }
@@ -149,16 +75,14 @@ PF_INLINE void run_columns(const pf_axis_args *a, const float *x, float *y, int6
             pf_store_upto(y + k * PF_VL, pf_join(low[k], high[k]), lanes);
         }
 }
-static void sum_columns(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t count) {
-    (void)index;
+static void sum_columns(const pf_axis_args *a, const float *x, float *y, int64_t count) {
     run_columns(a, x, y, count, 0);
 }
-static void product_columns(const pf_axis_args *a, const float *x, float *y, int64_t *index, int64_t count) {
-    (void)index;
+static void product_columns(const pf_axis_args *a, const float *x, float *y, int64_t count) {
     run_columns(a, x, y, count, 1);
 }
-PF_KERNEL_FUNCTION(cumsum) { each(args_, w, sum_line, sum_columns, RUNNING); }
-PF_KERNEL_FUNCTION(cumprod) { each(args_, w, product_line, product_columns, RUNNING); }
+PF_KERNEL_FUNCTION(cumsum) { each(args_, w, sum_line, sum_columns); }
+PF_KERNEL_FUNCTION(cumprod) { each(args_, w, product_line, product_columns); }
 
 /* -- x / max(|x|_p, eps) -- */
 
@@ -193,8 +117,7 @@ static double squares_of_row(const float *x, int64_t n) {
     return sum;
 }
 
-static void normalize_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
-    (void)index;
+static void normalize_line(const pf_axis_args *a, const float *x, float *y) {
     const int contiguous = a->xsn == 1 && a->ysn == 1;
     const double norm =
         contiguous && a->a == 2 ? sqrt(squares_of_row(x, a->n)) : norm_of(x, a->n, a->xsn, a->a);
@@ -232,8 +155,7 @@ PF_INLINE pf_vf squares_around(const pf_axis_args *a, const float *x, int64_t i,
     return sum;
 }
 
-static void response_line(const pf_axis_args *a, const float *x, float *y, int64_t *index) {
-    (void)index;
+static void response_line(const pf_axis_args *a, const float *x, float *y) {
     const int64_t size = (int64_t)a->a, before = size / 2, after = size - before - 1;
     const float alpha = (float)(a->b / a->a), beta = (float)a->c, k = (float)a->d;
     const int vectors = a->xsn == 1 && a->ysn == 1 && before + PF_VL + after <= a->n;

@@ -46,16 +46,16 @@ def cast(x: Array, number: int | None) -> Array:
     return x if number is None else x.astype(held(number))
 
 
-def check(index: Array, size: int) -> None:
-    """Raise unless all indices lie within a dimension."""
-    bad = index[(index < -size) | (index >= size)]
+def check(index: Array, size: int, wrap: bool = True) -> None:
+    """Raise unless all indices lie within a dimension; with ``wrap`` counted from its end, too."""
+    bad = index[(index < (-size if wrap else 0)) | (index >= size)]
     if bad.size:
         raise IndexRangeError(int(bad.flat[0]), size)
 
 
 def places(x: Array, dim: int, index: Array) -> tuple[Any, ...]:
     """Key of the elements that an index names along a dimension."""
-    check(index, x.shape[dim])
+    check(index, x.shape[dim], wrap=False)
     where: list[Any] = list(np.indices(index.shape, sparse=True))
     where[dim] = index
     return tuple(where)
@@ -150,6 +150,11 @@ def eye(n: int, *rest: Any) -> Array:
     return np.eye(n, m, dtype=np.float32 if rest[-4] is None else held(rest[-4]))
 
 
+def made(values: Any, dtype: Any = None, *_: Any) -> Array:
+    """A number, or numbers, as a tensor of the type asked for, else of float32."""
+    return np.asarray(values, np.float32 if dtype is None else held(dtype))
+
+
 def window(*terms: float) -> Callable[..., Array]:
     """Windows that are sums of cosines, of a length, periodic or not, with other terms where they are given."""
 
@@ -161,13 +166,9 @@ def window(*terms: float) -> Callable[..., Array]:
         chosen = (*(float(v) for v in shape[1:]), *terms[len(shape) - 1 if shape else 0 :])
         angle = 2 * np.pi * np.arange(n) / max(n if periodic else n - 1, 1)
         values = sum((np.cos(k * angle) * t * (-1) ** k for k, t in enumerate(chosen)), np.zeros(n))
-        return np.asarray(np.ones(n) if n == 1 else values, np.float32 if dtype is None else held(dtype))
+        return made(np.ones(n) if n == 1 else values, dtype)
 
     return make
-
-
-def _ready_window(values: Array, dtype: Any) -> Array:
-    return np.asarray(values, np.float32 if dtype is None else held(dtype))
 
 
 def kaiser_window(n: int, *rest: Any) -> Array:
@@ -175,14 +176,14 @@ def kaiser_window(n: int, *rest: Any) -> Array:
     *shape, dtype, _, _, _ = rest
     check_numbers(n)
     longer = int(n > 1 and (not shape or bool(shape[0])))
-    return _ready_window(np.kaiser(n + longer, float(shape[1]) if len(shape) > 1 else 12.0)[:n], dtype)
+    return made(np.kaiser(n + longer, float(shape[1]) if len(shape) > 1 else 12.0)[:n], dtype)
 
 
 def bartlett_window(n: int, *rest: Any) -> Array:
     """Bartlett's window, a triangle, periodic or not."""
     *shape, dtype, _, _, _ = rest
     check_numbers(n)
-    return _ready_window(np.bartlett(n + int(n > 1 and (not shape or bool(shape[0]))))[:n], dtype)
+    return made(np.bartlett(n + int(n > 1 and (not shape or bool(shape[0]))))[:n], dtype)
 
 
 def frequencies(make: Any) -> Callable[..., Array]:
@@ -191,20 +192,15 @@ def frequencies(make: Any) -> Callable[..., Array]:
     def run(n: int, d: float = 1.0, dtype: Any = None, *_: Any) -> Array:
         """Frequencies of a Fourier transform."""
         check_numbers(n)
-        return _ready_window(make(n, d), dtype)
+        return made(make(n, d), dtype)
 
     return run
-
-
-def scalar_tensor(value: Any, dtype: Any = None, *_: Any) -> Array:
-    """A number as a tensor."""
-    return np.asarray(value, np.float32 if dtype is None else held(dtype))
 
 
 def logspace(start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, *_: Any) -> Array:
     """Powers of a base with evenly spaced exponents."""
     check_numbers(steps)
-    return _ready_window(np.power(float(base), np.linspace(start, end, steps)), dtype)
+    return made(np.power(float(base), np.linspace(start, end, steps)), dtype)
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = None, *_: Any) -> Array:

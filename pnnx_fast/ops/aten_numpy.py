@@ -97,7 +97,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "outer": np.outer, "pad_sequence": fn.pad_sequence, "pdist": mx.pdist, "polar": fn.polar,
     "polygamma": sp.polygamma, "quantile": od.quantiles(False), "renorm": fn.renorm,
     "rot90": lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims),
-    "scalar_tensor": fn.scalar_tensor, "searchsorted": fn.searchsorted,
+    "scalar_tensor": fn.made, "searchsorted": fn.searchsorted,
     "sgn": fn.sgn, "signbit": np.signbit, "sinc": lambda x: np.sinc(fn.real(x)).astype(fn.real(x).dtype),
     "special_digamma": sp.digamma, "special_erfcx": sp.erfcx, "special_i0e": sp.bessel_i(0, True),
     "special_i1": sp.bessel_i(1), "special_i1e": sp.bessel_i(1, True), "special_log_ndtr": sp.log_ndtr,

@@ -260,13 +260,6 @@ def index_tensors(b: Builder, x: Tensor, indices: Sequence[Any]) -> Value:
     return take(b, merged, merge_indices(b, tensors, sizes), first)
 
 
-def check_range(index: Array, size: int) -> None:
-    """Raise unless all indices lie within a dimension, counted from its start or end."""
-    bad = index[(index < -size) | (index >= size)]
-    if bad.size:
-        raise IndexRangeError(int(bad.flat[0]), size)
-
-
 @operator("Tensor.index")
 def index(b: Builder, input: Tensor, indices: Any = None, *, expr: Any = None) -> Value:
     """Indexing with lists, masks and tensors. torch.Tensor.__getitem__."""

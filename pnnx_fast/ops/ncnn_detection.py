@@ -239,7 +239,7 @@ def yolov3_detection_output(
     arrays = list[Tensor]()
     for x in inputs:
         maps = _maps(b, x, num_box, num_class)
-        best, labels = extremes(b, "argmax", maps.narrow(1, 5, num_class), 1, True)
+        best, labels = extremes(b, "argmax_f32", maps.narrow(1, 5, num_class), 1, True)
         arrays += [maps.narrow(1, 0, 5), cast(Tensor, best), labels]
     cells = sum(x.size // (5 + num_class) for x in inputs)
     return b.dynamic(_best_rows, _decoded(b, decode, arrays, cells, nms_threshold))

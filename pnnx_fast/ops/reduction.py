@@ -35,7 +35,7 @@ KERNELS = {"float32": "reduce", "float64": "reduce_f64", "int64": "reduce_i64", 
 WIDER = {"float16": "float32", **dict.fromkeys(("bool", "uint8", "int8", "int16"), "int64")}
 """Types that are reduced in another one."""
 
-PLACES = {"float32": "", "float64": "_f64", "int64": "_i64", "int32": "_i32", "uint8": "_u8", "bool": "_u8"}
+PLACES = {"float32": "_f32", "float64": "_f64", "int64": "_i64", "int32": "_i32", "uint8": "_u8", "bool": "_u8"}
 """Endings of the kernels that find places of extremes."""
 
 BYTES = ("bool", "uint8")
@@ -381,7 +381,7 @@ def _running_extreme(name: str) -> Callable[..., Value]:
         ending = PLACES.get(wide.dtype.name)
         if ending is None:
             raise ShapeError("no order of complex numbers", actual=input.dtype)
-        y, index = running_extremes(b, name + (ending or "_f32"), wide, axis, temporary=wide.dtype != input.dtype)
+        y, index = running_extremes(b, name + ending, wide, axis, temporary=wide.dtype != input.dtype)
         return Results((b.cast(y, input.dtype), index))
 
     return running

@@ -12,13 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 from pnnx_fast._types import Array, DType
-from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops import index_functions
+from pnnx_fast.ops.array_functions import check
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.index import (
     check_constant,
     check_index,
-    check_range,
     fields_along,
     index_tensor,
     merge_indices,
@@ -101,25 +101,6 @@ def _fit(b: Builder, x: Tensor, index: Tensor, src: Tensor, axis: int) -> Tensor
     return _part(src, index) if src.ndim and index.size else b.reshape(src, ()) if src.size == 1 else src
 
 
-@operator("torch.scatter_add")
-def scatter_add(b: Builder, input: Tensor, index: Tensor, src: Tensor, *, dim: int) -> Tensor:
-    """Input plus sources added at the places that an index names along one dimension. torch.scatter_add."""
-    axis = axis_of(dim, input.ndim)
-    if src.dtype != input.dtype:
-        raise ShapeError("src must have the dtype of the input", operand="src", expected=input.dtype, actual=src.dtype)
-    part = _fit(b, input, index, src, axis)
-    if computed_in(input.dtype, "add") is None:
-        return b.host(lambda x, i, s: _scatter_add(x, i, s, axis), [input, index, src], [(input.shape, input.dtype)])[0]
-    return scattered(b, input, index, part, axis, ("add", None))
-
-
-def _scatter_add(x: Array, index: Array, src: Array, axis: int) -> Array:
-    if index.size and not 0 <= int(index.min()) <= int(index.max()) < x.shape[axis]:
-        bad = index[(index < 0) | (index >= x.shape[axis])]
-        raise IndexRangeError(int(bad.flat[0]), x.shape[axis])
-    return index_functions.scatter_reduce(x, axis, index, src, "sum")
-
-
 @operator("aten::scatter")
 def scatter(b: Builder, input: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None = None) -> Tensor:
     """Entries written, added or multiplied at the places that an index names along a dimension. torch.scatter."""
@@ -177,6 +158,14 @@ def scatter_reduce(
     if include_self:
         return scattered(b, input, index, part, axis, op)
     return scattered(b, input, index, part, axis, ("put", b.constant(_neutral(input.dtype, reduce))), op)
+
+
+@operator("torch.scatter_add")
+def scatter_add(b: Builder, input: Tensor, index: Tensor, src: Tensor, *, dim: int) -> Tensor:
+    """Input plus sources added at the places that an index names along one dimension. torch.scatter_add."""
+    if src.dtype != input.dtype:
+        raise ShapeError("src must have the dtype of the input", operand="src", expected=input.dtype, actual=src.dtype)
+    return scatter_reduce(b, input, dim, index, src, "sum")
 
 
 # -- whole slices ------------------------------------------------------------------------------------------------
@@ -296,7 +285,7 @@ def index_put(b: Builder, input: Tensor, indices: Any, values: Any, *, accumulat
         y = x.copy()
         for axis, e in enumerate(entries):
             if isinstance(e, Tensor) and e.dtype != np.bool_:
-                check_range(arrays[sum(isinstance(o, Tensor) for o in entries[:axis])], x.shape[axis])
+                check(arrays[sum(isinstance(o, Tensor) for o in entries[:axis])], x.shape[axis])
         key = numpy_key(entries, arrays)
         if accumulate:
             np.add.at(y, key, value)

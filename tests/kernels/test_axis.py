@@ -81,7 +81,7 @@ def test_softmax_of_extreme_values(isa: str, kernel: str, n: int) -> None:
         np.testing.assert_allclose(y, want, 1e-5)
 
 
-@pytest.mark.parametrize("kernel, function", [("argmax", np.argmax), ("argmin", np.argmin)])
+@pytest.mark.parametrize("kernel, function", [("argmax_f32", np.argmax), ("argmin_f32", np.argmin)])
 def test_places(isa: str, kernel: str, function: Any) -> None:
     for i, (x, axis) in enumerate(layouts()):
         coarse = np.round(x)  # many equal values
@@ -91,10 +91,10 @@ def test_places(isa: str, kernel: str, function: Any) -> None:
         values = y.reshape(shape)
         along(isa, kernel, coarse, axis, values, 1 + (i % 7 == 0), index=index.reshape(shape))
         np.testing.assert_array_equal(index, function(coarse, axis))
-        np.testing.assert_array_equal(y, coarse.max(axis) if kernel == "argmax" else coarse.min(axis))
+        np.testing.assert_array_equal(y, coarse.max(axis) if kernel == "argmax_f32" else coarse.min(axis))
 
 
-@pytest.mark.parametrize("kernel, function", [("argmax", np.argmax), ("argmin", np.argmin)])
+@pytest.mark.parametrize("kernel, function", [("argmax_f32", np.argmax), ("argmin_f32", np.argmin)])
 def test_first_nan_is_the_extreme(isa: str, kernel: str, function: Any) -> None:
     x = np.random.default_rng(3).standard_normal((20, 75)).astype("f4")
     x[2, 40], x[2, 60], x[3, 0], x[4, 74], x[5, 7] = np.nan, np.nan, np.nan, np.nan, np.inf
