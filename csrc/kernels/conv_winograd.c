@@ -149,26 +149,17 @@ static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
     return q;
 }
 
-PF_INLINE void input_tile(const int side, const pf_wino_plan *p, int64_t tile, float *v) {
-    const int64_t row = p->a->xsh, pixel = p->a->xsw;
-    pf_wino_part part;
-    const float *d = pf_wino_tile_inputs(p, tile, &part);
-    const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
-    const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
-    for (int64_t c = 0; c < whole; c += PF_VL) {
-        pf_wino_fetch(d, c, side + (INPUT_AHEAD - 1) * p->mw, row, pixel, side, p->mw, 0);
-        pf_wino_input(side, d + c, row, pixel, v + c, p->v_step);
+#define INPUT_TILE(side)                                                                                     \
+    PF_INLINE void input_vector_##side(const float *d, int64_t row, int64_t pixel, float *v, int64_t step) { \
+        pf_wino_input(side, d, row, pixel, v, step);                                                         \
+    }                                                                                                        \
+    static void input_tile_##side(const pf_wino_plan *p, int64_t tile, float *v) {                           \
+        pf_wino_input_tile(side, p->mw, INPUT_AHEAD, input_vector_##side, p, tile, v);                       \
     }
-    if (whole == p->ic) return;
-    float patch[PF_WINO_SIDE * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
-    for (int i = 0; i < side * side; i++) pf_store(patch + i * PF_VL, pf_zero());
-    for (int64_t c = whole; c < p->ic; c += PF_VL) {
-        pf_wino_copy_inside(side, p->a, &part, d + c, p->ic - c, patch);
-        pf_wino_input(side, patch, side * PF_VL, PF_VL, v + c, p->v_step);
-    }
-}
+INPUT_TILE(4)
+INPUT_TILE(6)
 
-/* The same for a line. */
+/* Inputs of a line: a row or a column of pixels. */
 PF_INLINE void input_line(const int pairs, const pf_wino_plan *p, int64_t tile, float *v) {
     const int64_t pixel = p->sw > 1 ? p->a->xsw : p->a->xsh;
     pf_wino_part part;
@@ -283,8 +274,6 @@ PF_INLINE void output_tile(const int m, const int side, const int pairs, const p
     pf_wino_finish_late(p, &t);
 }
 
-static void input_tile_4(const pf_wino_plan *p, int64_t tile, float *v) { input_tile(4, p, tile, v); }
-static void input_tile_6(const pf_wino_plan *p, int64_t tile, float *v) { input_tile(6, p, tile, v); }
 static void input_line_2(const pf_wino_plan *p, int64_t tile, float *v) { input_line(2, p, tile, v); }
 static void input_line_3(const pf_wino_plan *p, int64_t tile, float *v) { input_line(3, p, tile, v); }
 static void input_line_4(const pf_wino_plan *p, int64_t tile, float *v) { input_line(4, p, tile, v); }

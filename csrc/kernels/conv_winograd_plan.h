@@ -54,7 +54,7 @@ static inline const float *pf_wino_tile_inputs(const pf_wino_plan *p, int64_t ti
     return (const float *)((uintptr_t)p->x + (uintptr_t)first * sizeof(float));
 }
 
-enum { PF_WINO_AHEAD = 2, PF_WINO_LINE = 64 / sizeof(float) };
+enum { PF_WINO_AHEAD = 2, PF_WINO_LINE = 64 / sizeof(float), PF_WINO_WIDEST = 8 /* input tile */ };
 
 /* Starts to fetch rows x columns pixels that a later tile reads or writes, for the vector of channels at c:
  * tiles touch a few pixels here and there, of which the hardware makes no streams. The address may lie
@@ -148,6 +148,30 @@ static inline void pf_wino_copy_inside(const int side, const pf_conv_args *a, co
         float *to = patch + (i * side + part->j0) * PF_VL;
         for (int j = part->j0; j < part->j1; j++, from += a->xsw, to += PF_VL)
             pf_store(to, pf_load_upto(from, n));
+    }
+}
+
+/* V of one tile and one vector of channels, the points `step` apart. */
+typedef void (*pf_wino_transform)(const float *d, int64_t row, int64_t pixel, float *v, int64_t step);
+
+/* V of one tile, m pixels from the next one; fetches what the transform `ahead` tiles further on reads. */
+PF_INLINE void pf_wino_input_tile(const int side, int m, int ahead, pf_wino_transform transform,
+                                  const pf_wino_plan *p, int64_t tile, float *v) {
+    const int64_t row = p->a->xsh, pixel = p->a->xsw;
+    pf_wino_part part;
+    const float *d = pf_wino_tile_inputs(p, tile, &part);
+    const int inside = part.i0 == 0 && part.i1 == side && part.j0 == 0 && part.j1 == side;
+    const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
+    for (int64_t c = 0; c < whole; c += PF_VL) {
+        pf_wino_fetch(d, c, side + (ahead - 1) * m, row, pixel, side, m, 0);
+        transform(d + c, row, pixel, v + c, p->v_step);
+    }
+    if (whole == p->ic) return;
+    float patch[PF_WINO_WIDEST * PF_WINO_WIDEST * PF_VL] __attribute__((aligned(64)));
+    for (int i = 0; i < side * side; i++) pf_store(patch + i * PF_VL, pf_zero());
+    for (int64_t c = whole; c < p->ic; c += PF_VL) {
+        pf_wino_copy_inside(side, p->a, &part, d + c, p->ic - c, patch);
+        transform(patch, side * PF_VL, PF_VL, v + c, p->v_step);
     }
 }
 

@@ -39,22 +39,7 @@ PF_INLINE void input_vector(const float *d, int64_t row, int64_t pixel, float *v
 }
 
 void PF_NAME(wino_six_input)(const pf_wino_plan *p, int64_t tile, float *v) {
-    const int64_t row = p->a->xsh, pixel = p->a->xsw;
-    pf_wino_part part;
-    const float *d = pf_wino_tile_inputs(p, tile, &part);
-    const int inside = part.i0 == 0 && part.i1 == SIDE && part.j0 == 0 && part.j1 == SIDE;
-    const int64_t whole = inside ? p->ic / PF_VL * PF_VL : 0;
-    for (int64_t c = 0; c < whole; c += PF_VL) {
-        pf_wino_fetch(d, c, SIDE + (AHEAD - 1) * M, row, pixel, SIDE, M, 0);
-        input_vector(d + c, row, pixel, v + c, p->v_step);
-    }
-    if (whole == p->ic) return;
-    float patch[SIDE * SIDE * PF_VL] __attribute__((aligned(64)));
-    for (int i = 0; i < SIDE * SIDE; i++) pf_store(patch + i * PF_VL, pf_zero());
-    for (int64_t c = whole; c < p->ic; c += PF_VL) {
-        pf_wino_copy_inside(SIDE, p->a, &part, d + c, p->ic - c, patch);
-        input_vector(patch, SIDE * PF_VL, PF_VL, v + c, p->v_step);
-    }
+    pf_wino_input_tile(SIDE, M, AHEAD, input_vector, p, tile, v);
 }
 
 /* One dimension of the output transform. */
