@@ -98,13 +98,13 @@ class Compiler:
         self.ops = list(self.graph.topological())
         self._input_names = [x.name for x in self.graph.inputs]
 
-    def compile(self, given: Sequence[Array], nthreads: int) -> Chain | Parts:
+    def compile(self, given: Sequence[Array], nthreads: int) -> Chain | Parts | Program:
         """Return what computes the outputs from arrays of these shapes and dtypes."""
         with collector_paused():
             runnable = self._in_parts(given, self._lower(given, self.ops, nthreads), nthreads)
         if self.constants.tuner is not None:
             self.constants.tuner.save()
-        return runnable
+        return runnable.program if isinstance(runnable, Chain) and runnable.is_whole else runnable
 
     def _lower(self, given: Sequence[Array], ops: Sequence[Operator], nthreads: int) -> Chain:
         tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]

@@ -96,43 +96,48 @@ class Executable:
         self._is_flat = list(map(_place, structure)) == [*range(len(output_types))]
         self._arenas: list[Array] = []
 
-    def _take_arena(self) -> Array:
-        try:
-            return self._arenas.pop()  # as whole as with a lock
-        except IndexError:
-            return self._make_arena()
-
     def _make_arena(self) -> Array:
         results = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.output_types)
         check_memory(self.arena_bytes + results, "activations and results of a run")
         return aligned_bytes(self.arena_bytes)
 
-    def run(
-        self, given: Sequence[Array], clock: Clock | None = None, results: Sequence[Array] | None = None
-    ) -> list[Any]:
+    def run(self, given: Sequence[Array], clock: Clock | None = None, results: list[Array] | None = None) -> list[Any]:
         """Run once; ``given`` are C-contiguous arrays of the program's shapes and dtypes.
 
         ``clock`` receives (index of the step, nanoseconds) for every step; ``results`` are arrays to write to.
         """
-        arena = self._take_arena()
+        try:
+            arena = self._arenas.pop()  # as whole as with a lock
+        except IndexError:
+            arena = self._make_arena()
         if results is None:
             results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
         bases = (arena, *given, *results, *self._weights)
+        if clock is not None:
+            self._run_timed(bases, given, results, clock)
+        else:
+            for segment in self._segments:
+                if isinstance(segment, tuple):
+                    self._run_native(bases, *segment)
+                else:
+                    segment(arena, given, results)
+        self._arenas.append(arena)
+        return results if self._is_flat else self.restore(results)
+
+    def _run_timed(
+        self, bases: tuple[Array, ...], given: Sequence[Array], results: Sequence[Array], clock: Clock
+    ) -> None:
         done = 0
         for segment in self._segments:
             if isinstance(segment, tuple):
-                stamps = self._run_native(bases, segment, clock is not None)
-                if clock is not None and stamps is not None:
-                    clock += [(done + i, b - a) for i, (a, b) in enumerate(itertools.pairwise(stamps))]
+                stamps = self._run_native(bases, *segment, timed=True) or ()
+                clock += [(done + i, b - a) for i, (a, b) in enumerate(itertools.pairwise(stamps))]
                 done += segment[1] - segment[0]
             else:
                 start = time.perf_counter_ns()
-                segment(arena, given, results)
-                if clock is not None:
-                    clock.append((done, time.perf_counter_ns() - start))
+                segment(bases[0], given, results)
+                clock.append((done, time.perf_counter_ns() - start))
                 done += 1
-        self._arenas.append(arena)
-        return self.restore(results)
 
     def restore(self, results: Sequence[Array]) -> list[Any]:
         """Put arrays in the places of the outputs' tensors."""
@@ -144,9 +149,9 @@ class Executable:
 
         return [StepRecord(*row) for row in self._records]
 
-    def _run_native(self, bases: tuple[Array, ...], segment: tuple[int, int], timed: bool) -> list[int] | None:
+    def _run_native(self, bases: tuple[Array, ...], begin: int, end: int, timed: bool = False) -> list[int] | None:
         try:
-            return self._native.run(bases, segment[0], segment[1], timed)
+            return self._native.run(bases, begin, end, timed)
         except IndexRangeError as error:
             where = self._native_record(error.step)
             raise IndexRangeError(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
@@ -163,6 +165,7 @@ class Model:
         self.isa = isa or default_isa()
         _choose_team()
         self._programs: OrderedDict[Any, Runnable] = OrderedDict()
+        self._last: tuple[Any, Any] = None, None
         self._lock = threading.Lock()
 
     _read: Callable[[], Graph]
@@ -216,8 +219,13 @@ class Model:
         IndexRangeError
             When an index among the data lies outside the dimension that it selects from.
         """
-        given = self._given(arrays)
-        results = self._program(given).run(given)
+        kinds = tuple([(a.shape, a.dtype) for a in arrays if type(a) is np.ndarray and a.flags.c_contiguous])
+        last, program = self._last
+        if kinds == last and len(arrays) == len(last):
+            results = program.run(arrays)  # arrays like those of the last run fit as they are
+        else:
+            given = self._given(arrays)
+            results = self._program(given).run(given)
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
@@ -329,10 +337,11 @@ class Model:
             program = self._programs.get(key)
             if program is not None:
                 self._programs.move_to_end(key)
-                return program
-            program = self._programs[key] = self._make(given)
-            if len(self._programs) > CACHED_PROGRAMS:
-                self._programs.popitem(last=False)
+            else:
+                program = self._programs[key] = self._make(given)
+                if len(self._programs) > CACHED_PROGRAMS:
+                    self._programs.popitem(last=False)
+            self._last = key, program
             return program
 
     def _make(self, given: Sequence[Array]) -> Runnable:

@@ -177,6 +177,22 @@ def test_many_threads_share_a_model(model: pnnx_fast.Model) -> None:
             np.testing.assert_array_equal(y, expected(x))
 
 
+def test_what_ran_last_does_not_vouch_for_other_arrays(model: pnnx_fast.Model) -> None:
+    x = random(1, 4, 3)
+    turned = random(1, 3, 4).transpose(0, 2, 1)
+    for given in (x, turned, x[:, ::-1], x, x.astype(">f4"), x.astype(np.float16), np.asfortranarray(x), x.tolist(), x):
+        if isinstance(given, list):
+            with pytest.raises(ShapeError):
+                model(given)  # numbers of Python are of double precision
+        else:
+            np.testing.assert_array_equal(model(given), expected(np.asarray(given, np.float32)))
+    for wrong in ((), (x, x), (x, turned), (turned, x)):
+        with pytest.raises(ShapeError, match="wrong number of inputs"):
+            model(*wrong)
+    for rows in (1, 2, 1, 1, 2):
+        np.testing.assert_array_equal(model(random(rows, 4, 3)), expected(random(rows, 4, 3)))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_fork_after_a_parallel_run() -> None:
