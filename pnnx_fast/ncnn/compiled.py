@@ -19,6 +19,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import PnnxFastError, ShapeError
 from pnnx_fast.ir import Operand, dtypes
+from pnnx_fast.ncnn.habits import Habit, Way
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option
@@ -71,16 +72,18 @@ class Part:
 
     def run(self, known: Mapping[int, Value]) -> dict[int, Value]:
         """Compute the outputs from known blobs."""
-        room = self.room
-        given = [known[i].array for i in self.inputs]
-        if room is not None:
-            given = [room.filled(i, a) for i, a in zip(self.inputs, given, strict=True)]
-        given = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in given]
+        given, room = [], self.room
+        for i in self.inputs:
+            array = known[i].array if room is None else room.filled(i, known[i].array)
+            given.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
         results = self.program.run(given)
         if room is not None:
             joined = [(b, room.joined(b, results[i], lambda p: known[p].array), flag) for b, i, flag in self.outputs]
             return {blob: Value(np.asarray(array), flag) for blob, array, flag in joined}
-        return {blob: Value(np.asarray(results[i]), flag) for blob, i, flag in self.outputs}
+        made = {}
+        for blob, i, flag in self.outputs:
+            made[blob] = Value(np.asarray(results[i]), flag)
+        return made
 
 
 class NetCompiler:
@@ -99,7 +102,8 @@ class NetCompiler:
         self._annotate = Annotator(self._isa)
         self._constants = Constants()
         self._models: OrderedDict[Any, Part] = OrderedDict()
-        self._ways: dict[Any, Part | None] = {}
+        self._habits: dict[frozenset[tuple[int, int]], Habit] = {}
+        self._ways: dict[Any, Way] = {}
         self._facts: dict[Any, Any] = {}
         self._lock = threading.RLock()
 
@@ -107,11 +111,7 @@ class NetCompiler:
         """What depends on no values or shapes, only on which blobs are known and wanted, is found once."""
         key = what, frozenset(known), tuple(targets)
         found = self._facts.get(key)
-        if found is None:
-            if len(self._facts) >= MOST_FACTS:
-                self._facts.clear()
-            found = self._facts[key] = find()
-        return found
+        return _kept(self._facts, key, MOST_FACTS, find) if found is None else found
 
     def needed(self, known: Iterable[int], targets: Sequence[int]) -> Sequence[int]:
         """Layers that lead from known blobs to targets, producers first.
@@ -184,23 +184,21 @@ class NetCompiler:
             self._models.move_to_end(key)
         return part
 
-    def whole(self, known: Mapping[int, Value], targets: Sequence[int], threads: int) -> Part | None:
-        """Return the model from all known blobs to targets, None when layers on the way must run by themselves.
+    def way(self, given: Mapping[int, Value], threads: int) -> Way:
+        """Return what is known of runs from these inputs."""
+        key = threads, *[(b, v.array.shape, v.array.dtype, v.integers) for b, v in given.items()]
+        found = self._ways.get(key)  # without the lock, which a look alone does not need
+        if found is None:
+            situation = frozenset([(b, v.array.ndim) for b, v in given.items()])
+            with self._lock:
+                habit = _kept(self._habits, situation, MOST_FACTS, Habit)
+                found = _kept(self._ways, key, CACHED_MODELS, lambda: Way(habit))
+        return found
 
-        The way for what is known and wanted is looked for once.
-        """
-        key = (_signature(known, known), tuple(targets), threads)
-        # Without the lock, which a look alone does not need. None is a way, too.
-        found = self._ways.get(key, self)
-        if not isinstance(found, NetCompiler):
-            return found
+    def whole(self, known: Mapping[int, Value], targets: Sequence[int], threads: int) -> Part | None:
+        """Return the model from all known blobs to targets, None when layers on the way must run by themselves."""
         alone = self.boundary(known, targets)
-        part = None if alone is not None else self.part(known, targets, False, threads)
-        with self._lock:
-            if len(self._ways) >= CACHED_MODELS:
-                self._ways.clear()
-            self._ways[key] = part
-        return part
+        return None if alone is not None else self.part(known, targets, False, threads)
 
     def _ends(
         self, needed: Sequence[int], known: Iterable[int], targets: Sequence[int], extra: bool
@@ -284,6 +282,13 @@ class NetCompiler:
         if len(outputs) < len(layer.tops):
             raise ShapeError("fewer outputs than blobs", operator=where, expected=len(layer.tops), actual=len(outputs))
         operands.update(zip(layer.tops, outputs, strict=False))
+
+
+def _kept(memory: dict[Any, Any], key: Any, most: int, make: Callable[[], Any]) -> Any:
+    """Return what a memory holds, or make it; a full memory begins anew."""
+    if key not in memory and len(memory) >= most:
+        memory.clear()
+    return memory.setdefault(key, make())  # whole also when threads come at once
 
 
 def _stands_alone(layer: Layer, used: set[int]) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pnnx_fast.errors import PnnxFastError, ShapeError
 from pnnx_fast.ncnn.compiled import NetCompiler, Value
+from pnnx_fast.ncnn.habits import Way
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Extractor"]
 
-_MOST_HABITS = 256
-_FORGOTTEN = 16
 _FLOAT = np.dtype(np.float32)
 
 
@@ -32,11 +31,11 @@ class Extractor:
 
     _net: Net
     _opt: Option
-    _count: int
     _given: dict[int, Value]
     _made: dict[int, Value]
-    _lent: set[int]
-    _asked: dict[int, int] | None
+    _way: Way | None
+
+    __slots__ = ("__weakref__", "_given", "_made", "_net", "_opt", "_way")
 
     def __init__(self) -> None:
         raise TypeError("ncnn.Extractor: No constructor defined! Use Net.create_extractor()")
@@ -45,11 +44,7 @@ class Extractor:
     def _of(cls, net: Net) -> Extractor:
         self = cls.__new__(cls)
         self._net, self._opt = net, net.opt.shared()
-        self._count = len(net._blobs)
-        self._given = {}
-        self._made = {}
-        self._lent = set()
-        self._asked = None
+        self._given, self._made, self._way = {}, {}, None
         return self
 
     def __enter__(self) -> Extractor:
@@ -87,11 +82,12 @@ class Extractor:
     def _set(self, name: str, value: Any) -> None:
         self._opt = self._opt.copy()
         setattr(self._opt, name, value)
+        self._way = None
 
     def clear(self) -> None:
         """Forget everything; the extractor can no longer be used."""
-        self._count = 0
-        self._given, self._made, self._lent = {}, {}, set()
+        self._net = type(self._net)()
+        self._given, self._made, self._way = {}, {}, None
 
     # -- inputs and outputs ------------------------------------------------------------------------------------
 
@@ -107,19 +103,19 @@ class Extractor:
             mat = kwargs.get("in", mat)
         if not isinstance(mat, Mat):
             raise TypeError(f"input(): incompatible function arguments: a Mat is wanted, not {type(mat).__name__}")
-        number = self._find(blob, "input")
-        if number < 0:
+        number = self._net._numbers.get(blob, -1)  # type: ignore[arg-type]
+        if number < 0 and (number := self._find(blob, "input")) < 0:
             return -1
         if mat._pack != 1:
             warn(f"input {blob} has elempack {mat._pack}, not 1")
             return -1
         array, given = mat._a, self._given
         # What was computed from other inputs no longer holds. An empty Mat is like no input.
-        self._made, self._lent, self._asked = {}, set(), None
-        if number in given:
-            del given[number]
+        self._made, self._way = {}, None
         if array is not None and array.size:
             given[number] = _as_input(array)
+        elif number in given:
+            del given[number]
         return 0
 
     @overload
@@ -146,33 +142,33 @@ class Extractor:
             warning that says why.
         """
         if not args and not kwargs:
-            number = self._find(blob, "extract")
-            return (-1, Mat()) if number < 0 else self._extract(number, 0)
+            return self._extract(blob, 0)
         values = list(args)
         feat = kwargs.get("feat", values.pop(0) if values and isinstance(values[0], Mat) else None)
         kind = int(kwargs.get("type", values.pop(0) if values else 0))
         if values or not kwargs.keys() <= {"feat", "type"}:
             raise TypeError(f"extract(): incompatible function arguments: {[*values, *kwargs]}")
-        number = self._find(blob, "extract")
-        code, mat = (-1, Mat()) if number < 0 else self._extract(number, kind)
+        code, mat = self._extract(blob, kind)
         if feat is None:
             return code, mat
         feat._share(mat)
         return code
 
     def _find(self, blob: str | int, what: str) -> int:
-        if not isinstance(blob, str):
-            known = 0 <= blob < self._count
-            if not known:
-                warn(f"{what}: there is no blob {blob}")
-            return int(blob) if known else -1
-        number = self._net._numbers.get(blob, -1) if self._count else -1
-        if number < 0:
+        """Return the number of a blob that is named by its number, -1 and a warning where there is none."""
+        if isinstance(blob, str):
             names = self._net.input_names() if what == "input" else self._net.output_names()
             warn(f"{what}: there is no blob {blob!r}; try one of {names}")
-        return number
+            return -1
+        if 0 <= blob < len(self._net._blobs):
+            return int(blob)
+        warn(f"{what}: there is no blob {blob}")
+        return -1
 
-    def _extract(self, number: int, kind: int) -> tuple[int, Mat]:
+    def _extract(self, blob: str | int, kind: int) -> tuple[int, Mat]:
+        number = self._net._numbers.get(blob, -1)  # type: ignore[arg-type]
+        if number < 0 and (number := self._find(blob, "extract")) < 0:
+            return -1, Mat()
         try:
             value = self._value(number)
         except PnnxFastError as error:
@@ -186,68 +182,59 @@ class Extractor:
         given = self._given.get(number)
         if given is not None:
             return Value(given.array.copy(), given.integers)
-        if number not in self._made or number in self._lent:
-            self._made.pop(number, None)
-            self._compute(number)
-        self._lent.add(number)
-        self._habit()[number] = 0
-        value = self._made[number]
-        # Other layers may still need it, so the application gets a copy to write to.
-        return Value(value.array.copy(), value.integers) if self._net._blobs[number].consumer >= 0 else value
+        way = self._way
+        if way is None:
+            way = self._way = self._net._compile().way(self._given, self._opt.num_threads)
+        value = self._made.get(number)
+        if value is None:
+            value = self._compute(way, number)
+        way.habit.asked(number)
+        if self._net._blobs[number].consumer >= 0:
+            # Other layers may still need it, so the application gets a copy to write to.
+            return Value(value.array.copy(), value.integers)
+        del self._made[number]
+        return value
 
-    def _compute(self, number: int) -> None:
+    def _compute(self, way: Way, number: int) -> Value:
         """Compute a blob, together with those that this net's applications have asked for beside it."""
-        compiler, habit = self._net._compile(), self._habit()
-        # Another thread that runs the same net may add to the habit meanwhile.
-        usual = [b for b, runs in list(habit.items()) if runs < _FORGOTTEN]
-        if number not in usual or not self._made.keys().isdisjoint(usual):
-            self._reach(compiler, [number], True)
-            return
+        usual, made = way.habit.usual, self._made
         try:
-            self._compute_usual(compiler, usual, number)
-        except PnnxFastError:
-            self._reach(compiler, [number], True)
-            return
-        for blob in usual:
-            habit[blob] += 1
+            part = None if made else way.parts.get(usual)
+            if part is not None and number in usual:
+                self._made = part.run(self._given)
+            elif number in usual and made.keys().isdisjoint(usual):
+                self._compute_usual(way, usual, number)
+            else:
+                usual = ()
+                self._reach([number], True)
+        except _FAILURES:
+            if not usual:
+                raise
+            self._reach([number], True)
+        else:
+            if len(usual) > 1:
+                way.habit.computed(usual)
+        return self._made[number]
 
-    def _compute_usual(self, compiler: NetCompiler, usual: Sequence[int], number: int) -> None:
+    def _compute_usual(self, way: Way, usual: tuple[int, ...], number: int) -> None:
         """Compute what is usually asked for at once, unless the application's own layers would run too early."""
-        known = self._known()
-        try:
-            part = compiler.whole(known, usual, self._threads())
-            if part is not None:
-                self._made.update(part.run(known))
-                return
-        except PnnxFastError:
-            raise
-        except _UNFORESEEN as error:
-            raise ShapeError(f"these blobs cannot be computed: {error}") from error
+        compiler, known = self._net._compile(), self._known()
+        part = compiler.whole(known, usual, self._threads())
+        if part is not None:
+            if known is self._given:
+                way.keep(usual, part)
+            self._made.update(part.run(known))
+            return
         together = all(isinstance(compiler.layers[i], BuiltinLayer) for i in compiler.needed(known, usual))
-        self._reach(compiler, usual if together else [number], not together)
+        self._reach(usual if together else [number], not together)
 
-    def _habit(self) -> dict[int, int]:
-        """Blobs that are asked for when these inputs are given, and for how many runs each was not."""
-        if self._asked is None:
-            self._asked = self._find_habit()
-        return self._asked
-
-    def _find_habit(self) -> dict[int, int]:
-        habits = self._net._habits
-        situation = frozenset([(b, value.array.ndim) for b, value in self._given.items()])
-        habit = habits.get(situation)
-        if habit is None:
-            if len(habits) >= _MOST_HABITS:
-                habits.clear()
-            habit = habits[situation] = {}
-        return habit
-
-    def _reach(self, compiler: NetCompiler, targets: Sequence[int], extra: bool) -> None:
+    def _reach(self, targets: Sequence[int], extra: bool) -> None:
         """Compute blobs; layers that must run by themselves are boundaries between models."""
+        compiler = self._net._compile()
         while (layer := compiler.boundary(self._known(), targets)) is not None:
             missing = [b for b in layer.bottoms if b not in self._known()]
             if missing:
-                self._reach(compiler, missing, True)
+                self._reach(missing, True)
             self._run_alone(compiler, layer)
         known = self._known()
         wanted = [b for b in targets if b not in known]
@@ -284,6 +271,8 @@ class Extractor:
 
 _UNFORESEEN = MemoryError, ArithmeticError, ValueError, IndexError, TypeError
 """What numpy raises about shapes nobody thought of; some errors of this project are of these types, too."""
+
+_FAILURES = PnnxFastError, *_UNFORESEEN
 
 
 def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:

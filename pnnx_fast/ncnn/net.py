@@ -65,7 +65,6 @@ class Net:
         self._numbers: dict[str, int] = {}
         self._param: NcnnParam | None = None
         self._compiler: NetCompiler | None = None
-        self._habits: dict[frozenset[tuple[int, int]], dict[int, int]] = {}
 
     def __enter__(self) -> Net:
         return self
@@ -256,7 +255,7 @@ class Net:
         except OSError as error:
             warn(str(error))
             return -1
-        self._compiler, self._habits = None, {}
+        self._compiler = None
         for i, layer in enumerate(self._layers):
             try:
                 code = self._load_layer(layer, reader)

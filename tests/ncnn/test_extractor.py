@@ -247,3 +247,49 @@ def test_outputs_of_one_chain_take_one_call(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Part, "run", counted)
     d, c = run(net, "d", "c", a=np.float32([-1, 2, 3, 4]))
     assert (d.tolist(), c.tolist(), len(calls)) == ([0, 2], [3, 4], 1)
+
+
+def test_what_is_taken_from_one_run_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, calls = (
+        load(param("Input in 0 1 a", "Split s 1 2 a a0 a1", "ReLU r 1 1 a0 b", "Sigmoid t 1 1 a1 c")),
+        list[int](),
+    )
+    whole = Part.run
+
+    def counted(part: Part, known: Any) -> Any:
+        calls.append(1)
+        return whole(part, known)
+
+    monkeypatch.setattr(Part, "run", counted)
+    run(net, "b", "c", a=np.float32([1, -1]))
+    for size in (1, 2, 3) * 20:
+        calls.clear()
+        b, c = run(net, "b", "c", a=np.zeros(size, np.float32))
+        assert (b.tolist(), c.tolist()) == ([0] * size, [0.5] * size)
+        assert size != 2 or len(calls) == 1
+
+
+def test_an_extractor_takes_new_inputs_of_other_kinds() -> None:
+    net, ex = chain(), chain().create_extractor()
+    for _ in range(3):
+        for values in (
+            np.float32([1, -2]),
+            np.float32([[3, -4]]),
+            np.int8([5, -6]),
+            np.arange(8, dtype=np.float32)[::2],
+        ):
+            for one in (ex, net.create_extractor()):
+                one.input("a", Mat(values))
+                for _ in range(2):
+                    assert one.extract("c")[1].numpy().tolist() == np.maximum(values, 0).tolist()
+        net.create_extractor().set_num_threads(2)
+
+
+def test_an_extractor_of_a_net_that_was_cleared() -> None:
+    net = chain()
+    ex = net.create_extractor()
+    ex.input("a", mat(1))
+    assert ex.extract("c")[0] == 0
+    net.clear()
+    with pytest.warns(ncnn.NcnnWarning):
+        assert ex.extract("c")[0] == -1
