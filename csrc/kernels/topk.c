@@ -1,27 +1,10 @@
-/* The k largest or smallest elements of each line, with their indices. Selection is quickselect with the
- * median of three as pivot (Musser's introselect, 1997): the order that it leaves behind is what PyTorch
- * returns when the result need not be sorted. NaN counts as the largest value. */
-#include <stdbool.h>
+/* The k largest or smallest elements of each line, one of a given rank, or the median, with their places.
+ * Which of equal elements are found, and in which order, follows from the algorithms: they are those that
+ * PyTorch takes from the C++ library (heap selection, Musser's introselect and introsort, 1997), for a given
+ * rank Sedgewick's quickselect with three samples, and for the median a stable order. */
+#include "kernels/order.h"
 
-#include "kernels/args.h"
-
-enum { FEW = 64 }; /* up to so many are kept in order while the line is read */
-
-typedef struct entry {
-    float value;
-    int32_t nan;
-    int64_t index;
-} entry;
-
-/* Whether x comes before y; `sign` is -1 when the largest come first. */
-static inline bool before(const entry *x, const entry *y, float sign) {
-    if (x->nan | y->nan) return sign < 0 ? x->nan && !y->nan : !x->nan && y->nan;
-    return sign * x->value < sign * y->value;
-}
-
-static inline bool before_or_first(const entry *x, const entry *y, float sign) {
-    return before(x, y, sign) || (!before(y, x, sign) && x->index < y->index);
-}
+enum { SHORT = 16, FEW = 64, HEAPED = 64, SCARCE = 16, GROUP = 8 };
 
 static inline void swap(entry *x, entry *y) {
     const entry t = *x;
@@ -29,119 +12,246 @@ static inline void swap(entry *x, entry *y) {
     *y = t;
 }
 
-static void insertion_sort(entry *e, int64_t n, float sign) {
-    for (int64_t i = 1; i < n; i++) {
-        const entry moved = e[i];
-        int64_t j = i;
-        for (; j > 0 && before(&moved, &e[j - 1], sign); j--) e[j] = e[j - 1];
-        e[j] = moved;
+static inline int64_t log2_of(int64_t n) { return 63 - __builtin_clzll((uint64_t)n); }
+
+/* -- heaps with the last entry in front ------------------------------------------------------------------ */
+
+/* An entry into the heap of n whose place `hole` is free: the hole sinks to the bottom, the entry rises. */
+static void heap_put(entry *e, int64_t hole, int64_t n, entry moved) {
+    const int64_t top = hole;
+    int64_t next;
+    for (; (next = 2 * hole + 2) < n; hole = next) {
+        if (e[next].key < e[next - 1].key) next--;
+        e[hole] = e[next];
     }
+    if (next == n) {
+        e[hole] = e[n - 1];
+        hole = n - 1;
+    }
+    for (; hole > top && e[next = (hole - 1) / 2].key < moved.key; hole = next) e[hole] = e[next];
+    e[hole] = moved;
 }
 
-static void sift_down(entry *e, int64_t root, int64_t n, float sign) {
-    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n && before_or_first(&e[child], &e[child + 1], sign)) child++;
-        if (!before_or_first(&e[root], &e[child], sign)) return;
-        swap(&e[root], &e[child]);
-    }
+static void heap_make(entry *e, int64_t n) {
+    for (int64_t i = n / 2; i-- > 0;) heap_put(e, i, n, e[i]);
 }
 
-/* Heap sort; equal values in the order of their indices. */
-static void sort(entry *e, int64_t n, float sign) {
-    for (int64_t i = n / 2; i-- > 0;) sift_down(e, i, n, sign);
+static void heap_sort(entry *e, int64_t n) {
     for (int64_t i = n; i-- > 1;) {
-        swap(&e[0], &e[i]);
-        sift_down(e, 0, i, sign);
+        const entry moved = e[i];
+        e[i] = e[0];
+        heap_put(e, 0, i, moved);
     }
 }
 
-/* The median of the second, the middle and the last entry goes to the front. */
-static void choose_pivot(entry *e, int64_t n, float sign) {
+/* The first k of n entries become a heap of those that come first. */
+static void heap_select(entry *e, int64_t n, int64_t k) {
+    heap_make(e, k);
+    for (int64_t i = k; i < n; i++) {
+        if (e[i].key >= e[0].key) continue;
+        const entry moved = e[i];
+        e[i] = e[0];
+        heap_put(e, 0, k, moved);
+    }
+}
+
+/* -- partitions ------------------------------------------------------------------------------------------ */
+
+/* Start of the part whose entries do not come before the median of the second, the middle and the last one;
+ * that goes to the front, and bounds both walks. */
+static int64_t partition(entry *e, int64_t n) {
     entry *a = &e[1], *m = &e[n / 2], *z = &e[n - 1], *median;
-    if (before(a, m, sign))
-        median = before(m, z, sign) ? m : before(a, z, sign) ? z : a;
+    if (a->key < m->key)
+        median = m->key < z->key ? m : a->key < z->key ? z : a;
     else
-        median = before(a, z, sign) ? a : before(m, z, sign) ? z : m;
+        median = a->key < z->key ? a : m->key < z->key ? z : m;
     swap(e, median);
-}
-
-/* Start of the part whose entries do not come before the pivot e[0]; the pivot bounds both walks. */
-static int64_t partition(entry *e, int64_t n, float sign) {
-    int64_t first = 1, last = n;
-    for (;;) {
-        while (before(&e[first], &e[0], sign)) first++;
+    const int64_t pivot = e[0].key;
+    for (int64_t first = 1, last = n;; swap(&e[first++], &e[last])) {
+        while (e[first].key < pivot) first++;
         last--;
-        while (before(&e[0], &e[last], sign)) last--;
+        while (pivot < e[last].key) last--;
         if (first >= last) return first;
-        swap(&e[first++], &e[last]);
     }
 }
 
-/* The first k entries become those that come first. */
-static void select_first(entry *e, int64_t n, int64_t k, float sign) {
-    int64_t first = 0, last = n, patience = 2;
-    for (int64_t m = n; m > 1; m >>= 1) patience += 2;
-    while (last - first > 3) {
-        if (patience-- == 0) {
-            sort(e + first, last - first, sign);
+/* The entry of rank k goes to its place, what comes before it in front of it. */
+static void select_rank(entry *e, int64_t n, int64_t k) {
+    int64_t first = 0, last = n;
+    for (int64_t patience = 2 * log2_of(n); last - first > 3; patience--) {
+        if (patience == 0) {
+            heap_select(e + first, last - first, k + 1 - first);
+            swap(&e[first], &e[k]);
             return;
         }
-        choose_pivot(e + first, last - first, sign);
-        const int64_t cut = first + partition(e + first, last - first, sign);
-        if (cut <= k - 1)
+        const int64_t cut = first + partition(e + first, last - first);
+        if (cut <= k)
             first = cut;
         else
             last = cut;
     }
-    insertion_sort(e + first, last - first, sign);
+    pf_insertion_sort(e + first, last - first);
 }
 
-/* The k best of n, sorted: each entry that is better than the worst one so far takes its place among them. */
-static void select_few(entry *e, const float *x, int64_t step, int64_t n, int64_t k, float sign) {
-    int64_t count = 0;
-    for (int64_t j = 0; j < n; j++) {
-        const float value = x[j * step];
-        const bool known = count == k && !e[k - 1].nan && value == value;
-        if (known && !(sign * value < sign * e[k - 1].value)) continue;
-        const entry moved = {value, value != value, j};
-        if (count == k && !before(&moved, &e[k - 1], sign)) continue;
-        int64_t i = count < k ? count++ : k - 1;
-        for (; i > 0 && before(&moved, &e[i - 1], sign); i--) e[i] = e[i - 1];
-        e[i] = moved;
+static void sort_parts(entry *e, int64_t n, int64_t patience) {
+    for (; n > SHORT; patience--) {
+        if (patience == 0) {
+            heap_make(e, n);
+            heap_sort(e, n);
+            return;
+        }
+        const int64_t cut = partition(e, n);
+        sort_parts(e + cut, n - cut, patience - 1);
+        n = cut;
     }
 }
 
-PF_PLAN_FUNCTION(topk_f32) {
-    const pf_topk_args *a = args_;
-    plan->scratch_bytes = nthreads * a->n * (int64_t)sizeof(entry);
+static void sort(entry *e, int64_t n) {
+    if (n > 1) sort_parts(e, n, 2 * log2_of(n));
+    pf_insertion_sort(e, n);
 }
 
-PF_KERNEL_FUNCTION(topk_f32) {
-    const pf_topk_args *a = args_;
-    const float *x = pf_ptr(w, a->x), sign = a->largest ? -1.0f : 1.0f;
-    float *values = pf_ptr(w, a->values);
-    int64_t *indices = pf_ptr(w, a->indices);
-    entry *e = (entry *)pf_ptr(w, a->scratch) + w->tid * a->n;
-    const bool few = a->sorted && a->k <= FEW && a->k * 16 <= a->n;
-    int64_t begin, end;
-    if (a->k == 0) return;
-    pf_share(w, a->outer * a->inner, 1, &begin, &end);
-    for (int64_t line = begin; line < end; line++) {
-        const int64_t o = line / a->inner, i = line % a->inner, to = o * a->k * a->inner + i;
-        const float *from = x + o * a->n * a->inner + i;
-        if (few) {
-            select_few(e, from, a->inner, a->n, a->k, sign);
-        } else {
-            for (int64_t j = 0; j < a->n; j++) {
-                const float value = from[j * a->inner];
-                e[j] = (entry){value, value != value, j};
-            }
-            select_first(e, a->n, a->k, sign);
-            if (a->sorted) sort(e, a->k, sign);
+/* The entry of rank k, from among the others by walks that three samples bound. */
+static entry quickselect(entry *e, int64_t n, int64_t k) {
+    int64_t first = 0, last = n - 1;
+    for (int64_t patience = 4 * log2_of(n); last > first + 1; patience--) {
+        if (patience == 0) {
+            heap_select(e + first, last + 1 - first, k + 1 - first);
+            return e[first];
         }
-        for (int64_t j = 0; j < a->k; j++) {
-            values[to + j * a->inner] = e[j].value;
-            indices[to + j * a->inner] = e[j].index;
+        entry *a = &e[first], *b = &e[first + 1], *z = &e[last];
+        swap(&e[(first + last) / 2], b);
+        if (b->key > z->key) swap(b, z);
+        if (a->key > z->key) swap(a, z);
+        if (b->key > a->key) swap(b, a);
+        int64_t i = first + 1, j = last;
+        for (const int64_t pivot = a->key;; swap(&e[i], &e[j])) {
+            do i++;
+            while (pivot > e[i].key);
+            do j--;
+            while (e[j].key > pivot);
+            if (j < i) break;
+        }
+        swap(a, &e[j]);
+        if (j <= k) first = i;
+        if (j >= k) last = j - 1;
+    }
+    if (last == first + 1 && e[first].key > e[last].key) swap(&e[first], &e[last]);
+    return e[k];
+}
+
+/* -- lines ----------------------------------------------------------------------------------------------- */
+
+/* The k that come first, sorted: each one that comes before the last of them so far takes its place. */
+static void select_few(entry *e, const elements *x, int64_t n, int64_t k) {
+    int64_t keys[KEYS];
+    pf_entries(e, x, k);
+    heap_make(e, k);
+    for (int64_t i = k; i < n; i += KEYS) {
+        const int64_t m = pf_min(KEYS, n - i);
+        pf_keys(keys, x, i, m);
+        for (int64_t j = m; j % GROUP; j++) keys[j] = INT64_MAX;
+        for (int64_t j = 0; j < m; j += GROUP) {
+            const int64_t worst = e[0].key;
+            int64_t better = 0;
+            for (int64_t g = 0; g < GROUP; g++) better |= -(int64_t)(keys[j + g] < worst);
+            if (!better) continue;
+            for (int64_t g = j; g < j + GROUP; g++)
+                if (keys[g] < e[0].key) heap_put(e, 0, k, (entry){keys[g], i + g});
         }
     }
+    heap_sort(e, k);
 }
+
+/* Whether the k selected ones could be no others, nor in another order. */
+static bool unique(const entry *e, const elements *x, int64_t n, int64_t k) {
+    int64_t keys[KEYS], equal = 0;
+    for (int64_t i = 1; i < k; i++)
+        if (e[i - 1].key == e[i].key) return false;
+    for (int64_t i = 0; i < n; i += KEYS) {
+        const int64_t m = pf_min(KEYS, n - i);
+        pf_keys(keys, x, i, m);
+        for (int64_t j = 0; j < m; j++) equal += keys[j] == e[k - 1].key;
+    }
+    return equal == 1;
+}
+
+/* PyTorch keeps few of many in a heap, and sorts them in any case. */
+static void select_best(entry *e, const elements *x, const pf_topk_args *a) {
+    const int64_t n = a->n, k = a->k;
+    if (k * HEAPED <= n || (a->sorted && k <= FEW && k * SCARCE <= n)) {
+        select_few(e, x, n, k);
+        if (k * HEAPED <= n || unique(e, x, n, k)) return;
+    }
+    pf_entries(e, x, n);
+    select_rank(e, n, k - 1);
+    if (a->sorted) sort(e, k - 1);
+}
+
+/* The entry with a key that as many equal ones as `skip` come before in the line. */
+static entry equal_after(const elements *x, int64_t n, int64_t key, int64_t skip) {
+    int64_t keys[KEYS];
+    for (int64_t i = 0; i < n; i += KEYS) {
+        const int64_t m = pf_min(KEYS, n - i);
+        pf_keys(keys, x, i, m);
+        for (int64_t j = 0; j < m; j++)
+            if (keys[j] == key && skip-- == 0) return (entry){key, i + j};
+    }
+    return (entry){key, 0};
+}
+
+/* The lower median, of equal ones that of a stable sort; of all elements the first NaN, if there is one.
+ * Where there are no numbers, PyTorch leaves the order of NaN to the selection. */
+static entry select_median(entry *e, const elements *x, int64_t n, bool of_numbers) {
+    static const int64_t missing[TYPES] = {[F16] = INT16_MAX, [F32] = INT32_MAX, [F64] = INT64_MAX};
+    const int64_t nan = missing[x->type];
+    int64_t count = 0, before = 0;
+    for (int64_t i = 0; nan && i < n; i++) count += e[i].key == nan;
+    if (count && !of_numbers) return equal_after(x, n, nan, 0);
+    const int64_t rank = count == n ? 0 : (n - count - 1) / 2;
+    select_rank(e, n, rank);
+    const int64_t key = e[rank].key;
+    if (count == n) return e[0];
+    for (int64_t i = 0; i < rank; i++) before += e[i].key < key;
+    return equal_after(x, n, key, rank - before);
+}
+
+/* A heap is all that few of many take. */
+static inline int64_t room_of(const pf_topk_args *a) { return a->k * HEAPED <= a->n ? a->k : a->n; }
+
+PF_PLAN_FUNCTION(topk) {
+    const pf_topk_args *a = args_;
+    plan->scratch_bytes = pf_lines_scratch(a, nthreads, room_of(a));
+}
+
+PF_KERNEL_FUNCTION(topk) {
+    const pf_topk_args *a = args_;
+    const lines mine = pf_lines(a, w, room_of(a));
+    for (int64_t line = mine.begin; a->k > 0 && line < mine.end; line++) {
+        const elements x = pf_line(a, w, line);
+        select_best(mine.e, &x, a);
+        pf_put_line(mine.e, &x, a, w, line, a->k);
+    }
+}
+
+/* One element of each line, which `select` brings to the front. */
+#define PF_ONE_OF_EACH(name, select)                                                                         \
+    PF_PLAN_FUNCTION(name) {                                                                                 \
+        const pf_topk_args *a = args_;                                                                       \
+        plan->scratch_bytes = pf_lines_scratch(a, nthreads, a->n);                                           \
+    }                                                                                                        \
+    PF_KERNEL_FUNCTION(name) {                                                                               \
+        const pf_topk_args *a = args_;                                                                       \
+        const lines mine = pf_lines(a, w, a->n);                                                             \
+        for (int64_t line = mine.begin; line < mine.end; line++) {                                           \
+            const elements x = pf_line(a, w, line);                                                          \
+            entry *const e = mine.e;                                                                         \
+            pf_entries(e, &x, a->n);                                                                         \
+            select;                                                                                          \
+            pf_put_line(e, &x, a, w, line, 1);                                                               \
+        }                                                                                                    \
+    }
+/* The k-th smallest one, counted from 1. */
+PF_ONE_OF_EACH(kthvalue, e[0] = quickselect(e, a->n, a->k - 1))
+PF_ONE_OF_EACH(median, e[0] = select_median(e, &x, a->n, false))
+PF_ONE_OF_EACH(nanmedian, e[0] = select_median(e, &x, a->n, true))

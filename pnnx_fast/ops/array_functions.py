@@ -14,7 +14,6 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
-from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.types import Category, ElementType, promote
 from pnnx_fast.ops.aten_tables import DTYPES
 
@@ -85,14 +84,6 @@ def moments(root: bool) -> Callable[..., tuple[Array, Array]]:
 def count_nonzero(x: Array, dim: Any = None) -> Array:
     """Number of entries that are not zero."""
     return np.asarray(np.count_nonzero(x, None if dim is None else tuple(np.atleast_1d(dim))), np.int64)
-
-
-def nansum(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
-    """Sum of the entries that are numbers."""
-    x = cast(x, dtype)
-    axis = None if dim is None else tuple(np.atleast_1d(dim))
-    total = np.nansum(x, axis, keepdims=keepdim)
-    return np.asarray(total, np.int64 if x.dtype.kind in "biu" else x.dtype)
 
 
 def nanmean(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
@@ -366,11 +357,9 @@ def copysign(x: Array, y: Any) -> Array:
     return np.copysign(x.astype(dtype), sign.astype(dtype))
 
 
-def sgn(x: Array) -> Array:
-    """Sign, of complex numbers the direction."""
-    if x.dtype.kind == "c":
-        return np.where(x == 0, x, x / np.abs(np.where(x == 0, 1, x)))
-    return FUNCTIONS["sign"].reference(x)
+def direction(x: Array) -> Array:
+    """Complex numbers over their magnitude, 0 for 0."""
+    return np.where(x == 0, x, x / np.abs(np.where(x == 0, 1, x)))
 
 
 def heaviside(x: Array, y: Any) -> Array:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.array_functions import direction
 from pnnx_fast.ops.aten_tables import DTYPES, EXPRESSIONS, FORWARDED
 from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.reduction import total
 from pnnx_fast.ops.registry import bind, find, operator
 from pnnx_fast.ops.shape import axes_of, axis_of, cat, integers
 from pnnx_fast.ops.slicing import clip_slice
@@ -75,6 +77,23 @@ for _name, _forms in EXPRESSIONS.items():
 
 def _are_integers(*values: Any) -> bool:
     return all(isinstance(v, int) or (isinstance(v, Tensor) and v.dtype.kind in "iu") for v in values)
+
+
+@operator("aten::nansum")
+def nansum(b: Builder, input: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    """Sum of the entries that are numbers. torch.nansum."""
+    numbers = input
+    if input.dtype.kind == "f":
+        numbers = cast(Tensor, lower_expression(b, "where(isnan(@0),0,@0)", [input], temporary=True))
+    return total(b, numbers, dim=dim, keepdim=keepdim, dtype=dtype_name(dtype))
+
+
+@operator("aten::sgn")
+def sgn(b: Builder, input: Tensor) -> Value:
+    """Sign, of complex numbers the direction. torch.sgn."""
+    if input.dtype.kind == "c":
+        return b.host(direction, [input], [(input.shape, input.dtype)])[0]
+    return lower_expression(b, "sign(@0)", [input])
 
 
 @operator("aten::addcmul")

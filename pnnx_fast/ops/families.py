@@ -38,16 +38,16 @@ FAMILIES: dict[str, str] = {
         aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill
         aten::masked_select aten::matmul aten::max aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum
         aten::mean aten::meshgrid aten::min aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul
-        aten::multiply aten::mv aten::nan_to_num aten::narrow aten::native_channel_shuffle aten::ne aten::neg
-        aten::negative aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::nonzero_numpy
-        aten::norm aten::not_equal aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad
+        aten::multiply aten::mv aten::nan_to_num aten::nansum aten::narrow aten::native_channel_shuffle aten::ne
+        aten::neg aten::negative aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero
+        aten::nonzero_numpy aten::norm aten::not_equal aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad
         aten::pairwise_distance aten::permute aten::pixel_shuffle aten::pixel_unshuffle aten::positive aten::pow
         aten::prelu aten::prod aten::quantize_per_tensor aten::rad2deg aten::rand aten::randn aten::randn_like
         aten::ravel aten::real aten::reciprocal aten::relu aten::relu6 aten::remainder aten::repeat
         aten::repeat_interleave aten::reshape aten::reshape_as aten::resolve_conj aten::resolve_neg aten::rms_norm
         aten::roll aten::round aten::rrelu aten::rsqrt aten::rsub aten::scaled_dot_product_attention aten::scatter_add
-        aten::select aten::select_scatter aten::selu aten::sigmoid aten::sign aten::silu aten::sin aten::sinh
-        aten::size aten::slice aten::slice_scatter aten::softmax aten::softplus aten::softshrink aten::sort
+        aten::select aten::select_scatter aten::selu aten::sgn aten::sigmoid aten::sign aten::silu aten::sin
+        aten::sinh aten::size aten::slice aten::slice_scatter aten::softmax aten::softplus aten::softshrink aten::sort
         aten::split aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub
         aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split
         aten::threshold aten::tile aten::topk aten::transpose aten::tril aten::triu aten::true_divide aten::trunc
@@ -76,7 +76,7 @@ FAMILIES: dict[str, str] = {
         aten::_conj aten::_grouped_mm aten::_unique2 aten::addbmm aten::addmv aten::addr aten::aminmax aten::angle
         aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d aten::atleast_3d
         aten::bartlett_window aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::bincount
-        aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::cdist aten::column_stack
+        aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::column_stack
         aten::combinations aten::conj aten::conj_physical aten::conv_tbc aten::copysign aten::corrcoef
         aten::cosine_embedding_loss aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss
         aten::ctc_loss aten::cumulative_trapezoid aten::diag_embed aten::diagflat aten::diagonal_scatter aten::digamma
@@ -86,19 +86,18 @@ FAMILIES: dict[str, str] = {
         aten::frexp aten::gcd aten::ger aten::gradient aten::hamming_window aten::hann_window aten::heaviside
         aten::hinge_embedding_loss aten::histc aten::histogram aten::hstack aten::huber_loss aten::hypot aten::i0
         aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf
-        aten::isreal aten::kaiser_window aten::kl_div aten::kron aten::kthvalue aten::l1_loss aten::lcm aten::ldexp
+        aten::isreal aten::kaiser_window aten::kl_div aten::kron aten::l1_loss aten::lcm aten::ldexp
         aten::linalg_cholesky aten::linalg_det aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm
         aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve
         aten::linalg_solve_triangular aten::linalg_vander aten::linalg_vecdot aten::linspace aten::logaddexp2
         aten::logcumsumexp aten::logit aten::logspace aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
-        aten::matrix_exp aten::matrix_power aten::median aten::mode aten::mse_loss aten::msort aten::multi_margin_loss
-        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanmedian aten::nanquantile aten::nansum
-        aten::nextafter aten::nll_loss_nd aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence
-        aten::pdist aten::poisson_nll_loss aten::polar aten::polygamma aten::quantile aten::renorm aten::rot90
-        aten::scalar_tensor aten::searchsorted aten::sgn aten::signbit aten::sinc aten::smooth_l1_loss
-        aten::soft_margin_loss aten::special_digamma aten::special_entr aten::special_erfcx aten::special_erfinv
-        aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e aten::special_log_ndtr
-        aten::special_logit aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
+        aten::matrix_exp aten::matrix_power aten::mode aten::mse_loss aten::multi_margin_loss
+        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter aten::nll_loss_nd
+        aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence aten::pdist aten::poisson_nll_loss
+        aten::polar aten::polygamma aten::quantile aten::renorm aten::rot90 aten::scalar_tensor aten::searchsorted
+        aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr
+        aten::special_erfcx aten::special_erfinv aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
+        aten::special_log_ndtr aten::special_logit aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
         aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_ndtr aten::special_ndtri
         aten::special_polygamma aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1
         aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::sum_to_size aten::tensordot
@@ -159,7 +158,7 @@ FAMILIES: dict[str, str] = {
         fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize
     """,
     "linalg": """
-        F.pairwise_distance nn.PairwiseDistance torch.cross torch.diag torch.linalg.cross
+        F.pairwise_distance aten::cdist nn.PairwiseDistance torch.cross torch.diag torch.linalg.cross
     """,
     "linear": """
         F.linear fused.Linear nn.Linear torch.addmm torch.baddbmm torch.bmm torch.matmul torch.mm torch.mv
@@ -188,7 +187,8 @@ FAMILIES: dict[str, str] = {
         nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
     "ordering": """
-        Tensor.argsort Tensor.sort Tensor.topk torch.argsort torch.sort torch.topk
+        Tensor.argsort Tensor.sort Tensor.topk aten::kthvalue aten::median aten::msort aten::nanmedian torch.argsort
+        torch.sort torch.topk
     """,
     "padding": """
         F.pad nn.CircularPad1d nn.CircularPad2d nn.CircularPad3d nn.ConstantPad1d nn.ConstantPad2d nn.ConstantPad3d

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.matrix_functions import euclidean
 from pnnx_fast.ops.reduction import norm
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
@@ -54,3 +58,20 @@ def pairwise_distance(
     moved = lower_expression(b, f"add(sub(@0,@1),{float(eps)!r})", [x1, x2], temporary=True)
     assert isinstance(moved, Tensor)
     return norm(b, moved, p=p, dim=[-1], keepdim=keepdim)
+
+
+@operator("aten::cdist")
+def cdist(b: Builder, x1: Tensor, x2: Tensor, p: float = 2.0, mode: Any = None) -> Tensor:
+    """Distances between all pairs of rows; Euclidean ones of more than a few rows by products. torch.cdist."""
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError("cdist takes rows of one length", operand="x2", expected=x1.shape, actual=x2.shape)
+    shape = (*np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
+    if p == 2 and mode != 2 and max(shape[-2:]) > 25:
+        return b.host(euclidean, [x1, x2], [(shape, x1.dtype)])[0]
+    if not x1.shape[-1] or not math.prod(shape):
+        return b.constant(np.zeros((), x1.dtype)).expand(shape)
+    first = b.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
+    second = b.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    gaps = lower_expression(b, "sub(@0,@1)", [first, second], temporary=True)
+    assert isinstance(gaps, Tensor)
+    return norm(b, gaps, p=p, dim=[-1])

@@ -18,23 +18,22 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import cast, real
 
 
-def cdist(x: Array, y: Array, p: float = 2.0, mode: Any = None) -> Array:
-    """Distances between all pairs of rows; Euclidean ones of more than a few rows by products, as in PyTorch."""
-    if p == 2 and mode != 2 and max(x.shape[-2], y.shape[-2]) > 25:
-        x2, y2 = x.astype(np.float64), y.astype(np.float64)
-        squares = (x2 * x2).sum(-1)[..., :, None] + (y2 * y2).sum(-1)[..., None, :]
-        return np.asarray(np.sqrt(np.maximum(squares - 2 * (x2 @ y2.swapaxes(-1, -2)), 0)), x.dtype)
-    gap = np.abs(x[..., :, None, :].astype(np.float64) - y[..., None, :, :])
-    if p == 0:
-        return np.asarray((gap != 0).sum(-1).astype(x.dtype))
-    far = gap.max(-1, initial=0) if np.isinf(p) else gap.sum(-1) if p == 1 else (gap**p).sum(-1) ** (1 / p)
-    return np.asarray(far, x.dtype)
+def euclidean(x: Array, y: Array) -> Array:
+    """Euclidean distances between all pairs of rows, by products."""
+    x2, y2 = x.astype(np.float64), y.astype(np.float64)
+    squares = (x2 * x2).sum(-1)[..., :, None] + (y2 * y2).sum(-1)[..., None, :]
+    return np.asarray(np.sqrt(np.maximum(squares - 2 * (x2 @ y2.swapaxes(-1, -2)), 0)), x.dtype)
 
 
 def pdist(x: Array, p: float = 2.0) -> Array:
     """Distances between the pairs of different rows. torch.nn.functional.pdist."""
-    rows = [cdist(x[i : i + 1], x[i + 1 :], p, 2)[0] for i in range(len(x) - 1)]
-    return np.concatenate(rows) if rows else np.empty(0, x.dtype)
+    if len(x) < 2:
+        return np.empty(0, x.dtype)
+    gap = np.abs(np.concatenate([x[i].astype(np.float64) - x[i + 1 :] for i in range(len(x) - 1)]))
+    if p == 0:
+        return np.asarray((gap != 0).sum(-1).astype(x.dtype))
+    far = gap.max(-1, initial=0) if np.isinf(p) else gap.sum(-1) if p == 1 else (gap**p).sum(-1) ** (1 / p)
+    return np.asarray(far, x.dtype)
 
 
 def dist(x: Array, y: Array, p: float = 2.0) -> Array:

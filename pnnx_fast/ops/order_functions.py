@@ -12,34 +12,6 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.ops.ordering import order_along
-
-
-def kthvalue(x: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """k-th smallest entry along a dimension and its place."""
-    return _taken(x, np.take(order_along(x, dim, False), [k - 1], dim), dim, keepdim)
-
-
-def median(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Lower median, NaN if there is one."""
-    if dim is None:
-        return median(x.reshape(-1), 0)[0]
-    index = np.take(order_along(x, dim, False), [(x.shape[dim] - 1) // 2], dim)
-    if x.dtype.kind == "f":
-        missing = np.isnan(x)
-        first = np.argmax(missing, dim, keepdims=True)
-        index = np.where(np.take_along_axis(missing, first, dim), first, index)
-    return _taken(x, index, dim, keepdim)
-
-
-def nanmedian(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Lower median of the entries that are numbers."""
-    if dim is None:
-        return nanmedian(x.reshape(-1), 0)[0]
-    missing = np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
-    count = np.count_nonzero(~missing, dim, keepdims=True)
-    index = np.take_along_axis(order_along(x, dim, False), np.asarray(np.maximum(count - 1, 0) // 2), dim)
-    return _taken(x, index, dim, keepdim)
 
 
 def mode(x: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:

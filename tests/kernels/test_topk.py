@@ -13,9 +13,9 @@ def topk(x: np.ndarray, k: int, largest: bool, ordered: bool = True, threads: in
     outer, n, inner = x.shape
     values = guarded(np.full((outer, k, inner), -7, "f4"))
     indices = guarded(np.full((outer, k, inner), -7, "i8"))
-    fields = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": largest, "sorted": ordered, "variant": 0}
-    scratch = guarded(np.empty(plan("generic", "topk_f32", threads, **fields)[2], np.uint8))
-    call("generic", "topk_f32", threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
+    fields = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": largest, "sorted": ordered, "variant": 6}
+    scratch = guarded(np.empty(plan("generic", "topk", threads, **fields)[2], np.uint8))
+    call("generic", "topk", threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
     return values, indices
 
 
@@ -62,9 +62,36 @@ def test_hostile_orders(kind: str) -> None:
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 60])
 def test_few_of_many(largest: bool, k: int) -> None:
-    """The first of equal values are kept, NaN is the largest value."""
+    """NaN is the largest value; which of equal values are kept is compared with PyTorch in tests/ops."""
     x = np.random.default_rng(k).integers(0, 400, (3, 1100, 2)).astype("f4")
     x[:, 900::30] = np.nan
     for line in (x, np.full_like(x, np.nan), np.sort(x, 1)):
-        _, indices = topk(line, k, largest)
-        np.testing.assert_array_equal(indices, expected(line, k, largest))
+        values, indices = topk(line, k, largest)
+        np.testing.assert_array_equal(values, np.take_along_axis(line, expected(line, k, largest), 1))
+        np.testing.assert_array_equal(values, np.take_along_axis(line, indices, 1))
+        assert all(len(set(found)) == k for found in np.moveaxis(indices, 1, 2).reshape(-1, k).tolist())
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 5, 60])
+def test_few_of_some(largest: bool, k: int) -> None:
+    """A heap finds distinct values of lines in which PyTorch has none; repeated ones are found in another way."""
+    x = np.random.default_rng(k).permutation(3 * 30 * k * 2).reshape(3, 30 * k, 2).astype("f4")
+    np.testing.assert_array_equal(topk(x, k, largest)[1], expected(x, k, largest))
+    values, indices = topk(np.floor(x / 40), k, largest)
+    np.testing.assert_array_equal(values, np.take_along_axis(np.floor(x / 40), indices, 1))
+    np.testing.assert_array_equal(values[:, :, 0], np.sort(np.floor(x / 40), 1)[:, :: -1 if largest else 1][:, :k, 0])
+
+
+@pytest.mark.parametrize("kind", ["rising", "falling", "equal", "organ"])
+def test_ranks_of_hostile_orders(kind: str) -> None:
+    n = 20000
+    rising = np.arange(n, dtype="i8")
+    x = {"rising": rising, "falling": -rising, "equal": rising * 0, "organ": np.minimum(rising, n - rising)}[kind]
+    for kernel, k in (("kthvalue", 10), ("kthvalue", n // 2), ("median", n // 2), ("nanmedian", n // 2)):
+        values, indices = guarded(np.zeros(1, "i8")), guarded(np.zeros(1, "i8"))
+        fields = {"outer": 1, "n": n, "inner": 1, "k": k, "largest": 0, "sorted": 0, "variant": 4}
+        scratch = guarded(np.empty(plan("generic", kernel, 4, **fields)[2], np.uint8))
+        assert scratch.nbytes == 16 * n  # one line is one thread's
+        call("generic", kernel, 4, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
+        assert values[0] == np.sort(x)[k - 1] == x[indices[0]]
