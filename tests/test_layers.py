@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "ir": {"_core", "errors", "_types", "_collector", "expression"},
     "formats": {"_core", "errors", "_types", "_collector", "_files", "expression", "ir"},
     "ops": {"_core", "errors", "_types", "_memory", "expression", "ir"},
-    "passes": {"errors", "_types", "expression", "ir"},
+    "passes": {"errors", "_types", "_warning", "expression", "ir"},
     "runtime": {
         *("_core", "errors", "_types", "_collector", "_files", "_memory", "_warning"),
         *("expression", "ir", "ops", "passes"),

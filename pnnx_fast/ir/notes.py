@@ -23,6 +23,7 @@ __all__ = [
     "head_masks",
     "leading_sizes",
     "lost_axes",
+    "lost_reshape",
     "lost_whole",
     "mask_place",
     "means_taking_part",
@@ -302,6 +303,20 @@ def lost_whole(op: Operator) -> Operand | None:
     if split is None or split.type != "torch.tensor_split" or split.inputs[0].shape != noted:
         return None
     return split.inputs[0] if _place_in_split(split, part) == _place_written(op, noted) else None
+
+
+def lost_reshape(op: Operator) -> tuple[int, ...] | None:
+    """The shape of the tensor that a write into a part of a reshaped view of it changes.
+
+    The converter writes to a copy of the view, and takes what that gives for the tensor itself.
+    """
+    if op.type != "Tensor.slice_copy" or not op.inputs or len(op.outputs) != 1:
+        return None
+    clone, noted = op.inputs[0].producer, op.outputs[0].shape
+    view = clone.inputs[0].producer if clone is not None and clone.type == "Tensor.clone" and clone.inputs else None
+    if view is None or view.type not in ("Tensor.reshape", "Tensor.view") or noted in (None, view.outputs[0].shape):
+        return None
+    return noted if view.inputs[0].shape == noted else None
 
 
 def _place_in_split(split: Operator, part: Operand) -> tuple[int, int, int] | None:

@@ -30,7 +30,7 @@ RESTORING: dict[str, tuple[str, str]] = {
     ),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
     "restore_storage": ("restore_storage", "torch.as_strided"),
-    "restore_writes": ("restore_writes", "Tensor.copy aten::copy"),
+    "restore_writes": ("restore_writes", "Tensor.copy aten::copy prim::Constant"),
 }
 """Passes that say what the converter left unsaid; without them results would be wrong. Rows are like those below."""
 

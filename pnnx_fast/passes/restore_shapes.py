@@ -1,8 +1,8 @@
 """What the shapes noted at operands tell of operators that the converter wrote wrongly: indices of several dimensions
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
 into a part of a tensor that became writes into the written values, shuffles that swallowed a reshape, masks of
-attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result, ellipses of
-Einstein sums.
+attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result, reshapes
+behind writes into parts, ellipses of Einstein sums.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -19,6 +19,7 @@ from pnnx_fast.ir.notes import (
     head_masks,
     leading_sizes,
     lost_axes,
+    lost_reshape,
     lost_whole,
     raised_pad,
     same_padding,
@@ -51,8 +52,22 @@ def _whole_indices(graph: Graph, op: Operator) -> bool:
 def _write_to_whole(graph: Graph, op: Operator) -> bool:
     whole = lost_whole(op)
     if whole is None:
-        return False
+        return _reshape_behind(graph, op)
     op.set_input(0, whole)
+    return True
+
+
+def _reshape_behind(graph: Graph, op: Operator) -> bool:
+    shape = lost_reshape(op)
+    if shape is None:
+        return False
+    y = op.outputs[0]
+    made = graph.new_operand(graph.free_name(f"{y.name}_reshape"))
+    made.shape, made.dtype = shape, y.dtype
+    graph.replace_uses(y, made)
+    wiring = {"inputs": [y], "outputs": [made], "inputnames": ["input"], "params": {"shape": list(shape)}}
+    graph.new_operator_after("Tensor.reshape", f"{op.name}_reshape", op, **wiring)
+    y.shape = op.inputs[0].shape
     return True
 
 

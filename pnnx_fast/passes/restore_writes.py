@@ -1,58 +1,222 @@
-"""Writes into a part of a tensor become operators of their own.
+"""Writes into tensors and views of them become operators of their own, and what reads the memory reads their results.
 
 The converter turns ``x[0] += 1`` into a copy (``Tensor.copy``) whose first input is a chain of views of ``x`` and whose
 result stands for the whole changed ``x``. Its higher levels write that as ``Tensor.slice_copy``; its lower levels leave
 it, and then only the graph knows which tensor the views belong to. This pass finds it and says so with
-``fused.WriteView`` (whole tensor, view of it, values). It is needed for right results, so it always runs.
+``fused.WriteView`` (whole tensor, view of it, values).
+
+The converter knows slices and reshapes for views, and no others, nor that the result of ``x[0].mul_(2)`` is a view of
+``x`` again: writes through them are left as operators whose results nothing reads, or reach only some of the readers.
+So the operators are read in order here, as PyTorch ran them, with what each operand is a view of
+(:mod:`pnnx_fast.passes.memory`); a view is made again where its memory was written to since. It is needed for right
+results, so it always runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pnnx_fast._warning import warn
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ir.notes import written_views
+from pnnx_fast.passes.memory import CUTS, VIEWS, Home, dense_strides, home_behind
 from pnnx_fast.passes.moves import succeed, unused_operand
 
 __all__ = ["restore_writes"]
+
+Chain = tuple[tuple[Operator, int], ...]
+
+_COPIES = frozenset({"Tensor.copy", "aten::copy"})
 
 _BOUNDS = {"select": ("dim", "select"), "slice": ("dim", "start", "end", "step")}
 """Arguments of a view behind its tensor, in order, as ``Tensor.slice_copy`` calls them."""
 
 
 def restore_writes(graph: Graph) -> bool:
-    """Rewrite copies into views; returns whether there were any."""
-    found = False
+    """Rewrite writes into memory that is read later; returns whether there were any."""
+    in_place = _in_place(graph)
+    if not in_place and not any(_is_copy(op) for op in graph.ops):
+        return False
+    replay = _Replay(graph)
     for op in list(graph.ops):
-        if op.type in ("Tensor.copy", "aten::copy") and len(op.inputs) >= 2 and op.outputs:
-            chain = written_views(op)
-            if chain:
-                _rewrite(graph, op, chain)
-                found = True
+        if _is_copy(op):
+            replay.copy(op)
+            continue
+        replay.refresh(op)
+        if op in in_place:
+            replay.change(op)
+        elif op.type in VIEWS and op.inputs:
+            replay.view(op)
+    return replay.found
+
+
+def _is_copy(op: Operator) -> bool:
+    return op.type in _COPIES and len(op.inputs) >= 2 and bool(op.outputs)
+
+
+def _in_place(graph: Graph) -> set[Operator]:
+    """Operators of the lowest level whose results nothing needs: they must have changed their first input.
+
+    The tracer drops what nothing needs, and the converter the underscore of ``add_``. What such an operator changes is
+    needed, so where it is the result of another one that no other needs, that one changed its first input, too.
+    """
+    found: set[Operator] = set()
+    if not _has(graph, "prim::Constant"):
+        return found
+    for op in reversed(graph.ops):
+        if len(op.outputs) != 1 or not op.inputs or op.type in VIEWS or _is_copy(op):
+            continue
+        given, made = op.inputs[0], op.outputs[0]
+        if made.shape is None or made.shape != given.shape or made.dtype != given.dtype:
+            continue
+        if all(x in found and x.inputs[0] is made and made not in x.inputs[1:] for x in made.consumers):
+            found.add(op)
     return found
 
 
-def _rewrite(graph: Graph, op: Operator, chain: list[Operator]) -> None:
-    # The views are made again over a dense form of the tensor, so that they are views in memory, too.
-    dense = unused_operand(graph, f"{op.name}_dense")
-    graph.new_operator_before("fused.Dense", dense.name, op, inputs=[chain[0].inputs[0]], outputs=[dense])
-    view, values = dense, op.inputs[1]
-    views = [dense]
-    fixed = _fixed_links(chain)
-    for i, link in enumerate(chain if fixed == len(chain) else chain[:-1]):
-        made = unused_operand(graph, f"{op.name}_view{i}")
-        wiring = {"inputs": [view, *link.inputs[1:]], "inputnames": link.inputnames, "params": link.params}
-        graph.new_operator_before(link.type, made.name, op, outputs=[made], **wiring)
-        view = made
-        views.append(view)
-    for i in reversed(range(fixed, len(chain))):
-        values = _replaced(graph, op, chain[i], views[i], values)
-    written = unused_operand(graph, f"{op.name}_written")
-    inputs = [dense, views[fixed], values]
-    graph.new_operator_before("fused.WriteView", written.name, op, inputs=inputs, outputs=[written])
-    succeed(graph, op, {op.outputs[0]: written})
+def _has(graph: Graph, *constants: str) -> bool:
+    """Whether a graph has constants as operators: the converter's level 0 alone leaves TorchScript's own."""
+    return any(op.type in constants and not op.inputs for op in graph.ops)
 
 
-def _fixed_links(chain: list[Operator]) -> int:
+class _Replay:
+    """What the memory of a graph holds while its operators are read in order, and which views are out of date."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.found = False
+        self._graph, self._in_order = graph, _has(graph, "prim::Constant")
+        self._follows = _has(graph, "prim::Constant", "pnnx.Expression")
+        """Level 2 drops ``contiguous`` between a view and a write, so that views other than it knows may be copies."""
+        self._homes: dict[Operand, Home] = {}
+        self._held: dict[Operand, Operand] = {}
+        """What the memory of a tensor holds as a whole, where it was written to …"""
+        self._writes: dict[Operand, int] = {}
+        """… how often that was, and how often when an operand came to be."""
+        self._read: dict[Operand, int] = {}
+        self._made: dict[tuple[Operand, int], Operand] = {}
+
+    def refresh(self, op: Operator) -> None:
+        """Give an operator what the memory of its inputs holds now."""
+        for i, x in enumerate(op.inputs):
+            home = self._home(x)
+            if self._writes.get(home.owner, 0) == self._read.get(x, 0):
+                continue
+            if not self._in_order and op.type == "pnnx.Expression" and op.params["expr"].text.count("(") > 1:
+                # The converter puts such an expression where its last part was.
+                warn(f"{op.where} reads {x.name} before or after a view of it is written to: its results may be wrong")
+                continue
+            op.set_input(i, self._now(x, home, op))
+            self.found = True
+
+    def view(self, op: Operator) -> None:
+        """Note where the results of a view lie."""
+        home = self._home(op.inputs[0])
+        for i, x in enumerate(op.outputs if self._follows else ()):
+            behind = home_behind(op, i, home)
+            if behind is not None:
+                self._note(x, behind)
+
+    def change(self, op: Operator) -> None:
+        """Write the result of an operator to its first input, as it is the same tensor."""
+        home, made = self._home(op.inputs[0]), op.outputs[0]
+        following = self._graph.ops.index(op) + 1
+        if home.chain and following < len(self._graph.ops):
+            self._write(home, made, self._graph.ops[following], op.name)
+            self.found = True
+        elif not home.chain:
+            self._hold(home.owner, made)
+        self._note(made, home)
+
+    def copy(self, op: Operator) -> None:
+        """Rewrite a copy into a tensor or a view of it."""
+        views = written_views(op)
+        whole, values = views[0].inputs[0] if views else op.inputs[0], op.inputs[1]
+        home, given = self._home(whole), self._home(op.inputs[0])
+        if views and whole.producer is not None and whole.producer.type in CUTS:
+            home = Home(whole)  # A copy of this part was dropped: it has memory of its own.
+        is_result = self._is_result(op, given)
+        if self._writes.get(self._home(values).owner, 0) != self._read.get(values, 0):
+            values = self._now(values, self._home(values), op)
+        target = Home(home.owner, (*home.chain, *((view, 0) for view in views)))
+        out = op.outputs[0]
+        if target.chain:
+            made = self._write(target, values, op, op.name)
+            if home.chain:
+                made = self._along(home.chain, made, op, f"{op.name}_part")[-1]
+            succeed(self._graph, op, {out: made})
+            self._note(made, home)
+            self.found = True
+        else:
+            op.set_input(1, values)
+            self._hold(home.owner, out)
+            self._note(out, home)
+        if is_result:
+            self._note(op.inputs[1] if not target.chain else values, given)
+
+    def _is_result(self, op: Operator, given: Home) -> bool:
+        """Whether what is copied came of an operator in place, and is what it is written to itself."""
+        maker, named = op.inputs[1].producer, op.outputs[0].name.endswith("_copy_out")
+        if not named or maker is None or not maker.inputs or op.inputs[1].dtype != op.inputs[0].dtype:
+            return False
+        return self._home(maker.inputs[0]) == given
+
+    def _home(self, x: Operand) -> Home:
+        known = self._homes.get(x)
+        return known or Home(x, (), None if x.shape is None or min(x.shape, default=1) < 1 else dense_strides(x.shape))
+
+    def _note(self, x: Operand, home: Home) -> None:
+        self._homes[x], self._read[x] = home, self._writes.get(home.owner, 0)
+
+    def _hold(self, owner: Operand, whole: Operand) -> None:
+        self._writes[owner] = self._writes.get(owner, 0) + 1
+        self._held[owner] = whole
+
+    def _now(self, x: Operand, home: Home, before: Operator) -> Operand:
+        """A view, or a tensor as a whole, made again of what its memory holds."""
+        key = (x, self._writes[home.owner])
+        if key not in self._made:
+            made = self._along(home.chain, self._held[home.owner], before, x.name)[-1]
+            self._note(made, home)
+            self._made[key] = made
+        return self._made[key]
+
+    def _along(self, chain: Chain, x: Operand, before: Operator, name: str) -> list[Operand]:
+        """A tensor and the views that lead on from it, one after the other, in front of an operator."""
+        reached = [x]
+        for i, (link, number) in enumerate(chain):
+            outputs = []
+            for old in link.outputs:
+                made = unused_operand(self._graph, f"{name}_view{i}")
+                made.shape, made.dtype = old.shape, old.dtype
+                outputs.append(made)
+            wiring = {"inputs": [reached[-1], *link.inputs[1:]], "inputnames": link.inputnames, "params": link.params}
+            self._graph.new_operator_before(link.type, outputs[0].name, before, outputs=outputs, **wiring)
+            reached.append(outputs[number])
+        return reached
+
+    def _write(self, target: Home, values: Operand, before: Operator, name: str) -> Operand:
+        """Write values to a view; returns the whole tensor thereafter."""
+        graph, links = self._graph, [link for link, _ in target.chain]
+        # The views are made again over a dense form of the tensor, so that they are views in memory, too.
+        dense = unused_operand(graph, f"{name}_dense")
+        dense.shape, dense.dtype = target.owner.shape, target.owner.dtype
+        held = self._held.get(target.owner, target.owner)
+        graph.new_operator_before("fused.Dense", dense.name, before, inputs=[held], outputs=[dense])
+        fixed = _fixed_links(links)
+        views = self._along(target.chain if fixed == len(links) else target.chain[:-1], dense, before, name)
+        for i in reversed(range(fixed, len(links))):
+            values = _replaced(graph, before, name, links[i], views[i], values)
+        written = unused_operand(graph, f"{name}_written")
+        written.shape, written.dtype = dense.shape, dense.dtype
+        wiring = {"inputs": [dense, views[fixed], values], "outputs": [written]}
+        graph.new_operator_before("fused.WriteView", written.name, before, **wiring)
+        self._hold(target.owner, written)
+        self._note(written, Home(target.owner))
+        return written
+
+
+def _fixed_links(chain: Sequence[Operator]) -> int:
     """Number of views before the first one whose place is computed: what that one gives is a copy when a model runs."""
     for i, link in enumerate(chain):
         if any(literal(x) is MISSING for x in link.inputs[1:]):
@@ -61,16 +225,16 @@ def _fixed_links(chain: list[Operator]) -> int:
     return len(chain)
 
 
-def _replaced(graph: Graph, op: Operator, link: Operator, whole: Operand, values: Operand) -> Operand:
+def _replaced(graph: Graph, before: Operator, name: str, link: Operator, whole: Operand, values: Operand) -> Operand:
     """What a tensor becomes when values are written to a slice of it whose place is computed."""
     params = {"select" if key == "index" else key: value for key, value in link.params.items()}
-    names = [name for name in _BOUNDS[link.type.rpartition(".")[2].removeprefix("aten::")] if name not in params]
+    names = [key for key in _BOUNDS[link.type.rpartition(".")[2].removeprefix("aten::")] if key not in params]
     given = link.inputnames[1:] if any(link.inputnames) else names[: len(link.inputs) - 1]
-    made = unused_operand(graph, f"{op.name}_replaced")
+    made = unused_operand(graph, f"{name}_replaced")
     wiring = {
         "inputs": [whole, values, *link.inputs[1:]],
-        "inputnames": ["input", "src", *("select" if name == "index" else name for name in given)],
+        "inputnames": ["input", "src", *("select" if key == "index" else key for key in given)],
         "params": params,
     }
-    graph.new_operator_before("Tensor.slice_copy", made.name, op, outputs=[made], **wiring)
+    graph.new_operator_before("Tensor.slice_copy", made.name, before, outputs=[made], **wiring)
     return made

@@ -8,6 +8,7 @@ is named then, by a warning: which of the two is right is not known here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pnnx_fast._types import Shape
 from pnnx_fast._warning import warn
@@ -16,8 +17,13 @@ from pnnx_fast.ir.folded import changed_constant
 from pnnx_fast.ir.notes import untold_values
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Tensor, Value
+from pnnx_fast.passes.memory import CUTS, VIEWS
 
 __all__ = ["compare_noted", "name_doubts"]
+
+
+_CLONE = "_ncnnclone"
+"""How the names of copies end that the converter makes for its writes."""
 
 
 def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
@@ -36,7 +42,7 @@ def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Ma
 
 def name_doubts(ops: Sequence[Operator]) -> None:
     """Warn of the first operator of each kind whose results may be wrong for what the file does not tell."""
-    for doubt in (_untold, _changed):
+    for doubt in (_untold, _changed, partial(_apart, ops)):
         told = next(filter(None, map(doubt, ops)), None)
         if told is not None:
             warn(f"{told}: its results may be wrong")
@@ -61,6 +67,31 @@ def _changed(op: Operator) -> str | None:
     return (
         f"{op.where} writes into the constant {constant.name}, where the converter may have kept what its own run wrote"
     )
+
+
+def _apart(ops: Sequence[Operator], op: Operator) -> str | None:
+    """Of a write into a view whose tensor is read later, without what was written.
+
+    The converter writes to a copy of the view, whose name tells it from a copy that the model makes.
+    """
+    clone = op.inputs[0].producer if op.type == "Tensor.slice_copy" and op.inputs else None
+    view = clone.inputs[0].producer if clone is not None and clone.name.endswith(_CLONE) and clone.inputs else None
+    if view is None or view.type not in VIEWS - CUTS or _mended(op) or not view.inputs:
+        return None
+    later = set(ops[ops.index(op) :])
+    readers = [x for x in view.inputs[0].consumers if x is not view]
+    for reader in readers:
+        if reader in later:
+            return f"{reader.where} reads {view.inputs[0].name} without what {op.where} writes to a view of it"
+        if reader.type in VIEWS:
+            readers += [x for y in reader.outputs for x in y.consumers]
+    return None
+
+
+def _mended(op: Operator) -> bool:
+    """Whether what a write gives has the shape of the tensor again, by which the converter goes on with it."""
+    x = op.outputs[0].consumers if op.outputs else []
+    return len(x) == 1 and x[0].type == "Tensor.reshape" and x[0].name == f"{op.name}_reshape"
 
 
 def _given(x: Operand, values: Mapping[str, Value]) -> Shape | None:
