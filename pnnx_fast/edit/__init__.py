@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pnnx_fast.edit.compare import Comparison, compare, diff
 from pnnx_fast.edit.sizes import change_batch, infer_shapes, make_dynamic
+from pnnx_fast.edit.source import for_source
 from pnnx_fast.edit.structure import extract, insert, merge, remove, rename, replace
 from pnnx_fast.edit.weights import to
 from pnnx_fast.simplify import simplify
@@ -17,6 +18,7 @@ __all__ = [
     "compare",
     "diff",
     "extract",
+    "for_source",
     "infer_shapes",
     "insert",
     "make_dynamic",

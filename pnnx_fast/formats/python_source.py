@@ -17,10 +17,11 @@ from pnnx_fast.errors import ParameterError
 from pnnx_fast.formats.atomic import AtomicFile
 from pnnx_fast.formats.python_calls import argument, is_module, statements
 from pnnx_fast.formats.python_helpers import HELPERS
-from pnnx_fast.formats.python_names import Names, identifier
+from pnnx_fast.formats.python_names import Names, identifier, spelled
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.check import require_connections
 from pnnx_fast.ir.dtypes import FLOATS, by_text
+from pnnx_fast.ir.folded import filled_with
 
 __all__ = ["source", "write"]
 
@@ -163,7 +164,11 @@ def _members(graph: Graph, names: Names) -> Iterator[str]:
     for member, (op, key) in constants.items():
         held = "buffer" if _is_statistic(op.outputs[0]) else "parameter"
         place = (op.name, key)
-        loads.append(_load(f"self.{member}", *place, op.attrs[key], held, seen[place] if named[place] > 1 else -1))
+        value = filled_with(op, graph.ops) if key == "data" else None
+        if value is None:
+            loads.append(_load(f"self.{member}", *place, op.attrs[key], held, seen[place] if named[place] > 1 else -1))
+        else:  # The weight file may hold what the converter's own run has written there.
+            yield _filled(f"self.{member}", op.attrs[key], value)
         seen[place] += 1
     if loads:
         yield "with zipfile.ZipFile(weights) as archive:"
@@ -219,6 +224,12 @@ def _load(target: str, name: str, key: str, attr: Attribute, held: str, which: i
         return f"{target} = {tensor}"
     trained = attr.dtype in FLOATS
     return f"{target} = nn.Parameter({tensor}, requires_grad={trained})"
+
+
+def _filled(target: str, attr: Attribute, value: float) -> str:
+    dtype = by_text[attr.dtype or "f32"].torch
+    tensor = f"torch.full({tuple(attr.shape)!r}, {spelled(value)}, dtype=torch.{dtype})"
+    return f"{target} = nn.Parameter({tensor}, requires_grad={attr.dtype in FLOATS})"
 
 
 def _tensor(name: str, key: str, attr: Attribute, which: int = -1) -> str:

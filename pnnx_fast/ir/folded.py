@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["WRITES", "changed_constant", "versions_of"]
+__all__ = ["WRITES", "changed_constant", "filled_with", "versions_of"]
 
 _FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
@@ -80,3 +80,16 @@ def changed_constant(op: Operator) -> Operator | None:
         return None
     values = data.numpy().reshape(-1)
     return maker if bool((values != values[0]).any()) else None
+
+
+def filled_with(op: Operator, ops: Iterable[Operator]) -> float | int | bool | None:
+    """The one value of a constant that the converter computed and that operators, given in order, write to."""
+    data = op.attrs.get("data") if op.type == "pnnx.Attribute" and op.name.startswith(_FOLDED) else None
+    users = {x.type for x in op.outputs[0].consumers} if data is not None and op.outputs else set()
+    if data is None or data.dtype is None or data.elemcount < 2 or users.isdisjoint(_VIEWS | WRITES | {_SLICED}):
+        return None
+    values = data.numpy().reshape(-1)
+    if bool((values != values[0]).any()) or not versions_of(op, ops):
+        return None
+    value: float | int | bool = values[0].item()
+    return value

@@ -141,6 +141,7 @@ class Graph(Editing):
     def python(self, path: Any, bin: Any = None) -> None:
         """Write the graph as the source of a PyTorch module.
 
+        Constants that the converter's own run has changed are set to what they were before, where that can be told.
         The file holds a class ``Model`` that reads its weights from the ``.bin`` file, and functions
         ``test_inference``, ``export_torchscript``, ``export_onnx``, ``export_pnnx`` and ``export_ncnn``.
 
@@ -156,7 +157,7 @@ class Graph(Editing):
         UnsupportedOperatorError
             Naming an operator that PyTorch has no equivalent of.
         """
-        codec.get().python(self, path, bin)
+        codec.get().python(self._for_source(), path, bin)
 
     # Operands
 

@@ -15,6 +15,7 @@ from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.operator import Operator
 
 __all__ = [
+    "FOLLOWED",
     "KEEPING",
     "RECURRENT",
     "WIDENING",
@@ -57,7 +58,7 @@ RECURRENT = {
 
 _CONVOLUTION = re.compile(r"nn\.Conv[123]d")
 
-_VIEWS = frozenset(
+FOLLOWED = frozenset(
     {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
 )
 """Operators that the converter follows from a written view to its tensor."""
@@ -275,7 +276,7 @@ def written_views(op: Operator) -> list[Operator]:
     chain: list[Operator] = []
     operand = op.inputs[0]
     noted, whole = op.outputs[0].shape if op.outputs else None, 0
-    while operand.producer is not None and operand.producer.type in _VIEWS and operand.producer.inputs:
+    while operand.producer is not None and operand.producer.type in FOLLOWED and operand.producer.inputs:
         chain.append(operand.producer)
         operand = operand.producer.inputs[0]
         if operand.shape == noted:

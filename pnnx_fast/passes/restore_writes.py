@@ -5,8 +5,9 @@ result stands for the whole changed ``x``. Its higher levels write that as ``Ten
 it, and then only the graph knows which tensor the views belong to. This pass finds it and says so with
 ``fused.WriteView`` (whole tensor, view of it, values).
 
-The converter knows slices and reshapes for views, and no others, nor that the result of ``x[0].mul_(2)`` is a view of
-``x`` again: writes through them are left as operators whose results nothing reads, or reach only some of the readers.
+The converter knows slices and reshapes for views, and has made what reads them read the results. It knows no others,
+nor that the result of ``x[0].mul_(2)`` is a view of ``x`` again: writes through these are left as operators whose
+results nothing reads, or reach only some of the readers.
 So the operators are read in order here, as PyTorch ran them, with what each operand is a view of
 (:mod:`pnnx_fast.passes.memory`); a view is made again where its memory was written to since. It is needed for right
 results, so it always runs.
@@ -19,11 +20,11 @@ from collections.abc import Sequence
 from pnnx_fast._warning import warn
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
-from pnnx_fast.ir.notes import written_views
+from pnnx_fast.ir.notes import FOLLOWED, written_views
 from pnnx_fast.passes.memory import CUTS, VIEWS, Home, dense_strides, home_behind
 from pnnx_fast.passes.moves import succeed, unused_operand
 
-__all__ = ["restore_writes"]
+__all__ = ["restore_writes", "warn_of_lost_writes"]
 
 Chain = tuple[tuple[Operator, int], ...]
 
@@ -35,10 +36,22 @@ _BOUNDS = {"select": ("dim", "select"), "slice": ("dim", "start", "end", "step")
 
 def restore_writes(graph: Graph) -> bool:
     """Rewrite writes into memory that is read later; returns whether there were any."""
+    return _replayed(graph).found
+
+
+def warn_of_lost_writes(graph: Graph, place: str) -> None:
+    """Warn of the first write that a model of this graph does, and that what is made of the graph does not."""
+    kinds = _COPIES | {"prim::Constant"}
+    lost = _replayed(graph.copy()).lost if any(op.type in kinds for op in graph.ops) else None
+    if lost is not None:
+        warn(f"{lost} in place, and {place} does not: its results may be wrong")
+
+
+def _replayed(graph: Graph) -> _Replay:
+    replay = _Replay(graph)
     in_place = _in_place(graph)
     if not in_place and not any(_is_copy(op) for op in graph.ops):
-        return False
-    replay = _Replay(graph)
+        return replay
     for op in list(graph.ops):
         if _is_copy(op):
             replay.copy(op)
@@ -48,7 +61,7 @@ def restore_writes(graph: Graph) -> bool:
             replay.change(op)
         elif op.type in VIEWS and op.inputs:
             replay.view(op)
-    return replay.found
+    return replay
 
 
 def _is_copy(op: Operator) -> bool:
@@ -85,6 +98,8 @@ class _Replay:
 
     def __init__(self, graph: Graph) -> None:
         self.found = False
+        self.lost: str | None = None
+        """The first effect of a write that the operators alone do not tell."""
         self._graph, self._in_order = graph, _has(graph, "prim::Constant")
         self._follows = _has(graph, "prim::Constant", "pnnx.Expression")
         """Level 2 drops ``contiguous`` between a view and a write, so that views other than it knows may be copies."""
@@ -94,18 +109,21 @@ class _Replay:
         self._writes: dict[Operand, int] = {}
         """… how often that was, and how often when an operand came to be."""
         self._read: dict[Operand, int] = {}
+        self._settled: dict[Operand, int] = {}
+        """To how many writes the converter has seen itself, of all that reads a tensor or its slices and reshapes."""
         self._made: dict[tuple[Operand, int], Operand] = {}
 
     def refresh(self, op: Operator) -> None:
         """Give an operator what the memory of its inputs holds now."""
         for i, x in enumerate(op.inputs):
             home = self._home(x)
-            if self._writes.get(home.owner, 0) == self._read.get(x, 0):
+            if self._writes.get(home.owner, 0) == self._seen(x):
                 continue
-            if not self._in_order and op.type == "pnnx.Expression" and op.params["expr"].text.count("(") > 1:
+            if not self._in_order and op.type == "pnnx.Expression" and _is_compound(op):
                 # The converter puts such an expression where its last part was.
                 warn(f"{op.where} reads {x.name} before or after a view of it is written to: its results may be wrong")
                 continue
+            self.lost = self.lost or f"{op.where} reads {x.name}, to which was written"
             op.set_input(i, self._now(x, home, op))
             self.found = True
 
@@ -122,6 +140,7 @@ class _Replay:
         home, made = self._home(op.inputs[0]), op.outputs[0]
         following = self._graph.ops.index(op) + 1
         if home.chain and following < len(self._graph.ops):
+            self.lost = self.lost or f"{op.where} writes to {op.inputs[0].name}"
             self._write(home, made, self._graph.ops[following], op.name)
             self.found = True
         elif not home.chain:
@@ -136,7 +155,7 @@ class _Replay:
         if views and whole.producer is not None and whole.producer.type in CUTS:
             home = Home(whole)  # A copy of this part was dropped: it has memory of its own.
         is_result = self._is_result(op, given)
-        if self._writes.get(self._home(values).owner, 0) != self._read.get(values, 0):
+        if self._writes.get(self._home(values).owner, 0) != self._seen(values):
             values = self._now(values, self._home(values), op)
         target = Home(home.owner, (*home.chain, *((view, 0) for view in views)))
         out = op.outputs[0]
@@ -151,6 +170,7 @@ class _Replay:
             op.set_input(1, values)
             self._hold(home.owner, out)
             self._note(out, home)
+        self._settled[whole] = self._writes[home.owner]
         if is_result:
             self._note(op.inputs[1] if not target.chain else values, given)
 
@@ -164,6 +184,13 @@ class _Replay:
     def _home(self, x: Operand) -> Home:
         known = self._homes.get(x)
         return known or Home(x, (), None if x.shape is None or min(x.shape, default=1) < 1 else dense_strides(x.shape))
+
+    def _seen(self, x: Operand) -> int:
+        """How many of the writes to its memory an operand stands behind, or stands before with good reason."""
+        seen, whole = self._read.get(x, 0), x
+        while whole not in self._settled and (op := whole.producer) is not None and op.type in FOLLOWED and op.inputs:
+            whole = op.inputs[0]
+        return max(seen, self._settled.get(whole, 0))
 
     def _note(self, x: Operand, home: Home) -> None:
         self._homes[x], self._read[x] = home, self._writes.get(home.owner, 0)
@@ -214,6 +241,10 @@ class _Replay:
         self._hold(target.owner, written)
         self._note(written, Home(target.owner))
         return written
+
+
+def _is_compound(op: Operator) -> bool:
+    return "expr" in op.params and op.params["expr"].text.count("(") > 1
 
 
 def _fixed_links(chain: Sequence[Operator]) -> int:

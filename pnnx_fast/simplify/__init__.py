@@ -14,6 +14,7 @@ from importlib import import_module
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph
 from pnnx_fast.passes import restore
+from pnnx_fast.passes.restore_writes import warn_of_lost_writes
 from pnnx_fast.simplify.table import PASSES, Pass
 
 # A module adds its rows when it is imported; this is the order in which they run.
@@ -62,6 +63,7 @@ def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int =
     'F.silu'
     """
     rows = _chosen(passes, PASSES)
+    warn_of_lost_writes(graph, "the simplified graph")
     # Their evidence is types and sizes of operands that the simplifications merge away.
     restore(graph, internal=False)
     counts: dict[str, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,3 +210,17 @@ pnnx.Output out 1 0 y
         lowest=False,
     )
     np.testing.assert_array_equal(got, np.concatenate([X[2:], X[2:]]) + 1)
+
+
+def test_what_is_made_of_a_graph_without_its_writes_in_place_is_warned_of(tmp_path: Path) -> None:
+    lines = """
+torch.transpose v 1 1 x v dim0=0 dim1=1 $input=x #x=(4,6)f32 #v=(6,4)f32
+aten::neg n 1 1 v n #v=(6,4)f32 #n=(6,4)f32
+pnnx.Output out 1 0 x
+"""
+    text = "7767517\n5 5\nprim::Constant k 0 1 k value=1\npnnx.Input in 0 1 x #x=(4,6)f32" + lines
+    graph = pnnx_fast.Graph.parse(text)
+    with pytest.warns(UserWarning, match="aten::neg n writes to v in place, and its Python source does not"):
+        graph.python(tmp_path / "model.py")
+    with pytest.warns(UserWarning, match="aten::neg n writes to v in place, and the simplified graph does not"):
+        graph.simplify()

@@ -132,3 +132,26 @@ def test_a_graph_network_of_the_converter_runs_as_in_torch(tmp_path: Path) -> No
     got = pnnx_fast.load(tmp_path / "g.pnnx.param")(x.numpy(), edges.numpy())
     for g, w in zip(got, Network()(x, edges), strict=True):
         np.testing.assert_allclose(g, w.numpy(), 1e-5, 1e-5)
+
+
+def test_python_source_starts_with_what_the_constants_were(tmp_path: Path) -> None:
+    graph = model(ONE, [0.5, 3.5, 0.5, 0.5]).graph.copy()
+    next(op for op in graph.ops if op.type == "pnnx.Attribute").attrs["data"] = pnnx_fast.Attribute(
+        np.float32([0.5, 3.5, 0.5, 0.5])
+    )
+    graph.save(tmp_path / "m.pnnx.param")
+    graph.python(tmp_path / "a.py")
+    graph.python(tmp_path / "b.py", tmp_path / "m.pnnx.bin")
+    for name in ("a.py", "b.py"):
+        text = (tmp_path / name).read_text()
+        assert "self.pnnx_fold_c_data = nn.Parameter(torch.full((4,), 0.5, dtype=torch.float32)" in text
+    constant = next(op for op in graph.ops if op.type == "pnnx.Attribute")
+    np.testing.assert_array_equal(constant.attrs["data"].numpy(), [0.5, 3.5, 0.5, 0.5])
+
+
+def test_python_source_of_a_constant_that_nothing_tells_is_warned_of(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = model(ONE, [1, 2, 3, 4]).graph.copy()
+    with pytest.warns(UserWarning, match="writes into the constant pnnx_fold_c"):
+        graph.python(tmp_path / "a.py")
