@@ -13,7 +13,7 @@ from typing import Any
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import literal
 
-__all__ = ["CUTS", "RESHAPES", "TRANSPOSES", "VIEWS", "Home", "dense_strides", "home_behind", "strides_behind"]
+__all__ = ["CUTS", "MOVES", "RESHAPES", "TRANSPOSES", "VIEWS", "Home", "dense_strides", "home_behind", "strides_behind"]
 
 
 def _types(*names: str) -> frozenset[str]:
@@ -27,13 +27,14 @@ TRANSPOSES = _types("transpose", "permute", "t")
 CUTS = _types("slice", "select")
 
 _LISTS = _types("chunk", "split", "split_with_sizes", "tensor_split", "unbind") | {"prim::ListUnpack"}
-_OTHERS = _types(
-    "narrow", "diagonal", "movedim", "expand", "expand_as", "swapaxes", "swapdims", "numpy_T", "mT", "detach"
-)
+MOVES = TRANSPOSES | _types("movedim", "swapaxes", "swapdims", "numpy_T", "mT", "expand", "expand_as")
+"""Views behind which models ask for a contiguous copy."""
+
+_OTHERS = _types("narrow", "unfold", "diagonal", "detach")
 _KEEPING = _LISTS - _types("unbind")
 """Those whose results have the strides of their input."""
 
-VIEWS = RESHAPES | TRANSPOSES | CUTS | _LISTS | _OTHERS
+VIEWS = RESHAPES | TRANSPOSES | CUTS | MOVES | _LISTS | _OTHERS
 """Operators whose results lie in the memory of their first input; a reshape only where strides allow it."""
 
 

@@ -21,12 +21,14 @@ from pnnx_fast._warning import warn
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ir.notes import FOLLOWED, written_views
-from pnnx_fast.passes.memory import CUTS, VIEWS, Home, dense_strides, home_behind
+from pnnx_fast.passes.memory import CUTS, MOVES, VIEWS, Home, dense_strides, home_behind
 from pnnx_fast.passes.moves import succeed, unused_operand
 
 __all__ = ["restore_writes", "warn_of_lost_writes"]
 
 Chain = tuple[tuple[Operator, int], ...]
+
+DOUBT = "its results may be wrong"
 
 _COPIES = frozenset({"Tensor.copy", "aten::copy"})
 
@@ -44,7 +46,7 @@ def warn_of_lost_writes(graph: Graph, place: str) -> None:
     kinds = _COPIES | {"prim::Constant"}
     lost = _replayed(graph.copy()).lost if any(op.type in kinds for op in graph.ops) else None
     if lost is not None:
-        warn(f"{lost} in place, and {place} does not: its results may be wrong")
+        warn(f"{lost} in place, and {place} does not: {DOUBT}")
 
 
 def _replayed(graph: Graph) -> _Replay:
@@ -112,16 +114,25 @@ class _Replay:
         self._settled: dict[Operand, int] = {}
         """To how many writes the converter has seen itself, of all that reads a tensor or its slices and reshapes."""
         self._made: dict[tuple[Operand, int], Operand] = {}
+        self._sure: set[Operand] = set()
+        """Results of copies, …"""
+        self._copied: dict[Operand, Operand] = {}
+        """… what seems to have been copied of a view of a tensor, …"""
+        self._apart: dict[Operand, Operator] = {}
+        """… and, by tensor, writes to such copies."""
 
     def refresh(self, op: Operator) -> None:
         """Give an operator what the memory of its inputs holds now."""
         for i, x in enumerate(op.inputs):
             home = self._home(x)
+            if home.owner in self._apart and op.type not in VIEWS:
+                written = self._apart.pop(home.owner)
+                warn(f"{op.where} reads {x.name} without what {written.where} writes to a view or copy of it: {DOUBT}")
             if self._writes.get(home.owner, 0) == self._seen(x):
                 continue
             if not self._in_order and op.type == "pnnx.Expression" and _is_compound(op):
                 # The converter puts such an expression where its last part was.
-                warn(f"{op.where} reads {x.name} before or after a view of it is written to: its results may be wrong")
+                warn(f"{op.where} reads {x.name} before or after a view of it is written to: {DOUBT}")
                 continue
             self.lost = self.lost or f"{op.where} reads {x.name}, to which was written"
             op.set_input(i, self._now(x, home, op))
@@ -132,7 +143,11 @@ class _Replay:
         home = self._home(op.inputs[0])
         for i, x in enumerate(op.outputs if self._follows else ()):
             behind = home_behind(op, i, home)
-            if behind is not None:
+            if behind is None:
+                continue
+            if len(x.consumers) > 1 and self._was_copied(x, behind):
+                self._copied[x] = behind.owner
+            else:
                 self._note(x, behind)
 
     def change(self, op: Operator) -> None:
@@ -141,10 +156,10 @@ class _Replay:
         following = self._graph.ops.index(op) + 1
         if home.chain and following < len(self._graph.ops):
             self.lost = self.lost or f"{op.where} writes to {op.inputs[0].name}"
-            self._write(home, made, self._graph.ops[following], op.name)
+            self._write(home, made, self._graph.ops[following], op)
             self.found = True
         elif not home.chain:
-            self._hold(home.owner, made)
+            self._hold(home.owner, made, op)
         self._note(made, home)
 
     def copy(self, op: Operator) -> None:
@@ -154,25 +169,41 @@ class _Replay:
         home, given = self._home(whole), self._home(op.inputs[0])
         if views and whole.producer is not None and whole.producer.type in CUTS:
             home = Home(whole)  # A copy of this part was dropped: it has memory of its own.
+        elif home.chain and whole not in self._sure and op.outputs[0].consumers and self._was_copied(whole, home):
+            self._copied[whole] = home.owner
+            home = Home(whole)
         is_result = self._is_result(op, given)
         if self._writes.get(self._home(values).owner, 0) != self._seen(values):
             values = self._now(values, self._home(values), op)
         target = Home(home.owner, (*home.chain, *((view, 0) for view in views)))
         out = op.outputs[0]
         if target.chain:
-            made = self._write(target, values, op, op.name)
+            made = self._write(target, values, op, op)
             if home.chain:
                 made = self._along(home.chain, made, op, f"{op.name}_part")[-1]
             succeed(self._graph, op, {out: made})
             self._note(made, home)
             self.found = True
         else:
+            made = out
             op.set_input(1, values)
-            self._hold(home.owner, out)
+            self._hold(home.owner, out, op)
             self._note(out, home)
         self._settled[whole] = self._writes[home.owner]
+        self._sure.add(made)
         if is_result:
             self._note(op.inputs[1] if not target.chain else values, given)
+
+    @staticmethod
+    def _was_copied(x: Operand, home: Home) -> bool:
+        """Whether a view that is read more than once was made contiguous, of which the converter leaves no operator.
+
+        The tracer calls what the model keeps in a variable by its name, all else by a number: where the view is in none
+        and something is read more than once, that was a copy of it.
+        """
+        if not x.name.isdigit() or x.producer is None or x.producer.type not in MOVES:
+            return False
+        return home.strides is None or x.shape is None or list(home.strides) != dense_strides(x.shape)
 
     def _is_result(self, op: Operator, given: Home) -> bool:
         """Whether what is copied came of an operator in place, and is what it is written to itself."""
@@ -195,7 +226,9 @@ class _Replay:
     def _note(self, x: Operand, home: Home) -> None:
         self._homes[x], self._read[x] = home, self._writes.get(home.owner, 0)
 
-    def _hold(self, owner: Operand, whole: Operand) -> None:
+    def _hold(self, owner: Operand, whole: Operand, writer: Operator) -> None:
+        if owner in self._copied:
+            self._apart.setdefault(self._copied[owner], writer)
         self._writes[owner] = self._writes.get(owner, 0) + 1
         self._held[owner] = whole
 
@@ -222,9 +255,9 @@ class _Replay:
             reached.append(outputs[number])
         return reached
 
-    def _write(self, target: Home, values: Operand, before: Operator, name: str) -> Operand:
+    def _write(self, target: Home, values: Operand, before: Operator, writer: Operator) -> Operand:
         """Write values to a view; returns the whole tensor thereafter."""
-        graph, links = self._graph, [link for link, _ in target.chain]
+        graph, links, name = self._graph, [link for link, _ in target.chain], writer.name
         # The views are made again over a dense form of the tensor, so that they are views in memory, too.
         dense = unused_operand(graph, f"{name}_dense")
         dense.shape, dense.dtype = target.owner.shape, target.owner.dtype
@@ -238,7 +271,7 @@ class _Replay:
         written.shape, written.dtype = dense.shape, dense.dtype
         wiring = {"inputs": [dense, views[fixed], values], "outputs": [written]}
         graph.new_operator_before("fused.WriteView", written.name, before, **wiring)
-        self._hold(target.owner, written)
+        self._hold(target.owner, written, writer)
         self._note(written, Home(target.owner))
         return written
 
