@@ -190,8 +190,10 @@ def _multiply(b: Builder, inputs: list[Tensor], weights: list[Tensor], bias: Ten
 
 def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tensor | None) -> tuple[Value, ...]:
     """Emit all layers; returns output, final h and, of an LSTM, final c."""
-    if stack.layers < 1 or stack.hidden < 1 or not 0 <= stack.proj < stack.hidden:
-        raise ParameterError("num_layers and hidden_size must be positive, proj_size smaller", parameter="hidden_size")
+    if stack.layers < 1 or stack.hidden < 1 or stack.proj < 0:
+        raise ParameterError(
+            "num_layers and hidden_size must be positive, proj_size 0 or more", parameter="hidden_size"
+        )
     if input.ndim not in (2, 3) or 0 in input.shape:
         raise ShapeError("a recurrent layer takes (steps, batch, features) or (steps, features)", actual=input.shape)
     x = as_computed(b, input)[0]

@@ -199,3 +199,46 @@ def test_same_borders_of_three_axes_have_the_odd_depth_behind(mode: int, before:
     lowest = np.pad(x[0], [(b, 1 - b) for b in before], constant_values=-np.inf)
     highest = np.lib.stride_tricks.sliding_window_view(lowest, (2, 2, 2)).max((3, 4, 5))
     np.testing.assert_array_equal(one(f"Pooling3D 0=0 1=2 5={2 if mode == -233 else 3}", x)[0], highest)
+
+
+@pytest.mark.parametrize("shape, size", [((3, 4, 5), 60), ((4, 5), 20), ((5,), 7)])
+def test_norms_of_whole_blobs_are_those_of_all_but_the_first_dimension(shape: tuple[int, ...], size: int) -> None:
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    scale, bias = np.random.default_rng(4).normal(size=(2, size)).astype(np.float32)
+    last = (-2, -1) if len(shape) == 3 else (-1,)
+    within = shape[-len(last) :]
+    s, b = (v[: np.prod(within)].reshape(within) for v in (scale, bias))
+    centred = x - x.mean(last, keepdims=True)
+    wanted = centred / np.sqrt((centred**2).mean(last, keepdims=True) + 1e-3) * s + b
+    given = one(f"LayerNorm 0={size} 2=1", x, scale.tobytes() + bias.tobytes())
+    np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-5)
+    wanted = x / np.sqrt((x**2).mean(last, keepdims=True) + 1e-3) * s
+    np.testing.assert_allclose(one(f"RMSNorm 0={size} 2=1", x, scale.tobytes()), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_of_norms_must_be_enough() -> None:
+    with pytest.warns(ncnn.NcnnWarning, match="normalised dimensions"), pytest.raises(AssertionError):
+        one("LayerNorm 0=7 2=0")
+
+
+def test_a_vector_is_one_channel_to_quantisers() -> None:
+    x, scales = np.float32([1, -2, 3]), np.float32([10, 20, 30])
+    assert one("Quantize 0=3", x, scales.tobytes()).tolist() == [10, -20, 30]
+    bias = np.float32([1, 2, 3]).tobytes()
+    assert one("Dequantize 0=3 1=3", x, scales.tobytes() + bias).tolist() == [11, -19, 31]
+
+
+@pytest.mark.parametrize("length", [4, 8, 21])
+def test_an_lstm_may_project_to_more_values_than_it_has_units(length: int) -> None:
+    generator, units, wide = np.random.default_rng(length), 3, length + 1
+    x, parts = generator.normal(size=(6, 5)).astype(np.float32), [(4, units, 5), (4, units), (4, units, length)]
+    arrays = [generator.normal(size=shape).astype(np.float32) for shape in parts]
+    project = generator.normal(size=(length, units)).astype(np.float32)
+
+    def net(hidden: int) -> Any:
+        more = hidden - units  # that compute zeros
+        padded = [np.pad(a, [(0, 0), (0, more), (0, 0)][: a.ndim]) for a in arrays]
+        weights = b"".join(tagged(a) for a in (*padded, np.pad(project, [(0, 0), (0, more)])))
+        return one(f"LSTM 0={length} 1={4 * hidden * 5} 3={hidden}", x, weights)
+
+    np.testing.assert_allclose(net(units), net(wide), rtol=1e-5, atol=1e-6)

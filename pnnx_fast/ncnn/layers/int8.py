@@ -87,10 +87,12 @@ def as_int8(value: float) -> int:
 
 
 def per_channel(values: Attribute, x: Operand) -> Array:
-    """One value for all, or one a channel, shaped to stand beside ``x``."""
+    """One value for all, or one a channel, shaped to stand beside ``x``; a vector is one channel to ncnn."""
     array = values.numpy()
     if array.size not in (1, shape_of(x)[1]):
         raise ShapeError("scales a channel", expected=shape_of(x)[1], actual=array.size)
+    if len(shape_of(x)) == 2:
+        array = array[:1]
     return array.reshape(1, -1, *(1,) * (len(shape_of(x)) - 2))
 
 

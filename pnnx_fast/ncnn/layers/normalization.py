@@ -30,11 +30,11 @@ def _affine(p: Params, w: Weights, id: int, count: int, names: tuple[str, ...]) 
 
 
 def _trailing_shape(x: Operand, size: int) -> list[int]:
-    """The last dimensions that hold ``size`` values together; all but the first of three and more when none do."""
+    """The last dimensions that hold ``size`` values together; as in ncnn, all but the first when they hold fewer."""
     shape = shape_of(x)
-    rank = len(shape) - 1
-    for count in range(1, max(rank, 2)):
-        if math.prod(shape[-count:]) == size:
+    most = max(len(shape) - 2, 1)
+    for count in range(1, most + 1):
+        if math.prod(shape[-count:]) == size or (count == most and math.prod(shape[-count:]) < size):
             return list(shape[-count:])
     raise ShapeError("normalised dimensions", expected=size, actual=list(shape[1:]))
 
@@ -58,6 +58,9 @@ def rms_norm(p: Params, w: Weights) -> Build:
 def _over_trailing(t: Tracer, x: Operand, type: str, size: int, eps: float, attrs: dict[str, Attribute]) -> Operand:
     shape = shape_of(x)
     wanted = _trailing_shape(x, size)
+    if math.prod(wanted) < size:
+        size = math.prod(wanted)
+        attrs = {name: Attribute(a.numpy()[:size]) for name, a in attrs.items()}
     # Weights are vectors, so the normalised dimensions become one.
     y = x if len(wanted) == 1 else t.reshape(x, (*shape[: -len(wanted)], size))
     y = t.emit(type, y, attrs=attrs, normalized_shape=[size], eps=eps, elementwise_affine=bool(attrs))
