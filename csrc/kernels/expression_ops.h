@@ -99,6 +99,13 @@ static inline float pf_lgamma(float x) {
     }                                                                                                        \
     }
 
+/* A repeated vector is one value. */
+#define PF_VMD(name)                                                                                         \
+    PF_VM_HEAD(name)                                                                                         \
+    PF_NAME(PF_JOIN(vm_in_double, name))(p0, out, d0 ? n : pf_min(n, 1));                                    \
+    for (int64_t i = 1; d0 == 0 && i < n; i++) out[i] = out[0];                                              \
+    }
+
 #define PF_VMN(name)
 #define PF_VM1(name, body)  PF_VM(PF_USE1, name, body)
 #define PF_VM2(name, body)  PF_VM(PF_USE2, name, body)

@@ -88,6 +88,9 @@
         X1(atanh, atanh(x))                                                                                  \
         X1(erf, erf(x))                                                                                      \
         X1(erfc, erfc(x))                                                                                    \
+        X1(lgamma, pf_lgamma64(x))                                                                           \
+        X1(digamma, pf_digamma64(x))                                                                         \
+        X1(erfinv, pf_erfinv64(x))                                                                           \
         X1(hardsigmoid, PF_CLIP6(x + 3) / 6)                                                                 \
         X1(hardswish, x *PF_CLIP6(x + 3) / 6)                                                                \
         X1(sigmoid, 1 / (1 + pf_exp64(-x)))                                                                  \

@@ -2,9 +2,10 @@
 #include <math.h>
 
 #include "kernels/expression_types.h"
-#include "kernels/vmath_f64.h"
+#include "kernels/vmath_special.h"
 
 /* Operands may lie anywhere. */
+typedef float any_f32 __attribute__((aligned(1), may_alias));
 typedef double any_f64 __attribute__((aligned(1), may_alias));
 typedef int64_t any_i64 __attribute__((aligned(1), may_alias));
 typedef int32_t any_i32 __attribute__((aligned(1), may_alias));
@@ -30,6 +31,18 @@ static inline double pf_floor_divide(double x, double y) {
     if (y == 0) return x / y;
     return q == 0 ? copysign(0, x / y) : q - low > 0.5 ? low + 1 : low;
 }
+
+#define PF_IN_DOUBLE(name, body)                                                                             \
+    void PF_NAME(PF_JOIN(vm_in_double, name))(const float *from, float *to, int64_t n) {                     \
+        const any_f32 *p = from;                                                                             \
+        any_f32 *out = to;                                                                                   \
+        PF_IVDEP for (int64_t i = 0; i < n; i++) {                                                           \
+            const double x = p[i];                                                                           \
+            out[i] = (float)(body);                                                                          \
+        }                                                                                                    \
+    }
+PF_IN_DOUBLE(digamma, pf_digamma64(x))
+PF_IN_DOUBLE(erfinv, pf_erfinv64(x))
 
 #define PF_T     f64
 #define PF_E     any_f64

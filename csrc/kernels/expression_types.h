@@ -27,6 +27,10 @@ typedef struct vm_type {
     bool (*has_zero)(const void *from, int64_t n);
 } vm_type;
 
+/* Operations on n floats that are computed in double. */
+void PF_NAME(vm_in_double_digamma)(const float *from, float *to, int64_t n);
+void PF_NAME(vm_in_double_erfinv)(const float *from, float *to, int64_t n);
+
 /* The code of each operation. */
 #define PF_VM_NAME(name) PF_VM_##name,
 #define PF_VMN(name)     PF_VM_##name,

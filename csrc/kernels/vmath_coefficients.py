@@ -1,6 +1,7 @@
 """Prints vmath_coefficients.h: minimax polynomials and quotients of polynomials for the vector functions.
 
-Usage: ``python vmath_coefficients.py > vmath_coefficients.h`` (needs numpy and mpmath). Each row of `TABLE` names a
+Usage: ``python vmath_coefficients.py > vmath_coefficients.h`` (needs numpy and mpmath), and for polynomials of doubles
+(`DOUBLES`) ``python vmath_coefficients.py doubles > vmath_coefficients_f64.h``. Each row of `TABLE` names a
 function g that remains when the known first terms of a series are taken away, the interval, the degrees, and the
 weight that turns an error of g into the relative error of the result.
 
@@ -14,6 +15,7 @@ So are roots of two.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -91,18 +93,59 @@ class Pieces:
 PIECES = Pieces("GELU", "erfc(-x/√2)/2", lambda x: mp.erfc(-x / mp.sqrt(2)) / 2, 7 / 32, 32, 6)
 
 
-def _interpolate(pieces: Pieces, index: int) -> list[float]:
-    """Polynomial through the Chebyshev points of a piece, lowest power first."""
-    width, count = mp.mpf(pieces.width), pieces.degree + 1
-    low, high = -width / 2, (width / 2 if index else mp.mpf(0))
+def _through_nodes(g: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf, count: int) -> list[float]:
+    """Polynomial through the Chebyshev points of an interval, lowest power first."""
     nodes = [(low + high) / 2 + (high - low) / 2 * mp.cospi((k + mp.mpf(1) / 2) / count) for k in range(count)]
     matrix = mp.matrix(count, count)
     values = mp.matrix(count, 1)
     for r, d in enumerate(nodes):
-        values[r] = pieces.g(d - index * width)
+        values[r] = g(d)
         for k in range(count):
             matrix[r, k] = d**k
-    return [float(np.float32(float(c))) for c in mp.lu_solve(matrix, values)]
+    return [float(c) for c in mp.lu_solve(matrix, values)]
+
+
+def _interpolate(pieces: Pieces, index: int) -> list[float]:
+    """Polynomial of a piece."""
+    width = mp.mpf(pieces.width)
+    found = _through_nodes(
+        lambda d: pieces.g(d - index * width), -width / 2, width / 2 if index else mp.mpf(0), pieces.degree + 1
+    )
+    return [float(np.float32(c)) for c in found]
+
+
+def _inverse_near(w: mp.mpf) -> mp.mpf:
+    """erfinv(x) / x where 1 - x² = exp(-w)."""
+    x = mp.sqrt(-mp.expm1(-max(w, mp.mpf(10) ** -20)))
+    return mp.erfinv(x) / x
+
+
+def _inverse_far(s: mp.mpf) -> mp.mpf:
+    """erfinv(x) / x where 1 - x² = exp(-s²), by Newton's method on erfc."""
+    square = mp.exp(-s * s)
+    x, y = mp.sqrt(1 - square), s
+    for _ in range(12):
+        y += (mp.erfc(y) - square / (1 + x)) * mp.sqrt(mp.pi) / 2 * mp.exp(y * y)
+    return y / x
+
+
+DOUBLES = [
+    ("ERFINV_NEAR", "erfinv(x)/x of w = -log(1 - x²)", _inverse_near, 0.0, 6.25, 24),
+    ("ERFINV_MIDDLE", "erfinv(x)/x of √w", _inverse_far, 2.5, 4.0, 18),
+    ("ERFINV_FAR", "erfinv(x)/x of √w", _inverse_far, 4.0, 6.0625, 18),
+]
+"""Name, comment, function, interval and number of coefficients; the variable runs from -1 to 1 over the interval."""
+
+
+def _print_doubles() -> None:
+    print("/* Printed by vmath_coefficients.py doubles; lowest power first, of (x - middle) / half the width. */")
+    print("#ifndef PF_KERNELS_VMATH_COEFFICIENTS_F64_H\n#define PF_KERNELS_VMATH_COEFFICIENTS_F64_H\n")
+    for name, comment, g, low, high, count in DOUBLES:
+        middle, half = (mp.mpf(low) + high) / 2, (mp.mpf(high) - low) / 2
+        found = _through_nodes(lambda t, g=g, m=middle, h=half: g(m + h * t), mp.mpf(-1), mp.mpf(1), count)
+        print(f"/* {comment} on [{low:g}, {high:g}] */")
+        print(f"static const double PF_{name}[] = {{{', '.join(map(repr, found))}}};")
+    print("\n#endif")
 
 
 def _grid(row: Row, count: int = 1500) -> tuple[Vector, Vector, Vector]:
@@ -200,4 +243,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["doubles"]:
+        _print_doubles()
+    else:
+        main()

@@ -166,6 +166,8 @@ def _transcendental_rows(row: Callable[..., None]) -> None:
     row("erf", 1, rules.real_floating, ref.erf)
     row("erfc", 1, rules.real_floating, ref.erfc)
     row("lgamma", 1, rules.real_floating, ref.lgamma)
+    row("digamma", 1, rules.real_floating, ref.digamma, in_double=True)
+    row("erfinv", 1, rules.real_floating, ref.erfinv, in_double=True)
     row("pow", 2, rules.numeric, ref.power)
     row("atan2", 2, rules.real_floating, _ufunc(np.arctan2))
     row("logaddexp", 2, rules.floating, ref.logaddexp)

@@ -34,6 +34,35 @@ erf = _elementwise(math.erf)
 erfc = _elementwise(math.erfc)
 lgamma = _elementwise(_lgamma)
 
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+"""The Bernoulli numbers B2, B4 …"""
+
+
+def erfinv(x: Array) -> Array:
+    """Inverse of the error function: Winitzki's approximation, mended by Halley's steps."""
+    rest = np.log1p(-x * x)
+    inner = 2 / (math.pi * 0.147) + rest / 2
+    y = np.sign(x) * np.sqrt(np.maximum(np.sqrt(inner * inner - rest / 0.147) - inner, 0))
+    for _ in range(3):
+        error = (erf(y) - x) / (2 / math.sqrt(math.pi) * np.exp(-y * y))
+        y = np.where(np.isfinite(y) & (error != 0), y - error / (1 + y * error), y)
+    return np.where(np.abs(x) == 1, np.sign(x) * np.inf, y)
+
+
+def digamma(x: Array) -> Array:
+    """Logarithmic derivative of the gamma function: reflection, recurrence, then the asymptotic series."""
+    positive = np.where(x > 0, x, 1 - x)
+    total = np.zeros_like(x)
+    while (small := positive < 12).any():
+        total = np.where(small, total - 1 / positive, total)
+        positive = np.where(small, positive + 1, positive)
+    total += np.log(positive) - 0.5 / positive
+    for k, number in enumerate(BERNOULLI, start=1):
+        total -= number / (2 * k * positive ** (2 * k))
+    mirrored = total - math.pi / np.tan(math.pi * x)
+    whole = (x == np.floor(x)) & (x <= 0)
+    return np.where(x > 0, total, np.where(whole, np.where(x == 0, -np.copysign(np.inf, x), np.nan), mirrored))
+
 
 def _nonzero(divisor: Array) -> None:
     if divisor.dtype.kind in "iu" and not divisor.all():

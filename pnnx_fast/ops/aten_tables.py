@@ -202,10 +202,11 @@ FORWARDED: dict[str, tuple[str, ...]] = {
 Forms are told apart by the number of arguments."""
 
 _OF_ONE = (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "cos", "cosh", "erf",
-    "erfc", "exp", "exp2", "expm1", "floor", "hardsigmoid", "hardswish", "imag", "isfinite", "isinf", "isnan",
-    "lgamma", "log", "log10", "log1p", "log2", "logical_not", "mish", "neg", "positive", "real", "reciprocal",
-    "relu", "relu6", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "cos", "cosh", "digamma",
+    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "hardsigmoid", "hardswish", "imag", "isfinite",
+    "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "logical_not", "mish", "neg", "positive", "real",
+    "reciprocal", "relu", "relu6", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "tan", "tanh",
+    "trunc",
 )  # fmt: skip
 _OF_TWO = (
     "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "div",
@@ -233,6 +234,8 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "rad2deg": ("mul(@0,57.29577951308232)",),
     "rsub": ("sub(@1,@0)", "sub(@1,mul(@0,@2))"),
     "sub": ("sub(@0,@1)", "sub(@0,mul(@1,@2))"),
+    "special_digamma": ("digamma(@0)",),
+    "special_erfinv": ("erfinv(@0)",),
     "square": ("square(@0)",),
     "true_divide": ("div(@0,@1)",),
     **{name: (f"{name}(@0)",) for name in _OF_ONE},

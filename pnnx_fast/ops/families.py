@@ -23,10 +23,10 @@ FAMILIES: dict[str, str] = {
         aten::concatenate aten::constant_pad_nd aten::contiguous aten::conv1d aten::conv2d aten::conv3d
         aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cross
         aten::cumprod aten::cumsum aten::deg2rad aten::dequantize aten::detach aten::detach_ aten::diag aten::diagonal
-        aten::diff aten::dim aten::div aten::divide aten::dropout aten::elu aten::embedding aten::empty
-        aten::empty_like aten::eq aten::erf aten::erfc aten::exp aten::exp2 aten::expand aten::expand_as aten::expm1
-        aten::feature_alpha_dropout aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_hfft
-        aten::fft_hfft2 aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft
+        aten::diff aten::digamma aten::dim aten::div aten::divide aten::dropout aten::elu aten::embedding aten::empty
+        aten::empty_like aten::eq aten::erf aten::erfc aten::erfinv aten::exp aten::exp2 aten::expand aten::expand_as
+        aten::expm1 aten::feature_alpha_dropout aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn
+        aten::fft_hfft aten::fft_hfft2 aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft
         aten::fft_ihfft2 aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft
         aten::fft_rfft2 aten::fft_rfftn aten::fill aten::fix aten::flatten aten::flip aten::floor aten::floor_divide
         aten::floordiv aten::fmod aten::frac aten::full aten::full_like aten::gather aten::ge aten::gelu aten::glu
@@ -48,13 +48,13 @@ FAMILIES: dict[str, str] = {
         aten::roll aten::round aten::rrelu aten::rsqrt aten::rsub aten::scaled_dot_product_attention aten::scatter_add
         aten::select aten::select_scatter aten::selu aten::sgn aten::sigmoid aten::sign aten::silu aten::sin
         aten::sinh aten::size aten::slice aten::slice_scatter aten::softmax aten::softplus aten::softshrink aten::sort
-        aten::split aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub
-        aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split
-        aten::threshold aten::tile aten::topk aten::transpose aten::tril aten::triu aten::true_divide aten::trunc
-        aten::type_as aten::unbind aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split
-        aten::unsafe_split_with_sizes aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
-        aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
-        prim::NumToTensor prim::abs prim::max prim::min
+        aten::special_digamma aten::special_erfinv aten::split aten::split_with_sizes aten::sqrt aten::square
+        aten::squeeze aten::stack aten::std aten::sub aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t
+        aten::tan aten::tanh aten::tensor_split aten::threshold aten::tile aten::topk aten::transpose aten::tril
+        aten::triu aten::true_divide aten::trunc aten::type_as aten::unbind aten::unflatten aten::unfold
+        aten::unsafe_chunk aten::unsafe_split aten::unsafe_split_with_sizes aten::unsqueeze aten::var
+        aten::vector_norm aten::view aten::view_as aten::view_as_complex aten::view_as_real aten::where aten::zeros
+        aten::zeros_like prim::Constant prim::NumToTensor prim::abs prim::max prim::min
     """,
     "aten_layers": """
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
@@ -79,24 +79,23 @@ FAMILIES: dict[str, str] = {
         aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::column_stack
         aten::combinations aten::conj aten::conj_physical aten::conv_tbc aten::copysign aten::corrcoef
         aten::cosine_embedding_loss aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss
-        aten::ctc_loss aten::cumulative_trapezoid aten::diag_embed aten::diagflat aten::diagonal_scatter aten::digamma
-        aten::dist aten::dot aten::dstack aten::erfinv aten::eye aten::fake_quantize_per_channel_affine
-        aten::fake_quantize_per_tensor_affine aten::fft_fftfreq aten::fft_fftshift aten::fft_ifftshift
-        aten::fft_rfftfreq aten::fill_diagonal aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin
-        aten::frexp aten::gcd aten::ger aten::gradient aten::hamming_window aten::hann_window aten::heaviside
-        aten::hinge_embedding_loss aten::histc aten::histogram aten::hstack aten::huber_loss aten::hypot aten::i0
-        aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf
-        aten::isreal aten::kaiser_window aten::kl_div aten::kron aten::l1_loss aten::lcm aten::ldexp
-        aten::linalg_cholesky aten::linalg_det aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm
-        aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve
-        aten::linalg_solve_triangular aten::linalg_vander aten::linalg_vecdot aten::linspace aten::logaddexp2
-        aten::logcumsumexp aten::logit aten::logspace aten::margin_ranking_loss aten::masked_scatter aten::matrix_H
-        aten::matrix_exp aten::matrix_power aten::mode aten::mse_loss aten::multi_margin_loss
-        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter aten::nll_loss_nd
-        aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence aten::pdist aten::poisson_nll_loss
-        aten::polar aten::polygamma aten::quantile aten::renorm aten::rot90 aten::scalar_tensor aten::searchsorted
-        aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_digamma aten::special_entr
-        aten::special_erfcx aten::special_erfinv aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
+        aten::ctc_loss aten::cumulative_trapezoid aten::diag_embed aten::diagflat aten::diagonal_scatter aten::dist
+        aten::dot aten::dstack aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
+        aten::fft_fftfreq aten::fft_fftshift aten::fft_ifftshift aten::fft_rfftfreq aten::fill_diagonal aten::fliplr
+        aten::flipud aten::float_power aten::fmax aten::fmin aten::frexp aten::gcd aten::ger aten::gradient
+        aten::hamming_window aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::histogram
+        aten::hstack aten::huber_loss aten::hypot aten::i0 aten::index_reduce aten::inner aten::inverse aten::isclose
+        aten::isin aten::isneginf aten::isposinf aten::isreal aten::kaiser_window aten::kl_div aten::kron
+        aten::l1_loss aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv
+        aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv
+        aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander aten::linalg_vecdot
+        aten::linspace aten::logaddexp2 aten::logcumsumexp aten::logit aten::logspace aten::margin_ranking_loss
+        aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode aten::mse_loss
+        aten::multi_margin_loss aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile
+        aten::nextafter aten::nll_loss_nd aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence
+        aten::pdist aten::poisson_nll_loss aten::polar aten::polygamma aten::quantile aten::renorm aten::rot90
+        aten::scalar_tensor aten::searchsorted aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss
+        aten::special_entr aten::special_erfcx aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
         aten::special_log_ndtr aten::special_logit aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
         aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_ndtr aten::special_ndtri
         aten::special_polygamma aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1

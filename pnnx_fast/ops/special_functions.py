@@ -13,23 +13,21 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.expression.functions import FUNCTIONS
+from pnnx_fast.expression.reference import BERNOULLI
 
 __all__ = [
-    "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "erfinv", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
+    "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
     "polygamma", "xlog1py",
 ]  # fmt: skip
 
 LARGE = 12.0
-"""From here on the asymptotic series of the polygamma functions give double precision."""
+"""So many first terms of the zeta function of Hurwitz are added up."""
 
 LARGE_BESSEL, LARGE_ERROR = 30.0, 25.0
 """The same for Bessel's functions and the scaled error function."""
 
 STEP_BESSEL = 0.1
 """Width of the trapezoids: their sum converges faster than any power of it."""
-
-BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
-"""The Bernoulli numbers B2, B4 …"""
 
 
 def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -49,32 +47,7 @@ def _function(name: str) -> Callable[[Array], Array]:
     return FUNCTIONS[name].reference
 
 
-@_wide
-def erfinv(x: Array) -> Array:
-    """Inverse of the error function: Winitzki's approximation, mended by Halley's steps."""
-    rest = np.log1p(-x * x)
-    inner = 2 / (math.pi * 0.147) + rest / 2
-    y = np.sign(x) * np.sqrt(np.maximum(np.sqrt(inner * inner - rest / 0.147) - inner, 0))
-    for _ in range(3):
-        error = (_function("erf")(y) - x) / (2 / math.sqrt(math.pi) * np.exp(-y * y))
-        y = np.where(np.isfinite(y) & (error != 0), y - error / (1 + y * error), y)
-    return np.where(np.abs(x) == 1, np.sign(x) * np.inf, y)
-
-
-@_wide
-def digamma(x: Array) -> Array:
-    """Logarithmic derivative of the gamma function: reflection, recurrence, then the asymptotic series."""
-    positive = np.where(x > 0, x, 1 - x)
-    total = np.zeros_like(x)
-    while (small := positive < LARGE).any():
-        total = np.where(small, total - 1 / positive, total)
-        positive = np.where(small, positive + 1, positive)
-    total += np.log(positive) - 0.5 / positive
-    for k, number in enumerate(BERNOULLI, start=1):
-        total -= number / (2 * k * positive ** (2 * k))
-    mirrored = total - math.pi / np.tan(math.pi * x)
-    whole = (x == np.floor(x)) & (x <= 0)
-    return np.where(x > 0, total, np.where(whole, np.where(x == 0, -np.copysign(np.inf, x), np.nan), mirrored))
+digamma = _wide(FUNCTIONS["digamma"].reference)
 
 
 def polygamma(n: int, x: Array) -> Array:
@@ -166,7 +139,7 @@ def log_ndtr(x: Array) -> Array:
 @_wide
 def ndtri(x: Array) -> Array:
     """The place up to which the area under the normal density is x."""
-    return math.sqrt(2) * erfinv(2 * x - 1)
+    return math.sqrt(2) * _function("erfinv")(2 * x - 1)
 
 
 @_wide

@@ -143,6 +143,61 @@ def test_results_do_not_depend_on_the_place_in_a_vector(isa):
             np.testing.assert_array_equal(run(isa, f"{name}(@0)", [np.ascontiguousarray(x[start:])]), whole[start:])
 
 
+def _in_places(got, want, scale):
+    """Largest distance in units in the last place of ``scale``, which vmath_special.h names."""
+    mp = pytest.importorskip("mpmath")
+    return max(float(abs(mp.mpf(float(g)) - w) / s) for g, w, s in zip(got, want, scale, strict=True)) * 2.0**52
+
+
+def test_inverse_error_function(isa):
+    mp = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(0)
+    ends = [1 - 2.0 ** -rng.uniform(1, 53, 200), 2.0 ** -rng.uniform(0, 60, 50), [1 - 2.0**-53, 1e-300]]
+    x = np.concatenate([rng.uniform(-1, 1, 300), *ends])
+    x = x[np.abs(x) < 1]
+    with mp.workdps(40):
+        want = [mp.erfinv(mp.mpf(v)) for v in x.tolist()]
+        assert _in_places(run(isa, "erfinv(@0)", [x]), want, [abs(w) or 1 for w in want]) <= 3
+        single = x.astype(np.float32)[np.abs(x.astype(np.float32)) < 1]
+        want = [mp.erfinv(mp.mpf(v)) for v in single.tolist()]
+        np.testing.assert_allclose(run(isa, "erfinv(@0)", [single]), [float(w) for w in want], 2.0**-23, 2e-45)
+    edges = np.array([1, -1, 0, -0.0, 1.5, -np.inf, np.nan])
+    for dtype in (np.float32, np.float64):
+        got = run(isa, "erfinv(@0)", [edges.astype(dtype)])
+        np.testing.assert_array_equal(got, [np.inf, -np.inf, 0, 0, np.nan, np.nan, np.nan])
+        assert np.signbit(got[3])
+
+
+@pytest.mark.parametrize("ends", [(0, 3), (3, 30), (-30, 0), (1e-8, 1e-3), (100, 1e6)])
+def test_digamma(isa, ends):
+    mp = pytest.importorskip("mpmath")
+    x = np.random.default_rng(0).uniform(*ends, 300)
+    with mp.workdps(40):
+        exact = [mp.mpf(v) for v in x.tolist()]
+        want = [mp.digamma(v) for v in exact]
+        scale = [
+            max(abs(w), 1, abs(mp.pi * mp.cot(mp.pi * v)) if v < 0 else 0) for v, w in zip(exact, want, strict=True)
+        ]
+        assert _in_places(run(isa, "digamma(@0)", [x]), want, scale) <= 8
+
+
+def test_digamma_at_its_poles(isa):
+    for dtype in (np.float32, np.float64):
+        x = np.array([0, -0.0, -1, -7, np.inf, -np.inf, np.nan, -1e20], dtype)
+        want = [-np.inf, np.inf, np.nan, np.nan, np.inf, np.nan, np.nan, np.nan]
+        np.testing.assert_array_equal(run(isa, "digamma(@0)", [x]), want)
+
+
+@pytest.mark.slow
+def test_coefficients_of_doubles_are_printed():
+    pytest.importorskip("mpmath")
+    command = [sys.executable, str(KERNELS / "vmath_coefficients.py"), "doubles"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    header = (KERNELS / "vmath_coefficients_f64.h").read_text()
+    number = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+    assert number.findall(header) == number.findall(printed)
+
+
 @pytest.mark.slow
 def test_coefficients_are_those_of_the_fit():
     pytest.importorskip("mpmath")
