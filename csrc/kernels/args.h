@@ -244,6 +244,17 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, i64, w) F(K, i64, bins_h) F(K, i64, bins_w) F(K, i64, regions_n) F(K, i64, indexed)                 \
     F(K, i64, kind) F(K, i64, ratio) F(K, i64, aligned) F(K, f64, scale) F(K, i64, variant)
 
+/* Fourier transforms of n places along lines; rank, shape, xs and ys describe the lines. x_parts, y_parts: 2 for complex
+ * numbers, 1 for real ones, and all strides, also xsn and ysn along a line, count parts. Of x there are `given` places,
+ * the others are 0: they are the transform's from place `first` on, times the window (given numbers; may be absent). With
+ * real results x holds the first n / 2 + 1 places of a Hermitian spectrum, or less of them. `wanted` places of the result,
+ * times scale, are written. roots: n complex exp(-2 pi i k / n). */
+#define PF_FOURIER_ARGS(F, K)                                                                                \
+    F(K, in, x) F(K, in, window) F(K, in, roots) F(K, out, y) F(K, io, scratch) F(K, i64, rank)              \
+    F(K, dims, shape) F(K, dims, xs) F(K, dims, ys) F(K, i64, n) F(K, i64, xsn) F(K, i64, ysn)               \
+    F(K, i64, x_parts) F(K, i64, y_parts) F(K, i64, first) F(K, i64, given) F(K, i64, wanted)                \
+    F(K, i64, inverse) F(K, f64, scale)
+
 /* What a machine can do: count rounds of twelve multiply-adds of a vector, or count floats x read once. y: a vector
  * for each thread, which multiply-adds also start from. */
 #define PF_PROBE_ARGS(F, K) F(K, in, x) F(K, io, y) F(K, i64, count)
@@ -281,6 +292,7 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     X(recurrent_pack, PF_RECURRENT_PACK_ARGS)                                                                \
     X(rotary, PF_ROTARY_ARGS)                                                                                \
     X(attention, PF_ATTENTION_ARGS)                                                                          \
+    X(fourier, PF_FOURIER_ARGS)                                                                              \
     X(probe, PF_PROBE_ARGS)                                                                                  \
     X(expression, PF_EXPRESSION_ARGS)
 /* clang-format on */

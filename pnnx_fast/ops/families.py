@@ -149,6 +149,11 @@ FAMILIES: dict[str, str] = {
     "elementwise": """
         pnnx.Expression
     """,
+    "fourier": """
+        torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.hfft torch.fft.hfft2 torch.fft.hfftn torch.fft.ifft
+        torch.fft.ifft2 torch.fft.ifftn torch.fft.ihfft torch.fft.ihfft2 torch.fft.ihfftn torch.fft.irfft
+        torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2 torch.fft.rfftn
+    """,
     "index": """
         F.embedding Tensor.index aten::take aten::take_along_dim ncnn.Embed nn.Embedding torch.gather
         torch.index_select torch.masked_select torch.nonzero torch.repeat_interleave
@@ -235,10 +240,7 @@ FAMILIES: dict[str, str] = {
         torch.squeeze torch.stack torch.t torch.tile torch.transpose torch.unsqueeze
     """,
     "signal": """
-        F.fold F.unfold nn.Fold nn.Unfold torch.fft.fft torch.fft.fft2 torch.fft.fftn torch.fft.hfft torch.fft.hfft2
-        torch.fft.hfftn torch.fft.ifft torch.fft.ifft2 torch.fft.ifftn torch.fft.ihfft torch.fft.ihfft2
-        torch.fft.ihfftn torch.fft.irfft torch.fft.irfft2 torch.fft.irfftn torch.fft.rfft torch.fft.rfft2
-        torch.fft.rfftn torch.istft torch.stft torchaudio.functional.inverse_spectrogram
+        F.fold F.unfold nn.Fold nn.Unfold torch.istft torch.stft torchaudio.functional.inverse_spectrogram
         torchaudio.functional.spectrogram
     """,
     "slicing": """

@@ -7,6 +7,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.signal import overlap_add
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 COMPLEX, REAL, IMAGINARY = range(3)
@@ -21,19 +22,16 @@ def inverse_spectrogram(
     if input.ndim != 4 or input.shape[3] != 2 or input.shape[1] not in (n_fft, n_fft // 2 + 1):
         raise ShapeError("a spectrum", expected=f"(n, {n_fft} or {n_fft // 2 + 1}, frames, 2)", actual=input.shape)
     n, frequencies, frames, _ = input.shape
-    total = (frames - 1) * hop_length + n_fft
     start = n_fft // 2 if center else 0
-    size = total - 2 * start
+    size = (frames - 1) * hop_length + n_fft - 2 * start
 
     def compute(x: Array, shape: Array) -> Array:
         spectrum = np.swapaxes(x[..., 0] + 1j * x[..., 1], 1, 2) * factor
         if frequencies != n_fft:
             spectrum = np.concatenate([spectrum, spectrum[..., n_fft - frequencies : 0 : -1].conj()], -1)
         parts = np.fft.ifft(spectrum) * shape
-        out, envelope = np.zeros((n, total), parts.dtype), np.zeros(total)
-        for j in range(frames):
-            out[:, j * hop_length : j * hop_length + n_fft] += parts[:, j]
-            envelope[j * hop_length : j * hop_length + n_fft] += shape.astype(np.float64) ** 2
+        squares = np.broadcast_to(shape.astype(np.float64) ** 2, (frames, n_fft))
+        out, envelope = overlap_add(parts, hop_length), overlap_add(squares, hop_length)
         out, envelope = out[:, start : start + size], envelope[start : start + size]
         out = out / np.where(envelope == 0, 1.0, envelope)
         if returns == COMPLEX:

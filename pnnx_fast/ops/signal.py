@@ -1,269 +1,98 @@
-"""Fourier transforms, spectrograms, and sliding blocks (fold, unfold). Transforms are numpy steps."""
+"""Spectrograms, and sliding blocks (fold, unfold)."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
-from pnnx_fast._types import Array, DType
+from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._window import space_strides
+from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.fourier import complex_type, emit_transform, parts_of, real_type
+from pnnx_fast.ops.padding import pad_sides
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
-
-# -- Fourier transforms ------------------------------------------------------------------------------------------------
-
-
-def _complex(dtype: DType) -> DType:
-    return np.dtype(np.complex128 if dtype in (np.float64, np.complex128) else np.complex64)
-
-
-def _real(dtype: DType) -> DType:
-    return np.dtype(np.float64 if dtype in (np.float64, np.complex128) else np.float32)
-
-
-def _emit(b: Builder, x: Tensor, function: Callable[[Array], Array], shape: Sequence[int], dtype: DType) -> Tensor:
-    """Emit a transform as a numpy step."""
-    return b.host(function, [x], [(tuple(shape), dtype)])[0]
-
-
-def _resized(x: Tensor, axes: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    shape = list(x.shape)
-    for axis, size in zip(axes, sizes, strict=True):
-        if size < 1:
-            raise ShapeError("a transform needs at least one sample", actual=size)
-        shape[axis] = size
-    return shape
-
-
-def _norm(norm: str | None) -> Any:
-    if norm not in (None, "forward", "backward", "ortho"):
-        raise ParameterError(f"unknown normalisation {norm!r}", parameter="norm")
-    return norm
-
-
-def _one_dimensional(
-    b: Builder, x: Tensor, n: int | None, dim: int, norm: str | None, function: Any, output: str
-) -> Tensor:
-    axis = axis_of(dim, x.ndim)
-    inverse_real = output == "real"
-    size = n or (2 * (x.shape[axis] - 1) if inverse_real else x.shape[axis])
-    shape = _resized(x, [axis], [size // 2 + 1 if output == "half" else size])
-    dtype = _real(x.dtype) if inverse_real else _complex(x.dtype)
-    mode = _norm(norm)
-    return _emit(b, x, lambda a: function(a, size, axis, mode), shape, dtype)
-
-
-@operator("torch.fft.fft", native=False)
-def fft(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Fourier transform. torch.fft.fft."""
-    return _one_dimensional(b, input, n, dim, norm, np.fft.fft, "full")
-
-
-@operator("torch.fft.ifft", native=False)
-def ifft(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Inverse Fourier transform. torch.fft.ifft."""
-    return _one_dimensional(b, input, n, dim, norm, np.fft.ifft, "full")
-
-
-@operator("torch.fft.rfft", native=False)
-def rfft(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Fourier transform of real numbers, half spectrum. torch.fft.rfft."""
-    return _one_dimensional(b, input, n, dim, norm, np.fft.rfft, "half")
-
-
-@operator("torch.fft.irfft", native=False)
-def irfft(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Inverse of rfft. torch.fft.irfft."""
-    return _one_dimensional(b, input, n, dim, norm, np.fft.irfft, "real")
-
-
-@operator("torch.fft.hfft", native=False)
-def hfft(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Fourier transform of a signal with Hermitian symmetry. torch.fft.hfft."""
-    return _one_dimensional(b, input, n, dim, norm, np.fft.hfft, "real")
-
-
-@operator("torch.fft.ihfft", native=False)
-def ihfft(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Inverse of hfft. torch.fft.ihfft."""
-    return _one_dimensional(b, input, n, dim, norm, np.fft.ihfft, "half")
-
-
-def _hfftn(a: Array, s: Sequence[int], axes: Sequence[int], norm: str | None) -> Array:
-    """N-d hfft: complex transforms over all axes but the last, then hfft over that one."""
-    if len(axes) > 1:
-        a = np.fft.fftn(a, s[:-1], axes[:-1], norm)  # type: ignore[arg-type]
-    return np.asarray(np.fft.hfft(a, s[-1], axes[-1], norm))  # type: ignore[arg-type]
-
-
-def _ihfftn(a: Array, s: Sequence[int], axes: Sequence[int], norm: str | None) -> Array:
-    """N-d ihfft: ihfft over the last axis, then inverse complex transforms over the others."""
-    a = np.fft.ihfft(a, s[-1], axes[-1], norm)  # type: ignore[arg-type]
-    if len(axes) > 1:
-        a = np.fft.ifftn(a, s[:-1], axes[:-1], norm)  # type: ignore[arg-type]
-    return np.asarray(a)
-
-
-def _n_dimensional(
-    b: Builder, x: Tensor, s: Ints | None, dim: Ints | None, norm: str | None, function: Any, output: str
-) -> Tensor:
-    sizes = None if s is None else [s] if isinstance(s, int) else list(s)
-    if dim is None:
-        axes = list(range(x.ndim - len(sizes), x.ndim)) if sizes is not None else list(range(x.ndim))
-    else:
-        axes = axes_of(dim, x.ndim)
-    given = sizes or [-1] * len(axes)
-    full = [x.shape[a] if n == -1 else n for a, n in zip(axes, given, strict=True)]
-    if output == "real" and given[-1] == -1:
-        full[-1] = 2 * (x.shape[axes[-1]] - 1)
-    shape = _resized(x, axes, [*full[:-1], full[-1] // 2 + 1] if output == "half" else full)
-    dtype = _real(x.dtype) if output == "real" else _complex(x.dtype)
-    mode = _norm(norm)
-    return _emit(b, x, lambda a: function(a, full, axes, mode), shape, dtype)
-
-
-_TRANSFORMS: dict[str, tuple[Any, str]] = {
-    "fft": (np.fft.fftn, "full"),
-    "ifft": (np.fft.ifftn, "full"),
-    "rfft": (np.fft.rfftn, "half"),
-    "irfft": (np.fft.irfftn, "real"),
-    "hfft": (_hfftn, "real"),
-    "ihfft": (_ihfftn, "half"),
-}
-
-
-def _register_n_dimensional(name: str, function: Any, output: str) -> None:
-    """Register the 2-d and the n-d form of one transform."""
-
-    def two(
-        b: Builder, input: Tensor, *, s: Ints | None = None, dim: Ints = (-2, -1), norm: str | None = None
-    ) -> Tensor:
-        return _n_dimensional(b, input, s, dim, norm, function, output)
-
-    def many(
-        b: Builder, input: Tensor, *, s: Ints | None = None, dim: Ints | None = None, norm: str | None = None
-    ) -> Tensor:
-        return _n_dimensional(b, input, s, dim, norm, function, output)
-
-    two.__doc__ = f"The transform {name} over two dimensions. torch.fft.{name}2."
-    many.__doc__ = f"The transform {name} over several dimensions. torch.fft.{name}n."
-    operator(f"torch.fft.{name}2", native=False)(two)
-    operator(f"torch.fft.{name}n", native=False)(many)
-
-
-for _name, (_function, _output) in _TRANSFORMS.items():
-    _register_n_dimensional(_name, _function, _output)
-
 
 # -- Spectrograms ------------------------------------------------------------------------------------------------------
 
 
-def _window(window: Array | None, n_fft: int, win_length: int | None, dtype: DType) -> Array:
-    """Window of length n_fft: the given one (or ones) centred between zeros."""
-    length = win_length or n_fft
-    values = np.ones(length, dtype) if window is None else window
-    left = (n_fft - length) // 2
-    return np.pad(values, (left, n_fft - length - left))
-
-
-def _frames(a: Array, n_fft: int, hop: int) -> Array:
-    """Overlapping frames (…, count, n_fft)."""
-    return np.lib.stride_tricks.sliding_window_view(a, n_fft, axis=-1)[..., ::hop, :]
-
-
-def _stft(a: Array, window: Array | None, o: dict[str, Any]) -> Array:
-    """Short-time Fourier transform (…, frequencies, frames)."""
-    n_fft, hop = o["n_fft"], o["hop_length"]
-    if o["pad"]:
-        a = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(o["pad"], o["pad"])])
-    if o["center"]:
-        mode = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}[o["pad_mode"]]
-        a = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(n_fft // 2, n_fft // 2)], mode=mode)  # type: ignore[call-overload]
-    shaped = _window(window, n_fft, o["win_length"], _real(a.dtype))
-    frames = _frames(a, n_fft, hop) * shaped
-    onesided = o["onesided"] and not np.iscomplexobj(frames)
-    spectrum = np.fft.rfft(frames) if onesided else np.fft.fft(frames)
-    return np.swapaxes(spectrum * _scale(o["normalized"], shaped, n_fft), -1, -2)
-
-
-def _scale(normalized: Any, window: Array, n_fft: int) -> float:
-    """Factor of the forward transform: 1, 1/sqrt(n_fft) ("frame_length") or 1/|window| ("window")."""
-    if normalized in (False, None, 0):
-        return 1.0
-    if normalized == "window":
-        return float(1.0 / np.sqrt((window.astype(np.float64) ** 2).sum()))
-    return 1.0 / math.sqrt(n_fft)
-
-
-def _istft(a: Array, window: Array | None, o: dict[str, Any]) -> Array:
-    """Inverse of the short-time transform by overlap-add, divided by the window's envelope."""
-    n_fft, hop = o["n_fft"], o["hop_length"]
-    shaped = _window(window, n_fft, o["win_length"], _real(a.dtype)).astype(np.float64)
-    spectrum = np.swapaxes(a, -1, -2) / _scale(o["normalized"], shaped, n_fft)
-    frames: Array
-    if o.get("return_complex"):
-        frames = np.fft.ifft(spectrum)
-    else:
-        # A real signal is determined by the first half of its spectrum; PyTorch ignores the other half.
-        frames = np.fft.irfft(spectrum[..., : n_fft // 2 + 1], n_fft)
-    count = frames.shape[-2]
-    total = n_fft + hop * (count - 1)
-    out = np.zeros((*a.shape[:-2], total), frames.dtype)
-    envelope = np.zeros(total)
-    for i in range(count):
-        out[..., i * hop : i * hop + n_fft] += frames[..., i, :] * shaped
-        envelope[i * hop : i * hop + n_fft] += shaped**2
-    start = n_fft // 2 if o["center"] else 0
-    end = _istft_end(total, o)
-    kept = slice(start, min(end, total))
-    out = out[..., kept] / envelope[kept]
-    missing = end - start - out.shape[-1]
-    return np.pad(out, [(0, 0)] * (out.ndim - 1) + [(0, missing)]) if missing > 0 else out
-
-
-def _istft_end(total: int, o: dict[str, Any]) -> int:
-    start = o["n_fft"] // 2 if o["center"] else 0
-    if o["length"] is not None:
-        return int(start + o["length"])
-    return total - o["n_fft"] // 2 if o["center"] else total
-
-
-def _check_window(window: Tensor | None, n_fft: int, win_length: int | None) -> None:
+def _check_window(window: Tensor | None, n_fft: int, win_length: int | None) -> int:
+    """Length of a window, which is centred in a frame."""
     length = win_length or n_fft
     if not 0 < length <= n_fft:
         raise ParameterError(f"win_length must be in 1 … n_fft, not {length}", parameter="win_length")
     if window is not None and window.shape != (length,):
         raise ShapeError("window does not fit win_length", expected=(length,), actual=window.shape)
+    return length
+
+
+def _scale(b: Builder, normalized: Any, window: Tensor | None, n_fft: int, length: int) -> float | Tensor:
+    """Factor of the forward transform: 1, 1/sqrt(n_fft) ("frame_length") or 1/|window| ("window")."""
+    if normalized in (False, None, 0):
+        return 1.0
+    if normalized != "window":
+        return 1.0 / math.sqrt(n_fft)
+    if window is None:
+        return 1.0 / math.sqrt(length)
+    if window.is_constant:
+        return float(1.0 / np.sqrt((np.abs(window.numpy().astype(np.complex128)) ** 2).sum()))
+    return b.host(
+        lambda w: 1.0 / np.sqrt((w.astype(np.float64) ** 2).sum()), [window], [((), real_type(window.dtype))]
+    )[0]
+
+
+def _turned(x: Tensor) -> Tensor:
+    """View with the last two dimensions swapped."""
+    return x.permute([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+def _extended(b: Builder, x: Tensor, sides: int, mode: str) -> Tensor:
+    pads = [0] * (x.ndim - 1) + [sides]
+    return pad_sides(b, x, pads, pads, mode, temporary=True)
 
 
 def _emit_stft(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any]) -> Tensor:
-    n_fft, hop = o["n_fft"], o["hop_length"]
-    _check_window(window, n_fft, o["win_length"])
-    samples = x.shape[-1] + 2 * o["pad"] + (2 * (n_fft // 2) if o["center"] else 0)
+    """Short-time Fourier transform (…, frequencies, frames), or a power of its magnitudes."""
+    n_fft, hop, power = o["n_fft"], o["hop_length"], o.get("power")
+    length = _check_window(window, n_fft, o["win_length"])
+    if x.dtype.kind not in "fc" or x.dtype == np.float16:
+        x = b.cast(x, np.float32)
+    x = _extended(b, x, o["pad"], "constant")
+    x = _extended(b, x, n_fft // 2, o["pad_mode"]) if o["center"] else x
+    samples, left, step = x.shape[-1], (n_fft - length) // 2, x.strides[-1]
     if hop < 1 or samples < n_fft:
         raise ShapeError("the signal is shorter than a frame", expected=n_fft, actual=samples)
-    onesided = o["onesided"] and x.dtype.kind != "c"
-    shape = (*x.shape[:-1], n_fft // 2 + 1 if onesided else n_fft, (samples - n_fft) // hop + 1)
-    power = o.get("power")
-    inputs = [x] if window is None else [x, window]
+    count = (samples - n_fft) // hop + 1
+    scale = _scale(b, o["normalized"], window, n_fft, length)
+    frames = x.as_strided((*x.shape[:-1], count, length), (*x.strides[:-1], hop * step, step), left * step)
+    if window is not None and window.dtype.kind == "c":
+        frames, window = lower_expression(b, "mul(@0,@1)", [frames, window], temporary=True), None
+    elif window is not None:
+        window = b.contiguous(window if window.dtype == real_type(x.dtype) else b.cast(window, real_type(x.dtype)))
+    bins = n_fft // 2 + 1 if o["onesided"] and frames.dtype.kind != "c" else n_fft
+    later = power is not None or isinstance(scale, Tensor)
+    y = (b.empty if later else b.result)((*x.shape[:-1], bins, count), complex_type(x.dtype))
+    known = 1.0 if isinstance(scale, Tensor) else scale
+    emit_transform(b, frames, _turned(y), n_fft, scale=known, window=window, first=left)
+    if isinstance(scale, Tensor):
+        y = lower_expression(b, "mul(@0,@1)", [y, scale], temporary=power is not None)
+    return y if power is None else _powers(b, y, power)
 
-    def compute(a: Array, w: Array | None = None) -> Array:
-        spectrum = _stft(a, w, o)
-        if power is None:
-            return spectrum
-        magnitude = np.abs(spectrum)
-        return magnitude if power == 1 else magnitude**power
 
-    return b.host(compute, inputs, [(shape, _complex(x.dtype) if power is None else _real(x.dtype))])[0]
+def _powers(b: Builder, y: Tensor, power: float) -> Tensor:
+    text = "add(square(@0),square(@1))"
+    if power != 2:
+        text = f"sqrt({text})" if power == 1 else f"pow({text},{power / 2!r})"
+    parts = parts_of(y)
+    return cast(Tensor, lower_expression(b, text, [parts.select(y.ndim, i) for i in (0, 1)]))
 
 
-@operator("torch.stft", native=False)
+@operator("torch.stft")
 def stft(
     b: Builder,
     input: Tensor,
@@ -291,29 +120,56 @@ def stft(
     }  # fmt: skip
     y = _emit_stft(b, input, window, options)
     if return_complex is False:
-        half = _real(y.dtype)
-        return Tensor(y.buffer, (*y.shape, 2), half, [*(2 * s for s in y.strides), 1], y.offset)
+        return parts_of(y)
     return y
 
 
 def _emit_istft(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any]) -> Tensor:
-    _check_window(window, o["n_fft"], o["win_length"])
+    """Inverse of the short-time transform: overlapping frames added, divided by the envelope of their windows."""
+    n_fft, hop = o["n_fft"], o["hop_length"]
+    length = _check_window(window, n_fft, o["win_length"])
     if x.dtype.kind != "c":
         if x.shape[-1] != 2:
             raise ShapeError("istft needs a complex spectrum", actual=x.dtype)
         dense = b.contiguous(x)
-        x = Tensor(dense.buffer, x.shape[:-1], _complex(x.dtype), None, dense.offset)
-    bins = o["n_fft"] // 2 + 1 if o["onesided"] else o["n_fft"]
+        x = Tensor(dense.buffer, x.shape[:-1], complex_type(x.dtype), None, dense.offset)
+    bins = n_fft // 2 + 1 if o["onesided"] else n_fft
     if x.ndim < 2 or x.shape[-2] != bins:
         raise ShapeError("istft: wrong number of frequencies", expected=bins, actual=x.shape)
-    total = o["n_fft"] + o["hop_length"] * (x.shape[-1] - 1)
-    samples = _istft_end(total, o) - (o["n_fft"] // 2 if o["center"] else 0)
-    inputs = [x] if window is None else [x, window]
-    dtype = x.dtype if o.get("return_complex") else _real(x.dtype)
-    return b.host(lambda a, w=None: _istft(a, w, o), inputs, [((*x.shape[:-2], samples), dtype)])[0]
+    if hop < 1:
+        raise ParameterError(f"hop_length must be positive, not {hop}", parameter="hop_length")
+    as_complex = bool(o.get("return_complex"))
+    # A real signal is determined by the first half of its spectrum; PyTorch ignores the other half.
+    spectrum = _turned(x).narrow(x.ndim - 1, 0, n_fft if as_complex else n_fft // 2 + 1)
+    frames = b.empty((*x.shape[:-2], x.shape[-1], n_fft), x.dtype if as_complex else real_type(x.dtype))
+    emit_transform(b, spectrum, frames, n_fft, inverse=True, scale=1.0 / n_fft)
+    total, start = n_fft + hop * (x.shape[-1] - 1), n_fft // 2 if o["center"] else 0
+    end = start + o["length"] if o["length"] is not None else total - start
+    left, factor = (n_fft - length) // 2, _scale(b, o["normalized"], window, n_fft, length)
+
+    def add(a: Array, shape: Array | None = None, scale: Any = factor) -> Array:
+        whole = np.pad(np.ones(length, np.float32) if shape is None else shape, (left, n_fft - length - left))
+        envelope = overlap_add(np.broadcast_to(whole**2, (a.shape[-2], n_fft)), hop)[start:end]
+        out = overlap_add(a * whole, hop)[..., start:end] / (envelope * scale)
+        return np.pad(out, [(0, 0)] * (out.ndim - 1) + [(0, end - start - out.shape[-1])])
+
+    inputs = [frames] if window is None else [frames, window]
+    inputs += [factor] if isinstance(factor, Tensor) else []
+    return b.host(add, inputs, [((*x.shape[:-2], end - start), frames.dtype)])[0]
 
 
-@operator("torch.istft", native=False)
+def overlap_add(frames: Array, hop: int) -> Array:
+    """Sum of frames (…, count, n), each ``hop`` places behind the one before."""
+    count, n = frames.shape[-2:]
+    blocks = -(-n // hop)
+    cut = np.pad(frames, [(0, 0)] * (frames.ndim - 1) + [(0, blocks * hop - n)])
+    out = np.zeros((*frames.shape[:-2], count + blocks - 1, hop), frames.dtype)
+    for i in range(blocks):
+        out[..., i : i + count, :] += cut[..., i * hop : (i + 1) * hop]
+    return out.reshape(*frames.shape[:-2], -1)[..., : n + hop * (count - 1)]
+
+
+@operator("torch.istft")
 def istft(
     b: Builder,
     input: Tensor,
@@ -337,7 +193,7 @@ def istft(
     return _emit_istft(b, input, window, options)
 
 
-@operator("torchaudio.functional.spectrogram", native=False)
+@operator("torchaudio.functional.spectrogram")
 def spectrogram(
     b: Builder,
     waveform: Tensor,
@@ -364,7 +220,7 @@ def spectrogram(
     return _emit_stft(b, waveform, window, options)
 
 
-@operator("torchaudio.functional.inverse_spectrogram", native=False)
+@operator("torchaudio.functional.inverse_spectrogram")
 def inverse_spectrogram(
     b: Builder,
     spectrogram: Tensor,

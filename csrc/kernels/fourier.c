@@ -1,0 +1,55 @@
+/* Fourier transforms of lines, real or complex, by Stockham's method with the radices 4, 2 and odd primes:
+ * no reordering, for each stage reads one buffer and writes another. A vector holds the same place of as many
+ * lines; of real lines two share a complex one. (Van Loan, Computational Frameworks for the FFT, 1992.) */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/doubles.h"
+#include "kernels/nest.h"
+#include "kernels/transpose.h"
+
+enum {
+    MOST = 1 << 14, /* length of a line */
+    LONG = 256,     /* lines of more than this have to fill a third of a vector */
+    MOST_RADIX = 61,
+    MOST_STAGES = 16
+};
+
+/* Radices of the stages; their number, 0 where there is none or n is too long. */
+static int stages_of(int64_t n, int *radices) {
+    int count = 0;
+    if (n < 1 || n > MOST) return 0;
+    for (; n % 4 == 0; n /= 4) radices[count++] = 4;
+    for (int r = 2; n > 1; r++)
+        for (; n % r == 0; n /= r) {
+            if (r > MOST_RADIX) return 0;
+            radices[count++] = r;
+        }
+    if (count == 0) radices[count++] = 1;
+    return count;
+}
+
+/* What the plan says: two buffers of the whole team, or that the lines are not for this kernel. */
+static void plan_lines(const pf_fourier_args *a, int64_t lanes, int nthreads, pf_plan *plan) {
+    int radices[MOST_STAGES];
+    int64_t lines = 1;
+    for (int64_t d = 0; d < a->rank; d++) lines *= a->shape[d];
+    const int count = a->n > LONG && lines * 3 <= lanes ? 0 : stages_of(a->n, radices);
+    plan->variant = count > 0;
+    plan->scratch_bytes = count > 0 ? nthreads * 4 * (a->n + 2) * (int64_t)sizeof(pf_vf) : 0;
+    for (int i = 0, at = 0; i < count && at < (int)sizeof plan->label; i++)
+        at += snprintf(plan->label + at, sizeof plan->label - (size_t)at, i ? "x%d" : "%d", radices[i]);
+}
+
+PF_PLAN_FUNCTION(fourier_f32) { plan_lines(args_, PF_VL, nthreads, plan); }
+PF_PLAN_FUNCTION(fourier_f64) { plan_lines(args_, PF_VL / 2, nthreads, plan); }
+
+#define PF_T   f32
+#define PF_V   float
+#define PF_FMA pf_fma
+#include "kernels/fourier_typed.h"
+
+#define PF_T   f64
+#define PF_V   double
+#define PF_FMA pf_fmad
+#include "kernels/fourier_typed.h"
