@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pnnx_fast.ir import Operand, Operator
-from pnnx_fast.ir.literals import literal
 
 __all__ = ["CUTS", "MOVES", "RESHAPES", "TRANSPOSES", "VIEWS", "Home", "dense_strides", "home_behind", "strides_behind"]
 
@@ -111,7 +110,11 @@ def _cut(op: Operator, strides: list[int]) -> list[int] | None:
 
 def _argument(op: Operator, key: str) -> Any:
     """A parameter, which is an operand in files of low levels."""
-    return op.params[key].value if key in op.params else literal(op.named_input(key))
+    if key in op.params:
+        return op.params[key].value
+    from pnnx_fast.ir.literals import literal  # with the expressions, which few models need
+
+    return literal(op.named_input(key))
 
 
 def _reshaped(shape: Sequence[int], strides: Sequence[int], sizes: Sequence[int]) -> list[int] | None:
