@@ -220,6 +220,11 @@ class NetCompiler:
     def _caches(self) -> Caches | None:
         return caches_of(self.layers, self.producers)
 
+    @cached_property
+    def _taken(self) -> frozenset[int]:
+        """Blobs that layers take."""
+        return frozenset(b for layer in self.layers for b in layer.bottoms)
+
     def _walk(
         self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], room: Room | None
     ) -> tuple[Tracer, list[Operand]]:
@@ -234,13 +239,15 @@ class NetCompiler:
         self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int, room: Room | None
     ) -> Part:
         t, wanted = self._walk(needed, known, targets, room)
-        places: dict[Operand, int] = {}
+        places: dict[tuple[Operand, int | None], int] = {}
         outputs = []
         for blob, operand in zip(targets, wanted, strict=True):
             # Outside of graphs integers travel as floats.
             given = t.as_float(operand) if operand.dtype == "i8" else operand
-            outputs.append((blob, places.setdefault(given, len(places)), given in t.integers))
-        for operand in places:
+            # What no layer takes is handed to the application, which may write to it: it shares no memory.
+            place = given, None if blob in self._taken else blob
+            outputs.append((blob, places.setdefault(place, len(places)), given in t.integers))
+        for operand, _ in places:
             t.output(operand)
         model = Model(t.graph, threads, isa=self._isa, constants=self._constants)
         program = model.program([known[b].array for b in known])

@@ -33,8 +33,9 @@ class Habit:
     def asked(self, blob: int) -> None:
         """Note that a blob is wanted."""
         self._runs[blob] = 0
-        if blob not in self.usual:
-            self.usual = *self.usual, blob
+        usual = self.usual  # read once: with another thread in between, the blob would be there twice
+        if blob not in usual:
+            self.usual = *usual, blob
 
     def computed(self, usual: tuple[int, ...]) -> None:
         """Note that usual blobs were computed, wanted or not."""

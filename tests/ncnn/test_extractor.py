@@ -293,3 +293,13 @@ def test_an_extractor_of_a_net_that_was_cleared() -> None:
     net.clear()
     with pytest.warns(ncnn.NcnnWarning):
         assert ex.extract("c")[0] == -1
+
+
+def test_blobs_of_one_value_share_no_memory() -> None:
+    net = load(param("Input in 0 1 a", "ReLU r 1 1 a b", "Split s 1 2 b c d", "Noop n 1 1 d e"))
+    for _ in range(3):
+        ex = net.create_extractor()
+        ex.input("a", mat(1, 2))
+        c, e = ex.extract("c")[1], ex.extract("e")[1]
+        c.numpy()[...] = -5
+        assert (e.numpy().tolist(), ex.extract("b")[1].numpy().tolist()) == ([1, 2], [1, 2])
