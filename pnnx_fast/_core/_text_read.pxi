@@ -174,6 +174,7 @@ cdef class _Reader:
             operand._params = operand.dtype = operand.shape = None
             operand.producer = op
             operand.consumers = []
+            operand.was_read = False
             self.operands[name] = operand
             result.append(operand)
         return result

@@ -252,6 +252,7 @@ class Graph(Editing):
         for op in dict.fromkeys(old.consumers):
             op.inputs = [new if x is old else x for x in op.inputs]
         new.consumers += old.consumers
+        old.was_read |= bool(old.consumers)
         old.consumers = []
 
     # Operators
@@ -346,7 +347,7 @@ class Graph(Editing):
         made: dict[Operand, Operand] = {}
         for operand in self._operands:
             twin = made[operand] = other.new_operand(operand.name)
-            twin.dtype, twin.shape = operand.dtype, operand.shape
+            twin.dtype, twin.shape, twin.was_read = operand.dtype, operand.shape, operand.was_read
             twin._params = dict(operand._params) if operand._params else None
         operators: dict[Operator, Operator] = {}
         for op in self.ops:

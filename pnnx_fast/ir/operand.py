@@ -27,9 +27,11 @@ class Operand:
     producer : Operator or None
     consumers : list of Operator
         In order, an operator once for every input slot that this operand feeds.
+    was_read : bool
+        Whether an operator took it that no longer does.
     """
 
-    __slots__ = ("_name", "_params", "consumers", "dtype", "producer", "shape")
+    __slots__ = ("_name", "_params", "consumers", "dtype", "producer", "shape", "was_read")
 
     _name: str
     _params: dict[str, str] | None
@@ -37,12 +39,14 @@ class Operand:
     shape: Shape | None
     producer: Operator | None
     consumers: list[Operator]
+    was_read: bool
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._params = None
         self.dtype = self.shape = self.producer = None
         self.consumers = []
+        self.was_read = False
 
     @property
     def name(self) -> str:
@@ -73,6 +77,7 @@ class Operand:
             When the operator is not among them.
         """
         self.consumers.remove(operator)
+        self.was_read = True
 
     def __repr__(self) -> str:
         return f"Operand({self._name}{self.signature})"

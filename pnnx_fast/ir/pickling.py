@@ -23,7 +23,7 @@ def to_rows(ops: Sequence[Operator], operands: Iterable[Operand]) -> Rows:
     operands = list(operands)
     op_number = {op: i for i, op in enumerate(ops)}
     number = {operand: i for i, operand in enumerate(operands)}
-    values = [(x.name, x.dtype, x.shape, x._params, [op_number[c] for c in x.consumers]) for x in operands]
+    values = [(x.name, x.dtype, x.shape, x._params, x.was_read, [op_number[c] for c in x.consumers]) for x in operands]
     nodes = [
         (o.type, o.name, o.params, o.attrs, o.inputnames, [number[x] for x in o.inputs], [number[x] for x in o.outputs])
         for o in ops
@@ -42,7 +42,7 @@ def from_rows(rows: Rows) -> tuple[list[Operator], dict[str, Operand]]:
         for i in outputs:
             op.add_output(operands[i])
         ops.append(op)
-    for operand, (_, dtype, shape, params, consumers) in zip(operands, values, strict=True):
-        operand.dtype, operand.shape, operand._params = dtype, shape, params
+    for operand, (_, dtype, shape, params, was_read, consumers) in zip(operands, values, strict=True):
+        operand.dtype, operand.shape, operand._params, operand.was_read = dtype, shape, params, was_read
         operand.consumers = [ops[i] for i in consumers]
     return ops, {operand.name: operand for operand in operands}

@@ -37,6 +37,10 @@ VIEWS = RESHAPES | TRANSPOSES | CUTS | MOVES | _LISTS | _OTHERS
 """Operators whose results lie in the memory of their first input; a reshape only where strides allow it."""
 
 
+MOST_LINKS = 64
+"""Views behind each other that are followed: writes make all of them again, and no model has near as many."""
+
+
 @dataclass(frozen=True)
 class Home:
     """A tensor that owns memory, and the views that lead from it to an operand: (operator, number of its output)."""
@@ -48,7 +52,7 @@ class Home:
 
 def home_behind(op: Operator, number: int, home: Home) -> Home | None:
     """Where an output of an operator lies whose first input lies at ``home``; None where it has memory of its own."""
-    if op.type not in VIEWS:
+    if op.type not in VIEWS or len(home.chain) >= MOST_LINKS:
         return None
     strides = home.strides
     if op.type in RESHAPES | TRANSPOSES | CUTS:

@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pnnx_fast._warning import warn
+from pnnx_fast.errors import LimitError
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ir.notes import FOLLOWED, written_views
+from pnnx_fast.passes.in_place import changing
 from pnnx_fast.passes.memory import CUTS, MOVES, VIEWS, Home, dense_strides, home_behind
 from pnnx_fast.passes.moves import succeed, unused_operand
 
@@ -29,6 +31,9 @@ __all__ = ["restore_writes", "warn_of_lost_writes"]
 Chain = tuple[tuple[Operator, int], ...]
 
 DOUBT = "its results may be wrong"
+
+MOST_MADE = 1 << 17
+"""Operators that writes may become in all: opening a file stays cheap."""
 
 _COPIES = frozenset({"Tensor.copy", "aten::copy"})
 
@@ -51,10 +56,13 @@ def warn_of_lost_writes(graph: Graph, place: str) -> None:
 
 def _replayed(graph: Graph) -> _Replay:
     replay = _Replay(graph)
-    in_place = _in_place(graph)
+    in_place = changing(graph)
     if not in_place and not any(_is_copy(op) for op in graph.ops):
         return replay
-    for op in list(graph.ops):
+    ops = list(graph.ops)
+    for op in ops:
+        if len(graph.ops) > len(ops) + MOST_MADE:
+            raise LimitError(f"{op.where}: writes before it make too many views again")
         if _is_copy(op):
             replay.copy(op)
             continue
@@ -68,26 +76,6 @@ def _replayed(graph: Graph) -> _Replay:
 
 def _is_copy(op: Operator) -> bool:
     return op.type in _COPIES and len(op.inputs) >= 2 and bool(op.outputs)
-
-
-def _in_place(graph: Graph) -> set[Operator]:
-    """Operators of the lowest level whose results nothing needs: they must have changed their first input.
-
-    The tracer drops what nothing needs, and the converter the underscore of ``add_``. What such an operator changes is
-    needed, so where it is the result of another one that no other needs, that one changed its first input, too.
-    """
-    found: set[Operator] = set()
-    if not _has(graph, "prim::Constant"):
-        return found
-    for op in reversed(graph.ops):
-        if len(op.outputs) != 1 or not op.inputs or op.type in VIEWS or _is_copy(op):
-            continue
-        given, made = op.inputs[0], op.outputs[0]
-        if made.shape is None or made.shape != given.shape or made.dtype != given.dtype:
-            continue
-        if all(x in found and x.inputs[0] is made and made not in x.inputs[1:] for x in made.consumers):
-            found.add(op)
-    return found
 
 
 def _has(graph: Graph, *constants: str) -> bool:
@@ -236,7 +224,7 @@ class _Replay:
         """A view, or a tensor as a whole, made again of what its memory holds."""
         key = (x, self._writes[home.owner])
         if key not in self._made:
-            made = self._along(home.chain, self._held[home.owner], before, x.name)[-1]
+            made = self._along(home.chain, self._held[home.owner], before, f"{x.name}_{key[1]}")[-1]
             self._note(made, home)
             self._made[key] = made
         return self._made[key]

@@ -80,7 +80,12 @@ def _apart(ops: Sequence[Operator], op: Operator) -> str | None:
         return None
     later = set(ops[ops.index(op) :])
     readers = [x for x in view.inputs[0].consumers if x is not view]
-    for reader in readers:
+    visited = {view}
+    while readers:
+        reader = readers.pop(0)
+        if reader in visited:
+            continue
+        visited.add(reader)
         if reader in later:
             return f"{reader.where} reads {view.inputs[0].name} without what {op.where} writes to a view of it"
         if reader.type in VIEWS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast.errors import LimitError
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
-CONSTANTS = "prim::Constant k{i} 0 1 k{i} value={i}\n"
+CONSTANTS = "prim::Constant pnnx_{i} 0 1 k{i} value={i}\n"
 
 
 def run(lines: str, x: np.ndarray = X, *, lowest: bool = True, strict: bool = True) -> list[np.ndarray]:
@@ -218,7 +220,7 @@ torch.transpose v 1 1 x v dim0=0 dim1=1 $input=x #x=(4,6)f32 #v=(6,4)f32
 aten::neg n 1 1 v n #v=(6,4)f32 #n=(6,4)f32
 pnnx.Output out 1 0 x
 """
-    text = "7767517\n5 5\nprim::Constant k 0 1 k value=1\npnnx.Input in 0 1 x #x=(4,6)f32" + lines
+    text = "7767517\n5 5\nprim::Constant pnnx_0 0 1 k value=1\npnnx.Input in 0 1 x #x=(4,6)f32" + lines
     graph = pnnx_fast.Graph.parse(text)
     with pytest.warns(UserWarning, match="aten::neg n writes to v in place, and its Python source does not"):
         graph.python(tmp_path / "model.py")
@@ -267,3 +269,54 @@ pnnx.Output out 1 0 t
     want[:, :3] *= -1
     np.testing.assert_array_equal(got, want.T)
     np.testing.assert_array_equal(kept, X + 1 if name.isdigit() else want)
+
+
+IN_PLACE = """
+torch.transpose v 1 1 z v dim0=0 dim1=1 $input=z #z=(4,6)f32 #v=(6,4)f32
+{type} n 1 1 v n #v=(6,4)f32 #n=(6,4)f32
+pnnx.Output out 1 0 z
+"""
+
+
+@pytest.mark.parametrize(("type", "changes"), [("aten::neg", True), ("Tensor.clone", False), ("F.gelu", False)])
+def test_only_what_has_a_form_in_place_was_done_in_place(type: str, changes: bool) -> None:
+    want = -(X + 1) if changes else X + 1
+    np.testing.assert_array_equal(run(IN_PLACE.format(type=type))[0], want)
+
+
+def test_only_files_of_the_converter_hold_operators_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.CONSTANTS", "prim::Constant k{i} 0 1 k{i} value={i}\n")
+    np.testing.assert_array_equal(run(IN_PLACE.format(type="aten::neg"))[0], X + 1)
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_what_an_edited_graph_reads_no_more_was_not_done_in_place(pickled: bool) -> None:
+    lines = IN_PLACE.format(type="aten::neg").strip() + "\npnnx.Output gone 1 0 n\n"
+    text = "7767517\n6 5\nprim::Constant pnnx_0 0 1 k value=1\npnnx.Input in 0 1 z #z=(4,6)f32\n" + lines
+    graph = pnnx_fast.Graph.parse(text)
+    graph.remove_operator(graph.ops[-1])
+    graph = pickle.loads(pickle.dumps(graph)) if pickled else graph.copy()
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(X), X)
+
+
+def test_views_without_end_are_read_in_little_time() -> None:
+    before = "".join(
+        f"Tensor.expand_as e{i} 2 1 {x} {x} e{i}\n" for i, x in enumerate(["x", *(f"e{i}" for i in range(60))])
+    )
+    text = APART.format(n=6 + 61, before=before, after="", clone="c_ncnnclone")
+    pnnx_fast.Model(pnnx_fast.Graph.parse(text))
+
+
+def test_no_more_views_are_made_again_than_models_have() -> None:
+    turn = "torch.transpose t{i} 1 1 {x} t{i} dim0=0 dim1=1\n"
+    views = "".join(turn.format(i=i, x=f"t{i - 1}" if i else "z") for i in range(200))
+    last = "aten::neg n 1 1 t199 n #t199=(4,6)f32 #n=(4,6)f32\npnnx.Output out 1 0 z"
+    np.testing.assert_array_equal(run(views + last)[0], X + 1)
+
+
+def test_writes_that_would_make_views_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pnnx_fast.passes.restore_writes.MOST_MADE", 100)
+    views = "Tensor.select s{i} 1 1 z p{i} dim=0 index=1 #p{i}=(6)f32\naten::neg n{i} 1 1 p{i} m{i} #m{i}=(6)f32\n"
+    lines = "".join(views.format(i=i) for i in range(50)) + "pnnx.Output out 1 0 z"
+    with pytest.raises(LimitError, match=r"Tensor\.select s\d+: writes before it make too many views again"):
+        run(lines)
