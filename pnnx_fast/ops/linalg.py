@@ -9,9 +9,10 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.elementwise import lower_expression
-from pnnx_fast.ops.matrix_functions import euclidean
-from pnnx_fast.ops.reduction import norm
+from pnnx_fast.ops.linear import product
+from pnnx_fast.ops.reduction import emit_reduce, norm
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -60,16 +61,31 @@ def pairwise_distance(
     return norm(b, moved, p=p, dim=[-1], keepdim=keepdim)
 
 
+BY_PRODUCTS, BY_DIFFERENCES, FEW_ROWS = 1, 2, 25
+"""PyTorch's numbers for the two ways to distances of rows, and up to how many rows it takes the second one unasked."""
+
+
+def _euclidean(b: Builder, x1: Tensor, x2: Tensor) -> Tensor:
+    """Roots of |x|² + |y|² - 2xy, which rounding may leave below zero."""
+    squares = [emit_reduce(b, x, [x.ndim - 1], True, "squares", temporary=True) for x in (x1, x2)]
+    turned = [*range(x2.ndim - 2), x2.ndim - 1, x2.ndim - 2]
+    products = product(b, x1, x2.permute(turned))
+    text = "sqrt(maximum(add(sub(@0,mul(2,@2)),@1),0))"
+    far: Tensor = lower_expression(b, text, [squares[0], squares[1].permute(turned), products])
+    return far
+
+
 @operator("aten::cdist")
+@in_single
 def cdist(b: Builder, x1: Tensor, x2: Tensor, p: float = 2.0, mode: Any = None) -> Tensor:
     """Distances between all pairs of rows; Euclidean ones of more than a few rows by products. torch.cdist."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError("cdist takes rows of one length", operand="x2", expected=x1.shape, actual=x2.shape)
     shape = (*np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
-    if p == 2 and mode != 2 and max(shape[-2:]) > 25:
-        return b.host(euclidean, [x1, x2], [(shape, x1.dtype)])[0]
     if not x1.shape[-1] or not math.prod(shape):
         return b.constant(np.zeros((), x1.dtype)).expand(shape)
+    if p == 2 and (mode == BY_PRODUCTS or (mode != BY_DIFFERENCES and max(shape[-2:]) > FEW_ROWS)):
+        return _euclidean(b, x1, x2)
     first = b.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
     second = b.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
     gaps = lower_expression(b, "sub(@0,@1)", [first, second], temporary=True)

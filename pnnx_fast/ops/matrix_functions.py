@@ -18,13 +18,6 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import cast, real
 
 
-def euclidean(x: Array, y: Array) -> Array:
-    """Euclidean distances between all pairs of rows, by products."""
-    x2, y2 = x.astype(np.float64), y.astype(np.float64)
-    squares = (x2 * x2).sum(-1)[..., :, None] + (y2 * y2).sum(-1)[..., None, :]
-    return np.asarray(np.sqrt(np.maximum(squares - 2 * (x2 @ y2.swapaxes(-1, -2)), 0)), x.dtype)
-
-
 def pdist(x: Array, p: float = 2.0) -> Array:
     """Distances between the pairs of different rows. torch.nn.functional.pdist."""
     if len(x) < 2:

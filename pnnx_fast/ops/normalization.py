@@ -1,6 +1,7 @@
 """Normalisation operators: batch, layer, root-mean-square, group, instance, local response, and by a norm.
 
-Compiled kernels take float32, and half precision cast to it, in whatever layout; float64 is computed in numpy.
+Compiled kernels take float32, and half precision cast to it, in whatever layout; rows of float64 are reductions and an
+expression, the rest of float64 is computed in numpy.
 """
 
 from __future__ import annotations
@@ -90,6 +91,28 @@ def _ends_dense(x: Tensor, dims: int) -> bool:
     return True
 
 
+def _double_row_norm(
+    b: Builder, input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float, rms: bool
+) -> Tensor:
+    """The same of float64, by reductions and an expression."""
+    axes = list(range(input.ndim - dims, input.ndim))
+    share = 1.0 / (math.prod(input.shape[-dims:]) or math.nan)
+    values: list[Any] = [input, float(eps)]
+    if rms:
+        text = "mul(@0,rsqrt(add(@2,@1)))"
+        values.append(reduction.emit_reduce(b, input, axes, True, "squares", scale=share, temporary=True))
+    else:
+        text = "mul(sub(@0,@2),rsqrt(add(@3,@1)))"
+        values.append(reduction.emit_reduce(b, input, axes, True, "sum", scale=share, temporary=True))
+        values.append(reduction.emit_reduce(b, input, axes, True, "var", temporary=True))
+    for name, given in (("mul", weight), ("add", bias)):
+        if given is not None:
+            text = f"{name}({text},@{len(values)})"
+            values.append(b.reshape(b.cast(given, input.dtype), input.shape[-dims:]))
+    result: Tensor = elementwise.lower_expression(b, text, values)
+    return result
+
+
 @in_single
 def row_norm(
     b: Builder, input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float, rms: bool
@@ -98,14 +121,7 @@ def row_norm(
     _check_floating(input)
     n = math.prod(input.shape[-dims:])
     if input.dtype != np.float32:
-        axes = tuple(range(-dims, 0))
-
-        def run(x: Array, w: Array | None, v: Array | None) -> Array:
-            x = x if rms else x - x.mean(axes, keepdims=True)
-            scaled = x / np.sqrt((x * x).mean(axes, keepdims=True) + eps)
-            return _affine(scaled, w, v, input.shape[-dims:])
-
-        return _host(b, run, input, weight, bias)
+        return _double_row_norm(b, input, dims, weight, bias, eps, rms)
     x = input if _ends_dense(input, dims) else b.contiguous(input)
     y = b.result(input.shape, np.float32, x)
     if not _ends_dense(y, dims):

@@ -23,8 +23,8 @@ from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
 
 CODES = {
-    "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "norm2": 6, "norm0": 7, "norminf": 8, "norm-inf": 9,
-    "norm": 10, "logsumexp": 11, "var": 12, "std": 13,
+    "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "squares": 5, "norm2": 6, "norm0": 7, "norminf": 8,
+    "norm-inf": 9, "norm": 10, "logsumexp": 11, "var": 12, "std": 13,
 }  # fmt: skip
 """Operation codes of the reduce kernel."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_of_one import run
+from graph_of_one import call, run
 
 import pnnx_fast
 from pnnx_fast.errors import ShapeError
@@ -120,3 +120,37 @@ def test_errors() -> None:
         run("torch.mm", random(2, 2, 3), random(3, 5))
     with pytest.raises(ShapeError, match="batches differ"):
         run("torch.bmm", random(2, 2, 3), random(1, 3, 5))
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("f2", 1e-2), ("f4", 1e-4), ("f8", 1e-12)])
+@pytest.mark.parametrize(
+    "first, second",
+    [((30, 3), (2, 3)), ((25, 4), (25, 4)), ((2, 26, 5), (2, 7, 5)), ((3, 1, 40, 8), (2, 90, 8)), ((40, 9), (3, 9, 9))],
+)
+def test_distances_of_rows(first: tuple[int, ...], second: tuple[int, ...], dtype: str, tolerance: float) -> None:
+    x, y = random(*first, dtype=dtype), random(*second, dtype=dtype) + np.asarray(1, dtype)
+    held = [torch.from_numpy(a.astype("f4") if dtype == "f2" else a) for a in (x, y)]
+    for mode, name in enumerate((
+        "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"
+    )):  # fmt: skip
+        got = call("aten::cdist", (x, y, 2.0, mode), 1)
+        want = torch.cdist(*held, compute_mode=name).numpy()
+        assert got.dtype == x.dtype
+        np.testing.assert_allclose(got, want, 0, tolerance * want.max())
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_distances_of_rows_that_are_equal_empty_or_not_finite(dtype: str) -> None:
+    x = random(30, 6, dtype=dtype) / 8
+    same = call("aten::cdist", (x, x, 2.0, None), 1)
+    assert not np.isnan(same).any()
+    assert np.diag(same).max() < (2e-3 if dtype == "f4" else 1e-7)
+    x[3, 2], x[4, 1], x[5, 0] = np.nan, np.inf, -np.inf
+    y = random(28, 6, dtype=dtype)
+    want = torch.cdist(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    got = call("aten::cdist", (x, y, 2.0, None), 1)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+    for rows, other, length in ((0, 30, 3), (30, 0, 3), (30, 28, 0)):
+        x, y = np.zeros((rows, length), dtype), np.zeros((other, length), dtype)
+        close(call("aten::cdist", (x, y, 2.0, None), 1), torch.cdist(torch.from_numpy(x), torch.from_numpy(y)))

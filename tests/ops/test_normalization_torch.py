@@ -63,6 +63,23 @@ def test_layer_and_rms_norm(shape: tuple[int, ...], dims: int, dtype: str, affin
     check("nn.RMSNorm", x, want, weights=only, normalized_shape=inner, eps=None, elementwise_affine=affine)
 
 
+def test_layer_norm_of_doubles() -> None:
+    """Their accuracy, far from zero and with weights of another type, too; what is not finite stays in its row."""
+    x, w, v = sample(5, 4, 6, dtype="f8") + 1e5, sample(4, 6, seed=2), sample(4, 6, dtype="f8", seed=3)
+    x[1, 2, 3], x[2, 0, 0] = np.nan, np.inf
+    given = [torch.from_numpy(a.astype("f8")) for a in (w, v)]
+    want = F.layer_norm(torch.from_numpy(x), [4, 6], *given).numpy()
+    got = run("nn.LayerNorm", x, weights={"weight": w, "bias": v}, normalized_shape=[4, 6], elementwise_affine=True)
+    np.testing.assert_allclose(got, want, 0, 1e-9)
+    x -= 1e5
+    want = F.layer_norm(torch.from_numpy(x), [6]).numpy()
+    np.testing.assert_allclose(run("F.layer_norm", x, normalized_shape=[6]), want, 0, 1e-13)
+    want = F.rms_norm(torch.from_numpy(x), [6], eps=1e-9).numpy()
+    np.testing.assert_allclose(run("F.rms_norm", x, normalized_shape=[6], eps=1e-9), want, 0, 1e-13)
+    none = run("F.layer_norm", np.zeros((3, 0)), normalized_shape=[0])
+    assert none.shape == (3, 0)
+
+
 def test_layer_norm_with_weights_as_inputs() -> None:
     x, w, v = sample(2, 3, 8), sample(8, seed=2), sample(8, seed=3)
     want = F.layer_norm(*map(torch.from_numpy, (x,)), [8], torch.from_numpy(w), torch.from_numpy(v))
