@@ -11,15 +11,13 @@ import mmap
 import numpy as np
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_alive: list[mmap.mmap] = []  # a mapping must outlive its views
 
 
 def guarded(array: np.ndarray) -> np.ndarray:
-    """Copy of a C-contiguous array, followed by an inaccessible page."""
+    """Copy of a C-contiguous array, followed by an inaccessible page; the mapping lives as long as views of it."""
     page = mmap.PAGESIZE
     size = -(-array.nbytes // page) * page
     memory = mmap.mmap(-1, size + page)
-    _alive.append(memory)
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if _libc.mprotect(ctypes.c_void_p(base + size), ctypes.c_size_t(page), 0):
         raise OSError(ctypes.get_errno(), "mprotect")

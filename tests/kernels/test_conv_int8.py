@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import conv_case
-import guard
 import numpy as np
 import pytest
 from guard import guarded
@@ -18,13 +16,6 @@ from pnnx_fast.runtime.kernel import call, plan
 
 Array = NDArray[Any]
 ACTIVATIONS = {"none": 0, "relu": 1, "clip": 2, "leaky": 3}
-
-
-@pytest.fixture(autouse=True)
-def unmap() -> Iterator[None]:
-    """Give guarded memory back: a process may have only so many mappings."""
-    yield
-    guard._alive.clear()
 
 
 @dataclass(frozen=True)
