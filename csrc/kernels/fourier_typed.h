@@ -161,8 +161,8 @@ static void PF_OF(push)(const PF_OF(lines) * l, PF_OF(any) * y, int64_t n, int64
 static void PF_OF(read)(const pf_fourier_args *a, const pf_worker *w, const PF_OF(lines) l[2],
                         PF_OF(pair) * z) {
     const PF_OF(any) *x = pf_ptr(w, a->x), *window = pf_ptr(w, a->window);
-    if (a->given < a->n || l[0].count < LANES || (!a->x_parts || l[1].count < LANES))
-        memset(z, 0, (size_t)a->n * sizeof *z);
+    const int whole = l[0].count == LANES && (a->x_parts == 2 || l[1].count == LANES);
+    if (a->given < a->n || !whole) memset(z, 0, (size_t)a->n * sizeof *z);
     PF_OF(pull)(&l[0], x, a->given, a->x_parts, a->xsn, (PF_V *)(z + a->first));
     if (a->x_parts == 1) PF_OF(pull)(&l[1], x, a->given, 1, a->xsn, (PF_V *)(z + a->first) + LANES);
     for (int64_t i = 0; window && i < a->given; i++) {

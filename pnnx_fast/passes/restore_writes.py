@@ -32,7 +32,7 @@ Chain = tuple[tuple[Operator, int], ...]
 
 DOUBT = "its results may be wrong"
 
-MOST_MADE = 1 << 17
+MOST_MADE = 1 << 14
 """Operators that writes may become in all: opening a file stays cheap."""
 
 _COPIES = frozenset({"Tensor.copy", "aten::copy"})
