@@ -39,8 +39,8 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
 
 /* Reduction: rank, shape, xs, ys of the kept dimensions; rrank, rshape, rxs of the reduced ones. op: 0 sum, 1 prod, 2 max,
  * 3 min, 4 sum of magnitudes, 5 sum of squares, 6 its root, 7 count of non-zeros, 8 largest and 9 smallest magnitude,
- * 10 p-norm, 11 log-sum-exp, 12 variance and 13 standard deviation with p subtracted from the count. scale multiplies
- * the results of 0 to 5 and 7 to 9. */
+ * 10 p-norm, 11 log-sum-exp, 12 variance and 13 standard deviation with p subtracted from the count, 14 sum of what is
+ * not NaN. scale multiplies the results of 0 to 5, 7 to 9 and 14. */
 #define PF_REDUCE_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, out, y) F(K, i64, op) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys)   \
     F(K, i64, rrank) F(K, dims, rshape) F(K, dims, rxs) F(K, f64, scale) F(K, f64, p)

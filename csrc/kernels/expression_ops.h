@@ -50,17 +50,6 @@ PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
     return pf_select(y == 0.0f, all, pf_select(q == 0.0f, pf_with_sign(pf_zero(), all), whole));
 }
 
-/* The plain lgammaf stores a sign in a global, which threads would share. */
-static inline float pf_lgamma(float x) {
-#if defined(__GLIBC__)
-    extern float lgammaf_r(float, int *);
-    int sign;
-    return isinf(x) ? INFINITY : lgammaf_r(x, &sign);
-#else
-    return lgammaf(x);
-#endif
-}
-
 #define PF_USE1(load)   const pf_vf x = load(p0);
 #define PF_USE2(load)   PF_USE1(load) const pf_vf y = load(p1);
 #define PF_USE3(load)   PF_USE2(load) const pf_vf z = load(p2);

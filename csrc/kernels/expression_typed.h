@@ -112,6 +112,7 @@
         X2(fmod, fmod(x, y))                                                                                 \
         X2(pow, pow(x, y))                                                                                   \
         X2(atan2, atan2(x, y))                                                                               \
+        X2(hypot, pf_hypot64(x, y))                                                                          \
         X2(leaky_relu, x > 0 ? x : x * y)                                                                    \
         X2(hardshrink, (x >= -y) & (x <= y) ? 0 : x)                                                         \
         X2(softshrink, x > y ? x - y : x < -y ? x + y : x * 0)                                               \

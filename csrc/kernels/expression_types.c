@@ -41,6 +41,7 @@ static inline double pf_floor_divide(double x, double y) {
             out[i] = (float)(body);                                                                          \
         }                                                                                                    \
     }
+PF_IN_DOUBLE(lgamma, pf_log_gamma64(x))
 PF_IN_DOUBLE(digamma, pf_digamma64(x))
 PF_IN_DOUBLE(erfinv, pf_erfinv64(x))
 

@@ -28,6 +28,7 @@ typedef struct vm_type {
 } vm_type;
 
 /* Operations on n floats that are computed in double. */
+void PF_NAME(vm_in_double_lgamma)(const float *from, float *to, int64_t n);
 void PF_NAME(vm_in_double_digamma)(const float *from, float *to, int64_t n);
 void PF_NAME(vm_in_double_erfinv)(const float *from, float *to, int64_t n);
 

@@ -42,6 +42,8 @@ PF_INLINE pf_vf apply(term t, pf_vf v, pf_vf shift, float p) {
         return pf_vexp(v - shift);
     case TERM_DEVIATION:
         return (v - shift) * (v - shift);
+    case TERM_NUMBER:
+        return pf_select(v == v, v, pf_zero());
     default:
         return v;
     }
@@ -121,7 +123,7 @@ PF_INLINE void flush_sums(pf_vf a[CHUNK], int count, double *acc) {
 
 PF_INLINE int is_sum(term t) {
     return t == TERM_SUM || t == TERM_ABS || t == TERM_SQUARE || t == TERM_POWER || t == TERM_NONZERO ||
-           t == TERM_EXP || t == TERM_DEVIATION;
+           t == TERM_EXP || t == TERM_DEVIATION || t == TERM_NUMBER;
 }
 
 PF_INLINE void flush(term t, pf_vf a[CHUNK], int count, double *acc) {
@@ -170,6 +172,7 @@ typedef void (*columns_fn)(const float *x, const pf_nest *r, int count, int64_t 
     X(TERM_SQUARE)                                                                                           \
     X(TERM_POWER)                                                                                            \
     X(TERM_NONZERO)                                                                                          \
+    X(TERM_NUMBER)                                                                                           \
     X(TERM_EXP) X(TERM_DEVIATION) X(TERM_PRODUCT) X(TERM_MAX) X(TERM_MIN) X(TERM_ABS_MAX) X(TERM_ABS_MIN)
 #define PF_TERM(t)                                                                                           \
     static double row_##t(const float *x, int64_t n, float shift, float p, double acc) {                     \

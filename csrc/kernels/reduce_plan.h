@@ -21,6 +21,7 @@ typedef enum term {
     TERM_MIN,
     TERM_ABS_MAX,
     TERM_ABS_MIN,
+    TERM_NUMBER,
     TERM_COUNT
 } term;
 
@@ -42,6 +43,7 @@ static const pf_reduce_plan pf_reduce_plans[] = {
     {TERM_ABS_MAX, TERM_SUM, 1, FINISH_SCALE}, {TERM_ABS_MIN, TERM_SUM, 1, FINISH_SCALE},
     {TERM_POWER, TERM_SUM, 1, FINISH_ROOT},    {TERM_MAX, TERM_EXP, 2, FINISH_LOG},
     {TERM_SUM, TERM_DEVIATION, 2, FINISH_VAR}, {TERM_SUM, TERM_DEVIATION, 2, FINISH_STD},
+    {TERM_NUMBER, TERM_SUM, 1, FINISH_SCALE},
 };
 
 /* The exact shift between the passes: the largest element or the mean. */

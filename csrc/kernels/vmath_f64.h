@@ -110,6 +110,15 @@ PF_INLINE double pf_log64(double x) {
     return (x > 0) & (x < INFINITY) ? finite : edge;
 }
 
+/* Scaled so that squares stay normal numbers; infinity wins against NaN. */
+PF_INLINE double pf_hypot64(double x, double y) {
+    const double a = fabs(x), b = fabs(y), top = a > b ? a : b;
+    const double down = top > 0x1p500 ? 0x1p-600 : top < 0x1p-400 ? 0x1p600 : 1;
+    const double up = top > 0x1p500 ? 0x1p600 : top < 0x1p-400 ? 0x1p-600 : 1;
+    const double r = sqrt((a * down) * (a * down) + (b * down) * (b * down)) * up;
+    return (a == INFINITY) | (b == INFINITY) ? INFINITY : r;
+}
+
 PF_INLINE double pf_log1p64(double x) {
     const double u = 1 + x, y = pf_log64(u) + (x - (u - 1)) / u;
     return (u == 0) | (u == INFINITY) | (x == 0) ? (x == 0 ? x : pf_log64(u)) : y;

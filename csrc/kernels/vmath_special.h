@@ -25,10 +25,9 @@ PF_INLINE double pf_erfinv64(double x) {
     return size == 1 ? copysign(INFINITY, x) : size > 1 ? NAN : y;
 }
 
-/* π / tan(πz) for |z| <= 1/2, by the series of sine and cosine. */
-PF_INLINE double pf_cotangent64(double z) {
-    const double a = 3.14159265358979323846 * z, q = -(a * a);
-    double s = 1.0 / 51090942171709440000.0, c = 1.0 / 2432902008176640000.0;
+/* sin(a) / a of q = -a² for |a| <= π/2: the series. */
+PF_INLINE double pf_sine_share64(double q) {
+    double s = 1.0 / 51090942171709440000.0;
     s = pf_fma64(s, q, 1.0 / 121645100408832000.0);
     s = pf_fma64(s, q, 1.0 / 355687428096000.0);
     s = pf_fma64(s, q, 1.0 / 1307674368000.0);
@@ -38,7 +37,13 @@ PF_INLINE double pf_cotangent64(double z) {
     s = pf_fma64(s, q, 1.0 / 5040);
     s = pf_fma64(s, q, 1.0 / 120);
     s = pf_fma64(s, q, 1.0 / 6);
-    s = pf_fma64(s, q, 1.0);
+    return pf_fma64(s, q, 1.0);
+}
+
+/* π / tan(πz) for |z| <= 1/2, by the series of sine and cosine. */
+PF_INLINE double pf_cotangent64(double z) {
+    const double a = 3.14159265358979323846 * z, q = -(a * a);
+    double c = 1.0 / 2432902008176640000.0;
     c = pf_fma64(c, q, 1.0 / 6402373705728000.0);
     c = pf_fma64(c, q, 1.0 / 20922789888000.0);
     c = pf_fma64(c, q, 1.0 / 87178291200.0);
@@ -49,7 +54,7 @@ PF_INLINE double pf_cotangent64(double z) {
     c = pf_fma64(c, q, 1.0 / 24);
     c = pf_fma64(c, q, 0.5);
     c = pf_fma64(c, q, 1.0);
-    return c / (s * z);
+    return c / (pf_sine_share64(q) * z);
 }
 
 /* Reflection of what is not positive, recurrence up to 10, whose terms are one quotient, then the asymptotic
@@ -74,6 +79,30 @@ PF_INLINE double pf_digamma64(double x) {
     const double positive = (pf_log64(y) - 0.5 / y) - pf_fma64(p, r, terms / product);
     const double z = x - rint(x), mirrored = z == 0 ? NAN : positive - pf_cotangent64(z);
     return x > 0 ? positive : x == 0 ? -copysign(INFINITY, x) : mirrored;
+}
+
+/* Recurrence up to 8, then Stirling's series; reflection of what is negative. Errors stay below 3e-14 of the
+ * result or of 1, whichever is larger: for floats. */
+PF_INLINE double pf_log_gamma64(double x) {
+    double y = fabs(x), product = 1;
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        product *= y < 8 ? y : 1;
+        y += y < 8 ? 1 : 0;
+    }
+    const double r = 1 / (y * y);
+    double p = 1.0 / 156;
+    p = pf_fma64(p, r, -691.0 / 360360);
+    p = pf_fma64(p, r, 1.0 / 1188);
+    p = pf_fma64(p, r, -1.0 / 1680);
+    p = pf_fma64(p, r, 1.0 / 1260);
+    p = pf_fma64(p, r, -1.0 / 360);
+    p = pf_fma64(p, r, 1.0 / 12);
+    const double z = x - rint(x), a = 3.14159265358979323846 * z;
+    const double mirror = fabs(x) * fabs(z) * pf_sine_share64(-(a * a));
+    const double whole = (y - 0.5) * pf_log64(y) - y + (0.91893853320467274178 + p / y);
+    const double value = whole - pf_log64(x < 0 ? product / mirror : product);
+    return fabs(x) == INFINITY ? INFINITY : x < 0 ? -value : value;
 }
 
 /* The plain lgamma stores a sign in a global, which threads would share. */

@@ -1,6 +1,6 @@
-/* Trigonometric and hyperbolic vector functions and their inverses, over the whole range of float. Used by
- * the expression VM. Error bounds in units in the last place: sinh, cosh, acos 2; sin, cos, asin, atan,
- * asinh, acosh 3; tan, atan2, atanh 4. */
+/* Trigonometric and hyperbolic vector functions and their inverses, lengths and the complement of the error
+ * function, over the whole range of float. Used by the expression VM. Error bounds in units in the last
+ * place: sinh, cosh, acos, hypot 2; sin, cos, asin, atan, asinh, acosh 3; tan, atan2, atanh 4; erfc 6. */
 #ifndef PF_KERNELS_VMATH_TRIG_H
 #define PF_KERNELS_VMATH_TRIG_H
 
@@ -162,6 +162,27 @@ PF_INLINE pf_vf pf_vlogaddexp(pf_vf a, pf_vf b) {
     /* Equal infinities have no difference. */
     const pf_vf d = pf_select(a == b, pf_zero(), pf_vabs(a - b));
     return pf_vmax(a, b) + pf_log1p_finite(pf_exp_moderate(-d));
+}
+
+/* exp(-a²) P/Q for |x|, without the digits that the square would lose: its first half is exact. */
+PF_INLINE pf_vf pf_verfc(pf_vf x) {
+    const pf_vf a = pf_vmin(pf_set(10.1f), pf_vabs(x)), t = a * 1.41421356f;
+    const pf_vf high = (pf_vf)((pf_vi)a & ~0xfff), low = (a - high) * (a + high);
+    const pf_vf n = pf_nearest(a * a * -PF_LOG2E);
+    const pf_vf r = pf_fma(n, pf_set(-PF_LN2_LO), pf_fma(n, pf_set(-PF_LN2_HI), -(high * high)) - low);
+    const pf_vf tail = PF_POLYNOMIAL(t, PF_GELU_P) / PF_POLYNOMIAL(t, PF_GELU_Q);
+    const pf_vf y = pf_scale(pf_exp_reduced(r) * (tail + tail), n);
+    return pf_where_lt(x, pf_zero(), 2.0f - y, y);
+}
+
+/* Scaled so that squares stay normal numbers; infinity wins against NaN. */
+PF_INLINE pf_vf pf_vhypot(pf_vf x, pf_vf y) {
+    const pf_vf a = pf_vabs(x), b = pf_vabs(y), top = pf_vmax(a, b), one = pf_set(1.0f);
+    const pf_vi large = top > 0x1p60f, small = top < 0x1p-40f;
+    const pf_vf down = pf_select(large, pf_set(0x1p-70f), pf_select(small, pf_set(0x1p100f), one));
+    const pf_vf up = pf_select(large, pf_set(0x1p70f), pf_select(small, pf_set(0x1p-100f), one));
+    const pf_vf r = pf_vsqrt((a * down) * (a * down) + (b * down) * (b * down)) * up;
+    return pf_select((a == INFINITY) | (b == INFINITY), pf_set(INFINITY), r);
 }
 
 #endif

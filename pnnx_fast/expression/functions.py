@@ -170,6 +170,7 @@ def _transcendental_rows(row: Callable[..., None]) -> None:
     row("erfinv", 1, rules.real_floating, ref.erfinv, in_double=True)
     row("pow", 2, rules.numeric, ref.power)
     row("atan2", 2, rules.real_floating, _ufunc(np.arctan2))
+    row("hypot", 2, rules.real_floating, _ufunc(np.hypot))
     row("logaddexp", 2, rules.floating, ref.logaddexp)
 
 

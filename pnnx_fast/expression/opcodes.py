@@ -13,8 +13,8 @@ _NAMES = [
     "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "digamma", "erfinv", "relu", "relu6", "hardsigmoid",
     "hardswish", "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "selu", "logsigmoid", "softsign", "tanhshrink",
     "logical_not", "to_bool", "isnan", "isinf", "isfinite", "add", "sub", "rsub", "mul", "div", "floor_divide",
-    "remainder", "fmod", "pow", "maximum", "minimum", "at_least", "at_most", "atan2", "logaddexp", "eq", "ne", "lt",
-    "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "leaky_relu", "hardshrink", "softshrink", "elu",
+    "remainder", "fmod", "pow", "maximum", "minimum", "at_least", "at_most", "atan2", "hypot", "logaddexp", "eq", "ne",
+    "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "leaky_relu", "hardshrink", "softshrink", "elu",
     "celu", "where", "clamp", "clip", "threshold", "softplus", "half", "bfloat16", "bitwise_and", "bitwise_or",
     "bitwise_xor", "bitwise_not", "left_shift", "right_shift",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import direction
 from pnnx_fast.ops.aten_tables import DTYPES, EXPRESSIONS, FORWARDED
 from pnnx_fast.ops.elementwise import lower_expression
-from pnnx_fast.ops.reduction import total
+from pnnx_fast.ops.reduction import sum_of_numbers
 from pnnx_fast.ops.registry import bind, find, operator
 from pnnx_fast.ops.shape import axes_of, axis_of, cat, integers
 from pnnx_fast.ops.slicing import clip_slice
@@ -82,10 +82,7 @@ def _are_integers(*values: Any) -> bool:
 @operator("aten::nansum")
 def nansum(b: Builder, input: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
     """Sum of the entries that are numbers. torch.nansum."""
-    numbers = input
-    if input.dtype.kind == "f":
-        numbers = cast(Tensor, lower_expression(b, "where(isnan(@0),0,@0)", [input], temporary=True))
-    return total(b, numbers, dim=dim, keepdim=keepdim, dtype=dtype_name(dtype))
+    return sum_of_numbers(b, input, dim=dim, keepdim=keepdim, dtype=dtype_name(dtype))
 
 
 @operator("aten::sgn")

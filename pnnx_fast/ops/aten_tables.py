@@ -210,7 +210,7 @@ _OF_ONE = (
 )  # fmt: skip
 _OF_TWO = (
     "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "div",
-    "eq", "floor_divide", "fmod", "ge", "gt", "le", "logaddexp", "logical_and", "logical_or", "logical_xor",
+    "eq", "floor_divide", "fmod", "ge", "gt", "hypot", "le", "logaddexp", "logical_and", "logical_or", "logical_xor",
     "lt", "maximum", "minimum", "mul", "ne", "pow", "remainder",
 )  # fmt: skip
 """TorchScript names that are names of expressions, too."""

@@ -24,7 +24,7 @@ from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_ch
 
 CODES = {
     "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "squares": 5, "norm2": 6, "norm0": 7, "norminf": 8,
-    "norm-inf": 9, "norm": 10, "logsumexp": 11, "var": 12, "std": 13,
+    "norm-inf": 9, "norm": 10, "logsumexp": 11, "var": 12, "std": 13, "nansum": 14,
 }  # fmt: skip
 """Operation codes of the reduce kernel."""
 
@@ -145,6 +145,17 @@ operator("torch.sum", "Tensor.sum")(total := _accumulate("sum", np.sum))
 total.__doc__ = "Sum over dimensions. torch.sum."
 operator("torch.prod", "Tensor.prod")(product := _accumulate("prod", np.prod))
 product.__doc__ = "Product over dimensions. torch.prod."
+
+
+def sum_of_numbers(b: Builder, input: Tensor, *, dim: Ints | None, keepdim: bool, dtype: Any) -> Tensor:
+    """Sum over dimensions of what is not NaN."""
+    wanted = dtype_of(dtype, input.dtype)
+    if input.dtype.kind == wanted.kind == "f":
+        return emit_reduce(b, b.cast(input, wanted), _axes(dim, input.ndim), keepdim, "nansum")
+    if input.dtype.kind == "f":
+        input = lower_expression(b, "where(isnan(@0),0,@0)", [input], temporary=True)
+    result: Tensor = total(b, input, dim=dim, keepdim=keepdim, dtype=dtype)
+    return result
 
 
 @operator("aten::trace")

@@ -104,6 +104,45 @@ def test_atan2(isa):
     np.testing.assert_array_equal(np.signbit(got[~np.isnan(want)]), np.signbit(want[~np.isnan(want)]))
 
 
+def test_hypot(isa):
+    rng = np.random.default_rng(3)
+    x, y = rng.permutation(X)[:50_000], rng.permutation(X)[:50_000]
+    with np.errstate(all="ignore"):
+        near = x * np.float32(rng.uniform(0.5, 2, len(x)))
+    special = np.float32([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 3e38, 1e-45, 1e-19])
+    x, y = np.concatenate([x, x, np.repeat(special, 9)]), np.concatenate([y, near, np.tile(special, 9)])
+    with np.errstate(all="ignore"):
+        want = np.hypot(x.astype(np.float64), y.astype(np.float64))
+        assert errors(run(isa, "hypot(@0,@1)", [x, y]), want).max() <= 2
+        wide = [(v.astype(np.float64) * 2.0**k) for v, k in ((x, 880), (y, 880))]
+        for factor in (1.0, 2.0**-1800, 2.0**-880):
+            given = [v * factor for v in wide]
+            np.testing.assert_allclose(run(isa, "hypot(@0,@1)", given), np.hypot(*given), 4e-16, 1e-323)
+
+
+def test_complement_of_error_function(isa):
+    x = np.float32(np.linspace(-5, 9.19, 30_000))
+    want = np.array([math.erfc(v) for v in x.astype(np.float64).tolist()])
+    assert errors(run(isa, "erfc(@0)", [x]), want).max() <= 6
+    x = np.float32([*np.linspace(9.19, 10.2, 500), np.inf, -np.inf, 3e38, -3e38, 0, -0.0, 1e-45])
+    want = np.array([math.erfc(v) for v in x.astype(np.float64).tolist()])
+    assert np.abs(run(isa, "erfc(@0)", [x]) - want).max() <= 1.5 * 2.0**-149
+    assert np.isnan(run(isa, "erfc(@0)", [np.float32([np.nan])]))
+
+
+@pytest.mark.parametrize(
+    "ends", [(0, 3), (3, 30), (-30, 0), (-3000, 0), (1e-8, 1e-3), (100, 1e6), (0, 1e36), (-1e-40, 1e-40)]
+)
+def test_logarithm_of_gamma_of_floats(isa, ends):
+    x = np.random.default_rng(0).uniform(*ends, 5000).astype(np.float32)
+    want = np.array([math.lgamma(v) if v != math.floor(v) or v > 0 else np.inf for v in x.astype(np.float64).tolist()])
+    got = run(isa, "lgamma(@0)", [x])
+    np.testing.assert_allclose(got, want, 0.51 * 2.0**-23, 3e-14)
+    special = np.float32([0, -0.0, 1, 2, -1, -7, np.inf, -np.inf, np.nan, -1e20, 3.4e38])
+    want = [np.inf, np.inf, 0, 0, np.inf, np.inf, np.inf, np.inf, np.nan, np.inf, np.inf]
+    np.testing.assert_allclose(run(isa, "lgamma(@0)", [special]), want, 0, 3e-14)
+
+
 def test_pow(isa):
     rng = np.random.default_rng(2)
     bases = [np.exp(rng.uniform(-80, 80, 20_000)), rng.uniform(0, 3, 20_000), -rng.uniform(0, 30, 5000)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_of_one import run
+from graph_of_one import call, run
 
 from pnnx_fast.errors import ParameterError, ShapeError
 
@@ -146,3 +146,20 @@ def test_errors() -> None:
         run("torch.amax", np.empty((2, 0), "f4"), dim=1)
     with pytest.raises(ParameterError, match="k must be"):
         run("torch.topk", x, k=4)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("dim", [[-1], [0], [0, 2], None])
+def test_sum_of_numbers(dtype: str, dim: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 70, 33)).astype(dtype)
+    x[x > 1] = np.nan
+    x[0, 0] = np.nan
+    x[1, 1, 1], x[2, 2, 2] = np.inf, -np.inf
+    for wanted in (None, 7):
+        got = call("aten::nansum", (x, dim, False, wanted), 1)
+        t = torch.from_numpy(x)
+        want = torch.nansum(t, dim, dtype=None if wanted is None else torch.float64).numpy()
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(
+            got, want, 2e-3 if dtype == "f2" else 1e-5, 2e-2 if got.dtype == np.float16 else 1e-5
+        )
