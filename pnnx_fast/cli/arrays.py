@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from pnnx_fast._types import Array
-from pnnx_fast.errors import ParameterError
+from pnnx_fast._memory import check_memory
+from pnnx_fast._types import Array, DType
+from pnnx_fast.errors import ParameterError, ShapeError
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.session import Model, TensorInfo
 
-__all__ = ["load_inputs", "random_inputs"]
+__all__ = ["load_inputs", "random_inputs", "zero_inputs"]
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"}
 
@@ -24,18 +27,28 @@ def random_inputs(model: Model, batch: int | None = None, seed: int = 0) -> list
     """One array an input in its recorded shape; free sizes become 1, ``batch`` replaces the first dimension."""
     rng = np.random.default_rng(seed)
     arrays = []
+    for shape, dtype in _recorded(model, batch):
+        drawn = (
+            rng.standard_normal(shape) if dtype.kind in "fc" else rng.integers(0, 2 if dtype.kind == "b" else 10, shape)
+        )
+        arrays.append(np.asarray(drawn).astype(dtype))
+    return arrays
+
+
+def zero_inputs(model: Model) -> list[Array]:
+    """Arrays like those of :func:`random_inputs` where only sizes matter: nothing touches their memory."""
+    return [np.zeros(shape, dtype) for shape, dtype in _recorded(model)]
+
+
+def _recorded(model: Model, batch: int | None = None) -> Iterator[tuple[list[int], DType]]:
     for info in model.inputs:
         if info.shape is None:
             raise ParameterError(f"the model does not record the shape of input {info.name}; give --input")
         shape = [1 if n < 0 else n for n in info.shape]
         if batch is not None and shape:
             shape[0] = batch
-        dtype = info.dtype or np.dtype(np.float32)
-        drawn = (
-            rng.standard_normal(shape) if dtype.kind in "fc" else rng.integers(0, 2 if dtype.kind == "b" else 10, shape)
-        )
-        arrays.append(np.asarray(drawn).astype(dtype))
-    return arrays
+        check_memory(8 * math.prod(shape), f"input {info.name}")
+        yield shape, info.dtype or np.dtype(np.float32)
 
 
 def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
@@ -46,8 +59,9 @@ def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
         if suffix in (".npy", ".npz"):
             arrays += _stored(path, [info.name for info in model.inputs])
         elif suffix in PICTURES:
-            position = min(len(arrays), len(model.inputs) - 1)
-            arrays.append(_picture(path, model.inputs[position], args))
+            if len(arrays) >= len(model.inputs):
+                raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(paths))
+            arrays.append(_picture(path, model.inputs[len(arrays)], args))
         else:
             raise ParameterError(f"{path}: inputs are .npy or .npz files or pictures")
     return arrays
@@ -76,7 +90,7 @@ def _picture(path: str, info: TensorInfo, args: Any) -> Array:
     try:
         with Image.open(path) as image:
             converted = image.convert("RGB" if shape[1] == 3 else "L")
-    except OSError as error:
+    except (OSError, Image.DecompressionBombError) as error:
         raise ParameterError(f"{path}: not a readable picture ({error})") from None
     if shape[2] > 0 and shape[3] > 0:
         converted = converted.resize((shape[3], shape[2]), Image.Resampling.BILINEAR)

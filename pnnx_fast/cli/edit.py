@@ -62,7 +62,7 @@ def _axes(text: str) -> dict[str, list[int]] | None:
     axes: dict[str, list[int]] = {}
     for item in text.split(","):
         name, _, axis = item.rpartition(":")
-        if not name or not axis.lstrip("-").isdigit():
+        if not name or not axis.removeprefix("-").isdecimal():
             raise argparse.ArgumentTypeError(f"--dynamic wants INPUT:AXIS or batch, not {item!r}")
         axes.setdefault(name, []).append(int(axis))
     return axes

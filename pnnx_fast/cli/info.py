@@ -9,7 +9,7 @@ from typing import Any
 
 import pnnx_fast
 from pnnx_fast.cli.arguments import add_bin, add_model
-from pnnx_fast.cli.arrays import random_inputs
+from pnnx_fast.cli.arrays import zero_inputs
 from pnnx_fast.errors import PnnxFastError
 
 
@@ -54,7 +54,7 @@ def collect(param: Any, bin: Any = None) -> dict[str, Any]:
     facts["outputs"] = [_operand(x) for x in graph.outputs]
     try:
         model = pnnx_fast.Model(graph)
-        facts.update(model.work(*random_inputs(model)))
+        facts.update(model.work(*zero_inputs(model)))
     except PnnxFastError as error:
         facts["reason"] = str(error)
     return facts

@@ -60,7 +60,7 @@ def parse(text: str) -> Shape:
     options = dict(_DEFAULTS[kind])
     for word in words:
         name, _, value = word.partition("=")
-        if name not in options or not value.isdigit():
+        if name not in options or not value.isdecimal():
             raise argparse.ArgumentTypeError(f"{text!r}: options of {kind} are {', '.join(options) or 'none'}")
         options[name] = int(value)
     if min(sizes) < 1 or len(sizes) != _RANKS.get(kind, len(sizes)):

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(arrays))
     named = model.run(dict(zip((i.name for i in model.inputs), arrays, strict=True)))
     if args.top or args.labels:
-        _print_top(next(iter(named.values())), args.top or 5, args.labels)
+        _print_top(next(iter(named.values()), np.empty(0)), args.top or 5, args.labels)
     else:
         for name, value in named.items():
             _print_summary(name, np.asarray(value))
@@ -84,7 +84,7 @@ def _print_summary(name: str, value: Array) -> None:
 
 
 def _print_top(scores: Array, count: int, labels: str | None) -> None:
-    flat = np.asarray(scores).reshape(-1)
+    flat = np.asarray(scores, np.float64).reshape(-1)
     names = Path(labels).read_text("utf-8", "replace").splitlines() if labels else []
     for index in np.argsort(-flat, kind="stable")[:count]:
         name = names[index] if index < len(names) else ""

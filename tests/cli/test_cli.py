@@ -81,6 +81,30 @@ def test_run_on_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     )
     assert code == 0
     assert int(out.split()[1]) == digits.labels[0]
+    picture = str(tmp_path / "digit.png")
+    code, _, err = call(capsys, "run", DIGITS, "--input", picture, "--input", picture)
+    assert (code, err) == (1, "pnnx-fast: wrong number of inputs: expected 1, got 2\n")
+
+
+def test_the_best_of_small_integers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = "7767517\n2 1\npnnx.Input a 0 1 x #x=(3)u8\npnnx.Output o 1 0 x\n"
+    (tmp_path / "m.pnnx.param").write_text(text)
+    np.save(tmp_path / "x.npy", np.uint8([0, 7, 200]))
+    code, out, _ = call(capsys, "run", str(tmp_path), "--input", str(tmp_path / "x.npy"), "--top", "2")
+    assert (code, [line.split()[1] for line in out.splitlines()]) == (0, ["2", "1"])
+
+
+def test_info_takes_no_memory_for_inputs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "7767517\n3 2\npnnx.Input a 0 1 x #x=(1,{})f32\nF.relu r 1 1 x y\npnnx.Output o 1 0 y\n"
+    (tmp_path / "m.pnnx.param").write_text(text.format(10**8))
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "16G")
+    code, out, _ = call(capsys, "info", str(tmp_path))
+    assert (code, "0.100 GFLOP" in out) == (0, True)
+    (tmp_path / "m.pnnx.param").write_text(text.format(10**11))
+    code, out, _ = call(capsys, "info", str(tmp_path))
+    assert (code, "memory are wanted" in out) == (0, True)
 
 
 def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +120,7 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "no/such/file.pnnx.param"], "no/such/file.pnnx.param"),
         (["info", __file__], "test_cli.py"),
         (["run", DIGITS, "--input", "x.txt"], "inputs are .npy or .npz files or pictures"),
+        (["bench", DIGITS, "--batch", "1" + "0" * 20], "memory are wanted"),
         (["ops", "Conv2d"], "no function is registered for Conv2d; there are nn.Conv2d"),
     ],
 )
@@ -145,6 +170,7 @@ def test_bad_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[s
         (["edit", DIGITS, "x.param", "--constants"], "--constants goes with --dtype"),
         (["edit", DIGITS, "x.param", "--rename", "a"], "--rename wants OLD=NEW, not 'a'"),
         (["edit", DIGITS, "x.param", "--dynamic", "0"], "--dynamic wants INPUT:AXIS or batch, not '0'"),
+        (["edit", DIGITS, "x.param", "--dynamic", "0:--1"], "--dynamic wants INPUT:AXIS or batch, not '0:--1'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
