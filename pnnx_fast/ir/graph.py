@@ -311,9 +311,9 @@ class Graph(Editing):
                 user = next((c for c in operand.consumers if c not in gone), None)
                 if user is not None:
                     raise GraphError([f"output {operand.name} of {op.name} is still an input of {user.name}"])
+        for operand in {operand for op in gone for operand in op.inputs}:
+            operand.remove_consumers(gone)
         for op in ops:
-            for operand in op.inputs:
-                operand.remove_consumer(op)
             op.inputs = []
         for op in ops:
             for operand in list(op.outputs):

@@ -5,6 +5,7 @@ Graphs make and rename operands; operators link to them. An operand knows nothin
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from pnnx_fast._types import Shape
@@ -77,6 +78,11 @@ class Operand:
             When the operator is not among them.
         """
         self.consumers.remove(operator)
+        self.was_read = True
+
+    def remove_consumers(self, operators: Set[Operator]) -> None:
+        """Remove all entries of several operators from the consumers."""
+        self.consumers[:] = [op for op in self.consumers if op not in operators]
         self.was_read = True
 
     def __repr__(self) -> str:

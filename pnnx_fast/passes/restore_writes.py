@@ -116,7 +116,7 @@ class _Replay:
             if home.owner in self._apart and op.type not in VIEWS:
                 written = self._apart.pop(home.owner)
                 warn(f"{op.where} reads {x.name} without what {written.where} writes to a view or copy of it: {DOUBT}")
-            if self._writes.get(home.owner, 0) == self._seen(x):
+            if self._is_fresh(x, home):
                 continue
             if not self._in_order and op.type == "pnnx.Expression" and _is_compound(op):
                 # The converter puts such an expression where its last part was.
@@ -161,8 +161,9 @@ class _Replay:
             self._copied[whole] = home.owner
             home = Home(whole)
         is_result = self._is_result(op, given)
-        if self._writes.get(self._home(values).owner, 0) != self._seen(values):
-            values = self._now(values, self._home(values), op)
+        source = self._home(values)
+        if not self._is_fresh(values, source):
+            values = self._now(values, source, op)
         target = Home(home.owner, (*home.chain, *((view, 0) for view in views)))
         out = op.outputs[0]
         if target.chain:
@@ -203,6 +204,11 @@ class _Replay:
     def _home(self, x: Operand) -> Home:
         known = self._homes.get(x)
         return known or Home(x, (), None if x.shape is None or min(x.shape, default=1) < 1 else dense_strides(x.shape))
+
+    def _is_fresh(self, x: Operand, home: Home) -> bool:
+        """Whether an operand holds what its memory does; memory of which nobody knows was not written to."""
+        writes = self._writes.get(home.owner, 0)
+        return writes == 0 or writes == self._seen(x)
 
     def _seen(self, x: Operand) -> int:
         """How many of the writes to its memory an operand stands behind, or stands before with good reason."""

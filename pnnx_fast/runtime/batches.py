@@ -8,6 +8,7 @@ activations, which grows with the rows computed at once, against that of weights
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,5 +114,6 @@ def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) 
         return total
 
     ways = [False, True] if nthreads > 1 and enough else [False]
-    parts = [n for n in range(rows, 0, -1) if rows % n == 0]
+    low = [n for n in range(1, math.isqrt(rows) + 1) if rows % n == 0]
+    parts = sorted({*low, *(rows // n for n in low)}, reverse=True)
     return min(((n, apart) for apart in ways for n in parts if not apart or n < rows), key=cost)

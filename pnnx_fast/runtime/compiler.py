@@ -248,10 +248,11 @@ def _info(operand: Any) -> TensorInfo:
 def _output_operands(graph: Graph) -> list[Any]:
     """Operands that the outputs consist of, through tuples."""
     found: list[Any] = []
-    waiting, visited = list(reversed(graph.outputs)), 0
+    waiting, visited = graph.outputs[::-1], 0
+    most = MAX_PARTS + len(waiting)
     while waiting:
         operand, visited = waiting.pop(), visited + 1
-        if visited + len(waiting) > MAX_PARTS + len(graph.outputs):
+        if visited + len(waiting) > most:
             raise too_many_parts("pnnx.Output")
         producer = operand.producer
         if producer is not None and producer.type in ("prim::TupleConstruct", "prim::ListConstruct"):

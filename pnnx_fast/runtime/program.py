@@ -31,6 +31,9 @@ ANY_ALIGNMENT = {"gather_rows": "x"}
 AHEAD_LEAST, AHEAD_MOST = 16 << 10, 256 << 10
 """Bytes of weights that are worth fetching before their step begins, and the most for each thread."""
 
+MOST_DIMS: int = getattr(np, "MAXDIMS", 64)
+"""Dimensions that an array of numpy may have; versions before 2 name the number."""
+
 Reference = Callable[[Tensor, bool], tuple[int, int]]
 """Gives the base and offset of a tensor; the flag says whether its elements must be aligned."""
 
@@ -146,6 +149,8 @@ def _pack_value(value: Any, reference: Reference, aligned: bool = True) -> Any:
 
 def _as_output(builder: Lowering, t: Tensor, index: int) -> Tensor:
     """Let the buffer of a result be the caller's array itself where possible, else copy at the end."""
+    if t.ndim > MOST_DIMS:
+        raise ShapeError(f"a result has more than {MOST_DIMS} dimensions", actual=list(t.shape))
     if t.buffer.kind == "arena" and t.is_contiguous and t.offset == 0 and t.nbytes == t.buffer.nbytes and t.size:
         t.buffer.kind, t.buffer.index = "output", index
         return t

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,38 @@ def test_merged_expressions_have_a_largest_size() -> None:
     graph.simplify()
     assert max(len(op.params["expr"].text) for op in graph.ops if op.type == "pnnx.Expression") < 5000
     assert np.array_equal(Model(graph)(x), expected)
+
+
+def made_of(lines: list[str], outputs: str) -> Graph:
+    lines = ["pnnx.Input in 0 1 x #x=(2,3)f32", *lines, f"pnnx.Output out {len(outputs.split())} 0 {outputs}"]
+    return Graph.parse("\n".join(["7767517", f"{len(lines)} {len(lines)}", *lines, ""]))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        lambda n: made_of([f"F.relu r{i} 1 1 x y{i}" for i in range(n)], " ".join(f"y{i}" for i in range(n))),
+        lambda n: made_of([f"F.relu r{i} 1 1 x y{i}" for i in range(n)], "x"),
+        lambda n: made_of([f"pnnx.Output o{i} 1 0 x" for i in range(n)], "x"),
+    ],
+    ids=["outputs", "unused readers", "operators of outputs"],
+)
+def test_opening_takes_linear_time(graph: Callable[[int], Graph]) -> None:
+    """A hundred times what one operator takes is far from what each looking at all others takes."""
+    times = []
+    for n in (1000, 30_000):
+        made = graph(n)
+        start = time.process_time()
+        Model(made, 1)
+        times.append(time.process_time() - start)
+    assert times[1] < 10 * 30 * max(times[0], 0.01)
+
+
+def test_results_of_more_dimensions_than_numpy_has() -> None:
+    lines = [f"torch.unsqueeze u{i} 1 1 {f'y{i - 1}' if i else 'x'} y{i} dim=0" for i in range(80)]
+    model = Model(made_of(lines, "y79"))
+    with pytest.raises(ShapeError, match=r"a result has more than (32|64) dimensions"):
+        model(np.ones((2, 3), np.float32))
 
 
 def test_operators_that_lack_something_are_named() -> None:

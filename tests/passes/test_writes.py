@@ -320,3 +320,11 @@ def test_writes_that_would_make_views_without_end_are_refused(monkeypatch: pytes
     lines = "".join(views.format(i=i) for i in range(50)) + "pnnx.Output out 1 0 z"
     with pytest.raises(LimitError, match=r"Tensor\.select s\d+: writes before it make too many views again"):
         run(lines)
+
+
+def test_views_that_nobody_can_follow_hold_what_they_held() -> None:
+    turn = "Tensor.select s{i} 1 1 z p{i} dim=0 index={i}\naten::neg n{i} 1 1 p{i} m{i}\n"
+    write = "Tensor.copy c{i} 2 1 p{i} m{i} w{i}\n"
+    lines = "".join((turn + write).format(i=i) for i in range(3)).replace("aten::neg", "torch.neg")
+    got = run(lines + "pnnx.Output out 1 0 m2", lowest=False)
+    np.testing.assert_array_equal(got[0], -(X + 1)[2])
