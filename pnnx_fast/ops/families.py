@@ -76,34 +76,31 @@ FAMILIES: dict[str, str] = {
     "aten_numpy": """
         aten::_conj aten::_grouped_mm aten::_unique2 aten::addbmm aten::addmv aten::addr aten::aminmax aten::angle
         aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d aten::atleast_3d
-        aten::bartlett_window aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::bincount
-        aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::column_stack
-        aten::combinations aten::conj aten::conj_physical aten::conv_tbc aten::copysign aten::corrcoef
-        aten::cosine_embedding_loss aten::cosine_similarity aten::count_nonzero aten::cov aten::cross_entropy_loss
-        aten::ctc_loss aten::cumulative_trapezoid aten::diag_embed aten::diagflat aten::diagonal_scatter aten::dist
-        aten::dot aten::dstack aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
+        aten::bartlett_window aten::bincount aten::blackman_window aten::block_diag aten::bucketize
+        aten::cartesian_prod aten::column_stack aten::combinations aten::conj aten::conj_physical aten::conv_tbc
+        aten::copysign aten::corrcoef aten::cosine_similarity aten::count_nonzero aten::cov aten::ctc_loss
+        aten::cumulative_trapezoid aten::diag_embed aten::diagflat aten::diagonal_scatter aten::dist aten::dot
+        aten::dstack aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
         aten::fft_fftfreq aten::fft_fftshift aten::fft_ifftshift aten::fft_rfftfreq aten::fill_diagonal aten::fliplr
         aten::flipud aten::float_power aten::fmax aten::fmin aten::frexp aten::gcd aten::ger aten::gradient
-        aten::hamming_window aten::hann_window aten::heaviside aten::hinge_embedding_loss aten::histc aten::histogram
-        aten::hstack aten::huber_loss aten::i0 aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin
-        aten::isneginf aten::isposinf aten::isreal aten::kaiser_window aten::kl_div aten::kron aten::l1_loss aten::lcm
-        aten::ldexp aten::linalg_cholesky aten::linalg_det aten::linalg_inv aten::linalg_matrix_exp
-        aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet
-        aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander aten::linalg_vecdot aten::linspace
-        aten::logaddexp2 aten::logcumsumexp aten::logit aten::logspace aten::margin_ranking_loss aten::masked_scatter
-        aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode aten::mse_loss aten::multi_margin_loss
-        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter aten::nll_loss_nd
-        aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence aten::pdist aten::poisson_nll_loss
-        aten::polar aten::polygamma aten::quantile aten::renorm aten::rot90 aten::scalar_tensor aten::searchsorted
-        aten::signbit aten::sinc aten::smooth_l1_loss aten::soft_margin_loss aten::special_entr aten::special_erfcx
-        aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e aten::special_log_ndtr
-        aten::special_logit aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
-        aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_ndtr aten::special_ndtri
-        aten::special_polygamma aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1
-        aten::special_sinc aten::special_xlog1py aten::special_xlogy aten::std_mean aten::sum_to_size aten::tensordot
-        aten::trapezoid aten::trapz aten::triangular_solve aten::tril_indices aten::triplet_margin_loss
-        aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander aten::var_mean aten::vdot
-        aten::vstack aten::xlogy
+        aten::hamming_window aten::hann_window aten::heaviside aten::histc aten::histogram aten::hstack aten::i0
+        aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf
+        aten::isreal aten::kaiser_window aten::kron aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det
+        aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm
+        aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander
+        aten::linalg_vecdot aten::linspace aten::logaddexp2 aten::logcumsumexp aten::logit aten::logspace
+        aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode aten::multi_margin_loss
+        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter
+        aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence aten::pdist aten::polar
+        aten::polygamma aten::quantile aten::renorm aten::rot90 aten::scalar_tensor aten::searchsorted aten::signbit
+        aten::sinc aten::special_entr aten::special_erfcx aten::special_i0 aten::special_i0e aten::special_i1
+        aten::special_i1e aten::special_log_ndtr aten::special_logit aten::special_modified_bessel_i0
+        aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1
+        aten::special_ndtr aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
+        aten::special_scaled_modified_bessel_k1 aten::special_sinc aten::special_xlog1py aten::special_xlogy
+        aten::std_mean aten::sum_to_size aten::tensordot aten::trapezoid aten::trapz aten::triangular_solve
+        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander aten::var_mean
+        aten::vdot aten::vstack aten::xlogy
     """,
     "attention": """
         F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention
@@ -167,6 +164,12 @@ FAMILIES: dict[str, str] = {
     """,
     "linear": """
         F.linear fused.Linear nn.Linear torch.addmm torch.baddbmm torch.bmm torch.matmul torch.mm torch.mv
+    """,
+    "losses": """
+        aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::cosine_embedding_loss
+        aten::cross_entropy_loss aten::hinge_embedding_loss aten::huber_loss aten::kl_div aten::l1_loss
+        aten::margin_ranking_loss aten::mse_loss aten::nll_loss_nd aten::poisson_nll_loss aten::smooth_l1_loss
+        aten::soft_margin_loss aten::triplet_margin_loss
     """,
     "ncnn_bits": """
         ncnn.Bits

@@ -138,6 +138,17 @@ def check_index(x: Tensor, index: Tensor, axis: int, inside: Sequence[Tensor]) -
     check_constant(index, x.shape[axis], False)
 
 
+def named_along(b: Builder, x: Tensor, index: Tensor, axis: int, *, temporary: bool = False) -> Tensor:
+    """Emit the choice of elements of ``x`` that an index of the same rank names along one dimension.
+
+    ``temporary``: what it gives is not the result of the operator that is being lowered.
+    """
+    index = index_tensor(b, index)
+    y = (b.empty if temporary else b.result)(index.shape, x.dtype)
+    b.step("gather", x=x, index=index, y=y, xs=standing(x.strides, axis), ys=y.strides, **fields_along(x, index, axis))
+    return y
+
+
 @operator("torch.gather")
 def gather(b: Builder, input: Tensor, index: Tensor, *, dim: int, sparse_grad: bool = False) -> Tensor:
     """Elements that an index names along one dimension. torch.gather."""
@@ -147,11 +158,7 @@ def gather(b: Builder, input: Tensor, index: Tensor, *, dim: int, sparse_grad: b
         return b.reshape(flat, index.shape)
     if index.size:
         check_index(input, index, axis, ())
-    index = index_tensor(b, index)
-    y = b.result(index.shape, input.dtype)
-    fields = fields_along(input, index, axis)
-    b.step("gather", x=input, index=index, y=y, xs=standing(input.strides, axis), ys=y.strides, **fields)
-    return y
+    return named_along(b, input, index, axis)
 
 
 @operator("aten::take")
