@@ -171,19 +171,9 @@ static void copy_planes(pf_nest t, int64_t size, const char *x, char *y, const p
     }
 }
 
-PF_KERNEL_FUNCTION(copy) {
-    const pf_copy_args *a = args_;
-    const char *x = pf_ptr(w, a->x);
-    char *y = pf_ptr(w, a->y);
-    const pf_nest t = pf_nest_make(a->rank, a->shape, a->ys, a->xs, NULL);
-    if (t.total == 0) return;
-    if (t.rank && t.s[0][t.rank - 1] == 1 && t.s[1][t.rank - 1] == 1)
-        copy_contiguous(t, a->itemsize, x, y, w);
-    else
-        copy_planes(t, a->itemsize, x, y, w);
-}
+enum { PATTERN = 64, REPEATED = 256 };
 
-/* Fills n elements that lie `step` elements apart; pattern holds 64 bytes of repeated value. */
+/* Fills n elements that lie `step` elements apart; pattern holds the value repeatedly. */
 static void fill_row(char *y, int64_t n, int64_t step, int64_t size, const char *pattern) {
     if (step != 1) {
         for (int64_t i = 0; i < n; i++) memcpy(y + i * step * size, pattern, (size_t)size);
@@ -191,18 +181,14 @@ static void fill_row(char *y, int64_t n, int64_t step, int64_t size, const char 
     }
     const int64_t bytes = n * size;
     int64_t i = 0;
-    for (; i + 64 <= bytes; i += 64) memcpy(y + i, pattern, 64);
+    for (; i + PATTERN <= bytes; i += PATTERN) memcpy(y + i, pattern, PATTERN);
     memcpy(y + i, pattern, (size_t)(bytes - i));
 }
 
-PF_KERNEL_FUNCTION(fill) {
-    const pf_fill_args *a = args_;
-    char *y = pf_ptr(w, a->y);
-    const int64_t bits[2] = {a->bits, a->bits_high};
-    char pattern[64];
-    for (int64_t i = 0; i < 64; i += a->itemsize) memcpy(pattern + i, bits, (size_t)a->itemsize);
-    pf_nest t = pf_nest_make(a->rank, a->shape, a->ys, NULL, NULL);
-    if (t.total == 0) return;
+/* Rows of y that repeat one element of x each. */
+static void repeat(pf_nest t, int64_t size, const char *x, char *y, const pf_worker *w) {
+    char pattern[PATTERN];
+    int64_t source = -1;
     const int64_t n = t.rank ? t.n[t.rank - 1] : 1, step = t.rank ? t.s[0][t.rank - 1] : 1;
     if (t.rank) pf_nest_remove(&t, t.rank - 1);
     const int64_t chunks = pf_ceil_div(n, RUN_CHUNK);
@@ -211,8 +197,32 @@ PF_KERNEL_FUNCTION(fill) {
     for (int64_t i = begin; i < end; i++) {
         pf_walk p;
         pf_walk_start(&p, &t, i / chunks);
+        if (p.o[1] != source || i == begin)
+            for (int64_t k = 0; k < PATTERN; k += size) memcpy(pattern + k, x + p.o[1] * size, (size_t)size);
+        source = p.o[1];
         const int64_t first = i % chunks * RUN_CHUNK;
-        fill_row(y + (p.o[0] + first * step) * a->itemsize, pf_min(RUN_CHUNK, n - first), step, a->itemsize,
-                 pattern);
+        fill_row(y + (p.o[0] + first * step) * size, pf_min(RUN_CHUNK, n - first), step, size, pattern);
     }
+}
+
+PF_KERNEL_FUNCTION(copy) {
+    const pf_copy_args *a = args_;
+    const char *x = pf_ptr(w, a->x);
+    char *y = pf_ptr(w, a->y);
+    const pf_nest t = pf_nest_make(a->rank, a->shape, a->ys, a->xs, NULL);
+    if (t.total == 0) return;
+    if (t.rank && t.s[0][t.rank - 1] == 1 && t.s[1][t.rank - 1] == 1)
+        copy_contiguous(t, a->itemsize, x, y, w);
+    else if (t.rank && t.s[0][t.rank - 1] == 1 && t.s[1][t.rank - 1] == 0 && t.n[t.rank - 1] >= REPEATED &&
+             PATTERN % a->itemsize == 0)
+        repeat(t, a->itemsize, x, y, w);
+    else
+        copy_planes(t, a->itemsize, x, y, w);
+}
+
+PF_KERNEL_FUNCTION(fill) {
+    const pf_fill_args *a = args_;
+    const int64_t bits[2] = {a->bits, a->bits_high};
+    const pf_nest t = pf_nest_make(a->rank, a->shape, a->ys, NULL, NULL);
+    if (t.total) repeat(t, a->itemsize, (const char *)bits, pf_ptr(w, a->y), w);
 }

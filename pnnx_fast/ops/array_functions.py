@@ -81,11 +81,6 @@ def moments(root: bool) -> Callable[..., tuple[Array, Array]]:
     return run
 
 
-def count_nonzero(x: Array, dim: Any = None) -> Array:
-    """Number of entries that are not zero."""
-    return np.asarray(np.count_nonzero(x, None if dim is None else tuple(np.atleast_1d(dim))), np.int64)
-
-
 def nanmean(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Mean of the entries that are numbers."""
     x = cast(x, dtype)
@@ -122,16 +117,6 @@ def gradient(x: Array, *rest: Any) -> tuple[Array, ...]:
 
 
 # -- rearranging -------------------------------------------------------------------------------------------------
-
-
-def diag_embed(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
-    """Matrices whose diagonals are given."""
-    n = x.shape[-1] + abs(offset)
-    check_numbers(math.prod(x.shape[:-1]) * n * n)
-    y = np.zeros((*x.shape[:-1], n, n), x.dtype)
-    i = np.arange(x.shape[-1])
-    y[..., i + max(-offset, 0), i + max(offset, 0)] = x
-    return np.moveaxis(y, (-2, -1), (dim1, dim2))
 
 
 def eye(n: int, *rest: Any) -> Array:
@@ -211,12 +196,6 @@ def triangle_indices(pick: Any) -> Callable[..., Array]:
     return make
 
 
-def diagflat(x: Array, offset: int = 0) -> Array:
-    """A matrix with all entries on a diagonal."""
-    check_numbers((x.size + abs(offset)) ** 2)
-    return np.diagflat(x, offset)
-
-
 def fill_diagonal(x: Array, value: Any, wrap: bool = False) -> Array:
     """A copy with one value where all indices are equal."""
     y = x.copy()
@@ -241,17 +220,6 @@ def sum_to_size(x: Array, size: Any) -> Array:
         raise ShapeError("the size does not broadcast to the tensor", expected=list(size), actual=list(x.shape))
     axes = tuple(d for d in range(x.ndim) if d < lead or size[d - lead] != x.shape[d])
     return np.asarray(x.sum(axes, keepdims=True) if axes else x, as_summed(x).dtype if axes else x.dtype).reshape(size)
-
-
-def joined(function: Any) -> Callable[..., Array]:
-    """A function of several arrays, called with a list."""
-    return lambda parts: function(parts)
-
-
-def shift(sign: int) -> Callable[..., Array]:
-    """Move the zero frequency to the middle, or back."""
-    shift = np.fft.fftshift if sign > 0 else np.fft.ifftshift
-    return lambda x, dim=None: shift(x, dim)
 
 
 # -- searching and counting --------------------------------------------------------------------------------------
@@ -333,6 +301,16 @@ def angle(x: Array) -> Array:
         return np.angle(x)
     x = real(x)
     return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
+
+
+def sinc(x: Array) -> Array:
+    """sin(pi x) / (pi x), one at zero."""
+    return np.sinc(real(x)).astype(real(x).dtype)
+
+
+def ldexp(x: Array, y: Array) -> Array:
+    """x times two to the power of y."""
+    return np.asarray(real(x) * np.exp2(real(y)))
 
 
 def polar(size: Array, angle: Array) -> Array:

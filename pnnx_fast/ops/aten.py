@@ -313,6 +313,11 @@ def nan_to_num(b: Builder, input: Tensor, nan: Any = None, posinf: Any = None, n
     number, highest = nan or 0.0, float(np.finfo(np.float32).max)
     if input.dtype == np.float32 and posinf is None and neginf is None:
         return lower_expression(b, "where(isnan(@0),@1,clamp(@0,@2,@3))", [input, float(number), -highest, highest])
+    if input.dtype.kind == "f":
+        top = float(np.finfo(input.dtype).max)
+        ends = [float(end if given is None else given) for given, end in ((posinf, top), (neginf, -top))]
+        text = "where(isnan(@0),@1,where(eq(@0,@4),@2,where(eq(@0,@5),@3,@0)))"
+        return lower_expression(b, text, [input, float(number), *ends, np.inf, -np.inf])
     replaced = {"nan": number, "posinf": posinf, "neginf": neginf}
     return b.host(lambda x: np.nan_to_num(x, **replaced), [input], [(input.shape, input.dtype)])[0]
 

@@ -34,7 +34,9 @@ def _trial(x: Tensor) -> Array:
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)
 
 
-def _step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
+def numpy_step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
+    """Operator function that runs a numpy function in a step of its own."""
+
     def call(b: Builder, *values: Any) -> Value:
         tensors = list(tensors_in(values))
 
@@ -60,59 +62,38 @@ def _step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
 
 
 FIXED: dict[str, Callable[..., Any]] = {
-    "_conj": np.conj, "_grouped_mm": mx.grouped_product, "addbmm": mx.addbmm, "addmv": mx.addmv, "addr": mx.addr,
-    "aminmax": fn.aminmax, "angle": fn.angle,
-    "as_strided_scatter": ix.as_strided_scatter, "atleast_1d": np.atleast_1d, "atleast_2d": np.atleast_2d,
-    "atleast_3d": np.atleast_3d, "bartlett_window": fn.bartlett_window, "block_diag": mx.block_diag,
-    "bucketize": fn.bucketize, "cartesian_prod": mx.cartesian_prod,
-    "column_stack": fn.joined(np.column_stack), "combinations": mx.combinations, "conv_tbc": mx.conv_tbc,
-    "conj": np.conj, "conj_physical": np.conj, "copysign": fn.copysign,
-    "corrcoef": lambda x: np.corrcoef(x).astype(x.dtype), "cosine_similarity": mx.cosine_similarity,
-    "count_nonzero": fn.count_nonzero, "cov": mx.cov,
-    "cumulative_trapezoid": fn.cumulative_trapezoid, "diag_embed": fn.diag_embed,
-    "diagflat": fn.diagflat, "diagonal_scatter": ix.diagonal_scatter,
-    "dist": mx.dist, "dot": np.dot, "dstack": fn.joined(np.dstack), "eye": fn.eye,
-    "fft_fftshift": fn.shift(1), "fft_fftfreq": fn.frequencies(np.fft.fftfreq), "fft_ifftshift": fn.shift(-1),
-    "fft_rfftfreq": fn.frequencies(np.fft.rfftfreq), "fill_diagonal": fn.fill_diagonal, "fliplr": np.fliplr,
-    "flipud": np.flipud, "float_power": fn.float_power, "fake_quantize_per_channel_affine": fn.fake_quantize_channels,
-    "fake_quantize_per_tensor_affine": fn.fake_quantize, "fmax": np.fmax, "fmin": np.fmin, "frexp": np.frexp,
+    "_grouped_mm": mx.grouped_product, "addbmm": mx.addbmm, "as_strided_scatter": ix.as_strided_scatter,
+    "bartlett_window": fn.bartlett_window, "block_diag": mx.block_diag, "bucketize": fn.bucketize,
+    "cartesian_prod": mx.cartesian_prod, "combinations": mx.combinations, "conv_tbc": mx.conv_tbc,
+    "copysign": fn.copysign, "corrcoef": lambda x: np.corrcoef(x).astype(x.dtype), "cov": mx.cov,
+    "cumulative_trapezoid": fn.cumulative_trapezoid, "diagonal_scatter": ix.diagonal_scatter, "eye": fn.eye,
+    "fft_fftfreq": fn.frequencies(np.fft.fftfreq), "fft_rfftfreq": fn.frequencies(np.fft.rfftfreq),
+    "fill_diagonal": fn.fill_diagonal, "fake_quantize_per_channel_affine": fn.fake_quantize_channels,
+    "fake_quantize_per_tensor_affine": fn.fake_quantize, "frexp": np.frexp,
     "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
-    "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "ger": np.outer, "gradient": fn.gradient,
-    "heaviside": fn.heaviside, "histc": fn.histc, "histogram": fn.histogram, "hstack": fn.joined(np.hstack),
-    "i0": sp.bessel_i0,
-    "index_reduce": ix.index_reduce, "inner": np.inner, "inverse": np.linalg.inv, "isclose": fn.isclose,
-    "isin": fn.isin, "isneginf": np.isneginf, "isposinf": np.isposinf, "isreal": np.isreal,
-    "kaiser_window": fn.kaiser_window, "kron": np.kron, "lcm": np.lcm,
-    "ldexp": lambda x, y: fn.real(x) * np.exp2(fn.real(y)), "linalg_cholesky": np.linalg.cholesky,
+    "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "gradient": fn.gradient, "heaviside": fn.heaviside,
+    "histc": fn.histc, "histogram": fn.histogram, "i0": sp.bessel_i0, "index_reduce": ix.index_reduce,
+    "inverse": np.linalg.inv, "isin": fn.isin, "isreal": np.isreal,
+    "kaiser_window": fn.kaiser_window, "lcm": np.lcm, "linalg_cholesky": np.linalg.cholesky,
     "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
-    "linalg_matrix_norm": mx.matrix_norm, "linalg_matrix_power": np.linalg.matrix_power, "linalg_norm": mx.norm,
-    "linalg_pinv": np.linalg.pinv, "linalg_slogdet": np.linalg.slogdet, "linalg_solve": mx.solve,
-    "linalg_solve_triangular": mx.solve_triangular, "linalg_vander": mx.linalg_vander, "linalg_vecdot": mx.vecdot,
-    "linspace": fn.linspace, "logaddexp2": np.logaddexp2, "logcumsumexp": fn.logcumsumexp, "logit": fn.logit,
-    "logspace": fn.logspace, "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T),
-    "matrix_exp": mx.matrix_exp, "matrix_power": np.linalg.matrix_power, "mode": od.mode,
-    "mvlgamma": sp.mvlgamma, "nanmean": fn.nanmean,
-    "nanquantile": od.quantiles(True), "nextafter": np.nextafter,
-    "nonzero_static": fn.nonzero_static, "norm_except_dim": mx.norm_except_dim,
-    "outer": np.outer, "pad_sequence": fn.pad_sequence, "pdist": mx.pdist, "polar": fn.polar,
-    "polygamma": sp.polygamma, "quantile": od.quantiles(False), "renorm": fn.renorm,
-    "rot90": lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims),
-    "scalar_tensor": fn.made, "searchsorted": fn.searchsorted,
-    "signbit": np.signbit, "sinc": lambda x: np.sinc(fn.real(x)).astype(fn.real(x).dtype),
-    "special_erfcx": sp.erfcx, "special_i0e": sp.bessel_i(0, True),
-    "special_i1": sp.bessel_i(1), "special_i1e": sp.bessel_i(1, True), "special_log_ndtr": sp.log_ndtr,
-    "special_ndtri": sp.ndtri, "special_modified_bessel_i0": sp.bessel_i(0),
-    "special_modified_bessel_i1": sp.bessel_i(1), "special_modified_bessel_k0": sp.bessel_k(0),
-    "special_modified_bessel_k1": sp.bessel_k(1), "special_scaled_modified_bessel_k0": sp.bessel_k(0, True),
-    "special_scaled_modified_bessel_k1": sp.bessel_k(1, True), "special_entr": sp.entr,
-    "special_i0": sp.bessel_i0, "special_logit": fn.logit, "special_ndtr": sp.ndtr, "special_polygamma": sp.polygamma,
-    "special_sinc": lambda x: np.sinc(fn.real(x)).astype(fn.real(x).dtype), "special_xlog1py": sp.xlog1py,
-    "special_xlogy": fn.xlogy, "std_mean": fn.moments(True), "sum_to_size": fn.sum_to_size,
-    "tensordot": mx.tensordot,
-    "trapezoid": fn.trapezoid, "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
+    "linalg_matrix_power": np.linalg.matrix_power, "linalg_pinv": np.linalg.pinv, "linalg_slogdet": np.linalg.slogdet,
+    "linalg_solve": mx.solve, "linalg_solve_triangular": mx.solve_triangular, "linalg_vander": mx.linalg_vander,
+    "linspace": fn.linspace, "logcumsumexp": fn.logcumsumexp, "logspace": fn.logspace,
+    "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T), "matrix_exp": mx.matrix_exp,
+    "matrix_power": np.linalg.matrix_power, "mode": od.mode, "mvlgamma": sp.mvlgamma, "nanmean": fn.nanmean,
+    "nanquantile": od.quantiles(True), "nextafter": np.nextafter, "nonzero_static": fn.nonzero_static,
+    "pad_sequence": fn.pad_sequence, "pdist": mx.pdist, "polar": fn.polar, "polygamma": sp.polygamma,
+    "quantile": od.quantiles(False), "scalar_tensor": fn.made, "searchsorted": fn.searchsorted, "signbit": np.signbit,
+    "special_erfcx": sp.erfcx, "special_i0e": sp.bessel_i(0, True), "special_i1": sp.bessel_i(1),
+    "special_i1e": sp.bessel_i(1, True), "special_log_ndtr": sp.log_ndtr, "special_ndtri": sp.ndtri,
+    "special_modified_bessel_i0": sp.bessel_i(0), "special_modified_bessel_i1": sp.bessel_i(1),
+    "special_modified_bessel_k0": sp.bessel_k(0), "special_modified_bessel_k1": sp.bessel_k(1),
+    "special_scaled_modified_bessel_k0": sp.bessel_k(0, True),
+    "special_scaled_modified_bessel_k1": sp.bessel_k(1, True), "special_i0": sp.bessel_i0,
+    "special_polygamma": sp.polygamma, "sum_to_size": fn.sum_to_size, "trapezoid": fn.trapezoid,
+    "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
     "tril_indices": fn.triangle_indices(np.tril_indices), "triu_indices": fn.triangle_indices(np.triu_indices),
     "vander": lambda x, n=None, increasing=False: np.vander(x, n, increasing).astype(x.dtype),
-    "var_mean": fn.moments(False), "vdot": np.vdot, "vstack": fn.joined(np.vstack), "xlogy": fn.xlogy,
 }  # fmt: skip
 """TorchScript name -> numpy function whose result has a shape that follows from the shapes of its arguments."""
 
@@ -153,6 +134,6 @@ DYNAMIC: dict[str, Callable[..., Any]] = {
 """The same for functions whose results have shapes that depend on data."""
 
 for _name, _function in {**FIXED, **LOSSES}.items():
-    operator(f"aten::{_name}", native=False)(_step(_function, False))
+    operator(f"aten::{_name}", native=False)(numpy_step(_function, False))
 for _name, _function in DYNAMIC.items():
-    operator(f"aten::{_name}", native=False)(_step(_function, True))
+    operator(f"aten::{_name}", native=False)(numpy_step(_function, True))

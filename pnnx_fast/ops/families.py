@@ -57,6 +57,16 @@ FAMILIES: dict[str, str] = {
         aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
         prim::NumToTensor prim::abs prim::max prim::min
     """,
+    "aten_composed": """
+        aten::_conj aten::addmv aten::addr aten::aminmax aten::angle aten::atleast_1d aten::atleast_2d
+        aten::atleast_3d aten::column_stack aten::conj aten::conj_physical aten::cosine_similarity aten::count_nonzero
+        aten::diag_embed aten::diagflat aten::dist aten::dot aten::dstack aten::fft_fftshift aten::fft_ifftshift
+        aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin aten::ger aten::hstack aten::inner
+        aten::isclose aten::isneginf aten::isposinf aten::kron aten::ldexp aten::linalg_matrix_norm aten::linalg_norm
+        aten::linalg_vecdot aten::logaddexp2 aten::logit aten::norm_except_dim aten::outer aten::renorm aten::rot90
+        aten::sinc aten::special_entr aten::special_logit aten::special_ndtr aten::special_sinc aten::special_xlog1py
+        aten::special_xlogy aten::std_mean aten::tensordot aten::var_mean aten::vdot aten::vstack aten::xlogy
+    """,
     "aten_layers": """
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
         aten::_native_multi_head_attention aten::_shape_as_tensor aten::_to_copy aten::_transformer_encoder_layer_fwd
@@ -74,33 +84,24 @@ FAMILIES: dict[str, str] = {
         aten::upsample_trilinear3d aten::vsplit aten::zero
     """,
     "aten_numpy": """
-        aten::_conj aten::_grouped_mm aten::_unique2 aten::addbmm aten::addmv aten::addr aten::aminmax aten::angle
-        aten::argwhere aten::as_strided_scatter aten::atleast_1d aten::atleast_2d aten::atleast_3d
-        aten::bartlett_window aten::bincount aten::blackman_window aten::block_diag aten::bucketize
-        aten::cartesian_prod aten::column_stack aten::combinations aten::conj aten::conj_physical aten::conv_tbc
-        aten::copysign aten::corrcoef aten::cosine_similarity aten::count_nonzero aten::cov aten::ctc_loss
-        aten::cumulative_trapezoid aten::diag_embed aten::diagflat aten::diagonal_scatter aten::dist aten::dot
-        aten::dstack aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
-        aten::fft_fftfreq aten::fft_fftshift aten::fft_ifftshift aten::fft_rfftfreq aten::fill_diagonal aten::fliplr
-        aten::flipud aten::float_power aten::fmax aten::fmin aten::frexp aten::gcd aten::ger aten::gradient
-        aten::hamming_window aten::hann_window aten::heaviside aten::histc aten::histogram aten::hstack aten::i0
-        aten::index_reduce aten::inner aten::inverse aten::isclose aten::isin aten::isneginf aten::isposinf
-        aten::isreal aten::kaiser_window aten::kron aten::lcm aten::ldexp aten::linalg_cholesky aten::linalg_det
-        aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_norm aten::linalg_matrix_power aten::linalg_norm
-        aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander
-        aten::linalg_vecdot aten::linspace aten::logaddexp2 aten::logcumsumexp aten::logit aten::logspace
-        aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode aten::multi_margin_loss
-        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter
-        aten::nonzero_static aten::norm_except_dim aten::outer aten::pad_sequence aten::pdist aten::polar
-        aten::polygamma aten::quantile aten::renorm aten::rot90 aten::scalar_tensor aten::searchsorted aten::signbit
-        aten::sinc aten::special_entr aten::special_erfcx aten::special_i0 aten::special_i0e aten::special_i1
-        aten::special_i1e aten::special_log_ndtr aten::special_logit aten::special_modified_bessel_i0
+        aten::_grouped_mm aten::_unique2 aten::addbmm aten::argwhere aten::as_strided_scatter aten::bartlett_window
+        aten::bincount aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::combinations
+        aten::conv_tbc aten::copysign aten::corrcoef aten::cov aten::ctc_loss aten::cumulative_trapezoid
+        aten::diagonal_scatter aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
+        aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal aten::frexp aten::gcd aten::gradient
+        aten::hamming_window aten::hann_window aten::heaviside aten::histc aten::histogram aten::i0 aten::index_reduce
+        aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm aten::linalg_cholesky aten::linalg_det
+        aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_power aten::linalg_pinv aten::linalg_slogdet
+        aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander aten::linspace aten::logcumsumexp
+        aten::logspace aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode
+        aten::multi_margin_loss aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile
+        aten::nextafter aten::nonzero_static aten::pad_sequence aten::pdist aten::polar aten::polygamma aten::quantile
+        aten::scalar_tensor aten::searchsorted aten::signbit aten::special_erfcx aten::special_i0 aten::special_i0e
+        aten::special_i1 aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0
         aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1
-        aten::special_ndtr aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
-        aten::special_scaled_modified_bessel_k1 aten::special_sinc aten::special_xlog1py aten::special_xlogy
-        aten::std_mean aten::sum_to_size aten::tensordot aten::trapezoid aten::trapz aten::triangular_solve
-        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander aten::var_mean
-        aten::vdot aten::vstack aten::xlogy
+        aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
+        aten::special_scaled_modified_bessel_k1 aten::sum_to_size aten::trapezoid aten::trapz aten::triangular_solve
+        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention

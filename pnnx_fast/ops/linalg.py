@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.linear import product
 from pnnx_fast.ops.reduction import emit_reduce, norm
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.shape import axis_of
+from pnnx_fast.ops.shape import axis_of, cat
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 
-@operator("torch.cross", "torch.linalg.cross", native=False)
+@operator("torch.cross", "torch.linalg.cross")
 def cross(b: Builder, input: Tensor, other: Tensor, *, dim: int | None = None) -> Tensor:
     """Cross product of vectors of three. torch.cross."""
     shape = np.broadcast_shapes(input.shape, other.shape)
@@ -26,11 +25,16 @@ def cross(b: Builder, input: Tensor, other: Tensor, *, dim: int | None = None) -
     if axis < 0 or shape[axis] != 3:
         raise ShapeError("cross needs a dimension of size 3", actual=shape)
 
-    def product(x: Array, y: Array) -> Array:
-        x, y = np.broadcast_to(x, shape), np.broadcast_to(y, shape)
-        return np.cross(x, y, axis=axis)
+    left, right = (x.expand(shape) for x in (input, other))
 
-    return b.host(product, [input, other], [(shape, np.result_type(input.dtype, other.dtype))])[0]
+    def part(i: int) -> Tensor:
+        after, behind = (i + 1) % 3, (i + 2) % 3
+        factors = [left.select(axis, after), right.select(axis, behind), left.select(axis, behind)]
+        text = "sub(mul(@0,@1),mul(@2,@3))"
+        value: Tensor = lower_expression(b, text, [*factors, right.select(axis, after)], temporary=True)
+        return value.unsqueeze(axis)
+
+    return cat(b, *map(part, range(3)), dim=axis)
 
 
 @operator("torch.diag")

@@ -44,6 +44,21 @@ def test_transpose_touches_nothing_else(isa: str, rows: int, cols: int, gap: int
     assert (frame == -1).all()
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("width", [1, 255, 256, 257, 40000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_repeat_an_element(isa: str, dtype: str, width: int, threads: int) -> None:
+    x = guarded(numbered((3, 2), dtype))
+    frame = guarded(np.full((3, 2, width + 3), 7, "i8").astype(dtype))
+    want = np.broadcast_to(x[..., None], (3, 2, width))
+    copy(isa, want, frame[..., :width], threads)
+    np.testing.assert_array_equal(frame[..., :width], want)
+    assert (frame[..., width:] == np.asarray(7).astype(dtype)).all()
+    y = guarded(np.full(width, 7, "i8").astype(dtype))
+    copy(isa, np.broadcast_to(x[1, 1], (width,)), y, threads)
+    np.testing.assert_array_equal(y, np.broadcast_to(x[1, 1], (width,)))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 31])
 @pytest.mark.parametrize("gap", [0, 1, 2, 7])
 @pytest.mark.parametrize("threads", [1, 3])

@@ -1,0 +1,435 @@
+"""Rarer TorchScript operators made of steps that others have: views, expressions, reductions and products.
+
+Arguments by position, in the order of TorchScript's schemas. What these steps do not do, such as complex numbers, is
+left to the numpy function of the same name.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops import array_functions as fn
+from pnnx_fast.ops import matrix_functions as mx
+from pnnx_fast.ops import reduction as reductions
+from pnnx_fast.ops import special_functions as sp
+from pnnx_fast.ops._dtype import in_single
+from pnnx_fast.ops.aten_numpy import numpy_step
+from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.linalg import diag
+from pnnx_fast.ops.linear import product
+from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.shape import axes_of, axis_of, cat, flip, roll
+from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, tensors_in
+
+Lowering = Callable[..., Value]
+
+
+def _composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Callable[[Lowering], Lowering]:
+    """Register a function for tensors whose dtypes are of some kinds; the numpy function takes the others."""
+    rest = numpy_step(otherwise, False)
+
+    def register(function: Lowering) -> Lowering:
+        @functools.wraps(function)
+        def lower(b: Builder, *values: Any) -> Value:
+            fits = all(t.dtype.kind in kinds for t in tensors_in(values))
+            return (function if fits else rest)(b, *values)
+
+        operator(f"aten::{name}")(lower)
+        return lower
+
+    return register
+
+
+def _part(b: Builder, text: str, *values: Any) -> Tensor:
+    part: Tensor = lower_expression(b, text, values, temporary=True)
+    return part
+
+
+def _axes(dim: Any, ndim: int) -> list[int]:
+    """Axes of a number or a list of numbers, all of them for None or none."""
+    if dim is None or dim in ([], ()):
+        return list(range(ndim))
+    return sorted(a for a in axes_of(dim if isinstance(dim, int) else tuple(dim), ndim) if a < ndim)
+
+
+# -- expressions -------------------------------------------------------------------------------------------------
+
+PI, INF = math.pi, math.inf
+
+_CLOSE = "le(abs(sub(@0,@1)),add(@3,abs(mul(@2,@1))))"
+_EXPRESSIONS: dict[str, tuple[str, tuple[float, ...], Callable[..., Any]]] = {
+    "angle": ("where(isnan(@0),@0,where(lt(@0,0),@1,0))", (PI,), fn.angle),
+    "fmax": ("where(isnan(@0),@1,where(isnan(@1),@0,maximum(@0,@1)))", (), np.fmax),
+    "fmin": ("where(isnan(@0),@1,where(isnan(@1),@0,minimum(@0,@1)))", (), np.fmin),
+    "isneginf": ("eq(@0,@1)", (-INF,), np.isneginf),
+    "isposinf": ("eq(@0,@1)", (INF,), np.isposinf),
+    "logaddexp2": (
+        "where(eq(@0,@1),add(@0,1),add(maximum(@0,@1),mul(@2,log1p(exp2(neg(abs(sub(@0,@1))))))))",
+        (1 / math.log(2),),
+        np.logaddexp2,
+    ),
+    "sinc": ("where(eq(@0,0),1,div(sin(mul(@0,@1)),mul(@0,@1)))", (PI,), fn.sinc),
+    "special_entr": ("where(gt(@0,0),neg(mul(@0,log(@0))),where(eq(@0,0),0,where(lt(@0,0),@1,@0)))", (-INF,), sp.entr),
+    "special_ndtr": ("mul(0.5,erfc(mul(@0,@1)))", (-math.sqrt(0.5),), sp.ndtr),
+    "special_xlog1py": ("where(isnan(@1),@1,where(eq(@0,0),0,mul(@0,log1p(@1))))", (), sp.xlog1py),
+    "xlogy": ("where(isnan(@1),@1,where(eq(@0,0),0,mul(@0,log(@1))))", (), fn.xlogy),
+}
+"""TorchScript name -> expression, numbers behind the arguments, and the numpy function for integers and the like."""
+
+
+def _expression(name: str, text: str, numbers: Sequence[float], otherwise: Callable[..., Any]) -> Lowering:
+    @in_single
+    def call(b: Builder, *values: Any) -> Value:
+        return lower_expression(b, text, [*values, *numbers])
+
+    call.__doc__ = f"{name}, element by element, arguments by position."
+    return _composed(name, otherwise)(call)
+
+
+_EXPRESSIONS |= {f"special_{name}": _EXPRESSIONS[name] for name in ("sinc", "xlogy")}
+for _name, (_text, _numbers, _otherwise) in _EXPRESSIONS.items():
+    _expression(_name, _text, _numbers, _otherwise)
+
+
+def _logit(b: Builder, input: Tensor, eps: float | None = None) -> Value:
+    """Inverse of the sigmoid. torch.logit."""
+    x = "@0" if eps is None else "clamp(@0,@1,@2)"
+    return lower_expression(b, f"log(div({x},sub(1,{x})))", [input, *([] if eps is None else [eps, 1 - eps])])
+
+
+_composed("logit", fn.logit)(in_single(_logit))
+_composed("special_logit", fn.logit)(in_single(_logit))
+
+
+@_composed("isclose", fn.isclose)
+def isclose(
+    b: Builder, input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, nan: bool = False
+) -> Value:
+    """Whether values are close. torch.isclose."""
+    text = f"logical_or(eq(@0,@1),logical_and(isfinite(sub(@0,@1)),{_CLOSE}))"
+    if nan:
+        text = f"logical_or({text},logical_and(isnan(@0),isnan(@1)))"
+    return lower_expression(b, text, [input, other, float(rtol), float(atol)])
+
+
+@_composed("ldexp", fn.ldexp, "fiu")
+def ldexp(b: Builder, input: Tensor, other: Tensor) -> Value:
+    """input * 2 ** other. torch.ldexp."""
+    return lower_expression(b, "mul(@0,exp2(@1))", [input, other])
+
+
+@_composed("float_power", fn.float_power, "fiub")
+def float_power(b: Builder, input: Any, exponent: Any) -> Value:
+    """Power in double precision. torch.float_power."""
+    wide = [b.cast(v, np.float64) if isinstance(v, Tensor) else float(v) for v in (input, exponent)]
+    return lower_expression(b, "pow(@0,@1)", wide)
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------
+
+
+def _at_least(b: Builder, x: Tensor, rank: int) -> Tensor:
+    if x.ndim >= rank:
+        return x
+    behind = int(rank == 3 and x.ndim > 0)
+    return b.reshape(x, (*[1] * (rank - x.ndim - behind), *x.shape, *[1] * behind))
+
+
+def _atleast(rank: int) -> Lowering:
+    def atleast(b: Builder, input: Any) -> Value:
+        return [_at_least(b, t, rank) for t in input] if isinstance(input, (list, tuple)) else _at_least(b, input, rank)
+
+    atleast.__doc__ = f"At least {rank} dimensions. torch.atleast_{rank}d."
+    return atleast
+
+
+for _rank in (1, 2, 3):
+    operator(f"aten::atleast_{_rank}d")(_atleast(_rank))
+
+
+@operator("aten::hstack")
+def hstack(b: Builder, tensors: Any) -> Tensor:
+    """Tensors side by side. torch.hstack."""
+    parts = [_at_least(b, t, 1) for t in tensors]
+    return cat(b, *parts, dim=0 if parts[0].ndim == 1 else 1)
+
+
+@operator("aten::vstack")
+def vstack(b: Builder, tensors: Any) -> Tensor:
+    """Tensors below each other. torch.vstack."""
+    return cat(b, *(_at_least(b, t, 2) for t in tensors), dim=0)
+
+
+@operator("aten::dstack")
+def dstack(b: Builder, tensors: Any) -> Tensor:
+    """Tensors behind each other. torch.dstack."""
+    return cat(b, *(_at_least(b, t, 3) for t in tensors), dim=2)
+
+
+@operator("aten::column_stack")
+def column_stack(b: Builder, tensors: Any) -> Tensor:
+    """Tensors side by side, vectors as columns. torch.column_stack."""
+    return cat(b, *(t if t.ndim > 1 else b.reshape(t, (t.size, 1)) for t in tensors), dim=1)
+
+
+@operator("aten::fliplr")
+def fliplr(b: Builder, input: Tensor) -> Tensor:
+    """Second dimension reversed. torch.fliplr."""
+    return flip(b, input, dims=(1,))
+
+
+@operator("aten::flipud")
+def flipud(b: Builder, input: Tensor) -> Tensor:
+    """First dimension reversed. torch.flipud."""
+    return flip(b, input, dims=(0,))
+
+
+@operator("aten::rot90")
+def rot90(b: Builder, input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """Quarter turns in the plane of two dimensions. torch.rot90."""
+    first, second = (axis_of(d, input.ndim) for d in dims)
+    if first == second:
+        raise ShapeError("the two dimensions must differ", actual=tuple(dims))
+    if k % 4 == 0:
+        return input
+    turned = flip(b, input, dims=((second,), (first, second), (first,))[k % 4 - 1])
+    order = list(range(input.ndim))
+    if k % 2:
+        order[first], order[second] = second, first
+    return turned.permute(order)
+
+
+def _shifted(up: bool) -> Lowering:
+    def shift(b: Builder, input: Tensor, dim: Any = None) -> Value:
+        axes = _axes(dim, input.ndim)
+        return roll(b, input, shifts=tuple((input.shape[a] + (not up)) // 2 for a in axes), dims=tuple(axes))
+
+    return shift
+
+
+operator("aten::fft_fftshift")(fftshift := _shifted(True))
+fftshift.__doc__ = "The zero frequency in the middle. torch.fft.fftshift."
+operator("aten::fft_ifftshift")(ifftshift := _shifted(False))
+ifftshift.__doc__ = "The zero frequency at the start again. torch.fft.ifftshift."
+
+
+@operator("aten::diagflat")
+def diagflat(b: Builder, input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all entries on a diagonal. torch.diagflat."""
+    return diag(b, b.reshape(input, (input.size,)), diagonal=offset)
+
+
+@operator("aten::diag_embed")
+def diag_embed(b: Builder, input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Matrices whose diagonals are given. torch.diag_embed."""
+    rank = input.ndim + 1
+    first, second = axis_of(dim1, rank), axis_of(dim2, rank)
+    if first == second or not input.ndim:
+        raise ShapeError("the two dimensions must differ", actual=(dim1, dim2))
+    n = input.shape[-1] + abs(offset)
+    y = b.empty((*input.shape[:-1], n, n), input.dtype)
+    b.copy(b.constant(np.zeros(1, input.dtype)).as_strided(y.shape, [0] * y.ndim), y)
+    start = max(offset, 0) + max(-offset, 0) * n
+    b.copy(input, y.as_strided(input.shape, (*y.strides[:-2], n + 1), start if input.size else 0))
+    rest = iter(range(rank - 2))
+    return y.permute([rank - 2 if d == first else rank - 1 if d == second else next(rest) for d in range(rank)])
+
+
+@_composed("conj", np.conj, "fiub")
+def conj(b: Builder, input: Tensor) -> Value:
+    """Conjugate: real numbers as they are. torch.conj."""
+    return input
+
+
+for _name in ("_conj", "conj_physical"):
+    _composed(_name, np.conj, "fiub")(conj)
+
+
+# -- reductions --------------------------------------------------------------------------------------------------
+
+
+def _moments(root: bool) -> Lowering:
+    def moments(b: Builder, input: Tensor, dim: Any = None, unbiased: Any = True, keepdim: bool = False) -> Value:
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        axes = _axes(dim, input.ndim)
+        free = 1.0 if unbiased is None else float(unbiased)
+        spread = (reductions.std if root else reductions.var)(b, input, dim=tuple(axes), unbiased=free, keepdim=keepdim)
+        scale = 1.0 / (math.prod(input.shape[a] for a in axes) or math.nan)
+        return Results((spread, reductions.emit_reduce(b, input, axes, keepdim, "sum", scale=scale, temporary=True)))
+
+    return moments
+
+
+std_mean = _composed("std_mean", fn.moments(True))(_moments(True))
+var_mean = _composed("var_mean", fn.moments(False))(_moments(False))
+
+
+@_composed("aminmax", fn.aminmax, "fiub")
+def aminmax(b: Builder, input: Tensor, dim: int | None = None, keepdim: bool = False) -> Value:
+    """Least and largest entry. torch.aminmax."""
+    axes = _axes(dim, input.ndim)
+    least = reductions.amin(b, input, dim=tuple(axes), keepdim=keepdim)
+    return Results((least, reductions.emit_reduce(b, input, axes, keepdim, "max", temporary=True)))
+
+
+@operator("aten::count_nonzero")
+def count_nonzero(b: Builder, input: Tensor, dim: Any = None) -> Value:
+    """Number of entries that are not zero. torch.count_nonzero."""
+    axes = _axes(dim, input.ndim)
+    held = input if input.dtype == np.bool_ else _part(b, "ne(@0,0)", input)
+    return reductions.total(b, held, dim=tuple(axes))
+
+
+def _dot(b: Builder, x: Tensor, y: Tensor, dim: int) -> Tensor:
+    products = _part(b, "mul(@0,@1)", x, y)
+    return reductions.emit_reduce(b, products, [axis_of(dim, products.ndim)], False, "sum")
+
+
+def _scalar_product(b: Builder, input: Tensor, other: Tensor) -> Value:
+    """Sum of the products of the entries of two vectors. torch.dot."""
+    if input.ndim != 1 or input.shape != other.shape:
+        raise ShapeError("dot takes two vectors of one length", expected=input.shape, actual=other.shape)
+    return _dot(b, input, other, 0)
+
+
+_composed("dot", np.dot, "fiu")(_scalar_product)
+_composed("vdot", np.vdot, "fiu")(_scalar_product)
+
+
+@_composed("linalg_vecdot", mx.vecdot, "fiu")
+def vecdot(b: Builder, input: Tensor, other: Tensor, dim: int = -1) -> Value:
+    """Dot products along a dimension. torch.linalg.vecdot."""
+    return _dot(b, input, other, dim)
+
+
+@_composed("cosine_similarity", mx.cosine_similarity)
+def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Value:
+    """Cosine of the angle between vectors. torch.nn.functional.cosine_similarity."""
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    axes = [axis_of(dim, len(shape))]
+    wide = [x.expand(shape) for x in (x1, x2)]
+    norms = [reductions.emit_reduce(b, x, axes, False, "norm2", temporary=True) for x in wide]
+    products = _part(b, "mul(@0,@1)", x1, x2)
+    total = reductions.emit_reduce(b, products, axes, False, "sum", temporary=True)
+    return lower_expression(b, "div(@0,mul(maximum(@1,@3),maximum(@2,@3)))", [total, *norms, float(eps)])
+
+
+@_composed("dist", mx.dist)
+def dist(b: Builder, input: Tensor, other: Tensor, p: float = 2.0) -> Value:
+    """p-norm of the difference. torch.dist."""
+    return reductions.norm(b, _part(b, "sub(@0,@1)", input, other), p=p)
+
+
+_NORM, _MATRIX_NORM = numpy_step(mx.norm, False), numpy_step(mx.matrix_norm, False)
+
+
+@_composed("linalg_norm", mx.norm)
+def linalg_norm(
+    b: Builder, input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Value:
+    """Norm of vectors or matrices; those of singular values are left to numpy. torch.linalg.norm."""
+    count = input.ndim if dim is None else len(_axes(dim, input.ndim))
+    if dtype is not None or not (ord is None or count == 1 or (ord == "fro" and count == 2)):
+        return _NORM(b, input, ord, dim, keepdim, dtype)
+    axes = tuple(_axes(dim, input.ndim))
+    return reductions.norm(b, input, p=2 if ord in (None, "fro") else ord, dim=axes, keepdim=keepdim)
+
+
+@_composed("linalg_matrix_norm", mx.matrix_norm)
+def linalg_matrix_norm(
+    b: Builder, input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, dtype: Any = None
+) -> Value:
+    """Norm of matrices. torch.linalg.matrix_norm."""
+    if dtype is not None or ord != "fro":
+        return _MATRIX_NORM(b, input, ord, dim, keepdim, dtype)
+    return reductions.norm(b, input, p=2, dim=tuple(dim), keepdim=keepdim)
+
+
+@_composed("norm_except_dim", mx.norm_except_dim)
+def norm_except_dim(b: Builder, v: Tensor, pow: int = 2, dim: int = 0) -> Value:
+    """Norms over all dimensions but one; over all for -1. torch.norm_except_dim."""
+    rest = [d for d in range(v.ndim) if d != dim % v.ndim]
+    return reductions.norm(b, v, p=pow) if dim == -1 else reductions.norm(b, v, p=pow, dim=tuple(rest), keepdim=True)
+
+
+@_composed("renorm", fn.renorm)
+def renorm(b: Builder, input: Tensor, p: float, dim: int, maxnorm: float) -> Value:
+    """Slices shortened to a longest norm. torch.renorm."""
+    rest = [d for d in range(input.ndim) if d != axis_of(dim, input.ndim)]
+    name = {1.0: "norm1", 2.0: "norm2", INF: "norminf"}.get(float(p), "norm")
+    size = reductions.emit_reduce(b, input, rest, True, name, p=float(p), temporary=True)
+    return lower_expression(b, "where(gt(@1,@2),mul(@0,div(@2,add(@1,1e-7))),@0)", [input, size, float(maxnorm)])
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+@operator("aten::outer", "aten::ger")
+def outer(b: Builder, input: Tensor, vec2: Tensor) -> Value:
+    """Products of all pairs of entries of two vectors. torch.outer."""
+    if input.ndim != 1 or vec2.ndim != 1:
+        raise ShapeError("outer takes two vectors", expected=input.shape, actual=vec2.shape)
+    return lower_expression(b, "mul(@0,@1)", [input.unsqueeze(1), vec2])
+
+
+@operator("aten::kron")
+def kron(b: Builder, input: Tensor, other: Tensor) -> Tensor:
+    """Kronecker product. torch.kron."""
+    rank = max(input.ndim, other.ndim)
+    left, right = ((*[1] * (rank - x.ndim), *x.shape) for x in (input, other))
+    x = b.reshape(input, [n for size in left for n in (size, 1)])
+    y = b.reshape(other, [n for size in right for n in (1, size)])
+    return b.reshape(_part(b, "mul(@0,@1)", x, y), [n * m for n, m in zip(left, right, strict=True)])
+
+
+@_composed("addmv", mx.addmv)
+def addmv(b: Builder, input: Tensor, mat: Tensor, vec: Tensor, beta: Any = 1, alpha: Any = 1) -> Value:
+    """Matrix times vector plus input. torch.addmv."""
+    return _added(b, input, product(b, mat, vec), beta, alpha)
+
+
+@_composed("addr", mx.addr)
+def addr(b: Builder, input: Tensor, vec1: Tensor, vec2: Tensor, beta: Any = 1, alpha: Any = 1) -> Value:
+    """Outer product plus input. torch.addr."""
+    return lower_expression(
+        b, "add(mul(@3,@0),mul(@4,mul(@1,@2)))", [input, vec1.unsqueeze(1), vec2, float(beta), float(alpha)]
+    )
+
+
+def _added(b: Builder, input: Tensor, y: Tensor, beta: Any, alpha: Any) -> Value:
+    return lower_expression(b, "add(mul(@2,@0),mul(@3,@1))", [input, y, float(beta), float(alpha)])
+
+
+@_composed("inner", np.inner)
+def inner(b: Builder, input: Tensor, other: Tensor) -> Value:
+    """Sums of products over the last dimensions. torch.inner."""
+    if not input.ndim or not other.ndim:
+        return lower_expression(b, "mul(@0,@1)", [input, other])
+    return tensordot(b, input, other, [-1], [-1])
+
+
+@_composed("tensordot", mx.tensordot)
+def tensordot(b: Builder, input: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
+    """Sum of products over listed dimensions. torch.tensordot."""
+    x, y = input, other
+    for i, k in zip(dims_self, dims_other, strict=True):
+        # A dimension of size one stands for as many equal places as the other has.
+        if x.shape[i] == 1 and y.shape[k] != 1:
+            y = reductions.emit_reduce(b, y, [axis_of(k, y.ndim)], True, "sum", temporary=True)
+        elif y.shape[k] == 1 and x.shape[i] != 1:
+            x = reductions.emit_reduce(b, x, [axis_of(i, x.ndim)], True, "sum", temporary=True)
+    summed = [[axis_of(d, t.ndim) for d in dims] for t, dims in ((x, dims_self), (y, dims_other))]
+    left, right = ([d for d in range(t.ndim) if d not in axes] for t, axes in zip((x, y), summed, strict=True))
+    if [x.shape[d] for d in summed[0]] != [y.shape[d] for d in summed[1]]:
+        raise ShapeError("the dimensions to sum over do not fit", expected=input.shape, actual=other.shape)
+    size = math.prod(x.shape[d] for d in summed[0])
+    rows = b.reshape(x.permute([*left, *summed[0]]), (math.prod(x.shape[d] for d in left), size))
+    columns = b.reshape(y.permute([*summed[1], *right]), (size, math.prod(y.shape[d] for d in right)))
+    return b.reshape(product(b, rows, columns), [*(x.shape[d] for d in left), *(y.shape[d] for d in right)])
