@@ -215,7 +215,7 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, variant)
 
 /* A chain of operations on up to 16 operands. code, int64: counts of operands, constants, registers, operations; type: 0
- * f32, 1 f64, 2 i64, 3 i32, 4 u8; what the result is, and what each operand is (0 that type, 1 bool, 2 half beside f32)
+ * f32, 1 f64, 2 i64, 3 i32, 4 u8, 5 i16, 6 i8; what the result is, and what each operand is (0 that type, 1 bool, 2 half beside f32)
  * with its 8 strides; bits of each constant; of each operation code, destination and three sources, numbered operands
  * first, then constants, then registers. The last operation's destination is y. */
 #define PF_EXPRESSION_ARGS(F, K)                                                                             \

@@ -37,16 +37,19 @@ static axis axis_at(char *memory, int64_t size, int64_t bins) {
 /* Between two bounds; NaN is the lower one. */
 static float within(float v, float low, float high) { return v > low ? v < high ? v : high : low; }
 
+/* The same from 0 to a size, which as a float may be more than it is. */
+static int64_t up_to(float v, int64_t size) { return pf_min((int64_t)within(v, 0, (float)size), size); }
+
 static void set_range(axis *x, int64_t bin, float from, float to, float weight) {
-    x->from[bin] = (int64_t)within(from, 0, (float)x->size);
-    x->to[bin] = (int64_t)within(to, 0, (float)x->size);
+    x->from[bin] = up_to(from, x->size);
+    x->to[bin] = up_to(to, x->size);
     const int64_t count = x->to[bin] - x->from[bin];
     for (int64_t i = x->from[bin]; i < x->to[bin]; i++) x->weight[bin * x->size + i] = weight / (float)count;
 }
 
 /* Spreads the weight of a sample over the pixels on both sides; beyond the last pixel it is that pixel. */
 static void add_sample(axis *x, int64_t bin, float at, float weight) {
-    const int64_t last = x->size - 1, low = pf_min((int64_t)within(at, 0, (float)last), last);
+    const int64_t last = x->size - 1, low = up_to(at, last);
     const int64_t high = pf_min(low + 1, last);
     const float part = low < last ? within(at - (float)low, 0, 1) : 0;
     float *row = x->weight + bin * x->size;
@@ -180,7 +183,7 @@ PF_KERNEL_FUNCTION(region_pool_f32) {
         const int64_t region = i / a->c, c = i % a->c;
         const float *box = regions + region * (a->indexed ? 5 : 4) + a->indexed,
                     image = a->indexed ? box[-1] : 0;
-        if (!(image >= 0 && image < (float)a->n)) {
+        if (!(image >= 0 && image < (float)a->n && (int64_t)image < a->n)) {
             pf_report(w, PF_FAULT_INDEX, (int64_t)within(image, -1, 1e9f), a->n);
             memset(y + i * bins, 0, (size_t)bins * sizeof *y);
             continue;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from pnnx_fast.ir.floats import (
     float32_to_float16,
     fold_weight_norm,
 )
+from pnnx_fast.ncnn import Mat
+from pnnx_fast.runtime_graph import Tensor
 
 
 def test_dtype_table() -> None:
@@ -272,3 +275,18 @@ def test_copies_and_pickles() -> None:
         assert attr.numpy()[1, 2] == 5
     assert len(buffers) == 1
     assert len(aside) < 200
+
+
+def test_numpy_before_2_knows_no_none_for_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.array
+
+    def old(*args: Any, copy: bool | None = True, **options: Any) -> Any:
+        if copy is None:
+            raise ValueError("NoneType copy mode not allowed.")
+        return array(*args, copy=copy, **options)
+
+    monkeypatch.setattr(np, "array", old)
+    ones = np.ones(3, np.float32)
+    for holder in (Attribute(ones), Mat(ones), Tensor(ones)):
+        assert np.asarray(holder).tolist() == [1, 1, 1]
+        assert np.asarray(holder, np.float64).dtype == np.float64

@@ -9,6 +9,7 @@ import pytest
 from guard import guarded
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import IndexRangeError
 from pnnx_fast.runtime.kernel import call, plan
 
 F = np.float32
@@ -133,3 +134,14 @@ def test_regions_of_any_numbers(isa: str, kind: int) -> None:
             y = pool(isa, kind, x, regions, (2, 1), 0.5, ratio=ratio, aligned=aligned)
             assert np.isfinite(y).all()
             assert np.abs(y).max() < 100
+
+
+def test_sizes_that_floats_round_up(isa: str) -> None:
+    size = (1 << 24) + 3
+    assert int(F(size)) > size
+    line = np.zeros((1, 1, 1, size), F)
+    line[..., -1] = 2
+    got = pool(isa, MAXIMUM, line, np.array([[0, 0, size, 1]], F), (1, 1), 1.0)
+    assert got.item() == 2
+    with pytest.raises(IndexRangeError):
+        pool(isa, MAXIMUM, line.reshape(size, 1, 1, 1), np.array([[size, 0, 0, 1, 1]], F), (1, 1), 1.0)
