@@ -99,6 +99,7 @@ class Mat(Exporter):
         array = np.asarray(source)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"Mat(): an array of {array.dtype} holds no numbers that ncnn knows")
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         if batch_index != NO_BATCH:
             self._wrap_batch(array, batch_index)
             return

@@ -54,7 +54,7 @@ def view_bytes(source: Any, type: int, w: int, h: int, stride: int | None = None
     """
     channels = len(_formats(type)[0])
     step = w * channels if stride is None else stride
-    pixels = np.ascontiguousarray(np.asarray(source))
+    pixels = np.ascontiguousarray(np.frombuffer(source, np.uint8) if isinstance(source, bytes) else source)
     if pixels.dtype.itemsize != 1:
         raise ParameterError(f"an image is an array of bytes, not of {pixels.dtype}")
     flat = pixels.reshape(-1).view(np.uint8)

@@ -190,6 +190,16 @@ def test_buffers() -> None:
     assert np.array(Mat(numbers(3, dtype=np.float64))).tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("dtype", "format"), [(">f4", "f"), (">f2", "e"), (">i4", "i")])
+def test_other_byte_orders(dtype: str, format: str) -> None:
+    assert Mat(numbers(3, dtype=dtype)).numpy(format).tolist() == [0, 1, 2]
+    assert Mat(numbers(2, 3, dtype=dtype), batch_index=0).numpy(format).tolist() == [0, 1, 2]
+
+
+def test_images_in_bytes() -> None:
+    assert Mat.from_pixels(b"abc", Mat.PixelType.PIXEL_RGB, 1, 1).numpy().reshape(-1).tolist() == [97, 98, 99]
+
+
 def test_repr_tells_sizes() -> None:
     text = repr(Mat(numbers(2, 3, 5)))
     assert text.startswith("<ncnn.Mat w=5 h=3 d=1 c=2 dims=3")
