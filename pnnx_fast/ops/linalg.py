@@ -65,6 +65,9 @@ def pairwise_distance(
     return norm(b, moved, p=p, dim=[-1], keepdim=keepdim)
 
 
+SHORT_ROW = 32
+"""Rows of so many entries and less are compared entry by entry."""
+
 BY_PRODUCTS, BY_DIFFERENCES, FEW_ROWS = 1, 2, 25
 """PyTorch's numbers for the two ways to distances of rows, and up to how many rows it takes the second one unasked."""
 
@@ -90,8 +93,11 @@ def cdist(b: Builder, x1: Tensor, x2: Tensor, p: float = 2.0, mode: Any = None) 
         return b.constant(np.zeros((), x1.dtype)).expand(shape)
     if p == 2 and (mode == BY_PRODUCTS or (mode != BY_DIFFERENCES and max(shape[-2:]) > FEW_ROWS)):
         return _euclidean(b, x1, x2)
-    first = b.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
-    second = b.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    first, second, axis = x1.unsqueeze(x1.ndim - 1), x2.unsqueeze(x2.ndim - 2), -1
+    if x1.shape[-1] <= SHORT_ROW:
+        # (…, k, n, 1) and (…, k, 1, m): a vector holds one entry of many pairs.
+        columns = [x.permute([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]) for x in (x1, x2)]
+        first, second, axis = columns[0].unsqueeze(x1.ndim), b.contiguous(columns[1]).unsqueeze(x2.ndim - 1), -3
     gaps = lower_expression(b, "sub(@0,@1)", [first, second], temporary=True)
     assert isinstance(gaps, Tensor)
-    return norm(b, gaps, p=p, dim=[-1])
+    return norm(b, gaps, p=p, dim=[axis])

@@ -1,19 +1,19 @@
 """Normalisation operators: batch, layer, root-mean-square, group, instance, local response, and by a norm.
 
-Compiled kernels take float32, and half precision cast to it, in whatever layout; rows of float64 are reductions and an
-expression, the rest of float64 is computed in numpy.
+Compiled kernels take float32, and half precision cast to it, in whatever layout; float64 is reductions and expressions,
+but for statistics of a batch and neighbouring channels, which numpy computes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pnnx_fast._core.program import MAX_RANK
-from pnnx_fast._types import Array, Shape
+from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
@@ -92,9 +92,10 @@ def _ends_dense(x: Tensor, dims: int) -> bool:
 
 
 def _double_row_norm(
-    b: Builder, input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float, rms: bool
-) -> Tensor:
-    """The same of float64, by reductions and an expression."""
+    b: Builder, input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float, rms: bool,
+    affine: Sequence[int] = (),
+) -> Tensor:  # fmt: skip
+    """Rows of float64, by reductions and an expression; ``affine``: shape of weights that are not as long as a row."""
     axes = list(range(input.ndim - dims, input.ndim))
     share = 1.0 / (math.prod(input.shape[-dims:]) or math.nan)
     values: list[Any] = [input, float(eps)]
@@ -108,7 +109,7 @@ def _double_row_norm(
     for name, given in (("mul", weight), ("add", bias)):
         if given is not None:
             text = f"{name}({text},@{len(values)})"
-            values.append(b.reshape(b.cast(given, input.dtype), input.shape[-dims:]))
+            values.append(b.reshape(b.cast(given, input.dtype), affine or input.shape[-dims:]))
     result: Tensor = elementwise.lower_expression(b, text, values)
     return result
 
@@ -258,13 +259,9 @@ def group_norm_over(
         act = activation_fields(activation, activation_params)
         return _channels(b, "group_norm", input, weight, bias, groups, eps, act)
 
-    def run(x: Array, w: Array | None, v: Array | None) -> Array:
-        rows = x.reshape(n, groups, -1)
-        rows = rows - rows.mean(-1, keepdims=True)
-        rows = rows / np.sqrt((rows * rows).mean(-1, keepdims=True) + eps)
-        return _affine(rows.reshape(x.shape), w, v, (c, *[1] * (x.ndim - 2)))
-
-    return _activate(b, _host(b, run, input, weight, bias), activation, activation_params)
+    rows = b.reshape(input, (n, groups, c // groups, math.prod(input.shape[2:])))
+    y = _double_row_norm(b, rows, 2, weight, bias, eps, False, (groups, c // groups, 1))
+    return _activate(b, b.reshape(y, input.shape), activation, activation_params)
 
 
 @operator("nn.GroupNorm", "fused.GroupNorm", rows=2)
@@ -293,6 +290,7 @@ def _statistics_to_affine(
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,
+    dtype: DType,
 ) -> tuple[Tensor, Tensor]:
     """Scale and shift of a normalisation with known statistics; computed once when all of them are constants."""
     given = [t for t in (mean, var, weight, bias) if t is not None]
@@ -304,14 +302,16 @@ def _statistics_to_affine(
         with np.errstate(all="ignore"):
             scale = w / np.sqrt(v.astype(np.float64) + eps)
             shift = shift - m * scale
-        return scale.astype(np.float32), np.asarray(shift).astype(np.float32)
+        return scale.astype(dtype), np.asarray(shift).astype(dtype)
 
     if all(t.is_constant for t in given):
         scale, shift = run(*(t.numpy().reshape(-1) for t in given))
         return b.constant(scale), b.constant(shift)
-    n = mean.size
-    scale_tensor, shift_tensor = b.host(run, given, [((n,), np.float32), ((n,), np.float32)])
-    return scale_tensor, shift_tensor
+    flat: list[Any] = [b.reshape(b.cast(t, dtype), (mean.size,)) for t in given]
+    root = [flat[0], flat[1], flat[2] if weight is not None else 1.0, flat[-1] if bias is not None else 0.0, float(eps)]
+    size: Tensor = elementwise.lower_expression(b, "div(@2,sqrt(add(@1,@4)))", root, temporary=True)
+    moved: Tensor = elementwise.lower_expression(b, "sub(@3,mul(@0,@5))", [*root, size], temporary=True)
+    return size, moved
 
 
 def _batch_statistics(b: Builder, input: Tensor, w: Tensor | None, v: Tensor | None, eps: float) -> Tensor:
@@ -356,15 +356,11 @@ def batch_norm(
         return _activate(b, _batch_statistics(b, input, weight, bias, eps), activation, activation_params)
     if running_mean.size != c or running_var.size != c:
         raise ShapeError("the statistics do not fit the channels", expected=c, actual=running_mean.size)
+    scale, shift = _statistics_to_affine(b, running_mean, running_var, weight, bias, eps, input.dtype)
     if input.dtype != np.float32:
-
-        def run(x: Array, m: Array, v: Array, w: Array | None, s: Array | None) -> Array:
-            shape = (c, *[1] * (x.ndim - 2))
-            return _affine((x - m.reshape(shape)) / np.sqrt(v.reshape(shape) + eps), w, s, shape)
-
-        y = _host(b, run, input, running_mean, running_var, weight, bias)
-        return _activate(b, y, activation, activation_params)
-    scale, shift = _statistics_to_affine(b, running_mean, running_var, weight, bias, eps)
+        columns = [b.reshape(t, (c, *[1] * (input.ndim - 2))) for t in (scale, shift)]
+        whole: Tensor = elementwise.lower_expression(b, "add(mul(@0,@1),@2)", [input, *columns])
+        return _activate(b, whole, activation, activation_params)
     # Rows of features are pixels of one image.
     x = input.permute([1, 0]).unsqueeze(0) if input.ndim == 2 else input
     y = _channels(b, "channel_affine", x, scale, shift, 1, 0.0, activation_fields(activation, activation_params))
@@ -451,29 +447,15 @@ def local_response_norm(
 @in_single
 def normalize(b: Builder, input: Tensor, *, p: Any = 2.0, dim: Ints = 1, eps: float = 1e-12) -> Tensor:
     """Divide by the norm along a dimension. torch.nn.functional.normalize."""
-    is_complex = input.dtype.kind == "c"
-    if not is_complex:
+    if input.dtype.kind != "c":
         _check_floating(input)
     order = float(p)
     axes = axes_of(dim, input.ndim)
-    if is_complex or (input.dtype == np.float32 and order != -math.inf):
-        alone = input.ndim == 0 or math.prod(input.shape[a] for a in axes) == 1
-        if not is_complex and len(axes) == 1 and (alone or (order == 2 and input.strides[axes[0]] == 1)):
-            return along_axis(b, "normalize", input, axis_of(axes[0], input.ndim), [order, eps], 3)
-        if is_complex or not alone:
-            # Two steps over vectors are faster than one that gathers rows or takes powers number by number.
-            size = reduction.norm(b, input, p=order, dim=axes, keepdim=True)
-            quotient: Tensor = elementwise.lower_expression(b, "div(@0,maximum(@1,@2))", [input, size, eps])
-            return quotient
-
-    def run(x: Array) -> Array:
-        size = np.abs(x)
-        if math.isinf(order):
-            norm = size.max(tuple(axes), keepdims=True) if order > 0 else size.min(tuple(axes), keepdims=True)
-        elif order == 0:
-            norm = (size != 0).sum(tuple(axes), keepdims=True)
-        else:
-            norm = (size**order).sum(tuple(axes), keepdims=True) ** (1 / order)
-        return np.asarray(x / np.maximum(norm, eps))
-
-    return _host(b, run, input)
+    alone = input.ndim == 0 or math.prod(input.shape[a] for a in axes) == 1
+    narrow = alone or (order == 2 and len(axes) == 1 and input.strides[axes[0]] == 1)
+    if input.dtype == np.float32 and order != -math.inf and len(axes) == 1 and narrow:
+        return along_axis(b, "normalize", input, axis_of(axes[0], input.ndim), [order, eps], 3)
+    # Two steps over vectors are faster than one that gathers rows or takes powers number by number.
+    size = reduction.norm(b, input, p=order, dim=axes, keepdim=True)
+    quotient: Tensor = elementwise.lower_expression(b, "div(@0,maximum(@1,@2))", [input, size, eps])
+    return quotient

@@ -139,6 +139,22 @@ def test_distances_of_rows(first: tuple[int, ...], second: tuple[int, ...], dtyp
         np.testing.assert_allclose(got, want, 0, tolerance * want.max())
 
 
+@pytest.mark.parametrize("dtype, tolerance", [("f4", 1e-5), ("f8", 1e-12)])
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("length", [1, 5, 32, 33, 70])
+def test_other_distances_of_rows(length: int, p: float, dtype: str, tolerance: float) -> None:
+    for first, second in (
+        ((9, length), (7, length)),
+        ((4, 1, 3, length), (2, 6, length)),
+        ((1, length), (3, 2, length)),
+    ):
+        x, y = random(*first, dtype=dtype), random(*second, dtype=dtype) + np.asarray(1, dtype)
+        y[..., :1, :1] = x[..., :1, :1].ravel()[0]
+        want = torch.cdist(torch.from_numpy(x), torch.from_numpy(y), p).numpy()
+        got = call("aten::cdist", (x, y, p, None), 1)
+        np.testing.assert_allclose(got, want, 0, tolerance * want.max())
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_distances_of_rows_that_are_equal_empty_or_not_finite(dtype: str) -> None:
     x = random(30, 6, dtype=dtype) / 8
