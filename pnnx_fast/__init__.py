@@ -157,9 +157,10 @@ def load(
     options: dict[str, Any] = {"isa": isa, "optimize": optimize, "seed": seed, "autotune": autotune}
 
     def read() -> Graph:
-        from pnnx_fast.ir import Graph
+        from pnnx_fast.ir import codec
 
-        return Graph.load(param, bin, verify=verify)
+        # Another thread checks the weights while this one imports what makes programs.
+        return codec.get().load(param, bin, verify, None, lambda: importlib.import_module("pnnx_fast.runtime.compiler"))
 
     with collector_paused():
         from pnnx_fast.runtime.session import Model

@@ -22,10 +22,13 @@ __all__ = ["aligned_bytes", "check_memory", "check_numbers", "memory_limit"]
 HUGE = 2 << 20
 """Size of a huge page, and its alignment."""
 
+HUGE_FROM = HUGE // 2
+"""Bytes from which on a block gets huge pages: the first touch of so many small ones takes longer than that of one."""
+
 
 def aligned_bytes(nbytes: int) -> Array:
     """Uninitialised memory at a 64-byte boundary; large blocks lie on huge pages where the system has them."""
-    if nbytes < HUGE:
+    if nbytes < HUGE_FROM:
         raw = np.empty(nbytes + 64, np.uint8)
         start = -raw.__array_interface__["data"][0] % 64
         return raw[start : start + nbytes]

@@ -6,7 +6,7 @@ from pnnx_fast import passes
 from pnnx_fast.ir import Graph
 from pnnx_fast.ir.folded import changed_constant
 from pnnx_fast.passes.restore_writes import warn_of_lost_writes
-from pnnx_fast.runtime.noted import name_doubts
+from pnnx_fast.runtime.doubts import name_doubts
 
 __all__ = ["for_source"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Literal
 
@@ -29,8 +29,14 @@ _LOOKED_UP = ("nn.Embedding", "nn.EmbeddingBag")
 """Operators that read some rows of their weights."""
 
 
-def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None = None) -> Graph:
-    """Read a model from paths, bytes or file objects; see :meth:`Graph.load`."""
+def load(
+    param: Any,
+    bin: Any = None,
+    verify: bool = True,
+    limits: Limits | None = None,
+    meanwhile: Callable[[], object] | None = None,
+) -> Graph:
+    """Read a model from paths, bytes or file objects; see :meth:`Graph.load` and :class:`pnnx_fast.ir.codec.Codec`."""
     if isinstance(param, str) and "\n" in param:
         raise TypeError("param is text, not a path: give text.encode(), or use Graph.parse where there are no weights")
     if isinstance(param, str | os.PathLike):
@@ -44,7 +50,7 @@ def load(param: Any, bin: Any = None, verify: bool = True, limits: Limits | None
     graph, places = pnnx_param.read(data, name if isinstance(name, str) else None, limits=limits or DEFAULT_LIMITS)
     if _is_ncnn(graph):
         raise FormatError("this is a model of ncnn, which pnnx_fast.ncnn.Net loads, not one of PNNX", path=name)
-    _bind(graph, places, bin, name, verify)
+    _bind(graph, places, bin, name, verify, meanwhile)
     return graph
 
 
@@ -72,7 +78,14 @@ def _is_ncnn(graph: Graph) -> bool:
     return "Input" in types and not any(type.startswith("pnnx.") for type in types)
 
 
-def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, verify: bool) -> None:
+def _bind(
+    graph: Graph,
+    places: list[WeightPlace],
+    bin: Any,
+    name: str | None,
+    verify: bool,
+    meanwhile: Callable[[], object] | None,
+) -> None:
     """Give every attribute its bytes; the first one that does not fit is an error."""
     needed = [place for place in places if place.operator.attrs[place.key].dtype is not None]
     if isinstance(bin, str | os.PathLike) and not os.path.exists(bin) and not needed:
@@ -86,7 +99,7 @@ def _bind(graph: Graph, places: list[WeightPlace], bin: Any, name: str | None, v
     reader = StoreZipReader(bin, verify=verify)
     graph.store_layout = reader.layout
     weights = {f"{place.operator.name}.{place.key}": place.operator.type for place in needed}
-    reader.check(weights, {weight for weight, type in weights.items() if type in _LOOKED_UP})
+    reader.check(weights, {weight for weight, type in weights.items() if type in _LOOKED_UP}, meanwhile)
     _take(needed, reader, bin, name)
 
 

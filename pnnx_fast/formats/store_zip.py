@@ -11,9 +11,8 @@ import mmap
 import os
 import stat
 import threading
-import zlib
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -192,12 +191,15 @@ class StoreZipReader:
             data = self._packed(entry)
             self._check(entry, data if entry.method == _STORED else _inflate(data, entry, self.path))
 
-    def check(self, names: Iterable[str], unread: Container[str] = ()) -> None:
+    def check(
+        self, names: Iterable[str], unread: Container[str] = (), meanwhile: Callable[[], object] | None = None
+    ) -> None:
         """Compare the CRC-32 of these entries now, on two threads, rather than one by one when they are viewed.
 
         Says nothing: viewing an entry that does not match raises as ever. Leaves out what need not be verified. Pages
         of ``unread`` entries, of which little will be read, and of huge ones, which would be in memory beside what the
-        reader makes of the others, are given back; the others stay mapped for the reader.
+        reader makes of the others, are given back; the others stay mapped for the reader. This thread begins with
+        ``meanwhile``, if there is anything to check.
         """
         if self._data is None or not self._verify:
             return
@@ -205,9 +207,11 @@ class StoreZipReader:
         wanted = [entry for entry in found if entry not in self._checked]
         groups = deque(_groups([entry for entry in wanted if entry.method == _STORED]))
         other = threading.Thread(target=self._check_groups, args=(self._data, groups, unread), daemon=True)
-        if len(groups) > 1:
+        if len(groups) >= (1 if meanwhile else 2):
             with suppress(RuntimeError):  # no more threads: this one does it all
                 other.start()
+        if meanwhile is not None:
+            meanwhile()
         self._check_groups(self._data, groups, unread)
         if other.ident is not None:
             other.join()
@@ -309,6 +313,8 @@ def _groups(entries: Sequence[_Entry]) -> Iterator[list[_Entry]]:
 
 def _inflate(packed: memoryview, entry: _Entry, path: str | None) -> memoryview:
     """Inflate no more than the declared size, which the index has held against the packed size."""
+    import zlib  # PNNX itself deflates nothing
+
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         data = inflater.decompress(packed, entry.size + 1)

@@ -7,6 +7,7 @@ keep pointing one way: formats import the IR, never the reverse.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pnnx_fast._types import Protocol
@@ -20,8 +21,10 @@ __all__ = ["Codec", "get", "register"]
 class Codec(Protocol):
     """What a graph needs of the file formats."""
 
-    def load(self, param: Any, bin: Any, verify: bool, limits: Any) -> Graph:
-        """Read a model: text graph and weights."""
+    def load(
+        self, param: Any, bin: Any, verify: bool, limits: Any, meanwhile: Callable[[], object] | None = None
+    ) -> Graph:
+        """Read a model: text graph and weights; ``meanwhile`` may be called while another thread checks these."""
 
     def parse(self, text: str) -> Graph:
         """Read a text graph without weights."""

@@ -37,9 +37,7 @@ __all__ = [
     "rounded_quotients",
     "same_padding",
     "shuffled_shape",
-    "typed_number",
     "untold_values",
-    "without_casts",
     "written_views",
 ]
 
@@ -68,8 +66,6 @@ _ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
 """Types of results that tell of a ``dtype`` argument."""
 
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
-_CAST = r"int\(-?\d{1,18}\)\Z"
-_TYPED = r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z"
 
 
 def missing_dtype(op: Operator) -> str | None:
@@ -94,24 +90,6 @@ def rounded_quotients(op: Operator) -> str:
     if op.outputs[0].dtype not in _INTEGERS or not all(x.dtype in _INTEGERS for x in op.inputs):
         return text
     return re.sub(r"\bdiv\(", "floor_divide(", text)
-
-
-def without_casts(value: Any) -> Any:
-    """The value of a parameter in which numbers need no conversion, alone or in a list: ``int(4)`` is 4."""
-    if isinstance(value, str):
-        return int(value[4:-1]) if value.startswith("int(") and re.match(_CAST, value, re.ASCII) else value
-    if not isinstance(value, list) or str not in map(type, value):
-        return value
-    return [without_casts(item) for item in value]
-
-
-def typed_number(value: Any) -> tuple[str, float] | None:
-    """Dtype and number of a parameter that was a tensor without dimensions made of a size: ``torch.int,2``."""
-    match = re.match(_TYPED, value, re.ASCII) if isinstance(value, str) and "," in value else None
-    try:
-        return (match[1], float(match[2]) if re.search("[.e]", match[2]) else int(match[2])) if match else None
-    except ValueError:
-        return None
 
 
 def leading_sizes(op: Operator) -> list[int] | None:

@@ -15,7 +15,6 @@ from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ir.check import require_connections
-from pnnx_fast.ir.folded import changed_constant
 from pnnx_fast.ir.weights import require_weights
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
@@ -23,7 +22,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, lower
-from pnnx_fast.runtime.noted import compare_noted, name_doubts
+from pnnx_fast.runtime.noted import compare_noted
 from pnnx_fast.runtime.program import Program
 from pnnx_fast.runtime.returned import MAX_PARTS, check_values, computed, too_many_parts
 
@@ -35,6 +34,9 @@ __all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
 
 CACHED_PROGRAMS = 16
 """Continuations of a chain that are kept, one a shape."""
+
+DOUBTFUL = ("scatter", "index_", "slice_copy", "MultiheadAttention")
+"""Parts of the names of operator types about which a file may leave doubts."""
 
 
 class Compiler:
@@ -87,12 +89,8 @@ class Compiler:
 
             self.constants.tuner = Tuner(None if autotune is True else autotune)
         passes.restore(self.graph)
-        if own_run:
-            if any(changed_constant(op) for op in self.graph.ops):
-                from pnnx_fast.runtime.own_run import wind_back
-
-                wind_back(self.graph, isa)
-            name_doubts(self.graph.ops)
+        if own_run and any(part in kind for kind in {op.type for op in graph.ops} for part in DOUBTFUL):
+            _dispel_doubts(graph, isa)
         if optimize:
             passes.optimize(self.graph, _dumper())
         self.ops = list(self.graph.topological())
@@ -230,6 +228,18 @@ def _dumper() -> Callable[[str, Graph], None] | None:
     from pnnx_fast.runtime.debug import graph_dumper
 
     return graph_dumper(folder)
+
+
+def _dispel_doubts(graph: Graph, isa: str) -> None:
+    """Mend constants that the converter's own run has changed, and warn of what the file leaves open."""
+    from pnnx_fast.ir.folded import changed_constant
+    from pnnx_fast.runtime.doubts import name_doubts
+
+    if any(changed_constant(op) for op in graph.ops):
+        from pnnx_fast.runtime.own_run import wind_back
+
+        wind_back(graph, isa)
+    name_doubts(graph.ops)
 
 
 def _skeleton(graph: Graph, kind: str) -> str:

@@ -13,7 +13,7 @@ from pnnx_fast._memory import aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.mapped import release
-from pnnx_fast.ir.notes import typed_number, without_casts
+from pnnx_fast.ir.words import typed_number, without_casts
 from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime.packing import PackQueue, PackTask

@@ -3,7 +3,7 @@
 Graph networks add up messages in ``torch.zeros(n, c).index_add_(0, edges, x)``. The converter runs a model once, with
 ones for its inputs, before it notes its constants: the zeros, which are noted as a constant, hold that run's sums. Here
 the part of the graph up to such a write runs once with the same inputs. Where that tells of one value that filled the
-constant before, the constant becomes that again; where it does not, :mod:`pnnx_fast.runtime.noted` warns.
+constant before, the constant becomes that again; where it does not, :mod:`pnnx_fast.runtime.doubts` warns.
 """
 
 from __future__ import annotations

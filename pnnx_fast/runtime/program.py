@@ -12,7 +12,6 @@ from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
-from pnnx_fast.runtime.affine import fuse_affine
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Executable, Segment, Slot
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
@@ -65,7 +64,7 @@ class Program(Executable):
         self.structure = map_leaves(lambda v: Slot(next(slots)) if isinstance(v, Tensor) else v, list(outputs))
         written = [_as_output(builder, t, i) for i, t in enumerate(tensors_in(outputs))]
         self._constants, self.ninputs = constants, len(inputs)
-        self.steps = fuse_affine(fuse_strips(builder.steps, nthreads), isa, nthreads)
+        self.steps = _fuse(builder.steps, isa, nthreads)
         self._offsets, arena_bytes = _plan(self.steps)
         packed, segments = self._pack()
         ahead = {i: (self.reference(t)[1], nbytes) for i, (t, nbytes) in weights_ahead(self.steps, nthreads).items()}
@@ -112,6 +111,16 @@ class Program(Executable):
         from pnnx_fast.runtime.records import StepRecord
 
         return [StepRecord(*_row(step)) for step in self.steps]
+
+
+def _fuse(steps: Sequence[KernelStep | HostStep], isa: str, nthreads: int) -> list[KernelStep | HostStep]:
+    """Replace steps that others can do as well."""
+    fused = fuse_strips(steps, nthreads)
+    if not any(isinstance(step, KernelStep) and step.kernel == "channel_affine" for step in fused):
+        return fused
+    from pnnx_fast.runtime.affine import fuse_affine
+
+    return fuse_affine(fused, isa, nthreads)
 
 
 def weights_ahead(steps: Sequence[KernelStep | HostStep], nthreads: int) -> dict[int, tuple[Tensor, int]]:

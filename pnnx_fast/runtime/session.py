@@ -174,9 +174,10 @@ class Model:
 
     @cached_property
     def _compiler(self) -> Compiler:
+        graph = self._read()  # before the import, which reading may do while weights are checked
         from pnnx_fast.runtime.compiler import Compiler
 
-        return Compiler(self._read(), self.isa, **self._options)
+        return Compiler(graph, self.isa, **self._options)
 
     @property
     def graph(self) -> Graph:

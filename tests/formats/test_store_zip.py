@@ -180,6 +180,11 @@ def test_entries_are_checked_at_once(monkeypatch, tmp_path):
     assert all(reader.read(name) == data for name, data in entries.items() if name != "e5")
     with pytest.raises(FormatError, match="CRC-32 of entry 'e5'"):
         reader.view("e5")
+    calls = []
+    again = StoreZipReader(path)
+    again.check(entries, meanwhile=lambda: calls.append(len(again._checked)))
+    assert len(calls) == 1
+    assert {entry.name for entry in again._checked} == entries.keys() - {"e5"}
     unverified = StoreZipReader(path, verify=False)
     unverified.check(entries)
     assert unverified.view("e5")[1234] == 4

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast.ir.folded import WRITES
 from pnnx_fast.ops.registry import scoped
 from pnnx_fast.ops.symbolic import Builder, Tensor
+from pnnx_fast.runtime.compiler import DOUBTFUL
 
 TEXT = """7767517
 4 3
@@ -18,6 +20,11 @@ torch.flatten f 1 1 x a start_dim=0 end_dim=1 $input=x #x={given}f32 #a={noted}f
 nn.ReLU r 1 1 a y #a={noted}f32 #y={noted}f32
 pnnx.Output o 1 0 y
 """
+
+
+@pytest.mark.parametrize("kind", [*sorted(WRITES), "Tensor.slice_copy", "nn.MultiheadAttention"])
+def test_doubts_are_looked_for_where_there_may_be_any(kind: str) -> None:
+    assert any(part in kind for part in DOUBTFUL)
 
 
 def test_a_contradiction_names_the_first_operator() -> None:

@@ -1,0 +1,81 @@
+"""Operators whose results may be wrong for what a file does not tell: inputs whose role is open, constants that the
+converter's own run may have changed, writes that others do not see. Warnings name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pnnx_fast._warning import warn
+from pnnx_fast.ir import Operator
+from pnnx_fast.ir.folded import changed_constant
+from pnnx_fast.ir.notes import untold_values
+
+__all__ = ["name_doubts"]
+
+_CLONE = "_ncnnclone"
+"""How the names of copies end that the converter makes for its writes."""
+
+
+def name_doubts(ops: Sequence[Operator]) -> None:
+    """Warn of the first operator of each kind whose results may be wrong for what the file does not tell."""
+    for doubt in (_untold, _changed, partial(_apart, ops)):
+        told = next(filter(None, map(doubt, ops)), None)
+        if told is not None:
+            warn(f"{told}: its results may be wrong")
+
+
+def _untold(op: Operator) -> str | None:
+    """Of attention whose second input may have been the values alone."""
+    x = untold_values(op)
+    if x is None:
+        return None
+    return (
+        f"{op.where} takes {x.name} for its keys and values; the file does not tell whether it is the values "
+        f"alone, and {op.inputs[0].name} query and keys"
+    )
+
+
+def _changed(op: Operator) -> str | None:
+    """Of a write by indices into a constant that may hold what the converter's own run wrote there."""
+    constant = changed_constant(op)
+    if constant is None:
+        return None
+    return (
+        f"{op.where} writes into the constant {constant.name}, where the converter may have kept what its own run wrote"
+    )
+
+
+def _apart(ops: Sequence[Operator], op: Operator) -> str | None:
+    """Of a write into a view whose tensor is read later, without what was written.
+
+    The converter writes to a copy of the view, whose name tells it from a copy that the model makes.
+    """
+    clone = op.inputs[0].producer if op.type == "Tensor.slice_copy" and op.inputs else None
+    view = clone.inputs[0].producer if clone is not None and clone.name.endswith(_CLONE) and clone.inputs else None
+    if view is None:
+        return None
+    from pnnx_fast.passes.memory import CUTS, VIEWS  # with all that is known of views, which few models need
+
+    if view.type not in VIEWS - CUTS or _mended(op) or not view.inputs:
+        return None
+    later = set(ops[ops.index(op) :])
+    readers = [x for x in view.inputs[0].consumers if x is not view]
+    visited = {view}
+    while readers:
+        reader = readers.pop(0)
+        if reader in visited:
+            continue
+        visited.add(reader)
+        if reader in later:
+            return f"{reader.where} reads {view.inputs[0].name} without what {op.where} writes to a view of it"
+        if reader.type in VIEWS:
+            readers += [x for y in reader.outputs for x in y.consumers]
+    return None
+
+
+def _mended(op: Operator) -> bool:
+    """Whether what a write gives has the shape of the tensor again, by which the converter goes on with it."""
+    x = op.outputs[0].consumers if op.outputs else []
+    return len(x) == 1 and x[0].type == "Tensor.reshape" and x[0].name == f"{op.name}_reshape"
