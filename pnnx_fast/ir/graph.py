@@ -311,17 +311,19 @@ class Graph(Editing):
                 user = next((c for c in operand.consumers if c not in gone), None)
                 if user is not None:
                     raise GraphError([f"output {operand.name} of {op.name} is still an input of {user.name}"])
-        for operand in {operand for op in gone for operand in op.inputs}:
-            operand.remove_consumers(gone)
+        if len(gone) == 1:
+            self.ops.remove(ops[0])
+            for operand in ops[0].inputs:
+                operand.remove_consumer(ops[0])
+        else:
+            self.ops[:] = [op for op in self.ops if op not in gone]
+            for operand in {operand for op in gone for operand in op.inputs}:
+                operand.remove_consumers(gone)
         for op in ops:
             op.inputs = []
         for op in ops:
             for operand in list(op.outputs):
                 self.remove_operand(operand)
-        if len(gone) == 1:
-            self.ops.remove(ops[0])
-        else:
-            self.ops[:] = [op for op in self.ops if op not in gone]
 
     def topological(self) -> Iterator[Operator]:
         """Yield the operators so that producers come first.

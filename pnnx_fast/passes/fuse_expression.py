@@ -32,20 +32,30 @@ OTHERS = frozenset(
 def fuse_expression(graph: Graph) -> bool:
     """Merge every element-wise operator into the element-wise operator that alone reads its result."""
     changed = False
+    nodes: dict[Operator, Node | None] = {}
     for op in list(graph.ops):
-        node = _expression(op)
+        node = _known(op, nodes)
         if node is None:
             continue
         for operand in dict.fromkeys(op.inputs):
             producer = operand.producer
-            inner = _expression(producer) if producer is not None and _feeds_only(operand, op) else None
-            merged = _merged(op, node, operand, producer, inner) if producer is not None and inner is not None else None
-            if producer is None or merged is None:
+            if producer is None or not _feeds_only(operand, op):
                 continue
-            node = merged
+            inner = _known(producer, nodes)
+            merged = None if inner is None else _merged(op, node, operand, producer, inner)
+            if merged is None:
+                continue
+            nodes[op] = node = merged
             graph.remove_operator(producer)
             changed = True
     return changed
+
+
+def _known(op: Operator, nodes: dict[Operator, Node | None]) -> Node | None:
+    """The expression of an operator, whose text is read once: those that grow are long."""
+    if op not in nodes:
+        nodes[op] = _expression(op)
+    return nodes[op]
 
 
 def _expression(op: Operator) -> Node | None:

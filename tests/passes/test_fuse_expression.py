@@ -6,6 +6,7 @@ import numpy as np
 
 import pnnx_fast
 from pnnx_fast.expression.operators import FORMS
+from pnnx_fast.passes import fuse_expression as fuse_module
 from pnnx_fast.passes.fuse_expression import OTHERS, fuse_expression
 
 
@@ -98,3 +99,14 @@ def test_what_is_not_element_wise_stays():
 
 def test_types_that_are_passed_over_are_no_expressions():
     assert not OTHERS & FORMS.keys()
+
+
+def test_the_text_of_an_operator_is_read_once(monkeypatch):
+    read = []
+    expression = fuse_module._expression
+    monkeypatch.setattr(fuse_module, "_expression", lambda op: read.append(op) or expression(op))
+    chain = "abcdefgh"
+    graph = finish(build(*(("F.relu", chain[i], chain[i + 1], {}) for i in range(1, 7))), "h")
+    assert fuse_expression(graph)
+    assert kinds(graph) == ["pnnx.Expression"]
+    assert len(read) == len(set(read))
