@@ -485,7 +485,7 @@ def _to_type(wanted: Set[Any], value: Any) -> Any:
         return bool(value)
     if isinstance(value, int) and int in wanted:
         return value
-    if isinstance(value, float) and int in wanted and float not in wanted and value.is_integer():
+    if isinstance(value, float) and {int, float} & wanted == {int} and value.is_integer() and abs(value) < 1 << 63:
         return int(value)
     if float in wanted and isinstance(value, (int, float)):
         return float(value)
