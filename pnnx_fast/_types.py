@@ -19,3 +19,6 @@ else:
 DType: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 PathLike: TypeAlias = str | os.PathLike[str]
+
+# Floats that are strings in files. The converter puts ".0" behind NaN, as behind whole numbers, but not behind inf.
+SPECIAL_FLOATS = {"inf": np.inf, "-inf": -np.inf} | dict.fromkeys(("nan", "-nan", "nan.0", "-nan.0"), np.nan)

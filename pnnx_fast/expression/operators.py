@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.expression.parser import parse
 from pnnx_fast.expression.tree import Call, Constant, Input, Node
 
@@ -76,8 +77,7 @@ class _Absent:
 
 def _number(value: Any) -> bool | int | float | complex | _Absent | None:
     if isinstance(value, str):
-        # Infinite constants are strings in files.
-        return float(value) if value in ("inf", "-inf", "nan") else _Absent()
+        return SPECIAL_FLOATS.get(value, _Absent())
     return value if value is None or isinstance(value, bool | int | float | complex) else _Absent()
 
 

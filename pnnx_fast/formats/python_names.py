@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.formats.python_expression import Fragment, Kind, literal
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.words import typed_number, without_casts
@@ -151,7 +152,7 @@ def spelled(value: Any) -> str:
             return f"torch.tensor({number[1]}, dtype={number[0]})"
         if _TORCH_NAME.match(value):
             return value
-        return literal(float(value)) if value in ("inf", "-inf", "nan") else _word(value)
+        return literal(SPECIAL_FLOATS[value]) if value in SPECIAL_FLOATS else _word(value)
     if isinstance(value, list):
         return "(" + ", ".join(map(spelled, value)) + ("," if len(value) == 1 else "") + ")"
     return literal(value)

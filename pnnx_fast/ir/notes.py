@@ -82,12 +82,14 @@ def missing_dtype(op: Operator) -> str | None:
 def rounded_quotients(op: Operator) -> str:
     """The text of an expression in which a quotient of integers that is noted as an integer is rounded down.
 
-    ``torch.div(x, 80, rounding_mode="floor")`` is written as ``div(@0,80)``.
+    ``torch.div(x, 80, rounding_mode="floor")`` is written as ``div(@0,80)``. Inputs that give sizes are of any type.
     """
     text = op.params["expr"].text if "expr" in op.params else ""
     if "div(" not in text or not op.inputs or len(op.outputs) != 1:
         return text
-    if op.outputs[0].dtype not in _INTEGERS or not all(x.dtype in _INTEGERS for x in op.inputs):
+    read = {int(i) for i in re.findall(r"(?<!\bsize\()@([0-9]{1,9})", text)}
+    types = [x.dtype for i, x in enumerate(op.inputs) if i in read] + [op.outputs[0].dtype]
+    if len(types) == 1 or not _INTEGERS.issuperset(types):
         return text
     return re.sub(r"\bdiv\(", "floor_divide(", text)
 

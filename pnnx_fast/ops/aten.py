@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import direction
 from pnnx_fast.ops.aten_tables import DTYPES, EXPRESSIONS, FORWARDED
@@ -165,8 +166,8 @@ def constant(b: Builder, *, value: Any = None) -> Value:
     """A number, a string, a list or None."""
     if isinstance(value, str) and value in ("None", ""):
         return None
-    if value in ("inf", "-inf", "nan"):
-        return float(value)
+    if isinstance(value, str) and value in SPECIAL_FLOATS:
+        return SPECIAL_FLOATS[value]
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._memory import check_numbers
-from pnnx_fast._types import Array, DType
+from pnnx_fast._types import SPECIAL_FLOATS, Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import NUMBERS, dtype_of
 from pnnx_fast.ops.registry import Ints, operator
@@ -33,6 +33,8 @@ def _number(value: Any, what: str) -> Any:
             raise ParameterError(f"{what} depends on data", parameter=what)
         return value.numpy().item()
     if isinstance(value, str):
+        if value in SPECIAL_FLOATS:
+            return SPECIAL_FLOATS[value]
         try:
             return complex(value) if "j" in value else float(value)
         except ValueError:

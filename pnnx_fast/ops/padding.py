@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._core.program import MAX_RANK
-from pnnx_fast._types import DType
+from pnnx_fast._types import SPECIAL_FLOATS, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
@@ -22,7 +22,7 @@ MODES = {"constant": 0, "reflect": 1, "replicate": 2, "circular": 3}
 
 def value_bits(value: Any, dtype: DType) -> dict[str, Any]:
     """The bytes of a number of a dtype, as the kernels take them."""
-    number = float(value) if isinstance(value, str) else 0 if value is None else value
+    number = SPECIAL_FLOATS.get(value, value) if isinstance(value, str) else 0 if value is None else value
     with np.errstate(all="ignore"):
         raw = np.asarray(number).astype(dtype).tobytes().ljust(16, b"\0")
     low, high = np.frombuffer(raw, np.int64).tolist()

@@ -21,8 +21,7 @@ from importlib import import_module
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
+from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops import family_of, load_all, types_of
 from pnnx_fast.ops.catalog import Catalog, Method
@@ -77,7 +76,6 @@ ALIASES: dict[str, str] = {
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _INTEGERS, _NUMBERS, _WHOLE = Sequence[int], Sequence[float], {int, bool}
-_SPECIAL_FLOATS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 
 class OperatorDef:
@@ -489,8 +487,8 @@ def _to_type(wanted: Set[Any], value: Any) -> Any:
         return int(value)
     if float in wanted and isinstance(value, (int, float)):
         return float(value)
-    if float in wanted and isinstance(value, str) and value in _SPECIAL_FLOATS:
-        return _SPECIAL_FLOATS[value]
+    if float in wanted and isinstance(value, str) and value in SPECIAL_FLOATS:
+        return SPECIAL_FLOATS[value]
     if isinstance(value, str) and str in wanted:
         return value
     if isinstance(value, complex) and complex in wanted:

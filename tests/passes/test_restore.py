@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,6 +204,39 @@ def test_quotients_noted_as_integers_are_rounded_down() -> None:
     assert y.dtype == np.int64
     np.testing.assert_array_equal(y, x - x // 3 * 2)
     np.testing.assert_allclose(z, x.astype(np.float32) / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("spelled", ["inf", "-inf", "nan", "-nan", "nan.0", "-nan.0"])
+def test_numbers_that_are_none_are_read_as_the_converter_spells_them(spelled: str) -> None:
+    text = f"""
+    pnnx.Input x 0 1 x #x=(2)f32
+    prim::Constant c 0 1 c value={spelled}
+    torch.full_like a 2 1 x c u dtype=None $input=x $fill_value=c
+    torch.full_like b 1 1 x v dtype=None fill_value={spelled} $input=x
+    F.pad p 1 1 x w mode=constant pad=(1,0) value={spelled} $input=x
+    aten::fill d 2 1 x c y
+    torch.maximum f 2 1 x v z $input=x $other=v
+    pnnx.Output o 5 0 u v w y z
+    """
+    x, number = np.float32([1, 2]), np.float32(spelled.removesuffix(".0"))
+    found = pnnx_fast.Model(graph_of(text))(x)
+    expected = [np.full(2, number)] * 2 + [np.float32([number, 1, 2]), np.full(2, number), np.maximum(x, number)]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("noted", "divide"), [("i64", np.floor_divide), ("f32", np.true_divide)])
+def test_quotients_by_sizes_are_rounded_down_whatever_the_sizes_are_of(noted: str, divide: Any) -> None:
+    text = f"""
+    pnnx.Input x 0 1 x #x=(4)i64
+    pnnx.Input h 0 1 h #h=(2,?)f32
+    pnnx.Expression e 2 1 x h y expr=div(@0,size(@1,1)) #x=(4)i64 #h=(2,?)f32 #y=(4){noted}
+    pnnx.Output p 1 0 y
+    """
+    x = np.array([7, 5, -4, 0])
+    y = pnnx_fast.Model(graph_of(text))(x, np.zeros((2, 3), np.float32))
+    assert y.dtype == (np.int64 if noted == "i64" else np.float32)
+    np.testing.assert_allclose(y, divide(x, 3), rtol=1e-6)
 
 
 def test_weights_among_the_inputs_of_a_shared_module_are_dropped() -> None:
