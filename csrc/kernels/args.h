@@ -167,15 +167,15 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
  * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: 0 none,
  * 1 float32 to be added, 2 bytes that are nonzero where a key takes part, 3 nonzero where it does not, 4 float32 to be
  * added, where queries are neighbours (msq 1) and each key's row is readable up to a multiple of 16 queries; msb, msh,
- * msq, msk: strides of batch, head, query and key, 0 to broadcast. causal: query i sees the keys up to i + diagonal. A query
- * without keys gives zeros, or NaN when empty_nan is set. */
+ * msq, msk: strides of batch, head, query and key, 0 to broadcast; the mask repeats after mask_batches. causal: query i
+ * sees the keys up to i + diagonal. A query without keys gives zeros, or NaN when empty_nan is set. */
 #define PF_ATTENTION_ARGS(F, K)                                                                              \
     F(K, in, q) F(K, in, k) F(K, in, v) F(K, in, mask) F(K, out, y) F(K, io, scratch)                        \
     F(K, i64, batch) F(K, i64, heads) F(K, i64, kv_heads) F(K, i64, queries) F(K, i64, keys) F(K, i64, d)    \
     F(K, i64, dv) F(K, i64, qsb) F(K, i64, qsh) F(K, i64, qsr) F(K, i64, ksb) F(K, i64, ksh) F(K, i64, ksr)  \
     F(K, i64, vsb) F(K, i64, vsh) F(K, i64, vsr) F(K, i64, ysb) F(K, i64, ysh) F(K, i64, ysr)                \
-    F(K, i64, msb) F(K, i64, msh) F(K, i64, msq) F(K, i64, msk) F(K, i64, mask_kind) F(K, f64, scale)        \
-    F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan) F(K, i64, variant)
+    F(K, i64, msb) F(K, i64, msh) F(K, i64, msq) F(K, i64, msk) F(K, i64, mask_kind) F(K, i64, mask_batches) \
+    F(K, f64, scale) F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan) F(K, i64, variant)
 
 /* Rows of 2 half numbers (x, y) turned by angles: c and s hold the half cosines and sines of each row, the same for all
  * heads. Members of a pair stand half numbers apart, or side by side where neighbours is set. Strides of batch, head and

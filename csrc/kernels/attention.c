@@ -446,7 +446,7 @@ static block make_block(const work *x, int64_t item) {
     b.k = x->k + n * a->ksb + kv * a->ksh;
     b.v = x->v + n * a->vsb + kv * a->vsh;
     b.y = x->y + n * a->ysb + h * a->ysh + b.q0 * a->ysr;
-    if (x->mask) b.mask = x->mask + (n * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
+    if (x->mask) b.mask = x->mask + (n % a->mask_batches * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
     b.qt = x->scratch;
     b.s = b.qt + a->d * b.w;
     b.o = b.s + KEY_BLOCK * b.w;

@@ -88,6 +88,8 @@ def attend_double(
         k, v = (np.repeat(t, q.shape[1] // t.shape[1], 1) for t in (k, v))
         scores = np.matmul(q, k.swapaxes(-1, -2)) * scale
         for m in masks:
+            if m.ndim == 5:
+                m = np.concatenate([m[0]] * (len(scores) // m.shape[1]))
             hidden = np.where(m ^ mask_drops, 0.0, -np.inf) if m.dtype == np.bool_ else m.astype(np.float64)
             scores = scores + hidden
         if causal:

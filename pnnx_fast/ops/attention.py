@@ -11,9 +11,12 @@ import numpy as np
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
+from pnnx_fast.ir import Operator
 from pnnx_fast.ops.convolution import as_computed
+from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.linear import multiply_rows
 from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.shape import infer_shape
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS = range(5)
@@ -35,6 +38,17 @@ def _four_dims(b: Builder, x: Tensor, lead: Sequence[int]) -> Tensor:
     while x.ndim < 4:
         x = x.unsqueeze(0)
     return x if x.ndim == 4 else b.reshape(x, (math.prod(lead[:-1]), lead[-1], *x.shape[-2:]))
+
+
+def _mask_of(b: Builder, mask: Tensor, lead: Sequence[int]) -> Tensor:
+    """A mask of scores with any leading sizes, as ``attend`` takes it."""
+    if mask.ndim <= 4 and len(lead) <= 2:
+        return mask.unsqueeze(0) if mask.ndim == 3 and len(lead) == 1 else mask
+    while mask.ndim < len(lead) + 2:
+        mask = mask.unsqueeze(0)
+    first = next((i for i, n in enumerate(mask.shape[: len(lead) - 1]) if n != 1), len(lead) - 1)
+    turn = mask.expand((*mask.shape[:first], *lead[first:-1], *mask.shape[len(lead) - 1 :]))
+    return b.reshape(turn, (1, math.prod(lead[first:-1]), *turn.shape[-3:]))
 
 
 def _additive(mask: Array, kind: int, dtype: DType | type = np.float32) -> Array:
@@ -74,9 +88,9 @@ def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, in
 
 
 def _mask_fields(b: Builder, mask: Tensor | None, drops: bool, q: Tensor, k: Tensor) -> dict[str, Any]:
-    """Kernel fields of a mask that broadcasts to (batch, heads, queries, keys); constants take their fastest form."""
+    """Kernel fields of a mask as ``attend`` takes it; constants take their fastest form."""
     fields: dict[str, Any] = {"mask": None, "mask_kind": MASK_NONE, "msb": 0, "msh": 0, "msq": 0, "msk": 0}
-    fields |= {"causal": 0, "diagonal": 0}
+    fields |= {"mask_batches": 1, "causal": 0, "diagonal": 0}
     if mask is None:
         return fields
     kind = (MASK_DROP if drops else MASK_KEEP) if mask.dtype == np.bool_ else MASK_ADD
@@ -91,9 +105,11 @@ def _mask_fields(b: Builder, mask: Tensor | None, drops: bool, q: Tensor, k: Ten
         mask, kind = _constant_mask(b, values, key)
     elif kind == MASK_ADD:
         mask = b.cast(mask, np.float32)
-    whole = mask.expand((q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
+    batches = mask.shape[1] if mask.ndim == 5 else q.shape[0]
+    whole = (mask.select(0, 0) if mask.ndim == 5 else mask).expand((batches, q.shape[1], q.shape[2], k.shape[2]))
     names = ("msb", "msh", "msq", "msk")
-    return fields | {"mask": mask, "mask_kind": kind} | dict(zip(names, whole.strides, strict=True))
+    fields |= {"mask": mask, "mask_kind": kind, "mask_batches": batches}
+    return fields | dict(zip(names, whole.strides, strict=True))
 
 
 def attend(
@@ -111,8 +127,9 @@ def attend(
 ) -> None:
     """Emit softmax(scale q kᵀ + mask) v of (batch, heads, rows, columns), float32 with dense columns or float64.
 
-    ``k`` and ``v`` may have fewer heads, each shared by consecutive query heads. ``mask`` has up to 4 dimensions; True
-    in a boolean one takes part, or does not with ``mask_drops``. ``empty_nan``: queries without keys give NaN, not 0.
+    ``k`` and ``v`` may have fewer heads, each shared by consecutive query heads. ``mask`` broadcasts to (batch, heads,
+    queries, keys); with 5 dimensions it repeats, of which the first is 1 and the others are those of one turn. True in
+    a boolean one takes part, or does not with ``mask_drops``. ``empty_nan``: queries without keys give NaN, not 0.
     """
     if q.dtype == np.float64:
         from pnnx_fast.ops._double import attend_double
@@ -175,16 +192,76 @@ def scaled_dot_product_attention(
     kv_lead = (*lead, k.shape[-3]) if grouped else lead
     shape = (*q_lead, q.shape[-2], v.shape[-1])
     y = _result_like(b, q, shape) if q.shape[:-2] == q_lead else b.result(shape, q.dtype)
-    mask = attn_mask
-    if mask is not None and mask.ndim > 4:
-        mask = _four_dims(b, mask, q_lead)
-    elif mask is not None and mask.ndim == 3 and len(q_lead) == 1 and not mask.is_constant:
-        mask = mask.unsqueeze(0)
+    scale = max(q.shape[-1], 1) ** -0.5 if scale is None else scale
+    mask = None if attn_mask is None else _mask_of(b, attn_mask, q_lead)
     attend(
         b, _four_dims(b, q, q_lead), _four_dims(b, k, kv_lead), _four_dims(b, v, kv_lead), _four_dims(b, y, q_lead),
-        mask, scale=max(q.shape[-1], 1) ** -0.5 if scale is None else scale, causal=is_causal,
+        mask, scale=scale, causal=is_causal,
     )  # fmt: skip
     return b.cast(y, query.dtype)
+
+
+def _sum_of_masks(b: Builder, masks: Sequence[Tensor]) -> Tensor:
+    if all(m.is_constant for m in masks):
+        key = ("sum of masks", *((m.buffer, m.offset, m.shape, m.strides) for m in masks))
+        return b.cached(key, lambda: np.add(*(m.numpy() for m in masks)))
+    total = lower_expression(b, "add(@0,@1)", masks, temporary=True)
+    assert isinstance(total, Tensor)
+    return total
+
+
+def _split(b: Builder, x: Tensor, lead: Sequence[int], view: Sequence[int]) -> Tensor:
+    """A tensor that broadcasts to leading sizes, of which the view writes one as a product, with those of the view."""
+    while x.ndim < len(lead) + 2:
+        x = x.unsqueeze(0)
+    extra = len(view) - len(lead)
+    for i in range(len(lead)):
+        parts = view[i : i + extra + 1]
+        if extra > 0 and (*view[:i], math.prod(parts), *view[i + extra + 1 :]) == tuple(lead):
+            split = (1,) * (extra + 1) if x.shape[i] == 1 else parts
+            return b.reshape(x, (*x.shape[:i], *split, *x.shape[i + 1 :]))
+    raise ShapeError("scores cannot be viewed like that", expected=list(view), actual=list(lead))
+
+
+def _attends_rows(op: Operator, rows: int) -> bool:
+    masks = [op.named_input("mask"), op.named_input("view_mask")]
+    ranks = {len(x.shape or ()) for x in op.inputs if x not in masks}
+    shape = masks[0].shape if masks[0] is not None else ()
+    one = shape is not None and (len(shape) < min(ranks) or shape[0] == 1)
+    return len(ranks) == 1 and min(ranks) >= 3 and masks[1] is None and one
+
+
+@operator("fused.Attention", rows=_attends_rows)
+def fused_attention(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    view_mask: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    view: Sequence[int] | None = None,
+) -> Tensor:
+    """softmax(scale query keyᵀ + mask) value, where view_mask is added to the scores in another view of them."""
+    q, k, v = (dense_rows(b, x) for x in (query, key, value))
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise ShapeError("queries, keys and values do not fit", expected=key.shape, actual=(query.shape, value.shape))
+    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    shape = (*lead, q.shape[-2], v.shape[-1])
+    y = result = _result_like(b, q, shape) if q.shape[:-2] == lead else b.result(shape, q.dtype)
+    masks = [b.cast(m, np.float32) for m in (mask, view_mask) if m is not None]
+    if view_mask is not None:
+        sizes = infer_shape(view or (), math.prod(lead) * q.shape[-2] * k.shape[-2], q)
+        if tuple(sizes[-2:]) != (q.shape[-2], k.shape[-2]):
+            raise ShapeError("scores cannot be viewed like that", expected=sizes, actual=(*lead, *shape[-2:]))
+        q, k, v, y, *masks[:-1] = (_split(b, x, lead, sizes[:-2]) for x in (q, k, v, y, *masks[:-1]))
+        lead = sizes[:-2]
+    total = None if not masks else masks[0] if len(masks) == 1 else _sum_of_masks(b, masks)
+    total = None if total is None else _mask_of(b, total, lead)
+    q, k, v, y = (_four_dims(b, x, lead) for x in (q, k, v, y))
+    attend(b, q, k, v, y, total, scale=scale, empty_nan=k.shape[-2] > 0)
+    return result
 
 
 # -- the layer -----------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ FAMILIES: dict[str, str] = {
         aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander
     """,
     "attention": """
-        F.scaled_dot_product_attention fused.MultiheadAttention nn.MultiheadAttention
+        F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention
     """,
     "control": """
         pnnx.Attribute pnnx.Input pnnx.Output prim::DictConstruct prim::ListConstruct prim::ListUnpack

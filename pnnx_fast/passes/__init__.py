@@ -45,6 +45,7 @@ PASSES: dict[str, tuple[str, str]] = {
     ),
     "fold_batch_norm": ("fold_batch_norm", "nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d"),
     "pool_first": ("pool_first", "nn.AvgPool1d nn.AvgPool2d nn.AvgPool3d"),
+    "fuse_attention": ("fuse_attention", "F.softmax nn.Softmax torch.softmax"),
     "fuse_norm": ("fuse_norm", "torch.mean torch.var"),
     "fuse_residual": ("fuse_residual", "pnnx.Expression"),
     "fuse_activation": ("fuse_activation", ""),

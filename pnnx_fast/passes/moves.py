@@ -14,6 +14,7 @@ __all__ = [
     "new_constant",
     "only_consumer",
     "parameters",
+    "permutation",
     "succeed",
     "unused_operand",
 ]
@@ -48,6 +49,27 @@ def succeed(graph: Graph, op: Operator, heirs: Mapping[Operand, Operand]) -> Non
 def parameters(op: Operator) -> dict[str, object]:
     """Values of an operator's parameters."""
     return {key: parameter.value for key, parameter in op.params.items()}
+
+
+def permutation(op: Operator) -> list[int] | None:
+    """Order of axes of a permutation or transposition, None for anything else."""
+    if len(op.inputs) != 1 or len(op.outputs) != 1:
+        return None
+    values = parameters(op)
+    if op.type in ("Tensor.permute", "torch.permute"):
+        dims = values.get("dims")
+        if not isinstance(dims, list) or not all(isinstance(d, int) for d in dims):
+            return None
+        order = [d % len(dims) for d in dims]
+        return order if sorted(order) == list(range(len(order))) else None
+    shape, a, b = op.inputs[0].shape, values.get("dim0"), values.get("dim1")
+    if op.type != "torch.transpose" or shape is None or not isinstance(a, int) or not isinstance(b, int):
+        return None
+    order = list(range(len(shape)))
+    if not all(-len(order) <= d < len(order) for d in (a, b)):
+        return None
+    order[a], order[b] = order[b], order[a]
+    return order
 
 
 def unused_operand(graph: Graph, name: str) -> Operand:

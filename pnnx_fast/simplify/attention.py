@@ -1,39 +1,29 @@
 """Attention in pieces becomes F.scaled_dot_product_attention, and with the layers around it nn.MultiheadAttention.
 
-The pieces are written in so many ways (scales before or after the product, masks in one or two sums, reshapes between
-them, keys transposed in one or two steps) that there would be a hundred patterns; one walk goes up from the second
-product instead.
+The pieces are found as the pass of the same purpose finds them when a model is loaded; here they become operators that
+PyTorch has, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.expression import Call, Constant, Input, Node
+from pnnx_fast.expression import Input
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
-from pnnx_fast.ir.literals import expression
-from pnnx_fast.passes.moves import new_constant, only_consumer
+from pnnx_fast.passes.fuse_attention import Attention, Mask, find_attention, key_rows, mask_operand
+from pnnx_fast.passes.moves import new_constant, only_consumer, permutation
 from pnnx_fast.simplify.literals import sizes
-from pnnx_fast.simplify.noops import permutation, value
+from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
 
-_PRODUCTS = ("torch.matmul", "torch.bmm")
 _RESHAPES = ("Tensor.reshape", "Tensor.view")
-
-
-@dataclass
-class _Scores:
-    """What lies between the two products: the first one, the factor, masks with the sizes at which they are added."""
-
-    product: Operator
-    scale: float = 1.0
-    masks: list[tuple[Operand, tuple[int, ...]]] = field(default_factory=list)
 
 
 # -- Scaled dot products ----------------------------------------------------------------------------------------------
@@ -44,135 +34,34 @@ def fuse_scaled_dot_product_attention(graph: Graph) -> int:
     """Product, scale, mask, softmax and product become F.scaled_dot_product_attention."""
     count = 0
     for op in list(graph.ops):
-        if op.type not in _PRODUCTS or len(op.inputs) != 2:
-            continue
-        softmax = _sole_producer(op.inputs[0])
-        if softmax is None or softmax.type not in ("F.softmax", "nn.Softmax", "torch.softmax"):
-            continue
-        rank = len(softmax.inputs[0].shape or ())
-        if rank < 3 or value(softmax, "dim") not in (-1, rank - 1) or value(softmax, "dtype") is not None:
-            continue
-        scores = _scores(softmax.inputs[0])
-        if scores is not None and _fuse_product(graph, op, scores):
+        found = find_attention(op)
+        if found is not None and len(found.scores) >= 3 and _fuse_product(graph, op, found):
             graph.dead_code_elimination()
             count += 1
     return count
 
 
-def _sole_producer(x: Operand) -> Operator | None:
-    return x.producer if len(x.consumers) == 1 else None
-
-
-def _scores(x: Operand) -> _Scores | None:
-    """Walk up from the input of the softmax to the first product."""
-    found = _Scores(Operator("", ""))
-    while True:
-        op = _sole_producer(x)
-        if op is None or (op.type in _RESHAPES and len(op.inputs) != 1):
-            return None
-        if op.type in _PRODUCTS and len(op.inputs) == 2:
-            found.product = op
-            return found
-        if op.type in _RESHAPES:
-            x = op.inputs[0]
-            continue
-        step = _affine(expression(op), op.inputs)
-        shape = sizes(x)
-        if step is None or shape is None:
-            return None
-        source, factor, mask = step
-        if factor != 1.0 and found.masks:
-            return None  # a scale below the sum of a mask would have to scale the mask
-        found.scale *= factor
-        if mask is not None:
-            found.masks.append((mask, shape))
-        x = source
-
-
-def _affine(node: Node | None, inputs: Sequence[Operand]) -> tuple[Operand, float, Operand | None] | None:
-    """(scores, factor, mask) of an expression of the form scores · factor + mask."""
-    mask: Operand | None = None
-    if isinstance(node, Call) and node.name == "add":
-        a, b = node.children
-        flip = isinstance(a, Input) and not (isinstance(b, Input) and _is_product(inputs[a.index]))
-        a, b = (b, a) if flip else (a, b)
-        if not isinstance(b, Input):
-            return None
-        node, mask = a, inputs[b.index]
-    factor = 1.0
-    if isinstance(node, Call) and node.name in ("mul", "div"):
-        rest, number = node.children
-        if isinstance(rest, Constant) and node.name == "mul":
-            rest, number = number, rest
-        if not isinstance(number, Constant) or not isinstance(number.value, int | float) or number.value == 0:
-            return None
-        factor = float(number.value) if node.name == "mul" else 1.0 / number.value
-        node = rest
-    return (inputs[node.index], factor, mask) if isinstance(node, Input) else None
-
-
-def _is_product(x: Operand) -> bool:
-    """Whether an operand descends from a product rather than from a constant."""
-    for _ in range(8):
-        op = x.producer
-        if op is None or not op.inputs:
-            return False
-        if op.type in _PRODUCTS:
-            return True
-        x = op.inputs[0]
-    return False
-
-
-def _fuse_product(graph: Graph, op: Operator, scores: _Scores) -> bool:
-    first = scores.product
-    query, keys = first.inputs
-    scale = scores.scale
-    maker = _sole_producer(query)
-    step = _affine(expression(maker), maker.inputs) if maker is not None else None
-    if step is not None and step[2] is None:
-        query, scale = step[0], scale * step[1]
-    key = _transposed(graph, keys, op)
-    shape = sizes(first.outputs[0])
-    if key is None or shape is None or len(query.shape or ()) != len(shape):
+def _fuse_product(graph: Graph, op: Operator, found: Attention) -> bool:
+    if min(found.scores) < 0 or not _has_one_mask(found):
         return False
-    mask = _mask(graph, scores, shape, op)
-    if mask is False:
-        return False
-    width = (query.shape or (-1,))[-1]
-    op.remove_input(0)
-    values = op.inputs[0]
-    op.remove_input(0)
+    key = key_rows(graph, found, op)
+    mask = _mask(graph, found, op)
+    width = (found.query.shape or (-1,))[-1]
+    while op.inputs:
+        op.remove_input(0)
     op.inputnames = []
     op.type = "F.scaled_dot_product_attention"
     op.params.clear()
     op.params.update(dropout_p=0.0, is_causal=False)
-    for name, x in (("query", query), ("key", key), ("value", values)):
+    for name, x in (("query", found.query), ("key", key), ("value", found.value)):
         op.add_input(x, name)
-    if isinstance(mask, Operand):
+    if mask is not None:
         op.add_input(mask, "attn_mask")
     else:
         op.params["attn_mask"] = None
-    if width <= 0 or abs(scale * width**0.5 - 1) > 1e-6:
-        op.params["scale"] = scale
+    if width <= 0 or abs(found.scale * width**0.5 - 1) > 1e-6:
+        op.params["scale"] = found.scale
     return True
-
-
-def _transposed(graph: Graph, keys: Operand, before: Operator) -> Operand | None:
-    """The operand whose last two axes are swapped to give `keys`, made by a permutation where it takes another one."""
-    maker = keys.producer
-    order = permutation(maker) if maker is not None else None
-    if maker is None or order is None or len(order) < 3:
-        return None
-    order = [*order[:-2], order[-1], order[-2]]
-    if order == list(range(len(order))):
-        return maker.inputs[0]
-    made = graph.new_operand(graph.free_name(f"{keys.name}_key"))
-    shape = maker.inputs[0].shape
-    made.shape, made.dtype = None if shape is None else tuple(shape[d] for d in order), keys.dtype
-    name = f"{maker.name}_key"
-    graph.new_operator_before("Tensor.permute", name, before, inputs=[maker.inputs[0]], outputs=[made],
-                              inputnames=["input"], params={"dims": order})  # fmt: skip
-    return made
 
 
 def _constant(x: Operand) -> Array | None:
@@ -180,20 +69,28 @@ def _constant(x: Operand) -> Array | None:
     return op.attrs["data"].numpy() if op is not None and op.type == "pnnx.Attribute" and "data" in op.attrs else None
 
 
-def _mask(graph: Graph, scores: _Scores, shape: tuple[int, ...], before: Operator) -> Operand | bool:
-    """The one mask of the scores: True for none, False when it cannot be made."""
-    if not scores.masks:
-        return True
-    if len(scores.masks) == 1 and scores.masks[0][1] == shape:
-        return scores.masks[0][0] if (scores.masks[0][0].dtype or "").startswith("f") else False
+def _constant_mask(mask: Mask) -> Array | None:
+    return _constant(mask.inputs[0]) if isinstance(mask.node, Input) else None
+
+
+def _has_one_mask(found: Attention) -> bool:
+    """Whether the sum of the masks can be written as one: they are constant, or floats added to the plain scores."""
+    if all(_constant_mask(m) is not None and m.sizes is not None for m in found.masks):
+        return all(math.prod(m.sizes or ()) == math.prod(found.scores) for m in found.masks)
+    floats = all((x.dtype or "").startswith("f") for m in found.masks for x in m.inputs)
+    return floats and all(m.view is None for m in found.masks)
+
+
+def _mask(graph: Graph, found: Attention, before: Operator) -> Operand | None:
+    arrays = [_constant_mask(m) for m in found.masks]
+    plain = len(found.masks) == 1 and found.masks[0].view is None
+    if plain or any(a is None for a in arrays):
+        return mask_operand(graph, found.masks, before)
     total: Array | float = 0.0
-    for x, at in scores.masks:
-        data = _constant(x)
-        if data is None or int(np.prod(at)) != int(np.prod(shape)):
-            return False
-        total = total + np.broadcast_to(data, at).reshape(shape)
+    for m, data in zip(found.masks, arrays, strict=True):
+        total = total + np.broadcast_to(data, m.sizes or ()).reshape(found.scores)  # type: ignore[arg-type]
     name = f"{before.name}_mask"
-    return new_constant(graph, np.asarray(total), name, name, before)
+    return new_constant(graph, np.asarray(total), name, name, before) if found.masks else None
 
 
 # -- Multi-head attention ---------------------------------------------------------------------------------------------
@@ -206,6 +103,10 @@ class _Projection:
     source: Operand
     weight: Array
     bias: Array | None
+
+
+def _sole_producer(x: Operand) -> Operator | None:
+    return x.producer if len(x.consumers) == 1 else None
 
 
 def _layer(split: Operator) -> Operator | None:

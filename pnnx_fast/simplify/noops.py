@@ -16,11 +16,11 @@ from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.ir.parameter import OPEN_END
 from pnnx_fast.passes.drop_identity import IDENTITIES
-from pnnx_fast.passes.moves import bypass, only_consumer
+from pnnx_fast.passes.moves import bypass, only_consumer, permutation
 from pnnx_fast.simplify.literals import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 
-__all__ = ["permutation", "value"]
+__all__ = ["value"]
 
 Test = Callable[[Operator], bool]
 
@@ -351,21 +351,6 @@ def fuse_adjacent_permute(graph: Graph) -> int:
         graph.remove_operator(op)
         count += 1
     return count
-
-
-def permutation(op: Operator) -> list[int] | None:
-    """Order of axes of a permutation or transposition, None for anything else."""
-    if not _is_alone(op) or len(op.outputs) != 1:
-        return None
-    if op.type in ("Tensor.permute", "torch.permute"):
-        dims = value(op, "dims")
-        return [d % len(dims) for d in dims] if isinstance(dims, list) else None
-    shape, a, b = op.inputs[0].shape, value(op, "dim0"), value(op, "dim1")
-    if op.type != "torch.transpose" or shape is None or not isinstance(a, int) or not isinstance(b, int):
-        return None
-    order = list(range(len(shape)))
-    order[a], order[b] = order[b], order[a]
-    return order
 
 
 def _items(given: Any) -> list[Any]:

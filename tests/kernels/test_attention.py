@@ -60,6 +60,7 @@ def attention(
     )
     for name, a in {"q": q, "k": k, "v": v, "y": y}.items():
         fields |= zip([name + "sb", name + "sh", name + "sr"], strides(a, 3), strict=True)
+    fields["mask_batches"] = batch if mask is None else mask.shape[0]
     if mask is not None:
         fields |= zip(["msb", "msh", "msq", "msk"], strides(mask, 4), strict=True)
     fields |= {"q": q, "k": k, "v": v, "y": y, "mask": mask, "mask_kind": mask_kind, "scale": scale}

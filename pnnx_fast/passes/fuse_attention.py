@@ -1,0 +1,350 @@
+"""Attention in pieces (a product, scales and masks, a softmax, a product) becomes one operator.
+
+The pieces are written in so many ways (scales before or after the product, masks in one or several sums, fillings,
+reshapes between them, keys transposed in one or two steps, equations of einsum) that there would be a hundred patterns;
+one walk goes up from the second product instead. Runs before element-wise operators are merged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.passes.moves import become_expression, parameters, permutation, unused_operand
+
+if TYPE_CHECKING:
+    from pnnx_fast.expression import Node
+
+__all__ = ["Attention", "Mask", "find_attention", "fuse_attention", "key_rows", "mask_operand"]
+
+RESHAPES = ("Tensor.reshape", "Tensor.view")
+
+SOFTMAXES = ("F.softmax", "nn.Softmax", "torch.softmax")
+
+WIDEST = 256
+"""Longest queries and values for which the kernel of attention is the faster way."""
+
+HIDDEN = -1e8
+"""Filling with this or less hides a key as adding it does: no score counts beside it."""
+
+LARGEST = 64
+"""Nodes of the largest expression that is searched for scores."""
+
+MASK_DTYPES = frozenset({"f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"})
+"""Masks whose sum with float32 scores is float32."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """What is added to the scores: an expression over operands, and the recorded sizes of the scores there.
+
+    ``view`` is the shape of the reshape above it, None where the scores have the shape of the product.
+    """
+
+    node: Node
+    inputs: tuple[Operand, ...]
+    sizes: tuple[int, ...] | None
+    view: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The parts of softmax(scale · query keysᵀ + masks) value, where ``keys`` are transposed unless they are rows."""
+
+    query: Operand
+    keys: Operand
+    rows: bool
+    value: Operand
+    scale: float
+    masks: tuple[Mask, ...]
+    scores: tuple[int, ...]
+    """Recorded sizes of the scores."""
+
+
+def fuse_attention(graph: Graph) -> bool:
+    """Replace the pieces by ``fused.Attention``, which makes no matrix of all scores."""
+    changed = False
+    for op in list(graph.ops):
+        found = find_attention(op)
+        if found is not None and _suits(found):
+            _replace(graph, op, found)
+            changed = True
+    if changed:
+        graph.dead_code_elimination()
+    return changed
+
+
+# -- Finding ----------------------------------------------------------------------------------------------------------
+
+
+def find_attention(op: Operator) -> Attention | None:
+    """The attention whose second product an operator is."""
+    pieces = _second_product(op)
+    softmax = _sole_producer(pieces[0]) if pieces is not None else None
+    if pieces is None or softmax is None or softmax.type not in SOFTMAXES or len(softmax.inputs) != 1:
+        return None
+    values, shape = parameters(softmax), softmax.inputs[0].shape or ()
+    if len(shape) < 2 or values.get("dim") not in (-1, len(shape) - 1) or values.get("dtype") is not None:
+        return None
+    found = _climb(softmax.inputs[0])
+    if found is None:
+        return None
+    product, scale, masks = found
+    query, keys = product.inputs
+    rows = _first_product(product)
+    if rows is None or product.outputs[0].shape != shape:
+        return None
+    if any(len(x.shape or ()) != len(shape) for x in (query, keys, pieces[1])):
+        return None
+    query, left = _unscaled(query)
+    keys, right = _unscaled(keys)
+    own = tuple(replace(m, view=None) if m.sizes == shape else m for m in masks)
+    return Attention(query, keys, rows, pieces[1], scale * left * right, own, shape)
+
+
+def _sole_producer(x: Operand) -> Operator | None:
+    return x.producer if len(x.consumers) == 1 else None
+
+
+def _is_product(op: Operator) -> bool:
+    return op.type in ("torch.matmul", "torch.bmm", "torch.einsum") and len(op.inputs) == 2
+
+
+def _terms(op: Operator) -> tuple[str, str, str]:
+    """Labels of the dimensions of a product's operands and result: those of a batch, and the last two."""
+    if op.type != "torch.einsum":
+        return "ik", "kj", "ij"
+    left, _, out = str(parameters(op).get("equation")).replace(" ", "").partition("->")
+    a, _, b = left.partition(",")
+    if all(t.startswith("...") for t in (a, b, out)):
+        a, b, out = a[3:], b[3:], out[3:]
+    plain = all(len(t) > 1 and t.isalpha() and len(set(t)) == len(t) for t in (a, b, out))
+    return (a[-2:], b[-2:], out[-2:]) if plain and a[:-2] == b[:-2] == out[:-2] else ("", "", "")
+
+
+def _first_product(op: Operator) -> bool | None:
+    """Whether rows of the second factor are keys (True) or columns (False); None if it is no product of rows."""
+    a, b, out = _terms(op)
+    if not out or out[0] != a[0] or op.inputnames[:1] not in ([], ["input"], [""]):
+        return None
+    return {a[1] + out[1]: False, out[1] + a[1]: True}.get(b)
+
+
+def _second_product(op: Operator) -> tuple[Operand, Operand] | None:
+    """Weights and values of a product of them."""
+    if not _is_product(op) or _first_product(op) is not False:
+        return None
+    return op.inputs[0], op.inputs[1]
+
+
+def _climb(x: Operand) -> tuple[Operator, float, list[Mask]] | None:
+    """Walk up from the input of the softmax: the first product, the factor, the masks."""
+    scale, below = 1.0, 0
+    masks: list[Mask] = []
+    while True:
+        op = _sole_producer(x)
+        if op is None:
+            return None
+        if _is_product(op):
+            return op, scale, masks
+        if op.type in RESHAPES:
+            shape = parameters(op).get("shape")
+            if len(op.inputs) != 1 or not isinstance(shape, list):
+                return None
+            masks[below:] = [replace(m, view=tuple(shape)) for m in masks[below:]]
+            below, x = len(masks), op.inputs[0]
+            continue
+        step = _peel(op)
+        if step is None or (step[2] and scale != 1.0):  # a factor below the sum would scale the mask, too
+            return None
+        place, factor, nodes = step
+        scale *= factor
+        masks += [_mask(node, op) for node in nodes]
+        x = op.inputs[place]
+
+
+def _mask(node: Node, op: Operator) -> Mask:
+    """An expression over inputs of an operator, as a mask over those that it reads."""
+    from pnnx_fast.expression import Input, inputs_of, substitute
+
+    used = inputs_of(node)
+    own = substitute(node, {i: Input(place) for place, i in enumerate(used)})
+    return Mask(own, tuple(op.inputs[i] for i in used), op.outputs[0].shape)
+
+
+def _tree(op: Operator) -> Node | None:
+    """The expression that an element-wise operator is, if it is not large."""
+    from pnnx_fast.expression import inputs_of
+    from pnnx_fast.expression.operators import as_expression
+
+    if not op.inputs or len(op.outputs) != 1:
+        return None
+    tree = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
+    return None if tree is None or tree.size > LARGEST or inputs_of(tree)[-1:] >= [len(op.inputs)] else tree
+
+
+def _peel(op: Operator) -> tuple[int, float, list[Node]] | None:
+    """(place of the scores, factor, masks) of an operator that is scores · factor + masks."""
+    from pnnx_fast.expression import Call, Constant, Input, inputs_of
+
+    node = _tree(op)
+    path = {i for i, x in enumerate(op.inputs) if _descends_from_product(x)}
+    factor = 1.0
+    masks: list[Node] = []
+    while isinstance(node, Call):
+        place = next((i for i, child in enumerate(node.children) if path.intersection(inputs_of(child))), None)
+        if place is None:
+            return None
+        others = [child for i, child in enumerate(node.children) if i != place]
+        if node.name in ("mul", "div") and len(others) == 1 and isinstance(others[0], Constant):
+            number = others[0].value
+            if not isinstance(number, int | float) or number == 0 or (node.name == "div" and place == 1):
+                return None
+            factor *= number if node.name == "mul" else 1.0 / number
+        else:
+            mask = _added(node.name, place, others)
+            if mask is None or factor != 1.0:
+                return None
+            masks.append(mask)
+        node = node.children[place]
+    return (node.index, factor, masks) if isinstance(node, Input) else None
+
+
+def _added(name: str, place: int, others: Sequence[Node]) -> Node | None:
+    """What a sum with the scores, or a filling of them, adds to them."""
+    from pnnx_fast.expression import Call, Constant
+
+    if len(others) == 1 and (name, place) in (("add", 0), ("add", 1), ("sub", 0)):
+        return others[0] if name == "add" else Call("neg", others)
+    if len(others) != 2 or (name, place) not in (("masked_fill", 0), ("where", 1), ("where", 2)):
+        return None
+    mask, filling = others
+    if not isinstance(filling, Constant) or not isinstance(filling.value, int | float) or filling.value > HIDDEN:
+        return None
+    kept = Constant(0.0)
+    return Call("where", (mask, kept, filling) if (name, place) == ("where", 1) else (mask, filling, kept))
+
+
+def _descends_from_product(x: Operand) -> bool:
+    """Whether an operand that is read once is the result of a product behind few element-wise operators."""
+    pending, steps = [x], 0
+    while pending and steps < 16:
+        op, steps = _sole_producer(pending.pop()), steps + 1
+        if op is None or not op.inputs:
+            continue
+        if _is_product(op):
+            return True
+        if op.type in RESHAPES or _tree(op) is not None:
+            pending += op.inputs
+    return False
+
+
+def _unscaled(x: Operand) -> tuple[Operand, float]:
+    """An operand, or what it is a multiple of, and the factor."""
+    from pnnx_fast.expression import Call, Constant, Input
+
+    op = _sole_producer(x)
+    tree = _tree(op) if op is not None else None
+    if op is None or not isinstance(tree, Call) or tree.name not in ("mul", "div"):
+        return x, 1.0
+    a, b = tree.children
+    if isinstance(a, Constant) and tree.name == "mul":
+        a, b = b, a
+    number = b.value if isinstance(b, Constant) else None
+    if not isinstance(a, Input) or not isinstance(number, int | float) or number == 0:
+        return x, 1.0
+    return op.inputs[a.index], float(number) if tree.name == "mul" else 1.0 / number
+
+
+# -- Replacing --------------------------------------------------------------------------------------------------------
+
+
+def key_rows(graph: Graph, found: Attention, before: Operator) -> Operand:
+    """The operand whose rows are the keys: what was transposed, or a permutation of it in front of an operator."""
+    if found.rows:
+        return found.keys
+    maker = found.keys.producer
+    order = permutation(maker) if maker is not None else None
+    if maker is None or order is None or len(order) != len(found.scores):
+        source, order = found.keys, list(range(len(found.scores)))
+    else:
+        source = maker.inputs[0]
+    order = [*order[:-2], order[-1], order[-2]]
+    if order == list(range(len(order))):
+        return source
+    made = unused_operand(graph, f"{found.keys.name}_key")
+    made.shape, made.dtype = None if source.shape is None else tuple(source.shape[d] for d in order), source.dtype
+    graph.new_operator_before("Tensor.permute", made.name, before, inputs=[source], outputs=[made],
+                              inputnames=["input"], params={"dims": order})  # fmt: skip
+    return made
+
+
+def mask_operand(graph: Graph, masks: Sequence[Mask], before: Operator) -> Operand | None:
+    """The sum of masks as an operand, made in front of an operator unless one is the whole sum; None for no masks."""
+    from pnnx_fast.expression import Call, Input, substitute
+
+    inputs = list(dict.fromkeys(x for m in masks for x in m.inputs))
+    total: Node | None = None
+    for m in masks:
+        node = substitute(m.node, {i: Input(inputs.index(x)) for i, x in enumerate(m.inputs)})
+        total = node if total is None else Call("add", (total, node))
+    if total is None or isinstance(total, Input):
+        return None if total is None else inputs[total.index]
+    made = unused_operand(graph, f"{before.outputs[0].name}_mask")
+    shapes = [x.shape for x in inputs]
+    if all(shape is not None and min(shape, default=0) >= 0 for shape in shapes):
+        made.shape = np.broadcast_shapes(*(shape or () for shape in shapes))
+    become_expression(
+        graph.new_operator_before("pnnx.Expression", made.name, before, outputs=[made]), str(total), inputs
+    )
+    return made
+
+
+def _suits(found: Attention) -> bool:
+    """Whether the kernel computes this, and faster than the pieces."""
+    parts = (found.query, found.keys, found.value)
+    if any(x.dtype != "f32" for x in parts):
+        return False
+    widths = ((found.query.shape or (0,))[-1], (found.value.shape or (0,))[-1])
+    if not all(0 < n <= WIDEST for n in widths):
+        return False
+    if any(x.dtype not in MASK_DTYPES for m in found.masks for x in m.inputs):
+        return False
+    views = {m.view for m in found.masks if m.view is not None}
+    return len(views) <= 1 and all(_splits(m.sizes or (), found.scores) for m in found.masks if m.view is not None)
+
+
+def _splits(sizes: Sequence[int], scores: Sequence[int]) -> bool:
+    """Whether sizes are those of the scores with one of the leading ones written as a product of several."""
+    extra = len(sizes) - len(scores)
+    if extra < 1 or tuple(sizes[-2:]) != tuple(scores[-2:]) or min(*sizes, *scores) < 1:
+        return False
+    for i in range(len(scores) - 2):
+        whole = math.prod(sizes[i : i + extra + 1])
+        if (*sizes[:i], whole, *sizes[i + extra + 1 :]) == tuple(scores):
+            return True
+    return False
+
+
+def _replace(graph: Graph, op: Operator, found: Attention) -> None:
+    key = key_rows(graph, found, op)
+    views = [m.view for m in found.masks if m.view is not None]
+    mask = mask_operand(graph, [m for m in found.masks if m.view is None], op)
+    view_mask = mask_operand(graph, [m for m in found.masks if m.view is not None], op)
+    while op.inputs:
+        op.remove_input(len(op.inputs) - 1)
+    op.inputnames = []
+    named = {"query": found.query, "key": key, "value": found.value, "mask": mask, "view_mask": view_mask}
+    for name, x in named.items():
+        if x is not None:
+            op.add_input(x, name)
+    op.type = "fused.Attention"
+    op.params.clear()
+    op.params["scale"] = found.scale
+    if views:
+        op.params["view"] = list(views[0] or ())
