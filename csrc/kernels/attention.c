@@ -3,35 +3,14 @@
  * packed, and the softmax runs down the columns without sums across lanes. Keys come in blocks, with running
  * maximum and sum per query (online softmax: Milakov and Gimelshein, 2018; Dao et al., 2022). Layouts are the
  * lowering's business: the rows of every tensor are contiguous, all other strides are free. */
-#include <math.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "kernels/args.h"
-#include "kernels/simd.h"
-#include "kernels/transpose.h"
-#include "kernels/vmath.h"
+#include "kernels/attention.h"
+#include "kernels/attention_few.h"
 
 #if defined(PF_AVX512)
 enum { MAX_NV = 4, QUERY_VECTORS = 4 };
 #else
 enum { MAX_NV = 2, QUERY_VECTORS = 8 };
 #endif
-/* A last vector with at most FEW queries is not worth a tile of its own. */
-enum { KEY_BLOCK = 128, MAX_MR = 8, FEW = PF_VL / 8 + 1 };
-enum { MASK_NONE = 0, MASK_ADD = 1, MASK_KEEP = 2, MASK_DROP = 3, MASK_ROWS = 4 };
-
-/* What one thread works on: a block of queries of one head. Arrays are scratch; w is the row length of those
- * that run over queries, dp the padded size of a value. */
-typedef struct block {
-    const pf_attention_args *a;
-    const float *q, *k, *v;
-    const char *mask;                           /* at the first query of the block, first key */
-    bool far;                                   /* operands are fetched ahead */
-    int64_t q0, queries, vectors, tiled, w, dp; /* tiled: vectors of queries that go through tiles */
-    float *y, *qt, *s, *o, *vp, *m, *l, *alpha;
-} block;
-
 static int64_t padded_value(const pf_attention_args *a) { return pf_ceil_div(a->dv, PF_VL) * PF_VL; }
 
 static int64_t scratch_floats(const pf_attention_args *a) {
@@ -191,25 +170,6 @@ static void pack_queries(const block *b) {
     }
 }
 
-/* Dot products of q with `n` rows of K, at most PF_VL of them. */
-PF_INLINE pf_vf dot_rows(const float *q, const float *k, int64_t stride, int64_t n, int64_t d) {
-    pf_vf t[PF_VL];
-#pragma GCC unroll 16
-    for (int r = 0; r < PF_VL; r++) {
-        const float *row = k + pf_min(r, n - 1) * stride;
-        pf_vf sum = pf_zero();
-        int64_t i = 0;
-        for (; i + PF_VL <= d; i += PF_VL) sum = pf_fma(pf_load(q + i), pf_load(row + i), sum);
-        t[r] = i < d ? pf_fma(pf_loadn(q + i, d - i), pf_loadn(row + i, d - i), sum) : sum;
-    }
-    pf_transpose_tile(t);
-#pragma GCC unroll 4
-    for (int half = PF_VL / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-        for (int r = 0; r < half; r++) t[r] += t[r + half];
-    return t[0];
-}
-
 /* Scores of the few queries from column i on. */
 static void score_few(const block *b, int64_t i, int64_t k0, int64_t keys) {
     const pf_attention_args *a = b->a;
@@ -246,21 +206,6 @@ static const float *pack_values(const block *b, const float *v, int64_t keys) {
 }
 
 /* ---- masks ---- */
-
-PF_INLINE float mask_value(int64_t kind, const char *mask, int64_t offset) {
-    float x;
-    if (kind != MASK_ADD) return (mask[offset] != 0) == (kind == MASK_KEEP) ? 0.0f : -INFINITY;
-    memcpy(&x, mask + offset * (int64_t)sizeof x, sizeof x);
-    return x;
-}
-
-/* n (<= PF_VL) mask values that lie `step` apart. */
-static pf_vf mask_vector(int64_t kind, const char *mask, int64_t offset, int64_t step, int64_t n) {
-    if (kind == MASK_ADD && step == 1) return pf_load_upto((const float *)mask + offset, n);
-    float x[PF_VL] = {0};
-    for (int64_t i = 0; i < n; i++) x[i] = mask_value(kind, mask, offset + i * step);
-    return pf_load(x);
-}
 
 /* Adds the mask to the scores of `keys` keys from k0 on, for the queries of vector i. */
 static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
@@ -304,24 +249,6 @@ static void mask_causal(const block *b, int64_t i, int64_t k0, int64_t keys) {
 }
 
 /* ---- softmax ---- */
-
-/* e^x for x <= 0; NaN stays NaN. 2^r on [-1/2, 1/2] by a minimax polynomial, relative error 1e-7. */
-PF_INLINE pf_vf exp_negative(pf_vf x) {
-    const float log2e = 1.44269504f;
-    const pf_vf t = pf_vmax(pf_set(-104.0f), x), n = pf_nearest(t * pf_set(log2e));
-    const pf_vf r = pf_fma(t, pf_set(log2e), -n);
-    pf_vf p = pf_fma(r, pf_set(0x1.5bba14p-10f), pf_set(0x1.3cea88p-7f));
-    p = pf_fma(p, r, pf_set(0x1.c6b752p-5f));
-    p = pf_fma(p, r, pf_set(0x1.ebf9bcp-3f));
-    p = pf_fma(p, r, pf_set(0x1.62e42ap-1f));
-    p = pf_fma(p, r, pf_set(1.0f));
-#if defined(PF_AVX512)
-    return (pf_vf)_mm512_scalef_ps((__m512)p, (__m512)n);
-#else
-    const pf_vf scaled = (pf_vf)((pf_vi)p + (__builtin_convertvector(n, pf_vi) << 23));
-    return pf_select(x < pf_set(-87.0f), pf_zero(), scaled);
-#endif
-}
 
 /* Scores become weights relative to the running maximum; alpha corrects what was summed before. */
 static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
@@ -396,6 +323,10 @@ static void store_block(const block *b) {
 static void attend(block *b, ahead *next) {
     const pf_attention_args *a = b->a;
     int64_t keys = a->keys;
+    if (a->queries <= FEW) {
+        for (int64_t query = 0; query < b->queries; query++) attend_one(b, query);
+        return;
+    }
     if (a->causal) keys = pf_max(0, pf_min(keys, b->q0 + b->queries + a->diagonal));
     b->tiled = b->vectors - (b->queries - (b->w - PF_VL) <= FEW);
     pack_queries(b);

@@ -101,9 +101,10 @@ def test_heads_in_rows(isa: str) -> None:
 
 @pytest.mark.parametrize("kind", [ADD, KEEP, DROP])
 @pytest.mark.parametrize("order", ["bhqk", "qk", "bk", "hqk", "kq"])
-def test_masks(isa: str, kind: int, order: str) -> None:
-    q, k, v = operands((2, 3, 3, 35, 150, 16, 16))
-    sizes = {"b": 2, "h": 3, "q": 35, "k": 150}
+@pytest.mark.parametrize("queries", [35, 2, 1])
+def test_masks(isa: str, kind: int, order: str, queries: int) -> None:
+    q, k, v = operands((2, 3, 3, queries, 150, 16, 16))
+    sizes = {"b": 2, "h": 3, "q": queries, "k": 150}
     rng = np.random.default_rng(2)
     raw = rng.standard_normal([sizes[c] for c in order])
     mask = guarded(raw.astype("f4") if kind == ADD else (raw > 0.3).astype(np.uint8))
@@ -115,7 +116,8 @@ def test_masks(isa: str, kind: int, order: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "queries,keys,diagonal", [(40, 40, 0), (300, 300, 0), (7, 150, 143), (150, 60, 0), (20, 20, -3)]
+    "queries,keys,diagonal",
+    [(40, 40, 0), (300, 300, 0), (7, 150, 143), (150, 60, 0), (20, 20, -3), (1, 150, 149), (2, 290, 288), (2, 9, -1)],
 )
 @pytest.mark.parametrize("threads", [1, 2])
 def test_causal(isa: str, queries: int, keys: int, diagonal: int, threads: int) -> None:
@@ -157,6 +159,31 @@ def test_special_values(isa: str) -> None:
     y = attention(isa, 1, q, k, v, np.empty_like(q), 1.0)
     assert np.isnan(y[0, 0, 1:3]).all()
     close(np.delete(y, [1, 2], 2), reference(np.delete(q, [1, 2], 2), k, v, 1.0))
+
+
+@pytest.mark.parametrize("queries", [1, 2, 20])
+def test_mask_repeats_over_batches(isa: str, queries: int) -> None:
+    q, k, v = operands((6, 2, 2, queries, 19, 8, 8))
+    mask = guarded(np.random.default_rng(4).standard_normal((3, 2, queries, 19), "f4"))
+    y = attention(isa, 2, q, k, v, np.empty_like(q), 0.5, mask, ADD)
+    close(y, reference(q, k, v, 0.5, np.concatenate([mask, mask])))
+
+
+def test_one_query_is_what_it_is_among_others(isa: str) -> None:
+    """Few queries take another way, also where their values are special or no key is theirs."""
+    q, k, v = operands((1, 2, 1, 6, 300, 70, 70))
+    q[0, 0, 1, 3], q[0, 0, 2, 0], q[0, 0, 3] = np.nan, np.inf, 3e4
+    mask = np.zeros((1, 1, 6, 300), "f4")
+    mask[..., 4, :] = -np.inf
+    mask[..., 5, :200] = -np.inf
+    for empty_nan in (0, 1):
+        whole = attention(isa, 1, q, k, v, np.empty_like(q), 0.2, mask, ADD, empty_nan=empty_nan)
+        for i in range(6):
+            part = q[:, :, i : i + 1]
+            one = attention(
+                isa, 1, part, k, v, np.empty_like(part), 0.2, mask[:, :, i : i + 1], ADD, empty_nan=empty_nan
+            )
+            np.testing.assert_allclose(one, whole[:, :, i : i + 1], rtol=0, atol=1e-5)
 
 
 def test_large_scores_do_not_overflow(isa: str) -> None:

@@ -1,0 +1,82 @@
+/* What attention shares between blocks of queries and single ones: the block, dot products, masks,
+ * exponentials. */
+#ifndef PF_KERNELS_ATTENTION_H
+#define PF_KERNELS_ATTENTION_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/args.h"
+#include "kernels/simd.h"
+#include "kernels/transpose.h"
+#include "kernels/vmath.h"
+
+/* A last vector with at most FEW queries is not worth a tile of its own. */
+enum { KEY_BLOCK = 128, MAX_MR = 8, FEW = PF_VL / 8 + 1 };
+enum { MASK_NONE = 0, MASK_ADD = 1, MASK_KEEP = 2, MASK_DROP = 3, MASK_ROWS = 4 };
+
+/* What one thread works on: a block of queries of one head. Arrays are scratch; w is the row length of those
+ * that run over queries, dp the padded size of a value. */
+typedef struct block {
+    const pf_attention_args *a;
+    const float *q, *k, *v;
+    const char *mask;                           /* at the first query of the block, first key */
+    bool far;                                   /* operands are fetched ahead */
+    int64_t q0, queries, vectors, tiled, w, dp; /* tiled: vectors of queries that go through tiles */
+    float *y, *qt, *s, *o, *vp, *m, *l, *alpha;
+} block;
+
+/* Dot products of q with `n` rows of K, at most PF_VL of them. */
+PF_INLINE pf_vf dot_rows(const float *q, const float *k, int64_t stride, int64_t n, int64_t d) {
+    pf_vf t[PF_VL];
+#pragma GCC unroll 16
+    for (int r = 0; r < PF_VL; r++) {
+        const float *row = k + pf_min(r, n - 1) * stride;
+        pf_vf sum = pf_zero();
+        int64_t i = 0;
+        for (; i + PF_VL <= d; i += PF_VL) sum = pf_fma(pf_load(q + i), pf_load(row + i), sum);
+        t[r] = i < d ? pf_fma(pf_loadn(q + i, d - i), pf_loadn(row + i, d - i), sum) : sum;
+    }
+    pf_transpose_tile(t);
+#pragma GCC unroll 4
+    for (int half = PF_VL / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int r = 0; r < half; r++) t[r] += t[r + half];
+    return t[0];
+}
+
+PF_INLINE float mask_value(int64_t kind, const char *mask, int64_t offset) {
+    float x;
+    if (kind != MASK_ADD) return (mask[offset] != 0) == (kind == MASK_KEEP) ? 0.0f : -INFINITY;
+    memcpy(&x, mask + offset * (int64_t)sizeof x, sizeof x);
+    return x;
+}
+
+/* n (<= PF_VL) mask values that lie `step` apart. */
+static pf_vf mask_vector(int64_t kind, const char *mask, int64_t offset, int64_t step, int64_t n) {
+    if (kind == MASK_ADD && step == 1) return pf_load_upto((const float *)mask + offset, n);
+    float x[PF_VL] = {0};
+    for (int64_t i = 0; i < n; i++) x[i] = mask_value(kind, mask, offset + i * step);
+    return pf_load(x);
+}
+
+/* e^x for x <= 0; NaN stays NaN. 2^r on [-1/2, 1/2] by a minimax polynomial, relative error 1e-7. */
+PF_INLINE pf_vf exp_negative(pf_vf x) {
+    const float log2e = 1.44269504f;
+    const pf_vf t = pf_vmax(pf_set(-104.0f), x), n = pf_nearest(t * pf_set(log2e));
+    const pf_vf r = pf_fma(t, pf_set(log2e), -n);
+    pf_vf p = pf_fma(r, pf_set(0x1.5bba14p-10f), pf_set(0x1.3cea88p-7f));
+    p = pf_fma(p, r, pf_set(0x1.c6b752p-5f));
+    p = pf_fma(p, r, pf_set(0x1.ebf9bcp-3f));
+    p = pf_fma(p, r, pf_set(0x1.62e42ap-1f));
+    p = pf_fma(p, r, pf_set(1.0f));
+#if defined(PF_AVX512)
+    return (pf_vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    const pf_vf scaled = (pf_vf)((pf_vi)p + (__builtin_convertvector(n, pf_vi) << 23));
+    return pf_select(x < pf_set(-87.0f), pf_zero(), scaled);
+#endif
+}
+
+#endif
