@@ -64,6 +64,8 @@ class Attention:
     masks: tuple[Mask, ...]
     scores: tuple[int, ...]
     """Recorded sizes of the scores."""
+    columns: bool = False
+    """Whether ``value`` and the result are transposed: value (weights)ᵀ."""
 
 
 def fuse_attention(graph: Graph) -> bool:
@@ -85,8 +87,11 @@ def fuse_attention(graph: Graph) -> bool:
 def find_attention(op: Operator) -> Attention | None:
     """The attention whose second product an operator is."""
     pieces = _second_product(op)
-    softmax = _sole_producer(pieces[0]) if pieces is not None else None
-    if pieces is None or softmax is None or softmax.type not in SOFTMAXES or len(softmax.inputs) != 1:
+    if pieces is None:
+        return None
+    weights, value, columns = pieces
+    softmax = _sole_producer(weights)
+    if softmax is None or softmax.type not in SOFTMAXES or len(softmax.inputs) != 1:
         return None
     values, shape = parameters(softmax), softmax.inputs[0].shape or ()
     if len(shape) < 2 or values.get("dim") not in (-1, len(shape) - 1) or values.get("dtype") is not None:
@@ -99,12 +104,12 @@ def find_attention(op: Operator) -> Attention | None:
     rows = _first_product(product)
     if rows is None or product.outputs[0].shape != shape:
         return None
-    if any(len(x.shape or ()) != len(shape) for x in (query, keys, pieces[1])):
+    if any(len(x.shape or ()) != len(shape) for x in (query, keys, value)):
         return None
     query, left = _unscaled(query)
     keys, right = _unscaled(keys)
     own = tuple(replace(m, view=None) if m.sizes == shape else m for m in masks)
-    return Attention(query, keys, rows, pieces[1], scale * left * right, own, shape)
+    return Attention(query, keys, rows, value, scale * left * right, own, shape, columns)
 
 
 def _sole_producer(x: Operand) -> Operator | None:
@@ -135,11 +140,19 @@ def _first_product(op: Operator) -> bool | None:
     return {a[1] + out[1]: False, out[1] + a[1]: True}.get(b)
 
 
-def _second_product(op: Operator) -> tuple[Operand, Operand] | None:
-    """Weights and values of a product of them."""
+def _second_product(op: Operator) -> tuple[Operand, Operand, bool] | None:
+    """Weights and values of a product of them, and whether it is that of their transpositions."""
     if not _is_product(op) or _first_product(op) is not False:
         return None
-    return op.inputs[0], op.inputs[1]
+    a, b = op.inputs
+    maker = _sole_producer(b)
+    order = permutation(maker) if maker is not None else None
+    if maker is None or order is None or order != [*range(len(order) - 2), len(order) - 1, len(order) - 2]:
+        return a, b, False
+    weights = _sole_producer(maker.inputs[0])
+    if weights is None or weights.type not in SOFTMAXES:
+        return a, b, False
+    return maker.inputs[0], a, True
 
 
 def _climb(x: Operand) -> tuple[Operator, float, list[Mask]] | None:
@@ -265,19 +278,22 @@ def _unscaled(x: Operand) -> tuple[Operand, float]:
 
 
 def key_rows(graph: Graph, found: Attention, before: Operator) -> Operand:
-    """The operand whose rows are the keys: what was transposed, or a permutation of it in front of an operator."""
-    if found.rows:
-        return found.keys
-    maker = found.keys.producer
+    """The operand whose rows are the keys."""
+    return found.keys if found.rows else _transposed(graph, found.keys, before)
+
+
+def _transposed(graph: Graph, x: Operand, before: Operator) -> Operand:
+    """What an operand is the transposition of, or a permutation of that in front of an operator."""
+    maker, rank = x.producer, len(x.shape or ())
     order = permutation(maker) if maker is not None else None
-    if maker is None or order is None or len(order) != len(found.scores):
-        source, order = found.keys, list(range(len(found.scores)))
+    if maker is None or order is None or len(order) != rank:
+        source, order = x, list(range(rank))
     else:
         source = maker.inputs[0]
     order = [*order[:-2], order[-1], order[-2]]
-    if order == list(range(len(order))):
+    if order == list(range(rank)):
         return source
-    made = unused_operand(graph, f"{found.keys.name}_key")
+    made = unused_operand(graph, f"{x.name}_rows")
     made.shape, made.dtype = None if source.shape is None else tuple(source.shape[d] for d in order), source.dtype
     graph.new_operator_before("Tensor.permute", made.name, before, inputs=[source], outputs=[made],
                               inputnames=["input"], params={"dims": order})  # fmt: skip
@@ -310,7 +326,7 @@ def _suits(found: Attention) -> bool:
     parts = (found.query, found.keys, found.value)
     if any(x.dtype != "f32" for x in parts):
         return False
-    widths = ((found.query.shape or (0,))[-1], (found.value.shape or (0,))[-1])
+    widths = ((found.query.shape or (0,))[-1], (found.value.shape or (0, 0))[-2 if found.columns else -1])
     if not all(0 < n <= WIDEST for n in widths):
         return False
     if any(x.dtype not in MASK_DTYPES for m in found.masks for x in m.inputs):
@@ -332,19 +348,31 @@ def _splits(sizes: Sequence[int], scores: Sequence[int]) -> bool:
 
 
 def _replace(graph: Graph, op: Operator, found: Attention) -> None:
-    key = key_rows(graph, found, op)
+    value = _transposed(graph, found.value, op) if found.columns else found.value
+    named = {"query": found.query, "key": key_rows(graph, found, op), "value": value}
     views = [m.view for m in found.masks if m.view is not None]
     mask = mask_operand(graph, [m for m in found.masks if m.view is None], op)
     view_mask = mask_operand(graph, [m for m in found.masks if m.view is not None], op)
+    if mask is not None:
+        named["mask"] = mask
+    if view_mask is not None:
+        named["view_mask"] = view_mask
     while op.inputs:
         op.remove_input(len(op.inputs) - 1)
     op.inputnames = []
-    named = {"query": found.query, "key": key, "value": found.value, "mask": mask, "view_mask": view_mask}
-    for name, x in named.items():
-        if x is not None:
-            op.add_input(x, name)
-    op.type = "fused.Attention"
     op.params.clear()
+    if found.columns:
+        op.type = "Tensor.permute"
+        rank = len(found.scores)
+        op.params["dims"] = [*range(rank - 2), rank - 1, rank - 2]
+        made = unused_operand(graph, f"{op.outputs[0].name}_rows")
+        shape = op.outputs[0].shape
+        made.shape, made.dtype = None if shape is None else (*shape[:-2], shape[-1], shape[-2]), op.outputs[0].dtype
+        op.add_input(made, "input")
+        op = graph.new_operator_before("", made.name, op, outputs=[made])
+    op.type = "fused.Attention"
+    for name, x in named.items():
+        op.add_input(x, name)
     op.params["scale"] = found.scale
     if views:
         op.params["view"] = list(views[0] or ())

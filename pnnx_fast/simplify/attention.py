@@ -42,7 +42,7 @@ def fuse_scaled_dot_product_attention(graph: Graph) -> int:
 
 
 def _fuse_product(graph: Graph, op: Operator, found: Attention) -> bool:
-    if min(found.scores) < 0 or not _has_one_mask(found):
+    if found.columns or min(found.scores) < 0 or not _has_one_mask(found):
         return False
     key = key_rows(graph, found, op)
     mask = _mask(graph, found, op)

@@ -72,6 +72,15 @@ FUSED = {
         "q=(4,3,5,8)f32 k=(4,3,8,7)f32 v=(4,3,7,6)f32 a=(4,1,1,7)f32",
         ["torch.matmul m 2 1 q k s $input=q $other=k", expression("sub(@0,mul(@1,1e+06))", "s a", "e"), END],
     ),
+    "values in columns": (
+        "q=(4,3,8,5)f32 k=(4,3,8,7)f32 v=(4,3,6,7)f32",
+        [
+            "torch.transpose u 1 1 q qt dim0=2 dim1=3 $input=q | torch.matmul m 2 1 qt k s $input=qt $other=k",
+            expression("mul(@0,0.25)", "s", "e"),
+            "F.softmax f 1 1 e p dim=-1 $input=e | torch.transpose w 1 1 p pt dim0=-2 dim1=-1 $input=p",
+            "torch.matmul n 2 1 v pt y $input=v $other=pt",
+        ],
+    ),
     "shared keys": ("q=(4,3,5,8)f32 k=(4,1,7,8)f32 v=(1,3,7,6)f32", [PLAIN, END]),
     "equations": (
         HEADS,
