@@ -93,6 +93,8 @@ def _mask_fields(b: Builder, mask: Tensor | None, drops: bool, q: Tensor, k: Ten
     fields |= {"mask_batches": 1, "causal": 0, "diagonal": 0}
     if mask is None:
         return fields
+    while mask.ndim < 2:
+        mask = mask.unsqueeze(0)
     kind = (MASK_DROP if drops else MASK_KEEP) if mask.dtype == np.bool_ else MASK_ADD
     if mask.is_constant:
         values = _additive(mask.numpy(), kind)
@@ -249,14 +251,18 @@ def fused_attention(
         raise ShapeError("queries, keys and values do not fit", expected=key.shape, actual=(query.shape, value.shape))
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     shape = (*lead, q.shape[-2], v.shape[-1])
-    y = result = _result_like(b, q, shape) if q.shape[:-2] == lead else b.result(shape, q.dtype)
-    masks = [b.cast(m, np.float32) for m in (mask, view_mask) if m is not None]
+    sizes: Sequence[int] = (*lead, q.shape[-2], k.shape[-2])
     if view_mask is not None:
         sizes = infer_shape(view or (), math.prod(lead) * q.shape[-2] * k.shape[-2], q)
         if tuple(sizes[-2:]) != (q.shape[-2], k.shape[-2]):
             raise ShapeError("scores cannot be viewed like that", expected=sizes, actual=(*lead, *shape[-2:]))
+    # Where a size behind the first is split, only a dense result has the view that attend writes to.
+    ordered = q.shape[:-2] == lead and tuple(sizes[len(sizes) - len(lead) - 1 : -2]) == lead[1:]
+    y = result = _result_like(b, q, shape) if ordered else b.result(shape, q.dtype)
+    masks = [b.cast(m, np.float32) for m in (mask, view_mask) if m is not None]
+    if view_mask is not None:
         q, k, v, y, *masks[:-1] = (_split(b, x, lead, sizes[:-2]) for x in (q, k, v, y, *masks[:-1]))
-        lead = sizes[:-2]
+        lead = tuple(sizes[:-2])
     total = None if not masks else masks[0] if len(masks) == 1 else _sum_of_masks(b, masks)
     total = None if total is None else _mask_of(b, total, lead)
     q, k, v, y = (_four_dims(b, x, lead) for x in (q, k, v, y))

@@ -29,8 +29,8 @@ SOFTMAXES = ("F.softmax", "nn.Softmax", "torch.softmax")
 WIDEST = 256
 """Longest queries and values for which the kernel of attention is the faster way."""
 
-HIDDEN = -1e8
-"""Filling with this or less hides a key as adding it does: no score counts beside it."""
+HIDDEN = -1e30
+"""Filling with this or less is the same as adding it, also where all keys are hidden: scores are lost beside it."""
 
 LARGEST = 64
 """Nodes of the largest expression that is searched for scores."""
@@ -221,7 +221,7 @@ def _peel(op: Operator) -> tuple[int, float, list[Node]] | None:
             factor *= number if node.name == "mul" else 1.0 / number
         else:
             mask = _added(node.name, place, others)
-            if mask is None or factor != 1.0:
+            if mask is None or factor != 1.0 or not inputs_of(mask):
                 return None
             masks.append(mask)
         node = node.children[place]
@@ -233,7 +233,8 @@ def _added(name: str, place: int, others: Sequence[Node]) -> Node | None:
     from pnnx_fast.expression import Call, Constant
 
     if len(others) == 1 and (name, place) in (("add", 0), ("add", 1), ("sub", 0)):
-        return others[0] if name == "add" else Call("neg", others)
+        # Minus a whole number of few bits would be one.
+        return others[0] if name == "add" else Call("mul", (others[0], Constant(-1.0)))
     if len(others) != 2 or (name, place) not in (("masked_fill", 0), ("where", 1), ("where", 2)):
         return None
     mask, filling = others
@@ -302,12 +303,14 @@ def _transposed(graph: Graph, x: Operand, before: Operator) -> Operand:
 
 def mask_operand(graph: Graph, masks: Sequence[Mask], before: Operator) -> Operand | None:
     """The sum of masks as an operand, made in front of an operator unless one is the whole sum; None for no masks."""
-    from pnnx_fast.expression import Call, Input, substitute
+    from pnnx_fast.expression import Call, Constant, Input, substitute
 
     inputs = list(dict.fromkeys(x for m in masks for x in m.inputs))
     total: Node | None = None
     for m in masks:
         node = substitute(m.node, {i: Input(inputs.index(x)) for i, x in enumerate(m.inputs)})
+        if len(masks) > 1 and any(x.dtype != "f32" for x in m.inputs):
+            node = Call("mul", (node, Constant(1.0)))  # sums of whole numbers or bool would be none of float32
         total = node if total is None else Call("add", (total, node))
     if total is None or isinstance(total, Input):
         return None if total is None else inputs[total.index]
@@ -331,8 +334,20 @@ def _suits(found: Attention) -> bool:
         return False
     if any(x.dtype not in MASK_DTYPES for m in found.masks for x in m.inputs):
         return False
+    fillings = [number for m in found.masks for number in _fillings(m.node)]
+    if len(fillings) > 1 and max(fillings) > -math.inf:
+        return False  # of what is filled twice the last number counts, not the sum
     views = {m.view for m in found.masks if m.view is not None}
     return len(views) <= 1 and all(_splits(m.sizes or (), found.scores) for m in found.masks if m.view is not None)
+
+
+def _fillings(node: Node) -> list[float]:
+    """Numbers by which a mask hides keys, if it is a choice of zero or one of these."""
+    from pnnx_fast.expression import Call, Constant
+
+    parts = node.children[1:] if isinstance(node, Call) and node.name == "where" else ()
+    values = [x.value for x in parts if isinstance(x, Constant)]
+    return [float(x) for x in values if isinstance(x, int | float) and x <= HIDDEN]
 
 
 def _splits(sizes: Sequence[int], scores: Sequence[int]) -> bool:

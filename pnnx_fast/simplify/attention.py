@@ -70,7 +70,8 @@ def _constant(x: Operand) -> Array | None:
 
 
 def _constant_mask(mask: Mask) -> Array | None:
-    return _constant(mask.inputs[0]) if isinstance(mask.node, Input) else None
+    data = _constant(mask.inputs[0]) if isinstance(mask.node, Input) else None
+    return None if data is None or data.dtype.kind != "f" else data  # a mask of bool would hide
 
 
 def _has_one_mask(found: Attention) -> bool:

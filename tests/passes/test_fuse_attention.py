@@ -102,6 +102,20 @@ FUSED = {
             BEND,
         ],
     ),
+    "difference of bytes": (f"{HEADS} a=(5,7)u8", [SCORES, expression("sub(@0,@1)", "s a", "e"), END]),
+    "two of bool": (f"{HEADS} a=(5,7)bool c=(7)bool", [SCORES, expression("add(add(@0,@1),@2)", "s a c", "e"), END]),
+    "constant of one dimension": (f"{HEADS} @a=(7)f32", [SCORES, expression("add(@0,@1)", "s a", "e"), END]),
+    "heads in two parts": (
+        "h=(4,5,6,8)f32 k=(4,6,7,8)f32 v=(4,6,7,6)f32 a=(2,5,7)f32",
+        [
+            "Tensor.permute w 1 1 h q dims=(0,2,1,3) $input=h",
+            SCORES,
+            "Tensor.reshape x 1 1 s s5 shape=(4,3,2,5,7)",
+            expression("add(@0,@1)", "s5 a", "e5"),
+            "Tensor.reshape z 1 1 e5 e shape=(4,6,5,7)",
+            END,
+        ],
+    ),
     "windows": (
         f"{HEADS} a=(3,5,7)f32 @c=(1,2,1,5,7)f32",
         [
@@ -136,6 +150,15 @@ KEPT = {
         f"{HEADS} a=(4,1,5,7)bool",
         [SCORES, "Tensor.masked_fill g 2 1 s a e $input=s $mask=a value=-1.0", END],
     ),
+    "filled with a number that scores count beside": (
+        f"{HEADS} a=(4,1,5,7)bool",
+        [SCORES, "Tensor.masked_fill g 2 1 s a e $input=s $mask=a value=-1e+09", END],
+    ),
+    "filled twice": (
+        f"{HEADS} a=(5,7)bool c=(5,7)bool",
+        [SCORES, expression("where(@0,-1e+30,where(@1,-inf,@2))", "a c s", "e"), END],
+    ),
+    "a number added": (HEADS, [SCORES, expression("add(@0,2.0)", "s", "e"), END]),
     "another function": (HEADS, [SCORES, expression("relu(@0)", "s", "e"), END]),
     "divided by the scores": (HEADS, [SCORES, expression("div(2.0,@0)", "s", "e"), END]),
     "softmax over queries": (HEADS, [PLAIN, END.replace("dim=-1", "dim=2")]),
