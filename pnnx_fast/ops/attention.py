@@ -229,7 +229,7 @@ def _attends_rows(op: Operator, rows: int) -> bool:
     masks = [op.named_input("mask"), op.named_input("view_mask")]
     ranks = {len(x.shape or ()) for x in op.inputs if x not in masks}
     shape = masks[0].shape if masks[0] is not None else ()
-    one = shape is not None and (len(shape) < min(ranks) or shape[0] == 1)
+    one = shape is not None and (len(shape) < min(ranks) or (len(shape) == min(ranks) and shape[0] == 1))
     return len(ranks) == 1 and min(ranks) >= 3 and masks[1] is None and one
 
 

@@ -35,8 +35,8 @@ HIDDEN = -1e30
 LARGEST = 64
 """Nodes of the largest expression that is searched for scores."""
 
-MASK_DTYPES = frozenset({"f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"})
-"""Masks whose sum with float32 scores is float32."""
+MASK_DTYPES = frozenset({"f32", "i64", "i32", "i16", "i8", "u8", "bool"})
+"""Masks whose sum with float32 scores is float32, as is that of several with 1.0."""
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _transposed(graph: Graph, x: Operand, before: Operator) -> Operand:
     order = [*order[:-2], order[-1], order[-2]]
     if order == list(range(rank)):
         return source
-    made = unused_operand(graph, f"{x.name}_rows")
+    made = unused_operand(graph, f"{before.outputs[0].name}_turned")
     made.shape, made.dtype = None if source.shape is None else tuple(source.shape[d] for d in order), source.dtype
     graph.new_operator_before("Tensor.permute", made.name, before, inputs=[source], outputs=[made],
                               inputnames=["input"], params={"dims": order})  # fmt: skip
@@ -315,13 +315,21 @@ def mask_operand(graph: Graph, masks: Sequence[Mask], before: Operator) -> Opera
     if total is None or isinstance(total, Input):
         return None if total is None else inputs[total.index]
     made = unused_operand(graph, f"{before.outputs[0].name}_mask")
-    shapes = [x.shape for x in inputs]
-    if all(shape is not None and min(shape, default=0) >= 0 for shape in shapes):
-        made.shape = np.broadcast_shapes(*(shape or () for shape in shapes))
+    made.shape = _common_shape([x.shape for x in inputs])
     become_expression(
         graph.new_operator_before("pnnx.Expression", made.name, before, outputs=[made]), str(total), inputs
     )
     return made
+
+
+def _common_shape(shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """Shape to which recorded ones broadcast, None where one is unknown or they do not fit."""
+    if any(shape is None or min(shape, default=0) < 0 for shape in shapes):
+        return None
+    try:
+        return np.broadcast_shapes(*(shape or () for shape in shapes))
+    except ValueError:
+        return None
 
 
 def _suits(found: Attention) -> bool:
@@ -334,9 +342,8 @@ def _suits(found: Attention) -> bool:
         return False
     if any(x.dtype not in MASK_DTYPES for m in found.masks for x in m.inputs):
         return False
-    fillings = [number for m in found.masks for number in _fillings(m.node)]
-    if len(fillings) > 1 and max(fillings) > -math.inf:
-        return False  # of what is filled twice the last number counts, not the sum
+    if any(number > -math.inf for m in found.masks[:-1] for number in _fillings(m.node)):
+        return False  # it takes the place of what other masks had added before
     views = {m.view for m in found.masks if m.view is not None}
     return len(views) <= 1 and all(_splits(m.sizes or (), found.scores) for m in found.masks if m.view is not None)
 

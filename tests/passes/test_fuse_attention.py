@@ -56,6 +56,10 @@ FUSED = {
     ),
     "where": (f"{HEADS} a=(4,1,5,7)bool", [SCORES, expression("where(@0,mul(@1,0.5),-inf)", "a s", "e"), END]),
     "where not": (f"{HEADS} a=(4,1,5,7)bool", [SCORES, expression("where(@0,-1e+30,@1)", "a s", "e"), END]),
+    "filled before another mask": (
+        f"{HEADS} a=(4,1,5,7)bool c=(5,7)f32",
+        [SCORES, expression("add(where(@1,-1e+30,@0),@2)", "s a c", "e"), END],
+    ),
     "two sums of masks": (
         f"{HEADS} a=(3,5,7)f32 c=(4,1,1,7)f32",
         [SCORES, expression("add(@0,@1)", "s a", "d"), expression("add(@0,@1)", "d c", "e"), END],
@@ -141,6 +145,10 @@ FUSED = {
 }
 
 KEPT = {
+    "filled behind another mask": (
+        f"{HEADS} a=(4,1,5,7)bool c=(5,7)f32",
+        [SCORES, expression("where(@1,-1e+30,add(@0,@2))", "s a c", "e"), END],
+    ),
     "factor below the mask": (
         f"{HEADS} a=(5,7)f32",
         [SCORES, expression("add(@0,@1)", "s a", "d"), expression("mul(@0,2.0)", "d", "e"), END],
