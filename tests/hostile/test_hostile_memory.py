@@ -62,7 +62,6 @@ def test_ranges_whose_end_the_data_tells(monkeypatch: pytest.MonkeyPatch) -> Non
         lambda: functions.linspace(0.0, 1.0, 1_000_000_000),
         lambda: functions.triangle_indices(np.tril_indices)(20_000, 20_000),
         lambda: functions.window(0.5, 0.5)(1_000_000_000, None, None, None, None),
-        lambda: functions.diag_embed(np.ones(3, np.float32), offset=20_000),
         lambda: combinations(np.ones(100, np.float32), 8),
     ],
 )
@@ -70,6 +69,23 @@ def test_numbers_whose_count_the_file_tells(make: Callable[[], object], monkeypa
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
     with pytest.raises(LimitError, match=r"numbers: .* more than the limit"):
         make()
+
+
+DIAGONAL = """7767517
+6 5
+pnnx.Input i 0 1 x #x=(3)f32
+prim::Constant a 0 1 offset value=20000
+prim::Constant b 0 1 one value=-2
+prim::Constant c 0 1 two value=-1
+aten::diag_embed d 4 1 x offset one two y
+pnnx.Output o 1 0 y
+"""
+
+
+def test_matrices_whose_size_a_number_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
+    with pytest.raises(LimitError, match=r"diag_embed.*20003, 20003.*more than the limit"):
+        Model(Graph.parse(DIAGONAL))(np.ones(3, np.float32))
 
 
 def test_numbers_in_the_place_of_tensors() -> None:

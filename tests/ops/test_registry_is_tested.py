@@ -46,6 +46,7 @@ ELSEWHERE: dict[str, str] = {
         aten::copy_ aten::floordiv aten::log_sigmoid aten::quantize_per_tensor aten::rand aten::randn
         aten::randn_like ncnn.Bits ncnn.Embed torch.rand torch.randn""",
     "ops/test_vision.py": "fused.DeformConv2d pnnx.custom_op.torchvision.nms",
+    "passes/test_fuse_attention.py": "fused.Attention",
     "passes/test_fuse_norm.py": "fused.LayerNorm",
     "passes/test_restore.py": "fused.Dense fused.WriteView",
 }
