@@ -9,9 +9,9 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import rebuild_grid
-from pnnx_fast.edit.reshapes import RESHAPES
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.passes.moves import RESHAPES
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking

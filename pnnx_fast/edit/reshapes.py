@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-__all__ = ["FLATTENS", "RESHAPES", "grouped"]
+from pnnx_fast.passes.moves import RESHAPES
 
-RESHAPES = ("Tensor.reshape", "Tensor.view")
-"""What cuts a tensor to a list of sizes."""
+__all__ = ["FLATTENS", "grouped"]
 
 FLATTENS = (*RESHAPES, "torch.flatten", "nn.Flatten")
 """What may lay several axes out in one."""

@@ -25,12 +25,12 @@ from pnnx_fast.edit.constants import (
 from pnnx_fast.edit.grids import mend_index
 from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
-from pnnx_fast.edit.reshapes import RESHAPES, grouped
+from pnnx_fast.edit.reshapes import grouped
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.ir.folded import WRITES
-from pnnx_fast.passes.moves import new_constant
+from pnnx_fast.passes.moves import RESHAPES, new_constant
 
 __all__ = ["Unbaking", "unbake"]
 

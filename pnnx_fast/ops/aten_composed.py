@@ -20,7 +20,7 @@ from pnnx_fast.ops import reduction as reductions
 from pnnx_fast.ops import special_functions as sp
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.aten_numpy import numpy_step
-from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linalg import diag
 from pnnx_fast.ops.linear import product
 from pnnx_fast.ops.registry import operator
@@ -44,11 +44,6 @@ def _composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Cal
         return lower
 
     return register
-
-
-def _part(b: Builder, text: str, *values: Any) -> Tensor:
-    part: Tensor = lower_expression(b, text, values, temporary=True)
-    return part
 
 
 def _axes(dim: Any, ndim: int) -> list[int]:
@@ -283,12 +278,12 @@ def aminmax(b: Builder, input: Tensor, dim: int | None = None, keepdim: bool = F
 def count_nonzero(b: Builder, input: Tensor, dim: Any = None) -> Value:
     """Number of entries that are not zero. torch.count_nonzero."""
     axes = _axes(dim, input.ndim)
-    held = input if input.dtype == np.bool_ else _part(b, "ne(@0,0)", input)
+    held = input if input.dtype == np.bool_ else intermediate(b, "ne(@0,0)", input)
     return reductions.total(b, held, dim=tuple(axes))
 
 
 def _dot(b: Builder, x: Tensor, y: Tensor, dim: int) -> Tensor:
-    products = _part(b, "mul(@0,@1)", x, y)
+    products = intermediate(b, "mul(@0,@1)", x, y)
     return reductions.emit_reduce(b, products, [axis_of(dim, products.ndim)], False, "sum")
 
 
@@ -316,7 +311,7 @@ def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: flo
     axes = [axis_of(dim, len(shape))]
     wide = [x.expand(shape) for x in (x1, x2)]
     norms = [reductions.emit_reduce(b, x, axes, False, "norm2", temporary=True) for x in wide]
-    products = _part(b, "mul(@0,@1)", x1, x2)
+    products = intermediate(b, "mul(@0,@1)", x1, x2)
     total = reductions.emit_reduce(b, products, axes, False, "sum", temporary=True)
     return lower_expression(b, "div(@0,mul(maximum(@1,@3),maximum(@2,@3)))", [total, *norms, float(eps)])
 
@@ -324,7 +319,7 @@ def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: flo
 @_composed("dist", mx.dist)
 def dist(b: Builder, input: Tensor, other: Tensor, p: float = 2.0) -> Value:
     """p-norm of the difference. torch.dist."""
-    return reductions.norm(b, _part(b, "sub(@0,@1)", input, other), p=p)
+    return reductions.norm(b, intermediate(b, "sub(@0,@1)", input, other), p=p)
 
 
 _NORM, _MATRIX_NORM = numpy_step(mx.norm, False), numpy_step(mx.matrix_norm, False)
@@ -386,7 +381,7 @@ def kron(b: Builder, input: Tensor, other: Tensor) -> Tensor:
     left, right = ((*[1] * (rank - x.ndim), *x.shape) for x in (input, other))
     x = b.reshape(input, [n for size in left for n in (size, 1)])
     y = b.reshape(other, [n for size in right for n in (1, size)])
-    return b.reshape(_part(b, "mul(@0,@1)", x, y), [n * m for n, m in zip(left, right, strict=True)])
+    return b.reshape(intermediate(b, "mul(@0,@1)", x, y), [n * m for n, m in zip(left, right, strict=True)])
 
 
 @_composed("addmv", mx.addmv)

@@ -12,8 +12,9 @@ from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
+from pnnx_fast.ir.shapes import split_place
 from pnnx_fast.ops.convolution import as_computed
-from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.linear import multiply_rows
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import infer_shape
@@ -207,22 +208,18 @@ def _sum_of_masks(b: Builder, masks: Sequence[Tensor]) -> Tensor:
     if all(m.is_constant for m in masks):
         key = ("sum of masks", *((m.buffer, m.offset, m.shape, m.strides) for m in masks))
         return b.cached(key, lambda: np.add(*(m.numpy() for m in masks)))
-    total = lower_expression(b, "add(@0,@1)", masks, temporary=True)
-    assert isinstance(total, Tensor)
-    return total
+    return intermediate(b, "add(@0,@1)", *masks)
 
 
 def _split(b: Builder, x: Tensor, lead: Sequence[int], view: Sequence[int]) -> Tensor:
     """A tensor that broadcasts to leading sizes, of which the view writes one as a product, with those of the view."""
     while x.ndim < len(lead) + 2:
         x = x.unsqueeze(0)
-    extra = len(view) - len(lead)
-    for i in range(len(lead)):
-        parts = view[i : i + extra + 1]
-        if extra > 0 and (*view[:i], math.prod(parts), *view[i + extra + 1 :]) == tuple(lead):
-            split = (1,) * (extra + 1) if x.shape[i] == 1 else parts
-            return b.reshape(x, (*x.shape[:i], *split, *x.shape[i + 1 :]))
-    raise ShapeError("scores cannot be viewed like that", expected=list(view), actual=list(lead))
+    i = split_place(lead, view)
+    if i is None:
+        raise ShapeError("scores cannot be viewed like that", expected=list(view), actual=list(lead))
+    parts = view[i : i + 1 + len(view) - len(lead)]
+    return b.reshape(x, (*x.shape[:i], *((1,) * len(parts) if x.shape[i] == 1 else parts), *x.shape[i + 1 :]))
 
 
 def _attends_rows(op: Operator, rows: int) -> bool:

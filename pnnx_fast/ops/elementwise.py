@@ -75,6 +75,13 @@ def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]
     return _Pieces(b, inputs).lower(root, last=not temporary) if isinstance(value, TensorType) else value
 
 
+def intermediate(b: Builder, expression: str, *inputs: Value) -> Tensor:
+    """Emit the steps of an expression whose value is a tensor that later steps of the same operator read."""
+    result = lower_expression(b, expression, inputs, temporary=True)
+    assert isinstance(result, Tensor)
+    return result
+
+
 _parse = lru_cache(maxsize=1024)(parse)
 
 

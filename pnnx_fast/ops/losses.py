@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops import reduction as reductions
-from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.index import check_constant, named_along, take
 from pnnx_fast.ops.linalg import pairwise_distance
 from pnnx_fast.ops.registry import operator
@@ -22,11 +22,6 @@ from pnnx_fast.ops.symbolic import Builder, Tensor
 
 NONE, MEAN, SUM = 0, 1, 2
 """TorchScript's numbers for what becomes of the losses of the entries."""
-
-
-def _part(b: Builder, text: str, *values: Any) -> Tensor:
-    part: Tensor = lower_expression(b, text, values, temporary=True)
-    return part
 
 
 def _sum(b: Builder, x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
@@ -154,7 +149,7 @@ def cosine_embedding_loss(
     b: Builder, input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = MEAN
 ) -> Tensor:
     """Angles of pairs of vectors that are to be alike or not. torch.nn.functional.cosine_embedding_loss."""
-    products = [_part(b, "mul(@0,@1)", x, y) for x, y in ((input1, input2), (input1, input1), (input2, input2))]
+    products = [intermediate(b, "mul(@0,@1)", x, y) for x, y in ((input1, input2), (input1, input1), (input2, input2))]
     sums = [_sum(b, v, [v.ndim - 1]) for v in products]
     angle = "div(@0,sqrt(mul(add(@1,1e-12),add(@2,1e-12))))"
     text = f"add(where(eq(@3,1),sub(1,{angle}),0),where(eq(@3,-1),maximum(sub({angle},@4),0),0))"
@@ -170,11 +165,11 @@ def triplet_margin_loss(
 
     def distance(x: Tensor, y: Tensor) -> Tensor:
         # The copy leaves the place of the loss to the loss.
-        return _part(b, "add(@0,0)", pairwise_distance(b, x, y, p=p, eps=eps))
+        return intermediate(b, "add(@0,0)", pairwise_distance(b, x, y, p=p, eps=eps))
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = _part(b, "minimum(@0,@1)", far, distance(positive, negative))
+        far = intermediate(b, "minimum(@0,@1)", far, distance(positive, negative))
     return _loss(b, reduction, "maximum(sub(add(@2,@0),@1),0)", near, far, float(margin))
 
 
@@ -196,26 +191,26 @@ def _likelihood(
     if weight is not None and weight.shape != (classes,):
         raise ShapeError("one weight a class", operand="weight", expected=[classes], actual=weight.shape)
     target = b.cast(target, np.int64)
-    kept = _part(b, "ne(@0,@1)", target, int(ignored))
-    index = _part(b, "where(@0,@1,0)", kept, target)
+    kept = intermediate(b, "ne(@0,@1)", target, int(ignored))
+    index = intermediate(b, "where(@0,@1,0)", kept, target)
     check_constant(index, classes, False)
     picked = named_along(b, logs, index.unsqueeze(axis), axis, temporary=True).squeeze([axis])
     share = b.cast(kept, logs.dtype)
     if weight is not None:
-        share = _part(b, "where(@0,@1,0)", kept, take(b, weight, index, 0, temporary=True))
+        share = intermediate(b, "where(@0,@1,0)", kept, take(b, weight, index, 0, temporary=True))
     text = "neg(@0)" if weight is None else "neg(mul(@0,@1))"
     values: list[Any] = [picked, share, kept]
     if smoothing:
         scaled = logs
         if weight is not None:
             column = b.reshape(weight, (classes, *[1] * (logs.ndim - axis - 1)))
-            scaled = _part(b, "mul(@0,@1)", logs, column)
+            scaled = intermediate(b, "mul(@0,@1)", logs, column)
         values += [_sum(b, scaled, [axis]), 1.0 - smoothing, smoothing / classes]
         text = f"sub(mul(@4,{text}),mul(@5,@3))"
     text = f"where(@2,{text},0)"
     if reduction != MEAN:
         return _loss(b, reduction, text, *values)
-    losses = _part(b, text, *values)
+    losses = intermediate(b, text, *values)
     mean: Tensor = lower_expression(b, "div(@0,@1)", [_sum(b, losses), _sum(b, share)])
     return mean
 
@@ -245,7 +240,7 @@ def cross_entropy_loss(
         text = f"mul(@0,add(mul(@1,{1.0 - label_smoothing!r}),{label_smoothing / (classes or 1)!r}))"
     if weight is not None:
         text, values = f"mul({text},@2)", [*values, b.reshape(weight, (classes, *[1] * (logs.ndim - axis - 1)))]
-    parts = _part(b, text, *values)
+    parts = intermediate(b, text, *values)
     if reduction == NONE:
         return _loss(b, NONE, "neg(@0)", _sum(b, parts, [axis]))
     rows = logs.size // classes if reduction == MEAN and classes else 1

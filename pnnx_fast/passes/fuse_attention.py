@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import become_expression, parameters, permutation, unused_operand
+from pnnx_fast.ir.shapes import split_place
+from pnnx_fast.passes.moves import (
+    RESHAPES,
+    become_expression,
+    parameters,
+    permutation,
+    sole_producer,
+    unused_operand,
+)
 
 if TYPE_CHECKING:
-    from pnnx_fast.expression import Node
+    from pnnx_fast.expression import Call, Node
 
 __all__ = ["Attention", "Mask", "find_attention", "fuse_attention", "key_rows", "mask_operand"]
-
-RESHAPES = ("Tensor.reshape", "Tensor.view")
 
 SOFTMAXES = ("F.softmax", "nn.Softmax", "torch.softmax")
 
@@ -90,7 +96,7 @@ def find_attention(op: Operator) -> Attention | None:
     if pieces is None:
         return None
     weights, value, columns = pieces
-    softmax = _sole_producer(weights)
+    softmax = sole_producer(weights)
     if softmax is None or softmax.type not in SOFTMAXES or len(softmax.inputs) != 1:
         return None
     values, shape = parameters(softmax), softmax.inputs[0].shape or ()
@@ -110,10 +116,6 @@ def find_attention(op: Operator) -> Attention | None:
     keys, right = _unscaled(keys)
     own = tuple(replace(m, view=None) if m.sizes == shape else m for m in masks)
     return Attention(query, keys, rows, value, scale * left * right, own, shape, columns)
-
-
-def _sole_producer(x: Operand) -> Operator | None:
-    return x.producer if len(x.consumers) == 1 else None
 
 
 def _is_product(op: Operator) -> bool:
@@ -145,11 +147,11 @@ def _second_product(op: Operator) -> tuple[Operand, Operand, bool] | None:
     if not _is_product(op) or _first_product(op) is not False:
         return None
     a, b = op.inputs
-    maker = _sole_producer(b)
+    maker = sole_producer(b)
     order = permutation(maker) if maker is not None else None
     if maker is None or order is None or order != [*range(len(order) - 2), len(order) - 1, len(order) - 2]:
         return a, b, False
-    weights = _sole_producer(maker.inputs[0])
+    weights = sole_producer(maker.inputs[0])
     if weights is None or weights.type not in SOFTMAXES:
         return a, b, False
     return maker.inputs[0], a, True
@@ -160,7 +162,7 @@ def _climb(x: Operand) -> tuple[Operator, float, list[Mask]] | None:
     scale, below = 1.0, 0
     masks: list[Mask] = []
     while True:
-        op = _sole_producer(x)
+        op = sole_producer(x)
         if op is None:
             return None
         if _is_product(op):
@@ -203,7 +205,7 @@ def _tree(op: Operator) -> Node | None:
 
 def _peel(op: Operator) -> tuple[int, float, list[Node]] | None:
     """(place of the scores, factor, masks) of an operator that is scores · factor + masks."""
-    from pnnx_fast.expression import Call, Constant, Input, inputs_of
+    from pnnx_fast.expression import Call, Input, inputs_of
 
     node = _tree(op)
     path = {i for i, x in enumerate(op.inputs) if _descends_from_product(x)}
@@ -213,19 +215,30 @@ def _peel(op: Operator) -> tuple[int, float, list[Node]] | None:
         place = next((i for i, child in enumerate(node.children) if path.intersection(inputs_of(child))), None)
         if place is None:
             return None
-        others = [child for i, child in enumerate(node.children) if i != place]
-        if node.name in ("mul", "div") and len(others) == 1 and isinstance(others[0], Constant):
-            number = others[0].value
-            if not isinstance(number, int | float) or number == 0 or (node.name == "div" and place == 1):
-                return None
-            factor *= number if node.name == "mul" else 1.0 / number
+        multiple = _factor(node)
+        if multiple is not None:
+            factor *= multiple[1]
         else:
-            mask = _added(node.name, place, others)
+            mask = _added(node.name, place, [child for i, child in enumerate(node.children) if i != place])
             if mask is None or factor != 1.0 or not inputs_of(mask):
                 return None
             masks.append(mask)
         node = node.children[place]
     return (node.index, factor, masks) if isinstance(node, Input) else None
+
+
+def _factor(node: Call) -> tuple[Node, float] | None:
+    """What is multiplied by a number or divided by one, and the factor."""
+    from pnnx_fast.expression import Constant
+
+    if node.name not in ("mul", "div"):
+        return None
+    x, number = node.children
+    if isinstance(x, Constant) and node.name == "mul":
+        x, number = number, x
+    if not isinstance(number, Constant) or not isinstance(number.value, int | float) or number.value == 0:
+        return None
+    return x, float(number.value) if node.name == "mul" else 1.0 / number.value
 
 
 def _added(name: str, place: int, others: Sequence[Node]) -> Node | None:
@@ -248,7 +261,7 @@ def _descends_from_product(x: Operand) -> bool:
     """Whether an operand that is read once is the result of a product behind few element-wise operators."""
     pending, steps = [x], 0
     while pending and steps < 16:
-        op, steps = _sole_producer(pending.pop()), steps + 1
+        op, steps = sole_producer(pending.pop()), steps + 1
         if op is None or not op.inputs:
             continue
         if _is_product(op):
@@ -260,19 +273,14 @@ def _descends_from_product(x: Operand) -> bool:
 
 def _unscaled(x: Operand) -> tuple[Operand, float]:
     """An operand, or what it is a multiple of, and the factor."""
-    from pnnx_fast.expression import Call, Constant, Input
+    from pnnx_fast.expression import Call, Input
 
-    op = _sole_producer(x)
+    op = sole_producer(x)
     tree = _tree(op) if op is not None else None
-    if op is None or not isinstance(tree, Call) or tree.name not in ("mul", "div"):
+    multiple = _factor(tree) if isinstance(tree, Call) else None
+    if op is None or multiple is None or not isinstance(multiple[0], Input):
         return x, 1.0
-    a, b = tree.children
-    if isinstance(a, Constant) and tree.name == "mul":
-        a, b = b, a
-    number = b.value if isinstance(b, Constant) else None
-    if not isinstance(a, Input) or not isinstance(number, int | float) or number == 0:
-        return x, 1.0
-    return op.inputs[a.index], float(number) if tree.name == "mul" else 1.0 / number
+    return op.inputs[multiple[0].index], multiple[1]
 
 
 # -- Replacing --------------------------------------------------------------------------------------------------------
@@ -359,14 +367,9 @@ def _fillings(node: Node) -> list[float]:
 
 def _splits(sizes: Sequence[int], scores: Sequence[int]) -> bool:
     """Whether sizes are those of the scores with one of the leading ones written as a product of several."""
-    extra = len(sizes) - len(scores)
-    if extra < 1 or tuple(sizes[-2:]) != tuple(scores[-2:]) or min(*sizes, *scores) < 1:
+    if tuple(sizes[-2:]) != tuple(scores[-2:]) or min(*sizes, *scores) < 1:
         return False
-    for i in range(len(scores) - 2):
-        whole = math.prod(sizes[i : i + extra + 1])
-        if (*sizes[:i], whole, *sizes[i + extra + 1 :]) == tuple(scores):
-            return True
-    return False
+    return split_place(scores[:-2], sizes[:-2]) is not None
 
 
 def _replace(graph: Graph, op: Operator, found: Attention) -> None:

@@ -8,6 +8,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
 
 __all__ = [
+    "RESHAPES",
     "absorb",
     "become_expression",
     "bypass",
@@ -15,14 +16,24 @@ __all__ = [
     "only_consumer",
     "parameters",
     "permutation",
+    "sole_producer",
     "succeed",
     "unused_operand",
 ]
 
 
+RESHAPES = ("Tensor.reshape", "Tensor.view")
+"""Types of operators that give another shape by a list of sizes."""
+
+
 def only_consumer(operand: Operand) -> Operator | None:
     """Return the operator that alone uses an operand, once; None when there are several uses or none."""
     return operand.consumers[0] if len(operand.consumers) == 1 else None
+
+
+def sole_producer(operand: Operand) -> Operator | None:
+    """Return the operator that makes an operand which is read once; None for any other operand."""
+    return operand.producer if len(operand.consumers) == 1 else None
 
 
 def bypass(graph: Graph, op: Operator) -> None:

@@ -16,15 +16,12 @@ from pnnx_fast._types import Array
 from pnnx_fast.expression import Input
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.passes.fuse_attention import Attention, Mask, find_attention, key_rows, mask_operand
-from pnnx_fast.passes.moves import new_constant, only_consumer, permutation
+from pnnx_fast.passes.moves import RESHAPES, new_constant, only_consumer, permutation, sole_producer
 from pnnx_fast.simplify.literals import sizes
 from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
-
-_RESHAPES = ("Tensor.reshape", "Tensor.view")
-
 
 # -- Scaled dot products ----------------------------------------------------------------------------------------------
 
@@ -106,13 +103,9 @@ class _Projection:
     bias: Array | None
 
 
-def _sole_producer(x: Operand) -> Operator | None:
-    return x.producer if len(x.consumers) == 1 else None
-
-
 def _layer(split: Operator) -> Operator | None:
     """The linear layer over (n, length, features) whose result is cut into heads, its first two axes staying."""
-    op = _sole_producer(split.inputs[0])
+    op = sole_producer(split.inputs[0])
     if op is None or op.type != "nn.Linear":
         return None
     source, heads = op.inputs[0].shape or (), split.outputs[0].shape or ()
@@ -121,9 +114,9 @@ def _layer(split: Operator) -> Operator | None:
 
 def _separate(x: Operand, heads: int, _: int) -> _Projection | None:
     """Heads of a layer of their own: linear, reshape, permute."""
-    swap = _sole_producer(x)
-    split = _sole_producer(swap.inputs[0]) if swap is not None and permutation(swap) == [0, 2, 1, 3] else None
-    if split is None or split.type not in _RESHAPES or (split.outputs[0].shape or ())[2:3] != (heads,):
+    swap = sole_producer(x)
+    split = sole_producer(swap.inputs[0]) if swap is not None and permutation(swap) == [0, 2, 1, 3] else None
+    if split is None or split.type not in RESHAPES or (split.outputs[0].shape or ())[2:3] != (heads,):
         return None
     layer = _layer(split)
     if layer is None:
@@ -134,12 +127,12 @@ def _separate(x: Operand, heads: int, _: int) -> _Projection | None:
 
 def _packed(x: Operand, heads: int, part: int) -> _Projection | None:
     """Heads of a layer for all three: linear, reshape to (n, length, 3, heads, size), permute, unbind."""
-    unbind = _sole_producer(x)
+    unbind = sole_producer(x)
     if unbind is None or unbind.type != "torch.unbind" or value(unbind, "dim") != 0 or unbind.outputs.index(x) != part:
         return None
-    swap = _sole_producer(unbind.inputs[0])
-    split = _sole_producer(swap.inputs[0]) if swap is not None and permutation(swap) == [2, 0, 3, 1, 4] else None
-    if split is None or split.type not in _RESHAPES or (split.outputs[0].shape or ())[2:4] != (3, heads):
+    swap = sole_producer(unbind.inputs[0])
+    split = sole_producer(swap.inputs[0]) if swap is not None and permutation(swap) == [2, 0, 3, 1, 4] else None
+    if split is None or split.type not in RESHAPES or (split.outputs[0].shape or ())[2:4] != (3, heads):
         return None
     layer = _layer(split)
     if layer is None:
@@ -171,7 +164,7 @@ def _output_layer(op: Operator) -> Operator | None:
     """The linear layer behind permute and reshape that joins the heads."""
     swap = only_consumer(op.outputs[0])
     join = only_consumer(swap.outputs[0]) if swap is not None and permutation(swap) == [0, 2, 1, 3] else None
-    end = only_consumer(join.outputs[0]) if join is not None and join.type in _RESHAPES else None
+    end = only_consumer(join.outputs[0]) if join is not None and join.type in RESHAPES else None
     n, heads, length, width = op.outputs[0].shape or (0, 0, 0, 0)
     joined = join is not None and join.outputs[0].shape == (n, length, heads * width)
     return end if end is not None and end.type == "nn.Linear" and joined else None

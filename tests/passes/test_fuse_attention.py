@@ -31,6 +31,18 @@ def expression(text: str, inputs: str, output: str) -> str:
     return f"pnnx.Expression {output}_ {len(names)} 1 {inputs} {output} expr={text}"
 
 
+def windows(view: str, back: str) -> list[str]:
+    """Scores with one mask added as they are and another one in a view of them."""
+    return [
+        SCORES,
+        expression("add(@0,@1)", "s a", "d"),
+        f"Tensor.reshape x 1 1 d d5 shape=({view})",
+        expression("add(@0,@1)", "d5 c", "e5"),
+        f"Tensor.reshape z 1 1 e5 e shape=({back})",
+        END,
+    ]
+
+
 FUSED = {
     "scale and mask": (
         f"{HEADS} a=(4,1,5,7)f32",
@@ -120,27 +132,10 @@ FUSED = {
             END,
         ],
     ),
-    "windows": (
-        f"{HEADS} a=(3,5,7)f32 @c=(1,2,1,5,7)f32",
-        [
-            SCORES,
-            expression("add(@0,@1)", "s a", "d"),
-            "Tensor.reshape x 1 1 d d5 shape=(-1,2,3,5,7)",
-            expression("add(@0,@1)", "d5 c", "e5"),
-            "Tensor.reshape z 1 1 e5 e shape=(-1,3,5,7)",
-            END,
-        ],
-    ),
+    "windows": (f"{HEADS} a=(3,5,7)f32 @c=(1,2,1,5,7)f32", windows("-1,2,3,5,7", "-1,3,5,7")),
     "windows with all constant": (
         f"{HEADS} @a=(3,5,7)f32 @c=(1,2,1,5,7)f32",
-        [
-            SCORES,
-            expression("add(@0,@1)", "s a", "d"),
-            "Tensor.reshape x 1 1 d d5 shape=(2,2,3,5,7)",
-            expression("add(@0,@1)", "d5 c", "e5"),
-            "Tensor.reshape z 1 1 e5 e shape=(4,3,5,7)",
-            END,
-        ],
+        windows("2,2,3,5,7", "4,3,5,7"),
     ),
 }
 
