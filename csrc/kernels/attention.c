@@ -394,8 +394,20 @@ static double operand_bytes(const pf_attention_args *a) {
     return (double)a->batch * (q + kv) * (double)sizeof(float);
 }
 
+/* Single queries of heads that share keys and values become the queries of one head, for which these are read
+ * once. */
+static pf_attention_args gathered(const pf_attention_args *given, int64_t nthreads) {
+    pf_attention_args a = *given;
+    const int64_t group = a.heads / a.kv_heads;
+    if (a.queries != 1 || a.causal || group == 1 || 2 * a.batch * a.kv_heads < nthreads) return a;
+    a.heads = a.kv_heads, a.queries = group;
+    a.qsr = a.qsh, a.ysr = a.ysh, a.msq = a.msh;
+    a.qsh *= group, a.ysh *= group, a.msh *= group;
+    return a;
+}
+
 PF_KERNEL_FUNCTION(attention_f32) {
-    const pf_attention_args *a = args_;
+    const pf_attention_args turned = gathered(args_, w->nthreads), *a = &turned;
     work x = {.a = a, .q = pf_ptr(w, a->q), .k = pf_ptr(w, a->k), .v = pf_ptr(w, a->v)};
     x.mask = pf_ptr(w, a->mask), x.y = pf_ptr(w, a->y);
     x.scratch = (float *)pf_ptr(w, a->scratch) + w->tid * pf_ceil_div(scratch_floats(a), 16) * 16;

@@ -115,8 +115,13 @@ class Program(Executable):
 
 def _fuse(steps: Sequence[KernelStep | HostStep], isa: str, nthreads: int) -> list[KernelStep | HostStep]:
     """Replace steps that others can do as well."""
+    kernels = {step.kernel for step in steps if isinstance(step, KernelStep)}
+    if "attention_f32" in kernels and "copy" in kernels:
+        from pnnx_fast.runtime.originals import read_originals
+
+        steps = read_originals(steps)
     fused = fuse_strips(steps, nthreads)
-    if not any(isinstance(step, KernelStep) and step.kernel == "channel_affine" for step in fused):
+    if "channel_affine" not in kernels:
         return fused
     from pnnx_fast.runtime.affine import fuse_affine
 

@@ -22,6 +22,7 @@ SIZES = [
     (1, 2, 2, 16, 128, 3, 33),
     (3, 1, 1, 33, 2, 40, 40),
     (1, 6, 2, 1, 257, 64, 64),
+    (2, 8, 1, 1, 131, 40, 25),
     (3, 8, 4, 150, 270, 50, 64),  # more than the caches hold: operands are fetched ahead
 ]
 
@@ -101,10 +102,10 @@ def test_heads_in_rows(isa: str) -> None:
 
 @pytest.mark.parametrize("kind", [ADD, KEEP, DROP])
 @pytest.mark.parametrize("order", ["bhqk", "qk", "bk", "hqk", "kq"])
-@pytest.mark.parametrize("queries", [35, 2, 1])
-def test_masks(isa: str, kind: int, order: str, queries: int) -> None:
-    q, k, v = operands((2, 3, 3, queries, 150, 16, 16))
-    sizes = {"b": 2, "h": 3, "q": queries, "k": 150}
+@pytest.mark.parametrize("heads,kv_heads,queries", [(3, 3, 35), (3, 3, 2), (3, 3, 1), (8, 2, 1), (4, 2, 7)])
+def test_masks(isa: str, kind: int, order: str, heads: int, kv_heads: int, queries: int) -> None:
+    q, k, v = operands((2, heads, kv_heads, queries, 150, 16, 16))
+    sizes = {"b": 2, "h": heads, "q": queries, "k": 150}
     rng = np.random.default_rng(2)
     raw = rng.standard_normal([sizes[c] for c in order])
     mask = guarded(raw.astype("f4") if kind == ADD else (raw > 0.3).astype(np.uint8))
