@@ -6,6 +6,7 @@
 #include "kernels/simd.h"
 
 typedef double pf_vd __attribute__((vector_size(PF_VL * 4)));
+typedef double pf_vd_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 typedef float pf_half_any __attribute__((vector_size(PF_VL * 2), aligned(4), may_alias));
 
 /* The first or the second half of the vector at p. */

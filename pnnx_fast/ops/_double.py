@@ -1,4 +1,4 @@
-"""Convolutions, attention and recurrent cells of float64, in numpy: models of that type are wanted for their accuracy.
+"""Convolutions, attention and recurrent cells of float64, mostly in numpy: that type is wanted for its accuracy.
 
 The functions emit what the kernels' emitters do for float32, into the same tensors.
 """
@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import Array
+from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import CODES
 from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.linear import multiply
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 __all__ = ["attend_double", "convolve_double", "run_cells"]
@@ -84,9 +85,10 @@ def attend_double(
 ) -> None:
     """Emit softmax(scale q kᵀ + mask) v, as ``attend`` says."""
 
-    def run(q: Array, k: Array, v: Array, *masks: Array) -> Array:
-        k, v = (np.repeat(t, q.shape[1] // t.shape[1], 1) for t in (k, v))
-        scores = np.matmul(q, k.swapaxes(-1, -2)) * scale
+    batch, heads, queries, _ = q.shape
+    groups, keys = k.shape[1:3]
+
+    def weigh(scores: Array, *masks: Array) -> Array:
         for m in masks:
             if m.ndim == 5:
                 m = np.concatenate([m[0]] * (len(scores) // m.shape[1]))
@@ -97,10 +99,22 @@ def attend_double(
         top = scores.max(-1, keepdims=True, initial=-np.inf)
         shares = np.exp(scores - np.where(top == -np.inf, 0.0, top))
         total = shares.sum(-1, keepdims=True)
-        result = np.matmul(shares / np.where(total == 0, 1.0, total), v)
-        return np.where(total == 0, np.nan if empty_nan else 0.0, result)
+        return np.asarray(shares / np.where(total == 0, np.nan if empty_nan else 1.0, total))
 
-    b.copy(b.host(run, [q, k, v] if mask is None else [q, k, v, mask], [(y.shape, y.dtype)])[0], y)
+    def grouped(rows: int, columns: int) -> Shape:
+        return (batch, groups, heads // groups, rows, columns)
+
+    if not keys:
+        b.copy(b.constant(np.array(np.nan if empty_nan else 0.0)).expand(y.shape), y)
+        return
+    rows = b.reshape(q, grouped(queries, q.shape[3]))
+    columns, values = k.permute((0, 1, 3, 2)).unsqueeze(2), v.unsqueeze(2)
+    scores = multiply(b, rows, columns, alpha=scale, y=b.empty(grouped(queries, keys), np.float64))
+    every = b.reshape(scores, (batch, heads, queries, keys))
+    shares = b.host(weigh, [every] if mask is None else [every, mask], [(every.shape, np.float64)])[0]
+    made = b.empty(grouped(queries, v.shape[3]), np.float64)
+    multiply(b, b.reshape(shares, scores.shape), values, y=made)
+    b.copy(b.reshape(made, y.shape), y)
 
 
 def run_cells(

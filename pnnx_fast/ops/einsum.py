@@ -101,8 +101,8 @@ def _sum(b: Builder, term: Term, keep: set[str]) -> Term:
     x = term.ordered(kept + gone)
     shape = x.shape[: len(kept)]
     rows, depth = math.prod(shape), math.prod(x.shape[len(kept) :])
-    y = b.empty((rows, 1), np.float32)
-    multiply(b, b.reshape(x, (rows, depth)), b.constant(np.ones((depth, 1), np.float32)), y=y)
+    y = b.empty((rows, 1), x.dtype)
+    multiply(b, b.reshape(x, (rows, depth)), b.constant(np.ones((depth, 1), x.dtype)), y=y)
     return Term(kept, b.reshape(y, shape))
 
 
@@ -129,7 +129,7 @@ def _contract(b: Builder, left: Term, right: Term, keep: set[str]) -> Term:
         return Term(labels, lower_expression(b, "mul(@0,@1)", [a, c]))
     m, n, k = (math.prod(sizes[name] for name in group) for group in (rows, columns, inner))
     outer = shape[: len(batch)]
-    y = b.empty((*outer, m, n), np.float32)
+    y = b.empty((*outer, m, n), a.dtype)
     multiply(b, b.reshape(a, (*outer, m, k)), b.reshape(c, (*outer, k, n)), y=y)
     return Term(labels, b.reshape(y, shape))
 
@@ -176,9 +176,10 @@ def einsum(b: Builder, *operands: Any, equation: str | None = None, path: Any = 
         operands = tuple(operands[0])
     labels, output = parse(equation, [x.ndim for x in operands])
     dtype = np.result_type(*(x.dtype for x in operands))
-    if dtype not in (np.float32, np.float16):
+    if dtype not in (np.float64, np.float32, np.float16):
         return _by_numpy(b, operands, labels, output)
-    terms = [_diagonal(names, b.cast(x, np.float32)) for names, x in zip(labels, operands, strict=True)]
+    computed = np.promote_types(dtype, np.float32)
+    terms = [_diagonal(names, b.cast(x, computed)) for names, x in zip(labels, operands, strict=True)]
     term = terms[0]
     for i, right in enumerate(terms[1:], 2):
         keep = set(output).union(*(later.labels for later in terms[i:]))

@@ -16,7 +16,7 @@ from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operator
-from pnnx_fast.ops.convolution import as_computed, as_float32, convolve, epilogue_fields
+from pnnx_fast.ops.convolution import as_computed, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
 
@@ -113,9 +113,9 @@ def multiply(
     beta: float = 1.0,
     y: Tensor | None = None,
 ) -> Tensor:
-    """Emit ``alpha left @ right + beta added`` for float32 tensors of two or more dimensions; batches broadcast.
+    """Emit ``alpha left @ right + beta added`` of tensors of two or more dimensions, all float32 or all float64.
 
-    The product goes to ``y``, a plain tensor, or becomes the result of the operator.
+    Batches broadcast. The product goes to ``y``, a plain tensor, or becomes the result of the operator.
     """
     if left.shape[-1] != right.shape[-2]:
         raise ShapeError(
@@ -123,10 +123,11 @@ def multiply(
         )
     batch = _broadcast(left.shape[:-2], right.shape[:-2])
     m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
-    if added is None and alpha == 1.0 and right.is_constant and right.ndim == 2:
+    packed = left.dtype == np.float32 and right.is_constant and right.ndim == 2
+    if added is None and alpha == 1.0 and packed:
         return multiply_rows(b, left, right.permute((1, 0)), None, None, epilogue_fields("none", ()), y)
     if y is None:
-        y = b.result((*batch, m, n), np.float32)
+        y = b.result((*batch, m, n), left.dtype)
     c = None if added is None or beta == 0.0 else added.expand(y.shape)
     if right.ndim == 2 and (rows := left.view((math.prod(batch) * m, k))) is not None and c is None:
         # One matrix for all batches: the batches are more rows.
@@ -151,9 +152,10 @@ def _emit_product(
         "cm": added.strides[-2] if added else 0, "cn": added.strides[-1] if added else 0, "ym": y.strides[-2],
         "alpha": float(alpha), "beta": float(beta),
     }  # fmt: skip
-    plan = b.plan("matmul_f32", **fields)
+    kernel = "matmul_f64" if y.dtype == np.float64 else "matmul_f32"
+    plan = b.plan(kernel, **fields)
     b.step(
-        "matmul_f32",
+        kernel,
         a=left,
         b=right,
         c=added,
@@ -179,8 +181,9 @@ def product(b: Builder, left: Tensor, right: Tensor) -> Tensor:
     dtype = np.result_type(left.dtype, right.dtype)
     a = left.unsqueeze(0) if left.ndim == 1 else left
     c = right.unsqueeze(1) if right.ndim == 1 else right
-    if dtype in (np.float32, np.float16):
-        y = multiply(b, b.cast(a, np.float32), b.cast(c, np.float32))
+    if dtype in (np.float64, np.float32, np.float16):
+        computed = np.promote_types(dtype, np.float32)
+        y = multiply(b, b.cast(a, computed), b.cast(c, computed))
     else:
         if a.shape[-1] != c.shape[-2]:
             raise ShapeError("matrices do not fit", expected=left.shape[-1], actual=right.shape)
@@ -236,11 +239,11 @@ def _added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha
     dtype = np.result_type(added.dtype, left.dtype, right.dtype)
     shape = (*left.shape[:-1], right.shape[-1])
     added.expand(shape)  # raises when it does not fit
-    if dtype in (np.float32, np.float16):
-        c, x, w = as_float32(b, added, left, right)
+    if dtype in (np.float64, np.float32, np.float16):
+        c, x, w = as_computed(b, b.cast(left, dtype), added, left, right)[1:]
         assert x is not None
         assert w is not None
-        plain = alpha == 1.0 and beta == 1.0 and w.is_constant and w.ndim == 2
+        plain = alpha == 1.0 and beta == 1.0 and w.is_constant and w.ndim == 2 and dtype != np.float64
         if plain and c is not None and c.ndim == 1 and c.shape[0] == shape[-1]:
             y = multiply_rows(b, x, w.permute((1, 0)), c, None, epilogue_fields("none", ()))
         else:

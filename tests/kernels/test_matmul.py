@@ -1,4 +1,4 @@
-"""matmul_f32 against numpy: odd sizes, transposed operands, broadcast batches, the added matrix."""
+"""Matrix products of float32 and float64 against numpy: odd sizes, transposed operands, broadcast batches, sums."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ from strides import elements
 from pnnx_fast.runtime.kernel import call, plan
 
 Array = NDArray[Any]
+Type = type[np.floating[Any]]
+
+drawn: list[Type] = [np.float32]
+"""The type of random matrices."""
+
+
+@pytest.fixture(params=[np.float32, np.float64], autouse=True)
+def dtype(request: pytest.FixtureRequest) -> Type:
+    """Each test runs with either type."""
+    drawn[0] = request.param
+    return drawn[0]
 
 
 def product(
@@ -21,7 +32,7 @@ def product(
     """Run the kernel on arrays of any strides; operands of lower batch rank are broadcast."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     m, k, n = *a.shape[-2:], b.shape[-1]
-    y = np.full((*batch, m, n + 3), np.nan, np.float32)
+    y = np.full((*batch, m, n + 3), np.nan, a.dtype)
     a, b = np.broadcast_to(a, (*batch, m, k)), np.broadcast_to(b, (*batch, k, n))
     c = None if c is None else np.broadcast_to(c, (*batch, m, n))
     sa, sb, sy = elements(a), elements(b), elements(y)
@@ -47,8 +58,9 @@ def product(
         "alpha": alpha,
         "beta": beta,
     }
-    scratch = np.empty(plan(isa, "matmul_f32", threads, **fields)[2] // 4 + 1, np.float32)
-    call(isa, "matmul_f32", threads, a=a, b=b, c=c, y=y, scratch=scratch, **fields)
+    kernel = f"matmul_f{8 * a.itemsize}"
+    scratch = np.empty(plan(isa, kernel, threads, **fields)[2] // a.itemsize + 1, a.dtype)
+    call(isa, kernel, threads, a=a, b=b, c=c, y=y, scratch=scratch, **fields)
     assert np.isnan(y[..., n:]).all(), "wrote outside of the output"
     return y[..., :n]
 
@@ -61,11 +73,12 @@ def check(
         want = want + beta * c.astype(float)
     got = product(isa, threads, a, b, c, alpha, beta)
     scale = max(1.0, float(np.abs(want).max())) if want.size else 1.0
-    np.testing.assert_allclose(got, want, rtol=0, atol=1e-6 * scale * max(2.0, (a.shape[-1] / 64) ** 0.5))
+    eps = 8 * np.finfo(got.dtype).eps
+    np.testing.assert_allclose(got, want, rtol=0, atol=eps * scale * max(2.0, (a.shape[-1] / 64) ** 0.5))
 
 
 def random(*shape: int) -> Array:
-    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(drawn[0])
 
 
 def transposed(x: Array) -> Array:
@@ -75,7 +88,7 @@ def transposed(x: Array) -> Array:
 
 def apart(x: Array) -> Array:
     """The same values with gaps between all of them."""
-    wide = np.full((*x.shape, 2), np.nan, np.float32)
+    wide = np.full((*x.shape, 2), np.nan, x.dtype)
     wide[..., 0] = x
     return wide[..., 0]
 
