@@ -28,6 +28,9 @@ SHARED_SPEED, MEETING, WORTH_THREADS = 0.88, 3e3, 2e6
 """Of threads that share every step: how much of their peak they reach, nanoseconds that a step costs them; and work in
 nanoseconds from which on it pays to start threads that share none."""
 
+CALL = 3e3
+"""Nanoseconds that a part costs beside its steps."""
+
 
 def rows_apart(ops: Sequence[Operator], rows: int) -> bool:
     """Whether each of so many rows of the outputs depends on the same row of the inputs alone."""
@@ -106,7 +109,7 @@ def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) 
         meetings = 0.0 if apart or nthreads == 1 else MEETING * len(work)
         living = (part * nthreads if apart else part) * arena_bytes / rows
         missed = EXPOSED_ACTIVATIONS * living / (living + CACHE)
-        total = rounds * meetings
+        total = rounds * (CALL + meetings)
         for compute, weights, others in work:
             arithmetic, memory = part * compute / speed, weights * (nthreads if apart else 1)
             exposed = max(arithmetic, memory) + EXPOSED_WEIGHTS * min(arithmetic, memory)

@@ -146,6 +146,7 @@ def test_best_part() -> None:
     assert best_part(steps_of(10**7, 10**9, 10**5), 8, 10**5, 2) == (8, False)
     assert best_part(steps_of(10**10, 10**5, 10**6), 8, 10**6, 2)[1] is True
     assert best_part(steps_of(10**3, 10**2, 10**3), 8, 10**3, 2)[1] is False
+    assert best_part(steps_of(10**5, 0, 10**5), 64, 10**6, 1) == (64, False)
     assert (1 << 40) % best_part(steps_of(10**10, 10**5, 10**6), 1 << 40, 10**6, 1)[0] == 0
 
 
