@@ -152,6 +152,13 @@ class Tracer:
         """Joined along a dimension, batch included."""
         return parts[0] if len(parts) == 1 else self.emit("torch.cat", *parts, dim=dim)
 
+    def together(self, *inputs: Operand) -> list[Operand]:
+        """The operands with one batch: as in ncnn, those without are repeated for each of the others' images."""
+        n = max(shape_of(x)[0] for x in inputs)
+        return [
+            x if shape_of(x)[0] == n else self.emit("Tensor.expand", x, sizes=[n, *shape_of(x)[1:]]) for x in inputs
+        ]
+
     def flatten(self, x: Operand) -> Operand:
         """All dimensions but the batch as one."""
         shape = shape_of(x)

@@ -117,3 +117,13 @@ def test_other_layers_see_floats() -> None:
     np.testing.assert_allclose(plain[0], np.tensordot(np.arange(6), q, 1), rtol=1e-5)
     np.testing.assert_array_equal(joined, np.concatenate([q, X]))
     np.testing.assert_array_equal(pooled[:, :4], q[:, :8].reshape(6, 4, 2, 4, 2).max((2, 4)))
+
+
+def test_inner_products_have_no_scale_of_their_output() -> None:
+    """A term above 100 is that of a convolution: here it changes nothing, in the file neither."""
+    a, b = Weights(7, 54), Weights(3, 7)
+    layers = "InnerProduct a 1 1 x y 0=7 1=1 2=378 8={}", "InnerProduct b 1 1 y z 0=3 1=1 2=21 8=1"
+    texts = (param("Input in 0 1 x", layers[0].format(term), layers[1]) for term in (1, 101))
+    want, got = (run(load(text, a.file() + b.file()), "y", "z", x=X[0].reshape(-1)[:54]) for text in texts)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -25,6 +25,7 @@ def attend(
     t: Tracer, q: Operand, k: Operand, v: Operand, mask: Operand | None, scale: float, quantised: bool = False
 ) -> Operand:
     """Softmax of scaled scores times values; all (n, heads, length, size), with fewer heads of keys that are shared."""
+    q = q if mask is None else t.together(q, mask)[0]
     if quantised:
         return _attend_quantised(t, q, k, v, mask, scale)
     inputs = [q, k, v] if mask is None else [q, k, v, mask]
@@ -225,7 +226,8 @@ def rotary_embed(p: Params, w: Weights) -> Build:
     """Pairs of values turned by angles that grow with the position; the pairs are neighbours or halves."""
     interleaved = p.flag(0)
 
-    def build(t: Tracer, x: Operand, cos: Operand, sin: Operand) -> Operand:
+    def build(t: Tracer, *inputs: Operand) -> Operand:
+        x, cos, sin = t.together(*inputs)
         shape = shape_of(x)
         n, (*groups, length, size) = shape[0], (1,) * (4 - len(shape)) + shape[1:]
         rows = t.reshape(x, (n, math.prod(groups), length, size))

@@ -346,13 +346,12 @@ def deformable_convolution(p: Params, w: Weights) -> Build:
     if has_bias:
         attrs["bias"] = w.load(outputs, type=1)
 
-    def build(t: Tracer, x: Operand, offset: Operand, mask: Operand | None = None) -> Operand:
+    def build(t: Tracer, x: Operand, offset: Operand, *mask: Operand) -> Operand:
         _check_input(x, 2)
         before, after = paddings(g, g.kernel, shape_of(x)[2:])
-        inputs = [x, offset, *([mask] if mask is not None else [])]
         y = t.emit(
             "torchvision.ops.DeformConv2d",
-            *inputs,
+            *t.together(x, offset, *mask),
             attrs=attrs,
             in_channels=shape_of(x)[1],
             out_channels=outputs,

@@ -49,7 +49,7 @@ def crop(p: Params, w: Weights) -> Build:
     p.blobs = max(1 + by_reference, *(shape_expression.blob_count(text) for text in texts))
 
     def build(t: Tracer, *inputs: Operand) -> Operand:
-        x = inputs[0]
+        x = t.together(*inputs)[0]
         if by_text:
             sizes = [sizes_of(v) for v in inputs]
             lists = [shape_expression.evaluate(text, sizes) if text else [] for text in texts]
@@ -101,7 +101,8 @@ def copy_to(p: Params, w: Weights) -> Build:
     offset = {name: p.int(id) for name, id in (("w", 0), ("h", 1), ("d", 13), ("c", 2))}
     starts, axes = p.ints(9), p.ints(11)
 
-    def build(t: Tracer, x: Operand, source: Operand) -> Operand:
+    def build(t: Tracer, *inputs: Operand) -> Operand:
+        x, source = t.together(*inputs)
         shape, part = shape_of(x), shape_of(source)
         if shape == part:
             return source

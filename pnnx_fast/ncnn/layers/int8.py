@@ -113,7 +113,7 @@ class Int8Weights:
     ----------
     w : Weights
     term : int
-        1 or 2 (depthwise: one weight scale for all); plus 100 when the output is quantised too.
+        1 or 2 (depthwise: one weight scale for all); plus 100 when the output of a convolution is quantised too.
     attrs : dict
         Weight and bias as read; a weight that is not int8 is quantised here.
     groups : int

@@ -39,7 +39,8 @@ def inner_product(p: Params, w: Weights) -> Build:
     attrs = {"weight": w.load(outputs, size // outputs)}
     if has_bias:
         attrs["bias"] = w.load(outputs, type=1)
-    quantised = Int8Weights(w, int8, attrs) if int8 else None
+    # Terms above 100 change nothing here: only convolutions have a scale of their output.
+    quantised = Int8Weights(w, 1, attrs) if int8 else None
 
     def build(t: Tracer, x: Operand) -> Operand:
         rows = dims_of(x) == 2 and shape_of(x)[2] == size // outputs

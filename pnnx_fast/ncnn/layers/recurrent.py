@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -92,16 +93,17 @@ class _Recurrent:
         scaled: Array = array / self.scales[which].numpy()[direction][:, None]
         return scaled
 
-    def __call__(self, t: Tracer, x: Operand, *states: Operand) -> list[Operand]:
+    def __call__(self, t: Tracer, x: Operand, *given: Operand) -> list[Operand]:
         if len(shape_of(x)) != 3 or shape_of(x)[2] != self.inputs:
             raise ShapeError("a sequence of vectors", expected=["n", "length", self.inputs], actual=list(shape_of(x)))
+        x, *states = t.together(x, *given)
         backwards = self.direction == REVERSE
         x = t.emit("torch.flip", x, dims=[1]) if backwards else x
         made = self._emit(t, x, states)
         y = t.emit("torch.flip", made[0], dims=[1]) if backwards else made[0]
         return [y, *(t.permute(state, [1, 0, 2]) for state in made[1:])]
 
-    def _emit(self, t: Tracer, x: Operand, states: tuple[Operand, ...]) -> list[Operand]:
+    def _emit(self, t: Tracer, x: Operand, states: Sequence[Operand]) -> list[Operand]:
         extra: dict[str, Any] = {"proj_size": self.outputs} if self.project is not None else {}
         if self.kind == "nn.RNN":
             extra = {"nonlinearity": "tanh"}

@@ -28,7 +28,7 @@ class _Interp:
         p.blobs = max(2 if by_blob else 1, shape_expression.blob_count(self.text))
 
     def __call__(self, t: Tracer, *inputs: Operand) -> Operand:
-        x = inputs[0]
+        x = t.together(*inputs)[0]
         size = sizes_of(x)
         if dims_of(x) == 1:
             size["w"] = 1
@@ -150,7 +150,8 @@ def grid_sample(p: Params, w: Weights) -> Build:
     if not mode or not border:
         raise ParameterError(f"sample type {mode} and padding mode {border} must be 1 to 3")
 
-    def build(t: Tracer, x: Operand, grid: Operand) -> Operand:
+    def build(t: Tracer, *inputs: Operand) -> Operand:
+        x, grid = t.together(*inputs)
         rank = dims_of(x)
         # The positions stand in the last dimension, or in the first when a permutation was left out.
         if permuted:

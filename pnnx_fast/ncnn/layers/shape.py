@@ -266,8 +266,7 @@ def concat(p: Params, w: Weights) -> Build:
     axis = p.int(0)
 
     def build(t: Tracer, *inputs: Operand) -> Operand:
-        n = max(shape_of(x)[0] for x in inputs)
-        parts = [x if shape_of(x)[0] == n else _repeated(t, x, n) for x in inputs]
+        parts = t.together(*inputs)
         d = axis_of(axis, parts[0])
         first = shape_of(parts[0])
         # Of what lies inside of the axis only the number of values must fit.
@@ -280,10 +279,6 @@ def concat(p: Params, w: Weights) -> Build:
 def _like(t: Tracer, x: Operand, shape: tuple[int, ...]) -> Operand:
     have = shape_of(x)
     return t.reshape(x, shape) if len(have) == len(shape) and math.prod(have) == math.prod(shape) else x
-
-
-def _repeated(t: Tracer, x: Operand, n: int) -> Operand:
-    return t.emit("Tensor.expand", x, sizes=[n, *shape_of(x)[1:]])
 
 
 @layer("Tile")

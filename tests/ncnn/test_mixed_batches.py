@@ -1,0 +1,47 @@
+"""Layers of several blobs of which some have a batch: the others serve each image, as in ncnn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from layer_cases import CASES, Case
+from layer_inputs import inputs, text, weights
+
+import pnnx_fast.ncnn as ncnn
+
+TYPES = {
+    "BinaryOp", "Concat", "CopyTo", "Crop", "DeformableConv2D", "Eltwise", "Gemm", "GridSample", "GRU", "Interp",
+    "LSTM", "MatMul", "MultiHeadAttention", "RNN", "RotaryEmbed", "Scale", "SDPA",
+}  # fmt: skip
+CHOSEN = [case for case in CASES if case.type in TYPES and len(case.shapes) > 1 and case.options == ()]
+
+
+def outputs(case: Case, arrays: list[Any], batched: set[int]) -> list[Any]:
+    net = ncnn.Net()
+    assert net.load_param_mem(text(case)) == 0
+    assert net.load_model(weights(case)) == 0
+    ex = net.create_extractor()
+    for i, array in enumerate(arrays):
+        ex.input(f"a{i}", ncnn.Mat(array, batch_index=0) if i in batched else ncnn.Mat(array))
+    made = []
+    for i in range(case.outputs):
+        code, mat = ex.extract(f"b{i}")
+        assert code == 0
+        made.append(np.array(mat.numpy(batch_index=0) if batched else mat.numpy()))
+    return made
+
+
+@pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
+def test_one_blob_with_a_batch(case: Case) -> None:
+    arrays = inputs(case)
+    for i, array in enumerate(arrays):
+        images = np.stack([array, array[..., ::-1] if case.type == "GridSample" else 0.5 * array])
+        images = images.astype(array.dtype)
+        got = outputs(case, [*arrays[:i], images, *arrays[i + 1 :]], {i})
+        for n, image in enumerate(images):
+            alone = outputs(case, [*arrays[:i], image, *arrays[i + 1 :]], set())
+            for a, b in zip(got, alone, strict=True):
+                assert a.shape == (len(images), *b.shape)
+                np.testing.assert_allclose(a[n], b, rtol=0, atol=1e-5 * max(1.0, float(np.abs(b).max())))
