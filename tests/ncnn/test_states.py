@@ -95,6 +95,23 @@ def test_recurrent_layers_go_on_where_they_were(kind: str, gates: int, biases: i
     np.testing.assert_allclose(np.concatenate(found), whole, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", [0, 1, 2])
+def test_a_state_of_many_rows_serves_every_sequence_by_its_first(direction: int) -> None:
+    """Converters keep the batch of a state as rows: ncnn takes the first ones for each sequence."""
+    cells, inputs, ways = 4, 3, 2 if direction == 2 else 1
+    parts = [RNG.normal(size=ways * n) for n in (4 * cells * inputs, 4 * cells, 4 * cells * cells)]
+    tail = f"LSTM r 3 1 x h c y 0={cells} 1={ways * 4 * cells * inputs} 2={direction}"
+    net = load(param("Input i 0 1 x", "Input j 0 1 h", "Input k 0 1 c", tail), tagged(*parts))
+    x = RNG.normal(size=(3, 5, inputs)).astype(np.float32)
+    h, c = (RNG.normal(size=(1, 3, cells)).astype(np.float32) for _ in "hc")
+    ex = net.create_extractor()
+    for name, mat in {"x": Mat(x, batch_index=0), "h": Mat(h), "c": Mat(c)}.items():
+        ex.input(name, mat)
+    for sequence, y in zip(x, ex.extract("y")[1].numpy(batch_index=0), strict=True):
+        alone = extract(net, ["y"], x=sequence, h=h[0, :ways], c=c[0, :ways])[0]
+        np.testing.assert_allclose(y, alone, atol=1e-6)
+
+
 def decoder(mask: str = "Split s 1 2 m m0 m1", users: tuple[str, str] = ("m0", "m1")) -> Net:
     """Two attentions that share a mask, each with a cache, as converters write decoders."""
     caches = [f"Input c{i} 0 2 pk{i} pv{i}" for i in (0, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,9 +100,17 @@ class _Recurrent:
         x, *states = t.together(x, *given)
         backwards = self.direction == REVERSE
         x = t.emit("torch.flip", x, dims=[1]) if backwards else x
-        made = self._emit(t, x, states)
+        made = self._emit(t, x, [self._rows(t, state) for state in states])
         y = t.emit("torch.flip", made[0], dims=[1]) if backwards else made[0]
         return [y, *(t.permute(state, [1, 0, 2]) for state in made[1:])]
+
+    def _rows(self, t: Tracer, state: Operand) -> Operand:
+        """One row of a state for each direction: ncnn takes the first ones of whatever it is given."""
+        n, *rest, width = shape_of(state)
+        rows = math.prod(rest)
+        if rows < self.directions:
+            raise ShapeError("rows of a state", expected=self.directions, actual=rows)
+        return t.cut(t.reshape(state, (n, rows, width)), 1, 0, self.directions)
 
     def _emit(self, t: Tracer, x: Operand, states: Sequence[Operand]) -> list[Operand]:
         extra: dict[str, Any] = {"proj_size": self.outputs} if self.project is not None else {}
