@@ -49,6 +49,8 @@ def linear(
 
         added: Tensor = lower_expression(b, "add(@0,@1)", [y, bias])
         return added
+    if bias is not None and bias.ndim > 1 and residual is None and not vector:
+        residual, bias = _broadcast_bias(bias, (*input.shape[:-1], weight.shape[0])), None
     bias = None if bias is None else _one_per_row(b, bias, matrix.shape[0])
     x, w, bias, z = as_computed(b, input, matrix, bias, residual)
     assert x is not None
@@ -60,6 +62,14 @@ def linear(
 def _one_per_row(b: Builder, bias: Tensor, rows: int) -> Tensor:
     """The bias of each row of a weight matrix; PyTorch takes one number for all of them, too."""
     return b.contiguous(bias.expand((rows,))) if bias.ndim < 2 and bias.size == 1 else bias
+
+
+def _broadcast_bias(bias: Tensor, shape: Shape) -> Tensor:
+    """A bias of more dimensions than one, which PyTorch adds as it would any tensor that fits the result."""
+    try:
+        return bias.expand(shape)
+    except ShapeError:
+        raise ShapeError("the bias does not fit the weight", expected=shape, actual=bias.shape) from None
 
 
 def multiply_rows(

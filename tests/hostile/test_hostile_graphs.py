@@ -161,11 +161,11 @@ def test_parameters_that_are_missing() -> None:
 def test_biases_of_other_sizes(
     kind: str, shape: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]
 ) -> None:
-    """Kernels read as many numbers as there are channels; PyTorch lends one number to all outputs of a product."""
+    """Kernels read as many numbers as there are channels; PyTorch broadcasts what is added to a product."""
     graph = Graph.parse(f"7767517\n3 2\npnnx.Input in 0 1 x\n{kind} r 1 1 x y $input=x\npnnx.Output out 1 0 y\n")
     weights = {"weight": np.zeros(weight, np.float32), "bias": np.full(bias, 3, np.float32)}
     graph.ops[1].attrs.update({key: Attribute(value) for key, value in weights.items()})
-    if kind == "F.linear" and bias in ((1,), ()):
+    if kind == "F.linear" and bias in ((1,), (), (1, 4)):
         np.testing.assert_array_equal(Model(graph)(np.ones(shape, np.float32)), np.full((2, 4), 3, np.float32))
     else:
         with pytest.raises(ShapeError, match="bias does not fit"):

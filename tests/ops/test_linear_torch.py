@@ -36,6 +36,21 @@ def test_linear(shape: tuple[int, ...], bias: bool) -> None:
     close(run("F.linear", x, *weights.values(), names=["input", *weights]), want)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f2", "f8"])
+@pytest.mark.parametrize(
+    "shape, bias",
+    [((9, 7), (9, 21)), ((9, 7), (1, 21)), ((9, 7), (9, 1)), ((2, 3, 7), (2, 3, 21)), ((2, 3, 7), (3, 21))],
+)
+def test_linear_with_a_bias_for_each_row(shape: tuple[int, ...], bias: tuple[int, ...], dtype: str) -> None:
+    """``x @ w.t() + h`` of a recurrent cell by hand comes as a linear function whose bias is ``h``."""
+    x, weight, shift = (random(*n).astype(dtype) for n in (shape, (21, 7), bias))
+    want = F.linear(*map(torch.from_numpy, (x, weight, shift)))
+    got = run("F.linear", x, weight, shift, names=["input", "weight", "bias"])
+    assert got.shape == tuple(want.shape)
+    assert got.dtype == x.dtype
+    np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol={"f2": 0.1, "f4": 1e-5, "f8": 1e-12}[dtype])
+
+
 @pytest.mark.parametrize("dims", [(0, 2, 3, 1), (2, 0, 3, 1), (3, 2, 1, 0)])
 def test_linear_of_a_view(dims: tuple[int, ...]) -> None:
     x, weight, z = random(6, 7, 5, 4), random(9, 4), random(*np.transpose(np.empty((6, 4, 5, 7)), dims).shape[:3], 9)
