@@ -175,7 +175,8 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, i64, dv) F(K, i64, qsb) F(K, i64, qsh) F(K, i64, qsr) F(K, i64, ksb) F(K, i64, ksh) F(K, i64, ksr)  \
     F(K, i64, vsb) F(K, i64, vsh) F(K, i64, vsr) F(K, i64, ysb) F(K, i64, ysh) F(K, i64, ysr)                \
     F(K, i64, msb) F(K, i64, msh) F(K, i64, msq) F(K, i64, msk) F(K, i64, mask_kind) F(K, i64, mask_batches) \
-    F(K, f64, scale) F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan) F(K, i64, variant)
+    F(K, f64, scale) F(K, f64, filling) F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan)            \
+    F(K, i64, variant)
 
 /* Rows of 2 half numbers (x, y) turned by angles: c and s hold the half cosines and sines of each row, the same for all
  * heads. Members of a pair stand half numbers apart, or side by side where neighbours is set. Strides of batch, head and

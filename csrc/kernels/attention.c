@@ -207,7 +207,7 @@ static const float *pack_values(const block *b, const float *v, int64_t keys) {
 
 /* ---- masks ---- */
 
-/* Adds the mask to the scores of `keys` keys from k0 on, for the queries of vector i. */
+/* Applies the mask to the scores of `keys` keys from k0 on, for the queries of vector i. */
 static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
     const pf_attention_args *a = b->a;
     const int64_t kind = a->mask_kind, queries = pf_min(PF_VL, b->queries - i);
@@ -215,12 +215,12 @@ static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
     if (a->msq == 0) {
         for (int64_t k = 0; k < keys; k++) {
             const pf_vf x = pf_set(mask_value(kind, b->mask, (k0 + k) * a->msk));
-            pf_store(s + k * b->w, pf_load(s + k * b->w) + x);
+            pf_store(s + k * b->w, masked(a, pf_load(s + k * b->w), x));
         }
     } else if (a->msq == 1) {
         for (int64_t k = 0; k < keys; k++) {
             const pf_vf x = mask_vector(kind, b->mask, i + (k0 + k) * a->msk, 1, queries);
-            pf_store(s + k * b->w, pf_load(s + k * b->w) + x);
+            pf_store(s + k * b->w, masked(a, pf_load(s + k * b->w), x));
         }
     } else {
         for (int64_t k = 0; k < keys; k += PF_VL) {
@@ -231,7 +231,8 @@ static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
                 t[r] = r < queries ? mask_vector(kind, b->mask, offset, a->msk, n) : pf_zero();
             }
             pf_transpose_tile(t);
-            for (int64_t r = 0; r < n; r++) pf_store(s + (k + r) * b->w, pf_load(s + (k + r) * b->w) + t[r]);
+            for (int64_t r = 0; r < n; r++)
+                pf_store(s + (k + r) * b->w, masked(a, pf_load(s + (k + r) * b->w), t[r]));
         }
     }
 }

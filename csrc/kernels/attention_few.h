@@ -42,7 +42,8 @@ static void score_keys(const block *b, int64_t query, int64_t k0, int64_t keys) 
         const int64_t n = pf_min(PF_VL, keys - k);
         const float *rows = b->k + (k0 + k) * a->ksr;
         pf_vf s = dot_rows(b->q + query * a->qsr, rows, a->ksr, n, a->d) * pf_set((float)a->scale);
-        if (kind != MASK_NONE) s += mask_vector(kind, b->mask, query * a->msq + (k0 + k) * a->msk, a->msk, n);
+        if (kind != MASK_NONE)
+            s = masked(a, s, mask_vector(kind, b->mask, query * a->msq + (k0 + k) * a->msk, a->msk, n));
         pf_store(b->s + k, s);
     }
     for (int64_t k = keys; k % PF_VL; k++) b->s[k] = -INFINITY;

@@ -81,6 +81,7 @@ def attend_double(
     scale: float,
     causal: bool,
     mask_drops: bool,
+    filling: float | None,
     empty_nan: bool,
 ) -> None:
     """Emit softmax(scale q kᵀ + mask) v, as ``attend`` says."""
@@ -93,7 +94,7 @@ def attend_double(
             if m.ndim == 5:
                 m = np.concatenate([m[0]] * (len(scores) // m.shape[1]))
             hidden = np.where(m ^ mask_drops, 0.0, -np.inf) if m.dtype == np.bool_ else m.astype(np.float64)
-            scores = scores + hidden
+            scores = scores + hidden if filling is None else np.where(m, filling, scores)
         if causal:
             scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
         top = scores.max(-1, keepdims=True, initial=-np.inf)

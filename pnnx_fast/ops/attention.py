@@ -20,7 +20,7 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import infer_shape
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
-MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS = range(5)
+MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS, MASK_FILL = range(6)
 """Mask kinds of the attention kernel."""
 MASK_PADDING = 16
 """To a multiple of so many queries are the rows of MASK_ROWS filled up."""
@@ -88,16 +88,20 @@ def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, in
     return turned.narrow(last, 0, queries).permute([*range(last - 1), last, last - 1]), MASK_ROWS
 
 
-def _mask_fields(b: Builder, mask: Tensor | None, drops: bool, q: Tensor, k: Tensor) -> dict[str, Any]:
+def _mask_fields(
+    b: Builder, mask: Tensor | None, drops: bool, filling: float | None, q: Tensor, k: Tensor
+) -> dict[str, Any]:
     """Kernel fields of a mask as ``attend`` takes it; constants take their fastest form."""
     fields: dict[str, Any] = {"mask": None, "mask_kind": MASK_NONE, "msb": 0, "msh": 0, "msq": 0, "msk": 0}
-    fields |= {"mask_batches": 1, "causal": 0, "diagonal": 0}
+    fields |= {"mask_batches": 1, "causal": 0, "diagonal": 0, "filling": filling or 0.0}
     if mask is None:
         return fields
     while mask.ndim < 2:
         mask = mask.unsqueeze(0)
     kind = (MASK_DROP if drops else MASK_KEEP) if mask.dtype == np.bool_ else MASK_ADD
-    if mask.is_constant:
+    if filling is not None:
+        kind = MASK_FILL
+    elif mask.is_constant:
         values = _additive(mask.numpy(), kind)
         if not values.any():
             return fields
@@ -126,20 +130,22 @@ def attend(
     scale: float,
     causal: bool = False,
     mask_drops: bool = False,
+    filling: float | None = None,
     empty_nan: bool = False,
 ) -> None:
     """Emit softmax(scale q kᵀ + mask) v of (batch, heads, rows, columns), float32 with dense columns or float64.
 
     ``k`` and ``v`` may have fewer heads, each shared by consecutive query heads. ``mask`` broadcasts to (batch, heads,
     queries, keys); with 5 dimensions it repeats, of which the first is 1 and the others are those of one turn. True in
-    a boolean one takes part, or does not with ``mask_drops``. ``empty_nan``: queries without keys give NaN, not 0.
+    a boolean one takes part, or does not with ``mask_drops``, or has the score ``filling``. ``empty_nan``: queries
+    without keys give NaN, not 0.
     """
     if q.dtype == np.float64:
         from pnnx_fast.ops._double import attend_double
 
-        attend_double(b, q, k, v, y, mask, scale, causal, mask_drops, empty_nan)
+        attend_double(b, q, k, v, y, mask, scale, causal, mask_drops, filling, empty_nan)
         return
-    fields = _mask_fields(b, mask, mask_drops, q, k)
+    fields = _mask_fields(b, mask, mask_drops, filling, q, k)
     if causal:
         fields |= {"causal": 1, "diagonal": 0}
     for name, x in {"q": q, "k": k, "v": v, "y": y}.items():
@@ -241,8 +247,12 @@ def fused_attention(
     *,
     scale: float = 1.0,
     view: Sequence[int] | None = None,
+    filling: float | None = None,
 ) -> Tensor:
-    """softmax(scale query keyᵀ + mask) value, where view_mask is added to the scores in another view of them."""
+    """softmax(scale query keyᵀ + mask) value, where view_mask is added to the scores in another view of them.
+
+    With a filling the mask is none to add: scores are that number where it is true.
+    """
     q, k, v = (dense_rows(b, x) for x in (query, key, value))
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError("queries, keys and values do not fit", expected=key.shape, actual=(query.shape, value.shape))
@@ -256,14 +266,14 @@ def fused_attention(
     # Where a size behind the first is split, only a dense result has the view that attend writes to.
     ordered = q.shape[:-2] == lead and tuple(sizes[len(sizes) - len(lead) - 1 : -2]) == lead[1:]
     y = result = _result_like(b, q, shape) if ordered else b.result(shape, q.dtype)
-    masks = [b.cast(m, np.float32) for m in (mask, view_mask) if m is not None]
+    masks = [b.cast(m, np.float32 if filling is None else np.bool_) for m in (mask, view_mask) if m is not None]
     if view_mask is not None:
         q, k, v, y, *masks[:-1] = (_split(b, x, lead, sizes[:-2]) for x in (q, k, v, y, *masks[:-1]))
         lead = tuple(sizes[:-2])
     total = None if not masks else masks[0] if len(masks) == 1 else _sum_of_masks(b, masks)
     total = None if total is None else _mask_of(b, total, lead)
     q, k, v, y = (_four_dims(b, x, lead) for x in (q, k, v, y))
-    attend(b, q, k, v, y, total, scale=scale, empty_nan=k.shape[-2] > 0)
+    attend(b, q, k, v, y, total, scale=scale, filling=filling, empty_nan=k.shape[-2] > 0)
     return result
 
 

@@ -36,7 +36,8 @@ WIDEST = 256
 """Longest queries and values for which the kernel of attention is the faster way."""
 
 HIDDEN = -1e30
-"""Filling with this or less is the same as adding it, also where all keys are hidden: scores are lost beside it."""
+"""Filling with this or less is the same as adding it, also where all keys are hidden: scores are lost beside it.
+Another filling takes the place of scores."""
 
 LARGEST = 64
 """Nodes of the largest expression that is searched for scores."""
@@ -49,13 +50,15 @@ MASK_DTYPES = frozenset({"f32", "i64", "i32", "i16", "i8", "u8", "bool"})
 class Mask:
     """What is added to the scores: an expression over operands, and the recorded sizes of the scores there.
 
-    ``view`` is the shape of the reshape above it, None where the scores have the shape of the product.
+    ``view`` is the shape of the reshape above it, None where the scores have the shape of the product. With a
+    ``filling`` the expression says which scores become that number instead.
     """
 
     node: Node
     inputs: tuple[Operand, ...]
     sizes: tuple[int, ...] | None
     view: tuple[int, ...] | None = None
+    filling: float | None = None
 
 
 @dataclass(frozen=True)
@@ -179,17 +182,17 @@ def _climb(x: Operand) -> tuple[Operator, float, list[Mask]] | None:
             return None
         place, factor, nodes = step
         scale *= factor
-        masks += [_mask(node, op) for node in nodes]
+        masks += [_mask(node, filling, op) for node, filling in nodes]
         x = op.inputs[place]
 
 
-def _mask(node: Node, op: Operator) -> Mask:
+def _mask(node: Node, filling: float | None, op: Operator) -> Mask:
     """An expression over inputs of an operator, as a mask over those that it reads."""
     from pnnx_fast.expression import Input, inputs_of, substitute
 
     used = inputs_of(node)
     own = substitute(node, {i: Input(place) for place, i in enumerate(used)})
-    return Mask(own, tuple(op.inputs[i] for i in used), op.outputs[0].shape)
+    return Mask(own, tuple(op.inputs[i] for i in used), op.outputs[0].shape, filling=filling)
 
 
 def _tree(op: Operator) -> Node | None:
@@ -203,14 +206,14 @@ def _tree(op: Operator) -> Node | None:
     return None if tree is None or tree.size > LARGEST or inputs_of(tree)[-1:] >= [len(op.inputs)] else tree
 
 
-def _peel(op: Operator) -> tuple[int, float, list[Node]] | None:
-    """(place of the scores, factor, masks) of an operator that is scores · factor + masks."""
+def _peel(op: Operator) -> tuple[int, float, list[tuple[Node, float | None]]] | None:
+    """(place of the scores, factor, masks with fillings) of an operator that is scores · factor + masks."""
     from pnnx_fast.expression import Call, Input, inputs_of
 
     node = _tree(op)
     path = {i for i, x in enumerate(op.inputs) if _descends_from_product(x)}
     factor = 1.0
-    masks: list[Node] = []
+    masks: list[tuple[Node, float | None]] = []
     while isinstance(node, Call):
         place = next((i for i, child in enumerate(node.children) if path.intersection(inputs_of(child))), None)
         if place is None:
@@ -220,7 +223,7 @@ def _peel(op: Operator) -> tuple[int, float, list[Node]] | None:
             factor *= multiple[1]
         else:
             mask = _added(node.name, place, [child for i, child in enumerate(node.children) if i != place])
-            if mask is None or factor != 1.0 or not inputs_of(mask):
+            if mask is None or factor != 1.0 or not inputs_of(mask[0]):
                 return None
             masks.append(mask)
         node = node.children[place]
@@ -241,20 +244,22 @@ def _factor(node: Call) -> tuple[Node, float] | None:
     return x, float(number.value) if node.name == "mul" else 1.0 / number.value
 
 
-def _added(name: str, place: int, others: Sequence[Node]) -> Node | None:
-    """What a sum with the scores, or a filling of them, adds to them."""
+def _added(name: str, place: int, others: Sequence[Node]) -> tuple[Node, float | None] | None:
+    """What a sum with the scores, or a filling of them, adds to them, or what it replaces by which number."""
     from pnnx_fast.expression import Call, Constant
 
     if len(others) == 1 and (name, place) in (("add", 0), ("add", 1), ("sub", 0)):
         # Minus a whole number of few bits would be one.
-        return others[0] if name == "add" else Call("mul", (others[0], Constant(-1.0)))
+        return others[0] if name == "add" else Call("mul", (others[0], Constant(-1.0))), None
     if len(others) != 2 or (name, place) not in (("masked_fill", 0), ("where", 1), ("where", 2)):
         return None
     mask, filling = others
-    if not isinstance(filling, Constant) or not isinstance(filling.value, int | float) or filling.value > HIDDEN:
+    if not isinstance(filling, Constant) or not isinstance(filling.value, int | float):
         return None
-    kept = Constant(0.0)
-    return Call("where", (mask, kept, filling) if (name, place) == ("where", 1) else (mask, filling, kept))
+    keeps, kept = (name, place) == ("where", 1), Constant(0.0)
+    if filling.value <= HIDDEN:
+        return Call("where", (mask, kept, filling) if keeps else (mask, filling, kept)), None
+    return Call("logical_not", (mask,)) if keeps else mask, float(filling.value)
 
 
 def _descends_from_product(x: Operand) -> bool:
@@ -353,6 +358,8 @@ def _suits(found: Attention) -> bool:
     if any(number > -math.inf for m in found.masks[:-1] for number in _fillings(m.node)):
         return False  # it takes the place of what other masks had added before
     views = {m.view for m in found.masks if m.view is not None}
+    if any(m.filling is not None for m in found.masks) and (len(found.masks) > 1 or views):
+        return False  # the kernel takes one mask
     return len(views) <= 1 and all(_splits(m.sizes or (), found.scores) for m in found.masks if m.view is not None)
 
 
@@ -399,5 +406,7 @@ def _replace(graph: Graph, op: Operator, found: Attention) -> None:
     for name, x in named.items():
         op.add_input(x, name)
     op.params["scale"] = found.scale
+    if mask is not None and found.masks[0].filling is not None:
+        op.params["filling"] = found.masks[0].filling
     if views:
         op.params["view"] = list(views[0] or ())

@@ -73,6 +73,8 @@ def _constant_mask(mask: Mask) -> Array | None:
 
 def _has_one_mask(found: Attention) -> bool:
     """Whether the sum of the masks can be written as one: they are constant, or floats added to the plain scores."""
+    if any(m.filling is not None for m in found.masks):
+        return False
     if all(_constant_mask(m) is not None and m.sizes is not None for m in found.masks):
         return all(math.prod(m.sizes or ()) == math.prod(found.scores) for m in found.masks)
     floats = all((x.dtype or "").startswith("f") for m in found.masks for x in m.inputs)

@@ -10,7 +10,7 @@ from guard import guarded
 
 from pnnx_fast.runtime.kernel import call, plan
 
-ADD, KEEP, DROP, ROWS = 1, 2, 3, 4
+ADD, KEEP, DROP, ROWS, FILL = 1, 2, 3, 4, 5
 SIZES = [
     # batch, heads, kv heads, queries, keys, d, dv
     (1, 1, 1, 1, 1, 1, 1),
@@ -27,11 +27,15 @@ SIZES = [
 ]
 
 
-def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: np.ndarray | None = None) -> np.ndarray:
-    """Operands are (batch, heads, rows, d); the mask is additive."""
+def reference(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: np.ndarray | None = None,
+    filling: float | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Operands are (batch, heads, rows, d); the mask is additive, or says where scores are the filling."""
     group = q.shape[1] // k.shape[1]
     k, v = (np.repeat(x.astype("f8"), group, 1) for x in (k, v))
-    s = q.astype("f8") @ k.swapaxes(-1, -2) * scale + (0 if mask is None else mask)
+    s = q.astype("f8") @ k.swapaxes(-1, -2) * scale
+    s = s + (0 if mask is None else mask) if filling is None else np.where(mask, filling, s)
     top = s.max(-1, keepdims=True)
     with np.errstate(invalid="ignore"):
         p = np.exp(s - np.where(np.isneginf(top), 0, top))
@@ -57,7 +61,7 @@ def attention(
     """Operands, result and mask are (batch, heads, rows, columns) with free strides."""
     batch, heads, queries, d = q.shape
     fields: dict[str, Any] = dict.fromkeys(
-        ["msb", "msh", "msq", "msk", "causal", "diagonal", "empty_nan", "variant"], 0
+        ["msb", "msh", "msq", "msk", "causal", "diagonal", "empty_nan", "variant", "filling"], 0
     )
     for name, a in {"q": q, "k": k, "v": v, "y": y}.items():
         fields |= zip([name + "sb", name + "sh", name + "sr"], strides(a, 3), strict=True)
@@ -100,7 +104,7 @@ def test_heads_in_rows(isa: str) -> None:
     close(attention(isa, 2, q, k, v, y, 0.2), reference(q, k, v, 0.2))
 
 
-@pytest.mark.parametrize("kind", [ADD, KEEP, DROP])
+@pytest.mark.parametrize("kind", [ADD, KEEP, DROP, FILL])
 @pytest.mark.parametrize("order", ["bhqk", "qk", "bk", "hqk", "kq"])
 @pytest.mark.parametrize("heads,kv_heads,queries", [(3, 3, 35), (3, 3, 2), (3, 3, 1), (8, 2, 1), (4, 2, 7)])
 def test_masks(isa: str, kind: int, order: str, heads: int, kv_heads: int, queries: int) -> None:
@@ -111,8 +115,12 @@ def test_masks(isa: str, kind: int, order: str, heads: int, kv_heads: int, queri
     mask = guarded(raw.astype("f4") if kind == ADD else (raw > 0.3).astype(np.uint8))
     view = mask.T if order == "kq" else mask
     view = view.reshape([sizes[c] if c in order else 1 for c in "bhqk"]) if order != "kq" else view[None, None]
-    added = view if kind == ADD else np.where((view != 0) == (kind == KEEP), 0, -np.inf)
     y = np.full(q.shape, np.nan, "f4")
+    if kind == FILL:
+        got = attention(isa, 2, q, k, v, y, 0.25, view, kind, filling=-0.75)
+        close(got, reference(q, k, v, 0.25, view != 0, -0.75))
+        return
+    added = view if kind == ADD else np.where((view != 0) == (kind == KEEP), 0, -np.inf)
     close(attention(isa, 2, q, k, v, y, 0.25, view, kind), reference(q, k, v, 0.25, added))
 
 

@@ -68,6 +68,31 @@ FUSED = {
     ),
     "where": (f"{HEADS} a=(4,1,5,7)bool", [SCORES, expression("where(@0,mul(@1,0.5),-inf)", "a s", "e"), END]),
     "where not": (f"{HEADS} a=(4,1,5,7)bool", [SCORES, expression("where(@0,-1e+30,@1)", "a s", "e"), END]),
+    "filled with a small number": (
+        f"{HEADS} a=(4,1,5,7)bool",
+        [SCORES, "Tensor.masked_fill g 2 1 s a e $input=s $mask=a value=-1.0", END],
+    ),
+    "filled with a number that scores count beside": (
+        f"{HEADS} a=(4,1,1,7)bool",
+        [
+            SCORES,
+            expression("div(@0,2.5)", "s", "d"),
+            "Tensor.masked_fill g 2 1 d a e $input=d $mask=a value=-1e+09",
+            END,
+        ],
+    ),
+    "filled where a number is zero": (
+        f"{HEADS} a=(4,1,5,7)i64",
+        [SCORES, expression("where(eq(@1,0),-10000.0,mul(@0,0.3))", "s a", "e"), END],
+    ),
+    "filled where a mask is not": (
+        f"{HEADS} a=(5,1)bool",
+        [SCORES, expression("where(@0,@1,-1e+09)", "a s", "e"), END],
+    ),
+    "filled by a constant": (
+        f"{HEADS} @a=(5,7)f32",
+        [SCORES, expression("where(gt(@0,0.5),-1e+09,@1)", "a s", "e"), END],
+    ),
     "filled before another mask": (
         f"{HEADS} a=(4,1,5,7)bool c=(5,7)f32",
         [SCORES, expression("add(where(@1,-1e+30,@0),@2)", "s a c", "e"), END],
@@ -149,13 +174,23 @@ KEPT = {
         [SCORES, expression("add(@0,@1)", "s a", "d"), expression("mul(@0,2.0)", "d", "e"), END],
     ),
     "factor around the mask": (f"{HEADS} a=(5,7)f32", [SCORES, expression("mul(add(@0,@1),2.0)", "s a", "e"), END]),
-    "filled with a small number": (
-        f"{HEADS} a=(4,1,5,7)bool",
-        [SCORES, "Tensor.masked_fill g 2 1 s a e $input=s $mask=a value=-1.0", END],
+    "filled with a number beside another mask": (
+        f"{HEADS} a=(4,1,5,7)bool c=(5,7)f32",
+        [SCORES, expression("add(where(@1,-1e+09,@0),@2)", "s a c", "e"), END],
     ),
-    "filled with a number that scores count beside": (
-        f"{HEADS} a=(4,1,5,7)bool",
-        [SCORES, "Tensor.masked_fill g 2 1 s a e $input=s $mask=a value=-1e+09", END],
+    "filled with a number in a view": (
+        f"{HEADS} a=(5,7)bool",
+        [
+            SCORES,
+            "Tensor.reshape x 1 1 s s5 shape=(2,2,3,5,7)",
+            expression("where(@1,-1e+09,@0)", "s5 a", "e5"),
+            "Tensor.reshape z 1 1 e5 e shape=(4,3,5,7)",
+            END,
+        ],
+    ),
+    "filled with a tensor": (
+        f"{HEADS} a=(5,7)bool c=(1)f32",
+        [SCORES, expression("where(@1,@2,@0)", "s a c", "e"), END],
     ),
     "filled twice": (
         f"{HEADS} a=(5,7)bool c=(5,7)bool",
@@ -244,6 +279,24 @@ def test_queries_without_keys_are_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     y = model(q, k, v, hidden)
     assert np.isnan(y[:, :, 2]).all()
     assert np.isfinite(np.delete(y, 2, 2)).all()
+
+
+@pytest.mark.parametrize("filling", ["-1e+09", "-10000.0", "0.0", "7.0", "inf", "nan"])
+@pytest.mark.parametrize("isa", ["generic", None])
+def test_what_a_filling_hides_has_no_part(filling: str, isa: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither scores that are no numbers, nor others where all of a row are filled."""
+    graph = build(f"{HEADS} a=(4,1,5,7)bool", [SCORES, expression(f"where(@0,{filling},@1)", "a s", "e"), END])
+    assert fuse_attention(graph.copy())
+    model = pnnx_fast.Model(graph, isa=isa)
+    q, k, v, hidden = arrays_of(model)
+    hidden[:, :, 2] = True
+    q[0, 0, 2] = np.nan
+    k[1, 1, 3], hidden[1, :, :, 3] = np.inf, True
+    monkeypatch.setattr(passes, "PASSES", {n: row for n, row in passes.PASSES.items() if n != "fuse_attention"})
+    want = pnnx_fast.Model(graph)(q, k, v, hidden)
+    for few in (slice(0, 5), slice(2, 3), slice(1, 3)):
+        got = model(q[:, :, few], k, v, hidden[:, :, few])
+        np.testing.assert_allclose(got, want[:, :, few], rtol=0, atol=1e-5)
 
 
 def test_other_sizes_of_a_view_are_an_error() -> None:
