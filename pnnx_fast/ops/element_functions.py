@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression import Call, Input
 from pnnx_fast.expression.functions import FUNCTIONS
@@ -33,7 +34,7 @@ class _FormOperator:
             function = choice[numbers.pop(key, None)]
         defaults = {a.name: a.default for a in self._form.arguments if a.is_number}
         arguments = [*operands, *(defaults | numbers).values()]
-        arguments = [float(v) if isinstance(v, str) else v for v in arguments]
+        arguments = [float(SPECIAL_FLOATS.get(v, v)) if isinstance(v, str) else v for v in arguments]
         return lower_expression(b, Call(function, [Input(i) for i in range(len(arguments))]), arguments)
 
     @property

@@ -193,6 +193,22 @@ def test_integers(name, isa):
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("spelled", ["inf", "-inf", "nan", "-nan", "nan.0", "-nan.0"])
+def test_numbers_that_are_not_finite_in_parameters(spelled: str) -> None:
+    x, condition = np.array([1, 2, 3], np.float32), np.array([True, False, True])
+    text = f"""7767517
+    4 3
+    pnnx.Input c 0 1 c #c=(3)bool
+    pnnx.Input x 0 1 x #x=(3)f32
+    torch.where a 2 1 c x a other={spelled} $condition=c $input=x
+    pnnx.Output o 1 0 a
+    """
+    other = np.float32(spelled.removesuffix(".0"))
+    np.testing.assert_array_equal(
+        pnnx_fast.Model(pnnx_fast.Graph.parse(text))(condition, x), np.where(condition, x, other)
+    )
+
+
 @pytest.mark.parametrize("first, second", [("1.0", "1"), ("1", "1.0"), ("1", "True"), ("True", "1.0")])
 def test_equal_numbers_of_other_types_are_told_apart(first: str, second: str) -> None:
     text = """7767517
