@@ -18,13 +18,29 @@ from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 
 def _filled(b: Builder, shape: Any, value: Any, dtype: DType) -> Tensor:
-    """Constant tensor of one value; a broadcast view, so its size costs nothing."""
+    """Constant tensor of one value; a broadcast view, so its size costs nothing where it is known."""
+    with np.errstate(all="ignore"):
+        scalar = np.asarray(value).astype(dtype)
+    items = shape if isinstance(shape, (list, tuple)) else [shape]
+    unknown = [n for n in items if isinstance(n, Tensor) and not n.is_constant]
+    if unknown:
+
+        def from_data(*arrays: Array) -> Array:
+            values = iter(arrays)
+            sizes = _sizes([next(values).item() if n in unknown else n for n in items])
+            check_numbers(math.prod(sizes))
+            return np.full(sizes, scalar)
+
+        made: Tensor = b.dynamic(from_data, unknown)
+        return made
+    return b.constant(scalar.reshape(1)).view(()).expand(_sizes(shape))  # type: ignore[union-attr]
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
     sizes = integers(shape, "size")
     if min(sizes, default=0) < 0:
         raise ShapeError("negative size", actual=list(sizes))
-    with np.errstate(all="ignore"):
-        scalar = np.asarray(value).astype(dtype)
-    return b.constant(scalar.reshape(1)).view(()).expand(sizes)  # type: ignore[union-attr]
+    return sizes
 
 
 def _number(value: Any, what: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from pnnx_fast import Graph, Model
 from pnnx_fast._memory import check_memory, memory_limit
-from pnnx_fast.errors import LimitError, ParameterError
+from pnnx_fast.errors import LimitError, ParameterError, ShapeError
 from pnnx_fast.ncnn import DataReaderFromEmpty, Mat, NcnnWarning, Net
 from pnnx_fast.ops import array_functions as functions
 from pnnx_fast.ops.matrix_functions import combinations
@@ -53,6 +53,27 @@ def test_ranges_whose_end_the_data_tells(monkeypatch: pytest.MonkeyPatch) -> Non
     assert model(np.array(7)).tolist() == list(range(7))
     with pytest.raises(LimitError, match="100000000 numbers"):
         model(np.array(100_000_000))
+
+
+FILLED = """7767517
+5 4
+pnnx.Input i 0 1 n #n=()i64
+pnnx.Expression e 1 1 n s expr=[int(add(@0,1)),@0,2]
+torch.zeros a 1 1 s z dtype=torch.long $size=s
+pnnx.Expression f 1 1 z y expr=add(@0,1)
+pnnx.Output o 1 0 y
+"""
+
+
+def test_sizes_the_data_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
+    model = Model(Graph.parse(FILLED))
+    for n in (3, 5, 0):
+        np.testing.assert_array_equal(model(np.array(n)), np.ones((n + 1, n, 2), np.int64))
+    with pytest.raises(LimitError, match="numbers"):
+        model(np.array(100_000))
+    with pytest.raises(ShapeError, match="negative size"):
+        model(np.array(-5))
 
 
 @pytest.mark.parametrize(
