@@ -82,7 +82,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T), "matrix_exp": mx.matrix_exp,
     "matrix_power": np.linalg.matrix_power, "mode": od.mode, "mvlgamma": sp.mvlgamma, "nanmean": fn.nanmean,
     "nanquantile": od.quantiles(True), "nextafter": np.nextafter, "nonzero_static": fn.nonzero_static,
-    "pad_sequence": fn.pad_sequence, "pdist": mx.pdist, "polar": fn.polar, "polygamma": sp.polygamma,
+    "pad_sequence": fn.pad_sequence, "polar": fn.polar, "polygamma": sp.polygamma,
     "quantile": od.quantiles(False), "scalar_tensor": fn.made, "searchsorted": fn.searchsorted, "signbit": np.signbit,
     "special_erfcx": sp.erfcx, "special_i0e": sp.bessel_i(0, True), "special_i1": sp.bessel_i(1),
     "special_i1e": sp.bessel_i(1, True), "special_log_ndtr": sp.log_ndtr, "special_ndtri": sp.ndtri,

@@ -94,14 +94,14 @@ FAMILIES: dict[str, str] = {
         aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_power aten::linalg_pinv aten::linalg_slogdet
         aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander aten::linspace aten::logcumsumexp
         aten::logspace aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode
-        aten::multi_margin_loss aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile
-        aten::nextafter aten::nonzero_static aten::pad_sequence aten::pdist aten::polar aten::polygamma aten::quantile
-        aten::scalar_tensor aten::searchsorted aten::signbit aten::special_erfcx aten::special_i0 aten::special_i0e
-        aten::special_i1 aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0
-        aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1
-        aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
-        aten::special_scaled_modified_bessel_k1 aten::sum_to_size aten::trapezoid aten::trapz aten::triangular_solve
-        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander
+        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter
+        aten::nonzero_static aten::pad_sequence aten::polar aten::polygamma aten::quantile aten::scalar_tensor
+        aten::searchsorted aten::signbit aten::special_erfcx aten::special_i0 aten::special_i0e aten::special_i1
+        aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
+        aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_ndtri aten::special_polygamma
+        aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1 aten::sum_to_size
+        aten::trapezoid aten::trapz aten::triangular_solve aten::tril_indices aten::triu_indices
+        aten::unique_consecutive aten::unique_dim aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention
@@ -161,7 +161,7 @@ FAMILIES: dict[str, str] = {
         fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize
     """,
     "linalg": """
-        F.pairwise_distance aten::cdist nn.PairwiseDistance torch.cross torch.diag torch.linalg.cross
+        F.pairwise_distance aten::cdist aten::pdist nn.PairwiseDistance torch.cross torch.diag torch.linalg.cross
     """,
     "linear": """
         F.linear fused.Linear nn.Linear torch.addmm torch.baddbmm torch.bmm torch.matmul torch.mm torch.mv
@@ -169,8 +169,8 @@ FAMILIES: dict[str, str] = {
     "losses": """
         aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::cosine_embedding_loss
         aten::cross_entropy_loss aten::hinge_embedding_loss aten::huber_loss aten::kl_div aten::l1_loss
-        aten::margin_ranking_loss aten::mse_loss aten::nll_loss_nd aten::poisson_nll_loss aten::smooth_l1_loss
-        aten::soft_margin_loss aten::triplet_margin_loss
+        aten::margin_ranking_loss aten::mse_loss aten::multi_margin_loss aten::nll_loss_nd aten::poisson_nll_loss
+        aten::smooth_l1_loss aten::soft_margin_loss aten::triplet_margin_loss
     """,
     "ncnn_bits": """
         ncnn.Bits

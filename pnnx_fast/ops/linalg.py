@@ -10,6 +10,7 @@ import numpy as np
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.index import take
 from pnnx_fast.ops.linear import product
 from pnnx_fast.ops.reduction import emit_reduce, norm
 from pnnx_fast.ops.registry import operator
@@ -101,3 +102,16 @@ def cdist(b: Builder, x1: Tensor, x2: Tensor, p: float = 2.0, mode: Any = None) 
     gaps = lower_expression(b, "sub(@0,@1)", [first, second], temporary=True)
     assert isinstance(gaps, Tensor)
     return norm(b, gaps, p=p, dim=[axis])
+
+
+@operator("aten::pdist")
+def pdist(b: Builder, input: Tensor, p: float = 2.0) -> Tensor:
+    """Distances between the pairs of different rows. torch.nn.functional.pdist."""
+    if input.ndim != 2:
+        raise ShapeError("pdist takes a matrix", actual=input.shape)
+    rows = input.shape[0]
+    if rows < 2:
+        return b.constant(np.empty(0, input.dtype))
+    far = b.reshape(cdist(b, input, input, p, BY_DIFFERENCES), (rows * rows,))
+    first, second = np.triu_indices(rows, 1)
+    return take(b, far, b.constant(first * rows + second), 0)

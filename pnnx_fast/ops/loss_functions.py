@@ -26,21 +26,6 @@ def _reduced(values: Array, reduction: int, count: Any = None) -> Array:
     return np.asarray(values.sum(), values.dtype) if reduction == SUM else values
 
 
-def _multi_margin(
-    x: Array, y: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None, reduction: int = MEAN
-) -> Array:
-    """How far the score of the right class of a row is from a margin above each other one."""
-    rows, index = np.atleast_2d(x), np.atleast_1d(y)
-    if index.size and not 0 <= index.min() <= index.max() < rows.shape[1]:
-        raise IndexRangeError(int(index.max()), rows.shape[1])
-    right = np.expand_dims(index, 1)
-    gaps = np.maximum(margin - np.take_along_axis(rows, right, 1) + rows, 0) ** p
-    np.put_along_axis(gaps, right, 0, 1)
-    share = 1 if weight is None else weight[right]
-    values = np.asarray((gaps * share).sum(1) / rows.shape[1], x.dtype)
-    return _reduced(values if x.ndim > 1 else values[0], reduction)
-
-
 def _alignment(logs: Array, labels: Array, blank: int) -> Any:
     """Minus the log-likelihood of labels, between which blanks may stand, given log-probabilities (time, class)."""
     states = np.full(2 * len(labels) + 1, blank)
@@ -113,7 +98,6 @@ def _multilabel(x: Array, y: Array, reduction: int = MEAN) -> Array:
 
 LOSSES: dict[str, Callable[..., Array]] = {
     "ctc_loss": _ctc,
-    "multi_margin_loss": _multi_margin,
     "multilabel_margin_loss": _multilabel,
 }
 """TorchScript name -> loss."""

@@ -215,6 +215,29 @@ def _likelihood(
     return mean
 
 
+@operator("aten::multi_margin_loss")
+def multi_margin_loss(
+    b: Builder, input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Any = None,
+    reduction: int = MEAN,
+) -> Tensor:  # fmt: skip
+    """How far the score of the right class is from a margin above each other one. torch.nn.functional."""
+    if p not in (1, 2):
+        raise ParameterError("only differences and their squares are added", parameter="p")
+    rows = input if input.ndim > 1 else input.unsqueeze(0)
+    classes = rows.shape[-1]
+    index = b.cast(b.reshape(target, rows.shape[:-1]), np.int64)
+    check_constant(index, classes, False)
+    right = named_along(b, rows, index.unsqueeze(1), 1, temporary=True)
+    gap = "add(sub(@3,@1),@0)"
+    text = f"where(eq(@2,@4),0,where(gt({gap},0),{gap if p == 1 else f'square({gap})'},0))"
+    places = b.constant(np.arange(classes))
+    values = [_sum(b, intermediate(b, text, rows, right, index.unsqueeze(1), float(margin), places), [1])]
+    if weight is not None:
+        values.append(take(b, weight, index, 0, temporary=True))
+    values = [x if input.ndim > 1 else x.squeeze([0]) for x in values]
+    return _loss(b, reduction, _weighted(f"div(@0,{float(classes)})", weight, 1), *values)
+
+
 @operator("aten::nll_loss_nd")
 def nll_loss(
     b: Builder, input: Tensor, target: Tensor, weight: Any = None, reduction: int = MEAN, ignore_index: int = -100

@@ -18,17 +18,6 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import cast, real
 
 
-def pdist(x: Array, p: float = 2.0) -> Array:
-    """Distances between the pairs of different rows. torch.nn.functional.pdist."""
-    if len(x) < 2:
-        return np.empty(0, x.dtype)
-    gap = np.abs(np.concatenate([x[i].astype(np.float64) - x[i + 1 :] for i in range(len(x) - 1)]))
-    if p == 0:
-        return np.asarray((gap != 0).sum(-1).astype(x.dtype))
-    far = gap.max(-1, initial=0) if np.isinf(p) else gap.sum(-1) if p == 1 else (gap**p).sum(-1) ** (1 / p)
-    return np.asarray(far, x.dtype)
-
-
 def dist(x: Array, y: Array, p: float = 2.0) -> Array:
     """p-norm of the difference."""
     return np.asarray(np.linalg.norm((x - y).reshape(-1), p), np.result_type(x, y))
