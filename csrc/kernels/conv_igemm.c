@@ -21,8 +21,6 @@ enum {
     SIDE_LEAST = 8,         /* panels that are worth taking some side by side */
     UNIT_FLOPS = 4 << 20,   /* least work of a unit */
     SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
-    LINE_BYTES = 64,
-    LINE = LINE_BYTES / sizeof(float),
 };
 
 /* Variants: panels of columns, or tiles of few columns with other weights. */
@@ -277,18 +275,29 @@ static int64_t fill_taps(const pf_igemm *c, const tile_rows *t, place start, int
 
 /* What the n-th tile of a panel fetches: its part of the weights that come after the current block, which
  * after the last one is the first block of the next unit. */
-static const float *ahead_of(const pf_igemm *c, const pf_igemm_unit *u, const pf_tile *t, int64_t tap0,
-                             int64_t taps, int64_t k0, int vectors, int64_t n) {
+static void fetch_weights(const pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t taps, int64_t k0,
+                          int vectors, int64_t n, pf_tile *t) {
     const int64_t steps = c->k_block < c->ic ? t->k : taps * c->ic;
-    if (n >= vectors || (t->last && !u->next)) return NULL;
+    const int64_t bytes = vectors * PF_VL * (int64_t)sizeof(float);
+    t->ahead_each = pf_ahead_each(bytes, u->tile1 - u->tile0);
+    t->ahead = NULL;
+    if (n * t->ahead_each >= bytes || (t->last && !u->next)) return;
     const float *next =
         t->last ? t->b - k0 * t->bstep + (u->next - u->w) : t->b + tap0 * t->btap + steps * t->bstep;
-    return next + n * steps * LINE;
+    t->ahead = (const char *)next + n * steps * t->ahead_each;
 }
 
-/* What the other tiles fetch: the rows of x that come next. */
-static const void *next_rows(const pf_igemm *c, const pf_tile *t, int rows) {
-    return (const void *)((uintptr_t)t->taps->row[rows - 1] + (uintptr_t)c->a.xsw * sizeof(float));
+/* What the other tiles fetch: those of the first panel the rows of x that come next, if these follow, then
+ * all of them what a later step reads. */
+static void fetch_other(pf_igemm *c, int vectors, int first, int rows, pf_tile *t) {
+    t->ahead_each = PF_LINE_BYTES;
+    if (first && c->dense) {
+        t->ahead = t->taps->row[rows - 1] + c->a.xsw;
+    } else if (vectors > 1 && c->ahead < c->ahead_end) {
+        t->ahead = c->ahead;
+        t->ahead_each = PF_AHEAD_LEAST;
+        c->ahead += t->k * t->ntaps * t->ahead_each;
+    }
 }
 
 /* This thread's part of what a later step reads. */
@@ -333,12 +342,8 @@ static void run_panels(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_
         t->column = panel.start * PF_VL;
         t->n = pf_min(t->bstep, c->oc - t->column);
         t->b = w + t->column * depth + k0 * t->bstep;
-        t->ahead = ahead_of(c, u, t, tap0, tap1 - tap0, k0, panel.vectors, n);
-        if (!t->ahead && p == u->panel0 && c->dense) t->ahead = next_rows(c, t, rows);
-        if (!t->ahead && panel.vectors > 1 && c->ahead < c->ahead_end) {
-            t->ahead = c->ahead;
-            c->ahead += t->k * t->ntaps * LINE_BYTES;
-        }
+        fetch_weights(c, u, tap0, tap1 - tap0, k0, panel.vectors, n, t);
+        if (!t->ahead) fetch_other(c, panel.vectors, p == u->panel0, rows, t);
         pf_tile_run(panel.vectors, rows, t);
         panel.start += panel.vectors;
         panel.vectors = pf_panel_vectors(vectors - panel.start);

@@ -6,8 +6,7 @@
 enum {
     RUN_BYTES = 64 << 10, /* rows that all panels of a unit visit in turn: they stay close */
     RUN_TILES = 4,        /* such tiles at least */
-    LINE_BYTES = 64,
-    LINE = LINE_BYTES / sizeof(float),
+    LINE = PF_LINE_BYTES / sizeof(float),
     ROWS_AT_ONCE = 4
 };
 
@@ -64,9 +63,10 @@ static run_rows change_block(const pf_igemm *c, int64_t begin, int64_t end) {
     return (run_rows){c->block - begin * step, step};
 }
 
-/* Lets as many tiles of a run as it takes fetch [*from, end); returns their number. */
+/* Lets the tiles of a run, or as many of them as it takes, fetch [*from, end); returns their number. */
 static int64_t fetch(pf_run *r, const char **from, const char *end, int64_t tiles) {
-    r->ahead_step = r->k * LINE_BYTES;
+    r->ahead_each = pf_ahead_each(end - *from, tiles * r->k);
+    r->ahead_step = r->k * r->ahead_each;
     r->ahead = *from;
     tiles = pf_min(tiles, pf_ceil_div(end - *from, r->ahead_step));
     *from += tiles * r->ahead_step;
@@ -96,6 +96,7 @@ static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const 
             r.tiles = fetch(&r, &next, next_end, r.tiles);
         } else if (later > 0) {
             r.ahead = c->x + (pixel + later) * xstep;
+            r.ahead_each = PF_LINE_BYTES;
             r.ahead_step = rows * xstep * (int64_t)sizeof(float);
         } else if (c->ahead < c->ahead_end) {
             r.tiles = fetch(&r, &c->ahead, c->ahead_end, r.tiles);

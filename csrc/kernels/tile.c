@@ -4,7 +4,7 @@
 #include "kernels/tile_block.h"
 #include "kernels/tile_shapes.h"
 
-enum { COLS = PF_TILE_VECTORS, SIDE = PF_PANEL_MAIN, CHAINS = 8, LINE = 64 };
+enum { COLS = PF_TILE_VECTORS, SIDE = PF_PANEL_MAIN, CHAINS = 8 };
 
 /* Starts the accumulators from the bias, or from the stored sums of the blocks before. */
 PF_INLINE void start(const int rows, const int vectors, const pf_tile *t, pf_vf (*acc)[COLS]) {
@@ -76,14 +76,14 @@ PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, float
 /* The sums of one tap; fetch: memory ahead goes to the cache meanwhile. Returns how far. */
 PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *row,
                            const float *b, const pf_tile *t, const char *ahead, pf_vf (*acc)[COLS]) {
-    const int64_t kend = t->k, bstep = t->bstep;
+    const int64_t kend = t->k, bstep = t->bstep, each = t->ahead_each;
     const float *a[PF_TILE_ROWS];
     /* Counting up to zero saves the register of the bound. */
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = row[r] + kend;
     for (int64_t k = -kend; k < 0; k++, b += bstep) {
         if (fetch) {
             __builtin_prefetch(ahead, 0, 2);
-            ahead += LINE;
+            ahead += each;
         }
         pf_block_step(rows, vectors, a, k, b, acc);
     }

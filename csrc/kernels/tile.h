@@ -54,8 +54,18 @@ typedef struct pf_tile {
     int32_t row0;      /* the first row, of those that the taps have */
     int32_t first, last; /* blocks of k: the first one adds bias and z, the last one activates */
     pf_activation act;
-    const void *ahead; /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
+    const void *ahead;  /* memory to fetch into L2 meanwhile, `ahead_each` bytes for every k; NULL: none */
+    int64_t ahead_each; /* at most a cache line */
 } pf_tile;
+
+/* Bytes of memory ahead to fetch for every k. With few registers panels are narrow and steps short: a line in
+ * each would hold up what the tile itself reads, so that many tiles fetch a little each. */
+enum { PF_LINE_BYTES = 64, PF_AHEAD_LEAST = PF_REGISTERS == 16 ? 8 : PF_LINE_BYTES };
+
+/* So many where there are so many steps to fetch so many bytes in. */
+PF_INLINE int64_t pf_ahead_each(int64_t bytes, int64_t steps) {
+    return pf_max(PF_AHEAD_LEAST, pf_min(PF_LINE_BYTES, pf_ceil_div(bytes, pf_max(1, steps))));
+}
 
 /* staging: where the rows go instead of y, whole vectors one after the other; NULL: to y. */
 typedef void (*pf_tile_fn)(const pf_tile *tile, float *staging);
@@ -97,9 +107,10 @@ typedef struct pf_run {
     int64_t xstep, ystep, zstep; /* elements from row to row */
     int64_t k, n, tiles;         /* n: columns; panels of B are dense */
     pf_activation act;
-    bool z_late;                /* z is added after it */
-    const void *ahead;          /* memory to fetch into L2 meanwhile, a cache line for every k; NULL: none */
-    int64_t ahead_step;         /* bytes from where one tile fetches to where the next one does */
+    bool z_late;        /* z is added after it */
+    const void *ahead;  /* memory to fetch into L2 meanwhile, `ahead_each` bytes for every k; NULL: none */
+    int64_t ahead_each; /* at most a cache line */
+    int64_t ahead_step; /* bytes from where one tile fetches to where the next one does */
     struct pf_waiting *waiting; /* for late runs */
 } pf_run;
 

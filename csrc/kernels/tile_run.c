@@ -4,7 +4,7 @@
 #include "kernels/tile_block.h"
 #include "kernels/tile_shapes.h"
 
-enum { COLS = PF_TILE_VECTORS, LINE = 64 };
+enum { COLS = PF_TILE_VECTORS };
 
 /* Whether rows of the tile before are finished between the sums of the next one. Where registers are few,
  * that moves most of the block out of them and back, for one row at a time. */
@@ -65,13 +65,15 @@ void PF_NAME(finish_run)(pf_waiting *w) {
     w->rows = 0;
 }
 
-/* The sums from k to `end`; fetch: memory ahead goes to the cache meanwhile. */
+/* The sums from k to `end`; fetch: memory ahead goes to the cache meanwhile, `each` bytes a step. Returns how
+ * far. */
 PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *a,
-                           int64_t k, int64_t end, const float *b, const char *ahead, pf_vf (*acc)[COLS]) {
+                           int64_t k, int64_t end, const float *b, const char *ahead, int64_t each,
+                           pf_vf (*acc)[COLS]) {
     for (; k < end; k++, b += vectors * PF_VL) {
         if (fetch) {
             __builtin_prefetch(ahead, 0, 2);
-            ahead += LINE;
+            ahead += each;
         }
         pf_block_step(rows, vectors, a, k, b, acc);
     }
@@ -92,9 +94,9 @@ PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, cons
         const int64_t end = part + 1 < parts ? k + each : 0;
         const float *b = t->b + (t->k + k) * vectors * PF_VL;
         if (ahead)
-            ahead = sums(rows, vectors, true, a, k, end, b, ahead, acc);
+            ahead = sums(rows, vectors, true, a, k, end, b, ahead, t->ahead_each, acc);
         else
-            sums(rows, vectors, false, a, k, end, b, NULL, acc);
+            sums(rows, vectors, false, a, k, end, b, NULL, 0, acc);
         k = end;
         if (waiting && part < waiting->rows) finish_row(waiting, part);
     }
