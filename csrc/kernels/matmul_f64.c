@@ -75,8 +75,7 @@ PF_INLINE void pack_row(const pf_matmul_args *m, const double *b, int64_t i, int
         for (int64_t v = 0; v < WIDTH; v++) out[v] = j + v < n ? from[v * m->bn] : 0.0;
 }
 
-/* Panels of WIDTH columns, whose rows lie behind each other; missing columns are zero. B is read as it lies.
- */
+/* Panels of WIDTH columns, row by row; missing columns are zero. B is read as it lies. */
 static void pack_b(const pf_matmul_args *m, const double *b, int64_t k, int64_t n, double *out) {
     if (m->bn == 1)
         for (int64_t i = 0; i < k; i++)
