@@ -7,7 +7,7 @@ runtime takes and gives these arrays. Errors are exceptions where ncnn would cra
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -309,6 +309,10 @@ class Mat(Exporter):
             return 0.0
         flat = array[channel].reshape(-1) if self.dims > 2 else array.reshape(-1)
         return float(flat[rest])
+
+    def __iter__(self) -> Iterator[float]:
+        """Go through the values of the first of the batch, without the gaps that indices count, too."""
+        return iter([] if self._a is None else self._a[0].astype(np.float64).reshape(-1).tolist())
 
     def __setitem__(self, i: int, v: float) -> None:
         self._at(i)

@@ -145,6 +145,14 @@ def test_items_count_gaps_between_channels() -> None:
             m[bad] = 1
 
 
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (2, 5, 3), (2, 2, 3, 3)])
+def test_iteration_leaves_out_the_gaps(shape: tuple[int, ...]) -> None:
+    """The ncnn package reads on behind the end of the memory."""
+    assert list(Mat(numbers(*shape))) == list(range(int(np.prod(shape))))
+    assert list(Mat(np.stack([numbers(*shape), -numbers(*shape)]), batch_index=0)) == list(range(int(np.prod(shape))))
+    assert list(Mat()) == []
+
+
 def test_parts_share_memory() -> None:
     m = Mat(numbers(2, 5, 3))
     m.channel(1).fill(1)

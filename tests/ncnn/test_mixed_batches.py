@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from layer_cases import CASES, Case
 from layer_inputs import inputs, text, weights
+from nets import load, param
 
 import pnnx_fast.ncnn as ncnn
 
@@ -45,3 +46,24 @@ def test_one_blob_with_a_batch(case: Case) -> None:
             for a, b in zip(got, alone, strict=True):
                 assert a.shape == (len(images), *b.shape)
                 np.testing.assert_allclose(a[n], b, rtol=0, atol=1e-5 * max(1.0, float(np.abs(b).max())))
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("quantised", [0, 2])
+@pytest.mark.parametrize(
+    "heads, shape", [(2, (2, 1, 3, 4)), (1, (2, 1, 3, 4)), (1, (2, 3, 4)), (4, (2, 3, 4)), (2, (4,))]
+)
+def test_masks_of_neither_heads_nor_one(heads: int, shape: tuple[int, ...], quantised: int, given: bool) -> None:
+    """A batch among the sizes of a mask, as files may hold it, is refused like one among those of keys."""
+    mask = np.zeros(shape, np.float32)
+    keys = {1: "0", 3: "012", 4: ("0", "1", "11", "2")}[len(shape)]
+    sizes = " ".join(f"{key}={n}" for key, n in zip(keys, shape[::-1], strict=True))
+    source = "Input m 0 1 m" if given else f"MemoryData m 0 1 m {sizes}"
+    lines = *(f"Input i{n} 0 1 {n}" for n in "qkv"), source, f"SDPA attends 4 1 q k v m y 5=1 18={quantised}"
+    ex = load(param(*lines), b"" if given else mask.tobytes()).create_extractor()
+    for name, length in {"q": 3, "k": 4, "v": 4}.items():
+        ex.input(name, ncnn.Mat(np.ones((2, heads, length, 8), np.float32), batch_index=0))
+    if given:
+        ex.input("m", ncnn.Mat(mask))
+    with pytest.warns(ncnn.NcnnWarning, match="SDPA attends: a mask"):
+        assert ex.extract("y")[0] == -100

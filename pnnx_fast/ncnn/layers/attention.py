@@ -25,7 +25,10 @@ def attend(
     t: Tracer, q: Operand, k: Operand, v: Operand, mask: Operand | None, scale: float, quantised: bool = False
 ) -> Operand:
     """Softmax of scaled scores times values; all (n, heads, length, size), with fewer heads of keys that are shared."""
-    q = q if mask is None else t.together(q, mask)[0]
+    if mask is not None:
+        q = t.together(q, mask)[0]
+        if shape_of(mask)[1] not in (1, shape_of(q)[1]):
+            raise ShapeError("a mask for each head, or one", expected=shape_of(q)[1], actual=shape_of(mask)[1])
     if quantised:
         return _attend_quantised(t, q, k, v, mask, scale)
     inputs = [q, k, v] if mask is None else [q, k, v, mask]
@@ -62,7 +65,9 @@ def _mask(t: Tracer, mask: Operand | None) -> Operand | None:
     if mask is None or dims_of(mask) == 3:
         return mask
     n, *rest = shape_of(mask)
-    return t.reshape(mask, (n, 1, *rest))
+    if len(rest) < 2 or math.prod(rest[:-2]) != 1:
+        raise ShapeError("a mask of two or three dimensions", actual=rest)
+    return t.reshape(mask, (n, 1, *rest[-2:]))
 
 
 class _Projection:
