@@ -399,8 +399,8 @@ static double operand_bytes(const pf_attention_args *a) {
  * once. */
 static pf_attention_args gathered(const pf_attention_args *given, int64_t nthreads) {
     pf_attention_args a = *given;
-    const int64_t group = a.heads / a.kv_heads;
-    if (a.queries != 1 || a.causal || group == 1 || 2 * a.batch * a.kv_heads < nthreads) return a;
+    const int64_t group = a.heads / pf_max(1, a.kv_heads);
+    if (a.queries != 1 || a.causal || group <= 1 || 2 * a.batch * a.kv_heads < nthreads) return a;
     a.heads = a.kv_heads, a.queries = group;
     a.qsr = a.qsh, a.ysr = a.ysh, a.msq = a.msh;
     a.qsh *= group, a.ysh *= group, a.msh *= group;

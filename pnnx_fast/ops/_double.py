@@ -103,7 +103,7 @@ def attend_double(
         return np.asarray(shares / np.where(total == 0, np.nan if empty_nan else 1.0, total))
 
     def grouped(rows: int, columns: int) -> Shape:
-        return (batch, groups, heads // groups, rows, columns)
+        return (batch, groups, heads // max(1, groups), rows, columns)
 
     if not keys:
         b.copy(b.constant(np.array(np.nan if empty_nan else 0.0)).expand(y.shape), y)

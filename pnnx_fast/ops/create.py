@@ -26,8 +26,9 @@ def _filled(b: Builder, shape: Any, value: Any, dtype: DType) -> Tensor:
     if unknown:
 
         def from_data(*arrays: Array) -> Array:
-            values = iter(arrays)
-            sizes = _sizes([next(values).item() if n in unknown else n for n in items])
+            told = iter(arrays)
+            known = [next(told).reshape(-1).tolist() if n in unknown else integers(n, "size") for n in items]
+            sizes = _sizes([n for part in known for n in part])
             check_numbers(math.prod(sizes))
             return np.full(sizes, scalar)
 

@@ -41,6 +41,8 @@ def linear(
     matrix = weight.unsqueeze(0) if vector else weight
     if matrix.ndim != 2 or input.ndim < 1 or input.shape[-1] != matrix.shape[1]:
         raise ShapeError("features do not fit the weight", expected=matrix.shape[-1], actual=input.shape)
+    if bias is not None and bias.ndim > 1 and not vector:
+        bias = _broadcast_bias(bias, (*input.shape[:-1], weight.shape[0]))
     if input.dtype not in (np.float32, np.float16) and activation == "none" and residual is None:
         y = product(b, input, weight.permute(list(range(weight.ndim))[::-1]))
         if bias is None:
@@ -50,7 +52,7 @@ def linear(
         added: Tensor = lower_expression(b, "add(@0,@1)", [y, bias])
         return added
     if bias is not None and bias.ndim > 1 and residual is None and not vector:
-        residual, bias = _broadcast_bias(bias, (*input.shape[:-1], weight.shape[0])), None
+        residual, bias = bias, None
     bias = None if bias is None else _one_per_row(b, bias, matrix.shape[0])
     x, w, bias, z = as_computed(b, input, matrix, bias, residual)
     assert x is not None
@@ -66,6 +68,8 @@ def _one_per_row(b: Builder, bias: Tensor, rows: int) -> Tensor:
 
 def _broadcast_bias(bias: Tensor, shape: Shape) -> Tensor:
     """A bias of more dimensions than one, which PyTorch adds as it would any tensor that fits the result."""
+    while bias.ndim > len(shape) and bias.shape[0] == 1:
+        bias = bias.select(0, 0)  # a single vector is a row to PyTorch
     try:
         return bias.expand(shape)
     except ShapeError:

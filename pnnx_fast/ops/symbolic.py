@@ -190,6 +190,8 @@ class Tensor:
     def expand(self, shape: Sequence[int]) -> Tensor:
         """Broadcast view; raises ShapeError when the shapes do not fit."""
         lead = len(shape) - self.ndim
+        if lead < 0:
+            raise ShapeError(f"cannot broadcast {list(self.shape)} to {list(shape)}")
         strides = [0] * lead
         for have, want, stride in zip(self.shape, shape[lead:], self.strides, strict=True):
             if have != want and have != 1:

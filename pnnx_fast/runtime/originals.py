@@ -93,7 +93,7 @@ def _original(t: Tensor, x: Tensor, y: Tensor) -> Tensor | None:
 
 def _parts(t: Tensor, x: Tensor, y: Tensor) -> list[list[tuple[int, int]]] | None:
     """For each dimension of a view of ``y`` the sizes and strides that it has over ``x``, from outer to inner."""
-    if t.offset != y.offset:
+    if t.offset != y.offset or t.dtype != y.dtype:  # complex numbers are also seen as pairs, in other strides
         return None
     dims = {step: (n, stride) for n, stride, step in zip(y.shape, x.strides, y.strides, strict=True) if n != 1}
     result: list[list[tuple[int, int]]] = []

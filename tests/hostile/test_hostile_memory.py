@@ -70,6 +70,8 @@ def test_sizes_the_data_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model(Graph.parse(FILLED))
     for n in (3, 5, 0):
         np.testing.assert_array_equal(model(np.array(n)), np.ones((n + 1, n, 2), np.int64))
+    several = Model(Graph.parse(FILLED.replace("[int(add(@0,1)),@0,2]", "add(@0,1)").replace("()i64", "(2)i64")))
+    np.testing.assert_array_equal(several(np.array([1, 2])), np.ones((2, 3), np.int64))
     with pytest.raises(LimitError, match="numbers"):
         model(np.array(100_000))
     with pytest.raises(ShapeError, match="negative size"):

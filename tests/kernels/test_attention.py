@@ -95,6 +95,11 @@ def test_query_tails(isa: str, queries: int) -> None:
     close(attention(isa, 1, q, k, v, y, 1.0), reference(q, k, v, 1.0))
 
 
+def test_no_heads(isa: str) -> None:
+    q, k, v = operands((2, 0, 0, 1, 6, 8, 8))
+    attention(isa, 2, q, k, v, q.copy(), 0.3)
+
+
 def test_heads_in_rows(isa: str) -> None:
     """Q, K and V are slices of one (batch, rows, 3, heads, d) tensor, as a merged projection gives them."""
     rng = np.random.default_rng(1)

@@ -128,6 +128,11 @@ def test_attention(mask: np.ndarray | None, options: dict[str, Any]) -> None:
     same(got, F.scaled_dot_product_attention(*map(torch.from_numpy, given), **options))
 
 
+def test_attention_without_heads() -> None:
+    x = np.empty((1, 0, 3, 4))
+    assert run("F.scaled_dot_product_attention", x, x, x).shape == (1, 0, 3, 4)
+
+
 def test_attention_with_shared_heads() -> None:
     given = [draw(2, 6, 5, 4), draw(2, 2, 7, 4), draw(2, 2, 7, 4)]
     got = run("F.scaled_dot_product_attention", *given, names=["query", "key", "value"], enable_gqa=True)

@@ -39,8 +39,11 @@ def test_linear(shape: tuple[int, ...], bias: bool) -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8"])
 @pytest.mark.parametrize(
     "shape, bias",
-    [((9, 7), (9, 21)), ((9, 7), (1, 21)), ((9, 7), (9, 1)), ((2, 3, 7), (2, 3, 21)), ((2, 3, 7), (3, 21))],
-)
+    [
+        ((9, 7), (9, 21)), ((9, 7), (1, 21)), ((9, 7), (9, 1)), ((2, 3, 7), (2, 3, 21)), ((2, 3, 7), (3, 21)),
+        ((7,), (1, 21)),
+    ],
+)  # fmt: skip
 def test_linear_with_a_bias_for_each_row(shape: tuple[int, ...], bias: tuple[int, ...], dtype: str) -> None:
     """``x @ w.t() + h`` of a recurrent cell by hand comes as a linear function whose bias is ``h``."""
     x, weight, shift = (random(*n).astype(dtype) for n in (shape, (21, 7), bias))

@@ -110,6 +110,22 @@ def test_mask_of_bool() -> None:
     np.testing.assert_allclose(model(*arrays), wanted("expanded", 8, *arrays), rtol=0, atol=1e-5)
 
 
+def test_copies_of_another_type_stay() -> None:
+    """Strides of complex numbers count pairs."""
+    lines = [
+        "pnnx.Input q_in 0 1 q #q=(1,1,3,8)f32", "pnnx.Input z_in 0 1 z #z=(1,2,4,2)f32",
+        "torch.view_as_complex c 1 1 z c", "torch.unsqueeze w 1 1 c w dim=1",
+        "Tensor.expand x 1 1 w x sizes=(1,2,2,4)", "Tensor.reshape j 1 1 x j shape=(1,4,4)",
+        "torch.view_as_real p 1 1 j p", "Tensor.reshape r 1 1 p r shape=(1,2,2,8)",
+        "Tensor.slice s 1 1 r k dim=1 start=0 end=1 step=1",
+        WHOLE.format(sdpa="3 1 q k k", names="$query=q $key=k $value=k"), "pnnx.Output out 1 0 y",
+    ]  # fmt: skip
+    model = pnnx_fast.Model(pnnx_fast.Graph.parse(f"7767517\n{len(lines)} 10\n" + "\n".join(lines) + "\n"))
+    q, z = draw(model)
+    k = z.reshape(1, 1, 2, 8)
+    np.testing.assert_allclose(model(q, z), wanted("expanded", 1, q, k, k), rtol=0, atol=1e-5)
+
+
 def test_copies_that_others_read_stay() -> None:
     graph = build((1, 8, 2, 5, 33, 16), "expanded", PIECES, turned=True)
     made = graph.new_operand("more")
