@@ -99,9 +99,11 @@ def cdist(b: Builder, x1: Tensor, x2: Tensor, p: float = 2.0, mode: Any = None) 
         # (…, k, n, 1) and (…, k, 1, m): a vector holds one entry of many pairs.
         columns = [x.permute([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]) for x in (x1, x2)]
         first, second, axis = columns[0].unsqueeze(x1.ndim), b.contiguous(columns[1]).unsqueeze(x2.ndim - 1), -3
-    gaps = lower_expression(b, "sub(@0,@1)", [first, second], temporary=True)
+    # Entries that differ are counted by numbers, of which NaN stays what it is.
+    text = "minimum(ceil(abs(sub(@0,@1))),1)" if p == 0 else "sub(@0,@1)"
+    gaps = lower_expression(b, text, [first, second], temporary=True)
     assert isinstance(gaps, Tensor)
-    return norm(b, gaps, p=p, dim=[axis])
+    return norm(b, gaps, p=p or 1.0, dim=[axis])
 
 
 @operator("aten::pdist")

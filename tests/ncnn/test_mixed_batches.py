@@ -48,6 +48,18 @@ def test_one_blob_with_a_batch(case: Case) -> None:
                 np.testing.assert_allclose(a[n], b, rtol=0, atol=1e-5 * max(1.0, float(np.abs(b).max())))
 
 
+@pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
+def test_other_batches_are_refused(case: Case) -> None:
+    net = ncnn.Net()
+    assert net.load_param_mem(text(case)) == 0
+    assert net.load_model(weights(case)) == 0
+    ex = net.create_extractor()
+    for i, array in enumerate(inputs(case)):
+        ex.input(f"a{i}", ncnn.Mat(np.stack([array] * (3 if i else 2)), batch_index=0))
+    with pytest.warns(ncnn.NcnnWarning, match=rf"{case.type} \w+: .*\b2\b.*\b3\b|{case.type} \w+: .*broadcast"):
+        assert ex.extract("b0")[0] == -100
+
+
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("quantised", [0, 2])
 @pytest.mark.parametrize(

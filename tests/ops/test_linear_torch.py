@@ -173,6 +173,16 @@ def test_other_distances_of_rows(length: int, p: float, dtype: str, tolerance: f
         np.testing.assert_allclose(got, want, 0, tolerance * want.max())
 
 
+@pytest.mark.parametrize("p", [0.0, 1.0, 3.0])
+def test_other_distances_of_rows_that_are_not_finite(p: float) -> None:
+    x = random(6, 5)
+    x[1, 1], x[2, 0], x[3, 0], x[4, 4] = np.nan, np.inf, -np.inf, np.inf
+    held = torch.from_numpy(x)
+    np.testing.assert_allclose(call("aten::pdist", (x, p), 1), F.pdist(held, p).numpy(), 1e-5)
+    got = call("aten::cdist", (x, x[::2], p, None), 1)
+    np.testing.assert_allclose(got, torch.cdist(held, held[::2], p).numpy(), 1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_distances_of_rows_that_are_equal_empty_or_not_finite(dtype: str) -> None:
     x = random(30, 6, dtype=dtype) / 8

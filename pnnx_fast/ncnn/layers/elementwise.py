@@ -270,7 +270,7 @@ def broadcast(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
     rank = max(dims_of(a), dims_of(b))
     a, b = _raised(t, a, b, rank), _raised(t, b, a, rank)
     have = shape_of(a), shape_of(b)
-    if any(n != m and min(n, m) > 1 for n, m in zip(*have, strict=True)):
+    if any(n != m and min(n, m) > 1 for n, m in zip(*(shape[1:] for shape in have), strict=True)):
         # ncnn takes the larger sizes and reads beyond the smaller blob; here its missing values are 0.
         warn(f"layer {t.layer}: shapes {have[0][1:]} and {have[1][1:]} do not broadcast")
         return _grown(t, a, have[1]), _grown(t, b, have[0])
