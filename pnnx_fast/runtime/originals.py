@@ -5,7 +5,7 @@ lowered program.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,18 +24,21 @@ Copies = dict[Buffer, tuple[Tensor, Tensor]]
 def read_originals(steps: Sequence[KernelStep | HostStep]) -> list[KernelStep | HostStep]:
     """Let attention read what its keys and values are copies of; copies that nothing reads then are dropped."""
     copies: Copies = {}
+    made_of: defaultdict[Buffer, list[Buffer]] = defaultdict(list)
     written: set[Buffer] = set()
     changed = False
     for step in steps:
         if isinstance(step, KernelStep) and step.kernel == KERNEL:
             changed |= _redirect(step, copies)
         targets = _written(step)
-        for buffer, (x, _) in list(copies.items()):
-            if buffer in targets or x.buffer in targets:
-                del copies[buffer]
+        for buffer in targets:
+            for stale in (buffer, *made_of.pop(buffer, ())):
+                copies.pop(stale, None)
         if isinstance(step, KernelStep) and step.kernel == "copy" and targets.isdisjoint(written):
             x, y = step.fields["x"], step.fields["y"]
-            copies[y.buffer] = (x, y)
+            if x.buffer not in targets:
+                copies[y.buffer] = (x, y)
+                made_of[x.buffer].append(y.buffer)
         written |= targets
     return _without_unread(steps) if changed else list(steps)
 
