@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError
-from pnnx_fast.ir import Attribute, Graph, Operator, dtypes
+from pnnx_fast.ir import Attribute, Graph, Operand, Operator, dtypes
 from pnnx_fast.ir.folded import changed_constant, versions_of
 
 __all__ = ["wind_back"]
@@ -43,11 +44,12 @@ def wind_back(graph: Graph, isa: str) -> None:
     inputs = _ones(graph)
     if inputs is None:
         return
-    own = _OwnRun(graph, isa, inputs)
-    for constant in dict.fromkeys(filter(None, map(changed_constant, ops))):
+    constants = list(dict.fromkeys(filter(None, map(changed_constant, ops))))
+    own = _OwnRun(graph, isa, inputs, ops, constants)
+    for constant in constants:
         data = constant.attrs["data"]
         for last in versions_of(constant, ops)[: -TRIED - 1 : -1]:
-            before = _before(data.numpy(), partial(own.up_to, constant.name, last))
+            before = _before(data.numpy(), partial(own.up_to, constant, last))
             if before is not None:
                 constant.attrs["data"] = Attribute(np.full(data.shape, before, data.numpy().dtype), data.dtype)
                 break
@@ -64,42 +66,104 @@ def _ones(graph: Graph) -> list[Array] | None:
 
 
 class _OwnRun:
-    """The converter's run, repeated up to an operator as often as the limits above allow."""
+    """The converter's run, repeated in parts as often as the limits above allow.
 
-    def __init__(self, graph: Graph, isa: str, inputs: list[Array]) -> None:
-        self._graph, self._isa, self._inputs = graph, isa, inputs
-        self._operators, self._flops = MOST_OPERATORS, MOST_FLOPS
+    What does not depend on a constant that may be wrong is computed once, and kept where other operators read it. So the
+    runs for many constants together look at each operator a few times.
+    """
 
-    def up_to(self, constant: str, last: Operator) -> Run:
-        """The result of an operator as a function of a constant."""
+    def __init__(
+        self, graph: Graph, isa: str, inputs: list[Array], ops: Sequence[Operator], constants: Sequence[Operator]
+    ) -> None:
+        self._isa, self._known = isa, dict(zip(graph.inputs, inputs, strict=True))
+        self._operators, self._flops, self._bytes = MOST_OPERATORS, MOST_FLOPS, MOST_BYTES
+        self._place = {op: i for i, op in enumerate(ops)}
+        self._turns = {op: i for i, op in enumerate(constants)}
+        """For each operator, which of the constants is the last that it depends on (-1: none), …"""
+        self._fed: set[Operator] = set()
+        """… and those that depend on inputs; what they compute may be kept."""
+        for op in ops:
+            makers = [x.producer for x in op.inputs if x.producer is not None]
+            self._turns.setdefault(op, max((self._turns[maker] for maker in makers), default=-1))
+            if op.type == "pnnx.Input" or not self._fed.isdisjoint(makers):
+                self._fed.add(op)
+
+    def up_to(self, constant: Operator, last: Operator) -> Run:
+        """The result of an operator as a function of a constant; those before it are as they will stay."""
+        turn = self._turns[constant]
+        sure = [op for op in self._behind([last]) if op in self._fed and self._turns[op] < turn and _is_kept(op)]
+        inside = set(sure)
+        wanted = [x for op in sure for x in op.outputs if not inside.issuperset(x.consumers)]
+        if wanted:
+            makers = list(dict.fromkeys(x.producer for x in wanted if x.producer is not None))
+            for x, result in zip(wanted, self._runner(self._part(self._behind(makers), wanted))([]), strict=True):
+                if result.shape == x.shape and result.dtype == dtypes.by_text[x.dtype or ""].computed:
+                    self._known[x] = result
+                    self._bytes -= result.nbytes
+        run = self._runner(self._part(self._behind([last]), last.outputs[:1], constant))
+        return lambda value: run([value])[0]
+
+    def _behind(self, last: Sequence[Operator]) -> list[Operator]:
+        """Operators that some need, in order, without what is known."""
+        found, waiting = set(last), list(last)
+        while waiting:
+            for x in waiting.pop().inputs:
+                if x.producer is not None and x.producer not in found and x not in self._known:
+                    found.add(x.producer)
+                    waiting.append(x.producer)
+        return sorted(found, key=self._place.__getitem__)
+
+    def _part(
+        self, ops: Sequence[Operator], wanted: Sequence[Operand], varied: Operator | None = None
+    ) -> tuple[Graph, list[Array]]:
+        """A graph of its own that computes some operands, and what it takes but for the values of a constant."""
+        self._operators -= len(ops)
+        self._require(self._operators >= 0)
+        part, makers = Graph(), set(ops)
+        twins: dict[Operand, Operand] = {}
+        given = [x for x in dict.fromkeys(x for op in ops for x in op.inputs) if x.producer not in makers]
+        for x in dict.fromkeys([*given, *(x for op in ops for x in op.outputs)]):
+            twins[x] = part.new_operand(x.name)
+            twins[x].shape, twins[x].dtype = x.shape, x.dtype
+        for x in given:
+            part.new_operator("pnnx.Input", x.name, outputs=[twins[x]])
+        for op in ops:
+            outputs = [twins[x] for x in op.outputs]
+            if op is varied:
+                part.new_operator("pnnx.Input", op.name, outputs=outputs)
+                outputs[0].shape, outputs[0].dtype = op.attrs["data"].shape, op.attrs["data"].dtype
+                continue
+            carried: dict[str, Any] = {"inputnames": op.inputnames, "params": op.params, "attrs": op.attrs}
+            inputs = [twins[x] for x in op.inputs]
+            part.new_operator(op.type, op.name, inputs=inputs, outputs=outputs, **carried)
+        part.new_operator("pnnx.Output", "own_run", inputs=[twins[x] for x in wanted])
+        return part, [self._known[x] for x in given]
+
+    def _runner(self, part: tuple[Graph, list[Array]]) -> Callable[[list[Array]], list[Array]]:
+        """What runs a graph on what it takes and some more."""
         from pnnx_fast.runtime.session import Model
 
-        self._operators -= len(self._graph.ops)
-        self._require(self._operators >= 0)
-        part = self._graph.copy()
-        part.remove_operators([op for op in part.ops if op.type == "pnnx.Output"])
-        twins = {op.name: op for op in part.ops}
-        part.new_operator("pnnx.Output", part.free_name("own_run"), inputs=[twins[last.name].outputs[0]])
-        varied = twins[constant]
-        varied.type = "pnnx.Input"
-        varied.outputs[0].shape, varied.outputs[0].dtype = varied.attrs["data"].shape, varied.attrs["data"].dtype
-        varied.attrs.clear()
-        place = part.inputs.index(varied.outputs[0])
-        part.dead_code_elimination()
-        model = Model.reading(lambda: part, None, 1, isa=self._isa, optimize=False, own_run=False)
+        graph, known = part
+        model = Model.reading(lambda: graph, None, 1, isa=self._isa, optimize=False, own_run=False)
 
-        def run(value: Array) -> Array:
-            arrays = [*self._inputs[:place], value, *self._inputs[place:]]
+        def run(more: list[Array]) -> list[Array]:
+            arrays = [*known, *more]
             work = model.work(*arrays)
             self._flops -= work["flops"]
-            self._require(self._flops >= 0 and work["arena_bytes"] <= MOST_BYTES)
-            return np.asarray(model(*arrays))
+            self._require(self._flops >= 0 and work["arena_bytes"] <= self._bytes)
+            results = model(*arrays)
+            return list(map(np.asarray, results if isinstance(results, tuple) else [results]))
 
         return run
 
     def _require(self, holds: bool) -> None:
         if not holds:
             raise LimitError("the converter's run would take too long to repeat")
+
+
+def _is_kept(op: Operator) -> bool:
+    """Whether results of an operator may be handed to another graph: whole numbers may be sizes, known before a run."""
+    return all(x.dtype in ("f32", "f64") and x.shape is not None and min(x.shape, default=1) >= 0 for x in op.outputs)
 
 
 def _before(data: Array, up_to: Callable[[], Run]) -> float | int | bool | None:

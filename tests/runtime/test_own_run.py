@@ -114,6 +114,32 @@ def test_what_would_take_long_is_not_run(limit: str, monkeypatch: pytest.MonkeyP
         model(ONE, [0, 3, 0, 0])
 
 
+def test_many_constants_look_at_each_operator_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, lines, last = 40, [], "x"
+    for k in range(count):
+        lines += [
+            f"pnnx.Attribute pnnx_fold_{k} 0 1 c{k} @data=(3)f32 #c{k}=(3)f32",
+            f"F.relu r{k} 1 1 {last} r{k} #{last}=(3)f32 #r{k}=(3)f32",
+            f"torch.scatter_add a{k} 3 1 c{k} i r{k} a{k} dim=0 $input=c{k} $index=i $src=r{k} #a{k}=(3)f32",
+            f"pnnx.Expression m{k} 2 1 a{k} r{k} m{k} expr=mul(add(@0,@1),0.25) #a{k}=(3)f32 #r{k}=(3)f32 #m{k}=(3)f32",
+        ]
+        last = f"m{k}"
+    head = f"7767517\n{len(lines) + 3} {len(lines) + 2}\npnnx.Input i 0 1 i #i=(3)i64\npnnx.Input x 0 1 x #x=(3)f32\n"
+    graph = pnnx_fast.Graph.parse(head + "\n".join([*lines, f"pnnx.Output o 1 0 {last}", ""]))
+    wanted, traced = X.copy(), np.ones(3, np.float32)
+    for op in graph.ops:
+        if op.type == "pnnx.Attribute":  # in the converter's run all indices are one
+            sums = np.float32([0, traced.sum(), 0])
+            op.attrs["data"] = pnnx_fast.Attribute(sums)
+            traced = (sums + traced) * np.float32(0.25)
+            wanted = (wanted[[0, 2, 1]] + wanted) * np.float32(0.25)
+    monkeypatch.setattr(own_run, "MOST_OPERATORS", 10 * len(graph.ops))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = pnnx_fast.Model(graph)(np.array([0, 2, 1]), X)
+    np.testing.assert_allclose(got, wanted, 1e-5)
+
+
 def test_a_graph_network_of_the_converter_runs_as_in_torch(tmp_path: Path) -> None:
     torch: Any = pytest.importorskip("torch")
     pnnx: Any = pytest.importorskip("pnnx")
