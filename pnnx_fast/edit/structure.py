@@ -147,7 +147,7 @@ def insert(
     result.dtype, result.shape = source.dtype, source.shape
     graph.replace_uses(source, result)
     producer = source.producer
-    index = 0 if producer is None else graph.ops.index(producer) + 1
+    index = 0 if producer is None else graph.place_of(producer) + 1
     return graph.new_operator(type, name, inputs=[source], outputs=[result], params=params, attrs=attrs, index=index)
 
 

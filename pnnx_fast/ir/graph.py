@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph"]
 
+NEAR = 64
+"""Operators before and behind the last place where the next one is looked for first: passes go on in order."""
+
 
 class Graph(Editing):
     """A PNNX model as a graph.
@@ -44,7 +47,7 @@ class Graph(Editing):
     Operator(F.relu act: x -> y)
     """
 
-    __slots__ = ("_by_name", "_operands", "ops", "store_layout", "unused_operands")
+    __slots__ = ("_by_name", "_near", "_operands", "ops", "store_layout", "unused_operands")
 
     ops: list[Operator]
     store_layout: Literal["zip64", "zip32"]
@@ -59,6 +62,7 @@ class Graph(Editing):
         # A dict as an ordered set keeps the order of operands through renaming and removal.
         self._operands: dict[Operand, None] = {}
         self._by_name: dict[str, Operand] = {}
+        self._near = 0
 
     @classmethod
     def from_parts(cls, ops: list[Operator], operands: dict[str, Operand]) -> Graph:
@@ -281,11 +285,25 @@ class Graph(Editing):
 
     def new_operator_before(self, type: str, name: str, cur: Operator, **wiring: Any) -> Operator:
         """Add an operator before another one; keywords as in :meth:`new_operator`."""
-        return self.new_operator(type, name, index=self.ops.index(cur), **wiring)
+        return self.new_operator(type, name, index=self.place_of(cur), **wiring)
 
     def new_operator_after(self, type: str, name: str, cur: Operator, **wiring: Any) -> Operator:
         """Add an operator after another one; keywords as in :meth:`new_operator`."""
-        return self.new_operator(type, name, index=self.ops.index(cur) + 1, **wiring)
+        return self.new_operator(type, name, index=self.place_of(cur) + 1, **wiring)
+
+    def place_of(self, op: Operator) -> int:
+        """Index of an operator in ``ops``. Found at once where it stands near the one that was asked for last.
+
+        Raises
+        ------
+        ValueError
+            When it is none of them.
+        """
+        try:
+            self._near = self.ops.index(op, max(self._near - NEAR, 0), self._near + NEAR)
+        except ValueError:
+            self._near = self.ops.index(op)
+        return self._near
 
     def remove_operator(self, op: Operator) -> None:
         """Remove an operator with its outputs.
@@ -312,7 +330,7 @@ class Graph(Editing):
                 if user is not None:
                     raise GraphError([f"output {operand.name} of {op.name} is still an input of {user.name}"])
         if len(gone) == 1:
-            self.ops.remove(ops[0])
+            del self.ops[self.place_of(ops[0])]
             for operand in ops[0].inputs:
                 operand.remove_consumer(ops[0])
         else:

@@ -76,6 +76,6 @@ def _fuse(graph: Graph, op: Operator, add: Operator, other: Operand) -> None:
     else:
         op.params["residual_late"] = True
     graph.ops.remove(op)
-    graph.ops.insert(graph.ops.index(add), op)
+    graph.ops.insert(graph.place_of(add), op)
     graph.replace_uses(add.outputs[0], op.outputs[0])
     graph.remove_operator(add)

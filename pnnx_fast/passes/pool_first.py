@@ -59,7 +59,7 @@ def _swap(graph: Graph, conv: Operator, pool: Operator) -> None:
     conv.add_output(y)
     middle.shape = None if x.shape is None or y.shape is None else (*x.shape[: -_rank(pool)], *y.shape[-_rank(pool) :])
     graph.ops.remove(pool)
-    graph.ops.insert(graph.ops.index(conv), pool)
+    graph.ops.insert(graph.place_of(conv), pool)
 
 
 def _rank(pool: Operator) -> int:

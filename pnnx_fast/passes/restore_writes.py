@@ -141,7 +141,7 @@ class _Replay:
     def change(self, op: Operator) -> None:
         """Write the result of an operator to its first input, as it is the same tensor."""
         home, made = self._home(op.inputs[0]), op.outputs[0]
-        following = self._graph.ops.index(op) + 1
+        following = self._graph.place_of(op) + 1
         if home.chain and following < len(self._graph.ops):
             self.lost = self.lost or f"{op.where} writes to {op.inputs[0].name}"
             self._write(home, made, self._graph.ops[following], op)

@@ -68,8 +68,8 @@ def _ones(graph: Graph) -> list[Array] | None:
 class _OwnRun:
     """The converter's run, repeated in parts as often as the limits above allow.
 
-    What does not depend on a constant that may be wrong is computed once, and kept where other operators read it. So the
-    runs for many constants together look at each operator a few times.
+    What does not depend on a constant that may be wrong is computed once, and kept where other operators read it. So
+    the runs for many constants together look at each operator a few times.
     """
 
     def __init__(

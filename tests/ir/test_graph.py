@@ -339,3 +339,18 @@ def test_long_graphs_can_be_pickled() -> None:
         former, operand = operand, graph.new_operand(str(i))
         graph.new_operator("F.relu", f"act{i}", inputs=[former], outputs=[operand])
     assert saved_text(pickle.loads(pickle.dumps(graph))) == saved_text(graph)
+
+
+def test_operators_are_found_wherever_they_stand() -> None:
+    graph = Graph()
+    ops = [graph.new_operator("mine.Op", str(i)) for i in range(300)]
+    for op in (ops[0], ops[299], ops[10], ops[11], ops[150]):
+        assert graph.ops[graph.place_of(op)] is op
+    graph.ops.reverse()
+    assert graph.place_of(ops[0]) == 299
+    added = graph.new_operator_before("mine.Op", "added", ops[7])
+    assert graph.ops.index(added) == 292
+    graph.remove_operator(ops[7])
+    assert ops[7] not in graph.ops
+    with pytest.raises(ValueError, match="not in list"):
+        graph.place_of(ops[7])
