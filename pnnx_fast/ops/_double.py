@@ -1,4 +1,4 @@
-"""Convolutions, attention and recurrent cells of float64, mostly in numpy: that type is wanted for its accuracy.
+"""Convolutions, attention and recurrent cells of float64, a type that is wanted for its accuracy.
 
 The functions emit what the kernels' emitters do for float32, into the same tensors.
 """
@@ -14,6 +14,7 @@ import numpy as np
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import CODES
+from pnnx_fast.ops._window import window_fields
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.linear import multiply
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -43,32 +44,41 @@ def convolve_double(
         return
     if x.shape[1] != weight.shape[1] * groups:
         raise ShapeError("channels do not fit the weight", expected=weight.shape[1] * groups, actual=x.shape)
-    ends = [(o - 1) * s + d * (k - 1) - p for o, s, d, k, p in zip(
-        y.shape[2:], stride, dilation, weight.shape[2:], before, strict=True)]  # fmt: skip
-    sides = [(max(p, 0), max(e + 1 - n, 0)) for p, e, n in zip(before, ends, x.shape[2:], strict=True)]
-    starts = [max(-p, 0) for p in before]
-
-    def run(x: Array, weight: Array, *bias: Array) -> Array:
-        x = np.pad(x, [(0, 0), (0, 0), *sides])
-        filters = weight.reshape(groups, -1, *weight.shape[1:])
-        total = np.zeros((y.shape[0], groups, filters.shape[1], math.prod(y.shape[2:])))
-        for tap in np.ndindex(weight.shape[2:]):
-            firsts = [p + t * d for p, t, d in zip(starts, tap, dilation, strict=True)]
-            ranges = zip(firsts, y.shape[2:], stride, strict=True)
-            places = [slice(None), slice(None), *(slice(f, f + (o - 1) * s + 1, s) for f, o, s in ranges)]
-            part = x[tuple(places)].reshape(x.shape[0], groups, filters.shape[2], -1)
-            total += np.matmul(filters[(..., *tap)], part)
-        result = total.reshape(y.shape)
-        return result + bias[0].reshape(-1, *[1] * len(tap)) if bias else result
-
-    given = [x, weight] if bias is None else [x, weight, bias]
-    value: Any = b.host(run, given, [(y.shape, y.dtype)])[0]
+    plain = residual is None and act["act"] == CODES["none"]
+    made = y if plain else b.empty(y.shape, y.dtype, "channels_last")
+    window: dict[str, Any] = {"stride": (1, *stride), "before": (0, *before), "dilation": (1, *dilation)}
+    ends = (b.channels_last(x), made)
+    if x.ndim == 5:
+        window = {key: value[1:] for key, value in window.items()}
+    source, target = (t if t.ndim == 5 else t.unsqueeze(2) for t in ends)
+    taps = weight.shape[2:] if x.ndim == 5 else (1, *weight.shape[2:])
+    fields = window_fields(source, target, None, taps, **window, groups=groups, act=act)
+    plan = b.plan("conv_f64", **fields, variant=0)
+    added = None if bias is None else b.contiguous(bias)
+    b.step(
+        "conv_f64", x=source, y=target, w=_columns(b, weight, groups), bias=added,
+        scratch=b.scratch(plan.scratch_bytes), **fields, variant=0,
+        flops=2 * y.size * math.prod(weight.shape[1:]), label=plan.label,
+    )  # fmt: skip
+    if plain:
+        return
+    value: Any = made
     steps = [(_ACTIVATIONS[act["act"]], [act["act_a"], act["act_b"]])]
     if residual is not None:
         steps.insert(len(steps) if act.get("z_late") else 0, ("add(@0,@1)", [residual.expand(y.shape)]))
     for text, more in steps:
         value = lower_expression(b, text, [value, *more], temporary=True) if text else value
     b.copy(value, y)
+
+
+def _columns(b: Builder, weight: Tensor, groups: int) -> Tensor:
+    """A weight (oc, ic / groups, taps…) as the kernel reads it: (group, taps…, ic / groups, oc / groups), dense."""
+    each, (outputs, *strides) = weight.shape[0] // groups, weight.strides
+    split = weight.as_strided((groups, each, *weight.shape[1:]), (each * outputs, outputs, *strides))
+    taps = range(3, split.ndim)
+    if each == 1 and weight.shape[1] == 1:
+        return b.contiguous(split.permute([*taps, 0, 1, 2]))
+    return b.contiguous(split.permute([0, *taps, 2, 1]))
 
 
 def attend_double(

@@ -51,6 +51,35 @@ def test_convolutions(axes: int, options: dict[str, Any], last: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    "sizes, channels, window, options",
+    [
+        ((2, 1, 101), 9, (10,), {"stride": 5}),
+        ((3, 5, 1), 33, (1,), {}),
+        ((1, 33, 40), 150, (3,), {"padding": 2, "dilation": 2}),
+        ((2, 3, 23, 21), 17, (7, 5), {"stride": (2, 3), "padding": (3, 2)}),
+        ((1, 3, 2, 3), 5, (3, 3), {"padding": 4, "stride": 3}),
+        ((2, 130, 6, 7), 20, (3, 3), {"padding": 1}),
+        ((1, 70, 9, 5), 70, (3, 3), {"padding": (3, 2), "groups": 70, "dilation": (3, 2), "stride": (1, 2)}),
+        ((2, 6, 9, 5), 12, (3, 2), {"padding": 1, "groups": 6}),
+        ((2, 12, 8, 8), 30, (3, 3), {"padding": 1, "groups": 3}),
+        ((1, 3, 5, 6, 7), 10, (2, 3, 4), {"padding": (1, 0, 3), "dilation": (1, 2, 1)}),
+        ((2, 19, 3, 4, 5), 19, (3, 3, 3), {"padding": 1, "groups": 19, "stride": (2, 1, 1)}),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_convolutions_of_odd_shapes(
+    isa: str, threads: int, sizes: tuple[int, ...], channels: int, window: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    x, c = draw(*sizes), draw(channels)
+    w = draw(channels, sizes[1] // options.get("groups", 1), *window)
+    x[0, 0, ..., 0], x[-1, -1, ..., -1] = np.nan, np.inf
+    kind = f"F.conv{len(window)}d"
+    each = {k: v if isinstance(v, tuple) or k == "groups" else (v,) * len(window) for k, v in options.items()}
+    got = run(kind, x, w, c, names=["input", "weight", "bias"], isa=isa, threads=threads, **each)
+    same(got, getattr(F, kind[2:])(*map(torch.from_numpy, (x, w, c)), **options))
+
+
+@pytest.mark.parametrize(
     "axes, options",
     [
         (1, {"stride": 2}),
