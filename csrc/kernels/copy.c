@@ -76,6 +76,25 @@ PF_STRIDED(16)
 PF_STRIDED(32)
 PF_STRIDED(64)
 
+/* ya and xb are 1: tiles of 4 x 4, then what remains on both sides. */
+static void copy_turned_64(const pf_plane *p, const char *x, char *y) {
+    const int64_t na = p->na / 4 * 4, nb = p->nb / 4 * 4;
+    for (int64_t b = 0; b < nb; b += 4)
+        for (int64_t a = 0; a < na; a += 4) {
+            pf_l4 r[4];
+            PF_UNROLL
+            for (int i = 0; i < 4; i++) r[i] = *(const pf_l4_any *)(x + ((a + i) * p->xa + b) * 8);
+            pf_transpose4_64(r);
+            PF_UNROLL
+            for (int i = 0; i < 4; i++) *(pf_l4_any *)(y + ((b + i) * p->yb + a) * 8) = r[i];
+        }
+    pf_plane side = *p;
+    side.na = p->na - na, side.nb = nb;
+    copy_strided_64(&side, x + na * p->xa * 8, y + na * 8);
+    side.na = p->na, side.nb = p->nb - nb;
+    copy_strided_64(&side, x + nb * 8, y + nb * p->yb * 8);
+}
+
 /* Rows read backwards (xa is -1, ya 1); the last vector of a row may write some elements again. */
 #if defined(__clang__)
 #    define PF_TURN(v, lanes, r)                                                                             \
@@ -125,7 +144,10 @@ static void copy_plane(const pf_plane *p, int64_t size, const char *x, char *y) 
             (reversed && p->na >= LANES_32 ? copy_reversed_32 : copy_strided_32)(p, x, y);
         break;
     case 8:
-        (reversed && p->na >= LANES_64 ? copy_reversed_64 : copy_strided_64)(p, x, y);
+        if (p->ya == 1 && p->xb == 1)
+            copy_turned_64(p, x, y);
+        else
+            (reversed && p->na >= LANES_64 ? copy_reversed_64 : copy_strided_64)(p, x, y);
         break;
     default:
         copy_strided_any(p, size, x, y);

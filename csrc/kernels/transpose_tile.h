@@ -26,6 +26,26 @@ PF_INLINE void pf_transpose4(pf_f4 r[4]) {
     r[3] = pf_mix4(b, d, 2, 3, 6, 7);
 }
 
+/* The same for elements of eight bytes. */
+typedef int64_t pf_l4 __attribute__((vector_size(32)));
+typedef int64_t pf_l4_any __attribute__((vector_size(32), aligned(1), may_alias));
+#if defined(__clang__)
+#    define pf_mix4_64(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#    define pf_mix4_64(a, b, ...) __builtin_shuffle(a, b, (pf_l4){__VA_ARGS__})
+#endif
+
+PF_INLINE void pf_transpose4_64(pf_l4 r[4]) {
+    const pf_l4 a = pf_mix4_64(r[0], r[1], 0, 4, 2, 6);
+    const pf_l4 b = pf_mix4_64(r[0], r[1], 1, 5, 3, 7);
+    const pf_l4 c = pf_mix4_64(r[2], r[3], 0, 4, 2, 6);
+    const pf_l4 d = pf_mix4_64(r[2], r[3], 1, 5, 3, 7);
+    r[0] = pf_mix4_64(a, c, 0, 1, 4, 5);
+    r[1] = pf_mix4_64(b, d, 0, 1, 4, 5);
+    r[2] = pf_mix4_64(a, c, 2, 3, 6, 7);
+    r[3] = pf_mix4_64(b, d, 2, 3, 6, 7);
+}
+
 #if defined(PF_AVX512)
 PF_INLINE void pf_transpose_tile(pf_vf v[PF_VL]) {
     __m512 t[16], u[16];

@@ -131,3 +131,12 @@ def test_fill(isa: str, dtype: str, threads: int) -> None:
         bits = {"bits": int(low), "bits_high": int(high), "itemsize": view.itemsize}
         call(isa, "fill", threads, y=view, rank=view.ndim, shape=view.shape, ys=elements(view), **bits)
         np.testing.assert_array_equal(frame, want)
+
+
+@pytest.mark.parametrize("sizes", [(1, 5), (3, 4), (4, 3), (7, 9), (16, 130), (131, 66), (512, 20)])
+@pytest.mark.parametrize("kind", ["f8", "c8", "i8"])
+def test_planes_of_eight_bytes_are_turned(isa: str, sizes: tuple[int, int], kind: str) -> None:
+    x = numbered((2, *sizes), kind)
+    y = np.empty((2, *sizes[::-1]), kind)
+    copy(isa, x.transpose(0, 2, 1), y)
+    np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
