@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,19 @@ def places(x: Array, dim: int, index: Array) -> tuple[Any, ...]:
 # -- reductions and running extremes -----------------------------------------------------------------------------
 
 
+def on_lines(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function along a dimension, for which a tensor without dimensions is a line of one entry."""
+
+    @wraps(function)
+    def run(x: Array, *rest: Any) -> Any:
+        if x.ndim:
+            return function(x, *rest)
+        found = function(x.reshape(1), *rest)
+        return tuple(y.reshape(()) for y in found) if isinstance(found, tuple) else found.reshape(())
+
+    return run
+
+
 def logcumsumexp(x: Array, dim: int) -> Array:
     """Running logarithm of the sum of exponentials."""
     return np.logaddexp.accumulate(real(x), dim)
@@ -101,9 +115,13 @@ def trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
 
 def cumulative_trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
     """Running areas of trapezoids."""
-    y = np.moveaxis(real(y), int(dim), -1)
-    spacing = np.diff(x) if isinstance(x, np.ndarray) else y.dtype.type(x)
-    return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) / 2 * spacing, -1), -1, int(dim))
+    y, axis = real(y), int(dim)
+    spacing: Any = y.dtype.type(x) if not isinstance(x, np.ndarray) else np.diff(x)
+    if isinstance(x, np.ndarray) and x.ndim > 1:
+        aligned = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
+        spacing = np.diff(np.moveaxis(aligned, axis, -1))
+    y = np.moveaxis(y, axis, -1)
+    return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) / 2 * spacing, -1), -1, axis)
 
 
 def gradient(x: Array, *rest: Any) -> tuple[Array, ...]:

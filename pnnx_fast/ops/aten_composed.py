@@ -307,11 +307,11 @@ def vecdot(b: Builder, input: Tensor, other: Tensor, dim: int = -1) -> Value:
 @_composed("cosine_similarity", mx.cosine_similarity)
 def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Value:
     """Cosine of the angle between vectors. torch.nn.functional.cosine_similarity."""
-    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    shape = np.broadcast_shapes(x1.shape, x2.shape) or (1,)
     axes = [axis_of(dim, len(shape))]
     wide = [x.expand(shape) for x in (x1, x2)]
     norms = [reductions.emit_reduce(b, x, axes, False, "norm2", temporary=True) for x in wide]
-    products = intermediate(b, "mul(@0,@1)", x1, x2)
+    products = intermediate(b, "mul(@0,@1)", *wide)
     total = reductions.emit_reduce(b, products, axes, False, "sum", temporary=True)
     return lower_expression(b, "div(@0,mul(maximum(@1,@3),maximum(@2,@3)))", [total, *norms, float(eps)])
 

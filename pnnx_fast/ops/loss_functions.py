@@ -91,8 +91,9 @@ def _multilabel(x: Array, y: Array, reduction: int = MEAN) -> Array:
     wanted = np.zeros(rows.shape, bool)
     row, place = np.nonzero(named)
     wanted[row, index[row, place]] = True
-    gaps = np.maximum(1 - (np.take_along_axis(rows, index, -1)[..., None] - rows[:, None]), 0)
-    values = (gaps * named[..., None] * ~wanted[:, None]).sum((1, 2)) / count
+    gaps = 1 - (np.take_along_axis(rows, index, -1)[..., None] - rows[:, None])
+    counted = (gaps > 0) & named[..., None] & ~wanted[:, None]  # NaN is above nothing
+    values = np.where(counted, gaps, 0).sum((1, 2)) / count
     return _reduced(np.asarray(values.reshape(x.shape[:-1]), x.dtype), reduction)
 
 

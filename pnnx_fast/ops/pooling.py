@@ -101,7 +101,8 @@ GLOBAL = {"avg": "sum", "max": "max"}
 
 def _is_global(input: Tensor, window: Window) -> bool:
     """Whether an input is pooled to single values."""
-    return window.size == input.shape[-len(window.output) :] and not any(window.pad) and set(window.dilation) == {1}
+    whole = window.size == input.shape[-len(window.output) :] and set(window.output) == {1}
+    return whole and not any(window.pad) and set(window.dilation) == {1}
 
 
 @in_single

@@ -292,10 +292,11 @@ def flip(b: Builder, input: Tensor, *, dims: Ints) -> Tensor:
 def roll(b: Builder, input: Tensor, *, shifts: Ints, dims: Ints | None = None) -> Tensor:
     """Rotate along dimensions. torch.roll."""
     amounts = [shifts] if isinstance(shifts, int) else list(shifts)
-    if dims is None:
+    named = [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
+    if not named and len(amounts) == 1:
         flat = b.reshape(input, (input.size,))
         return b.reshape(_roll(b, flat, [(0, amounts[0])]), input.shape)
-    axes = [axis_of(d, input.ndim) for d in ([dims] if isinstance(dims, int) else dims)]
+    axes = [axis_of(d, input.ndim) for d in named]
     if len(axes) != len(amounts):
         raise ParameterError("shifts and dims must have the same length", parameter="dims")
     total = {axis: sum(n for a, n in zip(axes, amounts, strict=True) if a == axis) for axis in axes}

@@ -218,3 +218,21 @@ def test_two_results_that_are_joined() -> None:
         graph.new_operator("pnnx.Output", "out0", inputs=[whole])
         want = torch.cat(list(outputs(t(x), dim=1)))
         np.testing.assert_allclose(pnnx_fast.Model(graph, 1)(x), want.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dim", range(-3, 3))
+def test_areas_between_points_of_every_rank(dim: int) -> None:
+    y, points = real("f4", 3, 4, 5), real("f4", 3, 4, 5, seed=1)
+    check("cumulative_trapezoid", y, points, dim=dim)
+    check("cumulative_trapezoid", y, points[0, 0, : y.shape[dim]], dim=dim)
+    if dim in (1, 2, -1, -2):
+        check("cumulative_trapezoid", y, points[0], dim=dim)
+
+
+def test_single_numbers_are_lines_of_one_entry() -> None:
+    x = real("f4")
+    check("logcumsumexp", x, 0)
+    check("mode", x, -1, outputs=2)
+    check("nanmean", x, None)
+    check("cosine_similarity", x, real("f4", seed=1), -1)
+    check("roll", real("f4", 3, 4), [3], [])

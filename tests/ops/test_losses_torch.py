@@ -143,3 +143,10 @@ def test_what_does_not_fit(name: str) -> None:
         call("aten::smooth_l1_loss", (x, x, 1, -1.0), 1)
     with pytest.raises(ParameterError):
         call("aten::huber_loss", (x, x, 1, 0.0), 1)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_gaps_that_are_no_number_are_not_counted(reduction: int) -> None:
+    x, y = real("f4", 3, 4), np.array([[1, 0, -1, 2], [3, -1, 0, 0], [-1, 0, 1, 2]])
+    x[0, 2], x[1, 3] = np.nan, np.inf
+    check("multilabel_margin_loss", x, y, reduction)

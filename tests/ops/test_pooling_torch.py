@@ -120,3 +120,12 @@ def test_errors_name_the_operator() -> None:
         run("F.avg_pool2d", x, kernel_size=20)
     with pytest.raises(ShapeError, match="needs 3 or 4 dimensions"):
         run("F.max_pool2d", x[0, 0], kernel_size=2)
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("batch", [False, True])
+def test_single_pixels_become_several(kind: str, axes: int, batch: bool) -> None:
+    name = f"adaptive_{kind}_pool{axes}d"
+    x = np.random.default_rng(3).standard_normal((2, 8, *[1] * axes)).astype("f4")[0 if not batch else slice(None)]
+    check(f"F.{name}", x, getattr(F, name)(torch.from_numpy(x), [2] * axes), output_size=[2] * axes)
