@@ -93,15 +93,15 @@ FAMILIES: dict[str, str] = {
         aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm aten::linalg_cholesky aten::linalg_det
         aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_power aten::linalg_pinv aten::linalg_slogdet
         aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander aten::linspace aten::logcumsumexp
-        aten::logspace aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode
+        aten::logdet aten::logspace aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode
         aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter
-        aten::nonzero_static aten::pad_sequence aten::polar aten::polygamma aten::quantile aten::scalar_tensor
-        aten::searchsorted aten::signbit aten::special_erfcx aten::special_i0 aten::special_i0e aten::special_i1
-        aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
-        aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_ndtri aten::special_polygamma
-        aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1 aten::sum_to_size
-        aten::trapezoid aten::trapz aten::triangular_solve aten::tril_indices aten::triu_indices
-        aten::unique_consecutive aten::unique_dim aten::vander
+        aten::nonzero_static aten::pad_sequence aten::pinverse aten::polar aten::polygamma aten::quantile
+        aten::scalar_tensor aten::searchsorted aten::signbit aten::special_erfcx aten::special_i0 aten::special_i0e
+        aten::special_i1 aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0
+        aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1
+        aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
+        aten::special_scaled_modified_bessel_k1 aten::sum_to_size aten::trapezoid aten::trapz aten::triangular_solve
+        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention

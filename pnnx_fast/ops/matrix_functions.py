@@ -82,6 +82,12 @@ def triangular_solve(
     return solve_triangular(turned, y, upper != transpose, True, unitriangular), a
 
 
+def logdet(x: Array) -> Array:
+    """Logarithm of the determinant, NaN where that is negative."""
+    sign, logarithm = np.linalg.slogdet(x)
+    return np.where(sign < 0, np.asarray(np.nan, x.dtype), logarithm)
+
+
 def linalg_vander(x: Array, n: int | None = None) -> Array:
     """Powers of the entries, from the zeroth on, as rows."""
     count = x.shape[-1] if n is None else n

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,9 @@ def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
     """Compute in double precision; integers count as float32."""
 
     def run(*args: Array) -> Array:
-        arrays = [a for a in args if isinstance(a, np.ndarray)]
+        arrays = [a for a in args if isinstance(a, (np.ndarray, np.floating))]  # numpy makes numbers of single entries
         kept = np.result_type(*(a.dtype if a.dtype.kind == "f" else np.float32 for a in arrays))
-        wide = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in args]
+        wide = [a.astype(np.float64) if isinstance(a, (np.ndarray, np.floating)) else a for a in args]
         return np.asarray(function(*wide)).astype(kept)
 
     run.__doc__ = function.__doc__
@@ -50,8 +51,9 @@ def _function(name: str) -> Callable[[Array], Array]:
 digamma = _wide(FUNCTIONS["digamma"].reference)
 
 
-def polygamma(n: int, x: Array) -> Array:
-    """n-th derivative of the digamma function, for n > 0 by the zeta function of Hurwitz."""
+def polygamma(n: Any, x: Any) -> Array:
+    """n-th derivative of the digamma function, for n > 0 by the zeta function of Hurwitz. A method has n behind x."""
+    n, x = (x, n) if isinstance(n, np.ndarray) else (n, x)
     return digamma(x) if n == 0 else _wide(lambda v: (-1.0) ** (n + 1) * math.factorial(n) * _zeta(n + 1, v))(x)
 
 

@@ -406,6 +406,9 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::unique_dim", np.repeat(I[0], 2, 0), 0, True, True, True),
     ("aten::unique_dim", np.repeat(I, 2, 1), 1, True, True, True),
     ("aten::unsafe_split_with_sizes", X, [1, 3], 1),
+    ("aten::pinverse", M),
+    ("aten::logdet", Q),
+    ("aten::logdet", -Q[:3, :3]),
 ]
 
 LAPACK: list[tuple[Any, ...]] = [

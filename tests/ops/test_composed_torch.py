@@ -235,4 +235,10 @@ def test_single_numbers_are_lines_of_one_entry() -> None:
     check("mode", x, -1, outputs=2)
     check("nanmean", x, None)
     check("cosine_similarity", x, real("f4", seed=1), -1)
+    check("special_log_ndtr", x)
     check("roll", real("f4", 3, 4), [3], [])
+
+
+def test_orders_behind_their_argument() -> None:
+    x = np.abs(real("f4", 5)) + 1
+    compare(call("aten::polygamma", (x, 2), 1), torch.polygamma(2, t(x)))

@@ -15,7 +15,7 @@ TESTS = Path(__file__).parents[1]
 ELSEWHERE: dict[str, str] = {
     "ops/aten_cases.py": """
         aten::linalg_cholesky aten::linalg_det aten::linalg_inv aten::linalg_matrix_norm aten::linalg_matrix_power
-        aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve""",
+        aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::logdet aten::pinverse""",
     "ops/test_aten_torch.py": """
         aten::linalg_solve_triangular
         aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
