@@ -25,32 +25,34 @@ typedef struct dw_form {
 typedef struct dw_view {
     const float *x, *w, *bias, *z;
     float *y;
-    int64_t xsh, xsw, ysh, ysw, zsh, zsw, ocp;
+    float low, high;
+    int64_t xsh, xsw, ysh, ysw, zsh, zsw;
     int64_t kh, kw, stride_h, row0, row1, lo, hi, pixels;
 } dw_view;
 
 PF_INLINE dw_view dw_view_of(const pf_line_tile *t) {
     const pf_lines_args *a = t->a;
-    return (dw_view){t->x + t->channel,
-                     t->w,
-                     t->bias,
-                     t->z,
-                     t->y,
-                     a->dil_h * a->xsh,
-                     a->xsw,
-                     a->ysh,
-                     a->ysw,
-                     a->zsh,
-                     a->zsw,
-                     t->ocp,
-                     a->kh,
-                     a->kw,
-                     a->stride_h,
-                     t->row0,
-                     t->row1,
-                     t->lo,
-                     t->hi,
-                     t->pixels};
+    return (dw_view){.x = t->x + t->channel,
+                     .w = t->w,
+                     .bias = t->bias,
+                     .z = t->z,
+                     .y = t->y,
+                     .low = t->low,
+                     .high = t->high,
+                     .xsh = a->dil_h * a->xsh,
+                     .xsw = a->xsw,
+                     .ysh = a->ysh,
+                     .ysw = a->ysw,
+                     .zsh = a->zsh,
+                     .zsw = a->zsw,
+                     .kh = a->kh,
+                     .kw = a->kw,
+                     .stride_h = a->stride_h,
+                     .row0 = t->row0,
+                     .row1 = t->row1,
+                     .lo = t->lo,
+                     .hi = t->hi,
+                     .pixels = t->pixels};
 }
 
 /* Adds one input row to the output rows [first, last) of the tile; row o uses the taps at w - o * wstep. */
@@ -58,7 +60,7 @@ PF_INLINE void dw_row(const dw_view *t, const dw_form f, const float *x, const f
                       pf_vf (*acc)[PF_LINE_PIXELS], int64_t n, const int first, const int last) {
     pf_vf taps[2][8];
     PF_UNROLL for (int o = first; o < last; o++) {
-        PF_UNROLL for (int k = 0; k < f.kw; k++) taps[o][k] = pf_load(w - o * wstep + k * t->ocp);
+        PF_UNROLL for (int k = 0; k < f.kw; k++) taps[o][k] = pf_load(w - o * wstep + k * PF_VL);
     }
     PF_UNROLL for (int j = 0; j < (f.pixels - 1) * f.stride + f.kw; j++, x += t->xsw) {
         PF_FORGET(x);
@@ -78,7 +80,7 @@ PF_INLINE void dw_row(const dw_view *t, const dw_form f, const float *x, const f
 /* Adds all rows of the window. */
 PF_INLINE void dw_window(const dw_view *t, const dw_form f, const float *x, const float *w,
                          pf_vf (*acc)[PF_LINE_PIXELS], int64_t n) {
-    const int64_t wrow = t->kw * t->ocp, down = f.rows > 1 ? t->stride_h : t->kh;
+    const int64_t wrow = t->kw * PF_VL, down = f.rows > 1 ? t->stride_h : t->kh;
     const int64_t both = pf_min(t->kh, t->row1);
     int64_t r = t->row0;
     for (; r < pf_min(down, both); r++, x += t->xsh, w += wrow) dw_row(t, f, x, w, 0, acc, n, 0, 1);
@@ -91,7 +93,7 @@ PF_INLINE void dw_window(const dw_view *t, const dw_form f, const float *x, cons
 /* The same for two rows that need all rows of a square window. */
 PF_INLINE void dw_whole(const dw_view *t, const dw_form f, const float *x, const float *w,
                         pf_vf (*acc)[PF_LINE_PIXELS], int64_t n) {
-    const int64_t wrow = f.kw * t->ocp;
+    const int64_t wrow = f.kw * PF_VL;
     PF_UNROLL for (int r = 0; r < f.kw + f.stride; r++)
         dw_row(t, f, x + r * t->xsh, w + r * wrow, f.stride * wrow, acc, n, r >= f.kw, r < f.stride ? 1 : 2);
 }
@@ -102,25 +104,26 @@ PF_INLINE void dw_start(const dw_view *t, pf_vf (*acc)[PF_LINE_PIXELS], int64_t 
     PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[0][i] = acc[1][i] = start;
 }
 
-PF_INLINE void dw_finish(const dw_view *t, const dw_form f, const pf_activation *act,
-                         pf_vf (*acc)[PF_LINE_PIXELS], int64_t c, int64_t n) {
+PF_INLINE void dw_finish(const dw_view *t, const dw_form f, pf_vf (*acc)[PF_LINE_PIXELS], int64_t c,
+                         int64_t n) {
     const float *z = t->z ? t->z + c : NULL;
     float *y = t->y + c;
     const int64_t pixels = f.edge ? t->pixels : f.pixels;
     PF_UNROLL for (int o = 0; o < f.rows; o++, y += t->ysh) {
-        pf_line_end(act, acc[o], f.pixels, z, t->zsw, y, t->ysw, pixels, n, f.tail);
+        pf_line_end(t->low, t->high, acc[o], f.pixels, z, t->zsw, y, t->ysw, pixels, n, f.tail);
         if (z) z += t->zsh;
     }
 }
 
-PF_INLINE void dw_vector(const dw_view *t, const dw_form f, const pf_activation *act, int64_t c, int64_t n) {
+PF_INLINE void dw_vector(const dw_view *t, const dw_form f, int64_t c, int64_t n) {
     pf_vf acc[2][PF_LINE_PIXELS];
+    const float *x = t->x + c, *w = t->w + c * t->kh * t->kw;
     dw_start(t, acc, c, n, f.tail);
     if (f.rows > 1 && f.pixels < PF_LINE_PIXELS)
-        dw_whole(t, f, t->x + c, t->w + c, acc, n);
+        dw_whole(t, f, x, w, acc, n);
     else
-        dw_window(t, f, t->x + c, t->w + c, acc, n);
-    dw_finish(t, f, act, acc, c, n);
+        dw_window(t, f, x, w, acc, n);
+    dw_finish(t, f, acc, c, n);
 }
 
 /* All channels of some tiles in a row, of inner ones with all their pixels. */
@@ -130,9 +133,9 @@ PF_INLINE void dw_run(const pf_line_tile *tile, dw_form f) {
     for (int64_t tiles = f.edge ? 1 : tile->tiles; tiles > 0; tiles--) {
         int64_t c = 0;
         f.tail = 0;
-        for (; c + PF_VL <= channels; c += PF_VL) dw_vector(&t, f, &tile->act, c, PF_VL);
+        for (; c + PF_VL <= channels; c += PF_VL) dw_vector(&t, f, c, PF_VL);
         f.tail = 1;
-        if (c < channels) dw_vector(&t, f, &tile->act, c, channels - c);
+        if (c < channels) dw_vector(&t, f, c, channels - c);
         t.x += f.pixels * f.stride * t.xsw, t.y += f.pixels * t.ysw;
         if (t.z) t.z += f.pixels * t.zsw;
     }
@@ -184,9 +187,9 @@ PF_INLINE void dw_any_vector(const pf_line_tile *t, int64_t c, int64_t n, const 
     const pf_vf start = t->bias ? pf_line_load(t->bias + c, n, tail) : pf_zero();
     pf_vf acc[PF_LINE_PIXELS];
     PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) acc[i] = start;
-    const float *x = t->x + t->channel + c, *w = t->w + c;
+    const float *x = t->x + t->channel + c, *w = t->w + c * a->kh * a->kw;
     for (int64_t r = t->row0; r < t->row1; r++, x += a->dil_h * a->xsh)
-        for (int64_t k = 0, j = 0; k < a->kw; k++, j += a->dil_w, w += t->ocp) {
+        for (int64_t k = 0, j = 0; k < a->kw; k++, j += a->dil_w, w += PF_VL) {
             if (j >= t->lo && j + reach < t->hi)
                 dw_tap(t, x, j, pf_load(w), acc, n, tail);
             else if (j < t->hi && j + reach >= t->lo)
@@ -205,7 +208,7 @@ static void dw_any(const pf_line_tile *t) {
 /* Columns [k, k + taps) of a wide window. */
 PF_INLINE void dw_part(const dw_view *t, const int64_t taps, int64_t k, pf_vf (*acc)[PF_LINE_PIXELS],
                        int64_t c, int64_t n, const int tail, const int rows) {
-    const float *x = t->x + c + k * t->xsw, *w = t->w + c + k * t->ocp;
+    const float *x = t->x + c + k * t->xsw, *w = t->w + c * t->kh * t->kw + k * PF_VL;
     const int64_t columns = PF_LINE_PIXELS - 1 + taps;
     dw_view part = *t;
     part.lo = t->lo - k, part.hi = t->hi - k;
@@ -235,7 +238,7 @@ PF_INLINE void dw_wide_vector(const pf_line_tile *tile, int64_t c, int64_t n, co
         taps = kw / parts + (p < longer);
         dw_part(&t, taps, k, acc, c, n, tail, rows);
     }
-    dw_finish(&t, (dw_form){0, 1, 1, tail, rows, PF_LINE_PIXELS}, &tile->act, acc, c, n);
+    dw_finish(&t, (dw_form){0, 1, 1, tail, rows, PF_LINE_PIXELS}, acc, c, n);
 }
 
 PF_INLINE void dw_wide(const pf_line_tile *t, const int rows) {
@@ -284,7 +287,7 @@ static const pf_line_shape *dw_pick(const pf_lines_args *a) {
 /* Strips of an image, in which less is read again, may do without the copy. */
 PF_KERNEL_FUNCTION(conv_depthwise_f32) {
     const pf_lines_args *a = args_;
-    const pf_line_way way = {pf_ptr(w, a->scratch) && dw_dense(a), dw_phases(a)};
+    const pf_line_way way = {pf_ptr(w, a->scratch) && dw_dense(a), dw_phases(a), 1};
     pf_line_run(a, w, dw_pick(a), way);
 }
 
@@ -307,6 +310,6 @@ PF_KERNEL_FUNCTION(conv_depthwise_pack_f32) {
     int64_t begin, end;
     pf_share(w, ocp, PF_VL, &begin, &end);
     for (int64_t c = begin; c < end; c += PF_VL)
-        pf_pack_columns(x + c * taps, taps, a->oc - c, taps, ocp, 0, taps, y + c);
+        pf_pack_columns(x + c * taps, taps, a->oc - c, taps, PF_VL, 0, taps, y + c * taps);
     pf_stream_end();
 }

@@ -227,7 +227,7 @@ static const pf_line_shape *gr_pick(const pf_lines_args *a) {
     return s;
 }
 
-PF_KERNEL_FUNCTION(conv_grouped_f32) { pf_line_run(args_, w, gr_pick(args_), (pf_line_way){0, 1}); }
+PF_KERNEL_FUNCTION(conv_grouped_f32) { pf_line_run(args_, w, gr_pick(args_), (pf_line_way){0, 1, 0}); }
 
 PF_PLAN_FUNCTION(conv_grouped_f32) {
     const pf_lines_args *a = args_;

@@ -9,6 +9,7 @@
 #include "kernels/simd.h"
 
 enum { PF_LINE_PIXELS = 8, PF_LINE_CACHE = 49152, PF_LINE_BLOCK = 512 };
+enum { PF_LINE_REST = 16384 / sizeof(float) }; /* floats of a row that are finished while they are in L1 */
 enum { PF_LINE_DENSE = 64 / sizeof(float), PF_LINE_ROOM = 256 << 10 };
 
 /* Output rows that the registers hold at once. */
@@ -18,12 +19,12 @@ enum { PF_LINE_ROWS = PF_REGISTERS / 16 };
 typedef struct pf_line_tile {
     const float
         *x; /* input at the first valid tap row, first column of the window of the first pixel, channel 0 */
-    const float *w; /* weights of the first valid tap row, at `channel` */
-    const float *bias, *z;
-    float *y;    /* also at `channel` */
-    float *sums; /* of the first row, at `channel`; NULL: not wanted */
+    const float *w;        /* weights of the first valid tap row, at `channel` */
+    const float *bias, *z; /* z: a residual that is added before the clip, NULL: none */
+    float *y;              /* also at `channel` */
+    float *sums;           /* of the first row, at `channel`; NULL: not wanted */
     const pf_lines_args *a;
-    pf_activation act;
+    float low, high; /* what sums are clipped to; other activations follow when they are stored */
     int64_t channel, channels, ocp; /* ocp: output channels, whole vectors */
     int64_t row0, row1;             /* valid tap rows */
     int64_t lo, hi;                 /* valid columns, relative to x */
@@ -53,53 +54,27 @@ PF_INLINE void pf_line_store(float *p, pf_vf v, int64_t n, const int tail) {
         pf_store(p, v);
 }
 
-/* The activations that are neither clips nor late. Not inlined: their constants would take registers from the
- * sums. */
-static __attribute__((noinline, unused)) void pf_line_act(const pf_activation *act, pf_vf *acc) {
-    pf_act_early(act, acc, PF_LINE_PIXELS);
-}
-
-/* Activations that are not late. The bounds of clips are read for every vector, for the same reason. */
-PF_INLINE void pf_line_early(const pf_activation *act, pf_vf *acc, const int count) {
-    if (PF_REGISTERS == 32) { /* which hold both */
-        pf_act_early(act, acc, count);
-        return;
-    }
-    PF_FORGET(act);
-    if (act->code <= PF_ACT_CLIP) {
-        const pf_vf low = pf_set(act->a), high = pf_set(act->b);
-        PF_UNROLL for (int i = 0; i < count; i++) acc[i] = pf_act_clip(acc[i], low, high);
-    } else if (!pf_act_is_late(act->code)) {
-        pf_vf all[PF_LINE_PIXELS];
-        PF_UNROLL for (int i = 0; i < PF_LINE_PIXELS; i++) all[i] = acc[i < count ? i : 0];
-        pf_line_act(act, all);
-        PF_UNROLL for (int i = 0; i < count; i++) acc[i] = all[i];
-    }
-}
-
-/* Residual, activation and stores of `pixels` of `count` (a constant) neighbours in a row, n channels of
- * each. */
-PF_INLINE void pf_line_end(const pf_activation *act, pf_vf *acc, const int count, const float *z,
-                           int64_t zstep, float *y, int64_t ystep, int64_t pixels, int64_t n,
-                           const int tail) {
+/* Residual, clip and stores of `pixels` of `count` (a constant) neighbours in a row, n channels of each. */
+PF_INLINE void pf_line_end(float low, float high, pf_vf *acc, const int count, const float *z, int64_t zstep,
+                           float *y, int64_t ystep, int64_t pixels, int64_t n, const int tail) {
     if (z) {
         PF_UNROLL for (int i = 0; i < count; i++) {
             if (i < pixels) acc[i] += pf_line_load(z + i * zstep, n, tail);
         }
     }
-    pf_line_early(act, acc, count);
+    const pf_vf a = pf_set(low), b = pf_set(high);
     PF_UNROLL for (int i = 0; i < count; i++, y += ystep) {
         if (i >= pixels) break;
         PF_FORGET(y);
-        pf_line_store(y, acc[i], n, tail);
+        pf_line_store(y, pf_act_clip(acc[i], a, b), n, tail);
     }
 }
 
 /* The same for the row of a tile, for the channels that start at c. */
 PF_INLINE void pf_line_finish(const pf_line_tile *t, pf_vf *acc, const float *z, float *y, int64_t c,
                               int64_t n, const int tail) {
-    pf_line_end(&t->act, acc, PF_LINE_PIXELS, z ? z + c : NULL, t->a->zsw, y + c, t->a->ysw, t->pixels, n,
-                tail);
+    pf_line_end(t->low, t->high, acc, PF_LINE_PIXELS, z ? z + c : NULL, t->a->zsw, y + c, t->a->ysw,
+                t->pixels, n, tail);
 }
 
 PF_INLINE int64_t pf_line_padded(int64_t oc) { return pf_ceil_div(oc, PF_VL) * PF_VL; }
@@ -145,7 +120,8 @@ static inline void pf_line_sum(const pf_line_tile *t, int64_t rows, int first) {
 
 /* Output rows [oy, oy + rows); pointers are those of the image, y and z at the first channel of the block. */
 static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const float *x, const float *w,
-                                float *y, const float *z, int64_t oy, int64_t rows) {
+                                float *y, const float *z, const pf_activation *rest, int64_t oy,
+                                int64_t rows) {
     const pf_lines_args *a = t->a;
     const int64_t iy0 = oy * a->stride_h - a->pad_h, reach = a->kh + (rows - 1) * a->stride_h;
     t->row0 = iy0 < 0 ? pf_ceil_div(-iy0, a->dil_h) : 0;
@@ -167,9 +143,10 @@ static inline void pf_line_rows(const pf_line_shape *s, pf_line_tile *t, const f
         const int edge = t->lo > 0 || t->hi < columns || t->pixels < step;
         if (!edge && s->runs)
             t->tiles = pf_min((a->ow - ox) / step, (t->hi - columns) / (step * a->stride_w) + 1);
+        if (rest) t->tiles = pf_min(t->tiles, pf_max(1, PF_LINE_REST / (step * t->channels)));
         s->tile[rows - 1][edge](t);
-        for (int64_t r = 0; r < (late || pf_act_is_late(t->act.code) ? rows : 0); r++)
-            pf_late_rows(&t->act, t->y + r * a->ysh, a->ysw, late ? late + r * a->zsh : NULL, a->zsw,
+        for (int64_t r = 0; r < (rest ? rows : 0); r++)
+            pf_rest_rows(rest, t->y + r * a->ysh, a->ysw, late ? late + r * a->zsh : NULL, a->zsw,
                          t->tiles * t->pixels, t->channels);
         if (t->sums) pf_line_sum(t, rows, ox == 0);
     }
@@ -203,6 +180,7 @@ static inline void pf_line_copy(const float *x, int64_t step, int64_t n, float *
 typedef struct pf_line_way {
     int dense;
     int64_t phases;
+    int apart; /* the weights of each vector of channels lie apart from the others, tap behind tap */
 } pf_line_way;
 
 /* A share of the work: a block of channels from c on, of output rows [oy, end) of an image. */
@@ -230,11 +208,8 @@ static inline int64_t pf_line_phase(pf_lines_args *a, int64_t phase, int64_t pha
  * the image would begin. */
 static inline const float *pf_line_gather(pf_line_tile *t, pf_lines_args *a, const pf_line_unit *u,
                                           const float *x, float *room) {
-    const int64_t start = u->oy * a->stride_h - a->pad_h, top = pf_max(0, start), taps = a->kh * a->kw;
+    const int64_t start = u->oy * a->stride_h - a->pad_h, top = pf_max(0, start);
     const int64_t lines = pf_min(a->ih, start + pf_line_reach(a, u->end - u->oy)) - top;
-    pf_line_copy(t->w, t->ocp, t->channels, room, taps);
-    t->w = room, t->ocp = PF_LINE_DENSE;
-    room += taps * PF_LINE_DENSE;
     for (int64_t i = 0; i < lines; i++)
         pf_line_copy(x + u->c + (top + i) * a->xsh, a->xsw, t->channels, room + i * a->iw * PF_LINE_DENSE,
                      a->iw);
@@ -257,12 +232,16 @@ static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, 
     const float *x = pf_ptr(w, a.x), *weights = pf_ptr(w, a.w), *bias = pf_ptr(w, a.bias),
                 *z = pf_ptr(w, a.z);
     float *y = pf_ptr(w, a.y), *sums = pf_ptr(w, a.sums);
-    pf_line_tile t = {.a = &a, .act = pf_act_make(a.act, a.act_a, a.act_b), .ocp = pf_line_padded(a.oc)};
-    if (t.act.code == PF_ACT_NONE) t.act.a = -INFINITY, t.act.b = INFINITY; /* a clip like the others */
+    const pf_activation act = pf_act_make(a.act, a.act_a, a.act_b);
+    const int clips = act.code == PF_ACT_RELU || act.code == PF_ACT_CLIP;
+    const pf_activation *rest = (z && a.z_late) || !(clips || act.code == PF_ACT_NONE) ? &act : NULL;
+    pf_line_tile t = {.a = &a, .low = -INFINITY, .high = INFINITY, .ocp = pf_line_padded(a.oc)};
+    if (clips) t.low = act.a, t.high = act.b;
     t.channel = u->c;
     t.channels = pf_min(block, a.oc - u->c);
     t.bias = bias ? bias + u->c : NULL;
-    t.w = weights + u->c;
+    t.w = weights + u->c * (way->apart ? a.kh * a.kw : 1);
+    if (way->apart) t.ocp = PF_VL;
     x += u->image * a.xsn;
     y += u->image * a.ysn + u->c + u->phase * a.ysw;
     if (z) z += u->image * a.zsn + u->c + u->phase * a.zsw;
@@ -278,7 +257,7 @@ static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, 
     for (int64_t oy = u->oy, step; oy < u->end; oy += step) {
         t.sums = sums ? sums + (u->image * a.oh + oy) * a.oc + u->c : NULL;
         step = pf_line_pair(s, &a, oy) ? pf_min(rows, u->end - oy) : 1;
-        pf_line_rows(s, &t, x, weights, y, z, oy, step);
+        pf_line_rows(s, &t, x, weights, y, z, rest, oy, step);
     }
 }
 

@@ -120,6 +120,31 @@ static __attribute__((noinline, unused)) void pf_act_late(int32_t code, float *y
 #undef PF_LATE_LOOP
 }
 
+/* Clips and late activations leave nothing for this: other activations of n neighbours in each row, in place.
+ */
+static __attribute__((noinline, unused)) void pf_act_early_rows(const pf_activation *act, float *y,
+                                                                int64_t step, int64_t rows, int64_t n) {
+#define PF_EARLY_LOOP(value)                                                                                 \
+    for (int64_t r = 0; r < rows; r++, y += step) {                                                          \
+        for (int64_t i = 0; i < n; i += PF_VL) {                                                             \
+            const pf_vf x = pf_load_upto(y + i, n - i);                                                      \
+            pf_store_upto(y + i, value, n - i);                                                              \
+        }                                                                                                    \
+    }                                                                                                        \
+    break
+    switch (act->code) {
+    case PF_ACT_LEAKY:
+        PF_EARLY_LOOP(pf_act_leaky(x, pf_set(act->a)));
+    case PF_ACT_HSWISH:
+        PF_EARLY_LOOP(pf_act_hswish(x));
+    case PF_ACT_HSIGMOID:
+        PF_EARLY_LOOP(pf_act_hsigmoid(x));
+    default:
+        break;
+    }
+#undef PF_EARLY_LOOP
+}
+
 /* What remains for stored rows of n values, in place: a late activation, then the addition of a late residual
  * z (NULL: none). */
 static inline void pf_late_rows(const pf_activation *act, float *y, int64_t ystep, const float *z,
@@ -128,6 +153,13 @@ static inline void pf_late_rows(const pf_activation *act, float *y, int64_t yste
     for (int64_t r = 0; z && r < rows; r++, y += ystep, z += zstep)
         for (int64_t i = 0; i < n; i += PF_VL)
             pf_store_upto(y + i, pf_load_upto(y + i, n - i) + pf_load_upto(z + i, n - i), n - i);
+}
+
+/* The same after a clip, or none, whatever the activation. */
+static inline void pf_rest_rows(const pf_activation *act, float *y, int64_t ystep, const float *z,
+                                int64_t zstep, int64_t rows, int64_t n) {
+    pf_act_early_rows(act, y, ystep, rows, n);
+    pf_late_rows(act, y, ystep, z, zstep, rows, n);
 }
 
 /* A late activation of one vector; others leave it as it is. */

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pnnx_fast._core import program as core
+from pnnx_fast._memory import aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast.cli.kernel_shapes import Shape
 from pnnx_fast.ops import load_all, registry
@@ -124,8 +125,13 @@ class _Bench:
         return Program(b.steps, self.inputs, [], b.isa, b.nthreads, b.constants)
 
     def arrays(self) -> list[Array]:
-        """Random inputs."""
-        return [self._random.standard_normal(t.shape).astype(np.float32) for t in self.inputs]
+        """Random inputs, aligned as activations inside of a model are."""
+        found = []
+        for t in self.inputs:
+            array = aligned_bytes(4 * t.size).view(np.float32).reshape(t.shape)
+            array[...] = self._random.standard_normal(t.shape)
+            found.append(array)
+        return found
 
 
 def _conv(bench: _Bench, s: Shape, channels_last: bool = True) -> Tensor:
