@@ -329,7 +329,7 @@ def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Opti
 
 def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> NetCompiler:
     copy = BuiltinLayer(layer.definition)
-    copy.build, copy.name = layer.build, layer.name
+    copy.build, copy.name = layer.build_alone(), layer.name
     copy.bottoms = list(range(bottoms))
     copy.tops = list(range(bottoms, bottoms + tops))
     return NetCompiler([copy], [*[-1] * bottoms, *[0] * tops])

@@ -131,6 +131,14 @@ class BuiltinLayer(Layer):
         self.build = self._define(self._params(), LoadedWeights(loader))
         self.alone = {}
 
+    def build_alone(self) -> Build | None:
+        """Return what builds the operators; without ``load_model`` only a layer that has no weights has it."""
+        if self.build is None:
+            weights = AbsentWeights()
+            build = self._define(self._params(), weights)
+            self.build = None if weights.asked else build
+        return self.build
+
     def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
         """Compute the top blobs; one Mat each when the layer takes one blob only, else lists."""
         from pnnx_fast.ncnn.compiled import run_layer

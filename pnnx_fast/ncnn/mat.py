@@ -297,9 +297,10 @@ class Mat(Exporter):
         return self._a
 
     def _at(self, i: int) -> tuple[Array, int]:
-        if self._a is None or not -self.total() <= i < self.total():
+        # Not from the end, where a gap may lie.
+        if self._a is None or not 0 <= i < self.total():
             raise IndexError(f"index {i} of a Mat with {self.total()} elements")
-        return self._a[0], i % self.total()
+        return self._a[0], i
 
     def __getitem__(self, i: int) -> float:
         array, index = self._at(i)
@@ -317,7 +318,7 @@ class Mat(Exporter):
     def __setitem__(self, i: int, v: float) -> None:
         self._at(i)
         array = self._writable()[0]
-        channel, rest = divmod(i % self.total(), self.cstep)
+        channel, rest = divmod(i, self.cstep)
         target = array[channel] if self.dims > 2 else array
         if rest < target.size:
             target[np.unravel_index(rest, target.shape)] = v

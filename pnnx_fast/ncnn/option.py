@@ -6,6 +6,7 @@ so allocators are accepted and not asked.
 
 from __future__ import annotations
 
+import operator
 import os
 import platform
 from collections.abc import Callable
@@ -101,6 +102,10 @@ def physical_cpus() -> int:
     return int(core.default_threads())
 
 
+_KINDS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": operator.index}
+"""What options of a type are made of what they are set to; a TypeError tells that it is no number."""
+
+
 @dataclass
 class Option:
     """Options of a net."""
@@ -145,10 +150,11 @@ class Option:
         self.num_threads = self.num_threads or physical_cpus()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self.__dataclass_fields__:
+        field = self.__dataclass_fields__.get(name)
+        if field is None:
             raise AttributeError(f"an Option has no {name!r}")
         self.__dict__.pop("_copy", None)
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, _KINDS.get(str(field.type), lambda v: v)(value))
 
     def copy(self) -> Option:
         """Return an independent copy."""

@@ -104,10 +104,17 @@ class Weights(Protocol):
 
 
 class AbsentWeights:
-    """Weights of which only the shape is known; their values must not be looked at."""
+    """Weights of which only the shape is known; their values must not be looked at.
+
+    ``asked`` tells whether there are any.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
 
     def load(self, *shape: int, type: int = 0) -> Attribute:
         """See Weights."""
+        self.asked = True
         _check(shape)
         attribute = Attribute()
         attribute.dtype, attribute.shape = "f32", shape

@@ -9,6 +9,7 @@ import pytest
 from nets import load, param, run, tagged
 
 from pnnx_fast import ncnn
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.ncnn import Mat
 
 
@@ -195,6 +196,17 @@ def test_built_in_layers_by_themselves() -> None:
     assert relu is not None
     relu.load_param(ncnn.ParamDict())
     relu.load_model(ncnn.ModelBinFromMatArray([]))
+    without = ncnn.create_layer("Softmax")
+    assert without is not None
+    assert without.load_param(ncnn.ParamDict()) == 0
+    m = Mat(np.float32([0, 0])).clone()
+    assert without.forward_inplace(m, opt) == 0
+    assert m.numpy().tolist() == [0.5, 0.5]
+    missing = ncnn.create_layer("InnerProduct")
+    assert missing is not None
+    missing.load_param(pd)
+    with pytest.raises(ShapeError, match="load_model has not been called"):
+        missing.forward(Mat(np.float32([1, 1, 1])), top, opt)
     m = Mat(np.float32([-1, 2])).clone()
     assert relu.forward_inplace(m, opt) == 0
     assert m.numpy().tolist() == [0, 2]

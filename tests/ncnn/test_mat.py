@@ -138,7 +138,7 @@ def test_items_count_gaps_between_channels() -> None:
     m[17] = -1
     assert m.numpy()[1, 0, 1] == -1
     assert len(m) == 3
-    for bad in (32, -33):
+    for bad in (32, -1):
         with pytest.raises(IndexError):
             m[bad]
         with pytest.raises(IndexError):

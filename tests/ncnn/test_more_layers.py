@@ -242,3 +242,10 @@ def test_an_lstm_may_project_to_more_values_than_it_has_units(length: int) -> No
         return one(f"LSTM 0={length} 1={4 * hidden * 5} 3={hidden}", x, weights)
 
     np.testing.assert_allclose(net(units), net(wide), rtol=1e-5, atol=1e-6)
+
+
+def test_a_convolution_of_a_vector_has_no_borders() -> None:
+    """It is an inner product in ncnn, whatever its parameters say of padding."""
+    weight = np.arange(6, dtype=np.float32).reshape(2, 3)
+    got = one("Convolution 0=2 1=1 4=1 6=6", np.float32([1, 2, 3]), tagged(weight))
+    assert got.tolist() == [8, 26]

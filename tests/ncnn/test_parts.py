@@ -63,6 +63,18 @@ def test_options() -> None:
         opt.num_treads = 1  # type: ignore[attr-defined]
 
 
+def test_options_are_numbers_and_flags() -> None:
+    opt: Any = ncnn.Option()
+    opt.lightmode, opt.num_threads = 0, np.int64(3)
+    assert (opt.lightmode, opt.num_threads) == (False, 3)
+    assert type(opt.num_threads) is int
+    for bad in ("2", 2.5, None):
+        with pytest.raises(TypeError):
+            opt.num_threads = bad
+    opt.blob_allocator = pool = ncnn.PoolAllocator()
+    assert opt.blob_allocator is pool
+
+
 def test_pools_hand_blocks_out_again() -> None:
     for pool in (ncnn.PoolAllocator(), ncnn.UnlockedPoolAllocator()):
         block = pool.fastMalloc(1000)
