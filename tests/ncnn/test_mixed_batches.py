@@ -13,8 +13,9 @@ from nets import load, param
 import pnnx_fast.ncnn as ncnn
 
 TYPES = {
-    "BinaryOp", "Concat", "CopyTo", "Crop", "DeformableConv2D", "Eltwise", "Gemm", "GridSample", "GRU", "Interp",
-    "LSTM", "MatMul", "MultiHeadAttention", "RNN", "RotaryEmbed", "Scale", "SDPA",
+    "BinaryOp", "Concat", "Convolution", "Convolution1D", "ConvolutionDepthWise", "CopyTo", "Crop", "DeformableConv2D",
+    "Eltwise", "Gemm", "GridSample", "GRU", "Interp", "LSTM", "MatMul", "MultiHeadAttention", "RNN", "RotaryEmbed",
+    "Scale", "SDPA",
 }  # fmt: skip
 CHOSEN = [case for case in CASES if case.type in TYPES and len(case.shapes) > 1 and case.options == ()]
 
@@ -46,6 +47,15 @@ def test_one_blob_with_a_batch(case: Case) -> None:
             for a, b in zip(got, alone, strict=True):
                 assert a.shape == (len(images), *b.shape)
                 np.testing.assert_allclose(a[n], b, rtol=0, atol=1e-5 * max(1.0, float(np.abs(b).max())))
+
+
+def test_transposed_convolutions_with_weights_for_each_image() -> None:
+    case = Case("Deconvolution", "0=3 3=2 4=1 5=1 28=1", ((2, 3, 4), (2, 3, 3, 3), (3,)))
+    arrays = [np.stack([array, 2 * array[::-1]]) for array in inputs(case)]
+    got = outputs(case, arrays, {0, 1, 2})[0]
+    for i in range(2):
+        alone = outputs(case, [np.ascontiguousarray(array[i]) for array in arrays], set())[0]
+        np.testing.assert_allclose(got[i], alone, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)

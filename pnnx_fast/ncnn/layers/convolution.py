@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -167,7 +167,7 @@ def _with_blobs(p: Params, rank: int, grouped: bool) -> Build:
     act, pad_value = activation(p.int(9), p.floats(10)), p.float(18, 0.0)
     p.blobs = 3 if has_bias else 2
 
-    def build(t: Tracer, x: Operand, weight: Operand, bias: Operand | None = None) -> Operand:
+    def one(t: Tracer, x: Operand, weight: Operand, bias: Operand | None = None) -> Operand:
         kernel = shape_of(weight)[3:]
         before, after = paddings(g, kernel, shape_of(x)[2:])
         x = pad(t, x, before, after, pad_value) if pad_value else x
@@ -187,12 +187,19 @@ def _with_blobs(p: Params, rank: int, grouped: bool) -> Build:
             ),
         )
 
-    return build
+    return lambda t, *inputs: _by_weights(t, one, *inputs)
+
+
+def _by_weights(t: Tracer, one: Callable[..., Operand], x: Operand, *blobs: Operand) -> Operand:
+    """Apply weights without a batch to all images at once, others to an image each."""
+    if all(shape_of(blob)[0] == 1 for blob in blobs):
+        return one(t, x, *blobs)
+    inputs = t.together(x, *blobs)
+    images = range(shape_of(inputs[0])[0])
+    return t.concat([one(t, *(t.cut(v, 0, i, i + 1) for v in inputs)) for i in images], 0)
 
 
 def _unbatched(t: Tracer, x: Operand) -> Operand:
-    if shape_of(x)[0] != 1:
-        raise ShapeError("weights must not have a batch", expected=1, actual=shape_of(x)[0])
     return t.reshape(x, shape_of(x)[1:])
 
 
@@ -260,6 +267,9 @@ class _Deconvolution:
         return self._attrs
 
     def __call__(self, t: Tracer, x: Operand, *blobs: Operand) -> Operand:
+        return _by_weights(t, self._one, x, *blobs)
+
+    def _one(self, t: Tracer, x: Operand, *blobs: Operand) -> Operand:
         _check_input(x, self.g.rank)
         before, after = list(self.g.before), list(self.g.after)
         cut = any(v > 0 for v in (*before, *after))
