@@ -249,3 +249,11 @@ def test_a_convolution_of_a_vector_has_no_borders() -> None:
     weight = np.arange(6, dtype=np.float32).reshape(2, 3)
     got = one("Convolution 0=2 1=1 4=1 6=6", np.float32([1, 2, 3]), tagged(weight))
     assert got.tolist() == [8, 26]
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 5), (6, 2, 3, 4)])
+def test_responses_are_normalised_over_the_first_dimension(shape: tuple[int, ...]) -> None:
+    """As in PyTorch, whatever the number of dimensions."""
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    layer = "LRN 1=3 2=0.4 3=0.6 4=1.2"
+    np.testing.assert_allclose(one(layer, x), one(layer, x.reshape(6, -1, 1)).reshape(shape), rtol=1e-6)

@@ -115,10 +115,14 @@ def local_response(p: Params, w: Weights) -> Build:
     alpha, beta, bias = p.float(2, 1.0), p.float(3, 0.75), p.float(4, 1.0)
 
     def build(t: Tracer, x: Operand) -> Operand:
+        if region == 0:
+            # In PyTorch, where files with such blobs come from, the first dimension is the channels whatever the rank;
+            # ncnn sees a single channel in two dimensions.
+            y = t.reshape(x, (*shape_of(x), 1)) if dims_of(x) == 1 else x
+            y = t.emit("F.local_response_norm", y, size=size, alpha=alpha, beta=beta, k=bias)
+            return t.reshape(y, shape_of(x))
         if dims_of(x) != 3:
             raise ShapeError("number of dimensions", expected=3, actual=dims_of(x))
-        if region == 0:
-            return t.emit("F.local_response_norm", x, size=size, alpha=alpha, beta=beta, k=bias)
         before, after = size // 2, size - size // 2 - 1
         padded = pad(t, t.expression("square(@0)", x), [before] * 2, [after] * 2, 0.0)
         window: dict[str, Any] = {"kernel_size": [size, size], "stride": [1, 1], "padding": [0, 0]}
