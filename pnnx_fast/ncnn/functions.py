@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.ir.floats import bfloat16_to_float32, float32_to_bfloat16
+from pnnx_fast.ir.floats import bfloat16_to_float32
 from pnnx_fast.ncnn.layer import BuiltinLayer, create_layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.memory import padded
@@ -229,8 +229,15 @@ def cast_float16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
 
 @_twice
 def cast_float32_to_bfloat16(src: Mat, opt: Option | None = None) -> Mat:
-    """The upper halves of the values, rounded to the nearest; numpy sees them as two bytes without a meaning."""
-    return _made(float32_to_bfloat16(np.ascontiguousarray(_array(src))).view(np.float16))
+    """The upper halves of the values, rounded to the nearest; numpy sees them as two bytes without a meaning.
+
+    Halfway between two of them it is the larger one, as in ncnn, not the even one.
+    """
+    values = np.ascontiguousarray(_array(src), np.float32)
+    bits = values.view(np.uint32)
+    nearest = (bits + np.uint32(0x8000)) >> 16
+    upper = np.where(np.isnan(values), bits >> 16 | 0x40, nearest).astype(np.uint16)
+    return _made(upper.view(np.float16))
 
 
 @_twice

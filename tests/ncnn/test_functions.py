@@ -74,6 +74,9 @@ def test_casts() -> None:
     brain = ncnn.cast_float32_to_bfloat16(Mat(z))
     assert brain.numpy().view(np.uint16).tolist() == [16256, 16416, 49261, 15821, 18313]
     np.testing.assert_allclose(ncnn.cast_bfloat16_to_float32(brain).numpy(), z, rtol=1e-2)
+    halfway = np.array([0x3F808000, 0xBF828000, 0x3F807FFF, 0x7FFFFFFF, 0xFF800000], np.uint32).view(np.float32)
+    upper = ncnn.cast_float32_to_bfloat16(Mat(halfway)).numpy().view(np.uint16)
+    assert upper.tolist() == [0x3F81, 0xBF83, 0x3F80, 0x7FFF, 0xFF80]
     q = ncnn.quantize_to_int8(Mat(X), Mat(np.float32([10, 2])))
     assert q.numpy().reshape(-1)[[0, 5, 11, 12, 23]].tolist() == [0, 50, 110, 24, 46]
     assert ncnn.cast_int8_to_float32(q).numpy()[0, 0].tolist() == [0, 10, 20, 30]
