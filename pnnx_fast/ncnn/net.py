@@ -167,7 +167,7 @@ class Net:
         reason = self._take(param)
         if reason is None:
             return 0
-        warn(reason)
+        warn(reason if path is None else f"{path}: {reason}")
         self.clear()
         return -1
 
@@ -190,7 +190,8 @@ class Net:
     def _add(self, index: int, record: LayerRecord) -> str | None:
         layer = self._create(record.type)
         if layer is None:
-            return f"layer {record.type} not exists or registered"
+            place = f"layer {index} {record.name}".rstrip()
+            return f"layer {record.type} not exists or registered ({place})"
         layer.type, layer.name = str(record.type), record.name
         layer.bottoms, layer.tops = list(record.bottoms), list(record.tops)
         for bottom in layer.bottoms:

@@ -105,7 +105,7 @@ def test_clear_and_with() -> None:
     [
         (lambda n: n.load_param("/there/is/no.param"), "No such file"),
         (lambda n: n.load_param_mem("abc"), "."),
-        (lambda n: n.load_param_mem("7767517\n1 1\nNoSuchLayer x 0 1 a\n"), "not exists"),
+        (lambda n: n.load_param_mem("7767517\n1 1\nNoSuchLayer x 0 1 a\n"), r"not exists or registered \(layer 0 x\)"),
         (lambda n: n.load_param_mem(param("Input in 0 1 a", "Convolution c 1 1 a b 0=-4")), "parameter 0"),
         (lambda n: n.load_param_mem(param("Input in 0 1 a", "ReLU c 1 2 a b c")), "takes one blob"),
         (lambda n: n.load_param_mem(param("Input in 0 1 a -23330=3,3,1,1")), "shape hint"),
@@ -116,6 +116,14 @@ def test_clear_and_with() -> None:
 def test_mistakes(call: Any, message: str) -> None:
     with pytest.warns(ncnn.NcnnWarning, match=message):
         assert call(ncnn.Net()) == -1
+
+
+def test_mistakes_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.param"
+    for line, message in (("Odd l 1 1 a b", "layer Odd not"), ("ReLU c 1 2 a b c", "takes one"), ("ReLU", ":4:.*ends")):
+        path.write_text(f"7767517\n2 3\nInput in 0 1 a\n{line}")
+        with pytest.warns(ncnn.NcnnWarning, match=rf"net\.param.*{message}"):
+            assert ncnn.Net().load_param(str(path)) == -1
 
 
 @pytest.mark.parametrize("size", [0, 3, 20, 30])
