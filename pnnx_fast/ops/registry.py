@@ -3,31 +3,41 @@
 The signature of a function is its schema. Names before ``*`` are tensors (inputs by position or ``$name``, weights by
 attribute name with dots as underscores), keyword-only names are parameters, both under PNNX's names and with PyTorch's
 defaults. ``**weights`` takes attributes whose number varies (layers of an LSTM). Whatever is missing, unknown or of
-the wrong type becomes one uniform :class:`ParameterError` here.
+the wrong type becomes one uniform :class:`ParameterError` (``signature.py``).
 """
 
 from __future__ import annotations
 
 import builtins
 import inspect
-import keyword
 import sys
 import threading
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from importlib import import_module
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops import family_of, load_all, types_of
 from pnnx_fast.ops.catalog import Catalog, Method
 from pnnx_fast.ops.families import FAMILIES
-from pnnx_fast.ops.signature import EMPTY, NAMED, OPEN, POSITIONAL, VARIADIC, Formal, read_signature
-from pnnx_fast.ops.symbolic import Tensor, Value
+from pnnx_fast.ops.signature import (
+    EMPTY,
+    NAMED,
+    OPEN,
+    POSITIONAL,
+    VARIADIC,
+    Binding,
+    Formal,
+    bind,
+    only_tensor,
+    read_signature,
+    slot_name,
+)
+from pnnx_fast.ops.symbolic import Tensor
 
 if TYPE_CHECKING:
     from pnnx_fast.ir import Operator
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALIASES",
     "CATALOG",
+    "Binding",
     "Float",
     "Floats",
     "Int",
@@ -75,7 +86,6 @@ ALIASES: dict[str, str] = {
 """Old spellings that earlier converters wrote."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_INTEGERS, _NUMBERS, _WHOLE = Sequence[int], Sequence[float], {int, bool}
 
 
 class OperatorDef:
@@ -352,145 +362,3 @@ def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], s
         from pnnx_fast.ops.missing import require_functions
 
         require_functions(used, skeleton)
-
-
-@lru_cache(4096)
-def slot_name(key: str) -> str:
-    """Name of a Python parameter for a key of a file: dots and the like become underscores."""
-    name = "".join(c if c.isalnum() or c == "_" else "_" for c in key)
-    return name if not name or (name.isidentifier() and not keyword.iskeyword(name)) else f"_{name}"
-
-
-def bind(
-    definition: OperatorDef,
-    operator_name: str,
-    inputs: Sequence[Value],
-    input_names: Sequence[str],
-    attributes: Mapping[str, Tensor],
-    parameters: Mapping[str, Any],
-) -> tuple[list[Value], dict[str, Value]]:
-    """Match what a graph operator carries with a definition's signature; returns (args, kwargs)."""
-    where = f"{definition.name} {operator_name}"
-    if not definition.schema:
-        return list(inputs), {"parameters": dict(parameters), "attributes": dict(attributes)}
-    named: dict[str, Value] = {}
-    free: list[Value] = []
-    for i, value in enumerate(inputs):
-        key = slot_name(input_names[i]) if i < len(input_names) else ""
-        if key and key in definition.parameters and key != definition.variadic:
-            named[key] = value
-        else:
-            free.append(value)
-    for key, tensor in attributes.items():
-        named[_accept(definition, slot_name(key), where, "attribute")] = tensor
-    for key, value in parameters.items():
-        key = slot_name(key)
-        if key in named:
-            continue  # a flag such as bias=True beside the weight itself
-        _accept(definition, key, where, "parameter")
-        if key in definition.slots and isinstance(value, bool) and definition.parameters[key].annotation is not Any:
-            if value and definition.parameters[key].default is not EMPTY:
-                raise ParameterError(f"the weight {key!r} is missing", operator=where, parameter=key)
-            continue
-        named[key] = value
-    return _arrange(definition, where, named, free)
-
-
-def _accept(definition: OperatorDef, key: str, where: str, what: str) -> str:
-    if key not in definition.parameters and not (definition.open and what == "attribute"):
-        import difflib
-
-        near = difflib.get_close_matches(key, definition.parameters, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(f"unknown {what} {key!r}{hint}", operator=where, parameter=key)
-    return key
-
-
-def _arrange(
-    definition: OperatorDef, where: str, named: dict[str, Value], free: list[Value]
-) -> tuple[list[Value], dict[str, Value]]:
-    args: list[Value] = []
-    for slot, default in definition.positional:
-        if slot in named:
-            args.append(_convert(definition, where, slot, named.pop(slot)))
-        elif free:
-            args.append(_convert(definition, where, slot, free.pop(0)))
-        elif default is EMPTY:
-            raise ParameterError(f"{slot!r} is missing", operator=where, parameter=slot)
-        else:
-            args.append(default)
-    if definition.variadic:
-        args += free
-    elif free:
-        raise ParameterError(f"{len(free)} input(s) too many", operator=where)
-    for key in definition.required:
-        if key not in named:
-            raise ParameterError(f"the parameter {key!r} is missing", operator=where, parameter=key)
-    return args, {key: _convert(definition, where, key, value) for key, value in named.items()}
-
-
-def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Value:
-    """Bring a value to the annotated type; Tensors in parameter slots must be constants and become numbers."""
-    wanted = definition.wanted.get(key)
-    if isinstance(value, (list, tuple)) and (definition.hints.get(key) is Tensor or Tensor in (wanted or ())):
-        value = only_tensor(value)
-    if wanted is None or (type(value) in wanted and not isinstance(value, str)):
-        return value
-    if value is None:
-        if type(None) in wanted:
-            return None
-        default = definition.parameters[key].default
-        if default is None or (default is EMPTY and _INTEGERS in wanted):
-            return () if default is not None else None
-    if Tensor in wanted or Any in wanted:
-        return value
-    if isinstance(value, Tensor):
-        if not value.is_constant:
-            raise ParameterError(f"{key!r} depends on data", operator=where, parameter=key)
-        value = value.numpy().tolist()
-    converted = _to_type(wanted, value)
-    if converted is _MISMATCH:
-        text = " or ".join(sorted(getattr(t, "__name__", str(t)) for t in wanted if t is not type(None)))
-        raise ParameterError(f"{key!r} must be {text}, not {value!r}", operator=where, parameter=key)
-    return converted
-
-
-def only_tensor(value: Value) -> Value:
-    """The tensor in a list of one: converters name such lists as if they were the tensor (``x.unbind(0)[0]``)."""
-    if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Tensor):
-        return value[0]
-    return value
-
-
-_MISMATCH = object()
-
-
-def _to_type(wanted: Set[Any], value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        if _INTEGERS in wanted and {*map(type, value)} <= _WHOLE:
-            return tuple(value)
-        if _NUMBERS in wanted:
-            items = [_to_type({float}, v) for v in value]
-            return _MISMATCH if _MISMATCH in items else tuple(items)
-        if len(value) == 1:
-            return _to_type(wanted, value[0])
-        return _MISMATCH
-    if isinstance(value, bool):
-        if bool in wanted:
-            return value
-        value = int(value)
-    if bool in wanted and value in (0, 1):
-        return bool(value)
-    if isinstance(value, int) and int in wanted:
-        return value
-    if isinstance(value, float) and {int, float} & wanted == {int} and value.is_integer() and abs(value) < 1 << 63:
-        return int(value)
-    if float in wanted and isinstance(value, (int, float)):
-        return float(value)
-    if float in wanted and isinstance(value, str) and value in SPECIAL_FLOATS:
-        return SPECIAL_FLOATS[value]
-    if isinstance(value, str) and str in wanted:
-        return value
-    if isinstance(value, complex) and complex in wanted:
-        return value
-    return _MISMATCH

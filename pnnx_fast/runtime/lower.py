@@ -128,7 +128,7 @@ class Lowering(Builder):
         self._limit = memory_limit()
         self.steps: list[KernelStep | HostStep] = []
         self.operator: Operator | None = None
-        self.carried: dict[Operator, tuple[dict[str, Tensor], dict[str, Any]]] = {}
+        self.carried: dict[Operator, registry.Binding] = {}
         self._reordered: dict[Hashable, Tensor] = {}
 
     @property
@@ -348,13 +348,10 @@ class Lowering(Builder):
         return Stage(self.steps, values, [values[name] for name in outputs])
 
     def _call(self, op: Operator, values: Mapping[str, Value]) -> Value:
-        definition = registry.find(op.type)
-        if definition is None:
-            registry.check_supported([(op.type, op.name)])
-            raise AssertionError
+        bound = self.carried.get(op) or self._bind(op)
+        definition = bound.definition
         inputs = [values[operand.name] for operand in op.inputs]
-        attributes, parameters = self._carried_by(op)
-        args, kwargs = registry.bind(definition, op.name, inputs, op.inputnames, attributes, parameters)
+        args, kwargs = bound.arguments(inputs)
         folds = not definition.random and _foldable(inputs)
         value = self._fold(definition, args, kwargs) if folds else definition.function(self, *args, **kwargs)
         if op.outputs and not definition.own:
@@ -363,13 +360,17 @@ class Lowering(Builder):
             check_nesting(value, op.where)
         return value
 
-    def _carried_by(self, op: Operator) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Weights and parameters of an operator; a second walk takes those of the first."""
-        if op not in self.carried:
-            attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
-            parameters = {key: self.constants.parameter(parameter.value) for key, parameter in op.params.items()}
-            self.carried[op] = attributes, parameters
-        return self.carried[op]
+    def _bind(self, op: Operator) -> registry.Binding:
+        """Weights and parameters of an operator for its function; a second walk takes those of the first."""
+        definition = registry.find(op.type)
+        if definition is None:
+            registry.check_supported([(op.type, op.name)])
+            raise AssertionError
+        attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
+        parameters = {key: self.constants.parameter(parameter.value) for key, parameter in op.params.items()}
+        names = op.inputnames[: len(op.inputs)]
+        bound = self.carried[op] = registry.Binding(definition, op.name, names, attributes, parameters)
+        return bound
 
     def _fold(self, definition: registry.OperatorDef, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Evaluate an operator all of whose inputs are constants, right now."""
