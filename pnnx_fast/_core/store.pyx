@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""Binding of csrc/store: checksums and the headers of zip archives.
+"""Binding of csrc/store: checksums and the headers of zip archives; where buffers lie.
 
 Stateless functions on buffers. ``pnnx_fast.formats.store_zip`` builds readers and writers on them; nothing
 here opens a file, keeps one, or decides what an archive should hold.
@@ -7,7 +7,7 @@ here opens a file, keeps one, or decides what an archive should hold.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
 include "_errors.pxi"
@@ -46,6 +46,15 @@ cdef extern from "store/zip.h" nogil:
 # Below this many bytes the lock costs more than the checksum.
 cdef enum:
     NOGIL_FROM = 65536
+
+
+def address(data):
+    """Address of the first byte of a contiguous buffer; numpy's own ways to tell it take ten times as long."""
+    cdef Py_buffer buffer
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    cdef uintptr_t start = <uintptr_t>buffer.buf
+    PyBuffer_Release(&buffer)
+    return start
 
 
 def crc32_variants():

@@ -7,7 +7,7 @@ PNNX format available to ``Graph.load`` and ``Graph.save``.
 from __future__ import annotations
 
 from pnnx_fast.formats import pnnx_model
-from pnnx_fast.formats.limits import Limits
+from pnnx_fast.formats.pnnx_param import Limits
 from pnnx_fast.ir import codec
 
 __all__ = ["Limits", "pnnx_model"]

@@ -15,8 +15,7 @@ from typing import IO, Any, Literal
 from pnnx_fast._files import bin_path, param_path
 from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats import pnnx_param
-from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
-from pnnx_fast.formats.pnnx_param import WeightPlace
+from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 from pnnx_fast.ir import Attribute, Graph
 

@@ -1,23 +1,43 @@
 """The text half of a PNNX model: ``.pnnx.param`` text to a graph and back.
 
-Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file; every error names the place.
+Used by ``formats.pnnx_model``, which adds the weights. Trusts nothing in a file, which may ask for so much before it
+counts as broken or hostile; every error names the place.
 """
 
 from __future__ import annotations
 
 from pnnx_fast._collector import collector_paused
 from pnnx_fast._core import text as _text
-from pnnx_fast.formats.limits import DEFAULT_LIMITS, Limits
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter, Parameters
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.parameter import RAW_KEYS
 
-__all__ = ["WeightPlace", "read", "write"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "WeightPlace", "read", "write"]
 
 _CLASSES = (Operator, Operand, Parameter, Parameters, Attribute)
 _MOST_DECLARED = 10**9
 """Counts of operands from which on a header is not believed."""
 _SIZES = {row.text: row.size for row in by_text.values()}
+
+
+class Limits:
+    """Limits on what a model file may declare.
+
+    Parameters
+    ----------
+    tensor_bytes : int
+        Size of one tensor, weight or activation.
+    operators : int
+        Operators of a graph.
+    """
+
+    __slots__ = ("operators", "tensor_bytes")
+
+    def __init__(self, tensor_bytes: int = (1 << 40) - 1, operators: int = 10_000_000) -> None:
+        self.tensor_bytes, self.operators = tensor_bytes, operators
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class WeightPlace:

@@ -14,7 +14,7 @@ from typing import Any
 from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.formats.python_expression import Fragment, Kind, literal
 from pnnx_fast.ir import Operand, Operator
-from pnnx_fast.ir.words import typed_number, without_casts
+from pnnx_fast.ir.parameter import typed_number, without_casts
 
 __all__ = ["Names", "identifier", "spelled", "targets"]
 

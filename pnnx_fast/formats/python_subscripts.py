@@ -15,8 +15,7 @@ from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.literals import MISSING
 from pnnx_fast.ir.literals import literal as literal_of
 from pnnx_fast.ir.notes import lost_whole
-from pnnx_fast.ir.parameter import OPEN_END
-from pnnx_fast.ir.words import without_casts
+from pnnx_fast.ir.parameter import OPEN_END, without_casts
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
 

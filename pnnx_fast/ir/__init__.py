@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.graph import Graph
-from pnnx_fast.ir.operand import Operand
-from pnnx_fast.ir.operator import Operator
+from pnnx_fast.ir.operator import Operand, Operator
 from pnnx_fast.ir.parameter import Parameter, Parameters
 
 __all__ = ["Attribute", "Graph", "Operand", "Operator", "Parameter", "Parameters"]

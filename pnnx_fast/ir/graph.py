@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pnnx_fast._collector import collector_paused
 from pnnx_fast.errors import GraphError
-from pnnx_fast.ir import codec, order
+from pnnx_fast.ir import codec
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.editing import Editing
-from pnnx_fast.ir.operand import Operand
-from pnnx_fast.ir.operator import Operator
+from pnnx_fast.ir.operator import Operand, Operator, topological
 
 if TYPE_CHECKING:
     from pnnx_fast.ir.pickling import Rows
@@ -351,7 +350,7 @@ class Graph(Editing):
         CycleError
             Naming the operators on the cycle.
         """
-        return order.topological(self.ops)
+        return topological(self.ops)
 
     # Whole graph
 

@@ -11,8 +11,7 @@ from typing import Any
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Constant, ListNode, Node, inputs_of, is_word, parse
 from pnnx_fast.expression.types import DTypeName
-from pnnx_fast.ir.operand import Operand
-from pnnx_fast.ir.operator import Operator
+from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = ["MISSING", "expression", "literal"]
 

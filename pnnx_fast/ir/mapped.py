@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core import store
 from pnnx_fast._types import Array
 
 __all__ = ["release"]
@@ -33,7 +34,7 @@ def release(array: Array) -> None:
     whole = np.frombuffer(owner, np.uint8)
     if whole.flags.writeable:
         return
-    start: int = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    start = store.address(array) - store.address(whole)
     first, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if end > first:
         owner.madvise(mmap.MADV_DONTNEED, first, end - first)

@@ -15,8 +15,7 @@ from typing import Any
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.graph import Graph
-from pnnx_fast.ir.operand import Operand
-from pnnx_fast.ir.operator import Operator
+from pnnx_fast.ir.operator import Operand, Operator
 from pnnx_fast.ir.parameter import RAW_KEYS, Parameter
 
 __all__ = ["CAPTURED", "Match", "Rule", "find", "rewrite"]

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.dtypes import by_text
-from pnnx_fast.ir.operand import Operand
-from pnnx_fast.ir.operator import Operator
+from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = [
     "FOLLOWED",

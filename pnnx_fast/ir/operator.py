@@ -1,18 +1,92 @@
-"""Operators: the nodes of a graph, with their operands, parameters and attributes.
+"""Operators, the nodes of a graph, with parameters and attributes, and operands, the values that flow between them.
 
-Graphs order operators; the wiring of inputs and outputs, which touches an operator and its operands only,
-lives here.
+Graphs make, rename and order them; the wiring of inputs and outputs, which touches an operator and its operands only,
+lives here, and so does the order of dependency. Nothing here knows the graph around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
+from pnnx_fast._types import Shape
+from pnnx_fast.errors import CycleError
 from pnnx_fast.ir.attribute import Attribute
-from pnnx_fast.ir.operand import Operand
 from pnnx_fast.ir.parameter import Parameters
 
-__all__ = ["Operator"]
+__all__ = ["Operand", "Operator", "topological"]
+
+
+class Operand:
+    """A value between operators. Made by :meth:`Graph.new_operand`, renamed by :meth:`Graph.rename_operand`.
+
+    Attributes
+    ----------
+    dtype : str or None
+        PNNX name such as ``"f32"``, ``None`` when unknown.
+    shape : tuple of int or None
+        -1 for a size that varies, -233 for one that a pattern captures; ``None`` when unknown.
+    producer : Operator or None
+    consumers : list of Operator
+        In order, an operator once for every input slot that this operand feeds.
+    was_read : bool
+        Whether an operator took it that no longer does.
+    """
+
+    __slots__ = ("_name", "_params", "consumers", "dtype", "producer", "shape", "was_read")
+
+    _name: str
+    _params: dict[str, str] | None
+    dtype: str | None
+    shape: Shape | None
+    producer: Operator | None
+    consumers: list[Operator]
+    was_read: bool
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._params = None
+        self.dtype = self.shape = self.producer = None
+        self.consumers = []
+        self.was_read = False
+
+    @property
+    def name(self) -> str:
+        """Name, unique in a graph."""
+        return self._name
+
+    @property
+    def params(self) -> dict[str, str]:
+        """Names of captured dimensions in patterns, by ``__shape__<axis>``."""
+        if self._params is None:
+            self._params = {}
+        return self._params
+
+    @property
+    def signature(self) -> str:
+        """Shape and dtype like ``:(1,?,8)f32``, empty when unknown; for people."""
+        if self.shape is None:
+            return ""
+        dims = ",".join("?" if d == -1 else str(d) for d in self.shape)
+        return f":({dims}){self.dtype or ''}"
+
+    def remove_consumer(self, operator: Operator) -> None:
+        """Remove the first entry of an operator from the consumers.
+
+        Raises
+        ------
+        ValueError
+            When the operator is not among them.
+        """
+        self.consumers.remove(operator)
+        self.was_read = True
+
+    def remove_consumers(self, operators: Set[Operator]) -> None:
+        """Remove all entries of several operators from the consumers."""
+        self.consumers[:] = [op for op in self.consumers if op not in operators]
+        self.was_read = True
+
+    def __repr__(self) -> str:
+        return f"Operand({self._name}{self.signature})"
 
 
 class Operator:
@@ -130,3 +204,37 @@ class Operator:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(x.name for x in side) for side in (self.inputs, self.outputs))
         return f"Operator({self.type} {self.name}: {inputs} -> {outputs})"
+
+
+def topological(ops: Sequence[Operator]) -> Iterator[Operator]:
+    """Yield operators so that producers come first; those already in such an order keep it.
+
+    Raises
+    ------
+    CycleError
+        Naming the operators on the cycle.
+    """
+    done: set[Operator] = set()
+    open_: dict[Operator, None] = {}
+    for start in ops:
+        stack = [] if start in done else [(start, iter(start.inputs))]
+        if stack:
+            open_[start] = None
+        while stack:
+            op, pending = stack[-1]
+            for operand in pending:
+                producer = operand.producer
+                if producer is None or producer in done:
+                    continue
+                if producer in open_:
+                    path = list(open_)
+                    # The walk goes upstream; the message follows the data.
+                    raise CycleError([x.name for x in reversed(path[path.index(producer) :])])
+                open_[producer] = None
+                stack.append((producer, iter(producer.inputs)))
+                break
+            else:
+                stack.pop()
+                del open_[op]
+                done.add(op)
+                yield op

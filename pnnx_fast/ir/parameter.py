@@ -1,13 +1,15 @@
 """Parameters of operators: a typed value, its text in a file, and the mapping that holds them.
 
-Readers make parameters from raw text that is parsed on first use; everyone else reads ``.value``. Nothing
-here knows operators or graphs.
+Readers make parameters from raw text that is parsed on first use; everyone else reads ``.value``. Some numbers are
+words there: with the conversion that the converter's trace shows, or with a dtype. Nothing here knows operators or
+graphs.
 """
 
 from __future__ import annotations
 
 import numbers
 import operator
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, SupportsIndex, cast
 
@@ -17,13 +19,16 @@ from pnnx_fast._core import text as _text
 from pnnx_fast._core.text import ParameterStorage
 from pnnx_fast.errors import MissingParameterError, ParameterError
 
-__all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters"]
+__all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters", "typed_number", "without_casts"]
 
 # Lists of these keys are languages of their own (expressions, slice indexes): their text is never cut up.
 RAW_KEYS = frozenset({"expr", "indexes"})
 
 _UNPARSED = -1
 _LIST_CODES = {2: 5, 3: 6, 4: 7, 10: 11}
+
+_CAST = r"int\(-?\d{1,18}\)\Z"
+_TYPED = r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z"
 
 OPEN_END = 2**31 - 1
 """How PNNX writes the open end of a slice, and among selections a place that holds no index."""
@@ -263,3 +268,21 @@ class Parameters(dict[str, Parameter]):
         for key, value in self.items():
             dict.__setitem__(other, key, value.copy())
         return other
+
+
+def without_casts(value: Any) -> Any:
+    """The value of a parameter in which numbers need no conversion, alone or in a list: ``int(4)`` is 4."""
+    if isinstance(value, str):
+        return int(value[4:-1]) if value.startswith("int(") and re.match(_CAST, value, re.ASCII) else value
+    if not isinstance(value, list) or str not in map(type, value):
+        return value
+    return [without_casts(item) for item in value]
+
+
+def typed_number(value: Any) -> tuple[str, float] | None:
+    """Dtype and number of a parameter that was a tensor without dimensions made of a size: ``torch.int,2``."""
+    match = re.match(_TYPED, value, re.ASCII) if isinstance(value, str) and "," in value else None
+    try:
+        return (match[1], float(match[2]) if re.search("[.e]", match[2]) else int(match[2])) if match else None
+    except ValueError:
+        return None

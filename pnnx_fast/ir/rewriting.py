@@ -8,12 +8,10 @@ import re
 from collections.abc import Iterator
 
 from pnnx_fast.errors import GraphError
-from pnnx_fast.ir import order
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.graph import Graph
 from pnnx_fast.ir.match import CAPTURED, Match, Rule
-from pnnx_fast.ir.operand import Operand
-from pnnx_fast.ir.operator import Operator
+from pnnx_fast.ir.operator import Operand, Operator, topological
 from pnnx_fast.ir.parameter import RAW_KEYS, Parameter, Parameters
 
 __all__ = ["Rewriting"]
@@ -26,7 +24,7 @@ class Rewriting:
 
     def __init__(self, graph: Graph, limit: int) -> None:
         self.graph, self.limit, self.count = graph, limit, 0
-        graph.ops[:] = order.topological(graph.ops)
+        graph.ops[:] = topological(graph.ops)
         # Whether producers stand before consumers, as they do until a replacement with several outputs mixes them.
         self.sorted = True
         self.position = {op: i for i, op in enumerate(graph.ops)}
@@ -55,7 +53,7 @@ class Rewriting:
 
     def finish(self) -> None:
         """Rebuild the list of operators."""
-        self.graph.ops[:] = order.topological([x for op in self.graph.ops for x in self._in_place_of(op)])
+        self.graph.ops[:] = topological([x for op in self.graph.ops for x in self._in_place_of(op)])
 
     def _in_place_of(self, op: Operator) -> Iterator[Operator]:
         stack = [op]

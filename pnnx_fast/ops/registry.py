@@ -180,13 +180,12 @@ def _evaluated(hint: Any, module: str) -> Any:
     return _annotations[module, hint]
 
 
-def _load_home(name: str, user: str = "") -> None:
-    """Import the module of this package that registers a type, unless the user of the type is that module.
+def _load_home(name: str) -> None:
+    """Import the module of this package that registers a type.
 
     Not to be called under the lock: importing takes locks of its own.
     """
-    own = user.startswith(PREFIX) and name in types_of(user.removeprefix(PREFIX))
-    family = None if own else family_of(name)
+    family = family_of(name)
     if family is not None:
         import_module(PREFIX + family)
 
@@ -239,15 +238,18 @@ def operator(
     def register(function: Function) -> Function:
         if not callable(function):
             raise TypeError(f"operator registers functions, not {type(function).__name__}")
+        home = function.__module__
+        own = types_of(home.removeprefix(PREFIX)) if home.startswith(PREFIX) else ()
         for name in names:
-            _load_home(name, function.__module__)
+            if name not in own:
+                _load_home(name)
         with _lock:
             owners = {name: found.function.__module__ for name in names if (found := CATALOG.find(name)) is not None}
             for name, owner in owners.items():
-                if owner != function.__module__ and not override:
+                if owner != home and not override:
                     raise ParameterError(f"operator {name} is registered already, by {owner}")
             for name in dict.fromkeys(names):
-                if owners.get(name) == function.__module__:
+                if name in owners and owners[name] == home:
                     unregister(name)  # a cell or a module that runs again
                 _push(OperatorDef(name, function, native, random, schema, rows))
         return function

@@ -14,8 +14,8 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator, dtypes
 from pnnx_fast.ops.registry import OperatorDef
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
+from pnnx_fast.runtime.concat import DryLowering
 from pnnx_fast.runtime.constants import Constants
-from pnnx_fast.runtime.dry import DryLowering
 
 __all__ = ["Annotator"]
 

@@ -14,8 +14,7 @@ from pnnx_fast import passes
 from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
-from pnnx_fast.ir.check import require_connections
-from pnnx_fast.ir.weights import require_weights
+from pnnx_fast.ir.check import require_connections, require_weights
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
 from pnnx_fast.runtime.constants import Constants

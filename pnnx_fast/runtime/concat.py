@@ -1,21 +1,46 @@
 """Concatenation without copies: decides which operands can be written straight into the output of a concatenation.
 
-Works on the result of a first lowering, where every operand has a shape and a buffer. An operand qualifies when its
-tensor is a whole buffer of its own (not a view, an input or a constant) or when consecutive inputs of the concatenation
-are consecutive slices that together are such a buffer (a split whose parts are concatenated again). A
-concatenation whose inputs begin a later one becomes the first part of that one.
+Works on the result of a first, dry lowering, whose steps nobody wants, so that it plans and packs nothing. There every
+operand has a shape and a buffer. An operand qualifies when its tensor is a whole buffer of its own (not a view, an
+input or a constant) or when consecutive inputs of the concatenation are consecutive slices that together are such a
+buffer (a split whose parts are concatenated again). A concatenation whose inputs begin a later one becomes the first
+part of that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pnnx_fast._types import DType
 from pnnx_fast.ir import Operator
-from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, is_channels_last
-from pnnx_fast.runtime.lower import CONCATENATIONS
+from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Tensor, Value, is_channels_last
+from pnnx_fast.runtime.lower import CONCATENATIONS, Lowering
 
-__all__ = ["Placement", "find_placements"]
+__all__ = ["DryLowering", "Placement", "find_placements"]
+
+_NO_PLAN = KernelPlan(-1, 0, 0, "")
+
+
+class DryLowering(Lowering):
+    """A builder without steps. What kernels plan decides over memory of steps alone."""
+
+    wants_steps = False
+
+    def prefer(self, given: Chosen, options: Callable[[], Sequence[Chosen]], weight: Tensor, fields: Any) -> Chosen:
+        """See Builder."""
+        return given
+
+    def plan(self, kernel: str, **fields: Any) -> KernelPlan:
+        """See Builder."""
+        return _NO_PLAN
+
+    def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
+        """See Builder."""
+        return weight
+
+    def step(self, kernel: str, **fields: Any) -> None:
+        """See Builder."""
 
 
 class Span:

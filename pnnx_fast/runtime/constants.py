@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core import store
 from pnnx_fast._memory import aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.mapped import release
-from pnnx_fast.ir.words import typed_number, without_casts
+from pnnx_fast.ir.parameter import typed_number, without_casts
 from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime.packing import PackQueue, PackTask
@@ -75,13 +76,14 @@ class Constants:
         # The converter writes the weights of a layer that is called several times once for each call.
         if attribute.nbytes < SHAREABLE:
             return self.tensor(attribute.numpy())
-        content = np.frombuffer(attribute.data, np.uint8)
-        places = (0, content.size // 2, content.size - SAMPLE)
-        sample = b"".join([content[at : at + SAMPLE].tobytes() for at in places])
+        content = memoryview(attribute.data).cast("B")
+        places = (0, content.nbytes // 2, content.nbytes - SAMPLE)
+        sample = b"".join([content[at : at + SAMPLE] for at in places])
         alike = self._alike.setdefault((attribute.dtype, attribute.shape, sample), [])
         for other, tensor in alike:
-            if _same(content, np.frombuffer(other.data, np.uint8)):
-                release(content)
+            array = np.frombuffer(content, np.uint8)
+            if _same(array, np.frombuffer(other.data, np.uint8)):
+                release(array)
                 return tensor
         tensor = self.tensor(attribute.numpy())
         if len(alike) < MOST_ALIKE:
@@ -140,7 +142,7 @@ class Constants:
         """Address of a constant's first element, if need be from an aligned copy when the file holds it unaligned."""
         array = tensor.buffer.array
         assert array is not None
-        start: int = array.__array_interface__["data"][0]
+        start = store.address(array)
         if aligned and start % max(array.itemsize, 1):
             with self._lock:
                 if tensor.buffer not in self._aligned:
@@ -148,7 +150,7 @@ class Constants:
                     copy[:] = array.reshape(-1).view(np.uint8)
                     self._aligned[tensor.buffer] = copy
                     release(array)
-            start = self._aligned[tensor.buffer].__array_interface__["data"][0]
+            start = store.address(self._aligned[tensor.buffer])
         return start + tensor.offset
 
 

@@ -44,6 +44,9 @@ __all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "Sta
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
 
+ENDS = ("pnnx.Input", "pnnx.Output")
+"""Operators that do nothing: inputs are given, and outputs are read off the operands."""
+
 _CODES = {
     n: i for i, n in enumerate(("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"))
 }
@@ -328,7 +331,7 @@ class Lowering(Builder):
     def run(self, ops: Sequence[Operator], values: dict[str, Value], outputs: Sequence[str]) -> Stage:
         """Lower ``ops`` in order; ``values`` holds what is known of operands and is extended."""
         for op in ops:
-            if op.type == "pnnx.Input":
+            if op.type in ENDS:
                 continue
             self.operator = op
             try:
@@ -398,8 +401,7 @@ def lower(
     """Lower operators twice: once for shapes, once with concatenation inputs placed in their outputs."""
     if not any(op.type in CONCATENATIONS for op in ops):
         return Lowering(isa, nthreads, constants).run(ops, dict(values), outputs)
-    from pnnx_fast.runtime.concat import find_placements
-    from pnnx_fast.runtime.dry import DryLowering
+    from pnnx_fast.runtime.concat import DryLowering, find_placements
 
     dry = DryLowering(isa, nthreads, constants)
     placement = find_placements(ops, dry.run(ops, dict(values), outputs).values, set(values))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from pnnx_fast._core import program as core
+from pnnx_fast._core import store
 from pnnx_fast._types import Array
 from pnnx_fast.ir.mapped import release
 
@@ -89,4 +90,4 @@ class PackQueue:
 
 
 def _reference(array: Array) -> tuple[int, int]:
-    return 0, array.__array_interface__["data"][0]
+    return 0, store.address(array)
