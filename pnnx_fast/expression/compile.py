@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -51,7 +51,7 @@ _EXACT_ON_HALF = {
 }  # fmt: skip
 
 
-class Code(NamedTuple):
+class Code:
     """Code of the VM.
 
     Attributes
@@ -68,12 +68,19 @@ class Code(NamedTuple):
         In which type.
     """
 
-    inputs: tuple[int, ...]
-    constants: tuple[float, ...]
-    registers: int
-    operations: tuple[tuple[str, int, int, int, int], ...]
-    result: TensorType
-    computes: DType
+    __slots__ = ("computes", "constants", "inputs", "operations", "registers", "result")
+
+    def __init__(
+        self,
+        inputs: tuple[int, ...],
+        constants: tuple[float, ...],
+        registers: int,
+        operations: tuple[tuple[str, int, int, int, int], ...],
+        result: TensorType,
+        computes: DType,
+    ) -> None:
+        self.inputs, self.constants, self.registers = inputs, constants, registers
+        self.operations, self.result, self.computes = operations, result, computes
 
     def words(self, operands: Sequence[tuple[DType, Sequence[int]]]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The code as the kernel reads it; ``operands`` gives for each its dtype and its strides."""

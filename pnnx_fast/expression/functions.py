@@ -10,7 +10,7 @@ the expression VM.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from pnnx_fast.expression.types import TORCH_DTYPES, cast
 __all__ = ["FUNCTIONS", "Function"]
 
 
-class Function(NamedTuple):
+class Function:
     """One row of the table.
 
     Attributes
@@ -48,15 +48,22 @@ class Function(NamedTuple):
         The operand that is a condition, taken as bool whatever the compute dtype.
     """
 
-    name: str
-    operands: int
-    constants: tuple[float, ...]
-    rule: Rule
-    reference: Callable[..., Array]
-    opcode: str | None
-    in_double: bool = False
-    optional: int = 0
-    mask: int | None = None
+    __slots__ = ("constants", "in_double", "mask", "name", "opcode", "operands", "optional", "reference", "rule")
+
+    def __init__(
+        self,
+        name: str,
+        operands: int,
+        constants: tuple[float, ...],
+        rule: Rule,
+        reference: Callable[..., Array],
+        opcode: str | None,
+        in_double: bool = False,
+        optional: int = 0,
+        mask: int | None = None,
+    ) -> None:
+        self.name, self.operands, self.constants, self.rule, self.reference = name, operands, constants, rule, reference
+        self.opcode, self.in_double, self.optional, self.mask = opcode, in_double, optional, mask
 
     @property
     def least(self) -> int:

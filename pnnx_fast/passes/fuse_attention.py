@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +45,6 @@ MASK_DTYPES = frozenset({"f32", "i64", "i32", "i16", "i8", "u8", "bool"})
 """Masks whose sum with float32 scores is float32, as is that of several with 1.0."""
 
 
-@dataclass(frozen=True)
 class Mask:
     """What is added to the scores: an expression over operands, and the recorded sizes of the scores there.
 
@@ -54,27 +52,46 @@ class Mask:
     ``filling`` the expression says which scores become that number instead.
     """
 
-    node: Node
-    inputs: tuple[Operand, ...]
-    sizes: tuple[int, ...] | None
-    view: tuple[int, ...] | None = None
-    filling: float | None = None
+    # Many models import this file: a dataclass would take longer than all its other lines.
+    __slots__ = ("filling", "inputs", "node", "sizes", "view")
+
+    def __init__(
+        self,
+        node: Node,
+        inputs: tuple[Operand, ...],
+        sizes: tuple[int, ...] | None,
+        view: tuple[int, ...] | None = None,
+        filling: float | None = None,
+    ) -> None:
+        self.node, self.inputs, self.sizes, self.view, self.filling = node, inputs, sizes, view, filling
+
+    def under(self, view: tuple[int, ...] | None) -> Mask:
+        """The same below another reshape."""
+        return Mask(self.node, self.inputs, self.sizes, view, self.filling)
 
 
-@dataclass(frozen=True)
 class Attention:
-    """The parts of softmax(scale · query keysᵀ + masks) value, where ``keys`` are transposed unless they are rows."""
+    """The parts of softmax(scale · query keysᵀ + masks) value, where ``keys`` are transposed unless they are rows.
 
-    query: Operand
-    keys: Operand
-    rows: bool
-    value: Operand
-    scale: float
-    masks: tuple[Mask, ...]
-    scores: tuple[int, ...]
-    """Recorded sizes of the scores."""
-    columns: bool = False
-    """Whether ``value`` and the result are transposed: value (weights)ᵀ."""
+    ``scores`` are the recorded sizes of the scores, ``columns`` tells whether ``value`` and the result are transposed:
+    value (weights)ᵀ.
+    """
+
+    __slots__ = ("columns", "keys", "masks", "query", "rows", "scale", "scores", "value")
+
+    def __init__(
+        self,
+        query: Operand,
+        keys: Operand,
+        rows: bool,
+        value: Operand,
+        scale: float,
+        masks: tuple[Mask, ...],
+        scores: tuple[int, ...],
+        columns: bool = False,
+    ) -> None:
+        self.query, self.keys, self.rows, self.value = query, keys, rows, value
+        self.scale, self.masks, self.scores, self.columns = scale, masks, scores, columns
 
 
 def fuse_attention(graph: Graph) -> bool:
@@ -117,7 +134,7 @@ def find_attention(op: Operator) -> Attention | None:
         return None
     query, left = _unscaled(query)
     keys, right = _unscaled(keys)
-    own = tuple(replace(m, view=None) if m.sizes == shape else m for m in masks)
+    own = tuple(m.under(None) if m.sizes == shape else m for m in masks)
     return Attention(query, keys, rows, value, scale * left * right, own, shape, columns)
 
 
@@ -174,7 +191,7 @@ def _climb(x: Operand) -> tuple[Operator, float, list[Mask]] | None:
             shape = parameters(op).get("shape")
             if len(op.inputs) != 1 or not isinstance(shape, list):
                 return None
-            masks[below:] = [replace(m, view=tuple(shape)) for m in masks[below:]]
+            masks[below:] = [m.under(tuple(shape)) for m in masks[below:]]
             below, x = len(masks), op.inputs[0]
             continue
         step = _peel(op)
