@@ -101,7 +101,7 @@ def merge_dims(shape: Sequence[int], *strides: Sequence[int]) -> tuple[Shape, li
 class Tensor:
     """A tensor without data: a shape and strides (in elements) over a buffer, ``offset`` in bytes."""
 
-    __slots__ = ("buffer", "dtype", "offset", "shape", "strides")
+    __slots__ = ("buffer", "dtype", "ndim", "offset", "shape", "size", "strides")
 
     def __init__(
         self,
@@ -113,13 +113,16 @@ class Tensor:
     ) -> None:
         self.buffer = buffer
         self.shape: Shape = tuple(shape)
+        self.ndim = len(self.shape)
+        self.size: int = math.prod(self.shape)
+        """Number of elements."""
         self.dtype = np.dtype(dtype)
         self.strides: Shape = dense_strides(shape) if strides is None else tuple(strides)
         self.offset = offset
+        if self.size == 0:
+            return
         low = high = 0
         for n, s in zip(self.shape, self.strides, strict=True):
-            if n == 0:
-                return
             reach = (n - 1) * s
             if reach > 0:
                 high += reach
@@ -132,16 +135,6 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)}, strides={list(self.strides)}, {self.buffer.kind})"
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,7 +152,7 @@ class Lowering(Builder):
     def empty(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain") -> Tensor:
         """See Builder."""
         dtype = np.dtype(dtype)
-        shape = tuple(int(n) for n in shape)
+        shape = tuple(map(int, shape))
         return Tensor(Buffer("arena", self._nbytes(shape, dtype)), shape, dtype, _strides(shape, order))
 
     def _nbytes(self, shape: Sequence[int], dtype: DType) -> int:
@@ -166,7 +167,7 @@ class Lowering(Builder):
     def result(self, shape: Sequence[int], dtype: DType | type | str, order: Order = "plain", index: int = 0) -> Tensor:
         """See Builder."""
         dtype = np.dtype(dtype)
-        shape = tuple(int(n) for n in shape)
+        shape = tuple(map(int, shape))
         strides = _strides(shape, order)
         if self.placement is not None and self.operator is not None and index < len(self.operator.outputs):
             placed = self.placement.place(self.operator.outputs[index].name, shape, dtype, strides)
@@ -434,16 +435,18 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
         values[operand.name] = part
 
 
-def _strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:
+def _strides(shape: Shape, order: Order) -> Shape:
     if isinstance(order, Tensor):
         by_stride = sorted(range(len(shape)), key=lambda d: (-order.strides[d], d))
-        return _strides_by(shape, by_stride) if order.ndim == len(shape) else dense_strides(shape)
+        return _strides_by(shape, tuple(by_stride)) if order.ndim == len(shape) else dense_strides(shape)
     if order == "plain" or len(shape) < 3:
         return dense_strides(shape)
-    return _strides_by(shape, [0, *range(2, len(shape)), 1])
+    return _strides_by(shape, (0, *range(2, len(shape)), 1))
 
 
-def _strides_by(shape: Sequence[int], outer_to_inner: Sequence[int]) -> tuple[int, ...]:
+@lru_cache(1024)
+def _strides_by(shape: Shape, outer_to_inner: tuple[int, ...]) -> Shape:
+    """Dense strides with dimensions in another order; both walks and many layers ask for the same few."""
     strides = [0] * len(shape)
     for d, s in zip(outer_to_inner, dense_strides([shape[d] for d in outer_to_inner]), strict=True):
         strides[d] = s
