@@ -138,10 +138,11 @@ class Parameter(ParameterStorage):
         return self
 
     def _parse(self) -> None:
+        raw = self._raw or ""
         try:
-            code, value = _text.parse_value(cast(str, self._raw))
+            code, value = _text.parse_value(raw)
         except OverflowError:
-            raise ParameterError(f"an integer of {cast(str, self._raw)[:60]} does not fit in 64 bits") from None
+            raise ParameterError(f"an integer of {raw[:60]} does not fit in 64 bits") from None
         # In this order another thread that finds a code finds its value, too.
         self._value = value
         self._code = code

@@ -59,8 +59,8 @@ class Constants:
 
     def parameter(self, value: Any) -> Any:
         """Return what an operator gets for a parameter: its value, or a tensor for a number with a dtype."""
-        if not isinstance(value, (str, list)):
-            return value
+        if not isinstance(value, str):
+            return without_casts(value) if isinstance(value, list) else value
         number = typed_number(value)
         return without_casts(value) if number is None else self.tensor(np.array(number[1], dtype_of(number[0], "f4")))
 

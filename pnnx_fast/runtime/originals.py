@@ -23,6 +23,10 @@ Copies = dict[Buffer, tuple[Tensor, Tensor]]
 
 def read_originals(steps: Sequence[KernelStep | HostStep]) -> list[KernelStep | HostStep]:
     """Let attention read what its keys and values are copies of; copies that nothing reads then are dropped."""
+    kernels = [step for step in steps if isinstance(step, KernelStep)]
+    copied = {step.fields["y"].buffer for step in kernels if step.kernel == "copy"}
+    if not any(step.fields[name].buffer in copied for step in kernels if step.kernel == KERNEL for name in "kv"):
+        return list(steps)
     copies: Copies = {}
     made_of: defaultdict[Buffer, list[Buffer]] = defaultdict(list)
     written: set[Buffer] = set()
