@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,17 +25,15 @@ MOST_PHASES = 256
 """Phases beyond which zeros between the inputs take their place: each is a step that has to be prepared."""
 
 
-@dataclass(frozen=True, slots=True)
 class Phase:
     """Outputs first, first + s, … of one dimension: the taps last, last - step, … and how they meet the input."""
 
-    first: int
-    count: int
-    last: int
-    step: int
-    taps: int
-    before: int
-    dilation: int
+    # A dataclass would take longer to make than this whole file to import.
+    __slots__ = ("before", "count", "dilation", "first", "last", "step", "taps")
+
+    def __init__(self, first: int, count: int, last: int, step: int, taps: int, before: int, dilation: int) -> None:
+        self.first, self.count, self.last, self.step = first, count, last, step
+        self.taps, self.before, self.dilation = taps, before, dilation
 
 
 def phases(size: int, out: int, k: int, s: int, p: int, d: int) -> Iterator[Phase]:

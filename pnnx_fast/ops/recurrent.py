@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,20 +26,27 @@ SPAN_BYTES, SPAN_ROWS = 1 << 20, 96
 NO_ACTIVATION = activation_fields("none", [])
 
 
-@dataclass(frozen=True, slots=True)
 class Stack:
-    """What describes a stack of recurrent layers."""
+    """What describes a stack of recurrent layers; ``rounded`` tells whether a state becomes int8 before every step."""
 
-    kernel: str
-    hidden: int
-    layers: int
-    bidirectional: bool
-    batch_first: bool
-    weights: Mapping[str, Tensor]
-    proj: int = 0
-    relu: bool = False
-    rounded: bool = False
-    """Whether a state is rounded to int8 before every step."""
+    # A dataclass would take longer to make than this whole file to import.
+    __slots__ = ("batch_first", "bidirectional", "hidden", "kernel", "layers", "proj", "relu", "rounded", "weights")
+
+    def __init__(
+        self,
+        kernel: str,
+        hidden: int,
+        layers: int,
+        bidirectional: bool,
+        batch_first: bool,
+        weights: Mapping[str, Tensor],
+        proj: int = 0,
+        relu: bool = False,
+        rounded: bool = False,
+    ) -> None:
+        self.kernel, self.hidden, self.layers, self.weights = kernel, hidden, layers, weights
+        self.bidirectional, self.batch_first = bidirectional, batch_first
+        self.proj, self.relu, self.rounded = proj, relu, rounded
 
     @property
     def suffixes(self) -> tuple[str, ...]:
