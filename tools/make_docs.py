@@ -16,9 +16,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 HEAD = """# Operators
 
-Written by `tools/make_docs.py` from the registry. *native*: float32 runs on compiled kernels or is a mere change of
-strides; *numpy*: a numpy step. *dtypes* are those of the inputs that the [stored results](operators_tested.md) cover.
-Inputs come first, parameters after the star, with their defaults.
+All operator types that run, written by `tools/make_docs.py` from the registry. `pnnx-fast ops nn.Conv2d` prints one of them.
+
+- **how**: *native* means that float32 runs on compiled kernels or is a mere change of strides, *numpy* a numpy step.
+- **dtypes** are those of the inputs that the [stored results](operators_tested.md) cover. Others may work, too.
+- **inputs and parameters**: inputs come first, parameters after the star, with their defaults.
 
 | type | how | dtypes | source | inputs and parameters | what |
 |---|---|---|---|---|---|
@@ -57,19 +59,32 @@ def _is_ours(name: str) -> bool:
 
 PASSES_HEAD = """# Simplifications by name
 
-`graph.simplify()` makes of a graph what PNNX's converter would have written at its full optimisation level: from
-files of level 1, from other tools, or after editing. It needs no PyTorch. `graph.simplify(["fuse_silu", …])` runs
-some of the passes below until none changes anything, and returns how often each one did; on the command line,
-`pnnx-fast edit a.pnnx.param b.pnnx.param --simplify fuse_silu,eliminate_dropout`.
-
-Sizes that the file records as fixed count as fixed; call `make_dynamic` first for others. Passes marked *asked* run
-only when named. The patterns of PNNX's passes for models of the transformers package are covered by the passes
-without that word in their name. The names are PNNX's. `pnnx_fast.simplify.PASSES[name].rules` holds the patterns of
-those that are made of rules, to copy from. Operators run here whether simplified or not: this is for files that
+`graph.simplify()` turns a graph into what PNNX's converter would have written at its full optimisation level. Use it on files of level
+1, on files of other tools, or after editing. It needs no PyTorch. Running a model does not need it: this is for files that
 others read, and for people who read them.
 
-PNNX's level 0 calls all constants of a module by one name. They are told apart here by their order, but PNNX itself,
-which looks for names, reads the last one for all.
+```python
+import pnnx_fast
+
+graph = pnnx_fast.Graph.load("model.pnnx.param")
+graph.simplify()  # all passes that are not marked "asked"
+graph.simplify(["fuse_silu", "eliminate_dropout"])  # some
+graph.save("simple.pnnx.param")
+```
+
+It repeats the passes until none changes anything, and returns how often each one did. At the command line:
+
+```bash
+pnnx-fast edit model.pnnx.param simple.pnnx.param --simplify
+pnnx-fast edit model.pnnx.param simple.pnnx.param --simplify fuse_silu,eliminate_dropout
+```
+
+- Sizes that the file records as fixed count as fixed. Call [`make_dynamic`](editing.md#sizes-and-types) first for others.
+- The names are PNNX's. Its passes `fuse_transformers_*` have no counterpart; the passes without that word match these patterns, too.
+- Passes marked *asked* run only when named.
+- `pnnx_fast.simplify.PASSES[name].rules` holds the patterns of the passes that are made of rules, to copy from.
+- PNNX's level 0 gives all constants of a module one name. This package tells them apart by their order. PNNX itself goes by
+  name, and would read the last one for all.
 
 | pass | level | what |
 |---|---|---|
