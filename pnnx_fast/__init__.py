@@ -108,19 +108,20 @@ def load(
     num_threads : int, optional
         Threads a call uses; by default all CPUs that the process may use.
     isa : str, optional
-        Instruction set level; by default the best one of this CPU.
+        Instruction set level, one of ``show_config()["isa_levels"]``; by default the best one of this CPU.
     verify : bool
         Check the CRC-32 of every weight.
     optimize : bool
         Run the rewriting passes.
     seed : int, optional
-        Seed of random operators such as ``torch.randn``, 0 or more; without it results differ from load to load.
+        Seed of random operators such as ``torch.randn``, 0 or more. Without it, results differ from load to load.
     autotune : bool or path
-        Measure the kernels that could serve a convolution when shapes are first seen, use the fastest, and remember
-        them in a file: the one named, else ``PNNX_FAST_TUNING``, else one in the user's cache folder.
+        Measure the kernels for each convolution when shapes are first seen, and use the fastest. Results are
+        remembered in a file: the one named, else ``PNNX_FAST_TUNING``, else one in the user's cache folder.
     cache : bool or path
-        Keep compiled programs with packed weights in a folder, the one named or one in the user's cache folder, so
-        that the next process to load the same files starts at once. The folder must be as trustworthy as code.
+        Keep compiled programs with packed weights in a folder, so that the next process to load the same files
+        starts at once. The folder is the one named, else one in the user's cache folder. It must be as trustworthy
+        as code.
 
     Returns
     -------
@@ -131,11 +132,11 @@ def load(
     FormatError
         When a file does not follow its format.
     LimitError
-        When a file asks for more than its length or the limits justify.
+        When a file asks for more memory than its length or the limits justify.
     UnsupportedOperatorError
-        Listing all operator types that nothing is registered for.
+        When operator types are unknown. It lists them all, with code to paste.
     ParameterError
-        When an option has no such value, or an operator in the file no such parameter.
+        When the value of an option is invalid, or an operator's parameter is unknown, missing or invalid.
     FileNotFoundError
         When a file is missing.
     TypeError
@@ -177,7 +178,7 @@ def load(
 
 
 def show_config() -> dict[str, Any]:
-    """Return version, ISA levels of this machine (best last), thread team and default number of threads.
+    """Return the version, the ISA levels of this machine (best last), the thread team and the default thread count.
 
     Examples
     --------

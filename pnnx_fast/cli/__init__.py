@@ -35,7 +35,11 @@ ANSWERS_BY_EXIT_CODE = {"diff"}
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pnnx-fast", description="Run and inspect PNNX models on the CPU.")
+    parser = argparse.ArgumentParser(
+        prog="pnnx-fast",
+        description="Run, inspect and edit PNNX models on the CPU.",
+        epilog="pnnx-fast COMMAND --help explains a command. A model is a .pnnx.param file or a folder that holds one.",
+    )
     parser.add_argument("--version", action="version", version=f"pnnx-fast {pnnx_fast.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""Time a model, whole or step by step, at several thread counts and batch sizes; or single kernels."""
+"""Time a model at several thread counts and batch sizes, whole or step by step; or time single kernels."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, nargs="?")
     add_bin(parser)
     add_autotune(parser)
-    parser.add_argument("--threads", type=positives, metavar="N,…", help="e.g. 1,2; by default all CPUs")
+    parser.add_argument("--threads", type=positives, metavar="N,…", help="numbers of threads, e.g. 1,2; by default all CPUs")
     parser.add_argument("--batch", type=positives, metavar="N,…", help="batch sizes, e.g. 1,8; by default as recorded")
     parser.add_argument(
-        "--seconds", type=duration, metavar="N", help="time spent on each combination (default: 1, kernels 0.1)"
+        "--seconds", type=duration, metavar="N", help="time to spend on each combination (default: 1; kernels: 0.1)"
     )
     add_isa(parser)
     parser.add_argument("--profile", action="store_true", help="also print the time of every step")
-    parser.add_argument("--kernels", action="store_true", help="time single kernels; * marks the dispatcher's choice")
+    parser.add_argument("--kernels", action="store_true", help="time single kernels; * marks what a model would use")
     parser.add_argument(
         "--shape",
         type=kernel_shapes.parse,
         action="append",
-        help="kernels: an operator such as conv:64x56x56,oc=128,k=3,s=2 or linear:128x768 (may be repeated)",
+        help="with --kernels: an operator such as conv:64x56x56,oc=128,k=3,s=2 or linear:128x768 (may be repeated)",
     )
     parser.add_argument(
         "--group",
         type=kernel_shapes.of_groups,
         default="all",
         metavar="NAME,…",
-        help=f"kernels: shapes of {', '.join(kernel_shapes.GROUPS)}, or all",
+        help=f"with --kernels: the shapes of {', '.join(kernel_shapes.GROUPS)}, or all",
     )
 
 

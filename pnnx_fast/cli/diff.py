@@ -1,4 +1,4 @@
-"""Compare two models, structure and weights; exit code 0 when equal, 1 when different, 2 when one cannot be read."""
+"""Compare the structure and weights of two models. Exit code: 0 equal, 1 different, 2 one cannot be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast diff``."""
     parser.add_argument("first", help=".pnnx.param file, or a folder that holds one")
     parser.add_argument("second", help="the other model")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing, only set the exit code")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
 
 
 def run(args: argparse.Namespace) -> int:

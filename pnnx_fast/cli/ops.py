@@ -1,4 +1,4 @@
-"""List the operators that can be run, or describe one."""
+"""List the operator types that run, or describe one."""
 
 from __future__ import annotations
 

@@ -52,42 +52,44 @@ def _choose_team() -> None:
 
 
 class Model:
-    """A model ready to run. It may be called from several threads at once.
+    """A model ready to run. Call it with arrays; several threads may call it at once.
+
+    :func:`pnnx_fast.load` makes one from files. The constructor makes one from a graph.
 
     Parameters
     ----------
     graph : Graph
-        The graph; it is copied and the copy is optimised.
+        The graph. It stays as it is; a copy of it is optimised.
     num_threads : int, optional
         Threads a call uses; by default all CPUs that the process may use.
     isa : str, optional
-        Instruction set level, by default the best one (``pnnx_fast.show_config()`` lists them).
+        Instruction set level; by default the best one (``pnnx_fast.show_config()`` lists them).
     optimize : bool
         Whether to run the rewriting passes.
     seed : int, optional
-        Seed of random operators, 0 or more; without it their results differ from load to load.
+        Seed of random operators, 0 or more. Without it, results differ from load to load.
     constants : Constants, optional
-        Weights that several models share, so that each is packed once.
+        The ``constants`` of another model over the same weights, so that each is packed only once.
     autotune : bool or path
-        Whether to measure the convolution kernels that could serve a shape when a program is made, and to use the
-        fastest. A path names the file that remembers them (default: ``PNNX_FAST_TUNING``, else one in the user's
-        cache folder).
+        Whether to measure the kernels for each convolution when a program is made, and use the fastest. A path
+        names the file that remembers the results (default: ``PNNX_FAST_TUNING``, else one in the user's cache
+        folder).
 
     Attributes
     ----------
     inputs, outputs : tuple of TensorInfo
-        Name, shape and dtype of each, as the graph notes them.
+        Name, shape (-1 where it may vary) and dtype of each, as the graph notes them.
     num_threads : int
     isa : str
 
     Raises
     ------
     UnsupportedOperatorError
-        Listing all operator types that nothing is registered for.
+        When operator types are unknown. It lists them all, with code to paste.
     ParameterError
-        When an option has no such value.
+        When the value of an option is invalid.
     TypeError
-        When ``graph`` is no Graph.
+        When ``graph`` is not a Graph.
 
     Examples
     --------
@@ -132,7 +134,7 @@ class Model:
         isa: str | None = None,
         **options: Any,
     ) -> Self:
-        """Make a model of a graph that ``read`` gives away; with a cache, a folder that keeps programs, when needed."""
+        """Make a model of the graph that ``read`` returns. With a cache of programs it is read only when needed."""
         self = cls.__new__(cls)
         self._open(read, cache, num_threads, isa, options)
         return self
@@ -186,7 +188,7 @@ class Model:
 
     @property
     def constants(self) -> Constants:
-        """Weights, also packed."""
+        """The weights, as they are and packed."""
         return self._compiler.constants
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -204,21 +206,22 @@ class Model:
         Parameters
         ----------
         *arrays : array_like
-            One for each input, in the order of ``inputs``; anything with ``__array__`` or ``__dlpack__``.
+            One for each of ``inputs``, in that order: anything with ``__array__`` or ``__dlpack__``. Sizes may differ
+            from those noted where the graph allows it.
 
         Returns
         -------
         numpy.ndarray or tuple
-            The output, a tuple when there are several.
+            The output, or a tuple of outputs if there are several.
 
         Raises
         ------
         ShapeError
             When number, shape or dtype of the arrays do not fit.
         LimitError
-            When the run would take more memory than :func:`~pnnx_fast._memory.memory_limit` allows.
+            When the run would take more memory than the limit (``PNNX_FAST_MEMORY_LIMIT``).
         IndexRangeError
-            When an index among the data lies outside the dimension that it selects from.
+            When an index among the data is out of range.
         """
         kinds = tuple([(a.shape, a.dtype) for a in arrays if type(a) is np.ndarray and a.flags.c_contiguous])
         last, program = self._last
@@ -248,7 +251,7 @@ class Model:
         ShapeError
             When names are missing or unknown, or shapes or dtypes do not fit.
         TypeError
-            When ``inputs`` is no mapping, or ``outputs`` is one name in place of a sequence.
+            When ``inputs`` is not a mapping, or ``outputs`` is a single name instead of a sequence.
 
         Examples
         --------
@@ -273,16 +276,17 @@ class Model:
         return {n: results[n] for n in outputs} if outputs is not None else results
 
     def profile(self, *arrays: Any, repeat: int = 5) -> Profile:
-        """Run with a clock around every step and return the fastest time of each step.
+        """Time every step of a call.
 
-        A step lasts from the end of the one before to the moment when the last thread is through with it.
+        The result has the fastest time of each step over ``repeat`` runs. A step lasts from the end of the one before
+        until the last thread has finished it.
 
         Parameters
         ----------
         *arrays : array_like
             As for a call.
         repeat : int
-            How often to run, after once for warming up.
+            Number of timed runs, after one for warming up.
 
         Returns
         -------
@@ -294,7 +298,7 @@ class Model:
         ShapeError
             When number, shape or dtype of the arrays do not fit.
         ParameterError
-            When ``repeat`` is no whole number of at least 1.
+            When ``repeat`` is not a whole number of at least 1.
         """
         from pnnx_fast.runtime.profile import Profile
 
@@ -304,7 +308,7 @@ class Model:
         return Profile.measure(self._program(given), given, repeat)
 
     def timed(self, *arrays: Any) -> tuple[list[Any], list[tuple[StepRecord, float]]]:
-        """Run once with a clock; returns the outputs and, for each step before data decide a shape, its seconds."""
+        """Run once with a clock. Return the outputs and the seconds of each step, up to the first shape that data decide."""
         given = self._given(arrays)
         chain = self._program(given)
         clock: Clock = []
@@ -313,12 +317,12 @@ class Model:
         return results, [(records[index], ns * 1e-9) for index, ns in clock]
 
     def work(self, *arrays: Any) -> dict[str, int]:
-        """Return what a run on arrays of these shapes takes.
+        """Return how much work and memory a call with arrays of these shapes takes.
 
         Returns
         -------
         dict of str to int
-            ``flops``, number of ``steps`` and ``arena_bytes``, the memory for activations.
+            ``flops``, the number of ``steps``, and ``arena_bytes``, the memory for activations.
         """
         chain = self._program(self._given(arrays))
         records = chain.records()
@@ -326,7 +330,7 @@ class Model:
         return {"flops": flops, "steps": len(records), "arena_bytes": chain.arena_bytes}
 
     def program(self, arrays: Sequence[Array]) -> Runnable:
-        """Return what runs arrays of these shapes and dtypes, which it takes C-contiguous."""
+        """Return the program for arrays of these shapes and dtypes. It takes C-contiguous arrays."""
         return self._program(self._given(arrays))
 
     def _given(self, arrays: Sequence[Any]) -> list[Array]:
