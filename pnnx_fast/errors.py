@@ -1,6 +1,6 @@
-"""Every exception that pnnx_fast raises on purpose, with the fields that tell where and why.
+"""The exceptions of pnnx_fast, with fields that tell where and why.
 
-All derive from :class:`PnnxFastError` and from the builtin that fits, so callers may catch either.
+All derive from :class:`PnnxFastError` and from the builtin that fits; catch either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators written in C, or in anything that yields C functions: registering, state, shape inference.
+"""Operators in C, or in anything that makes C functions (numba, Cython, ctypes, cffi).
 
 ``pnnx_fast/op.h`` (in ``get_include()``) is the interface. A registered operator becomes a step of the compiled
 program, which calls its ``run`` without the GIL. This module mirrors the structs of the header; the executor does not
@@ -68,7 +68,7 @@ def get_include() -> str:
 
 
 def load_library(path: str | os.PathLike[str], *, override: bool = False) -> list[str]:
-    """Register all operators of a shared library, which exports ``pnnx_fast_operator``; returns their types.
+    """Register all operators of a shared library that exports ``pnnx_fast_operator``; return their types.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def register(source: Any, *types: str, override: bool = False, keep: object = No
     Raises
     ------
     ParameterError
-        When ``source`` is no pointer, the ``pf_op`` was made for another interface, or a type is taken.
+        When ``source`` is not a pointer, the ``pf_op`` was made for another interface, or a type is taken.
     """
     op = COp.from_address(address_of(source))
     if op.abi != ABI or op.size < ctypes.sizeof(COp):
@@ -132,7 +132,7 @@ def define(
     layout: str = "plain",
     override: bool = False,
 ) -> list[str]:
-    """Register an operator whose functions are given one by one.
+    """Register an operator from single functions.
 
     Parameters
     ----------
@@ -144,14 +144,14 @@ def define(
     infer : function pointer or Python function, optional
         A Python function gets a list of (shape, dtype) and the parameters, and returns a list of (shape, dtype).
     layout : {"plain", "channels_last", "strided"}
-        How run wants its tensors.
+        Memory layout of the tensors that ``run`` gets.
     override : bool
         Whether types may be taken already.
 
     Raises
     ------
     ParameterError
-        When a function is none, the layout is unknown, or a type is taken.
+        When a function is not callable from C, the layout is unknown, or a type is taken.
     """
     if layout not in LAYOUTS:
         raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")

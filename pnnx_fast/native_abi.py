@@ -102,7 +102,7 @@ _FIRST_ADDRESS = 4096
 
 
 def address_of(source: Any) -> int:
-    """Address that a C pointer or function in one of Python's dresses stands for.
+    """Return the address behind any of Python's forms of a C pointer or function.
 
     Parameters
     ----------

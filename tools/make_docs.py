@@ -16,7 +16,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 HEAD = """# Operators
 
-All operator types that run, written by `tools/make_docs.py` from the registry. `pnnx-fast ops nn.Conv2d` prints one of them.
+All operator types that run, written by `tools/make_docs.py` from the registry. `pnnx-fast ops nn.Conv2d` prints one of
+them.
 
 - **how**: *native* means that float32 runs on compiled kernels or is a mere change of strides, *numpy* a numpy step.
 - **dtypes** are those of the inputs that the [stored results](operators_tested.md) cover. Others may work, too.
@@ -59,9 +60,9 @@ def _is_ours(name: str) -> bool:
 
 PASSES_HEAD = """# Simplifications by name
 
-`graph.simplify()` turns a graph into what PNNX's converter would have written at its full optimisation level. Use it on files of level
-1, on files of other tools, or after editing. It needs no PyTorch. Running a model does not need it: this is for files that
-others read, and for people who read them.
+`graph.simplify()` turns a graph into what PNNX's converter would have written at its full optimisation level. Use it on
+files of level 1, on files of other tools, or after editing. It needs no PyTorch. Running a model does not need it: this
+is for files that others read, and for people who read them.
 
 ```python
 import pnnx_fast
@@ -79,12 +80,14 @@ pnnx-fast edit model.pnnx.param simple.pnnx.param --simplify
 pnnx-fast edit model.pnnx.param simple.pnnx.param --simplify fuse_silu,eliminate_dropout
 ```
 
-- Sizes that the file records as fixed count as fixed. Call [`make_dynamic`](editing.md#sizes-and-types) first for others.
-- The names are PNNX's. Its passes `fuse_transformers_*` have no counterpart; the passes without that word match these patterns, too.
+- Sizes that the file records as fixed count as fixed. Call [`make_dynamic`](editing.md#sizes-and-types) first for
+  others.
+- The names are PNNX's. Its passes `fuse_transformers_*` have no counterpart; the passes without that word match these
+  patterns, too.
 - Passes marked *asked* run only when named.
 - `pnnx_fast.simplify.PASSES[name].rules` holds the patterns of the passes that are made of rules, to copy from.
-- PNNX's level 0 gives all constants of a module one name. This package tells them apart by their order. PNNX itself goes by
-  name, and would read the last one for all.
+- PNNX's level 0 gives all constants of a module one name. This package tells them apart by their order. PNNX itself
+  goes by name, and would read the last one for all.
 
 | pass | level | what |
 |---|---|---|

@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 
 HEAD = """# What the stored results cover
 
-Written by `tools/make_docs.py` from `tests/ops/goldens`: results of PyTorch that every test run compares with. One line
-for each type: dtypes and ranks of the inputs, and the values that each parameter takes. Types that are random or have no
-PyTorch function are tested elsewhere; `tests/ops/test_registry_is_tested.py` names those tests.
+Written by `tools/make_docs.py` from `tests/ops/goldens`: results of PyTorch that every test run compares with. One
+line for each type: dtypes and ranks of the inputs, and the values that each parameter takes. Types that are random or
+have no PyTorch function are tested elsewhere; `tests/ops/test_registry_is_tested.py` names those tests.
 
 | type | cases | inputs | parameters |
 |---|---|---|---|

@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, nargs="?")
     add_bin(parser)
     add_autotune(parser)
-    parser.add_argument("--threads", type=positives, metavar="N,…", help="numbers of threads, e.g. 1,2; by default all CPUs")
+    parser.add_argument(
+        "--threads", type=positives, metavar="N,…", help="numbers of threads, e.g. 1,2; by default all CPUs"
+    )
     parser.add_argument("--batch", type=positives, metavar="N,…", help="batch sizes, e.g. 1,8; by default as recorded")
     parser.add_argument(
         "--seconds", type=duration, metavar="N", help="time to spend on each combination (default: 1; kernels: 0.1)"

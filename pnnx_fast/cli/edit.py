@@ -16,15 +16,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_bin(parser)
     parser.add_argument("output", help=".pnnx.param file to write")
-    parser.add_argument("--from", dest="start", metavar="OPERAND,…", help="keep a part: operands that become its inputs")
+    parser.add_argument(
+        "--from", dest="start", metavar="OPERAND,…", help="keep a part: operands that become its inputs"
+    )
     parser.add_argument("--to", dest="end", metavar="OPERAND,…", help="keep a part: operands that become its outputs")
-    parser.add_argument("--remove", action="append", default=[], metavar="OPERATOR", help="take an operator out (may be repeated)")
-    parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="rename an operand or an operator (may be repeated)")
+    parser.add_argument(
+        "--remove", action="append", default=[], metavar="OPERATOR", help="take an operator out (may be repeated)"
+    )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="rename an operand or an operator (may be repeated)",
+    )
     parser.add_argument("--batch", type=positive, metavar="N", help="set the batch size of all inputs")
     parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="free the sizes of axes, e.g. 0:0,0:2; or: batch")
-    parser.add_argument("--simplify", nargs="?", const="", metavar="PASS,…", help="run PNNX's simplifications: all, or those named")
+    parser.add_argument(
+        "--simplify", nargs="?", const="", metavar="PASS,…", help="run PNNX's simplifications: all, or those named"
+    )
     parser.add_argument("--dtype", choices=FLOATS, help="store the weights as this type")
-    parser.add_argument("--constants", action="store_true", help="with --dtype: convert constants between operators, too")
+    parser.add_argument(
+        "--constants", action="store_true", help="with --dtype: convert constants between operators, too"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

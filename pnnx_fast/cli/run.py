@@ -29,7 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_bin(parser)
     parser.add_argument(
-        "--input", action="append", default=[], metavar="FILE", help=".npy, .npz or a picture, once for each input; without it, random numbers"
+        "--input",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=".npy, .npz or a picture (resized), once for each input; without it, random numbers",
     )
     parser.add_argument(
         "--output", type=_target, metavar="FILE", help="write the outputs: .npy for a single one, .npz for several"
@@ -39,17 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_threads(parser)
     add_isa(parser)
     add_autotune(parser)
-    parser.add_argument("--cache", metavar="FOLDER", help="folder that keeps the compiled model, for a quicker next start")
+    parser.add_argument(
+        "--cache", metavar="FOLDER", help="folder that keeps the compiled model, for a quicker next start"
+    )
     parser.add_argument(
         "--mean", type=numbers, default=[0.0], help="subtract from a picture's values of 0 to 255, e.g. 104,117,123"
     )
-    parser.add_argument(
-        "--scale", type=numbers, default=[1.0], help="multiply by after that, e.g. 0.017,0.017,0.017"
-    )
+    parser.add_argument("--scale", type=numbers, default=[1.0], help="multiply by after that, e.g. 0.017,0.017,0.017")
     parser.add_argument("--bgr", action="store_true", help="give the channels of a picture as blue, green, red")
-    parser.add_argument(
-        "--seed", type=natural, default=0, metavar="N", help="seed of the random numbers"
-    )
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random numbers")
 
 
 def run(args: argparse.Namespace) -> int:

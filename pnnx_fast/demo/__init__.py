@@ -1,4 +1,4 @@
-"""The bundled demo model: handwritten digits of 8x8 pixels, with held-out pictures (see examples/train_digits.py)."""
+"""The bundled demo model: handwritten digits of 8x8 pixels, with held-out pictures (examples/train_digits.py)."""
 
 from __future__ import annotations
 

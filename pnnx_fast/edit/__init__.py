@@ -1,6 +1,6 @@
-"""Editing of graphs for people: cut, join, rename, change sizes and types, compare.
+"""Edit graphs: cut, join, rename, change sizes and types, compare.
 
-Functions on graphs; those that ask for shapes or values use the runtime. `Graph` offers the frequent ones as methods.
+Functions take a graph; those that need shapes or values use the runtime. `Graph` has the frequent ones as methods.
 """
 
 from __future__ import annotations

@@ -39,14 +39,14 @@ class Comparison:
 
 
 def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4) -> list[Comparison]:
-    """Run a graph and compare every intermediate result that the reference has, in order of execution.
+    """Run a graph and compare every intermediate result that the reference also has, in order of execution.
 
     Parameters
     ----------
     graph : Graph
     reference : Graph, mapping of str to array_like, path, or torch.nn.Module
-        Another graph (operands of equal names are compared), a dump by operand name, as a mapping or as the path of an
-        ``.npz`` file, or a module whose submodules have the names of the graph's operators.
+        One of: another graph (operands of equal names are compared); a dump by operand name, as a mapping or as the
+        path of an ``.npz`` file; a module whose submodules have the names of the graph's operators.
     *inputs : array_like
     tolerance : float
 

@@ -38,7 +38,7 @@ def _recorded(graph: Graph, given: Shapes | None) -> dict[str, tuple[int, ...]]:
 
 
 def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
-    """Set shape and dtype of every operand as they are at given sizes of the inputs.
+    """Fill in the shape and dtype of every operand, for given sizes of the inputs.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
     Raises
     ------
     ParameterError
-        When there is no such input, or a size is not known or no whole number.
+        When there is no such input, or a size is unknown or not a whole number.
     ShapeError
         Naming the operator that does not take these sizes.
 
@@ -72,7 +72,7 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
 
 
 def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
-    """Change the batch of all inputs, with the sizes that tracing has fixed in the graph.
+    """Set the batch of all inputs, and the sizes in the graph that tracing has derived from it.
 
     Parameters
     ----------
@@ -80,17 +80,17 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
         Changed in place.
     batch : int
     axis : int
-        Where the inputs have it; inputs with fewer dimensions, or another size there than the first, have none.
+        The batch axis. Inputs with fewer dimensions, or with another size there than the first input, have no batch.
 
     Returns
     -------
     list of str
-        Operators whose sizes stay fixed because nothing tells whether they belong to the batch.
+        Names of operators whose sizes stay fixed, because nothing tells whether they belong to the batch.
 
     Raises
     ------
     ParameterError
-        When ``batch`` is no whole number of at least 1, or no input has such an axis.
+        When ``batch`` is not a whole number of at least 1, or no input has such an axis.
     ShapeError
         Naming an operator that cannot take other sizes.
     """
@@ -112,14 +112,14 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
 def make_dynamic(
     graph: Graph, axes: Mapping[str, Sequence[int]] | None = None, shapes: Shapes | None = None
 ) -> list[str]:
-    """Let sizes of inputs vary that tracing has fixed: reshapes take their sizes from their input.
+    """Let sizes of inputs vary; what tracing has fixed, such as the sizes of reshapes, is computed again.
 
     Parameters
     ----------
     graph : Graph
         Changed in place; sizes that vary become -1.
     axes : mapping of str to sequence of int, optional
-        Axes that vary, by input; by default the batch: the first axis of the first input, and of every other input
+        Axes that vary, by input. By default the batch: the first axis of the first input, and of every other input
         that has the same size there.
     shapes : mapping of str to sequence of int, optional
         Sizes of inputs that the file does not record.
@@ -127,14 +127,14 @@ def make_dynamic(
     Returns
     -------
     list of str
-        Operators whose sizes stay fixed because nothing tells where they come from.
+        Names of operators whose sizes stay fixed, because nothing tells where they come from.
 
     Raises
     ------
     ParameterError
         When there is no such input or axis.
     ShapeError
-        Naming an operator, such as a linear layer after flattening, that cannot take other sizes.
+        When an operator, such as a linear layer after flattening, cannot take other sizes. The graph is unchanged.
 
     Examples
     --------

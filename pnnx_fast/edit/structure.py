@@ -27,21 +27,21 @@ def operator(graph: Graph, name: str) -> Operator:
 
 
 def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
-    """Return the part of a graph between operands as a graph of its own.
+    """Return the part of a graph between some operands, as a graph of its own.
 
     Parameters
     ----------
     graph : Graph
         Stays as it is; weights are shared.
     inputs, outputs : sequence of str
-        Names of operands; constants that the part needs come along.
+        Names of operands. Constants that the part needs come along.
 
     Raises
     ------
     GraphError
         When an operand does not exist, or an output needs an input of the graph that is not among ``inputs``.
     TypeError
-        When a name is given in place of a list.
+        When a single name is given instead of a list.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def insert(
 
 
 def remove(graph: Graph, name: str) -> None:
-    """Remove an operator; what consumed its output takes its first input instead.
+    """Remove an operator; consumers of its output take its first input instead.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def replace(
     params: Mapping[str, object] | None = None,
     attrs: Mapping[str, Attribute] | None = None,
 ) -> Operator:
-    """Make an operator another one between the same operands, and return it.
+    """Exchange an operator for another one between the same operands, and return the new one.
 
     Parameters
     ----------
@@ -192,11 +192,11 @@ def replace(
     name : str
         Of the operator, which keeps it.
     type : str
-        Its new type.
+        The new type.
     params : mapping of str to value, optional
-        In place of its parameters.
+        The new parameters.
     attrs : mapping of str to Attribute, optional
-        In place of its weights.
+        The new weights.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def rename(graph: Graph, old: str, new: str) -> None:
     Raises
     ------
     GraphError
-        When neither an operand nor an operator has the old name, another one has the new name, or that is no name.
+        When nothing has the old name, something has the new one already, or the new one is not a valid name.
     """
     found = graph.get_operand(old)
     ops = [op for op in graph.ops if op.name == old]
@@ -238,16 +238,16 @@ def rename(graph: Graph, old: str, new: str) -> None:
 
 
 def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: str = "second_") -> Graph:
-    """Return a graph in which inputs of one graph are fed by operands of another.
+    """Join two graphs: operands of the first feed inputs of the second.
 
     Parameters
     ----------
     first, second : Graph
         Stay as they are.
     connections : mapping of str to str
-        Input of ``second`` -> operand of ``first``. Outputs of ``first`` that feed an input are outputs no more.
+        Input of ``second`` -> operand of ``first``. Outputs of ``first`` that feed an input are no longer outputs.
     prefix : str
-        Put before names of ``second`` that ``first`` has, too.
+        Put in front of names in ``second`` that ``first`` also has.
 
     Raises
     ------

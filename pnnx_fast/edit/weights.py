@@ -12,10 +12,10 @@ _SPELLINGS = {"fp32": "f32", "float32": "f32", "fp16": "f16", "float16": "f16", 
 
 
 def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
-    """Return a graph whose modules hold floating-point weights of another type, which makes files smaller.
+    """Return a graph whose modules store their floating-point weights as another type, for smaller files.
 
-    Constants that take part in computation as operands (``pnnx.Attribute``) keep their type unless asked for, as it
-    decides the type of results; those that are converted are followed by a conversion back.
+    Constants between operators (``pnnx.Attribute``) keep their type, since it decides the type of results. With
+    ``constants`` they are stored as the other type, too, and converted back where they are used.
 
     Parameters
     ----------

@@ -30,9 +30,9 @@ class Attribute:
     Parameters
     ----------
     value : array_like, optional
-        Content; without it the attribute is null.
+        Content. Without it the attribute is null.
     dtype : str, optional
-        PNNX dtype to convert to, e.g. ``"bf16"``; default is the array's own.
+        PNNX dtype to convert to, e.g. ``"bf16"``; by default the array's own.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Attribute:
 
     @classmethod
     def from_npy(cls, path: Any) -> Attribute:
-        """Read a numpy ``.npy`` file, of any byte order and memory order; nothing pickled is accepted.
+        """Read a numpy ``.npy`` file of any byte order and memory order. Pickled content is refused.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class Attribute:
         return cls(array)
 
     def copy(self) -> Attribute:
-        """Return an attribute that can be changed on its own; the data is shared, as it is never written to."""
+        """Return an independent attribute. The data is shared, since it is never written to."""
         other = Attribute.__new__(Attribute)
         other.dtype, other.shape, other.data = self.dtype, self.shape, self.data
         other._params = dict(self._params) if self._params else None
@@ -143,7 +143,7 @@ class Attribute:
 
     @property
     def elemsize(self) -> int:
-        """Bytes an element, 0 for a null attribute."""
+        """Bytes of an element, 0 for a null attribute."""
         return by_text[self.dtype].size if self.dtype is not None else 0
 
     @property
@@ -153,7 +153,7 @@ class Attribute:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that dtype and shape ask for."""
+        """Bytes that the content takes: number of elements times size of an element."""
         return self.elemcount * self.elemsize
 
     @property

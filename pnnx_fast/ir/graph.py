@@ -65,7 +65,7 @@ class Graph(Editing):
 
     @classmethod
     def from_parts(cls, ops: list[Operator], operands: dict[str, Operand]) -> Graph:
-        """Make a graph that takes over wired operators and operands by name; for readers."""
+        """Make a graph of operators and operands that are wired already; for readers of files."""
         graph = cls()
         graph.ops, graph._by_name = ops, operands
         graph._operands = dict.fromkeys(operands.values())
@@ -86,12 +86,12 @@ class Graph(Editing):
         verify : bool
             Check the CRC-32 of every weight.
         limits : pnnx_fast.formats.Limits, optional
-            What the files may ask for.
+            How much memory and how many operators the files may ask for.
 
         Returns
         -------
         Graph
-            Its weights are views of the mapped file.
+            The graph. Its weights are views of the mapped file.
 
         Raises
         ------
@@ -171,12 +171,12 @@ class Graph(Editing):
 
     @property
     def inputs(self) -> list[Operand]:
-        """Operands that the caller gives, those of ``pnnx.Input`` operators, in order."""
+        """The inputs of the model: operands of ``pnnx.Input`` operators, in order."""
         return [x for op in self.ops if op.type == "pnnx.Input" for x in op.outputs]
 
     @property
     def outputs(self) -> list[Operand]:
-        """Operands that the caller gets, those of ``pnnx.Output`` operators, in order.
+        """The outputs of the model: operands of ``pnnx.Output`` operators, in order.
 
         Examples
         --------
@@ -243,7 +243,7 @@ class Graph(Editing):
         del self._by_name[operand.name]
 
     def free_name(self, name: str) -> str:
-        """Return a name that no operand has: the one given, with underscores where it is taken."""
+        """Return a name that no operand has: the given one, with underscores behind it if it is taken."""
         while name in self._by_name:
             name += "_"
         return name
@@ -383,7 +383,7 @@ class Graph(Editing):
         return other
 
     def become(self, other: Graph) -> None:
-        """Take over all that another graph is, which must not be used any more."""
+        """Take over the content of another graph. The other graph must not be used afterwards."""
         for name in Graph.__slots__:
             setattr(self, name, getattr(other, name))
 
@@ -401,7 +401,7 @@ class Graph(Editing):
         return _restore, (pickling.to_rows(self.ops, self._operands), self.store_layout, self.unused_operands)
 
     def validate(self) -> None:
-        """Check that operators and operands fit together, and weights to the parameters of their modules.
+        """Check that operators and operands fit together, and that weights fit the parameters of their modules.
 
         Raises
         ------
@@ -438,7 +438,7 @@ class Graph(Editing):
         return measure(self.ops)
 
     def canonicalize(self) -> None:
-        """Rename all operands to 0, 1, 2, … in the order in which operators put them out."""
+        """Rename all operands to 0, 1, 2, … in the order in which operators produce them."""
         produced = dict.fromkeys(x for op in self.ops for x in op.outputs)
         operands = [*produced, *(x for x in self._operands if x not in produced)]
         for i, operand in enumerate(operands):
@@ -447,7 +447,7 @@ class Graph(Editing):
         self._by_name = {x.name: x for x in operands}
 
     def dead_code_elimination(self) -> int:
-        """Remove operators whose outputs nothing needs, and operands that nothing produces or consumes.
+        """Remove operators whose outputs nothing needs, and operands without producer and consumer.
 
         Inputs and outputs of the graph stay, so that the call signature stays.
 

@@ -29,7 +29,7 @@ class Operand:
     consumers : list of Operator
         In order, an operator once for every input slot that this operand feeds.
     was_read : bool
-        Whether an operator took it that no longer does.
+        Whether an operator that has been removed or rewired consumed it.
     """
 
     __slots__ = ("_name", "_params", "consumers", "dtype", "producer", "shape", "was_read")
@@ -127,19 +127,19 @@ class Operator:
 
     @property
     def where(self) -> str:
-        """Type and name, by which errors tell the place."""
+        """Type and name, as errors show them."""
         return f"{self.type} {self.name}"
 
     def has_param(self, key: str) -> bool:
-        """Whether there is a parameter of that key."""
+        """Whether there is a parameter with that key."""
         return key in self.params
 
     def has_attr(self, key: str) -> bool:
-        """Whether there is an attribute of that key."""
+        """Whether there is an attribute with that key."""
         return key in self.attrs
 
     def has_input(self, name: str) -> bool:
-        """Whether there is an input slot of that name."""
+        """Whether there is an input slot with that name."""
         return name in self.inputnames
 
     def named_input(self, name: str) -> Operand | None:

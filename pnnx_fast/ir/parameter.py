@@ -112,7 +112,7 @@ class Parameter(ParameterStorage):
 
     @classmethod
     def parse_from_string(cls, text: str) -> Parameter:
-        """Make a parameter from the text of a value, by PNNX's own decisions about its type.
+        """Make a parameter from the text of a value, whose type PNNX's rules decide.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Parameter(ParameterStorage):
 
     @classmethod
     def verbatim(cls, text: str) -> Parameter:
-        """Make a string parameter whose text is not looked into."""
+        """Make a string parameter of the text as it is."""
         self = cls.__new__(cls)
         self._code, self._raw, self._value = 4, text, text
         return self

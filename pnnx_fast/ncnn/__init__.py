@@ -1,7 +1,7 @@
-"""ncnn models for people who know ncnn: nets, extractors and Mats with the names of the ``ncnn`` package.
+"""Run ncnn models: nets, extractors and Mats with the names of the ``ncnn`` package.
 
-An application runs after ``import pnnx_fast.ncnn as ncnn``. Mistakes get ncnn's return codes and a warning that says
-why; what crashes there is an exception here.
+Write ``import pnnx_fast.ncnn as ncnn`` in place of ``import ncnn``. Mistakes give ncnn's return codes and a warning
+that says why; what crashes in ncnn is an exception here.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _FLOAT = np.dtype(np.float32)
 
 
 class Extractor:
-    """One run of a net; made by :meth:`Net.create_extractor`."""
+    """One run of a net: give blobs with ``input``, get blobs with ``extract``. Net.create_extractor makes it."""
 
     _net: Net
     _opt: Option
@@ -56,7 +56,7 @@ class Extractor:
     # -- settings ----------------------------------------------------------------------------------------------
 
     def set_light_mode(self, enable: bool) -> None:
-        """Whether intermediate values may be dropped; they are planned away in any case."""
+        """Accept ncnn's option to drop intermediate values; it has no effect."""
         self._set("lightmode", bool(enable))
 
     def set_num_threads(self, num_threads: int) -> None:

@@ -139,7 +139,7 @@ def copy_make_border_3d(
 
 @_twice
 def copy_cut_border(src: Mat, top: int, bottom: int, left: int, right: int, opt: Option | None = None) -> Mat:
-    """Without rows and columns at the borders."""
+    """Cut rows and columns off the borders."""
     x = _array(src)
     pads = [(top, bottom), (left, right)][-min(2, x.ndim - 1) :]
     sizes = x.shape[x.ndim - len(pads) :]
@@ -195,7 +195,7 @@ def resize_bicubic(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
 
 @_twice
 def flatten(src: Mat, opt: Option | None = None) -> Mat:
-    """All values in one dimension."""
+    """Return all values in one dimension."""
     x = _array(src)
     return _made(x.reshape(x.shape[0], -1))
 
@@ -216,14 +216,14 @@ def convert_packing(src: Mat, elempack: int, opt: Option | None = None) -> Mat:
 
 @_twice
 def cast_float32_to_float16(src: Mat, opt: Option | None = None) -> Mat:
-    """Half precision, 2 bytes a value."""
+    """Convert to half precision, 2 bytes a value."""
     with np.errstate(over="ignore"):
         return _made(_array(src).astype(np.float16))
 
 
 @_twice
 def cast_float16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
-    """Half to single precision."""
+    """Convert half to single precision."""
     return _made(_array(src).view(np.float16).astype(np.float32))
 
 
@@ -242,13 +242,13 @@ def cast_float32_to_bfloat16(src: Mat, opt: Option | None = None) -> Mat:
 
 @_twice
 def cast_bfloat16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
-    """Upper halves as values."""
+    """Convert bfloat16 (upper halves of floats) to single precision."""
     return _made(bfloat16_to_float32(np.ascontiguousarray(_array(src)).view(np.uint16)))
 
 
 @_twice
 def cast_int8_to_float32(src: Mat, opt: Option | None = None) -> Mat:
-    """Integers as floats."""
+    """Convert int8 to single precision."""
     return _made(_array(src).view(np.int8).astype(np.float32))
 
 

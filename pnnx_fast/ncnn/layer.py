@@ -23,7 +23,7 @@ __all__ = ["Blob", "BuiltinLayer", "Layer", "create_layer", "layer_to_index"]
 
 
 class Blob:
-    """What flows between layers: a name, the layers that make and use it, a shape that a file may announce."""
+    """A value between layers: its name, the layers that make and use it, and the shape hint of the file, if any."""
 
     def __init__(self) -> None:
         self.name = ""

@@ -32,7 +32,7 @@ Destroyer = Callable[[Layer], Any]
 class Net:
     """A network.
 
-    What loads returns 0, or ncnn's error code with a `NcnnWarning` that says why.
+    Loading functions return 0, or ncnn's error code with a `NcnnWarning` that says why.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Net:
         *,
         index: int | None = None,
     ) -> int:
-        """Register what makes the layers of a type, before parameters are loaded.
+        """Register a factory for the layers of a type, before parameters are loaded.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class Net:
         self._reset()
 
     def create_extractor(self) -> Extractor:
-        """Return what runs the net once."""
+        """Return an extractor: one run of the net."""
         return Extractor._of(self)
 
     def blobs(self) -> list[Blob]:

@@ -43,7 +43,7 @@ class DataReader:
 
 
 class DataReaderFromEmpty(DataReader):
-    """Zeros without end: weights for a net of which only the graph is at hand."""
+    """Endless zeros: weights for a net whose ``.bin`` is missing."""
 
     def read(self, buf: Any, size: int) -> int:
         """Fill with zeros."""
@@ -157,7 +157,7 @@ def _read_everything(reader: DataReader) -> bytes:
 
 
 class ModelBin:
-    """Base of what a layer loads its weights from."""
+    """Base of the sources that a layer loads its weights from."""
 
     def load(self, *args: int) -> Mat:
         """Return the next weight; arguments are sizes w, h, d, c and the type, 0 (tagged) or 1 (float32)."""
@@ -183,13 +183,13 @@ class ModelBinFromDataReader(ModelBin):
 
 
 class ModelBinFromMatArray(ModelBin):
-    """Weights that are at hand as Mats."""
+    """Weights from a list of Mats."""
 
     def __init__(self, weights: Sequence[Mat] | Mat) -> None:
         self._mats = [weights] if isinstance(weights, Mat) else list(weights)
 
     def load(self, *args: int) -> Mat:
-        """Return the next Mat; the arguments are not looked at."""
+        """Return the next Mat; the arguments are ignored."""
         return self._mats.pop(0) if self._mats else Mat()
 
 

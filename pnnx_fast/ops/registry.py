@@ -205,23 +205,23 @@ def operator(
     *names : str
         Operator types, e.g. ``"nn.ReLU", "F.relu"``.
     native : bool
-        Whether the work is done by compiled kernels for float32 (documentation only).
+        Whether compiled kernels do the work for float32. For the documentation only.
     random : bool
-        Whether the result differs from call to call, so that it is never folded into a constant.
+        Whether the result differs from call to call. If so, it is never folded into a constant.
     override : bool
         Whether to replace a function that another module registered for the type.
     schema : bool
-        Whether the signature is the schema. Without, the function takes all inputs by position and, unchecked, the
-        keyword arguments ``parameters`` (a dict of values) and ``attributes`` (a dict of constant tensors).
+        Whether the signature is the schema. If not, the function takes all inputs by position and the keyword
+        arguments ``parameters`` (a dict of values) and ``attributes`` (a dict of constant tensors), unchecked.
     rows : int or callable, optional
-        Whether each row of the results depends on the same row of the inputs alone, so that a large batch may be
-        computed part by part: from how many dimensions of the inputs on it does, or what tells it of an operator of
-        a graph and the number of rows. By default rows are taken to mix.
+        A promise that each row of the results depends only on the same row of the inputs, so that large batches may
+        be computed in parts. A number n: the promise holds for inputs of at least n dimensions. A function: it decides
+        from an operator of a graph and the number of rows. By default rows are taken to mix.
 
     Raises
     ------
     ParameterError
-        When the function is registered for a type that another module has, or its signature is no schema.
+        When another module has registered a function for the type, or the signature is not a valid schema.
     TypeError
         When no type is given.
 

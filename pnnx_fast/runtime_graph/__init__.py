@@ -1,4 +1,4 @@
-"""A staged interface to the runtime, for people who know KuiperInfer: load, build, set inputs, forward, get outputs.
+"""The runtime in KuiperInfer's stages: load, build, set inputs, forward, get outputs.
 
 `status` holds the codes and the exception that carries them, `views` what one sees of operators, `expression` the
 expression layer, `layers` the registerer of layers, `tensor` the tensor, `graph` the stages themselves. All numbers

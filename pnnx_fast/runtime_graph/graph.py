@@ -26,7 +26,7 @@ __all__ = ["GraphState", "LayerTime", "RuntimeGraph"]
 
 
 class GraphState(IntEnum):
-    """How far a runtime graph is."""
+    """Stage that a runtime graph has reached."""
 
     NEED_INIT = -2
     NEED_BUILD = -1
@@ -133,7 +133,7 @@ class RuntimeGraph:
 
     @property
     def graph_state(self) -> GraphState:
-        """How far the graph is."""
+        """Stage that the graph has reached."""
         return self._state
 
     def init(self) -> None:

@@ -27,16 +27,16 @@ __all__ = ["PASSES", "Pass", "simplify"]
 
 
 def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int = 20) -> dict[str, int]:
-    """Run simplifications until none changes anything.
+    """Run PNNX's simplifications until none changes anything.
 
     Parameters
     ----------
     graph : Graph
         Changed in place. Sizes that the file records as fixed count as fixed: call ``make_dynamic`` first for others.
     passes : iterable of str, optional
-        Names of ``PASSES``, in the order wanted; by default all that are not ``asked`` for by name.
+        Names in ``PASSES``, in the order wanted; by default all but those marked ``asked``.
     rounds : int
-        How often the list is gone through at most.
+        How often to go through the list at most.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What detectors' applications take from ``ncnn.utils``: records of what was found, and checks; see ``functional`` too.
+"""ncnn.utils for detectors: records of detections, and checks. ``functional`` has the functions.
 
 The name is ncnn's. Nothing is downloaded or drawn here: a runtime fetches nothing, and pictures are OpenCV's business.
 """
