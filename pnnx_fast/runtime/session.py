@@ -308,7 +308,7 @@ class Model:
         return Profile.measure(self._program(given), given, repeat)
 
     def timed(self, *arrays: Any) -> tuple[list[Any], list[tuple[StepRecord, float]]]:
-        """Run once with a clock. Return the outputs, and steps with their seconds up to the first shape that data decide."""
+        """Run once with a clock. Return outputs, and steps with seconds, up to the first shape that data decide."""
         given = self._given(arrays)
         chain = self._program(given)
         clock: Clock = []
