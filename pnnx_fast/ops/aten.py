@@ -179,12 +179,31 @@ def same(b: Builder, value: Any, *_: Any) -> Value:
     return value
 
 
-@operator("aten::Int", "aten::Float", "aten::Bool", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit")
+@operator("aten::ScalarImplicit")
 def scalar(b: Builder, value: Any) -> Value:
     """The number in a constant 0-d tensor; whatever depends on data stays a 0-d tensor."""
     if isinstance(value, Tensor):
         return value.numpy().item() if value.is_constant else b.reshape(value, ())
     return value
+
+
+def _number(kind: type, letters: str) -> Callable[..., Value]:
+    def number(b: Builder, value: Any) -> Value:
+        plain = scalar(b, value)
+        if not isinstance(plain, Tensor):
+            return kind(plain) if isinstance(plain, bool | int | float) else plain
+        # What depends on data keeps its width.
+        return plain if plain.dtype.kind in letters else b.cast(plain, kind)
+
+    return number
+
+
+operator("aten::Int", "aten::IntImplicit")(whole := _number(int, "iu"))
+whole.__doc__ = "A number without what is behind its point; whatever depends on data stays a 0-d tensor."
+operator("aten::Float", "aten::FloatImplicit")(decimal := _number(float, "f"))
+decimal.__doc__ = "A number as a float; whatever depends on data stays a 0-d tensor."
+operator("aten::Bool")(truth := _number(bool, "b"))
+truth.__doc__ = "Whether a number is other than 0; whatever depends on data stays a 0-d tensor."
 
 
 @operator("aten::__not__")

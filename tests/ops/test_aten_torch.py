@@ -155,8 +155,39 @@ pnnx.Expression r 5 1 c d e f g y expr=[@0,@1,@2,@3,@4]
     assert list(map(int, pnnx_fast.Model(graph)(real(3, 4)))) == [4, -7, 4, -7, 7]
 
 
-VIEWS = "aten::Bool aten::Float aten::FloatImplicit aten::IntImplicit aten::ScalarImplicit aten::alias aten::detach_"
+VIEWS = "aten::Float aten::FloatImplicit aten::ScalarImplicit aten::alias aten::detach_"
+NUMBERS = {"aten::Int": int, "aten::IntImplicit": int, "aten::Bool": bool, "aten::Float": float}
 SHAPES = "aten::empty_like aten::new_empty aten::empty"
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@pytest.mark.parametrize("value", [2.75, -2.75, 0.0, 3, True])
+def test_numbers_of_another_kind(kind: str, value: float) -> None:
+    want = NUMBERS[kind](value)
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n3 2\npnnx.Expression c 0 1 c expr={value}\n{kind} n 1 1 c n\npnnx.Output y 1 0 n"
+    )
+    for got in (call(kind, (np.asarray(value),), 1), pnnx_fast.Model(graph)()):
+        assert got == want
+        assert np.asarray(got).dtype.kind == np.asarray(want).dtype.kind
+
+
+def test_a_size_times_a_factor_is_cut_off() -> None:
+    graph = pnnx_fast.Graph.parse("""7767517
+8 7
+pnnx.Input x 0 1 x #x=(1,2,7)f32
+prim::Constant k 0 1 k value=0.7
+Tensor.size s 1 1 x s dim=2
+aten::mul m 2 1 s k m
+aten::floor f 1 1 m f
+aten::Int i 1 1 f i
+prim::ListConstruct l 1 1 i l
+F.adaptive_avg_pool1d p 2 1 x l y $input=x $output_size=l
+""")
+    graph.new_operator("pnnx.Output", "y", inputs=[graph.ops[-1].outputs[0]])
+    x = real(1, 2, 7)
+    want = torch.nn.functional.interpolate(torch.from_numpy(x), scale_factor=0.7, mode="area").numpy()
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(x), want, 1e-5, 1e-6)
 
 
 def test_values_that_pass() -> None:
