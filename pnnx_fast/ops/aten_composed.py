@@ -414,6 +414,7 @@ def inner(b: Builder, input: Tensor, other: Tensor) -> Value:
 def tensordot(b: Builder, input: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
     """Sum of products over listed dimensions. torch.tensordot."""
     x, y = input, other
+    dims_self, dims_other = dims_self or [], dims_other or []  # files hold None for a list of nothing
     for i, k in zip(dims_self, dims_other, strict=True):
         # A dimension of size one stands for as many equal places as the other has.
         if x.shape[i] == 1 and y.shape[k] != 1:

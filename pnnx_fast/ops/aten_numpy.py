@@ -92,8 +92,8 @@ FIXED: dict[str, Callable[..., Any]] = {
     "special_modified_bessel_k0": sp.bessel_k(0), "special_modified_bessel_k1": sp.bessel_k(1),
     "special_scaled_modified_bessel_k0": sp.bessel_k(0, True),
     "special_scaled_modified_bessel_k1": sp.bessel_k(1, True), "special_i0": sp.bessel_i0,
-    "special_polygamma": sp.polygamma, "sum_to_size": fn.sum_to_size, "trapezoid": fn.trapezoid,
-    "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
+    "special_polygamma": sp.polygamma, "special_zeta": sp.zeta, "sum_to_size": fn.sum_to_size,
+    "trapezoid": fn.trapezoid, "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
     "tril_indices": fn.triangle_indices(np.tril_indices), "triu_indices": fn.triangle_indices(np.triu_indices),
     "vander": lambda x, n=None, increasing=False: np.vander(x, n, increasing).astype(x.dtype),
 }  # fmt: skip

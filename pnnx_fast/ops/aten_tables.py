@@ -109,6 +109,7 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "fill": ("Tensor.fill", "input value"),
     "flatten": ("torch.flatten", "input start_dim end_dim"),
     "flip": ("torch.flip", "input dims"),
+    "frobenius_norm": ("torch.linalg.vector_norm", "input dim keepdim"),
     "full": ("torch.full", "size fill_value dtype _ _ _"),
     "full_like": ("torch.full_like", "input fill_value dtype _ _ _ _"),
     "gather": ("torch.gather", "input dim index _"),

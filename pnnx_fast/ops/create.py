@@ -158,7 +158,8 @@ def _range(bounds: Sequence[Any], dtype: str | None) -> Array:
     return np.asarray(first + steps * stride).astype(dtype_of(dtype, "float32" if floating else "int64"))
 
 
-def _random(b: Builder, shape: Any, dtype: DType, draw: Any, inputs: list[Tensor]) -> Tensor:
+def random_numbers(b: Builder, shape: Any, dtype: DType, draw: Any, inputs: list[Tensor]) -> Tensor:
+    """What ``draw`` makes of a generator, a shape and the values of some inputs, anew in each call."""
     sizes = integers(shape, "size")
     return b.host(lambda *arrays: draw(b.random(), sizes, *arrays), inputs, [(sizes, dtype)])[0]
 
@@ -166,19 +167,19 @@ def _random(b: Builder, shape: Any, dtype: DType, draw: Any, inputs: list[Tensor
 @operator("torch.randn", native=False, random=True)
 def randn(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
     """Standard normal numbers. torch.randn."""
-    return _random(b, size, dtype_of(dtype, "float32"), lambda rng, n: rng.standard_normal(n), [])
+    return random_numbers(b, size, dtype_of(dtype, "float32"), lambda rng, n: rng.standard_normal(n), [])
 
 
 @operator("torch.randn_like", native=False, random=True)
 def randn_like(b: Builder, input: Tensor, *, dtype: str | None = None) -> Tensor:
     """Standard normal numbers in the shape of the input. torch.randn_like."""
-    return _random(b, input.shape, dtype_of(dtype, input.dtype), lambda rng, n: rng.standard_normal(n), [])
+    return random_numbers(b, input.shape, dtype_of(dtype, input.dtype), lambda rng, n: rng.standard_normal(n), [])
 
 
 @operator("torch.rand", native=False, random=True)
 def rand(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
     """Uniform numbers in [0, 1). torch.rand."""
-    return _random(b, size, dtype_of(dtype, "float32"), lambda rng, n: rng.random(n), [])
+    return random_numbers(b, size, dtype_of(dtype, "float32"), lambda rng, n: rng.random(n), [])
 
 
 @operator("torch.bernoulli", native=False, random=True)
@@ -188,24 +189,31 @@ def bernoulli(b: Builder, input: Tensor, *, p: Any = None) -> Tensor:
     def draw(rng: np.random.Generator, n: tuple[int, ...], *given: Array) -> Array:
         return rng.random(n) < (given[0] if p is None else p)
 
-    return _random(b, input.shape, input.dtype, draw, [input])
+    return random_numbers(b, input.shape, input.dtype, draw, [input])
 
 
 @operator("torch.normal", native=False, random=True)
 def normal(
     b: Builder,
     input: Any = None,
-    mean: Any = 0.0,
+    mean: Any = None,
     std: Any = 1.0,
     *,
     size: Any = None,
     dtype: str | None = None,
     generator: Any = None,
 ) -> Tensor:
-    """Normal numbers of given mean and standard deviation, each a number or a tensor. torch.normal."""
-    location = mean if input is None else input
+    """Normal numbers of given mean and standard deviation, each a number or a tensor. torch.normal.
+
+    An input beside a mean is what was filled in place, and tells shape and type.
+    """
+    filled = input if isinstance(input, Tensor) and mean is not None else None
+    location = (0.0 if input is None else input) if mean is None else mean
     tensors = [v for v in (location, std) if isinstance(v, Tensor)]
-    shape = integers(size, "size") if size is not None else np.broadcast_shapes(*(t.shape for t in tensors))
+    shape = np.broadcast_shapes(*(t.shape for t in tensors))
+    if size is not None or filled is not None:
+        shape = integers(size, "size") if filled is None else filled.shape
+    told = tensors if filled is None else [filled]
 
     def draw(rng: np.random.Generator, n: tuple[int, ...], *arrays: Array) -> Array:
         given = iter(arrays)
@@ -213,7 +221,7 @@ def normal(
         width = next(given) if isinstance(std, Tensor) else std
         return np.asarray(center + width * rng.standard_normal(n))
 
-    return _random(b, shape, dtype_of(dtype, "float32"), draw, tensors)
+    return random_numbers(b, shape, dtype_of(dtype, told[0].dtype if told else "float32"), draw, tensors)
 
 
 @operator("Tensor.to", "Tensor.type")

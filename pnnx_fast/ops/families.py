@@ -29,14 +29,14 @@ FAMILIES: dict[str, str] = {
         aten::fft_hfft aten::fft_hfft2 aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft
         aten::fft_ihfft2 aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft
         aten::fft_rfft2 aten::fft_rfftn aten::fill aten::fix aten::flatten aten::flip aten::floor aten::floor_divide
-        aten::floordiv aten::fmod aten::frac aten::full aten::full_like aten::gather aten::ge aten::gelu aten::glu
-        aten::group_norm aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish aten::hardtanh aten::hypot
-        aten::imag aten::index aten::index_put aten::index_select aten::instance_norm aten::isfinite aten::isinf
-        aten::isnan aten::istft aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp aten::lgamma
-        aten::lift_fresh aten::linalg_cross aten::linalg_diagonal aten::linalg_vector_norm aten::linear aten::log
-        aten::log10 aten::log1p aten::log2 aten::log_sigmoid aten::log_softmax aten::logaddexp aten::logical_and
-        aten::logical_not aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH aten::mT
-        aten::masked_fill aten::masked_select aten::matmul aten::max aten::max_pool1d aten::max_pool2d
+        aten::floordiv aten::fmod aten::frac aten::frobenius_norm aten::full aten::full_like aten::gather aten::ge
+        aten::gelu aten::glu aten::group_norm aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish
+        aten::hardtanh aten::hypot aten::imag aten::index aten::index_put aten::index_select aten::instance_norm
+        aten::isfinite aten::isinf aten::isnan aten::istft aten::layer_norm aten::le aten::leaky_relu aten::len
+        aten::lerp aten::lgamma aten::lift_fresh aten::linalg_cross aten::linalg_diagonal aten::linalg_vector_norm
+        aten::linear aten::log aten::log10 aten::log1p aten::log2 aten::log_sigmoid aten::log_softmax aten::logaddexp
+        aten::logical_and aten::logical_not aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH
+        aten::mT aten::masked_fill aten::masked_select aten::matmul aten::max aten::max_pool1d aten::max_pool2d
         aten::max_pool3d aten::maximum aten::mean aten::meshgrid aten::min aten::minimum aten::mish aten::mm
         aten::moveaxis aten::movedim aten::mul aten::multiply aten::mv aten::nan_to_num aten::nansum aten::narrow
         aten::native_channel_shuffle aten::ne aten::neg aten::negative aten::new_empty aten::new_full aten::new_ones
@@ -100,8 +100,9 @@ FAMILIES: dict[str, str] = {
         aten::special_i1 aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0
         aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1
         aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
-        aten::special_scaled_modified_bessel_k1 aten::sum_to_size aten::trapezoid aten::trapz aten::triangular_solve
-        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::vander
+        aten::special_scaled_modified_bessel_k1 aten::special_zeta aten::sum_to_size aten::trapezoid aten::trapz
+        aten::triangular_solve aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim
+        aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention
@@ -216,6 +217,10 @@ FAMILIES: dict[str, str] = {
         nn.intrinsic.quantized.ConvReLU2d nn.intrinsic.quantized.LinearReLU nn.quantized.Conv2d
         nn.quantized.DeQuantize nn.quantized.Linear nn.quantized.Quantize nn.quantized.cat torch.dequantize
         torch.quantize_per_tensor
+    """,
+    "random_calls": """
+        aten::exponential aten::multinomial aten::normal aten::poisson aten::rand_like aten::randint
+        aten::randint_like aten::randperm aten::uniform
     """,
     "recurrent": """
         nn.GRU nn.LSTM nn.RNN

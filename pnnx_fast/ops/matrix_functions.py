@@ -20,7 +20,7 @@ from pnnx_fast.ops.array_functions import cast, real
 
 def dist(x: Array, y: Array, p: float = 2.0) -> Array:
     """p-norm of the difference."""
-    return np.asarray(np.linalg.norm((x - y).reshape(-1), p), np.result_type(x, y))
+    return np.asarray(np.linalg.norm((x - y).reshape(-1), p), (x - y).real.dtype)
 
 
 def cov(x: Array, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Array:
@@ -39,7 +39,7 @@ def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype:
     """Norm of vectors or matrices. torch.linalg.norm."""
     x = cast(x, dtype)
     if p is None and dim is None:
-        flat = np.asarray(np.linalg.norm(x.reshape(-1)), x.dtype)
+        flat = np.asarray(np.linalg.norm(x.reshape(-1)), x.real.dtype)
         return flat.reshape([1] * x.ndim) if keepdim else flat
     axis = None if dim is None else dim if isinstance(dim, int) else dim[0] if len(dim) == 1 else tuple(dim)
     return np.asarray(np.linalg.norm(x, p, axis, keepdim), x.real.dtype)
@@ -143,8 +143,9 @@ def addbmm(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1)
     return np.asarray(beta * x + alpha * (first @ second).sum(0), first.dtype)
 
 
-def tensordot(x: Array, y: Array, dims_x: Sequence[int], dims_y: Sequence[int]) -> Array:
+def tensordot(x: Array, y: Array, dims_x: Sequence[int] | None, dims_y: Sequence[int] | None) -> Array:
     """Sum of products over listed dimensions."""
+    dims_x, dims_y = dims_x or [], dims_y or []
     for i, k in zip(dims_x, dims_y, strict=True):
         # A dimension of size one stands for as many equal places as the other has.
         if x.shape[i] == 1:

@@ -18,11 +18,14 @@ from pnnx_fast.expression.reference import BERNOULLI
 
 __all__ = [
     "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
-    "polygamma", "xlog1py",
+    "polygamma", "xlog1py", "zeta",
 ]  # fmt: skip
 
 LARGE = 12.0
 """So many first terms of the zeta function of Hurwitz are added up."""
+
+HIGH_POWER, MANY_TERMS = 500.0, 1000
+"""Exponents of the zeta function without its formula; so far below zero it is computed."""
 
 LARGE_BESSEL, LARGE_ERROR = 30.0, 25.0
 """The same for Bessel's functions and the scaled error function."""
@@ -54,20 +57,36 @@ digamma = _wide(FUNCTIONS["digamma"].reference)
 def polygamma(n: Any, x: Any) -> Array:
     """n-th derivative of the digamma function, for n > 0 by the zeta function of Hurwitz. A method has n behind x."""
     n, x = (x, n) if isinstance(n, np.ndarray) else (n, x)
-    return digamma(x) if n == 0 else _wide(lambda v: (-1.0) ** (n + 1) * math.factorial(n) * _zeta(n + 1, v))(x)
+    if n == 0:
+        return digamma(x)
+    factor = (-1.0) ** (n + 1) * math.factorial(n)
+    return _wide(lambda v: factor * _zeta(np.asarray(n + 1.0), v))(x)
 
 
-def _zeta(s: int, x: Array) -> Array:
+def _zeta(s: Array, x: Array, terms: int = int(LARGE)) -> Array:
     """Sum of (x + k) ** -s: the first terms, then the Euler-Maclaurin formula."""
-    terms = int(LARGE)
-    total = sum((x + k) ** -float(s) for k in range(terms))
-    end = x + terms
-    total = total + end ** (1.0 - s) / (s - 1) + 0.5 * end ** -float(s)
-    factor = float(s)
+    first = np.asarray(sum((x + k) ** -s for k in range(terms)))
+    end, factor = x + terms, s
+    rest = end ** (1.0 - s) / (s - 1) + 0.5 * end**-s
     for k, number in enumerate(BERNOULLI, start=1):
-        total = total + number / math.factorial(2 * k) * factor * end ** (1.0 - s - 2 * k)
-        factor *= (s + 2 * k - 1) * (s + 2 * k)
-    return np.asarray(total)
+        rest = rest + number / math.factorial(2 * k) * factor * end ** (1.0 - s - 2 * k)
+        factor = factor * (s + 2 * k - 1) * (s + 2 * k)
+    # Of powers so high nothing is left, but the formula's factors may be infinite.
+    return first + np.where(s < HIGH_POWER, rest, 0.0)
+
+
+@_wide
+def zeta(s: Any, x: Any) -> Array:
+    """Hurwitz's zeta function: infinite at its poles, no number outside its domain."""
+    s, x = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (s, x)))
+    pole = (s == 1) | ((x <= 0) & (x == np.floor(x)) & ~(s < 1))
+    inside = (s > 1) & np.isfinite(x) & ((x > 0) | (s == np.floor(s))) & ~pole
+    start = np.where(inside, x, 1.0)
+    below = -min(start.min(initial=0.0), 0.0)
+    if below > MANY_TERMS:
+        raise ValueError(f"zeta of numbers below {-MANY_TERMS}")
+    value = _zeta(np.where(inside, s, 2.0), start, int(LARGE + below))
+    return np.where(pole, np.inf, np.where(inside, value, np.nan))
 
 
 @_wide

@@ -313,6 +313,8 @@ CASES: list[tuple[Any, ...]] = [
     ("aten::take", X, J),
     ("aten::take_along_dim", X, I, 1),
     ("aten::tensor_split", X, [1, 3], 1),
+    ("aten::frobenius_norm", X, [1], True),
+    ("aten::frobenius_norm", X, [0, -1], False),
     ("aten::tensordot", M, M, [1], [1]),
     ("aten::tensordot", M, X[..., :1], [1], [2]),
     ("aten::tensordot", M[:1], X, [0, 1], [1, 2]),

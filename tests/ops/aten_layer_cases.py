@@ -197,6 +197,8 @@ LAYERS: list[tuple[Any, ...]] = [
     ("aten::special_ndtr", X),
     ("aten::special_sinc", X),
     ("aten::special_xlog1py", X, POS),
+    ("aten::special_zeta", POS + 1, POS),
+    ("aten::special_zeta", 1.5, POS),
     ("aten::special_xlogy", X, POS),
     ("aten::vector_norm", X, 2, [0], False, None),
 ]  # fmt: skip

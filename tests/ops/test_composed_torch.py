@@ -47,6 +47,13 @@ def check(name: str, *values: Any, outputs: int = 1, **named: Any) -> None:
     compare(call(f"aten::{name}", (*values, *named.values()), outputs), want)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_zeta(dtype: str) -> None:
+    s = np.array([[0.5], [1], [1.001], [2], [2.5], [3], [50], [400], [np.nan]], dtype)
+    x = np.array([0, -2, -2.5, -31.25, 0.3, 1, 1.00001, 1.5, 30, 1e10, np.inf, np.nan], dtype)
+    check("special_zeta", s, x)
+
+
 @pytest.mark.parametrize("name", ["fmax", "fmin", "logaddexp2", "special_xlog1py", "special_xlogy", "xlogy", "isclose"])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8"])
 def test_two(name: str, dtype: str) -> None:
@@ -164,6 +171,10 @@ def test_norms(dtype: str) -> None:
     for given in ((None,), (None, [0, 2], True), (3, [1]), (np.inf, [0, 2]), (1, [0, 1]), (2, [0, 1]), ("fro", [0, 1])):
         check("linalg_norm", x, *given)
     check("linalg_norm", x[0, 0], 0.5)
+    z = (x + 1j * y).astype(f"c{2 * x.itemsize}")
+    for given in ((None,), (None, None, True), (3, [1]), (np.inf, [0, 2])):
+        check("linalg_norm", z, *given)
+    check("dist", z, z[:1] * 2, 2.0)
     for given in (("fro", [-2, -1], False), ("fro", [0, -1], True), ("nuc", [0, 1], False), (1, [-2, -1], True)):
         order, dims, keep = given
         want = torch.linalg.matrix_norm(t(x), order, dims, keep)
@@ -178,6 +189,7 @@ def test_products(dtype: str) -> None:
     check("tensordot", x[:, :1].copy(), y, [1], [1])
     check("tensordot", x, y[:, :1].copy(), [1, 2], [1, 0])
     check("tensordot", x, y, [], [])
+    compare(call("aten::tensordot", (x, y, None, None), 1), torch.tensordot(t(x), t(y), dims=0))  # as files have it
     check("inner", x, y.transpose(1, 2, 0).copy())
     check("inner", x[0, 0].copy(), x[0, 1].copy())
     check("inner", x, y[0, 0, :1].reshape(()))

@@ -43,8 +43,9 @@ ELSEWHERE: dict[str, str] = {
         torchaudio.functional.spectrogram
         torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align""",
     "ops/test_remaining_types.py": """
-        aten::copy_ aten::floordiv aten::log_sigmoid aten::quantize_per_tensor aten::rand aten::randn
-        aten::randn_like ncnn.Bits ncnn.Embed torch.rand torch.randn""",
+        aten::copy_ aten::exponential aten::floordiv aten::log_sigmoid aten::multinomial aten::normal aten::poisson
+        aten::quantize_per_tensor aten::rand aten::rand_like aten::randint aten::randint_like aten::randn
+        aten::randn_like aten::randperm aten::uniform ncnn.Bits ncnn.Embed torch.rand torch.randn""",
     "ops/test_vision.py": "fused.DeformConv2d pnnx.custom_op.torchvision.nms",
     "passes/test_fuse_attention.py": "fused.Attention",
     "passes/test_fuse_norm.py": "fused.LayerNorm",

@@ -28,6 +28,52 @@ def test_random_by_position(kind: str, arguments: tuple[object, ...]) -> None:
     assert abs(y.mean() - (0.5 if kind == "aten::rand" else 0)) < 0.1
 
 
+@pytest.mark.parametrize(
+    ("kind", "arguments", "dtype", "mean", "deviation"),
+    [
+        ("aten::rand_like", (X, *NONE, None), "f4", 0.5, 12**-0.5),
+        ("aten::rand_like", (X, 7, *NONE), "f8", 0.5, 12**-0.5),
+        ("aten::randint_like", (X, 5, *NONE, None), "f4", 2, 2**0.5),
+        ("aten::randint_like", (X, 3, 8, 4, *NONE), "i8", 5, 2**0.5),
+        ("aten::randint", (5, [40, 50], *NONE), "i8", 2, 2**0.5),
+        ("aten::randint", (3, 8, [40, 50], 3, *NONE[1:]), "i4", 5, 2**0.5),
+        ("aten::uniform", (X, -1, 3, None), "f4", 1, 4 * 12**-0.5),
+        ("aten::exponential", (X, 4, None), "f4", 0.25, 0.25),
+        ("aten::normal", (X * 0, 2.0, None), "f4", 0, 2),
+        ("aten::normal", (1.0, X * 0 + 2, None), "f4", 1, 2),
+        ("aten::normal", (X * 0 + 1, X * 0 + 2, None), "f4", 1, 2),
+        ("aten::poisson", (X * 0 + 4, None), "f4", 4, 2),
+        ("aten::multinomial", (np.ones((40, 100)), 50, False, None), "i8", 49.5, 28.9),
+        ("aten::multinomial", (np.ones((40, 100), np.float32), 50, True, None), "i8", 49.5, 28.9),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_drawn_numbers(kind: str, arguments: tuple[object, ...], dtype: str, mean: float, deviation: float) -> None:
+    y = call(kind, arguments, 1)
+    assert y.shape == (40, 50)
+    assert y.dtype == dtype
+    assert abs(y.mean() - mean) < 0.15 * deviation
+    assert abs(y.std() - deviation) < 0.15 * deviation
+
+
+def test_drawn_indices() -> None:
+    weights = np.float32([[0, 3, 0, 1, 0], [1, 0, 0, 0, 1]])
+    both = call("aten::multinomial", (weights, 2, False, None), 1)
+    np.testing.assert_array_equal(np.sort(both), [[1, 3], [0, 4]])
+    many = call("aten::multinomial", (weights[0], 4000, True, None), 1)
+    np.testing.assert_allclose(np.bincount(many, minlength=5), 4000 * weights[0] / 4, atol=150)
+    np.testing.assert_array_equal(np.sort(call("aten::randperm", (50, *NONE), 1)), np.arange(50))
+    with pytest.raises(ParameterError, match="6 of 5"):
+        call("aten::multinomial", (weights, 6, False, None), 1)
+
+
+def test_normal_numbers_fill_a_tensor() -> None:
+    y = run("torch.normal", np.full((40, 50), 1000.0), mean=1.0, std=0.5)
+    assert y.dtype == np.float64
+    assert abs(y.mean() - 1) < 0.1
+    assert abs(y.std() - 0.5) < 0.1
+
+
 @pytest.mark.parametrize("kind", ["torch.rand", "torch.randn"])
 def test_random_by_name(kind: str) -> None:
     y = run(kind, size=(40, 50), dtype="torch.double")
