@@ -25,6 +25,7 @@ __all__ = [
     "lost_axes",
     "lost_reshape",
     "lost_whole",
+    "lowered_bound",
     "mask_place",
     "means_taking_part",
     "missing_dtype",
@@ -182,6 +183,24 @@ def raised_pad(op: Operator) -> list[int] | None:
     return widths if widths != value else None
 
 
+def lowered_bound(op: Operator) -> tuple[str, int] | None:
+    """The bound of a slice, counted from the end, whose quotient the converter rounded towards zero as C does.
+
+    ``x[:, -x.size(1) // 2 :]`` of 5 columns is written with ``start=-2`` and a result noted with 3.
+    """
+    keys = ("dim", "start", "end", "step")
+    if any(key not in op.params or type(op.params[key].value) is not int for key in keys) or not op.inputs:
+        return None
+    dim, start, end, step = (number(op, key, 0) for key in keys)
+    given, noted = op.inputs[0].shape, op.outputs[0].shape
+    if given is None or noted is None or len(given) != len(noted) or not -len(given) <= dim < len(given) or step != 1:
+        return None
+    n, size = given[dim], noted[dim]
+    if start < 0 and end > n >= size == 1 - start:
+        return "start", -size
+    return ("end", end - 1) if start == 0 and end < 0 <= size == n + end - 1 else None
+
+
 def means_taking_part(mask: Operand) -> bool:
     """Whether a boolean mask of attention is one of ``scaled_dot_product_attention``, where true takes part.
 
@@ -325,10 +344,14 @@ def _values(op: Operator, *keys: str) -> list[Any]:
     return [op.params[key].value if key in op.params else None for key in keys]
 
 
-def recurrent_roles(op: Operator) -> str | None:
-    """What the outputs of a recurrent layer are, in order, as in ``RECURRENT``; None when their shapes do not tell."""
-    given = op.inputs[0].shape
-    if given is None or len(given) not in (2, 3) or any(o.shape is None for o in op.outputs):
+def recurrent_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> str | None:
+    """What the outputs of a recurrent layer are, in order, as in ``RECURRENT``; None when their shapes do not tell.
+
+    ``outputs`` are those that a traced module of a sequence without a batch hands out in a tuple: states come first.
+    """
+    given, traced = op.inputs[0].shape, outputs is not None
+    outputs = op.outputs if outputs is None else outputs
+    if given is None or len(given) not in (2, 3) or any(o.shape is None for o in outputs):
         return None
     directions = 2 if number(op, "bidirectional", 0) else 1
     hidden = number(op, "hidden_size", 0)
@@ -336,10 +359,12 @@ def recurrent_roles(op: Operator) -> str | None:
     batch = [given[0 if number(op, "batch_first", 0) else 1]] if len(given) == 3 else []
     count = number(op, "num_layers", 1) * directions
     shapes = {"y": [*given[:-1], directions * out], "h": [count, *batch, out], "c": [count, *batch, hidden]}
-    orders = [o for o in RECURRENT[op.type] if len(o) == len(op.outputs)]
-    if number(op, "pnnx_rnn_output_swapped", 0):
+    orders = [o for o in RECURRENT[op.type] if len(o) == len(outputs)]
+    if traced:
+        orders.sort(key=lambda o: o.startswith("y"))
+    elif number(op, "pnnx_rnn_output_swapped", 0):
         orders.sort(key=lambda o: o.endswith("y"), reverse=True)
-    fitting = (o for o in orders if all(fits(x, shapes[role]) for x, role in zip(op.outputs, o, strict=True)))
+    fitting = (o for o in orders if all(fits(x, shapes[role]) for x, role in zip(outputs, o, strict=True)))
     return next(fitting, None)
 
 

@@ -25,7 +25,7 @@ RESTORING: dict[str, tuple[str, str]] = {
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_shapes": (
         "restore_shapes",
-        "Tensor.index Tensor.reshape Tensor.slice_copy F.pad nn.ChannelShuffle nn.PixelShuffle nn.Conv1d "
+        "Tensor.index Tensor.reshape Tensor.slice Tensor.slice_copy F.pad nn.ChannelShuffle nn.PixelShuffle nn.Conv1d "
         "pnnx.Expression torch.einsum",
     ),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),

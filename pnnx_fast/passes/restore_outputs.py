@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.notes import RECURRENT, attention_roles, mask_place, means_taking_part, query_shape, recurrent_roles
-from pnnx_fast.passes.moves import succeed, unused_operand
+from pnnx_fast.passes.moves import only_consumer, succeed, unused_operand
 
 __all__ = ["restore_outputs"]
 
@@ -44,7 +44,32 @@ def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: 
     return ordered
 
 
+def _unpack_states(graph: Graph, op: Operator) -> bool:
+    """Give an LSTM the outputs of the tuple that it hands out: files of the lowest level have the order of the trace.
+
+    That is the usual one for batches. Of a sequence without a batch the states are in front, and all that is there
+    where nothing reads the sequence.
+    """
+    unpack = only_consumer(op.outputs[0]) if op.type == "nn.LSTM" and len(op.outputs) == 1 else None
+    if unpack is None or unpack.type != "prim::TupleUnpack" or len(op.inputs[0].shape or ()) != 2:
+        return False
+    roles = recurrent_roles(op, unpack.outputs)
+    if roles is None:
+        return False
+    made = {role: unused_operand(graph, f"{op.name}_{role}") for role in RECURRENT[op.type][0]}
+    heirs = {old: made[role] for role, old in zip(roles, unpack.outputs, strict=True)}
+    for old, new in heirs.items():
+        new.shape, new.dtype = old.shape, old.dtype
+    wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": op.params}
+    graph.new_operator_before(op.type, f"{op.name}_unpacked", op, outputs=list(made.values()), **wiring)
+    succeed(graph, unpack, heirs)
+    graph.remove_operator(op)
+    return True
+
+
 def _restore_recurrent(graph: Graph, op: Operator) -> bool:
+    if _unpack_states(graph, op):
+        return True
     roles, usual = recurrent_roles(op), RECURRENT[op.type][0]
     if roles is None or (usual.startswith(roles) and "pnnx_rnn_output_swapped" not in op.params):
         return False
@@ -93,9 +118,16 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
 def _restore_weights(graph: Graph, op: Operator) -> Operator:
     """Say when the weights of all heads are wanted, bring the outputs in order; returns the operator that stands."""
     roles = attention_roles(op)
-    if "weights" not in roles:
+    unpack = only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
+    if unpack is not None and unpack.type == "prim::TupleUnpack" and len(unpack.outputs) == 2:
+        told = unpack.outputs[1]  # files of the lowest level hand out a tuple
+    elif "weights" in roles:
+        unpack, told = None, op.outputs[roles.index("weights")]
+    else:
         return op
-    query, weights = query_shape(op), op.outputs[roles.index("weights")].shape
+    query, weights = query_shape(op), told.shape
     if query is not None and weights is not None and len(weights) == len(query) + 1:
         op.params["average_attn_weights"] = False
-    return op if roles == ("y", "weights") else _replace_outputs(graph, op, ("y", "weights"), roles)
+    return (
+        op if unpack is not None or roles == ("y", "weights") else _replace_outputs(graph, op, ("y", "weights"), roles)
+    )

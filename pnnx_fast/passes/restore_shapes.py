@@ -2,7 +2,7 @@
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
 into a part of a tensor that became writes into the written values, shuffles that swallowed a reshape, masks of
 attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result, reshapes
-behind writes into parts, ellipses of Einstein sums.
+behind writes into parts, ellipses of Einstein sums, bounds of slices that were rounded towards zero.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -21,6 +21,7 @@ from pnnx_fast.ir.notes import (
     lost_axes,
     lost_reshape,
     lost_whole,
+    lowered_bound,
     raised_pad,
     same_padding,
     shuffled_shape,
@@ -130,6 +131,13 @@ def _reshape(graph: Graph, op: Operator) -> bool:
     return _heads_of_mask(graph, op) or _fewer_sizes(graph, op)
 
 
+def _slice(graph: Graph, op: Operator) -> bool:
+    bound = lowered_bound(op)
+    if bound is not None:
+        op.params[bound[0]] = bound[1]
+    return bound is not None
+
+
 _brackets = _set_parameter("expr", whole_indices)
 _fewer_sizes = _set_parameter("shape", leading_sizes)
 
@@ -137,6 +145,7 @@ _MENDS: dict[str, Mend] = {
     "F.pad": _set_parameter("pad", raised_pad),
     "Tensor.index": _whole_indices,
     "Tensor.reshape": _reshape,
+    "Tensor.slice": _slice,
     "Tensor.slice_copy": _write_to_whole,
     "nn.Conv1d": _set_parameter("padding", same_padding),
     "nn.ChannelShuffle": _reshape_before,

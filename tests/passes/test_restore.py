@@ -101,6 +101,26 @@ def test_outputs_of_recurrent_layers_are_told_apart_by_their_shapes() -> None:
     np.testing.assert_array_equal(pnnx_fast.Model(marked)(x)[2], y)
 
 
+@pytest.mark.parametrize("length", [5, 1])
+@pytest.mark.parametrize("names", ["h c y", "h c"])
+def test_states_of_a_sequence_without_a_batch_are_unpacked_in_front(length: int, names: str) -> None:
+    outputs = names.split()
+    shapes = {"y": f"({length},3)f32", "h": "(1,3)f32", "c": "(1,3)f32"}
+    lines = [
+        f"pnnx.Input x 0 1 x #x=({length},4)f32",
+        "nn.LSTM l 1 1 x t input_size=4 hidden_size=3 num_layers=1 bias=False",
+        f"prim::TupleUnpack u 1 {len(outputs)} t {names} " + " ".join(f"#{n}={shapes[n]}" for n in outputs),
+        *(f"pnnx.Output o{i} 1 0 {name}" for i, name in enumerate(outputs)),
+    ]
+    weights = {f"weight_{k}_l0": np.random.default_rng(1).standard_normal((12, n)) for k, n in (("ih", 4), ("hh", 3))}
+    graph = graph_of("\n".join(lines), **{f"l__{k}": v.astype(np.float32) for k, v in weights.items()})
+    x = RNG.standard_normal((length, 4)).astype(np.float32)
+    whole = recurrent("y h c", "#h=(1,2,3)f32")
+    wanted = dict(zip("yhc", (v[:, 0] for v in pnnx_fast.Model(whole)(np.stack([x, x], 1))), strict=True))
+    for got, name in zip(pnnx_fast.Model(graph)(x), outputs, strict=True):
+        np.testing.assert_allclose(got, wanted[name], 1e-5, 1e-6)
+
+
 def attention(inputs: str, outputs: str, notes: str) -> pnnx_fast.Graph:
     wires, names = inputs.split(), outputs.split()
     rng = np.random.default_rng(2)
@@ -113,6 +133,25 @@ def attention(inputs: str, outputs: str, notes: str) -> pnnx_fast.Graph:
     ]
     weights = {"in_proj_weight": (12, 4), "in_proj_bias": (12,), "out_proj.weight": (4, 4), "out_proj.bias": (4,)}
     return graph_of("\n".join(lines), **{f"a__{k}": rng.standard_normal(s).astype("f4") for k, s in weights.items()})
+
+
+@pytest.mark.parametrize(("noted", "sizes"), [("(2,2,5,5)", (2, 2, 5, 5)), ("(2,5,5)", (2, 5, 5))])
+def test_weights_of_all_heads_are_told_by_what_a_tuple_holds(noted: str, sizes: tuple[int, ...]) -> None:
+    graph = attention("x", "t", "")
+    made = [graph.new_operand(name) for name in "yw"]
+    made[0].shape, made[1].shape = (5, 2, 4), sizes
+    tuple_of_both = graph.get_operand("t")
+    assert tuple_of_both is not None
+    graph.remove_operator(tuple_of_both.consumers[0])
+    graph.new_operator("prim::TupleUnpack", "u", inputs=[tuple_of_both], outputs=made)
+    for operand in made:
+        graph.new_operator("pnnx.Output", f"o{operand.name}", inputs=[operand])
+    x = RNG.standard_normal((5, 2, 4)).astype(np.float32)
+    got = pnnx_fast.Model(graph)(x)
+    want = pnnx_fast.Model(attention("x", "y w", f"#x=(5,2,4)f32 #y=(5,2,4)f32 #w={noted}f32"))(x)
+    assert got[1].shape == sizes
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, 1e-5, 1e-6)
 
 
 def test_masks_and_weights_of_attention_find_their_slots() -> None:

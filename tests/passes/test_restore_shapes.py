@@ -452,3 +452,29 @@ def test_an_ellipsis_that_was_left_out_stands_where_the_sizes_fit(
     np.testing.assert_allclose(pnnx_fast.Model(graph)(*arrays), want, rtol=1e-5, atol=1e-5)
     pnnx_fast.Graph.parse(text).python(tmp_path / "source.py")
     assert "..." in (tmp_path / "source.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("dim", "start", "end", "noted", "want"),
+    [
+        (1, -2, 2147483647, (4, 3), np.s_[:, -3:]),  # -5 // 2, and not its half cut off
+        (-1, -2, 2147483647, (4, 2), np.s_[:, -2:]),
+        (0, -1, 2147483647, (2, 5), np.s_[-2:]),
+        (1, 0, -2, (4, 2), np.s_[:, :-3]),
+        (1, 0, -2, (4, 3), np.s_[:, :-2]),
+        (1, -2, -1, (4, 1), np.s_[:, -2:-1]),
+        (1, -7, 2147483647, (4, 5), np.s_[:]),
+        (1, -2, 2147483647, (-1, -1), np.s_[:, -2:]),
+    ],
+)
+def test_bounds_of_slices_are_rounded_down(
+    dim: int, start: int, end: int, noted: tuple[int, ...], want: tuple[slice, ...]
+) -> None:
+    size = ",".join("?" if n < 0 else str(n) for n in noted)
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input x 0 1 x #x=(4,5)f32\n"
+        f"Tensor.slice s 1 1 x y dim={dim} start={start} end={end} step=1 $input=x #x=(4,5)f32 #y=({size})f32\n"
+        "pnnx.Output o 1 0 y\n"
+    )
+    x = RNG.standard_normal((4, 5)).astype(np.float32)
+    assert np.array_equal(pnnx_fast.Model(graph)(x), x[want])
