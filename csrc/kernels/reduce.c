@@ -216,6 +216,15 @@ static double fold_nest(term t, const pf_reduce_args *a, const float *x, const p
     return acc;
 }
 
+/* The mean of the elements at the positions of nest r, found step by step. */
+static float mean_by_steps(const float *x, const pf_nest *r) {
+    double mean = r->total ? 0 : NAN;
+    pf_walk walk;
+    pf_walk_start(&walk, r, 0);
+    for (int64_t i = 0; i < r->total; pf_walk_next(&walk, r)) mean += (x[walk.o[0]] - mean) / (double)++i;
+    return (float)mean;
+}
+
 static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_nest *kept, const pf_nest *r) {
     const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
     const float *x = pf_ptr(w, a->x);
@@ -234,7 +243,9 @@ static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_ne
             shift = (float)exact;
             value = r->total ? fold_nest(plan->second, a, x + walk.o[0], r, shift) : 0;
         }
-        y[walk.o[1]] = (float)pf_reduce_finish(a, (double)r->total, value, exact, shift);
+        float *to = y + walk.o[1];
+        *to = (float)pf_reduce_finish(a, (double)r->total, value, exact, shift);
+        if (pf_reduce_by_steps(a, *to)) *to = mean_by_steps(x + walk.o[0], r);
     }
 }
 
@@ -270,8 +281,11 @@ static void reduce_block(const pf_reduce_args *a, const float *x, float *y, int6
         scale_values(value, a->scale, n, y);
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        y[i * ys] = (float)pf_reduce_finish(a, (double)r->total, value[i], exact[i], shift[i]);
+    for (int64_t i = 0; i < n; i++) {
+        float *to = y + i * ys;
+        *to = (float)pf_reduce_finish(a, (double)r->total, value[i], exact[i], shift[i]);
+        if (pf_reduce_by_steps(a, *to)) *to = mean_by_steps(x + i, r);
+    }
 }
 
 /* The same of rows of at most COLUMNS elements at distance xs, which are transposed. */

@@ -25,7 +25,7 @@ typedef enum term {
     TERM_COUNT
 } term;
 
-typedef enum finish { FINISH_SCALE, FINISH_SQRT, FINISH_ROOT, FINISH_LOG, FINISH_VAR, FINISH_STD } finish;
+typedef enum finish { FINISH_SCALE, FINISH_SQRT, FINISH_ROOT, FINISH_LOG, FINISH_VAR, FINISH_STD, FINISH_MEAN } finish;
 
 /* The term of the first pass, whose result shifts that of the second, and what is made of the result. */
 typedef struct pf_reduce_plan {
@@ -43,7 +43,7 @@ static const pf_reduce_plan pf_reduce_plans[] = {
     {TERM_ABS_MAX, TERM_SUM, 1, FINISH_SCALE}, {TERM_ABS_MIN, TERM_SUM, 1, FINISH_SCALE},
     {TERM_POWER, TERM_SUM, 1, FINISH_ROOT},    {TERM_MAX, TERM_EXP, 2, FINISH_LOG},
     {TERM_SUM, TERM_DEVIATION, 2, FINISH_VAR}, {TERM_SUM, TERM_DEVIATION, 2, FINISH_STD},
-    {TERM_NUMBER, TERM_SUM, 1, FINISH_SCALE},
+    {TERM_NUMBER, TERM_SUM, 1, FINISH_SCALE},  {TERM_SUM, TERM_SUM, 1, FINISH_MEAN},
 };
 
 /* The exact shift between the passes: the largest element or the mean. */
@@ -71,6 +71,12 @@ static inline double pf_reduce_finish(const pf_reduce_args *a, double count, dou
     default:
         return a->scale == 1.0 ? value : value * a->scale;
     }
+}
+
+/* Whether a mean that PyTorch finds step by step, beside a variance, is to be found so, too: infinities make it
+ * NaN on the way, unless there is one that comes last, and large numbers do not overflow. */
+static inline int pf_reduce_by_steps(const pf_reduce_args *a, double y) {
+    return pf_reduce_plans[a->op].finish == FINISH_MEAN && !isfinite(y);
 }
 
 /* The kept dimension whose elements are neighbours, where those of a result are not; -1: none. */

@@ -65,6 +65,16 @@ static PF_V PF_OF(fold_nest)(const pf_reduce_args *a, term t, const PF_OF(any) *
     return acc;
 }
 
+/* The mean of the elements at the positions of nest r, found step by step. */
+static PF_V PF_OF(mean_by_steps)(const PF_OF(any) * x, const pf_nest *r) {
+    double mean = r->total ? 0 : NAN;
+    pf_walk walk;
+    pf_walk_start(&walk, r, 0);
+    for (int64_t i = 0; i < r->total; pf_walk_next(&walk, r))
+        mean += ((double)x[walk.o[0]] - mean) / (double)++i;
+    return (PF_V)mean;
+}
+
 static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, const pf_nest *kept,
                                const pf_nest *r) {
     const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
@@ -81,7 +91,9 @@ static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, cons
             shift = (PF_V)pf_reduce_shift(a, (double)r->total, (double)value);
             value = PF_OF(fold_nest)(a, plan->second, x + walk.o[0], r, shift);
         }
-        y[walk.o[1]] = PF_FINISH(a, (double)r->total, value, shift);
+        PF_V *to = y + walk.o[1];
+        *to = PF_FINISH(a, (double)r->total, value, shift);
+        if (pf_reduce_by_steps(a, (double)*to)) *to = PF_OF(mean_by_steps)(x + walk.o[0], r);
     }
 }
 
@@ -101,7 +113,11 @@ static void PF_OF(reduce_block)(const pf_reduce_args *a, const PF_OF(any) * x, P
         for (int64_t o = 0; o < r->total; o++, pf_walk_next(&walk, r))
             PF_OF(folds)[t].columns(x + walk.o[0], n, shift, a->p, acc);
     }
-    for (int64_t i = 0; i < n; i++) y[i * ys] = PF_FINISH(a, (double)r->total, acc[i], shift[i]);
+    for (int64_t i = 0; i < n; i++) {
+        PF_V *to = y + i * ys;
+        *to = PF_FINISH(a, (double)r->total, acc[i], shift[i]);
+        if (pf_reduce_by_steps(a, (double)*to)) *to = PF_OF(mean_by_steps)(x + i, r);
+    }
 }
 
 PF_KERNEL_FUNCTION(PF_JOIN(reduce, PF_T)) {

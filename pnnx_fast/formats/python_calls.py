@@ -40,6 +40,7 @@ from pnnx_fast.ir.notes import (
     rounded_quotients,
     same_padding,
     shuffled_shape,
+    written_truth,
     written_views,
 )
 
@@ -147,7 +148,8 @@ def _call(op: Operator, names: Names) -> str:
         params.append(f"dtype={dtype}")
     if op.type == "F.batch_norm" and not op.has_param("training") and not _is_given(op, "running_mean"):
         params.append("training=True")
-    return f"{function}({', '.join([*positional, *keywords, *params])})"
+    dtype = written_truth(op)
+    return f"{function}({', '.join([*positional, *keywords, *params])})" + (f".to({dtype})" if dtype else "")
 
 
 def _custom_call(op: Operator, names: Names) -> str:

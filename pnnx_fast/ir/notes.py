@@ -17,6 +17,7 @@ __all__ = [
     "FOLLOWED",
     "KEEPING",
     "RECURRENT",
+    "TRUTHS",
     "WIDENING",
     "attention_roles",
     "fits",
@@ -38,6 +39,7 @@ __all__ = [
     "same_padding",
     "shuffled_shape",
     "untold_values",
+    "written_truth",
     "written_views",
 ]
 
@@ -46,6 +48,11 @@ WIDENING = frozenset({"torch.sum", "torch.prod", "torch.cumsum", "torch.cumprod"
 
 KEEPING = frozenset({"torch.mean", "F.softmax", "F.log_softmax", "F.softmin"})
 """Operators that keep the dtype of their input when no dtype is asked for."""
+
+TRUTHS = frozenset(
+    f"torch.{name}" for name in "eq ge gt le logical_and logical_not logical_or logical_xor lt ne".split()
+)
+"""Operators that give bool, unless they write to their first input."""
 
 RECURRENT = {
     "nn.LSTM": ("yhc", "hcy", "yh", "hc", "yc", "hy", "cy", "y", "h", "c"),
@@ -77,6 +84,17 @@ def missing_dtype(op: Operator) -> str | None:
     given, noted = op.inputs[0].dtype or "", op.outputs[0].dtype or ""
     natural = "i64" if op.type in WIDENING and given[:1] in ("i", "u", "b") and not given.startswith("bf") else given
     return by_text[noted].spelled if given and noted != natural and noted in _ASKED_FOR else None
+
+
+def written_truth(op: Operator) -> str | None:
+    """The dtype of a tensor that a comparison was written to, as PNNX spells it; None where the result is a new tensor.
+
+    ``x.lt_(y)`` is written as ``torch.lt(x, y)``, with a result that is noted with the type of ``x``.
+    """
+    if op.type not in TRUTHS or not op.inputs or len(op.outputs) != 1:
+        return None
+    given, noted = op.inputs[0].dtype, op.outputs[0].dtype
+    return by_text[noted].spelled if noted == given and noted in by_text and noted != "bool" else None
 
 
 def rounded_quotients(op: Operator) -> str:

@@ -257,7 +257,7 @@ def _moments(root: bool) -> Lowering:
         free = 1.0 if unbiased is None else float(unbiased)
         spread = (reductions.std if root else reductions.var)(b, input, dim=tuple(axes), unbiased=free, keepdim=keepdim)
         scale = 1.0 / (math.prod(input.shape[a] for a in axes) or math.nan)
-        return Results((spread, reductions.emit_reduce(b, input, axes, keepdim, "sum", scale=scale, temporary=True)))
+        return Results((spread, reductions.emit_reduce(b, input, axes, keepdim, "mean", scale=scale, temporary=True)))
 
     return moments
 

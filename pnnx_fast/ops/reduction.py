@@ -24,7 +24,7 @@ from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_ch
 
 CODES = {
     "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "squares": 5, "norm2": 6, "norm0": 7, "norminf": 8,
-    "norm-inf": 9, "norm": 10, "logsumexp": 11, "var": 12, "std": 13, "nansum": 14,
+    "norm-inf": 9, "norm": 10, "logsumexp": 11, "var": 12, "std": 13, "nansum": 14, "mean": 15,
 }  # fmt: skip
 """Operation codes of the reduce kernel."""
 

@@ -31,6 +31,11 @@ RESTORING: dict[str, tuple[str, str]] = {
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
     "restore_storage": ("restore_storage", "torch.as_strided"),
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy prim::Constant"),
+    "restore_truth": (
+        "restore_dtypes",
+        "torch.eq torch.ge torch.gt torch.le torch.logical_and torch.logical_not torch.logical_or torch.logical_xor "
+        "torch.lt torch.ne",
+    ),
 }
 """Passes that say what the converter left unsaid; without them results would be wrong. Rows are like those below."""
 

@@ -65,6 +65,24 @@ def test_norm_var_std(dim: Any, dtype: str) -> None:
         check(f"torch.{name}", x, function(t, dim, keepdim=True), dim=dim, keepdim=True)
 
 
+ENDS = ([np.inf, 1, 2], [1, 2, np.inf], [1, 2, -np.inf], [np.inf, -np.inf], [-np.inf] * 3, [1, np.nan], [np.inf], [3], [])
+
+
+@pytest.mark.parametrize("row", ENDS, ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_moments_of_what_is_not_finite(name: str, dtype: str, row: list[float]) -> None:
+    for lead in ((), (4,), (3, 70)):
+        for x in (np.full((*lead, len(row)), row, dtype), np.full((*lead, len(row)), row, dtype).T.copy()):
+            t = torch.from_numpy(x)
+            for dim in (None, *([d] for d in range(x.ndim))):
+                for free in (0, 1, 5):
+                    want = getattr(torch, f"{name}_mean")(t, dim, correction=free)
+                    got = call(f"aten::{name}_mean", (x, dim, free, False), 2)
+                    for g, w in zip(got, want, strict=True):
+                        np.testing.assert_allclose(g, w, 1e-5, 1e-6, err_msg=f"{x.shape} {dim} {free}")
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
 def test_prod(dtype: str) -> None:
     x = (sample(2, 6, 3, dtype="f8") + 0.5).astype(dtype)

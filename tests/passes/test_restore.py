@@ -245,6 +245,26 @@ def test_quotients_noted_as_integers_are_rounded_down() -> None:
     np.testing.assert_allclose(z, x.astype(np.float32) / 3, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("noted", "dtype"), [("f32", np.float32), ("i64", np.int64), ("bool", np.bool_)])
+def test_comparisons_in_place_keep_the_type_of_their_tensor(tmp_path: Path, noted: str, dtype: Any) -> None:
+    text = f"""
+    pnnx.Input x 0 1 x #x=(2,3){noted}
+    pnnx.Input y 0 1 y #y=(2,3){noted}
+    torch.lt a 2 1 x y u $input=x $other=y #x=(2,3){noted} #y=(2,3){noted} #u=(2,3){noted}
+    torch.ge b 1 1 u v other=1 $input=u #u=(2,3){noted} #v=(2,3)bool
+    torch.logical_not c 1 1 x w $input=x #x=(2,3){noted} #w=(2,3){noted}
+    pnnx.Output p 3 0 u v w
+    """
+    x, y = np.asarray([[0, 1, 2], [2, 1, 0]], dtype), np.asarray([[1, 1, 1], [1, 1, 1]], dtype)
+    u, v, w = pnnx_fast.Model(graph_of(text))(x, y)
+    assert (u.dtype, v.dtype, w.dtype) == (dtype, np.bool_, dtype)
+    for got, want in ((u, x < y), (v, x < y), (w, x == 0)):
+        np.testing.assert_array_equal(got, want)
+    graph_of(text).python(tmp_path / "model.py")
+    source = (tmp_path / "model.py").read_text()
+    assert source.count(").to(torch.") == (0 if noted == "bool" else 2)
+
+
 @pytest.mark.parametrize("spelled", ["inf", "-inf", "nan", "-nan", "nan.0", "-nan.0"])
 def test_numbers_that_are_none_are_read_as_the_converter_spells_them(spelled: str) -> None:
     text = f"""
