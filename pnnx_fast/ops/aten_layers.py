@@ -407,11 +407,16 @@ def einsum(b: Builder, equation: str, tensors: Any, path: Any = None) -> Tensor:
     return by_name(b, *tensors, equation=equation)
 
 
+@operator("aten::tensor_split")
+def tensor_split(b: Builder, input: Tensor, parts: Any, dim: int = 0) -> Value:
+    """Cut into a number of nearly equal parts, or at a list of places. torch.tensor_split."""
+    which = {"sections": parts} if isinstance(parts, int) else {"indices": parts}
+    return call(b, "torch.tensor_split", input=input, dim=dim, **which)
+
+
 def _cut(axis_of_rank: Callable[[int], int]) -> Callable[..., Value]:
     def cut(b: Builder, input: Tensor, parts: Any) -> Value:
-        which = {"sections": parts} if isinstance(parts, int) else {"indices": parts}
-        fields = {"input": input, "dim": axis_of_rank(input.ndim), **which}
-        return call(b, "torch.tensor_split", **fields)
+        return tensor_split(b, input, parts, axis_of_rank(input.ndim))
 
     cut.__doc__ = "Cut one of the first three dimensions. torch.hsplit, torch.vsplit, torch.dsplit."
     return cut

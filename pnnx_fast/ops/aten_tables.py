@@ -178,7 +178,6 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "swapaxes": ("torch.transpose", "input dim0 dim1"),
     "swapdims": ("torch.transpose", "input dim0 dim1"),
     "t": ("torch.t", "input"),
-    "tensor_split": ("torch.tensor_split", "input indices dim"),
     "tile": ("torch.tile", "input dims"),
     "topk": ("torch.topk", "input k dim largest sorted"),
     "transpose": ("torch.transpose", "input dim0 dim1"),

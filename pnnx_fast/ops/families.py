@@ -50,12 +50,11 @@ FAMILIES: dict[str, str] = {
         aten::sigmoid aten::sign aten::silu aten::sin aten::sinh aten::size aten::slice aten::slice_scatter
         aten::softmax aten::softplus aten::softshrink aten::sort aten::special_digamma aten::special_erfinv
         aten::split aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub
-        aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::tensor_split
-        aten::threshold aten::tile aten::topk aten::transpose aten::tril aten::triu aten::true_divide aten::trunc
-        aten::type_as aten::unbind aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split
-        aten::unsafe_split_with_sizes aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as
-        aten::view_as_complex aten::view_as_real aten::where aten::zeros aten::zeros_like prim::Constant
-        prim::NumToTensor prim::abs prim::max prim::min
+        aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::threshold aten::tile
+        aten::topk aten::transpose aten::tril aten::triu aten::true_divide aten::trunc aten::type_as aten::unbind
+        aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split aten::unsafe_split_with_sizes
+        aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as aten::view_as_complex aten::view_as_real
+        aten::where aten::zeros aten::zeros_like prim::Constant prim::NumToTensor prim::abs prim::max prim::min
     """,
     "aten_composed": """
         aten::_conj aten::addmv aten::addr aten::aminmax aten::angle aten::atleast_1d aten::atleast_2d
@@ -79,9 +78,9 @@ FAMILIES: dict[str, str] = {
         aten::max_pool3d_with_indices aten::max_unpool2d aten::max_unpool3d aten::native_batch_norm
         aten::native_layer_norm aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d
         aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d aten::rnn_relu aten::rnn_relu_cell
-        aten::rnn_tanh aten::rnn_tanh_cell aten::stft aten::to aten::upsample_bicubic2d aten::upsample_bilinear2d
-        aten::upsample_linear1d aten::upsample_nearest1d aten::upsample_nearest2d aten::upsample_nearest3d
-        aten::upsample_trilinear3d aten::vsplit aten::zero
+        aten::rnn_tanh aten::rnn_tanh_cell aten::stft aten::tensor_split aten::to aten::upsample_bicubic2d
+        aten::upsample_bilinear2d aten::upsample_linear1d aten::upsample_nearest1d aten::upsample_nearest2d
+        aten::upsample_nearest3d aten::upsample_trilinear3d aten::vsplit aten::zero
     """,
     "aten_numpy": """
         aten::_grouped_mm aten::_unique2 aten::addbmm aten::argwhere aten::as_strided_scatter aten::bartlett_window

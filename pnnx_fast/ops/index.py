@@ -15,7 +15,7 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 from pnnx_fast.ops.axis import without
-from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
@@ -169,14 +169,16 @@ def take_flat(b: Builder, input: Tensor, index: Tensor) -> Tensor:
 
 @operator("aten::take_along_dim")
 def take_along_dim(b: Builder, input: Tensor, index: Tensor, dim: int | None = None) -> Tensor:
-    """Entries that an index names along a dimension, broadcast. torch.take_along_dim."""
+    """Entries that an index, taken modulo the size, names along a dimension, broadcast. torch.take_along_dim."""
     if dim is None:
-        return take_flat(b, input, b.reshape(index, (index.size,)))
+        return gather(b, b.reshape(input, (input.size,)), b.reshape(index, (index.size,)), dim=0)
     axis = axis_of(dim, input.ndim)
     if input.ndim != index.ndim:
         raise ShapeError("index does not fit", operand="index", expected=input.shape, actual=index.shape)
     shape = np.broadcast_shapes(without(input.shape, axis), without(index.shape, axis))
     sizes = [(*shape[:axis], t.shape[axis], *shape[axis:]) if t.ndim else () for t in (input, index)]
+    if input.ndim and input.shape[axis]:
+        index = intermediate(b, "remainder(@0,@1)", index, input.shape[axis])
     return gather(b, input.expand(sizes[0]), index.expand(sizes[1]), dim=dim)
 
 

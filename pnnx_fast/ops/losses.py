@@ -6,6 +6,7 @@ Models that return their loss use them. A few that hardly any model has are nump
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -192,6 +193,14 @@ def _likelihood(
         raise ShapeError("one weight a class", operand="weight", expected=[classes], actual=weight.shape)
     target = b.cast(target, np.int64)
     kept = intermediate(b, "ne(@0,@1)", target, int(ignored))
+    if smoothing and not classes:
+        # PyTorch has nothing, and of that an infinite share.
+        return b.constant(np.full(target.shape if reduction == NONE else (), math.nan, logs.dtype))
+    if not classes:
+        # A class for what is ignored; all others are out of range.
+        classes, target = 1, intermediate(b, "add(@0,1)", target)
+        logs = b.constant(np.zeros((*logs.shape[:axis], 1, *logs.shape[axis + 1 :]), logs.dtype))
+        weight = None if weight is None else b.constant(np.zeros(1, weight.dtype))
     index = intermediate(b, "where(@0,@1,0)", kept, target)
     check_constant(index, classes, False)
     picked = named_along(b, logs, index.unsqueeze(axis), axis, temporary=True).squeeze([axis])
@@ -266,6 +275,8 @@ def cross_entropy_loss(
     parts = intermediate(b, text, *values)
     if reduction == NONE:
         return _loss(b, NONE, "neg(@0)", _sum(b, parts, [axis]))
-    rows = logs.size // classes if reduction == MEAN and classes else 1
-    share = -1.0 / rows if rows else float("nan")
+    if reduction == MEAN:
+        share = -classes / logs.size if logs.size else math.nan
+    else:
+        share = -1.0
     return reductions.emit_reduce(b, parts, range(parts.ndim), False, "sum", scale=share)

@@ -57,14 +57,28 @@ def tensor_split(b: Builder, input: Tensor, *, indices: Any = None, sections: in
     """Cut into nearly equal parts or at given indices. torch.tensor_split."""
     axis = axis_of(dim, input.ndim)
     n = input.shape[axis]
-    if indices is None and sections is not None:
+    if isinstance(indices, Tensor) and not indices.is_constant:
+
+        def cut(x: Array, found: Array) -> list[Array]:
+            ranges = _ranges(n, found.tolist(), None) if found.ndim else _ranges(n, (), int(found))
+            return [np.take(x, range(start, start + length), axis) for start, length in ranges]
+
+        return b.dynamic(cut, [input, indices])
+    if isinstance(indices, Tensor) and not indices.ndim:
+        indices, sections = None, int(indices.numpy())
+    given = () if indices is None and sections is not None else integers(indices, "indices")
+    return tuple(input.narrow(axis, *part) for part in _ranges(n, given, None if given else sections))
+
+
+def _ranges(n: int, indices: Sequence[int], sections: int | None) -> list[tuple[int, int]]:
+    """(start, length) of the parts of a dimension that is cut into so many sections or else at indices."""
+    if sections is not None:
         if not 0 < sections <= MOST_PARTS:
             raise ParameterError(f"sections must be in 1 … {MOST_PARTS}, not {sections}", parameter="sections")
         sizes = [n // sections + (i < n % sections) for i in range(sections)]
-        return _cuts(input, axis, sizes)
-    points = [min(max(i + n if i < 0 else i, 0), n) for i in integers(indices, "indices")]
-    bounds = [0, *points, n]
-    return tuple(input.narrow(axis, min(a, n), max(e - a, 0)) for a, e in itertools.pairwise(bounds))
+        return list(zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False))
+    points = [min(max(i + n if i < 0 else i, 0), n) for i in indices]
+    return [(a, max(e - a, 0)) for a, e in itertools.pairwise([0, *points, n])]
 
 
 @operator("torch.unbind")

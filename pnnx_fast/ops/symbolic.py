@@ -359,7 +359,7 @@ class Builder(Protocol):
         """Return the outputs of ``function(*arrays)`` when their shapes or values depend on data.
 
         Must be the operator's last act: ``return b.dynamic(...)``. The function returns a value, or a tuple with one
-        value an output; values may be arrays or Python numbers.
+        value an output; values may be arrays or Python numbers. A list is the value of one output, or those of several.
         """
 
     def random(self) -> np.random.Generator:

@@ -167,6 +167,8 @@ class Chain:
         where = stage.pending.where
         with np.errstate(all="ignore"):
             parts = computed(stage.breaker.function, results[len(self._live) :], where)
+        if len(parts) == 1 and isinstance(parts[0], list) and len(stage.pending.outputs) > 1:
+            parts = tuple(parts[0])
         check_values(parts, len(stage.pending.outputs), where)
         known = dict(zip(self._live, results, strict=False))
         known.update({o.name: p for o, p in zip(stage.pending.outputs, parts, strict=False)})

@@ -128,6 +128,16 @@ def test_odd_scores(reduction: int) -> None:
     check("cross_entropy_loss", x[:0], y[:0], None, reduction, -100, 0.1)
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_no_classes(rows: int, reduction: int, smoothing: float) -> None:
+    x, none = real("f4", rows, 0), np.full(rows, -100)
+    for weight in (None, x.reshape(-1)):
+        check("cross_entropy_loss", x, none, weight, reduction, -100, smoothing)
+        check("cross_entropy_loss", x, x, weight, reduction, -100, smoothing)
+
+
 @pytest.mark.parametrize("name", ["nll_loss_nd", "cross_entropy_loss"])
 def test_what_does_not_fit(name: str) -> None:
     x, y = real("f4", 4, 5), np.array([0, 4, 1, 2])
