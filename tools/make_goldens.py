@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "ops"))
 
 import aten_cases  # type: ignore[import-not-found]  # noqa: E402
 import aten_layer_cases  # type: ignore[import-not-found]  # noqa: E402
+import aten_rare_cases  # type: ignore[import-not-found]  # noqa: E402
 import golden_store  # type: ignore[import-not-found]  # noqa: E402
 import module_cases  # type: ignore[import-not-found]  # noqa: E402
 import operator_cases  # type: ignore[import-not-found]  # noqa: E402
@@ -35,7 +36,7 @@ def main() -> None:
         listed = [[k, v] for k, v in weights.items()]
         params = [[k, v] for k, v in case.params.items()]
         writer.add(case.kind, inputs=inputs, names=names, weights=listed, params=params, outputs=outputs)
-    rows = [*aten_cases.CASES, *aten_layer_cases.LAYERS]
+    rows = [*aten_cases.CASES, *aten_layer_cases.LAYERS, *aten_rare_cases.RARE]
     for name in aten_cases.EXPRESSIONS:
         if name not in ("floordiv", "log_sigmoid"):
             rows += [(f"aten::{name}", *values) for values in aten_cases.expression_arguments(name)]

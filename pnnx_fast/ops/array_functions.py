@@ -6,7 +6,7 @@ They know nothing of graphs or lowering; :mod:`pnnx_fast.ops.aten_numpy` makes o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -272,18 +272,37 @@ def histc(x: Array, bins: int = 100, low: float = 0, high: float = 0) -> Array:
     return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
 
 
+def _edges(x: Array, bins: int, limits: Sequence[float] | None) -> Array:
+    """Edges of so many bins of one width, from the least to the largest entry where no limits are given."""
+    check_numbers(bins)
+    low, high = limits or ((float(x.min()), float(x.max())) if x.size else (0.0, 1.0))
+    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    return np.linspace(low, high, bins + 1)
+
+
 def histogram(x: Array, bins: Any, *rest: Any) -> tuple[Array, Array]:
     """Histogram of all entries and its edges: for their number a range, weights and whether to give a density."""
     limits, (weight, density) = rest[0] if len(rest) == 3 else None, rest[-2:]
-    edges = bins
-    if not isinstance(bins, np.ndarray):
-        check_numbers(bins)
-        low, high = limits or ((float(x.min()), float(x.max())) if x.size else (0.0, 1.0))
-        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
-        edges = np.linspace(low, high, bins + 1)
+    edges = bins if isinstance(bins, np.ndarray) else _edges(x, bins, limits)
     flat = None if weight is None else weight.reshape(-1)
     counts = np.histogram(x.reshape(-1), edges, weights=flat, density=bool(density))[0]
     return counts.astype(x.dtype), np.asarray(edges, x.dtype)
+
+
+def histogramdd(x: Array, bins: Any, limits: Any = None, weight: Any = None, density: bool = False) -> tuple[Array, ...]:
+    """Histogram of points, and the edges along each dimension."""
+    points = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    count = points.shape[1]
+    ranges = [None] * count if limits is None else [limits[2 * d : 2 * d + 2] for d in range(count)]
+    given = [bins] * count if isinstance(bins, int) else bins
+    edges = [
+        b if isinstance(b, np.ndarray) else _edges(points[:, d], b, ranges[d]).astype(x.dtype)
+        for d, b in zip(range(count), given, strict=True)
+    ]
+    check_numbers(math.prod(len(e) - 1 for e in edges))
+    flat = None if weight is None else weight.reshape(-1)
+    counts = np.histogramdd(points, edges, density=bool(density), weights=flat)[0]
+    return counts.astype(x.dtype), *edges
 
 
 def nonzero_static(x: Array, size: int, value: int = -1) -> Array:

@@ -116,7 +116,7 @@ def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
     return lower_expression(b, "trunc(div(@0,@1))", [input, other])
 
 
-@operator("aten::round")
+@operator("aten::round", "aten::special_round")
 def round_decimals(b: Builder, input: Any, decimals: int = 0) -> Value:
     """Nearest number of so many decimals. torch.round."""
     if not decimals:
@@ -172,14 +172,15 @@ def constant(b: Builder, *, value: Any = None) -> Value:
 
 
 @operator(
-    "prim::NumToTensor", "aten::detach_", "aten::alias", "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg"
-)
+    "prim::NumToTensor", "aten::detach_", "aten::alias", "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg",
+    "aten::alias_copy", "aten::cpu", "aten::lift", "aten::lift_fresh_copy",
+)  # fmt: skip
 def same(b: Builder, value: Any, *_: Any) -> Value:
     """The value itself: numbers and 0-d tensors are the same to every operator."""
     return value
 
 
-@operator("aten::ScalarImplicit")
+@operator("aten::ScalarImplicit", "aten::item")
 def scalar(b: Builder, value: Any) -> Value:
     """The number in a constant 0-d tensor; whatever depends on data stays a 0-d tensor."""
     if isinstance(value, Tensor):
@@ -285,7 +286,7 @@ def ravel(b: Builder, input: Tensor) -> Tensor:
     return b.reshape(input, (input.size,))
 
 
-@operator("aten::diagonal", "aten::linalg_diagonal")
+@operator("aten::diagonal", "aten::diagonal_copy", "aten::linalg_diagonal")
 def diagonal(b: Builder, input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Diagonals of two dimensions as the last one, a view. torch.diagonal."""
     i, j = axis_of(dim1, input.ndim), axis_of(dim2, input.ndim)
@@ -315,7 +316,7 @@ def diff(b: Builder, input: Tensor, n: int = 1, dim: int = -1, prepend: Any = No
     return x
 
 
-@operator("aten::unfold")
+@operator("aten::unfold", "aten::unfold_copy")
 def windows(b: Builder, input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows that slide along a dimension, as a new last one; a view. torch.Tensor.unfold."""
     axis = axis_of(dimension, input.ndim)

@@ -155,7 +155,7 @@ def hstack(b: Builder, tensors: Any) -> Tensor:
     return cat(b, *parts, dim=0 if parts[0].ndim == 1 else 1)
 
 
-@operator("aten::vstack")
+@operator("aten::row_stack", "aten::vstack")
 def vstack(b: Builder, tensors: Any) -> Tensor:
     """Tensors below each other. torch.vstack."""
     return cat(b, *(_at_least(b, t, 2) for t in tensors), dim=0)

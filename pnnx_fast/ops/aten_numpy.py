@@ -19,6 +19,8 @@ from pnnx_fast.ops import matrix_functions as mx
 from pnnx_fast.ops import order_functions as od
 from pnnx_fast.ops import special_functions as sp
 from pnnx_fast.ops.loss_functions import LOSSES
+from pnnx_fast.ops.matrix_factors import FACTORS, pinv, tensorsolve
+from pnnx_fast.ops.pool_functions import fractional_max_pool
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, map_leaves, tensors_in
 
@@ -69,21 +71,22 @@ FIXED: dict[str, Callable[..., Any]] = {
     "cumulative_trapezoid": fn.cumulative_trapezoid, "diagonal_scatter": ix.diagonal_scatter, "eye": fn.eye,
     "fft_fftfreq": fn.frequencies(np.fft.fftfreq), "fft_rfftfreq": fn.frequencies(np.fft.rfftfreq),
     "fill_diagonal": fn.fill_diagonal, "fake_quantize_per_channel_affine": fn.fake_quantize_channels,
-    "fake_quantize_per_tensor_affine": fn.fake_quantize, "frexp": np.frexp,
+    "fake_quantize_per_tensor_affine": fn.fake_quantize,
+    "fractional_max_pool2d": fractional_max_pool(2), "fractional_max_pool3d": fractional_max_pool(3), "frexp": np.frexp,
     "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
     "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "gradient": fn.gradient, "heaviside": fn.heaviside,
-    "histc": fn.histc, "histogram": fn.histogram, "i0": sp.bessel_i0, "index_reduce": ix.index_reduce,
+    "histc": fn.histc, "histogram": fn.histogram, "i0": sp.bessel_i0, "igamma": sp.igamma(False),
+    "igammac": sp.igamma(True), "index_reduce": ix.index_reduce,
     "inverse": np.linalg.inv, "isin": fn.isin, "isreal": np.isreal,
-    "kaiser_window": fn.kaiser_window, "lcm": np.lcm, "linalg_cholesky": np.linalg.cholesky,
-    "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
-    "linalg_matrix_power": np.linalg.matrix_power, "linalg_pinv": np.linalg.pinv, "linalg_slogdet": np.linalg.slogdet,
+    "kaiser_window": fn.kaiser_window, "lcm": np.lcm, "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
+    "linalg_matrix_power": np.linalg.matrix_power, "linalg_slogdet": np.linalg.slogdet,
     "linalg_solve": mx.solve, "linalg_solve_triangular": mx.solve_triangular, "linalg_vander": mx.linalg_vander,
     "linspace": fn.linspace, "logcumsumexp": fn.on_lines(fn.logcumsumexp), "logdet": mx.logdet, "logspace": fn.logspace,
     "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T), "matrix_exp": mx.matrix_exp,
     "matrix_power": np.linalg.matrix_power, "mode": fn.on_lines(od.mode), "mvlgamma": sp.mvlgamma,
     "nanmean": fn.on_lines(fn.nanmean),
     "nanquantile": od.quantiles(True), "nextafter": np.nextafter, "nonzero_static": fn.nonzero_static,
-    "pad_sequence": fn.pad_sequence, "pinverse": lambda x, rcond=1e-15: np.linalg.pinv(x, rcond), "polar": fn.polar,
+    "pad_sequence": fn.pad_sequence, "pinverse": lambda x, rcond=1e-15: pinv(x, rcond), "polar": fn.polar,
     "polygamma": sp.polygamma,
     "quantile": od.quantiles(False), "scalar_tensor": fn.made, "searchsorted": fn.searchsorted, "signbit": np.signbit,
     "special_erfcx": sp.erfcx, "special_i0e": sp.bessel_i(0, True), "special_i1": sp.bessel_i(1),
@@ -92,6 +95,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "special_modified_bessel_k0": sp.bessel_k(0), "special_modified_bessel_k1": sp.bessel_k(1),
     "special_scaled_modified_bessel_k0": sp.bessel_k(0, True),
     "special_scaled_modified_bessel_k1": sp.bessel_k(1, True), "special_i0": sp.bessel_i0,
+    "special_gammainc": sp.igamma(False), "special_gammaincc": sp.igamma(True), "special_multigammaln": sp.mvlgamma,
     "special_polygamma": sp.polygamma, "special_zeta": sp.zeta, "sum_to_size": fn.sum_to_size,
     "trapezoid": fn.trapezoid, "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
     "tril_indices": fn.triangle_indices(np.tril_indices), "triu_indices": fn.triangle_indices(np.triu_indices),
@@ -131,11 +135,21 @@ def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Arr
 
 DYNAMIC: dict[str, Callable[..., Any]] = {
     "_unique2": _unique, "argwhere": np.argwhere, "bincount": _bincount,
-    "unique_consecutive": _unique_consecutive, "unique_dim": _unique_rows,
+    "linalg_tensorinv": np.linalg.tensorinv, "linalg_tensorsolve": tensorsolve,
+    "_unique": lambda *v: _unique(*v)[:2], "unique_consecutive": _unique_consecutive, "unique_dim": _unique_rows,
+    "unique_dim_consecutive": lambda x, dim, *v: _unique_consecutive(x, *v, dim),
 }  # fmt: skip
-"""The same for functions whose results have shapes that depend on data."""
+"""The same for functions whose results have shapes that depend on data, or that a trial run cannot tell."""
 
-for _name, _function in {**FIXED, **LOSSES}.items():
+
+@operator("aten::histogramdd", native=False)
+def histogramdd(b: Builder, *values: Any) -> Value:
+    """Histogram of points, and the edges along each dimension. torch.histogramdd."""
+    hist, *edges = numpy_step(fn.histogramdd, False)(b, *values)
+    return Results((hist, edges))
+
+
+for _name, _function in {**FIXED, **FACTORS, **LOSSES}.items():
     operator(f"aten::{_name}", native=False)(numpy_step(_function, False))
 for _name, _function in DYNAMIC.items():
     operator(f"aten::{_name}", native=False)(numpy_step(_function, True))

@@ -198,6 +198,14 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "zeros": ("torch.zeros", "size dtype _ _ _"),
     "zeros_like": ("torch.zeros_like", "input dtype _ _ _ _"),
 }  # fmt: skip
+_COPIED = """
+    as_strided detach expand narrow permute select slice split split_with_sizes squeeze t transpose unbind unsqueeze
+    view view_as_complex view_as_real
+"""
+_ALIASES = {"_reshape_copy": "reshape", "special_log_softmax": "log_softmax", "special_logsumexp": "logsumexp"}
+_ALIASES |= {"_stack": "stack", "linalg_matmul": "matmul", "special_softmax": "softmax"}
+FORWARDED |= {f"{name}_copy": FORWARDED[name] for name in _COPIED.split()}
+FORWARDED |= {alias: FORWARDED[name] for alias, name in _ALIASES.items()}
 """TorchScript name -> registered operator and the names of its arguments in order, "_" for those without effect here.
 Forms are told apart by the number of arguments."""
 
@@ -216,11 +224,7 @@ _OF_TWO = (
 """TorchScript names that are names of expressions, too."""
 
 EXPRESSIONS: dict[str, tuple[str, ...]] = {
-    "__and__": ("and(@0,@1)",),
-    "__or__": ("or(@0,@1)",),
-    "__xor__": ("xor(@0,@1)",),
-    "__lshift__": ("lshift(@0,@1)",),
-    "__rshift__": ("rshift(@0,@1)",),
+    **{f"__{i}{name}__": (f"{name}(@0,@1)",) for name in ("and", "lshift", "or", "rshift", "xor") for i in ("", "i")},
     "add": ("add(@0,@1)", "add(@0,mul(@1,@2))"),
     "addcdiv": ("add(@0,mul(@3,div(@1,@2)))",),
     "clamp_max": ("clamp(@0,None,@1)",),
@@ -234,16 +238,22 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "rad2deg": ("mul(@0,57.29577951308232)",),
     "rsub": ("sub(@1,@0)", "sub(@1,mul(@0,@2))"),
     "sub": ("sub(@0,@1)", "sub(@0,mul(@1,@2))"),
-    "special_digamma": ("digamma(@0)",),
-    "special_erfinv": ("erfinv(@0)",),
+    **{f"special_{name}": (f"{name}(@0)",) for name in ("digamma", "erf", "erfc", "erfinv", "exp2", "expm1", "log1p")},
+    "special_expit": ("sigmoid(@0)",),
+    "special_gammaln": ("lgamma(@0)",),
+    "special_psi": ("digamma(@0)",),
     "square": ("square(@0)",),
     "true_divide": ("div(@0,@1)",),
     **{name: (f"{name}(@0)",) for name in _OF_ONE},
     **{name: (f"{name}(@0,@1)",) for name in _OF_TWO},
     "absolute": ("abs(@0)",),
-    "arctan": ("atan(@0)",),
+    **{f"arc{name}": (f"a{name}(@0)",) for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
     "arctan2": ("atan2(@0,@1)",),
     "fix": ("trunc(@0)",),
+    "greater": ("gt(@0,@1)",),
+    "greater_equal": ("ge(@0,@1)",),
+    "less": ("lt(@0,@1)",),
+    "less_equal": ("le(@0,@1)",),
     "log_sigmoid": ("logsigmoid(@0)",),
     "multiply": ("mul(@0,@1)",),
     "subtract": ("sub(@0,@1)", "sub(@0,mul(@1,@2))"),

@@ -247,7 +247,7 @@ def multi_margin_loss(
     return _loss(b, reduction, _weighted(f"div(@0,{float(classes)})", weight, 1), *values)
 
 
-@operator("aten::nll_loss_nd")
+@operator("aten::nll_loss", "aten::nll_loss2d", "aten::nll_loss_nd")
 def nll_loss(
     b: Builder, input: Tensor, target: Tensor, weight: Any = None, reduction: int = MEAN, ignore_index: int = -100
 ) -> Tensor:

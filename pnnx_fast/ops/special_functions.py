@@ -17,21 +17,22 @@ from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.reference import BERNOULLI
 
 __all__ = [
-    "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
+    "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "igamma", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
     "polygamma", "xlog1py", "zeta",
 ]  # fmt: skip
 
 LARGE = 12.0
 """So many first terms of the zeta function of Hurwitz are added up."""
 
-HIGH_POWER, MANY_TERMS = 500.0, 1000
-"""Exponents of the zeta function without its formula; so far below zero it is computed."""
-
 LARGE_BESSEL, LARGE_ERROR = 30.0, 25.0
 """The same for Bessel's functions and the scaled error function."""
 
 STEP_BESSEL = 0.1
 """Width of the trapezoids: their sum converges faster than any power of it."""
+
+
+MOST_TERMS = 1 << 14
+"""Terms of the series of the incomplete gamma function, and of the zeta function for negative numbers."""
 
 
 def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -60,33 +61,82 @@ def polygamma(n: Any, x: Any) -> Array:
     if n == 0:
         return digamma(x)
     factor = (-1.0) ** (n + 1) * math.factorial(n)
-    return _wide(lambda v: factor * _zeta(np.asarray(n + 1.0), v))(x)
+    return _wide(lambda v: factor * _zeta(n + 1, v))(x)
 
 
-def _zeta(s: Array, x: Array, terms: int = int(LARGE)) -> Array:
+def _zeta(s: Any, x: Array) -> Array:
     """Sum of (x + k) ** -s: the first terms, then the Euler-Maclaurin formula."""
-    first = np.asarray(sum((x + k) ** -s for k in range(terms)))
-    end, factor = x + terms, s
-    rest = end ** (1.0 - s) / (s - 1) + 0.5 * end**-s
+    s = np.asarray(s, np.float64)
+    terms = int(LARGE) + int(min(max(-np.min(x, initial=0), 0), MOST_TERMS))
+    total = sum((x + k) ** -s for k in range(terms))
+    end = x + terms
+    total = total + end ** (1.0 - s) / (s - 1) + 0.5 * end**-s
+    factor = s
     for k, number in enumerate(BERNOULLI, start=1):
-        rest = rest + number / math.factorial(2 * k) * factor * end ** (1.0 - s - 2 * k)
+        power = end ** (1.0 - s - 2 * k)
+        total = total + np.where(power == 0, 0, number / math.factorial(2 * k) * factor * power)
         factor = factor * (s + 2 * k - 1) * (s + 2 * k)
-    # Of powers so high nothing is left, but the formula's factors may be infinite.
-    return first + np.where(s < HIGH_POWER, rest, 0.0)
+    return np.asarray(total)
 
 
 @_wide
 def zeta(s: Any, x: Any) -> Array:
-    """Hurwitz's zeta function: infinite at its poles, no number outside its domain."""
-    s, x = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (s, x)))
-    pole = (s == 1) | ((x <= 0) & (x == np.floor(x)) & ~(s < 1))
-    inside = (s > 1) & np.isfinite(x) & ((x > 0) | (s == np.floor(s))) & ~pole
-    start = np.where(inside, x, 1.0)
-    below = -min(start.min(initial=0.0), 0.0)
-    if below > MANY_TERMS:
-        raise ValueError(f"zeta of numbers below {-MANY_TERMS}")
-    value = _zeta(np.where(inside, s, 2.0), start, int(LARGE + below))
-    return np.where(pole, np.inf, np.where(inside, value, np.nan))
+    """Zeta function of Hurwitz; for a negative number that is not whole only where the exponent is."""
+    s, x = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(x, np.float64))
+    known = (s > 1) & ((x > 0) | ((x != np.floor(x)) & (s == np.floor(s)))) & np.isfinite(x) & ((s < np.inf) | (x <= 1))
+    y = _zeta(np.where(known, s, 2.0), np.where(known, x, 1.0))
+    pole = (s == 1) | (~(s < 1) & (x <= 0) & (x == np.floor(x)))
+    return np.where(known, y, np.where(pole, np.inf, np.nan))
+
+
+def igamma(upper: bool) -> Callable[[Array, Array], Array]:
+    """Regularized incomplete gamma function: the share of the integral up to x, or above it."""
+
+    @_wide
+    def run(a: Any, x: Any) -> Array:
+        """Regularized incomplete gamma function."""
+        a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+        usual = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+        b, z = np.where(usual, a, 1.0), np.where(usual, x, 1.0)
+        low = z < b + 1
+        scale = np.exp(b * np.log(z) - z - _function("lgamma")(b))
+        below = _series(np.where(low, b, 1.0), np.where(low, z, 1.0)) * scale
+        above = _fraction(np.where(low, 1.0, b), np.where(low, 3.0, z)) * scale
+        y = np.where(low, 1 - below, above) if upper else np.where(low, below, 1 - above)
+        # Nothing lies below zero, all below infinity; where both are infinite nobody knows.
+        all_below = ((a == 0) & (x > 0)) | ((x == np.inf) & (a != np.inf))
+        none_below = ((x == 0) & (a != 0)) | ((a == np.inf) & (x != np.inf))
+        edge = np.where(all_below, 1.0 - upper, np.where(none_below, float(upper), np.nan))
+        return np.where(usual, y, np.where((a < 0) | (x < 0), np.nan, edge))
+
+    return run
+
+
+def _series(a: Array, x: Array) -> Array:
+    """Sum of x ** k / (a (a + 1) … (a + k)), for x < a + 1."""
+    term = total = 1 / a
+    for k in range(1, MOST_TERMS):
+        term = term * x / (a + k)
+        total = total + term
+        if not np.any(term > total * 1e-17):
+            break
+    return np.asarray(total)
+
+
+def _fraction(a: Array, x: Array) -> Array:
+    """The continued fraction of the upper integral, for x >= a + 1, by Lentz's method."""
+    b = x + 1 - a
+    c, d = np.full_like(b, 1e300), 1 / b
+    y = d
+    for k in range(1, MOST_TERMS):
+        factor = k * (a - k)
+        b = b + 2
+        d = 1 / (factor * d + b)
+        c = b + factor / c
+        y = y * c * d
+        if not np.any(np.abs(c * d - 1) > 1e-15):
+            break
+    return np.asarray(y)
 
 
 @_wide

@@ -435,9 +435,9 @@ def expression_arguments(name: str) -> list[tuple[Any, ...]]:
     """Arguments for a row of the table of expressions."""
     integral = name.startswith(("bitwise", "__")) or "shift" in name
     x, y = (I, J) if integral else (np.abs(X) + 0.1, np.abs(Y) + 1)
-    if name in ("atanh", "acos", "asin", "arccos"):
+    if name in ("atanh", "acos", "asin", "arccos", "arcsin", "arctanh"):
         x = x / 10
-    if name == "acosh":
+    if name in ("acosh", "arccosh"):
         x = x + 1
     if name in ("real", "imag"):
         return [(C,)]
@@ -460,5 +460,5 @@ FIRST_ONLY = (
 
 def gives_list(kind: str) -> bool:
     """Whether an operator gives one list of tensors rather than several outputs."""
-    lists = ("aten::unbind", "aten::meshgrid", "aten::broadcast_tensors", "aten::gradient", "aten::nonzero_numpy")
+    lists = ("aten::unbind", "aten::unbind_copy", "aten::meshgrid", "aten::broadcast_tensors", "aten::gradient", "aten::nonzero_numpy")
     return kind in lists or "split" in kind or "chunk" in kind

@@ -80,9 +80,8 @@ def ask(case: Case) -> Answer:
 def as_torch(value: Any) -> Any:
     if isinstance(value, list):
         return [as_torch(v) for v in value]
-    return (
-        torch.from_numpy(np.ascontiguousarray(value).reshape(value.shape)) if isinstance(value, np.ndarray) else value
-    )
+    # A copy: some operators write to their first argument.
+    return torch.from_numpy(np.array(value, order="C")) if isinstance(value, np.ndarray) else value
 
 
 def ask_aten(kind: str, values: tuple[Any, ...]) -> Any:

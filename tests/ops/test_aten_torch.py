@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from aten_cases import CASES, FIRST_ONLY, LAPACK, C, V, X, expression_arguments, gives_list, real
 from aten_layer_cases import LAYERS
+from aten_rare_cases import RARE
 from graph_of_one import call
 
 import pnnx_fast
@@ -32,7 +33,7 @@ def check(case: tuple[Any, ...], want: Any) -> None:
         np.testing.assert_allclose(g, w, 1e-4, 1e-5 * max(1.0, np.abs(w[np.isfinite(w)]).max(initial=0)))
 
 
-@pytest.mark.parametrize("case", CASES + LAYERS, ids=lambda c: c[0])
+@pytest.mark.parametrize("case", CASES + LAYERS + RARE, ids=lambda c: c[0])
 def test_matches_torch(case: tuple[Any, ...]) -> None:
     kind, *values = case
     check(case, oracle(kind, tuple(values)))
@@ -42,6 +43,22 @@ def test_matches_torch(case: tuple[Any, ...]) -> None:
 def test_expressions_match_torch(name: str) -> None:
     for values in expression_arguments(name):
         check((f"aten::{name}", *values), oracle(f"aten::{name}", values))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_histograms_of_points(dtype: str) -> None:
+    x = real(60, 2).astype(dtype).reshape(3, 20, 2)
+    weight = np.abs(real(3, 20, seed=1)).astype(dtype)
+    edges = [np.array(e, dtype) for e in ([-1, 0, 0.5, 3], [-2, 2])]
+    for bins in ([3, 4], 5, edges):
+        for limits in (None, [-1.0, 1.0, -2.0, 0.5]):
+            for rest in ((None, False), (weight, True)):
+                given = None if bins is edges else limits
+                want = oracle("aten::histogramdd", (x, bins, given, *rest))
+                hist, found = call("aten::histogramdd", (x, bins, given, *rest), 2)
+                for g, w in zip((hist, *found), (want[0], *want[1]), strict=True):
+                    assert g.dtype == dtype
+                    np.testing.assert_allclose(g, w.numpy(), 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize("case", LAPACK, ids=lambda c: c[0])
@@ -191,7 +208,7 @@ F.adaptive_avg_pool1d p 2 1 x l y $input=x $output_size=l
 
 
 def test_values_that_pass() -> None:
-    for kind in (*VIEWS.split(), "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg"):
+    for kind in (*VIEWS.split(), "aten::item", "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg"):
         assert call(kind, (V[:1],), 1) == V[0]
     for kind in ("aten::adjoint", "aten::mH"):
         np.testing.assert_array_equal(call(kind, (C,), 1), np.conj(C.swapaxes(1, 2)))

@@ -18,7 +18,7 @@ ELSEWHERE: dict[str, str] = {
         aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::logdet aten::pinverse""",
     "ops/test_aten_torch.py": """
         aten::linalg_solve_triangular
-        aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
+        aten::histogramdd aten::item aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
         aten::adjoint aten::alias aten::detach_ aten::dim aten::empty aten::empty_like aten::fill_diagonal
         aten::len aten::lift_fresh
         aten::mH aten::new_empty aten::numel aten::resolve_conj aten::resolve_neg aten::size
@@ -28,6 +28,13 @@ ELSEWHERE: dict[str, str] = {
     "ops/test_convolution_torch.py": "fused.Conv2d",
     "ops/test_convolution_transpose.py": "fused.ConvTranspose2d",
     "ops/test_elementwise.py": "pnnx.Attribute pnnx.Expression pnnx.Input pnnx.Output",
+    "ops/test_factors_torch.py": """
+        aten::_lu_with_info aten::cholesky aten::cholesky_inverse aten::cholesky_solve aten::frobenius_norm aten::geqrf
+        aten::linalg_cholesky_ex aten::linalg_cond aten::linalg_eig aten::linalg_eigh aten::linalg_eigvals
+        aten::linalg_eigvalsh aten::linalg_householder_product aten::linalg_inv_ex aten::linalg_lstsq aten::linalg_lu
+        aten::linalg_lu_factor aten::linalg_lu_factor_ex aten::linalg_lu_solve aten::linalg_matrix_rank aten::linalg_qr
+        aten::linalg_solve_ex aten::linalg_svd aten::linalg_svdvals aten::linalg_tensorinv aten::linalg_tensorsolve
+        aten::lu_solve aten::lu_unpack aten::nuclear_norm aten::orgqr aten::ormqr aten::qr aten::slogdet aten::svd""",
     "ops/test_index_torch.py": "prim::ListConstruct",
     "ops/test_int8.py": "fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize",
     "ops/test_linear_torch.py": "fused.Linear",
