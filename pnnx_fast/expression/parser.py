@@ -16,7 +16,7 @@ from pnnx_fast.expression.lex import Token, TokenKind, tokens
 from pnnx_fast.expression.tree import Call, Constant, Input, ListNode, Node
 from pnnx_fast.expression.types import TORCH_DTYPES, DTypeName
 
-__all__ = ["MAX_DEPTH", "parse"]
+__all__ = ["MAX_DEPTH", "parse", "with_whole_casts"]
 
 #: Deepest nesting that is read.
 MAX_DEPTH = 4096
@@ -63,6 +63,23 @@ def parse(text: str) -> Node:
             raise
         return prefix
     return root
+
+
+def with_whole_casts(text: str) -> Node | None:
+    """Parse what a converter wrote of casts that it took for words; None where that is no prefix notation.
+
+    It reads expressions from the back, where an operator takes as many values as it needs. A dtype is a value then, and
+    what it was to cast is left over, though the order of the words is still right.
+
+    Examples
+    --------
+    >>> str(with_whole_casts("[int(torch.int),floor(@0)]"))
+    '[int(torch.int(floor(@0)))]'
+    """
+    try:
+        return _Parser(text).prefix_order()
+    except ExpressionError:
+        return None
 
 
 def _descend(start: _Descent) -> Node:
@@ -128,9 +145,9 @@ class _Parser:
                     return None
                 stack.append(ListNode(taken) if token.kind == TokenKind.OPEN_LIST else Call(token.text, taken))
             elif token.kind == TokenKind.NAME:
-                if token.text not in _NAMED and token.text not in TORCH_DTYPES:
+                if token.text not in _NAMED:
                     return None
-                stack.append(Constant(_NAMED.get(token.text, DTypeName(token.text)), token.text))
+                stack.append(Constant(_NAMED[token.text], token.text))
             elif token.kind not in (TokenKind.OPEN, TokenKind.CLOSE, TokenKind.COMMA):
                 stack.append(Input(int(token.text[1:])) if token.kind == TokenKind.INPUT else self.number(token))
         return stack[0] if len(stack) == 1 else None
@@ -140,6 +157,8 @@ class _Parser:
         """Arguments of a function, or entries of a list up to its end, from the top of the stack."""
         found: list[Node] = []
         count = FUNCTIONS[token.text].least if token.kind == TokenKind.NAME else -1
+        if token.text == "size" and len(stack) > 1 and isinstance(stack[-2], Constant):
+            count = 2  # of one dimension
         while len(found) != count:
             node = stack.pop() if stack else None
             if node is None:

@@ -68,6 +68,9 @@ FOLLOWED = frozenset(
 )
 """Operators that the converter follows from a written view to its tensor."""
 
+_TORN = re.compile(r"\w\(torch\.\w+\)")
+"""A function of a dtype alone."""
+
 _SUMS = frozenset({"pnnx.Expression", "torch.add", "aten::add"})
 _ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
 """Types of results that tell of a ``dtype`` argument."""
@@ -101,8 +104,14 @@ def rounded_quotients(op: Operator) -> str:
     """The text of an expression in which a quotient of integers that is noted as an integer is rounded down.
 
     ``torch.div(x, 80, rounding_mode="floor")`` is written as ``div(@0,80)``. Inputs that give sizes are of any type.
+    Casts that were torn apart, as in ``[int(torch.int),floor(@0)]``, are whole in it.
     """
     text = op.params["expr"].text if "expr" in op.params else ""
+    if _TORN.search(text) is not None:
+        from pnnx_fast.expression.parser import with_whole_casts  # few models need it
+
+        whole = with_whole_casts(text)
+        text = text if whole is None else str(whole)
     if "div(" not in text or not op.inputs or len(op.outputs) != 1:
         return text
     read = {int(i) for i in re.findall(r"(?<!\bsize\()@([0-9]{1,9})", text)}

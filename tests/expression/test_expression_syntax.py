@@ -29,6 +29,7 @@ from pnnx_fast.expression import (
     to_rpn,
     tokens,
 )
+from pnnx_fast.expression.parser import with_whole_casts
 
 RECORDED = [
     "-1",
@@ -222,6 +223,20 @@ def test_substitution_composes():
     assert str(composed) == "add(relu(mul(@0,@2)),@5)"
     assert inputs_of(composed) == [0, 2, 5]
     assert substitute(outer, {}) is outer
+
+
+@pytest.mark.parametrize(
+    ("torn", "whole"),
+    [
+        ("[int(torch.int),floor(div(size(@0,2),2.0)),@1]", "[int(torch.int(floor(div(size(@0,2),2.0)))),@1]"),
+        ("mul(int(torch.long),ceil(@0)),3", "mul(int(torch.long(ceil(@0))),3)"),
+        ("[relu(torch.float)]", None),
+        ("[relu(torch.float),@0,word]", None),
+    ],
+)
+def test_casts_that_a_converter_tore_apart(torn: str, whole: str | None) -> None:
+    found = with_whole_casts(torn)
+    assert (None if found is None else str(found)) == whole
 
 
 def test_reverse_polish_order():

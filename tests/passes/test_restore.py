@@ -284,6 +284,19 @@ def test_numbers_that_are_none_are_read_as_the_converter_spells_them(spelled: st
         np.testing.assert_array_equal(a, b)
 
 
+def test_casts_of_sizes_are_whole(tmp_path: Path) -> None:
+    text = """
+    pnnx.Input x 0 1 x #x=(?,4,?,?)f32
+    pnnx.Expression e 1 1 x s expr=[int(torch.int),floor(div(size(@0,2),2.0)),int(torch.int),ceil(div(size(@0,3),2.0))]
+    F.interpolate f 2 1 x s y mode=nearest $input=x $size=s #x=(?,4,?,?)f32 #y=(?,4,?,?)f32
+    pnnx.Output o 1 0 y
+    """
+    for shape in ((1, 4, 7, 9), (2, 4, 10, 3)):
+        assert pnnx_fast.Model(graph_of(text))(np.zeros(shape, np.float32)).shape[2:] == (shape[2] // 2, -(-shape[3] // 2))
+    graph_of(text).python(tmp_path / "model.py")
+    assert "[int(torch.int)" not in (tmp_path / "model.py").read_text()
+
+
 @pytest.mark.parametrize(("noted", "divide"), [("i64", np.floor_divide), ("f32", np.true_divide)])
 def test_quotients_by_sizes_are_rounded_down_whatever_the_sizes_are_of(noted: str, divide: Any) -> None:
     text = f"""
