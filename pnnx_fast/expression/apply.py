@@ -65,8 +65,8 @@ _EXACT_NUMBERS = {"mul", "div", "floor_divide"}
 
 
 def keeps_numbers(function: Function, index: int) -> bool:
-    """Whether a number beside tensors of half precision is not rounded to it, as PyTorch has it."""
-    return index >= function.operands or function.name in _EXACT_NUMBERS
+    """Whether a number beside tensors of half precision is not rounded to it, as PyTorch has it of second operands."""
+    return index >= function.operands or (index == 1 and function.name in _EXACT_NUMBERS)
 
 
 def signature_of(function: Function, arguments: Sequence[Any]) -> tuple[Signature, bool]:

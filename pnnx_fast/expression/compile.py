@@ -161,10 +161,15 @@ def _result_type(result: DType) -> DType | None:
     return _wide(result) if _wide(result).name in TYPES else None
 
 
-def operand_type(function: Function, index: int, given: TensorType, computes: DType, signature: Signature) -> DType:
-    """The type that an operand needs to have beforehand, which is its own one where the VM takes that."""
+def operand_type(
+    function: Function, index: int, given: TensorType, computes: DType, signature: Signature, beside: bool = True
+) -> DType:
+    """The type that an operand needs to have beforehand, which is its own one where the VM takes that.
+
+    ``beside``: whether the result has dimensions, so that operands without any do not tell its type.
+    """
     if signature.compute == _FLOAT16 and given.dtype not in (_FLOAT16, _BOOL) and index != function.mask:
-        return computes if not given.shape and keeps_numbers(function, index) else _FLOAT16
+        return computes if beside and not given.shape and keeps_numbers(function, index) else _FLOAT16
     if given.dtype in (computes, _BOOL) or (given.dtype == _FLOAT16 and computes == _FLOAT32):
         return given.dtype
     return _BOOL if index == function.mask or (signature.compute == _BOOL and computes == _BOOL) else computes

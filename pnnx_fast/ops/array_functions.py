@@ -357,8 +357,8 @@ def polar(size: Array, angle: Array) -> Array:
 
 def float_power(x: Any, y: Any) -> Array:
     """Power in double precision."""
-    wide = [v.astype(np.float64) if isinstance(v, np.ndarray) and v.dtype.kind != "c" else v for v in (x, y)]
-    return np.asarray(np.power(*wide))
+    kinds = [np.complex128 if np.asarray(v).dtype.kind == "c" else np.float64 for v in (x, y)]
+    return np.asarray(np.power(*(np.asarray(v).astype(kind) for v, kind in zip((x, y), kinds, strict=True))))
 
 
 def copysign(x: Array, y: Any) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.expression.types import TensorType, element_type, promote
 from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import matrix_functions as mx
 from pnnx_fast.ops import reduction as reductions
@@ -59,7 +60,7 @@ PI, INF = math.pi, math.inf
 
 _CLOSE = "le(abs(sub(@0,@1)),add(@3,abs(mul(@2,@1))))"
 _EXPRESSIONS: dict[str, tuple[str, tuple[float, ...], Callable[..., Any]]] = {
-    "angle": ("where(isnan(@0),@0,where(lt(@0,0),@1,0))", (PI,), fn.angle),
+    "angle": ("where(isnan(@0),@0,where(lt(@0,0),@1,abs(mul(0,sign(@0)))))", (PI,), fn.angle),
     "fmax": ("where(isnan(@0),@1,where(isnan(@1),@0,maximum(@0,@1)))", (), np.fmax),
     "fmin": ("where(isnan(@0),@1,where(isnan(@1),@0,minimum(@0,@1)))", (), np.fmin),
     "isneginf": ("eq(@0,@1)", (-INF,), np.isneginf),
@@ -78,13 +79,33 @@ _EXPRESSIONS: dict[str, tuple[str, tuple[float, ...], Callable[..., Any]]] = {
 """TorchScript name -> expression, numbers behind the arguments, and the numpy function for integers and the like."""
 
 
+_WHOLE = ("fmax", "fmin")
+"""Functions that give integers for integers."""
+
+_PREDICATES = ("isneginf", "isposinf")
+"""Functions that give bool."""
+
+_KINDS = dict.fromkeys((*_WHOLE, "logaddexp2", "special_xlog1py", "special_xlogy", "xlogy"), "fiub")
+"""Functions whose expressions take integers, too."""
+
+
 def _expression(name: str, text: str, numbers: Sequence[float], otherwise: Callable[..., Any]) -> Lowering:
-    @in_single
     def call(b: Builder, *values: Any) -> Value:
-        return lower_expression(b, text, [*values, *numbers])
+        # Tensors meet in one type first; half precision is rounded once, as it is one function to PyTorch.
+        kept = promote([element_type(_type_of(v)) for v in values], True)
+        kept = np.dtype(np.float32) if kept.kind in "biu" and name not in _WHOLE else kept
+        met = [b.cast(v, kept) if isinstance(v, Tensor) else v for v in values]
+        if kept != np.float16 or name in _PREDICATES:
+            return lower_expression(b, text, [*met, *numbers])
+        met = [b.cast(v, np.float32) if isinstance(v, Tensor) else v for v in met]
+        return b.cast(intermediate(b, text, *met, *numbers), kept)
 
     call.__doc__ = f"{name}, element by element, arguments by position."
-    return _composed(name, otherwise)(call)
+    return _composed(name, otherwise, _KINDS.get(name, "f"))(call)
+
+
+def _type_of(value: Any) -> Any:
+    return TensorType(value.dtype, value.shape) if isinstance(value, Tensor) else value
 
 
 _EXPRESSIONS |= {f"special_{name}": _EXPRESSIONS[name] for name in ("sinc", "xlogy")}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.expression.types import element_type, promote
 from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import index_functions as ix
 from pnnx_fast.ops import matrix_functions as mx
@@ -63,6 +64,17 @@ def numpy_step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Val
     return call
 
 
+def _promoted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numbers in the type that PyTorch gives them together: those without dimensions count for less."""
+
+    def run(*values: Any) -> Any:
+        kept = promote([element_type(v) for v in values], True)
+        return function(*(np.asarray(v).astype(kept) for v in values))
+
+    run.__doc__ = function.__doc__
+    return run
+
+
 FIXED: dict[str, Callable[..., Any]] = {
     "_grouped_mm": mx.grouped_product, "addbmm": mx.addbmm, "as_strided_scatter": ix.as_strided_scatter,
     "bartlett_window": fn.bartlett_window, "block_diag": mx.block_diag, "bucketize": fn.bucketize,
@@ -74,18 +86,18 @@ FIXED: dict[str, Callable[..., Any]] = {
     "fake_quantize_per_tensor_affine": fn.fake_quantize,
     "fractional_max_pool2d": fractional_max_pool(2), "fractional_max_pool3d": fractional_max_pool(3), "frexp": np.frexp,
     "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
-    "hann_window": fn.window(0.5, 0.5), "gcd": np.gcd, "gradient": fn.gradient, "heaviside": fn.heaviside,
+    "hann_window": fn.window(0.5, 0.5), "gcd": _promoted(np.gcd), "gradient": fn.gradient, "heaviside": fn.heaviside,
     "histc": fn.histc, "histogram": fn.histogram, "i0": sp.bessel_i0, "igamma": sp.igamma(False),
     "igammac": sp.igamma(True), "index_reduce": ix.index_reduce,
     "inverse": np.linalg.inv, "isin": fn.isin, "isreal": np.isreal,
-    "kaiser_window": fn.kaiser_window, "lcm": np.lcm, "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
+    "kaiser_window": fn.kaiser_window, "lcm": _promoted(np.lcm), "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
     "linalg_matrix_power": np.linalg.matrix_power, "linalg_slogdet": np.linalg.slogdet,
     "linalg_solve": mx.solve, "linalg_solve_triangular": mx.solve_triangular, "linalg_vander": mx.linalg_vander,
     "linspace": fn.linspace, "logcumsumexp": fn.on_lines(fn.logcumsumexp), "logdet": mx.logdet, "logspace": fn.logspace,
     "masked_scatter": ix.masked_scatter, "matrix_H": lambda x: np.conj(x.T), "matrix_exp": mx.matrix_exp,
     "matrix_power": np.linalg.matrix_power, "mode": fn.on_lines(od.mode), "mvlgamma": sp.mvlgamma,
     "nanmean": fn.on_lines(fn.nanmean),
-    "nanquantile": od.quantiles(True), "nextafter": np.nextafter, "nonzero_static": fn.nonzero_static,
+    "nanquantile": od.quantiles(True), "nextafter": _promoted(np.nextafter), "nonzero_static": fn.nonzero_static,
     "pad_sequence": fn.pad_sequence, "pinverse": lambda x, rcond=1e-15: pinv(x, rcond), "polar": fn.polar,
     "polygamma": sp.polygamma,
     "quantile": od.quantiles(False), "scalar_tensor": fn.made, "searchsorted": fn.searchsorted, "signbit": np.signbit,

@@ -66,6 +66,9 @@ def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]
         return [lower_expression(b, item, inputs, temporary=temporary) for item in root.children]
     if isinstance(root, Input) and root.index < len(inputs):
         return inputs[root.index]
+    number = _whole_number(root, inputs)
+    if number is not None:
+        return number
     types = tuple(tuple(v) if isinstance(v, list) else _type_of(v) for v in inputs)
     constant = tuple(isinstance(v, Tensor) and v.is_constant for v in inputs)
     code = _single_step(root, types, constant, tuple(None if isinstance(v, Tensor) else repr(v) for v in inputs))
@@ -73,6 +76,15 @@ def lower_expression(b: Builder, expression: Node | str, inputs: Sequence[Value]
         return _Pieces(b, inputs).step(code, root, last=not temporary)
     value = evaluate(root, [_type_of(v) for v in inputs])
     return _Pieces(b, inputs).lower(root, last=not temporary) if isinstance(value, TensorType) else value
+
+
+def _whole_number(root: Node, inputs: Sequence[Value]) -> int | None:
+    """The number that a cast to one gives, where it is known already: sizes are computed with tensors, too."""
+    if not isinstance(root, Call) or root.name != "int":
+        return None
+    given = [v.numpy() if isinstance(v, Tensor) and v.is_constant and not v.ndim else _type_of(v) for v in inputs]
+    value = evaluate(root, given)
+    return int(value) if isinstance(value, np.ndarray) and not value.ndim else None
 
 
 def intermediate(b: Builder, expression: str, *inputs: Value) -> Tensor:
@@ -151,7 +163,8 @@ class _Whole:
         signature = signature_of(function, arguments)[0]
         computes = computed_in(function, arguments, signature)
         if computes is not None:
-            parts = [self.convert(p, function, i, computes, signature) for i, p in enumerate(parts)]
+            beside = bool(value.shape)
+            parts = [self.convert(p, function, i, computes, signature, beside) for i, p in enumerate(parts)]
             if computes == _BOOL:
                 computes = common_type([p.computes for p in parts if p.operations])
         size = int(np.prod(value.shape))
@@ -159,11 +172,13 @@ class _Whole:
         parts = self.within_limits(parts)
         return _Part(node.rebuilt(tuple(p.node for p in parts)), value, computes, 1 + sum(p.operations for p in parts))
 
-    def convert(self, part: _Part, function: Function, index: int, computes: DType, signature: Signature) -> _Part:
+    def convert(
+        self, part: _Part, function: Function, index: int, computes: DType, signature: Signature, beside: bool
+    ) -> _Part:
         """A part in a type that the VM takes."""
         if not isinstance(part.value, TensorType):
             return part
-        dtype = operand_type(function, index, part.value, computes, signature)
+        dtype = operand_type(function, index, part.value, computes, signature, beside)
         return part if dtype == part.value.dtype else self.cast(part, dtype)
 
     def cast(self, part: _Part, dtype: DType) -> _Part:

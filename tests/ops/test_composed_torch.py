@@ -254,3 +254,41 @@ def test_single_numbers_are_lines_of_one_entry() -> None:
 def test_orders_behind_their_argument() -> None:
     x = np.abs(real("f4", 5)) + 1
     compare(call("aten::polygamma", (x, 2), 1), torch.polygamma(2, t(x)))
+
+
+MIXED = ("fmax", "fmin", "xlogy", "special_xlog1py", "logaddexp2", "gcd", "lcm", "nextafter", "mul", "div", "float_power")
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_tensors_of_two_types_meet_in_one(name: str) -> None:
+    odd = np.array([0.5, -0.0, 3, 70, np.inf, np.nan])
+    samples = [odd.astype(d) for d in ("f2", "f4", "f8")]
+    samples += [np.array([1, 2, 0, 70, 9, 12], d) for d in ("i1", "u1", "i2", "i4", "i8")]
+    samples += [np.array([True, False] * 3), np.array([1 + 2j, 3, -1j, 0.5, 2, -1], "c8")]
+    for x, y in itertools.product(samples, samples):
+        for a, b in ((x, y), (x[3], y), (x, y[3]), (x[3], y[3])):
+            a, b = np.asarray(a), np.asarray(b)
+            try:
+                want = getattr(torch.ops.aten, name)(torch.from_numpy(a.copy()), torch.from_numpy(b.copy()))
+            except RuntimeError:
+                continue  # PyTorch does not take these
+            if want.dtype == torch.complex32:
+                continue  # neither does numpy
+            got, known = call(f"aten::{name}", (a, b), 1), want.numpy()
+            assert (got.dtype, got.shape) == (known.dtype, known.shape)
+            exact = 2e-3 if known.dtype == np.float16 else 1e-5
+            np.testing.assert_allclose(got, known, exact, exact, err_msg=f"{a.dtype}{a.shape} {b.dtype}{b.shape}")
+
+
+def test_numbers_beyond_half_precision() -> None:
+    x, large = np.array([0, 1, -2], "f2"), np.array(2**31 - 1, "i4")
+    for name in ("mul", "div", "floor_divide"):
+        for a, b in ((x, large), (large, x), (large, x[1])):
+            a, b = np.asarray(a), np.asarray(b)
+            want = getattr(torch.ops.aten, name)(torch.from_numpy(a.copy()), torch.from_numpy(b.copy())).numpy()
+            np.testing.assert_array_equal(call(f"aten::{name}", (a, b), 1), want)
+
+
+def test_angles_of_double_precision() -> None:
+    x = np.array([-1.0, 0.0, -0.0, 2.0, np.inf, -np.inf, np.nan])
+    np.testing.assert_allclose(call("aten::angle", (x,), 1), torch.angle(torch.from_numpy(x)), 1e-15, 0)

@@ -297,6 +297,20 @@ def test_casts_of_sizes_are_whole(tmp_path: Path) -> None:
     assert "[int(torch.int)" not in (tmp_path / "model.py").read_text()
 
 
+def test_sizes_that_were_tensors_on_the_way_are_numbers_again() -> None:
+    text = """
+    pnnx.Input x 0 1 x #x=(?,4,?,?)f32
+    pnnx.Expression a 1 1 x a expr=mul(div(size(@0,3),size(@0,2)),7)
+    torch.clamp c 1 1 a c max=8 min=None $input=a
+    Tensor.to t 1 1 c t copy=False dtype=torch.int $input=c
+    pnnx.Expression e 2 1 x t s expr=[size(@0,2),int(@1)]
+    F.interpolate f 2 1 x s y mode=nearest $input=x $size=s #x=(?,4,?,?)f32 #y=(?,4,?,?)f32
+    pnnx.Output o 1 0 y
+    """
+    for (h, w), width in (((12, 16), 8), ((20, 10), 3)):
+        assert pnnx_fast.Model(graph_of(text))(np.zeros((1, 4, h, w), np.float32)).shape == (1, 4, h, width)
+
+
 @pytest.mark.parametrize(("noted", "divide"), [("i64", np.floor_divide), ("f32", np.true_divide)])
 def test_quotients_by_sizes_are_rounded_down_whatever_the_sizes_are_of(noted: str, divide: Any) -> None:
     text = f"""
