@@ -25,7 +25,15 @@ typedef enum term {
     TERM_COUNT
 } term;
 
-typedef enum finish { FINISH_SCALE, FINISH_SQRT, FINISH_ROOT, FINISH_LOG, FINISH_VAR, FINISH_STD, FINISH_MEAN } finish;
+typedef enum finish {
+    FINISH_SCALE,
+    FINISH_SQRT,
+    FINISH_ROOT,
+    FINISH_LOG,
+    FINISH_VAR,
+    FINISH_STD,
+    FINISH_MEAN
+} finish;
 
 /* The term of the first pass, whose result shifts that of the second, and what is made of the result. */
 typedef struct pf_reduce_plan {
@@ -73,8 +81,8 @@ static inline double pf_reduce_finish(const pf_reduce_args *a, double count, dou
     }
 }
 
-/* Whether a mean that PyTorch finds step by step, beside a variance, is to be found so, too: infinities make it
- * NaN on the way, unless there is one that comes last, and large numbers do not overflow. */
+/* Whether a mean that PyTorch finds step by step, beside a variance, is to be found so, too: infinities make
+ * it NaN on the way, unless there is one that comes last, and large numbers do not overflow. */
 static inline int pf_reduce_by_steps(const pf_reduce_args *a, double y) {
     return pf_reduce_plans[a->op].finish == FINISH_MEAN && !isfinite(y);
 }

@@ -50,7 +50,8 @@ KEEPING = frozenset({"torch.mean", "F.softmax", "F.log_softmax", "F.softmin"})
 """Operators that keep the dtype of their input when no dtype is asked for."""
 
 TRUTHS = frozenset(
-    f"torch.{name}" for name in "eq ge gt le logical_and logical_not logical_or logical_xor lt ne".split()
+    {"torch.eq", "torch.ge", "torch.gt", "torch.le", "torch.lt", "torch.ne"}
+    | {f"torch.logical_{name}" for name in ("and", "not", "or", "xor")}
 )
 """Operators that give bool, unless they write to their first input."""
 

@@ -289,7 +289,9 @@ def histogram(x: Array, bins: Any, *rest: Any) -> tuple[Array, Array]:
     return counts.astype(x.dtype), np.asarray(edges, x.dtype)
 
 
-def histogramdd(x: Array, bins: Any, limits: Any = None, weight: Any = None, density: bool = False) -> tuple[Array, ...]:
+def histogramdd(
+    x: Array, bins: Any, limits: Any = None, weight: Any = None, density: bool = False
+) -> tuple[Array, ...]:
     """Histogram of points, and the edges along each dimension."""
     points = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     count = points.shape[1]

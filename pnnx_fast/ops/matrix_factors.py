@@ -1,14 +1,15 @@
 """Factorizations of matrices and what is solved with them, arguments in the order of TorchScript's schemas.
 
-They are numpy's where it has them, which asks a LAPACK like PyTorch; signs of singular vectors and eigenvectors are free,
-and builds of either differ in them. The LU factorization and products of reflections are written out. :mod:`pnnx_fast.ops.aten_numpy` makes operators of them.
+They are numpy's where it has them, which asks a LAPACK like PyTorch; signs of singular vectors and eigenvectors are
+free, and builds of either differ in them. The LU factorization and products of reflections are written out.
+:mod:`pnnx_fast.ops.aten_numpy` makes operators of them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -137,15 +138,15 @@ def lstsq(x: Array, y: Array, rcond: Any = None, driver: Any = None) -> tuple[Ar
 # -- eigenvalues -------------------------------------------------------------------------------------------------
 
 
-def eigh(x: Array, triangle: str = "L") -> tuple[Array, Array]:
+def eigh(x: Array, triangle: Literal["L", "U"] = "L") -> tuple[Array, Array]:
     """Eigenvalues and vectors of symmetric matrices. torch.linalg.eigh."""
     values, vectors = np.linalg.eigh(x, triangle)
     return values, vectors
 
 
-def eigvalsh(x: Array, triangle: str = "L") -> Array:
+def eigvalsh(x: Array, triangle: Literal["L", "U"] = "L") -> Array:
     """Eigenvalues of symmetric matrices. torch.linalg.eigvalsh."""
-    return np.linalg.eigvalsh(x, triangle)
+    return np.asarray(np.linalg.eigvalsh(x, triangle))
 
 
 def _complex(x: Array, like: Array) -> Array:
@@ -355,7 +356,8 @@ FACTORS: dict[str, Callable[..., Any]] = {
     "linalg_inv_ex": lambda x, check=False: (np.linalg.inv(x), _info(x)), "linalg_lstsq": lstsq, "linalg_lu": linalg_lu,
     "linalg_lu_factor": _without_info, "linalg_lu_factor_ex": lu_factor, "linalg_lu_solve": linalg_lu_solve,
     "linalg_matrix_rank": matrix_rank, "linalg_pinv": pinv, "linalg_qr": linalg_qr, "linalg_solve_ex": solve_ex,
-    "linalg_svd": linalg_svd, "linalg_svdvals": svdvals, "lu_solve": _older, "lu_unpack": lu_unpack, "nuclear_norm": nuclear_norm,
-    "orgqr": householder_product, "ormqr": ormqr, "qr": qr, "slogdet": np.linalg.slogdet, "svd": svd,
+    "linalg_svd": linalg_svd, "linalg_svdvals": svdvals, "lu_solve": _older, "lu_unpack": lu_unpack,
+    "nuclear_norm": nuclear_norm, "orgqr": householder_product, "ormqr": ormqr, "qr": qr, "slogdet": np.linalg.slogdet,
+    "svd": svd,
 }  # fmt: skip
 """TorchScript name -> function."""

@@ -57,7 +57,7 @@ def fractional_max_pool(rank: int) -> Callable[..., tuple[Array, Array]]:
             first = at == (0,) * rank
             better = (found > best) | np.isnan(found) | first
             best, where = np.where(better, found, best), np.where(better, place, where)
-        shape = (*x.shape[:-rank], *sizes)
-        return best.reshape(shape), where.reshape(shape)
+        whole = (*x.shape[:-rank], *sizes)
+        return best.reshape(whole), where.reshape(whole)
 
     return pool

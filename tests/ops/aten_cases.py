@@ -460,5 +460,12 @@ FIRST_ONLY = (
 
 def gives_list(kind: str) -> bool:
     """Whether an operator gives one list of tensors rather than several outputs."""
-    lists = ("aten::unbind", "aten::unbind_copy", "aten::meshgrid", "aten::broadcast_tensors", "aten::gradient", "aten::nonzero_numpy")
+    lists = (
+        "aten::unbind",
+        "aten::unbind_copy",
+        "aten::meshgrid",
+        "aten::broadcast_tensors",
+        "aten::gradient",
+        "aten::nonzero_numpy",
+    )
     return kind in lists or "split" in kind or "chunk" in kind

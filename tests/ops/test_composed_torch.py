@@ -256,7 +256,19 @@ def test_orders_behind_their_argument() -> None:
     compare(call("aten::polygamma", (x, 2), 1), torch.polygamma(2, t(x)))
 
 
-MIXED = ("fmax", "fmin", "xlogy", "special_xlog1py", "logaddexp2", "gcd", "lcm", "nextafter", "mul", "div", "float_power")
+MIXED = (
+    "fmax",
+    "fmin",
+    "xlogy",
+    "special_xlog1py",
+    "logaddexp2",
+    "gcd",
+    "lcm",
+    "nextafter",
+    "mul",
+    "div",
+    "float_power",
+)
 
 
 @pytest.mark.parametrize("name", MIXED)

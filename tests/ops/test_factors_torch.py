@@ -13,7 +13,7 @@ from pnnx_fast.errors import ParameterError, PnnxFastError, ShapeError
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
-from oracle import ask_aten, as_array, flat  # noqa: E402
+from oracle import as_array, ask_aten, flat  # noqa: E402
 
 SHAPES = [(4, 4), (3, 5), (6, 3), (2, 4, 4), (2, 3, 5), (2, 6, 3), (0, 3), (2, 0, 0)]
 SQUARE = [shape for shape in SHAPES if shape[-1] == shape[-2]]
@@ -112,8 +112,9 @@ def test_vectors_make_the_matrix_again(shape: tuple[int, ...], dtype: str) -> No
     count = min(m, n)
     for full in (False, True):
         for kind, flag in (("aten::linalg_svd", full), ("aten::svd", not full)):
-            u, s, v = call(kind, (x, flag, *([True] if kind == "aten::svd" else [None])), 3)
-            assert [t.shape[-2:] for t in (u, v)] == [t.shape[-2:] for t in ask_aten(kind, (x, flag, *([True] if kind == "aten::svd" else [None])))[::2]]
+            values = x, flag, True if kind == "aten::svd" else None
+            u, s, v = call(kind, values, 3)
+            assert [t.shape for t in (u, s, v)] == [tuple(t.shape) for t in ask_aten(kind, values)]
             v = np.conj(v.swapaxes(-1, -2)) if kind == "aten::svd" else v
             close((u[..., :count] * s[..., None, :]) @ v[..., :count, :], torch.from_numpy(x), dtype)
     if m == n:

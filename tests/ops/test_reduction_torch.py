@@ -65,7 +65,8 @@ def test_norm_var_std(dim: Any, dtype: str) -> None:
         check(f"torch.{name}", x, function(t, dim, keepdim=True), dim=dim, keepdim=True)
 
 
-ENDS = ([np.inf, 1, 2], [1, 2, np.inf], [1, 2, -np.inf], [np.inf, -np.inf], [-np.inf] * 3, [1, np.nan], [np.inf], [3], [])
+INF = np.inf
+ENDS = ([INF, 1, 2], [1, 2, INF], [1, 2, -INF], [INF, -INF], [-INF] * 3, [1, np.nan], [INF], [3], [])
 
 
 @pytest.mark.parametrize("row", ENDS, ids=str)

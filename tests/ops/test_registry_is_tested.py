@@ -18,7 +18,8 @@ ELSEWHERE: dict[str, str] = {
         aten::linalg_norm aten::linalg_pinv aten::linalg_slogdet aten::linalg_solve aten::logdet aten::pinverse""",
     "ops/test_aten_torch.py": """
         aten::linalg_solve_triangular
-        aten::histogramdd aten::item aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
+        aten::histogramdd aten::item
+        aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__getitem__
         aten::adjoint aten::alias aten::detach_ aten::dim aten::empty aten::empty_like aten::fill_diagonal
         aten::len aten::lift_fresh
         aten::mH aten::new_empty aten::numel aten::resolve_conj aten::resolve_neg aten::size
