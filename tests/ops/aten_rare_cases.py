@@ -1,4 +1,4 @@
-"""More arguments by position: copies of views, other names of operators, special functions, pooling at random places."""
+"""More arguments by position: copies of views, other names of operators, special functions, fractional pooling."""
 
 from __future__ import annotations
 

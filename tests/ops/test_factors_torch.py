@@ -1,4 +1,4 @@
-"""Factorizations and what is solved with them against PyTorch; signs of vectors are free, so their products are compared."""
+"""Factorizations and what is solved with them against PyTorch; of vectors, whose signs are free, products are compared."""
 
 from __future__ import annotations
 
