@@ -1,4 +1,4 @@
-"""Factorizations and what is solved with them against PyTorch; of vectors, whose signs are free, products are compared."""
+"""Factorizations and what is solved with them against PyTorch; vectors, whose signs are free, by their products."""
 
 from __future__ import annotations
 
