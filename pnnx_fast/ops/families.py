@@ -10,51 +10,61 @@ __all__ = ["FAMILIES"]
 FAMILIES: dict[str, str] = {
     "aten": """
         aten::Bool aten::Float aten::FloatImplicit aten::Int aten::IntImplicit aten::ScalarImplicit aten::__and__
-        aten::__getitem__ aten::__lshift__ aten::__not__ aten::__or__ aten::__rshift__ aten::__xor__
-        aten::_adaptive_avg_pool2d aten::_log_softmax aten::_softmax aten::_unsafe_view aten::abs aten::absolute
+        aten::__getitem__ aten::__iand__ aten::__ilshift__ aten::__ior__ aten::__irshift__ aten::__ixor__
+        aten::__lshift__ aten::__not__ aten::__or__ aten::__rshift__ aten::__xor__ aten::_adaptive_avg_pool2d
+        aten::_log_softmax aten::_reshape_copy aten::_softmax aten::_stack aten::_unsafe_view aten::abs aten::absolute
         aten::acos aten::acosh aten::adaptive_avg_pool1d aten::adaptive_avg_pool2d aten::adaptive_avg_pool3d aten::add
-        aten::addcdiv aten::addcmul aten::addmm aten::adjoint aten::affine_grid_generator aten::alias
-        aten::alpha_dropout aten::amax aten::amin aten::arange aten::arctan aten::arctan2 aten::argmax aten::argmin
-        aten::argsort aten::as_strided aten::asin aten::asinh aten::atan aten::atan2 aten::atanh aten::avg_pool1d
+        aten::addcdiv aten::addcmul aten::addmm aten::adjoint aten::affine_grid_generator aten::alias aten::alias_copy
+        aten::alpha_dropout aten::amax aten::amin aten::arange aten::arccos aten::arccosh aten::arcsin aten::arcsinh
+        aten::arctan aten::arctan2 aten::arctanh aten::argmax aten::argmin aten::argsort aten::as_strided
+        aten::as_strided_copy aten::asin aten::asinh aten::atan aten::atan2 aten::atanh aten::avg_pool1d
         aten::avg_pool2d aten::avg_pool3d aten::baddbmm aten::batch_norm aten::bernoulli aten::bitwise_and
         aten::bitwise_left_shift aten::bitwise_not aten::bitwise_or aten::bitwise_right_shift aten::bitwise_xor
         aten::bmm aten::broadcast_tensors aten::broadcast_to aten::cat aten::ceil aten::celu aten::channel_shuffle
         aten::chunk aten::clamp aten::clamp_max aten::clamp_min aten::clip aten::clone aten::complex aten::concat
         aten::concatenate aten::constant_pad_nd aten::contiguous aten::conv1d aten::conv2d aten::conv3d
-        aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cross
-        aten::cumprod aten::cumsum aten::deg2rad aten::dequantize aten::detach aten::detach_ aten::diag aten::diagonal
-        aten::diff aten::digamma aten::dim aten::div aten::divide aten::dropout aten::elu aten::embedding aten::empty
-        aten::empty_like aten::eq aten::erf aten::erfc aten::erfinv aten::exp aten::exp2 aten::expand aten::expand_as
-        aten::expm1 aten::feature_alpha_dropout aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn
-        aten::fft_hfft aten::fft_hfft2 aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft
+        aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cpu
+        aten::cross aten::cumprod aten::cumsum aten::deg2rad aten::dequantize aten::detach aten::detach_
+        aten::detach_copy aten::diag aten::diagonal aten::diagonal_copy aten::diff aten::digamma aten::dim aten::div
+        aten::divide aten::dropout aten::elu aten::embedding aten::empty aten::empty_like aten::eq aten::erf
+        aten::erfc aten::erfinv aten::exp aten::exp2 aten::expand aten::expand_as aten::expand_copy aten::expm1
+        aten::feature_alpha_dropout aten::feature_dropout aten::fft_fft aten::fft_fft2 aten::fft_fftn aten::fft_hfft
+        aten::fft_hfft2 aten::fft_hfftn aten::fft_ifft aten::fft_ifft2 aten::fft_ifftn aten::fft_ihfft
         aten::fft_ihfft2 aten::fft_ihfftn aten::fft_irfft aten::fft_irfft2 aten::fft_irfftn aten::fft_rfft
         aten::fft_rfft2 aten::fft_rfftn aten::fill aten::fix aten::flatten aten::flip aten::floor aten::floor_divide
         aten::floordiv aten::fmod aten::frac aten::frobenius_norm aten::full aten::full_like aten::gather aten::ge
-        aten::gelu aten::glu aten::group_norm aten::gt aten::hardshrink aten::hardsigmoid aten::hardswish
-        aten::hardtanh aten::hypot aten::imag aten::index aten::index_put aten::index_select aten::instance_norm
-        aten::isfinite aten::isinf aten::isnan aten::istft aten::layer_norm aten::le aten::leaky_relu aten::len
-        aten::lerp aten::lgamma aten::lift_fresh aten::linalg_cross aten::linalg_diagonal aten::linalg_vector_norm
-        aten::linear aten::log aten::log10 aten::log1p aten::log2 aten::log_sigmoid aten::log_softmax aten::logaddexp
-        aten::logical_and aten::logical_not aten::logical_or aten::logical_xor aten::logsumexp aten::lt aten::mH
-        aten::mT aten::masked_fill aten::masked_select aten::matmul aten::max aten::max_pool1d aten::max_pool2d
-        aten::max_pool3d aten::maximum aten::mean aten::meshgrid aten::min aten::minimum aten::mish aten::mm
-        aten::moveaxis aten::movedim aten::mul aten::multiply aten::mv aten::nan_to_num aten::nansum aten::narrow
-        aten::native_channel_shuffle aten::ne aten::neg aten::negative aten::new_empty aten::new_full aten::new_ones
-        aten::new_zeros aten::nonzero aten::nonzero_numpy aten::norm aten::not_equal aten::numel aten::numpy_T
-        aten::ones aten::ones_like aten::pad aten::pairwise_distance aten::permute aten::pixel_shuffle
-        aten::pixel_unshuffle aten::positive aten::pow aten::prelu aten::prod aten::quantize_per_tensor aten::rad2deg
-        aten::rand aten::randn aten::randn_like aten::ravel aten::real aten::reciprocal aten::relu aten::relu6
-        aten::remainder aten::repeat aten::repeat_interleave aten::reshape aten::reshape_as aten::resolve_conj
-        aten::resolve_neg aten::rms_norm aten::roll aten::round aten::rrelu aten::rsqrt aten::rsub
-        aten::scaled_dot_product_attention aten::scatter_add aten::select aten::select_scatter aten::selu aten::sgn
-        aten::sigmoid aten::sign aten::silu aten::sin aten::sinh aten::size aten::slice aten::slice_scatter
-        aten::softmax aten::softplus aten::softshrink aten::sort aten::special_digamma aten::special_erfinv
-        aten::split aten::split_with_sizes aten::sqrt aten::square aten::squeeze aten::stack aten::std aten::sub
-        aten::subtract aten::sum aten::swapaxes aten::swapdims aten::t aten::tan aten::tanh aten::threshold aten::tile
-        aten::topk aten::transpose aten::tril aten::triu aten::true_divide aten::trunc aten::type_as aten::unbind
-        aten::unflatten aten::unfold aten::unsafe_chunk aten::unsafe_split aten::unsafe_split_with_sizes
-        aten::unsqueeze aten::var aten::vector_norm aten::view aten::view_as aten::view_as_complex aten::view_as_real
-        aten::where aten::zeros aten::zeros_like prim::Constant prim::NumToTensor prim::abs prim::max prim::min
+        aten::gelu aten::glu aten::greater aten::greater_equal aten::group_norm aten::gt aten::hardshrink
+        aten::hardsigmoid aten::hardswish aten::hardtanh aten::hypot aten::imag aten::index aten::index_put
+        aten::index_select aten::instance_norm aten::isfinite aten::isinf aten::isnan aten::istft aten::item
+        aten::layer_norm aten::le aten::leaky_relu aten::len aten::lerp aten::less aten::less_equal aten::lgamma
+        aten::lift aten::lift_fresh aten::lift_fresh_copy aten::linalg_cross aten::linalg_diagonal aten::linalg_matmul
+        aten::linalg_vector_norm aten::linear aten::log aten::log10 aten::log1p aten::log2 aten::log_sigmoid
+        aten::log_softmax aten::logaddexp aten::logical_and aten::logical_not aten::logical_or aten::logical_xor
+        aten::logsumexp aten::lt aten::mH aten::mT aten::masked_fill aten::masked_select aten::matmul aten::max
+        aten::max_pool1d aten::max_pool2d aten::max_pool3d aten::maximum aten::mean aten::meshgrid aten::min
+        aten::minimum aten::mish aten::mm aten::moveaxis aten::movedim aten::mul aten::multiply aten::mv
+        aten::nan_to_num aten::nansum aten::narrow aten::narrow_copy aten::native_channel_shuffle aten::ne aten::neg
+        aten::negative aten::new_empty aten::new_full aten::new_ones aten::new_zeros aten::nonzero aten::nonzero_numpy
+        aten::norm aten::not_equal aten::numel aten::numpy_T aten::ones aten::ones_like aten::pad
+        aten::pairwise_distance aten::permute aten::permute_copy aten::pixel_shuffle aten::pixel_unshuffle
+        aten::positive aten::pow aten::prelu aten::prod aten::quantize_per_tensor aten::rad2deg aten::rand aten::randn
+        aten::randn_like aten::ravel aten::real aten::reciprocal aten::relu aten::relu6 aten::remainder aten::repeat
+        aten::repeat_interleave aten::reshape aten::reshape_as aten::resolve_conj aten::resolve_neg aten::rms_norm
+        aten::roll aten::round aten::rrelu aten::rsqrt aten::rsub aten::scaled_dot_product_attention aten::scatter_add
+        aten::select aten::select_copy aten::select_scatter aten::selu aten::sgn aten::sigmoid aten::sign aten::silu
+        aten::sin aten::sinh aten::size aten::slice aten::slice_copy aten::slice_scatter aten::softmax aten::softplus
+        aten::softshrink aten::sort aten::special_digamma aten::special_erf aten::special_erfc aten::special_erfinv
+        aten::special_exp2 aten::special_expit aten::special_expm1 aten::special_gammaln aten::special_log1p
+        aten::special_log_softmax aten::special_logsumexp aten::special_psi aten::special_round aten::special_softmax
+        aten::split aten::split_copy aten::split_with_sizes aten::split_with_sizes_copy aten::sqrt aten::square
+        aten::squeeze aten::squeeze_copy aten::stack aten::std aten::sub aten::subtract aten::sum aten::swapaxes
+        aten::swapdims aten::t aten::t_copy aten::tan aten::tanh aten::threshold aten::tile aten::topk aten::transpose
+        aten::transpose_copy aten::tril aten::triu aten::true_divide aten::trunc aten::type_as aten::unbind
+        aten::unbind_copy aten::unflatten aten::unfold aten::unfold_copy aten::unsafe_chunk aten::unsafe_split
+        aten::unsafe_split_with_sizes aten::unsqueeze aten::unsqueeze_copy aten::var aten::vector_norm aten::view
+        aten::view_as aten::view_as_complex aten::view_as_complex_copy aten::view_as_real aten::view_as_real_copy
+        aten::view_copy aten::where aten::zeros aten::zeros_like prim::Constant prim::NumToTensor prim::abs prim::max
+        prim::min
     """,
     "aten_composed": """
         aten::_conj aten::addmv aten::addr aten::aminmax aten::angle aten::atleast_1d aten::atleast_2d
@@ -63,8 +73,9 @@ FAMILIES: dict[str, str] = {
         aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin aten::ger aten::hstack aten::inner
         aten::isclose aten::isneginf aten::isposinf aten::kron aten::ldexp aten::linalg_matrix_norm aten::linalg_norm
         aten::linalg_vecdot aten::logaddexp2 aten::logit aten::norm_except_dim aten::outer aten::renorm aten::rot90
-        aten::sinc aten::special_entr aten::special_logit aten::special_ndtr aten::special_sinc aten::special_xlog1py
-        aten::special_xlogy aten::std_mean aten::tensordot aten::var_mean aten::vdot aten::vstack aten::xlogy
+        aten::row_stack aten::sinc aten::special_entr aten::special_logit aten::special_ndtr aten::special_sinc
+        aten::special_xlog1py aten::special_xlogy aten::std_mean aten::tensordot aten::var_mean aten::vdot
+        aten::vstack aten::xlogy
     """,
     "aten_layers": """
         aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
@@ -83,25 +94,33 @@ FAMILIES: dict[str, str] = {
         aten::upsample_nearest3d aten::upsample_trilinear3d aten::vsplit aten::zero
     """,
     "aten_numpy": """
-        aten::_grouped_mm aten::_unique2 aten::addbmm aten::argwhere aten::as_strided_scatter aten::bartlett_window
-        aten::bincount aten::blackman_window aten::block_diag aten::bucketize aten::cartesian_prod aten::combinations
-        aten::conv_tbc aten::copysign aten::corrcoef aten::cov aten::ctc_loss aten::cumulative_trapezoid
-        aten::diagonal_scatter aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
-        aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal aten::frexp aten::gcd aten::gradient
-        aten::hamming_window aten::hann_window aten::heaviside aten::histc aten::histogram aten::i0 aten::index_reduce
-        aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm aten::linalg_cholesky aten::linalg_det
-        aten::linalg_inv aten::linalg_matrix_exp aten::linalg_matrix_power aten::linalg_pinv aten::linalg_slogdet
-        aten::linalg_solve aten::linalg_solve_triangular aten::linalg_vander aten::linspace aten::logcumsumexp
-        aten::logdet aten::logspace aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power aten::mode
-        aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter
-        aten::nonzero_static aten::pad_sequence aten::pinverse aten::polar aten::polygamma aten::quantile
-        aten::scalar_tensor aten::searchsorted aten::signbit aten::special_erfcx aten::special_i0 aten::special_i0e
+        aten::_grouped_mm aten::_lu_with_info aten::_unique aten::_unique2 aten::addbmm aten::argwhere
+        aten::as_strided_scatter aten::bartlett_window aten::bincount aten::blackman_window aten::block_diag
+        aten::bucketize aten::cartesian_prod aten::cholesky aten::cholesky_inverse aten::cholesky_solve
+        aten::combinations aten::conv_tbc aten::copysign aten::corrcoef aten::cov aten::ctc_loss
+        aten::cumulative_trapezoid aten::diagonal_scatter aten::eye aten::fake_quantize_per_channel_affine
+        aten::fake_quantize_per_tensor_affine aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal
+        aten::fractional_max_pool2d aten::fractional_max_pool3d aten::frexp aten::gcd aten::geqrf aten::gradient
+        aten::hamming_window aten::hann_window aten::heaviside aten::histc aten::histogram aten::histogramdd aten::i0
+        aten::igamma aten::igammac aten::index_reduce aten::inverse aten::isin aten::isreal aten::kaiser_window
+        aten::lcm aten::linalg_cholesky aten::linalg_cholesky_ex aten::linalg_cond aten::linalg_det aten::linalg_eig
+        aten::linalg_eigh aten::linalg_eigvals aten::linalg_eigvalsh aten::linalg_householder_product aten::linalg_inv
+        aten::linalg_inv_ex aten::linalg_lstsq aten::linalg_lu aten::linalg_lu_factor aten::linalg_lu_factor_ex
+        aten::linalg_lu_solve aten::linalg_matrix_exp aten::linalg_matrix_power aten::linalg_matrix_rank
+        aten::linalg_pinv aten::linalg_qr aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_ex
+        aten::linalg_solve_triangular aten::linalg_svd aten::linalg_svdvals aten::linalg_tensorinv
+        aten::linalg_tensorsolve aten::linalg_vander aten::linspace aten::logcumsumexp aten::logdet aten::logspace
+        aten::lu_solve aten::lu_unpack aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power
+        aten::mode aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter
+        aten::nonzero_static aten::nuclear_norm aten::orgqr aten::ormqr aten::pad_sequence aten::pinverse aten::polar
+        aten::polygamma aten::qr aten::quantile aten::scalar_tensor aten::searchsorted aten::signbit aten::slogdet
+        aten::special_erfcx aten::special_gammainc aten::special_gammaincc aten::special_i0 aten::special_i0e
         aten::special_i1 aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0
         aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1
-        aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
-        aten::special_scaled_modified_bessel_k1 aten::special_zeta aten::sum_to_size aten::trapezoid aten::trapz
-        aten::triangular_solve aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim
-        aten::vander
+        aten::special_multigammaln aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
+        aten::special_scaled_modified_bessel_k1 aten::special_zeta aten::sum_to_size aten::svd aten::trapezoid
+        aten::trapz aten::triangular_solve aten::tril_indices aten::triu_indices aten::unique_consecutive
+        aten::unique_dim aten::unique_dim_consecutive aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention
@@ -169,8 +188,8 @@ FAMILIES: dict[str, str] = {
     "losses": """
         aten::binary_cross_entropy aten::binary_cross_entropy_with_logits aten::cosine_embedding_loss
         aten::cross_entropy_loss aten::hinge_embedding_loss aten::huber_loss aten::kl_div aten::l1_loss
-        aten::margin_ranking_loss aten::mse_loss aten::multi_margin_loss aten::nll_loss_nd aten::poisson_nll_loss
-        aten::smooth_l1_loss aten::soft_margin_loss aten::triplet_margin_loss
+        aten::margin_ranking_loss aten::mse_loss aten::multi_margin_loss aten::nll_loss aten::nll_loss2d
+        aten::nll_loss_nd aten::poisson_nll_loss aten::smooth_l1_loss aten::soft_margin_loss aten::triplet_margin_loss
     """,
     "ncnn_bits": """
         ncnn.Bits

@@ -114,12 +114,6 @@ def nuclear_norm(x: Array, *rest: Any) -> Array:
     return np.asarray(np.linalg.norm(x, "nuc", tuple(given[0]), bool((*given, False)[1])), x.real.dtype)
 
 
-def frobenius_norm(x: Array, dim: Any = (), keepdim: bool = False) -> Array:
-    """Square root of the sum of squares. torch.norm."""
-    axes = tuple(dim) if dim else tuple(range(x.ndim))
-    return np.asarray(np.sqrt((np.abs(x) ** 2).sum(axes, keepdims=keepdim)), x.real.dtype)
-
-
 def lstsq(x: Array, y: Array, rcond: Any = None, driver: Any = None) -> tuple[Array, Array, Array, Array]:
     """Least squares: solution, residuals, rank, singular values; the driver tells which of these are not empty."""
     m, n = x.shape[-2:]
@@ -350,7 +344,7 @@ def _older(y: Array, held: Array, rows: Array) -> Array:
 
 FACTORS: dict[str, Callable[..., Any]] = {
     "_lu_with_info": lu_factor, "cholesky": cholesky, "cholesky_inverse": cholesky_inverse,
-    "cholesky_solve": cholesky_solve, "frobenius_norm": frobenius_norm, "geqrf": geqrf, "linalg_cholesky": cholesky,
+    "cholesky_solve": cholesky_solve, "geqrf": geqrf, "linalg_cholesky": cholesky,
     "linalg_cholesky_ex": cholesky_ex, "linalg_cond": cond, "linalg_eig": eig, "linalg_eigh": eigh,
     "linalg_eigvals": eigvals, "linalg_eigvalsh": eigvalsh, "linalg_householder_product": householder_product,
     "linalg_inv_ex": lambda x, check=False: (np.linalg.inv(x), _info(x)), "linalg_lstsq": lstsq, "linalg_lu": linalg_lu,
