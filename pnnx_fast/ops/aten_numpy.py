@@ -90,7 +90,8 @@ FIXED: dict[str, Callable[..., Any]] = {
     "histc": fn.histc, "histogram": fn.histogram, "i0": sp.bessel_i0, "igamma": sp.igamma(False),
     "igammac": sp.igamma(True), "index_reduce": ix.index_reduce,
     "inverse": np.linalg.inv, "isin": fn.isin, "isreal": np.isreal,
-    "kaiser_window": fn.kaiser_window, "lcm": _promoted(np.lcm), "linalg_det": np.linalg.det, "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
+    "kaiser_window": fn.kaiser_window, "lcm": _promoted(np.lcm), "linalg_det": np.linalg.det,
+    "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,
     "linalg_matrix_power": np.linalg.matrix_power, "linalg_slogdet": np.linalg.slogdet,
     "linalg_solve": mx.solve, "linalg_solve_triangular": mx.solve_triangular, "linalg_vander": mx.linalg_vander,
     "linspace": fn.linspace, "logcumsumexp": fn.on_lines(fn.logcumsumexp), "logdet": mx.logdet, "logspace": fn.logspace,
@@ -149,7 +150,7 @@ DYNAMIC: dict[str, Callable[..., Any]] = {
     "_unique2": _unique, "argwhere": np.argwhere, "bincount": _bincount,
     "linalg_tensorinv": np.linalg.tensorinv, "linalg_tensorsolve": tensorsolve,
     "_unique": lambda *v: _unique(*v)[:2], "unique_consecutive": _unique_consecutive, "unique_dim": _unique_rows,
-    "unique_dim_consecutive": lambda x, dim, *v: _unique_consecutive(x, *v, dim),
+    "unique_dim_consecutive": lambda x, dim, *v: _unique_consecutive(x, dim=dim),
 }  # fmt: skip
 """The same for functions whose results have shapes that depend on data, or that a trial run cannot tell."""
 

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pnnx_fast._types import Array, DType, Shape
+from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ShapeError
 
 __all__ = ["TensorInfo", "fitting"]
 
 
-class TensorInfo(tuple[str, Shape | None, DType | None]):
+class TensorInfo(NamedTuple):
     """Name, shape (-1 where free, None when unknown) and dtype of a model's input or output."""
 
-    # Every process that loads a model makes this class: NamedTuple would take longer than all other lines of the file.
-    __slots__ = ()
-
-    def __new__(cls, name: str, shape: Shape | None, dtype: DType | None) -> Self:  # noqa: D102
-        return tuple.__new__(cls, (name, shape, dtype))
-
-    def __getnewargs__(self) -> tuple[str, Shape | None, DType | None]:
-        return self[0], self[1], self[2]
-
-    @property
-    def name(self) -> str:
-        """Name of the operand."""
-        return self[0]
-
-    @property
-    def shape(self) -> Shape | None:
-        """Sizes, -1 where one is free."""
-        return self[1]
-
-    @property
-    def dtype(self) -> DType | None:
-        """Numpy's dtype, None when the graph does not note it."""
-        return self[2]
-
-    def __repr__(self) -> str:
-        return f"TensorInfo(name={self.name!r}, shape={self.shape!r}, dtype={self.dtype!r})"
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: DType | None
 
     def __str__(self) -> str:
         shape = "[…]" if self.shape is None else str([n if n >= 0 else "?" for n in self.shape]).replace("'", "")
