@@ -197,6 +197,30 @@ def _resize_array(x: Array, tables: Sequence[Table]) -> Array:
     return y.astype(x.dtype)
 
 
+BYTE_WEIGHT_BITS, BYTE_PRECISION = 15, 22
+"""Bits of the weights of bytes, and the most of them behind the point."""
+
+
+def _resize_bytes(x: Array, tables: Sequence[Table]) -> Array:
+    """Resize bytes as PyTorch does: the last axis first, by weights in fixed point, and in bytes after each axis."""
+    for axis in reversed(range(2, x.ndim)):
+        index, weight = tables[axis - 2]
+        if weight is None or len(index) == x.shape[axis]:
+            continue
+        first, taps = index.min(1), index.shape[1]
+        joined = np.zeros(index.shape)  # taps beyond the border fall on the pixel at the border, and are one weight
+        np.add.at(joined, (np.arange(len(index))[:, None], index - first[:, None]), weight)
+        places = np.minimum(first[:, None] + np.arange(taps), x.shape[axis] - 1)
+        most, bits = joined.max(), 0
+        while bits < BYTE_PRECISION and int(0.5 + most * (2 << bits)) < 1 << BYTE_WEIGHT_BITS:
+            bits += 1
+        whole = np.trunc(joined * (1 << bits) + np.copysign(0.5, joined)).astype(np.int32)
+        taken = np.take(x, places, axis).astype(np.int32)
+        sums = (taken * whole.reshape(*whole.shape, *[1] * (x.ndim - axis - 1))).sum(axis + 1, dtype=np.int32)
+        x = np.clip((sums + (1 << bits >> 1)) >> bits, 0, 255).astype(np.uint8)
+    return x
+
+
 def resample(
     b: Builder,
     input: Tensor,
@@ -211,13 +235,16 @@ def resample(
     small = len(output) == 2 and sum(output) <= SMALL_IMAGE
     # Tables are made here and now, so a size beyond all limits is refused before; each place takes some taps.
     b.empty((sum(output), 64), np.uint8)
-    tables = [axis_table(mode, n, out, align, s, antialias, small, input.dtype) for n, out, s in numbers]
+    whole = input.dtype == np.uint8 and mode in ("bilinear", "bicubic")
+    counted = np.dtype(np.float64) if whole else input.dtype
+    tables = [axis_table(mode, n, out, align, s, antialias, small, counted) for n, out, s in numbers]
     key = (mode, align, antialias, small, tuple(numbers), input.dtype)
     if input.dtype == np.float16:
         return b.cast(_resize_float(b, b.cast(input, np.float32), tables, key, separable=antialias), input.dtype)
     if input.dtype != np.float32:
         shape = (*input.shape[:2], *output)
-        return b.host(lambda x: _resize_array(x, tables), [input], [(shape, input.dtype)])[0]
+        resize = _resize_bytes if whole else _resize_array
+        return b.host(lambda x: resize(x, tables), [input], [(shape, input.dtype)])[0]
     return _resize_float(b, input, tables, key, separable=antialias)
 
 
