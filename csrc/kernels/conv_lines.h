@@ -166,7 +166,7 @@ static inline int64_t pf_line_dense_rows(const pf_lines_args *a) {
 
 /* Floats that a thread copies to. */
 static inline int64_t pf_line_dense_floats(const pf_lines_args *a) {
-    return (pf_line_reach(a, pf_line_dense_rows(a)) * a->iw + a->kh * a->kw) * PF_LINE_DENSE;
+    return pf_line_reach(a, pf_line_dense_rows(a)) * a->iw * PF_LINE_DENSE;
 }
 
 /* Copies n <= PF_LINE_DENSE floats of each place. */
@@ -204,7 +204,7 @@ static inline int64_t pf_line_phase(pf_lines_args *a, int64_t phase, int64_t pha
     return first;
 }
 
-/* Copies the input of a unit and its weights to `room`, and tells the tile and its arguments; returns where
+/* Copies the input of a unit to `room`, and tells the tile and its arguments; returns where
  * the image would begin. */
 static inline const float *pf_line_gather(pf_line_tile *t, pf_lines_args *a, const pf_line_unit *u,
                                           const float *x, float *room) {
