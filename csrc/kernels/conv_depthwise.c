@@ -60,7 +60,12 @@ PF_INLINE void dw_row(const dw_view *t, const dw_form f, const float *x, const f
                       pf_vf (*acc)[PF_LINE_PIXELS], int64_t n, const int first, const int last) {
     pf_vf taps[2][8];
     PF_UNROLL for (int o = first; o < last; o++) {
-        PF_UNROLL for (int k = 0; k < f.kw; k++) taps[o][k] = pf_load(w - o * wstep + k * PF_VL);
+        const float *tap = w - o * wstep;
+        PF_UNROLL for (int k = 0; k < f.kw; k++, tap += PF_VL) {
+            /* As many as there are registers for are loaded one by one, or sums make room for them. */
+            if (PF_REGISTERS == 16 && f.kw == DW_PART) PF_FORGET(tap);
+            taps[o][k] = pf_load(tap);
+        }
     }
     PF_UNROLL for (int j = 0; j < (f.pixels - 1) * f.stride + f.kw; j++, x += t->xsw) {
         PF_FORGET(x);
