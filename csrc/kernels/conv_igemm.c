@@ -17,6 +17,7 @@ enum {
     UNITS_EACH = 8,     /* by each of several: some to give away */
     FEW_TILES = 32,
     OWN_ROWS = 384,         /* so many for each thread are worth weights that all of them read */
+    ROWS_BYTES = 2 << 20,   /* rows that all panels pass by: they stay in L3 */
     PANELS_EACH = 4,        /* so many for each thread suffice */
     SIDE_LEAST = 8,         /* panels that are worth taking some side by side */
     UNIT_FLOPS = 4 << 20,   /* least work of a unit */
@@ -82,7 +83,9 @@ static int64_t choose_group_sets(const pf_igemm *c, int whole, int nthreads) {
 
 /* Panels are cut into sets whose weights stay in L2, rows into blocks. Few tiles are cut by panels alone
  * where these suffice: each thread then reads weights of its own, and walks over many rows with each. Where
- * there are many, a thread takes rows of its own, which it wrote in the step before and reads in the next. */
+ * there are many, a thread takes rows of its own, which it wrote in the step before and reads in the next.
+ * Every set reads all rows of a block: rows that L3 does not hold are cut into blocks that it does, unless
+ * there are more of these, each of which reads all weights, than sets. */
 static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps, share = nthreads > 1 && !c->changed;
     const int few = c->tiles < FEW_TILES && c->a.groups < PANELS_EACH * nthreads;
@@ -97,9 +100,13 @@ static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     most = pf_ceil_div(most, c->side) * c->side;
     c->panel_sets = pf_ceil_div(c->panels, most);
     c->group_sets = choose_group_sets(c, whole, nthreads);
-    c->rows_first = share && c->a.groups == 1 && c->panel_sets > 1 && c->pixels >= OWN_ROWS * nthreads;
+    const int64_t x_sets = pf_ceil_div(c->pixels * c->ic * (int64_t)sizeof(float), ROWS_BYTES);
+    const int64_t near = whole && !c->changed && x_sets < c->panel_sets ? x_sets : 1;
+    c->rows_first =
+        c->a.groups == 1 && c->panel_sets > 1 && (share ? c->pixels >= OWN_ROWS * nthreads : near > 1);
     if (c->rows_first) {
-        c->row_blocks = nthreads * pf_ceil_div(UNITS_EACH, c->panel_sets);
+        const int64_t units = share ? pf_ceil_div(UNITS_EACH, c->panel_sets) : 1;
+        c->row_blocks = nthreads * pf_max(units, pf_ceil_div(near, nthreads));
         return;
     }
     if (c->panel_sets > 1 && share)
