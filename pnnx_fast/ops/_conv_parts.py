@@ -96,8 +96,10 @@ def _lines_as_channels(b: Builder, c: Convolution) -> list[Convolution]:
     count, left = c.y.shape[4], c.before[2]
     right = (count - 1) * step + columns - left - width
     padded = b.channels_last(pad_sides(b, c.x, (0, 0, 0, 0, left), (0, 0, 0, 0, right), temporary=True))
+    if channels == 1:  # which is channels last with any distance of pixels
+        padded = b.contiguous(padded)
     sn, _, sd, sh, sw = padded.strides
-    if padded.shape[1] != 1 and sw != channels:
+    if sw != channels:
         return []
     x = padded.as_strided((n, columns * channels, depth, height, count), (sn, 1, sd, sh, step * sw))
     kernel = c.weight.shape[2:4]

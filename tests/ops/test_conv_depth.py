@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
+import pnnx_fast
 from pnnx_fast.ops._conv_parts import planes, runs
 
 
@@ -137,3 +138,22 @@ def test_runs_of_begun_planes() -> None:
     done = [True, False, False, True, True]
     assert list(runs(range(5), done)) == [(0, 1, True), (1, 2, False), (3, 2, True)]
     assert list(runs(range(0), done)) == []
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_pixels_that_do_not_lie_together(channels: int, padding: int) -> None:
+    rng = np.random.default_rng(channels)
+    x = rng.standard_normal((1, channels, 6, 7, 8, 2)).astype(np.float32)
+    w = rng.standard_normal((1, channels, 2, 3, 4)).astype(np.float32)
+    graph = pnnx_fast.Graph()
+    inputs = [graph.new_operand(name) for name in ("x", "w", "part", "y")]
+    for operand in inputs[:2]:
+        graph.new_operator("pnnx.Input", f"in_{operand.name}", outputs=[operand])
+    params = {"dim": 5, "index": 1}
+    graph.new_operator("Tensor.select", "part", inputs=inputs[:1], outputs=inputs[2:3], params=params)
+    wiring = {"inputs": [inputs[2], inputs[1]], "outputs": inputs[3:], "inputnames": ["input", "weight"]}
+    graph.new_operator("F.conv3d", "conv", **wiring, params={"padding": padding})
+    graph.new_operator("pnnx.Output", "out", inputs=inputs[3:])
+    want = definition(x[..., 1], w, 1, [1] * 3, [padding] * 3, [1] * 3)
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(x, w), want, 1e-4, 1e-4)
