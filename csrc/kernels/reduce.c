@@ -216,13 +216,18 @@ static double fold_nest(term t, const pf_reduce_args *a, const float *x, const p
     return acc;
 }
 
-/* The mean of the elements at the positions of nest r, found step by step. */
-static float mean_by_steps(const float *x, const pf_nest *r) {
-    double mean = r->total ? 0 : NAN;
+/* The mean, variance or deviation of the elements at the positions of nest r, found step by step. */
+static float by_steps(const pf_reduce_args *a, const float *x, const pf_nest *r) {
+    double mean = r->total ? 0 : NAN, squares = 0;
     pf_walk walk;
     pf_walk_start(&walk, r, 0);
-    for (int64_t i = 0; i < r->total; pf_walk_next(&walk, r)) mean += (x[walk.o[0]] - mean) / (double)++i;
-    return (float)mean;
+    for (int64_t i = 0; i < r->total; pf_walk_next(&walk, r)) {
+        const double v = x[walk.o[0]], delta = v - mean;
+        mean += delta / (double)++i;
+        squares += delta * (v - mean);
+    }
+    if (pf_reduce_plans[a->op].finish == FINISH_MEAN) return (float)mean;
+    return (float)pf_reduce_finish(a, (double)r->total, squares, mean, mean);
 }
 
 static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_nest *kept, const pf_nest *r) {
@@ -245,7 +250,7 @@ static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_ne
         }
         float *to = y + walk.o[1];
         *to = (float)pf_reduce_finish(a, (double)r->total, value, exact, shift);
-        if (pf_reduce_by_steps(a, *to)) *to = mean_by_steps(x + walk.o[0], r);
+        if (pf_reduce_by_steps(a, *to)) *to = by_steps(a, x + walk.o[0], r);
     }
 }
 
@@ -284,7 +289,7 @@ static void reduce_block(const pf_reduce_args *a, const float *x, float *y, int6
     for (int64_t i = 0; i < n; i++) {
         float *to = y + i * ys;
         *to = (float)pf_reduce_finish(a, (double)r->total, value[i], exact[i], shift[i]);
-        if (pf_reduce_by_steps(a, *to)) *to = mean_by_steps(x + i, r);
+        if (pf_reduce_by_steps(a, *to)) *to = by_steps(a, x + i, r);
     }
 }
 

@@ -81,10 +81,10 @@ static inline double pf_reduce_finish(const pf_reduce_args *a, double count, dou
     }
 }
 
-/* Whether a mean that PyTorch finds step by step, beside a variance, is to be found so, too: infinities make
- * it NaN on the way, unless there is one that comes last, and large numbers do not overflow. */
+/* Whether a variance, or the mean beside it, is to be found step by step as PyTorch finds them: infinities
+ * make the mean NaN on the way, unless there is one that comes last, and large numbers do not overflow. */
 static inline int pf_reduce_by_steps(const pf_reduce_args *a, double y) {
-    return pf_reduce_plans[a->op].finish == FINISH_MEAN && !isfinite(y);
+    return pf_reduce_plans[a->op].finish >= FINISH_VAR && !isfinite(y);
 }
 
 /* The kept dimension whose elements are neighbours, where those of a result are not; -1: none. */

@@ -65,14 +65,18 @@ static PF_V PF_OF(fold_nest)(const pf_reduce_args *a, term t, const PF_OF(any) *
     return acc;
 }
 
-/* The mean of the elements at the positions of nest r, found step by step. */
-static PF_V PF_OF(mean_by_steps)(const PF_OF(any) * x, const pf_nest *r) {
-    double mean = r->total ? 0 : NAN;
+/* The mean, variance or deviation of the elements at the positions of nest r, found step by step. */
+static PF_V PF_OF(by_steps)(const pf_reduce_args *a, const PF_OF(any) * x, const pf_nest *r) {
+    double mean = r->total ? 0 : NAN, squares = 0;
     pf_walk walk;
     pf_walk_start(&walk, r, 0);
-    for (int64_t i = 0; i < r->total; pf_walk_next(&walk, r))
-        mean += ((double)x[walk.o[0]] - mean) / (double)++i;
-    return (PF_V)mean;
+    for (int64_t i = 0; i < r->total; pf_walk_next(&walk, r)) {
+        const double v = (double)x[walk.o[0]], delta = v - mean;
+        mean += delta / (double)++i;
+        squares += delta * (v - mean);
+    }
+    if (pf_reduce_plans[a->op].finish == FINISH_MEAN) return (PF_V)mean;
+    return (PF_V)pf_reduce_finish(a, (double)r->total, squares, mean, mean);
 }
 
 static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, const pf_nest *kept,
@@ -93,7 +97,7 @@ static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, cons
         }
         PF_V *to = y + walk.o[1];
         *to = PF_FINISH(a, (double)r->total, value, shift);
-        if (pf_reduce_by_steps(a, (double)*to)) *to = PF_OF(mean_by_steps)(x + walk.o[0], r);
+        if (pf_reduce_by_steps(a, (double)*to)) *to = PF_OF(by_steps)(a, x + walk.o[0], r);
     }
 }
 
@@ -116,7 +120,7 @@ static void PF_OF(reduce_block)(const pf_reduce_args *a, const PF_OF(any) * x, P
     for (int64_t i = 0; i < n; i++) {
         PF_V *to = y + i * ys;
         *to = PF_FINISH(a, (double)r->total, acc[i], shift[i]);
-        if (pf_reduce_by_steps(a, (double)*to)) *to = PF_OF(mean_by_steps)(x + i, r);
+        if (pf_reduce_by_steps(a, (double)*to)) *to = PF_OF(by_steps)(a, x + i, r);
     }
 }
 

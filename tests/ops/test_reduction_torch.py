@@ -84,6 +84,15 @@ def test_moments_of_what_is_not_finite(name: str, dtype: str, row: list[float]) 
                         np.testing.assert_allclose(g, w, 1e-5, 1e-6, err_msg=f"{x.shape} {dim} {free}")
 
 
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_moments_of_huge_numbers(name: str) -> None:
+    row = np.float32([3e38, -3e38, 1, 2e38])
+    for x in (row, np.tile(row, (70, 1)), np.tile(row[:, None], 70)):
+        for dim in (0, -1):
+            want = getattr(torch, name)(torch.from_numpy(x), dim, correction=0)
+            np.testing.assert_allclose(run(f"torch.{name}", x, dim=dim, correction=0), want, 1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
 def test_prod(dtype: str) -> None:
     x = (sample(2, 6, 3, dtype="f8") + 0.5).astype(dtype)
