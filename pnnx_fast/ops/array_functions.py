@@ -89,7 +89,8 @@ def moments(root: bool) -> Callable[..., tuple[Array, Array]]:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         axis = None if dim is None or dim == [] else tuple(np.atleast_1d(dim))
-        spread = (np.std if root else np.var)(x, axis, ddof=1 if unbiased is None else int(unbiased), keepdims=keepdim)
+        free: Any = 1 if unbiased is None else float(unbiased)
+        spread = (np.std if root else np.var)(x, axis, ddof=free, keepdims=keepdim)
         return np.asarray(spread, x.real.dtype), np.asarray(np.mean(x, axis, keepdims=keepdim), x.dtype)
 
     return run
@@ -109,13 +110,16 @@ def aminmax(x: Array, dim: int | None = None, keepdim: bool = False) -> tuple[Ar
 
 def trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
     """Area of trapezoids."""
+    y = real(y)
     spacing = x if isinstance(x, np.ndarray) else None
-    return np.asarray(np.trapezoid(real(y), spacing, 1.0 if spacing is not None else float(x), int(dim)))
+    area = np.trapezoid(y, spacing, 1.0 if spacing is not None else float(x), int(dim))
+    return np.asarray(area, y.dtype if spacing is None else np.result_type(y, real(spacing)))
 
 
 def cumulative_trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
     """Running areas of trapezoids."""
     y, axis = real(y), int(dim)
+    x = real(x) if isinstance(x, np.ndarray) else x
     spacing: Any = y.dtype.type(x) if not isinstance(x, np.ndarray) else np.diff(x)
     if isinstance(x, np.ndarray) and x.ndim > 1:
         aligned = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
@@ -126,6 +130,7 @@ def cumulative_trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
 
 def gradient(x: Array, *rest: Any) -> tuple[Array, ...]:
     """Central differences along dimensions: spacing, dimensions, order of the edges."""
+    x = real(x)
     order: Any = rest[-1] if rest else 1
     dims = rest[-2] if len(rest) > 1 else None
     spacing = rest[0] if len(rest) > 2 else None
@@ -194,13 +199,23 @@ def frequencies(make: Any) -> Callable[..., Array]:
 def logspace(start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, *_: Any) -> Array:
     """Powers of a base with evenly spaced exponents."""
     check_numbers(steps)
-    return made(np.power(float(base), np.linspace(start, end, steps)), dtype)
+    return made(np.power(float(base), _spread(start, end, steps, dtype)), dtype)
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = None, *_: Any) -> Array:
     """Evenly spaced numbers."""
     check_numbers(steps)
-    return np.linspace(start, end, steps, dtype=np.float32 if dtype is None else held(dtype))
+    return made(_spread(start, end, steps, dtype), dtype)
+
+
+def _spread(start: Any, end: Any, steps: int, dtype: Any) -> Array:
+    """Numbers from the first to the last, counted from the nearer one; both are whole already if the result is."""
+    if dtype is not None and held(dtype).kind in "iu":
+        start, end = int(start), int(end)
+    if steps == 1:
+        return np.full(1, start, np.float64)
+    step, place = (float(end) - float(start)) / (steps - 1 or 1), np.arange(steps)
+    return np.asarray(np.where(place < steps // 2, start + step * place, end - step * (steps - 1 - place)))
 
 
 def triangle_indices(pick: Any) -> Callable[..., Array]:
@@ -254,8 +269,9 @@ def searchsorted(
         if edges.shape[:-1] != values.shape[:-1]:
             raise ShapeError(f"edges of shape {edges.shape} and values of shape {values.shape} have other rows")
         ordered = edges if sorter is None else np.take_along_axis(edges, sorter, -1)
-        rows = zip(ordered.reshape(-1, edges.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
-        found = np.stack([np.searchsorted(e, v, where) for e, v in rows]).reshape(values.shape)
+        lines = math.prod(edges.shape[:-1])
+        rows = zip(ordered.reshape(lines, edges.shape[-1]), values.reshape(lines, values.shape[-1]), strict=True)
+        found = np.array([np.searchsorted(e, v, where) for e, v in rows], np.int64).reshape(values.shape)
     return np.asarray(found, np.int32 if out_int32 else np.int64)
 
 
@@ -392,7 +408,7 @@ def isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_na
 def renorm(x: Array, p: float, dim: int, limit: float) -> Array:
     """Shorten slices to a longest norm."""
     axes = tuple(d for d in range(x.ndim) if d != dim % x.ndim)
-    size = (np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p)
+    size = np.abs(x).max(axes, keepdims=True) if p == math.inf else (np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p)
     return np.where(size > limit, x * (limit / (size + 1e-7)), x).astype(x.dtype)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.array_functions import direction
 from pnnx_fast.ops.aten_tables import DTYPES, EXPRESSIONS, FORWARDED
 from pnnx_fast.ops.elementwise import lower_expression
@@ -117,11 +118,13 @@ def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
 
 
 @operator("aten::round", "aten::special_round")
+@in_single
 def round_decimals(b: Builder, input: Any, decimals: int = 0) -> Value:
     """Nearest number of so many decimals. torch.round."""
     if not decimals:
         return lower_expression(b, "round(@0)", [input])
-    return lower_expression(b, "div(round(mul(@0,@1)),@1)", [input, 10.0**decimals])
+    text = "div(round(mul(@0,@1)),@1)" if decimals > 0 else "mul(round(div(@0,@1)),@1)"
+    return lower_expression(b, text, [input, 10.0 ** abs(decimals)])
 
 
 @operator("aten::nonzero_numpy", native=False)
@@ -303,7 +306,7 @@ def diagonal(b: Builder, input: Tensor, offset: int = 0, dim1: int = 0, dim2: in
 @operator("aten::diff")
 def diff(b: Builder, input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along a dimension, n times. torch.diff."""
-    parts = [t for t in (prepend, input, append) if t is not None]
+    parts = [t for t in (prepend, input, append) if t is not None] if n else [input]
     x = input if len(parts) == 1 else cat(b, *parts, dim=dim)
     if n < 0:
         raise ParameterError(f"differences cannot be taken {n} times", parameter="n")
@@ -320,6 +323,9 @@ def diff(b: Builder, input: Tensor, n: int = 1, dim: int = -1, prepend: Any = No
 def windows(b: Builder, input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows that slide along a dimension, as a new last one; a view. torch.Tensor.unfold."""
     axis = axis_of(dimension, input.ndim)
+    if not input.ndim:
+        input = input.unsqueeze(0)
+        return windows(b, input, 0, size, step).select(0, 0)
     n = input.shape[axis]
     if not 0 <= size <= n or step < 1:
         raise ShapeError("the window does not fit", expected=n, actual=(size, step))

@@ -23,7 +23,7 @@ from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.aten_numpy import numpy_step
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linalg import diag
-from pnnx_fast.ops.linear import product
+from pnnx_fast.ops.linear import added_product, product
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axes_of, axis_of, cat, flip, roll
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, tensors_in
@@ -405,22 +405,31 @@ def kron(b: Builder, input: Tensor, other: Tensor) -> Tensor:
     return b.reshape(intermediate(b, "mul(@0,@1)", x, y), [n * m for n, m in zip(left, right, strict=True)])
 
 
-@_composed("addmv", mx.addmv)
+@operator("aten::addmv")
 def addmv(b: Builder, input: Tensor, mat: Tensor, vec: Tensor, beta: Any = 1, alpha: Any = 1) -> Value:
     """Matrix times vector plus input. torch.addmv."""
-    return _added(b, input, product(b, mat, vec), beta, alpha)
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise ShapeError("addmv takes a matrix and a vector", expected=mat.shape, actual=vec.shape)
+    column = input.expand((mat.shape[0],)).unsqueeze(1)
+    return added_product(b, column, mat, vec.unsqueeze(1), alpha, beta).squeeze([1])
 
 
-@_composed("addr", mx.addr)
+@operator("aten::addbmm")
+def addbmm(b: Builder, input: Tensor, batch1: Tensor, batch2: Tensor, beta: Any = 1, alpha: Any = 1) -> Value:
+    """Sum of matrix products plus input: one product, of all columns with all rows. torch.addbmm."""
+    if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[::2] != batch2.shape[:2]:
+        raise ShapeError("the batches do not fit", expected=batch1.shape, actual=batch2.shape)
+    (count, rows, size), columns = batch1.shape, batch2.shape[2]
+    left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * size))
+    return added_product(b, input, left, b.reshape(batch2, (count * size, columns)), alpha, beta)
+
+
+@operator("aten::addr")
 def addr(b: Builder, input: Tensor, vec1: Tensor, vec2: Tensor, beta: Any = 1, alpha: Any = 1) -> Value:
     """Outer product plus input. torch.addr."""
-    return lower_expression(
-        b, "add(mul(@3,@0),mul(@4,mul(@1,@2)))", [input, vec1.unsqueeze(1), vec2, float(beta), float(alpha)]
-    )
-
-
-def _added(b: Builder, input: Tensor, y: Tensor, beta: Any, alpha: Any) -> Value:
-    return lower_expression(b, "add(mul(@2,@0),mul(@3,@1))", [input, y, float(beta), float(alpha)])
+    if vec1.ndim != 1 or vec2.ndim != 1:
+        raise ShapeError("addr takes two vectors", expected=vec1.shape, actual=vec2.shape)
+    return added_product(b, input, vec1.unsqueeze(1), vec2.unsqueeze(0), alpha, beta)
 
 
 @_composed("inner", np.inner)

@@ -17,7 +17,7 @@ from pnnx_fast.ops.aten import dtype_name
 from pnnx_fast.ops.einsum import einsum as by_name
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import bind, find, operator
-from pnnx_fast.ops.resize import interpolate
+from pnnx_fast.ops.resize import interpolate, resample
 from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
@@ -99,6 +99,9 @@ def _upsample(mode: str, corners: bool, antialias: bool) -> Callable[..., Tensor
             scales = list(scales[0])
         factor = None if not scales or None in scales else scales
         sizes = None if output_size is None or output_size == () else list(integers(output_size, "output_size"))
+        if sizes is not None and len(sizes) == len(scales) == input.ndim - 2 and scales != [None] * len(sizes):
+            # Next to sizes factors say where places lie.
+            return resample(b, input, tuple(sizes), mode, align, scales, antialias)
         if sizes is not None:
             factor = None
         return interpolate(
@@ -183,23 +186,7 @@ def col2im(b: Builder, input: Tensor, output_size: Any, size: Any, dilation: Any
     return tensor(b, "F.fold", input=input, output_size=output_size, **fields)
 
 
-# -- normalisation, sampling ---------------------------------------------------------------------------------------
-
-
-@operator("aten::native_layer_norm")
-def native_layer_norm(b: Builder, input: Tensor, shape: Any, weight: Any, bias: Any, eps: Any) -> Value:
-    """Layer normalisation; mean and spread are not given. torch.native_layer_norm."""
-    y = call(b, "F.layer_norm", input=input, normalized_shape=shape, weight=weight, bias=bias, eps=eps)
-    return Results([y, *UNKNOWN])
-
-
-@operator("aten::_native_batch_norm_legit_no_training", "aten::native_batch_norm")
-def native_batch_norm(
-    b: Builder, input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, *rest: Any
-) -> Value:
-    """Batch normalisation in evaluation mode; no statistics are given. torch.native_batch_norm."""
-    fields = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    return Results([call(b, "F.batch_norm", input=input, **fields, eps=rest[-1]), *UNKNOWN])
+# -- windows, sampling -------------------------------------------------------------------------------------------
 
 
 @operator("aten::stft", native=False)
@@ -488,11 +475,3 @@ def index_add(b: Builder, input: Tensor, dim: int, index: Tensor, source: Tensor
 def shape_as_tensor(b: Builder, input: Tensor) -> Value:
     """Sizes as a tensor of integers. torch._shape_as_tensor."""
     return b.constant(np.array(input.shape, np.int64))
-
-
-@operator("aten::_weight_norm")
-def weight_norm(b: Builder, v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-    """A weight made of directions and of their lengths along a dimension. torch._weight_norm."""
-    others = None if dim == -1 else [axis for axis in range(v.ndim) if axis != dim % v.ndim]
-    length = tensor(b, "torch.norm", input=v, p=2, dim=others, keepdim=others is not None)
-    return cast(Tensor, lower_expression(b, "mul(@0,div(@1,@2))", [v, g, length]))

@@ -18,6 +18,7 @@ from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import index_functions as ix
 from pnnx_fast.ops import matrix_functions as mx
 from pnnx_fast.ops import order_functions as od
+from pnnx_fast.ops import polynomials as po
 from pnnx_fast.ops import special_functions as sp
 from pnnx_fast.ops.loss_functions import LOSSES
 from pnnx_fast.ops.matrix_factors import FACTORS, pinv, tensorsolve
@@ -76,10 +77,10 @@ def _promoted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 FIXED: dict[str, Callable[..., Any]] = {
-    "_grouped_mm": mx.grouped_product, "addbmm": mx.addbmm, "as_strided_scatter": ix.as_strided_scatter,
+    "_grouped_mm": mx.grouped_product, "as_strided_scatter": ix.as_strided_scatter,
     "bartlett_window": fn.bartlett_window, "block_diag": mx.block_diag, "bucketize": fn.bucketize,
     "cartesian_prod": mx.cartesian_prod, "combinations": mx.combinations, "conv_tbc": mx.conv_tbc,
-    "copysign": fn.copysign, "corrcoef": lambda x: np.corrcoef(x).astype(x.dtype), "cov": mx.cov,
+    "copysign": fn.copysign, "corrcoef": mx.corrcoef, "cov": mx.cov,
     "cumulative_trapezoid": fn.cumulative_trapezoid, "diagonal_scatter": ix.diagonal_scatter, "eye": fn.eye,
     "fft_fftfreq": fn.frequencies(np.fft.fftfreq), "fft_rfftfreq": fn.frequencies(np.fft.rfftfreq),
     "fill_diagonal": fn.fill_diagonal, "fake_quantize_per_channel_affine": fn.fake_quantize_channels,
@@ -109,6 +110,10 @@ FIXED: dict[str, Callable[..., Any]] = {
     "special_scaled_modified_bessel_k0": sp.bessel_k(0, True),
     "special_scaled_modified_bessel_k1": sp.bessel_k(1, True), "special_i0": sp.bessel_i0,
     "special_gammainc": sp.igamma(False), "special_gammaincc": sp.igamma(True), "special_multigammaln": sp.mvlgamma,
+    "special_airy_ai": po.airy_ai, "special_bessel_j0": po.bessel_j(0), "special_bessel_j1": po.bessel_j(1),
+    "special_bessel_y0": po.bessel_y(0), "special_bessel_y1": po.bessel_y(1),
+    "special_spherical_bessel_j0": po.spherical_bessel_j0,
+    **{f"special_{name}": function for name, function in po.POLYNOMIALS.items()},
     "special_polygamma": sp.polygamma, "special_zeta": sp.zeta, "sum_to_size": fn.sum_to_size,
     "trapezoid": fn.trapezoid, "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
     "tril_indices": fn.triangle_indices(np.tril_indices), "triu_indices": fn.triangle_indices(np.triu_indices),

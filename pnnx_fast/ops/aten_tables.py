@@ -66,7 +66,6 @@ FORWARDED: dict[str, tuple[str, ...]] = {
     "avg_pool2d": ("F.avg_pool2d", "input kernel_size stride padding ceil_mode count_include_pad divisor_override"),
     "avg_pool3d": ("F.avg_pool3d", "input kernel_size stride padding ceil_mode count_include_pad divisor_override"),
     "baddbmm": ("torch.baddbmm", "input batch1 batch2 beta alpha"),
-    "batch_norm": ("F.batch_norm", "input weight bias running_mean running_var _ _ eps _"),
     "bmm": ("torch.bmm", "input mat2"),
     "broadcast_to": ("Tensor.expand", "input sizes"),
     "cat": ("torch.cat", "tensors dim"),

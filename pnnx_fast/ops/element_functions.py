@@ -66,6 +66,8 @@ def prelu(b: Builder, input: Tensor, weight: Tensor, *, num_parameters: int | No
     """The input where it is positive, else the channel's weight times it."""
     if weight.ndim == 1 and input.ndim > 1:
         weight = weight.as_strided([weight.size, *[1] * (input.ndim - 2)], [weight.strides[0], *[1] * (input.ndim - 2)])
+    if not input.ndim:
+        weight = b.reshape(weight, ())
     return lower_expression(b, "prelu(@0,@1)", [input, weight])
 
 

@@ -18,10 +18,10 @@ FAMILIES: dict[str, str] = {
         aten::alpha_dropout aten::amax aten::amin aten::arange aten::arccos aten::arccosh aten::arcsin aten::arcsinh
         aten::arctan aten::arctan2 aten::arctanh aten::argmax aten::argmin aten::argsort aten::as_strided
         aten::as_strided_copy aten::asin aten::asinh aten::atan aten::atan2 aten::atanh aten::avg_pool1d
-        aten::avg_pool2d aten::avg_pool3d aten::baddbmm aten::batch_norm aten::bernoulli aten::bitwise_and
-        aten::bitwise_left_shift aten::bitwise_not aten::bitwise_or aten::bitwise_right_shift aten::bitwise_xor
-        aten::bmm aten::broadcast_tensors aten::broadcast_to aten::cat aten::ceil aten::celu aten::channel_shuffle
-        aten::chunk aten::clamp aten::clamp_max aten::clamp_min aten::clip aten::clone aten::complex aten::concat
+        aten::avg_pool2d aten::avg_pool3d aten::baddbmm aten::bernoulli aten::bitwise_and aten::bitwise_left_shift
+        aten::bitwise_not aten::bitwise_or aten::bitwise_right_shift aten::bitwise_xor aten::bmm
+        aten::broadcast_tensors aten::broadcast_to aten::cat aten::ceil aten::celu aten::channel_shuffle aten::chunk
+        aten::clamp aten::clamp_max aten::clamp_min aten::clip aten::clone aten::complex aten::concat
         aten::concatenate aten::constant_pad_nd aten::contiguous aten::conv1d aten::conv2d aten::conv3d
         aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::cos aten::cosh aten::cpu
         aten::cross aten::cumprod aten::cumsum aten::deg2rad aten::dequantize aten::detach aten::detach_
@@ -67,7 +67,7 @@ FAMILIES: dict[str, str] = {
         prim::min
     """,
     "aten_composed": """
-        aten::_conj aten::addmv aten::addr aten::aminmax aten::angle aten::atleast_1d aten::atleast_2d
+        aten::_conj aten::addbmm aten::addmv aten::addr aten::aminmax aten::angle aten::atleast_1d aten::atleast_2d
         aten::atleast_3d aten::column_stack aten::conj aten::conj_physical aten::cosine_similarity aten::count_nonzero
         aten::diag_embed aten::diagflat aten::dist aten::dot aten::dstack aten::fft_fftshift aten::fft_ifftshift
         aten::fliplr aten::flipud aten::float_power aten::fmax aten::fmin aten::ger aten::hstack aten::inner
@@ -78,32 +78,35 @@ FAMILIES: dict[str, str] = {
         aten::vstack aten::xlogy
     """,
     "aten_layers": """
-        aten::_convolution aten::_convolution_mode aten::_native_batch_norm_legit_no_training
-        aten::_native_multi_head_attention aten::_shape_as_tensor aten::_to_copy aten::_transformer_encoder_layer_fwd
-        aten::_upsample_bicubic2d_aa aten::_upsample_bilinear2d_aa aten::_upsample_nearest_exact1d
-        aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d aten::_weight_norm aten::adaptive_max_pool1d
-        aten::adaptive_max_pool2d aten::adaptive_max_pool3d aten::bilinear aten::chain_matmul aten::col2im
-        aten::convolution aten::copy aten::copy_ aten::dsplit aten::einsum aten::embedding_bag aten::grid_sampler
-        aten::grid_sampler_2d aten::grid_sampler_3d aten::gru aten::gru_cell aten::hsplit aten::im2col aten::index_add
-        aten::linalg_multi_dot aten::lstm aten::lstm_cell aten::max_pool1d_with_indices aten::max_pool2d_with_indices
-        aten::max_pool3d_with_indices aten::max_unpool2d aten::max_unpool3d aten::native_batch_norm
-        aten::native_layer_norm aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d
+        aten::_convolution aten::_convolution_mode aten::_native_multi_head_attention aten::_shape_as_tensor
+        aten::_to_copy aten::_transformer_encoder_layer_fwd aten::_upsample_bicubic2d_aa aten::_upsample_bilinear2d_aa
+        aten::_upsample_nearest_exact1d aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d
+        aten::adaptive_max_pool1d aten::adaptive_max_pool2d aten::adaptive_max_pool3d aten::bilinear
+        aten::chain_matmul aten::col2im aten::convolution aten::copy aten::copy_ aten::dsplit aten::einsum
+        aten::embedding_bag aten::grid_sampler aten::grid_sampler_2d aten::grid_sampler_3d aten::gru aten::gru_cell
+        aten::hsplit aten::im2col aten::index_add aten::linalg_multi_dot aten::lstm aten::lstm_cell
+        aten::max_pool1d_with_indices aten::max_pool2d_with_indices aten::max_pool3d_with_indices aten::max_unpool2d
+        aten::max_unpool3d aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d
         aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d aten::rnn_relu aten::rnn_relu_cell
         aten::rnn_tanh aten::rnn_tanh_cell aten::stft aten::tensor_split aten::to aten::upsample_bicubic2d
         aten::upsample_bilinear2d aten::upsample_linear1d aten::upsample_nearest1d aten::upsample_nearest2d
         aten::upsample_nearest3d aten::upsample_trilinear3d aten::vsplit aten::zero
     """,
+    "aten_norm": """
+        aten::_native_batch_norm_legit_no_training aten::_safe_softmax aten::_weight_norm aten::batch_norm
+        aten::native_batch_norm aten::native_group_norm aten::native_layer_norm
+    """,
     "aten_numpy": """
-        aten::_grouped_mm aten::_lu_with_info aten::_unique aten::_unique2 aten::addbmm aten::argwhere
-        aten::as_strided_scatter aten::bartlett_window aten::bincount aten::blackman_window aten::block_diag
-        aten::bucketize aten::cartesian_prod aten::cholesky aten::cholesky_inverse aten::cholesky_solve
-        aten::combinations aten::conv_tbc aten::copysign aten::corrcoef aten::cov aten::ctc_loss
-        aten::cumulative_trapezoid aten::diagonal_scatter aten::eye aten::fake_quantize_per_channel_affine
-        aten::fake_quantize_per_tensor_affine aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal
-        aten::fractional_max_pool2d aten::fractional_max_pool3d aten::frexp aten::gcd aten::geqrf aten::gradient
-        aten::hamming_window aten::hann_window aten::heaviside aten::histc aten::histogram aten::histogramdd aten::i0
-        aten::igamma aten::igammac aten::index_reduce aten::inverse aten::isin aten::isreal aten::kaiser_window
-        aten::lcm aten::linalg_cholesky aten::linalg_cholesky_ex aten::linalg_cond aten::linalg_det aten::linalg_eig
+        aten::_grouped_mm aten::_lu_with_info aten::_unique aten::_unique2 aten::argwhere aten::as_strided_scatter
+        aten::bartlett_window aten::bincount aten::blackman_window aten::block_diag aten::bucketize
+        aten::cartesian_prod aten::cholesky aten::cholesky_inverse aten::cholesky_solve aten::combinations
+        aten::conv_tbc aten::copysign aten::corrcoef aten::cov aten::ctc_loss aten::cumulative_trapezoid
+        aten::diagonal_scatter aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
+        aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal aten::fractional_max_pool2d
+        aten::fractional_max_pool3d aten::frexp aten::gcd aten::geqrf aten::gradient aten::hamming_window
+        aten::hann_window aten::heaviside aten::histc aten::histogram aten::histogramdd aten::i0 aten::igamma
+        aten::igammac aten::index_reduce aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm
+        aten::linalg_cholesky aten::linalg_cholesky_ex aten::linalg_cond aten::linalg_det aten::linalg_eig
         aten::linalg_eigh aten::linalg_eigvals aten::linalg_eigvalsh aten::linalg_householder_product aten::linalg_inv
         aten::linalg_inv_ex aten::linalg_lstsq aten::linalg_lu aten::linalg_lu_factor aten::linalg_lu_factor_ex
         aten::linalg_lu_solve aten::linalg_matrix_exp aten::linalg_matrix_power aten::linalg_matrix_rank
@@ -114,13 +117,20 @@ FAMILIES: dict[str, str] = {
         aten::mode aten::multilabel_margin_loss aten::mvlgamma aten::nanmean aten::nanquantile aten::nextafter
         aten::nonzero_static aten::nuclear_norm aten::orgqr aten::ormqr aten::pad_sequence aten::pinverse aten::polar
         aten::polygamma aten::qr aten::quantile aten::scalar_tensor aten::searchsorted aten::signbit aten::slogdet
-        aten::special_erfcx aten::special_gammainc aten::special_gammaincc aten::special_i0 aten::special_i0e
-        aten::special_i1 aten::special_i1e aten::special_log_ndtr aten::special_modified_bessel_i0
-        aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1
-        aten::special_multigammaln aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
-        aten::special_scaled_modified_bessel_k1 aten::special_zeta aten::sum_to_size aten::svd aten::trapezoid
-        aten::trapz aten::triangular_solve aten::tril_indices aten::triu_indices aten::unique_consecutive
-        aten::unique_dim aten::unique_dim_consecutive aten::vander
+        aten::special_airy_ai aten::special_bessel_j0 aten::special_bessel_j1 aten::special_bessel_y0
+        aten::special_bessel_y1 aten::special_chebyshev_polynomial_t aten::special_chebyshev_polynomial_u
+        aten::special_chebyshev_polynomial_v aten::special_chebyshev_polynomial_w aten::special_erfcx
+        aten::special_gammainc aten::special_gammaincc aten::special_hermite_polynomial_h
+        aten::special_hermite_polynomial_he aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
+        aten::special_laguerre_polynomial_l aten::special_legendre_polynomial_p aten::special_log_ndtr
+        aten::special_modified_bessel_i0 aten::special_modified_bessel_i1 aten::special_modified_bessel_k0
+        aten::special_modified_bessel_k1 aten::special_multigammaln aten::special_ndtri aten::special_polygamma
+        aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1
+        aten::special_shifted_chebyshev_polynomial_t aten::special_shifted_chebyshev_polynomial_u
+        aten::special_shifted_chebyshev_polynomial_v aten::special_shifted_chebyshev_polynomial_w
+        aten::special_spherical_bessel_j0 aten::special_zeta aten::sum_to_size aten::svd aten::trapezoid aten::trapz
+        aten::triangular_solve aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim
+        aten::unique_dim_consecutive aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention

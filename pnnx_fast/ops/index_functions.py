@@ -29,6 +29,8 @@ def scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = Non
 
 def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
     """Copy with entries reduced into named places."""
+    if not x.ndim:
+        return scatter_reduce(x.reshape(1), 0, index.reshape(-1), src.reshape(-1), reduce, include_self).reshape(())
     functions = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum, "mean": np.add}
     neutral = {"sum": 0, "prod": 1, "mean": 0}
     y, where = x.copy(), places(x, dim % x.ndim, index)
@@ -67,7 +69,8 @@ def as_strided_scatter(x: Array, src: Array, size: Any, stride: Any, offset: Any
 def index_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
     """Copy with slices reduced into the entries of a dimension that an index names."""
     shape = [-1 if d == dim % x.ndim else 1 for d in range(x.ndim)]
-    return scatter_reduce(x, dim, np.broadcast_to(index.reshape(shape), src.shape), src, reduce, include_self)
+    where = np.broadcast_to(index.reshape(shape), src.shape) if x.ndim else index
+    return scatter_reduce(x, dim, where, src, reduce, include_self)
 
 
 def put(x: Array, index: Array, src: Array, accumulate: bool = False) -> Array:

@@ -249,8 +249,11 @@ def mv(b: Builder, input: Tensor, vec: Tensor) -> Tensor:
     return product(b, input, vec)
 
 
-def _added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha: float, beta: float) -> Tensor:
+def added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha: float, beta: float) -> Tensor:
+    """``beta added + alpha left @ right``; factors of integers lose what is behind their point."""
     dtype = np.result_type(added.dtype, left.dtype, right.dtype)
+    if dtype.kind in "iu":
+        alpha, beta = int(alpha), int(beta)
     shape = (*left.shape[:-1], right.shape[-1])
     added.expand(shape)  # raises when it does not fit
     if dtype in (np.float64, np.float32, np.float16):
@@ -275,7 +278,7 @@ def _added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha
 def addmm(b: Builder, input: Tensor, mat1: Tensor, mat2: Tensor, *, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
     """``beta input + alpha mat1 @ mat2``. torch.addmm."""
     _check_rank("addmm", 2, mat1, mat2)
-    return _added_product(b, input, mat1, mat2, alpha, beta)
+    return added_product(b, input, mat1, mat2, alpha, beta)
 
 
 @operator("torch.baddbmm")
@@ -286,4 +289,4 @@ def baddbmm(
     _check_rank("baddbmm", 3, batch1, batch2)
     if batch1.shape[0] != batch2.shape[0]:
         raise ShapeError("batches differ", expected=batch1.shape[0], actual=batch2.shape[0])
-    return _added_product(b, input, batch1, batch2, alpha, beta)
+    return added_product(b, input, batch1, batch2, alpha, beta)

@@ -232,7 +232,7 @@ def multi_margin_loss(
     """How far the score of the right class is from a margin above each other one. torch.nn.functional."""
     if p not in (1, 2):
         raise ParameterError("only differences and their squares are added", parameter="p")
-    rows = input if input.ndim > 1 else input.unsqueeze(0)
+    rows = input if input.ndim > 1 else b.reshape(input, (1, input.size))
     classes = rows.shape[-1]
     index = b.cast(b.reshape(target, rows.shape[:-1]), np.int64)
     check_constant(index, classes, False)

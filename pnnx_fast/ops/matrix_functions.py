@@ -24,8 +24,28 @@ def dist(x: Array, y: Array, p: float = 2.0) -> Array:
 
 
 def cov(x: Array, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Array:
-    """Covariance of the rows."""
-    return np.cov(x, ddof=correction, fweights=fweights, aweights=aweights).astype(x.dtype)
+    """Covariance of the rows, of which columns count so often (fweights) or so much (aweights)."""
+    x = real(x)
+    rows = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64).reshape(-1, x.shape[-1] if x.ndim else 1)
+    given = [np.asarray(w, np.float64) for w in (fweights, aweights) if w is not None]
+    weight: Any = math.prod(given) if given else np.ones(rows.shape[1])
+    kept = x.dtype if aweights is None else np.result_type(x, aweights)
+    total = weight.sum()
+    lost = correction if aweights is None or not correction else correction * (weight * aweights).sum() / total
+    off = rows - (rows * weight).sum(1, keepdims=True) / total
+    return np.asarray((off @ np.conj((off * weight).T) / np.maximum(total - lost, 0)).squeeze(), kept)
+
+
+def corrcoef(x: Array) -> Array:
+    """Correlation of the rows."""
+    y = cov(x)
+    if not y.ndim:
+        return np.asarray(y / y)
+    spread = np.sqrt(np.diagonal(y).real)
+    y = y / spread[:, None] / spread
+    if y.dtype.kind == "c":
+        return np.asarray(np.clip(y.real, -1, 1) + 1j * np.clip(y.imag, -1, 1), y.dtype)
+    return np.asarray(np.clip(y, -1, 1))
 
 
 def cosine_similarity(x: Array, y: Array, dim: int = 1, eps: float = 1e-8) -> Array:
@@ -83,13 +103,16 @@ def triangular_solve(
 
 
 def logdet(x: Array) -> Array:
-    """Logarithm of the determinant, NaN where that is negative."""
+    """Logarithm of the determinant, NaN where that is a negative real number."""
     sign, logarithm = np.linalg.slogdet(x)
+    if x.dtype.kind == "c":
+        return np.asarray(logarithm + np.log(sign), x.dtype)
     return np.where(sign < 0, np.asarray(np.nan, x.dtype), logarithm)
 
 
 def linalg_vander(x: Array, n: int | None = None) -> Array:
     """Powers of the entries, from the zeroth on, as rows."""
+    x = np.atleast_1d(x)
     count = x.shape[-1] if n is None else n
     check_numbers(x.size * count)
     return np.asarray(x[..., None] ** np.arange(count, dtype=np.int64), np.result_type(x.dtype))
@@ -126,21 +149,6 @@ def matrix_exp(x: Array) -> Array:
     for _ in range(halvings):
         y = y @ y
     return np.asarray(y, x.dtype)
-
-
-def addmv(x: Array, matrix: Array, vector: Array, beta: Any = 1, alpha: Any = 1) -> Array:
-    """Matrix times vector plus input."""
-    return np.asarray(beta * x + alpha * (matrix @ vector), matrix.dtype)
-
-
-def addr(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1) -> Array:
-    """Outer product plus input."""
-    return np.asarray(beta * x + alpha * np.outer(first, second), first.dtype)
-
-
-def addbmm(x: Array, first: Array, second: Array, beta: Any = 1, alpha: Any = 1) -> Array:
-    """Sum of matrix products plus input."""
-    return np.asarray(beta * x + alpha * (first @ second).sum(0), first.dtype)
 
 
 def tensordot(x: Array, y: Array, dims_x: Sequence[int] | None, dims_y: Sequence[int] | None) -> Array:

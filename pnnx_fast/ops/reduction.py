@@ -195,7 +195,7 @@ def logsumexp(b: Builder, input: Tensor, *, dim: Ints, keepdim: bool = False) ->
         return emit_reduce(b, input, axes, keepdim, "logsumexp")
 
     def run(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
-        top = x.max(axis, keepdims=True)
+        top = x.real.max(axis, keepdims=True)
         top = np.where(np.isfinite(top), top, 0)
         return np.log(np.exp(x - top).sum(axis, keepdims=keepdims)) + (top if keepdims else top.squeeze(axis))
 
@@ -257,6 +257,7 @@ def _variance(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
             return emit_reduce(b, input, axes, keepdim, name, p=free)
 
         def run(x: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
+            x = x.astype(np.complex128)
             centred = x - _quiet_mean(x, axis=axis, keepdims=True)
             squares = (np.abs(centred) ** 2).sum(axis, keepdims=keepdims)
             left = max(math.prod(x.shape[a] for a in axis) - free, 0.0)

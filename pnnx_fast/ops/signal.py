@@ -169,6 +169,11 @@ def overlap_add(frames: Array, hop: int) -> Array:
     return out.reshape(*frames.shape[:-2], -1)[..., : n + hop * (count - 1)]
 
 
+def _half(input: Tensor, n_fft: int) -> bool:
+    """Whether a spectrum holds no frequencies above the middle one."""
+    return input.ndim < 2 or input.shape[-2] != n_fft
+
+
 @operator("torch.istft")
 def istft(
     b: Builder,
@@ -187,8 +192,8 @@ def istft(
     """Inverse short-time Fourier transform. torch.istft."""
     options = {
         "n_fft": n_fft, "hop_length": hop_length or n_fft // 4, "win_length": win_length, "center": center,
-        "normalized": normalized, "onesided": onesided is not False, "length": length,
-        "return_complex": return_complex,
+        "normalized": normalized, "onesided": _half(input, n_fft) if onesided is None else onesided,
+        "length": length, "return_complex": return_complex,
     }  # fmt: skip
     return _emit_istft(b, input, window, options)
 

@@ -18,7 +18,7 @@ from pnnx_fast.expression.reference import BERNOULLI
 
 __all__ = [
     "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "igamma", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
-    "polygamma", "xlog1py", "zeta",
+    "polygamma", "wide", "xlog1py", "zeta",
 ]  # fmt: skip
 
 LARGE = 12.0
@@ -35,14 +35,14 @@ MOST_TERMS = 1 << 14
 """Terms of the series of the incomplete gamma function, and of the zeta function for negative numbers."""
 
 
-def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
+def wide(function: Callable[..., Array]) -> Callable[..., Array]:
     """Compute in double precision; integers count as float32."""
 
     def run(*args: Array) -> Array:
         arrays = [a for a in args if isinstance(a, (np.ndarray, np.floating))]  # numpy makes numbers of single entries
         kept = np.result_type(*(a.dtype if a.dtype.kind == "f" else np.float32 for a in arrays))
-        wide = [a.astype(np.float64) if isinstance(a, (np.ndarray, np.floating)) else a for a in args]
-        return np.asarray(function(*wide)).astype(kept)
+        given = [a.astype(np.float64) if isinstance(a, (np.ndarray, np.floating)) else a for a in args]
+        return np.asarray(function(*given)).astype(kept)
 
     run.__doc__ = function.__doc__
     return run
@@ -52,7 +52,7 @@ def _function(name: str) -> Callable[[Array], Array]:
     return FUNCTIONS[name].reference
 
 
-digamma = _wide(FUNCTIONS["digamma"].reference)
+digamma = wide(FUNCTIONS["digamma"].reference)
 
 
 def polygamma(n: Any, x: Any) -> Array:
@@ -61,13 +61,13 @@ def polygamma(n: Any, x: Any) -> Array:
     if n == 0:
         return digamma(x)
     factor = (-1.0) ** (n + 1) * math.factorial(n)
-    return _wide(lambda v: factor * _zeta(n + 1, v))(x)
+    return wide(lambda v: factor * _zeta(n + 1, v))(x)
 
 
 def _zeta(s: Any, x: Array) -> Array:
     """Sum of (x + k) ** -s: the first terms, then the Euler-Maclaurin formula."""
     s = np.asarray(s, np.float64)
-    terms = int(LARGE) + int(min(max(-np.min(x, initial=0), 0), MOST_TERMS))
+    terms = int(LARGE) + int(min(-np.nanmin(x, initial=0), MOST_TERMS))
     total = sum((x + k) ** -s for k in range(terms))
     end = x + terms
     total = total + end ** (1.0 - s) / (s - 1) + 0.5 * end**-s
@@ -79,7 +79,7 @@ def _zeta(s: Any, x: Array) -> Array:
     return np.asarray(total)
 
 
-@_wide
+@wide
 def zeta(s: Any, x: Any) -> Array:
     """Zeta function of Hurwitz; for a negative number that is not whole only where the exponent is."""
     s, x = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(x, np.float64))
@@ -92,7 +92,7 @@ def zeta(s: Any, x: Any) -> Array:
 def igamma(upper: bool) -> Callable[[Array, Array], Array]:
     """Regularized incomplete gamma function: the share of the integral up to x, or above it."""
 
-    @_wide
+    @wide
     def run(a: Any, x: Any) -> Array:
         """Regularized incomplete gamma function."""
         a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
@@ -139,7 +139,7 @@ def _fraction(a: Array, x: Array) -> Array:
     return np.asarray(y)
 
 
-@_wide
+@wide
 def bessel_i0(x: Array) -> Array:
     """Modified Bessel function of the first kind, order 0."""
     return np.i0(x)
@@ -148,7 +148,7 @@ def bessel_i0(x: Array) -> Array:
 def bessel_i(order: int, scaled: bool = False) -> Callable[[Array], Array]:
     """Modified Bessel function of the first kind, of order 0 or 1, also times exp(-|x|)."""
 
-    @_wide
+    @wide
     def run(x: Array) -> Array:
         """Modified Bessel function of the first kind."""
         size = np.abs(x)
@@ -172,7 +172,7 @@ def bessel_i(order: int, scaled: bool = False) -> Callable[[Array], Array]:
 def bessel_k(order: int, scaled: bool = False) -> Callable[[Array], Array]:
     """Modified Bessel function of the second kind, also times exp(x): its integral, by trapezoids."""
 
-    @_wide
+    @wide
     def run(x: Array) -> Array:
         """Modified Bessel function of the second kind."""
         known = np.where(x > 0, x, 1.0)
@@ -188,7 +188,7 @@ def bessel_k(order: int, scaled: bool = False) -> Callable[[Array], Array]:
     return run
 
 
-@_wide
+@wide
 def erfcx(x: Array) -> Array:
     """exp(x ** 2) erfc(x), beyond what exp holds by the asymptotic series."""
     near, far = np.minimum(x, LARGE_ERROR), np.maximum(x, LARGE_ERROR)
@@ -196,7 +196,7 @@ def erfcx(x: Array) -> Array:
     return np.where(x < LARGE_ERROR, np.exp(near * near) * _function("erfc")(near), tail)
 
 
-@_wide
+@wide
 def log_ndtr(x: Array) -> Array:
     """Logarithm of the area under the normal density up to x."""
     low, high = np.minimum(x, -1.0), np.maximum(x, -1.0)
@@ -207,25 +207,25 @@ def log_ndtr(x: Array) -> Array:
     )
 
 
-@_wide
+@wide
 def ndtri(x: Array) -> Array:
     """The place up to which the area under the normal density is x."""
-    return math.sqrt(2) * _function("erfinv")(2 * x - 1)
+    return np.where((x < 0) | (x > 1), np.nan, math.sqrt(2) * _function("erfinv")(2 * x - 1))
 
 
-@_wide
+@wide
 def xlog1py(x: Array, y: Array) -> Array:
     """x log(1 + y), zero where x is."""
     return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log1p(y)))
 
 
-@_wide
+@wide
 def ndtr(x: Array) -> Array:
     """Area under the normal density up to x."""
     return _function("erfc")(-x / math.sqrt(2)) / 2
 
 
-@_wide
+@wide
 def entr(x: Array) -> Array:
     """Entropy term -x log(x), zero at zero."""
     return np.where(x > 0, -x * np.log(np.where(x > 0, x, 1)), np.where(x == 0, 0, np.where(np.isnan(x), x, -np.inf)))
@@ -234,4 +234,4 @@ def entr(x: Array) -> Array:
 def mvlgamma(x: Array, p: int) -> Array:
     """Logarithm of the multivariate gamma function."""
     constant = p * (p - 1) / 4 * math.log(math.pi)
-    return _wide(lambda v: sum((_function("lgamma")(v - i / 2) for i in range(p)), np.zeros_like(v)) + constant)(x)
+    return wide(lambda v: sum((_function("lgamma")(v - i / 2) for i in range(p)), np.zeros_like(v)) + constant)(x)

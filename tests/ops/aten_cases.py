@@ -449,6 +449,7 @@ def expression_arguments(name: str) -> list[tuple[Any, ...]]:
 
 
 FIRST_ONLY = (
+    "aten::native_group_norm",
     "aten::native_layer_norm",
     "aten::native_batch_norm",
     "aten::_native_batch_norm_legit_no_training",

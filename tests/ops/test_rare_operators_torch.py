@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_of_one import run
+from graph_of_one import call, run
 
 import pnnx_fast
 from pnnx_fast.errors import ParameterError
@@ -210,3 +210,9 @@ def test_dictionaries() -> None:
     )
     x = real(2)
     assert [y.tolist() for y in pnnx_fast.Model(graph)(x)] == [x.tolist(), (-x).tolist()]
+
+
+def test_orders_of_polynomials_are_limited() -> None:
+    for order in (1e9, np.array([2, 1e9], np.float32)):
+        with pytest.raises(ParameterError, match="orders above"):
+            call("aten::special_legendre_polynomial_p", (real(2), order), 1)
