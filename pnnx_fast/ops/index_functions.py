@@ -43,7 +43,7 @@ def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, in
         count = np.full(x.shape, int(include_self), np.int64)
         np.add.at(count, where, 1)
         count = np.maximum(count, 1)
-        y = y / count.astype(x.dtype) if x.dtype.kind == "f" else y // count
+        y = y / count.astype(x.dtype) if x.dtype.kind == "f" else (y // count).astype(x.dtype)
     return y
 
 

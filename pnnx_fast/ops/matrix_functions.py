@@ -15,7 +15,7 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops.array_functions import cast, real
+from pnnx_fast.ops.array_functions import as_summed, cast, real
 
 
 def dist(x: Array, y: Array, p: float = 2.0) -> Array:
@@ -102,6 +102,11 @@ def triangular_solve(
     return solve_triangular(turned, y, upper != transpose, True, unitriangular), a
 
 
+def conjugate_transpose(x: Array) -> Array:
+    """Rows as columns, complex numbers conjugated."""
+    return np.conj(x.T) if x.dtype.kind == "c" else x.T
+
+
 def logdet(x: Array) -> Array:
     """Logarithm of the determinant, NaN where that is a negative real number."""
     sign, logarithm = np.linalg.slogdet(x)
@@ -115,7 +120,7 @@ def linalg_vander(x: Array, n: int | None = None) -> Array:
     x = np.atleast_1d(x)
     count = x.shape[-1] if n is None else n
     check_numbers(x.size * count)
-    return np.asarray(x[..., None] ** np.arange(count, dtype=np.int64), np.result_type(x.dtype))
+    return np.asarray(x[..., None] ** np.arange(count, dtype=np.int64), as_summed(x).dtype)
 
 
 def norm_except_dim(x: Array, p: int = 2, dim: int = 0) -> Array:
