@@ -37,6 +37,7 @@ def fractional_max_pool(rank: int) -> Callable[..., tuple[Array, Array]]:
         *lead, channels = x.shape[:-rank]
         volume = x.shape[-rank:]
         planes = x.reshape(-1, *volume) if x.size else x.reshape(math.prod(x.shape[:-rank]), *volume)
+        samples = samples[: math.prod(lead)]  # more than there are pictures do no harm
         if samples.shape != (math.prod(lead), channels, rank):
             raise ShapeError("one random number a plane and dimension", actual=samples.shape)
         if any(k < 1 or k + n - 1 > size for k, n, size in zip(kernel, sizes, volume, strict=True)):

@@ -42,6 +42,7 @@ RARE: list[tuple[Any, ...]] = [
     ("aten::fractional_max_pool2d", HOLED, [2, 2], [1, 8], PLACES),
     ("aten::fractional_max_pool2d", WINDOWS[0], [9, 3], [1, 3], PLACES[:1]),
     ("aten::fractional_max_pool3d", SOLIDS, [2, 3, 2], [3, 4, 5], DEEP),
+    ("aten::fractional_max_pool3d", SOLIDS[0], [2, 3, 2], [3, 4, 5], DEEP),
     ("aten::igamma", *PAIRS),
     ("aten::igammac", *PAIRS),
     ("aten::lift", X),
