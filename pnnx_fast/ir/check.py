@@ -35,6 +35,8 @@ def require_connections(ops: Sequence[Operator]) -> None:
             found.append(f"{op.type} {op.name} has no input")
         if not op.outputs and op.type != "pnnx.Output":
             found.append(f"{op.type} {op.name} has no output")
+        if op.outputs and op.type == "pnnx.Output":
+            found.append(f"{op.type} {op.name} has outputs, which nothing makes")
         if op.type == "pnnx.Expression" and "expr" not in op.params:
             found.append(f"{op.type} {op.name} has no 'expr'")
         if op.type == "pnnx.Attribute" and not op.attrs:

@@ -39,6 +39,7 @@ BROKEN = [
     "prim::TupleUnpack r 0 1 y",
     "F.pad r 1 1 x y pad=(1,1) value=1",
     "F.one_hot r 1 1 x y num_classes=9223372036854775807",
+    "pnnx.Output r 1 1 x y",
     "F.max_pool1d r 1 1 x y kernel_size=1 stride=1e30 padding=0 dilation=1 ceil_mode=False return_indices=False",
 ]
 VIEW = "aten::view w 0 1 v"
