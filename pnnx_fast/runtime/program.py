@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,8 +197,12 @@ class _HostCall:
         self._step, self._offsets = step, offsets
 
     def __call__(self, arena: Array, inputs: Sequence[Array], results: Sequence[Array]) -> None:
+        # Odd values give infinities and NaN, as they do in kernels, and no warnings of numpy.
+        with np.errstate(all="ignore"):
+            self._run({"arena": [arena], "input": inputs, "output": results})
+
+    def _run(self, memory: Mapping[str, Sequence[Array]]) -> None:
         step = self._step
-        memory = {"arena": [arena], "input": inputs, "output": results}
 
         def view(t: Tensor) -> Array:
             return self._view(t, memory[t.buffer.kind][t.buffer.index])
