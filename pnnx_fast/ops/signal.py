@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._window import space_strides
@@ -162,8 +163,10 @@ def overlap_add(frames: Array, hop: int) -> Array:
     """Sum of frames (…, count, n), each ``hop`` places behind the one before."""
     count, n = frames.shape[-2:]
     blocks = -(-n // hop)
+    shape = (*frames.shape[:-2], count + blocks - 1, hop)
+    check_numbers(math.prod(shape))  # of which the caller may want a small part
     cut = np.pad(frames, [(0, 0)] * (frames.ndim - 1) + [(0, blocks * hop - n)])
-    out = np.zeros((*frames.shape[:-2], count + blocks - 1, hop), frames.dtype)
+    out = np.zeros(shape, frames.dtype)
     for i in range(blocks):
         out[..., i : i + count, :] += cut[..., i * hop : (i + 1) * hop]
     return out.reshape(*frames.shape[:-2], -1)[..., : n + hop * (count - 1)]

@@ -94,6 +94,16 @@ def test_numbers_whose_count_the_file_tells(make: Callable[[], object], monkeypa
         make()
 
 
+def test_frames_far_apart_of_which_a_few_samples_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
+    graph = Graph.parse(
+        "7767517\n3 2\npnnx.Input i 0 1 x #x=(9,12)c64\ntorch.istft s 1 1 x y $input=x n_fft=16 hop_length=4294967296 "
+        "length=40\npnnx.Output o 1 0 y\n"
+    )
+    with pytest.raises(LimitError, match=r"numbers: .* more than the limit"):
+        Model(graph)(np.ones((9, 12), np.complex64))
+
+
 DIAGONAL = """7767517
 6 5
 pnnx.Input i 0 1 x #x=(3)f32
