@@ -55,12 +55,16 @@ def _function(name: str) -> Callable[[Array], Array]:
 digamma = wide(FUNCTIONS["digamma"].reference)
 
 
+MOST_FACTORS = 170
+
+
 def polygamma(n: Any, x: Any) -> Array:
     """n-th derivative of the digamma function, for n > 0 by the zeta function of Hurwitz. A method has n behind x."""
     n, x = (x, n) if isinstance(n, np.ndarray) else (n, x)
     if n == 0:
         return digamma(x)
-    factor = (-1.0) ** (n + 1) * math.factorial(n)
+    # The factorial of a larger number is infinite in double precision, and of a much larger one would never end.
+    factor = (-1.0) ** (n + 1) * (math.factorial(n) if n <= MOST_FACTORS else math.inf)
     return wide(lambda v: factor * _zeta(n + 1, v))(x)
 
 

@@ -103,6 +103,13 @@ def test_merged_expressions_have_a_largest_size() -> None:
     assert np.array_equal(Model(graph)(x), expected)
 
 
+def test_derivatives_of_an_order_without_end() -> None:
+    graph = made_of(["prim::Constant c 0 1 n value=4611686018427387904", "aten::polygamma p 2 1 n x y"], "y")
+    assert np.isnan(Model(graph)(np.full((2, 3), 2, np.float32))).all()
+    graph.ops[1].params["value"] = 171
+    assert np.isinf(Model(graph)(np.full((2, 3), 0.5, np.float32))).all()
+
+
 def made_of(lines: list[str], outputs: str) -> Graph:
     lines = ["pnnx.Input in 0 1 x #x=(2,3)f32", *lines, f"pnnx.Output out {len(outputs.split())} 0 {outputs}"]
     return Graph.parse("\n".join(["7767517", f"{len(lines)} {len(lines)}", *lines, ""]))
