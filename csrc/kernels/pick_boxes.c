@@ -59,23 +59,26 @@ static void best_first(entry *e, int64_t n) {
     }
 }
 
-/* Whether a box shares more than `limit` of the area of both with one that was kept. NaN shares nothing. */
-static bool overlaps(const kept *k, const float *box, float area, float limit) {
+/* Whether a box shares more than `limit` of the area of both with one that was kept. Boxes without an area have
+ * a share that is no number with each other: it counts in variant 1. */
+static bool overlaps(const pf_pick_args *a, const kept *k, const float *box, float area) {
     const pf_vf x0 = pf_set(box[0]), y0 = pf_set(box[1]), x1 = pf_set(box[2]), y1 = pf_set(box[3]);
     for (int64_t i = 0; i < k->count; i += PF_VL) {
         const pf_vf wide = pf_vmin(x1, pf_load(k->x1 + i)) - pf_vmax(x0, pf_load(k->x0 + i));
         const pf_vf high = pf_vmin(y1, pf_load(k->y1 + i)) - pf_vmax(y0, pf_load(k->y0 + i));
         const pf_vf common = pf_vmax(wide, pf_zero()) * pf_vmax(high, pf_zero());
-        const pf_vi over = common / (pf_load(k->area + i) + area - common) > limit;
+        const pf_vf share = common / (pf_load(k->area + i) + area - common);
+        pf_vi over = share > (float)a->limit;
+        if (a->variant > 0) over |= share != share;
         int32_t lanes[PF_VL], any = 0;
         pf_storei(lanes, over);
-        for (int64_t l = 0; l < PF_VL; l++) any |= lanes[l];
+        for (int64_t l = 0; l < pf_min(PF_VL, k->count - i); l++) any |= lanes[l];
         if (any) return true;
     }
     return false;
 }
 
-/* Coordinates and areas of lanes that hold no box yet are NaN. */
+/* Lanes that hold no box yet are NaN; they are computed with, but not asked. */
 static void add(kept *k, const float *box, float area) {
     float *const rows[5] = {k->x0, k->y0, k->x1, k->y1, k->area};
     const float values[5] = {box[0], box[1], box[2], box[3], area};
@@ -101,7 +104,7 @@ static int64_t suppress(const pf_pick_args *a, const float *boxes, entry *e, int
     for (int64_t i = 0; i < n && count < a->keep; i++) {
         const float *box = boxes + 4 * (int64_t)e[i].index;
         const float area = (box[2] - box[0]) * (box[3] - box[1]);
-        if (overlaps(k, box, area, (float)a->limit)) continue;
+        if (overlaps(a, k, box, area)) continue;
         add(k, box, area);
         e[count++] = e[i];
     }

@@ -18,11 +18,14 @@ from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 
-def _pick(b: Builder, boxes: Tensor | None, scores: Tensor, limit: float, top: int, keep: int) -> tuple[Tensor, Tensor]:
+def _pick(
+    b: Builder, boxes: Tensor | None, scores: Tensor, limit: float, top: int, keep: int, vague: bool = True
+) -> tuple[Tensor, Tensor]:
     """For each row of scores (classes, n): indexes and scores, best first, of boxes that overlap no better one.
 
     Of the ``top`` best at most ``keep`` are left. Scores -inf take no part; what is left over holds -1 and -inf. Equal
-    scores are in the order that ncnn's exchanges leave, which decides which one of equal boxes is kept.
+    scores are in the order that ncnn's exchanges leave, which decides which one of equal boxes is kept. Boxes that
+    share 0 of an area of 0 overlap if ``vague``, as in the ncnn package, where they do so in all detectors but one.
     """
     classes, n = scores.shape
     if n >= 1 << 31:
@@ -30,7 +33,8 @@ def _pick(b: Builder, boxes: Tensor | None, scores: Tensor, limit: float, top: i
     top = max(0, min(n, top))
     keep = max(0, min(keep, top))
     index, best = b.empty((classes, keep), np.int64), b.empty((classes, keep), np.float32)
-    fields: dict[str, Any] = {"n": n, "classes": classes, "top": top, "keep": keep, "limit": limit, "variant": -1}
+    fields: dict[str, Any] = {"n": n, "classes": classes, "top": top, "keep": keep, "limit": limit}
+    fields["variant"] = int(vague)
     fields |= {"score_stride": scores.strides[1], "class_stride": scores.strides[0]}
     scratch = b.scratch(b.plan("pick_boxes_f32", **fields).scratch_bytes)
     work = classes * n * 64
@@ -161,12 +165,12 @@ def _joined(found: Sequence[_Found], threshold: float) -> _Found:
 
 
 def _decoded(
-    b: Builder, decode: Callable[..., _Found], arrays: Sequence[Tensor], cells: int, limit: float
+    b: Builder, decode: Callable[..., _Found], arrays: Sequence[Tensor], cells: int, limit: float, vague: bool = True
 ) -> tuple[Tensor, ...]:
     """Emit the decoding of boxes and the choice among them: labels, boxes, and indexes and scores of the best."""
     shapes = [((cells,), np.int64), ((1, cells), np.float32), ((cells, 4), np.float32)]
     labels, scores, boxes = b.host(_quiet(decode), arrays, shapes)
-    return labels, boxes, *_pick(b, boxes, scores, limit, cells, cells)
+    return labels, boxes, *_pick(b, boxes, scores, limit, cells, cells, vague)
 
 
 def _best_rows(labels: Array, boxes: Array, index: Array, best: Array) -> Array:
@@ -242,7 +246,7 @@ def yolov3_detection_output(
         best, labels = extremes(b, "argmax_f32", maps.narrow(1, 5, num_class), 1, True)
         arrays += [maps.narrow(1, 0, 5), cast(Tensor, best), labels]
     cells = sum(x.size // (5 + num_class) for x in inputs)
-    return b.dynamic(_best_rows, _decoded(b, decode, arrays, cells, nms_threshold))
+    return b.dynamic(_best_rows, _decoded(b, decode, arrays, cells, nms_threshold, False))
 
 
 def _anchors(base: int, ratios: Sequence[float], scales: Sequence[float]) -> Array:

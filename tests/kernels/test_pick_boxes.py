@@ -20,11 +20,12 @@ def pick(
     keep: int,
     threads: int = 1,
     isa: str = "generic",
+    vague: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     classes, n = scores.shape
     index, best = (guarded(np.full((classes, keep), -7, kind)) for kind in ("i8", "f4"))
     fields = {"n": n, "classes": classes, "score_stride": 1, "class_stride": n, "top": top, "keep": keep}
-    fields |= {"limit": limit, "variant": -1}
+    fields |= {"limit": limit, "variant": int(vague)}
     scratch = guarded(np.empty(plan(isa, "pick_boxes_f32", threads, **fields)[2], np.uint8))
     given = None if boxes is None else guarded(boxes)
     call(
@@ -65,21 +66,28 @@ def share(a: np.ndarray, b: np.ndarray) -> np.float32:
     return np.float32(common / (area[0] + area[1] - common))
 
 
-def expected(boxes: np.ndarray | None, scores: np.ndarray, limit: float, top: int, keep: int) -> list[list[int]]:
+def expected(
+    boxes: np.ndarray | None, scores: np.ndarray, limit: float, top: int, keep: int, vague: bool = False
+) -> list[list[int]]:
+    def over(a: np.ndarray, b: np.ndarray) -> bool:
+        shared = share(a, b)
+        return bool(shared > limit or (vague and np.isnan(shared)))
+
     found = []
     for row in scores:
         part = np.flatnonzero(row > -INF)
         kept: list[int] = []
         for i in part[exchanged(row[part].tolist())][:top].tolist():
-            if len(kept) < keep and (boxes is None or not any(share(boxes[k], boxes[i]) > limit for k in kept)):
+            if len(kept) < keep and (boxes is None or not any(over(boxes[k], boxes[i]) for k in kept)):
                 kept.append(i)
         found.append(kept)
     return found
 
 
-def check(boxes: np.ndarray | None, scores: np.ndarray, *rest: float, **how: object) -> None:
-    index, best = pick(boxes, scores, *rest, **how)  # type: ignore[arg-type]
-    for row, values, chosen, want in zip(index, best, scores, expected(boxes, scores, *rest), strict=True):  # type: ignore[arg-type]
+def check(boxes: np.ndarray | None, scores: np.ndarray, *rest: float, vague: bool = False, **how: object) -> None:
+    index, best = pick(boxes, scores, *rest, vague=vague, **how)  # type: ignore[arg-type]
+    wanted = expected(boxes, scores, *rest, vague=vague)  # type: ignore[arg-type]
+    for row, values, chosen, want in zip(index, best, scores, wanted, strict=True):
         count = len(want)
         assert row.tolist() == want + [-1] * (len(row) - count)
         np.testing.assert_array_equal(values, [*chosen[want], *[-INF] * (len(row) - count)])
@@ -110,12 +118,14 @@ def test_nothing_takes_part() -> None:
     check(boxes, scores, 0.5, 20, 20)
 
 
-def test_boxes_that_are_not_numbers_overlap_nothing() -> None:
+@pytest.mark.parametrize("vague", [False, True])
+def test_boxes_that_are_not_numbers_or_have_no_area(vague: bool, isa: str) -> None:
     boxes, scores = random(40, 1, 4)
+    boxes[5::6, 2:] = boxes[5::6, :2]
     boxes[::3, 1] = np.nan
     boxes[::4, 2] = INF
     with np.errstate(all="ignore"):
-        check(boxes, scores, 0.2, 40, 40)
+        check(boxes, scores, 0.2, 40, 40, vague=vague, isa=isa)
 
 
 def test_many_equal_scores() -> None:

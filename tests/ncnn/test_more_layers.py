@@ -257,3 +257,37 @@ def test_responses_are_normalised_over_the_first_dimension(shape: tuple[int, ...
     x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
     layer = "LRN 1=3 2=0.4 3=0.6 4=1.2"
     np.testing.assert_allclose(one(layer, x), one(layer, x.reshape(6, -1, 1)).reshape(shape), rtol=1e-6)
+
+
+def test_infinities_make_no_warnings() -> None:
+    """Tests treat warnings of numpy as errors."""
+    assert np.isnan(one("InverseSpectrogram 0=8 1=1 2=4 3=8 4=1 5=0", np.full((5, 6, 2), np.inf, np.float32))).any()
+
+
+@pytest.mark.parametrize(
+    ("boxes", "kept"),
+    [
+        ([[0, 0, 4, 4], [1, 1, 4, 4], [5, 5, 8, 8]], [0, 2]),
+        ([[0, 0, 0, 0], [5, 5, 5, 5], [9, 9, 9, 9]], [0]),
+        ([[0, 0, 0, 1], [5, 0, 5, 1], [9, 0, 9, 2]], [0]),
+        ([[0, 0, 4, 4], [1, 1, 1, 3], [2, 0, 2, 2]], [0, 1]),
+        ([[0, 0, 4, 4], [np.nan, 1, 1, 3], [np.nan, 0, 2, 2]], [0]),
+        ([[-1e38, -1e38, 1e38, 1e38], [-1e38, -1e38, 1e38, 1e38], [0, 0, 2, 2]], [0, 2]),
+    ],
+)
+def test_of_boxes_without_an_area_the_best_is_kept(boxes: list[list[float]], kept: list[int]) -> None:
+    """What the ncnn package keeps; shares that are no numbers count as overlaps there."""
+    inputs = [f"Input i{n} 0 1 {n}" for n in "abc"]
+    net = load(param(*inputs, "DetectionOutput d 3 1 a b c y 0=2 1=0.45 2=9 3=9 4=0.25"))
+    scores = np.float32([0, 0.9, 0, 0.8, 0, 0.7])
+    prior = np.stack([np.float32(boxes).reshape(-1), np.full(12, 0.1, np.float32)])
+    found = run(net, "y", a=np.zeros(12, np.float32), b=scores, c=prior)
+    np.testing.assert_array_equal(found[:, 1], scores[1::2][kept])
+
+
+def test_boxes_without_an_area_in_a_detector_that_keeps_them() -> None:
+    x = np.zeros((8, 2, 3), np.float32)
+    x[2:4], x[4:6] = -300, 5
+    params = "0=3 1=1 2=0.3 3=0.45 -23304=2,1.0,1.5"
+    assert len(one(f"YoloDetectionOutput {params}", x)) == 1
+    assert len(one(f"Yolov3DetectionOutput {params} -23305=1,0.0 -23306=1,32.0", x)) == 6
