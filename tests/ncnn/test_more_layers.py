@@ -259,6 +259,32 @@ def test_responses_are_normalised_over_the_first_dimension(shape: tuple[int, ...
     np.testing.assert_allclose(one(layer, x), one(layer, x.reshape(6, -1, 1)).reshape(shape), rtol=1e-6)
 
 
+def mean_of_uncovered(x: Any, upper: bool, before: tuple[int, int], after: tuple[int, int]) -> Any:
+    """Means of windows of 3x3, each second one, over what own paddings leave of an input with "same" borders."""
+    borders, mask = [(0, 0)], np.ones(())
+    for size, b, a in zip(x.shape[1:], before, after, strict=True):
+        total = max(0, 3 + (size - 1) // 2 * 2 - size)
+        borders.append((total // 2, total - total // 2) if upper else (total - total // 2, total // 2))
+        places = np.arange(size + total)
+        mask = mask[..., None] * ((places >= b) & (places < size + total - a))
+    windows = [
+        np.lib.stride_tricks.sliding_window_view(v, (3, 3), (-2, -1))[..., ::2, ::2, :, :].sum((-2, -1))
+        for v in (np.pad(x, borders) * mask, mask)
+    ]
+    with np.errstate(all="ignore"):
+        return windows[0] / windows[1]
+
+
+@pytest.mark.parametrize("mode", [2, 3])
+@pytest.mark.parametrize("pads", [(2, 2, 2, 2), (0, 0, 2, 2), (2, -233, -233, -233), (1, 1, 1, 1), (3, 1, 2, 4), (0, 0, 9, 9)])
+def test_averages_with_same_borders_leave_out_what_own_paddings_cover(mode: int, pads: tuple[int, ...]) -> None:
+    """So does the ncnn package."""
+    x = np.random.default_rng(0).standard_normal((4, 9, 10)).astype(np.float32)
+    left, right, top, bottom = pads
+    got = one(f"Pooling 0=1 1=3 2=2 5={mode} 3={left} 14={right} 13={top} 15={bottom}", x)
+    np.testing.assert_allclose(got, mean_of_uncovered(x, mode == 2, (top, left), (bottom, right)), 1e-4, 1e-5)
+
+
 def test_infinities_make_no_warnings() -> None:
     """Tests treat warnings of numpy as errors."""
     assert np.isnan(one("InverseSpectrogram 0=8 1=1 2=4 3=8 4=1 5=0", np.full((5, 6, 2), np.inf, np.float32))).any()

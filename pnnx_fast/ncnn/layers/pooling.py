@@ -121,15 +121,27 @@ class _Pooling:
         as_given = (self.before, self.after) == (before, sides.after)
         if ceil is not None and before == sides.after and (self.include or as_given):
             return t.emit(name, x, **window, padding=before, ceil_mode=ceil, count_include_pad=self.include)
-        padded = pad(t, x, before, sides.behind, 0.0)
+        padded = pad(t, self._uncovered(t, x, sides), before, sides.behind, 0.0)
         y = t.emit(name, padded, **window, padding=[0] * self.rank, ceil_mode=False, count_include_pad=True)
         if self.include and not any(sides.tail):
             return y
         return t.expression("mul(@0,@1)", y, t.array(self._correction(sizes, shape_of(y)[2:], sides)))
 
+    def _uncovered(self, t: Tracer, x: Operand, sides: _Sides) -> Operand:
+        """The input with zeros where own paddings, wider than those of a "same" mode, cover values of it."""
+        before = [max(0, own - side) for own, side in zip(self.before, sides.before, strict=True)]
+        after = [max(0, own - side) for own, side in zip(self.after, sides.after, strict=True)]
+        if self.include or not any((*before, *after)):
+            return x
+        for i, (b, a, size) in enumerate(zip(before, after, shape_of(x)[2:], strict=True)):
+            if b + a >= size:
+                return t.expression("mul(@0,0)", x)
+            x = t.cut(x, 2 + i, b, size - a)
+        return pad(t, x, before, after, 0.0)
+
     def _correction(self, sizes: Sequence[int], counts: Sequence[int], sides: _Sides) -> Array:
         """Values of a window over those of it that count, for every output."""
-        # ncnn counts the values that its own padding parameters do not cover, also when a "same" mode padded more.
+        # ncnn counts the values that its own padding parameters do not cover, also when a "same" mode padded otherwise.
         # What full padding adds behind is never counted: ncnn does where borders are, against PyTorch and ONNX.
         factor: Array = np.ones((1, 1), np.float32)
         for i, size in enumerate(sizes):
