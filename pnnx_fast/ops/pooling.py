@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._core.program import POOL_LINE, POOL_REACH, POOL_STEP
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
@@ -235,6 +236,7 @@ def _pool_host(
 ) -> Value:
     axes = len(window.output)
     spatial = input.shape[-axes:]
+    check_numbers(math.prod(window.output))  # numbers of values in windows are found before results are made
 
     spans = [_spans(window, axis, n) for axis, n in enumerate(spatial)]
     insides = [[inside for inside, _ in windows] for windows in spans]

@@ -104,6 +104,16 @@ def test_frames_far_apart_of_which_a_few_samples_are_wanted(monkeypatch: pytest.
         Model(graph)(np.ones((9, 12), np.complex64))
 
 
+def test_windows_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
+    graph = Graph.parse(
+        "7767517\n3 2\npnnx.Input i 0 1 x #x=(1,1,4,4)i64\nF.adaptive_avg_pool2d p 1 1 x y output_size=(20000,20000)\n"
+        "pnnx.Output o 1 0 y\n"
+    )
+    with pytest.raises(LimitError, match=r"400000000 numbers: .* more than the limit"):
+        Model(graph)(np.ones((1, 1, 4, 4), np.int64))
+
+
 DIAGONAL = """7767517
 6 5
 pnnx.Input i 0 1 x #x=(3)f32
