@@ -276,7 +276,9 @@ def mean_of_uncovered(x: Any, upper: bool, before: tuple[int, int], after: tuple
 
 
 @pytest.mark.parametrize("mode", [2, 3])
-@pytest.mark.parametrize("pads", [(2, 2, 2, 2), (0, 0, 2, 2), (2, -233, -233, -233), (1, 1, 1, 1), (3, 1, 2, 4), (0, 0, 9, 9)])
+@pytest.mark.parametrize(
+    "pads", [(2, 2, 2, 2), (0, 0, 2, 2), (2, -233, -233, -233), (1, 1, 1, 1), (3, 1, 2, 4), (0, 0, 9, 9)]
+)
 def test_averages_with_same_borders_leave_out_what_own_paddings_cover(mode: int, pads: tuple[int, ...]) -> None:
     """So does the ncnn package."""
     x = np.random.default_rng(0).standard_normal((4, 9, 10)).astype(np.float32)
