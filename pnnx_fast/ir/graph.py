@@ -46,7 +46,7 @@ class Graph(Editing):
     Operator(F.relu act: x -> y)
     """
 
-    __slots__ = ("_by_name", "_near", "_operands", "ops", "store_layout", "unused_operands")
+    __slots__ = ("_by_name", "_near", "_numbers", "_operands", "ops", "store_layout", "unused_operands")
 
     ops: list[Operator]
     store_layout: Literal["zip64", "zip32"]
@@ -61,6 +61,7 @@ class Graph(Editing):
         # A dict as an ordered set keeps the order of operands through renaming and removal.
         self._operands: dict[Operand, None] = {}
         self._by_name: dict[str, Operand] = {}
+        self._numbers: dict[str, int] = {}
         self._near = 0
 
     @classmethod
@@ -243,10 +244,13 @@ class Graph(Editing):
         del self._by_name[operand.name]
 
     def free_name(self, name: str) -> str:
-        """Return a name that no operand has: the given one, with underscores behind it if it is taken."""
-        while name in self._by_name:
-            name += "_"
-        return name
+        """Return a name that no operand has: the given one, with a number behind it if it is taken."""
+        free = name
+        while free in self._by_name:
+            # Counted on from the last time: names of operands come from operators, of which many may share one.
+            self._numbers[name] = self._numbers.get(name, 0) + 1
+            free = f"{name}_{self._numbers[name]}"
+        return free
 
     def replace_uses(self, old: Operand, new: Operand) -> None:
         """Make every consumer of one operand take another instead."""

@@ -324,8 +324,8 @@ def _transposed(graph: Graph, x: Operand, before: Operator) -> Operand:
     order = [*order[:-2], order[-1], order[-2]]
     if order == list(range(rank)):
         return source
-    made = unused_operand(graph, f"{before.outputs[0].name}_turned")
-    made.shape, made.dtype = None if source.shape is None else tuple(source.shape[d] for d in order), source.dtype
+    shape = None if source.shape is None else tuple(source.shape[d] for d in order)
+    made = unused_operand(graph, f"{before.outputs[0].name}_turned", shape, source.dtype)
     graph.new_operator_before("Tensor.permute", made.name, before, inputs=[source], outputs=[made],
                               inputnames=["input"], params={"dims": order})  # fmt: skip
     return made
@@ -344,8 +344,7 @@ def mask_operand(graph: Graph, masks: Sequence[Mask], before: Operator) -> Opera
         total = node if total is None else Call("add", (total, node))
     if total is None or isinstance(total, Input):
         return None if total is None else inputs[total.index]
-    made = unused_operand(graph, f"{before.outputs[0].name}_mask")
-    made.shape = _common_shape([x.shape for x in inputs])
+    made = unused_operand(graph, f"{before.outputs[0].name}_mask", _common_shape([x.shape for x in inputs]))
     become_expression(
         graph.new_operator_before("pnnx.Expression", made.name, before, outputs=[made]), str(total), inputs
     )
@@ -414,9 +413,9 @@ def _replace(graph: Graph, op: Operator, found: Attention) -> None:
         op.type = "Tensor.permute"
         rank = len(found.scores)
         op.params["dims"] = [*range(rank - 2), rank - 1, rank - 2]
-        made = unused_operand(graph, f"{op.outputs[0].name}_rows")
-        shape = op.outputs[0].shape
-        made.shape, made.dtype = None if shape is None else (*shape[:-2], shape[-1], shape[-2]), op.outputs[0].dtype
+        y = op.outputs[0]
+        shape = None if y.shape is None else (*y.shape[:-2], y.shape[-1], y.shape[-2])
+        made = unused_operand(graph, f"{y.name}_rows", shape, y.dtype)
         op.add_input(made, "input")
         op = graph.new_operator_before("", made.name, op, outputs=[made])
     op.type = "fused.Attention"

@@ -142,8 +142,7 @@ def _replace(graph: Graph, op: Operator, root: Node, part: Node, norm: Norm) -> 
     """Put the operator before ``op``, which reads its result in place of a part of its expression."""
     from pnnx_fast.expression import Input
 
-    y = unused_operand(graph, f"{op.outputs[0].name}_norm")
-    y.shape, y.dtype = norm.x.shape, norm.x.dtype
+    y = unused_operand(graph, f"{op.outputs[0].name}_norm", norm.x.shape, norm.x.dtype)
     made = graph.new_operator_before("fused.LayerNorm", y.name, op, inputs=[norm.x], outputs=[y])
     made.inputnames = ["input"]
     for key in ("dim", "eps", "rms"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pnnx_fast._types import Array
+from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
 
 __all__ = [
@@ -83,19 +83,17 @@ def permutation(op: Operator) -> list[int] | None:
     return order
 
 
-def unused_operand(graph: Graph, name: str) -> Operand:
-    """Make an operand of a name, with a number behind it where the name is taken: operators may share theirs."""
-    number = 0
-    while graph.get_operand(f"{name}_{number}" if number else name) is not None:
-        number += 1
-    return graph.new_operand(f"{name}_{number}" if number else name)
+def unused_operand(graph: Graph, name: str, shape: Shape | None = None, dtype: str | None = None) -> Operand:
+    """Make an operand of a name, or of that with a number behind it where it is taken, with a shape and a dtype."""
+    made = graph.new_operand(graph.free_name(name))
+    made.shape, made.dtype = shape, dtype
+    return made
 
 
 def new_constant(graph: Graph, data: Array, name: str, operator: str, before: Operator) -> Operand:
     """Make an operand that holds an array, and its operator in front of another one."""
     attr = Attribute(data)
-    made = graph.new_operand(graph.free_name(name))
-    made.shape, made.dtype = attr.shape, attr.dtype
+    made = unused_operand(graph, name, attr.shape, attr.dtype)
     graph.new_operator_before("pnnx.Attribute", operator, before, outputs=[made], attrs={"data": attr})
     return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.notes import RECURRENT, attention_roles, mask_place, means_taking_part, query_shape, recurrent_roles
 from pnnx_fast.passes.moves import only_consumer, succeed, unused_operand
 
@@ -28,15 +28,15 @@ def restore_outputs(graph: Graph) -> bool:
     return found
 
 
+def _like(graph: Graph, name: str, old: Operand | None) -> Operand:
+    """An operand that takes the place of another one, or of none."""
+    return unused_operand(graph, name) if old is None else unused_operand(graph, name, old.shape, old.dtype)
+
+
 def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: Sequence[str]) -> Operator:
     """Give an operator one output a role; those that it has keep their users. Returns the operator that stands."""
     kept = dict(zip(present, op.outputs, strict=True))
-    made = []
-    for role in roles:
-        operand = unused_operand(graph, f"{op.name}_{role}")
-        if role in kept:
-            operand.shape, operand.dtype = kept[role].shape, kept[role].dtype
-        made.append(operand)
+    made = [_like(graph, f"{op.name}_{role}", kept.get(role)) for role in roles]
     params = {k: v for k, v in op.params.items() if k != "pnnx_rnn_output_swapped"}
     wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
     ordered = graph.new_operator_before(op.type, f"{op.name}_ordered", op, outputs=made, **wiring)
@@ -56,13 +56,11 @@ def _unpack_states(graph: Graph, op: Operator) -> bool:
     roles = recurrent_roles(op, unpack.outputs)
     if roles is None:
         return False
-    made = {role: unused_operand(graph, f"{op.name}_{role}") for role in RECURRENT[op.type][0]}
-    heirs = {old: made[role] for role, old in zip(roles, unpack.outputs, strict=True)}
-    for old, new in heirs.items():
-        new.shape, new.dtype = old.shape, old.dtype
+    kept = dict(zip(roles, unpack.outputs, strict=True))
+    made = {role: _like(graph, f"{op.name}_{role}", kept.get(role)) for role in RECURRENT[op.type][0]}
     wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": op.params}
     graph.new_operator_before(op.type, f"{op.name}_unpacked", op, outputs=list(made.values()), **wiring)
-    succeed(graph, unpack, heirs)
+    succeed(graph, unpack, {old: made[role] for role, old in kept.items()})
     graph.remove_operator(op)
     return True
 
@@ -85,8 +83,7 @@ def _restore_meaning(graph: Graph, op: Operator) -> bool:
     found = False
     for i, mask in enumerate(op.inputs):
         if means_taking_part(mask):
-            left_out = unused_operand(graph, f"{op.name}_left_out")
-            left_out.shape, left_out.dtype = mask.shape, "bool"
+            left_out = unused_operand(graph, f"{op.name}_left_out", mask.shape, "bool")
             wiring = {"inputs": [mask], "inputnames": ["input"], "outputs": [left_out]}
             graph.new_operator_before("torch.logical_not", f"{op.name}_left_out", op, **wiring)
             op.set_input(i, left_out)
@@ -107,9 +104,7 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
         "attrs": op.attrs,
         "params": op.params,
     }
-    made = [unused_operand(graph, f"{op.name}_masked{i}") for i in range(len(op.outputs))]
-    for operand, old in zip(made, op.outputs, strict=True):
-        operand.shape, operand.dtype = old.shape, old.dtype
+    made = [_like(graph, f"{op.name}_masked{i}", old) for i, old in enumerate(op.outputs)]
     graph.new_operator_before(op.type, f"{op.name}_masked", op, outputs=made, **wiring)
     succeed(graph, op, dict(zip(op.outputs, made, strict=True)))
     return True

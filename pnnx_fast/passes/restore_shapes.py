@@ -26,6 +26,7 @@ from pnnx_fast.ir.notes import (
     same_padding,
     shuffled_shape,
 )
+from pnnx_fast.passes.moves import unused_operand
 
 __all__ = ["restore_shapes"]
 
@@ -63,8 +64,7 @@ def _reshape_behind(graph: Graph, op: Operator) -> bool:
     if shape is None:
         return False
     y = op.outputs[0]
-    made = graph.new_operand(graph.free_name(f"{y.name}_reshape"))
-    made.shape, made.dtype = shape, y.dtype
+    made = unused_operand(graph, f"{y.name}_reshape", shape, y.dtype)
     graph.replace_uses(y, made)
     wiring = {"inputs": [y], "outputs": [made], "inputnames": ["input"], "params": {"shape": list(shape)}}
     graph.new_operator_after("Tensor.reshape", f"{op.name}_reshape", op, **wiring)
@@ -83,8 +83,7 @@ def _reshape_before(graph: Graph, op: Operator) -> bool:
 def _insert(graph: Graph, op: Operator, kind: str, key: str, shape: tuple[int, ...]) -> None:
     """Give the first input another shape, by an operator with that parameter."""
     x, name = op.inputs[0], kind.removeprefix("Tensor.")
-    y = graph.new_operand(graph.free_name(f"{x.name}_{name}"))
-    y.shape, y.dtype = shape, x.dtype
+    y = unused_operand(graph, f"{x.name}_{name}", shape, x.dtype)
     graph.new_operator_before(
         kind, f"{op.name}_{name}", op, inputs=[x], outputs=[y], inputnames=["input"], params={key: list(shape)}
     )
@@ -108,8 +107,7 @@ def _leading_axes(graph: Graph, op: Operator) -> bool:
     count = lost_axes(op)
     for _ in range(count):
         x = max(op.inputs, key=lambda y: len(y.shape or ()))
-        y = graph.new_operand(graph.free_name(f"{x.name}_unsqueeze"))
-        y.shape, y.dtype = (1, *(x.shape or ())), x.dtype
+        y = unused_operand(graph, f"{x.name}_unsqueeze", (1, *(x.shape or ())), x.dtype)
         name = f"{op.name}_{y.name}"
         wiring = {"inputs": [x], "outputs": [y], "inputnames": ["input"], "params": {"dim": 0}}
         graph.new_operator_before("torch.unsqueeze", name, op, **wiring)

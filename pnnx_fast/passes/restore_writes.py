@@ -239,11 +239,7 @@ class _Replay:
         """A tensor and the views that lead on from it, one after the other, in front of an operator."""
         reached = [x]
         for i, (link, number) in enumerate(chain):
-            outputs = []
-            for old in link.outputs:
-                made = unused_operand(self._graph, f"{name}_view{i}")
-                made.shape, made.dtype = old.shape, old.dtype
-                outputs.append(made)
+            outputs = [unused_operand(self._graph, f"{name}_view{i}", old.shape, old.dtype) for old in link.outputs]
             wiring = {"inputs": [reached[-1], *link.inputs[1:]], "inputnames": link.inputnames, "params": link.params}
             self._graph.new_operator_before(link.type, outputs[0].name, before, outputs=outputs, **wiring)
             reached.append(outputs[number])
@@ -253,16 +249,14 @@ class _Replay:
         """Write values to a view; returns the whole tensor thereafter."""
         graph, links, name = self._graph, [link for link, _ in target.chain], writer.name
         # The views are made again over a dense form of the tensor, so that they are views in memory, too.
-        dense = unused_operand(graph, f"{name}_dense")
-        dense.shape, dense.dtype = target.owner.shape, target.owner.dtype
+        dense = unused_operand(graph, f"{name}_dense", target.owner.shape, target.owner.dtype)
         held = self._held.get(target.owner, target.owner)
         graph.new_operator_before("fused.Dense", dense.name, before, inputs=[held], outputs=[dense])
         fixed = _fixed_links(links)
         views = self._along(target.chain if fixed == len(links) else target.chain[:-1], dense, before, name)
         for i in reversed(range(fixed, len(links))):
             values = _replaced(graph, before, name, links[i], views[i], values)
-        written = unused_operand(graph, f"{name}_written")
-        written.shape, written.dtype = dense.shape, dense.dtype
+        written = unused_operand(graph, f"{name}_written", dense.shape, dense.dtype)
         wiring = {"inputs": [dense, views[fixed], values], "outputs": [written]}
         graph.new_operator_before("fused.WriteView", written.name, before, **wiring)
         self._hold(target.owner, written, writer)

@@ -16,7 +16,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.expression import Input
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.passes.fuse_attention import Attention, Mask, find_attention, key_rows, mask_operand
-from pnnx_fast.passes.moves import RESHAPES, new_constant, only_consumer, permutation, sole_producer
+from pnnx_fast.passes.moves import RESHAPES, new_constant, only_consumer, permutation, sole_producer, unused_operand
 from pnnx_fast.simplify.literals import sizes
 from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
@@ -231,8 +231,7 @@ def _module_mask(graph: Graph, mask: Operand, n: int, heads: int, op: Operator) 
         return None
     if len(shape) == 2:
         return mask
-    made = graph.new_operand(graph.free_name(f"{mask.name}_flat"))
-    made.shape, made.dtype = shape[-2:], mask.dtype
+    made = unused_operand(graph, f"{mask.name}_flat", shape[-2:], mask.dtype)
     graph.new_operator_before("Tensor.reshape", f"{op.name}_mask", op, inputs=[mask], outputs=[made],
                               inputnames=["input"], params={"shape": list(shape[-2:])})  # fmt: skip
     return made

@@ -15,7 +15,7 @@ from pnnx_fast.expression import Call, Constant, Input, ListNode
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
-from pnnx_fast.passes.moves import only_consumer
+from pnnx_fast.passes.moves import only_consumer, unused_operand
 from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
@@ -193,8 +193,7 @@ def attribute_unpooling(graph: Graph) -> int:
     for op in [op for op in graph.ops if op.type == "pnnx.Attribute" and len(op.outputs) == 1]:
         x = op.outputs[0]
         for i, user in enumerate(list(x.consumers)[1:], 1):
-            twin = graph.new_operand(graph.free_name(f"{x.name}_{i}"))
-            twin.shape, twin.dtype = x.shape, x.dtype
+            twin = unused_operand(graph, f"{x.name}_{i}", x.shape, x.dtype)
             graph.new_operator_after(op.type, f"{op.name}_{i}", op, outputs=[twin], attrs=dict(op.attrs))
             user.set_input(user.inputs.index(x), twin)
             count += 1
@@ -346,8 +345,7 @@ def expand_quantization_modules(graph: Graph) -> int:
     for op in found:
         op.type = names[op.type]
         y = op.outputs[0]
-        inner = graph.new_operand(graph.free_name(f"{y.name}_relu"))
-        inner.shape, inner.dtype = y.shape, y.dtype
+        inner = unused_operand(graph, f"{y.name}_relu", y.shape, y.dtype)
         op.add_output(inner)
         graph.new_operator_after("nn.ReLU", f"{op.name}_relu", op, inputs=[inner], outputs=[y])
     return len(found)

@@ -87,6 +87,13 @@ def test_names_of_operands_are_unique(graph: Graph) -> None:
         graph.rename_operand(operand(graph, "a"), "b")
 
 
+def test_names_that_are_taken_get_a_number(graph: Graph) -> None:
+    assert graph.free_name("new") == "new"
+    assert [graph.new_operand(graph.free_name("a")).name for _ in range(3)] == ["a_1", "a_2", "a_3"]
+    graph.new_operand("b_1")
+    assert graph.free_name("b") == "b_2"
+
+
 def test_rename_keeps_the_order(graph: Graph) -> None:
     a = operand(graph, "a")
     graph.rename_operand(a, "hidden")

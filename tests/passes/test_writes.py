@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import warnings
 from pathlib import Path
 
@@ -11,21 +12,27 @@ import pytest
 
 import pnnx_fast
 from pnnx_fast.errors import LimitError
+from pnnx_fast.passes import restore
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
 CONSTANTS = "prim::Constant pnnx_{i} 0 1 k{i} value={i}\n"
 
 
-def run(lines: str, x: np.ndarray = X, *, lowest: bool = True, strict: bool = True) -> list[np.ndarray]:
-    """The outputs of a graph of the input x, of z = x + 1, and of the given operators, whose last ones are outputs."""
+def parsed(lines: str, lowest: bool = True) -> pnnx_fast.Graph:
+    """A graph of the input x, of z = x + 1, and of the given operators, whose last ones are outputs."""
     head = "pnnx.Input in 0 1 x #x=(4,6)f32\npnnx.Expression add 1 1 x z expr=add(@0,1) #x=(4,6)f32 #z=(4,6)f32\n"
     constants = "".join(CONSTANTS.format(i=i) for i in range(3)) if lowest else "pnnx.Expression k 0 1 k expr=1\n"
     text = constants + head + lines.strip() + "\n"
     n = text.count("\n")
+    return pnnx_fast.Graph.parse(f"7767517\n{n} {n}\n{text}")
+
+
+def run(lines: str, x: np.ndarray = X, *, lowest: bool = True, strict: bool = True) -> list[np.ndarray]:
+    """The outputs of such a graph."""
     with warnings.catch_warnings():
         warnings.simplefilter("error" if strict else "ignore")
-        made = pnnx_fast.Model(pnnx_fast.Graph.parse(f"7767517\n{n} {n}\n{text}"))(x)
+        made = pnnx_fast.Model(parsed(lines, lowest))(x)
     return made if isinstance(made, list) else list(made) if isinstance(made, tuple) else [made]
 
 
@@ -305,6 +312,17 @@ def test_views_without_end_are_read_in_little_time() -> None:
     )
     text = APART.format(n=6 + 61, before=before, after="", clone="c_ncnnclone")
     pnnx_fast.Model(pnnx_fast.Graph.parse(text))
+
+
+def test_writes_by_operators_of_one_name_take_linear_time() -> None:
+    views = "Tensor.select s 1 1 z p{i} dim=0 index=1 #p{i}=(6)f32\naten::neg n 1 1 p{i} m{i} #m{i}=(6)f32\n"
+    times = []
+    for n in (150, 3000):
+        graph = parsed("".join(views.format(i=i) for i in range(n)) + "pnnx.Output out 1 0 z")
+        start = time.process_time()
+        restore(graph)
+        times.append(time.process_time() - start)
+    assert times[1] < 5 * 20 * max(times[0], 0.01)
 
 
 def test_no_more_views_are_made_again_than_models_have() -> None:
