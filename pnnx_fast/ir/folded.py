@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from pnnx_fast.ir.levels import spellings
 from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = ["WRITES", "changed_constant", "filled_with", "versions_of"]
@@ -12,18 +13,9 @@ __all__ = ["WRITES", "changed_constant", "filled_with", "versions_of"]
 _FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
 
-_REPLACING = ("scatter", "index_put", "index_copy", "index_fill", "masked_scatter")
-_ADDING = ("scatter_add", "scatter_reduce", "index_add", "index_reduce")
-
-
-def _types(names: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(space + name for space in ("aten::", "torch.", "Tensor.") for name in names)
-
-
-_REPLACED = _types(_REPLACING)
-WRITES = _REPLACED | _types(_ADDING)
+_REPLACED = spellings("scatter", "index_put", "index_copy", "index_fill", "masked_scatter")
+WRITES = _REPLACED | spellings("scatter_add", "scatter_reduce", "index_add", "index_reduce")
 """Operators that write at places which the data tells, into the first input."""
-
 
 _SLICED = "Tensor.slice_copy"
 _VIEWS = frozenset({"Tensor.select", "Tensor.slice", "Tensor.clone", "torch.clone"})

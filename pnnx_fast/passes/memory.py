@@ -11,29 +11,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.levels import bare, spellings
 
-__all__ = ["CUTS", "MOVES", "RESHAPES", "TRANSPOSES", "VIEWS", "Home", "dense_strides", "home_behind", "strides_behind"]
+__all__ = [
+    "CUTS",
+    "MOVES",
+    "RESHAPING",
+    "TRANSPOSES",
+    "VIEWS",
+    "Home",
+    "dense_strides",
+    "home_behind",
+    "strides_behind",
+]
 
 
-def _types(*names: str) -> frozenset[str]:
-    return frozenset(space + name for space in ("aten::", "torch.", "Tensor.") for name in names)
-
-
-RESHAPES = _types("reshape", "view", "view_as", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze") | {
+RESHAPING = spellings("reshape", "view", "view_as", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze") | {
     "nn.Flatten"
 }
-TRANSPOSES = _types("transpose", "permute", "t")
-CUTS = _types("slice", "select")
+TRANSPOSES = spellings("transpose", "permute", "t")
+CUTS = spellings("slice", "select")
 
-_LISTS = _types("chunk", "split", "split_with_sizes", "tensor_split", "unbind") | {"prim::ListUnpack"}
-MOVES = TRANSPOSES | _types("movedim", "swapaxes", "swapdims", "numpy_T", "mT", "expand", "expand_as")
+_LISTS = spellings("chunk", "split", "split_with_sizes", "tensor_split", "unbind") | {"prim::ListUnpack"}
+MOVES = TRANSPOSES | spellings("movedim", "swapaxes", "swapdims", "numpy_T", "mT", "expand", "expand_as")
 """Views behind which models ask for a contiguous copy."""
 
-_OTHERS = _types("narrow", "unfold", "diagonal", "detach")
-_KEEPING = _LISTS - _types("unbind")
+_OTHERS = spellings("narrow", "unfold", "diagonal", "detach")
+_KEEPING = _LISTS - spellings("unbind")
 """Those whose results have the strides of their input."""
 
-VIEWS = RESHAPES | TRANSPOSES | CUTS | MOVES | _LISTS | _OTHERS
+VIEWS = RESHAPING | TRANSPOSES | CUTS | MOVES | _LISTS | _OTHERS
 """Operators whose results lie in the memory of their first input; a reshape only where strides allow it."""
 
 
@@ -55,9 +62,9 @@ def home_behind(op: Operator, number: int, home: Home) -> Home | None:
     if op.type not in VIEWS or len(home.chain) >= MOST_LINKS:
         return None
     strides = home.strides
-    if op.type in RESHAPES | TRANSPOSES | CUTS:
+    if op.type in RESHAPING | TRANSPOSES | CUTS:
         strides = None if home.strides is None else strides_behind(op, home.strides)
-        if strides is None and op.type in RESHAPES:
+        if strides is None and op.type in RESHAPING:
             return None
     elif op.type not in _KEEPING:
         strides = None
@@ -78,12 +85,12 @@ def strides_behind(op: Operator, strides: Sequence[int]) -> list[int] | None:
     given, made = op.inputs[0].shape, op.outputs[0].shape
     if given is None or made is None or len(given) != len(strides) or min((*given, *made), default=1) < 1:
         return None
-    if op.type in RESHAPES:
+    if op.type in RESHAPING:
         return _reshaped(given, strides, made)
     if op.type in CUTS:
         return _cut(op, list(strides))
     order: Any = list(range(len(strides)))
-    kind = op.type.replace("aten::", ".").rpartition(".")[2]
+    kind = bare(op.type)
     if kind == "transpose":
         i, j = dims = [_argument(op, key) for key in ("dim0", "dim1")]
         if not _are_axes(dims, len(strides)):

@@ -7,7 +7,7 @@ tell from the shapes in the file, and stops where a reshape must copy. Needed fo
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.memory import RESHAPES, TRANSPOSES, dense_strides, strides_behind
+from pnnx_fast.passes.memory import RESHAPING, TRANSPOSES, dense_strides, strides_behind
 
 __all__ = ["restore_storage"]
 
@@ -27,7 +27,7 @@ def restore_storage(graph: Graph) -> bool:
 def _owner(operand: Operand) -> Operand:
     chain: list[Operator] = []
     x = operand
-    while (op := x.producer) is not None and op.type in RESHAPES | TRANSPOSES and op.inputs:
+    while (op := x.producer) is not None and op.type in RESHAPING | TRANSPOSES and op.inputs:
         if not _is_known(op.inputs[0]) or not _is_known(op.outputs[0]):
             break
         chain.insert(0, op)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pnnx_fast._warning import warn
 from pnnx_fast.errors import LimitError
 from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.levels import bare
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ir.notes import FOLLOWED, written_views
 from pnnx_fast.passes.in_place import changing
@@ -272,7 +273,7 @@ def _fixed_links(chain: Sequence[Operator]) -> int:
     """Number of views before the first one whose place is computed: what that one gives is a copy when a model runs."""
     for i, link in enumerate(chain):
         if any(literal(x) is MISSING for x in link.inputs[1:]):
-            slices = all(part.type.rpartition(".")[2].removeprefix("aten::") in _BOUNDS for part in chain[i:])
+            slices = all(bare(part.type) in _BOUNDS for part in chain[i:])
             return i if slices else len(chain)
     return len(chain)
 
@@ -280,7 +281,7 @@ def _fixed_links(chain: Sequence[Operator]) -> int:
 def _replaced(graph: Graph, before: Operator, name: str, link: Operator, whole: Operand, values: Operand) -> Operand:
     """What a tensor becomes when values are written to a slice of it whose place is computed."""
     params = {"select" if key == "index" else key: value for key, value in link.params.items()}
-    names = [key for key in _BOUNDS[link.type.rpartition(".")[2].removeprefix("aten::")] if key not in params]
+    names = [key for key in _BOUNDS[bare(link.type)] if key not in params]
     given = link.inputnames[1:] if any(link.inputnames) else names[: len(link.inputs) - 1]
     made = unused_operand(graph, f"{name}_replaced")
     wiring = {
