@@ -172,12 +172,12 @@ def test_mistakes_show_their_place(text, position, reason):
     "text, reason",
     [
         ("neg(" * 5000 + "@0" + ")" * 5000, "nested deeper than 4096 levels"),
-        ("[" * 300_000, "nested deeper than 4096 levels"),
+        ("[" * 5000, "nested deeper than 4096 levels"),
         ("log1p," * 5000 + "@0", "nested deeper than 4096 levels"),
         ("1" * 2_000_000, "the expression has 2000000 characters, more than 1048576"),
         ("add(@0," + "9" * 10_000 + ")", "'9999999999999999999999999999999999999... is neither"),
         ("@" + "9" * 100, "'@999999999999999999999999999999999999... is neither"),
-        ("[" + "1," * 200_000 + "]", "the expression has more than 131072 nodes"),
+        ("[" + "1," * 131_072 + "]", "the expression has more than 131072 nodes"),
     ],
     ids=["calls", "brackets", "commas", "characters", "number", "operand", "nodes"],
 )
