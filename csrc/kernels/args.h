@@ -91,8 +91,7 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
 
 /* 2-D convolution over channels-last tensors (n, h, w, c) with free strides of image, row and pixel; linear layers are
  * the case 1x1. w: packed weights, bias may be absent, z: residual added before the activation (after it when z_late
- * is 1), may be absent.
- * Activation codes are in epilogue.h. */
+ * is 1), may be absent. Activation codes are in epilogue.h. */
 #define PF_CONV_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, w) F(K, in, bias) F(K, in, z) F(K, out, y) F(K, io, scratch)                        \
     F(K, i64, n) F(K, i64, ih) F(K, i64, iw) F(K, i64, ic) F(K, i64, oh) F(K, i64, ow) F(K, i64, oc)         \
@@ -166,9 +165,10 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
 /* y = softmax(scale q k^T + mask) v for each of batch x heads; query head h reads head h / (heads / kv_heads) of k and v.
  * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: 0 none,
  * 1 float32 to be added, 2 bytes that are nonzero where a key takes part, 3 nonzero where it does not, 4 float32 to be
- * added, where queries are neighbours (msq 1) and each key's row is readable up to a multiple of 16 queries; msb, msh,
- * msq, msk: strides of batch, head, query and key, 0 to broadcast; the mask repeats after mask_batches. causal: query i
- * sees the keys up to i + diagonal. A query without keys gives zeros, or NaN when empty_nan is set. */
+ * added, where queries are neighbours (msq 1) and each key's row is readable up to a multiple of 16 queries, 5 bytes that
+ * are nonzero where `filling` takes the place of a score; msb, msh, msq, msk: strides of batch, head, query and key, 0 to
+ * broadcast; the mask repeats after mask_batches. causal: query i sees the keys up to i + diagonal. A query without keys
+ * gives zeros, or NaN when empty_nan is set. */
 #define PF_ATTENTION_ARGS(F, K)                                                                              \
     F(K, in, q) F(K, in, k) F(K, in, v) F(K, in, mask) F(K, out, y) F(K, io, scratch)                        \
     F(K, i64, batch) F(K, i64, heads) F(K, i64, kv_heads) F(K, i64, queries) F(K, i64, keys) F(K, i64, d)    \
@@ -195,8 +195,9 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, i64, am) F(K, i64, ak) F(K, i64, bk) F(K, i64, bn) F(K, i64, cm) F(K, i64, cn) F(K, i64, ym)        \
     F(K, f64, alpha) F(K, f64, beta)
 
-/* One layer of LSTM, GRU or RNN cells, one or two directions (two when w_reverse is given). gates: x W_ih^T + b_ih (+ b_hh, of GRU without the part of the new gate, which is `bias`),
- * element (step, row, direction, gate, unit) at step gst + row gsn + dense rest. w, wr: packed W_hh and W_hr; out:
+/* One layer of LSTM, GRU or RNN cells, one or two directions (two when w_reverse is given). gates: x W_ih^T + b_ih
+ * (+ b_hh, of GRU without the part of the new gate, which is `bias`), element (step, row, direction, gate, unit) at
+ * step gst + row gsn + dense rest. w, wr: packed W_hh and W_hr; out:
  * length of h, that is hidden or the size of the projection. h0 (dirs, rows, out) and c0 (dirs, rows, hidden) may be
  * absent; c: the final cell states, in the same form, LSTM only. y: (step, row, direction, out) with strides yst, ysn.
  * A call takes `steps` of the `total` steps, after the `first` that calls before have taken: a direction that runs

@@ -85,15 +85,14 @@ static void put_point(buffer *b, const char *text) {
 }
 
 static void put_2026(buffer *b, double x, bool wide, bool plain) {
-    const char *text = b->at;
     const int digits = wide ? 17 : 9;
-    const int max_fraction = wide ? 17 : 9;
-    buffer start = *b;
+    const buffer start = *b;
+    const char *text = start.at;
     if (plain) {
         put_general(b, x, 6);
         if (reads_back(text, b, x, wide)) return put_point(b, text);
         *b = start;
-        if (put_general(b, x, digits) <= max_fraction) return put_point(b, text);
+        if (put_general(b, x, digits) <= digits) return put_point(b, text);
     } else {
         put_scientific(b, x, 7, true);
         if (!isfinite(x) || reads_back(text, b, x, wide)) return;
