@@ -1,8 +1,9 @@
 """The language of pnnx.Expression and, through its function table, every element-wise operator.
 
 Layers, each knowing those before it: `types` (torch dtypes and promotion), `rules` and `reference` (dtypes
-and numpy bodies), `functions` (the table), `lex`, `tree`, `parse`, `apply`, `rpn` (reverse Polish form,
-evaluation on numpy).
+and numpy bodies), `functions` (the table), `lex`, `tree`, `parser`, `apply`, `rpn` (reverse Polish form,
+evaluation on numpy), `opcodes` and `compile` (code of the expression VM). `operators` and `activations` tell which
+operators of a graph are such functions.
 """
 
 from __future__ import annotations

@@ -239,8 +239,7 @@ def _cast_rows(row: Callable[..., None]) -> None:
         opcode = _NATIVE_CASTS.get(name)
         row(name, 1, rules.to(dtype), lambda x, name=name: cast(x, name), opcode=opcode)
     row("int", 1, rules.to(np.dtype(np.int64)), lambda x: cast(x, "torch.int64"), opcode=None)
-    # The result of size is a number or a list, so it has neither rule nor body: apply.py answers it from the
-    # shape.
+    # The result of size is a number or a list: apply.py answers it from the shape, and asks neither rule nor body.
     row("size", 2, rules.kept, ref.same, opcode=None, optional=1)
 
 

@@ -144,17 +144,17 @@ def _times_alpha(x: Array) -> Array:
 
 
 def add(a: Array, b: Array) -> Array:
-    """A + b."""
+    """Sum a + b."""
     return np.asarray(np.add(a, _times_alpha(b)))
 
 
 def sub(a: Array, b: Array) -> Array:
-    """A - b."""
+    """Difference a - b."""
     return np.asarray(np.subtract(a, _times_alpha(b)))
 
 
 def rsub(a: Array, b: Array) -> Array:
-    """B - a."""
+    """Difference b - a."""
     return sub(b, a)
 
 
@@ -176,7 +176,7 @@ def right_shift(a: Array, count: Array) -> Array:
 
 
 def where(condition: Array, a: Array, b: Array) -> Array:
-    """A where the condition holds, else b."""
+    """Operand a where the condition holds, else b."""
     return np.where(condition, a, b)
 
 
@@ -211,7 +211,7 @@ def relu6(x: Array) -> Array:
 
 
 def leaky_relu(x: Array, slope: Array) -> Array:
-    """X above 0, slope·x below."""
+    """Operand x above 0, slope·x below."""
     return np.where(x > 0, x, x * slope)
 
 
@@ -219,12 +219,12 @@ prelu = leaky_relu
 
 
 def elu(x: Array, alpha: Array) -> Array:
-    """Alpha·(exp x - 1) below 0."""
+    """Operand x, below 0 alpha·(exp x - 1)."""
     return np.where(x < 0, alpha * np.expm1(x), x)
 
 
 def celu(x: Array, alpha: Array) -> Array:
-    """Alpha·(exp(x/alpha) - 1) below 0."""
+    """Operand x, below 0 alpha·(exp(x/alpha) - 1)."""
     return np.where(x < 0, alpha * np.expm1(x / alpha), x)
 
 
@@ -297,7 +297,7 @@ def softsign(x: Array) -> Array:
 
 
 def tanhshrink(x: Array) -> Array:
-    """X - tanh(x)."""
+    """Difference x - tanh(x)."""
     return np.asarray(x - np.tanh(x))
 
 

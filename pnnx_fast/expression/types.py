@@ -213,7 +213,7 @@ def cast(x: Array, name: str) -> Array:
 
 
 def convert(x: Array, dtype: DType) -> Array:
-    """``x`` in another dtype: complex drops its imaginary part, floats reach small integers through int64."""
+    """``x`` in another dtype: complex drops its imaginary part, floats reach small integers through int32."""
     if x.dtype == dtype:
         return x
     with np.errstate(all="ignore"):

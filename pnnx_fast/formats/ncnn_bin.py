@@ -14,7 +14,16 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError, LimitError, ParameterError
 from pnnx_fast.ir import floats
 
-__all__ = ["BytesSource", "EmptySource", "Source", "Storage", "Weight", "WeightReader", "write_weight"]
+__all__ = [
+    "BytesSource",
+    "EmptySource",
+    "Source",
+    "Storage",
+    "Weight",
+    "WeightReader",
+    "read_error",
+    "write_weight",
+]
 
 Storage = Literal["fp32", "fp16", "int8", "table", "scaled"]
 """How a tagged array is stored; ``scaled`` is fp32 under the tag of quantised models."""
@@ -108,6 +117,8 @@ class WeightReader:
         ------
         FormatError
             When the file ends before the array does.
+        ParameterError
+            When there is no such type.
         """
         if count < 0 or count >= 1 << 40:
             raise LimitError(f"an array of {count} weights")
