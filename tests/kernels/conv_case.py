@@ -93,10 +93,12 @@ def strided(
 def reference(case: Case, x: Array, weight: Array, bias: Array | None, z: Array | None) -> Array:
     """The convolution in double precision, tap by tap."""
     oh, ow = case.out
-    icg, ocg = case.ic // case.groups, case.oc // case.groups
+    groups, pixels = case.groups, case.n * oh * ow
     padded = np.zeros((case.n, case.h + 2 * case.pad[0], case.w + 2 * case.pad[1], case.ic))
     padded[:, case.pad[0] : case.pad[0] + case.h, case.pad[1] : case.pad[1] + case.w] = x
-    y = np.zeros((case.n, oh, ow, case.oc))
+    # Groups in front: one product of matrices for all of them.
+    filters = weight.astype(float).reshape(groups, case.oc // groups, case.ic // groups, *case.kernel).swapaxes(1, 2)
+    y = np.zeros((groups, pixels, case.oc // groups))
     for ky in range(case.kernel[0]):
         for kx in range(case.kernel[1]):
             y0, x0 = ky * case.dilation[0], kx * case.dilation[1]
@@ -105,9 +107,8 @@ def reference(case: Case, x: Array, weight: Array, bias: Array | None, z: Array 
                 y0 : y0 + oh * case.stride[0] : case.stride[0],
                 x0 : x0 + ow * case.stride[1] : case.stride[1],
             ]
-            for g in range(case.groups):
-                matrix = weight[g * ocg : (g + 1) * ocg, :, ky, kx].astype(float)
-                y[..., g * ocg : (g + 1) * ocg] += part[..., g * icg : (g + 1) * icg] @ matrix.T
+            y += part.reshape(pixels, groups, case.ic // groups).swapaxes(0, 1) @ filters[..., ky, kx]
+    y = y.swapaxes(0, 1).reshape(case.n, oh, ow, case.oc)
     if bias is not None:
         y = y + bias
     if z is not None and not case.late:
