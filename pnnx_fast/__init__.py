@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pnnx_fast._types import Source
     from pnnx_fast import demo, edit, errors, native, ncnn, runtime_graph
     from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
     from pnnx_fast.native import get_include
@@ -86,8 +87,8 @@ def __dir__() -> list[str]:
 
 
 def load(
-    param: Any,
-    bin: Any = None,
+    param: Source,
+    bin: Source | None = None,
     *,
     num_threads: int | None = None,
     isa: str | None = None,

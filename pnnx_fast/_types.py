@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,11 @@ else:
 DType: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 PathLike: TypeAlias = str | os.PathLike[str]
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Source: TypeAlias = PathLike | Buffer | IO[bytes]
+"""What a file of a model is read from."""
+Target: TypeAlias = PathLike | IO[bytes]
+"""What it is written to."""
 
 # Floats that are strings in files. The converter puts ".0" behind NaN, as behind whole numbers, but not behind inf.
 SPECIAL_FLOATS = {"inf": np.inf, "-inf": -np.inf} | dict.fromkeys(("nan", "-nan", "nan.0", "-nan.0"), np.nan)

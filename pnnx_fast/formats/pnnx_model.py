@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Literal
 
 from pnnx_fast._files import bin_path, param_path
+from pnnx_fast._types import PathLike, Source, Target
 from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
@@ -29,8 +30,8 @@ _LOOKED_UP = ("nn.Embedding", "nn.EmbeddingBag")
 
 
 def load(
-    param: Any,
-    bin: Any = None,
+    param: Source,
+    bin: Source | None = None,
     verify: bool = True,
     limits: Limits | None = None,
     meanwhile: Callable[[], object] | None = None,
@@ -60,8 +61,8 @@ def parse(text: str) -> Graph:
     return pnnx_param.read(text.encode(), pattern=True)[0]
 
 
-def _content(source: Any) -> bytes:
-    content = source.read() if hasattr(source, "read") else source
+def _content(source: Source) -> bytes:
+    content: Any = source.read() if hasattr(source, "read") else source
     if isinstance(content, str):
         return content.encode()
     try:
@@ -80,7 +81,7 @@ def _is_ncnn(graph: Graph) -> bool:
 def _bind(
     graph: Graph,
     places: list[WeightPlace],
-    bin: Any,
+    bin: Source | None,
     name: str | None,
     verify: bool,
     meanwhile: Callable[[], object] | None,
@@ -102,7 +103,7 @@ def _bind(
     _take(needed, reader, bin, name)
 
 
-def _take(needed: list[WeightPlace], reader: StoreZipReader, bin: Any, path: str | None) -> None:
+def _take(needed: list[WeightPlace], reader: StoreZipReader, bin: Source, path: str | None) -> None:
     asked = Counter(f"{place.operator.name}.{place.key}" for place in needed)
     taken: dict[str, list[Attribute]] = {}
     for place in needed:
@@ -128,7 +129,7 @@ def _take(needed: list[WeightPlace], reader: StoreZipReader, bin: Any, path: str
             raise _misfit(place, path, f"cannot be read: {e}") from e
 
 
-def _label(bin: Any) -> str:
+def _label(bin: Source) -> str:
     return os.fspath(bin) if isinstance(bin, str | os.PathLike) else getattr(bin, "name", "the .bin data")
 
 
@@ -137,7 +138,7 @@ def _misfit(place: WeightPlace, path: str | None, reason: str) -> FormatError:
     return FormatError(f"weight {weight} {reason}", path=path, line=place.line, column=place.column)
 
 
-def save(graph: Graph, param: Any, bin: Any = None) -> None:
+def save(graph: Graph, param: Target, bin: Target | None = None) -> None:
     """Write a model to paths or file objects; see :meth:`Graph.save`."""
     weights, content = _weights(graph), pnnx_param.write(graph)
     if isinstance(param, str | os.PathLike):
@@ -150,14 +151,14 @@ def save(graph: Graph, param: Any, bin: Any = None) -> None:
         param_file.write(content)
 
 
-def save_weights(graph: Graph, bin: Any) -> None:
+def save_weights(graph: Graph, bin: Target) -> None:
     """Write the weight file alone."""
     weights = _weights(graph)
     with _target(bin) as file:
         _write_weights(graph, weights, file)
 
 
-def python(graph: Graph, path: Any, bin: Any = None) -> None:
+def python(graph: Graph, path: PathLike, bin: PathLike | None = None) -> None:
     """Write a PyTorch module; see :meth:`Graph.python`."""
     # Few callers want it.
     from pnnx_fast.formats import python_source
@@ -195,7 +196,7 @@ def _layout(graph: Graph, weights: list[tuple[str, Attribute]]) -> Literal["zip6
 
 
 @contextmanager
-def _target(target: Any) -> Iterator[IO[bytes]]:
+def _target(target: Target) -> Iterator[IO[bytes]]:
     if isinstance(target, str | os.PathLike):
         from pnnx_fast.formats.atomic import AtomicFile
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from pnnx_fast._types import Array, Shape
+from pnnx_fast._types import Array, Buffer, Shape
 from pnnx_fast.errors import FormatError, ShapeError
 from pnnx_fast.ir.dtypes import FLOATS, by_numpy, by_text
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["Attribute"]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class Attribute:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pnnx_fast._types import Protocol
 
 if TYPE_CHECKING:
+    from pnnx_fast._types import PathLike, Source, Target
+    from pnnx_fast.formats.pnnx_param import Limits
     from pnnx_fast.ir.graph import Graph
 
 __all__ = ["Codec", "get", "register"]
@@ -22,17 +24,22 @@ class Codec(Protocol):
     """What a graph needs of the file formats."""
 
     def load(
-        self, param: Any, bin: Any, verify: bool, limits: Any, meanwhile: Callable[[], object] | None = None
+        self,
+        param: Source,
+        bin: Source | None,
+        verify: bool,
+        limits: Limits | None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Graph:
         """Read a model: text graph and weights; ``meanwhile`` may be called while another thread checks these."""
 
     def parse(self, text: str) -> Graph:
         """Read a text graph without weights."""
 
-    def save(self, graph: Graph, param: Any, bin: Any) -> None:
+    def save(self, graph: Graph, param: Target, bin: Target | None) -> None:
         """Write text graph and weights."""
 
-    def python(self, graph: Graph, path: Any, bin: Any) -> None:
+    def python(self, graph: Graph, path: PathLike, bin: PathLike | None) -> None:
         """Write a PyTorch module."""
 
 

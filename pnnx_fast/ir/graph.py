@@ -17,6 +17,8 @@ from pnnx_fast.ir.editing import Editing
 from pnnx_fast.ir.operator import Operand, Operator, topological
 
 if TYPE_CHECKING:
+    from pnnx_fast._types import PathLike, Source, Target
+    from pnnx_fast.formats.pnnx_param import Limits
     from pnnx_fast.ir.pickling import Rows
     from pnnx_fast.ir.statistics import Statistics
 
@@ -75,7 +77,9 @@ class Graph(Editing):
     # Reading and writing
 
     @classmethod
-    def load(cls, param: Any, bin: Any = None, *, verify: bool = True, limits: Any = None) -> Graph:
+    def load(
+        cls, param: Source, bin: Source | None = None, *, verify: bool = True, limits: Limits | None = None
+    ) -> Graph:
         """Read a model.
 
         Parameters
@@ -122,7 +126,7 @@ class Graph(Editing):
         """
         return codec.get().parse(text)
 
-    def save(self, param: Any, bin: Any = None) -> None:
+    def save(self, param: Target, bin: Target | None = None) -> None:
         """Write the model; each file appears complete or not at all.
 
         Parameters
@@ -142,7 +146,7 @@ class Graph(Editing):
         """
         codec.get().save(self, param, bin)
 
-    def python(self, path: Any, bin: Any = None) -> None:
+    def python(self, path: PathLike, bin: PathLike | None = None) -> None:
         """Write the graph as the source of a PyTorch module.
 
         Constants that the converter's own run has changed are set to what they were before, where that can be told.
