@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pnnx_fast._types import Source
     from pnnx_fast import demo, edit, errors, native, ncnn, runtime_graph
+    from pnnx_fast._types import Source
     from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
     from pnnx_fast.native import get_include
     from pnnx_fast.ops.registry import operator

@@ -5,29 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/conv_igemm.h"
+#include "kernels/conv_igemm_units.h"
 
-enum {
-    CACHED_BYTES = 384 << 10, /* weights that a thread works on: they stay in L2 while pixels stream past */
-    CHANGED_BYTES = 768
-        << 10,          /* where every unit has to change its pixels first, and so should take most panels */
-    ZERO_LENGTH = 4096, /* longest run of channels when there is padding */
-    TAPS_AT_ONCE = 32,  /* size of the pointer table of a tile */
-    UNITS_ALONE = 32,   /* wanted by one thread */
-    UNITS_EACH = 8,     /* by each of several: some to give away */
-    FEW_TILES = 32,
-    OWN_ROWS = 384,         /* so many for each thread are worth weights that all of them read */
-    ROWS_BYTES = 2 << 20,   /* rows that all panels pass by: they stay in L3 */
-    PANELS_EACH = 4,        /* so many for each thread suffice */
-    SIDE_LEAST = 8,         /* panels that are worth taking some side by side */
-    UNIT_FLOPS = 4 << 20,   /* least work of a unit */
-    SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
-};
+enum { SIDE_LEAST = 8 /* panels that are worth taking some side by side */ };
 
 /* Variants: panels of columns, or tiles of few columns with other weights. */
 enum { PANELS = 0, NARROW = 1 };
 
-static float zero_row[ZERO_LENGTH];
+static float zero_row[PF_IGEMM_ZEROS];
 
 static void merge_dimensions(pf_conv3d_args *a) {
     const int pointwise = a->kd * a->kh * a->kw == 1 && a->stride_d == 1 && a->stride_h == 1 &&
@@ -58,68 +43,6 @@ static int is_padded(const pf_conv3d_args *a) {
            (a->ow - 1) * a->stride_w + (a->kw - 1) * a->dil_w - a->pad_w >= a->iw;
 }
 
-/* Blocks of taps and channels: one block of a panel is to stay in L2 while all pixels pass. A single tile
- * reads each weight once whatever the order. */
-static void choose_blocks(pf_igemm *c, int64_t row_bytes) {
-    const int64_t longest = c->tiles > 1 ? CACHED_BYTES / row_bytes : c->ic;
-    const int64_t k_most = c->padded ? pf_min(longest, ZERO_LENGTH) : longest;
-    c->k_block = c->ic ? pf_ceil_div(c->ic, pf_ceil_div(c->ic, k_most)) : 0;
-    c->tap_block = 1;
-    if (c->k_block == c->ic) {
-        const int64_t most = c->tiles > 1 ? pf_max(1, longest / pf_max(1, c->ic)) : c->taps;
-        c->tap_block = pf_ceil_div(c->taps, pf_ceil_div(c->taps, pf_min(most, TAPS_AT_ONCE)));
-    }
-}
-
-/* Where tiles are found and edges are handled, all groups are alike: tiles visit groups whose weights stay in
- * L2 in turn. Sums that are cut take one group after the other. */
-static int64_t choose_group_sets(const pf_igemm *c, int whole, int nthreads) {
-    const int64_t bytes = c->ic * c->taps * c->columns * (int64_t)sizeof(float), groups = c->a.groups;
-    if (!whole || c->panel_sets > 1 || groups == 1) return groups;
-    const int64_t most = pf_min(CACHED_BYTES / pf_max(1, bytes), ZERO_LENGTH / pf_max(1, c->ic));
-    const int64_t sets = pf_ceil_div(groups, pf_max(1, most));
-    return c->tiles < FEW_TILES ? pf_min(groups, pf_ceil_div(sets, nthreads) * nthreads) : sets;
-}
-
-/* Panels are cut into sets whose weights stay in L2, rows into blocks. Few tiles are cut by panels alone
- * where these suffice: each thread then reads weights of its own, and walks over many rows with each. Where
- * there are many, a thread takes rows of its own, which it wrote in the step before and reads in the next.
- * Every set reads all rows of a block: rows that L3 does not hold are cut into blocks that it does, unless
- * there are more of these, each of which reads all weights, than sets. */
-static void choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
-    const int whole = c->k_block == c->ic && c->tap_block == c->taps, share = nthreads > 1 && !c->changed;
-    const int few = c->tiles < FEW_TILES && c->a.groups < PANELS_EACH * nthreads;
-    const int64_t panel_bytes = c->ic * c->taps * row_bytes;
-    const int64_t cached = c->changed ? CHANGED_BYTES : CACHED_BYTES;
-    const int64_t wanted = nthreads > 1 ? UNITS_EACH * nthreads : UNITS_ALONE;
-    int64_t most = 1; /* panels that a unit visits per tile */
-    if (whole) most = pf_max(1, pf_min(c->panels, cached / pf_max(1, panel_bytes)));
-    if (few && !(c->changed && nthreads == 1))
-        most = pf_max(1, pf_min(most, c->panels * c->tiles / FEW_TILES));
-    if (few && share && c->panels >= PANELS_EACH * nthreads) most = 1;
-    most = pf_ceil_div(most, c->side) * c->side;
-    c->panel_sets = pf_ceil_div(c->panels, most);
-    c->group_sets = choose_group_sets(c, whole, nthreads);
-    const int64_t x_sets = pf_ceil_div(c->pixels * c->ic * (int64_t)sizeof(float), ROWS_BYTES);
-    const int64_t near = whole && !c->changed && x_sets < c->panel_sets ? x_sets : 1;
-    c->rows_first =
-        c->a.groups == 1 && c->panel_sets > 1 && (share ? c->pixels >= OWN_ROWS * nthreads : near > 1);
-    if (c->rows_first) {
-        const int64_t units = share ? pf_ceil_div(UNITS_EACH, c->panel_sets) : 1;
-        c->row_blocks = nthreads * pf_max(units, pf_ceil_div(near, nthreads));
-        return;
-    }
-    if (c->panel_sets > 1 && share)
-        c->panel_sets = pf_min(c->panels, pf_ceil_div(c->panel_sets, nthreads) * nthreads);
-    const double flops = 2.0 * (double)c->pixels * (double)(c->ic * c->taps) * (double)c->a.oc;
-    const double least = nthreads > 1 ? SHARED_FLOPS : UNIT_FLOPS;
-    const int64_t sets = c->panel_sets * c->group_sets, cheap = (int64_t)(flops / (double)sets / least);
-    int64_t blocks = pf_min(pf_ceil_div(wanted, sets), cheap);
-    if (sets * blocks % nthreads != 0) blocks *= 2;
-    if (!whole) blocks = pf_min(blocks, c->tiles / 8);
-    c->row_blocks = pf_max(1, pf_min(blocks, c->tiles));
-}
-
 /* Whether tile runs can do it. Negative padding, which phases of transposed convolutions have, moves the
  * first pixel, where runs take the input's own. */
 static int has_runs(const pf_igemm *c) {
@@ -147,13 +70,13 @@ static pf_igemm plan_conv(const pf_conv3d_args *args, int nthreads, int changed)
     c.side = c.panels < SIDE_LEAST ? 1 : pf_side_panels(c.pixels);
     c.act = pf_act_make(c.a.act, c.a.act_a, c.a.act_b);
     c.padded = is_padded(&c.a);
-    choose_blocks(&c, row_bytes);
+    pf_igemm_choose_blocks(&c, row_bytes);
     c.joined = c.tap_block == c.taps && c.a.groups == 1 && c.a.dil_w == 1 && c.a.xsw == c.ic ? c.a.kw : 1;
     c.dense = c.taps == 1 && !c.padded && c.a.stride_w == 1 && c.a.xsw < 2 * c.ic;
     pf_tile_steps(&c.x_steps, c.a.stride_w * c.a.xsw);
     pf_tile_steps(&c.y_steps, c.a.ysw);
     pf_tile_steps(&c.z_steps, c.a.zsw);
-    choose_units(&c, row_bytes, nthreads);
+    pf_igemm_choose_units(&c, row_bytes, nthreads);
     c.runs = has_runs(&c);
     c.late = c.a.z_late || pf_act_is_late(c.act.code);
     return c;
@@ -386,7 +309,7 @@ static void run_tile(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t 
 /* Taps [tap0, tap1), channels [k0, k0 + t->k) of all tiles and panels of a unit. */
 static void run_block(pf_igemm *c, const pf_igemm_unit *u, int64_t tap0, int64_t tap1, int64_t k0,
                       pf_tile *t) {
-    pf_tap table[TAPS_AT_ONCE];
+    pf_tap table[PF_IGEMM_TAPS];
     tile_rows rows = {.next = place_of(c, pf_igemm_pixel(c, u->tile0))};
     t->taps = table, t->y = (float *const *)&rows.y;
     t->z = c->z && !c->a.z_late ? (const float *const *)&rows.z : NULL;
