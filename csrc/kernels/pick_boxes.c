@@ -59,8 +59,8 @@ static void best_first(entry *e, int64_t n) {
     }
 }
 
-/* Whether a box shares more than `limit` of the area of both with one that was kept. Boxes without an area have
- * a share that is no number with each other: it counts in variant 1. */
+/* Whether a box shares more than `limit` of the area of both with one that was kept. Boxes without an area
+ * have a share that is no number with each other: it counts in variant 1. */
 static bool overlaps(const pf_pick_args *a, const kept *k, const float *box, float area) {
     const pf_vf x0 = pf_set(box[0]), y0 = pf_set(box[1]), x1 = pf_set(box[2]), y1 = pf_set(box[3]);
     for (int64_t i = 0; i < k->count; i += PF_VL) {
