@@ -224,6 +224,10 @@ FAMILIES: dict[str, str] = {
         fused.BatchNorm2d fused.GroupNorm fused.LayerNorm nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.GroupNorm
         nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
+    "onnx_operators": """
+        CumSum GatherElements GatherND IsInf IsNaN Mod NonZero ReduceMax ReduceMin ScatterElements ScatterND TopK
+        Trilu
+    """,
     "ordering": """
         Tensor.argsort Tensor.sort Tensor.topk aten::kthvalue aten::median aten::msort aten::nanmedian torch.argsort
         torch.sort torch.topk
