@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,11 @@ def keeps_count(op: Operator, rows: int) -> bool:
 
 @operator("Tensor.reshape", rows=keeps_count)
 def reshape(b: Builder, input: Tensor, *, shape: Any) -> Tensor:
-    """Same elements in another shape. torch.reshape."""
-    return b.reshape(input, infer_shape(integers(shape, "shape"), input.size, input))
+    """Same elements in another shape; 0 keeps the size at its place, as in ONNX. torch.reshape."""
+    sizes = integers(shape, "shape")
+    if input.size:  # Else 0 may be meant.
+        sizes = tuple(n or m for n, m in zip_longest(sizes, input.shape[: len(sizes)], fillvalue=0))
+    return b.reshape(input, infer_shape(sizes, input.size, input))
 
 
 @operator("Tensor.reshape_as")

@@ -181,6 +181,7 @@ ARRANGE = [
     row("Tensor.expand", "f4 3 1 5", sizes=(2, 3, 4, -1), call=lambda x, sizes: x.expand(sizes)),
     row("Tensor.expand_as", "f4 5", X),
     row("Tensor.reshape", X, shape=(5, -1), call=lambda x, shape: x.reshape(shape)),
+    row("Tensor.reshape", "f4 3 4 5", shape=(0, 2, -1), call=lambda x, shape: x.reshape(3, 2, 10)),
     row("Tensor.reshape", "f4 0 4", shape=(2, 0), call=lambda x, shape: x.reshape(shape)),
     row("Tensor.reshape_as", X, "f4 5 12"),
     row("Tensor.select", X, dim=-1, index=-2),
