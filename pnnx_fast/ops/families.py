@@ -225,8 +225,8 @@ FAMILIES: dict[str, str] = {
         nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
     "onnx_operators": """
-        CumSum GatherElements GatherND IsInf IsNaN Mod NonZero ReduceMax ReduceMin ScatterElements ScatterND TopK
-        Trilu
+        ArgMax ArgMin CumSum GatherElements GatherND IsInf IsNaN Mod NonZero ReduceMax ReduceMin ScatterElements
+        ScatterND TopK Trilu
     """,
     "ordering": """
         Tensor.argsort Tensor.sort Tensor.topk aten::kthvalue aten::median aten::msort aten::nanmedian torch.argsort

@@ -18,7 +18,7 @@ from pnnx_fast.ops.aten import tril, triu
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.index import index_tensors, named_along
 from pnnx_fast.ops.ordering import sort
-from pnnx_fast.ops.reduction import amax, amin, cumsum
+from pnnx_fast.ops.reduction import amax, amin, argmax, argmin, cumsum
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.scatter import index_put, scatter, scatter_reduce
 from pnnx_fast.ops.shape import axis_of
@@ -45,6 +45,32 @@ operator("ReduceMax")(reduce_max := _extreme(amax))
 reduce_max.__doc__ = "Maximum over dimensions, which stay as ones unless keepdims is 0. ONNX, torch.amax."
 operator("ReduceMin")(reduce_min := _extreme(amin))
 reduce_min.__doc__ = "Minimum over dimensions, which stay as ones unless keepdims is 0. ONNX, torch.amin."
+
+
+def _place(found_by: Callable[..., Tensor], of_array: Callable[..., Any]) -> Callable[..., Tensor]:
+    def place(
+        b: Builder, data: Tensor, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False
+    ) -> Tensor:
+        if not select_last_index:
+            return found_by(b, data, dim=axis, keepdim=keepdims)
+        along = axis_of(axis, data.ndim)
+        last = data.shape[along] - 1
+        if last < 0:
+            raise ShapeError("no extreme of an empty dimension", actual=list(data.shape))
+
+        def run(x: Array) -> Array:
+            return np.asarray(last - of_array(np.flip(x, along), along, keepdims=keepdims), np.int64)
+
+        kept = [1] if keepdims else []
+        return b.host(run, [data], [((*data.shape[:along], *kept, *data.shape[along + 1 :]), np.dtype(np.int64))])[0]
+
+    return place
+
+
+operator("ArgMax")(arg_max := _place(argmax, np.argmax))
+arg_max.__doc__ = "First or last place of the maximum along a dimension. ONNX, torch.argmax."
+operator("ArgMin")(arg_min := _place(argmin, np.argmin))
+arg_min.__doc__ = "First or last place of the minimum along a dimension. ONNX, torch.argmin."
 
 
 # -- order and running sums --------------------------------------------------------------------------------------

@@ -44,6 +44,10 @@ ROWS: list[tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]] = [
     ("ReduceMax", (X,), {"noop_with_empty_axes": 1}, lambda x: x),
     ("ReduceMin", (X,), {"axes": (2,), "keepdims": 1}, lambda x: x.amin(2, True)),
     ("ReduceMin", (X > 0,), {"axes": 0, "keepdims": 0}, lambda x: x.all(0)),
+    ("ArgMax", (X,), {}, lambda x: x.argmax(0, True)),
+    ("ArgMax", (TIES,), {"axis": 1, "keepdims": 0, "select_last_index": 1}, lambda x: 7 - x.flip(1).argmax(1)),
+    ("ArgMin", (X,), {"axis": -1, "keepdims": 0}, lambda x: x.argmin(-1)),
+    ("ArgMin", (TIES,), {"axis": 1, "select_last_index": 1}, lambda x: 7 - x.flip(1).argmin(1, True)),
     ("TopK", (X,), {"K": 3}, lambda x: x.topk(3)),
     ("TopK", (TIES,), {"K": 4, "axis": 1}, lambda x: [t[:, :4] for t in x.sort(dim=1, descending=True, stable=True)]),
     ("TopK", (TIES,), {"K": 8, "axis": 1, "largest": 0}, lambda x: x.sort(dim=1, stable=True)),
@@ -124,6 +128,8 @@ def test_faults_name_what_is_wrong() -> None:
         run("TopK", X, K=6, outputs=2)
     with pytest.raises(ParameterError, match="unknown reduction 'mean'"):
         run("ScatterElements", X, PLACES, UPDATES, reduction="mean")
+    with pytest.raises(ShapeError, match="empty dimension"):
+        run("ArgMax", X[:0], select_last_index=1)
     with pytest.raises(ShapeError, match="too many indices"):
         run("GatherND", X, np.zeros((2, 4), np.int64))
     with pytest.raises(ShapeError, match="too few dimensions"):
