@@ -24,6 +24,9 @@ __all__ = ["Convolution", "parts_of"]
 FEW_CHANNELS, FEW_IN_WIDE_WINDOWS = 4, 16
 """Most channels of windows in three dimensions whose lines become channels: of up to three columns, and of more."""
 
+MOST_PLANES = 1 << 16
+"""Planes of the output, counted once a tap, that sums over the taps are made of: no net has so many, but a file may."""
+
 
 class Convolution(NamedTuple):
     """What is computed: x (n, c, h, w) or (n, c, d, h, w) and y are channels last; see ``convolution.convolve``."""
@@ -116,6 +119,8 @@ def _taps_in_depth(b: Builder, c: Convolution) -> list[Convolution]:
     """
     (stride, *strides), (before, *befores), (dilation, *dilations) = c.stride, c.before, c.dilation
     n, oc, depth, oh, ow = c.y.shape
+    if n * depth * c.weight.shape[2] > MOST_PLANES:
+        return []
     reach = [planes(c.x.shape[2], depth, stride, before, k * dilation) for k in range(c.weight.shape[2])]
     order = sorted(range(len(reach)), key=lambda k: len(reach[k]))
     if c.residual is not None or not reach[order[-1]]:

@@ -184,3 +184,16 @@ def test_no_limit_and_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "much")
     with pytest.raises(ParameterError, match="a number of bytes"):
         memory_limit()
+
+
+def test_windows_of_many_planes_are_lowered_as_they_are() -> None:
+    graph = Graph.parse("""7767517
+4 3
+pnnx.Input x 0 1 x #x=(1,4,1,8,8)f32
+pnnx.Input w 0 1 w #w=(4,3,100000,2,2)f32
+F.conv_transpose3d c 2 1 x w y bias=None stride=(1,1,1) padding=(0,0,0) output_padding=(0,0,0) \
+dilation=(1,1,1) groups=1 $input=x $weight=w
+pnnx.Output o 1 0 y
+""")
+    x, w = np.ones((1, 4, 1, 8, 8), np.float32), np.ones((4, 3, 100_000, 2, 2), np.float32)
+    assert Model(graph).work(x, w)["steps"] < 10
