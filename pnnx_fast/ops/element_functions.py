@@ -6,7 +6,10 @@ They are made from the table of `pnnx_fast.expression.operators`; `elementwise` 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError, ShapeError
@@ -32,6 +35,8 @@ class _FormOperator:
             if numbers.get(key) not in choice:
                 raise ParameterError(f"{key} must be one of {sorted(map(str, choice))}", parameter=key)
             function = choice[numbers.pop(key, None)]
+        if any(isinstance(v, (list, tuple)) and v for v in operands):
+            operands = tuple(_line(b, v, operands) for v in operands)
         defaults = {a.name: a.default for a in self._form.arguments if a.is_number}
         arguments = [*operands, *(defaults | numbers).values()]
         arguments = [float(SPECIAL_FLOATS.get(v, v)) if isinstance(v, str) else v for v in arguments]
@@ -48,6 +53,15 @@ class _FormOperator:
             parameters.append(kind(argument.name, place, default=default, annotation=annotation))
         parameters += [kind(k, kind.KEYWORD_ONLY, default=None, annotation=str | None) for k in self._form.variants]
         return inspect.Signature(parameters, return_annotation=Value)
+
+
+def _line(b: Builder, value: Any, operands: Sequence[Any]) -> Any:
+    """A list of numbers as a tensor, of the type of its companion: so the converter writes constant lines of ONNX."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, (bool, int, float)) for v in value):
+        return value
+    line = np.array(value)
+    same = [v.dtype for v in operands if isinstance(v, Tensor) and v.dtype.kind == line.dtype.kind]
+    return b.constant(line.astype(same[0] if same else np.float32 if line.dtype.kind == "f" else line.dtype))
 
 
 for _type, _form in FORMS.items():

@@ -225,8 +225,11 @@ FAMILIES: dict[str, str] = {
         nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
     "onnx_operators": """
-        ArgMax ArgMin CumSum GatherElements GatherND IsInf IsNaN Mod NonZero ReduceMax ReduceMin ScatterElements
-        ScatterND TopK Trilu
+        ArgMax ArgMin BitShift CumSum Det Gather GatherElements GatherND IsInf IsNaN Mod NegativeLogLikelihoodLoss
+        NonZero ReduceMax ReduceMin ScatterElements ScatterND SoftmaxCrossEntropyLoss TopK Trilu Unique
+    """,
+    "onnx_signal": """
+        Col2Im DFT STFT
     """,
     "ordering": """
         Tensor.argsort Tensor.sort Tensor.topk aten::kthvalue aten::median aten::msort aten::nanmedian torch.argsort

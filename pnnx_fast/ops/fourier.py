@@ -128,7 +128,7 @@ def _scale(n: int, norm: str | None, inverse: bool) -> float:
     return 1.0 / n if inverse == (norm != "forward") else 1.0
 
 
-def _transform(b: Builder, x: Tensor, axis: int, n: int, kind: str, norm: str | None, last: bool) -> Tensor:
+def transform(b: Builder, x: Tensor, axis: int, n: int, kind: str, norm: str | None, last: bool) -> Tensor:
     """One transform along a dimension; its result is that of the operator if it is the last one."""
     inverse, output = KINDS[kind]
     if n < 1:
@@ -154,7 +154,7 @@ def _one(name: str) -> None:
     def one(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
         axis = axis_of(dim, input.ndim)
         whole = 2 * (input.shape[axis] - 1) if KINDS[name][1] == "real" else input.shape[axis]
-        return _transform(b, input, axis, n or whole, name, norm, last=True)
+        return transform(b, input, axis, n or whole, name, norm, last=True)
 
     one.__doc__ = f"The transform {name} over one dimension. torch.fft.{name}."
     operator(f"torch.fft.{name}")(one)
@@ -186,7 +186,7 @@ def _several(name: str) -> None:
         steps += [(*size, others) for size in (sizes if before is after else sizes[:-1])]
         steps += [(*sizes[-1], after)] if after else []
         for i, (axis, n, kind) in enumerate(steps):
-            x = _transform(b, x, axis, n, kind, norm, last=i == len(steps) - 1)
+            x = transform(b, x, axis, n, kind, norm, last=i == len(steps) - 1)
         return x
 
     def two(

@@ -16,12 +16,14 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import check
 from pnnx_fast.ops.aten import tril, triu
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
-from pnnx_fast.ops.index import index_tensors, named_along
+from pnnx_fast.ops.index import index_tensors, named_along, take
+from pnnx_fast.ops.losses import MEAN, NONE, SUM, nll_loss
 from pnnx_fast.ops.ordering import sort
 from pnnx_fast.ops.reduction import amax, amin, argmax, argmin, cumsum
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.scatter import index_put, scatter, scatter_reduce
 from pnnx_fast.ops.shape import axis_of
+from pnnx_fast.ops.softmax import emit_softmax
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
 # -- reductions --------------------------------------------------------------------------------------------------
@@ -118,6 +120,15 @@ def _from_the_front(b: Builder, index: Tensor, size: int) -> Tensor:
     return intermediate(b, "where(lt(@0,0),add(@0,@1),@0)", index, size)
 
 
+@operator("Gather")
+def gather_entries(b: Builder, data: Tensor, indices: Any, *, axis: int = 0) -> Tensor:
+    """Entries of one dimension; the dimensions of the indices take its place. ONNX, torch.index_select."""
+    if not data.ndim:
+        raise ShapeError("a tensor without dimensions has no entries", operand="data", actual=list(data.shape))
+    index = indices if isinstance(indices, Tensor) else b.constant(np.array(indices, np.int64))
+    return take(b, data, index, axis_of(axis, data.ndim), wrap=True)
+
+
 @operator("GatherElements")
 def gather_elements(b: Builder, data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """Elements that an index names along one dimension. ONNX, torch.gather."""
@@ -193,6 +204,74 @@ def places_of_truth(b: Builder, X: Tensor) -> Value:
     return b.dynamic(lambda x: np.asarray(np.nonzero(np.atleast_1d(x))), [X])
 
 
+@operator("Unique", native=False)
+def distinct(b: Builder, X: Tensor, *, axis: int | None = None, sorted: bool = True) -> Value:
+    """Distinct entries or slices, where each is first, which each was, and how many there are. ONNX, torch.unique."""
+    along = None if axis is None else axis_of(axis, X.ndim)
+
+    def run(x: Array) -> Results:
+        x = x.reshape(-1) if along is None else x
+        y, first, back, count = np.unique(x, True, True, True, axis=along or 0)
+        order = np.arange(len(first)) if sorted else np.argsort(first)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return Results((np.take(y, order, along or 0), first[order], place[back.reshape(-1)], count[order]))
+
+    return b.dynamic(run, [X])
+
+
+# -- losses ------------------------------------------------------------------------------------------------------
+
+REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
+
+NEVER = -1 << 63
+"""Stands for a class that is ignored where there is none."""
+
+
+@operator("NegativeLogLikelihoodLoss")
+def likelihood_loss(
+    b: Builder,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log-probability of each row's class. ONNX, torch.nn.functional.nll_loss."""
+    if reduction not in REDUCTIONS:
+        raise ParameterError(f"unknown reduction {reduction!r}", parameter="reduction")
+    return nll_loss(b, input, target, weight, REDUCTIONS[reduction], NEVER if ignore_index is None else ignore_index)
+
+
+@operator("SoftmaxCrossEntropyLoss")
+def class_loss(
+    b: Builder,
+    scores: Tensor,
+    labels: Tensor,
+    weights: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Value:
+    """Minus the log-probability of each row's class, by scores, and the logarithms. ONNX, torch cross_entropy."""
+    if scores.ndim < 2:
+        raise ShapeError("scores are (batch, classes, …)", operand="scores", actual=list(scores.shape))
+    logs = emit_softmax(b, scores, 1, logarithm=True)
+    return Results((likelihood_loss(b, logs, labels, weights, ignore_index=ignore_index, reduction=reduction), logs))
+
+
+# -- matrices ----------------------------------------------------------------------------------------------------
+
+
+@operator("Det", native=False)
+def determinant(b: Builder, X: Tensor) -> Tensor:
+    """Determinants of matrices. ONNX, torch.det."""
+    if X.ndim < 2 or X.shape[-1] != X.shape[-2]:
+        raise ShapeError("only square matrices have a determinant", operand="X", actual=list(X.shape))
+    return b.host(lambda x: np.asarray(np.linalg.det(x), x.dtype), [X], [(X.shape[:-2], X.dtype)])[0]
+
+
 # -- element by element ------------------------------------------------------------------------------------------
 
 
@@ -216,6 +295,14 @@ def is_infinite(b: Builder, X: Tensor, *, detect_negative: bool = True, detect_p
 def modulo(b: Builder, A: Any, B: Any, *, fmod: bool = False) -> Value:
     """Remainder with the sign of the divisor, of the dividend with fmod. ONNX, torch.remainder, torch.fmod."""
     return lower_expression(b, "fmod(@0,@1)" if fmod else "remainder(@0,@1)", [A, B])
+
+
+@operator("BitShift")
+def shift_bits(b: Builder, X: Any, Y: Any, *, direction: str) -> Value:
+    """Bits moved to the left or the right. ONNX, torch.bitwise_left_shift, torch.bitwise_right_shift."""
+    if direction not in ("LEFT", "RIGHT"):
+        raise ParameterError(f"unknown direction {direction!r}", parameter="direction")
+    return lower_expression(b, f"bitwise_{direction.lower()}_shift(@0,@1)", [X, Y])
 
 
 @operator("Trilu")

@@ -15,6 +15,9 @@ from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
 MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+ONNX_MODES = {"linear": "bilinear", "cubic": "bicubic"}
+"""Names of modes in ONNX, which the converter leaves as they are."""
+
 BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 EDGES, CENTRES, PIXELS = range(3)
 """What places mean: the border's edges are at -1 and 1, the centres of the corner pixels are, or pixels are counted."""
@@ -34,7 +37,7 @@ def grid_sample(
     align_corners: bool | None = None,
 ) -> Tensor:
     """Values of images at places between -1 and 1. torch.nn.functional.grid_sample."""
-    axes = input.ndim - 2
+    axes, mode = input.ndim - 2, ONNX_MODES.get(mode, mode)
     for name, value, known in (("mode", mode, MODES), ("padding_mode", padding_mode, BORDERS)):
         if value not in known:
             raise ParameterError(f"{name} must be one of {', '.join(known)}, not {value!r}", parameter=name)

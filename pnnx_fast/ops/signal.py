@@ -57,7 +57,7 @@ def _extended(b: Builder, x: Tensor, sides: int, mode: str) -> Tensor:
     return pad_sides(b, x, pads, pads, mode, temporary=True)
 
 
-def _emit_stft(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any]) -> Tensor:
+def short_time_transform(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any]) -> Tensor:
     """Short-time Fourier transform (…, frequencies, frames), or a power of its magnitudes."""
     n_fft, hop, power = o["n_fft"], o["hop_length"], o.get("power")
     length = _check_window(window, n_fft, o["win_length"])
@@ -119,7 +119,7 @@ def stft(
         "n_fft": n_fft, "hop_length": hop_length or n_fft // 4, "win_length": win_length, "center": center,
         "pad_mode": pad_mode, "normalized": normalized, "onesided": onesided is not False, "pad": pad,
     }  # fmt: skip
-    y = _emit_stft(b, input, window, options)
+    y = short_time_transform(b, input, window, options)
     if return_complex is False:
         return parts_of(y)
     return y
@@ -225,7 +225,7 @@ def spectrogram(
         "pad_mode": pad_mode, "normalized": "window" if window_norm else normalized, "onesided": onesided,
         "pad": pad, "power": power,
     }  # fmt: skip
-    return _emit_stft(b, waveform, window, options)
+    return short_time_transform(b, waveform, window, options)
 
 
 @operator("torchaudio.functional.inverse_spectrogram")
@@ -282,6 +282,8 @@ def unfold(
     x = input if input.ndim == 4 else input.unsqueeze(0)
     n, c, h, w = x.shape
     oh, ow = _positions((h, w), k, d, p, s)
+    if not c:
+        raise ShapeError("the input has no channels", actual=list(input.shape))
     x = _padded(b, x, p)
     y = b.result((n, c, k[0], k[1], oh, ow), x.dtype)
     sn, sc, sh, sw = x.strides
@@ -321,7 +323,7 @@ def fold(
     x = input if input.ndim == 3 else input.unsqueeze(0)
     oh, ow = _positions(size, k, d, p, s)
     n, rows, columns = x.shape
-    if rows % (k[0] * k[1]) or columns != oh * ow:
+    if not rows or rows % (k[0] * k[1]) or columns != oh * ow:
         raise ShapeError("fold: columns do not fit", expected=(k[0] * k[1], oh * ow), actual=(rows, columns))
     c = rows // (k[0] * k[1])
     if x.dtype == np.float32:
