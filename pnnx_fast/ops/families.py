@@ -224,6 +224,11 @@ FAMILIES: dict[str, str] = {
         fused.BatchNorm2d fused.GroupNorm fused.LayerNorm nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.GroupNorm
         nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
+    "onnx_layers": """
+        AffineGrid Attention BlackmanWindow CastLike CenterCropPad Compress DepthToSpace EyeLike GlobalLpPool
+        HammingWindow HannWindow Hardmax LpNormalization Mean MeanVarianceNormalization OneHot Pad ReduceLogSum
+        ReduceSumSquare Resize ReverseSequence RoiAlign Size Softsign Swish ThresholdedRelu Transpose
+    """,
     "onnx_operators": """
         ArgMax ArgMin BitShift CumSum Det Gather GatherElements GatherND IsInf IsNaN Mod NegativeLogLikelihoodLoss
         NonZero ReduceMax ReduceMin ScatterElements ScatterND SoftmaxCrossEntropyLoss TopK Trilu Unique
