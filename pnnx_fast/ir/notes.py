@@ -22,6 +22,7 @@ __all__ = [
     "attention_roles",
     "fits",
     "head_masks",
+    "kept_axes",
     "leading_sizes",
     "lost_axes",
     "lost_reshape",
@@ -135,6 +136,17 @@ def leading_sizes(op: Operator) -> list[int] | None:
         return None
     sizes = value[: len(noted)]
     return sizes if all(a in (-1, b) for a, b in zip(sizes, noted, strict=True)) else None
+
+
+def kept_axes(op: Operator) -> list[int] | None:
+    """All axes, for an extreme of all elements whose result is noted with each of them as a one.
+
+    So the converter writes ONNX's extremes, which keep the axes.
+    """
+    if op.type not in ("torch.max", "torch.min") or len(op.inputs) != 1 or len(op.outputs) != 1 or "dim" in op.params:
+        return None
+    given, noted = op.inputs[0].shape, op.outputs[0].shape
+    return list(range(len(given))) if given and noted == (1,) * len(given) else None
 
 
 def lost_axes(op: Operator) -> int:

@@ -2,7 +2,8 @@
 that it cut off, sizes that it left behind those of a reshape, paddings up to a multiple with the wrong sign, writes
 into a part of a tensor that became writes into the written values, shuffles that swallowed a reshape, masks of
 attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result, reshapes
-behind writes into parts, ellipses of Einstein sums, bounds of slices that were rounded towards zero.
+behind writes into parts, ellipses of Einstein sums, bounds of slices that were rounded towards zero, extremes of all
+elements that lost their axes.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -17,6 +18,7 @@ from pnnx_fast.ir.equations import whole_equation
 from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.notes import (
     head_masks,
+    kept_axes,
     leading_sizes,
     lost_axes,
     lost_reshape,
@@ -129,6 +131,14 @@ def _reshape(graph: Graph, op: Operator) -> bool:
     return _heads_of_mask(graph, op) or _fewer_sizes(graph, op)
 
 
+def _keeping_axes(graph: Graph, op: Operator) -> bool:
+    axes = kept_axes(op)
+    if axes is not None:
+        op.type = op.type.replace(".m", ".am")
+        op.params["dim"], op.params["keepdim"] = axes, True
+    return axes is not None
+
+
 def _slice(graph: Graph, op: Operator) -> bool:
     bound = lowered_bound(op)
     if bound is not None:
@@ -150,5 +160,7 @@ _MENDS: dict[str, Mend] = {
     "nn.PixelShuffle": _reshape_before,
     "pnnx.Expression": _leading_axes,
     "torch.einsum": _set_parameter("equation", whole_equation),
+    "torch.max": _keeping_axes,
+    "torch.min": _keeping_axes,
 }
 """What is done to operators of a type; it returns whether anything was wrong."""

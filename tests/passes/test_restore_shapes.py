@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -478,3 +479,16 @@ def test_bounds_of_slices_are_rounded_down(
     )
     x = RNG.standard_normal((4, 5)).astype(np.float32)
     assert np.array_equal(pnnx_fast.Model(graph)(x), x[want])
+
+
+@pytest.mark.parametrize("kind, function", [("max", np.max), ("min", np.min)])
+@pytest.mark.parametrize("noted, kept", [("1,1,1", True), ("", False), ("1,1", None)])
+def test_extremes_of_all_elements_keep_axes_that_are_noted(
+    kind: str, function: Any, noted: str, kept: bool | None
+) -> None:
+    x = RNG.standard_normal((2, 3, 4)).astype(np.float32)
+    text = f"pnnx.Input i 0 1 x #x=(2,3,4)f32\ntorch.{kind} m 1 1 x y #x=(2,3,4)f32 #y=({noted})f32"
+    model = pnnx_fast.Model(pnnx_fast.Graph.parse(f"7767517\n3 2\n{text}\npnnx.Output o 1 0 y\n"))
+    with nullcontext() if kept is not None else pytest.warns(UserWarning, match="gives shape"):
+        y = model(x)
+    np.testing.assert_array_equal(y, function(x, keepdims=bool(kept)), strict=True)
