@@ -141,12 +141,13 @@ def leading_sizes(op: Operator) -> list[int] | None:
 def kept_axes(op: Operator) -> list[int] | None:
     """All axes, for an extreme of all elements whose result is noted with each of them as a one.
 
-    So the converter writes ONNX's extremes, which keep the axes.
+    So the converter writes ONNX's extremes, which keep the axes. A single one says nothing: results without axes are
+    noted so, too.
     """
     if op.type not in ("torch.max", "torch.min") or len(op.inputs) != 1 or len(op.outputs) != 1 or "dim" in op.params:
         return None
     given, noted = op.inputs[0].shape, op.outputs[0].shape
-    return list(range(len(given))) if given and noted == (1,) * len(given) else None
+    return list(range(len(given))) if given and len(given) > 1 and noted == (1,) * len(given) else None
 
 
 def lost_axes(op: Operator) -> int:
