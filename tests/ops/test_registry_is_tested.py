@@ -40,11 +40,11 @@ ELSEWHERE: dict[str, str] = {
     "ops/test_int8.py": "fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize",
     "ops/test_linear_torch.py": "fused.Linear",
     "ops/test_normalization_torch.py": "fused.BatchNorm2d fused.GroupNorm",
-    "ops/test_onnx_layers.py": """
+    "ops/test_onnx_layers_torch.py": """
         AffineGrid Attention BlackmanWindow CastLike CenterCropPad Compress DepthToSpace EyeLike GlobalLpPool
         HammingWindow HannWindow Hardmax LpNormalization Mean MeanVarianceNormalization OneHot Pad ReduceLogSum
         ReduceSumSquare Resize ReverseSequence RoiAlign Size Softsign Swish ThresholdedRelu Transpose""",
-    "ops/test_onnx_operators.py": """
+    "ops/test_onnx_operators_torch.py": """
         ArgMax ArgMin BitShift Col2Im CumSum DFT Det Gather GatherElements GatherND IsInf IsNaN Mod
         NegativeLogLikelihoodLoss NonZero ReduceMax ReduceMin STFT ScatterElements ScatterND SoftmaxCrossEntropyLoss
         TopK Trilu Unique""",
