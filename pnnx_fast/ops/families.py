@@ -224,14 +224,17 @@ FAMILIES: dict[str, str] = {
         fused.BatchNorm2d fused.GroupNorm fused.LayerNorm nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.GroupNorm
         nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
-    "onnx_layers": """
-        AffineGrid Attention BlackmanWindow CastLike CenterCropPad Compress DepthToSpace EyeLike GlobalLpPool
-        HammingWindow HannWindow Hardmax LpNormalization Mean MeanVarianceNormalization OneHot Pad ReduceLogSum
-        ReduceSumSquare Resize ReverseSequence RoiAlign Size Softsign Swish ThresholdedRelu Transpose
+    "onnx_indices": """
+        Gather GatherElements GatherND NonZero ScatterElements ScatterND Unique
     """,
-    "onnx_operators": """
-        ArgMax ArgMin BitShift CumSum Det Gather GatherElements GatherND IsInf IsNaN Mod NegativeLogLikelihoodLoss
-        NonZero ReduceMax ReduceMin ScatterElements ScatterND SoftmaxCrossEntropyLoss TopK Trilu Unique
+    "onnx_layers": """
+        AffineGrid Attention BitShift BlackmanWindow CastLike CenterCropPad Compress DepthToSpace Det EyeLike
+        HammingWindow HannWindow IsInf IsNaN Mean Mod NegativeLogLikelihoodLoss OneHot Pad Resize ReverseSequence
+        RoiAlign Size SoftmaxCrossEntropyLoss Softsign Swish ThresholdedRelu Transpose Trilu
+    """,
+    "onnx_reductions": """
+        ArgMax ArgMin CumSum GlobalLpPool Hardmax LpNormalization MeanVarianceNormalization ReduceLogSum ReduceMax
+        ReduceMin ReduceSumSquare TopK
     """,
     "onnx_signal": """
         Col2Im DFT STFT

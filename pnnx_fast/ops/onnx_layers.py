@@ -1,4 +1,8 @@
-"""Layers, forms and masks of ONNX that the converter leaves under their ONNX names; see `onnx_operators`."""
+"""Layers, losses and forms of ONNX that the converter leaves under their ONNX names, as for PyTorch's newer exporter.
+
+Inputs, attributes and their defaults are those of the ONNX operators. What an ONNX model gives as a constant tensor
+arrives as a tensor, a number or a list, or as a parameter of that name.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +16,32 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import check, window
+from pnnx_fast.ops.aten import tril, triu
 from pnnx_fast.ops.attention import scaled_dot_product_attention
-from pnnx_fast.ops.elementwise import intermediate, lower_expression
+from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.index import take
+from pnnx_fast.ops.losses import MEAN, NONE, SUM, nll_loss
 from pnnx_fast.ops.padding import pad_sides
-from pnnx_fast.ops.reduction import mean, norm, total
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.sampling import affine_grid
 from pnnx_fast.ops.shape import axes_of, axis_of, integers, pixel_shuffle
-from pnnx_fast.ops.symbolic import Builder, Tensor, Value
+from pnnx_fast.ops.softmax import emit_softmax
+from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 from pnnx_fast.ops.vision import roi_align
 
-# -- element by element ------------------------------------------------------------------------------------------
+# -- element by element --------------------------------------------------------------------------------------------
 
 
 @operator("Softsign")
 def softsign(b: Builder, input: Tensor) -> Value:
     """The input by one more than its magnitude. ONNX, torch.nn.Softsign."""
-    return lower_expression(b, "div(@0,add(abs(@0),1))", [input])
+    return lower_expression(b, "softsign(@0)", [input])
 
 
 @operator("ThresholdedRelu")
 def thresholded_relu(b: Builder, X: Tensor, *, alpha: float = 1.0) -> Value:
     """The input where it is above a number, else 0. ONNX, torch.nn.Threshold."""
-    return lower_expression(b, "where(gt(@0,@1),@0,0)", [X, alpha])
+    return lower_expression(b, "threshold(@0,@1,0)", [X, alpha])
 
 
 @operator("Swish")
@@ -63,71 +69,37 @@ def cast_like(b: Builder, input: Tensor, target_type: Any) -> Tensor:
     return b.cast(input, target_type.dtype)
 
 
-# -- reductions and norms ----------------------------------------------------------------------------------------
+@operator("IsNaN")
+def is_nan(b: Builder, X: Tensor) -> Value:
+    """Whether an entry is not a number. ONNX, torch.isnan."""
+    return lower_expression(b, "isnan(@0)", [X])
 
 
-def _reduced(before: str, after: str) -> Callable[..., Value]:
-    def reduced(
-        b: Builder,
-        data: Tensor,
-        axes: Ints | None = None,
-        *,
-        keepdims: bool = True,
-        noop_with_empty_axes: bool = False,
-    ) -> Value:
-        given = lower_expression(b, before, [data], temporary=True)
-        if not noop_with_empty_axes or axes not in (None, ()):
-            given = total(b, given, dim=axes, keepdim=keepdims, dtype=f"torch.{data.dtype.name}")
-        return lower_expression(b, after, [given])
-
-    return reduced
+@operator("IsInf")
+def is_infinite(b: Builder, X: Tensor, *, detect_negative: bool = True, detect_positive: bool = True) -> Value:
+    """Whether an entry is infinite, perhaps of one sign only. ONNX, torch.isinf."""
+    if detect_negative and detect_positive:
+        return lower_expression(b, "isinf(@0)", [X])
+    if not detect_negative and not detect_positive:
+        return b.contiguous(b.constant(np.zeros((), np.bool_)).expand(X.shape))
+    return lower_expression(b, "eq(@0,@1)", [X, np.inf if detect_positive else -np.inf])
 
 
-operator("ReduceLogSum")(reduce_log_sum := _reduced("@0", "log(@0)"))
-reduce_log_sum.__doc__ = "Logarithm of the sum over dimensions, which stay as ones unless keepdims is 0. ONNX."
-operator("ReduceSumSquare")(reduce_sum_square := _reduced("square(@0)", "@0"))
-reduce_sum_square.__doc__ = "Sum of squares over dimensions, which stay as ones unless keepdims is 0. ONNX."
+@operator("Mod")
+def modulo(b: Builder, A: Any, B: Any, *, fmod: bool = False) -> Value:
+    """Remainder with the sign of the divisor, of the dividend with fmod. ONNX, torch.remainder, torch.fmod."""
+    return lower_expression(b, "fmod(@0,@1)" if fmod else "remainder(@0,@1)", [A, B])
 
 
-@operator("LpNormalization")
-def normalized(b: Builder, input: Tensor, *, axis: int = -1, p: int = 2) -> Value:
-    """The input divided by its norm along a dimension; where that is 0, 0. ONNX, torch.nn.functional.normalize."""
-    size = norm(b, input, p=p, dim=axis, keepdim=True)
-    return lower_expression(b, "where(eq(@1,0),0,div(@0,@1))", [input, size])
+@operator("BitShift")
+def shift_bits(b: Builder, X: Any, Y: Any, *, direction: str) -> Value:
+    """Bits moved to the left or the right. ONNX, torch.bitwise_left_shift, torch.bitwise_right_shift."""
+    if direction not in ("LEFT", "RIGHT"):
+        raise ParameterError(f"unknown direction {direction!r}", parameter="direction")
+    return lower_expression(b, f"bitwise_{direction.lower()}_shift(@0,@1)", [X, Y])
 
 
-@operator("MeanVarianceNormalization")
-def standardized(b: Builder, X: Tensor, *, axes: Ints = (0, 2, 3)) -> Value:
-    """The input less its mean, divided by its standard deviation and 1e-9 more. ONNX."""
-    centred = intermediate(b, "sub(@0,@1)", X, mean(b, X, dim=axes, keepdim=True))
-    variance = mean(b, intermediate(b, "square(@0)", centred), dim=axes, keepdim=True)
-    return lower_expression(b, "div(@0,add(sqrt(@1),1e-9))", [centred, variance])
-
-
-@operator("GlobalLpPool")
-def global_norm(b: Builder, X: Tensor, *, p: int = 2) -> Tensor:
-    """Norm of each channel, whose sizes become ones. ONNX, torch.linalg.vector_norm."""
-    if X.ndim < 3:
-        raise ShapeError("the input is (batch, channels, …)", operand="X", actual=list(X.shape))
-    return norm(b, X, p=p, dim=tuple(range(2, X.ndim)), keepdim=True)
-
-
-@operator("Hardmax", native=False)
-def hardmax(b: Builder, input: Tensor, *, axis: int = -1) -> Tensor:
-    """One at the first maximum along a dimension, zeros elsewhere. ONNX."""
-    along = axis_of(axis, input.ndim)
-    if not input.shape[along]:
-        raise ShapeError("no maximum of an empty dimension", actual=list(input.shape))
-
-    def run(x: Array) -> Array:
-        y = np.zeros_like(x)
-        np.put_along_axis(y, np.expand_dims(x.argmax(along), along), 1, along)
-        return y
-
-    return b.host(run, [input], [(input.shape, input.dtype)])[0]
-
-
-# -- forms -------------------------------------------------------------------------------------------------------
+# -- forms ---------------------------------------------------------------------------------------------------------
 
 
 @operator("Transpose")
@@ -283,7 +255,13 @@ ROUNDED: dict[str, Callable[[Array], Array]] = {
 }
 
 
-# -- tensors that are made ---------------------------------------------------------------------------------------
+@operator("Trilu")
+def triangle(b: Builder, input: Tensor, k: int = 0, *, upper: bool = True) -> Value:
+    """The part of matrices on one side of a diagonal, zeros on the other. ONNX, torch.triu, torch.tril."""
+    return (triu if upper else tril)(b, input, k)
+
+
+# -- tensors that are made -----------------------------------------------------------------------------------------
 
 TYPES = dict(enumerate(["-", "f4", "u1", "i1", "u2", "i2", "i4", "i8", "-", "?", "f2", "f8", "u4", "u8"]))
 """ONNX's numbers of types."""
@@ -335,7 +313,59 @@ for _name, _terms in {"Hann": (0.5, 0.5), "Hamming": (25 / 46, 21 / 46), "Blackm
     operator(f"{_name}Window")(_made)
 
 
-# -- images and attention ----------------------------------------------------------------------------------------
+# -- losses --------------------------------------------------------------------------------------------------------
+
+REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
+
+NEVER = -1 << 63
+"""Stands for a class that is ignored where there is none."""
+
+
+@operator("NegativeLogLikelihoodLoss")
+def likelihood_loss(
+    b: Builder,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log-probability of each row's class. ONNX, torch.nn.functional.nll_loss."""
+    if reduction not in REDUCTIONS:
+        raise ParameterError(f"unknown reduction {reduction!r}", parameter="reduction")
+    return nll_loss(b, input, target, weight, REDUCTIONS[reduction], NEVER if ignore_index is None else ignore_index)
+
+
+@operator("SoftmaxCrossEntropyLoss")
+def class_loss(
+    b: Builder,
+    scores: Tensor,
+    labels: Tensor,
+    weights: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Value:
+    """Minus the log-probability of each row's class, by scores, and the logarithms. ONNX, torch cross_entropy."""
+    if scores.ndim < 2:
+        raise ShapeError("scores are (batch, classes, …)", operand="scores", actual=list(scores.shape))
+    logs = emit_softmax(b, scores, 1, logarithm=True)
+    return Results((likelihood_loss(b, logs, labels, weights, ignore_index=ignore_index, reduction=reduction), logs))
+
+
+# -- matrices ------------------------------------------------------------------------------------------------------
+
+
+@operator("Det", native=False)
+def determinant(b: Builder, X: Tensor) -> Tensor:
+    """Determinants of matrices. ONNX, torch.det."""
+    if X.ndim < 2 or X.shape[-1] != X.shape[-2]:
+        raise ShapeError("only square matrices have a determinant", operand="X", actual=list(X.shape))
+    return b.host(lambda x: np.asarray(np.linalg.det(x), x.dtype), [X], [(X.shape[:-2], X.dtype)])[0]
+
+
+# -- images and attention ------------------------------------------------------------------------------------------
 
 
 @operator("AffineGrid")

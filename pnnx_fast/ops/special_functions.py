@@ -1,4 +1,4 @@
-"""Special functions of mathematics that numpy lacks: polygamma functions, relatives of the error function, Bessel's.
+"""Special functions of mathematics that numpy lacks: polygamma, relatives of the error function, Bessel's and Airy's.
 
 Arrays in, arrays out, computed in double precision and rounded once; :mod:`pnnx_fast.ops.aten_numpy` makes operators of
 them.
@@ -17,8 +17,8 @@ from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.reference import BERNOULLI
 
 __all__ = [
-    "bessel_i0", "bessel_i", "bessel_k", "digamma", "entr", "erfcx", "igamma", "log_ndtr", "mvlgamma", "ndtr", "ndtri",
-    "polygamma", "wide", "xlog1py", "zeta",
+    "airy_ai", "bessel_i0", "bessel_i", "bessel_j", "bessel_k", "bessel_y", "digamma", "entr", "erfcx", "igamma",
+    "log_ndtr", "mvlgamma", "ndtr", "ndtri", "polygamma", "spherical_bessel_j0", "wide", "xlog1py", "zeta",
 ]  # fmt: skip
 
 LARGE = 12.0
@@ -239,3 +239,125 @@ def mvlgamma(x: Array, p: int) -> Array:
     """Logarithm of the multivariate gamma function."""
     constant = p * (p - 1) / 4 * math.log(math.pi)
     return wide(lambda v: sum((_function("lgamma")(v - i / 2) for i in range(p)), np.zeros_like(v)) + constant)(x)
+
+
+# -- functions that oscillate ------------------------------------------------------------------------------------
+
+FAR_BESSEL, TERMS_NEAR = 14.0, 48
+"""Where the series in powers hand over to those in inverse powers, and how many terms are added up of the former."""
+
+FAR_AIRY = 7.0
+"""The same for Airy's function, to the left; to the right of 1 it is an integral."""
+
+STEP_AIRY = 0.1
+"""Width of the trapezoids of that integral, which converge faster than any power of it."""
+
+
+def _waves(order: int, x: Array) -> tuple[Array, Array]:
+    """Hankel's series: what cosine and sine of the phase are multiplied with, for large numbers."""
+    even, odd, term = np.ones_like(x), np.zeros_like(x), np.ones_like(x)
+    for k in range(1, 26):
+        term = term * (4 * order * order - (2 * k - 1) ** 2) / (8 * k * x)
+        if k % 2:
+            odd = odd + term * (-1) ** (k // 2)
+        else:
+            even = even + term * (-1) ** (k // 2)
+    return even, odd
+
+
+def _far(order: int, x: Array, sine: bool) -> Array:
+    even, odd = _waves(order, x)
+    phase = x - (2 * order + 1) * math.pi / 4
+    wave = even * np.sin(phase) + odd * np.cos(phase) if sine else even * np.cos(phase) - odd * np.sin(phase)
+    return np.asarray(wave * np.sqrt(2 / (math.pi * x)))
+
+
+def bessel_j(order: int) -> Callable[[Array], Array]:
+    """Bessel function of the first kind, of order 0 or 1."""
+
+    @wide
+    def run(x: Array) -> Array:
+        """Bessel function of the first kind."""
+        size = np.abs(x)
+        y = np.where(
+            size < FAR_BESSEL,
+            _near(order, np.minimum(size, FAR_BESSEL))[0],
+            _far(order, np.maximum(size, FAR_BESSEL), False),
+        )
+        return np.where(np.isnan(x), x, np.where(x < 0, -y, y) if order else y)
+
+    return run
+
+
+def _near(order: int, x: Array) -> tuple[Array, Array]:
+    """The series in powers, and with the harmonic numbers of its terms, which functions of second kind have."""
+    term = total = (x / 2) ** order
+    harmonic = 1.0 if order else 0.0
+    weighted = harmonic * term
+    for k in range(1, TERMS_NEAR):
+        term = term * -((x / 2) ** 2) / (k * (k + order))
+        harmonic += 1 / k + 1 / (k + 1) if order else 2 / k
+        total, weighted = total + term, weighted + harmonic * term
+    return total, weighted
+
+
+def bessel_y(order: int) -> Callable[[Array], Array]:
+    """Bessel function of the second kind, of order 0 or 1."""
+
+    @wide
+    def run(x: Array) -> Array:
+        """Bessel function of the second kind."""
+        known = np.where(x > 0, x, 1.0)
+        near = np.minimum(known, FAR_BESSEL)
+        first, weighted = _near(order, near)
+        y = (2 * (np.log(near / 2) + np.euler_gamma) * first - weighted) / math.pi
+        y = y - 2 / (math.pi * near) if order else y
+        y = np.where(known < FAR_BESSEL, y, _far(order, np.maximum(known, FAR_BESSEL), True))
+        return np.where(x > 0, y, np.where(x == 0, -np.inf, np.nan))
+
+    return run
+
+
+@wide
+def spherical_bessel_j0(x: Array) -> Array:
+    """sin(x) / x."""
+    return np.where(np.isinf(x), 0, np.sinc(np.where(np.isinf(x), 0, x) / math.pi))
+
+
+@wide
+def airy_ai(x: Array) -> Array:
+    """Airy function."""
+    near = np.clip(x, -FAR_AIRY, 1)
+    even, odd = np.ones_like(near), near
+    y = 0.3550280538878172 * even - 0.2588194037928068 * odd
+    for k in range(1, TERMS_NEAR):
+        even = even * near**3 / ((3 * k - 1) * 3 * k)
+        odd = odd * near**3 / (3 * k * (3 * k + 1))
+        y = y + 0.3550280538878172 * even - 0.2588194037928068 * odd
+    y = np.where(x > 1, _airy_decay(np.where(x > 1, x, 1)), y)
+    y = np.where(x < -FAR_AIRY, _airy_waves(np.where(x < -FAR_AIRY, -x, FAR_AIRY)), y)
+    return np.where(np.isfinite(x), y, np.nan)
+
+
+def _airy_decay(x: Array) -> Array:
+    """To the right: a modified Bessel function of the second kind, by its integral."""
+    place = 2 / 3 * x * np.sqrt(x)
+    total = np.full_like(x, 0.5)
+    for k in range(1, 80):
+        t = k * STEP_AIRY
+        total = total + np.exp(-place * (math.cosh(t) - 1)) * math.cosh(t / 3)
+    return np.asarray(np.sqrt(x / 3) / math.pi * total * STEP_AIRY * np.exp(-place))
+
+
+def _airy_waves(x: Array) -> Array:
+    """To the left: a wave and its inverse powers."""
+    place = 2 / 3 * x * np.sqrt(x)
+    even, odd, term = np.ones_like(x), np.zeros_like(x), np.ones_like(x)
+    for k in range(1, 20):
+        term = term * (6 * k - 5) * (6 * k - 3) * (6 * k - 1) / (216 * k * (2 * k - 1) * place)
+        if k % 2:
+            odd = odd + term * (-1) ** (k // 2)
+        else:
+            even = even + term * (-1) ** (k // 2)
+    phase = place - math.pi / 4
+    return np.asarray((even * np.cos(phase) + odd * np.sin(phase)) / (math.sqrt(math.pi) * x**0.25))
