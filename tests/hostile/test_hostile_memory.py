@@ -9,6 +9,7 @@ import pytest
 
 from pnnx_fast import Graph, Model
 from pnnx_fast._memory import check_memory, memory_limit
+from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError, ParameterError, ShapeError
 from pnnx_fast.ncnn import DataReaderFromEmpty, Mat, NcnnWarning, Net
 from pnnx_fast.ops import array_functions as functions
@@ -94,24 +95,19 @@ def test_numbers_whose_count_the_file_tells(make: Callable[[], object], monkeypa
         make()
 
 
-def test_frames_far_apart_of_which_a_few_samples_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("operator", "x", "what"),
+    [
+        ("torch.istft s 1 1 x y $input=x n_fft=16 hop_length=4294967296 length=40", np.ones((9, 12), "c8"), "numbers"),
+        ("F.adaptive_avg_pool2d p 1 1 x y output_size=(20000,20000)", np.ones((1, 1, 4, 4), "i8"), "400000000 numbers"),
+    ],
+    ids=["frames far apart, of which a few samples are wanted", "windows without number"],
+)
+def test_operators_that_would_take_much(operator: str, x: Array, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
-    graph = Graph.parse(
-        "7767517\n3 2\npnnx.Input i 0 1 x #x=(9,12)c64\ntorch.istft s 1 1 x y $input=x n_fft=16 hop_length=4294967296 "
-        "length=40\npnnx.Output o 1 0 y\n"
-    )
-    with pytest.raises(LimitError, match=r"numbers: .* more than the limit"):
-        Model(graph)(np.ones((9, 12), np.complex64))
-
-
-def test_windows_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
-    graph = Graph.parse(
-        "7767517\n3 2\npnnx.Input i 0 1 x #x=(1,1,4,4)i64\nF.adaptive_avg_pool2d p 1 1 x y output_size=(20000,20000)\n"
-        "pnnx.Output o 1 0 y\n"
-    )
-    with pytest.raises(LimitError, match=r"400000000 numbers: .* more than the limit"):
-        Model(graph)(np.ones((1, 1, 4, 4), np.int64))
+    graph = Graph.parse(f"7767517\n3 2\npnnx.Input i 0 1 x\n{operator}\npnnx.Output o 1 0 y\n")
+    with pytest.raises(LimitError, match=rf"{what}: .* more than the limit"):
+        Model(graph)(x)
 
 
 DIAGONAL = """7767517
