@@ -45,16 +45,16 @@ def numpy_step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Val
         tensors = list(tensors_in(values))
 
         def run(*arrays: Array) -> Any:
-            with np.errstate(all="ignore"):
-                source = iter(arrays)
-                result = function(*map_leaves(lambda v: next(source) if isinstance(v, Tensor) else v, values))
+            source = iter(arrays)
+            result = function(*map_leaves(lambda v: next(source) if isinstance(v, Tensor) else v, values))
             if isinstance(result, (tuple, list)):
                 return tuple(np.asarray(r) for r in result)
             return np.asarray(result)
 
         if dynamic:
             return b.dynamic(run, tensors)
-        sample = run(*map(_trial, tensors))
+        with np.errstate(all="ignore"):
+            sample = run(*map(_trial, tensors))
         if isinstance(sample, tuple):
             made: type[tuple[Value, ...]] = tuple if function is fn.gradient else Results
             return made(b.host(run, tensors, [(s.shape, s.dtype) for s in sample]))

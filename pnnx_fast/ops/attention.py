@@ -400,10 +400,9 @@ def _attention_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, sc
         s = q @ k.swapaxes(-1, -2) * q.dtype.type(scale)
         for m in masks:
             s = s + _additive(m, MASK_DROP if m.dtype == np.bool_ else MASK_ADD, q.dtype)
-        with np.errstate(invalid="ignore"):
-            p = np.exp(s - s.max(-1, keepdims=True))
-            shares = p / p.sum(-1, keepdims=True)
-            return np.asarray(shares.mean(1) if average else shares)
+        p = np.exp(s - s.max(-1, keepdims=True))
+        shares = p / p.sum(-1, keepdims=True)
+        return np.asarray(shares.mean(1) if average else shares)
 
     shape = (q.shape[0], *([] if average else [q.shape[1]]), q.shape[2], k.shape[2])
     return b.host(weights, [q, k] if mask is None else [q, k, mask], [(shape, q.dtype)])[0]

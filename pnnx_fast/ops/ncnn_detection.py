@@ -42,16 +42,6 @@ def _pick(
     return index, best
 
 
-def _quiet(decode: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives infinities and NaN for odd values, without warnings."""
-
-    def run(*arrays: Array) -> Any:
-        with np.errstate(all="ignore"):
-            return decode(*arrays)
-
-    return run
-
-
 def _table(labels: Array, scores: Array, boxes: Array) -> Array:
     """Rows (label, score, x0, y0, x1, y1) of one image."""
     rows = np.concatenate([labels[:, None], scores[:, None], boxes], 1)
@@ -115,7 +105,7 @@ def detection_output(
         return _moved(boxes, offsets), np.where(chosen, scores[1:], np.float32(-np.inf))
 
     shapes = [((n, 4), np.float32), ((max(per_box - 1, 0), n), np.float32)]
-    boxes, scores = b.host(_quiet(decode), [location, confidence, priorbox], shapes)
+    boxes, scores = b.host(decode, [location, confidence, priorbox], shapes)
     index, best = _pick(b, boxes, scores, nms_threshold, nms_top_k, nms_top_k)
     order, _ = _pick(b, None, b.reshape(best, (1, best.size)), 0.0, best.size, keep_top_k)
 
@@ -169,7 +159,7 @@ def _decoded(
 ) -> tuple[Tensor, ...]:
     """Emit the decoding of boxes and the choice among them: labels, boxes, and indexes and scores of the best."""
     shapes = [((cells,), np.int64), ((1, cells), np.float32), ((cells, 4), np.float32)]
-    labels, scores, boxes = b.host(_quiet(decode), arrays, shapes)
+    labels, scores, boxes = b.host(decode, arrays, shapes)
     return labels, boxes, *_pick(b, boxes, scores, limit, cells, cells, vague)
 
 
@@ -290,7 +280,7 @@ def proposal(
         return moved, np.where(large, scores[0, count:].reshape(-1), np.float32(-np.inf))[None]
 
     cells = count * h * w
-    boxes, ranks = b.host(_quiet(decode), [score, bbox, im_info], [((cells, 4), np.float32), ((1, cells), np.float32)])
+    boxes, ranks = b.host(decode, [score, bbox, im_info], [((cells, 4), np.float32), ((1, cells), np.float32)])
     index, best = _pick(b, boxes, ranks, nms_thresh, pre_nms_top_n if pre_nms_top_n > 0 else cells, after_nms_top_n)
 
     def rows(boxes: Array, index: Array, best: Array) -> tuple[Array, Array]:

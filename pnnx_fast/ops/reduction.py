@@ -114,8 +114,7 @@ def _reduce_host(
     """Emit a numpy reduction; the function takes (array, axis=, keepdims=)."""
 
     def run(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(x, axis=tuple(axes), keepdims=keepdim)).astype(dtype)
+        return np.asarray(function(x, axis=tuple(axes), keepdims=keepdim)).astype(dtype)
 
     return b.host(run, [input], [(_shape(input, axes, keepdim), dtype)])[0]
 

@@ -250,7 +250,8 @@ class Lowering(Builder):
     def dynamic(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Value:
         """See Builder."""
         if all(t.is_constant for t in inputs):
-            result = function(*(t.numpy() for t in inputs))
+            with np.errstate(all="ignore"):
+                result = function(*(t.numpy() for t in inputs))
             known: Value = map_leaves(lambda p: self.constant(p) if isinstance(p, np.ndarray) else p, result)
             return known
         raise StageBreak(function, list(inputs))
