@@ -20,7 +20,7 @@ from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 GATES = {"lstm_f32": 4, "gru_f32": 3, "rnn_f32": 1}
 """Blocks of rows in the weights of each kernel's layers."""
 
-SPAN_BYTES, SPAN_ROWS = 1 << 20, 96
+SPAN_BYTES, SPAN_ROWS = 1 << 21, 96
 """Size that the input products of a span of steps should have, and the least rows."""
 
 NO_ACTIVATION = activation_fields("none", [])
