@@ -169,6 +169,14 @@ def _result_like(b: Builder, q: Tensor, shape: Sequence[int]) -> Tensor:
     return b.result(shape, q.dtype)
 
 
+def _repeat_heads(b: Builder, x: Tensor, heads: int) -> Tensor:
+    """Each head several times in a row, so that there are as many as told."""
+    lead, (n, rows, columns) = x.shape[:-3], x.shape[-3:]
+    if n == heads:
+        return x
+    return b.reshape(x.unsqueeze(x.ndim - 2).expand((*lead, n, heads // n, rows, columns)), (*lead, heads, rows, columns))
+
+
 @operator("F.scaled_dot_product_attention")
 def scaled_dot_product_attention(
     b: Builder,
@@ -192,9 +200,13 @@ def scaled_dot_product_attention(
     if key.shape[-2] != value.shape[-2]:
         raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
     q, k, v = (dense_rows(b, x) for x in as_computed(b, query, key, value) if x is not None)
-    grouped = enable_gqa and q.ndim > 2 and k.ndim > 2 and q.shape[-3] != k.shape[-3]
-    if grouped and (q.shape[-3] % k.shape[-3] or k.shape[-3] != v.shape[-3]):
-        raise ShapeError("query heads must be a multiple of key heads", expected=q.shape, actual=k.shape)
+    grouped = enable_gqa and min(q.ndim, k.ndim, v.ndim) > 2 and len({x.shape[-3] for x in (q, k, v)}) > 1
+    if grouped:
+        for x in (k, v):
+            if not x.shape[-3] or q.shape[-3] % x.shape[-3]:
+                raise ShapeError("query heads must be a multiple of key and value heads", expected=q.shape, actual=x.shape)
+        shared = math.lcm(k.shape[-3], v.shape[-3])
+        k, v = (_repeat_heads(b, x, shared) for x in (k, v))
     cut = -3 if grouped else -2
     lead = np.broadcast_shapes(q.shape[:cut], k.shape[:cut], v.shape[:cut])
     q_lead = (*lead, q.shape[-3]) if grouped else lead

@@ -70,8 +70,18 @@ def test_constant_triangle(hidden: float, queries: int, keys: int) -> None:
     compare(draw(2, 3, queries, 8), draw(2, 3, keys, 8), draw(2, 3, keys, 8), mask)
 
 
-def test_grouped_heads() -> None:
-    compare(draw(2, 6, 9, 8), draw(2, 2, 12, 8), draw(2, 2, 12, 8), enable_gqa=True)
+@pytest.mark.parametrize("heads", [(2, 2), (2, 6), (6, 2), (1, 6), (3, 2), (6, 1)])
+@pytest.mark.parametrize("lead", [(2,), ()])
+def test_grouped_heads(heads: tuple[int, int], lead: tuple[int, ...]) -> None:
+    keys, values = heads
+    compare(draw(*lead, 6, 9, 8), draw(*lead, keys, 12, 8), draw(*lead, values, 12, 8), enable_gqa=True)
+
+
+def test_heads_that_do_not_divide() -> None:
+    names = ["query", "key", "value"]
+    for keys, values in ((4, 2), (2, 4), (0, 2)):
+        with pytest.raises(ShapeError, match="query heads must be a multiple of key and value heads"):
+            run(SDPA, draw(6, 9, 8), draw(keys, 12, 8), draw(values, 12, 8), names=names, enable_gqa=True)
 
 
 def test_transposed_operands() -> None:
