@@ -350,6 +350,8 @@ def _recurrent(op: Operator, names: Names) -> list[str]:
     at = dict(zip(recurrent_roles(op) or RECURRENT[op.type][0], variables, strict=False))
     y, h, c = (at.get(role, "_") for role in "yhc")
     last = f"({h}, {c})" if op.type == "nn.LSTM" and (h, c) != ("_", "_") else h
+    if op.type == "nn.LSTM" and len(state) == 1:
+        state *= 2  # a tensor that serves as both states is named once
     inputs = [x, f"({', '.join(state)})" if op.type == "nn.LSTM" else state[0]] if state else [x]
     return [f"{y}, {last} = self.{names.member(op)}({', '.join(inputs)})"]
 

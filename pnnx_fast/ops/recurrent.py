@@ -264,8 +264,10 @@ def lstm(
     **weights: Tensor,
 ) -> Value:
     """Layers of long short-term memory cells. torch.nn.LSTM."""
-    if (initial_h is None) != (initial_c is None):
-        raise ParameterError("an LSTM takes both initial states or none", parameter="initial_c")
+    if initial_c is None:
+        initial_c = initial_h  # a tensor that serves as both is named once
+    elif initial_h is None:
+        raise ParameterError("an LSTM takes both initial states or none", parameter="initial_h")
     stack = Stack("lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size)
     return _outputs(b, run_stack(b, stack, input, initial_h, initial_c), pnnx_rnn_output_swapped)
 

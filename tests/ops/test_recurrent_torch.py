@@ -84,6 +84,17 @@ def test_spans(
     check_layers(kind, extra, options, batched=rows != 2, stateful=rows == 4)
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_one_tensor_as_both_states(options: dict[str, Any]) -> None:
+    """The converter names a tensor that serves as both states once."""
+    module, weights, params = make("LSTM", **options)
+    x, state = draw(3, 3, 5), draw(module.num_layers * (2 if module.bidirectional else 1), 3, 9)
+    want = flat(module(torch.from_numpy(x), (torch.from_numpy(state),) * 2))
+    got = run("nn.LSTM", x, state, weights=weights, outputs=3, **params)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=2e-6)
+
+
 def test_swapped_outputs() -> None:
     module, weights, params = make("LSTM")
     want = flat(module(torch.from_numpy(draw(6, 2, 5))))
@@ -110,4 +121,5 @@ def test_errors() -> None:
         run("nn.GRU", draw(6, 2, 5), weights={k: v for k, v in weights.items() if "hh" not in k}, **params)
     _, weights, params = make("LSTM")
     with pytest.raises(ParameterError, match="both initial states"):
-        run("nn.LSTM", draw(6, 2, 5), draw(1, 2, 9), weights=weights, **params)
+        names = ["input", "initial_c"]
+        run("nn.LSTM", draw(6, 2, 5), draw(1, 2, 9), names=names, weights=weights, **params)
