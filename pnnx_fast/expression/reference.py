@@ -96,8 +96,7 @@ def power(base: Array, exponent: Array) -> Array:
     """Base to the exponent; a single exponent of 0.5 is a square root, as PyTorch has it."""
     if base.dtype.kind in "iu":
         if exponent.dtype.kind == "i" and (exponent < 0).any():
-            if exponent.ndim == 0:
-                raise ExpressionError("integers to negative integer powers are not allowed")
+            # PyTorch refuses a number here, not a tensor; one of no dimensions stands in files as if it were a number.
             sign = np.where(exponent & 1, base, base * base)
             negative = np.where(np.abs(base) == 1, sign, 0)
             return np.where(exponent < 0, negative, np.power(base, np.maximum(exponent, 0))).astype(base.dtype)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.literals import literal
 from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = [
@@ -22,8 +23,10 @@ __all__ = [
     "attention_roles",
     "fits",
     "head_masks",
+    "keeps_entries",
     "kept_axes",
     "leading_sizes",
+    "listed_entries",
     "lost_axes",
     "lost_reshape",
     "lost_whole",
@@ -150,6 +153,15 @@ def kept_axes(op: Operator) -> list[int] | None:
     return list(range(len(given))) if given and len(given) > 1 and noted == (1,) * len(given) else None
 
 
+def keeps_entries(op: Operator) -> bool:
+    """Whether any or all of the entries along no axes is meant, of an empty list that the file writes as None."""
+    given, noted = op.inputs[0].shape if op.inputs else None, op.outputs[0].shape if op.outputs else None
+    if not given or given != noted or len(op.inputs) < 2 or literal(op.inputs[1]) is not None:
+        return False
+    # Sizes of one are also what the other meaning, all axes, may leave.
+    return set(given) != {1} or (len(op.inputs) > 2 and literal(op.inputs[2]) is False)
+
+
 def lost_axes(op: Operator) -> int:
     """How many axes of one element in front of its result an element-wise expression lacks, of which none can come."""
     shapes = [x.shape for x in op.inputs]
@@ -222,6 +234,23 @@ def raised_pad(op: Operator) -> list[int] | None:
             return None
         widths[2 * i + (after < 0)] += multiple
     return widths if widths != value else None
+
+
+def listed_entries(op: Operator) -> str | None:
+    """Indices in brackets, of a single entry that was a list: so the converter writes what ONNX's Gather lists.
+
+    There is more than one, or the result is noted with the dimension that a single entry would have taken away.
+    """
+    index, dim = (op.params[k].value if k in op.params else None for k in ("index", "dim"))
+    given, noted = op.inputs[0].shape, op.outputs[0].shape if op.outputs else None
+    if not isinstance(dim, int) or given is None or not -len(given) <= dim < len(given):
+        return None
+    axis = dim % len(given)
+    if isinstance(index, int) and noted == (*given[:axis], 1, *given[axis + 1 :]):
+        index = [index]
+    if not isinstance(index, (list, tuple)) or not all(isinstance(i, int) for i in index):
+        return None
+    return f"[{'None,' * axis}[{','.join(map(str, index))}]]"
 
 
 def lowered_bound(op: Operator) -> tuple[str, int] | None:

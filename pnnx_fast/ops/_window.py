@@ -43,18 +43,26 @@ def space_strides(t: Tensor | None) -> Shape:
 
 
 def paddings(
-    padding: Padding, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int], pairs: bool = False
+    padding: Padding,
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    stride: Sequence[int],
+    pairs: bool = False,
+    sizes: Sequence[int] = (),
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Zeros before and after each spatial dimension.
 
     Twice as many numbers are all befores, then all afters, or else (``pairs``) one pair a dimension from the last on.
+    With ``sizes`` of the input "same" may have strides, as ONNX has it: every stride of the input yields an output.
     """
     if padding == "valid":
         return (0,) * len(kernel), (0,) * len(kernel)
     if padding == "same":
-        if any(s != 1 for s in stride):
-            raise ParameterError("padding 'same' needs stride 1", parameter="padding")
         total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        if any(s != 1 for s in stride):
+            if not sizes or min(stride) < 1:
+                raise ParameterError("padding 'same' needs stride 1", parameter="padding")
+            total = [max(-(-n // s) * s - s + t + 1 - n, 0) for n, s, t in zip(sizes, stride, total, strict=True)]
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     if isinstance(padding, str):
         raise ParameterError(f"unknown padding {padding!r}", parameter="padding")

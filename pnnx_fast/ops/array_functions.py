@@ -364,8 +364,13 @@ def sinc(x: Array) -> Array:
 
 
 def ldexp(x: Array, y: Array) -> Array:
-    """x times two to the power of y."""
-    return np.asarray(real(x) * np.exp2(real(y)))
+    """x times two to the power of y; of whole ones exactly, also where the power alone is no number of its type."""
+    if "c" in (x.dtype.kind, y.dtype.kind):
+        return np.asarray(x * np.power(np.complex64(2), y)).astype(np.result_type(real(x), real(y)))
+    if y.dtype.kind == "f":
+        return np.asarray(real(x) * np.exp2(real(y)))
+    # Beyond these every number has long become 0 or infinite.
+    return np.asarray(np.ldexp(real(x), np.clip(y, -5000, 5000).astype(np.int32)))
 
 
 def polar(size: Array, angle: Array) -> Array:

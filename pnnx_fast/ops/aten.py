@@ -78,7 +78,9 @@ for _name, _forms in EXPRESSIONS.items():
 
 
 def _are_integers(*values: Any) -> bool:
-    return all(isinstance(v, int) or (isinstance(v, Tensor) and v.dtype.kind in "iu") for v in values)
+    """Whether numbers and tensors give an integer together; one of them may be bool."""
+    kinds = {v.dtype.kind if isinstance(v, Tensor) else np.asarray(v).dtype.kind for v in values}
+    return kinds <= set("biu") and kinds != {"b"}
 
 
 @operator("aten::nansum")
@@ -112,7 +114,10 @@ def div(b: Builder, input: Any, other: Any, rounding_mode: Any = None) -> Value:
     if rounding_mode is None:
         return lower_expression(b, "div(@0,@1)", [input, other])
     if _are_integers(input, other):
-        # Quotients of integers in floating point would lose digits.
+        # Quotients of integers in floating point would lose digits; truth values have no differences.
+        input, other = (
+            b.cast(v, np.int64) if isinstance(v, Tensor) and v.dtype == np.bool_ else v for v in (input, other)
+        )
         return lower_expression(b, "floor_divide(sub(@0,fmod(@0,@1)),@1)", [input, other])
     return lower_expression(b, "trunc(div(@0,@1))", [input, other])
 

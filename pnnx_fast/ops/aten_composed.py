@@ -137,6 +137,9 @@ def isclose(
 @_composed("ldexp", fn.ldexp, "fiu")
 def ldexp(b: Builder, input: Tensor, other: Tensor) -> Value:
     """input * 2 ** other. torch.ldexp."""
+    if other.dtype.kind != "f":
+        whole: Value = numpy_step(fn.ldexp, False)(b, input, other)
+        return whole
     return lower_expression(b, "mul(@0,exp2(@1))", [input, other])
 
 
@@ -337,7 +340,7 @@ def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: flo
     return lower_expression(b, "div(@0,mul(maximum(@1,@3),maximum(@2,@3)))", [total, *norms, float(eps)])
 
 
-@_composed("dist", mx.dist)
+@_composed("dist", mx.dist, "fiu")
 def dist(b: Builder, input: Tensor, other: Tensor, p: float = 2.0) -> Value:
     """p-norm of the difference. torch.dist."""
     return reductions.norm(b, intermediate(b, "sub(@0,@1)", input, other), p=p)

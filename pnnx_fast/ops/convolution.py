@@ -194,7 +194,8 @@ def convolution(
     check_weights(input, weight, groups, rank)
     s, d = per_axis(stride, rank, "stride"), per_axis(dilation, rank, "dilation")
     # Other modes than zeros reach the file as the list that torch.nn.functional.pad takes.
-    before, after = paddings(padding, weight.shape[2:], d, s, pairs=padding_mode != "zeros")
+    pairs, sizes = padding_mode != "zeros", input.shape[input.ndim - rank :]
+    before, after = paddings(padding, weight.shape[2:], d, s, pairs, sizes)
     x, w, bias, z, gate = as_computed(b, input, weight, bias, residual, gate)
     assert x is not None
     assert w is not None

@@ -176,6 +176,8 @@ def einsum(b: Builder, *operands: Any, equation: str | None = None, path: Any = 
         operands = tuple(operands[0])
     labels, output = parse(equation, [x.ndim for x in operands])
     dtype = np.result_type(*(x.dtype for x in operands))
+    if dtype.kind in "biu" and len(operands) == 1 and not set(labels[0]) <= set(output):
+        operands = (b.cast(operands[0], np.int64),)  # as sums give them, unlike products
     if dtype not in (np.float64, np.float32, np.float16):
         return _by_numpy(b, operands, labels, output)
     computed = np.promote_types(dtype, np.float32)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Shape
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops.convolution import as_computed, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
@@ -249,9 +249,11 @@ def mv(b: Builder, input: Tensor, vec: Tensor) -> Tensor:
     return product(b, input, vec)
 
 
-def added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha: float, beta: float) -> Tensor:
+def added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha: Any, beta: Any) -> Tensor:
     """``beta added + alpha left @ right``; factors of integers lose what is behind their point."""
     dtype = np.result_type(added.dtype, left.dtype, right.dtype)
+    if dtype.kind != "c" and (isinstance(alpha, complex) or isinstance(beta, complex)):
+        raise ParameterError("factors of real matrices must be real", parameter="alpha, beta")
     if dtype.kind in "iu":
         alpha, beta = int(alpha), int(beta)
     shape = (*left.shape[:-1], right.shape[-1])
@@ -275,7 +277,9 @@ def added_product(b: Builder, added: Tensor, left: Tensor, right: Tensor, alpha:
 
 
 @operator("torch.addmm")
-def addmm(b: Builder, input: Tensor, mat1: Tensor, mat2: Tensor, *, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
+def addmm(
+    b: Builder, input: Tensor, mat1: Tensor, mat2: Tensor, *, alpha: complex = 1.0, beta: complex = 1.0
+) -> Tensor:
     """``beta input + alpha mat1 @ mat2``. torch.addmm."""
     _check_rank("addmm", 2, mat1, mat2)
     return added_product(b, input, mat1, mat2, alpha, beta)
@@ -283,7 +287,7 @@ def addmm(b: Builder, input: Tensor, mat1: Tensor, mat2: Tensor, *, alpha: float
 
 @operator("torch.baddbmm")
 def baddbmm(
-    b: Builder, input: Tensor, batch1: Tensor, batch2: Tensor, *, alpha: float = 1.0, beta: float = 1.0
+    b: Builder, input: Tensor, batch1: Tensor, batch2: Tensor, *, alpha: complex = 1.0, beta: complex = 1.0
 ) -> Tensor:
     """``beta input + alpha batch1 @ batch2`` for batches of matrices. torch.baddbmm."""
     _check_rank("baddbmm", 3, batch1, batch2)

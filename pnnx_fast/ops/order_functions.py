@@ -23,6 +23,8 @@ def mode(x: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
         ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1)
         return np.asarray(order[ends[np.diff(ends, prepend=-1).argmax()]]).reshape(1)
 
+    if not x.size and x.shape[dim]:  # no lines, of which numpy would not know what they give
+        return _taken(x, np.zeros_like(x.take([0], dim), np.int64), dim, keepdim)
     return _taken(x, np.apply_along_axis(of_line, dim, x).astype(np.int64), dim, keepdim)
 
 

@@ -81,6 +81,8 @@ def _median(b: Builder, kernel: str, x: Tensor, dim: int | None, keepdim: bool) 
     if dim is not None:
         return _one_of_each(b, kernel, x, dim, keepdim)
     if not x.size:
+        if x.dtype.kind == "f":
+            return b.constant(np.array(np.nan, x.dtype))
         raise ParameterError("the tensor is empty", parameter="dim")
     y = b.result((), x.dtype)
     _emit(b, kernel, b.reshape(x, (x.size,)), 0, y, None)

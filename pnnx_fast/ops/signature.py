@@ -232,10 +232,10 @@ def _to_type(wanted: Set[Any], value: Any) -> Any:
         return int(value)
     if float in wanted and isinstance(value, (int, float)):
         return float(value)
-    if float in wanted and isinstance(value, str) and value in SPECIAL_FLOATS:
+    if {float, complex} & wanted and isinstance(value, str) and value in SPECIAL_FLOATS:
         return SPECIAL_FLOATS[value]
     if isinstance(value, str) and str in wanted:
         return value
-    if isinstance(value, complex) and complex in wanted:
+    if isinstance(value, (int, float, complex)) and complex in wanted:
         return value
     return _MISMATCH

@@ -42,9 +42,11 @@ def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
 
 @operator("torch.split", rows=axis_inside("dim"))
 def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int = 0) -> Value:
-    """Cut into parts of one size or of given sizes. torch.split."""
+    """Cut into parts of one size or of given sizes, of ONNX's Split also into as many as there are. torch.split."""
     axis = axis_of(dim, tensor.ndim)
     n, size = tensor.shape[axis], split_size_or_sections
+    if size == ():
+        size = -(-n // max(b.output_count, 1)) or 1
     if not isinstance(size, int):
         return _cuts(tensor, axis, list(size))
     if size < 1:
@@ -102,20 +104,38 @@ def select(b: Builder, input: Tensor, *, dim: int, index: int | Tensor) -> Tenso
 
 
 @operator("torch.narrow")
-def narrow(b: Builder, input: Tensor, *, dim: int, start: int, length: int) -> Tensor:
-    """A range of a dimension. torch.narrow."""
+def narrow(b: Builder, input: Tensor, *, dim: int, start: int | Tensor, length: int) -> Tensor:
+    """A range of a dimension, whose start may be computed by the model. torch.narrow."""
     axis = axis_of(dim, input.ndim)
-    n = input.shape[axis]
-    start = start + n if start < 0 else start
-    if not 0 <= start <= start + length <= n:
+    n = input.shape[axis] if input.ndim else 0
+    if isinstance(start, Tensor) and start.is_constant:
+        start = int(start.numpy().reshape(()))
+    if not isinstance(start, Tensor):
+        return input.narrow(axis, _start_of_range(n, start, length), length)
+    if start.size != 1 or start.dtype.kind not in "iu":
+        raise ShapeError("the start is one integer", operand="start", actual=start)
+    _start_of_range(n, 0, length)
+
+    def run(x: Array, found: Array) -> Array:
+        first = _start_of_range(n, int(found.reshape(())), length)
+        return x[(slice(None),) * axis + (slice(first, first + length),)]
+
+    shape = (*input.shape[:axis], length, *input.shape[axis + 1 :])
+    return b.host(run, [input, start], [(shape, input.dtype)])[0]
+
+
+def _start_of_range(n: int, start: int, length: int) -> int:
+    """Start of a range of a dimension, counted from the front."""
+    first = start + n if start < 0 else start
+    if not 0 <= first <= first + length <= n:
         raise ShapeError("range outside of the dimension", expected=n, actual=(start, length))
-    return input.narrow(axis, start, length)
+    return first
 
 
 def clip_slice(n: int, start: int | None, end: int | None, step: int | None) -> tuple[int, int, int]:
-    """(start, length, step) of a Python slice with open ends as None or PNNX's large number."""
-    if step is not None and step <= 0:
-        raise ParameterError(f"slice step must be positive, not {step}", parameter="step")
+    """(start, length, step) of a Python slice, perhaps backwards, with open ends as None or PNNX's large number."""
+    if step == 0:
+        raise ParameterError("slice step must not be zero", parameter="step")
     entries = range(n)[slice(start, None if end == OPEN_END else end, step)]
     return entries.start, len(entries), entries.step
 
@@ -147,8 +167,17 @@ def slice_view(input: Tensor, given: dict[str, Any]) -> Tensor:
             input = input.narrow(axis, index % n, 1)
             drop.append(axis)
         else:
-            input = input.narrow(axis, *clip_slice(n, start, end, step))
+            input = _part(input, axis, *clip_slice(n, start, end, step))
     return input.squeeze(drop)
+
+
+def _part(input: Tensor, axis: int, start: int, length: int, step: int) -> Tensor:
+    """View of a range of one dimension, which may go backwards."""
+    if step > 0 or not length:
+        return input.narrow(axis, start if length else 0, length, max(step, 1))
+    x = input.narrow(axis, start + (length - 1) * step, length, -step)
+    strides = [-s if d == axis else s for d, s in enumerate(x.strides)]
+    return x.as_strided(x.shape, strides, (length - 1) * x.strides[axis])
 
 
 def _bounds_in_data(given: dict[str, Any]) -> list[Tensor]:
@@ -202,7 +231,9 @@ def slice_tensor(
             [input, *bounds],
         )
         return result
-    return slice_view(input, given)
+    part = slice_view(input, given)
+    # Only copies take strides below zero.
+    return b.contiguous(part) if min(part.strides, default=0) < 0 else part
 
 
 @operator("Tensor.slice_copy")
@@ -258,6 +289,8 @@ def slice_scatter(
 ) -> Tensor:
     """Copy of the input with a range of one dimension replaced. torch.slice_scatter."""
     axis = axis_of(dim, input.ndim)
+    if step < 1:
+        raise ParameterError(f"slice step must be positive, not {step}", parameter="step")
     y = b.result(input.shape, input.dtype, "plain")
     b.copy(input, y)
     part = y.narrow(axis, *clip_slice(input.shape[axis], start, end, step))

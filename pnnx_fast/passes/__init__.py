@@ -25,8 +25,8 @@ RESTORING: dict[str, tuple[str, str]] = {
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_shapes": (
         "restore_shapes",
-        "Tensor.index Tensor.reshape Tensor.slice Tensor.slice_copy F.pad nn.ChannelShuffle nn.PixelShuffle nn.Conv1d "
-        "pnnx.Expression torch.einsum torch.max torch.min",
+        "Tensor.index Tensor.reshape Tensor.select Tensor.slice Tensor.slice_copy aten::all aten::any F.pad "
+        "nn.ChannelShuffle nn.PixelShuffle nn.Conv1d pnnx.Expression torch.einsum torch.max torch.min",
     ),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention"),
     "restore_storage": ("restore_storage", "torch.as_strided"),

@@ -3,7 +3,8 @@ that it cut off, sizes that it left behind those of a reshape, paddings up to a 
 into a part of a tensor that became writes into the written values, shuffles that swallowed a reshape, masks of
 attention that differ between rows and lost them, uneven paddings of a line, axes in front of a result, reshapes
 behind writes into parts, ellipses of Einstein sums, bounds of slices that were rounded towards zero, extremes of all
-elements that lost their axes.
+elements that lost their axes, truth along no axes that became truth along all, lists of entries
+that became a single one.
 
 Masks of attention are made by such indexing, patches by such reshapes, boxes of detectors by such writes. It is needed
 for right results, so this pass always runs; the simplifications, whose evidence is the sizes in the file, run it first.
@@ -18,8 +19,10 @@ from pnnx_fast.ir.equations import whole_equation
 from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.notes import (
     head_masks,
+    keeps_entries,
     kept_axes,
     leading_sizes,
+    listed_entries,
     lost_axes,
     lost_reshape,
     lost_whole,
@@ -139,6 +142,28 @@ def _keeping_axes(graph: Graph, op: Operator) -> bool:
     return axes is not None
 
 
+def _truth_of_entries(graph: Graph, op: Operator) -> bool:
+    if not keeps_entries(op):
+        return False
+    while len(op.inputs) > 1:
+        op.remove_input(len(op.inputs) - 1)
+    # Bytes stay bytes.
+    if op.outputs[0].dtype == "u8":
+        op.type, op.params["max"] = "torch.clamp", 1
+    else:
+        op.type, op.params["dtype"] = "Tensor.to", "torch.bool"
+    return True
+
+
+def _entries(graph: Graph, op: Operator) -> bool:
+    text = listed_entries(op)
+    if text is not None:
+        op.type, op.inputnames = "Tensor.index", []
+        op.params.clear()
+        op.params["expr"] = text
+    return text is not None
+
+
 def _slice(graph: Graph, op: Operator) -> bool:
     bound = lowered_bound(op)
     if bound is not None:
@@ -153,8 +178,11 @@ _MENDS: dict[str, Mend] = {
     "F.pad": _set_parameter("pad", raised_pad),
     "Tensor.index": _whole_indices,
     "Tensor.reshape": _reshape,
+    "Tensor.select": _entries,
     "Tensor.slice": _slice,
     "Tensor.slice_copy": _write_to_whole,
+    "aten::all": _truth_of_entries,
+    "aten::any": _truth_of_entries,
     "nn.Conv1d": _set_parameter("padding", same_padding),
     "nn.ChannelShuffle": _reshape_before,
     "nn.PixelShuffle": _reshape_before,
