@@ -225,19 +225,34 @@ FAMILIES: dict[str, str] = {
         nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LocalResponseNorm nn.RMSNorm
     """,
     "onnx_indices": """
-        Gather GatherElements GatherND NonZero ScatterElements ScatterND Unique
+        Gather GatherElements GatherND NonZero Scatter ScatterElements ScatterND Unique
+    """,
+    "onnx_integers": """
+        DequantizeLinear DynamicQuantizeLinear QuantizeLinear
     """,
     "onnx_layers": """
-        AffineGrid Attention BitShift BlackmanWindow CastLike CenterCropPad Compress DepthToSpace Det EyeLike
-        HammingWindow HannWindow IsInf IsNaN Mean Mod NegativeLogLikelihoodLoss OneHot Pad Resize ReverseSequence
-        RoiAlign Size SoftmaxCrossEntropyLoss Softsign Swish ThresholdedRelu Transpose Trilu
+        Attention BitShift BlackmanWindow CastLike CenterCropPad Compress ConstantOfShape DepthToSpace Det EyeLike
+        HammingWindow HannWindow IsInf IsNaN Mean Mod NegativeLogLikelihoodLoss OneHot Pad ReverseSequence Selu Shrink
+        Size Slice SoftmaxCrossEntropyLoss Softsign Swish ThresholdedRelu Transpose Trilu
+    """,
+    "onnx_recurrent": """
+        GRU LSTM RNN
     """,
     "onnx_reductions": """
         ArgMax ArgMin CumSum GlobalLpPool Hardmax LpNormalization MeanVarianceNormalization ReduceLogSum ReduceMax
         ReduceMin ReduceSumSquare TopK
     """,
+    "onnx_resize": """
+        Resize Upsample
+    """,
     "onnx_signal": """
         Col2Im DFT STFT
+    """,
+    "onnx_vision": """
+        AffineGrid MaxRoiPool NonMaxSuppression RoiAlign
+    """,
+    "onnx_windows": """
+        AveragePool Conv ConvTranspose DeformConv LpPool MaxUnpool
     """,
     "ordering": """
         Tensor.argsort Tensor.sort Tensor.topk aten::kthvalue aten::median aten::msort aten::nanmedian torch.argsort

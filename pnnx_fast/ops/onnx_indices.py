@@ -70,7 +70,7 @@ def _check_reduction(reduction: str) -> None:
         raise ParameterError(f"unknown reduction {reduction!r}", parameter="reduction")
 
 
-@operator("ScatterElements")
+@operator("ScatterElements", "Scatter")
 def scatter_elements(
     b: Builder, data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:

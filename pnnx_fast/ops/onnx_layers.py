@@ -6,8 +6,7 @@ arrives as a tensor, a number or a list, or as a parameter of that name.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,13 @@ from pnnx_fast.ops.array_functions import check, window
 from pnnx_fast.ops.aten import tril, triu
 from pnnx_fast.ops.attention import scaled_dot_product_attention
 from pnnx_fast.ops.elementwise import lower_expression
-from pnnx_fast.ops.index import take
 from pnnx_fast.ops.losses import MEAN, NONE, SUM, nll_loss
 from pnnx_fast.ops.padding import pad_sides
-from pnnx_fast.ops.registry import Floats, Ints, operator
-from pnnx_fast.ops.sampling import affine_grid
+from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of, integers, pixel_shuffle
+from pnnx_fast.ops.slicing import slice_tensor
 from pnnx_fast.ops.softmax import emit_softmax
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
-from pnnx_fast.ops.vision import roi_align
 
 # -- element by element --------------------------------------------------------------------------------------------
 
@@ -48,6 +45,20 @@ def thresholded_relu(b: Builder, X: Tensor, *, alpha: float = 1.0) -> Value:
 def swish(b: Builder, X: Tensor, *, alpha: float = 1.0) -> Value:
     """The input times the sigmoid of a multiple of it. ONNX, torch.nn.SiLU."""
     return lower_expression(b, "mul(@0,sigmoid(mul(@0,@1)))", [X, alpha])
+
+
+@operator("Selu")
+def selu(
+    b: Builder, X: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> Value:
+    """A multiple of the input, below 0 of the exponential less one. ONNX, torch.nn.SELU."""
+    return lower_expression(b, "mul(@2,where(gt(@0,0),@0,mul(@1,sub(exp(@0),1))))", [X, alpha, gamma])
+
+
+@operator("Shrink")
+def shrink(b: Builder, input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
+    """The input moved towards 0 by a number where its magnitude is above another, else 0. ONNX, torch.nn.Softshrink."""
+    return lower_expression(b, "where(lt(@0,neg(@1)),add(@0,@2),where(gt(@0,@1),sub(@0,@2),0))", [input, lambd, bias])
 
 
 @operator("Mean")
@@ -139,6 +150,7 @@ def padded(
     constant_value: float | None = None,
     axes: Ints | None = None,
     *,
+    value: float | None = None,
     mode: str = "constant",
 ) -> Tensor:
     """Borders before and behind dimensions; negative ones are cut off. ONNX, torch.nn.functional.pad."""
@@ -152,7 +164,24 @@ def padded(
     before, behind = [0] * data.ndim, [0] * data.ndim
     for axis, p, q in zip(given, sides[: len(given)], sides[len(given) :], strict=True):
         before[axis], behind[axis] = p, q
-    return pad_sides(b, data, before, behind, modes[mode], 0 if constant_value is None else constant_value)
+    # Files have the border's value under its older name.
+    border = value if constant_value is None else constant_value
+    return pad_sides(b, data, before, behind, modes[mode], 0 if border is None else border)
+
+
+@operator("Slice")
+def sliced(
+    b: Builder, data: Tensor, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None
+) -> Tensor:
+    """Ranges of dimensions, of the first ones unless others are named. ONNX, torch.Tensor.__getitem__."""
+    first = integers(starts, "starts")
+    last = integers(ends, "ends")
+    dims = list(range(len(first))) if axes is None else integers(axes, "axes")
+    every = [1] * len(first) if steps is None else integers(steps, "steps")
+    if not len(first) == len(last) == len(dims) == len(every):
+        raise ParameterError("starts, ends, axes and steps are as many", parameter="starts")
+    found: Tensor = slice_tensor(b, data, dims=dims, starts=first, ends=last, steps=every)
+    return found
 
 
 @operator("CenterCropPad")
@@ -200,61 +229,6 @@ def compressed(b: Builder, input: Tensor, condition: Tensor, *, axis: int | None
     return b.dynamic(lambda x, c: np.compress(c, x, along), [input, condition])
 
 
-@operator("Resize")
-def nearest(
-    b: Builder,
-    X: Tensor,
-    roi: Any = None,
-    scales: Floats | None = None,
-    sizes: Ints | None = None,
-    *,
-    mode: str = "nearest",
-    coordinate_transformation_mode: str = "half_pixel",
-    nearest_mode: str = "round_prefer_floor",
-    cubic_coeff_a: float = -0.75,
-) -> Tensor:
-    """A tensor of another size, whose entries are the nearest ones. ONNX, torch.nn.functional.interpolate."""
-    if mode != "nearest":
-        raise ParameterError(f"only the nearest entries are taken, not mode {mode!r}", parameter="mode")
-    places, rounded = PLACES.get(coordinate_transformation_mode), ROUNDED.get(nearest_mode)
-    if places is None or rounded is None:
-        unknown = f"{coordinate_transformation_mode!r}, {nearest_mode!r}"
-        raise ParameterError(f"unknown way to find the nearest entries: {unknown}", parameter="nearest_mode")
-    factors = scales if isinstance(scales, Sequence) else () if scales is None else (scales,)
-    if not all(map(math.isfinite, factors)):
-        raise ParameterError("scales must be finite", parameter="scales")
-    wanted = integers(sizes, "sizes") if not factors else [int(n * s) for n, s in zip(X.shape, factors, strict=False)]
-    if len(wanted) != X.ndim or len(factors) not in (0, X.ndim) or min(wanted) < 1 or not X.size:
-        raise ShapeError(f"{X.ndim} dimensions need as many sizes", operand="X", actual=list(X.shape))
-    check_numbers(sum(wanted))
-    for axis, size in enumerate(wanted):
-        n = X.shape[axis]
-        factor = factors[axis] if factors else size / n
-        if factor != 1 or size != n:
-            # In single precision, as onnxruntime computes: it decides which entry is nearest where two nearly are.
-            found = rounded(places(np.arange(size, dtype=np.float32), np.float32(factor), n, size))
-            X = take(b, X, b.constant(np.clip(found, 0, n - 1).astype(np.int64)), axis)
-    return X
-
-
-HALF = np.float32(0.5)
-
-PLACES: dict[str, Callable[[Array, Any, int, int], Array]] = {
-    "half_pixel": lambda x, factor, n, size: (x + HALF) / factor - HALF,
-    "pytorch_half_pixel": lambda x, factor, n, size: (x + HALF) / factor - HALF if size > 1 else x * 0,
-    "asymmetric": lambda x, factor, n, size: x / factor,
-    "align_corners": lambda x, factor, n, size: x * np.float32(n - 1) / np.float32(max(size - 1, 1)),
-}
-"""Where in the input entries of the result lie, by ONNX's names."""
-
-ROUNDED: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - HALF),
-    "round_prefer_ceil": lambda x: np.floor(x + HALF),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-
-
 @operator("Trilu")
 def triangle(b: Builder, input: Tensor, k: int = 0, *, upper: bool = True) -> Value:
     """The part of matrices on one side of a diagonal, zeros on the other. ONNX, torch.triu, torch.tril."""
@@ -271,6 +245,17 @@ def _type(number: int) -> np.dtype[Any]:
     if TYPES.get(number, "-") == "-":
         raise ParameterError(f"unknown type {number}", parameter="dtype")
     return np.dtype(TYPES[number])
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(b: Builder, input: Ints, *, value: Any = 0.0) -> Tensor:
+    """A tensor of one value. ONNX, torch.full."""
+    sizes = integers(input, "input")
+    if min(sizes, default=0) < 0:
+        raise ParameterError(f"sizes must not be negative: {sizes}", parameter="input")
+    number = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+    number = number.astype(np.float32) if number.dtype == np.float64 else number
+    return b.contiguous(b.constant(number.reshape(-1)[:1]).as_strided(sizes, [0] * len(sizes)))
 
 
 @operator("EyeLike")
@@ -365,43 +350,7 @@ def determinant(b: Builder, X: Tensor) -> Tensor:
     return b.host(lambda x: np.asarray(np.linalg.det(x), x.dtype), [X], [(X.shape[:-2], X.dtype)])[0]
 
 
-# -- images and attention ------------------------------------------------------------------------------------------
-
-
-@operator("AffineGrid")
-def grid_of_map(b: Builder, theta: Tensor, size: Ints, *, align_corners: bool = False) -> Tensor:
-    """Places of the pixels of an image under affine maps. ONNX, torch.nn.functional.affine_grid."""
-    return affine_grid(b, theta, size=size, align_corners=align_corners)
-
-
-@operator("RoiAlign")
-def aligned_regions(
-    b: Builder,
-    X: Tensor,
-    rois: Tensor,
-    batch_indices: Any,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> Tensor:
-    """Averages of bilinear samples in the cells of each box. ONNX, torchvision.ops.RoIAlign."""
-    if mode != "avg" or coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
-        raise ParameterError("only means are taken, of places with or without half a pixel", parameter="mode")
-    index = batch_indices if isinstance(batch_indices, Tensor) else b.constant(np.array(batch_indices).reshape(-1))
-    if rois.ndim != 2 or rois.shape[1] != 4 or index.shape not in ((rois.shape[0],), ()):
-        raise ShapeError("boxes are rows of four places, with an image each", operand="rois", actual=list(rois.shape))
-    whole = b.empty((rois.shape[0], 5), rois.dtype)
-    b.copy(b.cast(index, rois.dtype).expand((rois.shape[0],)), whole.select(1, 0))
-    b.copy(rois, whole.narrow(1, 1, 4))
-    half = coordinate_transformation_mode == "half_pixel"
-    size = (output_height, output_width)
-    return roi_align(
-        b, X, whole, output_size=size, spatial_scale=spatial_scale, sampling_ratio=sampling_ratio, aligned=half
-    )
+# -- attention -----------------------------------------------------------------------------------------------------
 
 
 @operator("Attention")

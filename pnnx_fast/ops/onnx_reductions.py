@@ -84,9 +84,19 @@ arg_min.__doc__ = "First or last place of the minimum along a dimension. ONNX, t
 
 @operator("TopK")
 def largest_entries(
-    b: Builder, X: Tensor, K: int, *, axis: int = -1, largest: bool = True, sorted: bool = True
+    b: Builder,
+    X: Tensor,
+    K: int | None = None,
+    *,
+    k: int | None = None,
+    axis: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
 ) -> Value:
     """The largest or smallest entries and their places, of equal ones the first. ONNX, torch.topk."""
+    K = k if K is None else K
+    if K is None:
+        raise ParameterError("the number of entries is missing", parameter="K")
     along = axis_of(axis, X.ndim)
     if not 0 <= K <= X.shape[along]:
         raise ParameterError(f"K must be between 0 and {X.shape[along]}, not {K}", parameter="K")

@@ -68,7 +68,8 @@ def _linear(n: int, out: int, align: bool, scale: float | None, real: Any) -> Ta
     return np.stack([low, np.minimum(low + 1, n - 1)], 1), np.stack([1 - part, part], 1).astype(real)
 
 
-def _cubic_filter(x: Array, a: float) -> Array:
+def cubic_filter(x: Array, a: float) -> Array:
+    """Weights of entries at a distance: the cubic convolution filter with parameter ``a``."""
     x = np.abs(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a
@@ -80,7 +81,7 @@ def _cubic(n: int, out: int, align: bool, scale: float | None, real: Any) -> Tab
     low = np.minimum(np.floor(place).astype(np.int64), n - 1)
     part = np.clip(place - low.astype(real), 0, 1)
     around = np.arange(-1, 3)
-    weight = _cubic_filter(part[:, None] - around, -0.75)
+    weight = cubic_filter(part[:, None] - around, -0.75)
     return np.clip(low[:, None] + around, 0, n - 1), weight.astype(real)
 
 
@@ -95,7 +96,7 @@ def _antialiased(n: int, out: int, align: bool, scale: float | None, cubic: bool
     taps = max(int((last - first).max()), 1)
     index = first[:, None] + np.arange(taps)
     x = (index - centre[:, None] + 0.5) / max(step, 1.0)
-    weight = _cubic_filter(x, -0.5) if cubic else np.maximum(1 - np.abs(x), 0)
+    weight = cubic_filter(x, -0.5) if cubic else np.maximum(1 - np.abs(x), 0)
     weight = np.where(index < last[:, None], weight, 0)
     total = weight.sum(1, keepdims=True)
     weight = weight / np.where(total == 0, 1, total)
@@ -180,11 +181,15 @@ def _resize_float(b: Builder, input: Tensor, tables: Sequence[Table], key: Any, 
     return x
 
 
-def _resize_array(x: Array, tables: Sequence[Table]) -> Array:
-    """Other dtypes in numpy, one axis after the other; integers are rounded at the end."""
-    wide = np.result_type(x.dtype, np.float32) if any(w is not None for _, w in tables) else x.dtype
+def _resize_array(x: Array, tables: Sequence[Table | None]) -> Array:
+    """Other dtypes in numpy, one axis after the other, the last as the last table; integers are rounded at the end."""
+    weighted = any(table is not None and table[1] is not None for table in tables)
+    wide = np.result_type(x.dtype, np.float32) if weighted else x.dtype
     y = x.astype(wide)
-    for axis, (index, weight) in enumerate(tables, start=2):
+    for axis, table in enumerate(tables, start=x.ndim - len(tables)):
+        if table is None:
+            continue
+        index, weight = table
         taken = np.take(y, index, axis)
         if weight is None:
             y = taken[(slice(None),) * (axis + 1) + (0,)]
@@ -195,6 +200,23 @@ def _resize_array(x: Array, tables: Sequence[Table]) -> Array:
         info = np.iinfo(x.dtype)
         y = np.clip(np.rint(y), info.min, info.max)
     return y.astype(x.dtype)
+
+
+def resize_by_tables(b: Builder, input: Tensor, tables: Sequence[Table | None], key: Any) -> Tensor:
+    """Emit a resampling of each dimension by a table of its own, None where it stays; ``key`` names the tables."""
+    shape = tuple(n if t is None else len(t[0]) for n, t in zip(input.shape, tables, strict=True))
+    if input.dtype.name not in ("float32", "float16") or not 3 <= input.ndim <= 5 or tables[:2] != [None, None]:
+        whole = input.dtype.kind in "iu" and any(t is not None and t[1] is not None for t in tables)
+
+        def run(x: Array) -> Array:
+            # onnxruntime cuts off what is behind the point, where PyTorch rounds.
+            y = _resize_array(x.astype(np.float32) if whole else x, tables)
+            return y.astype(x.dtype)
+
+        return b.host(run, [input], [(shape, input.dtype)])[0]
+    spatial = [_identity(n) if t is None else t for n, t in zip(input.shape[2:], tables[2:], strict=True)]
+    y = _resize_float(b, b.cast(input, np.float32), spatial, (key, input.shape), separable=False)
+    return b.cast(y, input.dtype)
 
 
 BYTE_WEIGHT_BITS, BYTE_PRECISION = 15, 22

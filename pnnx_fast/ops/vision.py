@@ -188,14 +188,15 @@ def nms(b: Builder, arg_0: Tensor, arg_1: Tensor, *, arg_2: float) -> Any:
         raise ShapeError("boxes are rows of (x1, y1, x2, y2)", operand="arg_0", actual=arg_0.shape)
     if arg_1.shape != arg_0.shape[:1]:
         raise ShapeError("every box has a score", operand="arg_1", expected=arg_0.shape[:1], actual=arg_1.shape)
-    return b.dynamic(lambda boxes, scores: _apart(boxes, scores, arg_2), [arg_0, arg_1])
+    return b.dynamic(lambda boxes, scores: apart(boxes, scores, arg_2), [arg_0, arg_1])
 
 
-def _apart(boxes: Array, scores: Array, most: float) -> Array:
+def apart(boxes: Array, scores: Array, most: float, count: int | None = None) -> Array:
+    """Places of boxes that overlap no better one by more than a share, best first, perhaps at most so many."""
     left = np.argsort(-scores, kind="stable")
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    kept = []
-    while left.size:
+    kept: list[Any] = []
+    while left.size and (count is None or len(kept) < count):
         best, left = left[0], left[1:]
         kept.append(best)
         low, high = np.maximum(boxes[best, :2], boxes[left, :2]), np.minimum(boxes[best, 2:], boxes[left, 2:])

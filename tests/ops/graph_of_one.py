@@ -58,7 +58,7 @@ class Weight(np.ndarray):
     """An array that is a constant of the graph."""
 
 
-def call(kind: str, values: tuple[Any, ...], outputs: int) -> Any:
+def call(kind: str, values: tuple[Any, ...], outputs: int, params: Mapping[str, Any] | None = None) -> Any:
     """Results of one operator; arrays are inputs, anything else constants, lists of arrays a list operator."""
     graph, arrays, operands, count = pnnx_fast.Graph(), [], [], 0
 
@@ -82,7 +82,7 @@ def call(kind: str, values: tuple[Any, ...], outputs: int) -> Any:
 
     operands = [operand_of(v) for v in values]
     results = [graph.new_operand(f"out{i}") for i in range(outputs)]
-    graph.new_operator(kind, "op", inputs=operands, outputs=results)
+    graph.new_operator(kind, "op", inputs=operands, outputs=results, params=params or {})
     for i, result in enumerate(results):
         graph.new_operator("pnnx.Output", f"output{i}", inputs=[result])
     return pnnx_fast.Model(graph)(*arrays)
