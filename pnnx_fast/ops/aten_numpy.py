@@ -118,7 +118,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "special_polygamma": sp.polygamma, "special_zeta": sp.zeta, "sum_to_size": fn.sum_to_size,
     "trapezoid": fn.trapezoid, "trapz": fn.trapezoid, "triangular_solve": mx.triangular_solve,
     "tril_indices": fn.triangle_indices(np.tril_indices), "triu_indices": fn.triangle_indices(np.triu_indices),
-    "vander": lambda x, n=None, increasing=False: np.vander(fn.as_summed(x), n, increasing),
+    "vander": lambda x, n=None, increasing=False: np.vander(y := fn.as_summed(x), n, increasing).astype(y.dtype),
 }  # fmt: skip
 """TorchScript name -> numpy function whose result has a shape that follows from the shapes of its arguments."""
 

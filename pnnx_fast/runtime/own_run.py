@@ -4,6 +4,9 @@ Graph networks add up messages in ``torch.zeros(n, c).index_add_(0, edges, x)``.
 ones for its inputs, before it notes its constants: the zeros, which are noted as a constant, hold that run's sums. Here
 the part of the graph up to such a write runs once with the same inputs. Where that tells of one value that filled the
 constant before, the constant becomes that again; where it does not, :mod:`pnnx_fast.runtime.doubts` warns.
+
+The converter may have been given other inputs than ones (its option ``input``). Of what it added up then, the sum is
+known all the same where it is that of a constant, wherever its entries went.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, dtypes
 from pnnx_fast.ir.folded import changed_constant, versions_of
+from pnnx_fast.ir.levels import spellings
 
 __all__ = ["wind_back"]
 
@@ -35,24 +39,56 @@ MOST_NUMBERS, MOST_BYTES = 1 << 24, 1 << 30
 MOST_OPERATORS, MOST_FLOPS = 1 << 17, 100_000_000_000
 """What all runs for a file may look at and compute together: seconds."""
 
+SUMS = spellings("scatter_add")
+LITERALS = ("prim::Constant", "pnnx.Expression")
+
 Run = Callable[[Array], Array]
 
 
 def wind_back(graph: Graph, isa: str) -> None:
     """Put back what filled constants before the converter's run wrote there, where a run like it tells."""
     ops = list(graph.topological())
+    constants = list(dict.fromkeys(filter(None, map(changed_constant, ops))))
+    for constant in list(constants):
+        before = _before_sums(constant, versions_of(constant, ops))
+        if before is not None:
+            _fill(constant, before)
+            constants.remove(constant)
     inputs = _ones(graph)
     if inputs is None:
         return
-    constants = list(dict.fromkeys(filter(None, map(changed_constant, ops))))
     own = _OwnRun(graph, isa, inputs, ops, constants)
     for constant in constants:
         data = constant.attrs["data"]
         for last in versions_of(constant, ops)[: -TRIED - 1 : -1]:
             before = _before(data.numpy(), partial(own.up_to, constant, last))
             if before is not None:
-                constant.attrs["data"] = Attribute(np.full(data.shape, before, data.numpy().dtype), data.dtype)
+                _fill(constant, before)
                 break
+
+
+def _fill(constant: Operator, value: float) -> None:
+    data = constant.attrs["data"]
+    constant.attrs["data"] = Attribute(np.full(data.shape, value, data.numpy().dtype), data.dtype)
+
+
+def _before_sums(constant: Operator, writes: Sequence[Operator]) -> float | int | None:
+    """The value that filled a constant to which one write has added the entries of another, at places unknown."""
+    if len(writes) != 1 or writes[0].type not in SUMS or len(writes[0].inputs) < 3:
+        return None
+    target, *others = (x for x in writes[0].inputs if x.producer is None or x.producer.type not in LITERALS)
+    source, index = others[-1], others[0]
+    maker = source.producer
+    if len(others) != 2 or target is not constant.outputs[0] or maker is None or maker.type != "pnnx.Attribute":
+        return None
+    data, added = constant.attrs["data"].numpy(), maker.attrs["data"].numpy()
+    if data.dtype.kind not in "fi" or added.dtype.kind not in "fi" or index.shape != added.shape or (added <= 0).any():
+        return None
+    rest = (data.sum(dtype=np.float64) - added.sum(dtype=np.float64)) / data.size
+    value = _one_value(np.full(1, rest), float(np.abs(data).max()))
+    # Sums leave some entries as they were, and make none smaller.
+    least = data.min()
+    return least.item() if value is not None and abs(least - value) <= TOLERANCE * np.abs(data).max() else None
 
 
 def _ones(graph: Graph) -> list[Array] | None:

@@ -94,6 +94,29 @@ def test_writes_by_indices_into_a_slice() -> None:
     np.testing.assert_array_equal(ask(VIEW, [0, 3, 0, 0], [0, 2, 2]), [1, 0, 6, 0])
 
 
+KNOWN = """pnnx.Attribute s 0 1 s @data=(3)f32 #s=(3)f32
+torch.scatter_add a 3 1 c i s y dim=0 $input=c $index=i $src=s #c=(4)f32 #i=(3)i64 #s=(3)f32 #y=(4)f32
+"""
+
+
+@pytest.mark.parametrize("base", [0.0, 2.5])
+@pytest.mark.parametrize("places", [(0, 0, 2), (3, 1, 0)])
+def test_sums_of_a_constant_at_places_of_other_inputs(base: float, places: tuple[int, ...]) -> None:
+    """What another run than that of ones added up is known by its sum."""
+    added, constant = np.float32([1, 2, 4]), np.full(4, base, np.float32)
+    np.add.at(constant, list(places), added)
+    graph = pnnx_fast.Graph.parse(HEAD.format(count=6, operands=5, n=3, lines=KNOWN))
+    for op in graph.ops:
+        if op.type == "pnnx.Attribute":
+            op.attrs["data"] = pnnx_fast.Attribute(added if op.name == "s" else constant)
+    want = np.full(4, base, np.float32)
+    np.add.at(want, [2, 2, 2], added)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = pnnx_fast.Model(graph)(np.int64([2, 2, 2]), X)
+    np.testing.assert_array_equal(y, want)
+
+
 @pytest.mark.parametrize("constant", [[0, 2, 0, 0], [0, 3, 1, 0], [7, 8, 9, 10]])
 def test_what_no_such_run_explains_stays(constant: list[float]) -> None:
     with pytest.warns(UserWarning, match="writes into the constant pnnx_fold_c"):
