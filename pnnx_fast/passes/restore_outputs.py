@@ -21,11 +21,26 @@ def restore_outputs(graph: Graph) -> bool:
     for op in list(graph.ops):
         if op.type in RECURRENT:
             found |= _restore_recurrent(graph, op)
+        elif op.type in ONNX_LAYERS:
+            found |= _restore_states(graph, op)
         elif op.type == "nn.MultiheadAttention":
             found |= _restore_meaning(graph, op)
             standing = _restore_weights(graph, op)
             found |= _restore_mask(graph, standing) or standing is not op
     return found
+
+
+ONNX_LAYERS = {"LSTM": ("y", "h", "c"), "GRU": ("y", "h"), "RNN": ("y", "h")}
+"""ONNX's recurrent layers; only the sequence that they give has a dimension of directions beside that of steps."""
+
+
+def _restore_states(graph: Graph, op: Operator) -> bool:
+    """Put the sequence of an ONNX layer in front of its states, where nothing read it and it was dropped."""
+    roles, count = ONNX_LAYERS[op.type], len(op.outputs)
+    if not 0 < count < len(roles) or any(len(y.shape or ()) != 3 for y in op.outputs):
+        return False
+    _replace_outputs(graph, op, roles[: count + 1], roles[1 : count + 1])
+    return True
 
 
 def _like(graph: Graph, name: str, old: Operand | None) -> Operand:

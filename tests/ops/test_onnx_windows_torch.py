@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from graph_of_one import Weight, call, run
 
+import pnnx_fast
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 
@@ -205,6 +206,32 @@ def _recurrent(kind: str, weights: dict[str, Array], states: dict[str, Array], o
     """Results of a graph whose weights are constants."""
     values = [SEQUENCE, *(w.view(Weight) for w in weights.values()), *states.values()]
     return call(kind, tuple(values), outputs, options)
+
+
+@pytest.mark.parametrize("kind, gates", [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("states", [1, 2])
+def test_states_without_the_sequence(kind: str, gates: int, states: int) -> None:
+    """The converter drops outputs that nothing reads; the shapes that it notes tell which are left."""
+    if states == 2 and kind != "LSTM":
+        return
+    weights = {"W": real(1, 4 * gates, 5), "R": real(1, 4 * gates, 4)}
+    options = {"hidden_size": 4, **({"linear_before_reset": 1} if kind == "GRU" else {})}
+    want = answer(kind, {"X": SEQUENCE, **weights}, options, 1 + states, 19)[1:]
+    params = " ".join(f"{k}={v}" for k, v in options.items())
+    names = ["h", "c"][:states]
+    lines = [
+        "pnnx.Input i 0 1 x #x=(6,2,5)f32",
+        *(f"pnnx.Attribute {k} 0 1 {k} @data=({','.join(map(str, w.shape))})f32" for k, w in weights.items()),
+        f"{kind} layer 3 {states} x W R {' '.join(names)} {params} " + " ".join(f"#{n}=(1,2,4)f32" for n in names),
+        *(f"pnnx.Output o{n} 1 0 {n}" for n in names),
+    ]
+    graph = pnnx_fast.Graph.parse(f"7767517\n{len(lines)} {3 + states}\n" + "\n".join(lines) + "\n")
+    for op in graph.ops:
+        if op.type == "pnnx.Attribute":
+            op.attrs["data"] = pnnx_fast.Attribute(weights[op.name])
+    got = pnnx_fast.Model(graph)(SEQUENCE)
+    for y, z in zip(got if states > 1 else [got], want, strict=True):
+        np.testing.assert_allclose(y, z, 1e-4, 1e-5, strict=True)
 
 
 FAULTS: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
