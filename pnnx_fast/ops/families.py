@@ -207,9 +207,6 @@ FAMILIES: dict[str, str] = {
     "ncnn_detection": """
         ncnn.DetectionOutput ncnn.Proposal ncnn.YoloDetectionOutput ncnn.Yolov3DetectionOutput
     """,
-    "ncnn_recurrent": """
-        ncnn.GRUInt8 ncnn.LSTMInt8 ncnn.RNNInt8
-    """,
     "ncnn_regions": """
         ncnn.PSROIPooling ncnn.ROIAlign ncnn.ROIPooling
     """,
@@ -281,7 +278,7 @@ FAMILIES: dict[str, str] = {
         aten::randint_like aten::randperm aten::uniform
     """,
     "recurrent": """
-        nn.GRU nn.LSTM nn.RNN
+        ncnn.GRUInt8 ncnn.LSTMInt8 ncnn.RNNInt8 nn.GRU nn.LSTM nn.RNN
     """,
     "reduction": """
         Tensor.amax Tensor.amin Tensor.argmax Tensor.argmin Tensor.cumprod Tensor.cumsum Tensor.logsumexp Tensor.max

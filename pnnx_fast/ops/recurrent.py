@@ -4,7 +4,7 @@ of them; the rest is a kernel call that takes these steps one by one."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -246,71 +246,84 @@ def _outputs(b: Builder, results: tuple[Value, ...], swapped: int) -> Value:
     return Results((*results[1:], results[0]) if swapped and b.output_count > 1 else results)
 
 
-@operator("nn.LSTM")
-def lstm(
-    b: Builder,
-    input: Tensor,
-    initial_h: Tensor | None = None,
-    initial_c: Tensor | None = None,
-    *,
-    input_size: int,
-    hidden_size: int,
-    num_layers: int = 1,
-    bias: bool = True,
-    batch_first: bool = False,
-    bidirectional: bool = False,
-    proj_size: int = 0,
-    pnnx_rnn_output_swapped: int = 0,
-    **weights: Tensor,
-) -> Value:
-    """Layers of long short-term memory cells. torch.nn.LSTM."""
-    if initial_c is None:
-        initial_c = initial_h  # a tensor that serves as both is named once
-    elif initial_h is None:
-        raise ParameterError("an LSTM takes both initial states or none", parameter="initial_h")
-    stack = Stack("lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size)
-    return _outputs(b, run_stack(b, stack, input, initial_h, initial_c), pnnx_rnn_output_swapped)
+def _lstm_layers(rounded: bool) -> Callable[..., Value]:
+    def lstm(
+        b: Builder,
+        input: Tensor,
+        initial_h: Tensor | None = None,
+        initial_c: Tensor | None = None,
+        *,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        pnnx_rnn_output_swapped: int = 0,
+        **weights: Tensor,
+    ) -> Value:
+        """Layers of long short-term memory cells. torch.nn.LSTM."""
+        if initial_c is None:
+            initial_c = initial_h  # a tensor that serves as both is named once
+        elif initial_h is None:
+            raise ParameterError("an LSTM takes both initial states or none", parameter="initial_h")
+        stack = Stack("lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size)
+        stack.rounded = rounded
+        return _outputs(b, run_stack(b, stack, input, initial_h, initial_c), pnnx_rnn_output_swapped)
+
+    return lstm
 
 
-@operator("nn.GRU")
-def gru(
-    b: Builder,
-    input: Tensor,
-    initial_h: Tensor | None = None,
-    *,
-    input_size: int,
-    hidden_size: int,
-    num_layers: int = 1,
-    bias: bool = True,
-    batch_first: bool = False,
-    bidirectional: bool = False,
-    pnnx_rnn_output_swapped: int = 0,
-    **weights: Tensor,
-) -> Value:
-    """Layers of gated recurrent units. torch.nn.GRU."""
-    stack = Stack("gru_f32", hidden_size, num_layers, bidirectional, batch_first, weights)
-    return _outputs(b, run_stack(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
+def _gru_layers(rounded: bool) -> Callable[..., Value]:
+    def gru(
+        b: Builder,
+        input: Tensor,
+        initial_h: Tensor | None = None,
+        *,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        bidirectional: bool = False,
+        pnnx_rnn_output_swapped: int = 0,
+        **weights: Tensor,
+    ) -> Value:
+        """Layers of gated recurrent units. torch.nn.GRU."""
+        stack = Stack("gru_f32", hidden_size, num_layers, bidirectional, batch_first, weights, rounded=rounded)
+        return _outputs(b, run_stack(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
+
+    return gru
 
 
-@operator("nn.RNN")
-def rnn(
-    b: Builder,
-    input: Tensor,
-    initial_h: Tensor | None = None,
-    *,
-    input_size: int,
-    hidden_size: int,
-    num_layers: int = 1,
-    nonlinearity: str = "tanh",
-    bias: bool = True,
-    batch_first: bool = False,
-    bidirectional: bool = False,
-    pnnx_rnn_output_swapped: int = 0,
-    **weights: Tensor,
-) -> Value:
-    """Layers of plain recurrent units. torch.nn.RNN."""
-    if nonlinearity not in ("tanh", "relu"):
-        raise ParameterError(f"nonlinearity must be tanh or relu, not {nonlinearity!r}", parameter="nonlinearity")
-    relu = nonlinearity == "relu"
-    stack = Stack("rnn_f32", hidden_size, num_layers, bidirectional, batch_first, weights, relu=relu)
-    return _outputs(b, run_stack(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
+def _rnn_layers(rounded: bool) -> Callable[..., Value]:
+    def rnn(
+        b: Builder,
+        input: Tensor,
+        initial_h: Tensor | None = None,
+        *,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        bidirectional: bool = False,
+        pnnx_rnn_output_swapped: int = 0,
+        **weights: Tensor,
+    ) -> Value:
+        """Layers of plain recurrent units. torch.nn.RNN."""
+        if nonlinearity not in ("tanh", "relu"):
+            raise ParameterError(f"nonlinearity must be tanh or relu, not {nonlinearity!r}", parameter="nonlinearity")
+        stack = Stack("rnn_f32", hidden_size, num_layers, bidirectional, batch_first, weights, rounded=rounded)
+        stack.relu = nonlinearity == "relu"
+        return _outputs(b, run_stack(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
+
+    return rnn
+
+
+for _name, _layers in (("LSTM", _lstm_layers), ("GRU", _gru_layers), ("RNN", _rnn_layers)):
+    operator(f"nn.{_name}")(_layers(False))
+    # Of quantised ncnn models: the state is rounded to int8 before every step.
+    operator(f"ncnn.{_name}Int8")(_layers(True))
