@@ -190,9 +190,9 @@ def _combine(higher: DType, lower: DType) -> DType:
     return _widest(higher, lower) if higher.kind == "b" or lower.kind in "fc" else higher
 
 
-def _round_bits(x: Array) -> Array:
-    """float32 values rounded to bfloat16 precision, half to even, NaN kept."""
-    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+def round_to_bfloat16(x: Array) -> Array:
+    """float32 values rounded to those of bfloat16, half to even, NaN kept."""
+    bits = x.view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(x), x, rounded.view(np.float32))
 
@@ -205,7 +205,7 @@ def cast(x: Array, name: str) -> Array:
     with np.errstate(all="ignore"):
         y = convert(x, dtype)
         if name == "torch.bfloat16":
-            return _round_bits(y).reshape(y.shape)
+            return round_to_bfloat16(y)
         if dtype == _COMPLEX64 and name in ("torch.complex32", "torch.chalf"):
             real, imag = y.real.astype(np.float16), y.imag.astype(np.float16)
             return (real.astype(np.float32) + np.complex64(1j) * imag.astype(np.float32)).astype(dtype)

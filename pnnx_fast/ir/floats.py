@@ -50,10 +50,12 @@ def float32_to_float16(values: npt.ArrayLike, mode: str = "round") -> npt.NDArra
 
 def float32_to_bfloat16(values: npt.ArrayLike) -> Bits16:
     """Bits of the nearest bfloat16 (ties to even) of each value; NaN stays a quiet NaN."""
+    # Other conversions do without expressions, which take time to import.
+    from pnnx_fast.expression.types import round_to_bfloat16
+
     x = np.asarray(values, np.float32)
-    bits = x.view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.where(np.isnan(x), bits >> 16 | 0x40, rounded).astype(np.uint16)
+    bits = round_to_bfloat16(x).view(np.uint32) >> 16
+    return np.where(np.isnan(x), bits | 0x40, bits).astype(np.uint16)
 
 
 def bfloat16_to_float32(bits: Bits16) -> Float32:
