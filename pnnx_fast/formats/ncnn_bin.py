@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from pnnx_fast._memory import check_memory
 from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError, LimitError, ParameterError
 from pnnx_fast.ir import floats
@@ -61,10 +62,15 @@ class BytesSource:
 
 
 class EmptySource:
-    """Zeros without end, for models of which only the graph is at hand."""
+    """Zeros, for models of which only the graph is at hand; as no file justifies their size, memory limits it."""
+
+    def __init__(self) -> None:
+        self._total = 0
 
     def read(self, size: int) -> Array:
         """See Source."""
+        self._total += size
+        check_memory(self._total, "weights of zeros")
         return np.zeros(size, np.uint8)
 
 

@@ -74,6 +74,7 @@ class _ReaderSource:
 
     def read(self, size: int) -> Array:
         """See Source."""
+        check_memory(self._at + size, "weights of a reader")
         buffer: Any = np.empty(size, np.uint8)
         count = self._reader.read(memoryview(buffer), size) if size else 0
         if count != size:
@@ -81,19 +82,6 @@ class _ReaderSource:
         self._at += size
         filled: Array = buffer
         return filled
-
-
-class _Zeros(EmptySource):
-    """Weights without a file, whose length could not justify their size."""
-
-    def __init__(self) -> None:
-        self._total = 0
-
-    def read(self, size: int) -> Array:
-        """See Source."""
-        self._total += size
-        check_memory(self._total, "weights of zeros")
-        return super().read(size)
 
 
 def source_of(given: Any) -> Source:
@@ -106,7 +94,7 @@ def source_of(given: Any) -> Source:
     TypeError
     """
     if isinstance(given, DataReaderFromEmpty) and type(given).read is DataReaderFromEmpty.read:
-        return _Zeros()
+        return EmptySource()
     if isinstance(given, DataReader):
         return _ReaderSource(given)
     if isinstance(given, (str, os.PathLike)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pnnx_fast.errors import FormatError, ParameterError
+from pnnx_fast.errors import FormatError, LimitError, ParameterError
 from pnnx_fast.formats.ncnn_bin import BytesSource, EmptySource, WeightReader, write_weight
 
 VALUES = np.linspace(-2, 2, 7, dtype=np.float32)
@@ -70,6 +70,14 @@ def test_empty_source_gives_zeros() -> None:
     reader = WeightReader(EmptySource())
     assert not reader.load(5, 0).any()
     assert reader.load(5, 1).dtype == np.float32
+
+
+def test_zeros_take_no_more_than_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "1000")
+    reader = WeightReader(EmptySource())
+    reader.load(200, 1)
+    with pytest.raises(LimitError, match="weights of zeros"):
+        reader.load(60, 1)
 
 
 def test_wrong_requests() -> None:

@@ -11,7 +11,7 @@ from pnnx_fast import Graph, Model
 from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError, ParameterError, ShapeError
-from pnnx_fast.ncnn import DataReaderFromEmpty, Mat, NcnnWarning, Net
+from pnnx_fast.ncnn import DataReader, DataReaderFromEmpty, Mat, NcnnWarning, Net
 from pnnx_fast.ops import array_functions as functions
 from pnnx_fast.ops.matrix_functions import combinations
 
@@ -161,6 +161,20 @@ def test_weights_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     net.load_param_mem("7767517\n2 2\nInput i 0 1 x\nInnerProduct a 1 1 x y 0=1000 2=1000000\n")
     with pytest.warns(NcnnWarning, match="weights of zeros"):
         assert net.load_model(DataReaderFromEmpty()) == -1
+
+
+def test_weights_of_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application's reader is not asked for more than memory holds."""
+
+    class Endless(DataReader):
+        def read(self, buf: memoryview, size: int) -> int:
+            return size
+
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "1M")
+    net = Net()
+    net.load_param_mem("7767517\n2 2\nInput i 0 1 x\nInnerProduct a 1 1 x y 0=1000 2=1000000\n")
+    with pytest.warns(NcnnWarning, match="weights of a reader"):
+        assert net.load_model(Endless()) == -1
 
 
 @pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("2K", 2048), ("3 MiB", 3 << 20), ("8g", 8 << 30)])
