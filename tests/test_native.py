@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,8 @@ import pytest
 import pnnx_fast
 from pnnx_fast import Attribute, Graph, Model, native
 from pnnx_fast.errors import NativeOperatorError, ParameterError, ShapeError
-from pnnx_fast.native_abi import FUNCTIONS, COp
+from pnnx_fast.ir.dtypes import DTYPES
+from pnnx_fast.native_abi import ABI, FUNCTIONS, LAYOUTS, MAX_RANK, COp
 from pnnx_fast.ops import registry
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "native_op"
@@ -124,6 +126,15 @@ def one(kind: str, shape: str, parameters: str = "", nthreads: int = 2, dtype: s
 
 def average(x: Any, window: int) -> Any:
     return np.stack([x[..., max(i - window + 1, 0) : i + 1].mean(-1) for i in range(x.shape[-1])], -1)
+
+
+def test_numbers_are_those_of_the_header() -> None:
+    text = Path(native.get_include(), "pnnx_fast", "op.h").read_text("utf-8")
+    numbers = {name: int(value) for name, value in re.findall(r"\bPF_OP_(\w+) *=?\s+(\d+)\b", text)}
+    assert numbers.pop("ABI") == ABI
+    assert numbers.pop("MAX_RANK") == MAX_RANK
+    assert [numbers.pop(layout.upper()) for layout in LAYOUTS] == list(range(len(LAYOUTS)))
+    assert numbers == {row.text.upper(): row.code for row in DTYPES if row.code <= 9}
 
 
 @pytest.mark.parametrize("nthreads", [1, 2])
