@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-enum { OLD_ARRAY = -23300 };
-
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -163,8 +161,8 @@ pf_code pf_ncnn_pair(pf_ncnn_lexer *lexer, pf_ncnn_param *param) {
     pf_span id = {param->token.begin, p};
     if (p == end || *p != '=' || !parse_int(id, &param->id))
         return fail(lexer, id.begin, "expected a parameter number and '='");
-    bool old_array = param->id <= OLD_ARRAY;
-    if (old_array) param->id = OLD_ARRAY - param->id;
+    bool old_array = param->id <= -PF_NCNN_ARRAY;
+    if (old_array) param->id = -PF_NCNN_ARRAY - param->id;
     if (param->id < 0 || param->id >= PF_NCNN_SLOTS)
         return fail(lexer, id.begin, "a parameter number outside 0 to 31");
     return read_value(lexer, p + 1, old_array, param);

@@ -6,13 +6,18 @@
 #include "base/status.h"
 #include "text/scan.h"
 
-enum { PF_NCNN_SLOTS = 32, PF_NCNN_TEXT = 255 };
+/* Parameters of a layer, bytes of a word or string, and what marks the number of a parameter that is an
+ * array. */
+enum { PF_NCNN_SLOTS = 32, PF_NCNN_TEXT = 255, PF_NCNN_ARRAY = 23300 };
 
-/* The numbers are ncnn's codes of parameter types. */
+/* The numbers are ncnn's codes of parameter types. Texts tell whether a number is an integer; in binary files
+ * it may be either. */
 typedef enum pf_ncnn_kind {
-    PF_NCNN_END = 0, /* the line has no further pair */
+    PF_NCNN_END = 0, /* unset; the line has no further pair */
+    PF_NCNN_ANY = 1,
     PF_NCNN_INT = 2,
     PF_NCNN_FLOAT = 3,
+    PF_NCNN_ANYS = 4,
     PF_NCNN_INTS = 5,
     PF_NCNN_FLOATS = 6,
     PF_NCNN_STRING = 7

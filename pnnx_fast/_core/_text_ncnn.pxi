@@ -2,12 +2,10 @@
 
 cdef extern from "text/ncnn_lex.h":
     ctypedef enum pf_ncnn_kind:
-        PF_NCNN_END
-        PF_NCNN_INT
-        PF_NCNN_FLOAT
-        PF_NCNN_INTS
-        PF_NCNN_FLOATS
-        PF_NCNN_STRING
+        PF_NCNN_END, PF_NCNN_ANY, PF_NCNN_INT, PF_NCNN_FLOAT
+        PF_NCNN_ANYS, PF_NCNN_INTS, PF_NCNN_FLOATS, PF_NCNN_STRING
+    enum:
+        PF_NCNN_SLOTS, PF_NCNN_TEXT, PF_NCNN_ARRAY
     ctypedef struct pf_ncnn_lexer:
         const char *at
         const char *begin
@@ -28,6 +26,10 @@ cdef extern from "text/ncnn_lex.h":
     pf_code pf_ncnn_count(pf_ncnn_lexer *lexer, int *value) nogil
     pf_code pf_ncnn_pair(pf_ncnn_lexer *lexer, pf_ncnn_param *param) nogil
     pf_code pf_ncnn_element(pf_span *text, pf_ncnn_kind force, pf_ncnn_number *number) nogil
+
+NCNN_CODES = (PF_NCNN_END, PF_NCNN_ANY, PF_NCNN_INT, PF_NCNN_FLOAT,
+              PF_NCNN_ANYS, PF_NCNN_INTS, PF_NCNN_FLOATS, PF_NCNN_STRING)
+NCNN_SLOTS, NCNN_TEXT, NCNN_ARRAY = PF_NCNN_SLOTS, PF_NCNN_TEXT, PF_NCNN_ARRAY
 
 # Blobs that a header may ask for beyond one a byte of the file, so that it cannot ask for memory.
 cdef int SPARE_BLOBS = 1 << 16

@@ -193,10 +193,10 @@ cdef class _Reader:
         cdef str text = self.string(equals + 1, token.end)
         param._raw = text
         if key in self.raw_keys:
-            param._code = 4
+            param._code = PF_STRING
             param._value = text
         else:
-            param._code = -1
+            param._code = UNPARSED_CODE
             param._value = None
             # Shorter texts cannot overflow; all others are parsed when they are asked for.
             if token.end - equals > 19:

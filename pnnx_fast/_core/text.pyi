@@ -4,6 +4,18 @@ from typing import Any, Self
 from typing_extensions import disjoint_base
 
 FLOAT_STYLES: tuple[str, ...]
+UNPARSED: int
+NONE: int
+BOOL: int
+INT: int
+FLOAT: int
+STRING: int
+COMPLEX: int
+LIST_CODES: dict[int, int]
+NCNN_CODES: tuple[int, ...]
+NCNN_SLOTS: int
+NCNN_TEXT: int
+NCNN_ARRAY: int
 
 @disjoint_base
 class ParameterStorage:

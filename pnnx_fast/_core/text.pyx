@@ -50,10 +50,7 @@ cdef extern from "text/scan.h":
 
 cdef extern from "text/number.h":
     ctypedef enum pf_kind:
-        PF_INT
-        PF_FLOAT
-        PF_STRING
-        PF_COMPLEX
+        PF_NULL, PF_BOOL, PF_INT, PF_FLOAT, PF_STRING, PF_INTS, PF_FLOATS, PF_STRINGS, PF_COMPLEX, PF_COMPLEXES
     ctypedef struct pf_scalar:
         pf_kind kind
         int64_t integer
@@ -75,10 +72,12 @@ FLOAT_STYLES = ("2021", "2025", "2026")
 ctypedef object (*new_function)(PyTypeObject *cls, object args, PyObject *kwargs)
 
 # PNNX's codes of parameter types.
-cdef int NULL_CODE = 0
-cdef int BOOL_CODE = 1
-cdef int STRING_CODE = 4
-cdef dict LIST_CODES = {PF_INT: 5, PF_FLOAT: 6, PF_STRING: 7, PF_COMPLEX: 11}
+NONE, BOOL, INT, FLOAT, STRING, COMPLEX = PF_NULL, PF_BOOL, PF_INT, PF_FLOAT, PF_STRING, PF_COMPLEX
+# Of a parameter whose text nobody has asked for yet.
+cdef int UNPARSED_CODE = -1
+UNPARSED = UNPARSED_CODE
+# Those of lists, by the code of their elements.
+LIST_CODES = {PF_INT: PF_INTS, PF_FLOAT: PF_FLOATS, PF_STRING: PF_STRINGS, PF_COMPLEX: PF_COMPLEXES}
 
 
 cdef new_function new_of(cls):
@@ -142,14 +141,14 @@ cdef list list_items(pf_span text, int *code):
 def parse_value(str text):
     """Parse the text of a parameter by PNNX's rules to (type code, value); OverflowError beyond 64 bits."""
     cdef Py_ssize_t size
-    cdef int code = STRING_CODE
+    cdef int code = PF_STRING
     cdef const char *begin = PyUnicode_AsUTF8AndSize(text, &size)
     cdef const char *end = begin + size
     if size == 0 or memchr(begin, c"%", size):
-        return STRING_CODE, text
+        return PF_STRING, text
     if begin[0] == c"(" or begin[0] == c"[":
         if text == "()" or text == "[]":
-            return NULL_CODE, None
+            return PF_NULL, None
         # The first and the last character go, whatever the last one is.
         begin += 1
         while end > begin:
@@ -159,11 +158,11 @@ def parse_value(str text):
         items = list_items(pf_span(begin, end), &code)
         return LIST_CODES[code], items
     if begin[0] == c"N" and text == "None":
-        return NULL_CODE, None
+        return PF_NULL, None
     if begin[0] == c"T" and text == "True":
-        return BOOL_CODE, True
+        return PF_BOOL, True
     if begin[0] == c"F" and text == "False":
-        return BOOL_CODE, False
+        return PF_BOOL, False
     value = scalar_value(pf_span(begin, end), &code)
     return code, value
 

@@ -19,6 +19,7 @@ from pnnx_fast.errors import FormatError, ParameterError
 __all__ = [
     "ANY",
     "ARRAY",
+    "ARRAY_MARK",
     "INT",
     "MAGIC",
     "MAX_STRING",
@@ -34,12 +35,10 @@ __all__ = [
 ]
 
 MAGIC = 7767517
-SLOTS = 32
-MAX_STRING = 255
-_OLD_ARRAY = 23300
+SLOTS, MAX_STRING, ARRAY_MARK = _text.NCNN_SLOTS, _text.NCNN_TEXT, _text.NCNN_ARRAY
 _BARE_STRING = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
-NULL, ANY, INT, FLOAT, ARRAY, INTS, FLOATS, STRING = range(8)
+NULL, ANY, INT, FLOAT, ARRAY, INTS, FLOATS, STRING = _text.NCNN_CODES
 """ncnn's codes of parameter types. ANY and ARRAY hold bits of which nobody knows whether they are int or float."""
 
 Kinds = Mapping[int, Literal["i", "f"]]
@@ -347,7 +346,7 @@ def _token(layer: str, id: int, slot: Slot | None, kind: str | None) -> str:
     if slot.code in (ANY, INT, FLOAT):
         return f"{id}={_number_text(slot.value, slot.code == ANY, kind)}"
     items = [_number_text(v, slot.code == ARRAY, kind) for v in slot.value]
-    return f"{-_OLD_ARRAY - id}=" + ",".join([str(len(items)), *items])
+    return f"{-ARRAY_MARK - id}=" + ",".join([str(len(items)), *items])
 
 
 def _number_text(value: float, untyped: bool, kind: str | None) -> str:

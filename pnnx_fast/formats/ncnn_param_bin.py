@@ -14,6 +14,7 @@ from pnnx_fast.errors import FormatError, LimitError, ParameterError
 from pnnx_fast.formats.ncnn_param import (
     ANY,
     ARRAY,
+    ARRAY_MARK,
     INT,
     MAGIC,
     MAX_STRING,
@@ -29,7 +30,7 @@ from pnnx_fast.formats.ncnn_types import CUSTOM_BIT, type_name, type_number
 __all__ = ["id_header", "names_from_header", "read_binary", "write_binary"]
 
 _END = -233
-_ARRAY_MARK, _STRING_MARK = 23300, 23400
+_STRING_MARK = ARRAY_MARK + 100
 _SPARE_BLOBS = 1 << 16
 
 
@@ -109,7 +110,7 @@ def _read_layer(words: _Words, blob_count: int) -> LayerRecord:
 
 def _read_slot(words: _Words, layer: LayerRecord, mark: int) -> None:
     at = words.at - 4
-    base = _STRING_MARK if mark <= -_STRING_MARK else _ARRAY_MARK if mark <= -_ARRAY_MARK else 0
+    base = _STRING_MARK if mark <= -_STRING_MARK else ARRAY_MARK if mark <= -ARRAY_MARK else 0
     id = -mark - base if base else mark
     if not 0 <= id < SLOTS:
         raise words.fail(f"parameter number {id} is outside 0 to {SLOTS - 1}", at)
@@ -168,7 +169,7 @@ def _slot_bytes(layer: LayerRecord, id: int, slot: Slot) -> bytes:
         return struct.pack("<2i", -_STRING_MARK - id, len(raw)) + bytes(raw) + bytes(-len(raw) % 4)
     if isinstance(slot.value, tuple):
         items = [pattern(v) for v in slot.value]
-        return struct.pack(f"<2i{len(items)}I", -_ARRAY_MARK - id, len(items), *items)
+        return struct.pack(f"<2i{len(items)}I", -ARRAY_MARK - id, len(items), *items)
     return struct.pack("<iI", id, pattern(int(slot.value) if slot.code == INT else slot.value))
 
 

@@ -16,7 +16,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from pnnx_fast._core import text as _text
-from pnnx_fast._core.text import ParameterStorage
+from pnnx_fast._core.text import BOOL, COMPLEX, FLOAT, INT, LIST_CODES, NONE, STRING, UNPARSED, ParameterStorage
 from pnnx_fast.errors import MissingParameterError, ParameterError
 
 __all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters", "typed_number", "without_casts"]
@@ -24,8 +24,6 @@ __all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters", "typed_number", "w
 # Lists of these keys are languages of their own (expressions, slice indexes): their text is never cut up.
 RAW_KEYS = frozenset({"expr", "indexes"})
 
-_UNPARSED = -1
-_LIST_CODES = {2: 5, 3: 6, 4: 7, 10: 11}
 
 _CAST = r"int\(-?\d{1,18}\)\Z"
 _TYPED = r"(torch\.[a-z]\w{0,15}),(-?\d[\d.e+-]{0,30})\Z"
@@ -44,17 +42,17 @@ _SATURATED = {
 
 def _coerce_scalar(value: object) -> tuple[int, Any]:
     if value is None:
-        return 0, None
+        return NONE, None
     if isinstance(value, bool | np.bool_):
-        return 1, bool(value)
+        return BOOL, bool(value)
     if isinstance(value, str):
-        return 4, value
+        return STRING, value
     if isinstance(value, numbers.Integral):
-        return 2, _coerce_int(operator.index(cast(SupportsIndex, value)))
+        return INT, _coerce_int(operator.index(cast(SupportsIndex, value)))
     if isinstance(value, numbers.Real):
-        return 3, float(value)
+        return FLOAT, float(value)
     if isinstance(value, numbers.Complex):
-        return 10, complex(value)
+        return COMPLEX, complex(value)
     raise ParameterError(f"a parameter cannot hold a value of type {type(value).__name__}")
 
 
@@ -72,11 +70,11 @@ def _coerce(value: object) -> tuple[int, Any]:
         return _coerce_scalar(value)
     pairs = [_coerce_scalar(item) for item in value]
     # A file has no lists of None and bool; there such elements are words.
-    return 5, [str(item) if code < 2 else item for code, item in pairs]
+    return LIST_CODES[INT], [str(item) if code in (NONE, BOOL) else item for code, item in pairs]
 
 
 def _list_code(items: list[Any]) -> int:
-    return _LIST_CODES[_coerce_scalar(items[-1])[0]] if items else 5
+    return LIST_CODES[_coerce_scalar(items[-1])[0] if items else INT]
 
 
 def _key(value: object) -> object:
@@ -127,14 +125,14 @@ class Parameter(ParameterStorage):
     def from_token(cls, text: str) -> Parameter:
         """Make a parameter from the text of a value; it is parsed when the value is first asked for."""
         self = cls.__new__(cls)
-        self._code, self._raw, self._value = _UNPARSED, text, None
+        self._code, self._raw, self._value = UNPARSED, text, None
         return self
 
     @classmethod
     def verbatim(cls, text: str) -> Parameter:
         """Make a string parameter of the text as it is."""
         self = cls.__new__(cls)
-        self._code, self._raw, self._value = 4, text, text
+        self._code, self._raw, self._value = STRING, text, text
         return self
 
     def _parse(self) -> None:
