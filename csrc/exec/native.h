@@ -6,7 +6,7 @@
 #include "kernels/kernel.h"
 #include "pnnx_fast/op.h"
 
-enum { PF_NATIVE_MAX = 64, PF_FAULT_NATIVE = 2 /* value is what the operator's run returned */ };
+enum { PF_NATIVE_MAX = 64 };
 
 typedef int (*pf_native_fn)(void *state, const pf_op_tensor *inputs, int32_t ninputs,
                             const pf_op_tensor *outputs, int32_t noutputs, const pf_op_host *host);

@@ -86,3 +86,22 @@ PF_ARG_KINDS(PF_FIELDS)
 static const pf_kind kinds[] = {PF_ARG_KINDS(PF_KIND)};
 
 const pf_kind *pf_kinds(void) { return kinds; }
+
+#define PF_CODE_NAME(LIST, NAME, text) text,
+#define PF_CODE_NAMES(list, LIST) static const char *const names_##list[] = {PF_##LIST##_CODES(PF_CODE_NAME)};
+PF_CODE_LISTS(PF_CODE_NAMES)
+
+#define PF_VM_NAME(name) #name,
+#define PF_VMN(name)     #name,
+static const char *const names_operation[] = {
+#include "kernels/expression_ops.def"
+};
+
+#define PF_CODE_LIST(list, LIST)                                                                             \
+    {#list, names_##list, (int32_t)(sizeof names_##list / sizeof names_##list[0])},
+static const pf_code_list code_lists[] = {PF_CODE_LISTS(PF_CODE_LIST) PF_CODE_LIST(operation, )};
+
+int pf_code_lists(const pf_code_list **out) {
+    *out = code_lists;
+    return (int)(sizeof code_lists / sizeof code_lists[0]);
+}

@@ -26,4 +26,14 @@ typedef struct pf_kind {
 
 const pf_kind *pf_kinds(void); /* PF_KIND_COUNT entries */
 
+/* The names of codes; the place of each is its code. */
+typedef struct pf_code_list {
+    const char *name;
+    const char *const *names;
+    int32_t count;
+} pf_code_list;
+
+/* The lists of codes.h and, as "operation", that of expression_ops.def. Returns the count. */
+int pf_code_lists(const pf_code_list **out);
+
 #endif

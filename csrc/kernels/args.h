@@ -5,12 +5,19 @@
 #ifndef PF_KERNELS_ARGS_H
 #define PF_KERNELS_ARGS_H
 
+#include "kernels/codes.h"
 #include "kernels/kernel.h"
 
 enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 
 /* Pooling along lines: the reach of a window, dilation included, and its step stay below and within these. */
 enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
+
+/* Variants of Winograd's convolution are the outputs on the side of a tile; with stride 2, plus this. */
+enum { PF_WINO_PHASES = 16 };
+
+/* Rows of masks that take PF_MASK_ROWS are filled up to a multiple of so many queries. */
+enum { PF_MASK_QUERIES = 16 };
 
 /* The lists are tables. */
 /* clang-format off */
@@ -23,8 +30,7 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys) F(K, i64, bits)        \
     F(K, i64, bits_high)
 
-/* y = x in another dtype; codes source and target: 0 bool, 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 6 float16, 7 float32,
- * 8 float64. */
+/* y = x in another dtype; source and target: codes of PF_DTYPE_CODES. */
 #define PF_CONVERT_ARGS(F, K)                                                                                \
     F(K, in, x) F(K, out, y) F(K, i64, source) F(K, i64, target) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)  \
     F(K, dims, ys)
@@ -37,10 +43,9 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, dims, window) F(K, dims, stride) F(K, dims, pad) F(K, dims, dilation) F(K, dims, xs) F(K, dims, ys) \
     F(K, dims, js) F(K, i64, adaptive) F(K, i64, include_pad) F(K, i64, divisor) F(K, f64, norm)
 
-/* Reduction: rank, shape, xs, ys of the kept dimensions; rrank, rshape, rxs of the reduced ones. op: 0 sum, 1 prod, 2 max,
- * 3 min, 4 sum of magnitudes, 5 sum of squares, 6 its root, 7 count of non-zeros, 8 largest and 9 smallest magnitude,
- * 10 p-norm, 11 log-sum-exp, 12 variance and 13 standard deviation with p subtracted from the count, 14 sum of what is
- * not NaN. scale multiplies the results of 0 to 5, 7 to 9 and 14. */
+/* Reduction: rank, shape, xs, ys of the kept dimensions; rrank, rshape, rxs of the reduced ones. op: of PF_REDUCE_CODES;
+ * p: of norms the exponent, of variances what the count is lessened by. scale multiplies results, but not roots, logarithms,
+ * variances and means. */
 #define PF_REDUCE_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, out, y) F(K, i64, op) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys)   \
     F(K, i64, rrank) F(K, dims, rshape) F(K, dims, rxs) F(K, f64, scale) F(K, f64, p)
@@ -75,23 +80,23 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, dims, osize) F(K, dims, taps) F(K, dims, xs) F(K, dims, ys)
 
 /* Sampling at the places that grid holds, from -1 to 1, in the order width, height, depth. gs: strides of image, depth,
- * height, width, coordinate; axes: 2 or 3. mode: 0 linear, 1 nearest, 2 cubic; border: 0 zeros, 1 clamp, 2 reflect;
- * align: 0 the border's edges are at -1 and 1, 1 the centres of the corner pixels are, 2 places count pixels. scale, where
- * it is given: a factor for each output pixel, with strides of image, depth, height, width. */
+ * height, width, coordinate; axes: 2 or 3. mode, border and align: of PF_SAMPLE_CODES, PF_BORDER_CODES
+ * and PF_ALIGN_CODES. scale, where it is given: a factor for each output pixel, with strides of image, depth, height,
+ * width. */
 #define PF_GRID_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, grid) F(K, out, y) F(K, i64, n) F(K, i64, c) F(K, i64, axes) F(K, dims, isize)      \
     F(K, dims, osize) F(K, dims, xs) F(K, dims, ys) F(K, dims, gs) F(K, i64, mode) F(K, i64, border)         \
     F(K, i64, align) F(K, in, scale) F(K, dims, ss)
 
-/* Padding by before[d] elements (negative: cropping) to `shape`. mode: 0 constant (bits), 1 reflect, 2 replicate,
- * 3 circular. */
+/* Padding by before[d] elements (negative: cropping) to `shape`. mode: of PF_PAD_CODES; bits: of the
+ * constant. */
 #define PF_PAD_ARGS(F, K)                                                                                    \
     F(K, in, x) F(K, out, y) F(K, i64, itemsize) F(K, i64, rank) F(K, dims, shape) F(K, dims, isize)         \
     F(K, dims, before) F(K, dims, xs) F(K, dims, ys) F(K, i64, mode) F(K, i64, bits) F(K, i64, bits_high)
 
 /* 2-D convolution over channels-last tensors (n, h, w, c) with free strides of image, row and pixel; linear layers are
  * the case 1x1. w: packed weights, bias may be absent, z: residual added before the activation (after it when z_late
- * is 1), may be absent. Activation codes are in epilogue.h. */
+ * is 1), may be absent. act: of PF_ACT_CODES. */
 #define PF_CONV_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, w) F(K, in, bias) F(K, in, z) F(K, out, y) F(K, io, scratch)                        \
     F(K, i64, n) F(K, i64, ih) F(K, i64, iw) F(K, i64, ic) F(K, i64, oh) F(K, i64, ow) F(K, i64, oc)         \
@@ -144,7 +149,7 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
 #define PF_CONV_SCALE_ARGS(F, K) F(K, in, scale) PF_PACK_ARGS(F, K)
 
 /* y[o, j, :] = x[o, index[j], :] for o < outer, j < count. index: dense integers of index_size 4 or 8 bytes; size: of the
- * indexed dimension; wrap: negative indices count from the end; inner and the strides (of o in x and y, of a row in x
+ * indexed dimension; wrap: of PF_OUTSIDE_CODES; inner and the strides (of o in x and y, of a row in x
  * and y) in bytes. */
 #define PF_GATHER_ROWS_ARGS(F, K)                                                                            \
     F(K, in, x) F(K, in, index) F(K, out, y) F(K, i64, index_size) F(K, i64, outer) F(K, i64, count)         \
@@ -158,15 +163,13 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, i64, dim) F(K, i64, size) F(K, i64, stride) F(K, i64, wrap) F(K, dims, shape) F(K, dims, xs)        \
     F(K, dims, js) F(K, dims, ys)
 
-/* The other way: x[p] goes to y[p, dim <- index[p]], ys[dim] = 0. op: 0 takes its place, 1 is added, 2 multiplied, 3 the
- * larger and 4 the smaller stays. type, of these: 0 half (not 3 and 4), 1 float32, 2 float64, 3 int32, 4 int64. */
+/* The other way: x[p] goes to y[p, dim <- index[p]], ys[dim] = 0. op: of PF_SCATTER_CODES. type, unless elements are
+ * put: of PF_DTYPE_CODES, float16 (not of extremes), float32, float64, int32 or int64. */
 #define PF_SCATTER_ARGS(F, K) PF_GATHER_ARGS(F, K) F(K, i64, op) F(K, i64, type)
 
 /* y = softmax(scale q k^T + mask) v for each of batch x heads; query head h reads head h / (heads / kv_heads) of k and v.
- * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: 0 none,
- * 1 float32 to be added, 2 bytes that are nonzero where a key takes part, 3 nonzero where it does not, 4 float32 to be
- * added, where queries are neighbours (msq 1) and each key's row is readable up to a multiple of 16 queries, 5 bytes that
- * are nonzero where `filling` takes the place of a score; msb, msh, msq, msk: strides of batch, head, query and key, 0 to
+ * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: of
+ * PF_MASK_CODES; msq is 1 with PF_MASK_ROWS; msb, msh, msq, msk: strides of batch, head, query and key, 0 to
  * broadcast; the mask repeats after mask_batches. causal: query i sees the keys up to i + diagonal. A query without keys
  * gives zeros, or NaN when empty_nan is set. */
 #define PF_ATTENTION_ARGS(F, K)                                                                              \
@@ -216,9 +219,8 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
 #define PF_RECURRENT_PACK_ARGS(F, K)                                                                         \
     F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, variant)
 
-/* A chain of operations on up to 16 operands. code, int64: counts of operands, constants, registers, operations; type: 0
- * f32, 1 f64, 2 i64, 3 i32, 4 u8, 5 i16, 6 i8; what the result is, and what each operand is (0 that type, 1 bool, 2 half beside f32)
- * with its 8 strides; bits of each constant; of each operation code, destination and three sources, numbered operands
+/* A chain of operations on up to 16 operands. code, int64: counts of operands, constants, registers, operations; type, of
+ * PF_DTYPE_CODES (not bool and float16); what the result is, and what each operand is, of PF_OPERAND_CODES, with its 8 strides; bits of each constant; of each operation code, destination and three sources, numbered operands
  * first, then constants, then registers. The last operation's destination is y. */
 #define PF_EXPRESSION_ARGS(F, K)                                                                             \
     F(K, ins, x) F(K, out, y) F(K, in, code) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys)
@@ -238,9 +240,8 @@ enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
     F(K, f64, limit) F(K, i64, variant)
 
 /* Regions (rows of x0, y0, x1, y1, with indexed = 1 the number of an image before) of n images of h x w, all in plain
- * layout, pooled to bins: y (regions_n, c, bins_h, bins_w). kind: 0 maximum, 1 mean of bins that have channels of their
- * own (x has c bins_h bins_w of them), 2 mean of samples in bins cut to the image, 3 mean of samples in equal bins.
- * Samples of kinds 2 and 3: ratio a bin and axis, 0 for one a pixel; aligned moves regions by half a pixel. */
+ * layout, pooled to bins: y (regions_n, c, bins_h, bins_w). kind: of PF_REGION_CODES; with
+ * PF_REGION_PLACES x has c bins_h bins_w channels. Samples: ratio a bin and axis, 0 for one a pixel; aligned moves regions by half a pixel. */
 #define PF_REGION_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, in, regions) F(K, out, y) F(K, io, scratch) F(K, i64, n) F(K, i64, c) F(K, i64, h)      \
     F(K, i64, w) F(K, i64, bins_h) F(K, i64, bins_w) F(K, i64, regions_n) F(K, i64, indexed)                 \

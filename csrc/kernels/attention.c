@@ -6,6 +6,8 @@
 #include "kernels/attention.h"
 #include "kernels/attention_few.h"
 
+_Static_assert((int)PF_MASK_QUERIES % PF_VL == 0, "rows of masks are read in whole vectors");
+
 #if defined(PF_AVX512)
 enum { MAX_NV = 4, QUERY_VECTORS = 4 };
 #else
@@ -180,7 +182,7 @@ static void score_few(const block *b, int64_t i, int64_t k0, int64_t keys) {
             float sums[PF_VL];
             pf_store(sums, dot_rows(q, b->k + (k0 + k) * a->ksr, a->ksr, n, a->d) * pf_set((float)a->scale));
             float *s = b->s + k * b->w + query;
-            if (a->mask_kind == MASK_ROWS)
+            if (a->mask_kind == PF_MASK_ROWS)
                 for (int64_t r = 0; r < n; r++)
                     sums[r] += ((const float *)b->mask)[(k0 + k + r) * a->msk + query];
             /* The lanes without a query get defined values too. */
@@ -288,11 +290,11 @@ static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ah
     product scores = {
         .a = b->k + k0 * a->ksr, .as = a->ksr, .b = b->qt, .bs = b->w, .n = a->d, .c = b->s, .cs = b->w};
     if (b->far) scores.ahead = &coming;
-    if (a->mask_kind == MASK_ROWS) scores.z = (const float *)b->mask + k0 * a->msk, scores.zs = a->msk;
+    if (a->mask_kind == PF_MASK_ROWS) scores.z = (const float *)b->mask + k0 * a->msk, scores.zs = a->msk;
     multiply(score_rows, scores, keys, b->tiled);
     if (b->tiled < b->vectors) score_few(b, b->tiled * PF_VL, k0, keys);
     for (int64_t i = 0; i < b->w; i += PF_VL) {
-        if (a->mask_kind != MASK_NONE && a->mask_kind != MASK_ROWS) mask_scores(b, i, k0, keys);
+        if (a->mask_kind != PF_MASK_NONE && a->mask_kind != PF_MASK_ROWS) mask_scores(b, i, k0, keys);
         if (a->causal) mask_causal(b, i, k0, keys);
         weigh(b, i, keys, first);
     }
@@ -369,7 +371,7 @@ static block make_block(const work *x, int64_t item) {
     const int64_t j = item % x->blocks, h = item / x->blocks % a->heads, n = item / x->blocks / a->heads;
     const int64_t v0 = x->vectors * j / x->blocks, v1 = x->vectors * (j + 1) / x->blocks;
     const int64_t mask_size =
-        a->mask_kind == MASK_ADD || a->mask_kind == MASK_ROWS ? (int64_t)sizeof(float) : 1;
+        a->mask_kind == PF_MASK_ADD || a->mask_kind == PF_MASK_ROWS ? (int64_t)sizeof(float) : 1;
     const int64_t kv = h / (a->heads / a->kv_heads);
     block b = {.a = a, .q0 = v0 * PF_VL, .vectors = v1 - v0, .w = (v1 - v0) * PF_VL, .dp = padded_value(a)};
     b.far = x->far;

@@ -14,7 +14,6 @@
 
 /* A last vector with at most FEW queries is not worth a tile of its own. */
 enum { KEY_BLOCK = 128, MAX_MR = 8, FEW = PF_VL / 8 + 1 };
-enum { MASK_NONE = 0, MASK_ADD = 1, MASK_KEEP = 2, MASK_DROP = 3, MASK_ROWS = 4, MASK_FILL = 5 };
 
 /* What one thread works on: a block of queries of one head. Arrays are scratch; w is the row length of those
  * that run over queries, dp the padded size of a value. */
@@ -48,7 +47,7 @@ PF_INLINE pf_vf dot_rows(const float *q, const float *k, int64_t stride, int64_t
 
 PF_INLINE float mask_value(int64_t kind, const char *mask, int64_t offset) {
     float x;
-    if (kind != MASK_ADD) return (mask[offset] != 0) == (kind == MASK_KEEP) ? 0.0f : -INFINITY;
+    if (kind != PF_MASK_ADD) return (mask[offset] != 0) == (kind == PF_MASK_KEEP) ? 0.0f : -INFINITY;
     memcpy(&x, mask + offset * (int64_t)sizeof x, sizeof x);
     return x;
 }
@@ -60,14 +59,14 @@ PF_INLINE pf_vf mask_bytes(int64_t kind, const char *bytes, int64_t n) {
     char own[PF_VL] = {0};
     for (int64_t i = 0; n < PF_VL && i < n; i++) own[i] = bytes[i];
     const pf_lane_bytes x = *(const pf_lane_bytes *)(n < PF_VL ? own : bytes);
-    const pf_vi hidden = (__builtin_convertvector(x, pf_vi) != 0) ^ pf_seti(kind == MASK_KEEP ? -1 : 0);
+    const pf_vi hidden = (__builtin_convertvector(x, pf_vi) != 0) ^ pf_seti(kind == PF_MASK_KEEP ? -1 : 0);
     return pf_select(hidden, pf_set(-INFINITY), pf_zero());
 }
 
 /* n (<= PF_VL) mask values that lie `step` apart; lanes behind them are anything. */
 static pf_vf mask_vector(int64_t kind, const char *mask, int64_t offset, int64_t step, int64_t n) {
-    if (kind == MASK_ADD && step == 1) return pf_load_upto((const float *)mask + offset, n);
-    if (kind != MASK_ADD && step == 1) return mask_bytes(kind, mask + offset, n);
+    if (kind == PF_MASK_ADD && step == 1) return pf_load_upto((const float *)mask + offset, n);
+    if (kind != PF_MASK_ADD && step == 1) return mask_bytes(kind, mask + offset, n);
     float x[PF_VL] = {0};
     for (int64_t i = 0; i < n; i++) x[i] = mask_value(kind, mask, offset + i * step);
     return pf_load(x);
@@ -75,7 +74,7 @@ static pf_vf mask_vector(int64_t kind, const char *mask, int64_t offset, int64_t
 
 /* Scores to which a mask is added, or in whose place a filling comes where it hides them. */
 PF_INLINE pf_vf masked(const pf_attention_args *a, pf_vf scores, pf_vf mask) {
-    if (a->mask_kind != MASK_FILL) return scores + mask;
+    if (a->mask_kind != PF_MASK_FILL) return scores + mask;
     return pf_select(mask == pf_zero(), scores, pf_set((float)a->filling));
 }
 

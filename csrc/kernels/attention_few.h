@@ -37,12 +37,12 @@ static void add_value_rows(const pf_attention_args *a, const float *p, const flo
  */
 static void score_keys(const block *b, int64_t query, int64_t k0, int64_t keys) {
     const pf_attention_args *a = b->a;
-    const int64_t kind = a->mask_kind == MASK_ROWS ? MASK_ADD : a->mask_kind;
+    const int64_t kind = a->mask_kind == PF_MASK_ROWS ? PF_MASK_ADD : a->mask_kind;
     for (int64_t k = 0; k < keys; k += PF_VL) {
         const int64_t n = pf_min(PF_VL, keys - k);
         const float *rows = b->k + (k0 + k) * a->ksr;
         pf_vf s = dot_rows(b->q + query * a->qsr, rows, a->ksr, n, a->d) * pf_set((float)a->scale);
-        if (kind != MASK_NONE)
+        if (kind != PF_MASK_NONE)
             s = masked(a, s, mask_vector(kind, b->mask, query * a->msq + (k0 + k) * a->msk, a->msk, n));
         pf_store(b->s + k, s);
     }

@@ -9,9 +9,6 @@
 
 enum { SIDE_LEAST = 8 /* panels that are worth taking some side by side */ };
 
-/* Variants: panels of columns, or tiles of few columns with other weights. */
-enum { PANELS = 0, NARROW = 1 };
-
 static float zero_row[PF_IGEMM_ZEROS];
 
 static void merge_dimensions(pf_conv3d_args *a) {
@@ -59,7 +56,7 @@ static pf_igemm plan_conv(const pf_conv3d_args *args, int nthreads, int changed)
     c.oc = c.a.oc / c.a.groups;
     c.taps = c.a.kd * c.a.kh * c.a.kw;
     c.pixels = c.a.n * c.a.od * c.a.oh * c.a.ow;
-    c.narrow = c.a.variant == NARROW;
+    c.narrow = c.a.variant == PF_DIRECT_NARROW;
     c.panels = c.narrow ? 1 : pf_panel_count(c.oc);
     c.columns = c.narrow ? c.oc : pf_ceil_div(c.oc, PF_VL) * PF_VL;
     if (c.pixels == 0 || c.oc == 0) return c;
@@ -381,7 +378,8 @@ static void run_conv(pf_conv3d_args a, const pf_worker *w) { run_units(plan_conv
 
 static void describe(pf_conv3d_args a, pf_plan *plan) {
     const int64_t ic = a.ic / a.groups, oc = a.oc / a.groups, taps = a.kd * a.kh * a.kw;
-    if (a.variant < 0) a.variant = ic >= PF_VL && pf_narrow_pays(oc, ic * taps) ? NARROW : PANELS;
+    if (a.variant < 0)
+        a.variant = ic >= PF_VL && pf_narrow_pays(oc, ic * taps) ? PF_DIRECT_NARROW : PF_DIRECT_PANELS;
     const pf_igemm c = plan_conv(&a, 1, 0);
     plan->variant = a.variant;
     plan->packed_bytes = a.groups * taps * ic * c.columns * (int64_t)sizeof(float);

@@ -9,6 +9,7 @@
 #define PF_KERNELS_CONV_WINOGRAD_H
 
 #include "kernels/kernel.h"
+#include "kernels/args.h"
 #include "kernels/simd.h"
 
 /* Like PF_UNROLL, but the long sides of tiles with stride 2 stay loops. */
@@ -25,8 +26,6 @@ typedef struct pf_wino_form {
     int m, side;
     int phases; /* stride 2: `side` is that of the transformed weights */
 } pf_wino_form;
-
-enum { PF_WINO_PHASES = 16 };
 
 /* Variant: outputs on the side of a tile, plus PF_WINO_PHASES with stride 2. Anything else stands for stride
  * 1 and the most outputs of these transforms. */

@@ -3,8 +3,6 @@
 #include "kernels/half.h"
 #include "kernels/nest.h"
 
-typedef enum number { BOOL, U8, I8, I16, I32, I64, F16, F32, F64, NUMBERS } number;
-static const int64_t sizes[NUMBERS] = {1, 1, 1, 2, 4, 8, 2, 4, 8};
 enum { BLOCK = 256 };
 
 /* Operands may lie anywhere. */
@@ -52,33 +50,37 @@ PF_RUNS(F32, int32_t)
 PF_RUNS(F64, int32_t)
 
 #define PF_ROW(source)                                                                                       \
-    {source##_BOOL, source##_U8, source##_I8,  source##_I16, source##_I32,                                   \
-     source##_I64,  NULL,        source##_F32, source##_F64}
-static const run_fn runs[NUMBERS][NUMBERS] = {
-    [BOOL] = PF_ROW(U8), [U8] = PF_ROW(U8),   [I8] = PF_ROW(I8),   [I16] = PF_ROW(I16),
-    [I32] = PF_ROW(I32), [I64] = PF_ROW(I64), [F32] = PF_ROW(F32), [F64] = PF_ROW(F64),
+    {                                                                                                        \
+        [PF_DTYPE_BOOL] = source##_BOOL, [PF_DTYPE_U8] = source##_U8,   [PF_DTYPE_I8] = source##_I8,         \
+        [PF_DTYPE_I16] = source##_I16,   [PF_DTYPE_I32] = source##_I32, [PF_DTYPE_I64] = source##_I64,       \
+        [PF_DTYPE_F32] = source##_F32,   [PF_DTYPE_F64] = source##_F64,                                      \
+    }
+static const run_fn runs[PF_DTYPE_COUNT][PF_DTYPE_COUNT] = {
+    [PF_DTYPE_BOOL] = PF_ROW(U8), [PF_DTYPE_U8] = PF_ROW(U8),   [PF_DTYPE_I8] = PF_ROW(I8),
+    [PF_DTYPE_I16] = PF_ROW(I16), [PF_DTYPE_I32] = PF_ROW(I32), [PF_DTYPE_I64] = PF_ROW(I64),
+    [PF_DTYPE_F32] = PF_ROW(F32), [PF_DTYPE_F64] = PF_ROW(F64),
 };
 
 /* n numbers from half precision or to it. */
 static void run_half(const pf_convert_args *a, const char *x, int64_t xs, char *y, int64_t ys, int64_t n) {
-    const int64_t xb = xs * sizes[a->source], yb = ys * sizes[a->target];
+    const int64_t xb = xs * pf_dtype_size(a->source), yb = ys * pf_dtype_size(a->target);
     float buffer[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t m = pf_min(BLOCK, n - i);
         const char *from = x + i * xb;
         char *to = y + i * yb;
-        const int direct = a->target == F32 && ys == 1;
+        const int direct = a->target == PF_DTYPE_F32 && ys == 1;
         float *wide = direct ? (float *)(void *)to : buffer;
-        if (a->source == F16)
+        if (a->source == PF_DTYPE_F16)
             pf_widen_halves(from, xs, wide, m);
-        else if (a->source == F32 && xs == 1)
+        else if (a->source == PF_DTYPE_F32 && xs == 1)
             wide = (float *)(uintptr_t)from;
         else
-            runs[a->source][F32](from, xs, wide, 1, m);
-        if (a->target == F16)
+            runs[a->source][PF_DTYPE_F32](from, xs, wide, 1, m);
+        if (a->target == PF_DTYPE_F16)
             pf_narrow_halves(wide, to, ys, m);
         else if (!direct)
-            runs[F32][a->target](wide, 1, to, ys, m);
+            runs[PF_DTYPE_F32][a->target](wide, 1, to, ys, m);
     }
 }
 
@@ -91,9 +93,9 @@ PF_KERNEL_FUNCTION(convert) {
     pf_share(w, pieces.total, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         const int64_t count = pf_piece_at(&pieces, i, o), xs = pieces.s[1], ys = pieces.s[0];
-        const char *from = x + o[1] * sizes[a->source];
-        char *to = y + o[0] * sizes[a->target];
-        if (a->source == F16 || a->target == F16)
+        const char *from = x + o[1] * pf_dtype_size(a->source);
+        char *to = y + o[0] * pf_dtype_size(a->target);
+        if (a->source == PF_DTYPE_F16 || a->target == PF_DTYPE_F16)
             run_half(a, from, xs, to, ys, count);
         else
             runs[a->source][a->target](from, xs, to, ys, count);

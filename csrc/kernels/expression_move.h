@@ -12,9 +12,6 @@
 
 enum { PF_VECTOR = PF_VL * 4 }; /* bytes */
 
-/* What an operand or the result is. */
-typedef enum vm_kind { VM_OWN, VM_BOOL, VM_HALF } vm_kind;
-
 /* How a tile of an operand is reached. */
 typedef enum vm_access {
     VM_DIRECT, /* in place */
@@ -29,12 +26,12 @@ typedef struct vm_operand {
     int64_t inner, row;     /* strides of the last two dimensions */
     int64_t at;             /* offset of the current line, in elements */
     char *buffer;
-    vm_kind kind;
+    pf_operand_code kind;
     vm_access access;
 } vm_operand;
 
-static inline int64_t vm_itemsize(vm_kind kind, int64_t size) {
-    return kind == VM_OWN ? size : kind == VM_BOOL ? 1 : (int64_t)sizeof(pf_half);
+static inline int64_t vm_itemsize(pf_operand_code kind, int64_t size) {
+    return kind == PF_OPERAND_OWN ? size : kind == PF_OPERAND_BOOL ? 1 : (int64_t)sizeof(pf_half);
 }
 
 /* -- truth -- */
@@ -142,7 +139,7 @@ static inline void vm_fill(char *to, const void *value, int64_t size, int64_t n)
 static void vm_gather(const vm_operand *o, const vm_type *type, const char *data, int64_t rows, int64_t n) {
     const int64_t size = type->size, from_size = vm_itemsize(o->kind, size);
     if (o->inner == 1 && o->row == n) n *= rows, rows = 1;
-    if (o->kind == VM_OWN && o->row == 1 && o->inner > 1 && rows > 1) {
+    if (o->kind == PF_OPERAND_OWN && o->row == 1 && o->inner > 1 && rows > 1) {
         for (int64_t i = 0; i < n; i++)
             vm_move(o->buffer + i * size, n, data + i * o->inner * size, 1, size, rows);
         return;
@@ -150,9 +147,9 @@ static void vm_gather(const vm_operand *o, const vm_type *type, const char *data
     for (int64_t r = 0; r < rows; r++) {
         const char *from = data + r * o->row * from_size;
         char *to = o->buffer + r * n * size;
-        if (o->kind == VM_BOOL)
+        if (o->kind == PF_OPERAND_BOOL)
             type->load_truths(to, (const uint8_t *)from, o->inner, n);
-        else if (o->kind == VM_HALF)
+        else if (o->kind == PF_OPERAND_HALF)
             pf_widen_halves(from, o->inner, (float *)(void *)to, n);
         else if (o->inner == 1)
             copy_row(to, from, n * size);
@@ -169,9 +166,9 @@ static void vm_scatter(const vm_operand *o, const vm_type *type, char *data, int
     for (int64_t r = 0; r < rows; r++) {
         const char *from = o->buffer + r * n * size;
         char *to = data + r * o->row * to_size;
-        if (o->kind == VM_BOOL)
+        if (o->kind == PF_OPERAND_BOOL)
             type->store_truths((uint8_t *)to, o->inner, from, n);
-        else if (o->kind == VM_HALF)
+        else if (o->kind == PF_OPERAND_HALF)
             pf_narrow_halves((const float *)(const void *)from, to, o->inner, n);
         else if (o->inner == 1)
             copy_row(to, from, n * size);

@@ -79,15 +79,6 @@ PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
         USE(PF_LOAD_UPTO) pf_store_upto(out, body, n);                                                       \
     }                                                                                                        \
     }
-/* One lane at a time, so each operand also has its own index within a repeated vector. */
-#define PF_VML(name, body)                                                                                   \
-    PF_VM_HEAD(name)                                                                                         \
-    for (int64_t i = 0; i < n; i++) {                                                                        \
-        const float x = p0[d0 ? i : 0], y = p1[d1 ? i : 0];                                                  \
-        (void)y, out[i] = body;                                                                              \
-    }                                                                                                        \
-    }
-
 /* A repeated vector is one value. */
 #define PF_VMD(name)                                                                                         \
     PF_VM_HEAD(name)                                                                                         \
@@ -109,17 +100,11 @@ PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
 #define PF_CHEAP_mul(a, b)      ((a) * (b))
 #define PF_CHEAP_at_least(a, b) pf_vmax(b, a)
 #define PF_CHEAP_at_most(a, b)  pf_vmin(b, a)
-#define PF_EACH_PAIR(f)                                                                                      \
-    PF_PAIR(f, add) PF_PAIR(f, sub) PF_PAIR(f, rsub) PF_PAIR(f, mul) PF_PAIR(f, at_least) PF_PAIR(f, at_most)
-#define PF_PAIR(f, g) PF_VM3(f##_##g, PF_CHEAP_##g(PF_CHEAP_##f(x, y), z))
-#define PF_PAIRS(f)   PF_EACH_PAIR(f)
+#define PF_PAIR(f, g)           PF_VM3(f##_##g, PF_CHEAP_##g(PF_CHEAP_##f(x, y), z))
 #include "kernels/expression_ops.def"
-#undef PF_PAIR
 
 #define PF_VM_NAME(name) vm_##name,
 #define PF_VMN(name)     NULL,
-#define PF_PAIR(f, g)    vm_##f##_##g,
-#define PF_PAIRS(f)      PF_EACH_PAIR(f)
 static const pf_vm_op vm_f32[] = {
 #include "kernels/expression_ops.def"
 };

@@ -35,7 +35,7 @@ void PF_NAME(vm_in_double_erfinv)(const float *from, float *to, int64_t n);
 /* The code of each operation. */
 #define PF_VM_NAME(name) PF_VM_##name,
 #define PF_VMN(name)     PF_VM_##name,
-#define PF_PAIRS(f)
+#define PF_PAIR(f, g)
 enum {
 #include "kernels/expression_ops.def"
     PF_VM_SINGLE /* those without pairs, which are all that types other than float have */

@@ -40,9 +40,11 @@ typedef struct vm {
 } vm;
 
 static const vm_type floats = {sizeof(float), 1, vm_f32, load_truths_f32, store_truths_f32, NULL};
-/* By the codes that PF_EXPRESSION_ARGS names. */
-static const vm_type *const types[] = {&floats,         &PF_NAME(vm_f64), &PF_NAME(vm_i64), &PF_NAME(vm_i32),
-                                       &PF_NAME(vm_u8), &PF_NAME(vm_i16), &PF_NAME(vm_i8)};
+static const vm_type *const types[PF_DTYPE_COUNT] = {
+    [PF_DTYPE_F32] = &floats,          [PF_DTYPE_F64] = &PF_NAME(vm_f64), [PF_DTYPE_I64] = &PF_NAME(vm_i64),
+    [PF_DTYPE_I32] = &PF_NAME(vm_i32), [PF_DTYPE_U8] = &PF_NAME(vm_u8),   [PF_DTYPE_I16] = &PF_NAME(vm_i16),
+    [PF_DTYPE_I8] = &PF_NAME(vm_i8),
+};
 
 static bool all_zero(const int64_t *strides, int64_t n) {
     for (int64_t d = 0; d < n; d++)
@@ -52,13 +54,13 @@ static bool all_zero(const int64_t *strides, int64_t n) {
 
 /* Whether an operand lies in a tile as it does in a buffer. */
 static bool in_place(const vm *m, const vm_operand *o) {
-    return o->kind == VM_OWN && o->inner == 1 &&
+    return o->kind == PF_OPERAND_OWN && o->inner == 1 &&
            (m->tile_rows == 1 || (m->width == m->length && o->row == m->length));
 }
 
 /* Whether an operand lies in whole rows as it does in a buffer. */
 static bool dense_rows(const vm *m, const vm_operand *o) {
-    return o->kind == VM_OWN && o->inner == 1 && o->row == m->length;
+    return o->kind == PF_OPERAND_OWN && o->inner == 1 && o->row == m->length;
 }
 
 /* The same values in every tile: nothing but the last dimension moves it, or nothing at all. */
@@ -72,10 +74,11 @@ static void read_code(vm *m, const pf_worker *w) {
     m->inputs = code[0], m->constants = code[1], m->registers = code[2], m->count = code[3];
     m->type = types[code[4]];
     m->size = m->type->size;
-    m->out = (vm_operand){.data = pf_ptr(w, a->y), .strides = a->ys, .kind = (vm_kind)code[5]};
+    m->out = (vm_operand){.data = pf_ptr(w, a->y), .strides = a->ys, .kind = (pf_operand_code)code[5]};
     code += 6;
     for (int64_t i = 0; i < m->inputs; i++, code += VM_INPUT_WORDS)
-        m->in[i] = (vm_operand){.data = pf_ptr(w, a->x[i]), .strides = code + 1, .kind = (vm_kind)code[0]};
+        m->in[i] =
+            (vm_operand){.data = pf_ptr(w, a->x[i]), .strides = code + 1, .kind = (pf_operand_code)code[0]};
     for (int64_t i = -1; i < m->inputs; i++) {
         vm_operand *o = i < 0 ? &m->out : &m->in[i];
         o->inner = o->strides[a->rank - 1];

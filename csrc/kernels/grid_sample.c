@@ -18,9 +18,6 @@ enum {
     CHUNK = 4,
     FEW_CHANNELS = 4
 };
-typedef enum mode { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC } mode;
-typedef enum border { BORDER_ZEROS, BORDER_CLAMP, BORDER_REFLECT } border;
-typedef enum align { ALIGN_EDGES, ALIGN_CENTRES, ALIGN_PIXELS } align;
 
 /* A block of output pixels of one image; lanes: their count, rounded up to whole vectors. at: positions along
  * each axis, -1 for none. start: what the sums begin with, NaN where PyTorch's weights are. */
@@ -32,8 +29,8 @@ typedef struct block {
 } block;
 
 static pf_vf unnormalize(pf_vf v, float size, int64_t align) {
-    if (align == ALIGN_PIXELS) return v;
-    return align == ALIGN_CENTRES ? (v + 1.0f) / 2.0f * (size - 1.0f) : ((v + 1.0f) * size - 1.0f) / 2.0f;
+    if (align == PF_ALIGN_PIXELS) return v;
+    return align == PF_ALIGN_CENTRES ? (v + 1.0f) / 2.0f * (size - 1.0f) : ((v + 1.0f) * size - 1.0f) / 2.0f;
 }
 
 /* NaN becomes the first place on planes and the last one elsewhere. */
@@ -46,7 +43,8 @@ static pf_vf clamp(const pf_grid_args *a, pf_vf v, float size) {
 
 /* Mirrors between the centres (align) or the edges of the border pixels. */
 static pf_vf reflect(pf_vf places, float size, int64_t align) {
-    const float low = align == ALIGN_CENTRES ? 0.0f : -0.5f, span = align == ALIGN_CENTRES ? size - 1 : size;
+    const float low = align == PF_ALIGN_CENTRES ? 0.0f : -0.5f,
+                span = align == PF_ALIGN_CENTRES ? size - 1 : size;
     if (span == 0) return pf_zero();
     const pf_vf v = pf_vabs(places - low), period = pf_set(2.0f * span);
     const pf_vf extra = v - pf_vfloor(v / period) * period;
@@ -55,8 +53,8 @@ static pf_vf reflect(pf_vf places, float size, int64_t align) {
 
 /* What no integer can hold lies outside. */
 static pf_vf apply_border(const pf_grid_args *a, pf_vf v, float size) {
-    if (a->border == BORDER_REFLECT) v = reflect(v, size, a->align);
-    if (a->border != BORDER_ZEROS) v = clamp(a, v, size);
+    if (a->border == PF_BORDER_REFLECT) v = reflect(v, size, a->align);
+    if (a->border != PF_BORDER_ZEROS) v = clamp(a, v, size);
     return pf_select((v > -2147483648.0f) & (v < 2147483648.0f), v, pf_set(-100.0f));
 }
 
@@ -79,20 +77,21 @@ static void cubic_taps(block *b, const pf_grid_args *a, int axis, int p, pf_vf p
 }
 
 static void find_taps(block *b, const pf_grid_args *a, int axis) {
-    static const int taps[] = {[MODE_LINEAR] = 2, [MODE_NEAREST] = 1, [MODE_CUBIC] = 4};
+    static const int taps[] = {[PF_SAMPLE_LINEAR] = 2, [PF_SAMPLE_NEAREST] = 1, [PF_SAMPLE_CUBIC] = 4};
     const float size = (float)a->isize[axis];
-    const int weights = a->mode == MODE_CUBIC || (a->mode == MODE_LINEAR && a->border == BORDER_ZEROS);
+    const int weights =
+        a->mode == PF_SAMPLE_CUBIC || (a->mode == PF_SAMPLE_LINEAR && a->border == PF_BORDER_ZEROS);
     b->taps[axis] = taps[a->mode];
     for (int p = 0; p < b->lanes; p += PF_VL) {
         const pf_vf v = unnormalize(pf_load(&b->place[axis][p]), size, a->align);
         if (weights && a->axes == 2)
             pf_store(&b->start[p], pf_select(v - v == 0.0f, pf_load(&b->start[p]), pf_set(NAN)));
-        if (a->mode == MODE_CUBIC) {
+        if (a->mode == PF_SAMPLE_CUBIC) {
             cubic_taps(b, a, axis, p, v, size);
             continue;
         }
         const pf_vf place = apply_border(a, v, size);
-        if (a->mode == MODE_NEAREST) {
+        if (a->mode == PF_SAMPLE_NEAREST) {
             set_tap(b, axis, 0, p, pf_vround(place), size, pf_set(1.0f));
             continue;
         }
@@ -414,7 +413,7 @@ PF_KERNEL_FUNCTION(grid_sample) {
             apply_to_strided(&b, a, x, y);
         else if (vectors)
             apply_to_channels(&b, a, x + b.x, y);
-        else if (a->mode == MODE_NEAREST && a->scale.base < 0)
+        else if (a->mode == PF_SAMPLE_NEAREST && a->scale.base < 0)
             pick_pixels(&b, a, x + b.x, y);
         else
             for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)

@@ -7,15 +7,12 @@
 
 #include "kernels/args.h"
 
-/* What becomes of an index outside: a negative one counts from the end, or any takes the nearest place. */
-enum { WRAP = 1, NEAREST = 2 };
-
 /* The place that an index outside stands for, or -1, which is reported. Out of line, so that loops over
  * places inside stay short. */
 static __attribute__((noinline, cold)) int64_t pf_place_outside(const pf_worker *w, int64_t wrap,
                                                                 int64_t size, int64_t index) {
-    if (wrap == NEAREST && size > 0) return index < 0 ? 0 : size - 1;
-    if (wrap == WRAP && index < 0 && index + size >= 0) return index + size;
+    if (wrap == PF_OUTSIDE_NEAREST && size > 0) return index < 0 ? 0 : size - 1;
+    if (wrap == PF_OUTSIDE_WRAP && index < 0 && index + size >= 0) return index + size;
     pf_report(w, PF_FAULT_INDEX, index, size);
     return -1;
 }

@@ -17,9 +17,10 @@ typedef struct pf_ref {
 /* What the data of a run made impossible. The first report of a run is kept; the run goes on with defined
  * values, so that no thread waits at a barrier for one that gave up. */
 enum {
-    PF_FAULT_NONE = 0,
-    PF_FAULT_INDEX = 1, /* value is not an index into a dimension of size limit */
-    PF_FAULT_ZERO = 3,  /* an integer was divided by zero; 2 is PF_FAULT_NATIVE */
+    PF_FAULT_NONE,
+    PF_FAULT_INDEX,  /* value is not an index into a dimension of size limit */
+    PF_FAULT_NATIVE, /* value is what the run of a user's operator returned */
+    PF_FAULT_ZERO,   /* an integer was divided by zero */
 };
 
 typedef struct pf_fault {

@@ -1,6 +1,6 @@
 /* What selection and sorting share. Elements of every type become keys, signed integers in the order in which
  * PyTorch sorts: NaN is the largest value, all NaN are equal, and so are both zeros. `variant` of the
- * kernels' arguments is the type. */
+ * kernels' arguments is the type, of PF_DTYPE_CODES. */
 #ifndef PF_KERNELS_ORDER_H
 #define PF_KERNELS_ORDER_H
 
@@ -9,10 +9,6 @@
 
 #include "kernels/args.h"
 #include "kernels/simd.h"
-
-/* Bytes are booleans, too. */
-enum { U8, I8, I16, I32, I64, F16, F32, F64, TYPES };
-static const int64_t sizes[TYPES] = {1, 1, 2, 4, 8, 2, 4, 8};
 
 enum { KEYS = 256 }; /* so many are made at a time */
 
@@ -60,8 +56,10 @@ PF_KEYS(f64, int64_t, PF_FLOAT_KEY(int64_t, v, INT64_MAX, 0x7ff0000000000000))
 
 /* Keys of the n elements from the first-th on. */
 static inline void pf_keys(int64_t *keys, const elements *x, int64_t first, int64_t n) {
-    static void (*const of_type[TYPES])(int64_t *, const elements *, int64_t, int64_t) = {
-        keys_u8, keys_i8, keys_i16, keys_i32, keys_i64, keys_f16, keys_f32, keys_f64};
+    static void (*const of_type[PF_DTYPE_COUNT])(int64_t *, const elements *, int64_t, int64_t) = {
+        [PF_DTYPE_BOOL] = keys_u8, [PF_DTYPE_U8] = keys_u8,   [PF_DTYPE_I8] = keys_i8,
+        [PF_DTYPE_I16] = keys_i16, [PF_DTYPE_I32] = keys_i32, [PF_DTYPE_I64] = keys_i64,
+        [PF_DTYPE_F16] = keys_f16, [PF_DTYPE_F32] = keys_f32, [PF_DTYPE_F64] = keys_f64};
     of_type[x->type](keys, x, first, n);
 }
 
@@ -85,7 +83,7 @@ case size:                                                                      
     for (int64_t i = 0; i < n; i++)                                                                          \
         ((any_##T *)values)[i * step] = ((const any_##T *)x->at)[e[i].index * step];                         \
     break;
-    if (values != NULL) switch (sizes[x->type]) {
+    if (values != NULL) switch (pf_dtype_size(x->type)) {
             PF_PUT(1, u8)
             PF_PUT(2, i16)
             PF_PUT(4, i32)
@@ -115,7 +113,7 @@ static inline int64_t pf_lines_scratch(const pf_topk_args *a, int nthreads, int6
 
 static inline elements pf_line(const pf_topk_args *a, const pf_worker *w, int64_t line) {
     const int64_t at = line / a->inner * a->n * a->inner + line % a->inner;
-    const char *x = (const char *)pf_ptr(w, a->x) + at * sizes[a->variant];
+    const char *x = (const char *)pf_ptr(w, a->x) + at * pf_dtype_size(a->variant);
     return (elements){x, a->inner, a->variant, a->largest ? -1 : 0};
 }
 
@@ -125,7 +123,8 @@ static inline void pf_put_line(const entry *e, const elements *x, const pf_topk_
     const int64_t at = line / a->inner * n * a->inner + line % a->inner;
     char *values = pf_ptr(w, a->values);
     int64_t *indices = pf_ptr(w, a->indices);
-    pf_put_entries(e, x, values ? values + at * sizes[x->type] : NULL, indices ? indices + at : NULL, n);
+    pf_put_entries(e, x, values ? values + at * pf_dtype_size(x->type) : NULL, indices ? indices + at : NULL,
+                   n);
 }
 
 /* Entries that come before others are moved up one by one; equal ones stay in order. */

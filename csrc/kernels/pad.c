@@ -5,17 +5,15 @@
 #include "kernels/args.h"
 #include "kernels/simd.h"
 
-typedef enum border { BORDER_CONSTANT, BORDER_REFLECT, BORDER_REPLICATE, BORDER_CIRCULAR } border;
-
 /* The input index that stands at output position i - before, or -1 for the constant. */
-static int64_t source(border mode, int64_t i, int64_t n) {
+static int64_t source(pf_pad_code mode, int64_t i, int64_t n) {
     if (i >= 0 && i < n) return i;
     switch (mode) {
-    case BORDER_REFLECT:
+    case PF_PAD_REFLECT:
         return i < 0 ? -i : 2 * (n - 1) - i;
-    case BORDER_REPLICATE:
+    case PF_PAD_REPLICATE:
         return i < 0 ? 0 : n - 1;
-    case BORDER_CIRCULAR:
+    case PF_PAD_CIRCULAR:
         return i < 0 ? i + n : i - n;
     default:
         return -1;
@@ -61,12 +59,12 @@ PF_INLINE void copy_border(const line *l, const char *x, char *y, const int32_t 
 
 /* Output positions [begin, end) that lie outside of the input. */
 static void pad_piece(const line *l, const char *x, char *y, int64_t begin, int64_t end) {
-    if (l->mode == BORDER_CONSTANT && l->ys == l->unit && end > begin) {
+    if (l->mode == PF_PAD_CONSTANT && l->ys == l->unit && end > begin) {
         fill(y + begin * l->ys, (end - begin) * l->unit, l->pattern);
         return;
     }
     for (int64_t i = begin; i < end; i++) {
-        const int64_t from = source((border)l->mode, i - l->before, l->n);
+        const int64_t from = source((pf_pad_code)l->mode, i - l->before, l->n);
         if (from < 0)
             fill(y + i * l->ys, l->unit, l->pattern);
         else if (l->unit == sizeof(float))
@@ -98,9 +96,9 @@ static void pad_line(const line *l, const char *x, char *y, int64_t count) {
 static int list_border(const line *l, int64_t count, int32_t *from) {
     const int64_t begin = pf_min(pf_max(l->before, 0), count),
                   end = pf_max(begin, pf_min(l->before + l->n, count)), n = begin + count - end;
-    if (l->mode == BORDER_CONSTANT || l->unit != sizeof(float) || n > NARROW || l->n > INT32_MAX) return 0;
+    if (l->mode == PF_PAD_CONSTANT || l->unit != sizeof(float) || n > NARROW || l->n > INT32_MAX) return 0;
     for (int64_t i = 0; i < n; i++)
-        from[i] = (int32_t)source((border)l->mode, (i < begin ? i : i - begin + end) - l->before, l->n);
+        from[i] = (int32_t)source((pf_pad_code)l->mode, (i < begin ? i : i - begin + end) - l->before, l->n);
     return 1;
 }
 
@@ -130,7 +128,7 @@ PF_KERNEL_FUNCTION(pad) {
     for (int64_t i = begin; i < end; i++) {
         int64_t xo = 0, yo = 0, inside = 1;
         for (int64_t d = 0; d < axis; d++) {
-            const int64_t from = source((border)a->mode, at[d] - a->before[d], a->isize[d]);
+            const int64_t from = source((pf_pad_code)a->mode, at[d] - a->before[d], a->isize[d]);
             xo += from * a->xs[d], yo += at[d] * a->ys[d];
             inside &= from >= 0;
         }

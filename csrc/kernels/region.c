@@ -10,9 +10,6 @@
 #include "kernels/extremes.h"
 #include "kernels/simd.h"
 
-/* PF_REGION_ARGS names them. */
-enum { KIND_MAXIMUM, KIND_PLACES, KIND_CUT_BINS, KIND_EQUAL_BINS };
-
 typedef struct axis {
     int64_t size, bins;
     int64_t *from, *to; /* pixels of each bin */
@@ -91,11 +88,11 @@ static void fill_axis(const pf_region_args *a, axis *x, float low, float high) {
     const float far = 1e9f;
     float start, length;
     switch (a->kind) {
-    case KIND_MAXIMUM:
+    case PF_REGION_MAXIMUM:
         start = within(roundf(low * scale), -far, far);
         length = fmaxf(within(roundf(high * scale), -far, far) - start + 1, 1);
         break;
-    case KIND_PLACES:
+    case PF_REGION_PLACES:
         start = roundf(low) * scale;
         length = fmaxf(roundf(high + 1.0f) * scale - start, 0.1f);
         break;
@@ -109,11 +106,11 @@ static void fill_axis(const pf_region_args *a, axis *x, float low, float high) {
         x->from[i] = x->to[i] = 0;
         if (x->size == 0) continue;
         const float near = (float)i * step, end = (float)(i + 1) * step;
-        if (a->kind == KIND_MAXIMUM)
+        if (a->kind == PF_REGION_MAXIMUM)
             set_range(x, i, start + floorf(near), start + ceilf(end), 1);
-        else if (a->kind == KIND_PLACES)
+        else if (a->kind == PF_REGION_PLACES)
             set_range(x, i, floorf(start + near), ceilf(start + end), 1);
-        else if (a->kind == KIND_CUT_BINS)
+        else if (a->kind == PF_REGION_CUT_BINS)
             cut_bin(x, i, start, step, a->ratio);
         else
             equal_bin(x, i, start, step, a->ratio);
@@ -149,7 +146,7 @@ PF_INLINE float fold_line(int maximum, const float *line, const axis *columns, i
 /* One channel of the result; x is its channel, or for bins of channels of their own the first of these. */
 PF_INLINE void pool_channel(int kind, const pf_region_args *a, const float *x, const axis *rows,
                             const axis *columns, float *line, float *y) {
-    const int maximum = kind == KIND_MAXIMUM, places = kind == KIND_PLACES;
+    const int maximum = kind == PF_REGION_MAXIMUM, places = kind == PF_REGION_PLACES;
     int64_t begin = a->w, end = 0;
     for (int64_t j = 0; j < a->bins_w; j++)
         if (columns->from[j] < columns->to[j])
@@ -176,7 +173,8 @@ PF_KERNEL_FUNCTION(region_pool_f32) {
     axis rows = axis_at(own, a->h, a->bins_h);
     axis columns = axis_at(own + axis_bytes(a->h, a->bins_h), a->w, a->bins_w);
     float *line = (float *)(own + axis_bytes(a->h, a->bins_h) + axis_bytes(a->w, a->bins_w));
-    const int64_t bins = a->bins_h * a->bins_w, plane = a->h * a->w * (a->kind == KIND_PLACES ? bins : 1);
+    const int64_t bins = a->bins_h * a->bins_w,
+                  plane = a->h * a->w * (a->kind == PF_REGION_PLACES ? bins : 1);
     int64_t begin, end, filled = -1;
     pf_share(w, a->regions_n * a->c, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
@@ -194,11 +192,11 @@ PF_KERNEL_FUNCTION(region_pool_f32) {
             filled = region;
         }
         const float *from = x + ((int64_t)image * a->c + c) * plane;
-        if (a->kind == KIND_MAXIMUM)
-            pool_channel(KIND_MAXIMUM, a, from, &rows, &columns, line, y + i * bins);
-        else if (a->kind == KIND_PLACES)
-            pool_channel(KIND_PLACES, a, from, &rows, &columns, line, y + i * bins);
+        if (a->kind == PF_REGION_MAXIMUM)
+            pool_channel(PF_REGION_MAXIMUM, a, from, &rows, &columns, line, y + i * bins);
+        else if (a->kind == PF_REGION_PLACES)
+            pool_channel(PF_REGION_PLACES, a, from, &rows, &columns, line, y + i * bins);
         else
-            pool_channel(KIND_CUT_BINS, a, from, &rows, &columns, line, y + i * bins);
+            pool_channel(PF_REGION_CUT_BINS, a, from, &rows, &columns, line, y + i * bins);
     }
 }

@@ -3,10 +3,6 @@
 #include "kernels/half.h"
 #include "kernels/indexed.h"
 
-/* By the codes that PF_SCATTER_ARGS names. */
-enum { PUT, ADD, MULTIPLY, MAXIMUM, MINIMUM, OPERATIONS };
-enum { F16, F32, F64, I32, I64, TYPES };
-
 typedef struct writer {
     line_fn line, row;
 } writer;
@@ -62,13 +58,13 @@ PF_WRITERS(add_f16, size_2, pf_to_half(pf_from_half(a) + pf_from_half(v)))
 PF_WRITERS(multiply_f16, size_2, pf_to_half(pf_from_half(a) * pf_from_half(v)))
 
 #define PF_KNOWN(name)                                                                                       \
-    [F32] = PF_BOTH(name##_f32), [F64] = PF_BOTH(name##_f64), [I32] = PF_BOTH(name##_i32),                   \
-    [I64] = PF_BOTH(name##_i64)
-static const writer joins[OPERATIONS][TYPES][2] = {
-    [ADD] = {[F16] = PF_BOTH(add_f16), PF_KNOWN(add)},
-    [MULTIPLY] = {[F16] = PF_BOTH(multiply_f16), PF_KNOWN(multiply)},
-    [MAXIMUM] = {PF_KNOWN(maximum)},
-    [MINIMUM] = {PF_KNOWN(minimum)},
+    [PF_DTYPE_F32] = PF_BOTH(name##_f32), [PF_DTYPE_F64] = PF_BOTH(name##_f64),                              \
+    [PF_DTYPE_I32] = PF_BOTH(name##_i32), [PF_DTYPE_I64] = PF_BOTH(name##_i64)
+static const writer joins[PF_SCATTER_COUNT][PF_DTYPE_COUNT][2] = {
+    [PF_SCATTER_ADD] = {[PF_DTYPE_F16] = PF_BOTH(add_f16), PF_KNOWN(add)},
+    [PF_SCATTER_MULTIPLY] = {[PF_DTYPE_F16] = PF_BOTH(multiply_f16), PF_KNOWN(multiply)},
+    [PF_SCATTER_MAX] = {PF_KNOWN(maximum)},
+    [PF_SCATTER_MIN] = {PF_KNOWN(minimum)},
 };
 
 /* What meets in one element lies on one line along the indexed dimension: threads share the lines, so the
@@ -77,8 +73,8 @@ static const writer joins[OPERATIONS][TYPES][2] = {
 PF_KERNEL_FUNCTION(scatter) {
     const pf_scatter_args *given = args_;
     const pf_gather_args *a = args_; /* the fields in front are the same */
-    const writer *pair =
-        given->op == PUT ? puts_[__builtin_ctzll((uint64_t)a->itemsize)] : joins[given->op][given->type];
+    const writer *pair = given->op == PF_SCATTER_PUT ? puts_[__builtin_ctzll((uint64_t)a->itemsize)]
+                                                     : joins[given->op][given->type];
     const writer write = pair[a->index_size == 8];
     const int64_t n = a->shape[a->dim], last = a->rank - 1, row = last == a->dim ? 1 : a->shape[last];
     const bool same = a->js[last] == 0; /* one index for all entries of a row */

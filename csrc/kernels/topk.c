@@ -203,7 +203,8 @@ static entry equal_after(const elements *x, int64_t n, int64_t key, int64_t skip
 /* The lower median, of equal ones that of a stable sort; of all elements the first NaN, if there is one.
  * Where there are no numbers, PyTorch leaves the order of NaN to the selection. */
 static entry select_median(entry *e, const elements *x, int64_t n, bool of_numbers) {
-    static const int64_t missing[TYPES] = {[F16] = INT16_MAX, [F32] = INT32_MAX, [F64] = INT64_MAX};
+    static const int64_t missing[PF_DTYPE_COUNT] = {
+        [PF_DTYPE_F16] = INT16_MAX, [PF_DTYPE_F32] = INT32_MAX, [PF_DTYPE_F64] = INT64_MAX};
     const int64_t nan = missing[x->type];
     int64_t count = 0, before = 0;
     for (int64_t i = 0; nan && i < n; i++) count += e[i].key == nan;

@@ -5,10 +5,15 @@ from typing_extensions import disjoint_base
 KERNELS: dict[str, str]
 ISAS: tuple[str, ...]
 MAX_RANK: int
+MAX_INS: int
+STRIP_STAGES: int
 POOL_REACH: int
 POOL_STEP: int
 POOL_LINE: int
+WINO_PHASES: int
+MASK_QUERIES: int
 
+def codes(name: str) -> dict[str, int]: ...
 def team() -> str: ...
 def choose_team(name: str) -> None: ...
 def default_threads() -> int: ...

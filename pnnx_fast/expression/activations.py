@@ -1,4 +1,4 @@
-"""Activations that kernels apply before they store a result: names, codes and parameters, as in csrc epilogue.h.
+"""Activations that kernels apply before they store a result: names, codes and parameters.
 
 Kernels take ``act``, ``act_a`` and ``act_b``; fused operators carry ``activation`` (a name of this table) and
 ``activation_params``. This module also recognises the graph operators that are such an activation.
@@ -9,24 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.errors import ParameterError
 
 __all__ = ["CODES", "activation_fields", "recognize"]
 
-CODES: dict[str, int] = {
-    "none": 0,
-    "relu": 1,
-    "clip": 2,
-    "leaky_relu": 3,
-    "sigmoid": 4,
-    "silu": 5,
-    "hardswish": 6,
-    "hardsigmoid": 7,
-    "gelu": 8,
-    "gelu_tanh": 9,
-    "tanh": 10,
-    "mish": 11,
-}
+CODES = codes("activation")
 
 
 def activation_fields(name: str, parameters: float | Sequence[float] = ()) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_INS, MAX_RANK, codes
 from pnnx_fast._types import DType
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression.apply import MADE_OF_OTHERS, apply, keeps_numbers, signature_of
@@ -25,8 +26,9 @@ from pnnx_fast.expression.types import TensorType, Value, convert
 __all__ = ["MAX_INPUTS", "MAX_OPERATIONS", "Code", "common_type", "compile_expression", "computed_in", "operand_type"]
 
 #: Most operands and operations of one piece of code; a larger expression is cut up by the caller.
-MAX_INPUTS, MAX_OPERATIONS = 16, 40
+MAX_INPUTS, MAX_OPERATIONS = MAX_INS, 40
 
+_OPERANDS = codes("operand")
 _FLOAT32, _FLOAT16, _BOOL = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.bool_)
 # What arithmetic on bool is, where PyTorch allows it.
 _ON_BOOL = {
@@ -89,11 +91,11 @@ class Code:
             len(self.constants),
             self.registers,
             len(self.operations),
-            TYPES.index(self.computes.name),
+            TYPES[self.computes.name],
             self.kind(self.result.dtype),
         ]
         for dtype, strides in operands:
-            words += [self.kind(dtype), *strides, *[0] * (8 - len(strides))]
+            words += [self.kind(dtype), *strides, *[0] * (MAX_RANK - len(strides))]
         words += [int.from_bytes(_bits(c, self.computes), "little", signed=True) for c in self.constants]
         for name, *numbers in self.operations:
             words += [OPCODES[name], *numbers]
@@ -102,8 +104,8 @@ class Code:
     def kind(self, dtype: DType) -> int:
         """What an operand or the result is to the kernel."""
         if dtype == self.computes or self.computes == np.uint8:
-            return 0
-        return 1 if dtype == _BOOL else 2
+            return _OPERANDS["own"]
+        return _OPERANDS["bool" if dtype == _BOOL else "half"]
 
 
 class _Ref:

@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pnnx_fast._core.program import WINO_PHASES, codes
+
 __all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16, "avx512_emulated": 16, "avx512vnni_emulated": 16}
@@ -45,9 +47,6 @@ there is most to gain: for vectors of so many floats, groups of so many input ch
 
 LARGE_GAIN = 0.97
 """Share of the cost of the other forms that they have to stay below."""
-
-PHASES = 16
-"""Added to the outputs on the side of a tile, for the variants of the Winograd kernel with stride 2."""
 
 PHASE_POINTS = {2: (25, 9), 4: (81, 49)}
 """Points of the inputs and of the products of a tile with stride 2, by its outputs."""
@@ -86,8 +85,11 @@ GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
 WHOLE_LANES, WHOLE_WINDOWS = 8, {(3, 1), (3, 2)}
 """The same where a group's outputs are one vector of so many lanes: wider ones fill register tiles better."""
 
+VARIANTS = codes("direct")
+"""Variants of the direct kernel."""
+
 NARROW_COLUMNS = 4
-"""Most output channels of the direct kernel's second variant on every ISA level."""
+"""Most output channels of the narrow one on every ISA level."""
 
 STEM_CHANNELS, STEM_ROWS = 4, 32
 """Most input channels and filter rows of the stem kernel."""
@@ -108,7 +110,7 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
         return GROUPED
     costs = {v: winograd_cost(g, v, lanes, nthreads) for v in (_winograd_variants(g, lanes) if constant else ())}
     best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
-    gain = _phase_gain(g, lanes) if best >= PHASES else 1.0
+    gain = _phase_gain(g, lanes) if best >= WINO_PHASES else 1.0
     if costs and costs[best] < gain * direct_cost(g, lanes, nthreads):
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     return DIRECT
@@ -119,7 +121,9 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
     g = geometry
     if 1 < g["groups"] == g["ic"] == g["oc"]:
         return [DEPTHWISE]
-    found = [Choice(DIRECT.kernel, DIRECT.pack, variant) for variant in (0, 1) if variant == 0 or _fits_narrow(g)]
+    found = [Choice(DIRECT.kernel, DIRECT.pack, VARIANTS["panels"])]
+    if _fits_narrow(g):
+        found.append(Choice(DIRECT.kernel, DIRECT.pack, VARIANTS["narrow"]))
     lanes = LANES.get(isa, 4)
     if _fits_grouped(g, lanes):
         found.append(GROUPED)
@@ -154,7 +158,7 @@ def _winograd_variants(g: Mapping[str, Any], lanes: int) -> tuple[int, ...]:
     steps = tuple(g[name] for name in ("stride_h", "stride_w", "dil_h", "dil_w"))
     short, long = sorted((g["kh"], g["kw"]))
     if (short, long, *steps) == (3, 3, 2, 2, 1, 1):
-        return tuple(PHASES + m for m in PHASE_POINTS)
+        return tuple(WINO_PHASES + m for m in PHASE_POINTS)
     if steps != (1, 1, 1, 1):
         return ()
     if short == long:
@@ -192,9 +196,9 @@ def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
 
 def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int) -> float:
     """Cycles of F(m x m, kh x kw), or of F(4, r) where the window is a line; of both with stride 2 by phases."""
-    m = variant % PHASES
+    m = variant % WINO_PHASES
     mh, mw = (m if g["kh"] > 1 else 1), (m if g["kw"] > 1 else 1)
-    phases, groups = variant >= PHASES, g["groups"]
+    phases, groups = variant >= WINO_PHASES, g["groups"]
     points = sums = (mh + g["kh"] - 1) * (mw + g["kw"] - 1)
     if phases:
         points, sums = PHASE_POINTS[m]

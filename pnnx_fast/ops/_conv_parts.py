@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._conv_choice import DIRECT, Choice, choose
 from pnnx_fast.ops.padding import pad_sides
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -137,7 +138,7 @@ def _taps_in_depth(b: Builder, c: Convolution) -> list[Convolution]:
         done = [False] * depth
         for k in order:
             last, start = k == order[-1], k * dilation - before
-            bias, act = (c.bias, c.act) if last else (None, {**c.act, "act": 0})
+            bias, act = (c.bias, c.act) if last else (None, activation_fields("none"))
             for first, count, begun in runs(reach[k], done):
                 x, y = inputs.narrow(0, start + first * stride, count, stride), outputs.narrow(0, first, count)
                 sums, weight = y if begun else None, c.weight.select(2, k)

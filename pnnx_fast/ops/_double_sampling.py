@@ -9,7 +9,6 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError
-from pnnx_fast.ops.sampling import CENTRES, EDGES
 
 __all__ = ["mean_regions", "sample_places"]
 
@@ -17,10 +16,10 @@ Taps = list[tuple[Array, Array]]
 """Whole places along an axis, outside ones among them, and their weights."""
 
 
-def _bordered(v: Array, size: int, border: str, align: int, axes: int) -> Array:
+def _bordered(v: Array, size: int, border: str, align: str, axes: int) -> Array:
     """Places moved into the image where the border says so; what no integer holds lies outside."""
     if border == "reflection":
-        low, span = (0.0, size - 1) if align == 1 else (-0.5, size)
+        low, span = (0.0, size - 1) if align == "centres" else (-0.5, size)
         v = np.abs(v - low)
         v = v - np.floor(v / (2 * span)) * (2 * span) if span else np.zeros_like(v)
         v = np.minimum(2 * span - v, v) + (low if span else 0.0)
@@ -30,7 +29,7 @@ def _bordered(v: Array, size: int, border: str, align: int, axes: int) -> Array:
     return np.where(np.abs(v) < 2**31, v, -100.0)
 
 
-def _taps(v: Array, size: int, mode: str, border: str, align: int, axes: int) -> Taps:
+def _taps(v: Array, size: int, mode: str, border: str, align: str, axes: int) -> Taps:
     if mode == "bicubic":
         a, low = -0.75, np.floor(v)
         t = v - low
@@ -46,7 +45,7 @@ def _taps(v: Array, size: int, mode: str, border: str, align: int, axes: int) ->
     return [(low, 1 - (v - low)), (low + 1, v - low)]
 
 
-def sample_places(x: Array, grid: Array, mode: str, border: str, align: int, scale: Array | None = None) -> Array:
+def sample_places(x: Array, grid: Array, mode: str, border: str, align: str, scale: Array | None = None) -> Array:
     """Values of ``x`` (n, c, …) at ``grid`` (n, …, axes), as the kernel finds them."""
     (n, c), sizes, axes = x.shape[:2], x.shape[2:], x.ndim - 2
     total = np.zeros((n, c, math.prod(grid.shape[1:-1])))
@@ -55,9 +54,9 @@ def sample_places(x: Array, grid: Array, mode: str, border: str, align: int, sca
         taps = []
         for k, size in enumerate(sizes):
             v = flat[..., axes - 1 - k].astype(np.float64)
-            if align == CENTRES:
+            if align == "centres":
                 v = (v + 1) / 2 * (size - 1)
-            elif align == EDGES:
+            elif align == "edges":
                 v = ((v + 1) * size - 1) / 2
             bad |= ~np.isfinite(v)
             taps.append(_taps(v, size, mode, border, align, axes))

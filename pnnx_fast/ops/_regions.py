@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
-MAXIMUM, PLACES, CUT_BINS, EQUAL_BINS = range(4)
-"""Kinds of pooling, as the kernel numbers them."""
+KINDS = codes("region")
+"""Kinds of pooling."""
 
 MOST_SAMPLES = 1 << 12
 _MOST_WEIGHTS = 1 << 28
@@ -26,7 +27,7 @@ def pool_regions(
     b: Builder,
     x: Tensor,
     regions: Tensor,
-    kind: int,
+    kind: str,
     bins: tuple[int, int],
     scale: float,
     *,
@@ -43,7 +44,7 @@ def pool_regions(
     count = regions.shape[0]
     y = b.empty((count, channels, *bins), np.float32)
     fields: dict[str, Any] = {"n": n, "c": channels, "h": h, "w": w, "bins_h": bins[0], "bins_w": bins[1]}
-    fields |= {"regions_n": count, "indexed": int(indexed), "kind": kind, "ratio": max(ratio, 0)}
+    fields |= {"regions_n": count, "indexed": int(indexed), "kind": KINDS[kind], "ratio": max(ratio, 0)}
     fields |= {"aligned": int(aligned), "scale": scale, "variant": -1}
     scratch = b.scratch(b.plan("region_pool_f32", **fields).scratch_bytes)
     work = 8 * y.size

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
@@ -37,17 +38,17 @@ def check_constant(index: Tensor, size: int, wrap: bool) -> None:
                 raise IndexRangeError(value, size)
 
 
-NEAREST = 2
-"""Value of ``wrap`` with which an index outside takes the nearest place."""
+OUTSIDE = codes("outside")
+"""What becomes of indices outside: a "fault", a negative one may "wrap", or the "nearest" place is taken."""
 
 
-def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: int = False, *, temporary: bool = False) -> Tensor:
+def take(b: Builder, x: Tensor, index: Tensor, axis: int, outside: str = "fault", *, temporary: bool = False) -> Tensor:
     """Emit the selection of entries of one dimension; the index's dimensions take its place.
 
     ``temporary``: what it gives is not the result of the operator that is being lowered.
     """
-    if wrap != NEAREST or not x.shape[axis]:
-        check_constant(index, x.shape[axis], bool(wrap))
+    if outside != "nearest" or not x.shape[axis]:
+        check_constant(index, x.shape[axis], outside == "wrap")
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     y = (b.empty if temporary else b.result)(shape, x.dtype)
     x, index = b.contiguous(x), b.contiguous(index_tensor(b, index))
@@ -55,7 +56,7 @@ def take(b: Builder, x: Tensor, index: Tensor, axis: int, wrap: int = False, *, 
     inner = math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize
     b.step(
         "gather_rows", x=x, index=index, y=y, index_size=index.dtype.itemsize, outer=outer, count=index.size,
-        size=size, wrap=int(wrap), inner=inner, xso=size * inner, xsr=inner, yso=index.size * inner, ysr=inner,
+        size=size, wrap=OUTSIDE[outside], inner=inner, xso=size * inner, xsr=inner, yso=index.size * inner, ysr=inner,
     )  # fmt: skip
     return y
 
@@ -85,7 +86,7 @@ def embedding(
 @operator("ncnn.Embed")
 def embed(b: Builder, input: Tensor, weight: Tensor) -> Tensor:
     """Rows of a table; an index outside takes the nearest row."""
-    return take(b, weight, input, 0, NEAREST)
+    return take(b, weight, input, 0, "nearest")
 
 
 @operator("torch.index_select")
@@ -114,10 +115,10 @@ def _regular(index: Tensor) -> tuple[int, int, int] | None:
     return start, index.size, step
 
 
-def fields_along(x: Tensor, index: Tensor, axis: int) -> dict[str, Any]:
+def fields_along(x: Tensor, index: Tensor, axis: int, outside: str = "fault") -> dict[str, Any]:
     """Fields that name elements of ``x`` by an index along one dimension."""
     return {
-        "rank": index.ndim, "dim": axis, "size": x.shape[axis], "stride": x.strides[axis], "wrap": 0,
+        "rank": index.ndim, "dim": axis, "size": x.shape[axis], "stride": x.strides[axis], "wrap": OUTSIDE[outside],
         "itemsize": x.dtype.itemsize, "index_size": index.dtype.itemsize, "shape": index.shape, "js": index.strides,
     }  # fmt: skip
 
@@ -164,7 +165,7 @@ def gather(b: Builder, input: Tensor, index: Tensor, *, dim: int, sparse_grad: b
 @operator("aten::take")
 def take_flat(b: Builder, input: Tensor, index: Tensor) -> Tensor:
     """Entries of the flat tensor. torch.take."""
-    return take(b, b.reshape(input, (input.size,)), index, 0, wrap=True)
+    return take(b, b.reshape(input, (input.size,)), index, 0, "wrap")
 
 
 @operator("aten::take_along_dim")
@@ -242,7 +243,7 @@ def merge_indices(b: Builder, indices: Sequence[Tensor], sizes: Sequence[int]) -
         # How far each place of the dimension lies behind the first one.
         check_numbers(size)
         distances = b.constant(np.arange(size, dtype=np.int64) * math.prod(sizes[d + 1 :]))
-        parts.append(take(b, distances, index, 0, wrap=True, temporary=True).expand(shape))
+        parts.append(take(b, distances, index, 0, "wrap", temporary=True).expand(shape))
     whole = parts[0]
     for part in parts[1:]:
         whole = lower_expression(b, "add(@0,@1)", [whole, part], temporary=True)
@@ -263,7 +264,7 @@ def index_tensors(b: Builder, x: Tensor, indices: Sequence[Any]) -> Value:
         x, axes = x.permute(order), list(range(len(axes)))
     first, last = axes[0], axes[-1] + 1
     if len(tensors) == 1:
-        return take(b, x, tensors[0], first, wrap=True)
+        return take(b, x, tensors[0], first, "wrap")
     sizes = x.shape[first:last]
     merged = b.reshape(x, (*x.shape[:first], math.prod(sizes), *x.shape[last:]))
     return take(b, merged, merge_indices(b, tensors, sizes), first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._regions import CUT_BINS, EQUAL_BINS, MAXIMUM, PLACES, pool_regions
+from pnnx_fast.ops._regions import pool_regions
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -26,7 +26,7 @@ def roi_pooling(
     """Maximum over the bins of a region."""
     region = _region(b, input, roi, pooled_width, pooled_height)
     bins = pooled_height, pooled_width
-    return pool_regions(b, input, region, MAXIMUM, bins, spatial_scale, channels=input.shape[1])
+    return pool_regions(b, input, region, "maximum", bins, spatial_scale, channels=input.shape[1])
 
 
 @operator("ncnn.PSROIPooling")
@@ -46,7 +46,7 @@ def psroi_pooling(
     if input.shape[1] != channels:
         raise ShapeError("channels", expected=channels, actual=input.shape[1])
     bins = pooled_height, pooled_width
-    return pool_regions(b, input, region, PLACES, bins, spatial_scale, channels=output_dim)
+    return pool_regions(b, input, region, "places", bins, spatial_scale, channels=output_dim)
 
 
 @operator("ncnn.ROIAlign")
@@ -68,7 +68,7 @@ def roi_align(
         b,
         input,
         region,
-        CUT_BINS if version == 0 else EQUAL_BINS,
+        "cut bins" if version == 0 else "equal bins",
         (pooled_height, pooled_width),
         spatial_scale,
         channels=input.shape[1],

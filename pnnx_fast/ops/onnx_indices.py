@@ -30,7 +30,7 @@ def gather_entries(b: Builder, data: Tensor, indices: Any, *, axis: int = 0) -> 
     if not data.ndim:
         raise ShapeError("a tensor without dimensions has no entries", operand="data", actual=list(data.shape))
     index = indices if isinstance(indices, Tensor) else b.constant(np.array(indices, np.int64))
-    return take(b, data, index, axis_of(axis, data.ndim), wrap=True)
+    return take(b, data, index, axis_of(axis, data.ndim), "wrap")
 
 
 @operator("GatherElements")

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
-_TYPES = {
-    "bool": 0, "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
-}  # fmt: skip
+_TYPES = codes("dtype")
 """Codes of the types that kernels order."""
 
 

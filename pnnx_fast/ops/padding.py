@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._core.program import MAX_RANK
+from pnnx_fast._core.program import MAX_RANK, codes
 from pnnx_fast._types import SPECIAL_FLOATS, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
-MODES = {"constant": 0, "reflect": 1, "replicate": 2, "circular": 3}
+MODES = codes("pad")
 
 
 def value_bits(value: Any, dtype: DType) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._core.program import MAX_RANK
+from pnnx_fast._core.program import MAX_RANK, codes
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import dtype_of, in_single
@@ -22,10 +22,7 @@ from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
 
-CODES = {
-    "sum": 0, "prod": 1, "max": 2, "min": 3, "norm1": 4, "squares": 5, "norm2": 6, "norm0": 7, "norminf": 8,
-    "norm-inf": 9, "norm": 10, "logsumexp": 11, "var": 12, "std": 13, "nansum": 14, "mean": 15,
-}  # fmt: skip
+CODES = codes("reduce")
 """Operation codes of the reduce kernel."""
 
 COST = {"logsumexp": 25, "norm": 40}

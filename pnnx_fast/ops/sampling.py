@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.elementwise import lower_expression
@@ -14,13 +15,11 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
-MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+MODES, BORDERS, ALIGNS = codes("sample"), codes("border"), codes("align")
+"""Codes of the kernel: between pixels, beyond the border, and what places mean."""
+
 ONNX_MODES = {"linear": "bilinear", "cubic": "bicubic"}
 """Names of modes in ONNX, which the converter leaves as they are."""
-
-BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
-EDGES, CENTRES, PIXELS = range(3)
-"""What places mean: the border's edges are at -1 and 1, the centres of the corner pixels are, or pixels are counted."""
 
 FEW_CHANNELS = {"bilinear": 8, "nearest": 16, "bicubic": 4}
 """Up to here, planes are sampled one by one rather than pixels as vectors."""
@@ -50,7 +49,9 @@ def grid_sample(
     x, places = b.cast(input, dtype), b.cast(grid, dtype)
     planar = x.shape[1] <= FEW_CHANNELS[mode] and not (is_channels_last(x) and x.shape[1] > 1)
     y = b.result((*input.shape[:2], *grid.shape[1:-1]), dtype, "plain" if planar else "channels_last")
-    sample(b, x if planar else b.channels_last(x), places, y, mode, padding_mode, int(bool(align_corners)))
+    sample(
+        b, x if planar else b.channels_last(x), places, y, mode, padding_mode, "centres" if align_corners else "edges"
+    )
     return b.cast(y, input.dtype)
 
 
@@ -61,12 +62,13 @@ def sample(
     y: Tensor,
     mode: str,
     border: str,
-    align: int,
+    align: str,
     scale: Tensor | None = None,
 ) -> None:
-    """Emit sampling of (n, c, …) at ``grid`` (n, …, axes); ``align`` as in the kernel's arguments.
+    """Emit sampling of (n, c, …) at ``grid`` (n, …, axes).
 
-    There may be one dimension of places more than there are axes. ``scale`` has a factor for each place.
+    At -1 and 1 are the "edges" of the border or the "centres" of its pixels, or "pixels" are counted (``align``). There
+    may be one dimension of places more than there are axes. ``scale`` has a factor for each place.
     """
     if x.dtype == np.float64:
         _sample_double(b, x, grid, y, mode, border, align, scale)
@@ -79,13 +81,13 @@ def sample(
         x=x, grid=grid, y=y, n=x.shape[0], c=x.shape[1], axes=axes, isize=[*[1] * (3 - axes), *x.shape[2:]],
         osize=[*[1] * len(none), *output], xs=[*x.strides[:2], *[0] * (3 - axes), *x.strides[2:]],
         ys=[*y.strides[:2], *none, *y.strides[2:]], gs=[grid.strides[0], *none, *grid.strides[1:]],
-        mode=MODES[mode], border=BORDERS[border], align=align, scale=scale,
+        mode=MODES[mode], border=BORDERS[border], align=ALIGNS[align], scale=scale,
         ss=[0] * 4 if scale is None else [scale.strides[0], *none, *scale.strides[1:]],
     )  # fmt: skip
 
 
 def _sample_double(
-    b: Builder, x: Tensor, grid: Tensor, y: Tensor, mode: str, border: str, align: int, scale: Tensor | None
+    b: Builder, x: Tensor, grid: Tensor, y: Tensor, mode: str, border: str, align: str, scale: Tensor | None
 ) -> None:
     from pnnx_fast.ops._double_sampling import sample_places
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops import index_functions
@@ -30,11 +31,13 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
-CODES = {"put": 0, "add": 1, "multiply": 2, "amax": 3, "amin": 4}
+CODES = codes("scatter")
 """Operation codes of the scatter kernel."""
 
-TYPES = {"float16": 0, "float32": 1, "float64": 2, "int32": 3, "int64": 4}
-"""Type codes of the scatter kernel; whatever is put has none."""
+JOINED = {
+    name: code for name, code in codes("dtype").items() if name in ("float16", "float32", "float64", "int32", "int64")
+}
+"""Codes of the types whose elements the scatter kernel adds and compares."""
 
 WIDER = dict.fromkeys(("bool", "uint8", "int8", "int16"), "int32")
 """Types that are added and compared in another one."""
@@ -47,7 +50,7 @@ def computed_in(dtype: DType, op: str) -> DType | None:
     if dtype == np.float16 and op in ("amax", "amin"):
         return np.dtype(np.float32)
     wide = np.dtype(WIDER.get(dtype.name, dtype))
-    return wide if wide.name in TYPES else None
+    return wide if wide.name in JOINED else None
 
 
 def emit_scatter(b: Builder, y: Tensor, index: Tensor, src: Tensor, axis: int, op: str, wrap: bool = False) -> None:
@@ -55,7 +58,8 @@ def emit_scatter(b: Builder, y: Tensor, index: Tensor, src: Tensor, axis: int, o
     if not index.size:
         return
     index = index_tensor(b, index)
-    fields = fields_along(y, index, axis) | {"wrap": int(wrap), "op": CODES[op], "type": TYPES.get(y.dtype.name, 0)}
+    fields = fields_along(y, index, axis, "wrap" if wrap else "fault")
+    fields |= {"op": CODES[op], "type": JOINED.get(y.dtype.name, 0)}
     b.step(
         "scatter", flops=2 * index.size, x=src, index=index, y=y, xs=src.strides, ys=standing(y.strides, axis), **fields
     )

@@ -10,13 +10,14 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops._regions import EQUAL_BINS, check_ratio, pool_regions
+from pnnx_fast.ops._regions import check_ratio, pool_regions
 from pnnx_fast.ops._window import paddings, per_axis, window_counts
 from pnnx_fast.ops.convolution import as_computed, as_float32, check_weights, convolution, epilogue_fields
 from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.index import OUTSIDE
 from pnnx_fast.ops.pooling import adaptive_window, pool
 from pnnx_fast.ops.registry import Floats, Ints, operator
-from pnnx_fast.ops.sampling import PIXELS, sample
+from pnnx_fast.ops.sampling import sample
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 
@@ -96,7 +97,7 @@ def _values_at(b: Builder, x: Tensor, places: Tensor, scale: Tensor | None) -> T
     for part in range(parts):
         source, target = (t.narrow(1, part * each, each) for t in (x, y))
         factor = None if factors is None else factors.select(1, part)
-        sample(b, source, grid.select(1, part), target, "bilinear", "zeros", PIXELS, factor)
+        sample(b, source, grid.select(1, part), target, "bilinear", "zeros", "pixels", factor)
     return y
 
 
@@ -140,7 +141,7 @@ def roi_align(
     assert boxes is not None
     bins, channels = (ph, pw), input.shape[1]
     y = pool_regions(
-        b, x, boxes, EQUAL_BINS, bins, spatial_scale,
+        b, x, boxes, "equal bins", bins, spatial_scale,
         channels=channels, ratio=sampling_ratio, aligned=aligned, indexed=True,
     )  # fmt: skip
     return b.cast(y, input.dtype)
@@ -166,7 +167,7 @@ def _values_in_boxes(b: Builder, x: Tensor, boxes: Tensor, lines: Sequence[int],
     assert isinstance(inside, Tensor)
     image = b.channels_last(x).expand((n, *x.shape[1:]))
     y = b.empty((n, x.shape[1], *lines), np.float32, "channels_last")
-    sample(b, image, places.permute((0, 2, 3, 1)), y, "bilinear", "border", PIXELS, inside)
+    sample(b, image, places.permute((0, 2, 3, 1)), y, "bilinear", "border", "pixels", inside)
     return y
 
 
@@ -176,7 +177,7 @@ def _known_images(b: Builder, x: Tensor, boxes: Tensor) -> Tensor:
     y = b.empty((n, 1, 1), np.float32)
     b.step(
         "gather_rows", x=b.constant(np.ones(x.shape[0], np.float32)), index=index, y=y, index_size=8, outer=1, count=n,
-        size=x.shape[0], wrap=0, inner=4, xso=4 * x.shape[0], xsr=4, yso=4 * n, ysr=4,
+        size=x.shape[0], wrap=OUTSIDE["fault"], inner=4, xso=4 * x.shape[0], xsr=4, yso=4 * n, ysr=4,
     )  # fmt: skip
     return y
 

@@ -48,9 +48,7 @@ CONCATENATIONS = ("torch.cat",)
 ENDS = ("pnnx.Input", "pnnx.Output")
 """Operators that do nothing: inputs are given, and outputs are read off the operands."""
 
-_CODES = {
-    n: i for i, n in enumerate(("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"))
-}
+_CODES = core.codes("dtype")
 """Dtypes that the kernel `convert` knows."""
 
 SERIAL_WORK = 20_000

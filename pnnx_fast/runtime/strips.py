@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core import program as core
 from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime.lower import HostStep, KernelStep
 
@@ -20,9 +21,6 @@ __all__ = ["fuse_strips"]
 KERNELS = {"conv_f32", "conv_depthwise_f32", "conv_stem_f32", "conv_grouped_f32", "gate_f32"}
 """Convolutions, and gates like them, that can be stages: their threads claim their work, so one thread can run a call
 alone."""
-
-MOST_STAGES = 8
-
 
 NEAR_BYTES = 1 << 20
 """Size of a second-level cache from which on strips in it pay for all that leaves it."""
@@ -134,7 +132,7 @@ def _placed(step: KernelStep, name: str, pixel: int, line: int) -> dict[str, Any
 def _fits(stages: Sequence[KernelStep]) -> bool:
     """Whether the weights of all stages and strips of some lines stay in the cache together."""
     weights = sum(step.fields["w"].nbytes for step in stages if "w" in step.fields)
-    return len(stages) <= MOST_STAGES and weights <= WEIGHT_BYTES and _strip_lines(stages) >= LEAST_LINES
+    return len(stages) <= core.STRIP_STAGES and weights <= WEIGHT_BYTES and _strip_lines(stages) >= LEAST_LINES
 
 
 def _line_counts(stages: Sequence[KernelStep], lines: int) -> list[int]:

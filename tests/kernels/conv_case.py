@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,24 +11,26 @@ import numpy as np
 from guard import guarded
 from numpy.typing import NDArray
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.runtime.kernel import call, plan
 
 Array = NDArray[Any]
 
 _erf = np.vectorize(math.erf, otypes=[float])
-ACTIVATIONS = {
-    "none": (0, lambda v, a, b: v),
-    "relu": (1, lambda v, a, b: np.maximum(v, 0)),
-    "clip": (2, lambda v, a, b: np.minimum(np.maximum(v, a), b)),
-    "leaky": (3, lambda v, a, b: np.where(v > 0, v, a * v)),
-    "sigmoid": (4, lambda v, a, b: 1 / (1 + np.exp(-v))),
-    "silu": (5, lambda v, a, b: v / (1 + np.exp(-v))),
-    "hswish": (6, lambda v, a, b: v * np.minimum(np.maximum(v + 3, 0), 6) / 6),
-    "hsigmoid": (7, lambda v, a, b: np.minimum(np.maximum(v + 3, 0), 6) / 6),
-    "gelu": (8, lambda v, a, b: 0.5 * v * (1 + _erf(v / math.sqrt(2)))),
-    "gelu_tanh": (9, lambda v, a, b: 0.5 * v * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))),
-    "tanh": (10, lambda v, a, b: np.tanh(v)),
-    "mish": (11, lambda v, a, b: v * np.tanh(np.log1p(np.exp(v)))),
+CODES = codes("activation")
+ACTIVATIONS: dict[str, Callable[[Array, float, float], Array]] = {
+    "none": lambda v, a, b: v,
+    "relu": lambda v, a, b: np.maximum(v, 0),
+    "clip": lambda v, a, b: np.minimum(np.maximum(v, a), b),
+    "leaky_relu": lambda v, a, b: np.where(v > 0, v, a * v),
+    "sigmoid": lambda v, a, b: 1 / (1 + np.exp(-v)),
+    "silu": lambda v, a, b: v / (1 + np.exp(-v)),
+    "hardswish": lambda v, a, b: v * np.minimum(np.maximum(v + 3, 0), 6) / 6,
+    "hardsigmoid": lambda v, a, b: np.minimum(np.maximum(v + 3, 0), 6) / 6,
+    "gelu": lambda v, a, b: 0.5 * v * (1 + _erf(v / math.sqrt(2))),
+    "gelu_tanh": lambda v, a, b: 0.5 * v * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
+    "tanh": lambda v, a, b: np.tanh(v),
+    "mish": lambda v, a, b: v * np.tanh(np.log1p(np.exp(v))),
 }
 
 
@@ -90,8 +93,8 @@ def strided(
     return base, view, (xsn, xsh, xsw)
 
 
-def reference(case: Case, x: Array, weight: Array, bias: Array | None, z: Array | None) -> Array:
-    """The convolution in double precision, tap by tap."""
+def sums(case: Case, x: Array, weight: Array) -> Array:
+    """The convolution alone in double precision, tap by tap."""
     oh, ow = case.out
     groups, pixels = case.groups, case.n * oh * ow
     padded = np.zeros((case.n, case.h + 2 * case.pad[0], case.w + 2 * case.pad[1], case.ic))
@@ -108,13 +111,18 @@ def reference(case: Case, x: Array, weight: Array, bias: Array | None, z: Array 
                 x0 : x0 + ow * case.stride[1] : case.stride[1],
             ]
             y += part.reshape(pixels, groups, case.ic // groups).swapaxes(0, 1) @ filters[..., ky, kx]
-    y = y.swapaxes(0, 1).reshape(case.n, oh, ow, case.oc)
+    return y.swapaxes(0, 1).reshape(case.n, oh, ow, case.oc)
+
+
+def reference(case: Case, x: Array, weight: Array, bias: Array | None, z: Array | None) -> Array:
+    """The convolution and what follows it in double precision."""
+    y = sums(case, x, weight)
     if bias is not None:
         y = y + bias
     if z is not None and not case.late:
         y = y + z
     with np.errstate(over="ignore", invalid="ignore"):
-        y = np.asarray(ACTIVATIONS[case.act][1](y, case.a, case.b))
+        y = np.asarray(ACTIVATIONS[case.act](y, case.a, case.b))
     return y + z if z is not None and case.late else y
 
 
@@ -142,7 +150,7 @@ def fields(case: Case, xs: tuple[int, int, int], ys: tuple[int, int, int]) -> di
         "pad_w": case.pad[1],
         "dil_h": case.dilation[0],
         "dil_w": case.dilation[1],
-        "act": ACTIVATIONS[case.act][0],
+        "act": CODES[case.act],
         "act_a": case.a,
         "act_b": case.b,
         "variant": case.variant,

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from guard import guarded
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.runtime.kernel import call, plan
 
-ADD, KEEP, DROP, ROWS, FILL = 1, 2, 3, 4, 5
+MASKS = codes("mask")
 SIZES = [
     # batch, heads, kv heads, queries, keys, d, dv
     (1, 1, 1, 1, 1, 1, 1),
@@ -56,7 +57,7 @@ def strides(a: np.ndarray, count: int) -> list[int]:
 
 def attention(
     isa: str, threads: int, q: np.ndarray, k: np.ndarray, v: np.ndarray, y: np.ndarray, scale: float,
-    mask: np.ndarray | None = None, mask_kind: int = 0, **more: Any,
+    mask: np.ndarray | None = None, mask_kind: str = "none", **more: Any,
 ) -> np.ndarray:  # fmt: skip
     """Operands, result and mask are (batch, heads, rows, columns) with free strides."""
     batch, heads, queries, d = q.shape
@@ -68,7 +69,7 @@ def attention(
     fields["mask_batches"] = batch if mask is None else mask.shape[0]
     if mask is not None:
         fields |= zip(["msb", "msh", "msq", "msk"], strides(mask, 4), strict=True)
-    fields |= {"q": q, "k": k, "v": v, "y": y, "mask": mask, "mask_kind": mask_kind, "scale": scale}
+    fields |= {"q": q, "k": k, "v": v, "y": y, "mask": mask, "mask_kind": MASKS[mask_kind], "scale": scale}
     fields |= {"batch": batch, "heads": heads, "kv_heads": k.shape[1], "queries": queries, "keys": k.shape[2]}
     fields |= {"d": d, "dv": v.shape[3], **more}
     scratch = plan(isa, "attention_f32", threads, **fields)[2]
@@ -109,23 +110,23 @@ def test_heads_in_rows(isa: str) -> None:
     close(attention(isa, 2, q, k, v, y, 0.2), reference(q, k, v, 0.2))
 
 
-@pytest.mark.parametrize("kind", [ADD, KEEP, DROP, FILL])
+@pytest.mark.parametrize("kind", ["add", "keep", "drop", "fill"])
 @pytest.mark.parametrize("order", ["bhqk", "qk", "bk", "hqk", "kq"])
 @pytest.mark.parametrize("heads,kv_heads,queries", [(3, 3, 35), (3, 3, 2), (3, 3, 1), (8, 2, 1), (4, 2, 7)])
-def test_masks(isa: str, kind: int, order: str, heads: int, kv_heads: int, queries: int) -> None:
+def test_masks(isa: str, kind: str, order: str, heads: int, kv_heads: int, queries: int) -> None:
     q, k, v = operands((2, heads, kv_heads, queries, 150, 16, 16))
     sizes = {"b": 2, "h": heads, "q": queries, "k": 150}
     rng = np.random.default_rng(2)
     raw = rng.standard_normal([sizes[c] for c in order])
-    mask = guarded(raw.astype("f4") if kind == ADD else (raw > 0.3).astype(np.uint8))
+    mask = guarded(raw.astype("f4") if kind == "add" else (raw > 0.3).astype(np.uint8))
     view = mask.T if order == "kq" else mask
     view = view.reshape([sizes[c] if c in order else 1 for c in "bhqk"]) if order != "kq" else view[None, None]
     y = np.full(q.shape, np.nan, "f4")
-    if kind == FILL:
+    if kind == "fill":
         got = attention(isa, 2, q, k, v, y, 0.25, view, kind, filling=-0.75)
         close(got, reference(q, k, v, 0.25, view != 0, -0.75))
         return
-    added = view if kind == ADD else np.where((view != 0) == (kind == KEEP), 0, -np.inf)
+    added = view if kind == "add" else np.where((view != 0) == (kind == "keep"), 0, -np.inf)
     close(attention(isa, 2, q, k, v, y, 0.25, view, kind), reference(q, k, v, 0.25, added))
 
 
@@ -154,10 +155,10 @@ def test_rows_without_keys(isa: str, keys: int) -> None:
     mask[0, 0, 7] = np.finfo("f4").min
     want = reference(q, k, v, 0.5, mask)
     want[0, 0, 7] = v[0, 0].mean(0)
-    y = attention(isa, 1, q, k, v, np.empty_like(q), 0.5, mask, ADD, empty_nan=1)
+    y = attention(isa, 1, q, k, v, np.empty_like(q), 0.5, mask, "add", empty_nan=1)
     close(y, want)
     want[0, 0, 5] = 0
-    close(attention(isa, 1, q, k, v, np.empty_like(q), 0.5, mask, ADD), want)
+    close(attention(isa, 1, q, k, v, np.empty_like(q), 0.5, mask, "add"), want)
 
 
 def test_no_keys(isa: str) -> None:
@@ -179,7 +180,7 @@ def test_special_values(isa: str) -> None:
 def test_mask_repeats_over_batches(isa: str, queries: int) -> None:
     q, k, v = operands((6, 2, 2, queries, 19, 8, 8))
     mask = guarded(np.random.default_rng(4).standard_normal((3, 2, queries, 19), "f4"))
-    y = attention(isa, 2, q, k, v, np.empty_like(q), 0.5, mask, ADD)
+    y = attention(isa, 2, q, k, v, np.empty_like(q), 0.5, mask, "add")
     close(y, reference(q, k, v, 0.5, np.concatenate([mask, mask])))
 
 
@@ -191,11 +192,11 @@ def test_one_query_is_what_it_is_among_others(isa: str) -> None:
     mask[..., 4, :] = -np.inf
     mask[..., 5, :200] = -np.inf
     for empty_nan in (0, 1):
-        whole = attention(isa, 1, q, k, v, np.empty_like(q), 0.2, mask, ADD, empty_nan=empty_nan)
+        whole = attention(isa, 1, q, k, v, np.empty_like(q), 0.2, mask, "add", empty_nan=empty_nan)
         for i in range(6):
             part = q[:, :, i : i + 1]
             one = attention(
-                isa, 1, part, k, v, np.empty_like(part), 0.2, mask[:, :, i : i + 1], ADD, empty_nan=empty_nan
+                isa, 1, part, k, v, np.empty_like(part), 0.2, mask[:, :, i : i + 1], "add", empty_nan=empty_nan
             )
             np.testing.assert_allclose(one, whole[:, :, i : i + 1], rtol=0, atol=1e-5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_attention import ADD, KEEP, attention, close, operands
+from test_attention import attention, close, operands
 
 torch = pytest.importorskip("torch")
 
@@ -30,6 +30,6 @@ def test_torch(isa: str, size: tuple[int, ...], mask: str) -> None:
         is_causal=mask == "causal",
     ).numpy()
     y = np.full(want.shape, np.nan, "f4")
-    kind = {"float": ADD, "bool": KEEP}.get(mask, 0)
+    kind = {"float": "add", "bool": "keep"}.get(mask, "none")
     raw = added.view(np.uint8) if mask == "bool" else added
     close(attention(isa, 2, q, k, v, y, size[5] ** -0.5, raw, kind, causal=int(mask == "causal")), want)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
 
-TYPES = ["?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"]
+TYPES, CODES = ["?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"], codes("dtype")
 
 
 def convert(isa: str, x: Array, dtype: str, threads: int = 1) -> Array:
     y = np.empty(x.shape, dtype)
     xs, ys = ([s // a.itemsize for s in a.strides] for a in (x, y))
-    codes = {"source": TYPES.index(x.dtype.str[1:].replace("b1", "?")), "target": TYPES.index(dtype)}
-    call(isa, "convert", threads, x=x, y=y, rank=x.ndim, shape=x.shape, xs=xs, ys=ys, **codes)
+    types = {"source": CODES[x.dtype.name], "target": CODES[y.dtype.name]}
+    call(isa, "convert", threads, x=x, y=y, rank=x.ndim, shape=x.shape, xs=xs, ys=ys, **types)
     return y
 
 

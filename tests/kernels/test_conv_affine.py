@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from conv_case import ACTIVATIONS, Array, Case, aligned, fields, reference, strided, tensors
+from conv_case import ACTIVATIONS, CODES, Array, Case, aligned, fields, reference, strided, tensors
 
 from pnnx_fast.runtime.kernel import call, plan
 
@@ -21,7 +21,7 @@ def run(isa: str, threads: int, case: Case, before: str, x: Array, scale: Array,
     if z is not None:
         zview[...] = z
     memory = {"x": xbase, "bias": bias, "z": None if z is None else zbase, "y": ybase, "scale": scale, "shift": shift}
-    values = {**fields(case, xs, ys), "before": ACTIVATIONS[before][0], "before_a": -0.5, "before_b": 1.5}
+    values = {**fields(case, xs, ys), "before": CODES[before], "before_a": -0.5, "before_b": 1.5}
     variant, packed_bytes, scratch_bytes, _ = plan(isa, "conv_affine_f32", threads, **memory, **values)
     assert scratch_bytes > 0, "the kernel serves this shape"
     packed, scratch = aligned(packed_bytes // 4), aligned(scratch_bytes // 4)
@@ -40,7 +40,7 @@ def check(isa: str, threads: int, case: Case, before: str = "relu") -> None:
     scale, shift = rng.standard_normal((2, case.ic)).astype(np.float32)
     x, weight, bias, z = tensors(case)
     got = run(isa, threads, case, before, x, scale, shift)
-    changed = ACTIVATIONS[before][1](x.astype(float) * scale + shift, -0.5, 1.5)
+    changed = ACTIVATIONS[before](x.astype(float) * scale + shift, -0.5, 1.5)
     want = reference(case, changed, weight, bias, z)
     tolerance = 1e-6 * max(1.0, float(np.abs(want).max())) * max(2.0, math.sqrt(case.ic / 64))
     np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=str(case))

@@ -29,7 +29,7 @@ def test_widths(isa: str, k: int) -> None:
         check(isa, 1, square(k, k // 2, 2).but(h=9, w=w), "conv_depthwise")
 
 
-@pytest.mark.parametrize("act", ["none", "clip", "hswish", "silu"])
+@pytest.mark.parametrize("act", ["none", "clip", "hardswish", "silu"])
 def test_runs_of_tiles(isa: str, act: str) -> None:
     """Lines of many tiles, in pairs or not, with what may follow a sum."""
     assert act in ACTIVATIONS
@@ -121,6 +121,6 @@ def test_threads_do_not_change_results(isa: str, k: int) -> None:
 def test_few_pixels_of_many_channels(isa: str, k: int, n: int) -> None:
     """Threads take channels of their own; sets of channels that do not divide evenly, and a tail of some."""
     for channels in (523, 640):
-        case = square(k, k // 2).but(n=n, h=7, w=7, ic=channels, oc=channels, groups=channels, act="hswish")
+        case = square(k, k // 2).but(n=n, h=7, w=7, ic=channels, oc=channels, groups=channels, act="hardswish")
         for threads in (2, 3):
             check(isa, threads, case, "conv_depthwise")

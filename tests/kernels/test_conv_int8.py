@@ -9,13 +9,14 @@ from typing import Any
 import conv_case
 import numpy as np
 import pytest
+from conv_case import ACTIVATIONS, CODES, sums
 from guard import guarded
 from numpy.typing import NDArray
 
 from pnnx_fast.runtime.kernel import call, plan
 
 Array = NDArray[Any]
-ACTIVATIONS = {"none": 0, "relu": 1, "clip": 2, "leaky": 3}
+EARLY = ("none", "relu", "clip", "leaky_relu")
 
 
 @dataclass(frozen=True)
@@ -31,34 +32,12 @@ def rounded(x: Array) -> Array:
     return np.clip(np.trunc(x + np.copysign(np.float32(0.5), x)), -127, 127).astype(np.int8)
 
 
-def sums(case: Case, x: Array, weight: Array) -> Array:
-    """The convolution in integers, tap by tap."""
-    oh, ow = case.out
-    icg, ocg = case.ic // case.groups, case.oc // case.groups
-    (ph, pw), (sh, sw), (dh, dw) = case.pad, case.stride, case.dilation
-    wide = np.pad(x.astype(np.int32), ((0, 0), (ph, ph), (pw, pw), (0, 0)))
-    y = np.zeros((case.n, oh, ow, case.oc), np.int32)
-    for ky, kx, g in itertools.product(*map(range, (*case.kernel, case.groups))):
-        part = wide[:, ky * dh : ky * dh + (oh - 1) * sh + 1 : sh, kx * dw : kx * dw + (ow - 1) * sw + 1 : sw]
-        matrix = weight[g * ocg : (g + 1) * ocg, :, ky, kx].astype(np.int32)
-        y[..., g * ocg : (g + 1) * ocg] += part[..., g * icg : (g + 1) * icg] @ matrix.T
-    return y
-
-
-def activate(case: Case, v: Array) -> Array:
-    if case.act == "relu":
-        return np.maximum(v, np.float32(0))
-    if case.act == "clip":
-        return np.minimum(np.maximum(v, np.float32(case.a)), np.float32(case.b))
-    return np.where(v > 0, v, np.float32(case.a) * v) if case.act == "leaky" else v
-
-
 def reference(case: Case, x: Array, weight: Array, scale: Array, bias: Array | None, z: Array) -> Array:
     x = rounded(x * np.float32(case.x_scale)) if case.x_scale else x
     v = sums(case, x, weight).astype(np.float32) * scale
     v = v if bias is None else v + bias
     v = v + z if case.residual and not case.late else v
-    v = activate(case, v)
+    v = ACTIVATIONS[case.act](v, np.float32(case.a), np.float32(case.b))
     v = v + z if case.residual and case.late else v
     return rounded(v * np.float32(case.y_scale)) if case.y_scale else v
 
@@ -102,7 +81,7 @@ def check(isa: str, threads: int, case: Case, kernel: str = "conv") -> None:
     values = {
         "n": case.n, "ih": case.h, "iw": case.w, "oh": case.out[0], "ow": case.out[1], **size, **strides,
         "stride_h": case.stride[0], "stride_w": case.stride[1], "pad_h": case.pad[0], "pad_w": case.pad[1],
-        "dil_h": case.dilation[0], "dil_w": case.dilation[1], "z_late": int(case.late), "act": ACTIVATIONS[case.act],
+        "dil_h": case.dilation[0], "dil_w": case.dilation[1], "z_late": int(case.late), "act": CODES[case.act],
         "act_a": case.a, "act_b": case.b, "variant": 0, "x_scale": case.x_scale, "y_scale": case.y_scale,
     }  # fmt: skip
     memory = {"x": xbase, "y": ybase, "z": zbase if case.residual else None, "bias": bias, "scale": scale}
@@ -157,7 +136,7 @@ def test_padding_wider_than_the_image(isa: str) -> None:
 
 @pytest.mark.parametrize("kernel", ["conv", "conv_depthwise"])
 @pytest.mark.parametrize("residual", [None, "early", "late"])
-@pytest.mark.parametrize("act", ACTIVATIONS)
+@pytest.mark.parametrize("act", EARLY)
 def test_epilogue(isa: str, kernel: str, act: str, residual: str | None) -> None:
     case = Case(h=7, w=5, ic=37, oc=37, kernel=(3, 3), pad=(1, 1), act=act, a=-0.25, b=0.75)
     case = case.but(residual=residual is not None, late=residual == "late", groups=37 if kernel != "conv" else 1)

@@ -15,7 +15,7 @@ def test_heights_and_widths(isa: str, threads: int, pixels: int, oc: int) -> Non
     check(isa, threads, Case(h=1, w=pixels, ic=19, oc=oc, act="relu"))
 
 
-@pytest.mark.parametrize("act", ["none", "clip", "hswish", "silu"])
+@pytest.mark.parametrize("act", ["none", "clip", "hardswish", "silu"])
 @pytest.mark.parametrize(("residual", "late"), [(True, False), (True, True), (False, False)])
 def test_epilogues(isa: str, act: str, residual: bool, late: bool) -> None:
     case = Case(h=7, w=9, ic=24, oc=40, act=act, a=-1.0, b=2.0, residual=residual, late=late)

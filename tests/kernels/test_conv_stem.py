@@ -73,7 +73,7 @@ def test_sizes(isa: str, layout: str) -> None:
         check(isa, 2, Case(h=40, w=w, ic=3, oc=oc, kernel=(3, 3), stride=(2, 2), pad=(1, 1)), layout)
 
 
-@pytest.mark.parametrize("act", ["none", "hswish", "silu"])
+@pytest.mark.parametrize("act", ["none", "hardswish", "silu"])
 @pytest.mark.parametrize("late", [False, True])
 def test_epilogue_of_short_taps(isa: str, act: str, late: bool) -> None:
     for ic, oc, k, w in itertools.product([1, 3], [7, 24, 40], [(2, 1), (3, 3), (3, 5)], [3, 29, 44]):

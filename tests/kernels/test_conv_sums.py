@@ -11,7 +11,7 @@ from pnnx_fast.runtime.kernel import call
 CASES = {
     "depthwise": Case(n=2, h=7, w=7, ic=37, oc=37, groups=37, kernel=(5, 5), pad=(2, 2), act="silu", gap=3, row_gap=2),
     "long lines": Case(h=9, w=43, ic=19, oc=19, groups=19, kernel=(3, 3), pad=(1, 1), act="relu"),
-    "stride": Case(h=12, w=30, ic=600, oc=600, groups=600, kernel=(3, 3), stride=(2, 2), pad=(1, 1), act="hswish"),
+    "stride": Case(h=12, w=30, ic=600, oc=600, groups=600, kernel=(3, 3), stride=(2, 2), pad=(1, 1), act="hardswish"),
     "any window": Case(h=8, w=9, ic=16, oc=16, groups=16, kernel=(4, 4), residual=True, late=True),
     "groups": Case(n=2, h=9, w=14, ic=48, oc=48, groups=6, kernel=(3, 3), pad=(1, 1), act="relu", residual=True),
     "more outputs": Case(h=6, w=17, ic=6, oc=18, groups=6, kernel=(3, 3), pad=(1, 1)),

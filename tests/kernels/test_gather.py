@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 from strides import elements
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.errors import IndexRangeError
 from pnnx_fast.runtime.kernel import call
 
 THREADS = [1, 2]
-TYPES = {"f2": 0, "f4": 1, "f8": 2, "i4": 3, "i8": 4}
-"""Codes of the scatter kernel."""
+DTYPES, OPERATIONS, OUTSIDE = codes("dtype"), codes("scatter"), codes("outside")
 
 
-def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, wrap: int = False) -> np.ndarray:
+def gather_rows(isa: str, threads: int, x: np.ndarray, index: np.ndarray, outside: str = "fault") -> np.ndarray:
     outer, size, inner = x.shape
     y = np.full((outer, len(index), inner), 99, x.dtype)
     call(
         isa, "gather_rows", threads, x=x, index=index, y=y, index_size=index.itemsize, outer=outer, size=size,
-        count=len(index), wrap=wrap, inner=inner * x.itemsize, xso=x.strides[0], xsr=x.strides[1],
+        count=len(index), wrap=OUTSIDE[outside], inner=inner * x.itemsize, xso=x.strides[0], xsr=x.strides[1],
         yso=y.strides[0], ysr=y.strides[1],
     )  # fmt: skip
     return y
@@ -38,7 +38,7 @@ def along(
         "shape": index.shape,
         "rank": index.ndim,
         "dim": dim,
-        "wrap": 0,
+        "wrap": OUTSIDE["fault"],
     }
     fields |= {
         "size": whole.shape[dim],
@@ -49,8 +49,10 @@ def along(
     fields |= (
         {"x": whole, "xs": ws, "y": part, "ys": elements(part)}
         if kernel == "gather"
-        else {"x": part, "xs": elements(part), "y": whole, "ys": ws, "op": 1, "type": TYPES[whole.dtype.str[1:]]}
+        else {"x": part, "xs": elements(part), "y": whole, "ys": ws}
     )
+    if kernel == "scatter":
+        fields |= {"op": OPERATIONS["add"], "type": DTYPES[whole.dtype.name]}
     call(isa, kernel, threads, index=index, **fields)
 
 
@@ -63,13 +65,13 @@ def test_rows(isa: str, dtype: str, index_dtype: str, shape: tuple[int, ...], th
     x = rng.integers(0, 100, shape).astype(dtype)
     index = rng.integers(0, shape[1], 17).astype(index_dtype)
     np.testing.assert_array_equal(gather_rows(isa, threads, x, index), x[:, index])
-    np.testing.assert_array_equal(gather_rows(isa, threads, x, index - shape[1], wrap=True), x[:, index])
+    np.testing.assert_array_equal(gather_rows(isa, threads, x, index - shape[1], "wrap"), x[:, index])
 
 
 def test_rows_nearest_to_indices_out_of_range(isa: str) -> None:
     x = np.arange(24, dtype="f4").reshape(1, 6, 4)
     index = np.array([-(2**63), -1, 0, 5, 6, 2**62])
-    np.testing.assert_array_equal(gather_rows(isa, 1, x, index, wrap=2), x[:, [0, 0, 0, 5, 5, 5]])
+    np.testing.assert_array_equal(gather_rows(isa, 1, x, index, "nearest"), x[:, [0, 0, 0, 5, 5, 5]])
 
 
 def test_rows_of_nothing(isa: str) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from strides import elements
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
 
@@ -167,5 +168,5 @@ def test_channel_affine(isa: str, shape: tuple[int, ...], layout: str) -> None:
         )
         got = channels(isa, "channel_affine", x, layout == "last", scale, shift, strided=layout == "strided", threads=2)
         np.testing.assert_allclose(got, want, 1e-6, 1e-6)
-    relu = channels(isa, "channel_affine", x, layout == "last", w, b, act=1)
+    relu = channels(isa, "channel_affine", x, layout == "last", w, b, act=codes("activation")["relu"])
     np.testing.assert_allclose(relu, np.maximum(x * w.reshape(-1, *tail) + b.reshape(-1, *tail), 0), 1e-6, 1e-6)

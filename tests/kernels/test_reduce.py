@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from strides import elements
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
 
@@ -21,31 +22,32 @@ def logsumexp(x: Array, dims: tuple[int, ...]) -> Any:
     return np.log(np.exp(x - top).sum(dims)) + top.squeeze(dims)
 
 
-OPS: dict[str, tuple[int, float, Reference]] = {
-    "sum": (0, 0, lambda x, d: x.sum(d)),
-    "prod": (1, 0, lambda x, d: x.prod(d)),
-    "max": (2, 0, lambda x, d: x.max(d)),
-    "min": (3, 0, lambda x, d: x.min(d)),
-    "asum": (4, 0, lambda x, d: np.abs(x).sum(d)),
-    "squares": (5, 0, lambda x, d: (x * x).sum(d)),
-    "norm2": (6, 0, lambda x, d: np.sqrt((x * x).sum(d))),
-    "nonzero": (7, 0, lambda x, d: (x != 0).sum(d)),
-    "absmax": (8, 0, lambda x, d: np.abs(x).max(d)),
-    "absmin": (9, 0, lambda x, d: np.abs(x).min(d)),
-    "norm3": (10, 3, lambda x, d: (np.abs(x) ** 3).sum(d) ** (1 / 3)),
-    "logsumexp": (11, 0, logsumexp),
-    "var": (12, 1, lambda x, d: x.var(d, ddof=1)),
-    "std": (13, 0, lambda x, d: x.std(d)),
-    "mean": (15, 0, lambda x, d: x.sum(d)),
+CODES = codes("reduce")
+OPS: dict[str, tuple[str, float, Reference]] = {
+    "sum": ("sum", 0, lambda x, d: x.sum(d)),
+    "prod": ("prod", 0, lambda x, d: x.prod(d)),
+    "max": ("max", 0, lambda x, d: x.max(d)),
+    "min": ("min", 0, lambda x, d: x.min(d)),
+    "asum": ("norm1", 0, lambda x, d: np.abs(x).sum(d)),
+    "squares": ("squares", 0, lambda x, d: (x * x).sum(d)),
+    "norm2": ("norm2", 0, lambda x, d: np.sqrt((x * x).sum(d))),
+    "nonzero": ("norm0", 0, lambda x, d: (x != 0).sum(d)),
+    "absmax": ("norminf", 0, lambda x, d: np.abs(x).max(d)),
+    "absmin": ("norm-inf", 0, lambda x, d: np.abs(x).min(d)),
+    "norm3": ("norm", 3, lambda x, d: (np.abs(x) ** 3).sum(d) ** (1 / 3)),
+    "logsumexp": ("logsumexp", 0, logsumexp),
+    "var": ("var", 1, lambda x, d: x.var(d, ddof=1)),
+    "std": ("std", 0, lambda x, d: x.std(d)),
+    "mean": ("mean", 0, lambda x, d: x.sum(d)),
 }
 
 
 def reduce(isa: str, op: str, x: Array, dims: tuple[int, ...], threads: int = 1, scale: float = 1) -> Array:
-    code, p, _ = OPS[op]
+    name, p, _ = OPS[op]
     kept = [d for d in range(x.ndim) if d not in dims]
     y = np.full([x.shape[d] for d in kept], np.nan, "f4")
     call(
-        isa, "reduce", threads, x=x, y=y, op=code, rank=len(kept), shape=y.shape, xs=elements(x, kept),
+        isa, "reduce", threads, x=x, y=y, op=CODES[name], rank=len(kept), shape=y.shape, xs=elements(x, kept),
         ys=elements(y), rrank=len(dims), rshape=[x.shape[d] for d in dims],
         rxs=elements(x, dims), scale=scale, p=p,
     )  # fmt: skip

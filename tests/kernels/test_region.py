@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 from guard import guarded
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError
 from pnnx_fast.runtime.kernel import call, plan
 
 F = np.float32
-MAXIMUM, PLACES, CUT_BINS, EQUAL_BINS = range(4)
+KINDS = codes("region")
 IMAGE = np.random.default_rng(0).standard_normal((3, 13, 37)).astype(F)
 REGIONS = [(3, 2, 20, 9), (-8, -3, 6, 4), (30, 10, 60, 40), (4.3, 1.2, 33.7, 11.9), (5, 5, 5, 5), (50, 50, 60, 60)]
 
 
 def pool(
-    isa: str, kind: int, x: Array, regions: Array, bins: tuple[int, int], scale: float, threads: int = 1,
+    isa: str, kind: str, x: Array, regions: Array, bins: tuple[int, int], scale: float, threads: int = 1,
     ratio: int = 0, aligned: bool = False,
 ) -> Array:  # fmt: skip
     n, c, h, w = x.shape
-    channels = c // math.prod(bins) if kind == PLACES else c
+    channels = c // math.prod(bins) if kind == "places" else c
     y = guarded(np.full((len(regions), channels, *bins), np.nan, F))
     fields = {"n": n, "c": channels, "h": h, "w": w, "bins_h": bins[0], "bins_w": bins[1], "regions_n": len(regions)}
-    fields |= {"indexed": int(regions.shape[1] == 5), "kind": kind, "ratio": ratio, "aligned": int(aligned)}
+    fields |= {"indexed": int(regions.shape[1] == 5), "kind": KINDS[kind], "ratio": ratio, "aligned": int(aligned)}
     fields |= {"scale": scale, "variant": -1}
     scratch = guarded(np.empty(plan(isa, "region_pool_f32", threads, **fields)[2], np.uint8))
     given = {"x": guarded(x), "regions": guarded(regions.astype(F))}
@@ -38,9 +39,9 @@ def rounded(v: F) -> float:
     return float(np.trunc(v + np.copysign(F(0.5), v)))
 
 
-def whole_bins(kind: int, low: F, high: F, count: int, size: int, scale: float) -> list[slice]:
+def whole_bins(kind: str, low: F, high: F, count: int, size: int, scale: float) -> list[slice]:
     """Pixels of each bin."""
-    if kind == MAXIMUM:
+    if kind == "maximum":
         start = F(rounded(F(low * F(scale))))
         step = F(max(rounded(F(high * F(scale))) - start + 1, 1)) / F(count)
         ends = [(start + np.floor(F(i) * step), start + np.ceil(F(i + 1) * step)) for i in range(count)]
@@ -58,15 +59,15 @@ def test_whole_pixels(isa: str, bins: tuple[int, int], scale: float, threads: in
     rows, columns = bins
     many = np.random.default_rng(1).standard_normal((1, 2 * rows * columns, 13, 37)).astype(F)
     for region in np.array(REGIONS, F) / F(scale):
-        for kind, x in ((MAXIMUM, IMAGE[None]), (PLACES, many)):
+        for kind, x in (("maximum", IMAGE[None]), ("places", many)):
             ys = whole_bins(kind, region[1], region[3], rows, 13, scale)
             xs = whole_bins(kind, region[0], region[2], columns, 37, scale)
             got = pool(isa, kind, x, region[None], bins, scale, threads)[0]
-            maps = x[0] if kind == MAXIMUM else x[0].reshape(2, rows, columns, 13, 37)
+            maps = x[0] if kind == "maximum" else x[0].reshape(2, rows, columns, 13, 37)
             for i, j in np.ndindex(bins):
-                part = maps[:, ys[i], xs[j]] if kind == MAXIMUM else maps[:, i, j, ys[i], xs[j]]
+                part = maps[:, ys[i], xs[j]] if kind == "maximum" else maps[:, i, j, ys[i], xs[j]]
                 want = (
-                    (part.max((1, 2)) if kind == MAXIMUM else part.mean((1, 2))) if part.size else np.zeros(len(maps))
+                    (part.max((1, 2)) if kind == "maximum" else part.mean((1, 2))) if part.size else np.zeros(len(maps))
                 )
                 np.testing.assert_allclose(got[:, i, j], want, 1e-5, 1e-5)
 
@@ -83,9 +84,9 @@ def sampled(image: Array, y: float, x: float) -> Array:
     return mixed
 
 
-def positions(kind: int, start: F, step: F, i: int, size: int, ratio: int) -> list[float | None]:
+def positions(kind: str, start: F, step: F, i: int, size: int, ratio: int) -> list[float | None]:
     """Samples of a bin along an axis; None for those that count as 0."""
-    if kind == CUT_BINS:
+    if kind == "cut bins":
         low, high = (min(max(float(start + F(k) * step), 0.0), size) for k in (i, i + 1))
         if high <= low:
             return []
@@ -98,8 +99,8 @@ def positions(kind: int, start: F, step: F, i: int, size: int, ratio: int) -> li
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("ratio", [0, 2, 3])
-@pytest.mark.parametrize("kind", [CUT_BINS, EQUAL_BINS])
-def test_samples(isa: str, kind: int, ratio: int, aligned: bool) -> None:
+@pytest.mark.parametrize("kind", ["cut bins", "equal bins"])
+def test_samples(isa: str, kind: str, ratio: int, aligned: bool) -> None:
     bins, scale = (4, 5), 0.5
     for region in np.array(REGIONS, F) / F(scale):
         got = pool(isa, kind, IMAGE[None], region[None], bins, scale, 1, ratio, aligned)[0]
@@ -118,14 +119,14 @@ def test_samples(isa: str, kind: int, ratio: int, aligned: bool) -> None:
 def test_several_images(isa: str) -> None:
     x = np.random.default_rng(2).standard_normal((3, 2, 9, 11)).astype(F)
     regions = np.array([[2, 1, 1, 8, 7], [0, 0, 0, 5, 8], [2, 1, 1, 8, 7]], F)
-    got = pool(isa, EQUAL_BINS, x, regions, (2, 3), 1.0, 2)
+    got = pool(isa, "equal bins", x, regions, (2, 3), 1.0, 2)
     for y, (image, *region) in zip(got, regions, strict=True):
-        want = pool(isa, EQUAL_BINS, x[int(image)][None], np.array([region], F), (2, 3), 1.0)[0]
+        want = pool(isa, "equal bins", x[int(image)][None], np.array([region], F), (2, 3), 1.0)[0]
         np.testing.assert_array_equal(y, want)
 
 
-@pytest.mark.parametrize("kind", [MAXIMUM, PLACES, CUT_BINS, EQUAL_BINS])
-def test_regions_of_any_numbers(isa: str, kind: int) -> None:
+@pytest.mark.parametrize("kind", ["maximum", "places", "cut bins", "equal bins"])
+def test_regions_of_any_numbers(isa: str, kind: str) -> None:
     x = IMAGE[None, :2]
     odd = (np.nan, np.inf, -np.inf, F(3e38), F(-3e38), 1e9, -7.0, 4.0)
     regions = np.array(np.meshgrid(odd, odd[::-1], odd, odd[::-1]), F).reshape(4, -1).T
@@ -141,7 +142,7 @@ def test_sizes_that_floats_round_up(isa: str) -> None:
     assert int(F(size)) > size
     line = np.zeros((1, 1, 1, size), F)
     line[..., -1] = 2
-    got = pool(isa, MAXIMUM, line, np.array([[0, 0, size, 1]], F), (1, 1), 1.0)
+    got = pool(isa, "maximum", line, np.array([[0, 0, size, 1]], F), (1, 1), 1.0)
     assert got.item() == 2
     with pytest.raises(IndexRangeError):
-        pool(isa, MAXIMUM, line.reshape(size, 1, 1, 1), np.array([[size, 0, 0, 1, 1]], F), (1, 1), 1.0)
+        pool(isa, "maximum", line.reshape(size, 1, 1, 1), np.array([[size, 0, 0, 1, 1]], F), (1, 1), 1.0)

@@ -9,8 +9,15 @@ import pytest
 from guard import guarded
 from strides import elements
 
+from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array
 from pnnx_fast.runtime.kernel import call
+
+PADS = codes("pad")
+
+
+def grid_codes(mode: str, border: str, align: str = "edges") -> dict[str, int]:
+    return {"mode": codes("sample")[mode], "border": codes("border")[border], "align": codes("align")[align]}
 
 
 def channels_last(x: Array, gap: int) -> Array:
@@ -20,18 +27,20 @@ def channels_last(x: Array, gap: int) -> Array:
     return np.moveaxis(frame[..., : x.shape[1]], -1, 1)
 
 
-@pytest.mark.parametrize("mode, name", list(enumerate(["constant", "reflect", "edge", "wrap"])))
+@pytest.mark.parametrize(
+    "mode, name", [("constant", "constant"), ("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
+)
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_pad(isa: str, mode: int, name: str, dtype: str, threads: int) -> None:
+def test_pad(isa: str, mode: str, name: str, dtype: str, threads: int) -> None:
     x = np.random.default_rng(1).integers(0, 100, (3, 4, 5, 6)).astype(dtype)
     low, high = np.frombuffer(np.array(9, dtype).tobytes().ljust(16, b"\0"), "i8").tolist()
     for sides in ([(1, 2), (0, 0), (2, 1), (3, 0)], [(0, 0), (2, 2), (1, 3), (0, 0)], [(0, 1), (0, 0), (0, 0), (0, 0)]):
-        want = np.pad(x, sides, name, **({"constant_values": 9} if mode == 0 else {}))  # type: ignore[call-overload]
+        want = np.pad(x, sides, name, **({"constant_values": 9} if mode == "constant" else {}))  # type: ignore[call-overload]
         for y in (np.empty(want.shape, dtype), np.empty(want.shape[::-1], dtype).transpose()):
             call(
                 isa, "pad", threads, x=x, y=y, itemsize=x.itemsize, rank=4, shape=want.shape, isize=x.shape,
-                before=[p for p, _ in sides], xs=elements(x), ys=elements(y), mode=mode, bits=low, bits_high=high,
+                before=[p for p, _ in sides], xs=elements(x), ys=elements(y), mode=PADS[mode], bits=low, bits_high=high,
             )  # fmt: skip
             np.testing.assert_array_equal(y, want)
 
@@ -111,17 +120,17 @@ def test_linear_grid(isa: str, channels: int, axes: int) -> None:
         y = channels_last(np.zeros(want.shape, "f4"), 1) if last else np.empty(want.shape, "f4")
         call(
             isa, "grid_sample", 2, x=given, grid=grid, y=y, n=2, c=channels, axes=axes, isize=isize, osize=osize,
-            xs=elements(given), ys=elements(y), gs=elements(grid), mode=0, border=0, align=1,
+            xs=elements(given), ys=elements(y), gs=elements(grid), **grid_codes("bilinear", "zeros", "centres"),
             scale=None, ss=[0] * 4,
         )  # fmt: skip
         np.testing.assert_allclose(y, want, 1e-4, 1e-4)
 
 
-@pytest.mark.parametrize("mode", [0, 1, 2])
-@pytest.mark.parametrize("border", [0, 1, 2])
+@pytest.mark.parametrize("mode", codes("sample"))
+@pytest.mark.parametrize("border", codes("border"))
 @pytest.mark.parametrize("osize", [(1, 3, 67), (1, 41, 2), (2, 5, 9)])
 @pytest.mark.parametrize("scaled", [False, True])
-def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...], scaled: bool) -> None:
+def test_grid_of_planes(isa: str, mode: str, border: str, osize: tuple[int, ...], scaled: bool) -> None:
     """Few channels, side by side or strided, have the values that they have among many."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((2, 8, 1, 5, 7)).astype("f4")
@@ -131,7 +140,7 @@ def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...]
     def sample(x: Array, y: Array, grid: Array) -> Array:
         call(
             isa, "grid_sample", 2, x=x, grid=grid, y=y, n=2, c=x.shape[1], axes=2, isize=(1, 5, 7), osize=osize,
-            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=border, align=0,
+            xs=elements(x), ys=elements(y), gs=elements(grid), **grid_codes(mode, border),
             scale=scale if scaled else None, ss=steps,
         )  # fmt: skip
         return y
@@ -145,10 +154,10 @@ def test_grid_of_planes(isa: str, mode: int, border: int, osize: tuple[int, ...]
             np.testing.assert_allclose(got, want[:, :c], 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("mode", [0, 1, 2])
-@pytest.mark.parametrize("border", [0, 1])
+@pytest.mark.parametrize("mode", codes("sample"))
+@pytest.mark.parametrize("border", ["zeros", "border"])
 @pytest.mark.parametrize("channels", [5, 7, 8, 9, 12, 16, 17, 31, 36, 65, 130])
-def test_grid_of_many_channels(isa: str, mode: int, border: int, channels: int) -> None:
+def test_grid_of_many_channels(isa: str, mode: str, border: str, channels: int) -> None:
     """Any number of vectors gives each channel what it has alone, and writes to nothing else."""
     rng = np.random.default_rng(6)
     x = rng.standard_normal((1, channels, 1, 5, 7)).astype("f4")
@@ -157,7 +166,7 @@ def test_grid_of_many_channels(isa: str, mode: int, border: int, channels: int) 
     def sample(x: Array, y: Array) -> Array:
         call(
             isa, "grid_sample", 2, x=x, grid=grid, y=y, n=1, c=x.shape[1], axes=2, isize=(1, 5, 7), osize=(1, 9, 8),
-            xs=elements(x), ys=elements(y), gs=elements(grid), mode=mode, border=border, align=0,
+            xs=elements(x), ys=elements(y), gs=elements(grid), **grid_codes(mode, border),
             scale=None, ss=[0] * 4,
         )  # fmt: skip
         return y
@@ -182,7 +191,8 @@ def test_grid_of_scaled_pixels(isa: str, channels: int) -> None:
     y = channels_last(np.empty(want.shape, "f4"), 0)
     call(
         isa, "grid_sample", 2, x=x, grid=grid, y=y, n=2, c=channels, axes=2, isize=(1, 6, 7), osize=(3, 5, 4),
-        xs=elements(x), ys=elements(y), gs=elements(grid), mode=0, border=0, align=2, scale=scale, ss=elements(scale),
+        xs=elements(x), ys=elements(y), gs=elements(grid),
+        **grid_codes("bilinear", "zeros", "pixels"), scale=scale, ss=elements(scale),
     )  # fmt: skip
     np.testing.assert_allclose(y, np.where(inside, want.swapaxes(0, 1) * scale, 0).swapaxes(0, 1), 1e-6, 1e-6)
 
@@ -196,15 +206,15 @@ def test_grid_of_nan_and_infinity(isa: str, axes: int) -> None:
     strides = elements(grid)
     nan = np.nan if axes == 2 else 0
     wanted = {
-        (0, 0): [nan, nan, 0, nan],
-        (1, 0): [0, 0, 0, 0],
-        (1, 1): [8 if axes == 2 else 11, 11, 11, 2],
-        **({(2, border): [nan, nan, None, nan] for border in (0, 1, 2)} if axes == 2 else {}),
+        ("bilinear", "zeros"): [nan, nan, 0, nan],
+        ("nearest", "zeros"): [0, 0, 0, 0],
+        ("nearest", "border"): [8 if axes == 2 else 11, 11, 11, 2],
+        **({("bicubic", border): [nan, nan, None, nan] for border in codes("border")} if axes == 2 else {}),
     }
     for (mode, border), want in wanted.items():
         call(
             isa, "grid_sample", x=x, grid=grid, y=y, n=1, c=1, axes=axes, isize=(1, 4, 4), osize=(1, 1, 4),
-            xs=elements(x), ys=elements(y), gs=strides, mode=mode, border=border, align=0, scale=None,
+            xs=elements(x), ys=elements(y), gs=strides, **grid_codes(mode, border), scale=None,
             ss=[0] * 4,
         )  # fmt: skip
         for got, value in zip(y.reshape(-1), want, strict=True):

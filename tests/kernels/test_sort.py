@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from guard import guarded
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.runtime.kernel import call, plan
 
-TYPES = {"u1": 0, "i1": 1, "i2": 2, "i4": 3, "i8": 4, "f2": 5, "f4": 6, "f8": 7}
+TYPES, CODES = ["u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"], codes("dtype")
 
 
 def sort(isa: str, x: np.ndarray, descending: bool, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
     outer, n, inner = x.shape
     values, indices = guarded(np.full(x.shape, 7, x.dtype)), guarded(np.full(x.shape, -7, "i8"))
     fields = {"outer": outer, "n": n, "inner": inner, "k": 0, "largest": descending, "sorted": 0}
-    fields |= {"variant": TYPES[x.dtype.str[1:]]}
+    fields |= {"variant": CODES[x.dtype.name]}
     scratch = guarded(np.empty(plan(isa, "sort", threads, **fields)[2], np.uint8))
     given = guarded(x)
     call(isa, "sort", threads, x=given, values=values, indices=indices, scratch=scratch, **fields)
@@ -49,5 +50,5 @@ def test_sort(isa: str, n: int, dtype: str) -> None:
 
 
 def test_scratch_is_that_of_lines() -> None:
-    fields = {"outer": 1, "n": 1000, "inner": 2, "k": 0, "largest": 0, "sorted": 0, "variant": 4}
+    fields = {"outer": 1, "n": 1000, "inner": 2, "k": 0, "largest": 0, "sorted": 0, "variant": CODES["int64"]}
     assert plan("generic", "sort", 64, **fields)[2] == 2 * 2 * 1000 * 16

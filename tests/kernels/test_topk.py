@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from guard import guarded
 
+from pnnx_fast._core.program import codes
 from pnnx_fast.runtime.kernel import call, plan
+
+DTYPES = codes("dtype")
 
 
 def topk(x: np.ndarray, k: int, largest: bool, ordered: bool = True, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
     outer, n, inner = x.shape
     values = guarded(np.full((outer, k, inner), -7, "f4"))
     indices = guarded(np.full((outer, k, inner), -7, "i8"))
-    fields = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": largest, "sorted": ordered, "variant": 6}
+    fields = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": largest, "sorted": ordered}
+    fields["variant"] = DTYPES["float32"]
     scratch = guarded(np.empty(plan("generic", "topk", threads, **fields)[2], np.uint8))
     call("generic", "topk", threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
     return values, indices
@@ -90,7 +94,7 @@ def test_ranks_of_hostile_orders(kind: str) -> None:
     x = {"rising": rising, "falling": -rising, "equal": rising * 0, "organ": np.minimum(rising, n - rising)}[kind]
     for kernel, k in (("kthvalue", 10), ("kthvalue", n // 2), ("median", n // 2), ("nanmedian", n // 2)):
         values, indices = guarded(np.zeros(1, "i8")), guarded(np.zeros(1, "i8"))
-        fields = {"outer": 1, "n": n, "inner": 1, "k": k, "largest": 0, "sorted": 0, "variant": 4}
+        fields = {"outer": 1, "n": n, "inner": 1, "k": k, "largest": 0, "sorted": 0, "variant": DTYPES["int64"]}
         scratch = guarded(np.empty(plan("generic", kernel, 4, **fields)[2], np.uint8))
         assert scratch.nbytes == 16 * n  # one line is one thread's
         call("generic", kernel, 4, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
