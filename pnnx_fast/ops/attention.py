@@ -173,7 +173,8 @@ def _repeat_heads(b: Builder, x: Tensor, heads: int) -> Tensor:
     lead, (n, rows, columns) = x.shape[:-3], x.shape[-3:]
     if n == heads:
         return x
-    return b.reshape(x.unsqueeze(x.ndim - 2).expand((*lead, n, heads // n, rows, columns)), (*lead, heads, rows, columns))
+    whole = x.unsqueeze(x.ndim - 2).expand((*lead, n, heads // n, rows, columns))
+    return b.reshape(whole, (*lead, heads, rows, columns))
 
 
 @operator("F.scaled_dot_product_attention")
@@ -203,7 +204,8 @@ def scaled_dot_product_attention(
     if grouped:
         for x in (k, v):
             if not x.shape[-3] or q.shape[-3] % x.shape[-3]:
-                raise ShapeError("query heads must be a multiple of key and value heads", expected=q.shape, actual=x.shape)
+                text = "query heads must be a multiple of key and value heads"
+                raise ShapeError(text, expected=q.shape, actual=x.shape)
         shared = math.lcm(k.shape[-3], v.shape[-3])
         k, v = (_repeat_heads(b, x, shared) for x in (k, v))
     cut = -3 if grouped else -2

@@ -176,6 +176,5 @@ def resize(
 def upsample(b: Builder, X: Tensor, scales: Floats, *, mode: str = "nearest") -> Tensor:
     """A tensor that is made larger by factors. ONNX's operator before Resize, torch.nn.functional.interpolate."""
     kind = "linear" if mode == "bilinear" else mode
-    return resize(
-        b, X, None, scales, mode=kind, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
-    )  # fmt: skip
+    places = "asymmetric"
+    return resize(b, X, None, scales, mode=kind, coordinate_transformation_mode=places, nearest_mode="floor")

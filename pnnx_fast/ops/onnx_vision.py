@@ -8,14 +8,12 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._regions import MAXIMUM, pool_regions
+from pnnx_fast.ops._regions import pool_regions
 from pnnx_fast.ops._window import per_axis
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.sampling import affine_grid
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 from pnnx_fast.ops.vision import apart, roi_align
-
-# -- regions and boxes ---------------------------------------------------------------------------------------------
 
 
 @operator("AffineGrid")
@@ -61,9 +59,8 @@ def region_maxima(b: Builder, X: Tensor, rois: Tensor, *, pooled_shape: Ints, sp
     if X.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 5 or min(height, width) < 1:
         raise ShapeError("boxes are rows of an image and four places", operand="rois", actual=list(rois.shape))
     x, boxes = b.cast(X, np.float32), b.cast(rois, np.float32)
-    y = pool_regions(
-        b, x, boxes, MAXIMUM, (height, width), spatial_scale, channels=X.shape[1], indexed=True
-    )  # fmt: skip
+    size = (height, width)
+    y = pool_regions(b, x, boxes, "maximum", size, spatial_scale, channels=X.shape[1], indexed=True)
     return b.cast(y, X.dtype)
 
 

@@ -121,9 +121,7 @@ def convolved_back(
     if min(both) < 0:
         raise ParameterError("the result is larger than what the input reaches", parameter="output_shape")
     act, same = epilogue_fields("none", ()), before == behind
-    y = convolution_transpose(
-        b, axes, X, W, B, slide.stride, before if same else 0, more, skip, group, act
-    )  # fmt: skip
+    y = convolution_transpose(b, axes, X, W, B, slide.stride, before if same else 0, more, skip, group, act)
     return y if same else pad_sides(b, y, [0, 0, *(-p for p in before)], [0, 0, *(-p for p in behind)])
 
 
@@ -239,6 +237,5 @@ def moved_windows(
         B, mask = None, B  # files say nothing of an input that is left out
     if W.ndim != 4 or offset.ndim != 4 or offset.shape[1] != 2 * offset_group * W.shape[2] * W.shape[3]:
         raise ShapeError("offsets do not fit", operand="offset", expected=offset_group, actual=list(offset.shape))
-    return deform_conv2d(
-        b, X, offset, mask, W, B, stride=strides, padding=pads, dilation=dilations, groups=group
-    )  # fmt: skip
+    options = {"stride": strides, "padding": pads, "dilation": dilations, "groups": group}
+    return deform_conv2d(b, X, offset, mask, W, B, **options)
