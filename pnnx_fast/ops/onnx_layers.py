@@ -6,6 +6,7 @@ arrives as a tensor, a number or a list, or as a parameter of that name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -253,6 +254,7 @@ def constant_of_shape(b: Builder, input: Ints, *, value: Any = 0.0) -> Tensor:
     sizes = integers(input, "input")
     if min(sizes, default=0) < 0:
         raise ParameterError(f"sizes must not be negative: {sizes}", parameter="input")
+    check_numbers(math.prod(sizes))
     number = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
     number = number.astype(np.float32) if number.dtype == np.float64 else number
     return b.contiguous(b.constant(number.reshape(-1)[:1]).as_strided(sizes, [0] * len(sizes)))

@@ -87,7 +87,7 @@ def best_boxes(
             first, second = first - second / 2, first + second / 2
         corners = np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
         rows = [np.zeros((0, 3), np.int64)]
-        for image, kind in np.ndindex(*marks.shape[:2]):
+        for image, kind in np.ndindex(*marks.shape[:2] if marks.size else (0, 0)):
             mark = marks[image, kind]
             given = np.arange(len(mark)) if score_threshold is None else np.nonzero(mark > score_threshold)[0]
             kept = given[apart(corners[image, given], mark[given], iou_threshold, max_output_boxes_per_class)]

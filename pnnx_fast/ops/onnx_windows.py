@@ -143,10 +143,10 @@ def window_means(
     sums = _pooled(b, "avg", X, slide, divisor=1)
     counts = []
     for k, size in enumerate(sums.shape[2:]):
-        first = np.arange(size)[:, None] * slide.stride[k] - slide.before[k]
-        places = first + np.arange(slide.kernel[k]) * slide.dilation[k]
+        first, step = np.arange(size) * slide.stride[k] - slide.before[k], slide.dilation[k]
         low, high = (-slide.before[k], slide.behind[k]) if count_include_pad else (0, 0)
-        counts.append(((places >= low) & (places < X.shape[2 + k] + high)).sum(1))
+        ends = [np.clip(-((first - end) // step), 0, slide.kernel[k]) for end in (low, X.shape[2 + k] + high)]
+        counts.append(ends[1] - ends[0])
     number = math.prod(np.ix_(*counts))
     return lower_expression(b, "div(@0,@1)", [sums, b.constant(np.asarray(number, X.dtype))])
 

@@ -106,6 +106,6 @@ def test_errors() -> None:
     with pytest.raises(ShapeError, match="2-d convolution"):
         run("nn.Conv2d", x[0, 0], weights={"weight": weight})
     with pytest.raises(ParameterError, match="stride 1"):
-        run("nn.Conv2d", x, weights={"weight": weight}, padding="same", stride=2)
+        run("nn.Conv2d", x, weights={"weight": weight}, padding="same", stride=(2, 0))
     with pytest.raises(ParameterError, match="unknown padding"):
         run("nn.Conv2d", x, weights={"weight": weight}, padding="some")

@@ -10,7 +10,7 @@ from graph_of_one import Weight, call, run
 
 import pnnx_fast
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
+from pnnx_fast.errors import IndexRangeError, LimitError, ParameterError, ShapeError
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -81,6 +81,12 @@ ROWS: list[Row] = [
     ("AveragePool", {"X": IMAGE}, {"kernel_shape": [3, 2], "pads": [0, 1, 2, 1]}),
     ("AveragePool", {"X": IMAGE}, {"kernel_shape": [3, 2], "pads": [0, 1, 2, 1], "count_include_pad": 1}),
     ("AveragePool", {"X": LINE}, {"kernel_shape": [3], "strides": [2], "pads": [0, 1]}),
+    ("AveragePool", {"X": LINE}, {"kernel_shape": [3], "strides": [2], "pads": [1, 2], "dilations": [2]}),
+    (
+        "AveragePool",
+        {"X": IMAGE},
+        {"kernel_shape": [2, 3], "dilations": [2, 1], "pads": [1, 0, 0, 2], "count_include_pad": 1},
+    ),
     ("LpPool", {"X": IMAGE}, {"kernel_shape": [2, 2]}),
     ("LpPool", {"X": IMAGE}, {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "p": 3}),
     ("LpPool", {"X": IMAGE}, {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER", "p": 1}),
@@ -237,6 +243,11 @@ def test_states_without_the_sequence(kind: str, gates: int, states: int) -> None
 FAULTS: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ("Slice", (X,), {"starts": (0, 1), "ends": (2,)}, ParameterError, "as many"),
     ("ConstantOfShape", (), {"input": (-1,)}, ParameterError, "not be negative"),
+    ("ConstantOfShape", (), {"input": (1 << 45,)}, LimitError, "memory"),
+    ("LpPool", (LINE,), {"kernel_shape": (2,), "pads": (1 << 45, 0)}, LimitError, "memory"),
+    ("AveragePool", (LINE,), {"kernel_shape": (1 << 45,), "pads": (1 << 45, 0)}, LimitError, "memory"),
+    ("MaxUnpool", (LINE, LINE.astype("i8")), {"kernel_shape": (1 << 45,)}, LimitError, "memory"),
+    ("Resize", (LINE,), {"sizes": (2, 3, 1 << 45)}, LimitError, "memory"),
     ("Conv", (IMAGE, FILTERS), {"auto_pad": "X"}, ParameterError, "unknown padding"),
     ("Conv", (IMAGE[:, :, :1], FILTERS), {}, ShapeError, "larger than the input"),
     ("ConvTranspose", (IMAGE, SMALL), {"output_shape": (99, 99)}, ParameterError, "larger than"),
