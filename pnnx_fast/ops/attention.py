@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._core.program import MASK_QUERIES, codes
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
@@ -21,8 +20,10 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import infer_shape
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
-MASKS = codes("mask")
+MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS, MASK_FILL = range(6)
 """Mask kinds of the attention kernel."""
+MASK_PADDING = 16
+"""To a multiple of so many queries are the rows of MASK_ROWS filled up."""
 MASKED = -1e30
 """Additive masks at or below this hide a key: its weight underflows to 0 beside any ordinary score."""
 
@@ -51,10 +52,10 @@ def _mask_of(b: Builder, mask: Tensor, lead: Sequence[int]) -> Tensor:
     return b.reshape(turn, (1, math.prod(lead[first:-1]), *turn.shape[-3:]))
 
 
-def _additive(mask: Array, kind: str, dtype: DType | type = np.float32) -> Array:
-    if kind == "add":
+def _additive(mask: Array, kind: int, dtype: DType | type = np.float32) -> Array:
+    if kind == MASK_ADD:
         return mask.astype(dtype)
-    return np.where(mask == (kind == "keep"), 0, -np.inf).astype(dtype)
+    return np.where(mask == (kind == MASK_KEEP), 0, -np.inf).astype(dtype)
 
 
 def _diagonal(mask: Array, queries: int, keys: int) -> int | None:
@@ -67,7 +68,7 @@ def _diagonal(mask: Array, queries: int, keys: int) -> int | None:
     return diagonal if not plane[seen].any() and bool((plane[~seen] <= MASKED).all()) else None
 
 
-def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, str]:
+def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, int]:
     """Additive mask in its fastest form: without equal copies, and as scores are computed, keys by queries."""
     for axis in range(values.ndim - 2):
         first = values.take([0], axis)
@@ -75,31 +76,31 @@ def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, st
             values = first
     queries = values.shape[-2]
     if queries == 1:
-        return b.cached(key, lambda: np.ascontiguousarray(values)), "add"
+        return b.cached(key, lambda: np.ascontiguousarray(values)), MASK_ADD
 
     def turn() -> Array:
-        rows = np.zeros((*values.shape[:-2], values.shape[-1], -(-queries // MASK_QUERIES) * MASK_QUERIES), np.float32)
+        rows = np.zeros((*values.shape[:-2], values.shape[-1], -(-queries // MASK_PADDING) * MASK_PADDING), np.float32)
         rows[..., :queries] = values.swapaxes(-1, -2)
         return rows
 
     turned = b.cached(key, turn)
     last = turned.ndim - 1
-    return turned.narrow(last, 0, queries).permute([*range(last - 1), last, last - 1]), "rows"
+    return turned.narrow(last, 0, queries).permute([*range(last - 1), last, last - 1]), MASK_ROWS
 
 
 def _mask_fields(
     b: Builder, mask: Tensor | None, drops: bool, filling: float | None, q: Tensor, k: Tensor
 ) -> dict[str, Any]:
     """Kernel fields of a mask as ``attend`` takes it; constants take their fastest form."""
-    fields: dict[str, Any] = {"mask": None, "mask_kind": MASKS["none"], "msb": 0, "msh": 0, "msq": 0, "msk": 0}
+    fields: dict[str, Any] = {"mask": None, "mask_kind": MASK_NONE, "msb": 0, "msh": 0, "msq": 0, "msk": 0}
     fields |= {"mask_batches": 1, "causal": 0, "diagonal": 0, "filling": filling or 0.0}
     if mask is None:
         return fields
     while mask.ndim < 2:
         mask = mask.unsqueeze(0)
-    kind = ("drop" if drops else "keep") if mask.dtype == np.bool_ else "add"
+    kind = (MASK_DROP if drops else MASK_KEEP) if mask.dtype == np.bool_ else MASK_ADD
     if filling is not None:
-        kind = "fill"
+        kind = MASK_FILL
     elif mask.is_constant:
         values = _additive(mask.numpy(), kind)
         if not values.any():
@@ -109,12 +110,12 @@ def _mask_fields(
             return fields | {"causal": 1, "diagonal": diagonal}
         key = ("attention mask", mask.buffer, mask.offset, mask.shape, mask.strides, kind)
         mask, kind = _constant_mask(b, values, key)
-    elif kind == "add":
+    elif kind == MASK_ADD:
         mask = b.cast(mask, np.float32)
     batches = mask.shape[1] if mask.ndim == 5 else q.shape[0]
     whole = (mask.select(0, 0) if mask.ndim == 5 else mask).expand((batches, q.shape[1], q.shape[2], k.shape[2]))
     names = ("msb", "msh", "msq", "msk")
-    fields |= {"mask": mask, "mask_kind": MASKS[kind], "mask_batches": batches}
+    fields |= {"mask": mask, "mask_kind": kind, "mask_batches": batches}
     return fields | dict(zip(names, whole.strides, strict=True))
 
 
@@ -173,8 +174,8 @@ def _repeat_heads(b: Builder, x: Tensor, heads: int) -> Tensor:
     lead, (n, rows, columns) = x.shape[:-3], x.shape[-3:]
     if n == heads:
         return x
-    whole = x.unsqueeze(x.ndim - 2).expand((*lead, n, heads // n, rows, columns))
-    return b.reshape(whole, (*lead, heads, rows, columns))
+    copies = x.unsqueeze(x.ndim - 2).expand((*lead, n, heads // n, rows, columns))
+    return b.reshape(copies, (*lead, heads, rows, columns))
 
 
 @operator("F.scaled_dot_product_attention")
@@ -204,8 +205,8 @@ def scaled_dot_product_attention(
     if grouped:
         for x in (k, v):
             if not x.shape[-3] or q.shape[-3] % x.shape[-3]:
-                text = "query heads must be a multiple of key and value heads"
-                raise ShapeError(text, expected=q.shape, actual=x.shape)
+                what = "query heads must be a multiple of key and value heads"
+                raise ShapeError(what, expected=q.shape, actual=x.shape)
         shared = math.lcm(k.shape[-3], v.shape[-3])
         k, v = (_repeat_heads(b, x, shared) for x in (k, v))
     cut = -3 if grouped else -2
@@ -412,7 +413,7 @@ def _attention_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, sc
     def weights(q: Array, k: Array, *masks: Array) -> Array:
         s = q @ k.swapaxes(-1, -2) * q.dtype.type(scale)
         for m in masks:
-            s = s + _additive(m, "drop" if m.dtype == np.bool_ else "add", q.dtype)
+            s = s + _additive(m, MASK_DROP if m.dtype == np.bool_ else MASK_ADD, q.dtype)
         p = np.exp(s - s.max(-1, keepdims=True))
         shares = p / p.sum(-1, keepdims=True)
         return np.asarray(shares.mean(1) if average else shares)

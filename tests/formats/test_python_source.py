@@ -120,6 +120,7 @@ def test_states_of_recurrent_layers_that_nobody_reads(outputs: str, expected: st
 def test_one_tensor_as_both_states_of_an_lstm() -> None:
     graph = Graph.parse(
         "7767517\n4 3\npnnx.Input in 0 1 x #x=(1,3,4)f32\npnnx.Input in1 0 1 h #h=(1,1,5)f32\nnn.LSTM r 2 1 x h y "
-        "batch_first=True input_size=4 hidden_size=5 num_layers=1 bidirectional=False bias=False\npnnx.Output out 1 0 y\n"
+        "batch_first=True input_size=4 hidden_size=5 num_layers=1 bidirectional=False bias=False\n"
+        "pnnx.Output out 1 0 y\n"
     )
     assert "v_y, _ = self.r(v_x, (v_h, v_h))" in source(graph, "'m.bin'")

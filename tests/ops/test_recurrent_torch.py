@@ -120,6 +120,6 @@ def test_errors() -> None:
     with pytest.raises(ParameterError, match="weight_hh_l0"):
         run("nn.GRU", draw(6, 2, 5), weights={k: v for k, v in weights.items() if "hh" not in k}, **params)
     _, weights, params = make("LSTM")
+    names = ["input", "initial_c"]
     with pytest.raises(ParameterError, match="both initial states"):
-        names = ["input", "initial_c"]
         run("nn.LSTM", draw(6, 2, 5), draw(1, 2, 9), names=names, weights=weights, **params)
