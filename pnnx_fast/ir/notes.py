@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.dtypes import by_text
-from pnnx_fast.ir.literals import literal
 from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = [
@@ -155,6 +154,8 @@ def kept_axes(op: Operator) -> list[int] | None:
 
 def keeps_entries(op: Operator) -> bool:
     """Whether any or all of the entries along no axes is meant, of an empty list that the file writes as None."""
+    from pnnx_fast.ir.literals import literal  # few models need it
+
     given, noted = op.inputs[0].shape if op.inputs else None, op.outputs[0].shape if op.outputs else None
     if not given or given != noted or len(op.inputs) < 2 or literal(op.inputs[1]) is not None:
         return False

@@ -237,5 +237,4 @@ def moved_windows(
         B, mask = None, B  # files say nothing of an input that is left out
     if W.ndim != 4 or offset.ndim != 4 or offset.shape[1] != 2 * offset_group * W.shape[2] * W.shape[3]:
         raise ShapeError("offsets do not fit", operand="offset", expected=offset_group, actual=list(offset.shape))
-    options = {"stride": strides, "padding": pads, "dilation": dilations, "groups": group}
-    return deform_conv2d(b, X, offset, mask, W, B, **options)
+    return deform_conv2d(b, X, offset, mask, W, B, stride=strides, padding=pads, dilation=dilations, groups=group)

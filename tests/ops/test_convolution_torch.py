@@ -97,6 +97,18 @@ def test_residual_and_activation(kernel: int, groups: int) -> None:
     np.testing.assert_allclose(same, F.leaky_relu(y, 0.2).numpy(), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("size", [5, 8])
+def test_same_padding_with_strides(stride: int, size: int) -> None:
+    """ONNX has strides there, torch has not: an output for each stride, the larger share of zeros behind."""
+    x, weight = random(1, 4, size, size), random(6, 4, 3, 3)
+    zeros = max((-(-size // stride) - 1) * stride + 3 - size, 0)
+    padded = F.pad(torch.from_numpy(x), (zeros // 2, zeros - zeros // 2) * 2)
+    want = F.conv2d(padded, torch.from_numpy(weight), stride=stride)
+    got = run("nn.Conv2d", x, weights={"weight": weight}, padding="same", stride=stride)
+    np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-5)
+
+
 def test_errors() -> None:
     x, weight = random(1, 4, 5, 5), random(6, 4, 3, 3)
     with pytest.raises(ShapeError, match="channels do not fit"):
