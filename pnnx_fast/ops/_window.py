@@ -42,6 +42,14 @@ def space_strides(t: Tensor | None) -> Shape:
     return () if t is None else (*t.strides[:2], *in_space(t.strides[2:], 0))
 
 
+def same_padding(
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> list[int]:
+    """Zeros around each spatial dimension with which every stride of the input yields an output."""
+    numbers = zip(sizes, kernel, stride, dilation, strict=True)
+    return [max(0, d * (k - 1) + 1 + (n - 1) // s * s - n) for n, k, s, d in numbers]
+
+
 def paddings(
     padding: Padding,
     kernel: Sequence[int],
@@ -58,11 +66,12 @@ def paddings(
     if padding == "valid":
         return (0,) * len(kernel), (0,) * len(kernel)
     if padding == "same":
-        total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
         if any(s != 1 for s in stride):
             if not sizes or min(stride) < 1:
                 raise ParameterError("padding 'same' needs stride 1", parameter="padding")
-            total = [max(-(-n // s) * s - s + t + 1 - n, 0) for n, s, t in zip(sizes, stride, total, strict=True)]
+            total = same_padding(sizes, kernel, stride, dilation)
+        else:
+            total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     if isinstance(padding, str):
         raise ParameterError(f"unknown padding {padding!r}", parameter="padding")

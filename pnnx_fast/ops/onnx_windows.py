@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._memory import check_numbers
-from pnnx_fast._types import Array, Shape
+from pnnx_fast._types import Shape
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._window import per_axis
-from pnnx_fast.ops.array_functions import check
+from pnnx_fast.ops._window import per_axis, same_padding
 from pnnx_fast.ops.convolution import convolution, epilogue_fields
 from pnnx_fast.ops.convolution_transpose import convolution_transpose
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.padding import pad_sides
-from pnnx_fast.ops.pooling import fixed_window, pool
+from pnnx_fast.ops.pooling import fixed_window, pool, unpool
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
@@ -41,9 +39,7 @@ class _Slide:
             raise ParameterError("sizes, strides and dilations are positive, pads not negative", parameter="pads")
         spans = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-            numbers = zip(spatial, self.stride, spans, strict=True)
-            total = [max((-(-n // s) - 1) * s + span - n, 0) for n, s, span in numbers]
-            both = shares(total, auto_pad)
+            both = shares(same_padding(spatial, self.kernel, self.stride, self.dilation), auto_pad)
         elif auto_pad == "VALID":
             both = (0,) * 2 * axes
         elif auto_pad != "NOTSET":
@@ -195,8 +191,8 @@ def unpooled(
 ) -> Tensor:
     """Maxima back at the places that they came from, zeros elsewhere. ONNX, torch.nn.MaxUnpool2d."""
     axes = X.ndim - 2
-    if axes < 1 or X.shape != I.shape or I.dtype.kind not in "iu":
-        raise ShapeError("every entry has a place", operand="I", expected=list(X.shape), actual=list(I.shape))
+    if axes < 1:
+        raise ShapeError("windows have one dimension or more", operand="X", actual=X.shape)
     kernel, step = per_axis(kernel_shape, axes, "kernel_shape"), per_axis(strides, axes, "strides")
     both = per_axis(pads, 2 * axes, "pads")
     numbers = zip(X.shape[2:], kernel, step, both[:axes], both[axes:], strict=True)
@@ -204,16 +200,7 @@ def unpooled(
     shape = least if output_shape is None else tuple(integers(output_shape, "output_shape"))
     if len(shape) != X.ndim or min(shape) < 0:
         raise ShapeError("the result does not fit", operand="output_shape", expected=list(least), actual=list(shape))
-    count = math.prod(shape)
-    check_numbers(count)
-
-    def run(x: Array, places: Array) -> Array:
-        check(places, count, wrap=False)
-        y = np.zeros(count, x.dtype)
-        y[places.reshape(-1)] = x.reshape(-1)
-        return y.reshape(shape)
-
-    return b.host(run, [X, I], [(shape, X.dtype)])[0]
+    return unpool(b, X, I, shape, X.ndim)
 
 
 @operator("DeformConv")

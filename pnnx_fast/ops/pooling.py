@@ -352,6 +352,24 @@ for _axes in (1, 2, 3):
     operator(f"nn.AdaptiveMaxPool{_axes}d", f"F.adaptive_max_pool{_axes}d", rows=_axes + 2)(_adaptive_max_pool(_axes))
 
 
+def unpool(b: Builder, x: Tensor, indices: Tensor, shape: Shape, axes: int) -> Tensor:
+    """Emit zeros of a shape with the entries of ``x`` at places, which count the entries of the last dimensions."""
+    from pnnx_fast.ops.array_functions import check  # few models need it
+
+    if x.shape != indices.shape or indices.dtype.kind not in "iu":
+        raise ShapeError("every entry has a place", operand="indices", expected=x.shape, actual=indices.shape)
+    lead, places = shape[: len(shape) - axes], math.prod(shape[len(shape) - axes :])
+    check_numbers(math.prod(shape))
+
+    def run(x: Array, index: Array) -> Array:
+        check(index, places, wrap=False)
+        y = np.zeros((*lead, places), x.dtype)
+        np.put_along_axis(y, index.reshape(*lead, -1), x.reshape(*lead, -1), -1)
+        return y.reshape(shape)
+
+    return b.host(run, [x, indices], [(shape, x.dtype)])[0]
+
+
 def _max_unpool(axes: int) -> Callable[..., Value]:
     def max_unpool(
         b: Builder,
@@ -372,14 +390,7 @@ def _max_unpool(axes: int) -> Callable[..., Value]:
         output = tuple((n - 1) * s - 2 * p + k for n, k, s, p in numbers)
         if output_size is not None:
             output = tuple(int(n) for n in output_size)[-axes:]
-        shape = (*input.shape[:-axes], *output)
-
-        def run(x: Array, index: Array) -> Array:
-            y = np.zeros((*shape[:-axes], math.prod(output)), x.dtype)
-            np.put_along_axis(y, index.reshape(*shape[:-axes], -1), x.reshape(*shape[:-axes], -1), -1)
-            return y.reshape(shape)
-
-        return b.host(run, [input, indices], [(shape, input.dtype)])[0]
+        return unpool(b, input, indices, (*input.shape[:-axes], *output), axes)
 
     max_unpool.__doc__ = f"Put maxima back where they came from, zeros elsewhere. torch.nn.MaxUnpool{axes}d."
     return max_unpool

@@ -268,8 +268,8 @@ def _lstm_layers(rounded: bool) -> Callable[..., Value]:
             initial_c = initial_h  # a tensor that serves as both is named once
         elif initial_h is None:
             raise ParameterError("an LSTM takes both initial states or none", parameter="initial_h")
-        stack = Stack("lstm_f32", hidden_size, num_layers, bidirectional, batch_first, weights, proj_size)
-        stack.rounded = rounded
+        sizes = (hidden_size, num_layers, bidirectional, batch_first)
+        stack = Stack("lstm_f32", *sizes, weights, proj_size, rounded=rounded)
         return _outputs(b, run_stack(b, stack, input, initial_h, initial_c), pnnx_rnn_output_swapped)
 
     return lstm
@@ -316,8 +316,8 @@ def _rnn_layers(rounded: bool) -> Callable[..., Value]:
         """Layers of plain recurrent units. torch.nn.RNN."""
         if nonlinearity not in ("tanh", "relu"):
             raise ParameterError(f"nonlinearity must be tanh or relu, not {nonlinearity!r}", parameter="nonlinearity")
-        stack = Stack("rnn_f32", hidden_size, num_layers, bidirectional, batch_first, weights, rounded=rounded)
-        stack.relu = nonlinearity == "relu"
+        sizes, relu = (hidden_size, num_layers, bidirectional, batch_first), nonlinearity == "relu"
+        stack = Stack("rnn_f32", *sizes, weights, relu=relu, rounded=rounded)
         return _outputs(b, run_stack(b, stack, input, initial_h, None), pnnx_rnn_output_swapped)
 
     return rnn

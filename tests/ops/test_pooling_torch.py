@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
-from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -110,6 +110,15 @@ def test_max_unpool() -> None:
     want = F.max_unpool2d(y, index, 2).numpy()
     got = run("nn.MaxUnpool2d", y.numpy(), index.numpy(), kernel_size=[2, 2], stride=[2, 2], padding=[0, 0])
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("place", [-1, 36])
+def test_places_outside_are_refused(place: int) -> None:
+    index = np.full((1, 1, 3, 3), place)
+    with pytest.raises(IndexRangeError):
+        run("nn.MaxUnpool2d", np.ones((1, 1, 3, 3), "f4"), index, kernel_size=[2, 2], stride=[2, 2], padding=[0, 0])
+    with pytest.raises(ShapeError, match="every entry has a place"):
+        run("nn.MaxUnpool2d", np.ones((1, 1, 3, 2), "f4"), index, kernel_size=[2, 2], stride=[2, 2], padding=[0, 0])
 
 
 def test_errors_name_the_operator() -> None:

@@ -17,6 +17,7 @@ from pnnx_fast.ncnn.layers.int8 import Int8Weights, as_int8
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
+from pnnx_fast.ops._window import same_padding
 
 SAME_UPPER, SAME_LOWER = -233, -234
 
@@ -66,10 +67,7 @@ def paddings(g: Geometry, kernel: Sequence[int], sizes: Sequence[int]) -> tuple[
     mode = sides[0] if len(set(sides)) == 1 else 0
     if mode not in (SAME_UPPER, SAME_LOWER):
         return [0] * g.rank, [0] * g.rank
-    totals = []
-    for size, k, s, d in zip(sizes, kernel, g.stride, g.dilation, strict=True):
-        totals.append(max(0, d * (k - 1) + 1 + (size - 1) // s * s - size))
-    return halves(totals, mode == SAME_UPPER)
+    return halves(same_padding(sizes, kernel, g.stride, g.dilation), mode == SAME_UPPER)
 
 
 def halves(totals: Sequence[int], upper: bool) -> tuple[list[int], list[int]]:

@@ -15,6 +15,7 @@ from pnnx_fast.ncnn.layers.convolution import halves, pad
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
+from pnnx_fast.ops._window import same_padding
 
 FULL, VALID, SAME_UPPER, SAME_LOWER = range(4)
 MAXIMUM, AVERAGE = 0, 1
@@ -82,8 +83,7 @@ class _Pooling:
             over = [(size + b + a - k) % s for size, b, a, k, s in spans]
             tail = [s - v if v and self.mode == FULL else 0 for v, s in zip(over, self.stride, strict=True)]
             return _Sides(before, after, tail)
-        spans_same = zip(sizes, self.kernel, self.stride, strict=True)
-        totals = [max(0, k + (size - 1) // s * s - size) for size, k, s in spans_same]
+        totals = same_padding(sizes, self.kernel, self.stride, [1] * self.rank)
         before, after = halves(totals, self.mode == SAME_UPPER)
         return _Sides(before, after, [0] * self.rank)
 
