@@ -53,7 +53,7 @@ def selu(
     b: Builder, X: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Value:
     """A multiple of the input, below 0 of the exponential less one. ONNX, torch.nn.SELU."""
-    return lower_expression(b, "mul(@2,where(gt(@0,0),@0,mul(@1,sub(exp(@0),1))))", [X, alpha, gamma])
+    return lower_expression(b, "mul(@2,elu(@0,@1))", [X, alpha, gamma])
 
 
 @operator("Shrink")
