@@ -6,7 +6,8 @@
 #include "kernels/nest.h"
 #include "kernels/transpose.h"
 
-enum { RUN_CHUNK = 32768, TILE_SIDE = 64, AREA = TILE_SIDE * TILE_SIDE, ALIAS = 4096 };
+/* FAR: bytes from which on a tensor and its copy are not in the cache of a core. */
+enum { RUN_CHUNK = 32768, TILE_SIDE = 64, AREA = TILE_SIDE * TILE_SIDE, ALIAS = 4096, FAR = 1 << 20 };
 
 /* Copies `count` runs of `bytes` bytes; short runs get loops of constant size. */
 static void copy_runs(char *y, int64_t ys, const char *x, int64_t xs, int64_t count, int64_t bytes) {
@@ -61,7 +62,16 @@ static void copy_contiguous(pf_nest t, int64_t size, const char *x, char *y, con
     }
 }
 
+/* Every other element of rows is a loop of its own, which compilers turn into shuffles. */
 #define PF_STRIDED(bits)                                                                                     \
+    static void copy_even_##bits(const pf_plane *p, const char *xb, char *yb) {                              \
+        typedef uint##bits##_t element __attribute__((aligned(1), may_alias));                               \
+        for (int64_t b = 0; b < p->nb; b++, xb += p->xb * bits / 8, yb += p->yb * bits / 8) {                \
+            const element *restrict x = (const element *)xb;                                                 \
+            element *restrict y = (element *)yb;                                                             \
+            for (int64_t a = 0; a < p->na; a++) y[a] = x[2 * a];                                             \
+        }                                                                                                    \
+    }                                                                                                        \
     static void copy_strided_##bits(const pf_plane *p, const char *xb, char *yb) {                           \
         typedef uint##bits##_t element __attribute__((aligned(1), may_alias));                               \
         const element *x = (const element *)xb;                                                              \
@@ -128,35 +138,61 @@ static void copy_strided_any(const pf_plane *p, int64_t size, const char *x, cha
             memcpy(y + (a * p->ya + b * p->yb) * size, x + (a * p->xa + b * p->xb) * size, (size_t)size);
 }
 
-static void copy_plane(const pf_plane *p, int64_t size, const char *x, char *y) {
-    const bool reversed = p->ya == 1 && p->xa == -1;
+/* Planes in which a is the run of y and not of x. */
+#define PF_ROWS(bits)                                                                                        \
+    static void copy_rows_##bits(const pf_plane *p, const char *x, char *y) {                                \
+        if (p->xa == -1 && p->na >= LANES_##bits)                                                            \
+            copy_reversed_##bits(p, x, y);                                                                   \
+        else if (p->xa == 2)                                                                                 \
+            copy_even_##bits(p, x, y);                                                                       \
+        else                                                                                                 \
+            copy_strided_##bits(p, x, y);                                                                    \
+    }
+PF_ROWS(8)
+PF_ROWS(16)
+PF_ROWS(32)
+PF_ROWS(64)
+
+static bool is_turned(const pf_plane *p) { return p->ya == 1 && p->xb == 1; }
+
+static void copy_plane(const pf_plane *p, int64_t size, bool far, const char *x, char *y) {
+    const bool rows = p->ya == 1;
     switch (size) {
     case 1:
-        (reversed && p->na >= LANES_8 ? copy_reversed_8 : copy_strided_8)(p, x, y);
+        (rows ? copy_rows_8 : copy_strided_8)(p, x, y);
         break;
     case 2:
-        (reversed && p->na >= LANES_16 ? copy_reversed_16 : copy_strided_16)(p, x, y);
+        (rows ? copy_rows_16 : copy_strided_16)(p, x, y);
         break;
     case 4:
-        if (p->ya == 1 && p->xb == 1)
-            pf_transpose(p, (const float *)x, (float *)y);
+        if (is_turned(p))
+            (far ? pf_transpose_far : pf_transpose)(p, (const float *)x, (float *)y);
         else
-            (reversed && p->na >= LANES_32 ? copy_reversed_32 : copy_strided_32)(p, x, y);
+            (rows ? copy_rows_32 : copy_strided_32)(p, x, y);
         break;
     case 8:
-        if (p->ya == 1 && p->xb == 1)
+        if (is_turned(p))
             copy_turned_64(p, x, y);
         else
-            (reversed && p->na >= LANES_64 ? copy_reversed_64 : copy_strided_64)(p, x, y);
+            (rows ? copy_rows_64 : copy_strided_64)(p, x, y);
         break;
     default:
         copy_strided_any(p, size, x, y);
     }
 }
 
+/* Sides of the parts of a plane: squares where lines are read in one direction and written in the other. */
+static void choose_sides(const pf_plane *p, int64_t size, int64_t *side_a, int64_t *side_b) {
+    *side_a = p->ya == 1 && !is_turned(p) ? AREA : TILE_SIDE;
+    *side_b = p->yb * size % ALIAS == 0 ? TILE_SIDE / 4 : TILE_SIDE;
+    if (pf_min(*side_a, p->na) < TILE_SIDE) *side_b = pf_max(*side_b, AREA / pf_min(*side_a, p->na));
+    if (pf_min(*side_b, p->nb) < TILE_SIDE) *side_a = pf_max(*side_a, AREA / pf_min(*side_b, p->nb));
+}
+
 /* Planes of dimension a, where y has its smallest stride, and b, where x has (the next one if that is also
  * a). */
 static void copy_planes(pf_nest t, int64_t size, const char *x, char *y, const pf_worker *w) {
+    const bool far = t.total * size >= FAR;
     pf_plane p = {1, 1, 0, 0, 0, 0};
     if (t.rank) {
         const int64_t a = t.rank - 1;
@@ -170,10 +206,8 @@ static void copy_planes(pf_nest t, int64_t size, const char *x, char *y, const p
         p.nb = t.n[b], p.yb = t.s[0][b], p.xb = t.s[1][b];
         pf_nest_remove(&t, b);
     }
-    int64_t side_a = TILE_SIDE, side_b = TILE_SIDE;
-    if (p.yb * size % ALIAS == 0) side_b = 16;
-    if (pf_min(side_a, p.na) < TILE_SIDE) side_b = pf_max(side_b, AREA / pf_min(side_a, p.na));
-    if (pf_min(side_b, p.nb) < TILE_SIDE) side_a = pf_max(side_a, AREA / pf_min(side_b, p.nb));
+    int64_t side_a, side_b;
+    choose_sides(&p, size, &side_a, &side_b);
     const int64_t as = pf_ceil_div(p.na, side_a), bs = pf_ceil_div(p.nb, side_b);
     int64_t begin, end;
     pf_share(w, t.total * as * bs, 1, &begin, &end);
@@ -183,7 +217,7 @@ static void copy_planes(pf_nest t, int64_t size, const char *x, char *y, const p
     for (int64_t i = begin; i < end; i++) {
         pf_plane tile = p;
         tile.na = pf_min(side_a, p.na - a0), tile.nb = pf_min(side_b, p.nb - b0);
-        copy_plane(&tile, size, x + (walk.o[1] + a0 * p.xa + b0 * p.xb) * size,
+        copy_plane(&tile, size, far, x + (walk.o[1] + a0 * p.xa + b0 * p.xb) * size,
                    y + (walk.o[0] + a0 * p.ya + b0 * p.yb) * size);
         /* Planes may be as small as a few numbers, so what comes next is added up. */
         a0 += side_a;

@@ -3,6 +3,7 @@
 #ifndef PF_KERNELS_TRANSPOSE_H
 #define PF_KERNELS_TRANSPOSE_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/kernel.h"
@@ -55,19 +56,36 @@ PF_INLINE void pf_transpose_full(const float *x, int64_t xa, float *y, int64_t y
     for (int b = 0; b < PF_VL; b++) pf_store(y + b * yb, v[b]);
 }
 
-/* Blocks of 16 x 16 use up the cache lines that they touch, whatever PF_VL is. */
-static inline void pf_transpose_wide(const pf_plane *p, const float *x, float *y) {
-    enum { BLOCK = 16 };
-    for (int64_t b0 = 0; b0 < p->nb; b0 += BLOCK)
-        for (int64_t a0 = 0; a0 < p->na; a0 += BLOCK)
-            for (int64_t b = b0; b < pf_min(b0 + BLOCK, p->nb); b += PF_VL)
-                for (int64_t a = a0; a < pf_min(a0 + BLOCK, p->na); a += PF_VL) {
+/* Side of a block that uses up the cache lines that it touches, whatever PF_VL is. */
+enum { PF_BLOCK = 16 };
+
+/* Fetches what blocks behind this one read and write where rows lie so far apart that no processor foresees
+ * it. */
+static inline void pf_fetch_block(const pf_plane *p, const float *x, float *y, int64_t a0, int64_t b0) {
+    enum { AHEAD = 4 * PF_BLOCK, APART = 256 };
+    for (int64_t a = a0; p->xa >= APART && a < pf_min(a0 + PF_BLOCK, p->na); a++)
+        __builtin_prefetch(x + a * p->xa + b0 + AHEAD);
+    for (int64_t b = b0; p->yb >= APART && b < pf_min(b0 + PF_BLOCK, p->nb); b++)
+        __builtin_prefetch(y + b * p->yb + a0 + AHEAD, 1);
+}
+
+PF_INLINE void pf_transpose_blocks(const pf_plane *p, const float *x, float *y, const bool far) {
+    for (int64_t b0 = 0; b0 < p->nb; b0 += PF_BLOCK)
+        for (int64_t a0 = 0; a0 < p->na; a0 += PF_BLOCK) {
+            if (far) pf_fetch_block(p, x, y, a0, b0);
+            for (int64_t b = b0; b < pf_min(b0 + PF_BLOCK, p->nb); b += PF_VL)
+                for (int64_t a = a0; a < pf_min(a0 + PF_BLOCK, p->na); a += PF_VL) {
                     const int64_t na = p->na - a, nb = p->nb - b;
                     if (na >= PF_VL && nb >= PF_VL)
                         pf_transpose_full(x + a * p->xa + b, p->xa, y + a + b * p->yb, p->yb);
                     else
                         pf_transpose_part(x + a * p->xa + b, p->xa, y + a + b * p->yb, p->yb, na, nb);
                 }
+        }
+}
+
+static inline void pf_transpose_wide(const pf_plane *p, const float *x, float *y) {
+    pf_transpose_blocks(p, x, y, false);
 }
 
 static inline void pf_transpose_rest(const pf_plane *p, const float *x, float *y, int64_t a0, int64_t b0,
@@ -195,8 +213,8 @@ static void pf_gather_pairs(const pf_plane *p, const float *x, float *y) {
     for (int64_t a = whole; a < p->na; a++, x += step) y[a] = x[0], y[apart + a] = x[1];
 }
 
-/* ya and xb are 1. */
-static inline void pf_transpose(const pf_plane *p, const float *x, float *y) {
+/* ya and xb are 1. far: the plane is a part of tensors that come from and go to memory. */
+PF_INLINE void pf_transpose_plane(const pf_plane *p, const float *x, float *y, const bool far) {
     if (p->na == 3 && p->yb == 3)
         pf_interleave3(p, x, y);
     else if (p->nb == 3 && p->xa == 3)
@@ -210,9 +228,17 @@ static inline void pf_transpose(const pf_plane *p, const float *x, float *y) {
     else if (p->nb == 2)
         pf_gather_pairs(p, x, y);
     else if (p->na > PF_VL / 2 && p->nb > PF_VL / 2)
-        pf_transpose_wide(p, x, y);
+        pf_transpose_blocks(p, x, y, far);
     else
         pf_transpose_narrow(p, x, y);
+}
+
+static inline void pf_transpose(const pf_plane *p, const float *x, float *y) {
+    pf_transpose_plane(p, x, y, false);
+}
+
+static inline void pf_transpose_far(const pf_plane *p, const float *x, float *y) {
+    pf_transpose_plane(p, x, y, true);
 }
 
 #endif

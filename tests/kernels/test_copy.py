@@ -140,3 +140,25 @@ def test_planes_of_eight_bytes_are_turned(isa: str, sizes: tuple[int, int], kind
     y = np.empty((2, *sizes[::-1]), kind)
     copy(isa, x.transpose(0, 2, 1), y)
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("step", [2, 3, -1, -2])
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 16, 33, 4500])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_steps_within_rows(isa: str, dtype: str, step: int, width: int, threads: int) -> None:
+    """The last element of a row may be the last one that can be read."""
+    length = (width - 1) * abs(step) + 1
+    x = guarded(numbered((2, 3, length), dtype))[..., ::step]
+    y = guarded(np.zeros((2, 3, width), dtype))
+    copy(isa, x, y, threads)
+    np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("shape", [(70, 4000), (4000, 70), (520, 521)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_planes(isa: str, shape: tuple[int, int], threads: int) -> None:
+    x = guarded(numbered(shape, "f4"))
+    y = guarded(np.zeros(shape[::-1], "f4"))
+    copy(isa, x.T, y, threads)
+    np.testing.assert_array_equal(y, x.T)
