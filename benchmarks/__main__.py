@@ -11,6 +11,7 @@ from collections.abc import Sequence
 _COMMANDS = {
     "peers": ("benchmarks.peers", "time the engines in turn on models of the zoo"),
     "kernels": ("benchmarks.kernels", "time single kernels at given shapes, every algorithm"),
+    "operators": ("benchmarks.operators", "time single operators of PyTorch in all engines, one thread"),
     "profile": ("benchmarks.profile", "where the time of each model goes, by class of kernel"),
     "everything": ("benchmarks.everything", "all measurements of the performance page, then the report"),
     "report": ("benchmarks.pages", "write tables and the picture into the documentation"),

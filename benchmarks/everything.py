@@ -21,6 +21,7 @@ RUNS = {
     "contended": "peers --models target --threads 1,2 --contended --rounds 4",
     "profile": "profile --models all",
     "kernels": "kernels --isa avx2,avx512vnni",
+    "operators": "operators",
     "overhead": "overhead",
     "load": "load --models target --threads 2",
     "scaling": "scaling --models resnet18 --sizes 320,448 --rounds 3",

@@ -201,6 +201,7 @@ _RENDER: dict[str, Callable[[Record], dict[str, str]]] = {
     "contended": _contended,
     "kernels": lambda document: {"kernels": kernels.summary(document), "kernels-all": kernels.table(document)},
     "profile": lambda document: {"profile": profile.table(document)},
+    "operators": _plain("operators"),
     "overhead": _plain("overhead"),
     "load": _plain("load"),
     "scaling": _plain("scaling"),

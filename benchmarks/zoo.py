@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,19 @@ from benchmarks.manifest import ModelSpec, model_directory, models, select
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["ZooModel", "add_arguments", "build", "is_built", "load", "main", "progress"]
+__all__ = [
+    "BuildError",
+    "ZooModel",
+    "add_arguments",
+    "as_arrays",
+    "build",
+    "convert",
+    "export_onnx",
+    "is_built",
+    "load",
+    "main",
+    "progress",
+]
 
 # Raised when a change here or in models.py makes the cached files stale.
 RECIPE = 1
@@ -141,9 +153,9 @@ def _write_files(spec: ModelSpec, batch: int, directory: Path, say: Callable[[st
         warnings.simplefilter("ignore")
         trace(module, inputs["in"], check_trace=False).save(str(directory / "model.pt"))
     say("pnnx")
-    _convert(directory, inputs["in"])
+    convert(directory, inputs["in"])
     say("onnx")
-    opset = _export_onnx(module, inputs["in"], directory, len(meta["outputs"]))
+    opset = export_onnx(module, inputs["in"], directory, len(meta["outputs"]))
     return {
         "recipe": RECIPE,
         "revision": spec.revision,
@@ -159,7 +171,8 @@ def _write_files(spec: ModelSpec, batch: int, directory: Path, say: Callable[[st
     }
 
 
-def _as_arrays(result: object) -> list[Array]:
+def as_arrays(result: object) -> list[Array]:
+    """What a module returned, as arrays."""
     tensors = result if isinstance(result, (tuple, list)) else (result,)
     return [np.ascontiguousarray(tensor.detach().numpy()) for tensor in tensors]
 
@@ -170,7 +183,7 @@ def _write_golden(
     import torch
 
     with torch.no_grad():
-        outputs = {key: _as_arrays(module(*value)) for key, value in inputs.items()}
+        outputs = {key: as_arrays(module(*value)) for key, value in inputs.items()}
     first, second = outputs["in"], outputs["in_b"]
     pairs = zip(split(first, spec.parts), split(second, spec.parts), strict=True)
     sensitivity = {label: relative_error(other, one) for (label, one), (_, other) in pairs}
@@ -208,7 +221,7 @@ def _rounding_error(spec: ModelSpec, module: nn.Module, inputs: tuple[Tensor, ..
     double = copy.deepcopy(module).double()
     wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]
     with torch.no_grad():
-        error = worst_error(_as_arrays(module(*inputs)), _as_arrays(double(*wide)), spec.parts)
+        error = worst_error(as_arrays(module(*inputs)), as_arrays(double(*wide)), spec.parts)
     if not error < ROUNDING:
         raise BuildError(f"{spec.name}: single precision alone costs {error:.1e}")
     return float(f"{error:.2g}")
@@ -226,21 +239,28 @@ def _converter() -> Path:
 _PNNX_TYPES = {"torch.float32": "f32", "torch.int64": "i64"}
 
 
-def _convert(directory: Path, inputs: tuple[Tensor, ...]) -> None:
+def convert(directory: Path, inputs: Sequence[Tensor], kinds: Sequence[str] = ("pnnx", "ncnn")) -> None:
+    """Run the converter on model.pt.
+
+    Raises
+    ------
+    BuildError
+        Files of one of these kinds are missing afterwards.
+    """
     shapes = ",".join(
         "[" + ",".join(map(str, tensor.shape)) + "]" + _PNNX_TYPES[str(tensor.dtype)] for tensor in inputs
     )
     command = [str(_converter()), "model.pt", f"inputshape={shapes}", "fp16=0"]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
     (directory / "pnnx.log").write_text(done.stdout + done.stderr, encoding="utf-8")
-    wanted = [directory / f"model.{kind}" for kind in ("pnnx.param", "pnnx.bin", "ncnn.param", "ncnn.bin")]
+    wanted = [directory / f"model.{kind}.{part}" for kind in kinds for part in ("param", "bin")]
     missing = [path.name for path in wanted if not path.is_file()]
     if done.returncode or missing:
         raise BuildError(f"pnnx failed ({done.returncode}), missing {missing}: {done.stderr[-500:]}")
     (directory / "model.pnnx.onnx").unlink(missing_ok=True)
 
 
-def _export_onnx(module: nn.Module, inputs: tuple[Tensor, ...], directory: Path, outputs: int) -> int | None:
+def export_onnx(module: nn.Module, inputs: tuple[Tensor, ...], directory: Path, outputs: int) -> int | None:
     """Write model.onnx with the first operator set that works; the set, or None."""
     import torch
 
@@ -290,7 +310,7 @@ def verify(model: ZooModel) -> float:
     worst = 0.0
     for given, expected in (("in", "out"), ("in_b", "out_b")):
         with torch.no_grad():
-            result = _as_arrays(traced(*map(torch.from_numpy, model.arrays(given))))
+            result = as_arrays(traced(*map(torch.from_numpy, model.arrays(given))))
         worst = max(worst, worst_error(result, model.arrays(expected), model.spec.parts))
     return worst
 

@@ -17,6 +17,7 @@ from pnnx_fast._core import program as core
 from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import LimitError, ParameterError, ShapeError
+from pnnx_fast.expression.types import convert
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
@@ -303,9 +304,9 @@ class Lowering(Builder):
         if x.dtype == dtype:
             return x
         if x.is_constant:
-            return self.constant(_convert(x.numpy(), dtype))
+            return self.constant(convert(x.numpy(), dtype))
         if not {x.dtype.name, dtype.name} <= _CODES.keys() or x.ndim > core.MAX_RANK:
-            return self.host(lambda a: _convert(a, dtype), [x], [(x.shape, dtype)])[0]
+            return self.host(lambda a: convert(a, dtype), [x], [(x.shape, dtype)])[0]
         y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
         shape, (xs, ys) = _copied_dims(x, y)
         source, target = _CODES[x.dtype.name], _CODES[dtype.name]
@@ -489,8 +490,3 @@ def _foldable(inputs: Sequence[Value]) -> bool:
                 return False
             found = True
     return found
-
-
-def _convert(a: Array, dtype: DType) -> Array:
-    with np.errstate(all="ignore"):
-        return a.astype(dtype)

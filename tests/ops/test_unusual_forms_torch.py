@@ -33,6 +33,9 @@ ROWS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("dist", (X, np.int64([[1], [2], [3]])), torch.dist),
     ("median", (NOTHING,), torch.median),
     ("nanmedian", (NOTHING,), torch.nanmedian),
+    ("type_as", (C, np.float64([1])), lambda a, b: a.type_as(b)),
+    ("type_as", (np.float32([-1.5, 300.7, 70000]), np.uint8([0])), lambda a, b: a.type_as(b)),
+    ("type_as", (C, TRUTH), lambda a, b: a.type_as(b)),
     ("vander", (TRUTH[0], 3), torch.vander),
     ("vander", (np.int32([2, 3]),), torch.vander),
 ]
