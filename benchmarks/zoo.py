@@ -174,7 +174,7 @@ def _write_files(spec: ModelSpec, batch: int, directory: Path, say: Callable[[st
 def as_arrays(result: object) -> list[Array]:
     """What a module returned, as arrays."""
     tensors = result if isinstance(result, (tuple, list)) else (result,)
-    return [np.ascontiguousarray(tensor.detach().numpy()) for tensor in tensors]
+    return [tensor.detach().contiguous().numpy() for tensor in tensors]
 
 
 def _write_golden(

@@ -3,6 +3,7 @@
  * PyTorch takes from the C++ library (heap selection, Musser's introselect and introsort, 1997), for a given
  * rank Sedgewick's quickselect with three samples, and for the median a stable order. */
 #include "kernels/order.h"
+#include "kernels/topk_lanes.h"
 
 enum { SHORT = 16, FEW = 64, HEAPED = 64, SCARCE = 16, GROUP = 8 };
 
@@ -225,13 +226,54 @@ PF_PLAN_FUNCTION(topk) {
     plan->scratch_bytes = pf_lines_scratch(a, nthreads, room_of(a));
 }
 
+static void select_line(entry *e, const pf_topk_args *a, const pf_worker *w, int64_t line) {
+    const elements x = pf_line(a, w, line);
+    select_best(e, &x, a);
+    pf_put_line(e, &x, a, w, line, a->k);
+}
+
+/* Whether PF_VL lines from this one on are neighbours, or follow each other, and few are wanted of each. */
+static bool fit_lanes(const pf_topk_args *a, int64_t line, int64_t end) {
+    const bool ordered = a->sorted || a->k * HEAPED <= a->n;
+    return ordered && a->variant == PF_DTYPE_F32 && a->k <= LANE_MOST && a->n <= INT32_MAX &&
+           line + PF_VL <= end && (a->inner == 1 || line % a->inner + PF_VL <= a->inner);
+}
+
+/* Elements and places of PF_VL lines from the first one on. */
+static void put_lanes(const best *b, const pf_topk_args *a, const pf_worker *w, int64_t first) {
+    const bool rows = a->inner == 1;
+    const int64_t k = a->k, step = a->inner, from = rows ? a->n : 1, to = rows ? k : 1;
+    const int64_t at = first / step * k * step + first % step;
+    const float *x = (const float *)pf_line(a, w, first).at;
+    float *values = pf_ptr(w, a->values);
+    int64_t *indices = pf_ptr(w, a->indices);
+    for (int64_t j = 0; j < k; j++)
+        for (int64_t i = 0; i < PF_VL; i++) {
+            const int64_t place = b->place[j][i];
+            if (values) values[at + i * to + j * step] = x[i * from + place * step];
+            if (indices) indices[at + i * to + j * step] = place;
+        }
+}
+
+static void select_together(entry *e, const pf_topk_args *a, const pf_worker *w, int64_t first) {
+    best b;
+    const float *x = (const float *)pf_line(a, w, first).at;
+    const pf_vi open = select_lanes(&b, x, a->n, a->inner, a->k, a->largest ? -1 : 0);
+    put_lanes(&b, a, w, first);
+    for (int i = 0; i < PF_VL; i++)
+        if (open[i]) select_line(e, a, w, first + i);
+}
+
 PF_KERNEL_FUNCTION(topk) {
     const pf_topk_args *a = args_;
     const lines mine = pf_lines(a, w, room_of(a));
-    for (int64_t line = mine.begin; a->k > 0 && line < mine.end; line++) {
-        const elements x = pf_line(a, w, line);
-        select_best(mine.e, &x, a);
-        pf_put_line(mine.e, &x, a, w, line, a->k);
+    for (int64_t line = mine.begin; a->k > 0 && line < mine.end;) {
+        if (fit_lanes(a, line, mine.end)) {
+            select_together(mine.e, a, w, line);
+            line += PF_VL;
+        } else {
+            select_line(mine.e, a, w, line++);
+        }
     }
 }
 

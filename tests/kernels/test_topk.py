@@ -12,14 +12,16 @@ from pnnx_fast.runtime.kernel import call, plan
 DTYPES = codes("dtype")
 
 
-def topk(x: np.ndarray, k: int, largest: bool, ordered: bool = True, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def topk(
+    x: np.ndarray, k: int, largest: bool, ordered: bool = True, threads: int = 1, isa: str = "generic"
+) -> tuple[np.ndarray, np.ndarray]:
     outer, n, inner = x.shape
     values = guarded(np.full((outer, k, inner), -7, "f4"))
     indices = guarded(np.full((outer, k, inner), -7, "i8"))
     fields = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": largest, "sorted": ordered}
     fields["variant"] = DTYPES["float32"]
-    scratch = guarded(np.empty(plan("generic", "topk", threads, **fields)[2], np.uint8))
-    call("generic", "topk", threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
+    scratch = guarded(np.empty(plan(isa, "topk", threads, **fields)[2], np.uint8))
+    call(isa, "topk", threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
     return values, indices
 
 
@@ -99,3 +101,21 @@ def test_ranks_of_hostile_orders(kind: str) -> None:
         assert scratch.nbytes == 16 * n  # one line is one thread's
         call("generic", kernel, 4, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
         assert values[0] == np.sort(x)[k - 1] == x[indices[0]]
+
+
+@pytest.mark.parametrize("shape", [(37, 1, 1), (37, 9, 1), (40, 16, 1), (3, 40, 33), (2, 130, 16)])
+@pytest.mark.parametrize("k", [1, 2, 8, 16])
+@pytest.mark.parametrize("largest", [True, False])
+def test_lines_side_by_side(isa: str, shape: tuple[int, int, int], k: int, largest: bool) -> None:
+    """Many lines give what each gives alone, in whatever order equal elements then come."""
+    rng, (outer, n, inner) = np.random.default_rng(k), shape
+    special = rng.choice(np.float32([0.0, -0.0, 1, np.nan, np.inf, -np.inf]), shape)
+    for x in (rng.standard_normal(shape).astype("f4"), special, np.where(rng.random(shape) < 0.03, special, n)):
+        mixed = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), x).astype("f4")
+        for lines in (x.astype("f4"), mixed):
+            found = topk(lines, min(k, n), largest, threads=2, isa=isa)
+            for o in range(outer):
+                for i in range(inner):
+                    alone = topk(lines[o : o + 1, :, i : i + 1], min(k, n), largest)
+                    for together, line in zip(found, alone, strict=True):
+                        np.testing.assert_array_equal(together[o, :, i], line[0, :, 0])

@@ -1,0 +1,52 @@
+/* The few best of many lines of float32, a line in each lane. Lines with equal keys among their best, whose
+ * order depends on the algorithm, are told apart and left to others. For topk.c. */
+#ifndef PF_KERNELS_TOPK_LANES_H
+#define PF_KERNELS_TOPK_LANES_H
+
+#include "kernels/order.h"
+#include "kernels/transpose_tile.h"
+
+enum { LANE_MOST = 16 }; /* best ones of a line */
+
+/* Sorted, one more than are wanted: it may equal the last that is. */
+typedef struct best {
+    pf_vi key[LANE_MOST + 1], place[LANE_MOST + 1];
+} best;
+
+PF_INLINE pf_vi mixed(pf_vi mask, pf_vi a, pf_vi b) { return (pf_vi)pf_select(mask, (pf_vf)a, (pf_vf)b); }
+
+/* Keys of order.h. */
+PF_INLINE pf_vi lane_keys(pf_vf v, int32_t flip) {
+    const pf_vi most = pf_seti(INT32_MAX), size = (pf_vi)v & most, sign = (pf_vi)v >> 31;
+    return mixed(size > pf_seti(0x7f800000), most, (size ^ sign) - sign) ^ pf_seti(flip);
+}
+
+PF_INLINE void offer(best *b, int64_t k, pf_vi key, int64_t index) {
+    if (!pf_any(key < b->key[k])) return;
+    pf_vi place = pf_seti((int32_t)index);
+    for (int64_t j = 0; j <= k; j++) {
+        const pf_vi old = b->key[j], where = b->place[j], before = key < old;
+        b->key[j] = mixed(before, key, old), key = mixed(before, old, key);
+        b->place[j] = mixed(before, place, where), place = mixed(before, where, place);
+    }
+}
+
+/* The best of PF_VL lines, neighbours whose elements are `step` apart, or, if that is 1, n. Lanes that are
+ * not settled come back as ones. */
+static pf_vi select_lanes(best *b, const float *x, int64_t n, int64_t step, int64_t k, int32_t flip) {
+    for (int64_t j = 0; j <= k; j++) b->key[j] = pf_seti(INT32_MAX), b->place[j] = pf_seti(0);
+    if (step > 1) {
+        for (int64_t i = 0; i < n; i++) offer(b, k, lane_keys(pf_load(x + i * step), flip), i);
+    } else {
+        pf_vf v[PF_VL];
+        for (int64_t i = 0; i < n; i += PF_VL) {
+            pf_load_transposed(x + i, n, PF_VL, n - i, v);
+            for (int64_t j = 0; j < pf_min(PF_VL, n - i); j++) offer(b, k, lane_keys(v[j], flip), i + j);
+        }
+    }
+    pf_vi open = pf_seti(0);
+    for (int64_t j = 0; j < k; j++) open |= (pf_vi)(b->key[j] == b->key[j + 1]);
+    return open;
+}
+
+#endif
