@@ -30,34 +30,37 @@ static void PF_OF(each)(const pf_axis_args *a, const pf_worker *w, PF_OF(lines_f
     }
 }
 
-/* The extreme first, in vectors, then its place. */
-PF_INLINE int64_t PF_OF(first_in_row)(const PF_OF(any) * x, int64_t n, int least) {
-    PF_V best = x[0], lanes[LANES];
-    int64_t i = 0;
-    if (n >= LANES) {
-        for (int k = 0; k < LANES; k++) lanes[k] = best;
-        for (; i + LANES <= n; i += LANES) PF_ROLLED for (int k = 0; k < LANES; k++) {
-                const PF_V v = x[i + k];
-                lanes[k] = PF_BEYOND(v, lanes[k]) ? v : lanes[k];
-            }
-        for (int k = 0; k < LANES; k++) best = PF_BEYOND(lanes[k], best) ? lanes[k] : best;
-    }
-    for (; i < n; i++) best = PF_BEYOND(x[i], best) ? x[i] : best;
-    for (i = 0; i + LANES <= n; i += LANES) {
-        int found = 0;
-        PF_ROLLED for (int k = 0; k < LANES; k++) found |= (x[i + k] == best) | (x[i + k] != x[i + k]);
-        if (found) break;
-    }
-    while (x[i] != best && x[i] == x[i]) i++;
-    return i;
-}
-
 PF_INLINE int64_t PF_OF(first_at)(const PF_OF(any) * x, int64_t n, int64_t step, int least) {
     int64_t at = 0;
     PF_V best = x[0];
     for (int64_t i = 1; i < n; i++)
         if (PF_BEYOND(x[i * step], best)) best = x[i * step], at = i;
     return at;
+}
+
+/* The extreme first, in vectors, then its place. The last vectors overlap those before them. */
+PF_INLINE int64_t PF_OF(first_in_row)(const PF_OF(any) * x, int64_t n, int least) {
+    PF_V lanes[LANES];
+    if (n < LANES) return PF_OF(first_at)(x, n, 1, least);
+    for (int k = 0; k < LANES; k++) lanes[k] = x[k];
+    for (int64_t i = LANES; i < n; i += LANES) {
+        const PF_OF(any) *at = x + pf_min(i, n - LANES);
+        PF_ROLLED for (int k = 0; k < LANES; k++) lanes[k] = PF_BEYOND(at[k], lanes[k]) ? at[k] : lanes[k];
+    }
+#pragma GCC unroll 8
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++)
+            lanes[k] = PF_BEYOND(lanes[k + half], lanes[k]) ? lanes[k + half] : lanes[k];
+    const PF_V best = lanes[0];
+    for (int64_t i = 0;; i += LANES) {
+        const int64_t at = pf_min(i, n - LANES);
+        uint32_t found = 0;
+        PF_ROLLED for (int k = 0; k < LANES; k++) {
+            const PF_V v = x[at + k];
+            found |= (uint32_t)((v == best) | (v != v)) << k;
+        }
+        if (found) return at + __builtin_ctz(found);
+    }
 }
 
 static void PF_OF(place_line)(const pf_axis_args *a, const PF_OF(any) * x, PF_V *y, int64_t *index,
