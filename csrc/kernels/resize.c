@@ -194,6 +194,24 @@ static void resize_line(const pf_resize_args *a, const taps *t, const line_plan 
         sum_taps(t, t->count, outputs, line, r->adds, y, ys);
 }
 
+/* A line of the output: image, channel, depth and height. */
+typedef struct line_place {
+    int64_t n, c, d, h;
+} line_place;
+
+static line_place place_of(const pf_resize_args *a, int64_t channels, int64_t line) {
+    const int64_t plane = line / a->osize[1], volume = plane / a->osize[0];
+    return (line_place){volume / channels, volume % channels, plane % a->osize[0], line % a->osize[1]};
+}
+
+static void next_place(line_place *p, const pf_resize_args *a, int64_t channels) {
+    if (++p->h < a->osize[1]) return;
+    p->h = 0;
+    if (++p->d < a->osize[0]) return;
+    p->d = 0;
+    if (++p->c == channels) p->c = 0, p->n++;
+}
+
 PF_KERNEL_FUNCTION(resize) {
     const pf_resize_args *a = args_;
     const int last = a->c > 1 && a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1;
@@ -206,15 +224,14 @@ PF_KERNEL_FUNCTION(resize) {
     if (!last) plan_line(&plan, a, &t[2]);
     int64_t begin, end;
     pf_share(w, a->n * channels * a->osize[0] * a->osize[1], 1, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t h = i % a->osize[1], d = i / a->osize[1] % a->osize[0];
-        const int64_t c = i / a->osize[1] / a->osize[0] % channels,
-                      n = i / a->osize[1] / a->osize[0] / channels;
-        const float *from = x + n * a->xs[IMAGE] + c * a->xs[CHANNEL];
-        float *to = y + n * a->ys[IMAGE] + c * a->ys[CHANNEL] + d * a->ys[SPACE] + h * a->ys[SPACE + 1];
+    line_place p = place_of(a, channels, begin);
+    for (int64_t i = begin; i < end; i++, next_place(&p, a, channels)) {
+        const float *from = x + p.n * a->xs[IMAGE] + p.c * a->xs[CHANNEL];
+        float *to =
+            y + p.n * a->ys[IMAGE] + p.c * a->ys[CHANNEL] + p.d * a->ys[SPACE] + p.h * a->ys[SPACE + 1];
         for (int64_t first = 0; first < t[0].count * t[1].count; first += ROWS) {
             rows r;
-            collect_rows(t, d, h, first, &r);
+            collect_rows(t, p.d, p.h, first, &r);
             if (last)
                 resize_pixels(a, &t[2], &r, from, to);
             else

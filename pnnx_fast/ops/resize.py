@@ -149,7 +149,7 @@ FEW_CHANNELS = 4
 """Up to here, planes are resized one by one rather than pixels as vectors."""
 
 
-MIN_LINE, MAX_TAPS = 16, 4000
+MIN_LINE, MAX_TAPS = 16, 4096
 """Outputs of a line that fill vectors, and taps of a line that the kernel applies in vectors."""
 
 
