@@ -292,10 +292,17 @@ PF_INLINE pf_vf pf_within_exp(pf_vf x) {
 
 PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) { return pf_one_plus_exp_bounded(pf_within_exp(x)); }
 
-/* exp(-|x|) never overflows, so both halves keep full accuracy. */
+/* exp(-|x|) never overflows, so both halves keep full accuracy; but exp(-x) does only where results are
+ * denormal. */
 PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
-    const pf_vf e = pf_exp_moderate(-pf_vabs(x));
-    return pf_where_lt(x, pf_zero(), e, pf_set(1.0f)) / (e + 1.0f);
+    pf_vf n;
+    if (__builtin_expect(pf_any(x < -87.0f), 0)) {
+        const pf_vf e = pf_exp_moderate(-pf_vabs(x));
+        return pf_where_lt(x, pf_zero(), e, pf_set(1.0f)) / (e + 1.0f);
+    }
+    x = pf_vmin(pf_set(87.0f), x);
+    const pf_vf power = pf_power(x, -PF_LOG2E, &n), p = pf_exp_reduced(pf_power_rest(-x, n));
+    return 1.0f / pf_power_fma(p, power, 1.0f);
 }
 
 PF_INLINE pf_vf pf_vsilu(pf_vf x) { return x / pf_one_plus_exp_negated(x); }
