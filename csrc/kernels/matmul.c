@@ -1,9 +1,11 @@
 /* Batched products of matrices neither of which is known before: B is packed into panels of scratch memory
- * while A is read in place, or packed too when its rows are not contiguous. Vectors take a path of dot
- * products. The work is cut by shape alone, so that results do not depend on the number of threads. */
+ * while A is read in place, or packed too when its rows are not contiguous. Products of a few
+ * vectors have a path of their own (matmul_thin.h). The work is cut by shape alone, so that results do not
+ * depend on the number of threads. */
 #include <stdio.h>
 
 #include "kernels/args.h"
+#include "kernels/matmul_thin.h"
 #include "kernels/tile.h"
 #include "kernels/transpose.h"
 
@@ -14,8 +16,6 @@ enum {
     WANTED_UNITS = 16,
     UNIT_FLOPS = 2 << 20,
     UNIT_TILES = 10, /* of a smaller unit */
-    DOT_COLUMNS = 4,
-    DOT_ROWS = 64, /* per unit of dot products */
 };
 
 typedef struct matmul {
@@ -122,6 +122,29 @@ static void run_tiles(const matmul *p, const operands *o, pf_tile *t, int vector
     }
 }
 
+/* The same at once, where the panel is dense and its sums are complete: tiles of two heights. Returns whether
+ * it is so, and whether the tiles are high enough. */
+static int run_dense(const matmul *p, const operands *o, const pf_tile *t, int vectors, int64_t t0,
+                     int64_t t1) {
+    const pf_matmul_args *m = p->a;
+    const int64_t r0 = m->m * t0 / p->tiles, rows = m->m * t1 / p->tiles - r0;
+    const int64_t tiles = pf_ceil_div(rows, pf_tile_rows(vectors)), low = rows / tiles, high = rows % tiles;
+    if (!t->first || !t->last || t->bstep != vectors * PF_VL || low * vectors < PF_RUN_LEAST) return 0;
+    pf_run r = {.b = t->b, .k = t->k, .n = t->n, .ystep = m->ym, .zstep = m->cm};
+    r.x = p->pack_a ? o->packed_a : o->a + r0 * m->am;
+    r.xstep = p->pack_a ? p->row_stride : m->am;
+    r.y = o->y + r0 * m->ym + t->column;
+    if (o->c) r.z = o->c + r0 * m->cm + t->column;
+    r.tiles = high;
+    if (high > 0) PF_NAME(tile_runs)[vectors - 1][low](&r);
+    const int64_t above = high * (low + 1);
+    r.x += above * r.xstep, r.y += above * r.ystep;
+    if (r.z) r.z += above * r.zstep;
+    r.tiles = tiles - high;
+    PF_NAME(tile_runs)[vectors - 1][low - 1](&r);
+    return 1;
+}
+
 /* Rows [t0, t1) of tiles times one panel, for k rows of B from k0 on. */
 static void run_panel(const matmul *p, const operands *o, int64_t index, int64_t t0, int64_t t1, int64_t k0,
                       int64_t k) {
@@ -140,7 +163,7 @@ static void run_panel(const matmul *p, const operands *o, int64_t index, int64_t
         t.b = b, t.bstep = m->bk;
     else
         pack_b(m, b, k, n, width, o->packed_b);
-    run_tiles(p, o, &t, panel.vectors, t0, t1, k0);
+    if (!run_dense(p, o, &t, panel.vectors, t0, t1)) run_tiles(p, o, &t, panel.vectors, t0, t1, k0);
 }
 
 static void run_unit(const matmul *p, const operands *o, int64_t set, int64_t block) {
@@ -157,48 +180,6 @@ static void run_unit(const matmul *p, const operands *o, int64_t set, int64_t bl
     } while (k0 < m->k);
 }
 
-/* A few vectors against many contiguous rows: y[i si + j sj] = sum of x[i xs + k] v[j vs + k]. */
-typedef struct dots {
-    int64_t count, vectors, k, xs, vs, si, sj;
-} dots;
-
-static int as_dots(const pf_matmul_args *m, dots *d) {
-    if (m->n <= DOT_COLUMNS && m->ak == 1 && (m->bk == 1 || m->k <= 1) && m->m > m->n) {
-        *d = (dots){m->m, m->n, m->k, m->am, m->bn, m->ym, 1};
-        return 1;
-    }
-    if (m->m <= DOT_COLUMNS && m->bk == 1 && m->bn != 1 && (m->ak == 1 || m->k <= 1)) {
-        *d = (dots){m->n, m->m, m->k, m->bn, m->am, 1, m->ym};
-        return -1;
-    }
-    return 0;
-}
-
-static float dot(const float *x, const float *v, int64_t k) {
-    pf_vf s[4] = {pf_zero(), pf_zero(), pf_zero(), pf_zero()};
-    int64_t i = 0;
-    for (; i + 4 * PF_VL <= k; i += 4 * PF_VL) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; j++)
-            s[j] = pf_fma(pf_load(x + i + j * PF_VL), pf_load(v + i + j * PF_VL), s[j]);
-    }
-    for (; i < k; i += PF_VL) s[0] = pf_fma(pf_load_upto(x + i, k - i), pf_load_upto(v + i, k - i), s[0]);
-    return pf_hsum((s[0] + s[1]) + (s[2] + s[3]));
-}
-
-static void run_dots(const pf_matmul_args *m, const dots *d, const operands *o, int swapped, int64_t first,
-                     int64_t end) {
-    const float *x = swapped ? o->b : o->a, *v = swapped ? o->a : o->b;
-    const float alpha = (float)m->alpha, beta = (float)m->beta;
-    const int64_t ci = swapped ? m->cn : m->cm, cj = swapped ? m->cm : m->cn;
-    for (int64_t i = first; i < end; i++)
-        for (int64_t j = 0; j < d->vectors; j++) {
-            float sum = alpha * dot(x + i * d->xs, v + j * d->vs, d->k);
-            if (o->c) sum += beta * o->c[i * ci + j * cj];
-            o->y[i * d->si + j * d->sj] = sum;
-        }
-}
-
 static operands batch_operands(const pf_matmul_args *m, const pf_worker *w, int64_t batch) {
     operands o = {.a = pf_ptr(w, m->a), .b = pf_ptr(w, m->b), .c = pf_ptr(w, m->c), .y = pf_ptr(w, m->y)};
     for (int64_t d = m->rank - 1; d >= 0; d--) {
@@ -210,20 +191,54 @@ static operands batch_operands(const pf_matmul_args *m, const pf_worker *w, int6
     return o;
 }
 
+static pf_thin_batch thin_batch(const pf_matmul_args *m, const pf_worker *w, const pf_thin *t,
+                                int64_t batch) {
+    const operands o = batch_operands(m, w, batch);
+    return (pf_thin_batch){t->transposed ? o.b : o.a, t->transposed ? o.a : o.b, o.c, o.y};
+}
+
+/* Adds up the pieces of all sums and finishes them. */
+static void finish_pieces(const pf_matmul_args *m, const pf_worker *w, const pf_thin *t, float *sums) {
+    for (int64_t i = 0; i < t->batches * t->parts; i++, sums += t->pieces * PF_THIN_PADDED) {
+        const int64_t first = i % t->parts * t->part, n = pf_min(t->part, t->columns - first);
+        for (int64_t p = 1; p < t->pieces; p++)
+            for (int64_t r = 0; r < t->rows; r++)
+                for (int64_t j = 0; j < n; j++)
+                    sums[r * t->part + j] += sums[p * PF_THIN_PADDED + r * t->part + j];
+        const pf_thin_batch o = thin_batch(m, w, t, i / t->parts);
+        pf_thin_finish(m, t, &o, first, n, sums);
+    }
+}
+
+static void run_thin(const pf_matmul_args *m, const pf_worker *w, const pf_thin *t) {
+    const int64_t units = pf_thin_units(t);
+    float here[PF_THIN_PADDED], *pieces = t->pieces > 1 ? pf_ptr(w, m->scratch) : NULL;
+    for (int64_t u = pf_claim(w, 1); u < units; u = pf_claim(w, 1)) {
+        const int64_t part = u / t->pieces, first = part % t->parts * t->part, k0 = u % t->pieces * t->piece;
+        const int64_t n = pf_min(t->part, t->columns - first), k = pf_min(t->piece, t->k - k0);
+        const pf_thin_batch o = thin_batch(m, w, t, part / t->parts);
+        float *sums = pieces ? pieces + u * PF_THIN_PADDED : here;
+        pf_thin_sums(t, o.v + k0 * t->vk, o.x + k0 * t->xk + first * t->xc, n, k, sums);
+        if (!pieces)
+            pf_thin_finish(m, t, &o, first, n, sums);
+        else if (__atomic_add_fetch(&w->next[1], 1, __ATOMIC_ACQ_REL) == units)
+            finish_pieces(m, w, t, pieces);
+    }
+}
+
 PF_KERNEL_FUNCTION(matmul_f32) {
     const pf_matmul_args *m = args_;
     const matmul p = plan_matmul(m);
-    dots d;
-    const int vector = as_dots(m, &d);
-    const int64_t parts = vector ? pf_ceil_div(d.count, DOT_ROWS) : p.sets * p.row_blocks;
+    pf_thin thin;
     if (m->m == 0 || m->n == 0) return;
+    if (pf_thin_plan(m, p.batches, &thin)) {
+        run_thin(m, w, &thin);
+        return;
+    }
+    const int64_t parts = p.sets * p.row_blocks;
     for (int64_t u = pf_claim(w, 1); u < p.batches * parts; u = pf_claim(w, 1)) {
         operands o = batch_operands(m, w, u / parts);
         const int64_t part = u % parts;
-        if (vector) {
-            run_dots(m, &d, &o, vector < 0, part * DOT_ROWS, pf_min((part + 1) * DOT_ROWS, d.count));
-            continue;
-        }
         o.packed_b = (float *)pf_ptr(w, m->scratch) + w->tid * p.thread_floats;
         o.packed_a = o.packed_b + p.panel_floats;
         run_unit(&p, &o, part / p.row_blocks, part % p.row_blocks);
@@ -232,11 +247,12 @@ PF_KERNEL_FUNCTION(matmul_f32) {
 
 PF_PLAN_FUNCTION(matmul_f32) {
     const matmul p = plan_matmul(args_);
-    dots d;
-    const int vector = as_dots(args_, &d);
-    plan->scratch_bytes = vector ? 0 : nthreads * p.thread_floats * (int64_t)sizeof(float);
-    if (vector)
-        snprintf(plan->label, sizeof plan->label, "matmul dot");
-    else
-        snprintf(plan->label, sizeof plan->label, "matmul %dx%d", p.rows, pf_panel_usual(p.a->n) * PF_VL);
+    pf_thin thin;
+    if (pf_thin_plan(args_, p.batches, &thin)) {
+        plan->scratch_bytes = pf_thin_scratch(&thin);
+        snprintf(plan->label, sizeof plan->label, thin.dots ? "matmul dot" : "matmul rows");
+        return;
+    }
+    plan->scratch_bytes = nthreads * p.thread_floats * (int64_t)sizeof(float);
+    snprintf(plan->label, sizeof plan->label, "matmul %dx%d", p.rows, pf_panel_usual(p.a->n) * PF_VL);
 }
