@@ -15,13 +15,14 @@ enum {
     ROW_GAP = 16,            /* floats between packed rows: keeps them out of one cache set */
     WANTED_UNITS = 16,
     UNIT_FLOPS = 2 << 20,
-    UNIT_TILES = 10, /* of a smaller unit */
+    UNIT_TILES = 10,        /* of a smaller unit */
+    SMALL_FLOPS = 64 << 10, /* of products of one tile */
 };
 
 typedef struct matmul {
     const pf_matmul_args *a;
     int64_t batches, panels, per_unit, sets, tiles, row_blocks, k_block, row_stride;
-    int rows, pack_a, direct_b;
+    int rows, pack_a, direct_b, single;
     int64_t panel_floats, thread_floats;
 } matmul;
 
@@ -57,6 +58,8 @@ static matmul plan_matmul(const pf_matmul_args *a) {
     p.row_stride = p.k_block + ROW_GAP;
     p.panel_floats = p.k_block * width;
     const int64_t packed_rows = p.pack_a ? pf_min(a->m, PACKED_ROWS + 2 * p.rows) : 0;
+    p.single = p.tiles == 1 && p.panels == 1 && !p.pack_a && p.k_block >= a->k &&
+               !(a->c.base >= 0 && !(a->cn == 1 && a->beta == 1.0));
     p.thread_floats = pf_ceil_div(p.panel_floats + packed_rows * p.row_stride, 16) * 16;
     return p;
 }
@@ -180,6 +183,19 @@ static void run_unit(const matmul *p, const operands *o, int64_t set, int64_t bl
     } while (k0 < m->k);
 }
 
+/* A product of one tile, whose panel needs no cutting. */
+static void run_single(const matmul *p, const operands *o) {
+    const pf_matmul_args *m = p->a;
+    const int vectors = (int)pf_ceil_div(m->n, PF_VL);
+    const int64_t width = vectors * PF_VL;
+    pf_tile t = {.ntaps = 1, .n = m->n, .k = m->k, .b = o->packed_b, .bstep = width, .first = 1, .last = 1};
+    if (p->direct_b && m->n == width)
+        t.b = o->b, t.bstep = m->bk;
+    else
+        pack_b(m, o->b, m->k, m->n, width, o->packed_b);
+    run_tiles(p, o, &t, vectors, 0, 1, 0);
+}
+
 static operands batch_operands(const pf_matmul_args *m, const pf_worker *w, int64_t batch) {
     operands o = {.a = pf_ptr(w, m->a), .b = pf_ptr(w, m->b), .c = pf_ptr(w, m->c), .y = pf_ptr(w, m->y)};
     for (int64_t d = m->rank - 1; d >= 0; d--) {
@@ -189,6 +205,31 @@ static operands batch_operands(const pf_matmul_args *m, const pf_worker *w, int6
         if (o.c) o.c += i * m->cs[d];
     }
     return o;
+}
+
+static void next_batch(const pf_matmul_args *m, int64_t at[PF_MAX_RANK], operands *o) {
+    for (int64_t d = m->rank - 1; d >= 0; d--) {
+        const int64_t step = ++at[d] < m->shape[d] ? 1 : 1 - m->shape[d];
+        o->a += step * m->as[d], o->b += step * m->bs[d], o->y += step * m->ys[d];
+        if (o->c) o->c += step * m->cs[d];
+        if (step == 1) return;
+        at[d] = 0;
+    }
+}
+
+/* Many small products: a unit is a run of them. */
+static void run_singles(const matmul *p, const pf_worker *w) {
+    const pf_matmul_args *m = p->a;
+    const int64_t work = pf_max(1, 2 * m->m * m->n * m->k);
+    const int64_t run = pf_max(1, pf_min(p->batches / WANTED_UNITS, SMALL_FLOPS / work));
+    for (int64_t u = pf_claim(w, run); u < p->batches; u = pf_claim(w, run)) {
+        const int64_t end = pf_min(u + run, p->batches);
+        operands o = batch_operands(m, w, u);
+        int64_t at[PF_MAX_RANK];
+        for (int64_t d = m->rank - 1, i = u; d >= 0; i /= m->shape[d--]) at[d] = i % m->shape[d];
+        o.packed_b = (float *)pf_ptr(w, m->scratch) + w->tid * p->thread_floats;
+        for (int64_t i = u; i < end; i++, next_batch(m, at, &o)) run_single(p, &o);
+    }
 }
 
 static pf_thin_batch thin_batch(const pf_matmul_args *m, const pf_worker *w, const pf_thin *t,
@@ -233,6 +274,10 @@ PF_KERNEL_FUNCTION(matmul_f32) {
     if (m->m == 0 || m->n == 0) return;
     if (pf_thin_plan(m, p.batches, &thin)) {
         run_thin(m, w, &thin);
+        return;
+    }
+    if (p.single) {
+        run_singles(&p, w);
         return;
     }
     const int64_t parts = p.sets * p.row_blocks;

@@ -128,6 +128,45 @@ def test_vectors(isa: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+def test_few_rows_or_columns(isa: str, threads: int, form: str) -> None:
+    shape = FORMS[form]
+    for few, k, n in itertools.product([1, 2, 3, 4], [1, 9, 300], [5, 64, 1100]):
+        check(isa, threads, random(few, k), shape(random(k, n)))
+        check(isa, threads, shape(random(n, k)), random(k, few))
+    for few, k, n in [(1, 70000, 1), (2, 9001, 2), (3, 20000, 7), (4, 5000, 65), (1, 40, 5000), (4, 33, 2100)]:
+        check(isa, threads, random(few, k), shape(random(k, n)))
+        check(isa, threads, shape(random(n, k)), transposed(random(k, few)))
+    check(isa, threads, random(3, 1, 700), shape(random(3, 700, 130)))
+    check(isa, threads, shape(random(2, 3, 130, 700)), random(700, 1))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_few_rows_and_an_added_matrix(isa: str, form: str) -> None:
+    for few, k, n in [(1, 70, 33), (1, 9000, 130), (3, 900, 130)]:
+        a, b, c = random(few, k), FORMS[form](random(k, n)), random(few, n)
+        for alpha, beta in [(1.0, 1.0), (0.5, -2.0)]:
+            check(isa, 2, a, b, c, alpha, beta)
+            check(isa, 1, b.T, a.T, c.T, alpha, beta)
+            check(isa, 1, a, b, c[:, :1], alpha, beta)
+
+
+def test_pieces_of_long_sums_have_an_order(isa: str) -> None:
+    for a, b in [(random(1, 100_003), random(100_003, 1)), (random(2, 5000), random(5000, 40))]:
+        want = product(isa, 1, a, b)
+        for _ in range(5):
+            np.testing.assert_array_equal(product(isa, 3, a, b), want)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_small_products(isa: str, threads: int) -> None:
+    for m, k, n in [(3, 3, 4), (5, 8, 8), (6, 20, 16), (2, 1, 33)]:
+        check(isa, threads, random(7, 50, m, k), random(50, k, n))
+        check(isa, threads, random(7, 50, m, k), transposed(random(7, 1, k, n)), random(50, m, n), 0.5, 1.0)
+        check(isa, threads, random(7, 50, m, k), random(50, k, n), random(7, 1, 1, n), 1.0, 3.0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
 def test_batches(isa: str, threads: int) -> None:
     check(isa, threads, random(3, 4, 5, 6), random(3, 4, 6, 20))
     check(isa, threads, random(4, 5, 6), random(3, 1, 6, 20))
@@ -150,6 +189,8 @@ def test_empty_sum(isa: str) -> None:
     check(isa, 1, random(3, 0), random(0, 5))
     check(isa, 1, random(3, 0), random(0, 1))
     check(isa, 2, random(3, 0), random(0, 5), random(3, 5), 1.0, 3.0)
+    check(isa, 1, random(30, 0), random(0, 50))
+    check(isa, 1, random(1, 0), random(0, 50))
 
 
 def test_threads_do_not_change_results(isa: str) -> None:
@@ -162,3 +203,6 @@ def test_not_a_number(isa: str) -> None:
     a[3, 4], b[5, 6], b[7, 8] = np.nan, np.inf, np.nan
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(np.isnan(product(isa, 1, a, b)), np.isnan(a @ b))
+        for row in (a[3:4], a[4:5]):
+            np.testing.assert_array_equal(np.isnan(product(isa, 1, row, b)), np.isnan(row @ b))
+            np.testing.assert_array_equal(np.isnan(product(isa, 2, b.T, row.T)), np.isnan(b.T @ row.T))
