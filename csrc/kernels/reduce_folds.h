@@ -14,8 +14,8 @@ enum {
     FLUSH = 128,  /* rows of columns: so many are folded in float */
     CHUNK = 4,
     COLUMNS = CHUNK * PF_VL,
-    WIDE = 512, /* columns at a time: they stay in L1 */
-    DEEP = 8,   /* rows of them at a time */
+    WIDE = 1024, /* columns at a time: they stay in L1 */
+    DEEP = 8,    /* rows of them at a time */
 };
 
 PF_INLINE float identity(term t) {
@@ -125,9 +125,9 @@ PF_INLINE int is_extreme(term t) {
     return t == TERM_MAX || t == TERM_ABS_MAX || t == TERM_MIN || t == TERM_ABS_MIN;
 }
 
-/* `count` rows of columns, folded into part. */
+/* `count` rows of columns, folded into part, or the first ones there. */
 PF_INLINE void fold_deep(term t, const float *x, int64_t step, int64_t n, const float *shift, float p,
-                         float *part, const int count) {
+                         float *part, const int fresh, const int count) {
     for (int64_t j = 0; j < n; j += PF_VL) {
         const pf_vf s = t == TERM_EXP || t == TERM_DEVIATION ? pf_load(shift + j) : pf_zero();
         const int64_t lanes = n - j;
@@ -138,7 +138,7 @@ PF_INLINE void fold_deep(term t, const float *x, int64_t step, int64_t n, const 
         for (int k = count / 2; k > 0; k /= 2)
 #pragma GCC unroll 4
             for (int i = 0; i < k; i++) v[i] = join(t, v[i], v[i + k]);
-        pf_store(part + j, join(t, pf_load(part + j), v[0]));
+        pf_store(part + j, fresh ? v[0] : join(t, pf_load(part + j), v[0]));
     }
 }
 
@@ -157,7 +157,6 @@ PF_INLINE void flush(term t, int64_t n, float *part, double *acc) {
             low += pf_low_half(v), high += pf_high_half(v);
         memcpy(acc + j, &low, sizeof low);
         memcpy(acc + j + PF_VL / 2, &high, sizeof high);
-        if (!is_extreme(t)) pf_store(part + j, pf_set(identity(t)));
     }
 }
 
@@ -172,28 +171,28 @@ PF_INLINE void fold_columns(term t, const float *x, const pf_nest *r, int64_t n,
     const int64_t length = r->rank ? r->n[r->rank - 1] : 1, step = r->rank ? r->s[0][r->rank - 1] : 0;
     const int only_part = stays_float(t, r->total);
     if (outer.rank) pf_nest_remove(&outer, outer.rank - 1);
-    for (int64_t j = 0; j < n; j += PF_VL) pf_store(part + j, pf_set(identity(t)));
     for (int64_t j = 0; !only_part && j < pf_ceil_div(n, PF_VL) * PF_VL; j++) acc[j] = identity(t);
     pf_walk walk;
     pf_walk_start(&walk, &outer, 0);
     int64_t room = only_part ? INT64_MAX : FLUSH;
+    int fresh = 1;
     for (int64_t o = 0; o < outer.total; o++, pf_walk_next(&walk, &outer)) {
         const float *row = x + walk.o[0];
         for (int64_t i = 0; i < length;) {
             const int64_t m = pf_min(length - i, room);
             int64_t k = 0;
             for (; k + DEEP <= m; k += DEEP, row += DEEP * step)
-                fold_deep(t, row, step, n, shift, p, part, DEEP);
+                fold_deep(t, row, step, n, shift, p, part, fresh, DEEP), fresh = 0;
             if (k + DEEP / 2 <= m) {
-                fold_deep(t, row, step, n, shift, p, part, DEEP / 2);
+                fold_deep(t, row, step, n, shift, p, part, fresh, DEEP / 2), fresh = 0;
                 k += DEEP / 2, row += DEEP / 2 * step;
             }
-            for (; k < m; k++, row += step) fold_deep(t, row, step, n, shift, p, part, 1);
+            for (; k < m; k++, row += step) fold_deep(t, row, step, n, shift, p, part, fresh, 1), fresh = 0;
             i += m, room -= m;
-            if (room == 0) flush(t, n, part, acc), room = FLUSH;
+            if (room == 0) flush(t, n, part, acc), room = FLUSH, fresh = 1;
         }
     }
-    if (!only_part && room < FLUSH) flush(t, n, part, acc);
+    if (!only_part && !fresh) flush(t, n, part, acc);
 }
 
 typedef double (*row_fn)(const float *x, int64_t n, float shift, float p, double acc);

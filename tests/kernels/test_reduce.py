@@ -84,6 +84,30 @@ def test_short_rows(isa: str, op: str, threads: int) -> None:
         check(isa, op, base[:, ::-1, 2 : 2 + n].transpose(2, 0, 1), (0,), threads)
 
 
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_neighbouring_rows(isa: str, op: str, threads: int) -> None:
+    base = np.random.default_rng(7).uniform(-1.2, 1.2, (2, 37, 530)).astype("f4")
+    for n in (33, 112, 257, 512, 513):
+        for rows in (1, 4, 8, 17, 37):
+            check(isa, op, base[:, :rows, :n], (2,), threads)
+        check(isa, op, base[:, ::-2, 3 : 3 + n].transpose(1, 2, 0), (1,), threads)
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_wide_columns(isa: str, op: str, threads: int) -> None:
+    x = np.random.default_rng(8).uniform(-1.2, 1.2, (3, 4, 2, 2500)).astype("f4")
+    for n in (7, 40, 1023, 1024, 1025, 2500):
+        check(isa, op, x[..., :n], (1,), threads)
+        check(isa, op, x[..., :n], (0, 2), threads)
+        check(isa, op, x[:, 1:, :, :n].transpose(3, 2, 0, 1), (2,), threads)
+    deep = np.random.default_rng(9).uniform(-1.2, 1.2, (2, 7, 150, 70)).astype("f4")
+    for k in (2, 4, 13, 127, 128, 129, 150):
+        check(isa, op, deep[:, :, :k], (2,), threads)
+    check(isa, op, deep[:, :, ::2], (1, 2), threads)
+
+
 @pytest.mark.parametrize("op", ["sum", "max", "var"])
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(isa: str, op: str, threads: int) -> None:
@@ -118,6 +142,19 @@ def test_nan_and_infinity(isa: str, rows: bool) -> None:
     x[2], x[3] = -np.inf, np.nan
     view = x if rows else np.asfortranarray(x)
     np.testing.assert_array_equal(reduce(isa, "logsumexp", view, (1,)), [np.nan, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("n", [9, 40, 140, 600])
+@pytest.mark.parametrize("rows", [True, False])
+def test_nan_and_infinity_among_many(isa: str, rows: bool, n: int) -> None:
+    x = np.random.default_rng(n).standard_normal((40, n)).astype("f4")
+    x[0, 3], x[1, n - 1], x[2, 0], x[9, 5], x[38, 1] = np.nan, np.inf, -np.inf, np.nan, np.inf
+    x[5, 2], x[5, n - 2] = np.inf, -np.inf
+    view = x if rows else np.asfortranarray(x)
+    for op in ("max", "min", "sum", "absmax", "absmin", "norm2", "var"):
+        with np.errstate(all="ignore"):
+            want = OPS[op][2](x.astype("f8"), (1,))
+        np.testing.assert_allclose(reduce(isa, op, view, (1,)), want, 1e-5, 1e-5)
 
 
 def test_empty_sums(isa: str) -> None:
