@@ -37,11 +37,9 @@ PF_INLINE pf_vf pf_nanmin(pf_vf acc, pf_vf v) { return pf_select((v < acc) | (v 
 #    endif
 PF_INLINE pf_vf pf_first_lanes(pf_vf v, int64_t n, float other) {
     if (n >= PF_VL) return v;
-    float lanes[PF_VL];
-    memcpy(lanes, &v, sizeof lanes);
-    for (int i = 0; i < PF_VL; i++)
-        if (i >= n) lanes[i] = other;
-    return pf_load(lanes);
+    pf_vi lanes;
+    for (int i = 0; i < PF_VL; i++) lanes[i] = i;
+    return pf_select(lanes < pf_seti((int32_t)n), v, pf_set(other));
 }
 #endif
 

@@ -5,7 +5,7 @@
 
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
-#include "kernels/transpose_tile.h"
+#include "kernels/transpose.h"
 #include "kernels/vmath.h"
 
 enum { CHUNK = 4, COLUMNS = CHUNK * PF_VL, BLOCK = 4096, FLUSH = 128 };
@@ -191,7 +191,16 @@ static void strided(const pf_axis_args *a, const float *x, float *y, int logarit
 }
 
 typedef void (*row_fn)(const float *x, float *y, int64_t n, float f);
+typedef void (*rows_fn)(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f);
 typedef void (*columns_fn)(const pf_axis_args *a, const float *x, float *y, int64_t n);
+
+/* Those of softmax, or of its logarithm. */
+typedef struct functions {
+    row_fn row;
+    rows_fn short_rows; /* PF_VL of them */
+    columns_fn columns;
+    int logarithm;
+} functions;
 
 static void run_columns(const pf_axis_args *a, const pf_worker *w, pf_nest t, int64_t d, columns_fn fn) {
     const float *x = pf_ptr(w, a->x);
@@ -229,7 +238,7 @@ static void run_few_columns(const pf_axis_args *a, const pf_worker *w, pf_nest t
             few_columns(a, x + walk.o[0], y + walk.o[1], c, 0);
 }
 
-enum { TILE = 16 };
+enum { TILE = 16, SHORT = 128 };
 
 /* PF_VL rows of TILE elements, as the box distributions of detectors have them: transposed, so that every
  * lane works on a row of its own. */
@@ -257,8 +266,61 @@ static void softmax_tile(const float *x, int64_t xs, float *y, int64_t ys, float
     }
 }
 
-/* Rows of TILE elements, in blocks along the innermost other dimension. */
-static void run_tiles(const pf_axis_args *a, const pf_worker *w, pf_nest t) {
+/* Stores the first n < PF_VL lanes of rows that follow each other: each is completed by the next one. */
+PF_INLINE void store_narrow(const pf_vf v[PF_VL], float *y, int64_t ys, int64_t n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < PF_VL; i++)
+        if (ys == n && i + PF_VL / n < PF_VL)
+            pf_store(y + i * ys, v[i]);
+        else
+            pf_store_parts(y + i * ys, v[i], n);
+}
+
+/* The same for any n <= SHORT, and the logarithm. The last tile overlaps the one before. */
+PF_INLINE void short_rows(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f,
+                          int logarithm) {
+    pf_vf v[SHORT], top = pf_set(-INFINITY), sum = pf_zero();
+    int64_t c = 0;
+    do {
+        const int64_t first = pf_max(0, pf_min(c, n - PF_VL));
+        pf_load_transposed(x + first, xs, PF_VL, n, v + first);
+        c += PF_VL;
+    } while (c < n);
+    for (int64_t i = 0; i < n; i++) top = pf_vmax(top, v[i] *= f);
+    for (int64_t i = 0; i < n; i++) {
+        v[i] -= top;
+        const pf_vf e = pf_exp_flushed(v[i]);
+        if (!logarithm) v[i] = e;
+        sum += e;
+    }
+    sum = logarithm ? pf_vlog(sum) : 1.0f / sum;
+    for (int64_t i = 0; i < n; i++) v[i] = logarithm ? v[i] - sum : v[i] * sum;
+    pf_vf last[PF_VL];
+    for (int i = 0; i < PF_VL; i++) last[i] = v[pf_max(0, n - PF_VL) + i];
+    for (c = 0; c + PF_VL < n; c += PF_VL) {
+        pf_transpose_tile(v + c);
+        for (int i = 0; i < PF_VL; i++) pf_store(y + i * ys + c, v[c + i]);
+    }
+    pf_transpose_tile(last);
+    if (n < PF_VL)
+        store_narrow(last, y, ys, n);
+    else
+        for (int i = 0; i < PF_VL; i++) pf_store(y + i * ys + n - PF_VL, last[i]);
+}
+
+static void softmax_short_rows(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f) {
+    if (n == TILE)
+        softmax_tile(x, xs, y, ys, f);
+    else
+        short_rows(x, xs, y, ys, n, f, 0);
+}
+
+static void log_softmax_short_rows(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f) {
+    short_rows(x, xs, y, ys, n, f, 1);
+}
+
+/* Short rows, in blocks along the innermost other dimension. */
+static void run_short_rows(const pf_axis_args *a, const pf_worker *w, pf_nest t, const functions *fn) {
     const float *x = pf_ptr(w, a->x), f = (float)a->a;
     float *y = pf_ptr(w, a->y);
     const int64_t last = t.rank - 1, n = t.n[last], xs = t.s[0][last], ys = t.s[1][last],
@@ -273,27 +335,27 @@ static void run_tiles(const pf_axis_args *a, const pf_worker *w, pf_nest t) {
         const float *from = x + walk.o[0] + first * xs;
         float *to = y + walk.o[1] + first * ys;
         if (n - first >= PF_VL)
-            softmax_tile(from, xs, to, ys, f);
+            fn->short_rows(from, xs, to, ys, a->n, f);
         else
-            for (int64_t k = 0; k < n - first; k++) softmax_row(from + k * xs, to + k * ys, TILE, f);
+            for (int64_t k = 0; k < n - first; k++) fn->row(from + k * xs, to + k * ys, a->n, f);
     }
 }
 
-static void run(const pf_axis_args *a, const pf_worker *w, int logarithm, row_fn row, columns_fn columns) {
+static void run(const pf_axis_args *a, const pf_worker *w, const functions *fn) {
     const pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     if (t.total == 0 || a->n == 0) return;
     const int contiguous = a->xsn == 1 && a->ysn == 1;
     const int64_t d = pf_nest_unit(&t, 1);
     if (!contiguous && d >= 0 && are_few_columns(a, t.n[d])) {
-        run_few_columns(a, w, t, d, logarithm);
+        run_few_columns(a, w, t, d, fn->logarithm);
         return;
     }
     if (!contiguous && d >= 0) {
-        run_columns(a, w, t, d, columns);
+        run_columns(a, w, t, d, fn->columns);
         return;
     }
-    if (contiguous && !logarithm && a->n == TILE && t.rank) {
-        run_tiles(a, w, t);
+    if (contiguous && a->n <= SHORT && t.rank) {
+        run_short_rows(a, w, t, fn);
         return;
     }
     const float *x = pf_ptr(w, a->x);
@@ -304,12 +366,18 @@ static void run(const pf_axis_args *a, const pf_worker *w, int logarithm, row_fn
     pf_walk_start(&walk, &t, begin);
     for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, &t)) {
         if (contiguous)
-            row(x + walk.o[0], y + walk.o[1], a->n, (float)a->a);
+            fn->row(x + walk.o[0], y + walk.o[1], a->n, (float)a->a);
         else
-            strided(a, x + walk.o[0], y + walk.o[1], logarithm);
+            strided(a, x + walk.o[0], y + walk.o[1], fn->logarithm);
     }
 }
 
-PF_KERNEL_FUNCTION(softmax) { run(args_, w, 0, softmax_row, softmax_columns); }
+PF_KERNEL_FUNCTION(softmax) {
+    static const functions fn = {softmax_row, softmax_short_rows, softmax_columns, 0};
+    run(args_, w, &fn);
+}
 
-PF_KERNEL_FUNCTION(log_softmax) { run(args_, w, 1, log_softmax_row, log_softmax_columns); }
+PF_KERNEL_FUNCTION(log_softmax) {
+    static const functions fn = {log_softmax_row, log_softmax_short_rows, log_softmax_columns, 1};
+    run(args_, w, &fn);
+}

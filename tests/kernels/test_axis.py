@@ -65,9 +65,28 @@ def test_softmax(isa: str, factor: float) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["softmax", "log_softmax"])
-@pytest.mark.parametrize("n", [3, 40])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_softmax_of_short_rows(isa: str, kernel: str, threads: int) -> None:
+    wide = np.random.default_rng(3).uniform(-4, 4, (2, 37, 140)).astype("f4")
+    for n in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33, 64, 127, 128, 129):
+        for rows in (1, 8, 16, 37):
+            x = wide[:, :rows, :n]
+            want = softmax(x.astype("f8"), 2)
+            want = want if kernel == "softmax" else np.log(want)
+            for gap in (0, 3):
+                y = np.full((2, rows, n + gap), np.nan, "f4")
+                along(isa, kernel, x if gap else np.ascontiguousarray(x), 2, y[..., :n], threads, a=1.0)
+                np.testing.assert_allclose(y[..., :n], want, 2e-6, 2e-6, err_msg=f"{n} {rows}")
+                assert np.isnan(y[..., n:]).all(), "wrote outside of the output"
+            place = np.ascontiguousarray(x)
+            along(isa, kernel, place, 2, place, threads, a=1.0)
+            np.testing.assert_allclose(place, want, 2e-6, 2e-6, err_msg=f"{n} {rows} in place")
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("n", [3, 9, 16, 40, 100, 140])
 def test_softmax_of_extreme_values(isa: str, kernel: str, n: int) -> None:
-    x = np.random.default_rng(2).standard_normal((8, n)).astype("f4")
+    x = np.random.default_rng(2).standard_normal((19, n)).astype("f4")
     x[0, 1], x[1, 1], x[2], x[3, 2], x[4] = np.nan, np.inf, -np.inf, -np.inf, x[4] * 1e30
     with np.errstate(all="ignore"):
         want = softmax(x.astype("f8"), 1)
