@@ -5,6 +5,7 @@
 #include "kernels/doubles.h"
 #include "kernels/extremes.h"
 #include "kernels/nest.h"
+#include "kernels/transpose.h"
 #include "kernels/vmath.h"
 
 enum { CHUNK = 4, RUNNING = CHUNK * PF_VL };
@@ -27,17 +28,51 @@ static void each_line(const pf_axis_args *a, const pf_worker *w, line_fn fn) {
 /* Calls for up to RUNNING lines side by side, where lines are such columns, else for single lines. */
 typedef void (*columns_fn)(const pf_axis_args *a, const float *x, float *y, int64_t count);
 
-static void each(const pf_axis_args *a, const pf_worker *w, line_fn line, columns_fn columns) {
+/* Calls for PF_VL contiguous lines at distances xs and ys. */
+typedef void (*lines_fn)(const pf_axis_args *a, const float *x, int64_t xs, float *y, int64_t ys);
+
+/* Whether there are so many contiguous lines that all threads find some to take at once. */
+static int are_many_lines(const pf_axis_args *a, const pf_worker *w, const pf_nest *t) {
+    return a->xsn == 1 && a->ysn == 1 && t->rank > 0 && t->n[t->rank - 1] >= PF_VL &&
+           t->total >= PF_VL * w->nthreads;
+}
+
+static void each_lines(const pf_axis_args *a, const pf_worker *w, pf_nest t, line_fn line, lines_fn lines) {
+    const float *x = pf_ptr(w, a->x);
+    float *y = pf_ptr(w, a->y);
+    const int64_t d = t.rank - 1, n = t.n[d], xs = t.s[0][d], ys = t.s[1][d], blocks = pf_ceil_div(n, PF_VL);
+    pf_nest_remove(&t, d);
+    int64_t begin, end;
+    pf_share(w, t.total * blocks, 1, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i % blocks * PF_VL;
+        pf_walk p;
+        pf_walk_start(&p, &t, i / blocks);
+        const float *from = x + p.o[0] + first * xs;
+        float *to = y + p.o[1] + first * ys;
+        if (n - first >= PF_VL)
+            lines(a, from, xs, to, ys);
+        else
+            for (int64_t k = 0; k < n - first; k++) line(a, from + k * xs, to + k * ys);
+    }
+}
+
+static void each(const pf_axis_args *a, const pf_worker *w, line_fn line, lines_fn lines,
+                 columns_fn columns) {
     pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
     const int64_t d = pf_nest_unit(&t, 1);
     int64_t begin, end;
+    if (t.total == 0 || a->n == 0) return;
+    if (are_many_lines(a, w, &t)) {
+        each_lines(a, w, t, line, lines);
+        return;
+    }
     if (d < 0 || a->xsn == 1) {
         each_line(a, w, line);
         return;
     }
-    if (t.total == 0 || a->n == 0) return;
     const int64_t n = t.n[d], blocks = pf_ceil_div(n, RUNNING);
     pf_nest_remove(&t, d);
     pf_share(w, t.total * blocks, 1, &begin, &end);
@@ -75,14 +110,43 @@ PF_INLINE void run_columns(const pf_axis_args *a, const float *x, float *y, int6
             pf_store_upto(y + k * PF_VL, pf_join(low[k], high[k]), lanes);
         }
 }
+/* The same for PF_VL contiguous lines, which are transposed tile by tile. */
+PF_INLINE void run_lines(const pf_axis_args *a, const float *x, int64_t xs, float *y, int64_t ys,
+                         int product) {
+    pf_vd low = (pf_vd){0} + (product ? 1.0 : 0.0), high = low;
+    for (int64_t c = 0; c < a->n; c += PF_VL) {
+        const int64_t count = pf_min(PF_VL, a->n - c);
+        pf_vf v[PF_VL];
+        pf_load_transposed(x + c, xs, PF_VL, count, v);
+#pragma GCC unroll 16
+        for (int i = 0; i < PF_VL; i++) {
+            low = product ? low * pf_low_half(v[i]) : low + pf_low_half(v[i]);
+            high = product ? high * pf_high_half(v[i]) : high + pf_high_half(v[i]);
+            v[i] = pf_join(low, high);
+        }
+        pf_transpose_tile(v);
+#pragma GCC unroll 16
+        for (int i = 0; i < PF_VL; i++)
+            if (count == PF_VL)
+                pf_store(y + i * ys + c, v[i]);
+            else
+                pf_store_parts(y + i * ys + c, v[i], count);
+    }
+}
+static void sum_lines(const pf_axis_args *a, const float *x, int64_t xs, float *y, int64_t ys) {
+    run_lines(a, x, xs, y, ys, 0);
+}
+static void product_lines(const pf_axis_args *a, const float *x, int64_t xs, float *y, int64_t ys) {
+    run_lines(a, x, xs, y, ys, 1);
+}
 static void sum_columns(const pf_axis_args *a, const float *x, float *y, int64_t count) {
     run_columns(a, x, y, count, 0);
 }
 static void product_columns(const pf_axis_args *a, const float *x, float *y, int64_t count) {
     run_columns(a, x, y, count, 1);
 }
-PF_KERNEL_FUNCTION(cumsum) { each(args_, w, sum_line, sum_columns); }
-PF_KERNEL_FUNCTION(cumprod) { each(args_, w, product_line, product_columns); }
+PF_KERNEL_FUNCTION(cumsum) { each(args_, w, sum_line, sum_lines, sum_columns); }
+PF_KERNEL_FUNCTION(cumprod) { each(args_, w, product_line, product_lines, product_columns); }
 
 /* -- x / max(|x|_p, eps) -- */
 

@@ -131,6 +131,25 @@ def test_running_sums_and_products(isa: str) -> None:
         check(isa, "cumprod", lambda x, axis: np.cumprod(x, axis).clip(-1e300, 1e300).astype("f4"), 1e-5)
 
 
+@pytest.mark.parametrize("kernel, function", [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_running_over_short_rows(isa: str, kernel: str, function: Any, threads: int) -> None:
+    wide = np.random.default_rng(4).uniform(-1.3, 1.3, (2, 37, 40)).astype("f4")
+    wide[0, 3, 5], wide[1, 8, 2], wide[0, 9, 1], wide[0, 9, 6] = np.nan, np.inf, -np.inf, np.inf
+    for n in (1, 3, 4, 7, 8, 9, 16, 23, 40):
+        for rows in (1, 8, 16, 37):
+            x = wide[:, :rows, :n]
+            with np.errstate(all="ignore"):
+                want = function(x, 2, dtype="f8")
+            y = np.full((2, rows, n + 3), np.nan, "f4")
+            along(isa, kernel, x, 2, y[..., :n], threads)
+            np.testing.assert_allclose(y[..., :n], want, 1e-6, err_msg=f"{n} {rows}")
+            assert np.isnan(y[..., n:]).all(), "wrote outside of the output"
+            place = np.ascontiguousarray(x)
+            along(isa, kernel, place, 2, place, threads)
+            np.testing.assert_array_equal(place, y[..., :n])
+
+
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, np.inf])
 def test_normalize(isa: str, p: float) -> None:
     def want(x: Array, axis: int) -> Array:
