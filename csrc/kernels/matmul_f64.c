@@ -84,7 +84,7 @@ PF_KERNEL_FUNCTION(matmul_f64) {
                       .b = pf_ptr(w, m->b),
                       .c = pf_ptr(w, m->c),
                       .y = pf_ptr(w, m->y),
-                      .pack = pack_a};
+                      .pack = m->ak == 1 && m->alpha == 1.0 ? NULL : pack_a};
         int64_t batch = u / units;
         for (int64_t d = m->rank - 1; d >= 0; batch /= m->shape[d], d--) {
             const int64_t i = batch % m->shape[d];
