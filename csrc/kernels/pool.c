@@ -1,6 +1,7 @@
 /* Pooling over 1 to 3 spatial dimensions (missing ones have size 1): maximum, average and power average, with
  * fixed or adaptive windows. Channels-last tensors are worked on in vectors of channels, planes line by line
- * (pool_planes.c), others element by element. */
+ * (pool_planes.c), others element by element. Where the places of maxima are asked for, pool_places.c finds
+ * both. */
 #include <math.h>
 
 #include "kernels/extremes.h"
@@ -217,25 +218,20 @@ static void pool_channels_last(const pf_pool_args *a, const pf_worker *w, row_fn
     }
 }
 
-/* One output element; index receives the place of the maximum in the input's space. */
-static float fold_element(fold f, const pf_pool_args *a, const float *x, const pf_span s[PF_POOL_AXES],
-                          int64_t *index) {
+/* One output element. */
+static float fold_element(fold f, const pf_pool_args *a, const float *x, const pf_span s[PF_POOL_AXES]) {
     const float p = (float)a->norm;
     double sum = 0;
     float best = -INFINITY;
-    *index = (s[0].first * a->isize[1] + s[1].first) * a->isize[2] + s[2].first;
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step)
             for (int64_t i = s[2].first; i < s[2].end; i += s[2].step) {
                 const float v =
                     x[d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] + i * a->xs[PF_POOL_SPACE + 2]];
-                if (f == FOLD_MAX) {
-                    if (!(v > best) && v == v) continue;
-                    best = v;
-                    *index = (d * a->isize[1] + h) * a->isize[2] + i;
-                } else {
+                if (f == FOLD_MAX)
+                    best = pf_nanmax1(best, v);
+                else
                     sum += f == FOLD_SUM || p == 1.0f ? v : p == 2.0f ? v * v : powf(v, p);
-                }
             }
     if (f == FOLD_MAX) return best;
     const float scaled = (float)(sum * window_scale(f, a, s));
@@ -245,7 +241,7 @@ static float fold_element(fold f, const pf_pool_args *a, const float *x, const p
 static void pool_any(const pf_pool_args *a, const pf_worker *w, fold f) {
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
-    int64_t *index = pf_ptr(w, a->index), begin, end;
+    int64_t begin, end;
     pf_share(w, a->n * a->osize[0] * a->osize[1], 1, &begin, &end);
     for (int64_t r = begin; r < end; r++) {
         const int64_t h = r % a->osize[1], d = r / a->osize[1] % a->osize[0],
@@ -253,14 +249,12 @@ static void pool_any(const pf_pool_args *a, const pf_worker *w, fold f) {
         pf_span s[PF_POOL_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
         for (int64_t o = 0; o < a->osize[2]; o++) {
             const int64_t at[] = {n, 0, d, h, o};
-            int64_t yo = 0, jo = 0, place;
-            for (int k = 0; k < 5; k++) yo += at[k] * a->ys[k], jo += at[k] * a->js[k];
+            int64_t yo = 0;
+            for (int k = 0; k < 5; k++) yo += at[k] * a->ys[k];
             s[2] = pf_span_of(a, 2, o);
-            for (int64_t c = 0; c < a->c; c++) {
+            for (int64_t c = 0; c < a->c; c++)
                 y[yo + c * a->ys[PF_POOL_CHANNEL]] =
-                    fold_element(f, a, x + n * a->xs[PF_POOL_IMAGE] + c * a->xs[PF_POOL_CHANNEL], s, &place);
-                if (index) index[jo + c * a->js[PF_POOL_CHANNEL]] = place;
-            }
+                    fold_element(f, a, x + n * a->xs[PF_POOL_IMAGE] + c * a->xs[PF_POOL_CHANNEL], s);
         }
     }
 }
@@ -271,9 +265,11 @@ static int is_channels_last(const pf_pool_args *a) {
 
 PF_KERNEL_FUNCTION(max_pool) {
     const pf_pool_args *a = args_;
-    if (pf_pool_has_lines(a) && !pf_ptr(w, a->index))
+    if (pf_ptr(w, a->index))
+        PF_NAME(max_pool_places)(a, w);
+    else if (pf_pool_has_lines(a))
         PF_NAME(max_pool_lines)(a, w);
-    else if (!is_channels_last(a) || pf_ptr(w, a->index))
+    else if (!is_channels_last(a))
         pool_any(a, w, FOLD_MAX);
     else
         pool_channels_last(a, w, is_separable(a) ? max_row_separable : max_row);

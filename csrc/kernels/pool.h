@@ -45,4 +45,7 @@ static inline int pf_pool_has_lines(const pf_pool_args *a) {
 void PF_NAME(max_pool_lines)(const pf_pool_args *a, const pf_worker *w);
 void PF_NAME(avg_pool_lines)(const pf_pool_args *a, const pf_worker *w);
 
+/* The maximum and its places, wherever a->index is given. */
+void PF_NAME(max_pool_places)(const pf_pool_args *a, const pf_worker *w);
+
 #endif

@@ -135,11 +135,11 @@ def pool(
             input, divisor, window = sums, count, Window(size, size, (0, 0), (1, 1), (1, 1))
     batched = input.ndim == len(window.output) + 2
     x = input if batched else input.unsqueeze(0)
-    lines = mode in GLOBAL and not indices and _has_lines(x, window)
+    lines = mode in GLOBAL and _has_lines(x, window, indices)
     order: Order = "plain" if lines else "channels_last"
     x = x if lines else b.channels_last(x)
     y = b.result(shape, x.dtype, order) if batched else b.empty((1, *shape), x.dtype, order)
-    index = b.empty(y.shape, np.int64) if indices else None
+    index = b.empty(y.shape, np.int64, order) if indices else None
     work = math.prod(_counts(window, input.shape[-len(window.output) :]))
     b.step(
         f"{mode}_pool",
@@ -154,9 +154,11 @@ def pool(
     return y if index is None else (y, index if batched else index.squeeze([0]))
 
 
-def _has_lines(x: Tensor, window: Window) -> bool:
+def _has_lines(x: Tensor, window: Window, indices: bool) -> bool:
     """Whether planes are pooled line by line, as they are, and not as vectors of channels."""
     if x.strides[-1] != 1 or (x.shape[1] > 1 and x.strides[1] == 1):
+        return False
+    if indices and window.adaptive:
         return False
     if x.shape[1] >= FEW_CHANNELS and x.shape[-1] < WIDE_LINE:
         return False

@@ -75,6 +75,8 @@ def run(isa: str, mode: str, case: dict[str, Any], x: Array, threads: int, last:
         x, y = guarded(np.ascontiguousarray(x)), guarded(np.empty((n, c, *sizes), "f4"))
         frame = y[:0]
     index = np.full(y.shape, -1, np.int64) if indices else None
+    if indices and last and c > 5:  # as channels-last as the rest, or plain
+        index = np.moveaxis(np.full((n, *sizes, c), -1, np.int64), -1, 1)
     lists = {key: case.get(key, default) for key, default in DEFAULTS}
     call(
         isa, f"{mode}_pool", threads, x=x, y=y, index=index, n=n, c=c, isize=x.shape[2:], osize=sizes, xs=elements(x),
@@ -125,9 +127,13 @@ def test_lines(isa: str, name: str, mode: str) -> None:
     case = LINES[name]
     x = np.random.default_rng(5).standard_normal((2, 3, *case["size"])).astype("f4")
     x[0, 1, 0, -1, -1] = np.nan
-    want, _ = reference(mode, case, x)
+    want, where = reference(mode, case, x)
     for threads in (1, 2):
         np.testing.assert_allclose(run(isa, mode, case, x, threads, False), want, 1e-5, 2e-6)
+    if mode == "max":
+        y, index = run(isa, mode, case, x, 2, False, indices=True)
+        np.testing.assert_array_equal(index, where)
+        np.testing.assert_array_equal(y, want.astype("f4"))
 
 
 @functools.lru_cache
@@ -148,9 +154,10 @@ def test_pool(isa: str, name: str, channels: int, mode: str) -> None:
         for threads in (1, 2) if channels == 37 else (1,):
             np.testing.assert_allclose(run(isa, mode, case, x, threads, last), want, 2e-6, 2e-6)
         if mode == "max" and channels < 40:
-            y, index = run(isa, mode, case, x, 1, last, indices=True)
-            np.testing.assert_array_equal(index, where)
-            np.testing.assert_allclose(y, want, 1e-6)
+            for threads in (1, 2):
+                y, index = run(isa, mode, case, x, threads, last, indices=True)
+                np.testing.assert_array_equal(index, where)
+                np.testing.assert_allclose(y, want, 1e-6)
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, 3.0])
@@ -173,6 +180,25 @@ def test_nan_and_infinity_win(isa: str, kernel: int) -> None:
     want, _ = reference("max", case, x)
     for last in (True, False):
         np.testing.assert_array_equal(run(isa, "max", case, x, 1, last), want.astype("f4"))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("channels", [1, 5, 37])
+def test_places_of_equal_values(isa: str, step: int, channels: int) -> None:
+    """The first of equal values, -inf as much as others, but of NaN the last."""
+    rng = np.random.default_rng(6)
+    values = np.array([-np.inf, -np.inf, -np.inf, 0, -0.0, 1, 1, np.inf, np.nan], "f4")
+    x = rng.choice(values, (2, channels, 3, 11, 41), p=[0.26, 0.26, 0.26, 0.06, 0.06, 0.03, 0.03, 0.02, 0.02])
+    case = {"window": (2, 3, 3), "stride": (1, 2, step), "pad": (1, 1, 1)}
+    _, where = reference("max", case, np.where(np.isnan(x), -np.inf, x).astype("f4"))
+    # Of a window with NaN the last place that has one.
+    late, at = reference("max", case, np.where(np.isnan(x), np.arange(x[0, 0].size).reshape(x.shape[2:]), -1.0))
+    want, _ = reference("max", case, x)
+    where = np.where(late >= 0, at, where)
+    for last in (True, False):
+        y, index = run(isa, "max", case, x, 2, last, indices=True)
+        np.testing.assert_array_equal(y, want.astype("f4"))
+        np.testing.assert_array_equal(index, where)
 
 
 def test_large_sums_stay_accurate(isa: str) -> None:
