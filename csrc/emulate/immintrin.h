@@ -58,9 +58,11 @@ typedef union emu_parts {
             .type;                                                                                           \
     }
 
-#define EMU_NEAREST(a) _mm256_round_ps(a, 8)
+#define EMU_NEAREST(a)      _mm256_round_ps(a, 8)
+#define EMU_TOWARDS_ZERO(a) _mm256_round_ps(a, 11)
 EMU_UNARY(roundscale_ps_8, ps, ps, EMU_NEAREST)
 EMU_UNARY(roundscale_ps_9, ps, ps, _mm256_floor_ps)
+EMU_UNARY(roundscale_ps_11, ps, ps, EMU_TOWARDS_ZERO)
 EMU_UNARY(sqrt_ps, ps, ps, _mm256_sqrt_ps)
 EMU_UNARY(cvtps_epi32, si, ps, _mm256_cvtps_epi32)
 EMU_UNARY(cvtepi32_ps, ps, si, _mm256_cvtepi32_ps)
@@ -109,7 +111,10 @@ EMULATED __mmask16 emu_movepi32_mask(emu_si a) {
     EMULATED __mmask16 emu_cmp##name(emu_ps a, emu_ps b) { return emu_movepi32_mask((emu_si)(condition)); }
 EMU_COMPARE(_CMP_LT_OQ, a < b)
 EMU_COMPARE(_CMP_LE_OQ, a <= b)
+EMU_COMPARE(_CMP_GT_OQ, a > b)
+EMU_COMPARE(_CMP_EQ_OQ, a == b)
 EMU_COMPARE(_CMP_ORD_Q, (a == a) & (b == b))
+EMU_COMPARE(_CMP_UNORD_Q, (a != a) | (b != b))
 
 EMULATED emu_ps emu_blend(__mmask16 mask, emu_ps a, emu_ps b) {
     EMU_LANES(16) a[i] = mask >> i & 1 ? b[i] : a[i];

@@ -20,7 +20,7 @@ PF_INLINE void take(largest *l, pf_vf v, pf_vi place) {
     const __mmask16 larger = _mm512_cmp_ps_mask((__m512)v, (__m512)l->value, _CMP_GT_OQ) |
                              _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
     l->value = (pf_vf)_mm512_mask_mov_ps((__m512)l->value, larger, (__m512)v);
-    l->place = (pf_vi)_mm512_mask_mov_epi32((__m512i)l->place, larger, (__m512i)place);
+    l->place = (pf_vi)_mm512_mask_mov_ps((__m512)l->place, larger, (__m512)place);
 }
 #elif defined(PF_AVX2)
 PF_INLINE void take(largest *l, pf_vf v, pf_vi place) {
@@ -78,8 +78,7 @@ PF_INLINE void places_of_channels(const pf_pool_args *a, const float *x, const p
                                   float *y, int64_t *index, int count, int64_t lanes) {
     largest l[CHUNK];
 #pragma GCC unroll 4
-    for (int k = 0; k < count; k++)
-        l[k] = (largest){pf_set(-INFINITY), pf_seti((int32_t)first_place(a, s))};
+    for (int k = 0; k < count; k++) l[k] = (largest){pf_set(-INFINITY), pf_seti((int32_t)first_place(a, s))};
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
             const float *row = x + offset_of(a->xs, 0, d, h);
