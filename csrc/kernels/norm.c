@@ -186,6 +186,23 @@ static void map_columns(const pf_channels_args *a, const pf_nest *space, const f
     }
 }
 
+/* The same for n neighbouring pixels of one channel; returns how many of them are done. */
+static int64_t map_vectors(const pf_activation *act, const float *x, float *y, int64_t n, centring c) {
+    enum { COUNT = 4 };
+    const pf_vf mean = pf_set(c.mean), scale = pf_set(c.scale), rest = pf_set(c.rest);
+    int64_t i = 0;
+    if (pf_act_is_late(act->code)) return 0;
+    for (; i + COUNT * PF_VL <= n; i += COUNT * PF_VL) {
+        pf_vf v[COUNT];
+        PF_UNROLL
+        for (int k = 0; k < COUNT; k++) v[k] = pf_fma(pf_load(x + i + k * PF_VL) - mean, scale, rest);
+        pf_act_early(act, v, COUNT);
+        PF_UNROLL
+        for (int k = 0; k < COUNT; k++) pf_store(y + i + k * PF_VL, v[k]);
+    }
+    return i;
+}
+
 /* The same for one channel whose pixels need not be neighbours of those of others. */
 static void map_channel(const pf_channels_args *a, pf_nest space, const float *x, float *y, centring c) {
     const pf_activation act = pf_act_make(a->act, a->act_a, a->act_b);
@@ -197,7 +214,7 @@ static void map_channel(const pf_channels_args *a, pf_nest space, const float *x
     for (int64_t i = 0; i < space.total; i++, pf_walk_next(&p, &space)) {
         const float *from = x + p.o[0];
         float *to = y + p.o[1];
-        for (int64_t k = 0; k < n; k += PF_VL) {
+        for (int64_t k = xs == 1 && ys == 1 ? map_vectors(&act, from, to, n, c) : 0; k < n; k += PF_VL) {
             const int64_t m = pf_min(PF_VL, n - k);
             pf_vf v = pf_zero();
             if (xs == 1)

@@ -168,5 +168,11 @@ def test_channel_affine(isa: str, shape: tuple[int, ...], layout: str) -> None:
         )
         got = channels(isa, "channel_affine", x, layout == "last", scale, shift, strided=layout == "strided", threads=2)
         np.testing.assert_allclose(got, want, 1e-6, 1e-6)
-    relu = channels(isa, "channel_affine", x, layout == "last", w, b, act=codes("activation")["relu"])
-    np.testing.assert_allclose(relu, np.maximum(x * w.reshape(-1, *tail) + b.reshape(-1, *tail), 0), 1e-6, 1e-6)
+    y = x * w.reshape(-1, *tail) + b.reshape(-1, *tail)
+    for name, want in (
+        ("relu", np.maximum(y, 0)),
+        ("leaky_relu", np.where(y > 0, y, y * 0.1)),
+        ("silu", y / (1 + np.exp(-y))),
+    ):
+        got = channels(isa, "channel_affine", x, layout == "last", w, b, act=codes("activation")[name], act_a=0.1)
+        np.testing.assert_allclose(got, want, 2e-6, 2e-6)
