@@ -43,7 +43,7 @@ static inline double pf_floor_divide(double x, double y) {
     }
 PF_IN_DOUBLE(lgamma, pf_log_gamma64(x))
 PF_IN_DOUBLE(digamma, pf_digamma64(x))
-PF_IN_DOUBLE(erfinv, pf_erfinv64(x))
+PF_IN_DOUBLE(erfinv, pf_erfinv_short(x))
 
 #define PF_T     f64
 #define PF_E     any_f64

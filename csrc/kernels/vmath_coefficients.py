@@ -133,6 +133,8 @@ DOUBLES = [
     ("ERFINV_NEAR", "erfinv(x)/x of w = -log(1 - x²)", _inverse_near, 0.0, 6.25, 24),
     ("ERFINV_MIDDLE", "erfinv(x)/x of √w", _inverse_far, 2.5, 4.0, 18),
     ("ERFINV_FAR", "erfinv(x)/x of √w", _inverse_far, 4.0, 6.0625, 18),
+    ("ERFINV_NEAR_SHORT", "for floats: erfinv(x)/x of w", _inverse_near, 0.0, 6.25, 14),
+    ("ERFINV_MIDDLE_SHORT", "for floats: erfinv(x)/x of √w", _inverse_far, 2.5, 4.0, 10),
 ]
 """Name, comment, function, interval and number of coefficients; the variable runs from -1 to 1 over the interval."""
 

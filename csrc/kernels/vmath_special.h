@@ -25,6 +25,26 @@ PF_INLINE double pf_erfinv64(double x) {
     return size == 1 ? copysign(INFINITY, x) : size > 1 ? NAN : y;
 }
 
+/* The same for values of float, within 3e-9 of the result: 1 - |x| is at least 2^-24, and the logarithm that
+ * of a normal number. */
+PF_INLINE double pf_erfinv_short(double x) {
+    const double size = fabs(x), product = (1 - size) * (1 + size), root_half = 0x1.6a09ep-1;
+    const uint64_t bits = pf_bits64(product) + (0x3ff0000000000000u - pf_bits64(root_half));
+    const double k = pf_double64((bits >> 52) | 0x4330000000000000u) - (0x1p52 + 1023.0);
+    const double f = pf_double64((bits & 0x000fffffffffffffu) + pf_bits64(root_half)) - 1;
+    const double s = f / (2 + f), z = s * s;
+    double p = pf_fma64(2.0 / 11, z, 2.0 / 9);
+    p = pf_fma64(p, z, 2.0 / 7);
+    p = pf_fma64(p, z, 2.0 / 5);
+    p = pf_fma64(p, z, 2.0 / 3);
+    p = pf_fma64(p, z, 2.0);
+    const double w = -pf_fma64(k, 0.69314718055994530942, p * s), root = sqrt(w < 0 ? 0 : w);
+    const double near = PF_SERIES64((w - 3.125) * (1 / 3.125), PF_ERFINV_NEAR_SHORT);
+    const double middle = PF_SERIES64((root - 3.25) * (1 / 0.75), PF_ERFINV_MIDDLE_SHORT);
+    const double y = x * (w < 6.25 ? near : middle);
+    return size == 1 ? copysign(INFINITY, x) : size > 1 ? NAN : y;
+}
+
 /* sin(a) / a of q = -a² for |a| <= π/2: the series. */
 PF_INLINE double pf_sine_share64(double q) {
     double s = 1.0 / 51090942171709440000.0;
