@@ -16,6 +16,8 @@ enum { PF_VECTOR = PF_VL * 4 }; /* bytes */
 typedef enum vm_access {
     VM_DIRECT, /* in place */
     VM_REPEAT, /* one value a tile */
+    VM_ROWS,   /* in place, row by row */
+    VM_VALUES, /* one value a row */
     VM_COPY,   /* copied for every tile */
     VM_FIXED,  /* prepared once: the same in every tile */
 } vm_access;

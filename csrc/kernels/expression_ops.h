@@ -50,11 +50,14 @@ PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
     return pf_select(y == 0.0f, all, pf_select(q == 0.0f, pf_with_sign(pf_zero(), all), whole));
 }
 
-#define PF_USE1(load)   const pf_vf x = load(p0);
-#define PF_USE2(load)   PF_USE1(load) const pf_vf y = load(p1);
-#define PF_USE3(load)   PF_USE2(load) const pf_vf z = load(p2);
-#define PF_LOAD_TAIL(p) pf_loadn(p, n)
-#define PF_LOAD_UPTO(p) pf_load_upto(p, n)
+#define PF_USE1(load)      const pf_vf x = load(p0, d0);
+#define PF_USE2(load)      PF_USE1(load) const pf_vf y = load(p1, d1);
+#define PF_USE3(load)      PF_USE2(load) const pf_vf z = load(p2, d2);
+#define PF_LOAD_ONE(p, d)  pf_load(p)
+#define PF_LOAD_AT(p, d)   pf_load((p) + k * (d))
+#define PF_LOAD_LAST(p, d) pf_load((p) + ((d) ? n - PF_VL : 0))
+#define PF_LOAD_TAIL(p, d) pf_loadn(p, n)
+#define PF_LOAD_UPTO(p, d) pf_load_upto(p, n)
 
 #define PF_VM_HEAD(name)                                                                                     \
     static void vm_##name(const pf_run *s0, const pf_run *s1, const pf_run *s2, void *result, int64_t n) {   \
@@ -62,12 +65,37 @@ PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
         const float *p0 = s0->data, *p1 = s1->data, *p2 = s2->data;                                          \
         const int64_t d0 = s0->step, d1 = s1->step, d2 = s2->step;                                           \
         (void)p1, (void)p2, (void)d1, (void)d2;
-#define PF_VM_ADVANCE n -= PF_VL, out += PF_VL, p0 += d0, p1 += d1, p2 += d2
+#define PF_VM_ADVANCE(m) n -= m * PF_VL, out += m * PF_VL, p0 += m * d0, p1 += m * d1, p2 += m * d2
 
-#define PF_VM(USE, name, body)                                                                               \
+/* Cheap bodies: the counting of a loop would take as long. Numbers that fill no vector are taken with some
+ * before them, from what these were, as the result may lie where an operand does. */
+#define PF_VM(USE, TIMES, name, body)                                                                        \
     PF_VM_HEAD(name)                                                                                         \
-    for (; n >= PF_VL; PF_VM_ADVANCE) {                                                                      \
-        USE(pf_load) pf_store(out, body);                                                                    \
+    if (n < PF_VL) {                                                                                         \
+        if (n <= 0) return;                                                                                  \
+        USE(PF_LOAD_TAIL) pf_storen(out, body, n);                                                           \
+        return;                                                                                              \
+    }                                                                                                        \
+    float *const end = out + n - PF_VL;                                                                      \
+    pf_vf rest = pf_zero();                                                                                  \
+    if (n % PF_VL) {                                                                                         \
+        USE(PF_LOAD_LAST) rest = body;                                                                       \
+    }                                                                                                        \
+    for (; n >= TIMES * PF_VL; PF_VM_ADVANCE(TIMES)) {                                                       \
+        PF_UNROLL                                                                                            \
+        for (int k = 0; k < TIMES; k++) {                                                                    \
+            USE(PF_LOAD_AT) pf_store(out + k * PF_VL, body);                                                 \
+        }                                                                                                    \
+    }                                                                                                        \
+    for (; n >= PF_VL; PF_VM_ADVANCE(1)) {                                                                   \
+        USE(PF_LOAD_ONE) pf_store(out, body);                                                                \
+    }                                                                                                        \
+    if (n > 0) pf_store(end, rest);                                                                          \
+    }
+#define PF_VML(USE, name, body)                                                                              \
+    PF_VM_HEAD(name)                                                                                         \
+    for (; n >= PF_VL; PF_VM_ADVANCE(1)) {                                                                   \
+        USE(PF_LOAD_ONE) pf_store(out, body);                                                                \
     }                                                                                                        \
     if (n > 0) {                                                                                             \
         USE(PF_LOAD_TAIL) pf_storen(out, body, n);                                                           \
@@ -75,7 +103,7 @@ PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
     }
 #define PF_VMH(USE, name, body)                                                                              \
     PF_VM_HEAD(name)                                                                                         \
-    for (; n > 0; PF_VM_ADVANCE) {                                                                           \
+    for (; n > 0; PF_VM_ADVANCE(1)) {                                                                        \
         USE(PF_LOAD_UPTO) pf_store_upto(out, body, n);                                                       \
     }                                                                                                        \
     }
@@ -87,9 +115,10 @@ PF_INLINE pf_vf pf_vfloor_divide(pf_vf x, pf_vf y) {
     }
 
 #define PF_VMN(name)
-#define PF_VM1(name, body)  PF_VM(PF_USE1, name, body)
-#define PF_VM2(name, body)  PF_VM(PF_USE2, name, body)
-#define PF_VM3(name, body)  PF_VM(PF_USE3, name, body)
+#define PF_VM1(name, body)  PF_VM(PF_USE1, 4, name, body)
+#define PF_VM2(name, body)  PF_VM(PF_USE2, 4, name, body)
+#define PF_VM3(name, body)  PF_VM(PF_USE3, 2, name, body)
+#define PF_VM1L(name, body) PF_VML(PF_USE1, name, body)
 #define PF_VM1H(name, body) PF_VMH(PF_USE1, name, body)
 #define PF_VM2H(name, body) PF_VMH(PF_USE2, name, body)
 #define PF_VM3H(name, body) PF_VMH(PF_USE3, name, body)

@@ -72,6 +72,7 @@ PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return (pf_vf)_mm512_min_ps((__m512)
 PF_INLINE pf_vf pf_vsqrt(pf_vf a) { return (pf_vf)_mm512_sqrt_ps((__m512)a); }
 PF_INLINE pf_vf pf_vround(pf_vf a) { return (pf_vf)_mm512_roundscale_ps((__m512)a, 8); }
 PF_INLINE pf_vf pf_vfloor(pf_vf a) { return (pf_vf)_mm512_roundscale_ps((__m512)a, 9); }
+PF_INLINE pf_vf pf_vtrunc(pf_vf a) { return (pf_vf)_mm512_roundscale_ps((__m512)a, 11); }
 PF_INLINE pf_vi pf_toint(pf_vf a) { return (pf_vi)_mm512_cvtps_epi32((__m512)a); }
 PF_INLINE pf_vf pf_tofloat(pf_vi a) { return (pf_vf)_mm512_cvtepi32_ps((__m512i)a); }
 PF_INLINE __mmask16 pf_lanes(int64_t n) { return (__mmask16)((1u << n) - 1u); }
@@ -88,6 +89,7 @@ PF_INLINE pf_vf pf_vmin(pf_vf a, pf_vf b) { return (pf_vf)_mm256_min_ps((__m256)
 PF_INLINE pf_vf pf_vsqrt(pf_vf a) { return (pf_vf)_mm256_sqrt_ps((__m256)a); }
 PF_INLINE pf_vf pf_vround(pf_vf a) { return (pf_vf)_mm256_round_ps((__m256)a, 8); }
 PF_INLINE pf_vf pf_vfloor(pf_vf a) { return (pf_vf)_mm256_round_ps((__m256)a, 9); }
+PF_INLINE pf_vf pf_vtrunc(pf_vf a) { return (pf_vf)_mm256_round_ps((__m256)a, 11); }
 PF_INLINE pf_vi pf_toint(pf_vf a) { return (pf_vi)_mm256_cvtps_epi32((__m256)a); }
 PF_INLINE pf_vf pf_tofloat(pf_vi a) { return (pf_vf)_mm256_cvtepi32_ps((__m256i)a); }
 PF_INLINE __m256i pf_lanes(int64_t n) {
@@ -140,6 +142,10 @@ PF_INLINE pf_vf pf_vround(pf_vf a) {
 PF_INLINE pf_vf pf_vfloor(pf_vf a) {
     const pf_vf r = pf_vround(a);
     return pf_select(r > a, r - 1.0f, r);
+}
+PF_INLINE pf_vf pf_vtrunc(pf_vf a) {
+    const pf_vi sign = (pf_vi)a & pf_seti(INT32_MIN);
+    return (pf_vf)((pf_vi)pf_vfloor((pf_vf)((pf_vi)a ^ sign)) | sign);
 }
 PF_INLINE pf_vf pf_tofloat(pf_vi a) { return __builtin_convertvector(a, pf_vf); }
 /* Calls of memcpy with a variable size would cost more than the rest of a short loop. */

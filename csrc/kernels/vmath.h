@@ -15,10 +15,10 @@
 #ifndef PF_KERNELS_VMATH_H
 #define PF_KERNELS_VMATH_H
 
-#include "kernels/simd.h"
+#include "kernels/extremes.h"
 #include "kernels/vmath_coefficients.h"
 
-/* Lanes of a where x < y (or x <= y), else of b; a comparison with NaN is false. */
+/* Lanes of a where x < y (or x <= y, or x == y), else of b; a comparison with NaN is false. */
 #if defined(PF_AVX512)
 PF_INLINE pf_vf pf_where_lt(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
     return (pf_vf)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_LT_OQ), (__m512)b,
@@ -28,6 +28,10 @@ PF_INLINE pf_vf pf_where_le(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
     return (pf_vf)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_LE_OQ), (__m512)b,
                                        (__m512)a);
 }
+PF_INLINE pf_vf pf_where_eq(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
+    return (pf_vf)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_EQ_OQ), (__m512)b,
+                                       (__m512)a);
+}
 #elif defined(PF_AVX2)
 PF_INLINE pf_vf pf_where_lt(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
     return (pf_vf)_mm256_blendv_ps((__m256)b, (__m256)a, _mm256_cmp_ps((__m256)x, (__m256)y, _CMP_LT_OQ));
@@ -35,7 +39,11 @@ PF_INLINE pf_vf pf_where_lt(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
 PF_INLINE pf_vf pf_where_le(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
     return (pf_vf)_mm256_blendv_ps((__m256)b, (__m256)a, _mm256_cmp_ps((__m256)x, (__m256)y, _CMP_LE_OQ));
 }
+PF_INLINE pf_vf pf_where_eq(pf_vf x, pf_vf y, pf_vf a, pf_vf b) {
+    return (pf_vf)_mm256_blendv_ps((__m256)b, (__m256)a, _mm256_cmp_ps((__m256)x, (__m256)y, _CMP_EQ_OQ));
+}
 #else
+PF_INLINE pf_vf pf_where_eq(pf_vf x, pf_vf y, pf_vf a, pf_vf b) { return pf_select(x == y, a, b); }
 PF_INLINE pf_vf pf_where_lt(pf_vf x, pf_vf y, pf_vf a, pf_vf b) { return pf_select(x < y, a, b); }
 PF_INLINE pf_vf pf_where_le(pf_vf x, pf_vf y, pf_vf a, pf_vf b) { return pf_select(x <= y, a, b); }
 #endif
@@ -67,8 +75,8 @@ PF_INLINE pf_vf pf_polynomial_scaled(pf_vf x, const float *c, int degree, float 
     pf_polynomial_scaled(x, table, PF_DEGREE(table), factor, step)
 
 /* Minimum and maximum of PyTorch: NaN in either operand gives NaN. */
-PF_INLINE pf_vf pf_minimum(pf_vf a, pf_vf b) { return pf_select(a != a, a, pf_vmin(a, b)); }
-PF_INLINE pf_vf pf_maximum(pf_vf a, pf_vf b) { return pf_select(a != a, a, pf_vmax(a, b)); }
+PF_INLINE pf_vf pf_minimum(pf_vf a, pf_vf b) { return pf_nanmin(b, a); }
+PF_INLINE pf_vf pf_maximum(pf_vf a, pf_vf b) { return pf_nanmax(b, a); }
 /* Bounds that are not NaN: x keeps its NaN, being the second operand. */
 PF_INLINE pf_vf pf_clip(pf_vf x, pf_vf low, pf_vf high) { return pf_vmin(high, pf_vmax(low, x)); }
 

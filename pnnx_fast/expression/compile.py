@@ -306,7 +306,7 @@ class _Compiler:
             ref: _Ref = self.simplify(named[exponent], [x], type)
             return ref
         if exponent == 3.0:
-            return self.emit("mul", [self.emit("square", [x], type), x], type)
+            return self.emit("mul", [self.emit("mul", [x, x], type), x], type)
         return self.emit("pow", [x, exponent], type)
 
     def emit(self, name: str, sources: list[_Source], type: TensorType) -> _Ref:
@@ -324,10 +324,29 @@ class _Compiler:
         self.operations[root.index].uses += 1
         if self.computes == _FLOAT32:
             for operation in self.operations:
+                self.join(operation)
                 self.pair(operation)
         live = self.reachable(root)
         used = {s.index for o in live for s in self.operations[o].sources if isinstance(s, _Ref) and s.is_input}
         return self.allocate(live, sorted(used), root, result)
+
+    def join(self, second: _Operation) -> None:
+        """Give an operation that one operation does together with what feeds it that name."""
+        source = second.sources[1 if second.name == "sub" else 0]
+        if not isinstance(source, _Ref) or source.is_input:
+            return
+        first = self.operations[source.index]
+        if (first.name, second.name) == ("isnan", "where"):
+            second.name, second.sources = "where_nan", [*first.sources, *second.sources[1:]]
+        elif (first.name, second.name) == ("trunc", "sub") and self.same(first.sources[0], second.sources[0]):
+            second.name, second.sources = "frac", first.sources
+
+    @staticmethod
+    def same(a: _Source, b: _Source) -> bool:
+        """Whether two operands are one value."""
+        if not isinstance(a, _Ref) or not isinstance(b, _Ref):
+            return False
+        return (a.index, a.is_input) == (b.index, b.is_input)
 
     def pair(self, second: _Operation) -> None:
         """Merge an operation with the only use of a cheap one that feeds it."""
@@ -384,7 +403,7 @@ class _Compiler:
             else:
                 target, count = count, count + 1
             register[index] = target
-            a, b, c = [*numbers, 0, 0][:3]
+            a, b, c = [*numbers, *numbers[:1] * 2][:3]  # absent operands are read nowhere
             operations.append((operation.name, base + target, a, b, c))
         return Code(tuple(inputs), tuple(constants.values()), count, tuple(operations), result, self.computes)
 

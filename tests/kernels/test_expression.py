@@ -135,6 +135,12 @@ CHAINS = [
     "pow(sub(@0,@1),2)",
     "pow(abs(@0),0.5)",
     "pow(@0,3)",
+    "sub(@0,trunc(@0))",
+    "sub(trunc(@0),@0)",
+    "sub(@1,trunc(@0))",
+    "where(isnan(@0),@1,clamp(@0,-1,1))",
+    "where(isnan(log(@0)),0.5,@1)",
+    "add(isnan(log(@0)),where(isnan(log(@0)),@1,-1))",
     "pow(abs(@0),1.7)",
     "rsub(mul(@0,3),@1)",
     "sub(@1,mul(@0,3))",
@@ -192,6 +198,10 @@ SHAPES = [
     ((5000, 3), (3,)),
     ((3, 5000), (3, 1)),
     ((1, 9, 1, 33), (7, 1, 8, 1)),
+    ((300, 8), (300, 1)),
+    ((3, 50, 65), (50, 1)),
+    ((3, 90, 131), (3, 1, 131)),
+    ((40, 700), (700,)),
 ]
 
 
@@ -222,6 +232,67 @@ def test_broadcasting_and_orders(isa, shapes):
             out = ordered(np.zeros(shape, want.dtype), names[orders[2]])
             for threads in (1, 2):
                 np.testing.assert_array_equal(run(isa, text, inputs, out, threads), want, err_msg=f"{orders} {text}")
+
+
+def cut(shape, before, after):
+    """A tensor of rows with numbers before and after them, to which nothing may be written, and those numbers."""
+    wide = np.full((*shape[:-1], before + shape[-1] + after), -7, np.float32)
+    x = wide[..., before : before + shape[-1]]
+    x[...] = np.random.default_rng(6).normal(size=shape)
+    return x, wide
+
+
+@pytest.mark.parametrize("length", [1, 5, 7, 8, 9, 16, 31, 33, 64, 111, 127, 128, 200, 515, 2100])
+def test_rows_apart(isa, length):
+    """Rows that do not follow each other: slices, beside values a row and values a column."""
+    for lead in ((13,), (3, 7), (2, 3, 5)):
+        shape = (*lead, length)
+        a, b = cut(shape, 1, 0)[0], cut(shape, 0, 3)[0]
+        c, d = np.float32(np.arange(math.prod(lead)).reshape(*lead, 1)), np.float32(np.linspace(-1, 1, length))
+        for text in ("sub(@0,@1)", "mul(@0,@2)", "relu(@0)", "add(mul(@3,sigmoid(@1)),@2)", "where(gt(@0,@2),@1,@3)"):
+            want = evaluate(text, [a, b, c, d])
+            for threads in (1, 2):
+                y, wide = cut(shape, 2, 1)
+                run(isa, text, [a, b, c, d], y, threads)
+                close(y, want, 16, 1e-7)
+                assert (wide[..., :2] == -7).all()
+                assert (wide[..., -1:] == -7).all()
+
+
+@pytest.mark.parametrize("length", [9, 60, 200])
+@pytest.mark.parametrize("dtype", ["f8", "i8", "i4", "?", "f2"])
+def test_rows_apart_of_other_types(isa, length, dtype):
+    wide = (np.random.default_rng(7).normal(size=(2, 11, length + 3)) * 5).astype(dtype)
+    x, y = wide[..., 1:-2], wide[..., 2:-1]
+    for text in ("and(@0,@1)", "eq(@0,@1)") if dtype == "?" else ("sub(@0,@1)", "mul(@0,relu(@1))", "gt(@0,@1)"):
+        want = evaluate(text, [x, y])
+        out = np.zeros((2, 11, length + 1), want.dtype)
+        run(isa, text, [x, y], out[..., 1:], 2)
+        np.testing.assert_array_equal(out[..., 1:], want)
+        assert not out[..., 0].any()
+
+
+def test_rows_apart_in_place(isa):
+    for length in (9, 31, 120, 600):
+        x, wide = cut((5, 7, length), 2, 3)
+        text = "add(mul(@0,@0),sigmoid(sub(@0,@1)))"
+        y = np.float32(np.arange(7)).reshape(7, 1)
+        for form in (text, "mul(@0,@1)"):
+            want = evaluate(form, [x, y])
+            run(isa, form, [x, y], x, 2)
+            close(x, want)
+        assert (wide[..., :2] == -7).all()
+        assert (wide[..., -3:] == -7).all()
+
+
+def test_joined(isa):
+    """Operations that are one together with what feeds them."""
+    x, y = np.float32([SPECIAL, SPECIAL[::-1]])
+    for text, count in (("sub(@0,trunc(@0))", 1), ("where(isnan(@0),@1,neg(@0))", 2), ("sub(@1,trunc(@0))", 2)):
+        code = compile_expression(parse(text), [TensorType(v.dtype, v.shape) for v in (x, y)])
+        assert len(code.operations) == count
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(run(isa, text, [x, y]), evaluate(text, [x, y]))
 
 
 def test_in_place(isa):
