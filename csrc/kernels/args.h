@@ -35,6 +35,11 @@ enum { PF_MASK_QUERIES = 16 };
     F(K, in, x) F(K, out, y) F(K, i64, source) F(K, i64, target) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)  \
     F(K, dims, ys)
 
+/* y of x and z, both broadcast to shape. */
+#define PF_PAIR_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, in, z) F(K, out, y) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, zs)     \
+    F(K, dims, ys)
+
 /* Pooling. isize, osize, window, stride, pad, dilation: of the axes depth, height, width; the strides xs, ys, js: of
  * image, channel and the axes. index (dense int64, optional) receives places in the input's space. adaptive: windows
  * come from isize and osize. include_pad, divisor (0: none) as in PyTorch; norm: exponent of the power average. */
@@ -265,6 +270,7 @@ enum { PF_MASK_QUERIES = 16 };
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \
     X(convert, PF_CONVERT_ARGS)                                                                              \
+    X(pair, PF_PAIR_ARGS)                                                                                    \
     X(fill, PF_FILL_ARGS)                                                                                    \
     X(axis, PF_AXIS_ARGS)                                                                                    \
     X(row_norm, PF_ROW_NORM_ARGS)                                                                            \

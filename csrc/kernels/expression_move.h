@@ -137,10 +137,71 @@ static inline void vm_fill(char *to, const void *value, int64_t size, int64_t n)
     }
 }
 
+/* -- pairs: the parts of complex numbers, as one word of a vector each -- */
+
+typedef uint64_t pairs __attribute__((vector_size(PF_VL * 4)));
+typedef uint64_t pairs_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
+typedef uint32_t halves __attribute__((vector_size(PF_VL * 2)));
+typedef uint32_t halves_any __attribute__((vector_size(PF_VL * 2), aligned(1), may_alias));
+
+/* Where n pairs are read a vector at a time, the last one may end beyond memory, and is left to the scalar loop. */
+enum { PAIRS = PF_VL / 2 };
+
+static void first_of_pairs(word4 *to, const word4 *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + PAIRS < n; i += PAIRS)
+        *(halves_any *)(to + i) = __builtin_convertvector(*(const pairs_any *)(from + 2 * i), halves);
+    for (; i < n; i++) to[i] = from[2 * i];
+}
+
+/* The first of each pair twice, of places at distance 2. */
+static void first_twice(word4 *to, const word4 *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + PAIRS < n; i += PAIRS) {
+        const pairs v = *(const pairs_any *)(from + 2 * i);
+        *(pairs_any *)(to + 2 * i) = (v << 32) | (v << 32 >> 32);
+    }
+    for (; i < n; i++) to[2 * i] = to[2 * i + 1] = from[2 * i];
+}
+
+static void each_twice(word4 *to, const word4 *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + PAIRS <= n; i += PAIRS) {
+        const pairs v = __builtin_convertvector(*(const halves_any *)(from + i), pairs);
+        *(pairs_any *)(to + 2 * i) = (v << 32) | v;
+    }
+    for (; i < n; i++) to[2 * i] = to[2 * i + 1] = from[i];
+}
+
+static void swap_pairs(word4 *to, const word4 *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + PAIRS <= n; i += PAIRS) {
+        const pairs v = *(const pairs_any *)(from + 2 * i);
+        *(pairs_any *)(to + 2 * i) = (v << 32) | (v >> 32);
+    }
+    for (; i < n; i++) to[2 * i] = from[2 * i + 1], to[2 * i + 1] = from[2 * i];
+}
+
+/* n rows of two elements into the buffer of an operand, if they are pairs. */
+static bool vm_pairs(const vm_operand *o, const char *data, int64_t n) {
+    word4 *to = (word4 *)(void *)o->buffer;
+    const word4 *from = (const word4 *)(const void *)data;
+    if (o->inner == 0 && o->row == 1)
+        each_twice(to, from, n);
+    else if (o->inner == 0 && o->row == 2)
+        first_twice(to, from, n);
+    else if (o->inner == -1 && o->row == 2)
+        swap_pairs(to, from - 1, n);
+    else
+        return false;
+    return true;
+}
+
 /* rows x n elements of an operand into its buffer. */
 static void vm_gather(const vm_operand *o, const vm_type *type, const char *data, int64_t rows, int64_t n) {
     const int64_t size = type->size, from_size = vm_itemsize(o->kind, size);
     if (o->inner == 1 && o->row == n) n *= rows, rows = 1;
+    if (n == 2 && size == 4 && o->kind == PF_OPERAND_OWN && vm_pairs(o, data, rows)) return;
     if (o->kind == PF_OPERAND_OWN && o->row == 1 && o->inner > 1 && rows > 1) {
         for (int64_t i = 0; i < n; i++)
             vm_move(o->buffer + i * size, n, data + i * o->inner * size, 1, size, rows);
@@ -157,6 +218,8 @@ static void vm_gather(const vm_operand *o, const vm_type *type, const char *data
             copy_row(to, from, n * size);
         else if (o->inner == 0)
             vm_fill(to, from, size, n);
+        else if (o->inner == 2 && size == 4)
+            first_of_pairs((word4 *)(void *)to, (const word4 *)(const void *)from, n);
         else
             vm_move(to, 1, from, o->inner, size, n);
     }

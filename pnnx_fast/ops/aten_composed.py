@@ -31,7 +31,7 @@ from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, tensors_in
 Lowering = Callable[..., Value]
 
 
-def _composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Callable[[Lowering], Lowering]:
+def composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Callable[[Lowering], Lowering]:
     """Register a function for tensors whose dtypes are of some kinds; the numpy function takes the others."""
     rest = numpy_step(otherwise, False)
 
@@ -47,7 +47,7 @@ def _composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Cal
     return register
 
 
-def _axes(dim: Any, ndim: int) -> list[int]:
+def axes_or_all(dim: Any, ndim: int) -> list[int]:
     """Axes of a number or a list of numbers, all of them for None or none."""
     if dim is None or dim in ([], ()):
         return list(range(ndim))
@@ -101,7 +101,7 @@ def _expression(name: str, text: str, numbers: Sequence[float], otherwise: Calla
         return b.cast(intermediate(b, text, *met, *numbers), kept)
 
     call.__doc__ = f"{name}, element by element, arguments by position."
-    return _composed(name, otherwise, _KINDS.get(name, "f"))(call)
+    return composed(name, otherwise, _KINDS.get(name, "f"))(call)
 
 
 def _type_of(value: Any) -> Any:
@@ -119,11 +119,11 @@ def _logit(b: Builder, input: Tensor, eps: float | None = None) -> Value:
     return lower_expression(b, f"log(div({x},sub(1,{x})))", [input, *([] if eps is None else [eps, 1 - eps])])
 
 
-_composed("logit", fn.logit)(in_single(_logit))
-_composed("special_logit", fn.logit)(in_single(_logit))
+composed("logit", fn.logit)(in_single(_logit))
+composed("special_logit", fn.logit)(in_single(_logit))
 
 
-@_composed("isclose", fn.isclose)
+@composed("isclose", fn.isclose)
 def isclose(
     b: Builder, input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, nan: bool = False
 ) -> Value:
@@ -134,7 +134,7 @@ def isclose(
     return lower_expression(b, text, [input, other, float(rtol), float(atol)])
 
 
-@_composed("ldexp", fn.ldexp, "fiu")
+@composed("ldexp", fn.ldexp, "fiu")
 def ldexp(b: Builder, input: Tensor, other: Tensor) -> Value:
     """input * 2 ** other. torch.ldexp."""
     if other.dtype.kind != "f":
@@ -143,7 +143,7 @@ def ldexp(b: Builder, input: Tensor, other: Tensor) -> Value:
     return lower_expression(b, "mul(@0,exp2(@1))", [input, other])
 
 
-@_composed("float_power", fn.float_power, "fiub")
+@composed("float_power", fn.float_power, "fiub")
 def float_power(b: Builder, input: Any, exponent: Any) -> Value:
     """Power in double precision. torch.float_power."""
     wide = [b.cast(v, np.float64) if isinstance(v, Tensor) else float(v) for v in (input, exponent)]
@@ -226,7 +226,7 @@ def rot90(b: Builder, input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 
 def _shifted(up: bool) -> Lowering:
     def shift(b: Builder, input: Tensor, dim: Any = None) -> Value:
-        axes = _axes(dim, input.ndim)
+        axes = axes_or_all(dim, input.ndim)
         return roll(b, input, shifts=tuple((input.shape[a] + (not up)) // 2 for a in axes), dims=tuple(axes))
 
     return shift
@@ -260,14 +260,12 @@ def diag_embed(b: Builder, input: Tensor, offset: int = 0, dim1: int = -2, dim2:
     return y.permute([rank - 2 if d == first else rank - 1 if d == second else next(rest) for d in range(rank)])
 
 
-@_composed("conj", np.conj, "fiub")
+@operator("aten::conj", "aten::_conj", "aten::conj_physical")
 def conj(b: Builder, input: Tensor) -> Value:
     """Conjugate: real numbers as they are. torch.conj."""
-    return input
-
-
-for _name in ("_conj", "conj_physical"):
-    _composed(_name, np.conj, "fiub")(conj)
+    if input.dtype.kind != "c":
+        return input
+    return lower_expression(b, "complex(real(@0),neg(imag(@0)))", [input])
 
 
 # -- reductions --------------------------------------------------------------------------------------------------
@@ -277,7 +275,7 @@ def _moments(root: bool) -> Lowering:
     def moments(b: Builder, input: Tensor, dim: Any = None, unbiased: Any = True, keepdim: bool = False) -> Value:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
-        axes = _axes(dim, input.ndim)
+        axes = axes_or_all(dim, input.ndim)
         free = 1.0 if unbiased is None else float(unbiased)
         spread = (reductions.std if root else reductions.var)(b, input, dim=tuple(axes), unbiased=free, keepdim=keepdim)
         scale = 1.0 / (math.prod(input.shape[a] for a in axes) or math.nan)
@@ -286,14 +284,14 @@ def _moments(root: bool) -> Lowering:
     return moments
 
 
-std_mean = _composed("std_mean", fn.moments(True))(_moments(True))
-var_mean = _composed("var_mean", fn.moments(False))(_moments(False))
+std_mean = composed("std_mean", fn.moments(True))(_moments(True))
+var_mean = composed("var_mean", fn.moments(False))(_moments(False))
 
 
-@_composed("aminmax", fn.aminmax, "fiub")
+@composed("aminmax", fn.aminmax, "fiub")
 def aminmax(b: Builder, input: Tensor, dim: int | None = None, keepdim: bool = False) -> Value:
     """Least and largest entry. torch.aminmax."""
-    axes = _axes(dim, input.ndim)
+    axes = axes_or_all(dim, input.ndim)
     least = reductions.amin(b, input, dim=tuple(axes), keepdim=keepdim)
     return Results((least, reductions.emit_reduce(b, input, axes, keepdim, "max", temporary=True)))
 
@@ -301,7 +299,7 @@ def aminmax(b: Builder, input: Tensor, dim: int | None = None, keepdim: bool = F
 @operator("aten::count_nonzero")
 def count_nonzero(b: Builder, input: Tensor, dim: Any = None) -> Value:
     """Number of entries that are not zero. torch.count_nonzero."""
-    axes = _axes(dim, input.ndim)
+    axes = axes_or_all(dim, input.ndim)
     held = input if input.dtype == np.bool_ else intermediate(b, "ne(@0,0)", input)
     return reductions.total(b, held, dim=tuple(axes))
 
@@ -318,17 +316,17 @@ def _scalar_product(b: Builder, input: Tensor, other: Tensor) -> Value:
     return _dot(b, input, other, 0)
 
 
-_composed("dot", np.dot, "fiu")(_scalar_product)
-_composed("vdot", np.vdot, "fiu")(_scalar_product)
+composed("dot", np.dot, "fiu")(_scalar_product)
+composed("vdot", np.vdot, "fiu")(_scalar_product)
 
 
-@_composed("linalg_vecdot", mx.vecdot, "fiu")
+@composed("linalg_vecdot", mx.vecdot, "fiu")
 def vecdot(b: Builder, input: Tensor, other: Tensor, dim: int = -1) -> Value:
     """Dot products along a dimension. torch.linalg.vecdot."""
     return _dot(b, input, other, dim)
 
 
-@_composed("cosine_similarity", mx.cosine_similarity)
+@composed("cosine_similarity", mx.cosine_similarity)
 def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Value:
     """Cosine of the angle between vectors. torch.nn.functional.cosine_similarity."""
     shape = np.broadcast_shapes(x1.shape, x2.shape) or (1,)
@@ -340,7 +338,7 @@ def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: flo
     return lower_expression(b, "div(@0,mul(maximum(@1,@3),maximum(@2,@3)))", [total, *norms, float(eps)])
 
 
-@_composed("dist", mx.dist, "fiu")
+@composed("dist", mx.dist, "fiu")
 def dist(b: Builder, input: Tensor, other: Tensor, p: float = 2.0) -> Value:
     """p-norm of the difference. torch.dist."""
     return reductions.norm(b, intermediate(b, "sub(@0,@1)", input, other), p=p)
@@ -349,19 +347,19 @@ def dist(b: Builder, input: Tensor, other: Tensor, p: float = 2.0) -> Value:
 _NORM, _MATRIX_NORM = numpy_step(mx.norm, False), numpy_step(mx.matrix_norm, False)
 
 
-@_composed("linalg_norm", mx.norm)
+@composed("linalg_norm", mx.norm)
 def linalg_norm(
     b: Builder, input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Value:
     """Norm of vectors or matrices; those of singular values are left to numpy. torch.linalg.norm."""
-    count = input.ndim if dim is None else len(_axes(dim, input.ndim))
+    count = input.ndim if dim is None else len(axes_or_all(dim, input.ndim))
     if dtype is not None or not (ord is None or count == 1 or (ord == "fro" and count == 2)):
         return _NORM(b, input, ord, dim, keepdim, dtype)
-    axes = tuple(_axes(dim, input.ndim))
+    axes = tuple(axes_or_all(dim, input.ndim))
     return reductions.norm(b, input, p=2 if ord in (None, "fro") else ord, dim=axes, keepdim=keepdim)
 
 
-@_composed("linalg_matrix_norm", mx.matrix_norm)
+@composed("linalg_matrix_norm", mx.matrix_norm)
 def linalg_matrix_norm(
     b: Builder, input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, dtype: Any = None
 ) -> Value:
@@ -371,14 +369,14 @@ def linalg_matrix_norm(
     return reductions.norm(b, input, p=2, dim=tuple(dim), keepdim=keepdim)
 
 
-@_composed("norm_except_dim", mx.norm_except_dim)
+@composed("norm_except_dim", mx.norm_except_dim)
 def norm_except_dim(b: Builder, v: Tensor, pow: int = 2, dim: int = 0) -> Value:
     """Norms over all dimensions but one; over all for -1. torch.norm_except_dim."""
     rest = [d for d in range(v.ndim) if d != dim % v.ndim]
     return reductions.norm(b, v, p=pow) if dim == -1 else reductions.norm(b, v, p=pow, dim=tuple(rest), keepdim=True)
 
 
-@_composed("renorm", fn.renorm)
+@composed("renorm", fn.renorm)
 def renorm(b: Builder, input: Tensor, p: float, dim: int, maxnorm: float) -> Value:
     """Slices shortened to a longest norm. torch.renorm."""
     rest = [d for d in range(input.ndim) if d != axis_of(dim, input.ndim)]
@@ -403,8 +401,12 @@ def kron(b: Builder, input: Tensor, other: Tensor) -> Tensor:
     """Kronecker product. torch.kron."""
     rank = max(input.ndim, other.ndim)
     left, right = ((*[1] * (rank - x.ndim), *x.shape) for x in (input, other))
+    wide = [n for pair in zip(left, right, strict=True) for n in pair]
     x = b.reshape(input, [n for size in left for n in (size, 1)])
     y = b.reshape(other, [n for size in right for n in (1, size)])
+    if rank > 1:
+        # Lines of whole results are longer than those of the second matrix, and take few copies.
+        x, y = (b.contiguous(t.expand((*t.shape[:-2], *wide[-2:]))) for t in (x, y))
     return b.reshape(intermediate(b, "mul(@0,@1)", x, y), [n * m for n, m in zip(left, right, strict=True)])
 
 
@@ -435,7 +437,7 @@ def addr(b: Builder, input: Tensor, vec1: Tensor, vec2: Tensor, beta: Any = 1, a
     return added_product(b, input, vec1.unsqueeze(1), vec2.unsqueeze(0), alpha, beta)
 
 
-@_composed("inner", np.inner)
+@composed("inner", np.inner)
 def inner(b: Builder, input: Tensor, other: Tensor) -> Value:
     """Sums of products over the last dimensions. torch.inner."""
     if not input.ndim or not other.ndim:
@@ -443,7 +445,7 @@ def inner(b: Builder, input: Tensor, other: Tensor) -> Value:
     return tensordot(b, input, other, [-1], [-1])
 
 
-@_composed("tensordot", mx.tensordot)
+@composed("tensordot", mx.tensordot)
 def tensordot(b: Builder, input: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
     """Sum of products over listed dimensions. torch.tensordot."""
     x, y = input, other

@@ -88,6 +88,15 @@ def convolution_mode(
     return tensor(b, kind, input=input, weight=weight, bias=bias, **fields)
 
 
+@operator("aten::conv_tbc")
+def conv_tbc(b: Builder, input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolution along the first dimension, channels last. torch.conv_tbc."""
+    if input.ndim != 3 or weight.ndim != 3:
+        raise ShapeError("input and weight have three dimensions", expected=weight.shape, actual=input.shape)
+    fields = {"weight": weight.permute([2, 1, 0]), "bias": bias, "padding": pad}
+    return tensor(b, "F.conv1d", input=input.permute([1, 2, 0]), **fields).permute([2, 0, 1])
+
+
 # -- resampling and padding --------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import SPECIAL_FLOATS, Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import NUMBERS, dtype_of
+from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
@@ -273,17 +274,11 @@ def _real_dtype(dtype: DType) -> DType:
 
 
 @operator("torch.complex")
-def make_complex(b: Builder, real: Tensor, imag: Tensor) -> Tensor:
+def make_complex(b: Builder, real: Tensor, imag: Tensor) -> Value:
     """Complex numbers from real and imaginary parts. torch.complex."""
-    shape = np.broadcast_shapes(real.shape, imag.shape)
     if real.dtype != imag.dtype or real.dtype.kind != "f":
         raise ShapeError("real and imag must have one floating dtype", expected=real.dtype, actual=imag.dtype)
-    wide = np.dtype("complex128" if real.dtype == np.float64 else "complex64")
-    y = b.result(shape, wide)
-    for i, part in enumerate((real, imag)):
-        half = Tensor(y.buffer, shape, real.dtype, [2 * s for s in y.strides], y.offset + i * real.dtype.itemsize)
-        b.copy(part.expand(shape), half)
-    return y
+    return lower_expression(b, "complex(@0,@1)", [real, imag])
 
 
 def _component(x: Tensor, index: int) -> Tensor:

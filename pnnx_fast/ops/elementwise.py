@@ -36,7 +36,7 @@ from pnnx_fast.ops._gate import gate
 from pnnx_fast.ops.registry import only_tensor, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last, merge_dims
 
-__all__ = ["lower_expression"]
+__all__ = ["intermediate", "lower_expression", "order_of", "store"]
 
 # A part that broadcasts is computed once, in a step of its own, when that saves at least this much.
 _SMALLER, _WORTH = 4, 4096
@@ -92,6 +92,15 @@ def intermediate(b: Builder, expression: str, *inputs: Value) -> Tensor:
     result = lower_expression(b, expression, inputs, temporary=True)
     assert isinstance(result, Tensor)
     return result
+
+
+def store(b: Builder, expression: Node | str, inputs: Sequence[Value], y: Tensor) -> None:
+    """Emit the steps of an expression whose value goes to a tensor of the operator's, such as a part of its result."""
+    root = _parse(expression) if isinstance(expression, str) else expression
+    pieces = _Pieces(b, inputs, y)
+    value = inputs[root.index] if isinstance(root, Input) else pieces.lower(root, last=True)
+    if value is not y:
+        b.copy(b.cast(value, y.dtype).expand(y.shape), y)
 
 
 _parse = lru_cache(maxsize=1024)(parse)
@@ -211,9 +220,11 @@ class _Whole:
 class _Pieces(_Whole):
     """Cuts a tree into pieces that are one step each, and emits the steps."""
 
-    def __init__(self, b: Builder, inputs: Sequence[Value]) -> None:
+    def __init__(self, b: Builder, inputs: Sequence[Value], target: Tensor | None = None) -> None:
         super().__init__([_type_of(v) for v in inputs], [isinstance(v, Tensor) and v.is_constant for v in inputs])
         self.b = b
+        self.target = target
+        """Where the value of the whole expression goes."""
         self.inputs = list(inputs)
         self.converted: dict[tuple[Node, DType], _Part] = {}
 
@@ -251,7 +262,18 @@ class _Pieces(_Whole):
             x: Tensor = self.inputs[node.children[0].index]
             if "c" not in (x.dtype.kind, part.value.dtype.kind):
                 return self.b.cast(x, part.value.dtype)
-        return self.host(part)
+        found = self.complex(part, last)
+        return self.host(part) if found is None else found
+
+    def complex(self, part: _Part, last: bool) -> Tensor | None:
+        """Complex numbers by their parts; None where these do not do."""
+        types = [self.types[i] for i in inputs_of(part.node)]
+        kinds = {t.dtype.kind for t in (part.value, *types) if isinstance(t, TensorType)}
+        if "c" not in kinds or len(part.value.shape) >= MAX_RANK:
+            return None
+        from pnnx_fast.ops._complex import lower_complex  # few models have any
+
+        return lower_complex(self.b, part.node, self.inputs, part.value, last)
 
     def host(self, part: _Part) -> Tensor:
         """Evaluate with numpy, in whatever types the expression has."""
@@ -277,12 +299,10 @@ class _Pieces(_Whole):
         if gated is not None:
             return gated
         result = code.result
-        order = _order_of(operands, result.shape)
-        y = (
-            self.b.result(result.shape, result.dtype, order)
-            if last
-            else self.b.empty(result.shape, result.dtype, order)
-        )
+        order = order_of(operands, result.shape)
+        y = self.target if last else None
+        if y is None or (y.shape, y.dtype) != (result.shape, result.dtype):
+            y = (self.b.result if last else self.b.empty)(result.shape, result.dtype, order)
         strides = [y.strides, *(x.expand(result.shape).strides for x in operands)]
         shape, (ys, *xs) = _merge(result.shape, strides)
         if len(shape) > MAX_RANK:
@@ -305,7 +325,7 @@ class _Pieces(_Whole):
         return y
 
 
-def _order_of(operands: Sequence[Tensor], shape: Sequence[int]) -> Order:
+def order_of(operands: Sequence[Tensor], shape: Sequence[int]) -> Order:
     """Memory order of the result: that of an operand of its shape, a channels-last one if there is one."""
     full = [
         x for x in operands if x.shape == shape and all(s or n == 1 for s, n in zip(x.strides, x.shape, strict=True))

@@ -1,0 +1,159 @@
+"""Areas, statistics of rows, signs, masks and complex arithmetic, made of steps of others, against PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import graph_of_one
+import numpy as np
+import pytest
+from graph_of_one import run
+from test_composed_torch import LEFT, ODD, RIGHT, check, compare, real, t
+
+from pnnx_fast.errors import PnnxFastError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def call(name: str, values: tuple[Any, ...]) -> Any:
+    return graph_of_one.call(name, values, 1)
+
+
+def pairs(*shape: int, seed: int = 0, dtype: str = "c8") -> np.ndarray:
+    return (real("f8", *shape, seed=seed) + 1j * real("f8", *shape, seed=seed + 1)).astype(dtype)
+
+
+COMPLEX_EXPRESSIONS = [
+    "mul(@0,@1)", "add(@0,@1)", "sub(@0,@1)", "mul(@0,add(@0,@1))", "square(@0)", "neg(mul(@1,@0))", "abs(mul(@0,@1))",
+    "real(mul(@0,@1))", "imag(sub(@0,@1))", "mul(@0,2.5)", "mul(0.5,mul(@0,@1))", "div(@0,4)", "add(@0,1)", "abs(@0)",
+    "sub(1,@0)", "complex(real(@0),imag(@1))", "complex(real(@0),neg(imag(@0)))", "mul(real(@0),@1)",
+    "mul(mul(add(@0,@1),sub(@0,@1)),mul(@0,@1))",
+]  # fmt: skip
+
+
+def by_torch(text: str, *values: Any) -> Any:
+    names = {name: getattr(torch, name) for name in ("mul", "add", "sub", "square", "neg", "abs", "div", "complex")}
+    names |= {"real": lambda x: x.real if x.is_complex() else x, "imag": lambda x: x.imag}
+    names["sub"] = lambda x, y: x - y
+    names["mul"], names["add"] = (lambda x, y: x * y), (lambda x, y: x + y)
+    for i in range(len(values)):
+        text = text.replace(f"@{i}", f"x{i}")
+    return eval(text, names | {f"x{i}": t(v) for i, v in enumerate(values)})  # noqa: S307
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize("text", COMPLEX_EXPRESSIONS)
+def test_complex_expressions(text: str, dtype: str) -> None:
+    x = pairs(3, 4, 5, dtype=dtype)
+    for y in (pairs(3, 4, 5, seed=2, dtype=dtype), pairs(4, 1, seed=2, dtype=dtype), pairs(5, seed=2, dtype=dtype)):
+        for left, right in ((x, y), (y, x), (x[:0], y[:1]), (np.swapaxes(x, 0, 1)[:1, :1], y)):
+            given = tuple(np.ascontiguousarray(v) for v in (left, right))[: 2 if "@1" in text else 1]
+            compare(run("pnnx.Expression", *given, expr=text), by_torch(text, *given))
+
+
+def test_complex_beside_real() -> None:
+    x, y = pairs(6, 7), real("f4", 6, 7)
+    for other in (y, y[0], np.array(3, "f4"), np.array(3.0), np.arange(7), y > 0):
+        for text in ("mul(@0,@1)", "add(@1,@0)", "sub(@0,@1)"):
+            if text[:3] == "sub" and other.dtype == bool:
+                continue
+            compare(run("pnnx.Expression", x, other, expr=text), by_torch(text, x, other))
+
+
+def test_what_is_infinite_in_one_part() -> None:
+    x, y = (LEFT + 1j * 0).astype("c8"), np.empty(len(LEFT), "c8")
+    x.real, x.imag, y.real, y.imag = LEFT, RIGHT, RIGHT[::-1], LEFT
+    for text in ("mul(@0,@1)", "add(@0,@1)", "mul(@0,2.0)", "mul(@0,real(@1))", "abs(@0)"):
+        for count in (3, len(x)):
+            compare(run("pnnx.Expression", x[:count], y[:count], expr=text), by_torch(text, x[:count], y[:count]))
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_conjugates_and_polar(dtype: str) -> None:
+    x = pairs(3, 4, dtype=dtype)
+    for name in ("conj", "_conj", "conj_physical", "adjoint", "mH"):
+        if name != "mH":
+            check(name, x)
+    size, angle = real(f"f{x.dtype.itemsize // 2}", 3, 4), real(f"f{x.dtype.itemsize // 2}", 4, seed=1)
+    check("polar", size, np.broadcast_to(angle, size.shape).copy())
+    compare(run("torch.complex", size, np.ascontiguousarray(size[::-1])), torch.complex(t(size), t(size[::-1].copy())))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize("name", ["trapezoid", "trapz", "cumulative_trapezoid"])
+def test_areas(name: str, dtype: str) -> None:
+    y, places = real(dtype, 3, 5, 4), np.cumsum(np.abs(real(dtype, 3, 5, 4, seed=1)), 1)
+
+    def same(y: np.ndarray, *x: np.ndarray, dim: int, **dx: float) -> None:
+        want = getattr(torch, name)(t(y), *map(t, x), dim=dim, **dx)
+        compare(call(f"aten::{name}", (y, *(x or dx.values()), dim)), want)
+
+    for dim in (0, 1, -1):
+        same(y, dim=dim, dx=1.0)
+        same(y, dim=dim, dx=0.25)
+        line = np.cumsum(np.abs(real(dtype, y.shape[dim], seed=2)))
+        same(y, line.astype(dtype), dim=dim)
+        same(y, places, dim=dim)
+    same(y, np.ascontiguousarray(places[0, :, :1]), dim=1)
+    same(y[:, :1], dim=1, dx=2.0)
+    if name != "trapezoid" or dtype != "i8":
+        same(y[:0], dim=1, dx=1.0)
+    if dtype[0] == "f" and name != "cumulative_trapezoid":
+        same(np.array([[np.inf, 1, 2], [0, np.inf, 1], [np.nan, 0, 0]], dtype), dim=1, dx=1.0)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_mean_of_numbers(dtype: str) -> None:
+    x = np.where(real("f4", 3, 4, 5) > 1, np.nan, real("f4", 3, 4, 5, seed=1)).astype(dtype)
+    x[0, 1] = np.nan
+    for dim, keepdim in ((None, False), ([1], True), ([0, -1], False), ([2], False)):
+        check("nanmean", x, dim, keepdim)
+    check("nanmean", np.array(np.nan, dtype), None)
+    check("nanmean", x[:0], [0])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_covariance(dtype: str) -> None:
+    x = real(dtype, 4, 9)
+    for correction in (0, 1, 9, 20):
+        compare(call("aten::cov", (x, correction, None, None)), torch.cov(t(x), correction=correction))
+        compare(call("aten::cov", (x[0], correction, None, None)), torch.cov(t(x[0]), correction=correction))
+    compare(call("aten::corrcoef", (x,)), torch.corrcoef(t(x)))
+    compare(call("aten::corrcoef", (x[1],)), torch.corrcoef(t(x[1])))
+    x[2] = 3
+    compare(call("aten::corrcoef", (x,)), torch.corrcoef(t(x)))
+    odd = np.stack([ODD.astype(dtype), np.arange(len(ODD), dtype=dtype)])
+    compare(call("aten::cov", (odd, 1, None, None)), torch.cov(t(odd)))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_signs(dtype: str) -> None:
+    x, y = LEFT.astype(dtype), RIGHT.astype(dtype)
+    got, want = call("aten::copysign", (x, -y)), torch.copysign(t(x), t(-y)).numpy()
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    for number in (-0.0, 2, -3.5):
+        compare(call("aten::copysign", (x, number)), torch.copysign(t(x), number))
+    compare(call("aten::copysign", (np.arange(-3, 3), y[:6])), torch.copysign(torch.arange(-3, 3), t(y[:6])))
+    check("heaviside", x, y)
+    check("heaviside", real(dtype, 3, 4), np.array(0.5, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "?"])
+def test_masked_scatter(dtype: str) -> None:
+    x, source = real("f4", 3, 4, 5).astype(dtype), real("f4", 6, 10, seed=1).astype(dtype)
+    for mask in (real("f4", 3, 4, 5, seed=2) > 0, real("f4", 4, 1, seed=3) > 0, np.zeros(5, bool), np.ones((3, 4, 5), bool)):
+        compare(call("aten::masked_scatter", (x, mask, source)), torch.masked_scatter(t(x), t(mask), t(source)))
+    compare(call("aten::masked_scatter", (x[:0], x[:0] > 0, source)), t(x[:0]))
+    compare(call("aten::masked_scatter", (x, np.zeros(5, bool), source[:0])), t(x))
+    with pytest.raises(PnnxFastError):
+        call("aten::masked_scatter", (x, np.ones((3, 4, 5), bool), source[:2]))
+
+
+def test_kronecker_products_and_convolutions() -> None:
+    for left, right in (((3, 4), (5, 2)), ((3,), (4, 5)), ((2, 3, 4), (3, 1, 2)), ((), (3,)), ((0, 2), (2, 3)), ((4,), (6,))):
+        check("kron", real("f4", *left), real("f4", *right, seed=1))
+    for dtype, pad in (("f4", 0), ("f4", 2), ("f8", 1)):
+        given = real(dtype, 9, 2, 5), real(dtype, 3, 5, 4, seed=1), real(dtype, 4, seed=2)
+        compare(call("aten::conv_tbc", (*given, pad)), torch.conv_tbc(*map(t, given), pad))
