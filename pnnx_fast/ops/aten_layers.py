@@ -173,7 +173,7 @@ for _axes in (1, 2, 3):
     operator(f"aten::adaptive_max_pool{_axes}d")(_adaptive_max_pool(_axes))
 
 
-@operator("aten::max_unpool2d", "aten::max_unpool3d", native=False)
+@operator("aten::max_unpool2d", "aten::max_unpool3d")
 def max_unpool(b: Builder, input: Tensor, indices: Tensor, output_size: Any, *_: Any) -> Tensor:
     """Put maxima back where they came from, zeros elsewhere. torch.nn.functional.max_unpool2d."""
     fields = {"input": input, "indices": indices, "output_size": output_size}

@@ -15,9 +15,11 @@ from pnnx_fast.ir import Operator
 from pnnx_fast.ir.shapes import split_place
 from pnnx_fast.ops.convolution import as_computed
 from pnnx_fast.ops.elementwise import intermediate
-from pnnx_fast.ops.linear import multiply_rows
+from pnnx_fast.ops.linear import multiply, multiply_rows
+from pnnx_fast.ops.reduction import emit_reduce
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import infer_shape
+from pnnx_fast.ops.softmax import emit_softmax
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS, MASK_FILL = range(6)
@@ -396,7 +398,7 @@ def _padding_mask(b: Builder, mask: Tensor | None, padding: Tensor | None, q: Te
         return b.reshape(wide, (heads[0] * heads[1], *heads[2:]))
     other = b.reshape(mask, heads) if mask.ndim == 3 else mask.expand(heads)
     additive = [_as_additive(b, m, q.dtype) for m in (wide, other)]
-    total = b.host(np.add, additive, [(heads, q.dtype)])[0]
+    total = intermediate(b, "add(@0,@1)", *additive)
     return b.reshape(total, (heads[0] * heads[1], *heads[2:]))
 
 
@@ -404,22 +406,17 @@ def _as_additive(b: Builder, mask: Tensor, dtype: DType) -> Tensor:
     """Minus infinity where a mask drops keys."""
     if mask.dtype != np.bool_:
         return b.cast(mask, dtype)
-    return b.host(lambda m: np.where(m, -np.inf, 0).astype(dtype), [mask], [(mask.shape, dtype)])[0]
+    return intermediate(b, "where(@0,@1,@2)", mask, *(b.constant(np.array(v, dtype)) for v in (-np.inf, 0)))
 
 
 def _attention_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: float, average: bool) -> Tensor:
     """Attention weights, averaged over the heads or of each, as the layer returns them beside its output."""
-
-    def weights(q: Array, k: Array, *masks: Array) -> Array:
-        s = q @ k.swapaxes(-1, -2) * q.dtype.type(scale)
-        for m in masks:
-            s = s + _additive(m, MASK_DROP if m.dtype == np.bool_ else MASK_ADD, q.dtype)
-        p = np.exp(s - s.max(-1, keepdims=True))
-        shares = p / p.sum(-1, keepdims=True)
-        return np.asarray(shares.mean(1) if average else shares)
-
-    shape = (q.shape[0], *([] if average else [q.shape[1]]), q.shape[2], k.shape[2])
-    return b.host(weights, [q, k] if mask is None else [q, k, mask], [(shape, q.dtype)])[0]
+    scores = b.empty((*q.shape[:3], k.shape[2]), q.dtype)
+    multiply(b, q, k.permute((0, 1, 3, 2)), None, scale, 1.0, scores)
+    if mask is not None:
+        scores = intermediate(b, "add(@0,@1)", scores, _as_additive(b, mask, q.dtype))
+    shares = emit_softmax(b, scores, 3, temporary=True)
+    return emit_reduce(b, shares, [1], False, "sum", scale=1.0 / q.shape[1], temporary=True) if average else shares
 
 
 @operator("nn.MultiheadAttention", "fused.MultiheadAttention")

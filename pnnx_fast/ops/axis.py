@@ -39,14 +39,24 @@ def lines(b: Builder, x: Tensor, axis: int) -> tuple[Tensor, int]:
 
 
 def along_axis(
-    b: Builder, kernel: str, input: Tensor, axis: int, parameters: Sequence[float] = (), cost: int = 1
+    b: Builder,
+    kernel: str,
+    input: Tensor,
+    axis: int,
+    parameters: Sequence[float] = (),
+    cost: int = 1,
+    *,
+    temporary: bool = False,
 ) -> Tensor:
-    """Emit a kernel whose result has the shape and dtype of the input; ``cost`` is the work an element takes."""
+    """Emit a kernel whose result has the shape and dtype of the input; ``cost`` is the work an element takes.
+
+    ``temporary``: what it gives is not the result of the operator that is being lowered.
+    """
     shape = input.shape
     if input.ndim == 0:
-        return b.reshape(along_axis(b, kernel, b.reshape(input, (1,)), 0, parameters, cost), ())
+        return b.reshape(along_axis(b, kernel, b.reshape(input, (1,)), 0, parameters, cost, temporary=temporary), ())
     x, at = lines(b, input, axis)
-    y = b.result(shape, x.dtype, x) if x.shape == shape else b.result(shape, x.dtype)
+    y = (b.empty if temporary else b.result)(shape, x.dtype, x if x.shape == shape else "plain")
     out = y if y.shape == x.shape else b.reshape(y, x.shape)
     values = [*parameters, 0.0, 0.0, 0.0, 0.0]
     b.step(

@@ -108,9 +108,9 @@ FAMILIES: dict[str, str] = {
         aten::fake_quantize_per_tensor_affine aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal
         aten::fractional_max_pool2d aten::fractional_max_pool3d aten::frexp aten::gcd aten::geqrf aten::gradient
         aten::hamming_window aten::hann_window aten::histc aten::histogram aten::histogramdd aten::i0 aten::igamma
-        aten::igammac aten::index_reduce aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm
-        aten::linalg_cholesky aten::linalg_cholesky_ex aten::linalg_cond aten::linalg_det aten::linalg_eig
-        aten::linalg_eigh aten::linalg_eigvals aten::linalg_eigvalsh aten::linalg_householder_product aten::linalg_inv
+        aten::igammac aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm aten::linalg_cholesky
+        aten::linalg_cholesky_ex aten::linalg_cond aten::linalg_det aten::linalg_eig aten::linalg_eigh
+        aten::linalg_eigvals aten::linalg_eigvalsh aten::linalg_householder_product aten::linalg_inv
         aten::linalg_inv_ex aten::linalg_lstsq aten::linalg_lu aten::linalg_lu_factor aten::linalg_lu_factor_ex
         aten::linalg_lu_solve aten::linalg_matrix_exp aten::linalg_matrix_power aten::linalg_matrix_rank
         aten::linalg_pinv aten::linalg_qr aten::linalg_slogdet aten::linalg_solve aten::linalg_solve_ex
@@ -297,8 +297,8 @@ FAMILIES: dict[str, str] = {
         F.affine_grid F.grid_sample
     """,
     "scatter": """
-        Tensor.index_put aten::index_copy aten::index_fill aten::one_hot aten::put aten::scatter aten::scatter_reduce
-        torch.scatter_add
+        Tensor.index_put aten::index_copy aten::index_fill aten::index_reduce aten::one_hot aten::put aten::scatter
+        aten::scatter_reduce torch.scatter_add
     """,
     "shape": """
         F.channel_shuffle F.pixel_shuffle F.pixel_unshuffle Tensor.clone Tensor.expand Tensor.expand_as Tensor.permute

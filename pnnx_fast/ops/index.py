@@ -250,6 +250,26 @@ def merge_indices(b: Builder, indices: Sequence[Tensor], sizes: Sequence[int]) -
     return whole
 
 
+def _across(b: Builder, x: Tensor, entries: Sequence[Any], axes: Sequence[int]) -> Tensor | None:
+    """Entries that indices name around whole dimensions, which become indices, too; None where that takes longer."""
+    first, last = axes[0], axes[-1] + 1
+    between = [d for d in range(first, last) if d not in axes]
+    shape = np.broadcast_shapes(*(entries[d].shape for d in axes))
+    count = math.prod(shape) * math.prod(x.shape[d] for d in between)
+    if count >= math.prod(x.shape[first:last]):
+        return None
+    indices = []
+    for d in range(first, last):
+        e = b.constant(np.arange(x.shape[d])) if d in between else entries[d]
+        behind = len(between) - 1 - between.index(d) if d in between else len(between)
+        indices.append(b.reshape(e, (*e.shape, *[1] * behind)))
+    sizes = x.shape[first:last]
+    merged = b.reshape(x, (*x.shape[:first], math.prod(sizes), *x.shape[last:]))
+    y = take(b, merged, merge_indices(b, indices, sizes), first, temporary=first > 0)
+    order = [*range(first, first + len(shape)), *range(first), *range(first + len(shape), y.ndim)]
+    return y.permute(order)
+
+
 def index_tensors(b: Builder, x: Tensor, indices: Sequence[Any]) -> Value:
     """``x[indices]`` with None for whole dimensions and integer or boolean tensors."""
     entries = normal_form(b, x, indices)
@@ -259,6 +279,8 @@ def index_tensors(b: Builder, x: Tensor, indices: Sequence[Any]) -> Value:
         return x
     if any(t.dtype == np.bool_ for t in tensors):
         return b.dynamic(lambda a, *i: a[numpy_key(entries, i)], [x, *tensors])
+    if axes[-1] - axes[0] >= len(axes) and (found := _across(b, x, entries, axes)) is not None:
+        return found
     if axes[-1] - axes[0] >= len(axes):  # None between indices: their dimensions come first
         order = [*axes, *(d for d in range(x.ndim) if d not in axes)]
         x, axes = x.permute(order), list(range(len(axes)))

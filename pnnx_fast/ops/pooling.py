@@ -356,20 +356,18 @@ for _axes in (1, 2, 3):
 
 def unpool(b: Builder, x: Tensor, indices: Tensor, shape: Shape, axes: int) -> Tensor:
     """Emit zeros of a shape with the entries of ``x`` at places, which count the entries of the last dimensions."""
-    from pnnx_fast.ops.array_functions import check  # few models need it
+    from pnnx_fast.ops.scatter import scattered  # few models need it
 
     if x.shape != indices.shape or indices.dtype.kind not in "iu":
         raise ShapeError("every entry has a place", operand="indices", expected=x.shape, actual=indices.shape)
     lead, places = shape[: len(shape) - axes], math.prod(shape[len(shape) - axes :])
     check_numbers(math.prod(shape))
-
-    def run(x: Array, index: Array) -> Array:
-        check(index, places, wrap=False)
-        y = np.zeros((*lead, places), x.dtype)
-        np.put_along_axis(y, index.reshape(*lead, -1), x.reshape(*lead, -1), -1)
-        return y.reshape(shape)
-
-    return b.host(run, [x, indices], [(shape, x.dtype)])[0]
+    zeros = b.constant(np.zeros((), x.dtype)).expand((*lead, places))
+    if not x.size:
+        return b.reshape(zeros, shape)
+    entries = (*lead, math.prod(x.shape[len(lead) :]))
+    values, index = b.reshape(x, entries), b.reshape(indices, entries)
+    return b.reshape(scattered(b, zeros, index, values, len(lead), ("put", None)), shape)
 
 
 def _max_unpool(axes: int) -> Callable[..., Value]:
@@ -399,4 +397,4 @@ def _max_unpool(axes: int) -> Callable[..., Value]:
 
 
 for _axes in (1, 2, 3):
-    operator(f"nn.MaxUnpool{_axes}d", f"F.max_unpool{_axes}d", native=False)(_max_unpool(_axes))
+    operator(f"nn.MaxUnpool{_axes}d", f"F.max_unpool{_axes}d")(_max_unpool(_axes))

@@ -6,14 +6,14 @@ lies exactly on the grid, so results equal those of integer arithmetic with the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops._window import Padding
 from pnnx_fast.ops.convolution import convolution, epilogue_fields
+from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.linear import linear
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, concatenate, listed
@@ -32,15 +32,12 @@ RANGES: dict[Any, tuple[int, int]] = {
 
 def to_grid(b: Builder, x: Tensor, scale: float, zero_point: int, limits: tuple[int, int]) -> Tensor:
     """Round to the grid and clamp to its ends."""
-    low, high = limits
-
-    def snap(a: Array) -> Array:
-        # PyTorch multiplies by the reciprocal in float32; dividing would round some ties differently.
-        inverse = np.float32(1.0) / np.float32(scale)
-        q = np.clip(np.rint(a * inverse) + zero_point, low, high)
-        return np.asarray((q - zero_point) * np.float32(scale), np.float32)
-
-    return b.host(snap, [x], [(x.shape, np.float32)])[0]
+    # PyTorch multiplies by the reciprocal in float32; dividing would round some ties differently.
+    with np.errstate(all="ignore"):
+        inverse, step = np.float32(1.0) / np.float32(scale), np.float32(scale)
+    numbers = (float(inverse), zero_point, *limits, float(step))
+    text = "mul(sub(clamp(add(round(mul(@0,@1)),@2),@3,@4),@2),@5)"
+    return cast(Tensor, lower_expression(b, text, [b.cast(x, np.float32), *numbers]))
 
 
 def activation_range(zero_point: int) -> tuple[int, int]:
@@ -48,13 +45,13 @@ def activation_range(zero_point: int) -> tuple[int, int]:
     return RANGES["torch.quint8"] if zero_point >= 0 else RANGES["torch.qint8"]
 
 
-@operator("nn.quantized.Quantize", native=False)
+@operator("nn.quantized.Quantize")
 def quantize(b: Builder, input: Tensor, *, scale: float, zero_point: int, dtype: Any = None) -> Tensor:
     """Quantise to unsigned 8 bits. torch.ao.nn.quantized.Quantize."""
     return to_grid(b, input, scale, zero_point, activation_range(zero_point))
 
 
-@operator("torch.quantize_per_tensor", native=False)
+@operator("torch.quantize_per_tensor")
 def quantize_per_tensor(
     b: Builder,
     input: Tensor,
@@ -97,7 +94,7 @@ def real_weight(b: Builder, weight: Tensor, scales: Tensor | None, zero_points: 
     return b.cached(("dequantized", weight.buffer, weight.offset), make)
 
 
-@operator("nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d", native=False)
+@operator("nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d")
 def quantized_conv2d(
     b: Builder,
     input: Tensor,
@@ -122,10 +119,10 @@ def quantized_conv2d(
     w = real_weight(b, weight, weight_q_per_channel_scales, weight_q_per_channel_zero_points, weight_q_per_channel_axis)
     act = epilogue_fields("none", ())
     y = convolution(b, 2, input, w, bias, None, stride, padding, dilation, groups, padding_mode, act)
-    return to_grid(b, b.contiguous(y), scale, zero_point, activation_range(zero_point))
+    return to_grid(b, y, scale, zero_point, activation_range(zero_point))
 
 
-@operator("nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU", native=False)
+@operator("nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU")
 def quantized_linear(
     b: Builder,
     input: Tensor,
@@ -145,9 +142,9 @@ def quantized_linear(
     return to_grid(b, linear(b, input, w, bias), scale, zero_point, activation_range(zero_point))
 
 
-@operator("nn.quantized.cat", native=False)
+@operator("nn.quantized.cat")
 def quantized_cat(b: Builder, *tensors: Any, dim: int = 0, scale: float, zero_point: int) -> Tensor:
     """Join quantised tensors and quantise anew. torch.ao.nn.quantized.QFunctional.cat."""
     parts = listed(tensors)
     joined = concatenate(b, parts, axis_of(dim, parts[0].ndim))
-    return to_grid(b, b.contiguous(joined), scale, zero_point, activation_range(zero_point))
+    return to_grid(b, joined, scale, zero_point, activation_range(zero_point))

@@ -73,17 +73,19 @@ def scattered(
     axis: int,
     *ops: tuple[str, Tensor | None],
     wrap: bool = False,
+    temporary: bool = False,
 ) -> Tensor:
     """Copy of the input with operations done one after another at the places of an index.
 
     Each is given with what it takes, ``src`` for None. All shapes fit; the type of the input has a kernel for them.
+    ``temporary``: what it gives is not the result of the operator that is being lowered.
     """
     if input.ndim == 0:
         one = [b.reshape(t, (1,)) for t in (input, index, src)]
-        return b.reshape(scattered(b, one[0], one[1], one[2], 0, *ops, wrap=wrap), ())
+        return b.reshape(scattered(b, one[0], one[1], one[2], 0, *ops, wrap=wrap, temporary=True), ())
     check_constant(index, input.shape[axis], wrap)
     wide = cast(DType, computed_in(input.dtype, ops[-1][0]))
-    y = (b.result if wide == input.dtype else b.empty)(input.shape, wide)
+    y = (b.result if wide == input.dtype and not temporary else b.empty)(input.shape, wide)
     b.copy(b.cast(input, wide), y)
     for op, taken in ops:
         given = b.cast(src if taken is None else taken, wide)
@@ -152,6 +154,8 @@ def scatter_reduce(
     if not index.size:
         return input
     part = _fit(b, input, index, src, axis)
+    if reduce == "mean" and input.dtype in (np.float32, np.float64):
+        return _averaged(b, input, index, part, axis, include_self)
     if reduce == "mean" or computed_in(input.dtype, _REDUCTIONS[reduce][0]) is None:
 
         def run(x: Array, i: Array, s: Array) -> Array:
@@ -162,6 +166,16 @@ def scatter_reduce(
     if include_self:
         return scattered(b, input, index, part, axis, op)
     return scattered(b, input, index, part, axis, ("put", b.constant(_neutral(input.dtype, reduce))), op)
+
+
+def _averaged(b: Builder, x: Tensor, index: Tensor, src: Tensor, axis: int, include_self: bool) -> Tensor:
+    """Means of what meets at the places that an index names."""
+    zero, one = (b.constant(np.asarray(v, x.dtype)) for v in (0, 1))
+    begin: list[tuple[str, Tensor | None]] = [] if include_self else [("put", zero)]
+    total = scattered(b, x, index, src, axis, *begin, ("add", None), temporary=True)
+    start = (one if include_self else zero).expand(x.shape)
+    count = scattered(b, start, index, one, axis, ("add", None), temporary=True)
+    return cast(Tensor, lower_expression(b, "div(@0,maximum(@1,1))", [total, count]))
 
 
 @operator("torch.scatter_add")
@@ -183,6 +197,17 @@ def _slices(b: Builder, input: Tensor, axis: int, index: Tensor) -> Tensor:
         return b.reshape(index, (index.size,))
     line = b.reshape(index, [index.size if d == axis else 1 for d in range(input.ndim)])
     return line.expand([index.size if d == axis else n for d, n in enumerate(input.shape)])
+
+
+@operator("aten::index_reduce")
+def index_reduce(
+    b: Builder, input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool = True
+) -> Tensor:
+    """Slices reduced into the entries of a dimension that an index names. torch.index_reduce."""
+    places = _slices(b, input, axis_of(dim, input.ndim), index)
+    if source.size != places.size:
+        raise ShapeError("the slices do not fit", operand="source", expected=places.shape, actual=source.shape)
+    return scatter_reduce(b, input, dim, places, b.reshape(source, places.shape), reduce, include_self)
 
 
 @operator("aten::index_copy")

@@ -18,13 +18,16 @@ WORK = 20
 
 
 @in_single
-def emit_softmax(b: Builder, input: Tensor, dim: int, *, factor: float = 1.0, logarithm: bool = False) -> Tensor:
-    """Emit softmax(factor * input), or its logarithm."""
+def emit_softmax(
+    b: Builder, input: Tensor, dim: int, *, factor: float = 1.0, logarithm: bool = False, temporary: bool = False
+) -> Tensor:
+    """Emit softmax(factor * input), or its logarithm; ``temporary``: which is not the operator's result."""
     if input.dtype.kind != "f":
         raise ShapeError("softmax needs a floating type", actual=input.dtype)
     axis = axis_of(dim, input.ndim)
     if input.dtype == np.float32:
-        return along_axis(b, "log_softmax" if logarithm else "softmax", input, axis, [factor], WORK)
+        kernel = "log_softmax" if logarithm else "softmax"
+        return along_axis(b, kernel, input, axis, [factor], WORK, temporary=temporary)
     from pnnx_fast.ops.elementwise import lower_expression
     from pnnx_fast.ops.reduction import emit_reduce
 
@@ -35,7 +38,8 @@ def emit_softmax(b: Builder, input: Tensor, dim: int, *, factor: float = 1.0, lo
     powers = lower_expression(b, "exp(sub(@0,@1))", [scaled, top], temporary=True)
     total = emit_reduce(b, powers, [axis], True, "sum", temporary=True)
     whole = "sub(sub(@0,@2),log(@3))" if logarithm else "div(@1,@3)"
-    result: Tensor = lower_expression(b, whole, [scaled, powers, top, total], temporary=input.ndim == 0)
+    temporary = temporary or input.ndim == 0
+    result: Tensor = lower_expression(b, whole, [scaled, powers, top, total], temporary=temporary)
     return b.reshape(result, input.shape)
 
 
