@@ -161,6 +161,20 @@ enum { PF_MASK_QUERIES = 16 };
     F(K, i64, size) F(K, i64, wrap) F(K, i64, inner) F(K, i64, xso) F(K, i64, xsr) F(K, i64, yso)            \
     F(K, i64, ysr)
 
+/* y[i, :] of the rows of x (size, columns) that index (count integers of index_size bytes) names from starts[i] on, up to
+ * starts[i + 1], or to the end for the last of the bags unless they are closed. kind: of PF_BAG_CODES; scale: factors of a
+ * sum, one an index, may be absent; rows `skip` (-1: none) count for nothing. All dense. */
+#define PF_BAGS_ARGS(F, K)                                                                                   \
+    F(K, in, x) F(K, in, index) F(K, in, starts) F(K, in, scale) F(K, out, y) F(K, i64, index_size)          \
+    F(K, i64, starts_size) F(K, i64, size) F(K, i64, columns) F(K, i64, count) F(K, i64, bags)               \
+    F(K, i64, closed) F(K, i64, kind) F(K, i64, skip)
+
+/* y: how many of n sorted edges are less than each value of x (right: not larger), as int64 (narrow: int32). Lines of
+ * values have edges of their own, step apart. All dense. */
+#define PF_SEARCH_ARGS(F, K)                                                                                 \
+    F(K, in, x) F(K, in, edges) F(K, out, y) F(K, i64, lines) F(K, i64, values) F(K, i64, n) F(K, i64, step) \
+    F(K, i64, right) F(K, i64, narrow)
+
 /* Elements named by an index tensor of `shape` along dimension dim, whose size and stride in the indexed tensor are
  * size and stride: y[p] = x[p, dim <- index[p]], the strides xs count with xs[dim] = 0. js: strides of the index tensor. */
 #define PF_GATHER_ARGS(F, K)                                                                                 \
@@ -292,6 +306,8 @@ enum { PF_MASK_QUERIES = 16 };
     X(conv_scale, PF_CONV_SCALE_ARGS)                                                                        \
     X(matmul, PF_MATMUL_ARGS)                                                                                    \
     X(gather_rows, PF_GATHER_ROWS_ARGS)                                                                      \
+    X(bags, PF_BAGS_ARGS)                                                                                    \
+    X(search, PF_SEARCH_ARGS)                                                                                \
     X(topk, PF_TOPK_ARGS)                                                                                    \
     X(pick, PF_PICK_ARGS)                                                                                    \
     X(region, PF_REGION_ARGS)                                                                                \

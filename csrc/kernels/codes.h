@@ -40,6 +40,9 @@
 /* What becomes of an index outside: it is a fault, a negative one counts from the end, or it takes the nearest place. */
 #define PF_OUTSIDE_CODES(C) C(OUTSIDE, FAULT, "fault") C(OUTSIDE, WRAP, "wrap") C(OUTSIDE, NEAREST, "nearest")
 
+/* What is made of the rows of a bag. */
+#define PF_BAG_CODES(C) C(BAG, SUM, "sum") C(BAG, MEAN, "mean") C(BAG, MAX, "max")
+
 /* Padding: what stands beyond the border. */
 #define PF_PAD_CODES(C)                                                                                      \
     C(PAD, CONSTANT, "constant") C(PAD, REFLECT, "reflect") C(PAD, REPLICATE, "replicate")                   \
@@ -73,7 +76,7 @@
 #define PF_CODE_LISTS(X)                                                                                     \
     X(dtype, DTYPE) X(activation, ACT) X(reduce, REDUCE) X(scatter, SCATTER) X(outside, OUTSIDE) X(pad, PAD) \
     X(sample, SAMPLE) X(border, BORDER) X(align, ALIGN) X(region, REGION) X(mask, MASK) X(direct, DIRECT)    \
-    X(operand, OPERAND)
+    X(operand, OPERAND) X(bag, BAG)
 /* clang-format on */
 
 #define PF_CODE_ID(LIST, NAME, text) PF_##LIST##_##NAME,

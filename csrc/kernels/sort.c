@@ -59,3 +59,56 @@ PF_KERNEL_FUNCTION(sort) {
         pf_put_line(sort(mine.e, mine.e + a->n, a->n), &x, a, w, line, a->n);
     }
 }
+
+/* NaN comes last among others, but equals nothing. */
+static bool is_missing(const elements *x, int64_t key) {
+    return (x->type == PF_DTYPE_F32 && key == INT32_MAX) || (x->type == PF_DTYPE_F16 && key == INT16_MAX) ||
+           (x->type == PF_DTYPE_F64 && key == INT64_MAX);
+}
+
+/* As the C++ library orders few entries where NaN is neither less nor more than anything. */
+static void insert_with_missing(entry *e, const elements *x, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        const entry moved = e[i];
+        int64_t j = i;
+#define PF_BEFORE(other) (moved.key < (other).key && !is_missing(x, (other).key))
+        if (PF_BEFORE(e[0]))
+            for (; j > 0; j--) e[j] = e[j - 1];
+        else
+            for (; PF_BEFORE(e[j - 1]); j--) e[j] = e[j - 1];
+#undef PF_BEFORE
+        e[j] = moved;
+    }
+}
+
+/* Of sorted entries the last one of the first longest run of equal ones. */
+static entry most_frequent(const entry *e, const elements *x, int64_t n) {
+    int64_t best = 0, most = 0, start = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (i + 1 < n && e[i + 1].key == e[i].key && !is_missing(x, e[i].key)) continue;
+        if (i + 1 - start > most) best = i, most = i + 1 - start;
+        start = i + 1;
+    }
+    return e[best];
+}
+
+PF_PLAN_FUNCTION(mode) { PF_NAME(sort_plan)(args_, nthreads, plan); }
+
+PF_KERNEL_FUNCTION(mode) {
+    enum { FEW = 16 };
+    const pf_topk_args *a = args_;
+    const lines mine = pf_lines(a, w, 2 * a->n);
+    for (int64_t line = mine.begin; line < mine.end; line++) {
+        const elements x = pf_line(a, w, line);
+        entry *e = mine.e;
+        bool missing = false;
+        pf_entries(e, &x, a->n);
+        for (int64_t i = 0; a->n <= FEW && i < a->n; i++) missing |= is_missing(&x, e[i].key);
+        if (missing)
+            insert_with_missing(e, &x, a->n);
+        else
+            e = sort(e, mine.e + a->n, a->n);
+        const entry found = most_frequent(e, &x, a->n);
+        pf_put_line(&found, &x, a, w, line, 1);
+    }
+}

@@ -275,11 +275,6 @@ def searchsorted(
     return np.asarray(found, np.int32 if out_int32 else np.int64)
 
 
-def bucketize(values: Any, edges: Array, out_int32: bool = False, right: bool = False) -> Array:
-    """Numbers of the buckets that values fall into."""
-    return searchsorted(edges, values, out_int32, right)
-
-
 def histc(x: Array, bins: int = 100, low: float = 0, high: float = 0) -> Array:
     """Histogram."""
     if low == high:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.aten import dtype_name
 from pnnx_fast.ops.einsum import einsum as by_name
 from pnnx_fast.ops.elementwise import lower_expression
@@ -437,35 +437,6 @@ def bilinear(b: Builder, first: Tensor, second: Tensor, weight: Tensor, bias: An
     """A bilinear form for each output. torch.nn.functional.bilinear."""
     y = einsum(b, "...i,oij,...j->...o", [first, weight, second])
     return y if bias is None else cast(Tensor, lower_expression(b, "add(@0,@1)", [y, bias]))
-
-
-@operator("aten::embedding_bag", native=False)
-def embedding_bag(b: Builder, weight: Tensor, indices: Tensor, offsets: Tensor, *rest: Any) -> Value:
-    """Sums, means or maxima of bags of rows of a table. torch.nn.functional.embedding_bag."""
-    kind = rest[1] if len(rest) > 1 else 0
-    factors = rest[3] if len(rest) > 3 else None
-    closed = bool(rest[4]) if len(rest) > 4 else False
-    padding = rest[5] % weight.shape[0] if len(rest) > 5 and rest[5] is not None else None
-    bags = offsets.size - closed
-
-    def run(table: Array, index: Array, starts: Array, *scale: Array) -> Array:
-        for places, size in ((index, len(table)), (starts, index.size + 1)):
-            wrong = places[(places < 0) | (places >= size)]
-            if wrong.size:
-                raise IndexRangeError(int(wrong[0]), size)
-        bounds = starts if closed else np.append(starts, index.size)
-        kept = np.arange(bounds[-1]) if padding is None else np.flatnonzero(index[: bounds[-1]] != padding)
-        bounds = np.searchsorted(kept, bounds)
-        rows = table[index[kept]]
-        rows = rows * scale[0][kept, None] if scale else rows
-        counts = np.diff(bounds)
-        y = np.zeros((bags, table.shape[1]), table.dtype)
-        if len(rows):
-            y[counts > 0] = (np.maximum if kind == 2 else np.add).reduceat(rows, bounds[:-1][counts > 0], 0)
-        return np.asarray(y / np.maximum(counts, 1)[:, None], y.dtype) if kind == 1 else y
-
-    inputs = [weight, indices, offsets, *([] if factors is None else [factors])]
-    return Results(b.host(run, inputs, [((bags, weight.shape[1]), weight.dtype)]) + [*UNKNOWN])
 
 
 @operator("aten::index_add")

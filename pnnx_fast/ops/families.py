@@ -83,8 +83,8 @@ FAMILIES: dict[str, str] = {
         aten::_upsample_nearest_exact1d aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d
         aten::adaptive_max_pool1d aten::adaptive_max_pool2d aten::adaptive_max_pool3d aten::bilinear
         aten::chain_matmul aten::col2im aten::conv_tbc aten::convolution aten::copy aten::copy_ aten::dsplit
-        aten::einsum aten::embedding_bag aten::grid_sampler aten::grid_sampler_2d aten::grid_sampler_3d aten::gru
-        aten::gru_cell aten::hsplit aten::im2col aten::index_add aten::linalg_multi_dot aten::lstm aten::lstm_cell
+        aten::einsum aten::grid_sampler aten::grid_sampler_2d aten::grid_sampler_3d aten::gru aten::gru_cell
+        aten::hsplit aten::im2col aten::index_add aten::linalg_multi_dot aten::lstm aten::lstm_cell
         aten::max_pool1d_with_indices aten::max_pool2d_with_indices aten::max_pool3d_with_indices aten::max_unpool2d
         aten::max_unpool3d aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d
         aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d aten::rnn_relu aten::rnn_relu_cell
@@ -102,13 +102,13 @@ FAMILIES: dict[str, str] = {
     """,
     "aten_numpy": """
         aten::_grouped_mm aten::_lu_with_info aten::_unique aten::_unique2 aten::argwhere aten::as_strided_scatter
-        aten::bartlett_window aten::bincount aten::blackman_window aten::block_diag aten::bucketize
-        aten::cartesian_prod aten::cholesky aten::cholesky_inverse aten::cholesky_solve aten::combinations
-        aten::ctc_loss aten::diagonal_scatter aten::eye aten::fake_quantize_per_channel_affine
-        aten::fake_quantize_per_tensor_affine aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal
-        aten::fractional_max_pool2d aten::fractional_max_pool3d aten::frexp aten::gcd aten::geqrf aten::gradient
-        aten::hamming_window aten::hann_window aten::histc aten::histogram aten::histogramdd aten::i0 aten::igamma
-        aten::igammac aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm aten::linalg_cholesky
+        aten::bartlett_window aten::bincount aten::blackman_window aten::block_diag aten::cartesian_prod
+        aten::cholesky aten::cholesky_inverse aten::cholesky_solve aten::combinations aten::ctc_loss
+        aten::diagonal_scatter aten::eye aten::fake_quantize_per_channel_affine aten::fake_quantize_per_tensor_affine
+        aten::fft_fftfreq aten::fft_rfftfreq aten::fill_diagonal aten::fractional_max_pool2d
+        aten::fractional_max_pool3d aten::frexp aten::gcd aten::geqrf aten::gradient aten::hamming_window
+        aten::hann_window aten::histc aten::histogram aten::histogramdd aten::i0 aten::igamma aten::igammac
+        aten::inverse aten::isin aten::isreal aten::kaiser_window aten::lcm aten::linalg_cholesky
         aten::linalg_cholesky_ex aten::linalg_cond aten::linalg_det aten::linalg_eig aten::linalg_eigh
         aten::linalg_eigvals aten::linalg_eigvalsh aten::linalg_householder_product aten::linalg_inv
         aten::linalg_inv_ex aten::linalg_lstsq aten::linalg_lu aten::linalg_lu_factor aten::linalg_lu_factor_ex
@@ -117,25 +117,28 @@ FAMILIES: dict[str, str] = {
         aten::linalg_solve_triangular aten::linalg_svd aten::linalg_svdvals aten::linalg_tensorinv
         aten::linalg_tensorsolve aten::linalg_vander aten::linspace aten::logcumsumexp aten::logdet aten::logspace
         aten::lu_solve aten::lu_unpack aten::masked_scatter aten::matrix_H aten::matrix_exp aten::matrix_power
-        aten::mode aten::multilabel_margin_loss aten::mvlgamma aten::nanquantile aten::nextafter aten::nonzero_static
+        aten::multilabel_margin_loss aten::mvlgamma aten::nanquantile aten::nextafter aten::nonzero_static
         aten::nuclear_norm aten::orgqr aten::ormqr aten::pad_sequence aten::pinverse aten::polygamma aten::qr
-        aten::quantile aten::scalar_tensor aten::searchsorted aten::signbit aten::slogdet aten::special_airy_ai
-        aten::special_bessel_j0 aten::special_bessel_j1 aten::special_bessel_y0 aten::special_bessel_y1
-        aten::special_chebyshev_polynomial_t aten::special_chebyshev_polynomial_u aten::special_chebyshev_polynomial_v
-        aten::special_chebyshev_polynomial_w aten::special_erfcx aten::special_gammainc aten::special_gammaincc
-        aten::special_hermite_polynomial_h aten::special_hermite_polynomial_he aten::special_i0 aten::special_i0e
-        aten::special_i1 aten::special_i1e aten::special_laguerre_polynomial_l aten::special_legendre_polynomial_p
-        aten::special_log_ndtr aten::special_modified_bessel_i0 aten::special_modified_bessel_i1
-        aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 aten::special_multigammaln
-        aten::special_ndtri aten::special_polygamma aten::special_scaled_modified_bessel_k0
-        aten::special_scaled_modified_bessel_k1 aten::special_shifted_chebyshev_polynomial_t
-        aten::special_shifted_chebyshev_polynomial_u aten::special_shifted_chebyshev_polynomial_v
-        aten::special_shifted_chebyshev_polynomial_w aten::special_spherical_bessel_j0 aten::special_zeta
-        aten::sum_to_size aten::svd aten::triangular_solve aten::tril_indices aten::triu_indices
-        aten::unique_consecutive aten::unique_dim aten::unique_dim_consecutive aten::vander
+        aten::quantile aten::scalar_tensor aten::signbit aten::slogdet aten::special_airy_ai aten::special_bessel_j0
+        aten::special_bessel_j1 aten::special_bessel_y0 aten::special_bessel_y1 aten::special_chebyshev_polynomial_t
+        aten::special_chebyshev_polynomial_u aten::special_chebyshev_polynomial_v aten::special_chebyshev_polynomial_w
+        aten::special_erfcx aten::special_gammainc aten::special_gammaincc aten::special_hermite_polynomial_h
+        aten::special_hermite_polynomial_he aten::special_i0 aten::special_i0e aten::special_i1 aten::special_i1e
+        aten::special_laguerre_polynomial_l aten::special_legendre_polynomial_p aten::special_log_ndtr
+        aten::special_modified_bessel_i0 aten::special_modified_bessel_i1 aten::special_modified_bessel_k0
+        aten::special_modified_bessel_k1 aten::special_multigammaln aten::special_ndtri aten::special_polygamma
+        aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1
+        aten::special_shifted_chebyshev_polynomial_t aten::special_shifted_chebyshev_polynomial_u
+        aten::special_shifted_chebyshev_polynomial_v aten::special_shifted_chebyshev_polynomial_w
+        aten::special_spherical_bessel_j0 aten::special_zeta aten::sum_to_size aten::svd aten::triangular_solve
+        aten::tril_indices aten::triu_indices aten::unique_consecutive aten::unique_dim aten::unique_dim_consecutive
+        aten::vander
     """,
     "attention": """
         F.scaled_dot_product_attention fused.Attention fused.MultiheadAttention nn.MultiheadAttention
+    """,
+    "bags": """
+        aten::embedding_bag
     """,
     "control": """
         pnnx.Attribute pnnx.Input pnnx.Output prim::DictConstruct prim::ListConstruct prim::ListUnpack
@@ -299,6 +302,9 @@ FAMILIES: dict[str, str] = {
     "scatter": """
         Tensor.index_put aten::index_copy aten::index_fill aten::index_reduce aten::one_hot aten::put aten::scatter
         aten::scatter_reduce torch.scatter_add
+    """,
+    "searching": """
+        aten::bucketize aten::mode aten::searchsorted
     """,
     "shape": """
         F.channel_shuffle F.pixel_shuffle F.pixel_unshuffle Tensor.clone Tensor.expand Tensor.expand_as Tensor.permute

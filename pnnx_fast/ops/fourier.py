@@ -1,6 +1,7 @@
 """Fourier transforms: the functions of torch.fft, and the one transform that all of them and spectrograms are made of.
 
-Very long lines, and lengths with a large prime factor, are numpy steps.
+Lengths with a large prime factor become convolutions by transforms of another length (Bluestein's method). Very long
+lines, and few of them, are numpy steps.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.elementwise import intermediate, store
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -82,6 +85,8 @@ def emit_transform(
         "given": x.shape[-1], "first": first, "wanted": y.shape[-1],
     }  # fmt: skip
     plan = b.plan(kernel, **fields)
+    if not plan.variant and _emit_chirps(b, x, y, window, fields):
+        return
     if not plan.variant:
         compute = _in_numpy(n, inverse, scale, first, y)
         b.copy(b.host(compute, [x] if window is None else [x, window], [(y.shape, y.dtype)])[0], y)
@@ -103,6 +108,58 @@ def emit_transform(
 
 def _roots(n: int) -> Array:
     return np.asarray(np.exp(-2j * np.pi / n * np.arange(n)))
+
+
+def _smooth(least: int) -> int:
+    """A length of at least so many places with small factors alone."""
+    return min(k << max((-(-least // k) - 1).bit_length(), 0) for k in (1, 3, 5, 9))
+
+
+def _chirp(n: int, count: int, inverse: bool) -> Array:
+    """exp(-i pi k k / n), or its conjugate, for the first places."""
+    k = np.arange(count, dtype=np.int64)
+    return np.asarray(np.exp((1j if inverse else -1j) * np.pi / n * (k * k % (2 * n))))
+
+
+def _emit_chirps(b: Builder, x: Tensor, y: Tensor, window: Tensor | None, fields: dict[str, Any]) -> bool:
+    """Emit transforms as convolutions with chirps; False where the kernel does not take those either.
+
+    2 j k = j j + k k - (k - j)(k - j), so that the transform is a convolution between two products.
+    """
+    n, inverse, scale, first = fields["n"], bool(fields["inverse"]), fields["scale"], fields["first"]
+    size, lines = _smooth(2 * n - 1), x.shape[:-1]
+    takes = real_type(x.dtype) == np.float32 and x.ndim < MAX_RANK
+    if not takes or not b.plan("fourier_f32", **fields | {"n": size}).variant:
+        return False
+    real, given, kind = y.dtype.kind != "c", x.shape[-1], np.complex64
+
+    def before() -> Array:
+        factors, k = _chirp(n, n, inverse)[first : first + given], np.arange(given)
+        # Places of a half spectrum stand for their mirrors, too.
+        return (factors * np.where((k == 0) | (2 * k == n), 1, 2) if real else factors).astype(kind)
+
+    def between() -> Array:
+        chirp = np.zeros(size, np.complex128)
+        chirp[:n] = _chirp(n, n, not inverse)
+        chirp[size - n + 1 :] = chirp[1:n][::-1]
+        return np.asarray(np.fft.fft(chirp) * (scale / size)).astype(kind)
+
+    key = (n, inverse, first, given, scale, real)
+    inner, outer = (b.cached((name, *key), make) for name, make in (("before", before), ("between", between)))
+    last = b.cached(("behind", n, inverse), lambda: _chirp(n, n, inverse).astype(kind)).narrow(0, 0, y.shape[-1])
+    text, values = "mul(@0,@1)", [x, inner]
+    if window is not None:
+        text, values = "mul(mul(@0,@2),@1)", [x, inner, window]
+    chirps = intermediate(b, text, *values)
+    spectrum, line = b.empty((*lines, size), kind), b.empty((*lines, y.shape[-1]), kind)
+    emit_transform(b, chirps, spectrum, size, first=first)
+    emit_transform(b, intermediate(b, "mul(@0,@1)", spectrum, outer), line, size, inverse=True)
+    if real:
+        parts = [parts_of(t).select(t.ndim, i) for i in (0, 1) for t in (line, last)]
+        store(b, "sub(mul(@0,@1),mul(@2,@3))", parts, y)
+    else:
+        b.copy(intermediate(b, "mul(@0,@1)", line, last), y)
+    return True
 
 
 def _in_numpy(n: int, inverse: bool, scale: float, first: int, y: Tensor) -> Callable[..., Array]:

@@ -14,7 +14,7 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
 
-_TYPES = codes("dtype")
+TYPES = codes("dtype")
 """Codes of the types that kernels order."""
 
 
@@ -22,12 +22,12 @@ def _emit(
     b: Builder, kernel: str, x: Tensor, axis: int, values: Tensor | None, indices: Tensor | None, **given: Any
 ) -> None:
     """Emit a kernel about lines along an axis."""
-    if x.dtype.name not in _TYPES:
+    if x.dtype.name not in TYPES:
         raise ShapeError(f"elements of type {x.dtype} have no order", actual=x.dtype)
     if not x.size:
         return
     fields: dict[str, Any] = {"outer": math.prod(x.shape[:axis]), "inner": math.prod(x.shape[axis + 1 :])}
-    fields |= {"n": x.shape[axis], "k": 0, "largest": 0, "sorted": 0, "variant": _TYPES[x.dtype.name]} | given
+    fields |= {"n": x.shape[axis], "k": 0, "largest": 0, "sorted": 0, "variant": TYPES[x.dtype.name]} | given
     scratch = b.scratch(b.plan(kernel, **fields).scratch_bytes)
     work = (20 if kernel == "sort" else 2) * x.size
     b.step(kernel, x=b.contiguous(x), values=values, indices=indices, scratch=scratch, flops=work, **fields)
@@ -55,7 +55,7 @@ def topk(
     return Results((values, indices))
 
 
-def _one_of_each(b: Builder, kernel: str, x: Tensor, dim: int, keepdim: bool, k: int = 0) -> Value:
+def one_of_each(b: Builder, kernel: str, x: Tensor, dim: int, keepdim: bool, k: int = 0) -> Value:
     """One entry of each line, and its place."""
     if x.ndim == 0:
         return Results((x, b.constant(np.zeros((), np.int64))))
@@ -73,12 +73,12 @@ def kthvalue(b: Builder, input: Tensor, k: int, dim: int = -1, keepdim: bool = F
     n = input.shape[axis_of(dim, input.ndim)] if input.ndim else 1
     if not 1 <= k <= n:
         raise ParameterError(f"k must be between 1 and {n}, not {k}", parameter="k")
-    return _one_of_each(b, "kthvalue", input, dim, keepdim, k)
+    return one_of_each(b, "kthvalue", input, dim, keepdim, k)
 
 
 def _median(b: Builder, kernel: str, x: Tensor, dim: int | None, keepdim: bool) -> Value:
     if dim is not None:
-        return _one_of_each(b, kernel, x, dim, keepdim)
+        return one_of_each(b, kernel, x, dim, keepdim)
     if not x.size:
         if x.dtype.kind == "f":
             return b.constant(np.array(np.nan, x.dtype))

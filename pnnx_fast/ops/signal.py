@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
 
 from pnnx_fast._memory import check_numbers
-from pnnx_fast._types import Array
+from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._window import space_strides
-from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.elementwise import intermediate, lower_expression, store
 from pnnx_fast.ops.fourier import complex_type, emit_transform, parts_of, real_type
 from pnnx_fast.ops.padding import pad_sides
 from pnnx_fast.ops.registry import Ints, operator
@@ -142,21 +143,101 @@ def _emit_istft(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any])
     as_complex = bool(o.get("return_complex"))
     # A real signal is determined by the first half of its spectrum; PyTorch ignores the other half.
     spectrum = _turned(x).narrow(x.ndim - 1, 0, n_fft if as_complex else n_fft // 2 + 1)
-    frames = b.empty((*x.shape[:-2], x.shape[-1], n_fft), x.dtype if as_complex else real_type(x.dtype))
-    emit_transform(b, spectrum, frames, n_fft, inverse=True, scale=1.0 / n_fft)
     total, start = n_fft + hop * (x.shape[-1] - 1), n_fft // 2 if o["center"] else 0
     end = start + o["length"] if o["length"] is not None else total - start
-    left, factor = (n_fft - length) // 2, _scale(b, o["normalized"], window, n_fft, length)
+    factor = _scale(b, o["normalized"], window, n_fft, length)
+    frames = _Frames(n_fft, hop, x.shape[-1], length, window, factor, start, end - start)
+    if not as_complex and frames.blocks <= MOST_BLOCKS and x.size and total > start:
+        return frames.emit(b, spectrum)
+    plain = b.empty((*x.shape[:-2], x.shape[-1], n_fft), x.dtype if as_complex else real_type(x.dtype))
+    emit_transform(b, spectrum, plain, n_fft, inverse=True, scale=1.0 / n_fft)
+    return b.host(frames.add, [plain, *frames.given], [((*x.shape[:-2], end - start), plain.dtype)])[0]
 
-    def add(a: Array, shape: Array | None = None, scale: Any = factor) -> Array:
-        whole = np.pad(np.ones(length, np.float32) if shape is None else shape, (left, n_fft - length - left))
-        envelope = overlap_add(np.broadcast_to(whole**2, (a.shape[-2], n_fft)), hop)[start:end]
-        out = overlap_add(a * whole, hop)[..., start:end] / (envelope * scale)
-        return np.pad(out, [(0, 0)] * (out.ndim - 1) + [(0, end - start - out.shape[-1])])
 
-    inputs = [frames] if window is None else [frames, window]
-    inputs += [factor] if isinstance(factor, Tensor) else []
-    return b.host(add, inputs, [((*x.shape[:-2], end - start), frames.dtype)])[0]
+MOST_BLOCKS = 32
+"""Pieces of frames that are added up by an expression."""
+
+
+class _Frames:
+    """Frames of a signal, and which part of their sum is wanted."""
+
+    def __init__(
+        self, n: int, hop: int, count: int, length: int, window: Tensor | None, factor: Any, start: int, wanted: int
+    ) -> None:
+        self.n, self.hop, self.count, self.length, self.window, self.factor = n, hop, count, length, window, factor
+        self.start, self.wanted, self.left, self.blocks = start, wanted, (n - length) // 2, -(-n // hop)
+        self.given = [t for t in (window, factor) if isinstance(t, Tensor)]
+
+    def whole(self, shape: Array | None) -> Array:
+        """The window of a whole frame."""
+        inner = np.ones(self.length, np.float32) if shape is None else shape
+        return np.pad(inner, (self.left, self.n - self.length - self.left))
+
+    def envelope(self, *given: Array) -> Array:
+        """Sum of the squares of the windows, times the factor."""
+        values = iter(given)
+        whole = self.whole(next(values) if self.window is not None else None)
+        scale = next(values) if isinstance(self.factor, Tensor) else self.factor
+        squares = np.broadcast_to(whole**2, (self.count, self.n))
+        return np.asarray(overlap_add(squares, self.hop)[self.start :][: self.wanted] * scale)
+
+    def add(self, a: Array, *given: Array) -> Array:
+        """The signal, by numpy."""
+        whole = self.whole(given[0] if self.window is not None else None)
+        out = overlap_add(a * whole, self.hop)[..., self.start :][..., : self.wanted] / self.envelope(*given)
+        return np.pad(out, [(0, 0)] * (out.ndim - 1) + [(0, self.wanted - out.shape[-1])])
+
+    def emit(self, b: Builder, spectrum: Tensor) -> Tensor:
+        """Emit the signal: an expression adds the pieces of frames, cut at the hops, that lie over each other."""
+        dtype, lead, beside = real_type(spectrum.dtype), spectrum.shape[:-2], self.blocks - 1
+        row, last = len(lead), len(lead) + 1
+        room = b.empty((*lead, self.count + 2 * beside, self.blocks * self.hop), dtype)
+        zero = b.constant(np.zeros((), dtype))
+        lines = room.narrow(row, beside, self.count)
+        around = [room.narrow(row, at, beside) for at in (0, beside + self.count)]
+        for border in (*around, lines.narrow(last, self.n, room.shape[-1] - self.n)):
+            if border.size:
+                b.copy(zero.expand(border.shape), border)
+        emit_transform(b, spectrum, lines.narrow(last, 0, self.n), self.n, inverse=True, scale=1.0 / self.n)
+        shape = self._shape(b, dtype)
+        hops = self.count + beside
+        pieces = [room.narrow(row, beside - i, hops).narrow(last, i * self.hop, self.hop) for i in range(self.blocks)]
+        if shape is None:
+            text = reduce("add({},{})".format, (f"@{i}" for i in range(self.blocks)))
+            total = intermediate(b, text, *pieces)
+        else:
+            pieces += [shape.narrow(0, i * self.hop, self.hop) for i in range(self.blocks)]
+            text = reduce("add({},{})".format, (f"mul(@{i},@{i + self.blocks})" for i in range(self.blocks)))
+            total = intermediate(b, text, *pieces)
+        return self._divided(b, b.reshape(total, (*lead, hops * self.hop)))
+
+    def _shape(self, b: Builder, dtype: DType) -> Tensor | None:
+        """The window of a frame and zeros behind, None for one of ones."""
+        size, window = self.blocks * self.hop, self.window
+        if window is None and self.length == self.n:
+            return None
+        if window is None or window.is_constant:
+            values = self.whole(None if window is None else window.numpy()).astype(dtype)
+            return b.constant(np.pad(values, (0, size - self.n)))
+        shape = b.empty((size,), dtype)
+        b.copy(b.constant(np.zeros((), dtype)).expand((size,)), shape)
+        b.copy(b.cast(window, dtype), shape.narrow(0, self.left, self.length))
+        return shape
+
+    def _divided(self, b: Builder, total: Tensor) -> Tensor:
+        """The wanted part of a sum over the envelope; zeros behind its end."""
+        last = total.ndim - 1
+        count = min(self.wanted, self.n + self.hop * (self.count - 1) - self.start)
+        if all(t.is_constant for t in self.given):
+            envelope = b.constant(self.envelope(*(t.numpy() for t in self.given)).astype(total.dtype))
+        else:
+            envelope = b.host(self.envelope, self.given, [((count,), total.dtype)])[0]
+        y = b.result((*total.shape[:-1], self.wanted), total.dtype)
+        store(b, "div(@0,@1)", [total.narrow(last, self.start, count), envelope], y.narrow(last, 0, count))
+        if count < self.wanted:
+            rest = y.narrow(last, count, self.wanted - count)
+            b.copy(b.constant(np.zeros((), y.dtype)).expand(rest.shape), rest)
+        return y
 
 
 def overlap_add(frames: Array, hop: int) -> Array:

@@ -11,6 +11,7 @@ from graph_of_one import run
 from test_composed_torch import LEFT, ODD, RIGHT, check, compare, real, t
 
 from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.ops.order_functions import mode as by_numpy
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -157,3 +158,122 @@ def test_kronecker_products_and_convolutions() -> None:
     for dtype, pad in (("f4", 0), ("f4", 2), ("f8", 1)):
         given = real(dtype, 9, 2, 5), real(dtype, 3, 5, 4, seed=1), real(dtype, 4, seed=2)
         compare(call("aten::conv_tbc", (*given, pad)), torch.conv_tbc(*map(t, given), pad))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n", [67, 127, 134, 509])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_lengths_with_large_factors(name: str, n: int, dtype: str) -> None:
+    takes_real = name in ("rfft", "ihfft")
+    for lines in ((40,), (3, 16), (2,)):
+        for size in (n, n - 5, n + 3):
+            x = real(dtype, *lines, size) if takes_real else pairs(*lines, size, dtype=f"c{2 * int(dtype[1])}")
+            for dim, norm in ((-1, None), (0, "ortho")):
+                given = np.ascontiguousarray(np.moveaxis(x, -1, dim))
+                got = run(f"torch.fft.{name}", given, n=n, dim=dim, norm=norm)
+                want = getattr(torch.fft, name)(t(given), n, dim, norm).resolve_conj().numpy()
+                np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
+    if not takes_real:
+        x = real(dtype, 40, n)
+        compare(run("torch.fft.fft", x), torch.fft.fft(t(x)))
+
+
+@pytest.mark.parametrize("n", [67, 134])
+def test_spectrograms_of_odd_frames(n: int) -> None:
+    x, window = real("f4", 2, 2000), real("f4", n - 4, seed=1)
+    for params in ({}, {"onesided": False}, {"normalized": True}, {"hop_length": 20, "win_length": n - 4}):
+        shape = window if "win_length" in params else real("f4", n, seed=2)
+        given: dict[str, Any] = {"n_fft": n, "return_complex": True, **params}
+        got = run("torch.stft", x, shape, names=("input", "window"), **given)
+        want = torch.stft(t(x), window=t(shape), **given).numpy()
+        np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_signals_of_spectrograms(dtype: str, constant: bool) -> None:
+    shape = np.abs(real("f8", 16)).astype(f"f{np.dtype(dtype).itemsize // 2}") + 1
+    for lead, frames in (((2,), 9), ((), 1), ((2, ), 30)):
+        x = pairs(*lead, 9, frames, dtype=dtype)
+        for params in (
+            {}, {"hop_length": 16}, {"hop_length": 5}, {"hop_length": 7, "normalized": True}, {"hop_length": 1},
+            {"center": False, "hop_length": 3}, {"hop_length": 6, "win_length": 12}, {"hop_length": 4, "length": 30},
+        ):  # fmt: skip
+            given: dict[str, Any] = {"n_fft": 16, **params}
+            for window in (None, shape[: params.get("win_length", 16)]):
+                try:
+                    want = torch.istft(t(x), window=None if window is None else t(window), **given)
+                except RuntimeError:
+                    continue
+                with np.errstate(all="ignore"):
+                    weights = {} if window is None or not constant else {"window": window}
+                    beside = () if window is None or constant else (window,)
+                    names = ("input", "window")[: 1 + len(beside)]
+                    compare(run("torch.istft", x, *beside, names=names, weights=weights, **given), want)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_bags(mode: int, dtype: str) -> None:
+    rng = np.random.default_rng(mode)
+    for columns in (1, 5, 16, 70, 133):
+        table = rng.standard_normal((20, columns)).astype(dtype)
+        index = rng.integers(0, 20, 50)
+        starts = np.array([0, 0, 7, 7, 20, 49, 50])
+        for kind in (np.int64, np.int32):
+            for closed, padding in ((False, None), (True, None), (False, 3), (True, -2)):
+                factors = [None, rng.standard_normal(50).astype(dtype)] if mode == 0 else [None]
+                for scale in factors:
+                    given = (table, index.astype(kind), starts.astype(kind), False, mode, False, scale, closed, padding)
+                    want = torch.embedding_bag(*(t(v) for v in given[: 8 if padding is None else 9]))[0]
+                    compare(graph_of_one.call("aten::embedding_bag", given, 4)[0], want)
+    nothing = np.zeros(0, np.int64)
+    given = (table, nothing, np.zeros(3, np.int64), False, mode, False, None, False, None)
+    compare(graph_of_one.call("aten::embedding_bag", given, 4)[0], torch.zeros(3, 133, dtype=t(table).dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "i4", "u1"])
+def test_modes(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((4, 9), (3, 40, 5), (2, 300), (6, 1), (0, 5)):
+        x = rng.integers(0, 6, shape).astype(dtype)
+        for dim in range(-1, len(shape) - 1):
+            for keepdim in (False, True):
+                if not x.shape[dim]:
+                    continue
+                got = graph_of_one.call("aten::mode", (x, dim, keepdim), 2)
+                want = torch.mode(t(x), dim, keepdim)
+                compare(got[0], want[0])
+                if x.shape[dim] <= 16:  # which of many equal entries PyTorch finds depends on its sort
+                    compare(got[1], want[1])
+                places = got[1] if keepdim else np.expand_dims(got[1], dim)
+                np.testing.assert_array_equal(np.take_along_axis(x, places, dim).reshape(got[0].shape), got[0])
+    if dtype[0] == "f":
+        x = np.where(rng.random((50, 12)) < 0.3, np.nan, rng.integers(-1, 2, (50, 12))).astype(dtype)
+        compare(graph_of_one.call("aten::mode", (x, -1, False), 2), tuple(torch.mode(t(x), -1)))
+        long = np.tile(x, (1, 5))
+        # Many entries PyTorch sorts in an order of its own where NaN is among them.
+        for got, want in zip(graph_of_one.call("aten::mode", (long, -1, False), 2), by_numpy(long, -1), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_searches(dtype: str) -> None:
+    for n in (0, 1, 2, 3, 7, 8, 100):
+        edges = np.sort(real(dtype, n))
+        for shape in ((), (1,), (3, 50), (0, 4), (77,)):
+            values = real(dtype, *shape, seed=1)
+            values = np.where(values > 5, edges[0] if n else 0, values).astype(dtype)
+            if dtype[0] == "f" and values.size > 20:
+                values.reshape(-1)[:4] = [np.nan, np.inf, -np.inf, edges[-1] if n else 0]
+            for right in (False, True):
+                for narrow in (False, True):
+                    want = torch.bucketize(t(values), t(edges), out_int32=narrow, right=right)
+                    compare(call("aten::bucketize", (values, edges, narrow, right)), want)
+    rows, values = np.sort(real(dtype, 3, 9), -1), real(dtype, 3, 40, seed=1)
+    compare(call("aten::searchsorted", (rows, values, False, True)), torch.searchsorted(t(rows), t(values), right=True))
+    mixed = np.take_along_axis(rows, order := np.argsort(real("f4", 3, 9, seed=4), -1), -1)
+    sorter = np.argsort(mixed, -1)
+    want = torch.searchsorted(t(mixed), t(values), side="left", sorter=t(sorter))
+    compare(call("aten::searchsorted", (mixed, values, False, False, "left", sorter)), want)
+    assert order.shape == rows.shape
