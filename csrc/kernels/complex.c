@@ -43,8 +43,10 @@ PF_INLINE pf_vf upto(const number *x, int64_t i, int64_t n, const bool same, pf_
 PF_INLINE void dense(const number *x, const number *z, number *y, int64_t n, const bool same) {
     const pf_vf all = same && n > 0 ? repeated(z[0]) : pf_zero();
     int64_t i = 0;
-    for (; i + NUMBERS <= n; i += NUMBERS) pf_store(y[i], product(pf_load(x[i]), upto(z, i, NUMBERS, same, all)));
-    if (i < n) pf_storen(y[i], product(pf_loadn(x[i], 2 * (n - i)), upto(z, i, n - i, same, all)), 2 * (n - i));
+    for (; i + NUMBERS <= n; i += NUMBERS)
+        pf_store(y[i], product(pf_load(x[i]), upto(z, i, NUMBERS, same, all)));
+    if (i < n)
+        pf_storen(y[i], product(pf_loadn(x[i], 2 * (n - i)), upto(z, i, n - i, same, all)), 2 * (n - i));
 }
 
 static void multiply(const pf_pieces *p, const number *x, const number *z, number *y, int64_t n) {

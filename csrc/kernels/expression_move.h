@@ -144,7 +144,8 @@ typedef uint64_t pairs_any __attribute__((vector_size(PF_VL * 4), aligned(1), ma
 typedef uint32_t halves __attribute__((vector_size(PF_VL * 2)));
 typedef uint32_t halves_any __attribute__((vector_size(PF_VL * 2), aligned(1), may_alias));
 
-/* Where n pairs are read a vector at a time, the last one may end beyond memory, and is left to the scalar loop. */
+/* Where n pairs are read a vector at a time, the last one may end beyond memory, and is left to the scalar
+ * loop. */
 enum { PAIRS = PF_VL / 2 };
 
 static void first_of_pairs(word4 *to, const word4 *from, int64_t n) {

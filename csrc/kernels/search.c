@@ -6,7 +6,8 @@
 enum { AT_ONCE = 8 };
 
 /* How many edges are less than each of m values (right: not larger); NaN lies behind all numbers. */
-static inline __attribute__((always_inline)) void bisect(const float *edges, int64_t n, const float *x, int64_t *found, const int64_t m, const bool right) {
+static inline __attribute__((always_inline)) void bisect(const float *edges, int64_t n, const float *x,
+                                                         int64_t *found, const int64_t m, const bool right) {
     int64_t at[AT_ONCE] = {0};
     for (int64_t left = n; left > 0;) {
         const int64_t half = left - left / 2;

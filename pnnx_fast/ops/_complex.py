@@ -40,7 +40,10 @@ class _Number:
 
     def map(self, function: Callable[..., Node], *others: _Number) -> _Number:
         """A function that takes each part for itself."""
-        return _Number(*(function(*(getattr(n, k) for n in (self, *others))) for k in ("re", "im", "pair", "swapped")))
+        re, im, pair, swapped = (
+            function(*(getattr(n, k) for n in (self, *others))) for k in ("re", "im", "pair", "swapped")
+        )
+        return _Number(re, im, pair, swapped)
 
 
 def _call(name: str) -> Callable[..., Node]:
@@ -51,7 +54,11 @@ _ADD, _SUB, _MUL, _DIV, _NEG, _HYPOT, _WHERE = map(_call, ("add", "sub", "mul", 
 _SAME: dict[str, Callable[..., Node]] = {"neg": _NEG, "positive": lambda x: x}
 """Functions of each part for itself."""
 
-_SUMS: dict[str, tuple[Callable[..., Node], int, int]] = {"add": (_ADD, 0, 1), "sub": (_SUB, 0, 1), "rsub": (_SUB, 1, 0)}
+_SUMS: dict[str, tuple[Callable[..., Node], int, int]] = {
+    "add": (_ADD, 0, 1),
+    "sub": (_SUB, 0, 1),
+    "rsub": (_SUB, 1, 0),
+}
 """Of each part for itself, too, with the places of the operands. PyTorch takes the second one times 1, which makes NaN
 of what is infinite."""
 
@@ -138,9 +145,10 @@ class _Parts:
         """Emit the product of two tensors."""
         shape = np.broadcast_shapes(x.shape, z.shape)
         y = self.b.empty(shape, x.dtype, order_of([x, z], shape))
-        strides = {f"{k}s": t.expand(shape).strides for k, t in (("x", x), ("z", z), ("y", y))}
-        flops = 6 * y.size
-        self.b.step("complex_mul_f32", flops=flops, x=x, z=z, y=y, rank=y.ndim, shape=shape, **strides)
+        xs, zs = x.expand(shape).strides, z.expand(shape).strides
+        self.b.step(
+            "complex_mul_f32", flops=6 * y.size, x=x, z=z, y=y, rank=y.ndim, shape=shape, xs=xs, zs=zs, ys=y.strides
+        )
         return y
 
     def quotient(self, x: _Number, y: _Number) -> _Number:

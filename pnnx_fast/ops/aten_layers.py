@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.aten import dtype_name
 from pnnx_fast.ops.einsum import einsum as by_name
@@ -19,7 +18,7 @@ from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import bind, find, operator
 from pnnx_fast.ops.resize import interpolate, resample
 from pnnx_fast.ops.shape import axis_of, integers
-from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value
+from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 UNKNOWN = (None, None, None)
 """Outputs beside the result, such as statistics for training, that no evaluated model uses."""

@@ -88,7 +88,7 @@ FIXED: dict[str, Callable[..., Any]] = {
     "blackman_window": fn.window(0.42, 0.5, 0.08), "hamming_window": fn.window(0.54, 0.46),
     "hann_window": fn.window(0.5, 0.5), "gcd": _promoted(np.gcd), "gradient": fn.gradient,
     "histc": fn.histc, "histogram": fn.histogram, "i0": sp.bessel_i0, "igamma": sp.igamma(False),
-    "igammac": sp.igamma(True), 
+    "igammac": sp.igamma(True),
     "inverse": np.linalg.inv, "isin": fn.isin, "isreal": np.isreal,
     "kaiser_window": fn.kaiser_window, "lcm": _promoted(np.lcm), "linalg_det": np.linalg.det,
     "linalg_inv": np.linalg.inv, "linalg_matrix_exp": mx.matrix_exp,

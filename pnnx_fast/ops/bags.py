@@ -82,7 +82,7 @@ def embedding_bag(
         raise ShapeError("one weight an index", expected=indices.shape, actual=per_sample_weights.shape)
     bags = _Bags(weight, offsets, mode, include_last_offset, padding_idx)
     inputs = [weight, indices, offsets, *([] if per_sample_weights is None else [per_sample_weights])]
-    if weight.dtype == np.float32 and weight.size and indices.size:
+    if weight.dtype == np.float32 and weight.size and indices.size and bags.count:
         y = bags.emit(b, weight, indices, offsets, per_sample_weights)
     else:
         y = b.host(bags.compute, inputs, [((bags.count, bags.columns), weight.dtype)])[0]

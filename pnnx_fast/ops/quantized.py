@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops._window import Padding
 from pnnx_fast.ops.convolution import convolution, epilogue_fields
-from pnnx_fast.ops.elementwise import lower_expression
+from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linear import linear
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, concatenate, listed
@@ -30,11 +31,17 @@ RANGES: dict[Any, tuple[int, int]] = {
 """Smallest and largest integer of PyTorch's quantised types, by name and by number."""
 
 
-def to_grid(b: Builder, x: Tensor, scale: float, zero_point: int, limits: tuple[int, int]) -> Tensor:
-    """Round to the grid and clamp to its ends."""
+def to_grid(
+    b: Builder, x: Tensor, scale: float, zero_point: int, limits: tuple[int, int], exact: bool = False
+) -> Tensor:
+    """Round to the grid and clamp to its ends; ``exact``: by a multiply-add, as PyTorch rounds what no layer made."""
     # PyTorch multiplies by the reciprocal in float32; dividing would round some ties differently.
     with np.errstate(all="ignore"):
         inverse, step = np.float32(1.0) / np.float32(scale), np.float32(scale)
+    if exact:
+        wide = intermediate(b, "add(mul(@0,@1),@2)", b.cast(x, np.float64), float(inverse), float(zero_point))
+        values = [b.cast(wide, np.float32), zero_point, *limits, float(step)]
+        return cast(Tensor, lower_expression(b, "mul(sub(clamp(round(@0),@2,@3),@1),@4)", values))
     numbers = (float(inverse), zero_point, *limits, float(step))
     text = "mul(sub(clamp(add(round(mul(@0,@1)),@2),@3,@4),@2),@5)"
     return cast(Tensor, lower_expression(b, text, [b.cast(x, np.float32), *numbers]))
@@ -48,7 +55,7 @@ def activation_range(zero_point: int) -> tuple[int, int]:
 @operator("nn.quantized.Quantize")
 def quantize(b: Builder, input: Tensor, *, scale: float, zero_point: int, dtype: Any = None) -> Tensor:
     """Quantise to unsigned 8 bits. torch.ao.nn.quantized.Quantize."""
-    return to_grid(b, input, scale, zero_point, activation_range(zero_point))
+    return to_grid(b, input, scale, zero_point, activation_range(zero_point), exact=True)
 
 
 @operator("torch.quantize_per_tensor")
@@ -68,7 +75,7 @@ def quantize_per_tensor(
     ))  # fmt: skip
     if dtype not in RANGES:
         raise ParameterError(f"unknown quantised dtype {dtype!r}", parameter="dtype")
-    return to_grid(b, input, float(step), int(zero), RANGES[dtype])
+    return to_grid(b, input, float(step), int(zero), RANGES[dtype], exact=True)
 
 
 @operator("nn.quantized.DeQuantize", "torch.dequantize")

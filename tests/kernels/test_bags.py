@@ -74,7 +74,8 @@ def test_mode(isa: str, n: int, kind: str) -> None:
     if kind[0] == "f":
         x[rng.random(x.shape) < 0.3] = np.nan
     x = guarded(x)
-    fields = {"outer": 2, "n": n, "inner": 3, "k": 0, "largest": 0, "sorted": 0, "variant": codes("dtype")[x.dtype.name]}
+    fields = {"outer": 2, "n": n, "inner": 3, "k": 0, "largest": 0, "sorted": 0}
+    fields |= {"variant": codes("dtype")[x.dtype.name]}
     for threads in (1, 3):
         values, indices = guarded(np.zeros((2, 3), kind)), guarded(np.zeros((2, 3), "i8"))
         scratch = guarded(np.zeros(plan(isa, "mode", threads, **fields)[2], "u1"))

@@ -38,7 +38,8 @@ def compare(got: Any, want: Any) -> None:
     assert got.dtype == want.dtype
     assert got.shape == want.shape
     size = np.abs(want[np.isfinite(want)]).max(initial=1) if want.dtype.kind in "fc" else 0
-    tolerance = {"float16": 2e-3, "float32": 1e-5, "complex64": 1e-5, "float64": 1e-7, "complex128": 1e-7}.get(want.dtype.name, 0)
+    tolerances = {"float16": 2e-3, "float32": 1e-5, "complex64": 1e-5, "float64": 1e-7, "complex128": 1e-7}
+    tolerance = tolerances.get(want.dtype.name, 0)
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * size)
 
 

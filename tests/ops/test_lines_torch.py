@@ -10,7 +10,8 @@ import pytest
 from graph_of_one import run
 from test_composed_torch import LEFT, ODD, RIGHT, check, compare, real, t
 
-from pnnx_fast.errors import PnnxFastError
+import pnnx_fast
+from pnnx_fast.errors import IndexRangeError, PnnxFastError
 from pnnx_fast.ops.order_functions import mode as by_numpy
 
 torch = pytest.importorskip("torch")
@@ -40,7 +41,7 @@ def by_torch(text: str, *values: Any) -> Any:
     names["mul"], names["add"] = (lambda x, y: x * y), (lambda x, y: x + y)
     for i in range(len(values)):
         text = text.replace(f"@{i}", f"x{i}")
-    return eval(text, names | {f"x{i}": t(v) for i, v in enumerate(values)})  # noqa: S307
+    return eval(text, names | {f"x{i}": t(v) for i, v in enumerate(values)})
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
@@ -144,7 +145,8 @@ def test_signs(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "?"])
 def test_masked_scatter(dtype: str) -> None:
     x, source = real("f4", 3, 4, 5).astype(dtype), real("f4", 6, 10, seed=1).astype(dtype)
-    for mask in (real("f4", 3, 4, 5, seed=2) > 0, real("f4", 4, 1, seed=3) > 0, np.zeros(5, bool), np.ones((3, 4, 5), bool)):
+    every, some = np.ones((3, 4, 5), bool), real("f4", 3, 4, 5, seed=2) > 0
+    for mask in (some, real("f4", 4, 1, seed=3) > 0, np.zeros(5, bool), every):
         compare(call("aten::masked_scatter", (x, mask, source)), torch.masked_scatter(t(x), t(mask), t(source)))
     compare(call("aten::masked_scatter", (x[:0], x[:0] > 0, source)), t(x[:0]))
     compare(call("aten::masked_scatter", (x, np.zeros(5, bool), source[:0])), t(x))
@@ -153,7 +155,8 @@ def test_masked_scatter(dtype: str) -> None:
 
 
 def test_kronecker_products_and_convolutions() -> None:
-    for left, right in (((3, 4), (5, 2)), ((3,), (4, 5)), ((2, 3, 4), (3, 1, 2)), ((), (3,)), ((0, 2), (2, 3)), ((4,), (6,))):
+    shapes = [((3, 4), (5, 2)), ((3,), (4, 5)), ((2, 3, 4), (3, 1, 2)), ((), (3,)), ((0, 2), (2, 3)), ((4,), (6,))]
+    for left, right in shapes:
         check("kron", real("f4", *left), real("f4", *right, seed=1))
     for dtype, pad in (("f4", 0), ("f4", 2), ("f8", 1)):
         given = real(dtype, 9, 2, 5), real(dtype, 3, 5, 4, seed=1), real(dtype, 4, seed=2)
@@ -193,7 +196,7 @@ def test_spectrograms_of_odd_frames(n: int) -> None:
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
 def test_signals_of_spectrograms(dtype: str, constant: bool) -> None:
     shape = np.abs(real("f8", 16)).astype(f"f{np.dtype(dtype).itemsize // 2}") + 1
-    for lead, frames in (((2,), 9), ((), 1), ((2, ), 30)):
+    for lead, frames in (((2,), 9), ((), 1), ((2,), 30)):
         x = pairs(*lead, 9, frames, dtype=dtype)
         for params in (
             {}, {"hop_length": 16}, {"hop_length": 5}, {"hop_length": 7, "normalized": True}, {"hop_length": 1},
@@ -277,3 +280,45 @@ def test_searches(dtype: str) -> None:
     want = torch.searchsorted(t(mixed), t(values), side="left", sorter=t(sorter))
     compare(call("aten::searchsorted", (mixed, values, False, False, "left", sorter)), want)
     assert order.shape == rows.shape
+
+
+def indexed(x: np.ndarray, entries: list[Any]) -> Any:
+    """The entries of an array that indices name, None standing for whole dimensions."""
+    graph, operands = pnnx_fast.Graph(), []
+    for i, value in enumerate([x, *entries]):
+        operands.append(graph.new_operand(f"v{i}"))
+        kind, params = ("prim::Constant", {"value": None}) if value is None else ("pnnx.Input", {})
+        graph.new_operator(kind, f"o{i}", outputs=[operands[-1]], params=params)
+    listed, result = graph.new_operand("list"), graph.new_operand("out")
+    graph.new_operator("prim::ListConstruct", "list", inputs=operands[1:], outputs=[listed])
+    names = ["input", "indices"]
+    graph.new_operator("Tensor.index", "op", inputs=[operands[0], listed], outputs=[result], inputnames=names)
+    graph.new_operator("pnnx.Output", "output", inputs=[result])
+    return pnnx_fast.Model(graph, 1)(x, *(e for e in entries if e is not None))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+def test_indices_around_slices(dtype: str) -> None:
+    x, rng = real("f4", 7, 3, 8, 2, 5).astype(dtype), np.random.default_rng(0)
+    i, j, k = (rng.integers(-n, n, shape) for n, shape in ((7, (2, 1)), (8, 3), (2, (2, 3))))
+    cases: list[tuple[list[Any], Any]] = [
+        ([i, None, j], lambda x, i, j: x[i, :, j]),
+        ([None, i % 3, None, k], lambda x, i, k: x[:, i, :, k]),
+        ([i, None, j, None, k], lambda x, i, j, k: x[i, :, j, :, k]),
+        ([i, None, None, k], lambda x, i, k: x[i, :, :, k]),
+    ]
+    for entries, by in cases:
+        given = [e for e in entries if e is not None]
+        compare(indexed(x, entries), by(t(x), *map(t, given)))
+        with pytest.raises(IndexRangeError):
+            indexed(x, [None if e is None else e + 8 for e in entries])
+
+
+@pytest.mark.parametrize(("scale", "zero"), [(0.1, 3), (0.25, 128), (1e-3, 0), (3.0, 255)])
+def test_values_on_grids(scale: float, zero: int) -> None:
+    ties = (np.arange(-300, 300) * 0.5 * np.float32(scale)).astype("f4")
+    x = np.concatenate([ties, real("f4", 500), np.array([np.inf, -np.inf, 1e30, -0.0], "f4")])
+    for kind in (torch.quint8, torch.qint8):
+        number = zero if kind is torch.quint8 else zero - 128
+        want = torch.quantize_per_tensor(t(x), scale, number, kind).dequantize()
+        compare(run("torch.quantize_per_tensor", x, scale=scale, zero_point=number, dtype=str(kind)), want)
