@@ -147,7 +147,8 @@ def _emit_istft(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any])
     end = start + o["length"] if o["length"] is not None else total - start
     factor = _scale(b, o["normalized"], window, n_fft, length)
     frames = _Frames(n_fft, hop, x.shape[-1], length, window, factor, start, end - start)
-    if not as_complex and frames.blocks <= MOST_BLOCKS and x.size and total > start:
+    overlap = 1 < frames.blocks <= MOST_BLOCKS  # rows of frames that lie apart would be zeros for the most part
+    if not as_complex and overlap and x.size and total > start:
         return frames.emit(b, spectrum)
     plain = b.empty((*x.shape[:-2], x.shape[-1], n_fft), x.dtype if as_complex else real_type(x.dtype))
     emit_transform(b, spectrum, plain, n_fft, inverse=True, scale=1.0 / n_fft)
