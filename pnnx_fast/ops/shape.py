@@ -199,6 +199,16 @@ def _prefer_channels_last(parts: Sequence[Tensor]) -> bool:
     return last * 2 >= len(parts) and parts[0].ndim >= 3
 
 
+_LONG, _SEVERAL = 1024, 16
+"""Numbers of each of at most so many parts whose numbers alternate in the result."""
+
+
+def _alternate(parts: Sequence[Tensor], axis: int) -> bool:
+    """Whether neighbours in the result come from different parts, so that each part alone leaves gaps in all lines."""
+    few = 1 < len(parts) <= _SEVERAL and axis == parts[0].ndim - 1
+    return few and parts[0].size >= _LONG and all(p.shape[axis] == 1 for p in parts)
+
+
 def concatenate(b: Builder, parts: Sequence[Tensor], axis: int, order: Order | None = None) -> Tensor:
     """Emit the concatenation; inputs that were placed in the result already cost nothing."""
     first = parts[0]
@@ -211,6 +221,13 @@ def concatenate(b: Builder, parts: Sequence[Tensor], axis: int, order: Order | N
     if order is None:
         order = "channels_last" if _prefer_channels_last(parts) else "plain"
     y = b.result(shape, first.dtype, order)
+    if order == "plain" and _alternate(parts, axis):
+        # Each part is read and written as it lies, then the rows of numbers become columns.
+        rows = b.empty((len(parts), *first.shape[:-1]), first.dtype)
+        for i, part in enumerate(parts):
+            b.copy(part.select(axis, 0), rows.select(0, i))
+        b.copy(rows.permute((*range(1, y.ndim), 0)), y)
+        return y
     at = 0
     for part in parts:
         b.copy(part, y.narrow(axis, at, part.shape[axis]))
