@@ -1,4 +1,4 @@
-"""Tensors whose numbers alternate in the result: stacked along a new last dimension, or joined along one of size one."""
+"""Tensors whose numbers alternate in the result: stacked along a new last dimension, or joined along one of size 1."""
 
 from __future__ import annotations
 
