@@ -10,11 +10,9 @@ import argparse
 import json
 import os
 import shutil
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from benchmarks import peers, records, report, zoo
 from benchmarks.compare import worst_error
 from benchmarks.engines import ENGINES, OURS, Session
 from benchmarks.manifest import ModelSpec, zoo_root
+from benchmarks.worker import Timed
 from benchmarks.zoo import ZooModel
 
 if TYPE_CHECKING:
@@ -125,11 +124,11 @@ def _measure(model: ZooModel, case: Case, names: Sequence[str], rounds: int, sec
             if name == OURS:
                 failures[name] = str(error)
     sessions = {name: session for name, session in sessions.items() if name == OURS or errors[name] <= _TOLERANCE}
-    bursts: dict[str, list[float]] = {name: [] for name in sessions}
+    bursts: dict[str, list[list[float]]] = {name: [] for name in sessions}
     for _ in range(rounds):
         for name, session in sessions.items():
-            bursts[name].append(_burst(session, seconds))
-    values = {name: median(found) for name, found in bursts.items()}
+            bursts[name].append(Timed(1, session).burst(seconds, 3)["times"])
+    values = {name: report.of_bursts(found) for name, found in bursts.items()}
     return report.Row(
         (case.family, model.spec.name), values, failures, {n: e for n, e in errors.items() if n in values}
     )
@@ -141,14 +140,3 @@ def _open(name: str, model: ZooModel) -> Session:
     if path is not None and engine.convert is not None and not path.is_file():
         engine.convert(model, path, 1)
     return engine.open(model, model.arrays("in"), 1)
-
-
-def _burst(session: Session, seconds: float) -> float:
-    session.run()
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        begin = time.perf_counter()
-        session.run()
-        times.append(time.perf_counter() - begin)
-    return median(times)

@@ -54,9 +54,9 @@ def _queued() -> float:
 class Timed:
     """A session on a number of threads, and the command that times it."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, session: Session | None = None) -> None:
         self._threads = threads
-        self._session: Session | None = None
+        self._session = session
         self._last = 0.0
 
     def burst(self, seconds: float, least: int) -> dict[str, Any]:

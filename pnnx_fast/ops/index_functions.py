@@ -66,13 +66,6 @@ def as_strided_scatter(x: Array, src: Array, size: Any, stride: Any, offset: Any
     return y.reshape(x.shape)
 
 
-def index_reduce(x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
-    """Copy with slices reduced into the entries of a dimension that an index names."""
-    shape = [-1 if d == dim % x.ndim else 1 for d in range(x.ndim)]
-    where = np.broadcast_to(index.reshape(shape), src.shape) if x.ndim else index
-    return scatter_reduce(x, dim, where, src, reduce, include_self)
-
-
 def put(x: Array, index: Array, src: Array, accumulate: bool = False) -> Array:
     """Copy with elements of the flat array written or added."""
     y = x.copy().reshape(-1)

@@ -131,16 +131,6 @@ def norm_except_dim(x: Array, p: int = 2, dim: int = 0) -> Array:
     return np.asarray((np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p), x.real.dtype)
 
 
-def conv_tbc(x: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
-    """Convolution along the first dimension, channels last."""
-    check_numbers((len(x) + 2 * pad) * math.prod(x.shape[1:]))
-    x = np.pad(x, ((pad, pad), (0, 0), (0, 0)))
-    steps = x.shape[0] - weight.shape[0] + 1
-    if steps < 1:
-        raise ShapeError("the kernel is longer than the input", expected=weight.shape[0], actual=x.shape[0])
-    return np.asarray(sum((x[k : k + steps] @ w for k, w in enumerate(weight)), bias), x.dtype)
-
-
 def matrix_exp(x: Array) -> Array:
     """Exponential of square matrices: Taylor's series of a scaled matrix, squared again."""
     a = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
