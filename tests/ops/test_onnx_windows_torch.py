@@ -208,6 +208,41 @@ def test_recurrent_layers_as_by_onnxruntime(kind: str, gates: int, direction: st
         np.testing.assert_allclose(y, z, 1e-4, 1e-5, strict=True)
 
 
+BETAS = {"activation_beta": [0.4, 0.6]}
+ODD: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("GRU", {}, []),
+    ("GRU", {"activations": ["HardSigmoid", "LeakyRelu"], "activation_alpha": [0.3, 0.4], "clip": 0.5}, ["lengths"]),
+    ("GRU", {"activations": ["Affine", "Softsign"], "activation_alpha": [0.4], "activation_beta": [0.2]}, []),
+    ("LSTM", {}, ["lengths"]),
+    ("LSTM", {"clip": 0.5}, ["peepholes"]),
+    ("LSTM", {"input_forget": 1}, ["lengths", "peepholes"]),
+    ("LSTM", {"activations": ["HardSigmoid", "ScaledTanh", "Softplus"], "activation_alpha": [0.3, 0.7], **BETAS}, []),
+    ("RNN", {"clip": 0.5}, []),
+    ("RNN", {"activations": ["Elu"], "activation_alpha": [0.5]}, ["lengths"]),
+    ("RNN", {"activations": ["ThresholdedRelu"], "activation_alpha": [0.1]}, []),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "inputs"), ODD, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_cells_that_pytorch_does_not_have(kind: str, options: Any, inputs: list[str], direction: str) -> None:
+    dirs, gates = 2 if direction == "bidirectional" else 1, {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    weights = {"W": real(dirs, 4 * gates, 5), "R": real(dirs, 4 * gates, 4), "B": real(dirs, 8 * gates)}
+    weights = {name: 0.3 * w for name, w in weights.items()}  # some of these cells let states grow
+    states = {"initial_h": real(dirs, 2, 4)} | ({"initial_c": real(dirs, 2, 4)} if kind == "LSTM" else {})
+    lengths = np.int32([4, 6]) if "lengths" in inputs else None
+    peepholes = real(dirs, 12) if "peepholes" in inputs else None
+    several = {key: v * dirs for key, v in options.items() if isinstance(v, list)}
+    options = {"direction": direction, "hidden_size": 4, **options, **several}
+    outputs = 3 if kind == "LSTM" else 2
+    given = {"X": SEQUENCE, **weights, "sequence_lens": lengths, **states}
+    want = answer(kind, given | ({"P": peepholes} if kind == "LSTM" else {}), options, outputs, 19)
+    rest = [t for t in (lengths, *states.values(), peepholes) if t is not None]
+    got = call(kind, (SEQUENCE, *(w.view(Weight) for w in weights.values()), *rest), outputs, options)
+    for y, z in zip(got, want, strict=True):
+        np.testing.assert_allclose(y, z, 1e-4, 1e-5, strict=True)
+
+
 def _recurrent(kind: str, weights: dict[str, Array], states: dict[str, Array], outputs: int, options: Any) -> Any:
     """Results of a graph whose weights are constants."""
     values = [SEQUENCE, *(w.view(Weight) for w in weights.values()), *states.values()]
@@ -271,9 +306,10 @@ FAULTS: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] 
     ("QuantizeLinear", (X, SCALES[:4], ZEROS[:4]), {}, ParameterError, "type int64"),
     ("LSTM", (SEQUENCE, real(1, 16, 5), real(1, 16, 4)), {}, ParameterError, "constants"),
     ("LSTM", (SEQUENCE, real(1, 8, 5), real(1, 16, 4)), {}, ShapeError, "do not fit"),
-    ("GRU", (SEQUENCE, real(1, 12, 5), real(1, 12, 4)), {}, ParameterError, "reset gate"),
-    ("RNN", (SEQUENCE, real(1, 4, 5), real(1, 4, 4)), {"activations": ("Elu",)}, ParameterError, "activations"),
-    ("RNN", (SEQUENCE, real(1, 4, 5), real(1, 4, 4)), {"clip": 2.0}, ParameterError, "not supported"),
+    ("GRU", (SEQUENCE, real(1, 12, 5), real(1, 12, 4), real(1, 12)), {}, ShapeError, "fits nothing"),
+    ("RNN", (SEQUENCE, real(1, 4, 5), real(1, 4, 4)), {"activations": ("Sine",)}, ParameterError, "unknown activation"),
+    ("RNN", (SEQUENCE, real(1, 4, 5), real(1, 4, 4)), {"activations": ("Elu",) * 2}, ParameterError, "a direction"),
+    ("RNN", (SEQUENCE, real(1, 4, 5), real(1, 4, 4), np.int32([7, 1])), {}, ParameterError, "0 to 6 entries"),
 ]
 
 
