@@ -13,7 +13,7 @@ _COMMANDS = {
     "kernels": ("benchmarks.kernels", "time single kernels at given shapes, every algorithm"),
     "operators": ("benchmarks.operators", "time single operators of PyTorch in all engines, one thread"),
     "profile": ("benchmarks.profile", "where the time of each model goes, by class of kernel"),
-    "everything": ("benchmarks.everything", "all measurements of the performance page, then the report"),
+    "everything": ("benchmarks.everything", "all measurements, then the report"),
     "report": ("benchmarks.pages", "write tables and the picture into the documentation"),
     "check": ("benchmarks.check", "compare our results with PyTorch's on every ISA level"),
     "load": ("benchmarks.load", "time to the first result and peak memory of fresh processes"),

@@ -1,4 +1,4 @@
-"""``python -m benchmarks everything``: all measurements of the performance page, a record each, then the report.
+"""``python -m benchmarks everything``: all measurements of `docs/measurements.md`, a record each, then the report.
 
 A measurement that fails does not stop the others, and one whose record is there already is not repeated.
 """
@@ -30,7 +30,7 @@ RUNS = {
     "check": "check",
     "formats": "formats",
 }
-"""Command of each record, as the performance page tells them."""
+"""Command of each record, as that page tells them."""
 
 _NEEDS = {"ncnn": "PNNX_FAST_DATA"}
 

@@ -20,7 +20,7 @@ from benchmarks.report import Row
 __all__ = ["add_arguments", "fill", "main", "sections"]
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "docs" / "performance.md", ROOT / "README.md")
+PAGES = (ROOT / "docs" / "performance.md", ROOT / "docs" / "measurements.md", ROOT / "README.md")
 PICTURE = ROOT / "docs" / "speed.svg"
 GOAL = 0.75
 

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import importlib.util
 import pkgutil
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ MODULES = [
     for _, name, _ in pkgutil.walk_packages(pnnx_fast.__path__, "pnnx_fast.")
     if not name.endswith("__main__") and not name.startswith("pnnx_fast._core.")
 ]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -27,6 +29,23 @@ def test_documents(name: str) -> None:
     failed, tried = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, optionflags=FLAGS)
     assert failed == 0
     assert tried > 0
+
+
+def _anchors(page: Path) -> set[str]:
+    """Names by which GitHub knows the headings of a page."""
+    heads = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        place, _, anchor = target.partition("#")
+        if "://" in place:
+            continue
+        other = (page.parent / place).resolve() if place else page
+        assert other.exists(), target
+        assert not anchor or anchor in _anchors(other), target
 
 
 @pytest.mark.parametrize("name", ["pnnx_fast", *MODULES])
