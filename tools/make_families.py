@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 from pnnx_fast.ops import registry
+from pnnx_fast.ops.families import FAMILIES
 
 TARGET = Path(__file__).parents[1] / "pnnx_fast" / "ops" / "families.py"
 
@@ -25,6 +26,7 @@ FAMILIES: dict[str, str] = {
 
 def render() -> str:
     """Return the module's text."""
+    FAMILIES.clear()  # the old table would have an operator's new module import the one that it has left
     families: dict[str, list[str]] = {}
     for name in registry.types():
         definition = registry.find(name)
