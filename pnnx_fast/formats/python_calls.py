@@ -127,7 +127,7 @@ def _call(op: Operator, names: Names) -> str:
     """A function of torch or a method of a tensor, inputs and parameters under PNNX's names."""
     if selects_number(op):
         return f"torch.tensor({op.params['input'].text})"
-    slots = list(op._slots())
+    slots = list(op.slots())
     if op.type.startswith("Tensor.") and _WORD.match(op.type[7:]) and op.inputs:
         owner = next((x for key, x in slots if key in ("", "input", "self")), op.inputs[0])
         slots.remove(next(slot for slot in slots if slot[1] is owner))
@@ -157,7 +157,7 @@ def _custom_call(op: Operator, names: Names) -> str:
     name = op.type.removeprefix(_CUSTOM)
     if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z_]\w*){1,2}", name, re.ASCII) or "__" in name:
         raise UnsupportedOperatorError(f"operator {op.type} ({op.name}) is no name of PyTorch", {op.type: [op.name]})
-    given = {key or f"arg_{i}": names.of(x) for i, (key, x) in enumerate(op._slots())}
+    given = {key or f"arg_{i}": names.of(x) for i, (key, x) in enumerate(op.slots())}
     given |= {key: spelled(p.value) for key, p in op.params.items()}
     places = itertools.takewhile(given.__contains__, (f"arg_{i}" for i in itertools.count()))
     numbered = [given.pop(key) for key in list(places)]
@@ -280,8 +280,8 @@ def _joined(op: Operator, names: Names) -> list[str]:
     if op.has_input("tensors") and len(op.inputs) > 1:
         return [f"{targets(op, names)} = {_call(op, names)}"]
     # At the converter's low levels the dimension is a number of the graph.
-    tensors = [x for key, x in op._slots() if key != "dim"]
-    dims = [argument_of(op, key, names.of(x)) for key, x in op._slots() if key == "dim"]
+    tensors = [x for key, x in op.slots() if key != "dim"]
+    dims = [argument_of(op, key, names.of(x)) for key, x in op.slots() if key == "dim"]
     lone = len(tensors) == 1 and tensors[0].shape is None
     inputs = names.of(tensors[0]) if lone else "[" + ", ".join(map(names.of, tensors)) + "]"
     return [f"{targets(op, names)} = {op.type}({', '.join([inputs, *dims, *_parameters(op)])})"]
@@ -317,7 +317,7 @@ def _over_dims(form: str, order: Callable[[int], Any]) -> Callable[[Operator, Na
 
 def _where(op: Operator, names: Names) -> list[str]:
     """Numbers are taken for tensors at their places only, not under their names."""
-    slots = dict(op._slots())
+    slots = dict(op.slots())
     order = [key for key in ("condition", "input", "other") if key in slots or key in op.params]
     if len(order) < 3 or len(op.inputs) + len(op.params) != 3:
         return [_assigned(op, names, _call(op, names))]
@@ -357,7 +357,7 @@ def _recurrent(op: Operator, names: Names) -> list[str]:
 
 
 def _attention(op: Operator, names: Names) -> list[str]:
-    slots = list(op._slots())
+    slots = list(op.slots())
     place = mask_place(op)
     if place is not None:
         # What names the others have then is not true either.
@@ -390,7 +390,7 @@ def _spread(op: Operator, names: Names) -> list[str]:
 
 
 def _channels_dropout(op: Operator, names: Names) -> list[str]:
-    given = {"p": "0.5", "training": "True"} | {key: names.of(x) for key, x in op._slots()}
+    given = {"p": "0.5", "training": "True"} | {key: names.of(x) for key, x in op.slots()}
     given |= {key: spelled(p.value) for key, p in op.params.items()}
     arguments = names.of(op.inputs[0]), given["p"], given["training"]
     return [f"{targets(op, names)} = torch.feature_dropout({', '.join(arguments)})"]

@@ -328,7 +328,7 @@ def untold_values(op: Operator) -> Operand | None:
     The converter writes each tensor once: of ``(q, q, v)`` as of ``(q, v, v)`` it leaves ``q`` and ``v``. A query that
     is a sum of the second input and something else, such as a position, hints at the former.
     """
-    given = [x for name, x in op._slots() if name not in ("attn_mask", "key_padding_mask")]
+    given = [x for name, x in op.slots() if name not in ("attn_mask", "key_padding_mask")]
     if op.type != "nn.MultiheadAttention" or len(given) != 2 or given[0].shape != given[1].shape:
         return None
     maker = given[0].producer

@@ -161,6 +161,23 @@ class Operator:
         self.inputs[index] = operand
         operand.consumers.append(self)
 
+    def set_inputs(self, operands: Iterable[Operand], names: Iterable[str] = ()) -> None:
+        """Replace all input slots by others, with a name each or none.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import load_digits
+        >>> softmax = load_digits().ops[-2]
+        >>> softmax.set_inputs(softmax.inputs, ["input"])
+        >>> [(name, x.name) for name, x in softmax.slots()]
+        [('input', '8')]
+        """
+        for operand in self.inputs:
+            operand.remove_consumer(self)
+        self.inputs, self.inputnames = list(operands), list(names)
+        for operand in self.inputs:
+            operand.consumers.append(self)
+
     def remove_input(self, index: int) -> None:
         """Remove an input slot."""
         operand = self.inputs.pop(index)
@@ -191,13 +208,14 @@ class Operator:
 
     def __str__(self) -> str:
         words = [f"{self.type:<24} {self.name:<24}"]
-        words += [f"{name}={x.name}" if name else x.name for name, x in self._slots()]
+        words += [f"{name}={x.name}" if name else x.name for name, x in self.slots()]
         words += ["->", *(f"{x.name}{x.signature}" for x in self.outputs)]
         words += [f"{key}={param.text}" for key, param in self.params.items()]
         words += [f"@{key}={attr.signature}" for key, attr in self.attrs.items()]
         return " ".join(words)
 
-    def _slots(self) -> Iterator[tuple[str, Operand]]:
+    def slots(self) -> Iterator[tuple[str, Operand]]:
+        """Name and operand of every input slot; the name is ``""`` where there is none."""
         names = self.inputnames if len(self.inputnames) == len(self.inputs) else [""] * len(self.inputs)
         return zip(names, self.inputs, strict=True)
 

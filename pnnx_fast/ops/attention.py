@@ -180,6 +180,13 @@ def _repeat_heads(b: Builder, x: Tensor, heads: int) -> Tensor:
     return b.reshape(copies, (*lead, heads, rows, columns))
 
 
+def _require_fit(query: Tensor, key: Tensor, value: Tensor) -> None:
+    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1]:
+        raise ShapeError("queries and keys of different length", expected=query.shape, actual=key.shape)
+    if key.shape[-2] != value.shape[-2]:
+        raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
+
+
 @operator("F.scaled_dot_product_attention")
 def scaled_dot_product_attention(
     b: Builder,
@@ -198,10 +205,7 @@ def scaled_dot_product_attention(
         raise ParameterError("attention with dropout is a matter of training", parameter="dropout_p")
     if is_causal and attn_mask is not None:
         raise ParameterError("attn_mask and is_causal exclude each other", parameter="is_causal")
-    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1]:
-        raise ShapeError("queries and keys of different length", expected=query.shape, actual=key.shape)
-    if key.shape[-2] != value.shape[-2]:
-        raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
+    _require_fit(query, key, value)
     q, k, v = (dense_rows(b, x) for x in as_computed(b, query, key, value) if x is not None)
     grouped = enable_gqa and min(q.ndim, k.ndim, v.ndim) > 2 and len({x.shape[-3] for x in (q, k, v)}) > 1
     if grouped:
@@ -226,6 +230,13 @@ def scaled_dot_product_attention(
     return b.cast(y, query.dtype)
 
 
+def _total_mask(b: Builder, masks: Sequence[Tensor], lead: Sequence[int]) -> Tensor | None:
+    """The sum of no, one or two masks, as ``attend`` takes it."""
+    if not masks:
+        return None
+    return _mask_of(b, masks[0] if len(masks) == 1 else _sum_of_masks(b, masks), lead)
+
+
 def _sum_of_masks(b: Builder, masks: Sequence[Tensor]) -> Tensor:
     if all(m.is_constant for m in masks):
         key = ("sum of masks", *((m.buffer, m.offset, m.shape, m.strides) for m in masks))
@@ -233,8 +244,19 @@ def _sum_of_masks(b: Builder, masks: Sequence[Tensor]) -> Tensor:
     return intermediate(b, "add(@0,@1)", *masks)
 
 
+def _leading_sizes(view: Sequence[int], lead: Sequence[int], q: Tensor, k: Tensor) -> Sequence[int]:
+    """Sizes in front of queries and keys in a view of the scores."""
+    plane = q.shape[-2], k.shape[-2]
+    sizes = infer_shape(view, math.prod(lead) * math.prod(plane), q)
+    if tuple(sizes[-2:]) != plane:
+        raise ShapeError("scores cannot be viewed like that", expected=sizes, actual=(*lead, *plane))
+    return tuple(sizes[:-2])
+
+
 def _split(b: Builder, x: Tensor, lead: Sequence[int], view: Sequence[int]) -> Tensor:
     """A tensor that broadcasts to leading sizes, of which the view writes one as a product, with those of the view."""
+    if view == lead:
+        return x
     while x.ndim < len(lead) + 2:
         x = x.unsqueeze(0)
     i = split_place(lead, view)
@@ -269,27 +291,19 @@ def fused_attention(
 
     With a filling the mask is none to add: scores are that number where it is true.
     """
+    _require_fit(query, key, value)
     q, k, v = (dense_rows(b, x) for x in (query, key, value))
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        raise ShapeError("queries, keys and values do not fit", expected=key.shape, actual=(query.shape, value.shape))
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    split = lead if view_mask is None else _leading_sizes(view or (), lead, q, k)
     shape = (*lead, q.shape[-2], v.shape[-1])
-    sizes: Sequence[int] = (*lead, q.shape[-2], k.shape[-2])
-    if view_mask is not None:
-        sizes = infer_shape(view or (), math.prod(lead) * q.shape[-2] * k.shape[-2], q)
-        if tuple(sizes[-2:]) != (q.shape[-2], k.shape[-2]):
-            raise ShapeError("scores cannot be viewed like that", expected=sizes, actual=(*lead, *shape[-2:]))
     # Where a size behind the first is split, only a dense result has the view that attend writes to.
-    ordered = q.shape[:-2] == lead and tuple(sizes[len(sizes) - len(lead) - 1 : -2]) == lead[1:]
-    y = result = _result_like(b, q, shape) if ordered else b.result(shape, q.dtype)
-    masks = [b.cast(m, np.float32 if filling is None else np.bool_) for m in (mask, view_mask) if m is not None]
-    if view_mask is not None:
-        q, k, v, y, *masks[:-1] = (_split(b, x, lead, sizes[:-2]) for x in (q, k, v, y, *masks[:-1]))
-        lead = tuple(sizes[:-2])
-    total = None if not masks else masks[0] if len(masks) == 1 else _sum_of_masks(b, masks)
-    total = None if total is None else _mask_of(b, total, lead)
-    q, k, v, y = (_four_dims(b, x, lead) for x in (q, k, v, y))
-    attend(b, q, k, v, y, total, scale=scale, filling=filling, empty_nan=k.shape[-2] > 0)
+    ordered = q.shape[:-2] == lead and split[len(split) - len(lead) + 1 :] == lead[1:]
+    result = _result_like(b, q, shape) if ordered else b.result(shape, q.dtype)
+    kind = np.float32 if filling is None else np.bool_
+    masks = [] if mask is None else [_split(b, b.cast(mask, kind), lead, split)]
+    masks += [] if view_mask is None else [b.cast(view_mask, kind)]
+    q, k, v, y = (_four_dims(b, _split(b, x, lead, split), split) for x in (q, k, v, result))
+    attend(b, q, k, v, y, _total_mask(b, masks, split), scale=scale, filling=filling, empty_nan=k.shape[-2] > 0)
     return result
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir import Graph, Operand, Operator, Parameters
 from pnnx_fast.ir.shapes import split_place
 from pnnx_fast.passes.moves import (
     RESHAPES,
@@ -396,33 +396,29 @@ def _splits(sizes: Sequence[int], scores: Sequence[int]) -> bool:
 
 
 def _replace(graph: Graph, op: Operator, found: Attention) -> None:
+    """Make the second product the whole attention; where it gives columns, that and a transposition behind it."""
     value = _transposed(graph, found.value, op) if found.columns else found.value
     named = {"query": found.query, "key": key_rows(graph, found, op), "value": value}
-    views = [m.view for m in found.masks if m.view is not None]
+    params: dict[str, object] = {"scale": found.scale}
+    viewed = [m for m in found.masks if m.view is not None]
     mask = mask_operand(graph, [m for m in found.masks if m.view is None], op)
-    view_mask = mask_operand(graph, [m for m in found.masks if m.view is not None], op)
+    view_mask = mask_operand(graph, viewed, op)
     if mask is not None:
         named["mask"] = mask
+        if found.masks[0].filling is not None:
+            params["filling"] = found.masks[0].filling
     if view_mask is not None:
-        named["view_mask"] = view_mask
-    while op.inputs:
-        op.remove_input(len(op.inputs) - 1)
-    op.inputnames = []
-    op.params.clear()
-    if found.columns:
-        op.type = "Tensor.permute"
-        rank = len(found.scores)
-        op.params["dims"] = [*range(rank - 2), rank - 1, rank - 2]
-        y = op.outputs[0]
-        shape = None if y.shape is None else (*y.shape[:-2], y.shape[-1], y.shape[-2])
-        made = unused_operand(graph, f"{y.name}_rows", shape, y.dtype)
-        op.add_input(made, "input")
-        op = graph.new_operator_before("", made.name, op, outputs=[made])
-    op.type = "fused.Attention"
-    for name, x in named.items():
-        op.add_input(x, name)
-    op.params["scale"] = found.scale
-    if mask is not None and found.masks[0].filling is not None:
-        op.params["filling"] = found.masks[0].filling
-    if views:
-        op.params["view"] = list(views[0] or ())
+        named["view_mask"], params["view"] = view_mask, list(viewed[0].view or ())
+    op = _before_transposition(graph, op, len(found.scores)) if found.columns else op
+    op.type, op.params = "fused.Attention", Parameters(params)
+    op.set_inputs(named.values(), named)
+
+
+def _before_transposition(graph: Graph, op: Operator, rank: int) -> Operator:
+    """Make an operator a transposition of its result's rows, and return one that is to give these."""
+    y = op.outputs[0]
+    shape = None if y.shape is None else (*y.shape[:-2], y.shape[-1], y.shape[-2])
+    rows = unused_operand(graph, f"{y.name}_rows", shape, y.dtype)
+    op.type, op.params = "Tensor.permute", Parameters(dims=[*range(rank - 2), rank - 1, rank - 2])
+    op.set_inputs([rows], ["input"])
+    return graph.new_operator_before("", rows.name, op, outputs=[rows])

@@ -100,9 +100,5 @@ def new_constant(graph: Graph, data: Array, name: str, operator: str, before: Op
 
 def become_expression(op: Operator, text: str, inputs: Sequence[Operand]) -> None:
     """Make an operator a ``pnnx.Expression`` of these inputs; its outputs stay."""
-    while op.inputs:
-        op.remove_input(len(op.inputs) - 1)
-    op.inputnames = []
-    for x in inputs:
-        op.add_input(x)
+    op.set_inputs(inputs)
     op.type, op.params = "pnnx.Expression", Parameters(expr=text)

@@ -145,8 +145,7 @@ def _keeping_axes(graph: Graph, op: Operator) -> bool:
 def _truth_of_entries(graph: Graph, op: Operator) -> bool:
     if not keeps_entries(op):
         return False
-    while len(op.inputs) > 1:
-        op.remove_input(len(op.inputs) - 1)
+    op.set_inputs(op.inputs[:1], op.inputnames[:1])
     # Bytes stay bytes.
     if op.outputs[0].dtype == "u8":
         op.type, op.params["max"] = "torch.clamp", 1

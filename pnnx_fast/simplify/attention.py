@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.expression import Input
-from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
 from pnnx_fast.passes.fuse_attention import Attention, Mask, find_attention, key_rows, mask_operand
 from pnnx_fast.passes.moves import RESHAPES, new_constant, only_consumer, permutation, sole_producer, unused_operand
 from pnnx_fast.simplify.literals import sizes
@@ -44,14 +44,9 @@ def _fuse_product(graph: Graph, op: Operator, found: Attention) -> bool:
     key = key_rows(graph, found, op)
     mask = _mask(graph, found, op)
     width = (found.query.shape or (-1,))[-1]
-    while op.inputs:
-        op.remove_input(0)
-    op.inputnames = []
     op.type = "F.scaled_dot_product_attention"
-    op.params.clear()
-    op.params.update(dropout_p=0.0, is_causal=False)
-    for name, x in (("query", found.query), ("key", key), ("value", found.value)):
-        op.add_input(x, name)
+    op.params = Parameters(dropout_p=0.0, is_causal=False)
+    op.set_inputs([found.query, key, found.value], ["query", "key", "value"])
     if mask is not None:
         op.add_input(mask, "attn_mask")
     else:
@@ -185,17 +180,16 @@ def _write_module(graph: Graph, op: Operator, end: Operator, parts: list[_Projec
             return False
     attrs = _module_weights(parts, outer, end.attrs["bias"].numpy() if "bias" in end.attrs else None)
     sources = [p.source for p in parts]
-    end.remove_input(0)
-    end.inputnames = []
-    names = ["input"] if all(x is sources[0] for x in sources) else ["query", "key", "value"]
-    for name, x in zip(names, sources, strict=False):
-        end.add_input(x, name)
+    if all(x is sources[0] for x in sources):
+        end.set_inputs(sources[:1], ["input"])
+    else:
+        end.set_inputs(sources, ["query", "key", "value"])
     if mask is not None:
         end.add_input(mask, "attn_mask")
     end.type = "nn.MultiheadAttention"
-    end.params.clear()
     lengths = {"embed_dim": width, "kdim": key.weight.shape[1], "num_heads": heads, "vdim": values.weight.shape[1]}
-    end.params.update(add_bias_kv=False, add_zero_attn=False, batch_first=True, bias="in_proj_bias" in attrs, **lengths)
+    flags = {"add_bias_kv": False, "add_zero_attn": False, "batch_first": True, "bias": "in_proj_bias" in attrs}
+    end.params = Parameters(flags | lengths)
     end.attrs = {name: Attribute(attrs[name]) for name in sorted(attrs)}
     return True
 

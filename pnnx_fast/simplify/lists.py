@@ -77,16 +77,10 @@ def _inline(graph: Graph, types: Iterable[str]) -> int:
             maker = op.inputs[i].producer
             if maker is None or maker.type not in _CONSTRUCT:
                 continue
-            names = op.inputnames or [""] * len(op.inputs)
-            slots = [("", x) if j == i else (n, y) for j, (n, y) in enumerate(zip(names, op.inputs, strict=True))
-                     for x in (maker.inputs if j == i else (y,))]  # fmt: skip
-            while op.inputs:
-                op.remove_input(len(op.inputs) - 1)
-            op.inputnames = []
-            for name, x in slots:
-                op.add_input(x, name)
-            if not any(op.inputnames):
-                op.inputnames = []
+            slots = list(op.slots())
+            slots[i : i + 1] = [("", x) for x in maker.inputs]
+            named = any(name for name, _ in slots)
+            op.set_inputs([x for _, x in slots], [name for name, _ in slots] if named else ())
             if not maker.outputs[0].consumers:
                 graph.remove_operator(maker)
             count += 1

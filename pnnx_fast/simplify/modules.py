@@ -163,10 +163,7 @@ def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
         made = row.build(params, {k: a.shape for k, a in found.items()}, len(others[0].shape or ()))
         if made is None:
             continue
-        while op.inputs:
-            op.remove_input(len(op.inputs) - 1)
-        op.inputnames = []
-        op.add_input(others[0])
+        op.set_inputs(others)
         op.type = made[0]
         op.params.clear()
         op.params.update(made[1])
