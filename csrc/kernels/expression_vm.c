@@ -13,7 +13,8 @@
 
 enum {
     VM_INPUTS = PF_MAX_INS,
-    VM_SLOTS = 160,    /* operands, then constants, then registers */
+    /* Operands, then constants, then registers. A function has up to three sources and a result. */
+    VM_SLOTS = PF_MAX_INS + 4 * PF_MAX_OPERATIONS,
     VM_MEMORY = 32768, /* bytes for registers, copies and the staged result: fits the first cache */
     VM_TILE = 16384,   /* bytes of the largest tile */
     VM_LEAST = 256,    /* and of the smallest */

@@ -36,10 +36,10 @@ static void find_inside(int64_t start, int64_t step, int64_t count, int64_t n, i
 }
 
 PF_INLINE void fold_plane(const pf_pool_args *a, const float *x, float *y, const int64_t step) {
-    const int64_t row = a->ys[PF_POOL_SPACE + H], line = a->xs[PF_POOL_SPACE + H];
+    const int64_t row = a->ys[PF_SPACE + H], line = a->xs[PF_SPACE + H];
     for (int64_t h = 0; h < a->osize[H]; h++) memset(y + h * row, 0, (size_t)a->osize[W] * sizeof *y);
     for (int64_t i = 0; i < a->window[H]; i++)
-        for (int64_t j = 0; j < a->window[W]; j++, x += a->xs[PF_POOL_SPACE]) {
+        for (int64_t j = 0; j < a->window[W]; j++, x += a->xs[PF_SPACE]) {
             const int64_t top = i * a->dilation[H] - a->pad[H], left = j * a->dilation[W] - a->pad[W];
             int64_t r, rows, c, columns;
             find_inside(top, a->stride[H], a->isize[H], a->osize[H], &r, &rows);
@@ -60,8 +60,8 @@ PF_KERNEL_FUNCTION(fold_f32) {
     pf_share(w, a->n * a->c, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         const int64_t n = i / a->c, c = i % a->c;
-        const float *from = x + n * a->xs[PF_POOL_IMAGE] + c * a->xs[PF_POOL_CHANNEL];
-        float *to = y + n * a->ys[PF_POOL_IMAGE] + c * a->ys[PF_POOL_CHANNEL];
+        const float *from = x + n * a->xs[PF_IMAGE] + c * a->xs[PF_CHANNEL];
+        float *to = y + n * a->ys[PF_IMAGE] + c * a->ys[PF_CHANNEL];
         if (a->stride[W] == 1)
             fold_plane(a, from, to, 1);
         else if (a->stride[W] == 2)

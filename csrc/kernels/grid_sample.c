@@ -7,25 +7,15 @@
 #include "kernels/args.h"
 #include "kernels/vmath.h"
 
-enum {
-    IMAGE = 0,
-    CHANNEL = 1,
-    SPACE = 2,
-    AXES = 3,
-    TAPS = 4,
-    MOST_TAPS = 16,
-    BLOCK = 64,
-    CHUNK = 4,
-    FEW_CHANNELS = 4
-};
+enum { TAPS = 4, MOST_TAPS = 16, BLOCK = 64, CHUNK = 4, FEW_CHANNELS = 4 };
 
 /* A block of output pixels of one image; lanes: their count, rounded up to whole vectors. at: positions along
  * each axis, -1 for none. start: what the sums begin with, NaN where PyTorch's weights are. */
 typedef struct block {
     int64_t count, lanes, x, y[BLOCK]; /* offsets of the image and the output pixels */
-    int dense, taps[AXES];             /* dense: output pixels lie side by side */
-    int32_t at[AXES][TAPS][BLOCK];
-    float weight[AXES][TAPS][BLOCK], place[AXES][BLOCK], scale[BLOCK], start[BLOCK];
+    int dense, taps[PF_AXES];             /* dense: output pixels lie side by side */
+    int32_t at[PF_AXES][TAPS][BLOCK];
+    float weight[PF_AXES][TAPS][BLOCK], place[PF_AXES][BLOCK], scale[BLOCK], start[BLOCK];
 } block;
 
 static pf_vf unnormalize(pf_vf v, float size, int64_t align) {
@@ -124,19 +114,19 @@ static void read_places(block *b, const pf_grid_args *a, const pf_worker *w, int
     const float *grid = pf_ptr(w, a->grid), *scale = pf_ptr(w, a->scale);
     int64_t o = i % a->osize[2], h = i / a->osize[2] % a->osize[1];
     int64_t d = i / a->osize[2] / a->osize[1] % a->osize[0], n = i / a->osize[2] / a->osize[1] / a->osize[0];
-    b->x = n * a->xs[IMAGE];
-    b->dense = a->ys[SPACE + 2] == 1;
+    b->x = n * a->xs[PF_IMAGE];
+    b->dense = a->ys[PF_SPACE + 2] == 1;
     for (int64_t p = 0, run; p < b->count; p += run, o = 0) {
         run = pf_min(a->osize[2] - o, b->count - p);
-        const int64_t y = n * a->ys[IMAGE] + d * a->ys[SPACE] + h * a->ys[SPACE + 1] + o * a->ys[SPACE + 2];
+        const int64_t y = n * a->ys[PF_IMAGE] + d * a->ys[PF_SPACE] + h * a->ys[PF_SPACE + 1] + o * a->ys[PF_SPACE + 2];
         const float *at = grid + n * a->gs[0] + d * a->gs[1] + h * a->gs[2] + o * a->gs[3];
         if (p && y != b->y[p - 1] + 1) b->dense = 0;
 #pragma GCC unroll 8
-        for (int64_t k = 0; k < run; k++) b->y[p + k] = y + k * a->ys[SPACE + 2];
+        for (int64_t k = 0; k < run; k++) b->y[p + k] = y + k * a->ys[PF_SPACE + 2];
         if (a->axes == 2 && a->gs[3] == 2 && a->gs[4] == 1)
             copy_pairs(&b->place[2][p], &b->place[1][p], at, run);
         else
-            for (int64_t k = AXES - a->axes; k < AXES; k++)
+            for (int64_t k = PF_AXES - a->axes; k < PF_AXES; k++)
                 copy_every(&b->place[k][p], at + (2 - k) * a->gs[4], run, a->gs[3]);
         if (scale)
             copy_every(&b->scale[p], scale + n * a->ss[0] + d * a->ss[1] + h * a->ss[2] + o * a->ss[3], run,
@@ -151,14 +141,14 @@ static void start_block(block *b, const pf_grid_args *a, const pf_worker *w, int
     b->lanes = pf_ceil_div(count, PF_VL) * PF_VL;
     read_places(b, a, w, i);
     for (int p = 0; p < b->lanes; p += PF_VL) pf_store(&b->start[p], pf_zero());
-    for (int k = 0; k < AXES; k++)
+    for (int k = 0; k < PF_AXES; k++)
         for (int64_t p = count; p < b->lanes; p++) b->place[k][p] = 0;
-    for (int k = 0; k < AXES - (int)a->axes; k++) {
+    for (int k = 0; k < PF_AXES - (int)a->axes; k++) {
         b->taps[k] = 1;
         for (int p = 0; p < b->lanes; p += PF_VL)
             pf_storei(&b->at[k][0][p], pf_seti(0)), pf_store(&b->weight[k][0][p], pf_set(1.0f));
     }
-    for (int k = AXES - (int)a->axes; k < AXES; k++) find_taps(b, a, k);
+    for (int k = PF_AXES - (int)a->axes; k < PF_AXES; k++) find_taps(b, a, k);
     if (!pf_ptr(w, a->scale)) return;
     for (int k = 0; k < b->taps[0]; k++)
         for (int p = 0; p < count; p++) b->weight[0][k][p] *= b->scale[p];
@@ -177,11 +167,11 @@ static void collect(sample *s, const block *b, const pf_grid_args *a, int64_t p)
         for (int j = 0; j < b->taps[1]; j++) {
             const int64_t d = b->at[0][i][p], h = b->at[1][j][p];
             if (d < 0 || h < 0) continue;
-            const int64_t row = b->x + d * a->xs[SPACE] + h * a->xs[SPACE + 1];
+            const int64_t row = b->x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1];
             const float weight = b->weight[0][i][p] * b->weight[1][j][p];
             for (int k = 0; k < b->taps[2]; k++) {
                 if (b->at[2][k][p] < 0) continue;
-                s->offset[s->count] = row + b->at[2][k][p] * a->xs[SPACE + 2];
+                s->offset[s->count] = row + b->at[2][k][p] * a->xs[PF_SPACE + 2];
                 s->weight[s->count++] = weight * b->weight[2][k][p];
             }
         }
@@ -195,8 +185,8 @@ typedef struct samples {
 } samples;
 
 static void find_samples(samples *s, const block *b, const pf_grid_args *a) {
-    const int32_t plane = (int32_t)a->xs[SPACE], line = (int32_t)a->xs[SPACE + 1];
-    const int32_t pixel = (int32_t)a->xs[SPACE + 2], all = b->taps[0] * b->taps[1] * b->taps[2];
+    const int32_t plane = (int32_t)a->xs[PF_SPACE], line = (int32_t)a->xs[PF_SPACE + 1];
+    const int32_t pixel = (int32_t)a->xs[PF_SPACE + 2], all = b->taps[0] * b->taps[1] * b->taps[2];
     for (int64_t p = 0; p < b->lanes; p += PF_VL) {
         pf_vi outside = pf_seti(0);
         int n = 0;
@@ -288,9 +278,9 @@ PF_INLINE pf_vf gather(const float *x, pf_vi offset, pf_vi mask) {
 /* Whether all places in a plane have offsets that lanes of 32 bits hold. */
 static int is_small(const pf_grid_args *a) {
     int64_t span = 0;
-    for (int k = 0; k < AXES; k++) {
-        if (a->isize[k] > INT32_MAX || a->xs[SPACE + k] < 0 || a->xs[SPACE + k] > INT32_MAX) return 0;
-        span += (a->isize[k] - 1) * a->xs[SPACE + k];
+    for (int k = 0; k < PF_AXES; k++) {
+        if (a->isize[k] > INT32_MAX || a->xs[PF_SPACE + k] < 0 || a->xs[PF_SPACE + k] > INT32_MAX) return 0;
+        span += (a->isize[k] - 1) * a->xs[PF_SPACE + k];
         if (span > INT32_MAX) return 0;
     }
     return 1;
@@ -305,21 +295,21 @@ PF_INLINE void blend_pixels(const block *b, const pf_grid_args *a, int64_t p, co
     for (int i = 0; i < b->taps[0]; i++)
         for (int j = 0; j < b->taps[1]; j++) {
             const pf_vi d = pf_loadi(&b->at[0][i][p]), h = pf_loadi(&b->at[1][j][p]), row = (d | h) >= 0;
-            const pf_vi at = (d & row) * (int32_t)a->xs[SPACE] + (h & row) * (int32_t)a->xs[SPACE + 1];
+            const pf_vi at = (d & row) * (int32_t)a->xs[PF_SPACE] + (h & row) * (int32_t)a->xs[PF_SPACE + 1];
             const pf_vf part = pf_load(&b->weight[0][i][p]) * pf_load(&b->weight[1][j][p]);
             for (int k = 0; k < b->taps[2]; k++) {
                 const pf_vi o = pf_loadi(&b->at[2][k][p]), inside = (d | h | o) >= 0;
-                const pf_vi offset = inside & (at + (o & inside) * (int32_t)a->xs[SPACE + 2]);
+                const pf_vi offset = inside & (at + (o & inside) * (int32_t)a->xs[PF_SPACE + 2]);
                 const pf_vf weight = pf_select(inside, part * pf_load(&b->weight[2][k][p]), pf_zero());
 #pragma GCC unroll 4
                 for (int c = 0; c < count; c++)
-                    sum[c] = pf_fma(weight, gather(x + c * a->xs[CHANNEL], offset, inside), sum[c]);
+                    sum[c] = pf_fma(weight, gather(x + c * a->xs[PF_CHANNEL], offset, inside), sum[c]);
             }
         }
     const int64_t lanes = pf_min(PF_VL, b->count - p);
 #pragma GCC unroll 4
     for (int c = 0; c < count; c++) {
-        float values[PF_VL], *to = y + c * a->ys[CHANNEL];
+        float values[PF_VL], *to = y + c * a->ys[PF_CHANNEL];
         if (b->dense) {
             pf_store_upto(to + b->y[p], sum[c], lanes);
             continue;
@@ -363,17 +353,17 @@ static void pick_pixels(const block *b, const pf_grid_args *a, const float *x, f
     int32_t offset[BLOCK], mask[BLOCK];
     for (int64_t p = 0; p < b->lanes; p += PF_VL) {
         pf_vi at = pf_seti(0), inside = pf_seti(-1);
-        for (int k = AXES - (int)a->axes; k < AXES; k++) {
+        for (int k = PF_AXES - (int)a->axes; k < PF_AXES; k++) {
             const pf_vi i = pf_loadi(&b->at[k][0][p]);
             inside &= i >= 0;
-            at += i * (int32_t)a->xs[SPACE + k];
+            at += i * (int32_t)a->xs[PF_SPACE + k];
         }
         pf_storei(offset + p, at & inside);
         pf_storei(mask + p, inside);
     }
     /* Single loads are faster than gathers where these are made of loads, too; what lies outside is masked.
      */
-    for (int64_t c = 0; c < a->c; c++, x += a->xs[CHANNEL], y += a->ys[CHANNEL]) {
+    for (int64_t c = 0; c < a->c; c++, x += a->xs[PF_CHANNEL], y += a->ys[PF_CHANNEL]) {
         const bits_any *from = (const bits_any *)x;
         bits_any *to = (bits_any *)y;
         if (b->dense)
@@ -390,8 +380,8 @@ static void apply_to_strided(const block *b, const pf_grid_args *a, const float 
         collect(&s, b, a, p);
         for (int64_t c = 0; c < a->c; c++) {
             float v = b->start[p];
-            for (int i = 0; i < s.count; i++) v += s.weight[i] * x[s.offset[i] + c * a->xs[CHANNEL]];
-            y[b->y[p] + c * a->ys[CHANNEL]] = v;
+            for (int i = 0; i < s.count; i++) v += s.weight[i] * x[s.offset[i] + c * a->xs[PF_CHANNEL]];
+            y[b->y[p] + c * a->ys[PF_CHANNEL]] = v;
         }
     }
 }
@@ -400,7 +390,7 @@ PF_KERNEL_FUNCTION(grid_sample) {
     const pf_grid_args *a = args_;
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
-    const int vectors = a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1 && a->c > FEW_CHANNELS,
+    const int vectors = a->xs[PF_CHANNEL] == 1 && a->ys[PF_CHANNEL] == 1 && a->c > FEW_CHANNELS,
               small = is_small(a);
     const int64_t image = a->osize[0] * a->osize[1] * a->osize[2];
     int64_t begin, end;
@@ -417,7 +407,7 @@ PF_KERNEL_FUNCTION(grid_sample) {
             pick_pixels(&b, a, x + b.x, y);
         else
             for (int64_t c = 0; c < a->c; c += FEW_CHANNELS)
-                apply_to_pixels(&b, a, x + b.x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
+                apply_to_pixels(&b, a, x + b.x + c * a->xs[PF_CHANNEL], y + c * a->ys[PF_CHANNEL],
                                 pf_min(FEW_CHANNELS, a->c - c));
     }
 }

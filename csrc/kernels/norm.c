@@ -143,10 +143,10 @@ PF_KERNEL_FUNCTION(row_norm) {
 
 /* -- channels -- */
 
-enum { IMAGE = 0, CHANNEL = 1, SPACE = 2, COLUMNS = PF_MOMENT_CHUNK * PF_VL, WIDEST = 64, STRIP = 64 };
+enum { COLUMNS = PF_MOMENT_CHUNK * PF_VL, WIDEST = 64, STRIP = 64 };
 
 static pf_nest space_of(const pf_channels_args *a) {
-    return pf_nest_make(a->rank, a->shape, a->xs + SPACE, a->ys + SPACE, NULL);
+    return pf_nest_make(a->rank, a->shape, a->xs + PF_SPACE, a->ys + PF_SPACE, NULL);
 }
 
 /* The centrings of up to COLUMNS neighbouring channels. */
@@ -280,9 +280,9 @@ static void norm_group(const pf_channels_args *a, const pf_nest *space, const fl
                        const float *w, const float *b, int64_t g) {
     const int64_t size = a->c / a->groups;
     pf_moments m = {0, 0, 0};
-    for (int64_t c = g * size; c < (g + 1) * size; c++) add_channel(&m, *space, x + c * a->xs[CHANNEL]);
+    for (int64_t c = g * size; c < (g + 1) * size; c++) add_channel(&m, *space, x + c * a->xs[PF_CHANNEL]);
     for (int64_t c = g * size; c < (g + 1) * size; c++)
-        map_channel(a, *space, x + c * a->xs[CHANNEL], y + c * a->ys[CHANNEL],
+        map_channel(a, *space, x + c * a->xs[PF_CHANNEL], y + c * a->ys[PF_CHANNEL],
                     channel_centring(&m, a->eps, w, b, c));
 }
 
@@ -314,7 +314,7 @@ static void norm_group_row(const pf_channels_args *a, const float *x, float *y, 
 }
 
 static int is_channels_last(const pf_channels_args *a) {
-    return a->c > 1 && a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1;
+    return a->c > 1 && a->xs[PF_CHANNEL] == 1 && a->ys[PF_CHANNEL] == 1;
 }
 
 /* Channels-last work is cut into whole groups, of about so many channels that all threads get some. */
@@ -332,14 +332,14 @@ PF_KERNEL_FUNCTION(group_norm) {
     pf_share(w, a->n * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         const int64_t n = i / blocks, g = i % blocks * count;
-        const float *image = x + n * a->xs[IMAGE];
+        const float *image = x + n * a->xs[PF_IMAGE];
         if (one_pixel)
-            norm_group_row(a, image, y + n * a->ys[IMAGE], weight, bias, g);
+            norm_group_row(a, image, y + n * a->ys[PF_IMAGE], weight, bias, g);
         else if (last)
-            norm_groups_last(a, &space, image, y + n * a->ys[IMAGE], weight, bias, g,
+            norm_groups_last(a, &space, image, y + n * a->ys[PF_IMAGE], weight, bias, g,
                              pf_min(count, a->groups - g));
         else
-            norm_group(a, &space, image, y + n * a->ys[IMAGE], weight, bias, g);
+            norm_group(a, &space, image, y + n * a->ys[PF_IMAGE], weight, bias, g);
     }
 }
 
@@ -360,10 +360,10 @@ PF_KERNEL_FUNCTION(channel_affine) {
     pf_share(w, a->n * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         const int64_t n = i / blocks, k = i % blocks;
-        const float *from = x + n * a->xs[IMAGE];
-        float *to = y + n * a->ys[IMAGE];
+        const float *from = x + n * a->xs[PF_IMAGE];
+        float *to = y + n * a->ys[PF_IMAGE];
         if (!last) {
-            map_channel(a, space, from + k * a->xs[CHANNEL], to + k * a->ys[CHANNEL],
+            map_channel(a, space, from + k * a->xs[PF_CHANNEL], to + k * a->ys[PF_CHANNEL],
                         affine(weight, bias, k));
             continue;
         }

@@ -12,9 +12,9 @@ enum { CHUNK = 4, TAPS = 64, LINE = 4096, PREFETCHED = 9, AHEAD = 512 };
 typedef enum fold { FOLD_MAX, FOLD_SUM, FOLD_POWER } fold;
 
 /* What the sum is multiplied with. PyTorch takes the power average as kernel size times an average. */
-static float window_scale(fold f, const pf_pool_args *a, const pf_span s[PF_POOL_AXES]) {
+static float window_scale(fold f, const pf_pool_args *a, const pf_span s[PF_AXES]) {
     int64_t count = 1, whole = 1;
-    for (int d = 0; d < PF_POOL_AXES; d++) {
+    for (int d = 0; d < PF_AXES; d++) {
         count *= a->include_pad ? s[d].extent : pf_span_count(s[d]);
         whole *= a->window[d];
     }
@@ -65,14 +65,14 @@ PF_INLINE void fold_taps(fold f, const float *x, const int64_t *taps, int64_t nt
 /* The same for windows of any size. Lines are summed on their own, which keeps sums of large windows
  * accurate. */
 PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *y,
-                          const pf_span s[PF_POOL_AXES], float scale, int64_t lanes) {
+                          const pf_span s[PF_AXES], float scale, int64_t lanes) {
     const float p = (float)a->norm, empty = f == FOLD_MAX ? -INFINITY : 0.0f;
     pf_vf total = pf_set(empty);
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-            const float *at = x + d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] +
-                              s[2].first * a->xs[PF_POOL_SPACE + 2];
-            const int64_t next = s[2].step * a->xs[PF_POOL_SPACE + 2];
+            const float *at = x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] +
+                              s[2].first * a->xs[PF_SPACE + 2];
+            const int64_t next = s[2].step * a->xs[PF_SPACE + 2];
             pf_vf line[CHUNK] = {pf_set(empty), pf_set(empty), pf_set(empty), pf_set(empty)};
             int64_t n = pf_span_count(s[2]);
             for (; n >= CHUNK; n -= CHUNK)
@@ -88,13 +88,13 @@ PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *
 }
 
 /* Offsets of the positions of a window from its first one; returns their number. */
-static int64_t list_taps(const pf_pool_args *a, const pf_span s[PF_POOL_AXES], int64_t *taps) {
+static int64_t list_taps(const pf_pool_args *a, const pf_span s[PF_AXES], int64_t *taps) {
     int64_t n = 0;
     for (int64_t d = 0; d < s[0].end - s[0].first; d += s[0].step)
         for (int64_t h = 0; h < s[1].end - s[1].first; h += s[1].step)
             for (int64_t i = 0; i < s[2].end - s[2].first; i += s[2].step)
                 taps[n++] =
-                    d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] + i * a->xs[PF_POOL_SPACE + 2];
+                    d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + i * a->xs[PF_SPACE + 2];
     return n;
 }
 
@@ -106,15 +106,15 @@ static void find_inner(const pf_pool_args *a, int64_t *lo, int64_t *hi) {
 }
 
 /* Channels [c0, c1) of one row of output pixels. */
-PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y, pf_span s[PF_POOL_AXES],
+PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y, pf_span s[PF_AXES],
                         int64_t c0, int64_t c1) {
     const float p = (float)a->norm;
     /* Pixels with gaps between them defeat the prefetcher of the hardware. */
-    const int gaps = a->xs[PF_POOL_SPACE + 2] > a->c;
+    const int gaps = a->xs[PF_SPACE + 2] > a->c;
     int64_t lo, hi, taps[TAPS], ntaps = 0;
     float scale = 1.0f;
     find_inner(a, &lo, &hi);
-    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[PF_POOL_SPACE + 2]) {
+    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[PF_SPACE + 2]) {
         if (o <= lo || o >= hi) {
             s[2] = pf_span_of(a, 2, o);
             scale = f == FOLD_MAX ? 1.0f : window_scale(f, a, s);
@@ -123,8 +123,8 @@ PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y,
         } else {
             s[2].first += a->stride[2], s[2].end += a->stride[2];
         }
-        const float *at = x + s[0].first * a->xs[PF_POOL_SPACE] + s[1].first * a->xs[PF_POOL_SPACE + 1] +
-                          s[2].first * a->xs[PF_POOL_SPACE + 2];
+        const float *at = x + s[0].first * a->xs[PF_SPACE] + s[1].first * a->xs[PF_SPACE + 1] +
+                          s[2].first * a->xs[PF_SPACE + 2];
         int64_t c = c0;
         if (ntaps > TAPS) {
             for (; c < c1; c += PF_VL) fold_lines(f, a, x + c, y + c, s, scale, c1 - c);
@@ -156,7 +156,7 @@ static int is_separable(const pf_pool_args *a) {
     return !a->adaptive && a->dilation[2] == 1 && overlap >= 16 && a->isize[2] * PF_VL <= LINE;
 }
 
-PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const pf_span s[PF_POOL_AXES],
+PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const pf_span s[PF_AXES],
                         int count, int64_t lanes) {
     float line[LINE];
     const int64_t width = a->isize[2], pitch = count * PF_VL;
@@ -166,8 +166,8 @@ PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const p
         for (int k = 0; k < count; k++) m[k] = pf_set(-INFINITY);
         for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
             for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-                const float *at = x + d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] +
-                                  i * a->xs[PF_POOL_SPACE + 2];
+                const float *at = x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] +
+                                  i * a->xs[PF_SPACE + 2];
 #pragma GCC unroll 4
                 for (int k = 0; k < count; k++)
                     m[k] = pf_nanmax(m[k], pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes));
@@ -175,7 +175,7 @@ PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const p
 #pragma GCC unroll 4
         for (int k = 0; k < count; k++) pf_store(line + i * pitch + k * PF_VL, m[k]);
     }
-    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[PF_POOL_SPACE + 2]) {
+    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[PF_SPACE + 2]) {
         const pf_span w = pf_span_of(a, 2, o);
         pf_vf m[CHUNK];
 #pragma GCC unroll 4
@@ -211,15 +211,15 @@ static void pool_channels_last(const pf_pool_args *a, const pf_worker *w, row_fn
         const int64_t r = i / blocks, c = i % blocks * block;
         const int64_t h = r % a->osize[1], d = r / a->osize[1] % a->osize[0],
                       n = r / a->osize[1] / a->osize[0];
-        pf_span s[PF_POOL_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
-        row(a, x + n * a->xs[PF_POOL_IMAGE],
-            y + n * a->ys[PF_POOL_IMAGE] + d * a->ys[PF_POOL_SPACE] + h * a->ys[PF_POOL_SPACE + 1], s, c,
+        pf_span s[PF_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
+        row(a, x + n * a->xs[PF_IMAGE],
+            y + n * a->ys[PF_IMAGE] + d * a->ys[PF_SPACE] + h * a->ys[PF_SPACE + 1], s, c,
             pf_min(c + block, a->c));
     }
 }
 
 /* One output element. */
-static float fold_element(fold f, const pf_pool_args *a, const float *x, const pf_span s[PF_POOL_AXES]) {
+static float fold_element(fold f, const pf_pool_args *a, const float *x, const pf_span s[PF_AXES]) {
     const float p = (float)a->norm;
     double sum = 0;
     float best = -INFINITY;
@@ -227,7 +227,7 @@ static float fold_element(fold f, const pf_pool_args *a, const float *x, const p
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step)
             for (int64_t i = s[2].first; i < s[2].end; i += s[2].step) {
                 const float v =
-                    x[d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1] + i * a->xs[PF_POOL_SPACE + 2]];
+                    x[d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + i * a->xs[PF_SPACE + 2]];
                 if (f == FOLD_MAX)
                     best = pf_nanmax1(best, v);
                 else
@@ -246,21 +246,21 @@ static void pool_any(const pf_pool_args *a, const pf_worker *w, fold f) {
     for (int64_t r = begin; r < end; r++) {
         const int64_t h = r % a->osize[1], d = r / a->osize[1] % a->osize[0],
                       n = r / a->osize[1] / a->osize[0];
-        pf_span s[PF_POOL_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
+        pf_span s[PF_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
         for (int64_t o = 0; o < a->osize[2]; o++) {
             const int64_t at[] = {n, 0, d, h, o};
             int64_t yo = 0;
             for (int k = 0; k < 5; k++) yo += at[k] * a->ys[k];
             s[2] = pf_span_of(a, 2, o);
             for (int64_t c = 0; c < a->c; c++)
-                y[yo + c * a->ys[PF_POOL_CHANNEL]] =
-                    fold_element(f, a, x + n * a->xs[PF_POOL_IMAGE] + c * a->xs[PF_POOL_CHANNEL], s);
+                y[yo + c * a->ys[PF_CHANNEL]] =
+                    fold_element(f, a, x + n * a->xs[PF_IMAGE] + c * a->xs[PF_CHANNEL], s);
         }
     }
 }
 
 static int is_channels_last(const pf_pool_args *a) {
-    return a->c > 1 && a->xs[PF_POOL_CHANNEL] == 1 && a->ys[PF_POOL_CHANNEL] == 1;
+    return a->c > 1 && a->xs[PF_CHANNEL] == 1 && a->ys[PF_CHANNEL] == 1;
 }
 
 PF_KERNEL_FUNCTION(max_pool) {

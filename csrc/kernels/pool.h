@@ -5,9 +5,7 @@
 
 #include "kernels/args.h"
 
-enum { PF_POOL_AXES = 3 };
-enum { PF_POOL_LINE = 4096 };                                       /* pixels of a line that a buffer holds */
-enum { PF_POOL_IMAGE = 0, PF_POOL_CHANNEL = 1, PF_POOL_SPACE = 2 }; /* places in the stride lists */
+enum { PF_POOL_LINE = 4096 }; /* pixels of a line that a buffer holds */
 
 /* Positions first, first + step, … < end of the input along one axis; extent counts padding too. */
 typedef struct pf_span {
@@ -34,7 +32,7 @@ static inline int64_t pf_span_count(pf_span s) {
 /* Whether the pixels of a line lie side by side, and a buffer holds what the windows of a vector of outputs
  * or, where their widths differ, those of a line cover. */
 static inline int pf_pool_has_lines(const pf_pool_args *a) {
-    const int64_t last = PF_POOL_SPACE + 2;
+    const int64_t last = PF_SPACE + 2;
     if (a->xs[last] != 1 || a->ys[last] != 1) return 0;
     if (a->adaptive) return a->isize[2] <= PF_POOL_LINE;
     return a->stride[2] <= PF_POOL_STEP && a->pad[2] <= PF_POOL_REACH &&

@@ -4,7 +4,7 @@
 #include "kernels/extremes.h"
 #include "kernels/pool.h"
 
-enum { CHUNK = 4, LAST = PF_POOL_SPACE + 2 };
+enum { CHUNK = 4, LAST = PF_SPACE + 2 };
 
 typedef int64_t longs __attribute__((vector_size(PF_VL * 8)));
 typedef int64_t longs_any __attribute__((vector_size(PF_VL * 8), aligned(1), may_alias));
@@ -37,7 +37,7 @@ PF_INLINE void take(largest *l, pf_vf v, pf_vi place) {
 #endif
 
 static int64_t offset_of(const int64_t *strides, int64_t n, int64_t d, int64_t h) {
-    return n * strides[PF_POOL_IMAGE] + d * strides[PF_POOL_SPACE] + h * strides[PF_POOL_SPACE + 1];
+    return n * strides[PF_IMAGE] + d * strides[PF_SPACE] + h * strides[PF_SPACE + 1];
 }
 
 /* The first `lanes` places, `step` apart. */
@@ -51,12 +51,12 @@ PF_INLINE void store_places(int64_t *to, pf_vi place, int64_t step, int64_t lane
     for (int64_t i = 0; i < pf_min(lanes, PF_VL); i++) to[i * step] = places[i];
 }
 
-static int64_t first_place(const pf_pool_args *a, const pf_span s[PF_POOL_AXES]) {
+static int64_t first_place(const pf_pool_args *a, const pf_span s[PF_AXES]) {
     return (s[0].first * a->isize[1] + s[1].first) * a->isize[2] + s[2].first;
 }
 
 /* One output of the channel at x. */
-static float find_largest(const pf_pool_args *a, const float *x, const pf_span s[PF_POOL_AXES],
+static float find_largest(const pf_pool_args *a, const float *x, const pf_span s[PF_AXES],
                           int64_t *place) {
     float best = -INFINITY;
     *place = first_place(a, s);
@@ -74,7 +74,7 @@ static float find_largest(const pf_pool_args *a, const float *x, const pf_span s
 /* -- channels last -- */
 
 /* `count` vectors of channels of one output pixel, the last with `lanes` lanes. */
-PF_INLINE void places_of_channels(const pf_pool_args *a, const float *x, const pf_span s[PF_POOL_AXES],
+PF_INLINE void places_of_channels(const pf_pool_args *a, const float *x, const pf_span s[PF_AXES],
                                   float *y, int64_t *index, int count, int64_t lanes) {
     largest l[CHUNK];
 #pragma GCC unroll 4
@@ -91,7 +91,7 @@ PF_INLINE void places_of_channels(const pf_pool_args *a, const float *x, const p
                     take(&l[k], pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes), here);
             }
         }
-    const int64_t step = a->js[PF_POOL_CHANNEL];
+    const int64_t step = a->js[PF_CHANNEL];
 #pragma GCC unroll 4
     for (int k = 0; k < count; k++) {
         const int64_t n = k + 1 < count ? PF_VL : lanes;
@@ -102,7 +102,7 @@ PF_INLINE void places_of_channels(const pf_pool_args *a, const float *x, const p
 
 /* One row of output pixels; s has the windows of the other axes. */
 static void channels_row(const pf_pool_args *a, const float *x, pf_span *s, float *y, int64_t *index) {
-    const int64_t step = a->js[PF_POOL_CHANNEL];
+    const int64_t step = a->js[PF_CHANNEL];
     for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[LAST], index += a->js[LAST]) {
         s[2] = pf_span_of(a, 2, o);
         int64_t c = 0;
@@ -130,7 +130,7 @@ PF_INLINE pf_vf load_each(const float *x, int64_t step) {
 }
 
 /* PF_VL outputs of a row, whose windows all lie inside; s has that of the first one. */
-PF_INLINE void places_of_plane(const pf_pool_args *a, const float *x, const pf_span s[PF_POOL_AXES], float *y,
+PF_INLINE void places_of_plane(const pf_pool_args *a, const float *x, const pf_span s[PF_AXES], float *y,
                                int64_t *index, int64_t stride) {
     pf_vi apart;
     for (int i = 0; i < PF_VL; i++) apart[i] = i;
@@ -195,17 +195,17 @@ void PF_NAME(max_pool_places)(const pf_pool_args *a, const pf_worker *w) {
     int64_t *index = pf_ptr(w, a->index), begin, end;
     const int small = a->isize[0] * a->isize[1] * a->isize[2] <= INT32_MAX; /* places fit lanes */
     const int planes = small && !a->adaptive && a->xs[LAST] == 1 && a->ys[LAST] == 1;
-    const int last = small && a->c > 1 && a->xs[PF_POOL_CHANNEL] == 1 && a->ys[PF_POOL_CHANNEL] == 1;
+    const int last = small && a->c > 1 && a->xs[PF_CHANNEL] == 1 && a->ys[PF_CHANNEL] == 1;
     /* Rows of pixels with all their channels, or of single channels. */
     const int64_t channels = last ? 1 : a->c;
     pf_share(w, a->n * channels * a->osize[0] * a->osize[1], 1, &begin, &end);
     for (int64_t r = begin; r < end; r++) {
         const int64_t h = r % a->osize[1], p = r / a->osize[1], d = p % a->osize[0], i = p / a->osize[0];
         const int64_t c = i % channels, n = i / channels;
-        const float *from = x + n * a->xs[PF_POOL_IMAGE] + c * a->xs[PF_POOL_CHANNEL];
-        float *to = y + offset_of(a->ys, n, d, h) + c * a->ys[PF_POOL_CHANNEL];
-        int64_t *places = index + offset_of(a->js, n, d, h) + c * a->js[PF_POOL_CHANNEL];
-        pf_span s[PF_POOL_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
+        const float *from = x + n * a->xs[PF_IMAGE] + c * a->xs[PF_CHANNEL];
+        float *to = y + offset_of(a->ys, n, d, h) + c * a->ys[PF_CHANNEL];
+        int64_t *places = index + offset_of(a->js, n, d, h) + c * a->js[PF_CHANNEL];
+        pf_span s[PF_AXES] = {pf_span_of(a, 0, d), pf_span_of(a, 1, h)};
         (last ? channels_row : planes ? plane_row : any_row)(a, from, s, to, places);
     }
 }

@@ -24,7 +24,7 @@ PF_INLINE void fold_columns(int max, const pf_pool_args *a, const float *x, cons
     for (int k = 0; k < count; k++) v[k] = pf_set(max ? -INFINITY : 0.0f);
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-            const float *at = x + d * a->xs[PF_POOL_SPACE] + h * a->xs[PF_POOL_SPACE + 1];
+            const float *at = x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1];
 #pragma GCC unroll 4
             for (int k = 0; k < count; k++)
                 v[k] = fold(max, v[k], pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes));
@@ -149,11 +149,11 @@ PF_INLINE void pool_lines(int max, const pf_pool_args *a, const pf_worker *w, in
         const int64_t first = apart ? ws.first[0] : p.o * stride - a->pad[2],
                       last = apart ? ws.first[count - 1] + ws.width[count - 1]
                                    : first + (whole - 1) * stride + reach;
-        float *to = y + p.n * a->ys[PF_POOL_IMAGE] + p.c * a->ys[PF_POOL_CHANNEL] +
-                    p.d * a->ys[PF_POOL_SPACE] + p.h * a->ys[PF_POOL_SPACE + 1] + p.o;
+        float *to = y + p.n * a->ys[PF_IMAGE] + p.c * a->ys[PF_CHANNEL] +
+                    p.d * a->ys[PF_SPACE] + p.h * a->ys[PF_SPACE + 1] + p.o;
         const float counts =
             max ? 1.0f : (float)(a->divisor ? a->divisor : counted(a, s[0]) * counted(a, s[1]));
-        fold_rows(max, a, x + p.n * a->xs[PF_POOL_IMAGE] + p.c * a->xs[PF_POOL_CHANNEL], s, line, first,
+        fold_rows(max, a, x + p.n * a->xs[PF_IMAGE] + p.c * a->xs[PF_CHANNEL], s, line, first,
                   last);
         if (apart)
             fold_windows(max, &ws, line, first, to, count, counts);

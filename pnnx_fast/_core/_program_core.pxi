@@ -43,8 +43,8 @@ cdef extern from "exec/tables.h" nogil:
         const char *name
         const char *const *names
         int32_t count
-    int PF_FAULT_NATIVE, PF_FAULT_ZERO, PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS, PF_POOL_REACH, PF_POOL_STEP
-    int PF_WINO_PHASES, PF_MASK_QUERIES
+    int PF_FAULT_NATIVE, PF_FAULT_ZERO, PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS, PF_MAX_OPERATIONS
+    int PF_POOL_REACH, PF_POOL_STEP, PF_WINO_PHASES, PF_MASK_QUERIES
     int pf_tables(const pf_kernel_table **out, int capacity)
     bint pf_is_gang(int kernel, const pf_kernel_entry *entry, const void *args, int nthreads)
     const pf_kind *pf_kinds()

@@ -6,6 +6,7 @@ KERNELS: dict[str, str]
 ISAS: tuple[str, ...]
 MAX_RANK: int
 MAX_INS: int
+MAX_OPERATIONS: int
 STRIP_STAGES: int
 POOL_REACH: int
 POOL_STEP: int

@@ -1,8 +1,9 @@
 """Compiles an expression that computes in one type to code of the expression VM.
 
 Used by the element-wise operators. The result is plain data; memory, strides and kernels are the caller's
-business, and so are conversions to that type. Half precision is computed in float32 and rounded after every
-function, as PyTorch has it. What the VM lacks is not compiled: the caller has numpy evaluate it.
+business, and so are conversions to that type and the size of an expression (`MAX_INS`, `MAX_OPERATIONS`). Half
+precision is computed in float32 and rounded after every function, as PyTorch has it. What the VM lacks is not
+compiled: the caller has numpy evaluate it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pnnx_fast._core.program import MAX_INS, MAX_RANK, codes
+from pnnx_fast._core.program import MAX_RANK, codes
 from pnnx_fast._types import DType
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression.apply import MADE_OF_OTHERS, apply, keeps_numbers, signature_of
@@ -23,10 +24,7 @@ from pnnx_fast.expression.rules import Signature
 from pnnx_fast.expression.tree import Call, Constant, Input, Node, fold
 from pnnx_fast.expression.types import TensorType, Value, convert
 
-__all__ = ["MAX_INPUTS", "MAX_OPERATIONS", "Code", "common_type", "compile_expression", "computed_in", "operand_type"]
-
-#: Most operands and operations of one piece of code; a larger expression is cut up by the caller.
-MAX_INPUTS, MAX_OPERATIONS = MAX_INS, 40
+__all__ = ["Code", "common_type", "compile_expression", "computed_in", "operand_type"]
 
 _OPERANDS = codes("operand")
 _FLOAT32, _FLOAT16, _BOOL = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.bool_)

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._core.program import MAX_RANK
+from pnnx_fast._core.program import MAX_INS, MAX_OPERATIONS, MAX_RANK
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, ListNode, Node, evaluate, is_word, parse
 from pnnx_fast.expression.apply import apply, signature_of
 from pnnx_fast.expression.compile import (
-    MAX_INPUTS,
-    MAX_OPERATIONS,
     Code,
     common_type,
     compile_expression,
@@ -208,7 +206,7 @@ class _Whole:
     def within_limits(self, parts: list[_Part]) -> list[_Part]:
         while True:
             inputs = set().union(*(inputs_of(p.node) for p in parts))
-            if len(inputs) <= MAX_INPUTS and sum(p.operations for p in parts) < MAX_OPERATIONS:
+            if len(inputs) <= MAX_INS and sum(p.operations for p in parts) < MAX_OPERATIONS:
                 return parts
             largest = max(parts, key=lambda p: (p.operations > 0, len(inputs_of(p.node)), p.operations))
             parts = [self.separate(p) if p is largest else p for p in parts]

@@ -135,6 +135,14 @@ def test_large_expressions_are_cut_into_steps():
     np.testing.assert_allclose(run("pnnx.Expression", *inputs, expr=text), evaluate(text, inputs), rtol=1e-4, atol=1e-4)
 
 
+def test_many_numbers_fit_a_step():
+    text = "@0"
+    for i in range(90, 0, -1):
+        text = f"clamp({text},{-i / 32},{i / 32 + 1 / 64})"
+    x = X.astype(np.float16)
+    np.testing.assert_array_equal(run("pnnx.Expression", x, expr=text), evaluate(text, [x]))
+
+
 def graph_of(text, *weights):
     """A graph of one input and constants that an expression reads."""
     graph = pnnx_fast.Graph()
