@@ -86,40 +86,39 @@ static int blocks_beside(const columns *c, int64_t rows) {
     return total % PF_PANEL_MAIN == 0 ? (int)pf_max(1, pf_side_panels(rows) / pf_max(1, panels)) : 1;
 }
 
-/* Rows r.. of A times some blocks of columns that lie beside each other, into s, whose rows are that many
- * block_widths long. */
-static void multiply_beside(const columns *c, const float *w, int64_t block, int blocks,
-                            const float *const *rows, int count, float *s) {
-    pf_tap tap = {.number = 0};
+/* The rows of a tap times full panels of columns that lie beside each other, all in one call. */
+static void multiply_side_panels(const columns *c, const pf_tap *rows, const float *w, int panels, int count,
+                                 float *s) {
+    enum { WIDTH = PF_PANEL_MAIN * PF_VL };
     float *y[PF_TILE_ROWS];
-    for (int r = 0; r < count; r++) tap.row[r] = rows[r];
-    const int total = (int)(c->gates * c->vectors), panels = total * blocks / PF_PANEL_MAIN;
-    const float *b = w + block * block_width(c) * c->k;
-    if (total % PF_PANEL_MAIN == 0 && panels > 1 && panels <= pf_side_panels(count)) {
-        for (int r = 0; r < count; r++) y[r] = s + r * blocks * block_width(c);
-        const pf_tile t = {.taps = &tap,
-                           .ntaps = 1,
-                           .k = c->k,
-                           .b = b,
-                           .bstep = PF_PANEL_MAIN * PF_VL,
-                           .bpanel = PF_PANEL_MAIN * PF_VL * c->k,
-                           .y = y,
-                           .n = blocks * total * PF_VL,
-                           .first = 1,
-                           .last = 1};
-        pf_side_run(panels, count, &t);
-        return;
-    }
+    for (int r = 0; r < count; r++) y[r] = s + (int64_t)r * panels * WIDTH;
+    const pf_tile t = {.taps = rows,
+                       .ntaps = 1,
+                       .k = c->k,
+                       .b = w,
+                       .bstep = WIDTH,
+                       .bpanel = WIDTH * c->k,
+                       .y = y,
+                       .n = panels * WIDTH,
+                       .first = 1,
+                       .last = 1};
+    pf_side_run(panels, count, &t);
+}
+
+/* The rows of a tap times one block of columns, panel by panel. */
+static void multiply_panels(const columns *c, const pf_tap *rows, const float *w, int count, float *s) {
+    const int total = (int)c->gates * c->vectors;
+    float *y[PF_TILE_ROWS];
     for (int first = 0, n; first < total; first += n) {
         n = pf_panel_vectors(total - first);
         /* Many rows take half of the panel at a time (most_rows). */
         const int vectors = count > pf_tile_rows(n) ? n / 2 : n;
         for (int v = 0; v < n; v += vectors) {
             for (int r = 0; r < count; r++) y[r] = s + r * block_width(c) + (first + v) * PF_VL;
-            const pf_tile t = {.taps = &tap,
+            const pf_tile t = {.taps = rows,
                                .ntaps = 1,
                                .k = c->k,
-                               .b = b + v * PF_VL,
+                               .b = w + v * PF_VL,
                                .bstep = n * PF_VL,
                                .y = y,
                                .n = vectors * PF_VL,
@@ -127,8 +126,22 @@ static void multiply_beside(const columns *c, const float *w, int64_t block, int
                                .last = 1};
             pf_tile_run(vectors, count, &t);
         }
-        b += (int64_t)n * PF_VL * c->k;
+        w += (int64_t)n * PF_VL * c->k;
     }
+}
+
+/* Some rows times some blocks of columns that lie beside each other, into s, whose rows are that many
+ * block_widths long. */
+static void multiply_beside(const columns *c, const float *w, int64_t block, int blocks,
+                            const float *const *rows, int count, float *s) {
+    const int total = (int)c->gates * c->vectors, panels = total * blocks / PF_PANEL_MAIN;
+    const float *first = w + block * block_width(c) * c->k;
+    pf_tap tap = {.number = 0};
+    for (int r = 0; r < count; r++) tap.row[r] = rows[r];
+    if (total % PF_PANEL_MAIN == 0 && panels > 1 && panels <= pf_side_panels(count))
+        multiply_side_panels(c, &tap, first, panels, count, s);
+    else
+        multiply_panels(c, &tap, first, count, s);
 }
 
 /* The same for any number of blocks of one row; back: from the last to the first. */
