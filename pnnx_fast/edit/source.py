@@ -1,10 +1,15 @@
-"""What the Python source of a graph is written from: the graph with the constants that a run of it starts with."""
+"""What the Python source of a graph is written from: the graph with all that its notes tell, and with the constants
+that a run of it starts with.
+"""
 
 from __future__ import annotations
 
 from pnnx_fast import passes
 from pnnx_fast.ir import Graph
+from pnnx_fast.ir.check import require_connections
 from pnnx_fast.ir.folded import changed_constant
+from pnnx_fast.passes.restore_dtypes import restore_dtypes
+from pnnx_fast.passes.restore_shapes import restore_shapes
 from pnnx_fast.passes.restore_writes import warn_of_lost_writes
 from pnnx_fast.runtime.doubts import name_doubts
 
@@ -12,13 +17,18 @@ __all__ = ["for_source"]
 
 
 def for_source(graph: Graph) -> Graph:
-    """A graph as its source shall compute it: where the converter's own run changed constants, a copy with them mended.
+    """A copy of a graph as its source shall compute it.
 
+    Dtypes and shapes are those of the notes, and constants what they were before the converter's own run changed them.
     What cannot be mended, and writes that the source has no words for, are warned of.
     """
+    require_connections(graph.ops)
     warn_of_lost_writes(graph, "its Python source")
+    mended = graph.copy()
+    restore_dtypes(mended)
+    restore_shapes(mended)
     if not any(map(changed_constant, graph.ops)):
-        return graph
+        return mended
     # Few graphs have such constants.
     from pnnx_fast.runtime.own_run import wind_back
     from pnnx_fast.runtime.session import default_isa
@@ -27,7 +37,6 @@ def for_source(graph: Graph) -> Graph:
     passes.restore(ran)
     wind_back(ran, default_isa())
     name_doubts(ran.ops)
-    mended = graph.copy()
     data = {op.name: op.attrs["data"] for op in ran.ops if op.type == "pnnx.Attribute" and "data" in op.attrs}
     for op in mended.ops:
         if op.type == "pnnx.Attribute" and op.name in data:

@@ -22,24 +22,16 @@ from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_
 from pnnx_fast.ir import Operator, Parameter
 from pnnx_fast.ir.check import selects_number
 from pnnx_fast.ir.dtypes import by_text
-from pnnx_fast.ir.equations import whole_equation
 from pnnx_fast.ir.literals import literal as known
 from pnnx_fast.ir.notes import (
     RECURRENT,
     attention_roles,
-    head_masks,
-    leading_sizes,
-    lost_axes,
     mask_place,
     means_taking_part,
-    missing_dtype,
     number_shape,
     query_shape,
-    raised_pad,
     recurrent_roles,
-    rounded_quotients,
     same_padding,
-    shuffled_shape,
     written_truth,
     written_views,
 )
@@ -67,14 +59,9 @@ def is_module(op: Operator) -> bool:
     return op.type.startswith("torchvision.ops.") and op.type[16:17].isupper()
 
 
-_CORRECTED: dict[str, Callable[[Operator], list[int] | str | None]] = {"pad": raised_pad, "padding": same_padding}
-"""Parameters that the converter may have written wrongly: what tells the right value, None where it is right."""
-
-
 def argument(op: Operator, key: str, parameter: Parameter) -> str:
     """``key=value`` for a parameter."""
-    corrected = _CORRECTED[key](op) if key in _CORRECTED else None
-    value = parameter.value if corrected is None else corrected
+    value = (same_padding(op) if key == "padding" else None) or parameter.value
     if "adaptive" in op.type.lower() and key == "output_size" and isinstance(value, list):
         value = [v or None for v in value]
     if value is None and (key in _LISTS or (key, op.type) in _LISTS_OF):
@@ -99,12 +86,10 @@ def statements(op: Operator, names: Names) -> Iterable[str]:
             raise ParameterError("too few inputs", operator=op.where) from error
     if is_module(op):
         inputs = ", ".join(names.of(x) for i, x in enumerate(op.inputs) if not op.repeats_weight(i))
-        shape = shuffled_shape(op)
-        inputs += f".reshape{shape}" if shape is not None else ""
         return [f"{targets(op, names)} = self.{names.member(op)}({inputs})"]
     if op.type.startswith(_CUSTOM):
         return [f"{targets(op, names)} = {_custom_call(op, names)}"]
-    return [_assigned(op, names, _call(op, names))]
+    return _plain(op, names)
 
 
 #: Functions that return a tuple although a graph may show its first element only: with the parameter named, or always.
@@ -113,6 +98,10 @@ _TUPLES = {
     "torch.topk": None, "torch.kthvalue": None, "torch.mode": None, "torch.cummax": None, "torch.cummin": None,
     "torch.unbind": None, "torch.split": None, "torch.chunk": None, "torch.tensor_split": None,
 }  # fmt: skip
+
+
+def _plain(op: Operator, names: Names) -> list[str]:
+    return [_assigned(op, names, _call(op, names))]
 
 
 def _assigned(op: Operator, names: Names, call: str) -> str:
@@ -143,9 +132,6 @@ def _call(op: Operator, names: Names) -> str:
     spellings = [(key, "()" if empty and key == "size" and known(x) is None else names.of(x)) for key, x in slots]
     keywords = [argument_of(op, key, text) for i, (key, text) in enumerate(spellings) if key and (i or key != "input")]
     params = [argument(op, key, p) for key, p in op.params.items() if not _implied(op, key)]
-    dtype = missing_dtype(op)
-    if dtype is not None:
-        params.append(f"dtype={dtype}")
     if op.type == "F.batch_norm" and not op.has_param("training") and not _is_given(op, "running_mean"):
         params.append("training=True")
     dtype = written_truth(op)
@@ -193,7 +179,7 @@ def _function(op: Operator) -> str:
 
 
 def _expression(op: Operator, names: Names) -> list[str]:
-    text = rounded_quotients(op)
+    text = op.params["expr"].text
     if not op.inputs and is_word(text):
         names.kinds[op.outputs[0]] = "number"
         return [f"{targets(op, names)} = {text!r}"]
@@ -203,8 +189,7 @@ def _expression(op: Operator, names: Names) -> list[str]:
         dtype = by_text[op.outputs[0].dtype or ""].torch
         return [f"{targets(op, names)} = torch.full({shape}, {found.text}, dtype=torch.{dtype})"]
     names.kinds[op.outputs[0]] = found.kind
-    axes = lost_axes(op)
-    return [f"{targets(op, names)} = " + (f"({found.text}){'.unsqueeze(0)' * axes}" if axes else found.text)]
+    return [f"{targets(op, names)} = {found.text}"]
 
 
 def _attribute(op: Operator, names: Names) -> list[str]:
@@ -225,11 +210,6 @@ def _number(form: str) -> Callable[[Operator, Names], list[str]]:
         return [f"{targets(op, names)} = {form.format(names.of(op.inputs[0]))}"]
 
     return make
-
-
-def _same(op: Operator, names: Names) -> list[str]:
-    names.kinds[op.outputs[0]] = names.kinds.get(op.inputs[0], "tensor")
-    return [f"{targets(op, names)} = {names.of(op.inputs[0])}"]
 
 
 def _to_tensor(op: Operator, names: Names) -> list[str]:
@@ -263,11 +243,7 @@ def _sizes(key: str) -> Callable[[Operator, Names], list[str]]:
         if len(op.inputs) == 2:
             sizes = "*" + names.of(op.inputs[1])
         else:
-            masks = head_masks(op)
-            if masks is not None:
-                n, heads, *plane = masks
-                return [f"{targets(op, names)} = {x}.expand{masks}.reshape({n * heads}, {plane[0]}, {plane[1]})"]
-            value = leading_sizes(op) or op.params[key].value
+            value = op.params[key].value
             values = value if isinstance(value, list) else [] if value is None else [value]
             keeps = key == "shape"
             sizes = ", ".join(f"{x}.size({i})" if v == 0 and keeps else literal(v) for i, v in enumerate(values))
@@ -294,25 +270,43 @@ def _parameters(op: Operator) -> list[str]:
 def _einsum(op: Operator, names: Names) -> list[str]:
     if not op.has_param("equation"):
         return [f"{targets(op, names)} = torch.einsum({', '.join(map(names.of, op.inputs))})"]
-    equation = whole_equation(op) or str(op.params["equation"].value)
+    equation = str(op.params["equation"].value)
     inputs = ", ".join(map(names.of, op.inputs))
     return [f"{targets(op, names)} = torch.einsum({equation!r}, {inputs})"]
 
 
-def _over_dims(form: str, order: Callable[[int], Any]) -> Callable[[Operator, Names], list[str]]:
-    """Functions of one dimension that PNNX writes with several: one call a dimension."""
+def _unsqueeze(op: Operator, names: Names) -> list[str]:
+    """One call a dimension of the result: from the end inwards, then from the front outwards."""
+    dim = op.params["dim"].value if op.has_param("dim") else None
+    if not isinstance(dim, list):
+        return _plain(op, names)
+    calls = "".join(f".unsqueeze({d})" for d in sorted(dim, key=lambda d: (d >= 0, abs(d))))
+    return [f"{targets(op, names)} = {names.of(op.inputs[0])}{calls}"]
 
-    def make(op: Operator, names: Names) -> list[str]:
-        dim = op.params["dim"].value if op.has_param("dim") else None
-        if not isinstance(dim, list):
-            return [_assigned(op, names, _call(op, names))]
-        text = names.of(op.inputs[0])
+
+def _prod(op: Operator, names: Names) -> list[str]:
+    """One call a dimension, so that those that are left keep their numbers; one for all that need no number."""
+    dim = op.params["dim"].value if op.has_param("dim") else None
+    if isinstance(dim, int) or op.has_input("dim"):
+        return _plain(op, names)
+    x = text = names.of(op.inputs[0])
+    keep = op.has_param("keepdim") and bool(op.params["keepdim"].value)
+    dtype = f", {argument(op, 'dtype', op.params['dtype'])}" if op.has_param("dtype") else ""
+    if not isinstance(dim, list):
+        text = f"torch.prod({x}{dtype})" + (f".reshape([1] * {x}.dim())" if keep else "")
+    else:
+        for d in sorted(dim, key=lambda d: (d >= 0, d if d < 0 else -d)):
+            text = f"torch.prod({text}, dim={d}, keepdim={keep}{dtype})"
+    return [f"{targets(op, names)} = {text}"]
+
+
+def _logsumexp(op: Operator, names: Names) -> list[str]:
+    """All dimensions are written as an empty list, which PyTorch does not take for them."""
+    if op.has_param("dim") and op.params["dim"].value is None:
+        x = names.of(op.inputs[0])
         keep = op.has_param("keepdim") and bool(op.params["keepdim"].value)
-        for d in sorted(dim, key=order):
-            text = form.format(text, d, keep)
-        return [f"{targets(op, names)} = {text}"]
-
-    return make
+        return [f"{targets(op, names)} = torch.logsumexp({x}, dim=tuple(range({x}.dim())), keepdim={keep})"]
+    return _plain(op, names)
 
 
 def _where(op: Operator, names: Names) -> list[str]:
@@ -320,7 +314,7 @@ def _where(op: Operator, names: Names) -> list[str]:
     slots = dict(op.slots())
     order = [key for key in ("condition", "input", "other") if key in slots or key in op.params]
     if len(order) < 3 or len(op.inputs) + len(op.params) != 3:
-        return [_assigned(op, names, _call(op, names))]
+        return _plain(op, names)
     arguments = [names.of(slots[key]) if key in slots else spelled(op.params[key].value) for key in order]
     return [f"{targets(op, names)} = torch.where({', '.join(arguments)})"]
 
@@ -440,10 +434,9 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "torch.cat": _joined,
     "torch.stack": _joined,
     "torch.einsum": _einsum,
-    # Dimensions of the result: from the end inwards, then from the front outwards.
-    "torch.unsqueeze": _over_dims("{0}.unsqueeze({1})", lambda d: (d >= 0, abs(d))),
-    # Dimensions of the input: those that are left must keep their numbers.
-    "torch.prod": _over_dims("torch.prod({0}, dim={1}, keepdim={2})", lambda d: (d >= 0, d if d < 0 else -d)),
+    "torch.logsumexp": _logsumexp,
+    "torch.prod": _prod,
+    "torch.unsqueeze": _unsqueeze,
     "nn.GRU": _recurrent,
     "nn.RNN": _recurrent,
     "nn.LSTM": _recurrent,

@@ -11,10 +11,8 @@ from pnnx_fast.expression import parse
 from pnnx_fast.formats.python_expression import literal, spell
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.ir import Operator
-from pnnx_fast.ir.indices import mesh_shape, whole_indices
 from pnnx_fast.ir.literals import MISSING
 from pnnx_fast.ir.literals import literal as literal_of
-from pnnx_fast.ir.notes import lost_whole
 from pnnx_fast.ir.parameter import OPEN_END, without_casts
 
 __all__ = ["index", "index_put", "slice_", "slice_copy"]
@@ -92,7 +90,7 @@ def slice_(op: Operator, names: Names) -> list[str]:
 
 def slice_copy(op: Operator, names: Names) -> list[str]:
     """Statements that put a tensor or a number into a part of a copy of a tensor."""
-    x, y = (names.of(o) for o in (lost_whole(op) or op.inputs[0], op.outputs[0]))
+    x, y = (names.of(o) for o in (op.inputs[0], op.outputs[0]))
     source = spelled(op.params["src"].value) if op.has_param("src") else names.of(op.inputs[1])
     return [f"{y} = {x}.clone()", f"{y}[{_subscript(op, names)}] = {source}"]
 
@@ -103,10 +101,7 @@ def index(op: Operator, names: Names) -> list[str]:
     if not op.has_param("expr"):
         key = names.of(op.inputs[1])
         return [f"{targets(op, names)} = {x}[tuple(slice(None) if i is None else i for i in {key})]"]
-    shape = mesh_shape(op)
-    if shape is not None:
-        return [f"{targets(op, names)} = {x}.reshape({', '.join(map(str, shape))})"]
-    root = parse(whole_indices(op) or str(op.params["expr"].value))
+    root = parse(str(op.params["expr"].value))
     inputs = [names.fragment(y) for y in op.inputs]
     entries = [spell(node, inputs).text for node in root.children] or [spell(root, inputs).text]
     alone = "," if len(entries) == 1 and entries[0].startswith("[[") else ""  # else a list of lists is a tuple of lists

@@ -1,6 +1,6 @@
 """Equations of ``torch.einsum`` whose ellipses the converter left out: the noted shapes tell their places.
 
-Used by the pass that restores shapes and by the writer of Python source; it changes no graph.
+Used by the pass that restores shapes; it changes no graph.
 """
 
 from __future__ import annotations

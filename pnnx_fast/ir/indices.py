@@ -1,7 +1,7 @@
 """Indices that the converter wrote into the text of an indexing, and what the shape noted at the result tells of them.
 
 Of an index of several dimensions it writes the beginning, as many entries as the first dimension has, and no inner
-brackets. Used by the pass that restores shapes and by the writer of Python source; it changes no graph.
+brackets. Used by the pass that restores shapes; it changes no graph.
 """
 
 from __future__ import annotations

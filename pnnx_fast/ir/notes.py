@@ -1,6 +1,8 @@
 """What the types noted at operands tell of things that the converter left out: the dtype of a sum, the rounding of a
 quotient, the role and the meaning of a mask, which tensor a write into a part changes.
-Used by the passes that restore them and by the writer of Python source; it changes no graph.
+
+Used by the passes that restore them, and for layers whose weights have a name in a file by the writer of Python source;
+it changes no graph.
 """
 
 from __future__ import annotations

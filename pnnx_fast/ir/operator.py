@@ -166,11 +166,12 @@ class Operator:
 
         Examples
         --------
-        >>> from pnnx_fast.demo import load_digits
-        >>> softmax = load_digits().ops[-2]
+        >>> import pnnx_fast
+        >>> from pnnx_fast.demo import model_path
+        >>> softmax = pnnx_fast.Graph.load(model_path()).ops[-2]
         >>> softmax.set_inputs(softmax.inputs, ["input"])
         >>> [(name, x.name) for name, x in softmax.slots()]
-        [('input', '8')]
+        [('input', '17')]
         """
         for operand in self.inputs:
             operand.remove_consumer(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pnnx_fast.ir import Attribute, Operator
+from pnnx_fast.ir import Operator
 from pnnx_fast.ir.match import Match, Rule
 from pnnx_fast.simplify.table import both_orders, pattern, rules
 
@@ -111,10 +111,6 @@ rules(
 
 
 # -- Normalisation ----------------------------------------------------------------------------------------------------
-
-
-def _weights(match: Match, *names: str) -> list[Attribute]:
-    return [match.attrs[f"{name}.data"] for name in names]
 
 
 def _are_vectors(*names: str) -> Any:

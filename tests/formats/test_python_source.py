@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Attribute, Graph
+from pnnx_fast.edit import for_source
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
 from pnnx_fast.formats.python_source import source
 
@@ -16,7 +17,7 @@ from pnnx_fast.formats.python_source import source
 def _source(*lines: str) -> str:
     graph = Graph.parse("\n".join(["7767517", f"{len(lines) + 2} 99", "pnnx.Input in 0 1 x #x=(1,3,4,4)f32", *lines,
                                    "pnnx.Output out 1 0 y", ""]))  # fmt: skip
-    text = source(graph, "'m.bin'")
+    text = source(for_source(graph), "'m.bin'")
     ast.parse(text)
     return text
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from archives import arrays
+from low_level_graphs import LOW_LEVELS
 
 from pnnx_fast import Attribute, Graph, Model, Operator, ncnn
 from pnnx_fast.demo import load_digits, model_path
@@ -278,8 +279,11 @@ def test_files_of_low_levels(tmp_path: Path) -> None:
         "Tensor.slice p 1 1 row v dim=0 end=3 start=1 step=1 $input=row #v=(2)f32\n"
         "Tensor.select q 1 1 b w dim=1 index=0 $input=b #b=(2,3)f32 #w=(2)f32\n"
         "Tensor.copy s 2 1 v w y #y=(2,3)f32\n",
+        "pnnx.Expression n 0 1 d expr=None\npnnx.Expression k 0 1 e expr=False\n"
+        "pnnx.Expression g 2 1 a b t expr=gt(@0,@1) #a=(2,3)f32 #b=(2,3)f32 #t=(2,3)bool\n"
+        "aten::any s 3 1 t d e u #t=(2,3)bool #u=(2,3)bool\npnnx.Expression m 2 1 a u y expr=mul(@0,@1) #y=(2,3)f32\n",
     ],
-    ids=["dimension", "equation", "copy", "number into a view", "method of a number", "copy into a view"],
+    ids=["dimension", "equation", "copy", "number into a view", "method of a number", "copy into a view", "truth"],
 )
 def test_operands_in_the_place_of_parameters_and_writes(body: str, tmp_path: Path) -> None:
     names = {word for line in body.splitlines() for word in line.split()[4:] if "=" not in word} | {"a", "b"}
@@ -368,112 +372,28 @@ def test_empty_lists(tmp_path: Path, call: str, params: str) -> None:
     _runs_alike(graph, tmp_path, np.full((1, 1) if shape != "()" else (), 3, np.float32))
 
 
-LOW_LEVELS = {
-    # No sizes, which the converter's low levels write as None.
-    "number": """7767517
-5 4
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Expression none 0 1 s expr=None
-torch.ones c 1 1 s y dtype=torch.float $size=s
-pnnx.Expression r 2 1 x y z expr=sub(@0,@1)
-pnnx.Output out 1 0 z
-""",
-    # A copy into a view, whose result is the whole tensor; bounds and dimensions are operands.
-    "copy": """7767517
-8 7
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Input add 0 1 y #y=(2,2)f32
-pnnx.Expression one 0 1 d expr=1
-prim::Constant three 0 1 e value=3
-Tensor.slice part 5 1 x d d e d p $input=x $dim=d $start=d $end=e $step=d #x=(2,4)f32 #p=(2,2)f32
-Tensor.copy c 2 1 p y w $self=p $src=y #p=(2,2)f32 #w=(2,4)f32
-pnnx.Expression r 2 1 w x z expr=sub(@0,@1)
-pnnx.Output out 1 0 z
-""",
-    "copy_of_all": """7767517
-5 4
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Input add 0 1 y #y=(4)f32
-Tensor.copy c 2 1 x y w $self=x $src=y #w=(2,4)f32
-pnnx.Expression r 2 1 w x z expr=sub(@0,@1)
-pnnx.Output out 1 0 z
-""",
-    "einsum": """7767517
-6 5
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Input add 0 1 y #y=(4,3)f32
-prim::Constant e 0 1 t value=ij,jk->ki
-prim::ListConstruct l 2 1 x y a
-torch.einsum c 2 1 t a z
-pnnx.Output out 1 0 z
-""",
-    "einsum_of_expression": """7767517
-5 4
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Input add 0 1 y #y=(4,3)f32
-pnnx.Expression e 0 1 t expr=ij,jk->ki
-torch.einsum c 3 1 t x y z $equation=t
-pnnx.Output out 1 0 z
-""",
-    "corrections": """7767517
-12 12
-pnnx.Input in 0 1 x #x=(4,5)f32
-pnnx.Input add 0 1 y #y=(5)f32
-prim::Constant c 0 1 c value=0
-prim::Constant d 0 1 d value=(0)
-prim::Constant e 0 1 e value=2
-prim::Constant f 0 1 f value=False
-torch.var one 4 1 x d c f a $input=x $dim=d $unbiased=c $keepdim=f #a=(5)f32
-torch.std two 1 1 x b dim=(0) keepdim=False unbiased=3 $input=x #b=(5)f32
-torch.std three 1 1 x g dim=(0) keepdim=False unbiased=False $input=x #g=(5)f32
-aten::std_mean four 4 2 x d e f h i #h=(5)f32 #i=(5)f32
-pnnx.Expression r 6 1 a b g h i y z expr=add(@0,mul(@1,sub(@2,mul(@3,add(@4,@5)))))
-pnnx.Output out 1 0 z
-""",
-    "dropout_of_channels": """7767517
-7 6
-pnnx.Input in 0 1 x #x=(2,4,3)f32
-pnnx.Input add 0 1 y #y=(3)f32
-prim::Constant p 0 1 p value=0.3
-prim::Constant f 0 1 f value=False
-F.dropoutnd one 3 1 x p f a $input=x $p=p $training=f #a=(2,4,3)f32
-pnnx.Expression r 2 1 a y z expr=add(@0,@1)
-pnnx.Output out 1 0 z
-""",
-    "number_as_tensor": """7767517
-8 7
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Input add 0 1 y #y=(4)f32
-prim::Constant c 0 1 c value=3.0
-Tensor.to t 1 1 c t copy=False dtype=torch.float $input=c
-torch.gt g 1 1 x m other=0 $input=x #m=(2,4)bool
-prim::ListConstruct l 1 1 m i
-Tensor.index_put p 3 1 x i t z accumulate=False $input=x $indices=i $values=t #z=(2,4)f32
-pnnx.Output out 1 0 z
-""",
-    "sizes": """7767517
-10 9
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Input add 0 1 y #y=(4)f32
-prim::Constant c 0 1 c value=-1
-aten::size s 1 1 x s
-pnnx.Expression e 1 1 x t expr=@0
-aten::__getitem__ g 2 1 s c a
-aten::__getitem__ h 2 1 t c b
-prim::ListConstruct l 2 1 a c v
-pnnx.Expression r 3 1 x a b z expr=add(@0,mul(@1,@2))
-pnnx.Output out 1 0 z
-""",
-    "batch_norm": """7767517
-6 5
-pnnx.Input in 0 1 x #x=(2,4)f32
-pnnx.Input add 0 1 y #y=(4)f32
-prim::Constant none 0 1 n value=None
-F.batch_norm one 5 1 x n n y y a eps=1.0e-05 $input=x $running_mean=n $running_var=n $weight=y $bias=y
-F.batch_norm two 1 1 a z eps=1.0e-05 running_mean=None running_var=None weight=None bias=None $input=a
-pnnx.Output out 1 0 z
-""",
+RESTORED = {
+    "an extreme that kept its axes": ("torch.max", "", "(1,1)f32"),
+    "an entry of a list": ("Tensor.select", "dim=1 index=1", "(2,1)f32"),
+    "a bound that was rounded towards zero": ("Tensor.slice", f"dim=1 start=-2 end={2**63 - 1} step=1", "(2,3)f32"),
+    "a product of all": ("torch.prod", "dim=None keepdim=False", "(1)f32"),
+    "a product of all that keeps axes": ("torch.prod", "dim=None keepdim=True", "(1,1)f32"),
+    "a product of another type": ("torch.prod", "dim=(0,1) keepdim=True", "(1,1)f64"),
+    "a sum of exponentials of all": ("torch.logsumexp", "dim=() keepdim=False", "(1)f32"),
+    "a sum of exponentials of all that keeps axes": ("torch.logsumexp", "dim=() keepdim=True", "(1,1)f32"),
 }
+"""What the notes at operands tell, and lists of no dimensions that stand for all."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", RESTORED)
+def test_what_notes_tell(tmp_path: Path, name: str) -> None:
+    call, params, noted = RESTORED[name]
+    graph = Graph.parse(
+        f"7767517\n3 2\npnnx.Input in 0 1 x #x=(2,5)f32\n{call} op 1 1 x y {params} $input=x "
+        f"#x=(2,5)f32 #y={noted}\npnnx.Output out 1 0 y\n"
+    )
+    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 5), np.float32))
 
 
 @pytest.mark.filterwarnings("ignore")
