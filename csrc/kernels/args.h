@@ -10,8 +10,8 @@
 
 enum { PF_MAX_RANK = 8, PF_MAX_INS = 16 };
 
-/* Where stride lists of images (pooling, resampling, channels) have the strides of image, channel and of the first
- * spatial axis: of PF_AXES, which are depth, height and width, where they are not counted by a rank. */
+/* Where stride lists of images (pooling, resampling, channels) have the strides of image, channel and of the
+ * first spatial axis: of PF_AXES, which are depth, height and width, where they are not counted by a rank. */
 enum { PF_IMAGE = 0, PF_CHANNEL = 1, PF_SPACE = 2, PF_AXES = 3 };
 
 /* Most functions of an expression, beside those that only convert. */

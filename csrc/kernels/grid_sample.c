@@ -13,7 +13,7 @@ enum { TAPS = 4, MOST_TAPS = 16, BLOCK = 64, CHUNK = 4, FEW_CHANNELS = 4 };
  * each axis, -1 for none. start: what the sums begin with, NaN where PyTorch's weights are. */
 typedef struct block {
     int64_t count, lanes, x, y[BLOCK]; /* offsets of the image and the output pixels */
-    int dense, taps[PF_AXES];             /* dense: output pixels lie side by side */
+    int dense, taps[PF_AXES];          /* dense: output pixels lie side by side */
     int32_t at[PF_AXES][TAPS][BLOCK];
     float weight[PF_AXES][TAPS][BLOCK], place[PF_AXES][BLOCK], scale[BLOCK], start[BLOCK];
 } block;
@@ -118,7 +118,8 @@ static void read_places(block *b, const pf_grid_args *a, const pf_worker *w, int
     b->dense = a->ys[PF_SPACE + 2] == 1;
     for (int64_t p = 0, run; p < b->count; p += run, o = 0) {
         run = pf_min(a->osize[2] - o, b->count - p);
-        const int64_t y = n * a->ys[PF_IMAGE] + d * a->ys[PF_SPACE] + h * a->ys[PF_SPACE + 1] + o * a->ys[PF_SPACE + 2];
+        const int64_t y =
+            n * a->ys[PF_IMAGE] + d * a->ys[PF_SPACE] + h * a->ys[PF_SPACE + 1] + o * a->ys[PF_SPACE + 2];
         const float *at = grid + n * a->gs[0] + d * a->gs[1] + h * a->gs[2] + o * a->gs[3];
         if (p && y != b->y[p - 1] + 1) b->dense = 0;
 #pragma GCC unroll 8

@@ -64,14 +64,14 @@ PF_INLINE void fold_taps(fold f, const float *x, const int64_t *taps, int64_t nt
 
 /* The same for windows of any size. Lines are summed on their own, which keeps sums of large windows
  * accurate. */
-PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *y,
-                          const pf_span s[PF_AXES], float scale, int64_t lanes) {
+PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *y, const pf_span s[PF_AXES],
+                          float scale, int64_t lanes) {
     const float p = (float)a->norm, empty = f == FOLD_MAX ? -INFINITY : 0.0f;
     pf_vf total = pf_set(empty);
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-            const float *at = x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] +
-                              s[2].first * a->xs[PF_SPACE + 2];
+            const float *at =
+                x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + s[2].first * a->xs[PF_SPACE + 2];
             const int64_t next = s[2].step * a->xs[PF_SPACE + 2];
             pf_vf line[CHUNK] = {pf_set(empty), pf_set(empty), pf_set(empty), pf_set(empty)};
             int64_t n = pf_span_count(s[2]);
@@ -93,8 +93,7 @@ static int64_t list_taps(const pf_pool_args *a, const pf_span s[PF_AXES], int64_
     for (int64_t d = 0; d < s[0].end - s[0].first; d += s[0].step)
         for (int64_t h = 0; h < s[1].end - s[1].first; h += s[1].step)
             for (int64_t i = 0; i < s[2].end - s[2].first; i += s[2].step)
-                taps[n++] =
-                    d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + i * a->xs[PF_SPACE + 2];
+                taps[n++] = d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + i * a->xs[PF_SPACE + 2];
     return n;
 }
 
@@ -156,8 +155,8 @@ static int is_separable(const pf_pool_args *a) {
     return !a->adaptive && a->dilation[2] == 1 && overlap >= 16 && a->isize[2] * PF_VL <= LINE;
 }
 
-PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const pf_span s[PF_AXES],
-                        int count, int64_t lanes) {
+PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const pf_span s[PF_AXES], int count,
+                        int64_t lanes) {
     float line[LINE];
     const int64_t width = a->isize[2], pitch = count * PF_VL;
     for (int64_t i = 0; i < width; i++) {
@@ -166,8 +165,7 @@ PF_INLINE void max_line(const pf_pool_args *a, const float *x, float *y, const p
         for (int k = 0; k < count; k++) m[k] = pf_set(-INFINITY);
         for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
             for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-                const float *at = x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] +
-                                  i * a->xs[PF_SPACE + 2];
+                const float *at = x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + i * a->xs[PF_SPACE + 2];
 #pragma GCC unroll 4
                 for (int k = 0; k < count; k++)
                     m[k] = pf_nanmax(m[k], pf_load_upto(at + k * PF_VL, k + 1 < count ? PF_VL : lanes));
@@ -226,8 +224,7 @@ static float fold_element(fold f, const pf_pool_args *a, const float *x, const p
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step)
             for (int64_t i = s[2].first; i < s[2].end; i += s[2].step) {
-                const float v =
-                    x[d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + i * a->xs[PF_SPACE + 2]];
+                const float v = x[d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + i * a->xs[PF_SPACE + 2]];
                 if (f == FOLD_MAX)
                     best = pf_nanmax1(best, v);
                 else

@@ -56,8 +56,7 @@ static int64_t first_place(const pf_pool_args *a, const pf_span s[PF_AXES]) {
 }
 
 /* One output of the channel at x. */
-static float find_largest(const pf_pool_args *a, const float *x, const pf_span s[PF_AXES],
-                          int64_t *place) {
+static float find_largest(const pf_pool_args *a, const float *x, const pf_span s[PF_AXES], int64_t *place) {
     float best = -INFINITY;
     *place = first_place(a, s);
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
@@ -74,8 +73,8 @@ static float find_largest(const pf_pool_args *a, const float *x, const pf_span s
 /* -- channels last -- */
 
 /* `count` vectors of channels of one output pixel, the last with `lanes` lanes. */
-PF_INLINE void places_of_channels(const pf_pool_args *a, const float *x, const pf_span s[PF_AXES],
-                                  float *y, int64_t *index, int count, int64_t lanes) {
+PF_INLINE void places_of_channels(const pf_pool_args *a, const float *x, const pf_span s[PF_AXES], float *y,
+                                  int64_t *index, int count, int64_t lanes) {
     largest l[CHUNK];
 #pragma GCC unroll 4
     for (int k = 0; k < count; k++) l[k] = (largest){pf_set(-INFINITY), pf_seti((int32_t)first_place(a, s))};

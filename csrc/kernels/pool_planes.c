@@ -149,12 +149,11 @@ PF_INLINE void pool_lines(int max, const pf_pool_args *a, const pf_worker *w, in
         const int64_t first = apart ? ws.first[0] : p.o * stride - a->pad[2],
                       last = apart ? ws.first[count - 1] + ws.width[count - 1]
                                    : first + (whole - 1) * stride + reach;
-        float *to = y + p.n * a->ys[PF_IMAGE] + p.c * a->ys[PF_CHANNEL] +
-                    p.d * a->ys[PF_SPACE] + p.h * a->ys[PF_SPACE + 1] + p.o;
+        float *to = y + p.n * a->ys[PF_IMAGE] + p.c * a->ys[PF_CHANNEL] + p.d * a->ys[PF_SPACE] +
+                    p.h * a->ys[PF_SPACE + 1] + p.o;
         const float counts =
             max ? 1.0f : (float)(a->divisor ? a->divisor : counted(a, s[0]) * counted(a, s[1]));
-        fold_rows(max, a, x + p.n * a->xs[PF_IMAGE] + p.c * a->xs[PF_CHANNEL], s, line, first,
-                  last);
+        fold_rows(max, a, x + p.n * a->xs[PF_IMAGE] + p.c * a->xs[PF_CHANNEL], s, line, first, last);
         if (apart)
             fold_windows(max, &ws, line, first, to, count, counts);
         else

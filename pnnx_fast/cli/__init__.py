@@ -10,6 +10,7 @@ import argparse
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import pnnx_fast
@@ -49,12 +50,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code; faults of the user become one line on standard error."""
+    """Run the command line and return the exit code; faults and warnings are a line each on standard error."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal without some character shows another one rather than end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     args = _parser().parse_args(argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         code: int = COMMANDS[args.command].run(args)
         if sys.stdout is not None:
@@ -72,6 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PnnxFastError, OSError, MemoryError) as error:
         print(f"pnnx-fast: {_message(error)}", file=sys.stderr)
         return 2 if args.command in ANSWERS_BY_EXIT_CODE else 1
+
+
+def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
+    """Show a warning as errors are shown: who calls the command has no line of code to look at."""
+    print(f"pnnx-fast: warning: {message}", file=sys.stderr)
 
 
 def _message(error: BaseException) -> str:

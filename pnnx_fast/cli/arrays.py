@@ -18,7 +18,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 if TYPE_CHECKING:
     from pnnx_fast.runtime.session import Model, TensorInfo
 
-__all__ = ["load_inputs", "random_inputs", "zero_inputs"]
+__all__ = ["is_picture", "load_inputs", "random_inputs", "zero_inputs"]
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"}
 
@@ -51,6 +51,11 @@ def _recorded(model: Model, batch: int | None = None) -> Iterator[tuple[list[int
         yield shape, info.dtype or np.dtype(np.float32)
 
 
+def is_picture(path: str) -> bool:
+    """Whether a file is a picture, by its name."""
+    return Path(path).suffix.lower() in PICTURES
+
+
 def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
     """Arrays from ``.npy`` and ``.npz`` files and pictures, one an input of the model."""
     arrays: list[Array] = []
@@ -58,7 +63,7 @@ def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
         suffix = Path(path).suffix.lower()
         if suffix in (".npy", ".npz"):
             arrays += _stored(path, [info.name for info in model.inputs])
-        elif suffix in PICTURES:
+        elif is_picture(path):
             if len(arrays) >= len(model.inputs):
                 raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(paths))
             arrays.append(_picture(path, model.inputs[len(arrays)], args))

@@ -14,7 +14,7 @@ import numpy as np
 import pnnx_fast
 from pnnx_fast._types import Array
 from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, add_threads, natural, numbers, positive
-from pnnx_fast.cli.arrays import load_inputs, random_inputs
+from pnnx_fast.cli.arrays import is_picture, load_inputs, random_inputs
 from pnnx_fast.errors import ShapeError
 
 
@@ -56,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast run``."""
+    if (args.bgr or args.mean != [0.0] or args.scale != [1.0]) and not any(map(is_picture, args.input)):
+        raise argparse.ArgumentTypeError("--mean, --scale and --bgr are for pictures, and no --input is one")
     options = {"num_threads": args.threads, "isa": args.isa, "autotune": args.autotune, "cache": args.cache or False}
     model = pnnx_fast.load(args.model, args.bin, **options)
     if args.output is not None and args.output.suffix == ".npy" and len(model.outputs) != 1:

@@ -11,7 +11,6 @@ import itertools
 import keyword
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
 from pnnx_fast.expression import is_word, parse

@@ -60,6 +60,15 @@ def test_run_keeps_the_compiled_model(capsys: pytest.CaptureFixture[str], tmp_pa
     assert len(list(tmp_path.glob("*.pfc"))) == 2
 
 
+@pytest.mark.filterwarnings("always")
+def test_warnings_are_lines_as_errors_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, _, err = call(capsys, "run", DIGITS, "--cache", str(tmp_path / "file"))
+    assert code == 0
+    assert err
+    assert all(line.startswith("pnnx-fast: warning: ") for line in err.splitlines())
+
+
 def test_run_prints_the_best_classes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     digits = load_digits()
     np.save(tmp_path / "x.npy", digits.pictures[:1])
@@ -167,6 +176,7 @@ def test_bad_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[s
     "argv, message",
     [
         (["bench"], "a model is needed, or --kernels"),
+        (["run", DIGITS, "--mean", "1"], "--mean, --scale and --bgr are for pictures, and no --input is one"),
         (["edit", DIGITS, "x.param", "--constants"], "--constants goes with --dtype"),
         (["edit", DIGITS, "x.param", "--rename", "a"], "--rename wants OLD=NEW, not 'a'"),
         (["edit", DIGITS, "x.param", "--dynamic", "0"], "--dynamic wants INPUT:AXIS or batch, not '0'"),
