@@ -1,4 +1,4 @@
-"""Edit graphs: cut, join, rename, change sizes and types, compare.
+"""Edit graphs: cut, join, rename, rewrite patterns, change sizes and types, compare.
 
 Functions take a graph; those that need shapes or values use the runtime. `Graph` has the frequent ones as methods.
 """
@@ -10,14 +10,18 @@ from pnnx_fast.edit.sizes import change_batch, infer_shapes, make_dynamic
 from pnnx_fast.edit.source import for_source
 from pnnx_fast.edit.structure import extract, insert, merge, remove, rename, replace
 from pnnx_fast.edit.weights import to
+from pnnx_fast.ir.match import Match, Rule, find, rewrite
 from pnnx_fast.simplify import simplify
 
 __all__ = [
     "Comparison",
+    "Match",
+    "Rule",
     "change_batch",
     "compare",
     "diff",
     "extract",
+    "find",
     "for_source",
     "infer_shapes",
     "insert",
@@ -26,6 +30,7 @@ __all__ = [
     "remove",
     "rename",
     "replace",
+    "rewrite",
     "simplify",
     "to",
 ]

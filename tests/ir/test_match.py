@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Attribute, Graph
+from pnnx_fast.edit import Match, Rule, find, rewrite
 from pnnx_fast.errors import GraphError, ParameterError
-from pnnx_fast.ir.match import Match, Rule, find, rewrite
 
 
 def text(*lines: str, inputs: str = "x", outputs: str = "y") -> str:
