@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -100,6 +101,19 @@ def test_the_table_of_families_is_up_to_date() -> None:
     path = Path(__file__).parents[2] / "tools" / "make_families.py"
     result = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr + " run tools/make_families.py"
+
+
+def test_the_table_is_written_anew_where_operators_have_moved() -> None:
+    code = (
+        "from pnnx_fast.ops.families import FAMILIES\n"
+        "FAMILIES['attention'] += FAMILIES.pop('linear')\n"  # which imports the other one
+        "import make_families\n"
+        "assert make_families.render() == make_families.TARGET.read_text('utf-8')\n"
+    )
+    tools = Path(__file__).parents[2] / "tools"
+    environment = {**os.environ, "PYTHONPATH": str(tools)}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert result.returncode == 0, result.stderr
 
 
 def test_only_the_families_of_a_model_are_imported() -> None:
