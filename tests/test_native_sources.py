@@ -69,7 +69,7 @@ def test_a_cython_api_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 def test_the_example_package_in_an_environment_of_its_own(tmp_path: Path) -> None:
-    pytest.importorskip("setuptools")
+    pytest.importorskip("setuptools", minversion="70.1")  # which builds wheels by itself
     source = shutil.copytree(EXAMPLES / "native_op", tmp_path / "source")
     options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     pip = [sys.executable, "-m", "pip"]
