@@ -6,8 +6,9 @@
  * 1e-36):
  *
  * - 1: exp, exp2, log;
- * - 2: expm1, log2, log10, erf;
- * - 3: log1p, sigmoid, tanh, softplus, logsigmoid, hardsigmoid, hardswish; 4: silu;
+ * - 2: expm1, log2, log10;
+ * - 3: log1p, sigmoid, softplus, logsigmoid, hardsigmoid, hardswish; 4: silu;
+ * - 5: tanh, erf;
  * - 5: gelu, mish, while the result is above 1e-7 in magnitude (gelu 12 without fused multiply-add).
  *
  * Further out in their negative tails gelu stays within 1e-5 and gelu_tanh within 2e-5 of the result; with
@@ -140,19 +141,12 @@ PF_INLINE pf_vf pf_exp_reduced(pf_vf r) {
 /* The same with a digit less. */
 PF_INLINE pf_vf pf_exp_short(pf_vf r) { return pf_fma(PF_POLYNOMIAL(r, PF_EXP_SHORT_P), r, pf_set(1.0f)); }
 
-PF_INLINE pf_vf pf_vexp(pf_vf x) {
-    pf_vf n;
-    const pf_vf r = pf_reduce_ln2(pf_clip(x, pf_set(-104.0f), pf_set(89.0f)), &n);
-    return pf_scale(pf_exp_reduced(r), n);
-}
-
 /* Powers of two in one step: n is the integer nearest to x factor, in [-127, 128], and the result what
  * pf_power_fma multiplies by to scale by 2^n. The lowest scales to zero and the highest to infinity, unless
  * the level has an instruction for all. exp of PF_EXP_LOWEST becomes zero. */
 #if defined(PF_AVX512)
 PF_INLINE pf_vf pf_power(pf_vf x, float factor, pf_vf *n) { return *n = pf_nearest(x * pf_set(factor)); }
 PF_INLINE pf_vf pf_power_fma(pf_vf p, pf_vf power, float c) { return pf_scale(p, power) + c; }
-PF_INLINE pf_vf pf_power_value(pf_vf power) { return pf_scale(pf_set(1.0f), power); }
 #    define PF_EXP_LOWEST -104.0f
 #else
 PF_INLINE pf_vf pf_power_lifted(pf_vf x, float factor, float lift, pf_vf *n) {
@@ -164,13 +158,28 @@ PF_INLINE pf_vf pf_power_lifted(pf_vf x, float factor, float lift, pf_vf *n) {
 }
 PF_INLINE pf_vf pf_power(pf_vf x, float factor, pf_vf *n) { return pf_power_lifted(x, factor, 0.0f, n); }
 PF_INLINE pf_vf pf_power_fma(pf_vf p, pf_vf power, float c) { return pf_fma(p, power, pf_set(c)); }
-PF_INLINE pf_vf pf_power_value(pf_vf power) { return power; }
 #    define PF_EXP_LOWEST -88.0f
 #endif
 
 /* x - n ln 2. */
 PF_INLINE pf_vf pf_power_rest(pf_vf x, pf_vf n) {
     return pf_fma(n, pf_set(-PF_LN2_LO), pf_fma(n, pf_set(-PF_LN2_HI), x));
+}
+
+PF_INLINE pf_vf pf_vexp(pf_vf x) {
+    pf_vf n;
+    x = pf_clip(x, pf_set(-104.0f), pf_set(89.0f));
+#if defined(PF_AVX512)
+    const pf_vf power = pf_power(x, PF_LOG2E, &n);
+    return pf_scale(pf_exp_reduced(pf_power_rest(x, n)), power);
+#else
+    /* Half the power, so that n = 128 can be expressed. Denormal results, which are rare, take two steps;
+     * others are the same in either way. */
+    const pf_vf half = pf_power_lifted(x, PF_LOG2E, -1.0f, &n), r = pf_power_rest(x, n);
+    if (__builtin_expect(pf_any(x < -86.0f), 0)) return pf_scale(pf_exp_reduced(r), n);
+    const pf_vf y = pf_fma(pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXP_P), r), half, half);
+    return y + y;
+#endif
 }
 
 /* exp of x <= 40 or NaN. */
@@ -315,20 +324,23 @@ PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
 
 PF_INLINE pf_vf pf_vsilu(pf_vf x) { return x / pf_one_plus_exp_negated(x); }
 
-/* t / (t + 2) with t = exp(2 |x|) - 1, which keeps the digits of small arguments and reaches 1 exactly. */
+/* 2t / (1 + t²) for t = u / d, as a tangent is found from that of half its argument. Functions that tend to 1
+ * take it of quotients that do, because there errors of u and d vanish, and one division is enough. */
+PF_INLINE pf_vf pf_of_half(pf_vf u, pf_vf d) {
+    return pf_clip((u + u) * d / pf_fma(d, d, u * u), pf_set(-1.0f), pf_set(1.0f));
+}
+
+/* At the bound, and so beyond it, the result is 1. */
 PF_INLINE pf_vf pf_vtanh(pf_vf x) {
-    pf_vf n;
-    const pf_vf a = pf_vmin(pf_set(20.0f), pf_vabs(x + x)), power = pf_power(a, PF_LOG2E, &n);
-    const pf_vf r = pf_power_rest(a, n), p = pf_fma(r * r, PF_POLYNOMIAL(r, PF_EXPM1_P), r);
-    const pf_vf scale = pf_power_value(power), t = pf_fma(scale, p, scale - 1.0f);
-    return pf_vsigned(t / (t + 2.0f), x);
+    x = pf_clip(x, pf_set(-9.05f), pf_set(9.05f));
+    const pf_vf z = x * x, u = pf_fma(x, PF_POLYNOMIAL(z, PF_TANH_P), x);
+    return pf_of_half(u, PF_POLYNOMIAL_SCALED(z, PF_TANH_Q, 2.0f, 1.0f));
 }
 
 PF_INLINE pf_vf pf_verf(pf_vf x) {
-    const pf_vf a = pf_vmin(pf_set(4.0f), pf_vabs(x)), z = a * a;
-    const pf_vf inner = pf_fma(a, PF_POLYNOMIAL(z, PF_ERF_P), a);
-    const pf_vf outer = 1.0f - pf_exp_flushed(PF_POLYNOMIAL(a, PF_ERFC_P));
-    return pf_vsigned(pf_where_lt(a, pf_set(1.0f), inner, outer), x);
+    x = pf_clip(x, pf_set(-4.05f), pf_set(4.05f));
+    const pf_vf z = x * x, u = pf_fma(x, PF_POLYNOMIAL(z, PF_ERF_P), x);
+    return pf_of_half(u, PF_POLYNOMIAL_SCALED(z, PF_ERF_Q, 2.0f, 1.0f));
 }
 
 /* max(x, 0) - |x| Φ(-|x|): the tail is computed as such and keeps its digits. */

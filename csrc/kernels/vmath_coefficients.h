@@ -28,14 +28,14 @@ static const float PF_ATAN_P[]
 /* sinh x = x + x³ P(x²) on [0.001, 1], error 3.0e-10 */
 static const float PF_SINH_P[]
     __attribute__((unused)) = {0.166666672f, 0.00833331048f, 0.000198428956f, 2.78221319e-06f};
-/* erf x = x + x P(x²) on [0.001, 1], error 1.4e-09 */
+/* tanh x = 2t / (1 + t²), 2t = x (1 + P(x²)) / Q(x²) on [0.001, 9.1], error 7.6e-09 */
+static const float PF_TANH_P[] __attribute__((unused)) = {0.0f, 0.0297737494f, 0.000114252121f};
+static const float PF_TANH_Q[] __attribute__((unused)) = {1.0f, 0.113107048f, 0.00120654271f, 1.2289496e-06f};
+/* erf x = 2t / (1 + t²), 2t = x (1 + P(x²)) / Q(x²) on [0.001, 4], error 3.9e-08 */
 static const float PF_ERF_P[]
-    __attribute__((unused)) = {0.128379166f,  -0.37612626f,    0.112835787f,   -0.0268533472f,
-                               0.0051871622f, -0.00079978531f, 7.80690389e-05f};
-/* log(1 - erf x) = P(x) on [1, 4], error 1.1e-09 */
-static const float PF_ERFC_P[]
-    __attribute__((unused)) = {-0.000341512583f, -1.12708926f,    -0.638144672f,  -0.103106923f,
-                               0.0218381565f,    -0.00294768461f, 0.000186382371f};
+    __attribute__((unused)) = {0.128379211f, 0.30729869f, 0.0331008472f, 0.00267135957f};
+static const float PF_ERF_Q[]
+    __attribute__((unused)) = {1.0f, 0.287361145f, 0.0493127182f, 0.00631577056f, 0.00010433203f};
 /* erfc(x/√2)/2 = exp(-x²/2) P(x)/Q(x) on [0, 14.5], error 8.7e-09 */
 static const float PF_GELU_P[]
     __attribute__((unused)) = {0.5f, 0.437599301f, 0.18268463f, 0.0404374041f, 0.00408420712f};

@@ -29,7 +29,10 @@ mp.mp.dps = 40
 
 @dataclass(frozen=True)
 class Row:
-    """One approximation g(z) = P(z) / (1 + z·Q(z)), z = x or x² as the function wants it."""
+    """One approximation g(z) = (lead + P(z)) / (1 + z·Q(z)), z = x or x² as the function wants it.
+
+    ``first``: P(0), where that is not free.
+    """
 
     name: str
     comment: str
@@ -40,6 +43,8 @@ class Row:
     high: float
     numerator: int
     denominator: int = 0
+    lead: float = 0.0
+    first: float = np.nan
 
 
 def _square(x: mp.mpf) -> mp.mpf:
@@ -53,6 +58,21 @@ def _same(x: mp.mpf) -> mp.mpf:
 def _odd(f: Callable[[mp.mpf], mp.mpf], name: str, comment: str, high: float, degree: int) -> Row:
     """An odd function as x + x³·P(x²)."""
     return Row(name, comment, lambda x: (f(x) - x) / x**3, lambda x: x**3 / f(x), _square, 1e-3, high, degree)
+
+
+def _of_half(
+    f: Callable[[mp.mpf], mp.mpf], rest: Callable[[mp.mpf], mp.mpf], name: str, comment: str, high: float,
+    numerator: int, denominator: int, first: float = np.nan,
+) -> Row:  # fmt: skip
+    """The t with f = 2t / (1 + t²), given 1 - f². What an error of t does to f vanishes where f tends to 1."""
+
+    def half(x: mp.mpf) -> mp.mpf:
+        return f(x) / (1 + mp.sqrt(rest(x)))
+
+    return Row(
+        name, f"{comment} x = 2t / (1 + t²), 2t = x (1 + P(x²)) / Q(x²)", lambda x: 2 * half(x) / x,
+        lambda x: x / (2 * half(x)) * mp.sqrt(rest(x)), _square, 1e-3, high, numerator, denominator, 1.0, first,
+    )  # fmt: skip
 
 
 TABLE = [
@@ -70,9 +90,8 @@ TABLE = [
     _odd(mp.asin, "ASIN", "asin x = x + x³ P(x²)", 0.5, 4),
     _odd(mp.atan, "ATAN", "atan x = x + x³ P(x²)", 0.41422, 3),
     _odd(mp.sinh, "SINH", "sinh x = x + x³ P(x²)", 1.0, 3),
-    Row("ERF", "erf x = x + x P(x²)", lambda x: mp.erf(x) / x - 1, lambda x: x / mp.erf(x), _square, 1e-3, 1.0, 6),
-    Row("ERFC", "log(1 - erf x) = P(x)", lambda x: mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), _same,
-        1.0, 4.0, 6),
+    _of_half(mp.tanh, lambda x: 1 / mp.cosh(x) ** 2, "TANH", "tanh", 9.1, 2, 3, 0.0),
+    _of_half(mp.erf, lambda x: mp.erfc(x) * (1 + mp.erf(x)), "ERF", "erf", 4.0, 3, 4),
     Row("GELU", "erfc(x/√2)/2 = exp(-x²/2) P(x)/Q(x)", lambda x: mp.erfc(x / mp.sqrt(2)) * mp.exp(x * x / 2) / 2,
         lambda x: 2 / (mp.erfc(x / mp.sqrt(2)) * mp.exp(x * x / 2)), _same, 0.0, 14.5, 4, 5),
 ]  # fmt: skip
@@ -172,10 +191,10 @@ def _fit(z: Vector, g: Vector, w: Vector, row: Row, fixed: Vector) -> Vector:
         scale = w / below * np.sqrt(lawson)
         columns = matrix * scale[:, None]
         norm = np.linalg.norm(columns[:, free], axis=0)
-        target = g * scale - columns[:, ~free] @ fixed[~free]
+        target = (g - row.lead) * scale - columns[:, ~free] @ fixed[~free]
         found[free] = np.linalg.lstsq(columns[:, free] / norm, target, rcond=None)[0] / norm
         below = 1 + sum(found[row.numerator + k] * z**k for k in range(1, row.denominator + 1))
-        error = np.abs(w * (basis @ found[: row.numerator + 1] / below - g))
+        error = np.abs(w * ((row.lead + basis @ found[: row.numerator + 1]) / below - g))
         if error.max() < best:
             best, result = error.max(), found.copy()
         lawson = lawson * (error / error.max() + 1e-3)
@@ -187,11 +206,12 @@ def coefficients(row: Row) -> tuple[Vector, Vector, float]:
     """float32 coefficients of P and Q, lowest first, and the largest weighted error."""
     z, g, w = _grid(row)
     fixed = np.full(row.numerator + 1 + row.denominator, np.nan)
+    fixed[0] = row.first
     order = sorted(range(len(fixed)), key=lambda i: i if i <= row.numerator else i - row.numerator - 0.5)
-    for index in order:
+    for index in order[0 if np.isnan(row.first) else 1 :]:
         fixed[index] = np.float32(_fit(z, g, w, row, fixed)[index])
     p, q = fixed[: row.numerator + 1], np.concatenate([[1.0], fixed[row.numerator + 1 :]])
-    value = np.polyval(p[::-1], z) / np.polyval(q[::-1], z)
+    value = (row.lead + np.polyval(p[::-1], z)) / np.polyval(q[::-1], z)
     return p, q, float(np.abs(w * (value - g)).max())
 
 
