@@ -37,9 +37,7 @@ PF_INLINE pf_vf pf_nanmin(pf_vf acc, pf_vf v) { return pf_select((v < acc) | (v 
 #    endif
 PF_INLINE pf_vf pf_first_lanes(pf_vf v, int64_t n, float other) {
     if (n >= PF_VL) return v;
-    pf_vi lanes;
-    for (int i = 0; i < PF_VL; i++) lanes[i] = i;
-    return pf_select(lanes < pf_seti((int32_t)n), v, pf_set(other));
+    return pf_select(pf_numbers() < pf_seti((int32_t)n), v, pf_set(other));
 }
 #endif
 
@@ -52,11 +50,7 @@ PF_INLINE pf_vf pf_load_or(const float *p, int64_t n, float other) {
 }
 
 /* Lanes moved down by k, around the end. */
-PF_INLINE pf_vf pf_rotate(pf_vf v, const int k) {
-    pf_vi lanes;
-    for (int i = 0; i < PF_VL; i++) lanes[i] = i + k;
-    return pf_permute(v, lanes);
-}
+PF_INLINE pf_vf pf_rotate(pf_vf v, const int k) { return pf_permute(v, pf_numbers() + k); }
 
 /* Extreme lane; NaN if any lane is. */
 PF_INLINE float pf_hmax(pf_vf v) {

@@ -1,5 +1,6 @@
 /* Places of extremes and running extremes along an axis, of one type of elements. places.c includes this for
- * each: PF_T names it, PF_V is the type, PF_P that of places beside neighbouring elements. */
+ * each: PF_T names it, PF_V is the type, PF_P that of places beside neighbouring elements, PF_FIRST_IN_ROW,
+ * where it is given, finds the place in a row of elements that lie together. */
 #define PF_OF(name) PF_JOIN(name, PF_T)
 
 typedef PF_V PF_OF(any) __attribute__((aligned(1), may_alias));
@@ -21,12 +22,17 @@ static void PF_OF(each)(const pf_axis_args *a, const pf_worker *w, PF_OF(lines_f
     const int64_t n = d < 0 ? 1 : t.n[d], width = d < 0 ? 1 : COLUMNS, blocks = pf_ceil_div(n, width);
     if (d >= 0) pf_nest_remove(&t, d);
     pf_share(w, t.total * blocks, 1, &begin, &end);
+    if (begin >= end) return;
+    int64_t block = begin % blocks;
+    pf_walk p;
+    pf_walk_start(&p, &t, begin / blocks);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t c = i % blocks * width;
-        pf_walk p;
-        pf_walk_start(&p, &t, i / blocks);
+        const int64_t c = block * width;
         (d < 0 ? line : columns)(a, x + p.o[0] + c, y ? y + p.o[1] + c : NULL,
                                  index ? index + p.o[2] + c : NULL, pf_min(width, n - c), least);
+        if (++block < blocks) continue;
+        block = 0;
+        pf_walk_next(&p, &t);
     }
 }
 
@@ -38,6 +44,7 @@ PF_INLINE int64_t PF_OF(first_at)(const PF_OF(any) * x, int64_t n, int64_t step,
     return at;
 }
 
+#ifndef PF_FIRST_IN_ROW
 /* The extreme first, in vectors, then its place. The last vectors overlap those before them. */
 PF_INLINE int64_t PF_OF(first_in_row)(const PF_OF(any) * x, int64_t n, int least) {
     PF_V lanes[LANES];
@@ -47,7 +54,7 @@ PF_INLINE int64_t PF_OF(first_in_row)(const PF_OF(any) * x, int64_t n, int least
         const PF_OF(any) *at = x + pf_min(i, n - LANES);
         PF_ROLLED for (int k = 0; k < LANES; k++) lanes[k] = PF_BEYOND(at[k], lanes[k]) ? at[k] : lanes[k];
     }
-#pragma GCC unroll 8
+#    pragma GCC unroll 8
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int k = 0; k < half; k++)
             lanes[k] = PF_BEYOND(lanes[k + half], lanes[k]) ? lanes[k + half] : lanes[k];
@@ -62,13 +69,15 @@ PF_INLINE int64_t PF_OF(first_in_row)(const PF_OF(any) * x, int64_t n, int least
         if (found) return at + __builtin_ctz(found);
     }
 }
+#    define PF_FIRST_IN_ROW PF_OF(first_in_row)
+#endif
 
 static void PF_OF(place_line)(const pf_axis_args *a, const PF_OF(any) * x, PF_V *y, int64_t *index,
                               int64_t count, int least) {
     (void)count;
     int64_t at;
     if (a->xsn == 1)
-        at = least ? PF_OF(first_in_row)(x, a->n, 1) : PF_OF(first_in_row)(x, a->n, 0);
+        at = least ? PF_FIRST_IN_ROW(x, a->n, 1) : PF_FIRST_IN_ROW(x, a->n, 0);
     else
         at = PF_OF(first_at)(x, a->n, a->xsn, least);
     if (y) *y = x[at * a->xsn];
@@ -157,6 +166,7 @@ PF_KERNEL_FUNCTION(PF_JOIN(cummax, PF_T)) { PF_OF(each)(args_, w, PF_OF(run_line
 PF_KERNEL_FUNCTION(PF_JOIN(cummin, PF_T)) { PF_OF(each)(args_, w, PF_OF(run_line), PF_OF(run_columns), 1); }
 
 #undef PF_OF
+#undef PF_FIRST_IN_ROW
 #undef PF_T
 #undef PF_V
 #undef PF_P

@@ -8,7 +8,7 @@
 #include "kernels/transpose.h"
 #include "kernels/vmath.h"
 
-enum { CHUNK = 4, RUNNING = CHUNK * PF_VL };
+enum { RUNNING = 512, SHARE = 4 * PF_VL, DEEP = 4 };
 
 /* Calls fn for every line along the axis of this thread's share, with the offsets of x and y. */
 typedef void (*line_fn)(const pf_axis_args *a, const float *x, float *y);
@@ -73,14 +73,17 @@ static void each(const pf_axis_args *a, const pf_worker *w, line_fn line, lines_
         each_line(a, w, line);
         return;
     }
-    const int64_t n = t.n[d], blocks = pf_ceil_div(n, RUNNING);
+    /* Pieces of a row, some for each thread. */
+    const int64_t n = t.n[d], most = w->nthreads > 1 ? t.total / (4 * w->nthreads) : RUNNING;
+    const int64_t width = pf_max(SHARE, pf_min(RUNNING, most) / SHARE * SHARE),
+                  blocks = pf_ceil_div(n, width);
     pf_nest_remove(&t, d);
     pf_share(w, t.total * blocks, 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t c = i % blocks * RUNNING;
+        const int64_t c = i % blocks * width;
         pf_walk p;
         pf_walk_start(&p, &t, i / blocks);
-        columns(a, x + p.o[0] + c, y + p.o[1] + c, pf_min(RUNNING, n - c));
+        columns(a, x + p.o[0] + c, y + p.o[1] + c, pf_min(width, n - c));
     }
 }
 
@@ -95,20 +98,34 @@ static void product_line(const pf_axis_args *a, const float *x, float *y) {
     for (int64_t i = 0; i < a->n; i++) y[i * a->ysn] = (float)(product *= x[i * a->xsn]);
 }
 
-/* The same for up to RUNNING lines side by side. */
-PF_INLINE void run_columns(const pf_axis_args *a, const float *x, float *y, int64_t count, int product) {
-    pf_vd low[CHUNK], high[CHUNK];
-    for (int k = 0; k < CHUNK; k++) low[k] = high[k] = (pf_vd){0} + (product ? 1.0 : 0.0);
-    for (int64_t i = 0; i < a->n; i++, x += a->xsn, y += a->ysn)
+/* One vector of lines side by side, `rows` elements further. */
+PF_INLINE void run_vector(const pf_axis_args *a, const float *x, float *y, int64_t lanes, double *state,
+                          int64_t rows, int product) {
+    pf_vd low = *(const pf_vd_any *)state, high = *(const pf_vd_any *)(state + PF_VL / 2);
 #pragma GCC unroll 4
-        for (int k = 0; k < CHUNK; k++) {
-            const int64_t lanes = count - k * PF_VL;
-            if (lanes <= 0) break;
-            const pf_vf v = pf_load_upto(x + k * PF_VL, lanes);
-            low[k] = product ? low[k] * pf_low_half(v) : low[k] + pf_low_half(v);
-            high[k] = product ? high[k] * pf_high_half(v) : high[k] + pf_high_half(v);
-            pf_store_upto(y + k * PF_VL, pf_join(low[k], high[k]), lanes);
-        }
+    for (int64_t i = 0; i < rows; i++) {
+        const pf_vf v = pf_load_upto(x + i * a->xsn, lanes);
+        low = product ? low * pf_low_half(v) : low + pf_low_half(v);
+        high = product ? high * pf_high_half(v) : high + pf_high_half(v);
+        pf_store_upto(y + i * a->ysn, pf_join(low, high), lanes);
+    }
+    *(pf_vd_any *)state = low, *(pf_vd_any *)(state + PF_VL / 2) = high;
+}
+PF_INLINE void run_rows(const pf_axis_args *a, const float *x, float *y, int64_t count, double *state,
+                        int64_t rows, int product) {
+    int64_t c = 0;
+    for (; c + PF_VL <= count; c += PF_VL) run_vector(a, x + c, y + c, PF_VL, state + c, rows, product);
+    if (c < count) run_vector(a, x + c, y + c, count - c, state + c, rows, product);
+}
+/* The same for up to RUNNING lines side by side: long pieces of rows, as single lines of the cache, which lie
+ * far apart, are not foreseen. */
+PF_INLINE void run_columns(const pf_axis_args *a, const float *x, float *y, int64_t count, int product) {
+    double state[RUNNING];
+    for (int64_t c = 0; c < pf_ceil_div(count, PF_VL) * PF_VL; c++) state[c] = product ? 1.0 : 0.0;
+    int64_t i = 0;
+    for (; i + DEEP <= a->n; i += DEEP)
+        run_rows(a, x + i * a->xsn, y + i * a->ysn, count, state, DEEP, product);
+    for (; i < a->n; i++) run_rows(a, x + i * a->xsn, y + i * a->ysn, count, state, 1, product);
 }
 /* The same for PF_VL contiguous lines, which are transposed tile by tile. */
 PF_INLINE void run_lines(const pf_axis_args *a, const float *x, int64_t xs, float *y, int64_t ys,

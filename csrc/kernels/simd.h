@@ -54,6 +54,16 @@ PF_INLINE void pf_storei(void *p, pf_vi v) { *(pf_vi_any *)p = v; }
 PF_INLINE pf_vf pf_set(float x) { return x - (pf_vf){0}; }
 PF_INLINE pf_vi pf_seti(int32_t x) { return x - (pf_vi){0}; }
 PF_INLINE pf_vf pf_zero(void) { return (pf_vf){0}; }
+/* 0, 1, 2, …, as one constant: of lanes that a loop fills not all compilers make one. */
+PF_INLINE pf_vi pf_numbers(void) {
+#if PF_VL == 16
+    return (pf_vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif PF_VL == 8
+    return (pf_vi){0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    return (pf_vi){0, 1, 2, 3};
+#endif
+}
 /* a - b, around the end: of the bits of any float, where signed lanes must not overflow. */
 PF_INLINE pf_vi pf_less(pf_vi a, int32_t b) { return (pf_vi)((pf_vu)a - (uint32_t)b); }
 
@@ -193,6 +203,19 @@ PF_INLINE pf_vf pf_every_second(pf_vf a, pf_vf b, int first) {
     pf_vi lanes, low;
     for (int i = 0; i < PF_VL; i++) lanes[i] = 2 * i + first, low[i] = -(i < PF_VL / 2);
     return pf_select(low, pf_permute(a, lanes), pf_permute(b, lanes));
+}
+
+/* The lanes of a mask (all ones or zero) that are set, a bit each. */
+PF_INLINE uint32_t pf_bits(pf_vi mask) {
+#if defined(PF_AVX512)
+    return _mm512_movepi32_mask((__m512i)mask);
+#elif defined(PF_AVX2)
+    return (uint32_t)_mm256_movemask_ps((__m256)mask);
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < PF_VL; i++) bits |= (uint32_t)mask[i] & (1u << i);
+    return bits;
+#endif
 }
 
 /* Whether a lane of a mask (all ones or zero) is set. */

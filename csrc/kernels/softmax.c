@@ -10,7 +10,7 @@
 
 enum { CHUNK = 4, COLUMNS = CHUNK * PF_VL, BLOCK = 4096, FLUSH = 128 };
 
-PF_INLINE float row_max(const float *x, int64_t n, float f) {
+PF_INLINE pf_vf row_tops(const float *x, int64_t n, float f) {
     pf_vf m[CHUNK] = {pf_set(-INFINITY), pf_set(-INFINITY), pf_set(-INFINITY), pf_set(-INFINITY)};
     int64_t i = 0;
     for (; i + COLUMNS <= n; i += COLUMNS)
@@ -18,31 +18,35 @@ PF_INLINE float row_max(const float *x, int64_t n, float f) {
         for (int k = 0; k < CHUNK; k++) m[k] = pf_vmax(m[k], pf_load(x + i + k * PF_VL) * f);
     for (; i + PF_VL <= n; i += PF_VL) m[0] = pf_vmax(m[0], pf_load(x + i) * f);
     if (i < n) m[1] = pf_vmax(m[1], pf_first_lanes(pf_loadn(x + i, n - i) * f, n - i, -INFINITY));
-    m[0] = pf_vmax(pf_vmax(m[0], m[1]), pf_vmax(m[2], m[3]));
-    return pf_hmax(m[0]);
+    return pf_vmax(pf_vmax(m[0], m[1]), pf_vmax(m[2], m[3]));
 }
 
-/* Sum of exp(f x - top); the terms go to y unless that is NULL. Blocks are added up in double. */
+PF_INLINE float row_max(const float *x, int64_t n, float f) { return pf_hmax(row_tops(x, n, f)); }
+
+/* Sums of exp(f x - top) for n <= BLOCK elements; the terms go to y unless that is NULL. */
+PF_INLINE pf_vf block_exp(const float *x, float *y, int64_t n, float f, float top) {
+    pf_vf s[2] = {pf_zero(), pf_zero()};
+    int64_t i = 0;
+    for (; i + 2 * PF_VL <= n; i += 2 * PF_VL)
+#pragma GCC unroll 2
+        for (int k = 0; k < 2; k++) {
+            const pf_vf e = pf_exp_flushed(pf_load(x + i + k * PF_VL) * f - top);
+            if (y) pf_store(y + i + k * PF_VL, e);
+            s[k] += e;
+        }
+    for (; i < n; i += PF_VL) {
+        const pf_vf e = pf_exp_flushed(pf_load_upto(x + i, n - i) * f - top);
+        if (y) pf_store_upto(y + i, e, n - i);
+        s[0] += pf_first_lanes(e, n - i, 0.0f);
+    }
+    return s[0] + s[1];
+}
+
+/* Sum of exp(f x - top). Blocks are added up in double. */
 PF_INLINE double row_exp(const float *x, float *y, int64_t n, float f, float top) {
     double sum = 0;
-    for (int64_t b = 0; b < n; b += BLOCK) {
-        const int64_t m = pf_min(BLOCK, n - b);
-        pf_vf s[2] = {pf_zero(), pf_zero()};
-        int64_t i = 0;
-        for (; i + 2 * PF_VL <= m; i += 2 * PF_VL)
-#pragma GCC unroll 2
-            for (int k = 0; k < 2; k++) {
-                const pf_vf e = pf_exp_flushed(pf_load(x + b + i + k * PF_VL) * f - top);
-                if (y) pf_store(y + b + i + k * PF_VL, e);
-                s[k] += e;
-            }
-        for (; i < m; i += PF_VL) {
-            const pf_vf e = pf_exp_flushed(pf_load_upto(x + b + i, m - i) * f - top);
-            if (y) pf_store_upto(y + b + i, e, m - i);
-            s[0] += pf_first_lanes(e, m - i, 0.0f);
-        }
-        sum += pf_hsum(s[0] + s[1]);
-    }
+    for (int64_t b = 0; b < n; b += BLOCK)
+        sum += pf_hsum(block_exp(x + b, y ? y + b : NULL, pf_min(BLOCK, n - b), f, top));
     return sum;
 }
 
@@ -238,7 +242,7 @@ static void run_few_columns(const pf_axis_args *a, const pf_worker *w, pf_nest t
             few_columns(a, x + walk.o[0], y + walk.o[1], c, 0);
 }
 
-enum { TILE = 16, SHORT = 128 };
+enum { TILE = 16, TURNED = 64, SHORT = 256 }; /* rows below TURNED are transposed */
 
 /* PF_VL rows of TILE elements, as the box distributions of detectors have them: transposed, so that every
  * lane works on a row of its own. */
@@ -276,10 +280,10 @@ PF_INLINE void store_narrow(const pf_vf v[PF_VL], float *y, int64_t ys, int64_t 
             pf_store_parts(y + i * ys, v[i], n);
 }
 
-/* The same for any n <= SHORT, and the logarithm. The last tile overlaps the one before. */
+/* The same for any n < TURNED, and the logarithm. The last tile overlaps the one before. */
 PF_INLINE void short_rows(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f,
                           int logarithm) {
-    pf_vf v[SHORT], top = pf_set(-INFINITY), sum = pf_zero();
+    pf_vf v[TURNED], top = pf_set(-INFINITY), sum = pf_zero();
     int64_t c = 0;
     do {
         const int64_t first = pf_max(0, pf_min(c, n - PF_VL));
@@ -308,15 +312,51 @@ PF_INLINE void short_rows(const float *x, int64_t xs, float *y, int64_t ys, int6
         for (int i = 0; i < PF_VL; i++) pf_store(y + i * ys + n - PF_VL, last[i]);
 }
 
+/* The same for longer rows, each by itself but for the steps that its extreme and its sum take from lane to
+ * lane. */
+PF_INLINE void rows_together(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f,
+                             int logarithm) {
+    float top[PF_VL], end[PF_VL];
+    pf_vf v[PF_VL];
+    for (int r = 0; r < PF_VL; r++) v[r] = row_tops(x + r * xs, n, f);
+    pf_transpose_tile(v);
+    for (int r = 1; r < PF_VL; r++) v[0] = pf_vmax(v[0], v[r]);
+    pf_store(top, v[0]);
+    for (int r = 0; r < PF_VL; r++) v[r] = block_exp(x + r * xs, logarithm ? NULL : y + r * ys, n, f, top[r]);
+    pf_transpose_tile(v);
+    for (int r = 1; r < PF_VL; r++) v[0] += v[r];
+    pf_store(end, logarithm ? pf_vlog(v[0]) : 1.0f / v[0]);
+    for (int r = 0; r < PF_VL; r++, x += xs, y += ys)
+        for (int64_t i = 0; i < n; i += PF_VL) {
+            const pf_vf e = pf_load_upto((logarithm ? x : y) + i, n - i);
+            pf_store_upto(y + i, logarithm ? e * f - top[r] - end[r] : e * end[r], n - i);
+        }
+}
+
+static __attribute__((noinline)) void softmax_rows(const float *x, int64_t xs, float *y, int64_t ys,
+                                                   int64_t n, float f) {
+    rows_together(x, xs, y, ys, n, f, 0);
+}
+
+static __attribute__((noinline)) void log_softmax_rows(const float *x, int64_t xs, float *y, int64_t ys,
+                                                       int64_t n, float f) {
+    rows_together(x, xs, y, ys, n, f, 1);
+}
+
 static void softmax_short_rows(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f) {
     if (n == TILE)
         softmax_tile(x, xs, y, ys, f);
+    else if (n >= TURNED)
+        softmax_rows(x, xs, y, ys, n, f);
     else
         short_rows(x, xs, y, ys, n, f, 0);
 }
 
 static void log_softmax_short_rows(const float *x, int64_t xs, float *y, int64_t ys, int64_t n, float f) {
-    short_rows(x, xs, y, ys, n, f, 1);
+    if (n >= TURNED)
+        log_softmax_rows(x, xs, y, ys, n, f);
+    else
+        short_rows(x, xs, y, ys, n, f, 1);
 }
 
 /* Short rows, in blocks along the innermost other dimension. */

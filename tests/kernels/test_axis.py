@@ -67,8 +67,8 @@ def test_softmax(isa: str, factor: float) -> None:
 @pytest.mark.parametrize("kernel", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_softmax_of_short_rows(isa: str, kernel: str, threads: int) -> None:
-    wide = np.random.default_rng(3).uniform(-4, 4, (2, 37, 140)).astype("f4")
-    for n in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33, 64, 127, 128, 129):
+    wide = np.random.default_rng(3).uniform(-4, 4, (2, 37, 260)).astype("f4")
+    for n in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33, 63, 64, 65, 127, 128, 129, 256, 257):
         for rows in (1, 8, 16, 37):
             x = wide[:, :rows, :n]
             want = softmax(x.astype("f8"), 2)
@@ -84,7 +84,7 @@ def test_softmax_of_short_rows(isa: str, kernel: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["softmax", "log_softmax"])
-@pytest.mark.parametrize("n", [3, 9, 16, 40, 100, 140])
+@pytest.mark.parametrize("n", [3, 9, 16, 40, 100, 140, 256, 270])
 def test_softmax_of_extreme_values(isa: str, kernel: str, n: int) -> None:
     x = np.random.default_rng(2).standard_normal((19, n)).astype("f4")
     x[0, 1], x[1, 1], x[2], x[3, 2], x[4] = np.nan, np.inf, -np.inf, -np.inf, x[4] * 1e30
@@ -125,6 +125,20 @@ def test_first_nan_is_the_extreme(isa: str, kernel: str, function: Any) -> None:
         np.testing.assert_array_equal(index, function(view, axis))
 
 
+@pytest.mark.parametrize("kernel, function", [("argmax_f32", np.argmax), ("argmin_f32", np.argmin)])
+def test_places_in_rows_of_every_length(isa: str, kernel: str, function: Any) -> None:
+    rng = np.random.default_rng(5)
+    for n in range(1, 140):
+        x = rng.permutation(9 * n).reshape(9, n).astype("f4")
+        x[3:6] = np.floor(x[3:6] / 40)
+        for row, place in ((2, rng.integers(n)), (4, n - 1), (5, 0)):
+            x[row, place] = np.nan
+        x[6, n // 2 :], x[7], x[8] = np.nan, np.inf, np.where(x[8] < 20, -np.inf, -0.0)
+        index = np.full((9, 1), -1, np.int64)
+        along(isa, kernel, x, 1, None, index=index)
+        np.testing.assert_array_equal(index[:, 0], function(x, 1), err_msg=str(n))
+
+
 def test_running_sums_and_products(isa: str) -> None:
     check(isa, "cumsum", np.cumsum)
     with np.errstate(over="ignore"):
@@ -148,6 +162,25 @@ def test_running_over_short_rows(isa: str, kernel: str, function: Any, threads: 
             place = np.ascontiguousarray(x)
             along(isa, kernel, place, 2, place, threads)
             np.testing.assert_array_equal(place, y[..., :n])
+
+
+@pytest.mark.parametrize("kernel, function", [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_running_over_long_columns(isa: str, kernel: str, function: Any, threads: int) -> None:
+    wide = np.random.default_rng(4).uniform(-1.3, 1.3, (2, 13, 1300)).astype("f4")
+    wide[0, 3, 5], wide[1, 8, 1299], wide[0, 9, 511], wide[0, 11, 511] = np.nan, np.inf, -np.inf, np.inf
+    for n in (1, 3, 4, 5, 8, 13):
+        for columns in (31, 512, 1300):
+            x = wide[:, :n, :columns]
+            with np.errstate(all="ignore"):
+                want = function(x, 1, dtype="f8")
+            y = np.full((2, n, columns + 3), np.nan, "f4")
+            along(isa, kernel, x, 1, y[..., :columns], threads)
+            np.testing.assert_allclose(y[..., :columns], want, 1e-6, err_msg=f"{n} {columns}")
+            assert np.isnan(y[..., columns:]).all(), "wrote outside of the output"
+            place = np.ascontiguousarray(x)
+            along(isa, kernel, place, 1, place, threads)
+            np.testing.assert_array_equal(place, y[..., :columns])
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, np.inf])
