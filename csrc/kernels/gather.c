@@ -15,8 +15,25 @@ static int64_t read_index(const char *p, int64_t itemsize) {
     return v;
 }
 
-#define PF_PICK(T, I) PF_WALK(pick_##T##_##I, T, I, y[c * ys] = i < 0 ? (T){0} : x[c * xs + i * stride])
-#define PF_PICKS(T)   PF_PICK(T, index_4) PF_PICK(T, index_8)
+/* Indices and results lie together in most lines; several of these share the counting of the loop. */
+#define PF_PICK(T, I)                                                                                        \
+    PF_WALK(pick_apart_##T##_##I, T, I, y[c * ys] = i < 0 ? (T){0} : x[c * xs + i * stride])                 \
+    static void pick_##T##_##I(const line *l) {                                                              \
+        if (l->js != 1 || l->ys != 1) {                                                                      \
+            pick_apart_##T##_##I(l);                                                                         \
+            return;                                                                                          \
+        }                                                                                                    \
+        const pf_worker *w = l->w;                                                                           \
+        const T *x = (const T *)l->x;                                                                        \
+        const I *index = (const I *)l->index;                                                                \
+        T *y = (T *)l->y;                                                                                    \
+        const int64_t n = l->n, xs = l->xs, stride = l->stride, size = l->size, wrap = l->wrap;              \
+        _Pragma("GCC unroll 4") for (int64_t c = 0; c < n; c++, x += xs) {                                   \
+            const int64_t named = index[c], i = PF_PLACED(w, wrap, size, named);                             \
+            y[c] = i < 0 ? (T){0} : x[i * stride];                                                           \
+        }                                                                                                    \
+    }
+#define PF_PICKS(T) PF_PICK(T, index_4) PF_PICK(T, index_8)
 PF_PICKS(size_1)
 PF_PICKS(size_2)
 PF_PICKS(size_4)

@@ -36,12 +36,14 @@ typedef struct rows {
 /* Takes taps from number `first` on. */
 static void collect_rows(const taps t[AXES], int64_t d, int64_t h, int64_t first, rows *r) {
     const int64_t n = t[1].count, end = pf_min(t[0].count * n, first + ROWS);
-    r->count = 0;
+    int64_t i = first ? first / n : 0,
+            j = first ? first % n : 0; /* quotients take longer than a short line */
     r->adds = first > 0;
-    for (int64_t i = first; i < end; i++) {
-        const int64_t p = d * t[0].count + i / n, q = h * n + i % n;
+    for (r->count = 0; r->count < end - first; r->count++) {
+        const int64_t p = d * t[0].count + i, q = h * n + j;
         r->offset[r->count] = t[0].index[p] * t[0].stride + t[1].index[q] * t[1].stride;
-        r->weight[r->count++] = t[0].weight ? t[0].weight[p] * t[1].weight[q] : 1.0f;
+        r->weight[r->count] = t[0].weight ? t[0].weight[p] * t[1].weight[q] : 1.0f;
+        if (++j == n) j = 0, i++;
     }
 }
 
@@ -70,13 +72,19 @@ PF_INLINE void blend(const float *x, float *y, const rows *r, const taps *t, con
     for (int k = 0; k < count; k++) pf_store_upto(y + k * PF_VL, v[k], k + 1 < count ? PF_VL : lanes);
 }
 
+/* Single taps of weight one. */
+static void copy_pixels(const pf_resize_args *a, const taps *t, const float *x, float *y) {
+    for (int64_t o = 0; o < a->osize[2]; o++)
+        copy_pixel(x + t->index[o] * t->stride, y + o * a->ys[SPACE + 2], a->c);
+}
+
 static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r, const float *x, float *y) {
+    if (!t->weight) {
+        copy_pixels(a, t, x + r->offset[0], y);
+        return;
+    }
     for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[SPACE + 2]) {
         const int64_t *index = t->index + o * t->count;
-        if (!t->weight) {
-            copy_pixel(x + r->offset[0] + index[0] * t->stride, y, a->c);
-            continue;
-        }
         const float *weight = t->weight + o * t->count;
         int64_t c = 0;
         for (; c + CHUNK * PF_VL <= a->c; c += CHUNK * PF_VL)
@@ -89,6 +97,7 @@ static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r,
 /* Vectors of outputs along a line: all their taps lie in the PF_VL inputs from `first` on, at `lane`. */
 typedef struct line_plan {
     int64_t vectors; /* 0: not possible */
+    int64_t whole;   /* of them, the first ones: inputs and outputs are vectors, too */
     int64_t first[PLANNED / PF_VL];
     int32_t lane[PLANNED];
     float weight[PLANNED];
@@ -96,7 +105,7 @@ typedef struct line_plan {
 
 static void plan_line(line_plan *l, const pf_resize_args *a, const taps *t) {
     const int64_t outputs = a->osize[2], vectors = pf_ceil_div(outputs, PF_VL);
-    l->vectors = 0;
+    l->vectors = l->whole = 0;
     if (t->stride != 1 || a->isize[2] > LINE || a->ys[SPACE + 2] != 1) return;
     if (t->count > PLANNED || vectors * PF_VL * t->count > PLANNED) return;
     for (int64_t v = 0; v < vectors; v++) {
@@ -106,6 +115,7 @@ static void plan_line(line_plan *l, const pf_resize_args *a, const taps *t) {
             low = pf_min(low, t->index[i]), high = pf_max(high, t->index[i]);
         if (high - low >= PF_VL) return;
         l->first[v] = low;
+        if (l->whole == v && low + PF_VL <= a->isize[2] && begin + PF_VL <= outputs) l->whole++;
         for (int64_t j = 0; j < t->count; j++)
             for (int64_t o = begin; o < begin + PF_VL; o++) {
                 const int64_t from = pf_min(o, end - 1) * t->count + j,
@@ -119,7 +129,10 @@ static void plan_line(line_plan *l, const pf_resize_args *a, const taps *t) {
 
 /* Single taps of weight one. */
 static void pick_planned(const line_plan *l, const float *x, int64_t width, int64_t outputs, float *y) {
-    for (int64_t v = 0; v < l->vectors; v++) {
+    int64_t v = 0;
+    for (; v < l->whole; v++)
+        pf_store(y + v * PF_VL, pf_permute(pf_load(x + l->first[v]), pf_loadi(&l->lane[v * PF_VL])));
+    for (; v < l->vectors; v++) {
         const pf_vf near = pf_load_upto(x + l->first[v], width - l->first[v]);
         pf_store_upto(y + v * PF_VL, pf_permute(near, pf_loadi(&l->lane[v * PF_VL])), outputs - v * PF_VL);
     }

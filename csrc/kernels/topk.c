@@ -5,7 +5,7 @@
 #include "kernels/order.h"
 #include "kernels/topk_lanes.h"
 
-enum { SHORT = 16, FEW = 64, HEAPED = 64, SCARCE = 16, GROUP = 8 };
+enum { SHORT = 16, FEW = 64, HEAPED = 64, SCARCE = 16, GROUP = 8, SEEN = 64 };
 
 static inline void swap(entry *x, entry *y) {
     const entry t = *x;
@@ -143,13 +143,29 @@ static entry quickselect(entry *e, int64_t n, int64_t k) {
 
 /* -- lines ----------------------------------------------------------------------------------------------- */
 
+/* Whether none of m floats comes before another one, which holds for most pieces of a line: so these need no
+ * keys. */
+static bool none_before(const pf_float_any *x, int64_t m, float other, bool largest) {
+    const pf_vf bound = pf_set(other);
+    pf_vi behind = pf_seti(-1);
+    if (m % PF_VL) return false;
+    for (int64_t i = 0; i < m; i += PF_VL) {
+        const pf_vf v = pf_load(x + i);
+        behind &= largest ? (pf_vi)(v <= bound) : (pf_vi)(v >= bound);
+    }
+    return !pf_any(~behind);
+}
+
 /* The k that come first, sorted: each one that comes before the last of them so far takes its place. */
 static void select_few(entry *e, const elements *x, int64_t n, int64_t k) {
     int64_t keys[KEYS];
     pf_entries(e, x, k);
     heap_make(e, k);
-    for (int64_t i = k; i < n; i += KEYS) {
-        const int64_t m = pf_min(KEYS, n - i);
+    const pf_float_any *floats = x->type == PF_DTYPE_F32 && x->step == 1 ? (const void *)x->at : NULL;
+    const int64_t piece = floats ? SEEN : KEYS;
+    for (int64_t i = k; i < n; i += piece) {
+        const int64_t m = pf_min(piece, n - i);
+        if (floats && none_before(floats + i, m, floats[e[0].index], x->flip)) continue;
         pf_keys(keys, x, i, m);
         for (int64_t j = m; j % GROUP; j++) keys[j] = INT64_MAX;
         for (int64_t j = 0; j < m; j += GROUP) {
@@ -242,17 +258,21 @@ static bool fit_lanes(const pf_topk_args *a, int64_t line, int64_t end) {
 /* Elements and places of PF_VL lines from the first one on. */
 static void put_lanes(const best *b, const pf_topk_args *a, const pf_worker *w, int64_t first) {
     const bool rows = a->inner == 1;
-    const int64_t k = a->k, step = a->inner, from = rows ? a->n : 1, to = rows ? k : 1;
+    const int64_t k = a->k, step = a->inner, from = rows ? a->n : 1, apart = rows ? k : 1;
     const int64_t at = first / step * k * step + first % step;
     const float *x = (const float *)pf_line(a, w, first).at;
     float *values = pf_ptr(w, a->values);
     int64_t *indices = pf_ptr(w, a->indices);
-    for (int64_t j = 0; j < k; j++)
+    for (int64_t j = 0; j < k; j++) {
+        /* Elements lie where they were read, which the caches no longer hold. */
+        const pf_vf v = lane_values(b->key[j], a->largest ? -1 : 0);
+        const bool known = !pf_any(v != v);
         for (int64_t i = 0; i < PF_VL; i++) {
-            const int64_t place = b->place[j][i];
-            if (values) values[at + i * to + j * step] = x[i * from + place * step];
-            if (indices) indices[at + i * to + j * step] = place;
+            const int64_t place = b->place[j][i], to = at + i * apart + j * step;
+            if (values) values[to] = known ? v[i] : x[i * from + place * step];
+            if (indices) indices[to] = place;
         }
+    }
 }
 
 static void select_together(entry *e, const pf_topk_args *a, const pf_worker *w, int64_t first) {

@@ -111,6 +111,21 @@ def test_gather(isa: str, dim: int, dtype: str, threads: int) -> None:
         along("gather", isa, threads, x, got, index, dim)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("index_dtype", ["i4", "i8"])
+def test_gather_from_every_other_place(isa: str, dim: int, index_dtype: str) -> None:
+    """Indices and results lie together, or apart."""
+    rng = np.random.default_rng(2)
+    x, index = rng.standard_normal((6, 14)).astype("f4"), rng.integers(0, 6, (6, 14)).astype(index_dtype)
+    got = np.zeros((6, 14), "f4")
+    for along_line in (slice(None), slice(None, None, 2)):
+        for source in (x, x[::-1]):
+            part, to = index[:, along_line], got[:, along_line]
+            want = np.take_along_axis(source[:, along_line], part, dim)
+            along("gather", isa, 1, source[:, along_line], to, part, dim)
+            np.testing.assert_array_equal(to, want)
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])

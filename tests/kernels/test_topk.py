@@ -119,3 +119,17 @@ def test_lines_side_by_side(isa: str, shape: tuple[int, int, int], k: int, large
                     alone = topk(lines[o : o + 1, :, i : i + 1], min(k, n), largest)
                     for together, line in zip(found, alone, strict=True):
                         np.testing.assert_array_equal(together[o, :, i], line[0, :, 0])
+                        np.testing.assert_array_equal(np.signbit(together[o, :, i]), np.signbit(line[0, :, 0]))
+
+
+@pytest.mark.parametrize("n", [64, 65, 700, 5003])
+@pytest.mark.parametrize("largest", [True, False])
+def test_few_of_long_lines(isa: str, n: int, largest: bool) -> None:
+    rng = np.random.default_rng(n)
+    x = rng.permutation(6 * n).reshape(6, n, 1).astype("f4")
+    x[1], x[2] = np.sort(x[1], 0), np.sort(x[2], 0)[::-1]
+    x[3, -1], x[4, rng.integers(n)], x[5, n // 2] = np.nan, np.inf, -np.inf
+    for k in (1, 2, max(1, n // 64)):
+        values, indices = topk(x, k, largest, isa=isa)
+        np.testing.assert_array_equal(indices, expected(x, k, largest))
+        np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
