@@ -202,9 +202,13 @@ static void copy_planes(pf_nest t, int64_t size, const char *x, char *y, const p
     if (t.rank) {
         int64_t b = t.rank - 1;
         for (int64_t d = b; d >= 0; d--)
-            if (t.s[1][d] == 1) b = d;
+            if (t.s[1][d] == 1 || t.s[1][d] == -1) b = d;
         p.nb = t.n[b], p.yb = t.s[0][b], p.xb = t.s[1][b];
         pf_nest_remove(&t, b);
+        if (p.xb == -1) { /* the same from the other end */
+            x -= (p.nb - 1) * size, y += (p.nb - 1) * p.yb * size;
+            p.xb = 1, p.yb = -p.yb;
+        }
     }
     int64_t side_a, side_b;
     choose_sides(&p, size, &side_a, &side_b);

@@ -25,7 +25,7 @@ from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linalg import diag
 from pnnx_fast.ops.linear import added_product, product
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.shape import axes_of, axis_of, cat, flip, roll
+from pnnx_fast.ops.shape import axes_of, axis_of, backwards, cat, copied, flip, roll
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, tensors_in
 
 Lowering = Callable[..., Value]
@@ -217,11 +217,11 @@ def rot90(b: Builder, input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise ShapeError("the two dimensions must differ", actual=tuple(dims))
     if k % 4 == 0:
         return input
-    turned = flip(b, input, dims=((second,), (first, second), (first,))[k % 4 - 1])
+    turned = backwards(input, ((second,), (first, second), (first,))[k % 4 - 1])
     order = list(range(input.ndim))
     if k % 2:
         order[first], order[second] = second, first
-    return turned.permute(order)
+    return copied(b, turned.permute(order))
 
 
 def _shifted(up: bool) -> Lowering:
@@ -382,7 +382,8 @@ def renorm(b: Builder, input: Tensor, p: float, dim: int, maxnorm: float) -> Val
     rest = [d for d in range(input.ndim) if d != axis_of(dim, input.ndim)]
     name = {1.0: "norm1", 2.0: "norm2", INF: "norminf"}.get(float(p), "norm")
     size = reductions.emit_reduce(b, input, rest, True, name, p=float(p), temporary=True)
-    return lower_expression(b, "where(gt(@1,@2),mul(@0,div(@2,add(@1,1e-7))),@0)", [input, size, float(maxnorm)])
+    factor = intermediate(b, "where(gt(@0,@1),div(@1,add(@0,1e-7)),1)", size, float(maxnorm))
+    return lower_expression(b, "mul(@0,@1)", [input, factor])
 
 
 # -- products ----------------------------------------------------------------------------------------------------

@@ -296,16 +296,26 @@ def clone(b: Builder, input: Tensor, *, memory_format: Any = None) -> Tensor:
     return input
 
 
-@operator("torch.flip")
-def flip(b: Builder, input: Tensor, *, dims: Ints) -> Tensor:
-    """Reverse dimensions. torch.flip."""
-    y = b.result(input.shape, input.dtype, "plain")
+def backwards(input: Tensor, dims: Ints) -> Tensor:
+    """View with some dimensions reversed."""
     skip, strides = 0, list(input.strides)
     for axis in axes_of(dims, input.ndim):
         if input.size:
             skip += (input.shape[axis] - 1) * strides[axis]
         strides[axis] = -strides[axis]
-    b.copy(input.as_strided(input.shape, strides, skip), y)
+    return input.as_strided(input.shape, strides, skip)
+
+
+@operator("torch.flip")
+def flip(b: Builder, input: Tensor, *, dims: Ints) -> Tensor:
+    """Reverse dimensions. torch.flip."""
+    return copied(b, backwards(input, dims))
+
+
+def copied(b: Builder, view: Tensor) -> Tensor:
+    """Copy of a view, as the result of an operator."""
+    y = b.result(view.shape, view.dtype, "plain")
+    b.copy(view, y)
     return y
 
 

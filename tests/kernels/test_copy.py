@@ -155,6 +155,17 @@ def test_steps_within_rows(isa: str, dtype: str, step: int, width: int, threads:
     np.testing.assert_array_equal(y, x)
 
 
+@pytest.mark.parametrize("sizes", [(1, 5), (3, 4), (7, 9), (16, 130), (131, 66), (90, 90)])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8", "c16"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_quarter_turns(isa: str, sizes: tuple[int, int], dtype: str, threads: int) -> None:
+    x = guarded(numbered((2, *sizes), dtype))
+    for view in (x[:, :, ::-1], x[:, ::-1], x[:, ::-1, ::-1]):
+        y = guarded(np.zeros((2, *sizes[::-1]), dtype))
+        copy(isa, view.transpose(0, 2, 1), y, threads)
+        np.testing.assert_array_equal(y, view.transpose(0, 2, 1))
+
+
 @pytest.mark.parametrize("shape", [(70, 4000), (4000, 70), (520, 521)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_large_planes(isa: str, shape: tuple[int, int], threads: int) -> None:

@@ -48,6 +48,19 @@ def check(name: str, *values: Any, outputs: int = 1, **named: Any) -> None:
     compare(call(f"aten::{name}", (*values, *named.values()), outputs), want)
 
 
+def test_a_quarter_turn_is_one_copy() -> None:
+    graph, x = pnnx_fast.Graph(), real("f4", 40, 30)
+    operands = [graph.new_operand(name) for name in ("x", "k", "dims", "y")]
+    graph.new_operator("pnnx.Input", "input", outputs=operands[:1])
+    for operand, value in zip(operands[1:3], (1, (0, 1)), strict=True):
+        graph.new_operator("prim::Constant", operand.name, outputs=[operand], params={"value": value})
+    graph.new_operator("aten::rot90", "turn", inputs=operands[:3], outputs=operands[3:])
+    graph.new_operator("pnnx.Output", "output", inputs=operands[3:])
+    model = pnnx_fast.Model(graph, 1)
+    np.testing.assert_array_equal(model(x), np.rot90(x))
+    assert [step.kernel for step in model.profile(x).steps] == ["copy"]
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_zeta(dtype: str) -> None:
     s = np.array([[0.5], [1], [1.001], [2], [2.5], [3], [50], [400], [np.nan]], dtype)
