@@ -16,6 +16,7 @@ from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.array_functions import direction
+from pnnx_fast.ops.array_functions import nonzero as places
 from pnnx_fast.ops.aten_tables import DTYPES, EXPRESSIONS, FORWARDED
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.reduction import sum_of_numbers
@@ -135,7 +136,7 @@ def round_decimals(b: Builder, input: Any, decimals: int = 0) -> Value:
 @operator("aten::nonzero_numpy", native=False)
 def positions(b: Builder, input: Tensor) -> Value:
     """Places of elements that are not zero, a list with one tensor a dimension. torch.nonzero."""
-    return b.dynamic(lambda x: list(np.nonzero(np.atleast_1d(x))), [input])
+    return b.dynamic(lambda x: list(places(np.atleast_1d(x))), [input])
 
 
 @operator("aten::where")

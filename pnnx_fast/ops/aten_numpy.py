@@ -151,7 +151,7 @@ def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Arr
 
 
 DYNAMIC: dict[str, Callable[..., Any]] = {
-    "_unique2": _unique, "argwhere": np.argwhere, "bincount": _bincount,
+    "_unique2": _unique, "argwhere": fn.argwhere, "bincount": _bincount,
     "linalg_tensorinv": np.linalg.tensorinv, "linalg_tensorsolve": tensorsolve,
     "_unique": lambda *v: _unique(*v)[:2], "unique_consecutive": _unique_consecutive, "unique_dim": _unique_rows,
     "unique_dim_consecutive": lambda x, dim, *v: _unique_consecutive(x, dim=dim),

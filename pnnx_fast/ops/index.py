@@ -15,6 +15,8 @@ from pnnx_fast._core.program import codes
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
+from pnnx_fast.ops.array_functions import argwhere
+from pnnx_fast.ops.array_functions import nonzero as places
 from pnnx_fast.ops.axis import without
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.registry import operator
@@ -313,8 +315,8 @@ def masked_select(b: Builder, input: Tensor, mask: Tensor) -> Value:
 def nonzero(b: Builder, input: Tensor, *, as_tuple: bool = False) -> Value:
     """Positions of elements that are not zero; their number depends on the data. torch.nonzero."""
     if as_tuple:
-        return b.dynamic(lambda x: tuple(np.nonzero(x)), [input])
-    return b.dynamic(lambda x: np.argwhere(x), [input])
+        return b.dynamic(places, [input])
+    return b.dynamic(argwhere, [input])
 
 
 @operator("torch.repeat_interleave")

@@ -9,6 +9,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import check
+from pnnx_fast.ops.array_functions import nonzero as places
 from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.index import index_tensors, named_along, take
 from pnnx_fast.ops.registry import operator
@@ -105,7 +106,7 @@ def scatter_tuples(b: Builder, data: Tensor, indices: Tensor, updates: Tensor, *
 @operator("NonZero", native=False)
 def places_of_truth(b: Builder, X: Tensor) -> Value:
     """Positions of elements that are not zero, a row for each dimension. ONNX, torch.nonzero."""
-    return b.dynamic(lambda x: np.asarray(np.nonzero(np.atleast_1d(x))), [X])
+    return b.dynamic(lambda x: np.asarray(places(np.atleast_1d(x))), [X])
 
 
 @operator("Unique", native=False)

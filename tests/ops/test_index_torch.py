@@ -197,7 +197,8 @@ def test_masked_select() -> None:
 
 def test_nonzero() -> None:
     x = draw(3, 4) * (draw(3, 4) > 0)
-    same(run("torch.nonzero", x), torch.nonzero(t(x)))
+    for given in (x, x[0], x[0, 0, ...], x[:, :0], x[:0], draw(2, 3, 4) > 0, (draw(2, 1, 3, 4) > 1).astype("i8")):
+        same(run("torch.nonzero", given), torch.nonzero(t(given)))
 
 
 @pytest.mark.parametrize("dim", [None, 0, -1])
