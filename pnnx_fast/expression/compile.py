@@ -336,8 +336,20 @@ class _Compiler:
         first = self.operations[source.index]
         if (first.name, second.name) == ("isnan", "where"):
             second.name, second.sources = "where_nan", [*first.sources, *second.sources[1:]]
+            self.join_limits(second)
         elif (first.name, second.name) == ("trunc", "sub") and self.same(first.sources[0], second.sources[0]):
             second.name, second.sources = "frac", first.sources
+
+    def join_limits(self, choice: _Operation) -> None:
+        """Let a choice of a number for NaN limit the others, too, if these are symmetric limits of the same value."""
+        x, number, other = choice.sources
+        if isinstance(other, _Ref) and not other.is_input:
+            limited, *limits = self.operations[other.index].sources
+            if self.operations[other.index].name != "clip" or not self.same(limited, x):
+                return
+            low, high = limits
+            if not isinstance(low, _Ref) and not isinstance(high, _Ref) and low == -high:
+                choice.name, choice.sources = "number_within", [x, number, high]
 
     @staticmethod
     def same(a: _Source, b: _Source) -> bool:

@@ -28,5 +28,5 @@ _OF_FLOATS = frozenset(OPCODES).difference(_BITS, (f"{first}_{second}" for first
 #: The operations that each type has; those other than float32 know a reversed difference as a difference only.
 OF_TYPE: dict[str, frozenset[str]] = dict.fromkeys(TYPES, _OF_INTEGERS) | {
     "float32": _OF_FLOATS,
-    "float64": _OF_FLOATS - {"half", "bfloat16", "logaddexp", "where_nan", "frac"},
+    "float64": _OF_FLOATS - {"half", "bfloat16", "logaddexp", "where_nan", "number_within", "frac"},
 }

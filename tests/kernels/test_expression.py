@@ -288,7 +288,11 @@ def test_rows_apart_in_place(isa):
 def test_joined(isa):
     """Operations that are one together with what feeds them."""
     x, y = np.float32([SPECIAL, SPECIAL[::-1]])
-    for text, count in (("sub(@0,trunc(@0))", 1), ("where(isnan(@0),@1,neg(@0))", 2), ("sub(@1,trunc(@0))", 2)):
+    limits = ("where(isnan(@0),@1,clamp(@0,-2,2))", 1), ("where(isnan(@0),@1,clamp(@0,-1,2))", 2)
+    for text, count in (
+        ("sub(@0,trunc(@0))", 1), ("where(isnan(@0),@1,neg(@0))", 2), ("sub(@1,trunc(@0))", 2), *limits,
+        ("where(isnan(@0),@1,clamp(@1,-2,2))", 2),
+    ):  # fmt: skip
         code = compile_expression(parse(text), [TensorType(v.dtype, v.shape) for v in (x, y)])
         assert len(code.operations) == count
         with np.errstate(invalid="ignore"):
