@@ -4,7 +4,7 @@
 #include "kernels/args.h"
 #include "kernels/simd.h"
 
-enum { AXES = 3, CHUNK = 4, LINE = 4096, PLANNED = 4096, IMAGE = 0, CHANNEL = 1, SPACE = 2 };
+enum { CHUNK = 4, LINE = 4096, PLANNED = 4096 };
 
 /* The taps of all output positions of one axis. */
 typedef struct taps {
@@ -13,11 +13,11 @@ typedef struct taps {
     const float *weight; /* NULL: single taps of weight one */
 } taps;
 
-static void find_taps(const pf_resize_args *a, const pf_worker *w, taps t[AXES]) {
+static void find_taps(const pf_resize_args *a, const pf_worker *w, taps t[PF_AXES]) {
     const int64_t *index = pf_ptr(w, a->index);
     const float *weight = pf_ptr(w, a->weight);
-    for (int d = 0; d < AXES; d++) {
-        t[d] = (taps){a->taps[d], a->xs[SPACE + d], index, weight};
+    for (int d = 0; d < PF_AXES; d++) {
+        t[d] = (taps){a->taps[d], a->xs[PF_SPACE + d], index, weight};
         index += a->osize[d] * a->taps[d];
         if (weight) weight += a->osize[d] * a->taps[d];
     }
@@ -34,7 +34,7 @@ typedef struct rows {
 } rows;
 
 /* Takes taps from number `first` on. */
-static void collect_rows(const taps t[AXES], int64_t d, int64_t h, int64_t first, rows *r) {
+static void collect_rows(const taps t[PF_AXES], int64_t d, int64_t h, int64_t first, rows *r) {
     const int64_t n = t[1].count, end = pf_min(t[0].count * n, first + ROWS);
     int64_t i = first ? first / n : 0,
             j = first ? first % n : 0; /* quotients take longer than a short line */
@@ -75,7 +75,7 @@ PF_INLINE void blend(const float *x, float *y, const rows *r, const taps *t, con
 /* Single taps of weight one. */
 static void copy_pixels(const pf_resize_args *a, const taps *t, const float *x, float *y) {
     for (int64_t o = 0; o < a->osize[2]; o++)
-        copy_pixel(x + t->index[o] * t->stride, y + o * a->ys[SPACE + 2], a->c);
+        copy_pixel(x + t->index[o] * t->stride, y + o * a->ys[PF_SPACE + 2], a->c);
 }
 
 static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r, const float *x, float *y) {
@@ -83,7 +83,7 @@ static void resize_pixels(const pf_resize_args *a, const taps *t, const rows *r,
         copy_pixels(a, t, x + r->offset[0], y);
         return;
     }
-    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[SPACE + 2]) {
+    for (int64_t o = 0; o < a->osize[2]; o++, y += a->ys[PF_SPACE + 2]) {
         const int64_t *index = t->index + o * t->count;
         const float *weight = t->weight + o * t->count;
         int64_t c = 0;
@@ -106,7 +106,7 @@ typedef struct line_plan {
 static void plan_line(line_plan *l, const pf_resize_args *a, const taps *t) {
     const int64_t outputs = a->osize[2], vectors = pf_ceil_div(outputs, PF_VL);
     l->vectors = l->whole = 0;
-    if (t->stride != 1 || a->isize[2] > LINE || a->ys[SPACE + 2] != 1) return;
+    if (t->stride != 1 || a->isize[2] > LINE || a->ys[PF_SPACE + 2] != 1) return;
     if (t->count > PLANNED || vectors * PF_VL * t->count > PLANNED) return;
     for (int64_t v = 0; v < vectors; v++) {
         const int64_t begin = v * PF_VL, end = pf_min(begin + PF_VL, outputs);
@@ -166,7 +166,7 @@ PF_INLINE void sum_taps(const taps *t, int64_t count, int64_t outputs, const flo
 /* The rows are blended to one line first, if it is contiguous and not too long; then the taps along it. */
 static void resize_line(const pf_resize_args *a, const taps *t, const line_plan *l, const rows *r,
                         const float *x, float *y) {
-    const int64_t ys = a->ys[SPACE + 2], width = a->isize[2], outputs = a->osize[2];
+    const int64_t ys = a->ys[PF_SPACE + 2], width = a->isize[2], outputs = a->osize[2];
     float line[LINE + PF_VL];
     if (!t->weight && l->vectors) {
         pick_planned(l, x + r->offset[0], width, outputs, y);
@@ -227,11 +227,11 @@ static void next_place(line_place *p, const pf_resize_args *a, int64_t channels)
 
 PF_KERNEL_FUNCTION(resize) {
     const pf_resize_args *a = args_;
-    const int last = a->c > 1 && a->xs[CHANNEL] == 1 && a->ys[CHANNEL] == 1;
+    const int last = a->c > 1 && a->xs[PF_CHANNEL] == 1 && a->ys[PF_CHANNEL] == 1;
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
     const int64_t channels = last ? 1 : a->c;
-    taps t[AXES];
+    taps t[PF_AXES];
     line_plan plan;
     find_taps(a, w, t);
     if (!last) plan_line(&plan, a, &t[2]);
@@ -239,9 +239,9 @@ PF_KERNEL_FUNCTION(resize) {
     pf_share(w, a->n * channels * a->osize[0] * a->osize[1], 1, &begin, &end);
     line_place p = place_of(a, channels, begin);
     for (int64_t i = begin; i < end; i++, next_place(&p, a, channels)) {
-        const float *from = x + p.n * a->xs[IMAGE] + p.c * a->xs[CHANNEL];
-        float *to =
-            y + p.n * a->ys[IMAGE] + p.c * a->ys[CHANNEL] + p.d * a->ys[SPACE] + p.h * a->ys[SPACE + 1];
+        const float *from = x + p.n * a->xs[PF_IMAGE] + p.c * a->xs[PF_CHANNEL];
+        float *to = y + p.n * a->ys[PF_IMAGE] + p.c * a->ys[PF_CHANNEL] + p.d * a->ys[PF_SPACE] +
+                    p.h * a->ys[PF_SPACE + 1];
         for (int64_t first = 0; first < t[0].count * t[1].count; first += ROWS) {
             rows r;
             collect_rows(t, p.d, p.h, first, &r);
