@@ -55,6 +55,15 @@ static void fill_bag(const pf_bags_args *a, const pf_worker *w, const bag *b, co
     }
 }
 
+/* PyTorch wants the first bag to begin with the first index. Where it looks for maxima, it checks the indices behind
+ * the last bag, too. */
+static void check_ends(const pf_bags_args *a, const pf_worker *w, const char *starts, const char *index) {
+    (void)PF_PLACED(w, PF_OUTSIDE_FAULT, 1, read(starts, 0, a->starts_size));
+    const int64_t end = a->closed && a->kind == PF_BAG_MAX ? read(starts, a->bags, a->starts_size) : a->count;
+    for (int64_t j = pf_max(end, 0); j < a->count; j++)
+        (void)PF_PLACED(w, PF_OUTSIDE_FAULT, a->size, read(index, j, a->index_size));
+}
+
 PF_KERNEL_FUNCTION(bags_f32) {
     const pf_bags_args *a = args_;
     const char *starts = pf_ptr(w, a->starts);
@@ -62,6 +71,7 @@ PF_KERNEL_FUNCTION(bags_f32) {
     float *y = pf_ptr(w, a->y);
     int64_t begin, end;
     pf_share(w, a->bags, 1, &begin, &end);
+    if (begin == 0 && end > 0) check_ends(a, w, starts, b.index);
     for (int64_t i = begin; i < end; i++) {
         b.begin = read(starts, i, a->starts_size);
         b.end = i + 1 < a->bags || a->closed ? read(starts, i + 1, a->starts_size) : a->count;

@@ -14,6 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.expression.types import TensorType, element_type, promote
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.array_functions import direction
 from pnnx_fast.ops.array_functions import nonzero as places
@@ -56,6 +57,18 @@ def _forward(kind: str, target: str, orders: Sequence[str]) -> Callable[..., Val
     return call
 
 
+def _multiple(b: Builder, form: str, values: Sequence[Any], place: int) -> Value:
+    """Emit a sum with a multiple of the summand at ``place``, which is formed in the type of the sum."""
+    summands, factor = list(values[:2]), values[2]
+    kinds = [TensorType(v.dtype, v.shape) if isinstance(v, Tensor) else v for v in summands]
+    kept = promote(map(element_type, kinds), any(isinstance(v, TensorType) for v in kinds))
+    if isinstance(summands[place], Tensor):
+        summands[place] = b.cast(summands[place], kept)
+    if kept == np.bool_:
+        form, factor = form.replace("mul", "and"), b.cast(factor, kept) if isinstance(factor, Tensor) else bool(factor)
+    return lower_expression(b, form, [*summands, factor])
+
+
 def _express(kind: str, forms: Sequence[str]) -> Callable[..., Value]:
     by_count = {1 + max(int(text[0]) for text in form.split("@")[1:]): form for form in forms}
 
@@ -63,7 +76,9 @@ def _express(kind: str, forms: Sequence[str]) -> Callable[..., Value]:
         form = by_count.get(len(values))
         if form is None:
             raise ParameterError(f"{len(values)} arguments instead of {list(by_count)}", operator=kind)
-        if len(values) == 3 and len(by_count) == 2 and values[2] == 1:
+        if len(values) == 3 and len(by_count) == 2:
+            if values[2] != 1:
+                return _multiple(b, form, values, 0 if kind == "aten::rsub" else 1)
             form = by_count[2]  # a factor of one must not turn integers into other types
         return lower_expression(b, form, values)
 

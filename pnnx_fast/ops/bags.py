@@ -44,7 +44,7 @@ class _Bags:
 
     def compute(self, table: Array, index: Array, starts: Array, *scale: Array) -> Array:
         """The same by numpy."""
-        for places, size in ((index, len(table)), (starts, index.size + 1)):
+        for places, size in ((index, len(table)), (starts, index.size + 1), (starts[:1], 1)):
             wrong = places[(places < 0) | (places >= size)]
             if wrong.size:
                 raise IndexRangeError(int(wrong[0]), size)

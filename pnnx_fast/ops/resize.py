@@ -88,19 +88,23 @@ def _cubic(n: int, out: int, align: bool, scale: float | None, real: Any) -> Tab
 def _antialiased(n: int, out: int, align: bool, scale: float | None, cubic: bool, real: Any) -> Table:
     if out == n:
         return np.arange(n).reshape(-1, 1), np.ones((n, 1), real)
-    step = float(_step(n, out, align, scale, real))
-    radius = (2.0 if cubic else 1.0) * max(step, 1.0)
-    centre = step * (np.arange(out) + 0.5)
-    first = np.maximum((centre - radius + 0.5).astype(np.int64), 0)
-    last = np.minimum((centre + radius + 0.5).astype(np.int64), n)
+    step = real(_step(n, out, align, scale, real))
+    wide = max(step, real(1))
+    radius, half = real(2 if cubic else 1) * wide, real(0.5)
+    centre = step * (np.arange(out).astype(real) + half)
+    first = np.maximum((centre - radius + half).astype(np.int64), 0)
+    last = np.minimum((centre + radius + half).astype(np.int64), n)
     taps = max(int((last - first).max()), 1)
     index = first[:, None] + np.arange(taps)
-    x = (index - centre[:, None] + 0.5) / max(step, 1.0)
-    weight = cubic_filter(x, -0.5) if cubic else np.maximum(1 - np.abs(x), 0)
+    x = (index.astype(real) - centre[:, None] + half) / wide
+    weight = cubic_filter(x, real(-0.5)) if cubic else np.maximum(1 - np.abs(x), 0)
     weight = np.where(index < last[:, None], weight, 0)
     total = weight.sum(1, keepdims=True)
     weight = weight / np.where(total == 0, 1, total)
-    return np.minimum(index, n - 1), weight.astype(real)
+    # Shorter rows repeat their last tap and share its weight: a weight of zero would make NaN of an infinity.
+    end = np.maximum(last, first + 1)[:, None] - 1
+    share = np.take_along_axis(weight, end - first[:, None], 1) / (first[:, None] + taps - end)
+    return np.minimum(np.minimum(index, end), n - 1), np.where(index < end, weight, share).astype(real)
 
 
 def axis_table(

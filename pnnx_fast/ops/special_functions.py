@@ -21,7 +21,7 @@ __all__ = [
     "log_ndtr", "mvlgamma", "ndtr", "ndtri", "polygamma", "spherical_bessel_j0", "wide", "xlog1py", "zeta",
 ]  # fmt: skip
 
-LARGE = 12.0
+TERMS = 12
 """So many first terms of the zeta function of Hurwitz are added up."""
 
 LARGE_BESSEL, LARGE_ERROR = 30.0, 25.0
@@ -32,7 +32,7 @@ STEP_BESSEL = 0.1
 
 
 MOST_TERMS = 1 << 14
-"""Terms of the series of the incomplete gamma function, and of the zeta function for negative numbers."""
+"""Terms of the series of the incomplete gamma function."""
 
 
 def wide(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -63,17 +63,27 @@ def polygamma(n: Any, x: Any) -> Array:
     n, x = (x, n) if isinstance(n, np.ndarray) else (n, x)
     if n == 0:
         return digamma(x)
+    if n == 1:
+        return trigamma(x)
     # The factorial of a larger number is infinite in double precision, and of a much larger one would never end.
     factor = (-1.0) ** (n + 1) * (math.factorial(n) if n <= MOST_FACTORS else math.inf)
-    return wide(lambda v: factor * _zeta(n + 1, v))(x)
+    return wide(lambda v: factor * zeta(n + 1, v))(x)
+
+
+def trigamma(x: Array) -> Array:
+    """First derivative of the digamma function. At its poles, -1 and so on, PyTorch has what the sine leaves of them."""
+    sine = np.sin(np.pi * x if x.dtype == np.float64 else np.float32(np.pi) * x.astype(np.float32)).astype(np.float64)
+    low = x < 0.5
+    upper = wide(lambda v: _zeta(2.0, np.where(v < 0.5, 1 - v, v)))(x.astype(np.float64))
+    y = np.where(low, np.pi**2 / sine**2 - upper, upper)
+    return y.astype(x.dtype if x.dtype.kind == "f" else np.float32)
 
 
 def _zeta(s: Any, x: Array) -> Array:
-    """Sum of (x + k) ** -s: the first terms, then the Euler-Maclaurin formula."""
+    """Sum of (x + k) ** -s for positive x: the first terms, then the Euler-Maclaurin formula."""
     s = np.asarray(s, np.float64)
-    terms = int(LARGE) + int(min(-np.nanmin(x, initial=0), MOST_TERMS))
-    total = sum((x + k) ** -s for k in range(terms))
-    end = x + terms
+    total = sum((x + k) ** -s for k in range(TERMS))
+    end = x + TERMS
     total = total + end ** (1.0 - s) / (s - 1) + 0.5 * end**-s
     factor = s
     for k, number in enumerate(BERNOULLI, start=1):
@@ -83,12 +93,20 @@ def _zeta(s: Any, x: Array) -> Array:
     return np.asarray(total)
 
 
+def _zeta_below(s: Array, x: Array) -> Array:
+    """The same sum for x < 0 and whole s: its negative terms are a part of the sum for the distance to zero."""
+    first = x - np.floor(x)
+    negative = _zeta(s, 1 - first) - _zeta(s, 1 - x)
+    return _zeta(s, first) + np.where(s % 2, -1, 1) * negative
+
+
 @wide
 def zeta(s: Any, x: Any) -> Array:
     """Zeta function of Hurwitz; for a negative number that is not whole only where the exponent is."""
     s, x = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(x, np.float64))
     known = (s > 1) & ((x > 0) | ((x != np.floor(x)) & (s == np.floor(s)))) & np.isfinite(x) & ((s < np.inf) | (x <= 1))
-    y = _zeta(np.where(known, s, 2.0), np.where(known, x, 1.0))
+    exponent, start = np.where(known, s, 2.0), np.where(known, x, 1.0)
+    y = np.where(start > 0, _zeta(exponent, start), _zeta_below(exponent, start))
     pole = (s == 1) | (~(s < 1) & (x <= 0) & (x == np.floor(x)))
     return np.where(known, y, np.where(pole, np.inf, np.nan))
 

@@ -46,7 +46,20 @@ def test_bags_outside(isa: str, bad: int) -> None:
         bags(isa, 1, x, guarded(np.array([1, bad, 2])), guarded(np.array([0, 1])))
     with pytest.raises(IndexRangeError):
         bags(isa, 1, x, guarded(np.array([1, 2, 3])), guarded(np.array([0, bad])))
-    assert not bags(isa, 1, x, guarded(np.array([1, 2, 3])), guarded(np.array([2, 1, 0])), closed=1).any()
+    with pytest.raises(IndexRangeError):
+        bags(isa, 1, x, guarded(np.array([1, 2, 3])), guarded(np.array([1, 2])))
+    assert not bags(isa, 1, x, guarded(np.array([1, 2, 3])), guarded(np.array([0, 2, 1])), closed=1)[1].any()
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "max"])
+def test_bags_outside_all_bags(isa: str, kind: str) -> None:
+    """PyTorch checks what lies behind the last bag for maxima only."""
+    x, index, starts = guarded(np.ones((11, 5), "f4")), guarded(np.array([1, 2, 11])), guarded(np.array([0, 2]))
+    if kind == "max":
+        with pytest.raises(IndexRangeError):
+            bags(isa, 2, x, index, starts, kind=codes("bag")[kind], closed=1)
+        index[2] = 3
+    assert bags(isa, 2, x, index, starts, kind=codes("bag")[kind], closed=1).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 100])

@@ -56,6 +56,18 @@ def test_nearest(axes: int, target: dict[str, Any], dtype: str, mode: str) -> No
     )
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 4), (12, 25), (18, 14), (14, 31)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_antialiased_around_what_is_no_number(mode: str, size: tuple[int, int], dtype: str) -> None:
+    """Only places whose taps meet them become infinite or NaN."""
+    x = sample(2, dtype=dtype)
+    x[:, :, 0, 3], x[:, :, 4, 9], x[:, :, 8, 0] = np.nan, np.inf, -np.inf
+    want = F.interpolate(torch.from_numpy(x), size, mode=mode, antialias=True).numpy()
+    got = run("F.interpolate", x, size=size, mode=mode, antialias=True)
+    np.testing.assert_allclose(got, want, 1e-4, 1e-2, strict=True)
+
+
 @pytest.mark.parametrize("scale", [1.05, 1.9, 2.05, 2.7, 3.3, 1 / 3, 0.7, 10 / 9, 33 / 32])
 @pytest.mark.parametrize("size", [(40, 71), (13, 17)])
 def test_nearest_picks_the_same_pixels(scale: float, size: tuple[int, int]) -> None:

@@ -21,6 +21,14 @@ C = (RNG.standard_normal((4, 4)) + 1j * RNG.standard_normal((4, 4))).astype("c8"
 WHOLE = np.int64([200, -200, 0, 1 << 12])
 TRUTH = RNG.random((3, 4)) > 0.5
 NOTHING = X[:0]
+BELOW = np.array([-0.5, -1, -1.5, -20.25, -1000.3, -0.0, -np.inf, np.nan, np.inf, -1e-3, 0.49, 3, 1e5])
+FAR = np.array([-20000.25, -1e6 - 0.25])
+
+
+def plus(x: Any, y: Any, factor: Any) -> Any:
+    return torch.add(x, y, alpha=factor)
+
+
 
 ROWS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("ldexp", (np.float32([1e-30, 1e30, 0, np.inf]), WHOLE), torch.ldexp),
@@ -38,6 +46,16 @@ ROWS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("type_as", (C, TRUTH), lambda a, b: a.type_as(b)),
     ("vander", (TRUTH[0], 3), torch.vander),
     ("vander", (np.int32([2, 3]),), torch.vander),
+    *[("add", (TRUTH, other, factor), plus) for other in (TRUTH[::-1], True, 2, 1.5) for factor in (2, 0, -1)],
+    ("add", (np.int32([1, 2, 3, 4]), TRUTH, 3), plus),
+    ("add", (np.uint8([1, 2, 3, 4]), TRUTH, 255), plus),
+    ("add", (np.float64([1, 2, 3]), WHOLE[:3], 0.1), plus),
+    ("sub", (np.float64([1, 2, 3]), WHOLE[:3], 0.1), lambda a, b, c: torch.sub(a, b, alpha=c)),
+    ("rsub", (WHOLE[:3], np.float64([1, 2, 3]), 0.1), lambda a, b, c: torch.rsub(a, b, alpha=c)),
+    *[("polygamma", (n, BELOW.astype(kind)), torch.polygamma) for n in (0, 1, 2, 3, 10) for kind in ("f4", "f8")],
+    *[("polygamma", (n, FAR), torch.polygamma) for n in (1, 2, 3)],
+    ("polygamma", (1, WHOLE), torch.polygamma),
+    *[("special_zeta", (np.full_like(BELOW, s), BELOW), torch.special.zeta) for s in (1, 2, 2.5, 3)],
 ]
 
 
