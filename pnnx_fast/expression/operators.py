@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pnnx_fast._types import SPECIAL_FLOATS
+from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression.parser import parse
 from pnnx_fast.expression.tree import Call, Constant, Input, Node
 
@@ -47,9 +48,10 @@ class Form:
         """The expression over inputs of these names with these parameters, None if they do not fit."""
         function = self.function
         for key, choice in self.variants.items():
-            if values.get(key) not in choice:
+            value = values.get(key)
+            if isinstance(value, list) or value not in choice:
                 return None
-            function = choice[values.get(key)]
+            function = choice[value]
         named = {name: i for i, name in enumerate(inputs) if name}
         free = [i for i, name in enumerate(inputs) if not name]
         nodes: list[Node] = []
@@ -100,8 +102,10 @@ def as_expression(
     if attributes:
         return None
     if type == "pnnx.Expression":
-        # Lowering says what is missing.
-        return parse(str(values["expr"])) if "expr" in values else None
+        try:
+            return parse(str(values["expr"])) if "expr" in values else None
+        except ExpressionError:
+            return None  # lowering says what is wrong, and where
     form = FORMS.get(type)
     return None if form is None else form.call(values, [*input_names, *[""] * (inputs - len(input_names))])
 

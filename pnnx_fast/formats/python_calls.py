@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from pnnx_fast.errors import ParameterError, UnsupportedOperatorError
-from pnnx_fast.expression import is_word, parse
-from pnnx_fast.formats.python_expression import literal, spell
+from pnnx_fast.expression import is_word
+from pnnx_fast.formats.python_expression import literal, spell, tree
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
@@ -182,7 +182,7 @@ def _expression(op: Operator, names: Names) -> list[str]:
     if not op.inputs and is_word(text):
         names.kinds[op.outputs[0]] = "number"
         return [f"{targets(op, names)} = {text!r}"]
-    found = spell(parse(text), [names.fragment(x) for x in op.inputs])
+    found = spell(tree(text, op.where), [names.fragment(x) for x in op.inputs])
     shape = number_shape(op)
     if shape is not None:
         dtype = by_text[op.outputs[0].dtype or ""].torch

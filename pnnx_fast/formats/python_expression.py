@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression import FUNCTIONS, TORCH_DTYPES, Call, Constant, DTypeName, Input, Node
+from pnnx_fast.expression import FUNCTIONS, TORCH_DTYPES, Call, Constant, DTypeName, Input, Node, parse
 from pnnx_fast.expression.tree import fold
 
-__all__ = ["Fragment", "Kind", "literal", "spell"]
+__all__ = ["Fragment", "Kind", "literal", "spell", "tree"]
 
 Kind = Literal["tensor", "number", "list"]
 
@@ -26,6 +26,14 @@ class Fragment(NamedTuple):
 
     text: str
     kind: Kind
+
+
+def tree(text: str, where: str) -> Node:
+    """Tree of an expression; errors name the operator."""
+    try:
+        return parse(text)
+    except ExpressionError as error:
+        raise ExpressionError(error.reason, error.text, error.position, operator=where) from None
 
 
 def literal(value: object) -> str:

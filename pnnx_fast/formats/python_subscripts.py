@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.expression import parse
-from pnnx_fast.formats.python_expression import literal, spell
+from pnnx_fast.formats.python_expression import literal, spell, tree
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.literals import MISSING
@@ -101,7 +100,7 @@ def index(op: Operator, names: Names) -> list[str]:
     if not op.has_param("expr"):
         key = names.of(op.inputs[1])
         return [f"{targets(op, names)} = {x}[tuple(slice(None) if i is None else i for i in {key})]"]
-    root = parse(str(op.params["expr"].value))
+    root = tree(str(op.params["expr"].value), op.where)
     inputs = [names.fragment(y) for y in op.inputs]
     entries = [spell(node, inputs).text for node in root.children] or [spell(root, inputs).text]
     alone = "," if len(entries) == 1 and entries[0].startswith("[[") else ""  # else a list of lists is a tuple of lists

@@ -28,7 +28,7 @@ def dtype_of(name: Any, default: DType | str) -> DType:
     # Few operators name a dtype, and the table takes time to import.
     from pnnx_fast.expression.types import TORCH_DTYPES
 
-    if name not in TORCH_DTYPES:
+    if not isinstance(name, str) or name not in TORCH_DTYPES:
         raise ParameterError(f"unknown dtype {name!r}", parameter="dtype")
     return TORCH_DTYPES[name]
 

@@ -90,8 +90,13 @@ def moments(root: bool) -> Callable[..., tuple[Array, Array]]:
             dim, unbiased = None, dim
         axis = None if dim is None or dim == [] else tuple(np.atleast_1d(dim))
         free: Any = 1 if unbiased is None else float(unbiased)
-        spread = (np.std if root else np.var)(x, axis, ddof=free, keepdims=keepdim)
-        return np.asarray(spread, x.real.dtype), np.asarray(np.mean(x, axis, keepdims=keepdim), x.dtype)
+        wide = x.astype(np.result_type(x.dtype, np.float64))
+        total = np.sum(wide, axis, keepdims=True)
+        count = x.size / max(total.size, 1)
+        mean = total / count if count else total * np.nan
+        spread = np.sum(np.abs(wide - mean) ** 2, axis, keepdims=keepdim) / max(count - free, 0)
+        mean = mean.reshape(spread.shape)
+        return np.asarray(np.sqrt(spread) if root else spread, x.real.dtype), np.asarray(mean, x.dtype)
 
     return run
 

@@ -15,6 +15,7 @@ import numpy as np
 from pnnx_fast._types import SPECIAL_FLOATS
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.types import TensorType, element_type, promote
+from pnnx_fast.ops._checks import common_shape, tensor_list
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.array_functions import direction
 from pnnx_fast.ops.array_functions import nonzero as places
@@ -47,10 +48,10 @@ def _forward(kind: str, target: str, orders: Sequence[str]) -> Callable[..., Val
             return lower_expression(b, f"{target[6:]}(@0,@1)", values)
         if names is None or definition is None:
             expected = " or ".join(map(str, by_count))
-            raise ParameterError(f"{len(values)} arguments instead of {expected}", operator=kind)
+            raise ParameterError(f"{len(values)} arguments instead of {expected}")
         given = {n: dtype_name(v) if n == "dtype" else v for n, v in zip(names, values, strict=True) if n != "_"}
         given = {n: v for n, v in given.items() if v is not None}
-        args, kwargs = bind(definition, kind, list(given.values()), list(given), {}, {})
+        args, kwargs = bind(definition, None, list(given.values()), list(given), {}, {})
         return definition.function(b, *args, **kwargs)
 
     call.__doc__ = f"{target}({', '.join(orders[-1].split())}), arguments by position."
@@ -75,7 +76,7 @@ def _express(kind: str, forms: Sequence[str]) -> Callable[..., Value]:
     def call(b: Builder, *values: Any) -> Value:
         form = by_count.get(len(values))
         if form is None:
-            raise ParameterError(f"{len(values)} arguments instead of {list(by_count)}", operator=kind)
+            raise ParameterError(f"{len(values)} arguments instead of {' or '.join(map(str, by_count))}")
         if len(values) == 3 and len(by_count) == 2:
             if values[2] != 1:
                 return _multiple(b, form, values, 0 if kind == "aten::rsub" else 1)
@@ -280,6 +281,8 @@ def list_item(b: Builder, values: Any, index: int) -> Value:
 def movedim(b: Builder, input: Tensor, source: Any, destination: Any) -> Tensor:
     """Move dimensions to other places. torch.movedim."""
     start, end = (axes_of(integers(v, "dim"), input.ndim) for v in (source, destination))
+    if len(start) != len(end):
+        raise ShapeError("as many places as dimensions are needed", expected=len(start), actual=len(end))
     rest = iter(d for d in range(input.ndim) if d not in start)
     places = dict(zip(end, start, strict=True))
     return input.permute([places[d] if d in places else next(rest) for d in range(input.ndim)])
@@ -384,7 +387,7 @@ def select_scatter(b: Builder, input: Tensor, src: Tensor, dim: int, index: int)
 @operator("aten::meshgrid")
 def meshgrid(b: Builder, tensors: Any, indexing: Any = "ij") -> Value:
     """Coordinates of a grid, one tensor a dimension. torch.meshgrid."""
-    vectors = [b.reshape(t, (t.size,)) for t in tensors]
+    vectors = [b.reshape(t, (t.size,)) for t in tensor_list(tensors)]
     swap = indexing == "xy" and len(vectors) > 1
     if swap:
         vectors[:2] = vectors[1::-1]
@@ -400,5 +403,6 @@ def meshgrid(b: Builder, tensors: Any, indexing: Any = "ij") -> Value:
 @operator("aten::broadcast_tensors")
 def broadcast_tensors(b: Builder, tensors: Any) -> Value:
     """All tensors in their common shape. torch.broadcast_tensors."""
-    shape = np.broadcast_shapes(*(t.shape for t in tensors))
+    tensors = tensor_list(tensors)
+    shape = common_shape(*(t.shape for t in tensors))
     return [t.expand(shape) for t in tensors]

@@ -19,6 +19,7 @@ from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import matrix_functions as mx
 from pnnx_fast.ops import reduction as reductions
 from pnnx_fast.ops import special_functions as sp
+from pnnx_fast.ops._checks import common_shape, tensor_list
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.aten_numpy import numpy_step
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
@@ -182,19 +183,19 @@ def hstack(b: Builder, tensors: Any) -> Tensor:
 @operator("aten::row_stack", "aten::vstack")
 def vstack(b: Builder, tensors: Any) -> Tensor:
     """Tensors below each other. torch.vstack."""
-    return cat(b, *(_at_least(b, t, 2) for t in tensors), dim=0)
+    return cat(b, *(_at_least(b, t, 2) for t in tensor_list(tensors)), dim=0)
 
 
 @operator("aten::dstack")
 def dstack(b: Builder, tensors: Any) -> Tensor:
     """Tensors behind each other. torch.dstack."""
-    return cat(b, *(_at_least(b, t, 3) for t in tensors), dim=2)
+    return cat(b, *(_at_least(b, t, 3) for t in tensor_list(tensors)), dim=2)
 
 
 @operator("aten::column_stack")
 def column_stack(b: Builder, tensors: Any) -> Tensor:
     """Tensors side by side, vectors as columns. torch.column_stack."""
-    return cat(b, *(t if t.ndim > 1 else b.reshape(t, (t.size, 1)) for t in tensors), dim=1)
+    return cat(b, *(t if t.ndim > 1 else b.reshape(t, (t.size, 1)) for t in tensor_list(tensors)), dim=1)
 
 
 @operator("aten::fliplr")
@@ -329,7 +330,7 @@ def vecdot(b: Builder, input: Tensor, other: Tensor, dim: int = -1) -> Value:
 @composed("cosine_similarity", mx.cosine_similarity)
 def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Value:
     """Cosine of the angle between vectors. torch.nn.functional.cosine_similarity."""
-    shape = np.broadcast_shapes(x1.shape, x2.shape) or (1,)
+    shape = common_shape(x1.shape, x2.shape) or (1,)
     axes = [axis_of(dim, len(shape))]
     wide = [x.expand(shape) for x in (x1, x2)]
     norms = [reductions.emit_reduce(b, x, axes, False, "norm2", temporary=True) for x in wide]

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import real_number, require_dims, tensor_list
 from pnnx_fast.ops.aten import dtype_name
 from pnnx_fast.ops.einsum import einsum as by_name
 from pnnx_fast.ops.elementwise import lower_expression
@@ -41,7 +42,7 @@ def _lower(
     """Lower a registered operator with what a graph's operator would carry."""
     definition = find(target)
     assert definition is not None, target
-    args, kwargs = bind(definition, target, inputs, names, weights, parameters)
+    args, kwargs = bind(definition, None, inputs, names, weights, parameters)
     value: Value = definition.function(b, *args, **kwargs)
     return value
 
@@ -105,6 +106,7 @@ def _upsample(mode: str, corners: bool, antialias: bool) -> Callable[..., Tensor
         scales = list(rest[1:] if corners else rest)
         if len(scales) == 1 and isinstance(scales[0], (list, tuple)):
             scales = list(scales[0])
+        scales = [None if v is None else real_number(v, "scale_factors") for v in scales]
         factor = None if not scales or None in scales else scales
         sizes = None if output_size is None or output_size == () else list(integers(output_size, "output_size"))
         if sizes is not None and len(sizes) == len(scales) == input.ndim - 2 and scales != [None] * len(sizes):
@@ -266,6 +268,8 @@ operator("aten::rnn_relu")(_recurrent("nn.RNN", nonlinearity="relu"))
 
 def _cell(module: str, **fixed: Any) -> Callable[..., Value]:
     def run(b: Builder, input: Tensor, state: Any, w_ih: Tensor, w_hh: Tensor, *biases: Any) -> Value:
+        require_dims(input, 1)
+        require_dims(w_hh, 2)
         states = [s.unsqueeze(0) for s in (state if isinstance(state, (list, tuple)) else [state])]
         kinds = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
         weights = {k: w for k, w in zip(kinds, (w_ih, w_hh, *biases), strict=False) if w is not None}
@@ -425,10 +429,10 @@ operator("aten::dsplit")(_cut(lambda rank: 2))
 @operator("aten::chain_matmul", "aten::linalg_multi_dot")
 def multi_dot(b: Builder, tensors: Any) -> Tensor:
     """Product of several matrices, from left to right. torch.linalg.multi_dot."""
-    y, *rest = tensors
+    y, *rest = tensor_list(tensors)
     for matrix in rest:
         y = tensor(b, "torch.matmul", input=y, other=matrix)
-    return cast(Tensor, y)
+    return y
 
 
 @operator("aten::bilinear")

@@ -7,12 +7,16 @@ shape of its result depend on values; those that must stand in the table ``DYNAM
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.expression.types import element_type, promote
 from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import index_functions as ix
@@ -24,6 +28,7 @@ from pnnx_fast.ops.loss_functions import LOSSES
 from pnnx_fast.ops.matrix_factors import FACTORS, pinv, tensorsolve
 from pnnx_fast.ops.pool_functions import fractional_max_pool
 from pnnx_fast.ops.registry import operator
+from pnnx_fast.ops.signature import tensor_of
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, map_leaves, tensors_in
 
 # -- calling them ------------------------------------------------------------------------------------------------
@@ -38,10 +43,41 @@ def _trial(x: Tensor) -> Array:
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)
 
 
+class _Formals:
+    """How many arguments a function takes, and which of them are arrays."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.most: float
+        if isinstance(function, np.ufunc):
+            self.least = self.most = function.nin
+            self.arrays = {i: f"argument {i + 1}" for i in range(function.nin)}
+            return
+        given = list(inspect.signature(function).parameters.values())
+        plain = [p for p in given if p.kind not in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)]
+        self.least = sum(p.default is p.empty for p in plain)
+        self.most = math.inf if any(p.kind is p.VAR_POSITIONAL for p in given) else len(plain)
+        self.arrays = {i: p.name for i, p in enumerate(plain) if p.annotation == "Array"}
+
+    def check(self, values: Sequence[Any]) -> list[Any]:
+        """The arguments, numbers as tensors where arrays are needed."""
+        if not self.least <= len(values) <= self.most:
+            few = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+            raise ParameterError(f"{len(values)} arguments instead of {few}")
+        return [
+            tensor_of(v, self.arrays[i], None) if i in self.arrays and not isinstance(v, Tensor) else v
+            for i, v in enumerate(values)
+        ]
+
+
 def numpy_step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
     """Operator function that runs a numpy function in a step of its own."""
 
-    def call(b: Builder, *values: Any) -> Value:
+    formals: list[_Formals] = []
+
+    def call(b: Builder, *given: Any) -> Value:
+        if not formals:
+            formals.append(_Formals(function))
+        values = formals[0].check(given)
         tensors = list(tensors_in(values))
 
         def run(*arrays: Array) -> Any:
@@ -68,11 +104,11 @@ def numpy_step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Val
 def _promoted(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of numbers in the type that PyTorch gives them together: those without dimensions count for less."""
 
+    @functools.wraps(function)
     def run(*values: Any) -> Any:
         kept = promote([element_type(v) for v in values], True)
         return function(*(np.asarray(v).astype(kept) for v in values))
 
-    run.__doc__ = function.__doc__
     return run
 
 

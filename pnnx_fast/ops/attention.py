@@ -13,6 +13,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.shapes import split_place
+from pnnx_fast.ops._checks import common_shape, require_dims
 from pnnx_fast.ops.convolution import as_computed
 from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.linear import multiply, multiply_rows
@@ -32,6 +33,7 @@ MASKED = -1e30
 
 def dense_rows(b: Builder, x: Tensor) -> Tensor:
     """The tensor with its last dimension dense."""
+    require_dims(x, 2)
     return x if x.shape[-1] == 1 or x.strides[-1] == 1 else b.contiguous(x)
 
 
@@ -181,7 +183,9 @@ def _repeat_heads(b: Builder, x: Tensor, heads: int) -> Tensor:
 
 
 def _require_fit(query: Tensor, key: Tensor, value: Tensor) -> None:
-    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1]:
+    for x in (query, key, value):
+        require_dims(x, 2)
+    if query.shape[-1] != key.shape[-1]:
         raise ShapeError("queries and keys of different length", expected=query.shape, actual=key.shape)
     if key.shape[-2] != value.shape[-2]:
         raise ShapeError("different numbers of keys and values", expected=key.shape, actual=value.shape)
@@ -216,7 +220,7 @@ def scaled_dot_product_attention(
         shared = math.lcm(k.shape[-3], v.shape[-3])
         k, v = (_repeat_heads(b, x, shared) for x in (k, v))
     cut = -3 if grouped else -2
-    lead = np.broadcast_shapes(q.shape[:cut], k.shape[:cut], v.shape[:cut])
+    lead = common_shape(q.shape[:cut], k.shape[:cut], v.shape[:cut])
     q_lead = (*lead, q.shape[-3]) if grouped else lead
     kv_lead = (*lead, k.shape[-3]) if grouped else lead
     shape = (*q_lead, q.shape[-2], v.shape[-1])
@@ -293,7 +297,7 @@ def fused_attention(
     """
     _require_fit(query, key, value)
     q, k, v = (dense_rows(b, x) for x in (query, key, value))
-    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    lead = common_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     split = lead if view_mask is None else _leading_sizes(view or (), lead, q, k)
     shape = (*lead, q.shape[-2], v.shape[-1])
     # Where a size behind the first is split, only a dense result has the view that attend writes to.

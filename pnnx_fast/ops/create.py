@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._memory import check_numbers
-from pnnx_fast._types import SPECIAL_FLOATS, Array, DType
+from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import common_shape, number
 from pnnx_fast.ops._dtype import NUMBERS, dtype_of
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import Ints, operator
@@ -45,21 +46,6 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _number(value: Any, what: str) -> Any:
-    if isinstance(value, Tensor):
-        if not value.is_constant:
-            raise ParameterError(f"{what} depends on data", parameter=what)
-        return value.numpy().item()
-    if isinstance(value, str):
-        if value in SPECIAL_FLOATS:
-            return SPECIAL_FLOATS[value]
-        try:
-            return complex(value) if "j" in value else float(value)
-        except ValueError:
-            raise ParameterError(f"{what} must be a number, not {value!r}", parameter=what) from None
-    return value
-
-
 @operator("torch.zeros", "torch.empty")
 def zeros(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
     """Zeros. torch.zeros; torch.empty gives zeros too."""
@@ -75,7 +61,7 @@ def ones(b: Builder, *, size: Any, dtype: str | None = None) -> Tensor:
 @operator("torch.full")
 def full(b: Builder, *, size: Any, fill_value: Any, dtype: str | None = None) -> Tensor:
     """One value everywhere. torch.full."""
-    value = _number(fill_value, "fill_value")
+    value = number(fill_value, "fill_value")
     natural = "bool" if isinstance(value, bool) else {int: "int64", complex: "complex64"}.get(type(value), "float32")
     return _filled(b, size, value, dtype_of(dtype, natural))
 
@@ -95,7 +81,7 @@ def ones_like(b: Builder, input: Tensor, *, dtype: str | None = None) -> Tensor:
 @operator("torch.full_like")
 def full_like(b: Builder, input: Tensor, *, fill_value: Any, dtype: str | None = None) -> Tensor:
     """One value in the shape of the input. torch.full_like."""
-    return _filled(b, input.shape, _number(fill_value, "fill_value"), dtype_of(dtype, input.dtype))
+    return _filled(b, input.shape, number(fill_value, "fill_value"), dtype_of(dtype, input.dtype))
 
 
 @operator("Tensor.new_zeros", "Tensor.new_empty")
@@ -113,7 +99,7 @@ def new_ones(b: Builder, input: Tensor, *, size: Any, dtype: str | None = None) 
 @operator("Tensor.new_full")
 def new_full(b: Builder, input: Tensor, *, size: Any, fill_value: Any, dtype: str | None = None) -> Tensor:
     """One value with the dtype of the input. torch.Tensor.new_full."""
-    return _filled(b, size, _number(fill_value, "fill_value"), dtype_of(dtype, input.dtype))
+    return _filled(b, size, number(fill_value, "fill_value"), dtype_of(dtype, input.dtype))
 
 
 @operator("Tensor.fill")
@@ -124,7 +110,7 @@ def fill(b: Builder, input: Tensor, value: Any) -> Tensor:
     if value is None:
         message = "the converter did not write which boolean is filled in; write 0 or 1 in the file"
         raise ParameterError(message, parameter="value")
-    return _filled(b, input.shape, _number(value, "value"), input.dtype)
+    return _filled(b, input.shape, number(value, "value"), input.dtype)
 
 
 @operator("Tensor.copy")
@@ -142,10 +128,10 @@ def arange(b: Builder, *, end: Any, start: Any = 0, step: Any = 1, dtype: str | 
 
         def from_data(*arrays: Array) -> Array:
             values = iter(arrays)
-            return _range([next(values).item() if v in tensors else _number(v, "end") for v in given], dtype)
+            return _range([next(values).item() if v in tensors else number(v, "end") for v in given], dtype)
 
         return b.dynamic(from_data, tensors)
-    return b.constant(_range([_number(v, k) for v, k in zip(given, ("start", "end", "step"), strict=True)], dtype))
+    return b.constant(_range([number(v, k) for v, k in zip(given, ("start", "end", "step"), strict=True)], dtype))
 
 
 def _range(bounds: Sequence[Any], dtype: str | None) -> Array:
@@ -211,7 +197,7 @@ def normal(
     filled = input if isinstance(input, Tensor) and mean is not None else None
     location = (0.0 if input is None else input) if mean is None else mean
     tensors = [v for v in (location, std) if isinstance(v, Tensor)]
-    shape = np.broadcast_shapes(*(t.shape for t in tensors))
+    shape = common_shape(*(t.shape for t in tensors))
     if size is not None or filled is not None:
         shape = integers(size, "size") if filled is None else filled.shape
     told = tensors if filled is None else [filled]

@@ -15,6 +15,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import tensor_list
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.linear import multiply
 from pnnx_fast.ops.registry import operator
@@ -174,6 +175,9 @@ def einsum(b: Builder, *operands: Any, equation: str | None = None, path: Any = 
         equation, operands = str(operands[0]), operands[1:]
     if operands and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    operands = tuple(tensor_list(operands, "operands"))
+    if not operands:
+        raise ShapeError("there are no operands", actual=equation)
     labels, output = parse(equation, [x.ndim for x in operands])
     dtype = np.result_type(*(x.dtype for x in operands))
     if dtype.kind in "biu" and len(operands) == 1 and not set(labels[0]) <= set(output):

@@ -16,6 +16,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression import Call, Input
 from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.operators import FORMS, REQUIRED, Form
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
@@ -39,7 +40,10 @@ class _FormOperator:
             operands = tuple(_line(b, v, operands) for v in operands)
         defaults = {a.name: a.default for a in self._form.arguments if a.is_number}
         arguments = [*operands, *(defaults | numbers).values()]
-        arguments = [float(SPECIAL_FLOATS.get(v, v)) if isinstance(v, str) else v for v in arguments]
+        words = [v for v in arguments if isinstance(v, str) and v not in SPECIAL_FLOATS]
+        if words:
+            raise ParameterError(f"a tensor or a number is expected, not {words[0]!r}")
+        arguments = [SPECIAL_FLOATS[v] if isinstance(v, str) else v for v in arguments]
         return lower_expression(b, Call(function, [Input(i) for i in range(len(arguments))]), arguments)
 
     @property
@@ -88,6 +92,7 @@ def prelu(b: Builder, input: Tensor, weight: Tensor, *, num_parameters: int | No
 @operator("nn.GLU", "F.glu")
 def glu(b: Builder, input: Tensor, *, dim: int = -1) -> Value:
     """First half times the sigmoid of the second. torch.nn.GLU."""
+    require_dims(input, 1)
     axis = axis_of(dim, input.ndim)
     if input.shape[axis] % 2:
         raise ShapeError("glu halves a dimension of even size", actual=input.shape[axis])

@@ -15,6 +15,7 @@ import numpy as np
 from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops.elementwise import intermediate, store
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_of
@@ -209,6 +210,7 @@ def _one(name: str) -> None:
     """Register the transform of one dimension."""
 
     def one(b: Builder, input: Tensor, *, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+        require_dims(input, 1)
         axis = axis_of(dim, input.ndim)
         whole = 2 * (input.shape[axis] - 1) if KINDS[name][1] == "real" else input.shape[axis]
         return transform(b, input, axis, n or whole, name, norm, last=True)
@@ -227,6 +229,9 @@ def _sizes(x: Tensor, s: Ints | None, dim: Ints | None, real: bool) -> list[tupl
     if not axes:
         raise ShapeError("a transform needs at least one dimension", actual=[])
     given = sizes or [-1] * len(axes)
+    if len(given) != len(axes):
+        raise ShapeError("as many sizes as dimensions are needed", expected=len(axes), actual=len(given))
+    require_dims(x, 1)
     full = [x.shape[a] if n == -1 else n for a, n in zip(axes, given, strict=True)]
     if real and given[-1] == -1:
         full[-1] = 2 * (x.shape[axes[-1]] - 1)

@@ -15,6 +15,7 @@ from pnnx_fast._core.program import codes
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
+from pnnx_fast.ops._checks import common_shape
 from pnnx_fast.ops.array_functions import argwhere
 from pnnx_fast.ops.array_functions import nonzero as places
 from pnnx_fast.ops.axis import without
@@ -178,7 +179,7 @@ def take_along_dim(b: Builder, input: Tensor, index: Tensor, dim: int | None = N
     axis = axis_of(dim, input.ndim)
     if input.ndim != index.ndim:
         raise ShapeError("index does not fit", operand="index", expected=input.shape, actual=index.shape)
-    shape = np.broadcast_shapes(without(input.shape, axis), without(index.shape, axis))
+    shape = common_shape(without(input.shape, axis), without(index.shape, axis))
     sizes = [(*shape[:axis], t.shape[axis], *shape[axis:]) if t.ndim else () for t in (input, index)]
     if input.ndim and input.shape[axis]:
         index = intermediate(b, "remainder(@0,@1)", index, input.shape[axis])
@@ -232,7 +233,7 @@ def numpy_key(entries: Sequence[Any], arrays: Sequence[Array]) -> tuple[Any, ...
 
 def merge_indices(b: Builder, indices: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
     """Index into neighbouring dimensions seen as one; what it is made of is checked."""
-    shape = np.broadcast_shapes(*(t.shape for t in indices))
+    shape = common_shape(*(t.shape for t in indices))
     if all(t.is_constant for t in indices):
         total = np.zeros((), np.int64)
         for index, size in zip(indices, sizes, strict=True):
@@ -256,7 +257,7 @@ def _across(b: Builder, x: Tensor, entries: Sequence[Any], axes: Sequence[int]) 
     """Entries that indices name around whole dimensions, which become indices, too; None where that takes longer."""
     first, last = axes[0], axes[-1] + 1
     between = [d for d in range(first, last) if d not in axes]
-    shape = np.broadcast_shapes(*(entries[d].shape for d in axes))
+    shape = common_shape(*(entries[d].shape for d in axes))
     count = math.prod(shape) * math.prod(x.shape[d] for d in between)
     if count >= math.prod(x.shape[first:last]):
         return None
@@ -307,7 +308,7 @@ def index(b: Builder, input: Tensor, indices: Any = None, *, expr: Any = None) -
 @operator("torch.masked_select", native=False)
 def masked_select(b: Builder, input: Tensor, mask: Tensor) -> Value:
     """Elements where a mask holds; their number depends on the data. torch.masked_select."""
-    shape = np.broadcast_shapes(input.shape, mask.shape)
+    shape = common_shape(input.shape, mask.shape)
     return b.dynamic(lambda x, m: np.broadcast_to(x, shape)[np.broadcast_to(m, shape)], [input, mask])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops._checks import common_shape
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.index import take
@@ -21,7 +22,7 @@ from pnnx_fast.ops.symbolic import Builder, Tensor
 @operator("torch.cross", "torch.linalg.cross")
 def cross(b: Builder, input: Tensor, other: Tensor, *, dim: int | None = None) -> Tensor:
     """Cross product of vectors of three. torch.cross."""
-    shape = np.broadcast_shapes(input.shape, other.shape)
+    shape = common_shape(input.shape, other.shape)
     axis = axis_of(dim, len(shape)) if dim is not None else next((i for i, n in enumerate(shape) if n == 3), -1)
     if axis < 0 or shape[axis] != 3:
         raise ShapeError("cross needs a dimension of size 3", actual=shape)
@@ -89,7 +90,7 @@ def cdist(b: Builder, x1: Tensor, x2: Tensor, p: float = 2.0, mode: Any = None) 
     """Distances between all pairs of rows; Euclidean ones of more than a few rows by products. torch.cdist."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError("cdist takes rows of one length", operand="x2", expected=x1.shape, actual=x2.shape)
-    shape = (*np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
+    shape = (*common_shape(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
     if not x1.shape[-1] or not math.prod(shape):
         return b.constant(np.zeros((), x1.dtype)).expand(shape)
     if p == 2 and (mode == BY_PRODUCTS or (mode != BY_DIFFERENCES and max(shape[-2:]) > FEW_ROWS)):

@@ -16,6 +16,7 @@ from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operator
+from pnnx_fast.ops._checks import common_shape, require_dims
 from pnnx_fast.ops.convolution import as_computed, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
@@ -37,6 +38,7 @@ def linear(
     residual_late: bool = False,
 ) -> Tensor:
     """Product with a weight matrix over the last dimension. torch.nn.Linear."""
+    require_dims(weight, 1)
     vector = weight.ndim == 1
     matrix = weight.unsqueeze(0) if vector else weight
     if matrix.ndim != 2 or input.ndim < 1 or input.shape[-1] != matrix.shape[1]:
@@ -135,7 +137,7 @@ def multiply(
         raise ShapeError(
             "matrices do not fit", expected=(*right.shape[:-2], left.shape[-1], right.shape[-1]), actual=right
         )
-    batch = _broadcast(left.shape[:-2], right.shape[:-2])
+    batch = common_shape(left.shape[:-2], right.shape[:-2])
     m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
     packed = left.dtype == np.float32 and right.is_constant and right.ndim == 2
     if added is None and alpha == 1.0 and packed:
@@ -181,13 +183,6 @@ def _emit_product(
     )
 
 
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(left, right)
-    except ValueError:
-        raise ShapeError("batches do not broadcast", expected=left, actual=right) from None
-
-
 def product(b: Builder, left: Tensor, right: Tensor) -> Tensor:
     """``torch.matmul`` of tensors of any rank and dtype."""
     if left.ndim == 0 or right.ndim == 0:
@@ -201,7 +196,7 @@ def product(b: Builder, left: Tensor, right: Tensor) -> Tensor:
     else:
         if a.shape[-1] != c.shape[-2]:
             raise ShapeError("matrices do not fit", expected=left.shape[-1], actual=right.shape)
-        shape = (*_broadcast(a.shape[:-2], c.shape[:-2]), a.shape[-2], c.shape[-1])
+        shape = (*common_shape(a.shape[:-2], c.shape[:-2]), a.shape[-2], c.shape[-1])
         y = b.host(np.matmul, [a, c], [(shape, dtype)])[0]
     y = b.cast(y, dtype)
     y = y.squeeze([y.ndim - 2]) if left.ndim == 1 else y

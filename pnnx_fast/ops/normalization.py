@@ -18,6 +18,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops import elementwise, reduction
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.axis import along_axis
 from pnnx_fast.ops.registry import Floats, Ints, find, operator
@@ -414,6 +415,7 @@ def functional_instance_norm(
     """Normalise each channel of each image. torch.nn.functional.instance_norm."""
     if not use_input_stats and running_mean is not None and running_var is not None:
         return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
+    require_dims(input, 2)
     return group_norm_over(b, input, input.shape[1], weight, bias, eps)
 
 
@@ -444,11 +446,11 @@ def local_response_norm(
 
 @operator("F.normalize")
 @in_single
-def normalize(b: Builder, input: Tensor, *, p: Any = 2.0, dim: Ints = 1, eps: float = 1e-12) -> Tensor:
+def normalize(b: Builder, input: Tensor, *, p: float = 2.0, dim: Ints = 1, eps: float = 1e-12) -> Tensor:
     """Divide by the norm along a dimension. torch.nn.functional.normalize."""
     if input.dtype.kind != "c":
         _check_floating(input)
-    order = float(p)
+    order = p
     axes = axes_of(dim, input.ndim)
     alone = input.ndim == 0 or math.prod(input.shape[a] for a in axes) == 1
     narrow = alone or (order == 2 and len(axes) == 1 and input.strides[axes[0]] == 1)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._core.program import MAX_RANK, codes
-from pnnx_fast._types import SPECIAL_FLOATS, DType
+from pnnx_fast._types import DType
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import number
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
@@ -22,9 +23,11 @@ MODES = codes("pad")
 
 def value_bits(value: Any, dtype: DType) -> dict[str, Any]:
     """The bytes of a number of a dtype, as the kernels take them."""
-    number = SPECIAL_FLOATS.get(value, value) if isinstance(value, str) else 0 if value is None else value
+    filling = 0 if value is None else number(value, "value")
+    if isinstance(filling, complex) and dtype.kind != "c":
+        raise ParameterError(f"{dtype} numbers cannot be {filling}", parameter="value")
     with np.errstate(all="ignore"):
-        raw = np.asarray(number).astype(dtype).tobytes().ljust(16, b"\0")
+        raw = np.asarray(filling).astype(dtype).tobytes().ljust(16, b"\0")
     low, high = np.frombuffer(raw, np.int64).tolist()
     return {"bits": low, "bits_high": high}
 

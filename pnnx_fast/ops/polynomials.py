@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.types import element_type, promote
 
 __all__ = ["POLYNOMIALS"]
@@ -41,6 +41,8 @@ def _polynomial(
     def run(x: Any, n: Any) -> Array:
         """Polynomial of an order, zero for negative ones."""
         kept = promote([element_type(x), element_type(n)], True)
+        if kept.kind == "c":
+            raise ShapeError("complex numbers are not supported", actual=str(kept))
         kept = kept if kept.kind == "f" else np.dtype(np.float32)
         x, n = np.broadcast_arrays(np.asarray(x).astype(kept), _order(n))
         x = 2 * x - 1 if shifted else x

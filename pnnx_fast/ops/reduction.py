@@ -15,6 +15,7 @@ import numpy as np
 from pnnx_fast._core.program import MAX_RANK, codes
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import real_number
 from pnnx_fast.ops._dtype import dtype_of, in_single
 from pnnx_fast.ops.axis import along_axis, extremes, running_extremes
 from pnnx_fast.ops.elementwise import lower_expression
@@ -216,7 +217,7 @@ def norm(
     p = ord if ord is not None else p
     if p == "nuc":
         raise ParameterError("the nuclear norm is not supported", parameter="p")
-    order = 2.0 if p in (None, "fro") else float(p)
+    order = 2.0 if p in (None, "fro") else real_number(p, "p")
     input = b.cast(input, dtype_of(dtype, input.dtype))
     axes = _axes(dim, input.ndim)
     if input.dtype.kind == "f" and _has_kernel(input.dtype):

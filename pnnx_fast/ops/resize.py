@@ -12,6 +12,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import real_number
 from pnnx_fast.ops._window import in_space, space_strides
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import integers
@@ -39,7 +40,7 @@ def _nearest(n: int, out: int, scale: float | None, exact: bool, small: bool) ->
     if small and not exact and out in (n, 2 * n):
         index = i if out == n else i >> 1
     else:
-        step = np.float32(1.0 / scale) if scale else np.float32(n) / np.float32(out)
+        step = np.float32(1.0 / scale) if scale is not None and scale > 0 else np.float32(n) / np.float32(out)
         place = ((i + 0.5) * step).astype(np.float32) if exact else i.astype(np.float32) * step
         index = np.minimum(np.floor(place).astype(np.int64), n - 1)
     return index.astype(np.int64).reshape(-1, 1), None
@@ -49,7 +50,7 @@ def _step(n: int, out: int, align: bool, scale: float | None, real: Any) -> Any:
     """Distance of neighbouring output positions in the input."""
     if align:
         return real(n - 1) / real(out - 1) if out > 1 else real(0)
-    return real(1.0 / scale) if scale else real(n) / real(out)
+    return real(1.0 / scale) if scale is not None and scale > 0 else real(n) / real(out)
 
 
 def _places(n: int, out: int, align: bool, scale: float | None, real: Any) -> Array:
@@ -279,9 +280,9 @@ def resample(
 
 def _scales(scale_factor: Any, axes: int) -> list[float]:
     values = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor]
-    values = [float(v.numpy()) if isinstance(v, Tensor) else float(v) for v in values]
+    values = [real_number(v, "scale_factor") for v in values]
     values = values * axes if len(values) == 1 else values
-    if len(values) != axes or min(values) <= 0:
+    if len(values) != axes or not all(0 < v < math.inf for v in values):
         raise ParameterError(f"scale_factor needs 1 or {axes} positive numbers, not {values}", parameter="scale_factor")
     return values
 

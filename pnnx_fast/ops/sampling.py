@@ -10,6 +10,7 @@ import numpy as np
 from pnnx_fast._core.program import codes
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import integers
@@ -105,6 +106,7 @@ def affine_grid(b: Builder, theta: Tensor, *, size: Any, align_corners: bool | N
     axes = len(sizes) - 2
     if axes not in (2, 3) or theta.shape[-2:] != (axes, axes + 1):
         raise ShapeError("theta does not fit the size", expected=[sizes[0], axes, axes + 1], actual=list(theta.shape))
+    require_dims(theta, 3, 3)
     spatial = sizes[2:]
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in spatial]
     if not align_corners:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operator
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._dtype import NUMBERS
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, is_channels_last
@@ -18,6 +19,8 @@ from pnnx_fast.ops.symbolic import Builder, Order, Tensor, is_channels_last
 
 def axis_of(dim: int, ndim: int) -> int:
     """Non-negative axis; a 0-d tensor counts as 1-d, as in PyTorch."""
+    if not isinstance(dim, int):
+        raise ParameterError(f"a dimension must be an integer, not {dim!r}", parameter="dim")
     rank = max(ndim, 1)
     if not -rank <= dim < rank:
         raise ShapeError("dimension out of range", expected=f"[{-rank}, {rank - 1}]", actual=dim)
@@ -45,8 +48,10 @@ def integers(value: Any, what: str) -> tuple[int, ...]:
             if not item.is_constant:
                 raise ParameterError(f"{what} depends on data", parameter=what)
             result += [int(v) for v in item.numpy().reshape(-1)]
-        else:
+        elif isinstance(item, int | float) and item == item // 1 and abs(item) < 1 << 63:
             result.append(int(item))
+        else:
+            raise ParameterError(f"{what} must be integers, not {value!r}", parameter=what)
     return tuple(result)
 
 
@@ -257,6 +262,8 @@ def _of_number(b: Builder, value: Tensor | float, ndim: int) -> Tensor:
     """A tensor as it is; of a number, as which the converter writes constants of one element, a tensor of that rank."""
     if isinstance(value, Tensor):
         return value
+    if type(value) not in NUMBERS:
+        raise ParameterError(f"a tensor or a number is expected, not {value!r}")
     return b.constant(np.full((1,) * ndim, value, NUMBERS[type(value)]))
 
 
@@ -366,10 +373,17 @@ def repeat(b: Builder, input: Tensor, *, sizes: Any = None, dims: Any = None) ->
     return y
 
 
+def _factor(value: int, name: str) -> int:
+    if value < 1:
+        raise ParameterError(f"{name} must be positive, not {value}", parameter=name)
+    return value
+
+
 @operator("nn.PixelShuffle", "F.pixel_shuffle", rows=4)
 def pixel_shuffle(b: Builder, input: Tensor, *, upscale_factor: int) -> Tensor:
     """Move channels into space. torch.nn.PixelShuffle."""
-    r = upscale_factor
+    r = _factor(upscale_factor, "upscale_factor")
+    require_dims(input, 3)
     *lead, c, h, w = input.shape
     if c % (r * r):
         raise ShapeError("channels must be divisible by upscale_factor squared", expected=r * r, actual=c)
@@ -382,7 +396,8 @@ def pixel_shuffle(b: Builder, input: Tensor, *, upscale_factor: int) -> Tensor:
 @operator("nn.PixelUnshuffle", "F.pixel_unshuffle")
 def pixel_unshuffle(b: Builder, input: Tensor, *, downscale_factor: int) -> Tensor:
     """Move space into channels. torch.nn.PixelUnshuffle."""
-    r = downscale_factor
+    r = _factor(downscale_factor, "downscale_factor")
+    require_dims(input, 3)
     *lead, c, h, w = input.shape
     if h % r or w % r:
         raise ShapeError("height and width must be divisible by downscale_factor", expected=r, actual=(h, w))
@@ -406,6 +421,7 @@ def _moved(b: Builder, like: Tensor, view: Tensor, shape: Sequence[int]) -> Tens
 @operator("nn.ChannelShuffle", "torch.channel_shuffle", "F.channel_shuffle", rows=4)
 def channel_shuffle(b: Builder, input: Tensor, *, groups: int) -> Tensor:
     """Interleave groups of channels. torch.nn.ChannelShuffle."""
+    require_dims(input, 2)
     n, c, *rest = input.shape
     if groups < 1 or c % groups:
         raise ShapeError("channels must be divisible by groups", expected=groups, actual=c)

@@ -13,6 +13,7 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._window import space_strides
 from pnnx_fast.ops.elementwise import intermediate, lower_expression, store
 from pnnx_fast.ops.fourier import complex_type, emit_transform, parts_of, real_type
@@ -129,6 +130,7 @@ def stft(
 def _emit_istft(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any]) -> Tensor:
     """Inverse of the short-time transform: overlapping frames added, divided by the envelope of their windows."""
     n_fft, hop = o["n_fft"], o["hop_length"]
+    require_dims(x, 2)
     length = _check_window(window, n_fft, o["win_length"])
     if x.dtype.kind != "c":
         if x.shape[-1] != 2:
@@ -341,6 +343,9 @@ def inverse_spectrogram(
 
 
 def _pairs(*values: Ints) -> list[tuple[int, int]]:
+    for v in values:
+        if not isinstance(v, int) and len(v) not in (1, 2):
+            raise ParameterError(f"1 or 2 integers are needed, not {list(v)}")
     return [(v, v) if isinstance(v, int) else (v[0], v[-1]) for v in values]
 
 
@@ -361,6 +366,7 @@ def unfold(
 ) -> Tensor:
     """Columns of sliding blocks. torch.nn.Unfold."""
     k, d, p, s = _pairs(kernel_size, dilation, padding, stride)
+    require_dims(input, 3, 4)
     x = input if input.ndim == 4 else input.unsqueeze(0)
     n, c, h, w = x.shape
     oh, ow = _positions((h, w), k, d, p, s)
@@ -402,6 +408,7 @@ def fold(
 ) -> Tensor:
     """Sum of sliding blocks. torch.nn.Fold."""
     size, k, d, p, s = _pairs(output_size, kernel_size, dilation, padding, stride)
+    require_dims(input, 2, 3)
     x = input if input.ndim == 3 else input.unsqueeze(0)
     oh, ow = _positions(size, k, d, p, s)
     n, rows, columns = x.shape

@@ -14,9 +14,11 @@ from itertools import islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pnnx_fast._types import SPECIAL_FLOATS
+import numpy as np
+
+from pnnx_fast._types import SPECIAL_FLOATS, Array
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.ops.symbolic import Tensor, Value
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 
 if TYPE_CHECKING:
     from pnnx_fast.ops.registry import OperatorDef
@@ -33,11 +35,14 @@ __all__ = [
     "only_tensor",
     "read_signature",
     "slot_name",
+    "tensor_of",
 ]
 
 EMPTY = inspect.Parameter.empty
 POSITIONAL, NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 VARIADIC, OPEN = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_TENSORS = {bool: np.bool_, int: np.int64, float: np.float32, complex: np.complex64}
+_OPTIONAL = {Tensor, type(None)}
 _INTEGERS, _NUMBERS, _WHOLE = Sequence[int], Sequence[float], {int, bool}
 
 
@@ -84,12 +89,12 @@ class Binding:
     def __init__(
         self,
         definition: OperatorDef,
-        operator_name: str,
+        operator_name: str | None,
         input_names: Sequence[str],
         attributes: Mapping[str, Tensor],
         parameters: Mapping[str, Any],
     ) -> None:
-        self.definition, self._where = definition, f"{definition.name} {operator_name}"
+        self.definition, self._where = definition, operator_name and f"{definition.name} {operator_name}"
         self._slots: dict[str, Value] = {}
         self._keywords: dict[str, Value] = {"parameters": parameters, "attributes": attributes}
         if not definition.schema:
@@ -154,17 +159,20 @@ class Binding:
 
 def bind(
     definition: OperatorDef,
-    operator_name: str,
+    operator_name: str | None,
     inputs: Sequence[Value],
     input_names: Sequence[str],
     attributes: Mapping[str, Tensor],
     parameters: Mapping[str, Any],
 ) -> tuple[list[Value], dict[str, Value]]:
-    """Match what a graph operator carries with a definition's signature; returns (args, kwargs)."""
+    """Match what a graph operator carries with a definition's signature; returns (args, kwargs).
+
+    Errors name no operator where there is no name: where one operator lowers another, lowering names the first.
+    """
     return Binding(definition, operator_name, input_names[: len(inputs)], attributes, parameters).arguments(inputs)
 
 
-def _accept(definition: OperatorDef, key: str, where: str, what: str) -> str:
+def _accept(definition: OperatorDef, key: str, where: str | None, what: str) -> str:
     if key not in definition.parameters and not (definition.open and what == "attribute"):
         import difflib
 
@@ -174,11 +182,14 @@ def _accept(definition: OperatorDef, key: str, where: str, what: str) -> str:
     return key
 
 
-def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Value:
-    """Bring a value to the annotated type; Tensors in parameter slots must be constants and become numbers."""
+def _convert(definition: OperatorDef, where: str | None, key: str, value: Value) -> Value:
+    """Bring a value to the annotated type: tensors become numbers if they are constants, numbers become tensors."""
     wanted = definition.wanted.get(key)
-    if isinstance(value, (list, tuple)) and (definition.hints.get(key) is Tensor or Tensor in (wanted or ())):
+    needs_tensor = definition.hints.get(key) is Tensor
+    if isinstance(value, (list, tuple)) and (needs_tensor or Tensor in (wanted or ())):
         value = only_tensor(value)
+    if needs_tensor and not isinstance(value, Tensor):
+        return tensor_of(value, key, where)
     if wanted is None or (type(value) in wanted and not isinstance(value, str)):
         return value
     if value is None:
@@ -187,8 +198,12 @@ def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Val
         default = definition.parameters[key].default
         if default is None or (default is EMPTY and _INTEGERS in wanted):
             return () if default is not None else None
-    if Tensor in wanted or Any in wanted:
+    if Any in wanted:
         return value
+    if Tensor in wanted and isinstance(value, Tensor):
+        return value
+    if wanted <= _OPTIONAL:
+        return tensor_of(value, key, where)
     if isinstance(value, Tensor):
         if not value.is_constant:
             raise ParameterError(f"{key!r} depends on data", operator=where, parameter=key)
@@ -197,7 +212,17 @@ def _convert(definition: OperatorDef, where: str, key: str, value: Value) -> Val
     if converted is _MISMATCH:
         text = " or ".join(sorted(getattr(t, "__name__", str(t)) for t in wanted if t is not type(None)))
         raise ParameterError(f"{key!r} must be {text}, not {value!r}", operator=where, parameter=key)
-    return converted
+    return value if Tensor in wanted else converted  # beside tensors the kind of a number counts
+
+
+def tensor_of(value: Value, key: str, where: str | None) -> Tensor:
+    """The constant that a number stands for: converters write tensors of one element so."""
+    kind = _TENSORS.get(type(value))
+    if kind is None or (kind == np.int64 and not -(1 << 63) <= value < 1 << 63):
+        raise ParameterError(f"{key!r} must be a tensor, not {value!r}", operator=where, parameter=key)
+    with np.errstate(over="ignore"):
+        array: Array = np.array(value).astype(kind)
+    return Tensor(Buffer("const", array.nbytes, array), (), array.dtype)
 
 
 def only_tensor(value: Value) -> Value:

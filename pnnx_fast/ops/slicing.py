@@ -14,6 +14,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir.parameter import OPEN_END
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_inside, axis_of, integers
 from pnnx_fast.ops.symbolic import Buffer, Builder, Tensor, Value
@@ -43,6 +44,7 @@ def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
 @operator("torch.split", rows=axis_inside("dim"))
 def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int = 0) -> Value:
     """Cut into parts of one size or of given sizes, of ONNX's Split also into as many as there are. torch.split."""
+    require_dims(tensor, 1)
     axis = axis_of(dim, tensor.ndim)
     n, size = tensor.shape[axis], split_size_or_sections
     if size == ():
@@ -57,6 +59,7 @@ def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int 
 @operator("torch.tensor_split")
 def tensor_split(b: Builder, input: Tensor, *, indices: Any = None, sections: int | None = None, dim: int = 0) -> Value:
     """Cut into nearly equal parts or at given indices. torch.tensor_split."""
+    require_dims(input, 1)
     axis = axis_of(dim, input.ndim)
     n = input.shape[axis]
     if isinstance(indices, Tensor) and not indices.is_constant:
@@ -146,6 +149,13 @@ def _slice_fields(values: Any, count: int, default: int | None) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values] * count
 
 
+def _integer(value: Any, what: str) -> int:
+    found = integers(value, what)
+    if len(found) != 1:
+        raise ParameterError(f"{what} must be an integer, not {value!r}", parameter=what)
+    return found[0]
+
+
 def slice_view(input: Tensor, given: dict[str, Any]) -> Tensor:
     """The view that Tensor.slice names in either of its forms (dim, start … or dims, starts …, selects)."""
     if given.get("dims") is None:
@@ -159,7 +169,7 @@ def slice_view(input: Tensor, given: dict[str, Any]) -> Tensor:
     drop = []
     for dim, start, end, step, index in zip(dims, *columns, strict=True):
         axis = axis_of(dim, input.ndim)
-        start, end, step, index = (None if v is None else integers(v, "slice")[0] for v in (start, end, step, index))
+        start, end, step, index = (None if v is None else _integer(v, "slice") for v in (start, end, step, index))
         n = input.shape[axis]
         if index is not None and index != OPEN_END:
             if not -n <= index < n:

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.reference import BERNOULLI
 
@@ -32,19 +34,21 @@ STEP_BESSEL = 0.1
 
 
 MOST_TERMS = 1 << 14
-"""Terms of the series of the incomplete gamma function."""
+"""Terms of the series of the incomplete gamma function, and of the sum of the multivariate one."""
 
 
 def wide(function: Callable[..., Array]) -> Callable[..., Array]:
     """Compute in double precision; integers count as float32."""
 
+    @functools.wraps(function)
     def run(*args: Array) -> Array:
         arrays = [a for a in args if isinstance(a, (np.ndarray, np.floating))]  # numpy makes numbers of single entries
+        if any(a.dtype.kind == "c" for a in arrays):
+            raise ShapeError("complex numbers are not supported", actual=[str(a.dtype) for a in arrays])
         kept = np.result_type(*(a.dtype if a.dtype.kind == "f" else np.float32 for a in arrays))
         given = [a.astype(np.float64) if isinstance(a, (np.ndarray, np.floating)) else a for a in args]
         return np.asarray(function(*given)).astype(kept)
 
-    run.__doc__ = function.__doc__
     return run
 
 
@@ -71,7 +75,7 @@ def polygamma(n: Any, x: Any) -> Array:
 
 
 def trigamma(x: Array) -> Array:
-    """First derivative of the digamma function. At its poles, -1 and so on, PyTorch has what the sine leaves of them."""
+    """First derivative of the digamma function. At its poles PyTorch has what the sine leaves of them."""
     sine = np.sin(np.pi * x if x.dtype == np.float64 else np.float32(np.pi) * x.astype(np.float32)).astype(np.float64)
     low = x < 0.5
     upper = wide(lambda v: _zeta(2.0, np.where(v < 0.5, 1 - v, v)))(x.astype(np.float64))
@@ -97,7 +101,7 @@ def _zeta_below(s: Array, x: Array) -> Array:
     """The same sum for x < 0 and whole s: its negative terms are a part of the sum for the distance to zero."""
     first = x - np.floor(x)
     negative = _zeta(s, 1 - first) - _zeta(s, 1 - x)
-    return _zeta(s, first) + np.where(s % 2, -1, 1) * negative
+    return np.asarray(_zeta(s, first) + np.where(s % 2 == 1, -1, 1) * negative)
 
 
 @wide
@@ -255,6 +259,8 @@ def entr(x: Array) -> Array:
 
 def mvlgamma(x: Array, p: int) -> Array:
     """Logarithm of the multivariate gamma function."""
+    if not isinstance(p, int) or not 1 <= p <= MOST_TERMS:
+        raise ParameterError(f"p must be an integer from 1 to {MOST_TERMS}, not {p!r}", parameter="p")
     constant = p * (p - 1) / 4 * math.log(math.pi)
     return wide(lambda v: sum((_function("lgamma")(v - i / 2) for i in range(p)), np.zeros_like(v)) + constant)(x)
 

@@ -167,6 +167,8 @@ class Tensor:
         """Values of a constant as a (read-only) numpy view."""
         if self.buffer.array is None:
             raise ValueError("only constants have values while lowering")
+        if not self.size:
+            return np.empty(self.shape, self.dtype)
         raw = self.buffer.array.reshape(-1).view(np.uint8)
         strides = tuple(s * self.dtype.itemsize for s in self.strides)
         view: Array = np.ndarray(self.shape, self.dtype, raw.data if raw.size else b"", self.offset, strides)

@@ -16,7 +16,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._memory import aligned_bytes, check_memory
 from pnnx_fast._types import Array, DType, Protocol, Shape
-from pnnx_fast.errors import ExpressionError, IndexRangeError, NativeOperatorError
+from pnnx_fast.errors import ExpressionError, IndexRangeError, LimitError, NativeOperatorError
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.records import StepRecord
@@ -111,7 +111,10 @@ class Executable:
         except IndexError:
             arena = self._make_arena()
         if results is None:
-            results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
+            try:
+                results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
+            except MemoryError as error:
+                raise LimitError(str(error), path="results of a run") from None
         bases = (arena, *given, *results, *self._weights)
         if clock is not None:
             self._run_timed(bases, given, results, clock)

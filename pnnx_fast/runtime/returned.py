@@ -36,19 +36,18 @@ def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> 
     """Call a function of arrays; errors name the operator ``where``."""
     try:
         produced = function(*given)
-    except IndexRangeError as error:
-        raise IndexRangeError(error.index, error.size, step=error.step, operator=where) from None
-    except PnnxFastError:
-        raise
     except MemoryError as error:
         raise LimitError(str(error) or "out of memory", path=where) from error
     except Exception as error:
-        raise ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where) from error
+        named = named_error(error, where)
+        if named is error:
+            raise
+        raise named from error
     return produced if isinstance(produced, tuple) else (produced,)
 
 
 def named_error(error: Exception, where: str) -> Exception:
-    """The error with the name of the operator that was being lowered."""
+    """The error with the name of the operator that was being lowered or run."""
     if isinstance(error, (ShapeError, ParameterError, IndexRangeError, ExpressionError)):
         if error.operator is not None:
             return error
@@ -60,7 +59,9 @@ def named_error(error: Exception, where: str) -> Exception:
             )
         if isinstance(error, ParameterError):
             return ParameterError(error.reason, operator=where, parameter=error.parameter)
-        return IndexRangeError(error.index, error.size, operator=where)
+        return IndexRangeError(error.index, error.size, step=error.step, operator=where)
+    if isinstance(error, LimitError):
+        return LimitError(f"{error.path}: {error.reason}" if error.path else error.reason, path=where)
     if isinstance(error, PnnxFastError):
         return error
     # Parameters that no check foresaw: the model is at fault, so the error is one of ours.

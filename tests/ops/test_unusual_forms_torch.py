@@ -29,7 +29,6 @@ def plus(x: Any, y: Any, factor: Any) -> Any:
     return torch.add(x, y, alpha=factor)
 
 
-
 ROWS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("ldexp", (np.float32([1e-30, 1e30, 0, np.inf]), WHOLE), torch.ldexp),
     ("ldexp", (np.float64([1e-300, 1e300, np.nan, 0]), WHOLE * 5), torch.ldexp),

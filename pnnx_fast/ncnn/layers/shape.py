@@ -152,6 +152,8 @@ def reshape(p: Params, w: Weights) -> Build:
 
 def _resolved(wanted: Sequence[int], x: Operand) -> list[int]:
     """Sizes with 0 (copied from the dimension of the same name) and one -1 replaced."""
+    if not 1 <= len(wanted) <= 4:
+        raise ShapeError("blobs have up to four dimensions", actual=list(wanted))
     have, names = sizes_of(x), {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}[len(wanted)]
     sizes = [have[name] if size == 0 else size for name, size in zip(names, wanted, strict=True)]
     total = math.prod(shape_of(x)[1:])

@@ -1,0 +1,61 @@
+"""What several operators ask of their operands, with one wording for each complaint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pnnx_fast._types import SPECIAL_FLOATS, Shape
+from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ops.signature import tensor_of
+from pnnx_fast.ops.symbolic import Tensor
+
+__all__ = ["common_shape", "number", "real_number", "require_dims", "tensor_list"]
+
+
+def common_shape(*shapes: Shape) -> Shape:
+    """The shape to which all broadcast."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError("the shapes do not broadcast", actual=[list(shape) for shape in shapes]) from None
+
+
+def number(value: Any, what: str) -> Any:
+    """A number, also as a constant tensor or as one of the words that files have for those without digits."""
+    if isinstance(value, Tensor):
+        if not value.is_constant:
+            raise ParameterError(f"{what} depends on data", parameter=what)
+        return value.numpy().item()
+    if isinstance(value, str):
+        if value in SPECIAL_FLOATS:
+            return SPECIAL_FLOATS[value]
+        try:
+            return complex(value) if "j" in value else float(value)
+        except ValueError:
+            raise ParameterError(f"{what} must be a number, not {value!r}", parameter=what) from None
+    if not isinstance(value, bool | int | float | complex):
+        raise ParameterError(f"{what} must be a number, not {value!r}", parameter=what)
+    return value
+
+
+def real_number(value: Any, what: str) -> float:
+    """The same, no complex one."""
+    found = number(value, what)
+    if isinstance(found, complex):
+        raise ParameterError(f"{what} must be a real number, not {value!r}", parameter=what)
+    return float(found)
+
+
+def require_dims(x: Tensor, least: int, most: int | None = None) -> None:
+    """Raise ShapeError for a tensor of fewer dimensions, or of more."""
+    if x.ndim < least or (most is not None and x.ndim > most):
+        wanted = f"at least {least}" if most is None else str(least) if least == most else f"{least} to {most}"
+        raise ShapeError(f"needs {wanted} dimensions", actual=list(x.shape))
+
+
+def tensor_list(value: Any, name: str = "tensors") -> list[Tensor]:
+    """The tensors of a list; numbers in it become tensors."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [v if isinstance(v, Tensor) else tensor_of(v, name, None) for v in items]
