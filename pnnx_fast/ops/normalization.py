@@ -428,7 +428,9 @@ def local_response_norm(
     b: Builder, input: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
     """Divide by a power of the mean square over neighbouring channels. torch.nn.LocalResponseNorm."""
-    _check_floating(input)
+    whole = input.dtype == np.int64
+    if not whole:
+        _check_floating(input)
     if input.ndim < 3:
         raise ShapeError("needs at least 3 dimensions", actual=list(input.shape))
     if size < 1:
@@ -439,9 +441,10 @@ def local_response_norm(
     def run(x: Array) -> Array:
         pad = [(0, 0), (size // 2, (size - 1) // 2), *[(0, 0)] * (x.ndim - 2)]
         squares = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, pad), size, 1).sum(-1)
-        return np.asarray(x / (k + alpha / size * squares) ** beta)
+        mean = squares // size if whole else squares / size  # integers have integers as means
+        return np.asarray(x / (k + alpha * mean) ** beta)
 
-    return _host(b, run, input)
+    return b.host(run, [input], [(input.shape, np.float32)])[0] if whole else _host(b, run, input)
 
 
 @operator("F.normalize")

@@ -17,6 +17,7 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops._window import in_space, per_axis, space_strides
+from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
@@ -311,7 +312,7 @@ def _lp_pool(axes: int) -> Callable[..., Value]:
         b: Builder,
         input: Tensor,
         *,
-        norm_type: float,
+        norm_type: int | float,
         kernel_size: Ints,
         stride: Ints | None = None,
         ceil_mode: bool = False,
@@ -320,6 +321,11 @@ def _lp_pool(axes: int) -> Callable[..., Value]:
         window = fixed_window(spatial, kernel_size, stride, 0, 1, ceil_mode)
         if norm_type == 0:
             raise ParameterError("the exponent must not be zero", parameter="norm_type")
+        if input.dtype == np.int64:
+            # PyTorch takes the root of what averages of whole powers are: whole numbers.
+            powers = intermediate(b, "pow(@0,@1)", input, norm_type)
+            mean = pool(b, "avg", powers, window, include_pad=True)
+            return lower_expression(b, "pow(mul(@0,@1),@2)", [mean, math.prod(window.size), 1 / norm_type])
         if math.isinf(norm_type):
             shape = (*input.shape[:-axes], *window.output)
             return _pool_host(b, "lp", input, window, shape, False, True, 0, norm_type)

@@ -167,6 +167,13 @@ def test_local_response_norm(shape: tuple[int, ...], size: int, dtype: str) -> N
     check("nn.LocalResponseNorm", x, F.local_response_norm(torch.from_numpy(x), **params), **params)
 
 
+@pytest.mark.parametrize("size", [1, 4, 5])
+def test_local_response_norm_of_integers(size: int) -> None:
+    x = (sample(2, 20, 6, 5) * 10).astype(np.int64)
+    params = {"size": size, "alpha": 0.01, "beta": 0.6, "k": 1.5}
+    check("nn.LocalResponseNorm", x, F.local_response_norm(torch.from_numpy(x), **params), **params)
+
+
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.5, float("inf")])
 @pytest.mark.parametrize("dim", [0, 1, -1, (1, 2)])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

@@ -84,6 +84,15 @@ def test_lp_pool(axes: int, norm: float, ceil: bool) -> None:
     check(f"F.lp_pool{axes}d", x, getattr(F, f"lp_pool{axes}d")(torch.from_numpy(x), **params), **params)
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("norm", [1, 2, 3, 2.0])
+def test_lp_pool_of_integers(axes: int, norm: float) -> None:
+    """Averages of whole powers are whole before the root is taken."""
+    x = (np.abs(sample(axes)) * 10).astype(np.int64)
+    params = {"norm_type": norm, "kernel_size": 3, "stride": 2}
+    check(f"F.lp_pool{axes}d", x, getattr(F, f"lp_pool{axes}d")(torch.from_numpy(x), **params), **params)
+
+
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("size", [1, 4, 10])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
