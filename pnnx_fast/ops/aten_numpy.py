@@ -74,15 +74,15 @@ def numpy_step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Val
 
     formals: list[_Formals] = []
 
-    def call(b: Builder, *given: Any) -> Value:
+    def call(b: Builder, *values: Any) -> Value:
         if not formals:
             formals.append(_Formals(function))
-        values = formals[0].check(given)
-        tensors = list(tensors_in(values))
+        given = formals[0].check(values)
+        tensors = list(tensors_in(given))
 
         def run(*arrays: Array) -> Any:
             source = iter(arrays)
-            result = function(*map_leaves(lambda v: next(source) if isinstance(v, Tensor) else v, values))
+            result = function(*map_leaves(lambda v: next(source) if isinstance(v, Tensor) else v, given))
             if isinstance(result, (tuple, list)):
                 return tuple(np.asarray(r) for r in result)
             return np.asarray(result)
