@@ -86,6 +86,21 @@ def recurrent(outputs: str, notes: str, **more: object) -> pnnx_fast.Graph:
     return graph_of("\n".join(lines), **{f"l__{k}": v.astype(np.float32) for k, v in weights.items()})
 
 
+@pytest.mark.parametrize("noted", [True, False])
+def test_indices_of_poolings_that_nobody_reads(noted: bool) -> None:
+    """At the lowest level a module has one output: what it returns, or the half of it that is read."""
+    window = "kernel_size=(2,2) stride=(2,2) padding=(0,0) dilation=(1,1) ceil_mode=False return_indices=True"
+    note, after = (" #p=(1,2,2,2)f32", "F.relu r 1 1 p y") if noted else ("", "prim::TupleUnpack u 1 2 p y i")
+    graph = graph_of(f"""
+pnnx.Input x 0 1 x #x=(1,2,4,4)f32
+nn.MaxPool2d pool 1 1 x p {window}{note}
+{after}
+pnnx.Output o 1 0 y
+""")
+    x = RNG.random((1, 2, 4, 4), np.float32)
+    np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), x.reshape(1, 2, 2, 2, 2, 2).max((3, 5)))
+
+
 def test_outputs_of_recurrent_layers_are_told_apart_by_their_shapes() -> None:
     x = RNG.standard_normal((5, 2, 4)).astype(np.float32)
     y, h, c = pnnx_fast.Model(recurrent("y h c", "#y=(5,2,3)f32 #h=(1,2,3)f32 #c=(1,2,3)f32"))(x)
