@@ -1,5 +1,5 @@
-"""Outputs and masks of recurrent layers and attention get their roles back from the converter's notes; so do the outputs
-of poolings with indices.
+"""Outputs and masks of recurrent layers and attention get their roles back from the converter's notes, as do outputs of
+poolings with indices.
 
 The converter drops outputs that nobody uses, swaps others, and puts a mask where the query belongs; what is left is
 told apart by the shapes and types that it notes at the operands. Needed for right results, so this pass always runs.
