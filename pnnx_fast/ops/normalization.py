@@ -352,6 +352,9 @@ def batch_norm(
     if input.ndim < 2:
         raise ShapeError("needs at least 2 dimensions", actual=list(input.shape))
     c = input.shape[1]
+    for name, t in (("weight", weight), ("bias", bias)):
+        if t is not None and t.size != c:
+            raise ShapeError("one number a channel is needed", operand=name, expected=c, actual=t.size)
     if running_mean is None or running_var is None:
         return _activate(b, _batch_statistics(b, input, weight, bias, eps), activation, activation_params)
     if running_mean.size != c or running_var.size != c:

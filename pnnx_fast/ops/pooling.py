@@ -17,7 +17,6 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops._window import in_space, per_axis, space_strides
-from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
@@ -307,6 +306,15 @@ def _avg_pool(axes: int) -> Callable[..., Value]:
     return avg_pool
 
 
+def _whole_powers(b: Builder, input: Tensor, window: Window, norm_type: float) -> Value:
+    """The power average of integers: PyTorch takes the root of what averages of whole powers are, whole numbers."""
+    # Other poolings do without expressions, which take time to import.
+    from pnnx_fast.ops.elementwise import intermediate, lower_expression
+
+    mean = pool(b, "avg", intermediate(b, "pow(@0,@1)", input, norm_type), window, include_pad=True)
+    return lower_expression(b, "pow(mul(@0,@1),@2)", [mean, math.prod(window.size), 1 / norm_type])
+
+
 def _lp_pool(axes: int) -> Callable[..., Value]:
     def lp_pool(
         b: Builder,
@@ -322,10 +330,7 @@ def _lp_pool(axes: int) -> Callable[..., Value]:
         if norm_type == 0:
             raise ParameterError("the exponent must not be zero", parameter="norm_type")
         if input.dtype == np.int64:
-            # PyTorch takes the root of what averages of whole powers are: whole numbers.
-            powers = intermediate(b, "pow(@0,@1)", input, norm_type)
-            mean = pool(b, "avg", powers, window, include_pad=True)
-            return lower_expression(b, "pow(mul(@0,@1),@2)", [mean, math.prod(window.size), 1 / norm_type])
+            return _whole_powers(b, input, window, norm_type)
         if math.isinf(norm_type):
             shape = (*input.shape[:-axes], *window.output)
             return _pool_host(b, "lp", input, window, shape, False, True, 0, norm_type)

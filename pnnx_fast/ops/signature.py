@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pnnx_fast._types import SPECIAL_FLOATS, Array
+from pnnx_fast._types import SPECIAL_FLOATS, Array, DType
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 
@@ -225,11 +225,15 @@ def tensor_of(value: Value, key: str, where: str | None) -> Tensor:
     return Tensor(Buffer("const", array.nbytes, array), (), array.dtype)
 
 
-def only_tensor(value: Value) -> Value:
-    """The tensor in a list of one: converters name such lists as if they were the tensor (``x.unbind(0)[0]``)."""
-    if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Tensor):
-        return value[0]
-    return value
+def only_tensor(value: Value, dtype: DType | None = None) -> Value:
+    """The tensor in a list of one: converters name such lists as if they were the tensor (``x.unbind(0)[0]``).
+
+    With a dtype also the only tensor of that among several: converters drop results that nothing reads.
+    """
+    if not isinstance(value, (list, tuple)):
+        return value
+    tensors = [v for v in value if isinstance(v, Tensor) and (len(value) == 1 or v.dtype == dtype)]
+    return tensors[0] if len(tensors) == 1 else value
 
 
 _MISMATCH = object()

@@ -28,11 +28,7 @@ RESTORING: dict[str, tuple[str, str]] = {
         "Tensor.index Tensor.reshape Tensor.select Tensor.slice Tensor.slice_copy aten::all aten::any F.pad "
         "nn.ChannelShuffle nn.PixelShuffle nn.Conv1d pnnx.Expression torch.einsum torch.max torch.min",
     ),
-    "restore_outputs": (
-        "restore_outputs",
-        "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention LSTM GRU RNN nn.MaxPool1d nn.MaxPool2d nn.MaxPool3d "
-        "nn.AdaptiveMaxPool1d nn.AdaptiveMaxPool2d nn.AdaptiveMaxPool3d",
-    ),
+    "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention LSTM GRU RNN"),
     "restore_storage": ("restore_storage", "torch.as_strided"),
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy prim::Constant"),
     "restore_truth": (

@@ -1,5 +1,4 @@
-"""Outputs and masks of recurrent layers and attention get their roles back from the converter's notes, as do outputs of
-poolings with indices.
+"""Outputs and masks of recurrent layers and attention get their roles back from the converter's notes.
 
 The converter drops outputs that nobody uses, swaps others, and puts a mask where the query belongs; what is left is
 told apart by the shapes and types that it notes at the operands. Needed for right results, so this pass always runs.
@@ -17,15 +16,13 @@ __all__ = ["restore_outputs"]
 
 
 def restore_outputs(graph: Graph) -> bool:
-    """Rewire layers whose notes contradict the usual order; returns whether any was."""
+    """Rewire recurrent layers and attention whose notes contradict the usual order; returns whether any was."""
     found = False
     for op in list(graph.ops):
         if op.type in RECURRENT:
             found |= _restore_recurrent(graph, op)
         elif op.type in ONNX_LAYERS:
             found |= _restore_states(graph, op)
-        elif op.type in INDEXED_POOLS:
-            found |= _drop_indices(op)
         elif op.type == "nn.MultiheadAttention":
             found |= _restore_meaning(graph, op)
             standing = _restore_weights(graph, op)
@@ -35,19 +32,6 @@ def restore_outputs(graph: Graph) -> bool:
 
 ONNX_LAYERS = {"LSTM": ("y", "h", "c"), "GRU": ("y", "h"), "RNN": ("y", "h")}
 """ONNX's recurrent layers; only the sequence that they give has a dimension of directions beside that of steps."""
-
-
-INDEXED_POOLS = frozenset(f"nn.{kind}MaxPool{axes}d" for kind in ("", "Adaptive") for axes in (1, 2, 3))
-"""Modules that give indices beside their result when they are asked to."""
-
-
-def _drop_indices(op: Operator) -> bool:
-    """A module that gives a pair has one output without notes; a floating type tells of its first half."""
-    asked = "return_indices" in op.params and op.params["return_indices"].value is True
-    if not asked or len(op.outputs) != 1 or not (op.outputs[0].dtype or "").startswith("f"):
-        return False
-    op.params["return_indices"] = False
-    return True
 
 
 def _restore_states(graph: Graph, op: Operator) -> bool:

@@ -18,7 +18,7 @@ from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import LimitError, ParameterError, ShapeError
 from pnnx_fast.expression.types import convert
-from pnnx_fast.ir import Operator
+from pnnx_fast.ir import Operand, Operator, dtypes
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
     Buffer,
@@ -420,8 +420,7 @@ def _unpacker(op: Operator) -> Operator | None:
 def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
     if len(op.outputs) == 1:
         single = isinstance(produced, Results) and _unpacker(op) is None
-        value = produced[0] if single else produced
-        values[op.outputs[0].name] = value if op.outputs[0].shape is None else registry.only_tensor(value)
+        values[op.outputs[0].name] = _of_operand(op.outputs[0], produced[0] if single else produced)
         return
     parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]
     if op.outputs and len(parts) < len(op.outputs):
@@ -433,6 +432,12 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
         )
     for operand, part in zip(op.outputs, parts, strict=False):
         values[operand.name] = part
+
+
+def _of_operand(operand: Operand, value: Value) -> Value:
+    """A value for an operand, which with a noted shape is a tensor."""
+    row = dtypes.by_text.get(operand.dtype or "")
+    return value if operand.shape is None else registry.only_tensor(value, row and np.dtype(row.computed))
 
 
 def _strides(shape: Shape, order: Order) -> Shape:

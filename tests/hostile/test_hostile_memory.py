@@ -132,7 +132,7 @@ def test_numbers_in_the_place_of_tensors() -> None:
         "7767517\n4 3\npnnx.Input i 0 1 x #x=(1,4,2,2)f32\npnnx.Input j 0 1 m #m=(4)f32\n"
         "F.batch_norm b 3 1 x m m y weight=100000 bias=5 $input=x $running_mean=m $running_var=m\npnnx.Output o 1 0 y\n"
     )
-    with pytest.raises(ParameterError, match=r"F\.batch_norm b"):
+    with pytest.raises(ShapeError, match=r"F\.batch_norm b: one number a channel is needed .operand weight"):
         Model(graph)(np.ones((1, 4, 2, 2), np.float32), np.ones(4, np.float32))
 
 
