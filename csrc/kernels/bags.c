@@ -55,8 +55,8 @@ static void fill_bag(const pf_bags_args *a, const pf_worker *w, const bag *b, co
     }
 }
 
-/* PyTorch wants the first bag to begin with the first index. Where it looks for maxima, it checks the indices behind
- * the last bag, too. */
+/* PyTorch wants the first bag to begin with the first index. Where it looks for maxima, it checks the indices
+ * behind the last bag, too. */
 static void check_ends(const pf_bags_args *a, const pf_worker *w, const char *starts, const char *index) {
     (void)PF_PLACED(w, PF_OUTSIDE_FAULT, 1, read(starts, 0, a->starts_size));
     const int64_t end = a->closed && a->kind == PF_BAG_MAX ? read(starts, a->bags, a->starts_size) : a->count;
