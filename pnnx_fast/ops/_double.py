@@ -14,6 +14,7 @@ import numpy as np
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import CODES
+from pnnx_fast.expression.reference import sigmoid
 from pnnx_fast.ops._window import window_fields
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.linear import multiply
@@ -143,17 +144,13 @@ def run_cells(
         own = h @ w_hh.T + weights.get("bias_hh", 0.0)
         a, o = (np.split(part, part.shape[1] // hidden, 1) for part in (inputs[t], own))
         if kind == "lstm":
-            c = _sigmoid(a[1] + o[1]) * c + _sigmoid(a[0] + o[0]) * np.tanh(a[2] + o[2])
-            h = _sigmoid(a[3] + o[3]) * np.tanh(c)
+            c = sigmoid(a[1] + o[1]) * c + sigmoid(a[0] + o[0]) * np.tanh(a[2] + o[2])
+            h = sigmoid(a[3] + o[3]) * np.tanh(c)
             h = h if w_hr is None else h @ w_hr.T
         elif kind == "gru":
-            update = _sigmoid(a[1] + o[1])
-            h = (1 - update) * np.tanh(a[2] + _sigmoid(a[0] + o[0]) * o[2]) + update * h
+            update = sigmoid(a[1] + o[1])
+            h = (1 - update) * np.tanh(a[2] + sigmoid(a[0] + o[0]) * o[2]) + update * h
         else:
             h = np.maximum(a[0] + o[0], 0) if kind == "relu" else np.tanh(a[0] + o[0])
         outputs[t] = h
     return np.moveaxis(outputs, 0, time), c
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))

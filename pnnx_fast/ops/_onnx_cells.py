@@ -7,32 +7,30 @@ Names and formulas are those of the ONNX operators LSTM, GRU and RNN.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
+from pnnx_fast.expression import reference as ref
 
 __all__ = ["ACTIVATIONS", "Cell", "activations", "check_lengths", "run_direction"]
 
 Activation = Callable[[Array], Array]
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
-
-
-ACTIVATIONS: dict[str, tuple[Callable[[Array, float, float], Array], float, float]] = {
-    "sigmoid": (lambda x, a, b: _sigmoid(x), 0.0, 0.0),
+ACTIVATIONS: dict[str, tuple[Callable[[Array, Any, Any], Array], float, float]] = {
+    "sigmoid": (lambda x, a, b: ref.sigmoid(x), 0.0, 0.0),
     "tanh": (lambda x, a, b: np.tanh(x), 0.0, 0.0),
     "relu": (lambda x, a, b: np.maximum(x, 0), 0.0, 0.0),
     "affine": (lambda x, a, b: a * x + b, 1.0, 0.0),
-    "leakyrelu": (lambda x, a, b: np.where(x < 0, a * x, x), 0.01, 0.0),
+    "leakyrelu": (lambda x, a, b: ref.leaky_relu(x, a), 0.01, 0.0),
     "thresholdedrelu": (lambda x, a, b: np.where(x > a, x, 0), 1.0, 0.0),
     "scaledtanh": (lambda x, a, b: a * np.tanh(b * x), 1.0, 1.0),
     "hardsigmoid": (lambda x, a, b: np.clip(a * x + b, 0, 1), 0.2, 0.5),
-    "elu": (lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x), 1.0, 0.0),
-    "softsign": (lambda x, a, b: x / (1 + np.abs(x)), 0.0, 0.0),
+    "elu": (lambda x, a, b: ref.elu(x, a), 1.0, 0.0),
+    "softsign": (lambda x, a, b: ref.softsign(x), 0.0, 0.0),
     "softplus": (lambda x, a, b: np.logaddexp(x, 0), 0.0, 0.0),
 }
 """Functions of a value, alpha and beta, and what these two are where nothing is said, as for the ONNX operators."""

@@ -69,15 +69,14 @@ class _Formals:
         ]
 
 
+_formals = functools.cache(_Formals)
+
+
 def numpy_step(function: Callable[..., Any], dynamic: bool) -> Callable[..., Value]:
     """Operator function that runs a numpy function in a step of its own."""
 
-    formals: list[_Formals] = []
-
     def call(b: Builder, *values: Any) -> Value:
-        if not formals:
-            formals.append(_Formals(function))
-        given = formals[0].check(values)
+        given = _formals(function).check(values)
         tensors = list(tensors_in(given))
 
         def run(*arrays: Array) -> Any:

@@ -436,8 +436,10 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
 
 def _of_operand(operand: Operand, value: Value) -> Value:
     """A value for an operand, which with a noted shape is a tensor."""
+    if operand.shape is None or not isinstance(value, (list, tuple)):
+        return value
     row = dtypes.by_text.get(operand.dtype or "")
-    return value if operand.shape is None else registry.only_tensor(value, np.dtype(row.computed) if row else None)
+    return registry.only_tensor(value, np.dtype(row.computed) if row else None)
 
 
 def _strides(shape: Shape, order: Order) -> Shape:
