@@ -13,7 +13,7 @@ PF_INLINE pf_vf term(pf_vf x) {
     pf_vf n;
     x = pf_vmax(pf_set(PF_EXP_LOWEST), x);
     const pf_vf power = pf_power(x, PF_LOG2E, &n);
-    return pf_power_fma(pf_exp_short(pf_power_rest(x, n)), power, 0.0f);
+    return pf_exp_short(pf_power_rest(x, n)) * power;
 }
 
 enum { CHUNK = 4, COLUMNS = CHUNK * PF_VL, BLOCK = 4096, FLUSH = 128 };

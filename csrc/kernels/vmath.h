@@ -141,14 +141,8 @@ PF_INLINE pf_vf pf_exp_reduced(pf_vf r) {
 /* The same with a digit less. */
 PF_INLINE pf_vf pf_exp_short(pf_vf r) { return pf_fma(PF_POLYNOMIAL(r, PF_EXP_SHORT_P), r, pf_set(1.0f)); }
 
-/* Powers of two in one step: n is the integer nearest to x factor, in [-127, 128], and the result what
- * pf_power_fma multiplies by to scale by 2^n. The lowest scales to zero and the highest to infinity, unless
- * the level has an instruction for all. exp of PF_EXP_LOWEST becomes zero. */
-#if defined(PF_AVX512)
-PF_INLINE pf_vf pf_power(pf_vf x, float factor, pf_vf *n) { return *n = pf_nearest(x * pf_set(factor)); }
-PF_INLINE pf_vf pf_power_fma(pf_vf p, pf_vf power, float c) { return pf_scale(p, power) + c; }
-#    define PF_EXP_LOWEST -104.0f
-#else
+/* Powers of two in one step: n is the integer nearest to x factor + lift, in [-127, 128], and the result what
+ * to multiply by to scale by 2^n. The lowest scales to zero and the highest to infinity. */
 PF_INLINE pf_vf pf_power_lifted(pf_vf x, float factor, float lift, pf_vf *n) {
     /* The lowest bits of the sum are the biased exponent. */
     const float shift = 12582912.0f + 127.0f + lift;
@@ -157,9 +151,10 @@ PF_INLINE pf_vf pf_power_lifted(pf_vf x, float factor, float lift, pf_vf *n) {
     return (pf_vf)((pf_vu)t << 23);
 }
 PF_INLINE pf_vf pf_power(pf_vf x, float factor, pf_vf *n) { return pf_power_lifted(x, factor, 0.0f, n); }
-PF_INLINE pf_vf pf_power_fma(pf_vf p, pf_vf power, float c) { return pf_fma(p, power, pf_set(c)); }
-#    define PF_EXP_LOWEST -88.0f
-#endif
+
+/* exp of it becomes zero, never a denormal number: those take a hundred times as long on some processors, in
+ * whatever reads them, too. */
+#define PF_EXP_LOWEST -88.0f
 
 /* x - n ln 2. */
 PF_INLINE pf_vf pf_power_rest(pf_vf x, pf_vf n) {
@@ -170,8 +165,8 @@ PF_INLINE pf_vf pf_vexp(pf_vf x) {
     pf_vf n;
     x = pf_clip(x, pf_set(-104.0f), pf_set(89.0f));
 #if defined(PF_AVX512)
-    const pf_vf power = pf_power(x, PF_LOG2E, &n);
-    return pf_scale(pf_exp_reduced(pf_power_rest(x, n)), power);
+    const pf_vf r = pf_reduce_ln2(x, &n);
+    return pf_scale(pf_exp_reduced(r), n);
 #else
     /* Half the power, so that n = 128 can be expressed. Denormal results, which are rare, take two steps;
      * others are the same in either way. */
@@ -187,8 +182,8 @@ PF_INLINE pf_vf pf_exp_moderate(pf_vf x) {
     pf_vf n;
     x = pf_vmax(pf_set(-104.0f), x);
 #if defined(PF_AVX512)
-    const pf_vf power = pf_power(x, PF_LOG2E, &n);
-    return pf_scale(pf_exp_reduced(pf_power_rest(x, n)), power);
+    const pf_vf r = pf_reduce_ln2(x, &n);
+    return pf_scale(pf_exp_reduced(r), n);
 #else
     /* Lifted, so that a denormal result is rounded once. */
     const pf_vf power = pf_power_lifted(x, PF_LOG2E, 64.0f, &n);
@@ -201,7 +196,7 @@ PF_INLINE pf_vf pf_exp_flushed(pf_vf x) {
     pf_vf n;
     x = pf_vmax(pf_set(PF_EXP_LOWEST), x);
     const pf_vf power = pf_power(x, PF_LOG2E, &n);
-    return pf_power_fma(pf_exp_reduced(pf_power_rest(x, n)), power, 0.0f);
+    return pf_exp_reduced(pf_power_rest(x, n)) * power;
 }
 
 PF_INLINE pf_vf pf_vexp2(pf_vf x) {
@@ -287,24 +282,15 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
 /* 1 + exp(-x) for x in the range below, or NaN; infinite where the exponential is. */
 PF_INLINE pf_vf pf_one_plus_exp_bounded(pf_vf x) {
     pf_vf n;
-#if defined(PF_AVX512)
-    const pf_vf power = pf_power(x, -PF_LOG2E, &n);
-    return pf_power_fma(pf_exp_short(pf_power_rest(-x, n)), power, 1.0f);
-#else
     /* Twice the exponential of the rest, so that n = 128 can be expressed. */
     const pf_vf power = pf_power_lifted(x, -PF_LOG2E, -1.0f, &n), r = pf_power_rest(-x, n);
     return pf_fma(pf_fma(PF_POLYNOMIAL_SCALED(r, PF_EXP_SHORT_P, 2.0f, 1.0f), r, pf_set(2.0f)), power,
                   pf_set(1.0f));
-#endif
 }
 
 /* x where 1 + exp(-x) differs from one and from infinity; of NaN some number. */
 PF_INLINE pf_vf pf_within_exp(pf_vf x) {
-#if defined(PF_AVX512)
-    return pf_within(x, 104.0f);
-#else
     return pf_clip(x, pf_set(-89.0f), pf_set(87.0f));
-#endif
 }
 
 PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) { return pf_one_plus_exp_bounded(pf_within_exp(x)); }
@@ -319,7 +305,7 @@ PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
     }
     x = pf_vmin(pf_set(87.0f), x);
     const pf_vf power = pf_power(x, -PF_LOG2E, &n), p = pf_exp_reduced(pf_power_rest(-x, n));
-    return 1.0f / pf_power_fma(p, power, 1.0f);
+    return 1.0f / pf_fma(p, power, pf_set(1.0f));
 }
 
 PF_INLINE pf_vf pf_vsilu(pf_vf x) { return x / pf_one_plus_exp_negated(x); }
