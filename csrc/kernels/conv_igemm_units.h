@@ -15,10 +15,11 @@ enum {
     PF_IGEMM_UNITS_ALONE = 32, /* wanted by one thread */
     PF_IGEMM_UNITS_EACH = 8,   /* by each of several: some to give away */
     PF_IGEMM_FEW_TILES = 32,
-    PF_IGEMM_OWN_ROWS = 384,         /* so many for each thread are worth weights that all of them read */
-    PF_IGEMM_ROWS_BYTES = 2 << 20,   /* rows that all panels pass by: they stay in L3 */
-    PF_IGEMM_PANELS_EACH = 4,        /* so many for each thread suffice */
-    PF_IGEMM_UNIT_FLOPS = 4 << 20,   /* least work of a unit */
+    PF_IGEMM_OWN_TILES = 8,        /* so many for each thread are worth light weights that all of them read */
+    PF_IGEMM_OWN_ROWS = 384,       /* so many for each thread are worth weights that all of them read */
+    PF_IGEMM_ROWS_BYTES = 2 << 20, /* rows that all panels pass by: they stay in L3 */
+    PF_IGEMM_PANELS_EACH = 4,      /* so many for each thread suffice */
+    PF_IGEMM_UNIT_FLOPS = 4 << 20, /* least work of a unit */
     PF_IGEMM_SHARED_FLOPS = 1 << 19, /* where threads share: a small convolution has a unit for each */
 };
 
@@ -47,14 +48,16 @@ static inline int64_t pf_igemm_group_sets(const pf_igemm *c, int whole, int nthr
 
 /* Panels are cut into sets whose weights stay in L2, rows into blocks. Few tiles are cut by panels alone
  * where these suffice: each thread then reads weights of its own, and walks over many rows with each. Where
- * there are many, a thread takes rows of its own, which it wrote in the step before and reads in the next.
+ * there are many, or the weights are light, a thread takes rows of its own, which it wrote in the step before
+ * and reads in the next.
  * Every set reads all rows of a block: rows that L3 does not hold are cut into blocks that it does, unless
  * there are more of these, each of which reads all weights, than sets. */
 static inline void pf_igemm_choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps, share = nthreads > 1 && !c->changed;
-    const int few = c->tiles < PF_IGEMM_FEW_TILES && c->a.groups < PF_IGEMM_PANELS_EACH * nthreads;
     const int64_t panel_bytes = c->ic * c->taps * row_bytes;
     const int64_t cached = c->changed ? PF_IGEMM_CHANGED_BYTES : PF_IGEMM_CACHED_BYTES;
+    const int light = share && c->panels * panel_bytes <= cached && c->tiles >= PF_IGEMM_OWN_TILES * nthreads;
+    const int few = c->tiles < PF_IGEMM_FEW_TILES && c->a.groups < PF_IGEMM_PANELS_EACH * nthreads && !light;
     const int64_t wanted = nthreads > 1 ? PF_IGEMM_UNITS_EACH * nthreads : PF_IGEMM_UNITS_ALONE;
     int64_t most = 1; /* panels that a unit visits per tile */
     if (whole) most = pf_max(1, pf_min(c->panels, cached / pf_max(1, panel_bytes)));

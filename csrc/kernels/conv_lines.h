@@ -276,7 +276,7 @@ static inline pf_line_cut pf_line_cut_of(const pf_lines_args *a, pf_line_way way
     const int64_t steps = pf_ceil_div(a->oh, rows), vectors = pf_ceil_div(a->oc, PF_VL);
     const int plain = !way.dense && way.phases == 1, few = a->n * a->oh * a->ow < FEW_PIXELS;
     pf_line_cut c = {.block = way.dense ? PF_LINE_DENSE : pf_line_block(a)};
-    c.by_channels = PF_REGISTERS == 16 && nthreads > 1 && plain && few && vectors >= MANY_VECTORS * nthreads;
+    c.by_channels = nthreads > 1 && plain && few && vectors >= MANY_VECTORS * nthreads;
     if (c.by_channels) {
         const int64_t blocks = pf_ceil_div(pf_ceil_div(a->oc, c.block), nthreads) * nthreads;
         c.block = pf_ceil_div(vectors, blocks) * PF_VL;

@@ -289,9 +289,7 @@ PF_INLINE pf_vf pf_one_plus_exp_bounded(pf_vf x) {
 }
 
 /* x where 1 + exp(-x) differs from one and from infinity; of NaN some number. */
-PF_INLINE pf_vf pf_within_exp(pf_vf x) {
-    return pf_clip(x, pf_set(-89.0f), pf_set(87.0f));
-}
+PF_INLINE pf_vf pf_within_exp(pf_vf x) { return pf_clip(x, pf_set(-89.0f), pf_set(87.0f)); }
 
 PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) { return pf_one_plus_exp_bounded(pf_within_exp(x)); }
 
