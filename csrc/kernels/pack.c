@@ -17,7 +17,8 @@ static void pack_narrow(const pf_pack_args *a, const pf_worker *w, const float *
         const float *from = x + column * ic * taps;
         float *to = y + column * ic * taps;
         for (int64_t k = 0; k < ic; k++)
-            for (int64_t tap = 0; tap < taps; tap++) to[tap * ic + k] = from[k * taps + tap];
+            for (int64_t tap = 0; tap < taps; tap++)
+                to[tap * ic + k] = pf_flushed(pf_set(from[k * taps + tap]))[0];
     }
 }
 

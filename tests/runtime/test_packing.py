@@ -28,6 +28,12 @@ pnnx.Output o 1 0 z
 """
 
 
+def _conv(ic: int, oc: int, k: int, groups: int = 1) -> str:
+    sizes = f"in_channels={ic} out_channels={oc} kernel_size=({k},{k}) groups={groups}"
+    rest = "stride=(1,1) padding=(0,0) dilation=(1,1) padding_mode=zeros bias=False"
+    return f"nn.Conv2d l 1 1 x y {sizes} {rest} @weight=({oc},{ic // groups},{k},{k})f32"
+
+
 def _graph() -> Graph:
     graph = Graph.parse(TEXT)
     rng = np.random.default_rng(0)
@@ -41,6 +47,25 @@ def _expected(graph: Graph, x: np.ndarray) -> np.ndarray:
     one, two = (op for op in graph.ops if op.type == "nn.Linear")
     y = x @ one.attrs["weight"].numpy().T + one.attrs["bias"].numpy()
     return y @ two.attrs["weight"].numpy().T
+
+
+LAYERS = {
+    "linear": ("nn.Linear l 1 1 x y in_features=32 out_features=40 bias=False @weight=(40,32)f32", (2, 32)),
+    "few columns": ("nn.Linear l 1 1 x y in_features=32 out_features=2 bias=False @weight=(2,32)f32", (9, 32)),
+    "3x3": (_conv(32, 32, 3), (1, 32, 20, 20)),
+    "stem": (_conv(3, 16, 3), (1, 3, 12, 12)),
+    "depthwise": (_conv(32, 32, 3, groups=32), (1, 32, 9, 9)),
+    "grouped": (_conv(32, 32, 3, groups=8), (1, 32, 9, 9)),
+}
+
+
+@pytest.mark.parametrize("line, shape", LAYERS.values(), ids=LAYERS)
+def test_denormal_weights_count_as_zero(line: str, shape: tuple[int, ...]) -> None:
+    text = f"7767517\n3 2\npnnx.Input a 0 1 x #x={str(shape).replace(' ', '')}f32\n{line}\npnnx.Output o 1 0 y\n"
+    graph = Graph.parse(text)
+    (layer,) = (op for op in graph.ops if op.attrs)
+    layer.attrs["weight"] = Attribute(np.full(layer.attrs["weight"].shape, 1e-40, np.float32))
+    assert not np.any(Model(graph, 1)(np.full(shape, 1e30, np.float32)))
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 30])
