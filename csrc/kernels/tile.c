@@ -137,7 +137,6 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
     finish(rows, vectors, t, staging, acc[0]);
 }
 
-#if defined(PF_SIDE_TILES)
 /* The part of a tile that lies in the p-th of its panels. */
 PF_INLINE pf_tile part_of(const pf_tile *t, int p) {
     pf_tile part = *t;
@@ -168,8 +167,6 @@ PF_INLINE void side_tile(const int rows, const int panels, const pf_tile *t, flo
     }
 }
 
-#endif
-
 #define TILE(vectors, rows)                                                                                  \
     static void tile_##rows##x##vectors(const pf_tile *t, float *staging) {                                  \
         if ((vectors) * (rows) >= CHAINS)                                                                    \
@@ -183,21 +180,19 @@ PF_TILE_SHAPES(TILE, PF_NOTHING, PF_NOTHING)
 
 const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS] = {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
 
-#if defined(PF_SIDE_TILES)
-#    define SIDE_TILE(panels, rows)                                                                          \
-        static void side_##rows##x##panels(const pf_tile *t, float *staging) {                               \
-            side_tile(rows, panels, t, staging);                                                             \
-        }
-#    define SIDE_ENTRY(panels, rows) side_##rows##x##panels,
-#    define SIDE_SHAPES(X, BEGIN, END)                                                                       \
-        BEGIN X(1, 1) X(1, 2) X(1, 3) END BEGIN X(2, 1) X(2, 2) X(2, 3) END BEGIN X(3, 1) X(3, 2)            \
-            END BEGIN X(4, 1) END
+#define SIDE_TILE(panels, rows)                                                                              \
+    static void side_##rows##x##panels(const pf_tile *t, float *staging) {                                   \
+        side_tile(rows, panels, t, staging);                                                                 \
+    }
+#define SIDE_ENTRY(panels, rows) side_##rows##x##panels,
+#define SIDE_SHAPES(X, BEGIN, END)                                                                           \
+    BEGIN X(1, 1) X(1, 2) X(1, 3) END BEGIN X(2, 1) X(2, 2) X(2, 3) END BEGIN X(3, 1) X(3, 2)                \
+        END BEGIN X(4, 1) END
 
 SIDE_SHAPES(SIDE_TILE, PF_NOTHING, PF_NOTHING)
 
 const pf_tile_fn PF_NAME(side_tiles)[PF_SIDE_PANELS][PF_SIDE_ROWS] = {
     SIDE_SHAPES(SIDE_ENTRY, PF_OPEN, PF_CLOSE)};
-#endif
 
 /* The rows through a function of vectors. */
 #define UNSTAGE(function)                                                                                    \

@@ -227,34 +227,23 @@ PF_INLINE int pf_panel_rows(int64_t columns) { return pf_tile_rows(pf_panel_usua
 
 /* Few rows wait for memory, and several streams of weights come faster than one: tiles of full panels side by
  * side. They sum over k in order, so that results do not depend on how many go together. */
-#if PF_REGISTERS == 16
-#    define PF_SIDE_TILES 1
 enum { PF_SIDE_PANELS = 4, PF_SIDE_ROWS = 3 };
 extern const pf_tile_fn PF_NAME(side_tiles)[PF_SIDE_PANELS][PF_SIDE_ROWS];
-#endif
 
 /* Most panels side by side with so many rows; 1: none. */
 PF_INLINE int pf_side_panels(int64_t rows) {
-#if defined(PF_SIDE_TILES)
     static const int8_t panels[] = {1, 4, 3, 2};
-    if (rows <= PF_SIDE_ROWS) return panels[rows];
-#endif
-    (void)rows;
-    return 1;
+    return rows <= PF_SIDE_ROWS ? panels[rows] : 1;
 }
 
 /* pf_tile_run for tiles side by side; n: all columns. */
 PF_INLINE void pf_side_run(int panels, int rows, const pf_tile *t) {
-#if defined(PF_SIDE_TILES)
     float staging[PF_TILE_FLOATS] __attribute__((aligned(64)));
     const int late = t->last && (t->late || pf_act_is_late(t->act.code)), width = PF_PANEL_MAIN * PF_VL;
     PF_NAME(side_tiles)[panels - 1][rows - 1](t, late ? staging : NULL);
     for (int p = 0; late && p < panels; p++)
         PF_NAME(unstage)(staging + p * rows * width, PF_PANEL_MAIN, t->act.code, t->y, t->late, rows,
                          t->column + p * width, pf_min(width, t->n - p * width));
-#else
-    (void)panels, (void)rows, (void)t;
-#endif
 }
 
 #endif
