@@ -11,10 +11,10 @@
 
 enum { WANTED_UNITS = 16, LEAST_ROWS = 4, LARGEST_FILTER = 32, GAP = 16 };
 
-/* Where registers are few, tiles are small. Taps of so few numbers then cost more than their sums: the
- * windows of an output row are copied to lie whole behind each other, and its tiles follow each other in one
- * function. */
-enum { SHORT_TAP = PF_REGISTERS == 16 ? 16 : 0 };
+/* When windows are copied, to lie whole behind each other, so that tiles follow each other in one function.
+ * Where registers are few, tiles are small, and taps of so few numbers cost more than their sums. Weights of
+ * so many bytes do not stay in L2, and should meet the pixels of some output rows, whose windows do. */
+enum { SHORT_TAP = PF_REGISTERS == 16 ? 16 : 0, HEAVY_BYTES = 512 << 10, WINDOW_BYTES = 512 << 10 };
 
 typedef struct stem {
     const pf_stem_args *a;
@@ -25,9 +25,18 @@ typedef struct stem {
     int64_t units;    /* per image */
     int64_t tiles;    /* of an output row */
     int64_t thread_floats;
-    int rows, whole; /* whole: windows are copied */
+    int64_t copied; /* output rows whose windows are copied at a time; 0: none */
+    int rows;
     pf_pointers x_steps, y_steps, z_steps;
 } stem;
+
+static int64_t rows_to_copy(const stem *s) {
+    const pf_stem_args *a = s->a;
+    const int64_t depth_bytes = a->kh * a->kw * a->ic * (int64_t)sizeof(float);
+    const int64_t most = WINDOW_BYTES / pf_max(1, a->ow * depth_bytes);
+    if (depth_bytes * a->oc > HEAVY_BYTES && most > 0) return pf_min(most, s->per_unit);
+    return a->kw * a->ic < SHORT_TAP && a->ow * s->rows >= PF_RUN_LEAST;
+}
 
 static stem plan_stem(const pf_stem_args *a) {
     stem s = {.a = a, .span = (a->kh - 1) * a->dil_h + 1, .rows = pf_panel_rows(a->oc)};
@@ -36,9 +45,9 @@ static stem plan_stem(const pf_stem_args *a) {
     s.tiles = pf_ceil_div(a->ow, s.rows);
     s.per_unit = pf_max(LEAST_ROWS, pf_ceil_div(a->oh * a->n, WANTED_UNITS));
     s.units = pf_ceil_div(a->oh, s.per_unit);
-    s.whole = a->kw * a->ic < SHORT_TAP && a->ow * s.rows >= PF_RUN_LEAST;
+    s.copied = rows_to_copy(&s);
     s.thread_floats = s.span * s.row;
-    if (s.whole) s.thread_floats += pf_ceil_div(a->ow * a->kh * a->kw * a->ic, GAP) * GAP + GAP;
+    if (s.copied) s.thread_floats += pf_ceil_div(s.copied * a->ow * a->kh * a->kw * a->ic, GAP) * GAP + GAP;
     pf_tile_steps(&s.x_steps, a->stride_w * a->ic);
     pf_tile_steps(&s.y_steps, a->ysw);
     pf_tile_steps(&s.z_steps, a->zsw);
@@ -106,12 +115,12 @@ static void run_row(const stem *s, const float *ring, int64_t image, int64_t oy,
 
 /* Copies the windows of an output row, whose lines take so many vectors. These may pass the end of a line:
  * what comes next is written later, and there is room behind the last one. */
-PF_INLINE void copy_lines(const stem *s, const float *const *line, const int vectors, float *to) {
+PF_INLINE void copy_lines(const stem *s, const float *const *line, const int64_t vectors, float *to) {
     const pf_stem_args *a = s->a;
     const int64_t n = a->kw * a->ic, step = a->stride_w * a->ic;
     for (int64_t x = 0; x < a->ow * step; x += step) {
         for (int64_t ky = 0; ky < a->kh; ky++, to += n) {
-            PF_UNROLL for (int v = 0; v < vectors; v++)
+            PF_UNROLL for (int64_t v = 0; v < vectors; v++)
                 pf_store(to + v * PF_VL, pf_load(line[ky] + x + v * PF_VL));
         }
     }
@@ -122,15 +131,21 @@ static void copy_windows(const stem *s, const float *ring, int64_t oy, float *to
     const float *line[LARGEST_FILTER];
     for (int64_t ky = 0; ky < a->kh; ky++)
         line[ky] = ring + (oy * a->stride_h + ky * a->dil_h) % s->span * s->row;
-    if (a->kw * a->ic <= PF_VL)
+    switch (pf_ceil_div(a->kw * a->ic, PF_VL)) {
+    case 1:
         copy_lines(s, line, 1, to);
-    else
-        copy_lines(s, line, SHORT_TAP / PF_VL, to);
+        break;
+    case 2:
+        copy_lines(s, line, 2, to);
+        break;
+    default:
+        copy_lines(s, line, pf_ceil_div(a->kw * a->ic, PF_VL), to);
+    }
 }
 
-/* One row of output from its windows. Tiles differ by at most one row. */
-static void run_windows(const stem *s, const float *windows, int64_t image, int64_t oy, const pf_tile *t,
-                        const float *w, float *y, const float *z) {
+/* Pixels that follow each other in y and z, from their windows. Tiles differ by at most one row. */
+static void run_windows(const stem *s, const float *windows, int64_t pixels, const pf_tile *t, const float *w,
+                        float *y, const float *z) {
     const pf_stem_args *a = s->a;
     const int64_t depth = a->kh * a->kw * a->ic, columns = pf_ceil_div(a->oc, PF_VL);
     const int late = a->z_late || pf_act_is_late(t->act.code);
@@ -138,17 +153,15 @@ static void run_windows(const stem *s, const float *windows, int64_t image, int6
     waiting.turn = waiting.rows = 0;
     pf_run r = {.k = depth, .xstep = depth, .ystep = a->ysw, .zstep = a->zsw, .act = t->act};
     r.z_late = a->z_late, r.waiting = &waiting;
-    y += image * a->ysn + oy * a->ysh;
-    if (z) z += image * a->zsn + oy * a->zsh;
     for (int64_t v = 0, vectors; v < columns; v += vectors) {
         const int64_t column = v * PF_VL;
         vectors = pf_panel_vectors(columns - v);
         r.b = w + column * depth, r.n = pf_min(vectors * PF_VL, a->oc - column);
         r.bias = t->bias ? t->bias + column : NULL;
-        const int64_t tiles = pf_ceil_div(a->ow, pf_min(s->rows, pf_tile_rows((int)vectors)));
-        for (int64_t x0 = 0, rows; x0 < a->ow; x0 += r.tiles * rows) {
-            rows = x0 ? a->ow / tiles : pf_ceil_div(a->ow, tiles);
-            r.tiles = x0 ? (a->ow - x0) / rows : tiles - (tiles * rows - a->ow);
+        const int64_t tiles = pf_ceil_div(pixels, pf_min(s->rows, pf_tile_rows((int)vectors)));
+        for (int64_t x0 = 0, rows; x0 < pixels; x0 += r.tiles * rows) {
+            rows = x0 ? pixels / tiles : pf_ceil_div(pixels, tiles);
+            r.tiles = x0 ? (pixels - x0) / rows : tiles - (tiles * rows - pixels);
             r.x = windows + x0 * depth, r.y = y + x0 * a->ysw + column;
             r.z = z ? z + x0 * a->zsw + column : NULL;
             (late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[vectors - 1][rows - 1](&r);
@@ -157,12 +170,36 @@ static void run_windows(const stem *s, const float *windows, int64_t image, int6
     if (late) PF_NAME(finish_run)(&waiting);
 }
 
+/* Output rows [oy, oy + count) from their windows: at once, where they follow each other. */
+static void run_copied(const stem *s, const float *windows, int64_t image, int64_t oy, int64_t count,
+                       const pf_tile *t, const float *w, float *y, const float *z) {
+    const pf_stem_args *a = s->a;
+    const int dense = a->ysh == a->ow * a->ysw && (!z || a->zsh == a->ow * a->zsw);
+    const int64_t at_once = dense ? count : 1, depth = a->kh * a->kw * a->ic;
+    y += image * a->ysn + oy * a->ysh;
+    if (z) z += image * a->zsn + oy * a->zsh;
+    for (int64_t i = 0; i < count; i += at_once)
+        run_windows(s, windows + i * a->ow * depth, at_once * a->ow, t, w, y + i * a->ysh,
+                    z ? z + i * a->zsh : NULL);
+}
+
+/* Has the ring hold what output row oy reads; rows below `ready`, counted from the top of the padding, were
+ * loaded before. Returns the new bound. */
+static int64_t load_rows(const stem *s, const float *image, int64_t oy, int64_t ready, float *ring) {
+    const int64_t first = oy * s->a->stride_h;
+    for (ready = pf_max(ready, first); ready < first + s->span; ready++)
+        load_row(s, image, ready - s->a->pad_h, ring + ready % s->span * s->row);
+    return ready;
+}
+
 PF_KERNEL_FUNCTION(conv_stem_f32) {
     const pf_stem_args *a = args_;
-    const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z);
+    const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z), *weights = pf_ptr(w, a->w);
+    float *y = pf_ptr(w, a->y);
     if (a->n * a->oh * a->ow * a->oc == 0) return;
     const stem s = plan_stem(a);
-    float *ring = (float *)pf_ptr(w, a->scratch) + w->tid * s.thread_floats;
+    float *ring = (float *)pf_ptr(w, a->scratch) + w->tid * s.thread_floats, *windows = ring + s.span * s.row;
+    const int64_t depth = a->kh * a->kw * a->ic;
     pf_tile t = {.ntaps = a->kh,
                  .k = a->kw * a->ic,
                  .bias = pf_ptr(w, a->bias),
@@ -173,19 +210,17 @@ PF_KERNEL_FUNCTION(conv_stem_f32) {
     for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
         const int64_t image = u / s.units, oy0 = u % s.units * s.per_unit,
                       oy1 = pf_min(oy0 + s.per_unit, a->oh);
-        int64_t ready =
-            oy0 * a->stride_h; /* rows below this one, counted from the top of the padding, are loaded */
-        for (int64_t oy = oy0; oy < oy1; oy++) {
-            ready = pf_max(ready, oy * a->stride_h);
-            for (; ready < oy * a->stride_h + s.span; ready++)
-                load_row(&s, x + image * a->xsn, ready - a->pad_h, ring + ready % s.span * s.row);
-            if (s.whole) {
-                float *windows = ring + s.span * s.row;
-                copy_windows(&s, ring, oy, windows);
-                run_windows(&s, windows, image, oy, &t, pf_ptr(w, a->w), pf_ptr(w, a->y), z);
-                continue;
+        const float *from = x + image * a->xsn;
+        for (int64_t oy = oy0, ready = oy0 * a->stride_h, count; oy < oy1; oy += count) {
+            count = pf_max(1, pf_min(s.copied, oy1 - oy));
+            for (int64_t i = 0; i < count; i++) {
+                ready = load_rows(&s, from, oy + i, ready, ring);
+                if (s.copied) copy_windows(&s, ring, oy + i, windows + i * a->ow * depth);
             }
-            run_row(&s, ring, image, oy, &t, pf_ptr(w, a->w), pf_ptr(w, a->y), z);
+            if (s.copied)
+                run_copied(&s, windows, image, oy, count, &t, weights, y, z);
+            else
+                run_row(&s, ring, image, oy, &t, weights, y, z);
         }
     }
 }

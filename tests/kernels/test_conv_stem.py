@@ -82,6 +82,16 @@ def test_epilogue_of_short_taps(isa: str, act: str, late: bool) -> None:
         check(isa, 2, case.but(residual=True, stride=(1, 3), dilation=(2, 1)), "channels last")
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("act", ["relu", "silu"])
+def test_weights_that_no_cache_holds(isa: str, layout: str, act: str) -> None:
+    patches = Case(h=83, w=50, ic=3, oc=200, kernel=(16, 16), stride=(16, 16), act=act)
+    for threads, case in enumerate([patches, patches.but(n=2, stride=(9, 7)), patches.but(pad=(3, 4))], 1):
+        check(isa, threads, case, layout)
+        check(isa, threads, case.but(residual=True, late=threads == 2, gap=3, row_gap=5 * (threads == 1)), layout)
+    check(isa, 2, patches.but(h=30, w=60, oc=900, kernel=(7, 7), stride=(1, 1), dilation=(2, 1)), layout)
+
+
 def test_padding_wider_than_the_image(isa: str) -> None:
     check(isa, 1, Case(h=2, w=3, ic=3, oc=9, kernel=(3, 3), pad=(6, 7)), "plain")
     check(isa, 2, Case(h=1, w=1, ic=3, oc=70, kernel=(7, 7), pad=(3, 3), stride=(2, 2)), "plain")
