@@ -7,7 +7,7 @@
 #include "kernels/transpose_tile.h"
 
 /* Denormal numbers as zeros. Training leaves them behind in channels that died, and some processors take
- * fifty times as long for every product that has one in any lane. */
+ * sixty times as long for every product that has one in any lane. */
 PF_INLINE pf_vf pf_flushed(pf_vf x) { return (pf_vf)((pf_vi)x & (((pf_vi)x & pf_seti(0x7f800000)) != 0)); }
 
 /* Packed weights are written once and read when everything has been packed: whole cache lines go to memory

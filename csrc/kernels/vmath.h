@@ -152,8 +152,8 @@ PF_INLINE pf_vf pf_power_lifted(pf_vf x, float factor, float lift, pf_vf *n) {
 }
 PF_INLINE pf_vf pf_power(pf_vf x, float factor, pf_vf *n) { return pf_power_lifted(x, factor, 0.0f, n); }
 
-/* exp of it becomes zero, never a denormal number: those take a hundred times as long on some processors, in
- * whatever reads them, too. */
+/* exp of it becomes zero, as of all that would be denormal but for numbers close to the last normal one: some
+ * processors take sixty times as long where a lane is denormal, in whatever reads it, too. */
 #define PF_EXP_LOWEST -88.0f
 
 /* x - n ln 2. */
