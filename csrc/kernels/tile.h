@@ -58,8 +58,8 @@ typedef struct pf_tile {
     int64_t ahead_each; /* at most a cache line */
 } pf_tile;
 
-/* Bytes of memory ahead to fetch for every k. A line in each step would hold up what the tile itself reads, so
- * that many tiles fetch a little each. */
+/* Bytes of memory ahead to fetch for every k. A line in each step would hold up what the tile itself reads,
+ * so many tiles fetch a little each. */
 enum { PF_LINE_BYTES = 64, PF_AHEAD_LEAST = 8 };
 
 /* So many where there are so many steps to fetch so many bytes in. */
