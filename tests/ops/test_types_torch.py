@@ -98,12 +98,15 @@ FUNCTIONS = ["exp", "log", "tanh", "sigmoid", "silu", "gelu", "mish", "erf", "el
 FUNCTIONS += ["hardswish", "hardsigmoid", "logsigmoid", "leaky_relu", "celu", "softsign", "tanhshrink", "sqrt", "log1p"]
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")  # what the flags below have to say
 @pytest.mark.parametrize("dtype", ["f2", "f8"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str, dtype: str) -> None:
     a = np.concatenate([sample(dtype, (2000,), 1), np.array([0, -0.0, np.inf, -np.inf, np.nan, 30, -30], dtype)])
     function = getattr(torch, name, None) or getattr(torch.nn.functional, name)
-    want = function(torch.from_numpy(a)).numpy()
+    # Where the processor has float16, oneDNN takes over some of these, and its gelu(inf) is NaN.
+    with torch.backends.mkldnn.flags(enabled=False):
+        want = function(torch.from_numpy(a)).numpy()
     got = run("pnnx.Expression", a, expr=f"{name}(@0)")
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, *((2e-3, 3e-4) if dtype == "f2" else (1e-11, 1e-13)))
