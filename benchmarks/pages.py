@@ -1,7 +1,8 @@
 """``python -m benchmarks report``: renders records into the documentation, between markers, and draws the picture.
 
 A marker pair is ``<!-- measured: NAME -->`` and ``<!-- end -->``; what stands between is replaced when a record for it
-is given and stays as it is otherwise. Records of one kind are merged: medians over runs, unions of models.
+is given and stays as it is otherwise. Records of one kind are merged: medians over runs at an equal pace of the
+machine, unions of models.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any, NamedTuple
 
 from benchmarks import report
@@ -108,12 +108,24 @@ def _fullest(results: list[Record]) -> list[Record]:
     return [r for r in results if len(r["engines"]) == most]
 
 
+def _paces(results: list[Record]) -> list[float]:
+    """How slow the machine was in each run of a row: what its engines took together, over the median of that."""
+    timed = [{name for name, e in r["engines"].items() if "seconds" in e} for r in results]
+    common = set.intersection(*timed)
+    if not common:
+        return [1.0] * len(results)
+    together = [geometric_mean(r["engines"][name]["seconds"] for name in common) for r in results]
+    return [seconds / median(together) for seconds in together]
+
+
 def _one(results: list[Record]) -> Record:
+    """Medians of seconds at an equal pace: a run in a slow minute tells of ratios as much as any other."""
     engines: dict[str, Record] = {}
     for name in dict.fromkeys(name for r in results for name in r["engines"]):
-        found = [r["engines"][name] for r in _fullest([r for r in results if name in r["engines"]])]
-        timed = [f for f in found if "seconds" in f]
-        engines[name] = {**timed[0], "seconds": median(f["seconds"] for f in timed)} if timed else found[0]
+        runs = _fullest([r for r in results if name in r["engines"]])
+        found = [(r["engines"][name], pace) for r, pace in zip(runs, _paces(runs), strict=True)]
+        timed = [(e, e["seconds"] / pace) for e, pace in found if "seconds" in e]
+        engines[name] = {**timed[0][0], "seconds": median(s for _, s in timed)} if timed else found[0][0]
     peaks = {key: max(r[key] for r in results) for key in ("peak_flops", "read_bytes")}
     return {**results[0], **peaks, "engines": engines}
 

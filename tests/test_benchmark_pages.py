@@ -65,8 +65,14 @@ def test_runs_are_merged_by_their_medians() -> None:
     runs = [peers(result("net", 1, seconds, 1.0)) for seconds in (0.3, 0.1, 0.2)]
     merged = records.merged([*runs, peers(result("other", 1, 0.5, 1.0))])
     assert [r["model"] for r in merged["results"]] == ["net", "other"]
-    assert merged["results"][0]["engines"]["pnnx_fast"]["seconds"] == 0.2
+    assert merged["results"][0]["engines"]["pnnx_fast"]["seconds"] == pytest.approx(0.2)
     assert "failure" in merged["results"][0]["engines"]["MNN"]
+
+
+def test_a_slow_minute_does_not_change_ratios() -> None:
+    merged = records.merged([peers(result("net", 1, 1.0, 2.0)), peers(result("net", 1, 1.5, 3.0))])
+    (row,) = records.rows_of(merged)
+    assert report.ratio(row, "pnnx_fast") == pytest.approx(0.5)
 
 
 def test_a_run_with_fewer_engines_adds_what_is_missing() -> None:
