@@ -269,12 +269,12 @@ static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
     const pf_vf reference = pf_select(m == pf_set(-INFINITY), pf_zero(), m);
     pf_vf sum = pf_zero();
     for (k = 0; k < keys; k++) {
-        const pf_vf p = exp_negative(pf_load(s + k * b->w) - reference);
+        const pf_vf p = pf_exp_term(pf_load(s + k * b->w) - reference);
         pf_store(s + k * b->w, p);
         sum += p;
     }
     if (!first) {
-        const pf_vf alpha = exp_negative(before - reference);
+        const pf_vf alpha = pf_exp_term(before - reference);
         pf_store(b->alpha + i, alpha);
         sum += pf_load(b->l + i) * alpha;
     }

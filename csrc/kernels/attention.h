@@ -78,16 +78,4 @@ PF_INLINE pf_vf masked(const pf_attention_args *a, pf_vf scores, pf_vf mask) {
     return pf_select(mask == pf_zero(), scores, pf_set((float)a->filling));
 }
 
-/* e^x for x <= 0; NaN stays NaN. 2^r on [-1/2, 1/2] by a minimax polynomial, relative error 1e-7. */
-PF_INLINE pf_vf exp_negative(pf_vf x) {
-    const pf_vf t = pf_vmax(pf_set(PF_EXP_LOWEST), x);
-    pf_vf n;
-    const pf_vf power = pf_power(t, PF_LOG2E, &n), r = pf_fma(t, pf_set(PF_LOG2E), -n);
-    pf_vf p = pf_fma(r, pf_set(0x1.5bba14p-10f), pf_set(0x1.3cea88p-7f));
-    p = pf_fma(p, r, pf_set(0x1.c6b752p-5f));
-    p = pf_fma(p, r, pf_set(0x1.ebf9bcp-3f));
-    p = pf_fma(p, r, pf_set(0x1.62e42ap-1f));
-    return pf_fma(p, r, pf_set(1.0f)) * power;
-}
-
 #endif

@@ -67,11 +67,11 @@ static void attend_one(const block *b, int64_t query) {
         /* All keys masked so far: any finite reference gives weights 0. */
         const pf_vf reference = pf_set(top == -INFINITY ? 0.0f : top);
         for (int64_t k = 0; k < n; k += PF_VL) {
-            const pf_vf p = exp_negative(pf_load(b->s + k) - reference);
+            const pf_vf p = pf_exp_term(pf_load(b->s + k) - reference);
             pf_store(b->s + k, p);
             sum += p;
         }
-        const float alpha = exp_negative(pf_set(before) - reference)[0];
+        const float alpha = pf_exp_term(pf_set(before) - reference)[0];
         total *= alpha;
         for (int i = 0; i < PF_VL; i++) total += sum[i];
         add_value_rows(a, b->s, b->v + k0 * a->vsr, n, alpha, b->o);

@@ -75,8 +75,8 @@ PF_INLINE void multiply_gru(const int rows, const float *const *h, int64_t k, co
     static void gru_##rows(const float *const *h, int64_t k, const float *b, float *s) {                     \
         multiply_gru(rows, h, k, b, s);                                                                      \
     }
-#define LSTM_ENTRY(rows) lstm_##rows,
-#define GRU_ENTRY(rows)  gru_##rows,
+#define LSTM_ENTRY(rows) [rows] = lstm_##rows,
+#define GRU_ENTRY(rows)  [rows] = gru_##rows,
 ROWS(LSTM_OF)
 ROWS(GRU_OF)
 static const multiply_fn lstm_tall[] = {ROWS(LSTM_ENTRY)}, gru_tall[] = {ROWS(GRU_ENTRY)};
@@ -88,7 +88,7 @@ static bool is_tall(int64_t gates, int64_t rows) {
 
 /* The function of so many rows, at least TALL_LEAST. */
 static multiply_fn multiply_tall(int64_t gates, int rows) {
-    return (gates == LSTM ? lstm_tall : gru_tall)[rows - TALL_LEAST];
+    return (gates == LSTM ? lstm_tall : gru_tall)[rows];
 }
 
 #undef TURN

@@ -8,14 +8,6 @@
 #include "kernels/transpose.h"
 #include "kernels/vmath.h"
 
-/* exp of x <= 0 or NaN, with a digit less than the best: the sum of many is as exact. */
-PF_INLINE pf_vf term(pf_vf x) {
-    pf_vf n;
-    x = pf_vmax(pf_set(PF_EXP_LOWEST), x);
-    const pf_vf power = pf_power(x, PF_LOG2E, &n);
-    return pf_exp_short(pf_power_rest(x, n)) * power;
-}
-
 enum { CHUNK = 4, COLUMNS = CHUNK * PF_VL, BLOCK = 4096, FLUSH = 128 };
 
 PF_INLINE pf_vf row_tops(const float *x, int64_t n, float f) {
@@ -38,12 +30,12 @@ PF_INLINE pf_vf block_exp(const float *x, float *y, int64_t n, float f, float to
     for (; i + 2 * PF_VL <= n; i += 2 * PF_VL)
 #pragma GCC unroll 2
         for (int k = 0; k < 2; k++) {
-            const pf_vf e = term(pf_load(x + i + k * PF_VL) * f - top);
+            const pf_vf e = pf_exp_term(pf_load(x + i + k * PF_VL) * f - top);
             if (y) pf_store(y + i + k * PF_VL, e);
             s[k] += e;
         }
     for (; i < n; i += PF_VL) {
-        const pf_vf e = term(pf_load_upto(x + i, n - i) * f - top);
+        const pf_vf e = pf_exp_term(pf_load_upto(x + i, n - i) * f - top);
         if (y) pf_store_upto(y + i, e, n - i);
         s[0] += pf_first_lanes(e, n - i, 0.0f);
     }
@@ -70,7 +62,7 @@ PF_INLINE void short_row(const float *x, float *y, int64_t n, float f, int count
     const pf_vf top = pf_set(pf_hmax(m));
 #pragma GCC unroll 4
     for (int k = 0; k < count; k++) {
-        v[k] = term(v[k] - top);
+        v[k] = pf_exp_term(v[k] - top);
         sum += k + 1 < count ? v[k] : pf_first_lanes(v[k], n - k * PF_VL, 0.0f);
     }
     const pf_vf scale = pf_set(1.0f / pf_hsum(sum));
@@ -125,7 +117,7 @@ PF_INLINE void columns(const pf_axis_args *a, const float *x, float *y, int loga
 #pragma GCC unroll 4
         for (int k = 0; k < count; k++) {
             const int64_t m = k + 1 < count ? PF_VL : lanes;
-            const pf_vf e = term(pf_load_upto(x + i * a->xsn + k * PF_VL, m) * f - top[k]);
+            const pf_vf e = pf_exp_term(pf_load_upto(x + i * a->xsn + k * PF_VL, m) * f - top[k]);
             if (!logarithm) pf_store_upto(y + i * a->ysn + k * PF_VL, e, m);
             part[k] += e;
             if (i % FLUSH == FLUSH - 1) sum[k] += part[k], part[k] = pf_zero();
@@ -176,7 +168,7 @@ PF_INLINE void few_columns(const pf_axis_args *a, const float *x, float *y, int6
         top = pf_vmax(top, pf_first_lanes(pf_load_upto(x + i, total - i) * f, total - i, -INFINITY));
     top = over_columns(top, c, 1);
     for (int64_t i = 0, flush = 0; i < total; i += PF_VL) {
-        const pf_vf e = term(pf_load_upto(x + i, total - i) * f - top);
+        const pf_vf e = pf_exp_term(pf_load_upto(x + i, total - i) * f - top);
         if (!logarithm) pf_store_upto(y + i, e, total - i);
         part += pf_first_lanes(e, total - i, 0.0f);
         if (++flush == FLUSH) sum += part, part = pf_zero(), flush = 0;
@@ -266,7 +258,7 @@ static void softmax_tile(const float *x, int64_t xs, float *y, int64_t ys, float
 #pragma GCC unroll 16
     for (int i = 1; i < TILE; i++) top = pf_vmax(top, v[i]);
 #pragma GCC unroll 16
-    for (int i = 0; i < TILE; i++) sum += v[i] = term(v[i] - top);
+    for (int i = 0; i < TILE; i++) sum += v[i] = pf_exp_term(v[i] - top);
     const pf_vf scale = 1.0f / sum;
 #pragma GCC unroll 16
     for (int i = 0; i < TILE; i++) v[i] *= scale;
@@ -301,7 +293,7 @@ PF_INLINE void short_rows(const float *x, int64_t xs, float *y, int64_t ys, int6
     for (int64_t i = 0; i < n; i++) top = pf_vmax(top, v[i] *= f);
     for (int64_t i = 0; i < n; i++) {
         v[i] -= top;
-        const pf_vf e = term(v[i]);
+        const pf_vf e = pf_exp_term(v[i]);
         if (!logarithm) v[i] = e;
         sum += e;
     }

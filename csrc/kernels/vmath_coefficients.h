@@ -8,6 +8,9 @@ static const float PF_EXP_P[]
 /* exp x = 1 + x P(x) on [-0.3467, 0.3467], error 9.2e-08 */
 static const float PF_EXP_SHORT_P[]
     __attribute__((unused)) = {0.999999702f, 0.499991477f, 0.166676551f, 0.0418981574f, 0.00828906987f};
+/* 2^x = 1 + x P(x) on [-0.5002, 0.5002], error 9.3e-08 */
+static const float PF_EXP2_P[]
+    __attribute__((unused)) = {0.693147004f, 0.240222469f, 0.0555071197f, 0.00967130717f, 0.00132691406f};
 /* exp x - 1 = x + x² P(x) on [-0.3467, 0.3467], error 4.3e-10 */
 static const float PF_EXPM1_P[] __attribute__((unused)) = {0.5f,           0.166666657f,   0.0416664928f,
                                                            0.00833354611f, 0.00139323273f, 0.000197616377f};

@@ -80,6 +80,8 @@ TABLE = [
         -0.3467, 0.3467, 4),
     Row("EXP_SHORT", "exp x = 1 + x P(x)", lambda x: mp.expm1(x) / x, lambda x: x / mp.exp(x), _same,
         -0.3467, 0.3467, 4),
+    Row("EXP2", "2^x = 1 + x P(x)", lambda x: mp.expm1(x * mp.log(2)) / x, lambda x: x / mp.mpf(2) ** x, _same,
+        -0.5002, 0.5002, 4),
     Row("EXPM1", "exp x - 1 = x + x² P(x)", lambda x: (mp.expm1(x) - x) / x**2, lambda x: x**2 / mp.expm1(x), _same,
         -0.3467, 0.3467, 5),
     Row("LOG", "log(1 + x) = x - x²/2 + x³ P(x)", lambda x: (mp.log1p(x) - x + x**2 / 2) / x**3,
