@@ -10,9 +10,10 @@ typedef struct PF_OF(pair) {
     PF_OF(row) re, im;
 } PF_OF(pair);
 
-/* A number of neighbouring places in memory: of line l they begin at x + o[l]. */
+/* A number of neighbouring places in memory: of line l they begin at x + o[l]. Lines whose numbers lie side
+ * by side at each place are a run, which ends before line ends[i]. */
 typedef struct PF_OF(lines) {
-    int64_t o[2 * PF_VL], count;
+    int64_t o[2 * PF_VL], ends[2 * PF_VL], count, runs;
     int64_t distance; /* between lines, 0 where it varies */
 } PF_OF(lines);
 
@@ -115,24 +116,38 @@ static PF_OF(pair) * PF_OF(transform)(int64_t n, PF_OF(pair) * x, PF_OF(pair) * 
 
 /* -- between lines in memory and rows -- */
 
+/* m lines that lie side by side, at one place; pairs are a number in each of two rows. */
+PF_INLINE void PF_OF(take)(const PF_OF(any) * x, int64_t m, int64_t parts, PF_V *rows) {
+    const pf_plane p = {.na = m, .nb = 2, .xa = 2, .yb = LANES};
+    if (parts == 1)
+        for (int64_t j = 0; j < m; j++) rows[j] = x[j];
+    else if (sizeof(PF_V) == sizeof(float))
+        pf_deinterleave2(&p, (const void *)x, (void *)rows);
+    else
+        for (int64_t j = 0; j < m; j++) rows[j] = x[2 * j], rows[LANES + j] = x[2 * j + 1];
+}
+
+PF_INLINE void PF_OF(give)(PF_OF(any) * y, int64_t m, int64_t parts, const PF_V *rows) {
+    const pf_plane p = {.na = 2, .nb = m, .xa = LANES, .yb = 2};
+    if (parts == 1)
+        for (int64_t j = 0; j < m; j++) y[j] = rows[j];
+    else if (sizeof(PF_V) == sizeof(float))
+        pf_interleave2(&p, (const void *)rows, (void *)y);
+    else
+        for (int64_t j = 0; j < m; j++) y[2 * j] = rows[j], y[2 * j + 1] = rows[LANES + j];
+}
+
 /* n places of `parts` numbers each, `step` apart, become rows; real numbers take every second one. */
 static void PF_OF(pull)(const PF_OF(lines) * l, const PF_OF(any) * x, int64_t n, int64_t parts, int64_t step,
                         PF_V *rows) {
     if (sizeof(PF_V) == sizeof(float) && step == parts && l->distance) {
         const pf_plane p = {.na = l->count, .nb = n * parts, .xa = l->distance, .yb = LANES * (3 - parts)};
         pf_transpose_wide(&p, (const void *)(x + l->o[0]), (void *)rows);
-    } else if (l->distance == parts && l->count == LANES) {
-        for (x += l->o[0]; n > 0; n--, x += step, rows += 2 * LANES) {
-            if (parts == 1)
-                for (int i = 0; i < LANES; i++) rows[i] = x[i];
-            else
-                for (int i = 0; i < LANES; i++) rows[i] = x[2 * i], rows[LANES + i] = x[2 * i + 1];
-        }
-    } else {
-        for (int64_t i = 0; i < n; i++, x += step, rows += 2 * LANES)
-            for (int64_t k = 0; k < l->count; k++)
-                for (int64_t part = 0; part < parts; part++) rows[part * LANES + k] = x[l->o[k] + part];
+        return;
     }
+    for (int64_t i = 0; i < n; i++, x += step, rows += 2 * LANES)
+        for (int64_t run = 0, k = 0; run < l->runs; k = l->ends[run++])
+            PF_OF(take)(x + l->o[k], l->ends[run] - k, parts, rows + k);
 }
 
 /* The other way; rows follow each other without gaps. */
@@ -141,18 +156,11 @@ static void PF_OF(push)(const PF_OF(lines) * l, PF_OF(any) * y, int64_t n, int64
     if (sizeof(PF_V) == sizeof(float) && step == parts && l->distance) {
         const pf_plane p = {.na = n * parts, .nb = l->count, .xa = LANES, .yb = l->distance};
         pf_transpose_wide(&p, (const void *)rows, (void *)(y + l->o[0]));
-    } else if (l->distance == parts && l->count == LANES) {
-        for (y += l->o[0]; n > 0; n--, y += step, rows += parts * LANES) {
-            if (parts == 1)
-                for (int i = 0; i < LANES; i++) y[i] = rows[i];
-            else
-                for (int i = 0; i < LANES; i++) y[2 * i] = rows[i], y[2 * i + 1] = rows[LANES + i];
-        }
-    } else {
-        for (int64_t i = 0; i < n; i++, y += step, rows += parts * LANES)
-            for (int64_t k = 0; k < l->count; k++)
-                for (int64_t part = 0; part < parts; part++) y[l->o[k] + part] = rows[part * LANES + k];
+        return;
     }
+    for (int64_t i = 0; i < n; i++, y += step, rows += parts * LANES)
+        for (int64_t run = 0, k = 0; run < l->runs; k = l->ends[run++])
+            PF_OF(give)(y + l->o[k], l->ends[run] - k, parts, rows + k);
 }
 
 /* -- what goes in -- */
@@ -215,17 +223,20 @@ static void PF_OF(write)(const pf_fourier_args *a, const pf_worker *w, const PF_
     }
 }
 
-/* Where up to LANES lines begin in tensor k of a nest, from line `first` on. */
-static void PF_OF(find)(const pf_nest *t, int k, int64_t first, PF_OF(lines) * l) {
+/* Where up to LANES lines begin in tensor k of a nest, of `parts` numbers a place, from line `first` on. */
+static void PF_OF(find)(const pf_nest *t, int k, int64_t first, int64_t parts, PF_OF(lines) * l) {
     pf_walk p;
     l->count = pf_max(0, pf_min(LANES, t->total - first));
-    l->distance = 0;
+    l->distance = l->runs = 0;
     if (l->count == 0) return;
     pf_walk_start(&p, t, first);
     for (int64_t i = 0; i < l->count; i++, pf_walk_next(&p, t)) l->o[i] = p.o[k];
     if (l->count > 1) l->distance = l->o[1] - l->o[0];
-    for (int64_t i = 1; i < l->count; i++)
+    for (int64_t i = 1; i < l->count; i++) {
         if (l->o[i] != l->o[0] + i * l->distance) l->distance = 0;
+        if (l->o[i] != l->o[i - 1] + parts) l->ends[l->runs++] = i;
+    }
+    l->ends[l->runs++] = l->count;
 }
 
 PF_KERNEL_FUNCTION(PF_JOIN(fourier, PF_T)) {
@@ -239,8 +250,8 @@ PF_KERNEL_FUNCTION(PF_JOIN(fourier, PF_T)) {
     for (int64_t i = begin; i < end; i++) {
         PF_OF(lines) from[2], to[2];
         for (int k = 0; k < 2; k++) {
-            PF_OF(find)(&t, 0, i * each + k * LANES, &from[k]);
-            PF_OF(find)(&t, 1, i * each + k * LANES, &to[k]);
+            PF_OF(find)(&t, 0, i * each + k * LANES, a->x_parts, &from[k]);
+            PF_OF(find)(&t, 1, i * each + k * LANES, a->y_parts, &to[k]);
         }
         if (a->y_parts == 1)
             PF_OF(read_halves)(a, w, from, z, spare);

@@ -200,9 +200,15 @@ PF_INLINE pf_vf pf_permute(pf_vf v, pf_vi lanes) {
 
 /* Every second number of two vectors that follow each other, from number `first` (0 or 1) on. */
 PF_INLINE pf_vf pf_every_second(pf_vf a, pf_vf b, int first) {
+#if defined(PF_AVX512)
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return (pf_vf)_mm512_permutex2var_ps((__m512)a, _mm512_add_epi32(even, _mm512_set1_epi32(first)),
+                                         (__m512)b);
+#else
     pf_vi lanes, low;
     for (int i = 0; i < PF_VL; i++) lanes[i] = 2 * i + first, low[i] = -(i < PF_VL / 2);
     return pf_select(low, pf_permute(a, lanes), pf_permute(b, lanes));
+#endif
 }
 
 /* The lanes of a mask (all ones or zero) that are set, a bit each. */

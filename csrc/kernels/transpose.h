@@ -180,6 +180,12 @@ static void pf_interleave2(const pf_plane *p, const float *x, float *y) {
 
 static void pf_deinterleave2(const pf_plane *p, const float *x, float *y) {
     int64_t a = 0;
+#if defined(PF_AVX512)
+    for (; a + PF_VL <= p->na; a += PF_VL) {
+        const pf_vf u = pf_load(x + 2 * a), v = pf_load(x + 2 * a + PF_VL);
+        pf_store(y + a, pf_every_second(u, v, 0)), pf_store(y + p->yb + a, pf_every_second(u, v, 1));
+    }
+#endif
     for (; a + 4 <= p->na; a += 4) {
         const pf_f4 u = *(const pf_f4_any *)(x + 2 * a), v = *(const pf_f4_any *)(x + 2 * a + 4);
         *(pf_f4_any *)(y + a) = pf_mix4(u, v, 0, 2, 4, 6);
