@@ -70,6 +70,7 @@ static pf_igemm plan_conv(const pf_conv3d_args *args, int nthreads, int changed)
     pf_igemm_choose_blocks(&c, row_bytes);
     c.joined = c.tap_block == c.taps && c.a.groups == 1 && c.a.dil_w == 1 && c.a.xsw == c.ic ? c.a.kw : 1;
     c.dense = c.taps == 1 && !c.padded && c.a.stride_w == 1 && c.a.xsw < 2 * c.ic;
+    c.far = c.dense && c.pixels * c.ic * (int64_t)sizeof(float) >= PF_IGEMM_FAR_BYTES * (int64_t)nthreads;
     pf_tile_steps(&c.x_steps, c.a.stride_w * c.a.xsw);
     pf_tile_steps(&c.y_steps, c.a.ysw);
     pf_tile_steps(&c.z_steps, c.a.zsw);

@@ -20,6 +20,7 @@ typedef struct pf_igemm {
     int64_t joined;  /* taps that lie side by side in memory: inside of the image they are one */
     int side;        /* panels that go together: several where rows are so few that memory sets the pace */
     int dense;       /* pixels of x follow each other as rows of a matrix do */
+    int far;         /* and x is too large to be in L2 still */
     int rows, padded, narrow; /* most rows of a tile; narrow: tiles of few columns instead of panels */
     int runs, late;           /* whole sums of rows at equal distances; something follows them in late runs */
     pf_pointers x_steps, y_steps, z_steps; /* bytes from the first to the n-th pixel of a line */

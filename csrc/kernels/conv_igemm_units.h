@@ -10,10 +10,11 @@ enum {
         << 10, /* weights that a thread works on: they stay in L2 while pixels stream past */
     PF_IGEMM_CHANGED_BYTES = 768
         << 10, /* where every unit has to change its pixels first, and so should take most panels */
-    PF_IGEMM_ZEROS = 4096,     /* longest run of channels when there is padding */
-    PF_IGEMM_TAPS = 32,        /* size of the pointer table of a tile */
-    PF_IGEMM_UNITS_ALONE = 32, /* wanted by one thread */
-    PF_IGEMM_UNITS_EACH = 8,   /* by each of several: some to give away */
+    PF_IGEMM_FAR_BYTES = 1 << 20, /* pixels of a thread that L2 holds no longer when they are read */
+    PF_IGEMM_ZEROS = 4096,        /* longest run of channels when there is padding */
+    PF_IGEMM_TAPS = 32,           /* size of the pointer table of a tile */
+    PF_IGEMM_UNITS_ALONE = 32,    /* wanted by one thread */
+    PF_IGEMM_UNITS_EACH = 8,      /* by each of several: some to give away */
     PF_IGEMM_FEW_TILES = 32,
     PF_IGEMM_OWN_TILES = 8,        /* so many for each thread are worth light weights that all of them read */
     PF_IGEMM_OWN_ROWS = 384,       /* so many for each thread are worth weights that all of them read */

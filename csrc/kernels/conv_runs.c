@@ -109,11 +109,11 @@ static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const 
 }
 
 /* How many pixels ahead the tiles of a panel fetch x: the first visit the next tile's, where x is changed the
- * last one the next block's. */
+ * last one the next block's. A single panel, which leaves little time for that, fetches what lies far. */
 static int64_t fetched_later(const pf_igemm *c, const pf_igemm_unit *u, int64_t panel, int64_t block) {
     if (!c->dense) return 0;
     if (c->changed) return panel + 1 == u->panel1 ? block : 0;
-    return panel == 0 && c->panels > 1 ? c->rows : 0;
+    return panel == 0 && (c->panels > 1 || c->far) ? c->rows : 0;
 }
 
 /* Rows that stay close visit all panels. */
