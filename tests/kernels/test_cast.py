@@ -35,7 +35,9 @@ def test_pairs(isa: str, source: str, target: str, threads: int) -> None:
 @pytest.mark.parametrize("step", [1, 2])
 def test_halves(isa: str, step: int) -> None:
     halves = np.repeat(np.arange(65536, dtype=np.uint16).view("f2"), step)[::step]
-    np.testing.assert_array_equal(convert(isa, halves, "f4"), halves.astype("f4"))
+    with np.errstate(invalid="ignore"):  # AArch64 notes signalling NaN
+        want = halves.astype("f4")
+    np.testing.assert_array_equal(convert(isa, halves, "f4"), want)
     rng = np.random.default_rng(1)
     bits = rng.integers(0, 2**32, 200003, dtype=np.uint32).view("f4")
     x = np.concatenate([bits, (rng.standard_normal(100001) * 1e-5).astype("f4")])
