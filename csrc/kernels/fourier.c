@@ -12,6 +12,7 @@ enum {
     MOST = 1 << 14, /* length of a line */
     LONG = 256,     /* lines of more than this have to fill a third of a vector */
     MOST_RADIX = 61,
+    FEW = 4, /* where fewer lines lie side by side, numbers are moved one by one */
     MOST_STAGES = 16
 };
 

@@ -143,11 +143,17 @@ static void PF_OF(pull)(const PF_OF(lines) * l, const PF_OF(any) * x, int64_t n,
     if (sizeof(PF_V) == sizeof(float) && step == parts && l->distance) {
         const pf_plane p = {.na = l->count, .nb = n * parts, .xa = l->distance, .yb = LANES * (3 - parts)};
         pf_transpose_wide(&p, (const void *)(x + l->o[0]), (void *)rows);
-        return;
+    } else if (l->runs == 1 && l->count == LANES) {
+        for (x += l->o[0]; n > 0; n--, x += step, rows += 2 * LANES) PF_OF(take)(x, LANES, parts, rows);
+    } else if (l->runs * FEW <= l->count) {
+        for (int64_t i = 0; i < n; i++, x += step, rows += 2 * LANES)
+            for (int64_t run = 0, k = 0; run < l->runs; k = l->ends[run++])
+                PF_OF(take)(x + l->o[k], l->ends[run] - k, parts, rows + k);
+    } else {
+        for (int64_t i = 0; i < n; i++, x += step, rows += 2 * LANES)
+            for (int64_t k = 0; k < l->count; k++)
+                for (int64_t part = 0; part < parts; part++) rows[part * LANES + k] = x[l->o[k] + part];
     }
-    for (int64_t i = 0; i < n; i++, x += step, rows += 2 * LANES)
-        for (int64_t run = 0, k = 0; run < l->runs; k = l->ends[run++])
-            PF_OF(take)(x + l->o[k], l->ends[run] - k, parts, rows + k);
 }
 
 /* The other way; rows follow each other without gaps. */
@@ -156,11 +162,17 @@ static void PF_OF(push)(const PF_OF(lines) * l, PF_OF(any) * y, int64_t n, int64
     if (sizeof(PF_V) == sizeof(float) && step == parts && l->distance) {
         const pf_plane p = {.na = n * parts, .nb = l->count, .xa = LANES, .yb = l->distance};
         pf_transpose_wide(&p, (const void *)rows, (void *)(y + l->o[0]));
-        return;
+    } else if (l->runs == 1 && l->count == LANES) {
+        for (y += l->o[0]; n > 0; n--, y += step, rows += parts * LANES) PF_OF(give)(y, LANES, parts, rows);
+    } else if (l->runs * FEW <= l->count) {
+        for (int64_t i = 0; i < n; i++, y += step, rows += parts * LANES)
+            for (int64_t run = 0, k = 0; run < l->runs; k = l->ends[run++])
+                PF_OF(give)(y + l->o[k], l->ends[run] - k, parts, rows + k);
+    } else {
+        for (int64_t i = 0; i < n; i++, y += step, rows += parts * LANES)
+            for (int64_t k = 0; k < l->count; k++)
+                for (int64_t part = 0; part < parts; part++) y[l->o[k] + part] = rows[part * LANES + k];
     }
-    for (int64_t i = 0; i < n; i++, y += step, rows += parts * LANES)
-        for (int64_t run = 0, k = 0; run < l->runs; k = l->ends[run++])
-            PF_OF(give)(y + l->o[k], l->ends[run] - k, parts, rows + k);
 }
 
 /* -- what goes in -- */

@@ -159,7 +159,7 @@ static inline void pf_deinterleave3(const pf_plane *p, const float *x, float *y)
 }
 
 /* Two planes to packed pairs, or back. */
-static void pf_interleave2(const pf_plane *p, const float *x, float *y) {
+PF_INLINE void pf_interleave2(const pf_plane *p, const float *x, float *y) {
     int64_t b = 0;
 #if defined(PF_AVX512)
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -178,7 +178,7 @@ static void pf_interleave2(const pf_plane *p, const float *x, float *y) {
     pf_transpose_rest(p, x, y, 0, b, p->nb);
 }
 
-static void pf_deinterleave2(const pf_plane *p, const float *x, float *y) {
+PF_INLINE void pf_deinterleave2(const pf_plane *p, const float *x, float *y) {
     int64_t a = 0;
 #if defined(PF_AVX512)
     for (; a + PF_VL <= p->na; a += PF_VL) {
