@@ -49,6 +49,7 @@ PASSES: dict[str, tuple[str, str]] = {
         "nn.Dropout nn.Dropout2d nn.Dropout3d nn.AlphaDropout nn.Identity torch.clone Tensor.clone Tensor.contiguous",
     ),
     "fold_batch_norm": ("fold_batch_norm", "nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d"),
+    "merge_branches": ("merge_branches", "pnnx.Expression"),
     "pool_first": ("pool_first", "nn.AvgPool1d nn.AvgPool2d nn.AvgPool3d"),
     "fuse_attention": ("fuse_attention", "F.softmax nn.Softmax torch.softmax"),
     "fuse_norm": ("fuse_norm", "torch.mean torch.var"),

@@ -11,7 +11,7 @@ from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.passes.moves import absorb, only_consumer
 
-__all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "fold_batch_norm", "fold_batch_norms"]
+__all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "affine_of", "fold_batch_norm", "fold_batch_norms", "is_affine"]
 
 CHANNEL_AXIS: dict[str, int] = {
     "nn.Conv1d": 0,
@@ -41,7 +41,7 @@ def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
         norm = only_consumer(op.outputs[0])
         if norm is None or norm.type not in BATCH_NORMS or not _scales_channels(op, norm):
             continue
-        scale, shift = _affine_of(norm)
+        scale, shift = affine_of(norm)
         _scale(op, scale, shift)
         absorb(graph, op, norm)
         count += 1
@@ -51,10 +51,9 @@ def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
 def _scales_channels(op: Operator, norm: Operator) -> bool:
     """Whether the channels that a batch norm behind a layer scales are one axis of that layer's weight."""
     given = op.attrs["weight"].shape if "weight" in op.attrs else ()
-    vectors = [norm.attrs[key].shape for key in ("running_mean", "running_var", "weight", "bias") if key in norm.attrs]
-    if len(given) < 2 or not {"running_mean", "running_var"} <= norm.attrs.keys():
+    if len(given) < 2 or not is_affine(norm):
         return False
-    if any(v != (given[CHANNEL_AXIS[op.type]],) for v in vectors):
+    if norm.attrs["running_mean"].shape != (given[CHANNEL_AXIS[op.type]],):
         return False
     groups = op.params["groups"].value if "groups" in op.params else 1
     if CHANNEL_AXIS[op.type] == 1 and groups != 1:
@@ -64,7 +63,13 @@ def _scales_channels(op: Operator, norm: Operator) -> bool:
     return op.type != "nn.Linear" or (shape is not None and len(shape) == 2)
 
 
-def _affine_of(norm: Operator) -> tuple[Array, Array]:
+def is_affine(norm: Operator) -> bool:
+    """Whether a batch norm has the statistics of its channels, and vectors of that length alone."""
+    vectors = [norm.attrs[key].shape for key in ("running_mean", "running_var", "weight", "bias") if key in norm.attrs]
+    return {"running_mean", "running_var"} <= norm.attrs.keys() and len({*vectors}) == 1 == len(vectors[0])
+
+
+def affine_of(norm: Operator) -> tuple[Array, Array]:
     """(scale, shift) per channel that a batch norm in evaluation mode applies, in float64."""
     mean = norm.attrs["running_mean"].numpy().astype(np.float64)
     variance = norm.attrs["running_var"].numpy().astype(np.float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import become_expression, parameters, unused_operand
+from pnnx_fast.passes.moves import parameters, rewrite_expression, unused_operand
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -156,15 +156,7 @@ def _replace(graph: Graph, op: Operator, root: Node, part: Node, norm: Norm) -> 
         graph.replace_uses(op.outputs[0], y)
         graph.remove_operator(op)
     else:
-        _rewrite(op, tree, sources)
-
-
-def _rewrite(op: Operator, tree: Node, sources: list[Operand]) -> None:
-    from pnnx_fast.expression import Input, inputs_of, substitute
-
-    used = inputs_of(tree)
-    text = str(substitute(tree, {i: Input(n) for n, i in enumerate(used)}))
-    become_expression(op, text, [sources[i] for i in used])
+        rewrite_expression(op, tree, sources)
 
 
 def _exchange(root: Node, part: Node, other: Node) -> Node:

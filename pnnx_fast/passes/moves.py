@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
+
+if TYPE_CHECKING:
+    from pnnx_fast.expression import Node
 
 __all__ = [
     "RESHAPES",
@@ -16,6 +20,7 @@ __all__ = [
     "only_consumer",
     "parameters",
     "permutation",
+    "rewrite_expression",
     "sole_producer",
     "succeed",
     "unused_operand",
@@ -102,3 +107,12 @@ def become_expression(op: Operator, text: str, inputs: Sequence[Operand]) -> Non
     """Make an operator a ``pnnx.Expression`` of these inputs; its outputs stay."""
     op.set_inputs(inputs)
     op.type, op.params = "pnnx.Expression", Parameters(expr=text)
+
+
+def rewrite_expression(op: Operator, tree: Node, sources: Sequence[Operand]) -> None:
+    """Make an operator an expression of those of some operands that the expression reads."""
+    from pnnx_fast.expression import Input, inputs_of, substitute
+
+    used = inputs_of(tree)
+    text = str(substitute(tree, {i: Input(n) for n, i in enumerate(used)}))
+    become_expression(op, text, [sources[i] for i in used])

@@ -76,7 +76,8 @@ def late_residual() -> pnnx_fast.Graph:
 def two_convolutions() -> pnnx_fast.Graph:
     graph = begin()
     conv(graph, "c", "x", "a", 5, 0)
-    conv(graph, "d", "x", "b", 5, 1)
+    step(graph, "F.tanh", "x", "t")
+    conv(graph, "d", "t", "b", 5, 1)
     step(graph, "pnnx.Expression", "a b", "c", expr="add(@0,@1)")
     step(graph, "F.relu", "c", "d")
     return finish(graph, "d")
@@ -138,7 +139,7 @@ def pooled_with_padding() -> pnnx_fast.Graph:
         (activated, ["fused.Conv2d"]),
         (residual, ["fused.Conv2d"]),
         (late_residual, ["fused.Conv2d"]),
-        (two_convolutions, ["nn.Conv2d", "fused.Conv2d"]),
+        (two_convolutions, ["nn.Conv2d", "F.tanh", "fused.Conv2d"]),
         (shared, ["nn.Conv2d", "pnnx.Expression"]),
         (batch_norm, ["fused.Conv2d"]),
         (pooled, ["nn.AvgPool2d", "fused.Conv2d"]),
