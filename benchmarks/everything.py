@@ -18,6 +18,7 @@ RUNS = {
     "peers": "peers --models all --threads 1,2 --peers all",
     "peers8": "peers --models all --threads 1,2 --batch 8 --rounds 5 --budget 15",
     "others": "peers --models others --threads 1,2 --rounds 5",
+    "families": "peers --models families --threads 1,2 --rounds 5",
     "contended": "peers --models target --threads 1,2 --contended --rounds 4",
     "profile": "profile --models all",
     "kernels": "kernels --isa avx2,avx512vnni",

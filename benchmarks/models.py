@@ -151,6 +151,12 @@ def _torchvision(spec: ModelSpec) -> nn.Module:
     return module
 
 
+def _timm(spec: ModelSpec) -> nn.Module:
+    library: Any = importlib.import_module("timm")
+    module: nn.Module = library.create_model(spec.base, exportable=True)
+    return module
+
+
 def _ultralytics(spec: ModelSpec) -> nn.Module:
     os.environ.setdefault("YOLO_OFFLINE", "true")  # making a module needs neither downloads nor usage reports
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -254,6 +260,7 @@ def _chain(length: int, width: int) -> nn.Module:
 
 _MAKERS: dict[str, Callable[[ModelSpec], nn.Module]] = {
     "torchvision": _torchvision,
+    "timm": _timm,
     "ultralytics": _ultralytics,
     "bert": _bert,
     "unet": lambda spec: _UNet(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,23 +87,27 @@ def sections(merged: dict[str, Record]) -> dict[str, str]:
 # ---- engines on models ----
 
 
+_APART = ("others", "families")
+"""Sets of models with tables of their own, beside the zoo."""
+
+
 def _apart(document: Record) -> dict[str, Record]:
-    """The record of the zoo and that of models of other kinds, as far as there are some."""
-    others = {spec.name for spec in select(["others"])}
-    results: dict[str, list[Record]] = {"peers": [], "others": []}
+    """The record of the zoo and those of sets that are shown apart, as far as there are some."""
+    kind_of = {spec.name: kind for kind in _APART for spec in select([kind])}
+    results: dict[str, list[Record]] = {kind: [] for kind in ("peers", *_APART)}
     for result in document["results"]:
-        results["others" if result["model"] in others else "peers"].append(result)
+        results[kind_of.get(result["model"], "peers")].append(result)
     parts = {kind: {**document, "results": found} for kind, found in results.items() if found}
     for part in parts.values():
         part["engines"] = [name for name in document["engines"] if any(name in r["engines"] for r in part["results"])]
     return parts
 
 
-def _others(document: Record) -> dict[str, str]:
+def _set_apart(kind: str, document: Record) -> dict[str, str]:
     rows = records.rows_of(document)
     show = records.milliseconds
     text = report.markdown(rows, records.HEADS, document["engines"], OURS, show, ("of peak", "of limit"))
-    return {"others": f"{records.means(document)}\n{text}"}
+    return {kind: f"{records.means(document)}\n{text}"}
 
 
 def _peers(document: Record) -> dict[str, str]:
@@ -198,7 +203,7 @@ def _plain(name: str) -> Callable[[Record], dict[str, str]]:
 
 _RENDER: dict[str, Callable[[Record], dict[str, str]]] = {
     "peers": _peers,
-    "others": _others,
+    **{kind: partial(_set_apart, kind) for kind in _APART},
     "contended": _contended,
     "kernels": lambda document: {"kernels": kernels.summary(document), "kernels-all": kernels.table(document)},
     "profile": lambda document: {"profile": profile.table(document)},

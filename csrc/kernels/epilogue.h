@@ -92,9 +92,16 @@ PF_INLINE void pf_act_early(const pf_activation *act, pf_vf *v, const int count)
         break;                                                                                               \
     }
 
+/* Rows one behind the other are one row. In place, the load of a short row would wait for the store of the
+ * one before it, whose vector reaches into it. */
+PF_INLINE void pf_join_rows(int64_t step, int64_t *rows, int64_t *n) {
+    if (step == *n) *n *= *rows, *rows = 1;
+}
+
 /* A late activation of n neighbours in each row, in place. Not inlined: the loops want all registers. */
 static __attribute__((noinline, unused)) void pf_act_late(int32_t code, float *y, int64_t step, int64_t rows,
                                                           int64_t n) {
+    pf_join_rows(step, &rows, &n);
 #define PF_LATE_LOOP(function)                                                                               \
     for (int64_t r = 0; r < rows; r++, y += step) {                                                          \
         int64_t i = 0;                                                                                       \
@@ -109,6 +116,7 @@ static __attribute__((noinline, unused)) void pf_act_late(int32_t code, float *y
  */
 static __attribute__((noinline, unused)) void pf_act_early_rows(const pf_activation *act, float *y,
                                                                 int64_t step, int64_t rows, int64_t n) {
+    pf_join_rows(step, &rows, &n);
 #define PF_EARLY_LOOP(value)                                                                                 \
     for (int64_t r = 0; r < rows; r++, y += step) {                                                          \
         for (int64_t i = 0; i < n; i += PF_VL) {                                                             \
@@ -135,6 +143,7 @@ static __attribute__((noinline, unused)) void pf_act_early_rows(const pf_activat
 static inline void pf_late_rows(const pf_activation *act, float *y, int64_t ystep, const float *z,
                                 int64_t zstep, int64_t rows, int64_t n) {
     pf_act_late(act->code, y, ystep, rows, n);
+    if (ystep == zstep) pf_join_rows(ystep, &rows, &n);
     for (int64_t r = 0; z && r < rows; r++, y += ystep, z += zstep)
         for (int64_t i = 0; i < n; i += PF_VL)
             pf_store_upto(y + i, pf_load_upto(y + i, n - i) + pf_load_upto(z + i, n - i), n - i);

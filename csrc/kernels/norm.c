@@ -158,8 +158,7 @@ static void set_column(column_maps *m, int64_t k, centring c) {
     m->mean[k] = c.mean, m->scale[k] = c.scale, m->rest[k] = c.rest;
 }
 
-/* The rest of the last vector behind n channels: what memory held might be denormal, which costs sixty times as
- * much. */
+/* Zeros behind n channels in the last vector: what memory held might be denormal, which takes long. */
 static void fill_columns(column_maps *m, int64_t n) {
     for (; n % PF_VL; n++) set_column(m, n, (centring){0.0f, 0.0f, 0.0f});
 }
