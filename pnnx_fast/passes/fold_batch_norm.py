@@ -1,4 +1,7 @@
-"""Batch normalisation after a convolution or linear layer folds into its weights, in float64."""
+"""Batch normalisation after a convolution or linear layer folds into its weights, in float64.
+
+So does one after a concatenation of convolutions along their channels (CSP nets, MixNet).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
-from pnnx_fast.passes.moves import absorb, only_consumer
+from pnnx_fast.passes.moves import absorb, concatenated, only_consumer
 
 __all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "affine_of", "fold_batch_norm", "fold_batch_norms", "is_affine"]
 
@@ -28,8 +31,8 @@ BATCH_NORMS = ("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d")
 
 
 def fold_batch_norm(graph: Graph) -> bool:
-    """Fold every batch norm that alone reads the output of a layer with weights."""
-    return fold_batch_norms(graph, CHANNEL_AXIS) > 0
+    """Fold every batch norm that alone reads the output of a layer with weights, or that of several convolutions."""
+    return (fold_batch_norms(graph, CHANNEL_AXIS) + _fold_behind_concatenations(graph)) > 0
 
 
 def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
@@ -48,15 +51,45 @@ def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
     return count
 
 
+def _fold_behind_concatenations(graph: Graph) -> int:
+    count = 0
+    for norm in list(graph.ops):
+        cat = norm.inputs[0].producer if norm.type in BATCH_NORMS and norm.inputs else None
+        if cat is None or only_consumer(norm.inputs[0]) is not norm or not is_affine(norm):
+            continue
+        convs = concatenated(cat, CHANNEL_AXIS.keys() - {"nn.Linear"})
+        channels = [_channels(conv) for conv in convs]
+        fit = all(channels) and (sum(channels),) == norm.attrs["running_mean"].shape
+        if not convs or not fit or not _joins_channels(cat):
+            continue
+        parts = [np.split(values, np.cumsum(channels)[:-1]) for values in affine_of(norm)]
+        for conv, scale, shift in zip(convs, *parts, strict=True):
+            _scale(conv, scale, shift)
+        absorb(graph, cat, norm)
+        count += 1
+    return count
+
+
+def _joins_channels(cat: Operator) -> bool:
+    """Whether a concatenation joins images of a batch along dimension 1."""
+    makers = [x.producer for x in cat.inputs]
+    ranks = {len(m.attrs["weight"].shape) for m in makers if m is not None}
+    dim, shape = cat.params["dim"].value if "dim" in cat.params else 0, cat.outputs[0].shape
+    return shape is not None and ranks == {len(shape)} and isinstance(dim, int) and dim in (1, 1 - len(shape))
+
+
+def _channels(op: Operator) -> int:
+    """Output channels that are one axis of a layer's weight; 0 for others, and for weights that do not fit."""
+    weight, axis = op.attrs.get("weight"), CHANNEL_AXIS[op.type]
+    groups = op.params["groups"].value if "groups" in op.params else 1
+    if weight is None or len(weight.shape) < 2 or (axis == 1 and groups != 1):
+        return 0
+    return weight.shape[axis] if "bias" not in op.attrs or op.attrs["bias"].shape == (weight.shape[axis],) else 0
+
+
 def _scales_channels(op: Operator, norm: Operator) -> bool:
     """Whether the channels that a batch norm behind a layer scales are one axis of that layer's weight."""
-    given = op.attrs["weight"].shape if "weight" in op.attrs else ()
-    if len(given) < 2 or not is_affine(norm):
-        return False
-    if norm.attrs["running_mean"].shape != (given[CHANNEL_AXIS[op.type]],):
-        return False
-    groups = op.params["groups"].value if "groups" in op.params else 1
-    if CHANNEL_AXIS[op.type] == 1 and groups != 1:
+    if not is_affine(norm) or norm.attrs["running_mean"].shape != (_channels(op),):
         return False
     shape = op.outputs[0].shape
     # A linear layer over (n, length, features) is normalised over dimension 1, which is not its features.

@@ -1,10 +1,13 @@
-"""Activations move into the operator that produces their input, when nothing else reads that input."""
+"""Activations move into the operator that produces their input, when nothing else reads that input.
+
+Those of a concatenation move into the operators that produce its parts.
+"""
 
 from __future__ import annotations
 
 from pnnx_fast.expression.activations import recognize
 from pnnx_fast.ir import Graph
-from pnnx_fast.passes.moves import absorb, only_consumer, parameters
+from pnnx_fast.passes.moves import absorb, concatenated, only_consumer, parameters
 
 __all__ = ["FUSED_TYPES", "fuse_activation"]
 
@@ -29,20 +32,23 @@ such a slot, ``residual`` (an input that is added before the activation).
 """
 
 
+_CAN_APPLY = frozenset(FUSED_TYPES) | frozenset(FUSED_TYPES.values())
+
+
 def fuse_activation(graph: Graph) -> bool:
-    """Fuse every activation whose input comes from an operator of ``FUSED_TYPES``."""
+    """Fuse every activation whose input comes from an operator of ``FUSED_TYPES``, or from several of them."""
     changed = False
     for op in list(graph.ops):
-        if op.type not in FUSED_TYPES and op.type not in FUSED_TYPES.values():
-            continue
-        if "activation" in op.params:
+        makers = concatenated(op, _CAN_APPLY) if op.type == "torch.cat" else [op] if op.type in _CAN_APPLY else []
+        if not makers or any("activation" in m.params for m in makers):
             continue
         follower = only_consumer(op.outputs[0])
         found = recognize(follower.type, parameters(follower)) if follower and len(follower.inputs) == 1 else None
         if follower is None or found is None:
             continue
-        op.type = FUSED_TYPES.get(op.type, op.type)
-        op.params["activation"], op.params["activation_params"] = found
+        for maker in makers:
+            maker.type = FUSED_TYPES.get(maker.type, maker.type)
+            maker.params["activation"], maker.params["activation_params"] = found
         absorb(graph, op, follower)
         changed = True
     return changed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pnnx_fast._types import Array, Shape
@@ -16,6 +16,7 @@ __all__ = [
     "absorb",
     "become_expression",
     "bypass",
+    "concatenated",
     "new_constant",
     "only_consumer",
     "parameters",
@@ -51,6 +52,14 @@ def absorb(graph: Graph, op: Operator, follower: Operator) -> None:
     """Remove the single consumer of an operator's output whose work the operator now does itself."""
     graph.replace_uses(follower.outputs[0], op.outputs[0])
     graph.remove_operator(follower)
+
+
+def concatenated(cat: Operator | None, kinds: Container[str]) -> list[Operator]:
+    """Return what makes the parts of a concatenation, where these are of some types and nothing else reads them."""
+    if cat is None or cat.type != "torch.cat" or len(cat.outputs) != 1:
+        return []
+    makers = [sole_producer(x) for x in cat.inputs]
+    return [m for m in makers if m is not None] if all(m is not None and m.type in kinds for m in makers) else []
 
 
 def succeed(graph: Graph, op: Operator, heirs: Mapping[Operand, Operand]) -> None:

@@ -103,6 +103,40 @@ def batch_norm() -> pnnx_fast.Graph:
     return finish(graph, "d")
 
 
+def joined(dim: int = 1, other_reader: bool = False) -> pnnx_fast.Graph:
+    """Two convolutions side by side, a batch norm of both and an activation."""
+    graph = begin()
+    conv(graph, "c", "x", "a", 5, 0)
+    step(graph, "F.tanh", "x", "t")
+    conv(graph, "d", "t", "b", 5, 1)
+    step(graph, "torch.cat", "a b", "j", dim=dim)
+    graph.ops[-1].outputs[0].shape = (1, 10, 6, 6) if dim % 4 == 1 else (1, 5, 12, 6)
+    step(graph, "nn.BatchNorm2d", "j", "n", eps=1e-3, num_features=10 if dim % 4 == 1 else 5, affine=True)
+    rng = np.random.default_rng(7)
+    for key in ("weight", "bias", "running_mean", "running_var"):
+        graph.ops[-1].attrs[key] = Attribute(rng.uniform(0.5, 1.5, 10 if dim % 4 == 1 else 5).astype(np.float32))
+    graph.ops[-1].outputs[0].shape = graph.ops[-2].outputs[0].shape
+    step(graph, "nn.SiLU", "n", "y")
+    graph.ops[-1].outputs[0].shape = graph.ops[-2].outputs[0].shape
+    if other_reader:
+        step(graph, "F.relu", "a", "r")
+        step(graph, "torch.cat", "y r", "z", dim=1)
+        graph.ops[-1].outputs[0].shape = (1, 15, 6, 6)
+    return finish(graph, "z" if other_reader else "y")
+
+
+def joined_lines() -> pnnx_fast.Graph:
+    return joined(dim=2)
+
+
+def joined_from_behind() -> pnnx_fast.Graph:
+    return joined(dim=-3)
+
+
+def joined_with_other_reader() -> pnnx_fast.Graph:
+    return joined(other_reader=True)
+
+
 def pooled() -> pnnx_fast.Graph:
     """A 1x1 convolution to other channels, then averages of pairs of lines."""
     graph = begin()
@@ -142,6 +176,13 @@ def pooled_with_padding() -> pnnx_fast.Graph:
         (two_convolutions, ["nn.Conv2d", "F.tanh", "fused.Conv2d"]),
         (shared, ["nn.Conv2d", "pnnx.Expression"]),
         (batch_norm, ["fused.Conv2d"]),
+        (joined, ["fused.Conv2d", "F.tanh", "fused.Conv2d", "torch.cat"]),
+        (joined_from_behind, ["fused.Conv2d", "F.tanh", "fused.Conv2d", "torch.cat"]),
+        (joined_lines, ["nn.Conv2d", "F.tanh", "nn.Conv2d", "torch.cat", "fused.BatchNorm2d"]),
+        (
+            joined_with_other_reader,
+            ["nn.Conv2d", "F.tanh", "nn.Conv2d", "torch.cat", "fused.BatchNorm2d", "F.relu", "torch.cat"],
+        ),
         (pooled, ["nn.AvgPool2d", "fused.Conv2d"]),
         (pooled_with_padding, ["nn.Conv2d", "nn.AvgPool2d", "nn.ReLU"]),
     ],
