@@ -16,7 +16,7 @@ __all__ = ["RUNS", "add_arguments", "main"]
 
 RUNS = {
     "peers": "peers --models all --threads 1,2 --peers all",
-    "peers8": "peers --models all --threads 1,2 --batch 8 --rounds 5 --budget 15",
+    "peers8": "peers --models all --threads 1,2 --batch 8 --peers all --rounds 5 --budget 15",
     "others": "peers --models others --threads 1,2 --rounds 5",
     "families": "peers --models families --threads 1,2 --rounds 5",
     "contended": "peers --models target --threads 1,2 --contended --rounds 4",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import parameters, rewrite_expression, unused_operand
+from pnnx_fast.passes.moves import arguments_of, parameters, rewrite_expression, unused_operand
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -61,19 +61,12 @@ def _find(op: Operator, root: Node) -> tuple[Node, Norm] | None:
     return None
 
 
-def _call(node: Node, name: str, count: int) -> tuple[Node, ...]:
-    """Arguments of a call of a function with so many of them, otherwise nothing."""
-    from pnnx_fast.expression import Call
-
-    return node.children if isinstance(node, Call) and node.name == name and len(node.children) == count else ()
-
-
 def _norm(op: Operator, node: Node) -> Norm | None:
-    pairs = [(a, b, "rsqrt") for a, b in _orders(_call(node, "mul", 2))]
-    if quotient := _call(node, "div", 2):
+    pairs = [(a, b, "rsqrt") for a, b in _orders(arguments_of(node, "mul", 2))]
+    if quotient := arguments_of(node, "div", 2):
         pairs.append((quotient[0], quotient[1], "sqrt"))
     for above, below, name in pairs:
-        for root in _call(below, name, 1):
+        for root in arguments_of(below, name, 1):
             found = _of_variance(op, above, root)
             if found is not None:
                 return found
@@ -84,11 +77,11 @@ def _of_variance(op: Operator, above: Node, below: Node) -> Norm | None:
     """The normalisation with a given numerator and sum of variance and epsilon."""
     from pnnx_fast.expression import Constant, Input
 
-    parts = _call(below, "add", 2)
+    parts = arguments_of(below, "add", 2)
     if not parts or not isinstance(parts[0], Input) or not isinstance(parts[1], Constant):
         return None
     eps, variance = parts[1].value, op.inputs[parts[0].index]
-    difference = _call(above, "sub", 2)
+    difference = arguments_of(above, "sub", 2)
     x = difference[0] if difference else above
     if not isinstance(x, Input) or not isinstance(eps, float) or not 0 < eps < 1:
         return None
@@ -171,8 +164,8 @@ def _affine(tree: Node, sources: list[Operand], norm: Norm) -> dict[str, Operand
     from pnnx_fast.expression import Input
 
     last = Input(len(sources) - 1)
-    for product, shift in _orders(_call(tree, "add", 2)):
-        for scale, value in _orders(_call(product, "mul", 2)):
+    for product, shift in _orders(arguments_of(tree, "add", 2)):
+        for scale, value in _orders(arguments_of(product, "mul", 2)):
             if value == last and isinstance(scale, Input) and isinstance(shift, Input):
                 pair = {"weight": sources[scale.index], "bias": sources[shift.index]}
                 return pair if all(_is_vector(t, norm) for t in pair.values()) else {}

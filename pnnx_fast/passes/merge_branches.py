@@ -19,7 +19,7 @@ import numpy as np
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.passes.fold_batch_norm import BATCH_NORMS, affine_of, fold_batch_norm, is_affine
-from pnnx_fast.passes.moves import absorb, only_consumer, parameters, rewrite_expression
+from pnnx_fast.passes.moves import absorb, arguments_of, numbers, only_consumer, parameters, rewrite_expression
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -72,11 +72,10 @@ def _merge_terms(graph: Graph, op: Operator) -> bool:
     root = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
     if root is None or inputs_of(root)[-1:] >= [len(op.inputs)]:
         return False
-    merged = set[int]().union(*(_merge(b) for terms in _sums(root) for b in _by_source(op, terms)))
+    merged = set[Branch]().union(*(_merge(b) for terms in _sums(root) for b in _by_source(op, terms)))
     if not merged:
         return False
-    makers = [op.inputs[i].producer for i in merged if _is_branch(op.inputs[i], op)]
-    tree, sources = _without(root, merged), list(op.inputs)
+    tree, sources = _without(root, {b.slot for b in merged}), list(op.inputs)
     if isinstance(tree, Input):
         only = sources[tree.index].producer
         assert only is not None
@@ -84,17 +83,21 @@ def _merge_terms(graph: Graph, op: Operator) -> bool:
         absorb(graph, only, op)
     else:
         rewrite_expression(op, tree, sources)
-    for maker in makers:
-        if maker is not None:
-            graph.remove_operator(maker)
+    for branch in merged:
+        if branch.maker is not None:
+            graph.remove_operator(branch.maker)
     return True
 
 
 # ---- the expression ----
 
 
-def _is_sum(node: Node) -> bool:
-    return getattr(node, "name", "") in ("add", "sub") and len(node.children) == 2
+def _signed_terms(node: Node) -> tuple[tuple[Node, int], ...]:
+    """Both terms of a sum or difference with their signs; nothing of other nodes."""
+    for name, sign in (("add", 1), ("sub", -1)):
+        if terms := arguments_of(node, name, 2):
+            return (terms[0], 1), (terms[1], sign)
+    return ()
 
 
 def _sums(root: Node) -> Iterator[list[tuple[int, int]]]:
@@ -106,15 +109,14 @@ def _sums(root: Node) -> Iterator[list[tuple[int, int]]]:
     pending = [root]
     while pending:
         node = pending.pop()
-        if not _is_sum(node):
+        if not _signed_terms(node):
             pending.extend(node.children)
             continue
         terms, signed = [], [(node, 1)]
         while signed:
             term, sign = signed.pop()
-            if _is_sum(term):
-                first, second = term.children
-                signed += [(second, -sign if getattr(term, "name", "") == "sub" else sign), (first, sign)]
+            if parts := _signed_terms(term):
+                signed += [(part, sign * own) for part, own in reversed(parts)]
             elif isinstance(term, Input):
                 terms += [(term.index, sign)] if uses[term.index] == 1 else []
             else:
@@ -133,7 +135,7 @@ def _without(root: Node, dropped: set[int]) -> Node:
         if None not in children:
             return node.rebuilt(tuple(c for c in children if c is not None))
         first, second = children
-        negative = first is None and getattr(node, "name", "") == "sub"
+        negative = first is None and second is not None and _signed_terms(node)[1][1] < 0
         return Call("neg", [second]) if negative and second is not None else first or second
 
     left = fold(root, combine)
@@ -161,21 +163,20 @@ def _by_source(op: Operator, terms: Iterable[tuple[int, int]]) -> Iterator[list[
         yield branches + ([rest[source]] if source in rest and source.shape == shape else [])
 
 
-def _merge(branches: Sequence[Branch]) -> set[int]:
-    """Add branches of one tensor to convolutions among them; returns the inputs that were added."""
+def _merge(branches: Sequence[Branch]) -> set[Branch]:
+    """Add branches of one tensor to convolutions among them; returns those that were added."""
     windows = {b: w for b in branches if b.maker is not None and (w := _window(b.maker)) is not None}
-    done: set[Branch] = set()
-    merged: set[int] = set()
+    bases: set[Branch] = set()
+    merged: set[Branch] = set()
     for base in sorted(windows, key=lambda b: -math.prod(map(len, windows[b].taps))):
-        if base in done:
+        if base in merged:
             continue
-        done.add(base)
-        places = {b: _places(b, windows.get(b), base, windows[base]) for b in branches if b not in done}
+        bases.add(base)
+        places = {b: _places(b, windows.get(b), base, windows[base]) for b in branches if b not in bases | merged}
         added = {b: at for b, at in places.items() if at is not None}
         if any(b.maker is not None for b in added):
             _add(base, added)
-            done |= added.keys()
-            merged |= {b.slot for b in added}
+            merged |= added.keys()
     return merged
 
 
@@ -185,9 +186,11 @@ def _window(conv: Operator) -> Window | None:
     if conv.type not in CONVOLUTIONS or weight is None or values.get("padding_mode", "zeros") != "zeros":
         return None
     rank, x, groups = len(weight.shape) - 2, conv.inputs[0].shape, values.get("groups", 1)
-    numbers = [_per_axis(values.get(key, default), rank) for key, default in _NUMBERS.items()]
-    stride, before, dilation = numbers
-    if rank != int(conv.type[-2]) or any(len(n) != rank for n in numbers) or min(stride + dilation) < 1:
+    given = [numbers(conv, key, default) for key, default in (("stride", 1), ("padding", 0), ("dilation", 1))]
+    stride, before, dilation = (n * rank if len(n) == 1 else n for n in given)
+    if rank != int(conv.type[-2]) or 0 in weight.shape or any(type(n) is not int for axes in given for n in axes):
+        return None
+    if any(len(axes) != rank for axes in (stride, before, dilation)) or min(stride + dilation) < 1:
         return None
     if x is None or len(x) <= rank or not isinstance(groups, int) or weight.shape[1] * groups != x[-1 - rank]:
         return None
@@ -195,15 +198,7 @@ def _window(conv: Operator) -> Window | None:
     if any(v.shape != weight.shape[:1] for v in vectors) or any(v.dtype != "f32" for v in (weight, *vectors)):
         return None
     lines = zip(weight.shape[2:], before, dilation, strict=True)
-    return Window(stride, groups, tuple(range(-b, n * d - b, d) for n, b, d in lines))
-
-
-_NUMBERS = {"stride": 1, "padding": 0, "dilation": 1}
-
-
-def _per_axis(value: object, rank: int) -> tuple[int, ...]:
-    values = (value,) * rank if isinstance(value, int) else value
-    return tuple(values) if isinstance(values, (list, tuple)) and all(type(n) is int for n in values) else ()
+    return Window(tuple(stride), groups, tuple(range(-b, n * d - b, d) for n, b, d in lines))
 
 
 def _places(branch: Branch, window: Window | None, base: Branch, wide: Window) -> list[list[int]] | None:
@@ -220,7 +215,8 @@ def _places(branch: Branch, window: Window | None, base: Branch, wide: Window) -
     if (window.stride, window.groups) != (wide.stride, wide.groups):
         return None
     pairs = list(zip(window.taps, wide.taps, strict=True))
-    if not all(t in theirs for mine, theirs in pairs for t in mine):
+    # Windows around the same middle give results of one size, whatever shapes the file notes.
+    if not all(a[0] + a[-1] == b[0] + b[-1] and all(t in b for t in a) for a, b in pairs):
         return None
     return [[theirs.index(t) for t in mine] for mine, theirs in pairs]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 __all__ = [
     "RESHAPES",
     "absorb",
+    "arguments_of",
     "become_expression",
     "bypass",
     "concatenated",
     "new_constant",
+    "numbers",
     "only_consumer",
     "parameters",
     "permutation",
@@ -74,6 +76,19 @@ def succeed(graph: Graph, op: Operator, heirs: Mapping[Operand, Operand]) -> Non
 def parameters(op: Operator) -> dict[str, object]:
     """Values of an operator's parameters."""
     return {key: parameter.value for key, parameter in op.params.items()}
+
+
+def numbers(op: Operator, key: str, default: object) -> list[Any]:
+    """Values of a parameter that is one for all axes or a list of them."""
+    value: Any = op.params[key].value if key in op.params else default
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:
+    """Arguments of a call of a function with so many of them, otherwise nothing."""
+    from pnnx_fast.expression import Call
+
+    return node.children if isinstance(node, Call) and node.name == name and len(node.children) == count else ()
 
 
 def permutation(op: Operator) -> list[int] | None:

@@ -7,10 +7,9 @@ not have been given the bias.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from pnnx_fast.ir import Graph, Operator
-from pnnx_fast.passes.moves import only_consumer
+from pnnx_fast.passes.moves import numbers, only_consumer
 
 __all__ = ["pool_first"]
 
@@ -31,24 +30,19 @@ def pool_first(graph: Graph) -> bool:
     return changed
 
 
-def _numbers(op: Operator, key: str, default: object) -> list[Any]:
-    value: Any = op.params[key].value if key in op.params else default
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
 def _keeps_pixels(conv: Operator) -> bool:
     """Whether every output pixel depends on the input pixel at its place alone."""
-    ones = all(n == 1 for key in ("kernel_size", "stride") for n in _numbers(conv, key, 1))
-    return ones and "kernel_size" in conv.params and all(n == 0 for n in _numbers(conv, "padding", 0))
+    ones = all(n == 1 for key in ("kernel_size", "stride") for n in numbers(conv, key, 1))
+    return ones and "kernel_size" in conv.params and all(n == 0 for n in numbers(conv, "padding", 0))
 
 
 def _shrinks(pool: Operator) -> bool:
     """Whether windows lie inside of the image and move on by more than a pixel."""
-    window = _numbers(pool, "kernel_size", 1)
-    stride = _numbers(pool, "stride", None)
+    window = numbers(pool, "kernel_size", 1)
+    stride = numbers(pool, "stride", None)
     stride = window if stride == [None] else stride
-    plain = all(n == 0 for n in _numbers(pool, "padding", 0)) and _numbers(pool, "ceil_mode", False) == [False]
-    return plain and _numbers(pool, "divisor_override", None) == [None] and math.prod(stride) > 1
+    plain = all(n == 0 for n in numbers(pool, "padding", 0)) and numbers(pool, "ceil_mode", False) == [False]
+    return plain and numbers(pool, "divisor_override", None) == [None] and math.prod(stride) > 1
 
 
 def _swap(graph: Graph, conv: Operator, pool: Operator) -> None:

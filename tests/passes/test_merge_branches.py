@@ -118,6 +118,12 @@ def test_strides_and_dilations() -> None:
     assert net.merged(net.sum("add(add(@0,@1),@2)", narrow, dilated, wide)) == ["nn.Conv2d"]
 
 
+def test_windows_whose_results_agree_in_size_by_chance_stay() -> None:
+    net = Net(8, 8)
+    pair = [net.conv(net.x, k, k, stride=(2, 2), padding=(0, 0)) for k in (2, 1)]
+    assert net.merged(net.sum("add(@0,@1)", *pair)) == ["nn.Conv2d", "nn.Conv2d", "pnnx.Expression"]
+
+
 def test_the_norm_behind_the_sum_folds() -> None:
     net = Net(9, 8)
     total = net.sum("add(@0,@1)", net.conv(net.x, 3, 3), net.conv(net.x, 1, 1))
@@ -155,6 +161,7 @@ def test_results_that_something_else_reads_stay() -> None:
         {"groups": 0},
         {"dilation": (0, 1)},
         {"padding": (1,)},
+        {"weight": (CHANNELS, CHANNELS, 0, 1)},
         {"padding_mode": "circular"},
     ],
 )
