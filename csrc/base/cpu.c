@@ -1,5 +1,11 @@
 /* Feature detection; compiled without any ISA flag. */
+#define _GNU_SOURCE
 #include "base/cpu.h"
+
+#if defined(__linux__)
+#    include <sys/syscall.h>
+#    include <unistd.h>
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 #    include <cpuid.h>
@@ -8,6 +14,23 @@ static uint64_t xgetbv0(void) {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
     return ((uint64_t)hi << 32) | lo;
+}
+
+/* Linux keeps the state of tiles for processes that ask: as it is large, threads that use none do without. */
+static int may_use_tiles(void) {
+#    if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_STATE = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILES = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_STATE, TILES) == 0;
+#    else
+    return 0;
+#    endif
+}
+
+static int has_tiles(uint64_t xcr0) {
+    uint32_t a, b, c, d;
+    if ((xcr0 & 0x60000) != 0x60000 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    const uint32_t need = (1u << 24) | (1u << 25); /* AMX-TILE, AMX-INT8 */
+    return (d & need) == need && may_use_tiles();
 }
 
 static uint32_t detect(void) {
@@ -26,6 +49,7 @@ static uint32_t detect(void) {
         features |= PF_CPU_AVX512;
         if ((c >> 11) & 1) features |= PF_CPU_VNNI;
         if ((c >> 10) & 1) features |= PF_CPU_VPCLMUL;
+        if (has_tiles(xcr0)) features |= PF_CPU_AMX;
     }
     return features;
 }

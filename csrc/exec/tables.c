@@ -12,7 +12,8 @@
     X(generic, 0)                                                                                            \
     X(avx2, PF_CPU_AVX2)                                                                                     \
     X(avx512, PF_CPU_AVX512)                                                                                 \
-    X(avx512vnni, PF_CPU_AVX512 | PF_CPU_VNNI)
+    X(avx512vnni, PF_CPU_AVX512 | PF_CPU_VNNI)                                                               \
+    X(amx, PF_CPU_AVX512 | PF_CPU_VNNI | PF_CPU_AMX)
 
 extern const pf_kernel_table pf_table_generic;
 #define PF_TABLE_generic &pf_table_generic
@@ -33,6 +34,12 @@ extern const pf_kernel_table pf_table_avx512vnni;
 #    define PF_TABLE_avx512vnni &pf_table_avx512vnni
 #else
 #    define PF_TABLE_avx512vnni NULL
+#endif
+#ifdef PF_BUILD_amx
+extern const pf_kernel_table pf_table_amx;
+#    define PF_TABLE_amx &pf_table_amx
+#else
+#    define PF_TABLE_amx NULL
 #endif
 #ifdef PF_BUILD_avx512_emulated
 extern const pf_kernel_table pf_table_avx512_emulated;

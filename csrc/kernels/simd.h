@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#if defined(PF_ISA_avx512) || defined(PF_ISA_avx512vnni)
+#if defined(PF_ISA_avx512) || defined(PF_ISA_avx512vnni) || defined(PF_ISA_amx)
 #    define PF_AVX512 1
 #    define PF_VL     16
 #elif defined(PF_ISA_avx2)
@@ -15,8 +15,11 @@
 #else
 #    define PF_VL 4
 #endif
-#if defined(PF_ISA_avx512vnni)
+#if defined(PF_ISA_avx512vnni) || defined(PF_ISA_amx)
 #    define PF_VNNI 1
+#endif
+#if defined(PF_ISA_amx)
+#    define PF_AMX 1
 #endif
 /* Vector registers, which decide how much of a tile is held at once. */
 #if defined(PF_AVX512) || defined(__aarch64__)

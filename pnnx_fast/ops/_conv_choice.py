@@ -15,7 +15,7 @@ from pnnx_fast._core.program import WINO_PHASES, codes
 
 __all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
-LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16, "avx512_emulated": 16, "avx512vnni_emulated": 16}
+LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16, "amx": 16, "avx512_emulated": 16, "avx512vnni_emulated": 16}
 """Floats in a vector of each ISA level."""
 
 MEMORY_BYTES = {4: (5.0, 8.0), 8: (5.0, 8.0), 16: (10.0, 10.0)}
@@ -77,6 +77,17 @@ DIRECT = Choice("conv_f32", "conv_pack_f32")
 STEM = Choice("conv_stem_f32", "conv_pack_f32")
 DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
 GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
+SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
+
+SPLIT_LEVEL, SPLIT_SIDE, SPLIT_DEPTH = "amx", 16, 32
+"""The ISA level with matrix tiles, their rows and columns, and how many numbers of each they take at a time."""
+
+SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 70.0, 8.0, 6.0, 6.0
+"""The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
+before that; bias, activation and store of a row of sums."""
+
+SPLIT_GAIN = 0.8
+"""Share of the cost of the other kernels that products of split floats have to stay below, as they are less exact."""
 
 
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
@@ -111,9 +122,10 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     costs = {v: winograd_cost(g, v, lanes, nthreads) for v in (_winograd_variants(g, lanes) if constant else ())}
     best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
     gain = _phase_gain(g, lanes) if best >= WINO_PHASES else 1.0
-    if costs and costs[best] < gain * direct_cost(g, lanes, nthreads):
-        return Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
-    return DIRECT
+    cost, choice = direct_cost(g, lanes, nthreads), DIRECT
+    if costs and costs[best] < gain * cost:
+        cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
+    return SPLIT if constant and isa == SPLIT_LEVEL and split_cost(g, nthreads) < SPLIT_GAIN * cost else choice
 
 
 def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
@@ -127,6 +139,8 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
     lanes = LANES.get(isa, 4)
     if _fits_grouped(g, lanes):
         found.append(GROUPED)
+    if isa == SPLIT_LEVEL:
+        found.append(SPLIT)
     return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in _winograd_variants(g, lanes)]
 
 
@@ -192,6 +206,19 @@ def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
         each = vectors * NARROW_CYCLES[outputs - 1] + NARROW_END_CYCLES
         work = min(work, groups * pixels * each)
     return _together(work / nthreads, 4 * products / MEMORY_BYTES[lanes][nthreads > 1])
+
+
+def split_cost(g: Mapping[str, Any], nthreads: int) -> float:
+    """Cycles of products of split floats on matrix tiles, while the weights come from memory."""
+    groups, pixels = g["groups"], g["n"] * g["oh"] * g["ow"]
+    taps = g["kh"] * g["kw"]
+    steps = math.ceil(taps * g["ic"] / groups / SPLIT_DEPTH)
+    columns = math.ceil(g["oc"] / groups / SPLIT_SIDE)
+    row = steps * (SPLIT_ROW_CYCLES + SPLIT_COPY_CYCLES * (taps > 1)) + columns * SPLIT_END_CYCLES
+    tiles = math.ceil(pixels / SPLIT_SIDE) * columns * steps
+    work = groups * (tiles * SPLIT_TILE_CYCLES + pixels * row)
+    weights = groups * columns * SPLIT_SIDE * steps * SPLIT_DEPTH
+    return _together(work / nthreads, 4 * weights / MEMORY_BYTES[LANES[SPLIT_LEVEL]][nthreads > 1])
 
 
 def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int) -> float:

@@ -117,7 +117,7 @@ def _emit(
         choice = STEM
         fields["xsc"] = x.strides[1]
     elif x.ndim == 4:
-        choice = choose(b.isa, b.nthreads, fields, weight.is_constant)
+        choice = choose(b.isa, b.nthreads, fields, weight.is_constant and gate is None)
         choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
     kh, kw = math.prod(weight.shape[2:-1]), weight.shape[-1]

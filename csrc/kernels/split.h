@@ -1,0 +1,260 @@
+/* Products of floats on matrix tiles of bytes. A row (or column) of floats is its scale times integers of 23
+ * bits and sign, each of which is three digits of a byte: a = scale (high + middle / 2^8 + low / 2^16). Of
+ * the nine products of digits, the three smallest are left out; the others are summed up without error in
+ * integers, three sums by weight. What is lost is about 3e-8 of the largest number of the row times the
+ * largest of the column, in each product: for most data as much as float32 loses in its sums. (Of this kind
+ * are the methods after Ozaki, Ogita, Oishi, Rump: Error-free transformations of matrix multiplication by
+ * using fast routines of matrix multiplication and its applications, 2012.)
+ *
+ * Large inputs that meet small weights would make the others' digits few. So where the largest weights of the
+ * inputs differ much, weights are divided by powers of two, their factors, by which inputs are multiplied.
+ *
+ * Digits lie in tiles of a kilobyte: for every PF_SPLIT_DEPTH numbers of PF_SPLIT_SIDE rows a tile of high
+ * digits, one of middle and one of low ones. Columns have four neighbours of k side by side.
+ *
+ * Rows or columns whose largest number is out of range (inf, NaN, next to the ends of what floats can be)
+ * are cut instead: their digits are the upper three bytes of floats. These are multiplied by vectors, as all
+ * are where there are no matrix tiles. Used by conv_split.c and pack_split.c. */
+#ifndef PF_KERNELS_SPLIT_H
+#define PF_KERNELS_SPLIT_H
+
+#include <string.h>
+
+#include "kernels/kernel.h"
+#include "kernels/simd.h"
+
+enum {
+    PF_SPLIT_SIDE = 16,
+    PF_SPLIT_DEPTH = 64,
+    PF_SPLIT_DIGITS = 3,
+    PF_SPLIT_PART = PF_SPLIT_SIDE * PF_SPLIT_DEPTH,  /* bytes of a tile */
+    PF_SPLIT_STEP = PF_SPLIT_DIGITS * PF_SPLIT_PART, /* of all digits */
+    PF_SPLIT_LONGEST = 32 << 10,                     /* sums of so many products stay below 2^31 */
+    PF_SPLIT_LARGEST = 127 << 16,                    /* integer */
+};
+
+/* The largest size in a row decides its scale. */
+#define PF_SPLIT_LEAST 0x1p-100f
+#define PF_SPLIT_MOST  0x1p100f
+
+PF_INLINE int pf_split_fits(float largest) {
+    return largest == 0.0f || (largest >= PF_SPLIT_LEAST && largest <= PF_SPLIT_MOST);
+}
+
+PF_INLINE float pf_split_scale(float largest) { return largest == 0.0f ? 1.0f : largest / 127.0f; }
+PF_INLINE float pf_split_inverse(float largest) {
+    return largest == 0.0f ? 0.0f : (float)PF_SPLIT_LARGEST / largest;
+}
+
+/* The largest size of n floats; inf if one is NaN. */
+static inline float pf_split_largest(const float *x, int64_t n) {
+    pf_vi sizes = pf_seti(0);
+    for (int64_t i = 0; i < n; i += PF_VL) {
+        const pf_vi size = (pf_vi)pf_load_upto(x + i, n - i) & pf_seti(INT32_MAX);
+#if defined(PF_AVX512) && !defined(PF_EMULATED)
+        sizes = (pf_vi)_mm512_max_epi32((__m512i)sizes, (__m512i)size);
+#else
+        const pf_vi larger = size > sizes;
+        sizes = (larger & size) | (~larger & sizes);
+#endif
+    }
+    int32_t largest = 0;
+    for (int i = 0; i < PF_VL; i++) largest = largest < sizes[i] ? sizes[i] : largest;
+    float size;
+    memcpy(&size, &largest, sizeof size);
+    return size != size ? INFINITY : size;
+}
+
+/* Where the digit of number k lies in a row of a tile: packing by 128 bits leaves fours of neighbours in this
+ * order. */
+PF_INLINE int pf_split_place(int k) { return (k / 4 % 4 * 4 + k / 16) * 4 + k % 4; }
+
+/* Digits of the first n of PF_SPLIT_DEPTH floats, the others being zeros, for one row of the three tiles at
+ * `to`; cut: for rows out of range. */
+static inline void pf_split_numbers(const float *x, int64_t n, float inverse, int cut, int8_t *to) {
+    for (int k = 0; k < PF_SPLIT_DEPTH; k++) {
+        const float v = k < n ? x[k] : 0.0f;
+        int32_t q;
+        if (cut) {
+            memcpy(&q, &v, sizeof q);
+            q = (int32_t)((uint32_t)q | (v != v ? 0x400000u : 0u)) >> 8;
+        } else {
+            q = (int32_t)lrintf(v * inverse);
+        }
+        /* Digits of integers have signs: they round what is left of them. */
+        const int32_t high = cut ? q : q + 0x8080, middle = cut ? q : q + 0x80;
+        int8_t *place = to + pf_split_place(k);
+        place[0] = (int8_t)(high >> 16);
+        place[PF_SPLIT_PART] = (int8_t)(middle >> 8);
+        place[2 * PF_SPLIT_PART] = (int8_t)q;
+    }
+}
+
+#if defined(PF_AMX)
+/* The same for rows in range. */
+PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *to) {
+    __m512i high[4], middle[4], low[4];
+    PF_UNROLL for (int v = 0; v < 4; v++) {
+        const __m512 scaled =
+            _mm512_mul_ps((__m512)pf_load_upto(x + v * PF_VL, n - v * PF_VL), _mm512_set1_ps(inverse));
+        const __m512i q = _mm512_cvtps_epi32(scaled);
+        high[v] = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(0x8080)), 16);
+        middle[v] =
+            _mm512_srai_epi32(_mm512_slli_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(0x80)), 16), 24);
+        low[v] = _mm512_srai_epi32(_mm512_slli_epi32(q, 24), 24);
+    }
+#    define PF_SPLIT_PACK(v)                                                                                 \
+        _mm512_packs_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]))
+    _mm512_storeu_si512(to, PF_SPLIT_PACK(high));
+    _mm512_storeu_si512(to + PF_SPLIT_PART, PF_SPLIT_PACK(middle));
+    _mm512_storeu_si512(to + 2 * PF_SPLIT_PART, PF_SPLIT_PACK(low));
+#    undef PF_SPLIT_PACK
+}
+#else
+PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *to) {
+    pf_split_numbers(x, n, inverse, 0, to);
+}
+#endif
+
+/* A row of n floats, split into the tiles of `steps` steps at `to`. Returns its scale, or 0 if it is cut. */
+static inline float pf_split_row(const float *x, int64_t n, int64_t steps, char *to) {
+    const float largest = pf_split_largest(x, n);
+    const int cut = !pf_split_fits(largest);
+    const float inverse = pf_split_inverse(largest);
+    for (int64_t s = 0; s < steps; s++, x += PF_SPLIT_DEPTH, n -= PF_SPLIT_DEPTH, to += PF_SPLIT_STEP) {
+        if (cut)
+            pf_split_numbers(x, n, 0.0f, 1, (int8_t *)to);
+        else
+            pf_split_fast(x, n, inverse, (int8_t *)to);
+    }
+    return cut ? 0.0f : pf_split_scale(largest);
+}
+
+/* Packed weights of all groups: tiles of columns, then floats: the scales of the columns of each tile (all of
+ * them 0 where it is cut), the factors of inputs by tap and channel, and for each group whether it has any
+ * that are not 1. Addresses are counted in bytes. */
+typedef struct pf_split_weights {
+    int64_t columns, depth, steps; /* tiles of columns, inputs and their steps, of a group */
+    int64_t tile, scales, factors, uneven, bytes;
+} pf_split_weights;
+
+static inline pf_split_weights pf_split_layout(int64_t groups, int64_t oc, int64_t depth) {
+    const int64_t size = (int64_t)sizeof(float);
+    pf_split_weights l = {.columns = pf_ceil_div(oc, PF_SPLIT_SIDE), .depth = depth};
+    l.steps = pf_ceil_div(depth, PF_SPLIT_DEPTH);
+    l.tile = l.steps * PF_SPLIT_STEP;
+    l.scales = groups * l.columns * l.tile;
+    l.factors = l.scales + groups * l.columns * PF_SPLIT_SIDE * size;
+    l.uneven = l.factors + groups * depth * size;
+    l.bytes = l.uneven + groups * size;
+    return l;
+}
+
+/* -- products by vectors -- */
+
+/* What the digits at some bytes stand for, but for the scale. */
+PF_INLINE float pf_split_number(const int8_t *x, int cut) {
+    float v;
+    if (!cut) return (float)(x[0] * 65536 + x[PF_SPLIT_PART] * 256 + x[2 * PF_SPLIT_PART]) * 0x1p-16f;
+    const uint32_t bits = (uint32_t)(uint8_t)x[0] << 24 | (uint32_t)(uint8_t)x[PF_SPLIT_PART] << 16 |
+                          (uint32_t)(uint8_t)x[2 * PF_SPLIT_PART] << 8;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/* Sums c, dense, of one tile of rows and one of columns. scales: of the rows, 0 where they are cut. */
+static inline void pf_split_by_vectors(const char *a, const float *scales, const char *b, int cut,
+                                       int64_t steps, float *c) {
+    memset(c, 0, PF_SPLIT_SIDE * PF_SPLIT_SIDE * sizeof *c);
+    for (int64_t s = 0; s < steps; s++, a += PF_SPLIT_STEP, b += PF_SPLIT_STEP)
+        for (int k = 0; k < PF_SPLIT_DEPTH; k++) {
+            float w[PF_SPLIT_SIDE] __attribute__((aligned(64)));
+            for (int j = 0; j < PF_SPLIT_SIDE; j++)
+                w[j] = pf_split_number((const int8_t *)b + (k / 4 * PF_SPLIT_SIDE + j) * 4 + k % 4, cut);
+            for (int r = 0; r < PF_SPLIT_SIDE; r++) {
+                const pf_vf x =
+                    pf_set(pf_split_number((const int8_t *)a + r * PF_SPLIT_DEPTH + k, scales[r] == 0.0f));
+                float *sum = c + r * PF_SPLIT_SIDE;
+                for (int j = 0; j < PF_SPLIT_SIDE; j += PF_VL)
+                    pf_store(sum + j, pf_fma(x, pf_load(w + j), pf_load(sum + j)));
+            }
+        }
+}
+
+/* -- products by matrix tiles -- */
+
+#if defined(PF_AMX)
+PF_INLINE void pf_split_begin(void) {
+    struct {
+        uint8_t palette, start, unused[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = PF_SPLIT_SIDE;
+    _tile_loadconfig(&config);
+}
+
+PF_INLINE void pf_split_end(void) { _tile_release(); }
+
+/* Sums `sums` of a tile of rows and the tile of columns that is loaded, as tile 7. */
+#    define PF_SPLIT_ADD(sums, rows)                                                                         \
+        _tile_loadd(6, rows, 64);                                                                            \
+        _tile_dpbssd(sums, 6, 7)
+
+/* Sums c, dense, of one or two tiles of rows, which lie `next` bytes apart, and one of columns. */
+PF_INLINE void pf_split_sums(const int rows, const char *a, int64_t next, const char *b, int64_t steps,
+                             float *c) {
+    enum { MIDDLE = PF_SPLIT_PART, LOW = 2 * PF_SPLIT_PART, NUMBERS = PF_SPLIT_SIDE * PF_SPLIT_SIDE };
+    int32_t sums[6 * NUMBERS] __attribute__((aligned(64)));
+    /* Tiles 0 and 1 sum up what has full weight, 2 and 3 products of 2^-8, 4 and 5 of 2^-16. */
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    for (int64_t s = 0; s < steps; s++, a += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
+        const char *lower = a + next;
+        _tile_loadd(7, b, 64);
+        PF_SPLIT_ADD(4, a + LOW);
+        if (rows > 1) {
+            PF_SPLIT_ADD(5, lower + LOW);
+            PF_SPLIT_ADD(1, lower);
+            PF_SPLIT_ADD(3, lower + MIDDLE);
+        }
+        PF_SPLIT_ADD(0, a);
+        PF_SPLIT_ADD(2, a + MIDDLE);
+        _tile_loadd(7, b + MIDDLE, 64);
+        _tile_dpbssd(4, 6, 7);
+        if (rows > 1) {
+            PF_SPLIT_ADD(5, lower + MIDDLE);
+            PF_SPLIT_ADD(3, lower);
+        }
+        PF_SPLIT_ADD(2, a);
+        _tile_loadd(7, b + LOW, 64);
+        _tile_dpbssd(4, 6, 7);
+        if (rows > 1) {
+            PF_SPLIT_ADD(5, lower);
+        }
+    }
+    _tile_stored(0, sums, 64);
+    _tile_stored(2, sums + 2 * NUMBERS, 64);
+    _tile_stored(4, sums + 4 * NUMBERS, 64);
+    if (rows > 1) {
+        _tile_stored(1, sums + NUMBERS, 64);
+        _tile_stored(3, sums + 3 * NUMBERS, 64);
+        _tile_stored(5, sums + 5 * NUMBERS, 64);
+    }
+    const pf_vf step = pf_set(0x1p-8f);
+    for (int i = 0; i < rows * NUMBERS; i += PF_VL) {
+        const pf_vf high = pf_tofloat(pf_loadi(sums + i)), middle = pf_tofloat(pf_loadi(sums + 2 * NUMBERS + i));
+        pf_store(c + i, pf_fma(pf_fma(pf_tofloat(pf_loadi(sums + 4 * NUMBERS + i)), step, middle), step, high));
+    }
+}
+#    undef PF_SPLIT_ADD
+#else
+PF_INLINE void pf_split_begin(void) {}
+PF_INLINE void pf_split_end(void) {}
+#endif
+
+#endif

@@ -1,0 +1,119 @@
+"""Convolution by products of split floats: shapes and edges, epilogues, and numbers out of the range of tiles."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from conv_case import ACTIVATIONS, Case, reference, run, tensors
+from conv_case import check as check_kernel
+
+BASE = Case(h=6, w=7, ic=40, oc=48)
+
+
+def check(isa: str, threads: int, case: Case) -> None:
+    check_kernel(isa, threads, case, "conv_split")
+
+
+@pytest.mark.parametrize("pixels", [1, 2, 15, 16, 17, 31, 32, 33, 49, 70])
+def test_rows_and_columns(isa: str, pixels: int) -> None:
+    for oc in (1, 15, 16, 17, 31, 32, 33, 48, 70):
+        check(isa, 1 + oc % 2, BASE.but(h=1, w=pixels, oc=oc))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 300])
+def test_depths(isa: str, depth: int) -> None:
+    check(isa, 1, BASE.but(ic=depth))
+    check(isa, 2, BASE.but(ic=depth, kernel=(3, 2), pad=(1, 1), gap=3, row_gap=5))
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (2, 5), (7, 1)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (1, 3)])
+def test_windows(isa: str, kernel: tuple[int, int], stride: tuple[int, int]) -> None:
+    for pad, dilation in itertools.product(((0, 0), (1, 2), (3, 3)), ((1, 1), (2, 1), (1, 2))):
+        case = BASE.but(n=2, h=13, w=14, ic=9, oc=20, kernel=kernel, stride=stride, pad=pad, dilation=dilation)
+        check(isa, 2, case.but(residual=True))
+    check(isa, 1, BASE.but(n=2, h=13, w=14, ic=6, oc=36, groups=3, kernel=kernel, stride=stride))
+
+
+@pytest.mark.parametrize("act", ACTIVATIONS)
+def test_epilogues(isa: str, act: str) -> None:
+    case = BASE.but(act=act, a=-0.5, b=0.7, error=2.0)  # of larger numbers than leave the activation
+    for bias, residual, late in itertools.product((True, False), (True, False), (True, False)):
+        check(isa, 2, case.but(bias=bias, residual=residual, late=late, oc=37, gap=2))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_many_units(isa: str, threads: int) -> None:
+    check(isa, threads, BASE.but(n=3, h=31, w=33, ic=20, oc=200))
+    check(isa, threads, BASE.but(h=9, w=13, ic=3000, oc=100, residual=True))
+
+
+def test_guards(isa: str) -> None:
+    check(isa, 2, BASE.but(ic=33, oc=17, kernel=(3, 3), pad=(1, 1), guard=True, residual=True))
+    check(isa, 1, BASE.but(ic=33, oc=17, guard=True))
+
+
+def test_no_pixels(isa: str) -> None:
+    check(isa, 2, BASE.but(n=0))
+
+
+@pytest.mark.parametrize("depth", [64, 512, 3072])
+@pytest.mark.parametrize("data", ["normal", "positive", "heavy", "large input", "large weight", "both", "small weights"])
+def test_error(isa: str, depth: int, data: str) -> None:
+    """Relative to the largest result, errors stay small whatever channels inputs and weights are large in."""
+    case = BASE.but(h=8, w=10, ic=depth, oc=80, bias=False)
+    x, weight, _, _ = tensors(case)
+    if data == "positive":
+        x = np.maximum(x, 0)
+    if data == "heavy":
+        x = x**5
+    if data in ("large input", "both", "small weights"):
+        x[..., 3] *= 1000
+    if data in ("large weight", "both"):
+        weight[:, 5] *= 100
+    if data == "small weights":
+        weight[:, 3] /= 1000
+    want = reference(case, x, weight, None, None)
+    got = run(isa, 1, case, x, weight, None, None, kernel="conv_split")
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+    if data in ("normal", "positive", "small weights"):
+        assert np.sqrt(np.mean((got - want) ** 2)) < 2e-6 * np.sqrt(np.mean(want**2))
+
+
+def test_special_values(isa: str) -> None:
+    case = BASE.but(h=1, w=64, ic=70, oc=64, bias=False)
+    x, weight, _, _ = tensors(case)
+    x[0, 0, 3, 5], x[0, 0, 9, 7], x[0, 0, 20, 60] = np.inf, np.nan, -np.inf
+    x[0, 0, 21, 0], x[0, 0, 21, 1] = np.inf, -np.inf
+    weight[40, 3], weight[41, 4], weight[42, 5] = np.inf, np.nan, -np.inf
+    weight[:8, 5] = 0.0
+    with np.errstate(invalid="ignore"):
+        want = (x.reshape(64, 70).astype(float) @ weight.reshape(64, 70).T.astype(float)).reshape(1, 1, 64, 64)
+    got = run(isa, 1, case, x, weight, None, None, kernel="conv_split")
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(got[~finite], want[~finite].astype(np.float32))
+    np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize(("left", "right"), [(127, -100), (-90, 60), (-100, 20), (60, -90), (20, -100), (-120, 100)])
+def test_ranges(isa: str, left: int, right: int) -> None:
+    """Numbers as large or small as floats can be, of inputs and of weights."""
+    case = BASE.but(h=1, w=40, ic=70, oc=40, bias=False)
+    x, weight, _, _ = tensors(case)
+    x = np.ldexp(np.clip(x, -1.9999999, 1.9999999), left).astype(np.float32)
+    weight = np.ldexp(weight, right).astype(np.float32)
+    want = reference(case, x, weight, None, None)
+    got = run(isa, 1, case, x, weight, None, None, kernel="conv_split")
+    np.testing.assert_allclose(got, want, rtol=0, atol=4e-5 * np.abs(want).max())
+
+
+def test_same_bits(isa: str) -> None:
+    case = BASE.but(h=30, w=30, ic=100, oc=150)
+    data = tensors(case)
+    first = run(isa, 2, case, *data, kernel="conv_split")
+    for _ in range(3):
+        np.testing.assert_array_equal(run(isa, 2, case, *data, kernel="conv_split"), first)
+    np.testing.assert_array_equal(run(isa, 1, case, *data, kernel="conv_split"), first)
