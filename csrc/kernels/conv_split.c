@@ -9,7 +9,7 @@
 #include "kernels/split.h"
 
 enum {
-    ROWS_BYTES = 1 << 20, /* split rows of a thread: half of an L2 of processors with matrix tiles */
+    ROWS_BYTES = 1280 << 10, /* split rows of a thread: they stay in the L2 of processors with matrix tiles */
     CHUNK_TILES = 32,     /* most tiles of rows at a time */
     UNITS_EACH = 8,       /* wanted by each of several threads: some to give away */
     SIDE = PF_SPLIT_SIDE,
@@ -28,6 +28,7 @@ typedef struct conv {
     int pointwise, joined; /* one tap, no padding; taps of a filter row lie side by side */
     int changed;           /* x is scaled, shifted and activated first */
     pf_activation before, act;
+    float low, high; /* bounds of results, as far as the activation is one */
 } conv;
 
 static conv plan_conv(const pf_conv_args *a, int nthreads) {
@@ -43,6 +44,7 @@ static conv plan_conv(const pf_conv_args *a, int nthreads) {
                   (a->ow - 1) * a->stride_w < a->iw;
     c.joined = a->groups == 1 && a->dil_w == 1 && a->xsw == a->ic;
     c.act = pf_act_make(a->act, a->act_a, a->act_b);
+    c.low = c.act.code == PF_ACT_NONE ? -INFINITY : c.act.a, c.high = c.act.code == PF_ACT_NONE ? INFINITY : c.act.b;
     return c;
 }
 
@@ -55,6 +57,7 @@ typedef struct rows {
     int64_t first, count; /* its tiles */
     int64_t y[CHUNK_TILES * PF_SPLIT_SIDE], z[CHUNK_TILES * PF_SPLIT_SIDE]; /* where results lie */
     float scales[CHUNK_TILES * PF_SPLIT_SIDE]; /* 0: cut */
+    int cut[CHUNK_TILES]; /* whether a tile has such rows, or more inputs than sums may have */
 } rows;
 
 static int64_t window_bytes(const conv *c) { return pf_ceil_div(c->l.depth, LINE) * LINE * (int64_t)sizeof(float); }
@@ -118,27 +121,43 @@ static void change_row(const conv *c, const float *x, float *to) {
     }
 }
 
+/* The window of a pixel as it is to be split, in a buffer unless it lies so in memory. */
+static const float *prepare(const conv *c, const place *p, int64_t group, const float *factors, float *to) {
+    const float *x = window_of(c, p, group);
+    if (c->changed)
+        change_row(c, x, to);
+    else if (!c->pointwise)
+        copy_window(c, p, x, to);
+    else if (factors)
+        memcpy(to, x, (size_t)c->ic * sizeof *x);
+    else
+        return x;
+    if (factors) multiply(to, factors, c->l.depth);
+    return to;
+}
+
 /* Splits the rows of a chunk. */
 static void split_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     const pf_conv_args *a = &c->a;
     r->first = chunk_start(c, chunk), r->count = chunk_start(c, chunk + 1) - r->first;
     const float *uneven = (const float *)(c->w + c->l.uneven) + group;
     const float *factors = *uneven ? (const float *)(c->w + c->l.factors) + group * c->l.depth : NULL;
+    const int direct = c->pointwise && !c->changed && !factors;
     int64_t pixel = r->first * SIDE;
-    const int64_t end = pf_min(c->pixels, pixel + r->count * PF_SPLIT_SIDE);
+    const int64_t end = pf_min(c->pixels, pixel + r->count * SIDE);
     place p = {pixel / a->ow / a->oh, pixel / a->ow % a->oh, pixel % a->ow};
+    const float *x[SIDE];
+    for (int64_t i = 0; i < r->count; i++) r->cut[i] = c->l.depth > PF_SPLIT_LONGEST;
     for (int64_t i = 0; pixel < end; pixel++, i++) {
-        const float *x = window_of(c, &p, group);
-        if (c->changed)
-            change_row(c, x, r->window);
-        else if (!c->pointwise)
-            copy_window(c, &p, x, r->window);
-        else if (factors)
-            memcpy(r->window, x, (size_t)c->ic * sizeof *x);
-        if (factors) multiply(r->window, factors, c->l.depth);
-        if (c->changed || !c->pointwise || factors) x = r->window;
-        char *to = r->tiles + i / SIDE * c->l.tile + i % SIDE * PF_SPLIT_DEPTH;
-        r->scales[i] = pf_split_row(x, c->l.depth, c->l.steps, to);
+        char *tile = r->tiles + i / SIDE * c->l.tile;
+        const int row = (int)(i % SIDE);
+        x[row] = prepare(c, &p, group, factors, r->window);
+        if (!direct)
+            r->scales[i] = pf_split_row(x[row], c->l.depth, c->l.steps, tile + row * PF_SPLIT_DEPTH);
+        else if (row == SIDE - 1 || pixel == end - 1)
+            pf_split_rows(x, row + 1, c->l.depth, c->l.steps, tile, r->scales + i - row);
+        if (row == SIDE - 1 || pixel == end - 1)
+            for (int k = 0; k <= row; k++) r->cut[i / SIDE] |= r->scales[i - k] == 0.0f;
         r->y[i] = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw + group * c->oc;
         r->z[i] = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw + group * c->oc;
         if (++p.ox < a->ow) continue;
@@ -151,76 +170,96 @@ static void split_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
 
 /* Some rows of sums, dense, on their way to n columns of y. */
 typedef struct sums {
-    float *sums;
-    int64_t rows;
-    const float *scales;
+    const conv *c;
+    int32_t parts[PF_SPLIT_SUMS] __attribute__((aligned(64)));         /* by matrix tiles */
+    float numbers[2 * SIDE * SIDE] __attribute__((aligned(64)));       /* by vectors, and room for them */
+    int exact;                                                         /* by vectors */
+    int64_t rows, done;                                                /* how many, and how many are in y */
+    const float *row_scales, *scales, *bias;                           /* NULL: none */
     const int64_t *y, *z;
     int64_t column, n;
 } sums;
 
-/* Scales, bias, residual and activation. */
-static void finish(const conv *c, const sums *s, const float *scales, const float *bias) {
+/* Scales, bias, residual and activation of rows [begin, end). Bounds: an activation that is some, or none. */
+PF_INLINE void finish_rows(sums *s, int64_t begin, int64_t end, const int bounds) {
     enum { VECTORS = SIDE / PF_VL };
-    const int late = pf_act_is_late(c->act.code), z_late = c->z && c->a.z_late;
+    const conv *c = s->c;
+    const float *early = c->a.z_late ? NULL : c->z, *late = c->a.z_late ? c->z : NULL;
+    const int buffered = pf_act_is_late(c->act.code) || late;
+    const pf_vf low = pf_set(c->low), high = pf_set(c->high);
     pf_vf by[VECTORS], first[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
-        by[v] = pf_load(scales + v * PF_VL);
-        first[v] = bias ? pf_load_upto(bias + v * PF_VL, s->n - v * PF_VL) : pf_zero();
+        by[v] = s->scales ? pf_load(s->scales + v * PF_VL) : pf_set(1.0f);
+        first[v] = s->bias ? pf_load_upto(s->bias + v * PF_VL, s->n - v * PF_VL) : pf_zero();
     }
-    for (int64_t r = 0; r < s->rows; r++) {
-        float *from = s->sums + r * SIDE, *to = late || z_late ? from : c->y + s->y[r] + s->column;
-        const pf_vf scale = pf_set(s->scales[r] == 0.0f ? 1.0f : s->scales[r]);
+    for (int64_t r = begin; r < end; r++) {
+        const float scale = s->row_scales[r];
+        float *from = s->numbers + r * SIDE, *to = buffered ? from : c->y + s->y[r] + s->column;
         pf_vf v[VECTORS];
-        for (int i = 0; i < VECTORS; i++) v[i] = pf_fma(pf_load(from + i * PF_VL) * scale, by[i], first[i]);
-        for (int i = 0; c->z && !z_late && i < VECTORS; i++)
-            v[i] += pf_load_upto(c->z + s->z[r] + s->column + i * PF_VL, s->n - i * PF_VL);
-        pf_act_early(&c->act, v, VECTORS);
+        for (int i = 0; i < VECTORS; i++) {
+            const int64_t at = r * SIDE + i * PF_VL, n = s->n - i * PF_VL;
+            const pf_vf sum = s->exact ? pf_load(s->numbers + at) : pf_split_sum(s->parts + at);
+            v[i] = pf_fma(sum * pf_set(scale == 0.0f ? 1.0f : scale), by[i], first[i]);
+            if (early) v[i] += pf_load_upto(early + s->z[r] + s->column + i * PF_VL, n);
+            if (bounds) v[i] = pf_act_clip(v[i], low, high);
+        }
+        if (!bounds) pf_act_early(&c->act, v, VECTORS);
         for (int i = 0; i < VECTORS; i++) pf_store_upto(to + i * PF_VL, v[i], s->n - i * PF_VL);
     }
-    if (!late && !z_late) return;
-    pf_act_late(c->act.code, s->sums, SIDE, s->rows, s->n);
-    for (int64_t r = 0; r < s->rows; r++)
+    if (!buffered) return;
+    pf_act_late(c->act.code, s->numbers + begin * SIDE, SIDE, end - begin, s->n);
+    for (int64_t r = begin; r < end; r++)
         for (int64_t i = 0; i < s->n; i += PF_VL) {
-            pf_vf v = pf_load(s->sums + r * SIDE + i);
-            if (z_late) v += pf_load_upto(c->z + s->z[r] + s->column + i, s->n - i);
+            pf_vf v = pf_load(s->numbers + r * SIDE + i);
+            if (late) v += pf_load_upto(late + s->z[r] + s->column + i, s->n - i);
             pf_store_upto(c->y + s->y[r] + s->column + i, v, s->n - i);
         }
 }
 
-/* Whether matrix tiles can multiply some rows by a tile of columns. */
-static int takes_tiles(const conv *c, const float *rows, int64_t count, const float *columns) {
-#if defined(PF_AMX)
-    int takes = columns[0] != 0.0f && c->l.depth <= PF_SPLIT_LONGEST;
-    for (int64_t i = 0; i < count; i++) takes &= rows[i] != 0.0f;
-    return takes;
-#else
-    (void)c, (void)rows, (void)count, (void)columns;
-    return 0;
-#endif
+/* The part of it that is due where so many steps remain. */
+static void finish_some(void *context, int64_t steps) {
+    sums *s = context;
+    const int64_t begin = s->done, end = begin + pf_ceil_div(s->rows - begin, steps);
+    if (begin == s->rows) return;
+    if (s->c->act.code <= PF_ACT_CLIP)
+        finish_rows(s, begin, end, 1);
+    else
+        finish_rows(s, begin, end, 0);
+    s->done = end;
 }
 
-/* One or two tiles of the rows by one of the columns, and what becomes of their sums. */
-static void run_tiles(const conv *c, const rows *r, int64_t group, int64_t tile, int64_t column) {
-    static const float one[SIDE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    float numbers[2 * SIDE * SIDE] __attribute__((aligned(64)));
-    const int64_t bytes = c->l.tile, row = tile * SIDE, first = column * SIDE;
-    const int64_t tiles = pf_min(2, r->count - tile);
-    sums s = {.sums = numbers, .scales = r->scales + row, .y = r->y + row, .z = r->z + row, .column = first};
-    s.rows = pf_min(tiles * SIDE, c->pixels - r->first * SIDE - row);
-    s.n = pf_min(SIDE, c->oc - first);
-    const char *a = r->tiles + tile * bytes, *b = c->w + (group * c->l.columns + column) * bytes;
-    const float *scales = (const float *)(c->w + c->l.scales) + (group * c->l.columns + column) * SIDE;
-    if (!takes_tiles(c, s.scales, s.rows, scales))
-        for (int i = 0; i < tiles; i++)
-            pf_split_by_vectors(a + i * bytes, s.scales + i * SIDE, b, scales[0] == 0.0f, c->l.steps,
-                                numbers + i * SIDE * SIDE);
-#if defined(PF_AMX)
-    else if (tiles == 2)
-        pf_split_sums(2, a, bytes, b, c->l.steps, numbers);
-    else
-        pf_split_sums(1, a, bytes, b, c->l.steps, numbers);
-#endif
-    finish(c, &s, scales[0] == 0.0f ? one : scales, c->bias ? c->bias + group * c->oc + first : NULL);
+/* Sums that are being made, and those made before, which are finished meanwhile. */
+typedef struct turns {
+    sums both[2];
+    int now;
+} turns;
+
+/* One or two tiles of the rows by one of the columns. The tile of columns that follows comes from memory
+ * meanwhile. */
+static void run_tiles(const conv *c, const rows *r, int64_t group, int64_t tile, int64_t column, turns *t) {
+    enum { LINES = PF_SPLIT_STEP / LINE };
+    const int64_t row = tile * SIDE, first = column * SIDE, number = group * c->l.columns + column;
+    sums *before = &t->both[t->now], *s = &t->both[t->now ^= 1];
+    pf_split_product p = {.tiles = pf_min(2, r->count - tile), .steps = c->l.steps};
+    s->c = c, s->row_scales = r->scales + row, s->y = r->y + row, s->z = r->z + row;
+    s->column = first, s->n = pf_min(SIDE, c->oc - first);
+    s->rows = pf_min(p.tiles * SIDE, c->pixels - r->first * SIDE - row), s->done = 0;
+    s->scales = (const float *)(c->w + c->l.scales) + number * SIDE;
+    if (s->scales[0] == 0.0f) s->scales = NULL;
+    s->bias = c->bias ? c->bias + group * c->oc + first : NULL;
+    p.a = r->tiles + tile * c->l.tile, p.b = c->w + number * c->l.tile;
+    p.lines = pf_ceil_div(LINES, pf_ceil_div(r->count, 2));
+    p.ahead = p.b + c->l.tile + tile / 2 * p.steps * p.lines * LINE;
+    p.work = finish_some, p.context = before;
+    s->exact = !PF_SPLIT_TILES || !s->scales || r->cut[tile] || (p.tiles == 2 && r->cut[tile + 1]);
+    if (!s->exact) {
+        pf_split_sums(&p, s->parts);
+        return;
+    }
+    for (int i = 0; i < p.tiles; i++)
+        pf_split_by_vectors(p.a + i * c->l.tile, s->row_scales + i * SIDE, p.b, !s->scales, p.steps,
+                            s->numbers + i * SIDE * SIDE);
+    finish_some(before, 1);
 }
 
 static void run_conv(conv c, const pf_worker *w) {
@@ -229,17 +268,23 @@ static void run_conv(conv c, const pf_worker *w) {
     c.y = pf_ptr(w, c.a.y);
     rows r = {.tiles = (char *)pf_ptr(w, c.a.scratch) + w->tid * rows_bytes(&c)};
     r.window = (float *)(r.tiles + rows_bytes(&c) - window_bytes(&c));
+    turns t = {.now = 0};
     int64_t have = -1;
     const int64_t units = c.a.groups * c.chunks * c.sets;
     pf_split_begin();
     for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
         const int64_t set = i % c.sets, chunk = i / c.sets % c.chunks, group = i / c.sets / c.chunks;
-        if (have != i / c.sets) split_rows(&c, group, chunk, &r);
-        have = i / c.sets;
+        if (have != i / c.sets) {
+            finish_some(&t.both[t.now], 1);
+            split_rows(&c, group, chunk, &r);
+            have = i / c.sets;
+        }
         const int64_t end = c.l.columns * (set + 1) / c.sets;
         for (int64_t column = c.l.columns * set / c.sets; column < end; column++)
-            for (int64_t tile = 0; tile < r.count; tile += 2) run_tiles(&c, &r, group, tile, column);
+            for (int64_t tile = 0; tile < r.count; tile += 2)
+                run_tiles(&c, &r, group, tile, column, &t);
     }
+    finish_some(&t.both[t.now], 1);
     pf_split_end();
 }
 

@@ -22,6 +22,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/simd.h"
+#include "kernels/transpose_tile.h"
 
 enum {
     PF_SPLIT_SIDE = 16,
@@ -46,18 +47,31 @@ PF_INLINE float pf_split_inverse(float largest) {
     return largest == 0.0f ? 0.0f : (float)PF_SPLIT_LARGEST / largest;
 }
 
+PF_INLINE pf_vi pf_split_larger(pf_vi sizes, pf_vf x) {
+    const pf_vi size = (pf_vi)x & pf_seti(INT32_MAX);
+#if defined(PF_AVX512) && !defined(PF_EMULATED)
+    return (pf_vi)_mm512_max_epi32((__m512i)sizes, (__m512i)size);
+#else
+    const pf_vi larger = size > sizes;
+    return (larger & size) | (~larger & sizes);
+#endif
+}
+
+/* In each lane the bits of a size; the largest of n floats is among them. */
+PF_INLINE pf_vi pf_split_sizes(const float *x, int64_t n) {
+    pf_vi even = pf_seti(0), odd = pf_seti(0);
+    int64_t i = 0;
+    for (; i + 2 * PF_VL <= n; i += 2 * PF_VL) {
+        even = pf_split_larger(even, pf_load(x + i));
+        odd = pf_split_larger(odd, pf_load(x + i + PF_VL));
+    }
+    for (; i < n; i += PF_VL) even = pf_split_larger(even, pf_load_upto(x + i, n - i));
+    return pf_split_larger(even, (pf_vf)odd);
+}
+
 /* The largest size of n floats; inf if one is NaN. */
 static inline float pf_split_largest(const float *x, int64_t n) {
-    pf_vi sizes = pf_seti(0);
-    for (int64_t i = 0; i < n; i += PF_VL) {
-        const pf_vi size = (pf_vi)pf_load_upto(x + i, n - i) & pf_seti(INT32_MAX);
-#if defined(PF_AVX512) && !defined(PF_EMULATED)
-        sizes = (pf_vi)_mm512_max_epi32((__m512i)sizes, (__m512i)size);
-#else
-        const pf_vi larger = size > sizes;
-        sizes = (larger & size) | (~larger & sizes);
-#endif
-    }
+    const pf_vi sizes = pf_split_sizes(x, n);
     int32_t largest = 0;
     for (int i = 0; i < PF_VL; i++) largest = largest < sizes[i] ? sizes[i] : largest;
     float size;
@@ -94,10 +108,14 @@ static inline void pf_split_numbers(const float *x, int64_t n, float inverse, in
 /* The same for rows in range. */
 PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *to) {
     __m512i high[4], middle[4], low[4];
+    pf_vf numbers[4];
+    if (n >= PF_SPLIT_DEPTH) {
+        PF_UNROLL for (int v = 0; v < 4; v++) numbers[v] = pf_load(x + v * PF_VL);
+    } else {
+        PF_UNROLL for (int v = 0; v < 4; v++) numbers[v] = pf_load_upto(x + v * PF_VL, n - v * PF_VL);
+    }
     PF_UNROLL for (int v = 0; v < 4; v++) {
-        const __m512 scaled =
-            _mm512_mul_ps((__m512)pf_load_upto(x + v * PF_VL, n - v * PF_VL), _mm512_set1_ps(inverse));
-        const __m512i q = _mm512_cvtps_epi32(scaled);
+        const __m512i q = _mm512_cvtps_epi32((__m512)(numbers[v] * pf_set(inverse)));
         high[v] = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(0x8080)), 16);
         middle[v] =
             _mm512_srai_epi32(_mm512_slli_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(0x80)), 16), 24);
@@ -128,6 +146,31 @@ static inline float pf_split_row(const float *x, int64_t n, int64_t steps, char 
             pf_split_fast(x, n, inverse, (int8_t *)to);
     }
     return cut ? 0.0f : pf_split_scale(largest);
+}
+
+/* The rows of a tile, split at `to`, and their scales, 0 where they are cut. */
+static inline void pf_split_rows(const float *const *x, int count, int64_t n, int64_t steps, char *to,
+                                 float *scales) {
+#if defined(PF_AMX)
+    if (count == PF_SPLIT_SIDE) {
+        pf_vf sizes[PF_SPLIT_SIDE], all = pf_zero();
+        for (int r = 0; r < PF_SPLIT_SIDE; r++) sizes[r] = (pf_vf)pf_split_sizes(x[r], n);
+        pf_transpose_tile(sizes);
+        for (int i = 0; i < PF_VL; i++) all = (pf_vf)pf_split_larger((pf_vi)all, sizes[i]);
+        const pf_vi zero = all == pf_zero(), fits = (all >= PF_SPLIT_LEAST) & (all <= PF_SPLIT_MOST);
+        if (!pf_any(~(zero | fits))) {
+            float inverses[PF_SPLIT_SIDE];
+            pf_store(inverses, pf_select(zero, pf_zero(), pf_set((float)PF_SPLIT_LARGEST) / all));
+            pf_store(scales, pf_select(zero, pf_set(1.0f), all / pf_set(127.0f)));
+            for (int r = 0; r < PF_SPLIT_SIDE; r++)
+                for (int64_t s = 0; s < steps; s++)
+                    pf_split_fast(x[r] + s * PF_SPLIT_DEPTH, n - s * PF_SPLIT_DEPTH, inverses[r],
+                                  (int8_t *)to + s * PF_SPLIT_STEP + r * PF_SPLIT_DEPTH);
+            return;
+        }
+    }
+#endif
+    for (int r = 0; r < count; r++) scales[r] = pf_split_row(x[r], n, steps, to + r * PF_SPLIT_DEPTH);
 }
 
 /* Packed weights of all groups: tiles of columns, then floats: the scales of the columns of each tile (all of
@@ -183,7 +226,29 @@ static inline void pf_split_by_vectors(const char *a, const float *scales, const
 
 /* -- products by matrix tiles -- */
 
+/* Numbers of a tile of sums; those of full weight come first, for two tiles of rows, then those of 2^-8 and
+ * of 2^-16. */
+enum { PF_SPLIT_NUMBERS = PF_SPLIT_SIDE * PF_SPLIT_SIDE, PF_SPLIT_SUMS = 6 * PF_SPLIT_NUMBERS };
+
+/* A vector of sums of all weights. */
+PF_INLINE pf_vf pf_split_sum(const int32_t *sums) {
+    const pf_vf step = pf_set(0x1p-8f), low = pf_tofloat(pf_loadi(sums + 4 * PF_SPLIT_NUMBERS));
+    const pf_vf middle = pf_fma(low, step, pf_tofloat(pf_loadi(sums + 2 * PF_SPLIT_NUMBERS)));
+    return pf_fma(middle, step, pf_tofloat(pf_loadi(sums)));
+}
+
+/* One or two tiles of rows by one of columns. So many lines a step are fetched into L2 from `ahead` on, and
+ * other work, of which there is some for each of the steps, hides behind them. */
+typedef struct pf_split_product {
+    const char *a, *b, *ahead;
+    int64_t tiles, steps, lines;
+    void (*work)(void *context, int64_t steps);
+    void *context;
+} pf_split_product;
+
 #if defined(PF_AMX)
+enum { PF_SPLIT_TILES = 1 };
+
 PF_INLINE void pf_split_begin(void) {
     struct {
         uint8_t palette, start, unused[14];
@@ -201,11 +266,9 @@ PF_INLINE void pf_split_end(void) { _tile_release(); }
         _tile_loadd(6, rows, 64);                                                                            \
         _tile_dpbssd(sums, 6, 7)
 
-/* Sums c, dense, of one or two tiles of rows, which lie `next` bytes apart, and one of columns. */
-PF_INLINE void pf_split_sums(const int rows, const char *a, int64_t next, const char *b, int64_t steps,
-                             float *c) {
-    enum { MIDDLE = PF_SPLIT_PART, LOW = 2 * PF_SPLIT_PART, NUMBERS = PF_SPLIT_SIDE * PF_SPLIT_SIDE };
-    int32_t sums[6 * NUMBERS] __attribute__((aligned(64)));
+/* Sums of so many tiles of rows. */
+PF_INLINE void pf_split_some(const int rows, const pf_split_product *p, int32_t *sums) {
+    enum { MIDDLE = PF_SPLIT_PART, LOW = 2 * PF_SPLIT_PART, NUMBERS = PF_SPLIT_NUMBERS };
     /* Tiles 0 and 1 sum up what has full weight, 2 and 3 products of 2^-8, 4 and 5 of 2^-16. */
     _tile_zero(0);
     _tile_zero(1);
@@ -213,8 +276,10 @@ PF_INLINE void pf_split_sums(const int rows, const char *a, int64_t next, const 
     _tile_zero(3);
     _tile_zero(4);
     _tile_zero(5);
-    for (int64_t s = 0; s < steps; s++, a += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
-        const char *lower = a + next;
+    const char *a = p->a, *lower = a + p->steps * PF_SPLIT_STEP, *b = p->b, *ahead = p->ahead;
+    for (int64_t s = 0; s < p->steps;
+         s++, a += PF_SPLIT_STEP, lower += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
+        for (int64_t i = 0; i < p->lines; i++, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T1);
         _tile_loadd(7, b, 64);
         PF_SPLIT_ADD(4, a + LOW);
         if (rows > 1) {
@@ -224,6 +289,7 @@ PF_INLINE void pf_split_sums(const int rows, const char *a, int64_t next, const 
         }
         PF_SPLIT_ADD(0, a);
         PF_SPLIT_ADD(2, a + MIDDLE);
+        p->work(p->context, p->steps - s);
         _tile_loadd(7, b + MIDDLE, 64);
         _tile_dpbssd(4, 6, 7);
         if (rows > 1) {
@@ -245,16 +311,22 @@ PF_INLINE void pf_split_sums(const int rows, const char *a, int64_t next, const 
         _tile_stored(3, sums + 3 * NUMBERS, 64);
         _tile_stored(5, sums + 5 * NUMBERS, 64);
     }
-    const pf_vf step = pf_set(0x1p-8f);
-    for (int i = 0; i < rows * NUMBERS; i += PF_VL) {
-        const pf_vf high = pf_tofloat(pf_loadi(sums + i)), middle = pf_tofloat(pf_loadi(sums + 2 * NUMBERS + i));
-        pf_store(c + i, pf_fma(pf_fma(pf_tofloat(pf_loadi(sums + 4 * NUMBERS + i)), step, middle), step, high));
-    }
 }
 #    undef PF_SPLIT_ADD
+
+/* Sums for pf_split_sum. */
+static inline void pf_split_sums(const pf_split_product *p, int32_t *sums) {
+    if (p->tiles == 2)
+        pf_split_some(2, p, sums);
+    else
+        pf_split_some(1, p, sums);
+}
 #else
+enum { PF_SPLIT_TILES = 0 }; /* there are none: nothing may ask for them */
+
 PF_INLINE void pf_split_begin(void) {}
 PF_INLINE void pf_split_end(void) {}
+PF_INLINE void pf_split_sums(const pf_split_product *p, int32_t *sums) { (void)p, (void)sums; }
 #endif
 
 #endif
