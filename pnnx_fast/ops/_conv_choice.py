@@ -79,15 +79,15 @@ DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
 GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
 
-SPLIT_LEVEL, SPLIT_SIDE, SPLIT_DEPTH = "amx", 16, 32
+SPLIT_LEVEL, SPLIT_SIDE, SPLIT_DEPTH = "amx", 16, 64
 """The ISA level with matrix tiles, their rows and columns, and how many numbers of each they take at a time."""
 
-SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 70.0, 8.0, 6.0, 6.0
+SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 150.0, 60.0, 15.0, 20.0
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
 before that; bias, activation and store of a row of sums."""
 
-SPLIT_GAIN = 0.8
-"""Share of the cost of the other kernels that products of split floats have to stay below, as they are less exact."""
+SPLIT_GAIN, SPLIT_BYTES = 0.9, 3
+"""Share of the cost of the other kernels that products of split floats have to stay below; bytes of a weight."""
 
 
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
@@ -218,7 +218,7 @@ def split_cost(g: Mapping[str, Any], nthreads: int) -> float:
     tiles = math.ceil(pixels / SPLIT_SIDE) * columns * steps
     work = groups * (tiles * SPLIT_TILE_CYCLES + pixels * row)
     weights = groups * columns * SPLIT_SIDE * steps * SPLIT_DEPTH
-    return _together(work / nthreads, 4 * weights / MEMORY_BYTES[LANES[SPLIT_LEVEL]][nthreads > 1])
+    return _together(work / nthreads, SPLIT_BYTES * weights / MEMORY_BYTES[LANES[SPLIT_LEVEL]][nthreads > 1])
 
 
 def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int) -> float:

@@ -1,6 +1,6 @@
 """A per-channel affine map with its activation (a batch norm whose input others read, too) becomes part of the 1x1
-convolution or linear layer that alone reads its result. Works on the steps of a lowered program; the kernel is in
-``csrc/kernels/conv_runs.c``.
+convolution or linear layer that alone reads its result. Works on the steps of a lowered program; the kernels are in
+``csrc/kernels/conv_runs.c`` and ``conv_split.c``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pnnx_fast.runtime.lower import HostStep, KernelStep
 
 __all__ = ["fuse_affine"]
 
-KERNEL = "conv_affine_f32"
+KERNELS = {"conv_f32": "conv_affine_f32", "conv_split_f32": "conv_split_affine_f32"}
+"""Kernels of convolutions, and those of them with an affine map before."""
 
 
 def fuse_affine(steps: Sequence[KernelStep | HostStep], isa: str, nthreads: int) -> list[KernelStep | HostStep]:
@@ -37,7 +38,7 @@ def fuse_affine(steps: Sequence[KernelStep | HostStep], isa: str, nthreads: int)
 
 def _linked(first: KernelStep, second: KernelStep, users: Counter[Buffer]) -> bool:
     """Whether a convolution alone reads the result of an affine map, pixel by pixel."""
-    if (first.kernel, second.kernel) != ("channel_affine", "conv_f32"):
+    if first.kernel != "channel_affine" or second.kernel not in KERNELS:
         return False
     f, g = first.fields, second.fields
     y, x = f["y"], g["x"]
@@ -77,12 +78,13 @@ def _merge(first: KernelStep, second: KernelStep, isa: str, nthreads: int) -> Ke
         "before_a": f["act_a"],
         "before_b": f["act_b"],
     }
+    kernel = KERNELS[second.kernel]
     values = {key: None if isinstance(value, Tensor) else value for key, value in fields.items()}
-    _, _, nbytes, label = core.plan(isa, KERNEL, values, nthreads)
+    _, _, nbytes, label = core.plan(isa, kernel, values, nthreads)
     if nbytes == 0:
         return None
     fields["scratch"] = Tensor(Buffer("arena", nbytes), (nbytes,), np.dtype(np.uint8))
     flops = first.flops + second.flops
-    merged = KernelStep(KERNEL, fields, second.operator, second.type, flops, label, second.inplace)
+    merged = KernelStep(kernel, fields, second.operator, second.type, flops, label, second.inplace)
     merged.serial = second.serial
     return merged
