@@ -9,18 +9,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pnnx_fast._core.program import WINO_PHASES, codes
 
 __all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
-LANES = {"generic": 4, "avx2": 8, "avx512": 16, "avx512vnni": 16, "amx": 16, "avx512_emulated": 16, "avx512vnni_emulated": 16}
-"""Floats in a vector of each ISA level."""
 
-MEMORY_BYTES = {4: (5.0, 8.0), 8: (5.0, 8.0), 16: (10.0, 10.0)}
-"""Bytes of weights that one thread, and several together, read from memory in a cycle, by the floats in a vector:
-processors without the longest vectors have slower memory, too."""
+class Level(NamedTuple):
+    """An ISA level: floats in a vector; bytes of weights that a thread, and several together, get from memory in a cycle
+    of the processors that have it.
+    """
+
+    lanes: int
+    alone: float = 10.0
+    together: float = 10.0
+
+    def memory(self, nthreads: int) -> float:
+        """Bytes in a cycle for so many threads."""
+        return self.together if nthreads > 1 else self.alone
+
+
+LEVELS = {
+    "generic": Level(4, 5.0, 8.0),
+    "avx2": Level(8, 5.0, 8.0),
+    "avx512": Level(16),
+    "avx512vnni": Level(16),
+    "amx": Level(16, 6.0, 11.0),
+    "avx512_emulated": Level(16),
+    "avx512vnni_emulated": Level(16),
+}
 
 DIRECT_EFFICIENCY, WINOGRAD_EFFICIENCY = 0.95, 0.92
 """Shares of peak that the inner products reach where channels abound."""
@@ -114,15 +132,16 @@ def is_stem(channels: int, kernel: Sequence[int], dilation: Sequence[int], group
 def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool = True) -> Choice:
     """Kernel for the fields of a convolution; ``constant`` tells whether weights are packed only once."""
     g = geometry
-    lanes = LANES.get(isa, 4)
+    level = LEVELS[isa]
+    lanes = level.lanes
     if 1 < g["groups"] == g["ic"] == g["oc"]:
         return DEPTHWISE
     if _fits_grouped(g, lanes):
         return GROUPED
-    costs = {v: winograd_cost(g, v, lanes, nthreads) for v in (_winograd_variants(g, lanes) if constant else ())}
+    costs = {v: winograd_cost(g, v, level, nthreads) for v in (_winograd_variants(g, lanes) if constant else ())}
     best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
     gain = _phase_gain(g, lanes) if best >= WINO_PHASES else 1.0
-    cost, choice = direct_cost(g, lanes, nthreads), DIRECT
+    cost, choice = direct_cost(g, level, nthreads), DIRECT
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     return SPLIT if constant and isa == SPLIT_LEVEL and split_cost(g, nthreads) < SPLIT_GAIN * cost else choice
@@ -136,7 +155,7 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
     found = [Choice(DIRECT.kernel, DIRECT.pack, VARIANTS["panels"])]
     if _fits_narrow(g):
         found.append(Choice(DIRECT.kernel, DIRECT.pack, VARIANTS["narrow"]))
-    lanes = LANES.get(isa, 4)
+    lanes = LEVELS[isa].lanes
     if _fits_grouped(g, lanes):
         found.append(GROUPED)
     if isa == SPLIT_LEVEL:
@@ -194,8 +213,9 @@ def _together(work: float, traffic: float) -> float:
     return max(work, traffic) + (1 - OVERLAP) * min(work, traffic)
 
 
-def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
+def direct_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
     """Cycles of the implicit GEMM, two vector FMAs a cycle, while its weights come from memory."""
+    lanes = level.lanes
     groups, outputs = g["groups"], g["oc"] // g["groups"]
     products = float(g["kh"] * g["kw"] * g["ic"] * _padded(outputs, lanes))
     efficiency = DIRECT_EFFICIENCY if groups == 1 else outputs / (outputs + lanes)
@@ -205,7 +225,7 @@ def direct_cost(g: Mapping[str, Any], lanes: int, nthreads: int) -> float:
         vectors = g["kh"] * g["kw"] * _padded(g["ic"] // groups, lanes) / lanes
         each = vectors * NARROW_CYCLES[outputs - 1] + NARROW_END_CYCLES
         work = min(work, groups * pixels * each)
-    return _together(work / nthreads, 4 * products / MEMORY_BYTES[lanes][nthreads > 1])
+    return _together(work / nthreads, 4 * products / level.memory(nthreads))
 
 
 def split_cost(g: Mapping[str, Any], nthreads: int) -> float:
@@ -218,12 +238,12 @@ def split_cost(g: Mapping[str, Any], nthreads: int) -> float:
     tiles = math.ceil(pixels / SPLIT_SIDE) * columns * steps
     work = groups * (tiles * SPLIT_TILE_CYCLES + pixels * row)
     weights = groups * columns * SPLIT_SIDE * steps * SPLIT_DEPTH
-    return _together(work / nthreads, SPLIT_BYTES * weights / MEMORY_BYTES[LANES[SPLIT_LEVEL]][nthreads > 1])
+    return _together(work / nthreads, SPLIT_BYTES * weights / LEVELS[SPLIT_LEVEL].memory(nthreads))
 
 
-def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int) -> float:
+def winograd_cost(g: Mapping[str, Any], variant: int, level: Level, nthreads: int) -> float:
     """Cycles of F(m x m, kh x kw), or of F(4, r) where the window is a line; of both with stride 2 by phases."""
-    m = variant % WINO_PHASES
+    m, lanes = variant % WINO_PHASES, level.lanes
     mh, mw = (m if g["kh"] > 1 else 1), (m if g["kw"] > 1 else 1)
     phases, groups = variant >= WINO_PHASES, g["groups"]
     points = sums = (mh + g["kh"] - 1) * (mw + g["kw"] - 1)
@@ -243,4 +263,4 @@ def winograd_cost(g: Mapping[str, Any], variant: int, lanes: int, nthreads: int)
     else:
         transforms = (_padded(inputs, lanes) + outputs) / 2 * LINES[max(g["kh"], g["kw"])]
     work += tiles * groups * transforms / lanes
-    return _together(work / nthreads, 4 * weights / MEMORY_BYTES[lanes][nthreads > 1])
+    return _together(work / nthreads, 4 * weights / level.memory(nthreads))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pnnx_fast._core.program import ISAS
-from pnnx_fast.ops._conv_choice import LANES, choose
+from pnnx_fast.ops._conv_choice import LEVELS, choose
 
 
 def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
@@ -95,5 +95,5 @@ def test_weights_that_change_are_not_transformed() -> None:
 
 
 def test_the_length_of_vectors_is_known_for_every_level() -> None:
-    assert set(ISAS) <= set(LANES)
+    assert set(ISAS) <= set(LEVELS)
     assert "emulated" not in ISAS[-1]

@@ -1,0 +1,17 @@
+"""Levels that differ from another one in some kernels are tested with these alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from pnnx_fast._core.program import ISAS
+
+OWN = {"avx512vnni": {"int8"}, "avx512vnni_emulated": {"int8"}, "amx": {"int8", "split"}}
+"""Of such levels, the last words of the modules that test their own kernels."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    kind = metafunc.module.__name__.rpartition("_")[2]
+    given = any("isa" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "isa" in metafunc.fixturenames and not given:
+        metafunc.parametrize("isa", [isa for isa in ISAS if kind in OWN.get(isa, {kind})])
