@@ -248,7 +248,7 @@ static void run_tiles(const conv *c, const rows *r, int64_t group, int64_t tile,
     if (s->scales[0] == 0.0f) s->scales = NULL;
     s->bias = c->bias ? c->bias + group * c->oc + first : NULL;
     p.a = r->tiles + tile * c->l.tile, p.b = c->w + number * c->l.tile;
-    p.lines = pf_ceil_div(LINES, pf_ceil_div(r->count, 2));
+    p.lines = r->count == 1 ? 0 : pf_ceil_div(LINES, pf_ceil_div(r->count, 2));
     p.ahead = p.b + c->l.tile + tile / 2 * p.steps * p.lines * LINE;
     p.work = finish_some, p.context = before;
     s->exact = !PF_SPLIT_TILES || !s->scales || r->cut[tile] || (p.tiles == 2 && r->cut[tile + 1]);

@@ -10,8 +10,13 @@ OWN = {"avx512vnni": {"int8"}, "avx512vnni_emulated": {"int8"}, "amx": {"int8", 
 """Of such levels, the last words of the modules that test their own kernels."""
 
 
+@pytest.fixture
+def isa(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kind = metafunc.module.__name__.rpartition("_")[2]
     given = any("isa" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
     if "isa" in metafunc.fixturenames and not given:
-        metafunc.parametrize("isa", [isa for isa in ISAS if kind in OWN.get(isa, {kind})])
+        metafunc.parametrize("isa", [isa for isa in ISAS if kind in OWN.get(isa, {kind})], indirect=True)
