@@ -118,7 +118,8 @@ enum { PF_MASK_QUERIES = 16 };
     F(K, i64, dil_h) F(K, i64, dil_w) F(K, i64, groups)                                                      \
     F(K, i64, act) F(K, f64, act_a) F(K, f64, act_b) F(K, i64, variant)
 
-/* Convolution of act(x scale[channel] + shift[channel]) with the activation `before`; padding: none. */
+/* Convolution of act(x scale[channel] + shift[channel]) with the activation `before`; padding: none. shift may be absent
+ * where products are of split floats. */
 #define PF_CONV_AFFINE_ARGS(F, K)                                                                            \
     PF_CONV_ARGS(F, K)                                                                                       \
     F(K, in, scale) F(K, in, shift) F(K, i64, before) F(K, f64, before_a) F(K, f64, before_b)

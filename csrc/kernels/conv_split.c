@@ -10,8 +10,10 @@
 
 enum {
     ROWS_BYTES = 1280 << 10, /* split rows of a thread: they stay in the L2 of processors with matrix tiles */
-    CHUNK_TILES = 32,     /* most tiles of rows at a time */
-    UNITS_EACH = 8,       /* wanted by each of several threads: some to give away */
+    CHUNK_TILES = 32,        /* most tiles of rows at a time */
+    UNITS_EACH = 8,          /* wanted by each of several threads: some to give away */
+    LIGHT_BYTES = 512 << 10, /* weights that L2 holds besides: threads share the rows, not the columns */
+    LEAST_PAIRS = 4,         /* of tiles of rows in a chunk, if there is one for each thread */
     SIDE = PF_SPLIT_SIDE,
     LINE = 64,
 };
@@ -31,20 +33,31 @@ typedef struct conv {
     float low, high; /* bounds of results, as far as the activation is one */
 } conv;
 
+/* Threads that share columns each split the same rows. */
+static void choose_units(conv *c, int nthreads) {
+    const int64_t most = ROWS_BYTES / pf_max(1, c->l.tile) & -2, pairs = pf_ceil_div(c->tiles, 2);
+    c->sets = 1;
+    c->chunks = pf_ceil_div(c->tiles, pf_max(2, pf_min(most, CHUNK_TILES)));
+    if (nthreads == 1) return;
+    const int64_t wanted = UNITS_EACH * nthreads;
+    if (pairs >= nthreads && c->l.columns * c->l.tile <= LIGHT_BYTES)
+        c->chunks = pf_max(c->chunks, pf_max(nthreads, pf_min(wanted, pairs / LEAST_PAIRS)));
+    else
+        c->sets = pf_min(c->l.columns, pf_ceil_div(wanted, c->chunks * c->a.groups));
+}
+
 static conv plan_conv(const pf_conv_args *a, int nthreads) {
     conv c = {.a = *a, .ic = a->ic / a->groups, .oc = a->oc / a->groups, .pixels = a->n * a->oh * a->ow};
     c.l = pf_split_layout(a->groups, c.oc, a->kh * a->kw * c.ic);
     if (c.pixels == 0 || c.oc == 0) return c;
     c.tiles = pf_ceil_div(c.pixels, PF_SPLIT_SIDE);
-    const int64_t most = ROWS_BYTES / pf_max(1, c.l.tile) & -2;
-    c.chunks = pf_ceil_div(c.tiles, pf_max(2, pf_min(most, CHUNK_TILES)));
-    const int64_t wanted = nthreads > 1 ? UNITS_EACH * nthreads : 1;
-    c.sets = pf_min(c.l.columns, pf_ceil_div(wanted, c.chunks * a->groups));
+    choose_units(&c, nthreads);
     c.pointwise = a->kh * a->kw == 1 && a->pad_h == 0 && a->pad_w == 0 && (a->oh - 1) * a->stride_h < a->ih &&
                   (a->ow - 1) * a->stride_w < a->iw;
     c.joined = a->groups == 1 && a->dil_w == 1 && a->xsw == a->ic;
     c.act = pf_act_make(a->act, a->act_a, a->act_b);
-    c.low = c.act.code == PF_ACT_NONE ? -INFINITY : c.act.a, c.high = c.act.code == PF_ACT_NONE ? INFINITY : c.act.b;
+    c.low = c.act.code == PF_ACT_NONE ? -INFINITY : c.act.a,
+    c.high = c.act.code == PF_ACT_NONE ? INFINITY : c.act.b;
     return c;
 }
 
@@ -53,21 +66,26 @@ static conv plan_conv(const pf_conv_args *a, int nthreads) {
 /* What a thread has split: a chunk of the rows of a group. */
 typedef struct rows {
     char *tiles;
-    float *window; /* a line of taps in whole vectors */
+    float *window;        /* a line of taps in whole vectors */
     int64_t first, count; /* its tiles */
     int64_t y[CHUNK_TILES * PF_SPLIT_SIDE], z[CHUNK_TILES * PF_SPLIT_SIDE]; /* where results lie */
-    float scales[CHUNK_TILES * PF_SPLIT_SIDE]; /* 0: cut */
+    float scales[CHUNK_TILES * PF_SPLIT_SIDE];                              /* 0: cut */
     int cut[CHUNK_TILES]; /* whether a tile has such rows, or more inputs than sums may have */
 } rows;
 
-static int64_t window_bytes(const conv *c) { return pf_ceil_div(c->l.depth, LINE) * LINE * (int64_t)sizeof(float); }
+static int64_t window_bytes(const conv *c) {
+    return pf_ceil_div(c->l.depth, LINE) * LINE * (int64_t)sizeof(float);
+}
 
 /* Of a thread. */
 static int64_t rows_bytes(const conv *c) {
-    return pf_ceil_div(c->tiles, c->chunks) * c->l.tile + window_bytes(c);
+    return 2 * pf_ceil_div(pf_ceil_div(c->tiles, 2), c->chunks) * c->l.tile + window_bytes(c);
 }
 
-static int64_t chunk_start(const conv *c, int64_t chunk) { return c->tiles * chunk / c->chunks; }
+/* Chunks consist of pairs of tiles. */
+static int64_t chunk_start(const conv *c, int64_t chunk) {
+    return pf_min(c->tiles, 2 * (pf_ceil_div(c->tiles, 2) * chunk / c->chunks));
+}
 
 /* An output pixel. */
 typedef struct place {
@@ -116,7 +134,8 @@ static void multiply(float *x, const float *by, int64_t n) {
 static void change_row(const conv *c, const float *x, float *to) {
     for (int64_t i = 0; i < c->ic; i += PF_VL) {
         const int64_t n = c->ic - i;
-        const pf_vf v = pf_fma(pf_load_upto(x + i, n), pf_load_upto(c->scale + i, n), pf_load_upto(c->shift + i, n));
+        const pf_vf shift = c->shift ? pf_load_upto(c->shift + i, n) : pf_zero();
+        const pf_vf v = pf_fma(pf_load_upto(x + i, n), pf_load_upto(c->scale + i, n), shift);
         pf_store_upto(to + i, pf_act_vector(&c->before, v), n);
     }
 }
@@ -171,11 +190,11 @@ static void split_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
 /* Some rows of sums, dense, on their way to n columns of y. */
 typedef struct sums {
     const conv *c;
-    int32_t parts[PF_SPLIT_SUMS] __attribute__((aligned(64)));         /* by matrix tiles */
-    float numbers[2 * SIDE * SIDE] __attribute__((aligned(64)));       /* by vectors, and room for them */
-    int exact;                                                         /* by vectors */
-    int64_t rows, done;                                                /* how many, and how many are in y */
-    const float *row_scales, *scales, *bias;                           /* NULL: none */
+    int32_t parts[PF_SPLIT_SUMS] __attribute__((aligned(64)));   /* by matrix tiles */
+    float numbers[2 * SIDE * SIDE] __attribute__((aligned(64))); /* by vectors, and room for them */
+    int exact;                                                   /* by vectors */
+    int64_t rows, done;                                          /* how many, and how many are in y */
+    const float *row_scales, *scales, *bias;                     /* NULL: none */
     const int64_t *y, *z;
     int64_t column, n;
 } sums;
@@ -216,10 +235,10 @@ PF_INLINE void finish_rows(sums *s, int64_t begin, int64_t end, const int bounds
         }
 }
 
-/* The part of it that is due where so many steps remain. */
-static void finish_some(void *context, int64_t steps) {
+/* The next rows, of which there are so many parts left. */
+static void finish_some(void *context, int64_t parts) {
     sums *s = context;
-    const int64_t begin = s->done, end = begin + pf_ceil_div(s->rows - begin, steps);
+    const int64_t begin = s->done, end = begin + pf_ceil_div(s->rows - begin, parts);
     if (begin == s->rows) return;
     if (s->c->act.code <= PF_ACT_CLIP)
         finish_rows(s, begin, end, 1);
@@ -251,7 +270,7 @@ static void run_tiles(const conv *c, const rows *r, int64_t group, int64_t tile,
     p.lines = r->count == 1 ? 0 : pf_ceil_div(LINES, pf_ceil_div(r->count, 2));
     p.ahead = p.b + c->l.tile + tile / 2 * p.steps * p.lines * LINE;
     p.work = finish_some, p.context = before;
-    s->exact = !PF_SPLIT_TILES || !s->scales || r->cut[tile] || (p.tiles == 2 && r->cut[tile + 1]);
+    s->exact = !PF_SPLIT_TILES || p.steps == 0 || !s->scales || r->cut[tile] || r->cut[tile + p.tiles - 1];
     if (!s->exact) {
         pf_split_sums(&p, s->parts);
         return;
@@ -281,8 +300,7 @@ static void run_conv(conv c, const pf_worker *w) {
         }
         const int64_t end = c.l.columns * (set + 1) / c.sets;
         for (int64_t column = c.l.columns * set / c.sets; column < end; column++)
-            for (int64_t tile = 0; tile < r.count; tile += 2)
-                run_tiles(&c, &r, group, tile, column, &t);
+            for (int64_t tile = 0; tile < r.count; tile += 2) run_tiles(&c, &r, group, tile, column, &t);
     }
     finish_some(&t.both[t.now], 1);
     pf_split_end();
@@ -299,10 +317,12 @@ PF_KERNEL_FUNCTION(conv_split_affine_f32) {
     run_conv(c, w);
 }
 
+/* Fewer threads may make larger chunks, for which the scratch has to suffice. */
 static void describe(const conv *c, int nthreads, pf_plan *plan) {
+    const conv alone = plan_conv(&c->a, 1);
     plan->variant = 0;
     plan->packed_bytes = c->l.bytes;
-    plan->scratch_bytes = c->pixels && c->oc ? nthreads * rows_bytes(c) : 0;
+    plan->scratch_bytes = c->pixels && c->oc ? nthreads * pf_max(rows_bytes(c), rows_bytes(&alone)) : 0;
     snprintf(plan->label, sizeof plan->label, "split %dx%d", 2 * SIDE, SIDE);
 }
 

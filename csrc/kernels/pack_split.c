@@ -1,5 +1,5 @@
-/* Packing of weights into tiles of digits (split.h). All threads look for the factors of inputs first, and wait
- * for each other only there. */
+/* Packing of weights into tiles of digits (split.h). All threads look for the factors of inputs first, and
+ * wait for each other only there. */
 #include <math.h>
 #include <string.h>
 
@@ -10,17 +10,18 @@
 
 enum {
     SIDE = PF_SPLIT_SIDE,
-    BLOCK = 64, /* inputs of a column that are looked at together */
-    EVEN = 8,   /* factors that differ by no more are left out */
-    MOST = 100, /* powers of two of a factor */
+    BLOCK = 256, /* inputs of a column that are looked at together */
+    EVEN = 8,    /* factors that differ by no more are left out */
+    MOST = 100,  /* powers of two of a factor */
 };
+
+#define NORMAL 0x1p-126f
 
 /* Bits of floats. */
 enum { FRACTION = 23, BIAS = 127, INFINITE = 0x7f800000 };
 
 /* Counters of the step. */
 enum { LOOKED = 0, READY = 1, PACKED = 2 };
-
 
 typedef struct weights {
     const float *x;
@@ -43,7 +44,8 @@ static void look(const weights *p, int64_t group, int64_t begin, int64_t n) {
     const float *x = p->x + group * p->oc * p->l.depth + begin;
     for (int64_t j = 0; j < p->oc; j++, x += p->l.depth)
         for (int64_t i = 0; i < n; i += PF_VL) {
-            const pf_vi size = (pf_vi)pf_load_upto(x + i, n - i) & pf_seti(INT32_MAX), old = pf_loadi(sizes + i);
+            const pf_vi size = (pf_vi)pf_load_upto(x + i, n - i) & pf_seti(INT32_MAX),
+                        old = pf_loadi(sizes + i);
             const pf_vi larger = size > old;
             pf_storei(sizes + i, (larger & size) | (~larger & old));
         }
@@ -67,7 +69,8 @@ static int is_uneven(const weights *p, int64_t group) {
 
 /* PF_SPLIT_DEPTH numbers of a column from `begin` on, counted by tap and channel, over their factors (NULL:
  * none); returns how many. Denormal ones become zeros, as in other kernels. */
-static int64_t gather_column(const weights *p, const float *x, int64_t begin, const float *factors, float *to) {
+static int64_t gather_column(const weights *p, const float *x, int64_t begin, const float *factors,
+                             float *to) {
     const int64_t n = pf_min(PF_SPLIT_DEPTH, p->l.depth - begin);
     int64_t tap = begin / p->ic, k = begin % p->ic;
     for (int64_t i = 0; i < n; i++) {
@@ -93,12 +96,23 @@ static void transpose_part(const char *from, char *to) {
         }
 }
 
+/* The same, in a buffer unless they lie so in memory. Digits flush denormal numbers by themselves. */
+static const float *numbers_of(const weights *p, const float *x, int64_t begin, const float *factors,
+                               float *buffer, int64_t *n) {
+    *n = pf_min(PF_SPLIT_DEPTH, p->l.depth - begin);
+    if (p->taps == 1 && !factors) return x + begin;
+    gather_column(p, x, begin, factors, buffer);
+    return buffer;
+}
+
 static float largest_of(const weights *p, const float *column, const float *factors) {
-    float numbers[PF_SPLIT_DEPTH], largest = 0.0f;
-    if (!factors) return pf_split_largest(column, p->l.depth);
-    for (int64_t i = 0; i < p->l.depth; i += PF_SPLIT_DEPTH)
-        largest = fmaxf(largest, pf_split_largest(numbers, gather_column(p, column, i, factors, numbers)));
-    return largest;
+    float buffer[PF_SPLIT_DEPTH], largest = 0.0f;
+    if (!factors) largest = pf_split_largest(column, p->l.depth);
+    for (int64_t i = 0; factors && i < p->l.depth; i += PF_SPLIT_DEPTH) {
+        const float next = pf_split_largest(buffer, gather_column(p, column, i, factors, buffer));
+        if (largest == largest && !(next <= largest)) largest = next; /* NaN stays */
+    }
+    return largest < NORMAL ? 0.0f : largest;
 }
 
 /* One tile of columns; if one of them is out of range, all are cut. */
@@ -113,11 +127,13 @@ static void pack_tile(const weights *p, const float *x, int64_t columns, const f
         scales[j] = pf_split_scale(largest);
     }
     if (cut) memset(scales, 0, SIDE * sizeof *scales);
+    char rows[PF_SPLIT_STEP] __attribute__((aligned(64))) = {0};
     for (int64_t s = 0; s < p->l.steps; s++, to += PF_SPLIT_STEP) {
-        char rows[PF_SPLIT_STEP] __attribute__((aligned(64))) = {0};
         for (int64_t j = 0; j < columns; j++) {
-            float numbers[PF_SPLIT_DEPTH];
-            const int64_t n = gather_column(p, x + j * p->l.depth, s * PF_SPLIT_DEPTH, factors, numbers);
+            float buffer[PF_SPLIT_DEPTH];
+            int64_t n;
+            const float *column = x + j * p->l.depth;
+            const float *numbers = numbers_of(p, column, s * PF_SPLIT_DEPTH, factors, buffer, &n);
             int8_t *row = (int8_t *)rows + j * PF_SPLIT_DEPTH;
             if (cut)
                 pf_split_numbers(numbers, n, 0.0f, 1, row);
@@ -135,7 +151,8 @@ static int64_t claim(const pf_worker *w, int counter) {
 
 PF_KERNEL_FUNCTION(conv_split_pack_f32) {
     const pf_pack_args *a = args_;
-    weights p = {.x = pf_ptr(w, a->x), .y = pf_ptr(w, a->y), .ic = a->ic / a->groups, .oc = a->oc / a->groups};
+    weights p = {
+        .x = pf_ptr(w, a->x), .y = pf_ptr(w, a->y), .ic = a->ic / a->groups, .oc = a->oc / a->groups};
     p.taps = a->kh * a->kw;
     p.l = pf_split_layout(a->groups, p.oc, p.ic * p.taps);
     const int64_t blocks = pf_ceil_div(p.l.depth, BLOCK), looks = a->groups * blocks;
@@ -144,7 +161,8 @@ PF_KERNEL_FUNCTION(conv_split_pack_f32) {
         look(&p, i / blocks, begin, pf_min(BLOCK, p.l.depth - begin));
         __atomic_fetch_add(&w->next[READY], 1, __ATOMIC_RELEASE);
     }
-    for (int spins = 0; __atomic_load_n(&w->next[READY], __ATOMIC_ACQUIRE) < looks; spins++) pf_wait_turn(spins);
+    for (int spins = 0; __atomic_load_n(&w->next[READY], __ATOMIC_ACQUIRE) < looks; spins++)
+        pf_wait_turn(spins);
     const int64_t pieces = a->groups * p.l.columns;
     for (int64_t i = claim(w, PACKED); i < pieces; i = claim(w, PACKED)) {
         const int64_t group = i / p.l.columns, column = i % p.l.columns * SIDE;

@@ -12,7 +12,7 @@
  * Digits lie in tiles of a kilobyte: for every PF_SPLIT_DEPTH numbers of PF_SPLIT_SIDE rows a tile of high
  * digits, one of middle and one of low ones. Columns have four neighbours of k side by side.
  *
- * Rows or columns whose largest number is out of range (inf, NaN, next to the ends of what floats can be)
+ * Rows or columns whose largest number is out of range (inf, or next to the ends of what floats can be)
  * are cut instead: their digits are the upper three bytes of floats. These are multiplied by vectors, as all
  * are where there are no matrix tiles. Used by conv_split.c and pack_split.c. */
 #ifndef PF_KERNELS_SPLIT_H
@@ -34,12 +34,13 @@ enum {
     PF_SPLIT_LARGEST = 127 << 16,                    /* integer */
 };
 
-/* The largest size in a row decides its scale. */
+/* The largest size in a row decides its scale. That of a row with NaN is NaN, as all its results are to be,
+ * whatever its digits. */
 #define PF_SPLIT_LEAST 0x1p-100f
 #define PF_SPLIT_MOST  0x1p100f
 
 PF_INLINE int pf_split_fits(float largest) {
-    return largest == 0.0f || (largest >= PF_SPLIT_LEAST && largest <= PF_SPLIT_MOST);
+    return largest == 0.0f || !(largest < PF_SPLIT_LEAST || largest > PF_SPLIT_MOST);
 }
 
 PF_INLINE float pf_split_scale(float largest) { return largest == 0.0f ? 1.0f : largest / 127.0f; }
@@ -69,14 +70,14 @@ PF_INLINE pf_vi pf_split_sizes(const float *x, int64_t n) {
     return pf_split_larger(even, (pf_vf)odd);
 }
 
-/* The largest size of n floats; inf if one is NaN. */
+/* The largest size of n floats; NaN if one is. */
 static inline float pf_split_largest(const float *x, int64_t n) {
     const pf_vi sizes = pf_split_sizes(x, n);
     int32_t largest = 0;
     for (int i = 0; i < PF_VL; i++) largest = largest < sizes[i] ? sizes[i] : largest;
     float size;
     memcpy(&size, &largest, sizeof size);
-    return size != size ? INFINITY : size;
+    return size;
 }
 
 /* Where the digit of number k lies in a row of a tile: packing by 128 bits leaves fours of neighbours in this
@@ -157,8 +158,8 @@ static inline void pf_split_rows(const float *const *x, int count, int64_t n, in
         for (int r = 0; r < PF_SPLIT_SIDE; r++) sizes[r] = (pf_vf)pf_split_sizes(x[r], n);
         pf_transpose_tile(sizes);
         for (int i = 0; i < PF_VL; i++) all = (pf_vf)pf_split_larger((pf_vi)all, sizes[i]);
-        const pf_vi zero = all == pf_zero(), fits = (all >= PF_SPLIT_LEAST) & (all <= PF_SPLIT_MOST);
-        if (!pf_any(~(zero | fits))) {
+        const pf_vi zero = all == pf_zero(), odd = (all < PF_SPLIT_LEAST) | (all > PF_SPLIT_MOST);
+        if (!pf_any(odd & ~zero)) {
             float inverses[PF_SPLIT_SIDE];
             pf_store(inverses, pf_select(zero, pf_zero(), pf_set((float)PF_SPLIT_LARGEST) / all));
             pf_store(scales, pf_select(zero, pf_set(1.0f), all / pf_set(127.0f)));
@@ -208,20 +209,24 @@ PF_INLINE float pf_split_number(const int8_t *x, int cut) {
 /* Sums c, dense, of one tile of rows and one of columns. scales: of the rows, 0 where they are cut. */
 static inline void pf_split_by_vectors(const char *a, const float *scales, const char *b, int cut,
                                        int64_t steps, float *c) {
+    float x[PF_SPLIT_SIDE][PF_SPLIT_DEPTH], w[PF_SPLIT_DEPTH][PF_SPLIT_SIDE] __attribute__((aligned(64)));
     memset(c, 0, PF_SPLIT_SIDE * PF_SPLIT_SIDE * sizeof *c);
-    for (int64_t s = 0; s < steps; s++, a += PF_SPLIT_STEP, b += PF_SPLIT_STEP)
-        for (int k = 0; k < PF_SPLIT_DEPTH; k++) {
-            float w[PF_SPLIT_SIDE] __attribute__((aligned(64)));
-            for (int j = 0; j < PF_SPLIT_SIDE; j++)
-                w[j] = pf_split_number((const int8_t *)b + (k / 4 * PF_SPLIT_SIDE + j) * 4 + k % 4, cut);
-            for (int r = 0; r < PF_SPLIT_SIDE; r++) {
-                const pf_vf x =
-                    pf_set(pf_split_number((const int8_t *)a + r * PF_SPLIT_DEPTH + k, scales[r] == 0.0f));
-                float *sum = c + r * PF_SPLIT_SIDE;
-                for (int j = 0; j < PF_SPLIT_SIDE; j += PF_VL)
-                    pf_store(sum + j, pf_fma(x, pf_load(w + j), pf_load(sum + j)));
+    for (int64_t s = 0; s < steps; s++, a += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
+        for (int k = 0; k < PF_SPLIT_DEPTH; k++)
+            for (int i = 0; i < PF_SPLIT_SIDE; i++) {
+                const int8_t *row = (const int8_t *)a + i * PF_SPLIT_DEPTH + k;
+                const int8_t *column = (const int8_t *)b + (k / 4 * PF_SPLIT_SIDE + i) * 4 + k % 4;
+                x[i][k] = pf_split_number(row, scales[i] == 0.0f);
+                w[k][i] = pf_split_number(column, cut);
             }
-        }
+        for (int r = 0; r < PF_SPLIT_SIDE; r++)
+            for (int j = 0; j < PF_SPLIT_SIDE; j += PF_VL) {
+                pf_vf sum = pf_load(c + r * PF_SPLIT_SIDE + j);
+                for (int k = 0; k < PF_SPLIT_DEPTH; k++)
+                    sum = pf_fma(pf_set(x[r][k]), pf_load(w[k] + j), sum);
+                pf_store(c + r * PF_SPLIT_SIDE + j, sum);
+            }
+    }
 }
 
 /* -- products by matrix tiles -- */
@@ -277,8 +282,7 @@ PF_INLINE void pf_split_some(const int rows, const pf_split_product *p, int32_t 
     _tile_zero(4);
     _tile_zero(5);
     const char *a = p->a, *lower = a + p->steps * PF_SPLIT_STEP, *b = p->b, *ahead = p->ahead;
-    for (int64_t s = 0; s < p->steps;
-         s++, a += PF_SPLIT_STEP, lower += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
+    for (int64_t s = 0; s < p->steps; s++, a += PF_SPLIT_STEP, lower += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
         for (int64_t i = 0; i < p->lines; i++, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T1);
         _tile_loadd(7, b, 64);
         PF_SPLIT_ADD(4, a + LOW);

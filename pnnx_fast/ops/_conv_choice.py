@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from pnnx_fast._core.program import WINO_PHASES, codes
 
-__all__ = ["DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
+__all__ = ["DIRECT", "SPLIT", "SPLIT_AFFINE", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 
 class Level(NamedTuple):
-    """An ISA level: floats in a vector; bytes of weights that a thread, and several together, get from memory in a cycle
-    of the processors that have it.
+    """An ISA level: floats in a vector; bytes of weights that one thread, and several together, get from memory in a
+    cycle of the processors that have it.
     """
 
     lanes: int
@@ -96,16 +96,19 @@ STEM = Choice("conv_stem_f32", "conv_pack_f32")
 DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
 GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
+SPLIT_AFFINE = Choice("conv_split_affine_f32", SPLIT.pack)
 
 SPLIT_LEVEL, SPLIT_SIDE, SPLIT_DEPTH = "amx", 16, 64
 """The ISA level with matrix tiles, their rows and columns, and how many numbers of each they take at a time."""
 
-SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 150.0, 60.0, 15.0, 20.0
+SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 200.0, 60.0, 15.0, 20.0
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
-before that; bias, activation and store of a row of sums."""
+before that; bias, activation and store of a row of sums. Matrix tiles are slowed down more than vectors where another
+thread has the same core: this is between both speeds."""
 
-SPLIT_GAIN, SPLIT_BYTES = 0.9, 3
-"""Share of the cost of the other kernels that products of split floats have to stay below; bytes of a weight."""
+SPLIT_GAIN, SPLIT_BYTES, SPLIT_ROWS = 0.9, 3, 4
+"""Share of the cost of the other kernels that products of split floats have to stay below; bytes of a weight; least
+pixels, because fewer wait for memory with all kernels."""
 
 
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
@@ -144,7 +147,8 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     cost, choice = direct_cost(g, level, nthreads), DIRECT
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
-    return SPLIT if constant and isa == SPLIT_LEVEL and split_cost(g, nthreads) < SPLIT_GAIN * cost else choice
+    fits = constant and isa == SPLIT_LEVEL and g["n"] * g["oh"] * g["ow"] >= SPLIT_ROWS
+    return SPLIT if fits and split_cost(g, nthreads) < SPLIT_GAIN * cost else choice
 
 
 def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:

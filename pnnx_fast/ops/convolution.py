@@ -13,7 +13,7 @@ import numpy as np
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops._conv_choice import STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
+from pnnx_fast.ops._conv_choice import SPLIT, SPLIT_AFFINE, STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
 from pnnx_fast.ops._window import Padding, paddings, per_axis, window_counts, window_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -117,8 +117,13 @@ def _emit(
         choice = STEM
         fields["xsc"] = x.strides[1]
     elif x.ndim == 4:
-        choice = choose(b.isa, b.nthreads, fields, weight.is_constant and gate is None)
-        choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
+        choice = choose(b.isa, b.nthreads, fields, weight.is_constant)
+        if gate is None:
+            choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
+        elif choice is SPLIT:
+            # What the kernel does to its input is the product with the gate.
+            fields |= {"scale": b.contiguous(gate), "before": 0, "before_a": 0.0, "before_b": 0.0}
+            choice, gate = SPLIT_AFFINE, None
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
     kh, kw = math.prod(weight.shape[2:-1]), weight.shape[-1]
     shape: dict[str, Any] = {"oc": y.shape[1], "ic": x.shape[1], "kh": kh, "kw": kw}

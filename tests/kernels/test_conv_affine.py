@@ -11,7 +11,16 @@ from conv_case import ACTIVATIONS, CODES, Array, Case, aligned, fields, referenc
 from pnnx_fast.runtime.kernel import call, plan
 
 
-def run(isa: str, threads: int, case: Case, before: str, x: Array, scale: Array, shift: Array) -> Array:
+def run(
+    isa: str,
+    threads: int,
+    case: Case,
+    before: str,
+    x: Array,
+    scale: Array,
+    shift: Array | None,
+    kernel: str = "conv",
+) -> Array:
     """Result of a case whose activation before the sum is ``before``, with parameters -0.5 and 1.5."""
     _, weight, bias, z = tensors(case)
     xbase, xview, xs = strided(case.n, case.h, case.w, case.ic, case.gap, case.row_gap)
@@ -22,12 +31,13 @@ def run(isa: str, threads: int, case: Case, before: str, x: Array, scale: Array,
         zview[...] = z
     memory = {"x": xbase, "bias": bias, "z": None if z is None else zbase, "y": ybase, "scale": scale, "shift": shift}
     values = {**fields(case, xs, ys), "before": CODES[before], "before_a": -0.5, "before_b": 1.5}
-    variant, packed_bytes, scratch_bytes, _ = plan(isa, "conv_affine_f32", threads, **memory, **values)
+    variant, packed_bytes, scratch_bytes, _ = plan(isa, f"{kernel}_affine_f32", threads, **memory, **values)
     assert scratch_bytes > 0, "the kernel serves this shape"
     packed, scratch = aligned(packed_bytes // 4), aligned(scratch_bytes // 4)
     size = {k: values[k] for k in ("oc", "ic", "kh", "kw", "groups")}
-    call(isa, "conv_pack_f32", threads, x=weight, y=packed, **size, variant=variant)
-    call(isa, "conv_affine_f32", threads, **memory, w=packed, scratch=scratch, **{**values, "variant": variant})
+    call(isa, f"{kernel}_pack_f32", threads, x=weight, y=packed, **size, variant=variant)
+    more = {"w": packed, "scratch": scratch, "variant": variant}
+    call(isa, f"{kernel}_affine_f32", threads, **{**memory, **values, **more})
     got = yview.copy()
     yview[...] = np.nan
     assert np.isnan(ybase).all(), "wrote outside of the output"
@@ -35,11 +45,11 @@ def run(isa: str, threads: int, case: Case, before: str, x: Array, scale: Array,
     return got
 
 
-def check(isa: str, threads: int, case: Case, before: str = "relu") -> None:
+def check(isa: str, threads: int, case: Case, before: str = "relu", kernel: str = "conv") -> None:
     rng = np.random.default_rng(7)
     scale, shift = rng.standard_normal((2, case.ic)).astype(np.float32)
     x, weight, bias, z = tensors(case)
-    got = run(isa, threads, case, before, x, scale, shift)
+    got = run(isa, threads, case, before, x, scale, shift, kernel)
     changed = ACTIVATIONS[before](x.astype(float) * scale + shift, -0.5, 1.5)
     want = reference(case, changed, weight, bias, z)
     tolerance = 1e-6 * max(1.0, float(np.abs(want).max())) * max(2.0, math.sqrt(case.ic / 64))

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from conv_case import ACTIVATIONS, Case, reference, run, tensors
 from conv_case import check as check_kernel
+from test_conv_affine import check as check_affine
+from test_conv_affine import run as run_affine
 
 BASE = Case(h=6, w=7, ic=40, oc=48)
 
@@ -50,6 +52,20 @@ def test_many_units(isa: str, threads: int) -> None:
     check(isa, threads, BASE.but(h=9, w=13, ic=3000, oc=100, residual=True))
 
 
+@pytest.mark.parametrize("before", ["none", "relu", "leaky_relu", "silu"])
+def test_affine_maps_before(isa: str, before: str) -> None:
+    for case in (BASE, BASE.but(h=20, ic=200, residual=True, gap=9), BASE.but(w=9, ic=65, oc=7)):
+        check_affine(isa, 1 + case.residual, case, before, kernel="conv_split")
+
+
+def test_scales_before(isa: str) -> None:
+    case = BASE.but(ic=90)
+    x, weight, bias, _ = tensors(case)
+    scale = np.random.default_rng(2).standard_normal(case.ic).astype(np.float32)
+    got = run_affine(isa, 2, case, "none", x, scale, None, kernel="conv_split")
+    np.testing.assert_allclose(got, reference(case, x.astype(float) * scale, weight, bias, None), rtol=0, atol=2e-5)
+
+
 def test_guards(isa: str) -> None:
     check(isa, 2, BASE.but(ic=33, oc=17, kernel=(3, 3), pad=(1, 1), guard=True, residual=True))
     check(isa, 1, BASE.but(ic=33, oc=17, guard=True))
@@ -59,8 +75,11 @@ def test_no_pixels(isa: str) -> None:
     check(isa, 2, BASE.but(n=0))
 
 
+DATA = ["normal", "positive", "heavy", "large input", "large weight", "both", "small weights"]
+
+
 @pytest.mark.parametrize("depth", [64, 512, 3072])
-@pytest.mark.parametrize("data", ["normal", "positive", "heavy", "large input", "large weight", "both", "small weights"])
+@pytest.mark.parametrize("data", DATA)
 def test_error(isa: str, depth: int, data: str) -> None:
     """Relative to the largest result, errors stay small whatever channels inputs and weights are large in."""
     case = BASE.but(h=8, w=10, ic=depth, oc=80, bias=False)

@@ -90,6 +90,18 @@ def test_the_largest_tiles_serve_large_images_of_many_channels(nthreads: int) ->
     assert variant("avx512", 128, 128, 112) == variant("generic", 128, 128, 112) == 4
 
 
+@pytest.mark.parametrize("nthreads", [1, 2])
+def test_matrix_tiles_serve_long_sums_of_many_channels(nthreads: int) -> None:
+    def kernel(ic: int, oc: int, size: int, k: int = 1, **changes: Any) -> str:
+        return choose("amx", nthreads, geometry(ic, oc, size, kh=k, kw=k, **changes)).kernel
+
+    assert kernel(768, 3072, 14) == kernel(512, 128, 28) == kernel(512, 512, 7, k=3) == "conv_split_f32"
+    assert kernel(768, 3072, 14, oh=1, ow=1) == kernel(32, 64, 112) == kernel(64, 64, 56) == "conv_f32"
+    assert kernel(64, 64, 56, k=3) == "conv_winograd_f32"
+    assert choose("amx", nthreads, geometry(768, 3072, 14, kh=1, kw=1), constant=False).kernel == "conv_f32"
+    assert choose("avx512", nthreads, geometry(768, 3072, 14, kh=1, kw=1)).kernel == "conv_f32"
+
+
 def test_weights_that_change_are_not_transformed() -> None:
     assert choose("avx2", 2, geometry(64, 64, 56), constant=False).kernel == "conv_f32"
 

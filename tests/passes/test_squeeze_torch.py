@@ -41,6 +41,7 @@ BLOCKS = {
     "narrow": Block(channels=72, groups=72, out=4, size=(20, 20)),
     "equal channels": Block(out=40, residual=True, size=(28, 28)),
     "shared": Block(shared=True),
+    "many channels": Block(channels=192, groups=192, out=256, size=(20, 20)),
     "strips": Block(channels=96, groups=96, expand=16, size=(90, 90), stride=2),
     "dense": Block(channels=20, groups=1, out=9),
 }
