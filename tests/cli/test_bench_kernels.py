@@ -52,7 +52,9 @@ def test_every_algorithm(isa: str, text: str) -> None:
         found = kernels.time_shape(isa, threads, kernel_shapes.parse(text), 0.0)
         assert found[0].chosen
         assert sum(t.chosen for t in found) == 1
-        assert {t.kernel for t in found} == SMALL[text]
+        one_more = isa == "amx" and "conv_f32" in SMALL[text] and not text.startswith("transposed")
+        split = {"conv_split_f32"} if one_more else set()
+        assert {t.kernel for t in found} == SMALL[text] | split
         assert len({t.algorithm for t in found}) == len(found)
         assert all(0 < t.seconds < 10 and t.nbytes > 0 for t in found)
         assert all((t.flops > 0) == kernel_shapes.parse(text).multiplies for t in found)
