@@ -21,7 +21,7 @@ RUNS = {
     "families": "peers --models families --threads 1,2 --rounds 5",
     "contended": "peers --models target --threads 1,2 --contended --rounds 4",
     "profile": "profile --models all",
-    "kernels": "kernels --isa avx2,avx512vnni",
+    "kernels": "kernels --isa avx2,avx512vnni,amx",
     "operators": "operators",
     "overhead": "overhead",
     "load": "load --models target --threads 2",
