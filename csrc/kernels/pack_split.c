@@ -37,8 +37,8 @@ static float *factors_of(const weights *p, int64_t group) {
     return (float *)(p->y + p->l.factors) + group * p->l.depth;
 }
 
-/* Factors of a block of inputs: the power of two that their largest weights are at least. Those that have no
- * weights do not count, so they become small. */
+/* Factors of a block of inputs: the power of two that their largest weights are at least. Inputs that have no
+ * weights become small, however large they are: they would leave the others no digits. */
 static void look(const weights *p, int64_t group, int64_t begin, int64_t n) {
     int32_t sizes[BLOCK] __attribute__((aligned(64))) = {0};
     const float *x = p->x + group * p->oc * p->l.depth + begin;
@@ -57,10 +57,9 @@ static void look(const weights *p, int64_t group, int64_t begin, int64_t n) {
 
 /* Whether the factors of a group are worth the trouble. */
 static int is_uneven(const weights *p, int64_t group) {
-    const float *factors = factors_of(p, group), none = ldexpf(1.0f, -MOST);
+    const float *factors = factors_of(p, group);
     float least = INFINITY, most = 0.0f;
     for (int64_t i = 0; i < p->l.depth; i++) {
-        if (factors[i] == none) continue;
         least = fminf(least, factors[i]);
         most = fmaxf(most, factors[i]);
     }

@@ -118,9 +118,8 @@ def _emit(
         fields["xsc"] = x.strides[1]
     elif x.ndim == 4:
         choice = choose(b.isa, b.nthreads, fields, weight.is_constant)
-        if gate is None:
-            choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
-        elif choice is SPLIT:
+        choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
+        if gate is not None and choice.kernel == SPLIT.kernel:
             # What the kernel does to its input is the product with the gate.
             fields |= {"scale": b.contiguous(gate), "before": 0, "before_a": 0.0, "before_b": 0.0}
             choice, gate = SPLIT_AFFINE, None

@@ -75,7 +75,7 @@ def test_no_pixels(isa: str) -> None:
     check(isa, 2, BASE.but(n=0))
 
 
-DATA = ["normal", "positive", "heavy", "large input", "large weight", "both", "small weights"]
+DATA = ["normal", "positive", "heavy", "large input", "large weight", "both", "small weights", "no weights"]
 
 
 @pytest.mark.parametrize("depth", [64, 512, 3072])
@@ -90,6 +90,9 @@ def test_error(isa: str, depth: int, data: str) -> None:
         x = x**5
     if data in ("large input", "both", "small weights"):
         x[..., 3] *= 1000
+    if data == "no weights":
+        x[..., 3] *= 1e9
+        weight[:, 3] = 0
     if data in ("large weight", "both"):
         weight[:, 5] *= 100
     if data == "small weights":
@@ -97,7 +100,7 @@ def test_error(isa: str, depth: int, data: str) -> None:
     want = reference(case, x, weight, None, None)
     got = run(isa, 1, case, x, weight, None, None, kernel="conv_split")
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
-    if data in ("normal", "positive", "small weights"):
+    if data in ("normal", "positive", "small weights", "no weights"):
         assert np.sqrt(np.mean((got - want) ** 2)) < 2e-6 * np.sqrt(np.mean(want**2))
 
 
