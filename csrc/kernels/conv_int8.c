@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/args.h"
+#include "kernels/conv_place.h"
 #include "kernels/tile_int8.h"
 #include "kernels/transpose_tile.h"
 
@@ -148,24 +149,16 @@ static void gather(const conv *c, const runs *g) {
         gather_floats(g, (float)c->a.x_scale);
 }
 
-/* An output pixel. */
-typedef struct place {
-    int64_t image, oy, ox;
-} place;
-
 /* Element of x where the window of a pixel begins, perhaps outside of the image. */
-static const char *window_of(const conv *c, const place *p, int64_t group) {
-    const pf_conv_int8_args *a = &c->a;
-    const int64_t y = p->oy * a->stride_h - a->pad_h, x = p->ox * a->stride_w - a->pad_w;
-    return (const char *)((uintptr_t)c->x +
-                          (uintptr_t)((p->image * a->xsn + y * a->xsh + x * a->xsw + group * c->ic) *
-                                      c->itemsize));
+static const char *window_of(const conv *c, const pf_conv_place *p, int64_t group) {
+    const int64_t offset = PF_WINDOW_OFFSET(&c->a, p) + group * c->ic;
+    return (const char *)((uintptr_t)c->x + (uintptr_t)(offset * c->itemsize));
 }
 
 /* The window of one pixel, tap by tap. */
-static void gather_taps(const conv *c, const place *p, const char *window, char *to) {
+static void gather_taps(const conv *c, const pf_conv_place *p, const char *window, char *to) {
     const pf_conv_int8_args *a = &c->a;
-    const int64_t y0 = p->oy * a->stride_h - a->pad_h, x0 = p->ox * a->stride_w - a->pad_w;
+    const int64_t y0 = PF_WINDOW_Y(a, p), x0 = PF_WINDOW_X(a, p);
     runs g = {.count = 1, .n = c->ic};
     for (int64_t ky = 0; ky < a->kh; ky++)
         for (int64_t kx = 0; kx < a->kw; kx++, to += c->ic * WIDE) {
@@ -181,19 +174,19 @@ static void gather_taps(const conv *c, const place *p, const char *window, char 
 }
 
 /* The windows of n neighbours in a line, for one group. */
-static void gather_line(const conv *c, const place *first, int64_t group, int64_t n, char *to) {
+static void gather_line(const conv *c, const pf_conv_place *first, int64_t group, int64_t n, char *to) {
     const pf_conv_int8_args *a = &c->a;
     if (c->pointwise) {
         const runs g = {window_of(c, first, group), a->stride_w * a->xsw, n, c->ic, to, c->stride};
         gather(c, &g);
         return;
     }
-    const int64_t y0 = first->oy * a->stride_h - a->pad_h, line = a->kw * c->ic;
+    const int64_t y0 = PF_WINDOW_Y(a, first), line = a->kw * c->ic;
     const int inside = c->joined && y0 >= 0 && y0 + (a->kh - 1) * a->dil_h < a->ih;
-    place p = *first;
+    pf_conv_place p = *first;
     for (int64_t i = 0; i < n; i++, p.ox++, to += c->stride) {
         const char *window = window_of(c, &p, group);
-        const int64_t x0 = p.ox * a->stride_w - a->pad_w;
+        const int64_t x0 = PF_WINDOW_X(a, &p);
         if (inside && x0 >= 0 && x0 + a->kw <= a->iw) {
             const runs g = {window, a->dil_h * a->xsh, a->kh, line, to, line * WIDE};
             gather(c, &g);
@@ -210,7 +203,7 @@ typedef struct block {
 
 static void gather_rows(const conv *c, int64_t group, int64_t pixel, int64_t count, char *rows, block *b) {
     const pf_conv_int8_args *a = &c->a;
-    place p = {pixel / a->ow / a->oh, pixel / a->ow % a->oh, pixel % a->ow};
+    pf_conv_place p = pf_conv_place_of(pixel, a->oh, a->ow);
     for (int64_t r = 0, n; r < count; r += n) {
         n = pf_min(count - r, a->ow - p.ox);
         gather_line(c, &p, group, n, rows + r * c->stride);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/args.h"
+#include "kernels/conv_place.h"
 #include "kernels/epilogue.h"
 #include "kernels/split.h"
 
@@ -87,23 +88,16 @@ static int64_t chunk_start(const conv *c, int64_t chunk) {
     return pf_min(c->tiles, 2 * (pf_ceil_div(c->tiles, 2) * chunk / c->chunks));
 }
 
-/* An output pixel. */
-typedef struct place {
-    int64_t image, oy, ox;
-} place;
-
 /* Element of x where the window of a pixel begins, perhaps outside of the image. */
-static const float *window_of(const conv *c, const place *p, int64_t group) {
-    const pf_conv_args *a = &c->a;
-    const int64_t y = p->oy * a->stride_h - a->pad_h, x = p->ox * a->stride_w - a->pad_w;
-    const int64_t offset = p->image * a->xsn + y * a->xsh + x * a->xsw + group * c->ic;
+static const float *window_of(const conv *c, const pf_conv_place *p, int64_t group) {
+    const int64_t offset = PF_WINDOW_OFFSET(&c->a, p) + group * c->ic;
     return (const float *)((uintptr_t)c->x + (uintptr_t)offset * sizeof(float));
 }
 
 /* Copies a window, tap by tap, with zeros for the padding. */
-static void copy_window(const conv *c, const place *p, const float *window, float *to) {
+static void copy_window(const conv *c, const pf_conv_place *p, const float *window, float *to) {
     const pf_conv_args *a = &c->a;
-    const int64_t y0 = p->oy * a->stride_h - a->pad_h, x0 = p->ox * a->stride_w - a->pad_w;
+    const int64_t y0 = PF_WINDOW_Y(a, p), x0 = PF_WINDOW_X(a, p);
     const int whole = c->joined && x0 >= 0 && x0 + a->kw <= a->iw;
     for (int64_t ky = 0; ky < a->kh; ky++) {
         const int64_t iy = y0 + ky * a->dil_h;
@@ -141,7 +135,8 @@ static void change_row(const conv *c, const float *x, float *to) {
 }
 
 /* The window of a pixel as it is to be split, in a buffer unless it lies so in memory. */
-static const float *prepare(const conv *c, const place *p, int64_t group, const float *factors, float *to) {
+static const float *prepare(const conv *c, const pf_conv_place *p, int64_t group, const float *factors,
+                            float *to) {
     const float *x = window_of(c, p, group);
     if (c->changed)
         change_row(c, x, to);
@@ -164,7 +159,7 @@ static void split_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     const int direct = c->pointwise && !c->changed && !factors;
     int64_t pixel = r->first * SIDE;
     const int64_t end = pf_min(c->pixels, pixel + r->count * SIDE);
-    place p = {pixel / a->ow / a->oh, pixel / a->ow % a->oh, pixel % a->ow};
+    pf_conv_place p = pf_conv_place_of(pixel, a->oh, a->ow);
     const float *x[SIDE];
     for (int64_t i = 0; i < r->count; i++) r->cut[i] = c->l.depth > PF_SPLIT_LONGEST;
     for (int64_t i = 0; pixel < end; pixel++, i++) {
