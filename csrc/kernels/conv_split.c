@@ -14,6 +14,8 @@ enum {
     CHUNK_TILES = 32,        /* most tiles of rows at a time */
     UNITS_EACH = 8,          /* wanted by each of several threads: some to give away */
     LIGHT_BYTES = 512 << 10, /* weights that L2 holds besides: threads share the rows, not the columns */
+    SHORT_STEPS = 8,         /* of sums whose rows stay in L1 */
+    FEW_BYTES = 1 << 20,     /* weights that stay in L2 while rows pass */
     LEAST_PAIRS = 4,         /* of tiles of rows in a chunk, if there is one for each thread */
     SIDE = PF_SPLIT_SIDE,
     LINE = 64,
@@ -64,11 +66,23 @@ static conv plan_conv(const pf_conv_args *a, int nthreads) {
 
 /* -- rows -- */
 
-/* What a thread has split: a chunk of the rows of a group. */
+/* A row on its way: what is split, and its largest size. */
+typedef struct row {
+    const float *x;
+    float largest;
+    float *window; /* for x: a line of taps in whole vectors */
+} row;
+
+/* A chunk of the rows of a group, which a thread splits one after the other. Each one is measured while that
+ * before it is split. */
 typedef struct rows {
     char *tiles;
-    float *window;        /* a line of taps in whole vectors */
+    const float *factors; /* NULL: none */
+    int64_t group;
     int64_t first, count; /* its tiles */
+    int64_t total, split; /* its rows; how many are split */
+    row turn[2];
+    pf_conv_place next;                                                     /* window that is measured next */
     int64_t y[CHUNK_TILES * PF_SPLIT_SIDE], z[CHUNK_TILES * PF_SPLIT_SIDE]; /* where results lie */
     float scales[CHUNK_TILES * PF_SPLIT_SIDE];                              /* 0: cut */
     int cut[CHUNK_TILES]; /* whether a tile has such rows, or more inputs than sums may have */
@@ -80,7 +94,7 @@ static int64_t window_bytes(const conv *c) {
 
 /* Of a thread. */
 static int64_t rows_bytes(const conv *c) {
-    return 2 * pf_ceil_div(pf_ceil_div(c->tiles, 2), c->chunks) * c->l.tile + window_bytes(c);
+    return 2 * pf_ceil_div(pf_ceil_div(c->tiles, 2), c->chunks) * c->l.tile + 2 * window_bytes(c);
 }
 
 /* Chunks consist of pairs of tiles. */
@@ -150,34 +164,41 @@ static const float *prepare(const conv *c, const pf_conv_place *p, int64_t group
     return to;
 }
 
-/* Splits the rows of a chunk. */
-static void split_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
+static void measure_row(const conv *c, rows *r, int64_t i) {
     const pf_conv_args *a = &c->a;
-    r->first = chunk_start(c, chunk), r->count = chunk_start(c, chunk + 1) - r->first;
+    pf_conv_place *p = &r->next;
+    row *now = &r->turn[i % 2];
+    if (i >= r->total) return;
+    now->x = prepare(c, p, r->group, r->factors, now->window);
+    now->largest = pf_split_largest(now->x, c->l.depth);
+    r->y[i] = p->image * a->ysn + p->oy * a->ysh + p->ox * a->ysw + r->group * c->oc;
+    r->z[i] = p->image * a->zsn + p->oy * a->zsh + p->ox * a->zsw + r->group * c->oc;
+    if (++p->ox < a->ow) return;
+    p->ox = 0;
+    if (++p->oy == a->oh) p->oy = 0, p->image++;
+}
+
+static void begin_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     const float *uneven = (const float *)(c->w + c->l.uneven) + group;
-    const float *factors = *uneven ? (const float *)(c->w + c->l.factors) + group * c->l.depth : NULL;
-    const int direct = c->pointwise && !c->changed && !factors;
-    int64_t pixel = r->first * SIDE;
-    const int64_t end = pf_min(c->pixels, pixel + r->count * SIDE);
-    pf_conv_place p = pf_conv_place_of(pixel, a->oh, a->ow);
-    const float *x[SIDE];
+    r->factors = *uneven ? (const float *)(c->w + c->l.factors) + group * c->l.depth : NULL;
+    r->group = group;
+    r->first = chunk_start(c, chunk), r->count = chunk_start(c, chunk + 1) - r->first;
+    r->total = pf_min(c->pixels - r->first * SIDE, r->count * SIDE), r->split = 0;
+    r->next = pf_conv_place_of(r->first * SIDE, c->a.oh, c->a.ow);
     for (int64_t i = 0; i < r->count; i++) r->cut[i] = c->l.depth > PF_SPLIT_LONGEST;
-    for (int64_t i = 0; pixel < end; pixel++, i++) {
-        char *tile = r->tiles + i / SIDE * c->l.tile;
-        const int row = (int)(i % SIDE);
-        x[row] = prepare(c, &p, group, factors, r->window);
-        if (!direct)
-            r->scales[i] = pf_split_row(x[row], c->l.depth, c->l.steps, tile + row * PF_SPLIT_DEPTH);
-        else if (row == SIDE - 1 || pixel == end - 1)
-            pf_split_rows(x, row + 1, c->l.depth, c->l.steps, tile, r->scales + i - row);
-        if (row == SIDE - 1 || pixel == end - 1)
-            for (int k = 0; k <= row; k++) r->cut[i / SIDE] |= r->scales[i - k] == 0.0f;
-        r->y[i] = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw + group * c->oc;
-        r->z[i] = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw + group * c->oc;
-        if (++p.ox < a->ow) continue;
-        p.ox = 0;
-        if (++p.oy == a->oh) p.oy = 0, p.image++;
+    measure_row(c, r, 0);
+}
+
+/* Splits rows of the chunk until there are so many. */
+static void split_until(const conv *c, rows *r, int64_t end) {
+    for (int64_t i = r->split; i < end; i++) {
+        const row *now = &r->turn[i % 2];
+        char *to = r->tiles + i / SIDE * c->l.tile + i % SIDE * PF_SPLIT_DEPTH;
+        measure_row(c, r, i + 1);
+        r->scales[i] = pf_split_row(now->x, c->l.depth, now->largest, c->l.steps, to);
+        r->cut[i / SIDE] |= r->scales[i] == 0.0f;
     }
+    r->split = pf_max(r->split, end);
 }
 
 /* -- results -- */
@@ -194,77 +215,101 @@ typedef struct sums {
     int64_t column, n;
 } sums;
 
-/* Scales, bias, residual and activation of rows [begin, end). Bounds: an activation that is some, or none. */
-PF_INLINE void finish_rows(sums *s, int64_t begin, int64_t end, const int bounds) {
+/* Scales, bias, residual and activation of rows [begin, end). Bounds: an activation that is some, or none.
+ * Whole: sums by matrix tiles for as many columns. */
+PF_INLINE void finish_rows(sums *s, int64_t begin, int64_t end, const int bounds, const int whole) {
     enum { VECTORS = SIDE / PF_VL };
     const conv *c = s->c;
     const float *early = c->a.z_late ? NULL : c->z, *late = c->a.z_late ? c->z : NULL;
-    const int buffered = pf_act_is_late(c->act.code) || late;
+    const int buffered = !bounds && (pf_act_is_late(c->act.code) || late), exact = !whole && s->exact;
+    const int64_t columns = whole ? SIDE : s->n;
     const pf_vf low = pf_set(c->low), high = pf_set(c->high);
+    float *y = c->y + s->column;
     pf_vf by[VECTORS], first[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
         by[v] = s->scales ? pf_load(s->scales + v * PF_VL) : pf_set(1.0f);
-        first[v] = s->bias ? pf_load_upto(s->bias + v * PF_VL, s->n - v * PF_VL) : pf_zero();
+        first[v] = s->bias ? pf_load_upto(s->bias + v * PF_VL, columns - v * PF_VL) : pf_zero();
     }
     for (int64_t r = begin; r < end; r++) {
         const float scale = s->row_scales[r];
-        float *from = s->numbers + r * SIDE, *to = buffered ? from : c->y + s->y[r] + s->column;
+        float *from = s->numbers + r * SIDE, *to = buffered ? from : y + s->y[r];
         pf_vf v[VECTORS];
+        __builtin_prefetch(y + s->y[r] + SIDE, 1); /* for the next tile of columns */
         for (int i = 0; i < VECTORS; i++) {
-            const int64_t at = r * SIDE + i * PF_VL, n = s->n - i * PF_VL;
-            const pf_vf sum = s->exact ? pf_load(s->numbers + at) : pf_split_sum(s->parts + at);
-            v[i] = pf_fma(sum * pf_set(scale == 0.0f ? 1.0f : scale), by[i], first[i]);
+            const int64_t at = r * SIDE + i * PF_VL, n = columns - i * PF_VL;
+            const pf_vf sum = exact ? pf_load(s->numbers + at) : pf_split_sum(s->parts + at);
+            v[i] = pf_fma(sum * pf_set(!whole && scale == 0.0f ? 1.0f : scale), by[i], first[i]);
             if (early) v[i] += pf_load_upto(early + s->z[r] + s->column + i * PF_VL, n);
             if (bounds) v[i] = pf_act_clip(v[i], low, high);
         }
         if (!bounds) pf_act_early(&c->act, v, VECTORS);
-        for (int i = 0; i < VECTORS; i++) pf_store_upto(to + i * PF_VL, v[i], s->n - i * PF_VL);
+        for (int i = 0; i < VECTORS; i++) pf_store_upto(to + i * PF_VL, v[i], columns - i * PF_VL);
     }
     if (!buffered) return;
-    pf_act_late(c->act.code, s->numbers + begin * SIDE, SIDE, end - begin, s->n);
+    pf_act_late(c->act.code, s->numbers + begin * SIDE, SIDE, end - begin, columns);
     for (int64_t r = begin; r < end; r++)
-        for (int64_t i = 0; i < s->n; i += PF_VL) {
+        for (int64_t i = 0; i < columns; i += PF_VL) {
             pf_vf v = pf_load(s->numbers + r * SIDE + i);
-            if (late) v += pf_load_upto(late + s->z[r] + s->column + i, s->n - i);
-            pf_store_upto(c->y + s->y[r] + s->column + i, v, s->n - i);
+            if (late) v += pf_load_upto(late + s->z[r] + s->column + i, columns - i);
+            pf_store_upto(y + s->y[r] + i, v, columns - i);
         }
 }
 
 /* The next rows, of which there are so many parts left. */
-static void finish_some(void *context, int64_t parts) {
-    sums *s = context;
+static void finish_some(sums *s, int64_t parts) {
     const int64_t begin = s->done, end = begin + pf_ceil_div(s->rows - begin, parts);
     if (begin == s->rows) return;
-    if (s->c->act.code <= PF_ACT_CLIP)
-        finish_rows(s, begin, end, 1);
+    const int bounds = s->c->act.code <= PF_ACT_CLIP && !s->c->a.z_late;
+    if (s->exact || s->n < SIDE)
+        finish_rows(s, begin, end, 0, 0);
+    else if (bounds)
+        finish_rows(s, begin, end, 1, 1);
     else
-        finish_rows(s, begin, end, 0);
+        finish_rows(s, begin, end, 0, 1);
     s->done = end;
 }
 
-/* Sums that are being made, and those made before, which are finished meanwhile. */
+/* -- products -- */
+
+/* What a thread is about: sums that are being made, those made before, which are finished meanwhile, and rows
+ * that are split meanwhile. */
 typedef struct turns {
+    const conv *c;
+    rows *r;
     sums both[2];
     int now;
+    int64_t wanted, later; /* rows that are to be split when so many further products have been made */
+    int64_t fetches; /* products among which the fetching of the next tile of columns is shared; 0: none */
 } turns;
+
+static void work_behind(void *context, int64_t parts) {
+    turns *t = context;
+    finish_some(&t->both[!t->now], parts);
+    const int64_t left = t->wanted - t->r->split;
+    if (left <= 0) return;
+    parts += t->later * t->c->l.steps;
+    split_until(t->c, t->r, t->r->split + (2 * left + parts) / (2 * parts));
+}
 
 /* One or two tiles of the rows by one of the columns. The tile of columns that follows comes from memory
  * meanwhile. */
-static void run_tiles(const conv *c, const rows *r, int64_t group, int64_t tile, int64_t column, turns *t) {
+static void run_tiles(turns *t, int64_t tile, int64_t column) {
     enum { LINES = PF_SPLIT_STEP / LINE };
-    const int64_t row = tile * SIDE, first = column * SIDE, number = group * c->l.columns + column;
-    sums *before = &t->both[t->now], *s = &t->both[t->now ^= 1];
+    const conv *c = t->c;
+    const rows *r = t->r;
+    const int64_t row = tile * SIDE, first = column * SIDE, number = r->group * c->l.columns + column;
+    sums *s = &t->both[t->now ^= 1];
     pf_split_product p = {.tiles = pf_min(2, r->count - tile), .steps = c->l.steps};
     s->c = c, s->row_scales = r->scales + row, s->y = r->y + row, s->z = r->z + row;
     s->column = first, s->n = pf_min(SIDE, c->oc - first);
-    s->rows = pf_min(p.tiles * SIDE, c->pixels - r->first * SIDE - row), s->done = 0;
+    s->rows = pf_min(p.tiles * SIDE, r->total - row), s->done = 0;
     s->scales = (const float *)(c->w + c->l.scales) + number * SIDE;
     if (s->scales[0] == 0.0f) s->scales = NULL;
-    s->bias = c->bias ? c->bias + group * c->oc + first : NULL;
+    s->bias = c->bias ? c->bias + r->group * c->oc + first : NULL;
     p.a = r->tiles + tile * c->l.tile, p.b = c->w + number * c->l.tile;
-    p.lines = r->count == 1 ? 0 : pf_ceil_div(LINES, pf_ceil_div(r->count, 2));
-    p.ahead = p.b + c->l.tile + tile / 2 * p.steps * p.lines * LINE;
-    p.work = finish_some, p.context = before;
+    p.lines = t->fetches == 0 ? 0 : pf_ceil_div(LINES, t->fetches);
+    p.ahead = p.b + c->l.tile + (t->fetches > 1 ? tile / 2 * p.steps * p.lines * LINE : 0);
+    p.work = work_behind, p.context = t;
     s->exact = !PF_SPLIT_TILES || p.steps == 0 || !s->scales || r->cut[tile] || r->cut[tile + p.tiles - 1];
     if (!s->exact) {
         pf_split_sums(&p, s->parts);
@@ -273,7 +318,31 @@ static void run_tiles(const conv *c, const rows *r, int64_t group, int64_t tile,
     for (int i = 0; i < p.tiles; i++)
         pf_split_by_vectors(p.a + i * c->l.tile, s->row_scales + i * SIDE, p.b, !s->scales, p.steps,
                             s->numbers + i * SIDE * SIDE);
-    finish_some(before, 1);
+    finish_some(&t->both[!t->now], 1);
+}
+
+/* All rows of a chunk by columns [begin, end). Few columns with short sums: two tiles of rows stay in L1
+ * while all columns pass, and the next two are split meanwhile. Else each tile of columns stays while all
+ * rows pass. */
+static void run_chunk(turns *t, int64_t begin, int64_t end) {
+    const conv *c = t->c;
+    rows *r = t->r;
+    if (c->l.steps <= SHORT_STEPS && c->l.columns * c->l.tile <= FEW_BYTES) {
+        for (int64_t tile = 0; tile < r->count; tile += 2) {
+            split_until(c, r, pf_min(r->total, (tile + 2) * SIDE));
+            t->wanted = pf_min(r->total, (tile + 4) * SIDE);
+            t->fetches = tile == 0 && r->count > 1;
+            for (int64_t column = begin; column < end; column++) {
+                t->later = end - column - 1;
+                run_tiles(t, tile, column);
+            }
+        }
+        return;
+    }
+    split_until(c, r, r->total);
+    t->fetches = r->count == 1 ? 0 : pf_ceil_div(r->count, 2);
+    for (int64_t column = begin; column < end; column++)
+        for (int64_t tile = 0; tile < r->count; tile += 2) run_tiles(t, tile, column);
 }
 
 static void run_conv(conv c, const pf_worker *w) {
@@ -281,8 +350,9 @@ static void run_conv(conv c, const pf_worker *w) {
     c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
     rows r = {.tiles = (char *)pf_ptr(w, c.a.scratch) + w->tid * rows_bytes(&c)};
-    r.window = (float *)(r.tiles + rows_bytes(&c) - window_bytes(&c));
-    turns t = {.now = 0};
+    for (int i = 0; i < 2; i++)
+        r.turn[i].window = (float *)(r.tiles + rows_bytes(&c) - (i + 1) * window_bytes(&c));
+    turns t = {.c = &c, .r = &r};
     int64_t have = -1;
     const int64_t units = c.a.groups * c.chunks * c.sets;
     pf_split_begin();
@@ -290,12 +360,10 @@ static void run_conv(conv c, const pf_worker *w) {
         const int64_t set = i % c.sets, chunk = i / c.sets % c.chunks, group = i / c.sets / c.chunks;
         if (have != i / c.sets) {
             finish_some(&t.both[t.now], 1);
-            split_rows(&c, group, chunk, &r);
+            begin_rows(&c, group, chunk, &r);
             have = i / c.sets;
         }
-        const int64_t end = c.l.columns * (set + 1) / c.sets;
-        for (int64_t column = c.l.columns * set / c.sets; column < end; column++)
-            for (int64_t tile = 0; tile < r.count; tile += 2) run_tiles(&c, &r, group, tile, column, &t);
+        run_chunk(&t, c.l.columns * set / c.sets, c.l.columns * (set + 1) / c.sets);
     }
     finish_some(&t.both[t.now], 1);
     pf_split_end();

@@ -74,7 +74,11 @@ PF_INLINE pf_vi pf_split_sizes(const float *x, int64_t n) {
 static inline float pf_split_largest(const float *x, int64_t n) {
     const pf_vi sizes = pf_split_sizes(x, n);
     int32_t largest = 0;
+#if defined(PF_AVX512) && !defined(PF_EMULATED)
+    largest = _mm512_reduce_max_epi32((__m512i)sizes);
+#else
     for (int i = 0; i < PF_VL; i++) largest = largest < sizes[i] ? sizes[i] : largest;
+#endif
     float size;
     memcpy(&size, &largest, sizeof size);
     return size;
@@ -108,26 +112,29 @@ static inline void pf_split_numbers(const float *x, int64_t n, float inverse, in
 #if defined(PF_AMX)
 /* The same for rows in range. */
 PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *to) {
-    __m512i high[4], middle[4], low[4];
+    __m512i digits[4];
     pf_vf numbers[4];
     if (n >= PF_SPLIT_DEPTH) {
         PF_UNROLL for (int v = 0; v < 4; v++) numbers[v] = pf_load(x + v * PF_VL);
     } else {
         PF_UNROLL for (int v = 0; v < 4; v++) numbers[v] = pf_load_upto(x + v * PF_VL, n - v * PF_VL);
     }
+    /* Digits with 128 added to each are those without signs, and these the bytes of an integer. */
+    const __m512i middles = _mm512_set1_epi32(0x808080);
+    const __m512i sorted = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)); /* those of fours */
     PF_UNROLL for (int v = 0; v < 4; v++) {
         const __m512i q = _mm512_cvtps_epi32((__m512)(numbers[v] * pf_set(inverse)));
-        high[v] = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(0x8080)), 16);
-        middle[v] =
-            _mm512_srai_epi32(_mm512_slli_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(0x80)), 16), 24);
-        low[v] = _mm512_srai_epi32(_mm512_slli_epi32(q, 24), 24);
+        digits[v] = _mm512_xor_si512(_mm512_add_epi32(q, middles), middles);
+        digits[v] = _mm512_shuffle_epi8(digits[v], sorted);
     }
-#    define PF_SPLIT_PACK(v)                                                                                 \
-        _mm512_packs_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]))
-    _mm512_storeu_si512(to, PF_SPLIT_PACK(high));
-    _mm512_storeu_si512(to + PF_SPLIT_PART, PF_SPLIT_PACK(middle));
-    _mm512_storeu_si512(to + 2 * PF_SPLIT_PART, PF_SPLIT_PACK(low));
-#    undef PF_SPLIT_PACK
+    const __m512i lower = _mm512_unpacklo_epi32(digits[0], digits[1]),
+                  upper = _mm512_unpackhi_epi32(digits[0], digits[1]),
+                  lower_after = _mm512_unpacklo_epi32(digits[2], digits[3]),
+                  upper_after = _mm512_unpackhi_epi32(digits[2], digits[3]);
+    _mm512_storeu_si512(to, _mm512_unpacklo_epi64(upper, upper_after));
+    _mm512_storeu_si512(to + PF_SPLIT_PART, _mm512_unpackhi_epi64(lower, lower_after));
+    _mm512_storeu_si512(to + 2 * PF_SPLIT_PART, _mm512_unpacklo_epi64(lower, lower_after));
 }
 #else
 PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *to) {
@@ -135,43 +142,18 @@ PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *t
 }
 #endif
 
-/* A row of n floats, split into the tiles of `steps` steps at `to`. Returns its scale, or 0 if it is cut. */
-static inline float pf_split_row(const float *x, int64_t n, int64_t steps, char *to) {
-    const float largest = pf_split_largest(x, n);
+/* A row of n floats with this largest size, split into the tiles of `steps` steps at `to`. Returns its scale,
+ * or 0 if it is cut. */
+static inline float pf_split_row(const float *x, int64_t n, float largest, int64_t steps, char *to) {
     const int cut = !pf_split_fits(largest);
     const float inverse = pf_split_inverse(largest);
     for (int64_t s = 0; s < steps; s++, x += PF_SPLIT_DEPTH, n -= PF_SPLIT_DEPTH, to += PF_SPLIT_STEP) {
-        if (cut)
+        if (__builtin_expect(cut, 0))
             pf_split_numbers(x, n, 0.0f, 1, (int8_t *)to);
         else
             pf_split_fast(x, n, inverse, (int8_t *)to);
     }
     return cut ? 0.0f : pf_split_scale(largest);
-}
-
-/* The rows of a tile, split at `to`, and their scales, 0 where they are cut. */
-static inline void pf_split_rows(const float *const *x, int count, int64_t n, int64_t steps, char *to,
-                                 float *scales) {
-#if defined(PF_AMX)
-    if (count == PF_SPLIT_SIDE) {
-        pf_vf sizes[PF_SPLIT_SIDE], all = pf_zero();
-        for (int r = 0; r < PF_SPLIT_SIDE; r++) sizes[r] = (pf_vf)pf_split_sizes(x[r], n);
-        pf_transpose_tile(sizes);
-        for (int i = 0; i < PF_VL; i++) all = (pf_vf)pf_split_larger((pf_vi)all, sizes[i]);
-        const pf_vi zero = all == pf_zero(), odd = (all < PF_SPLIT_LEAST) | (all > PF_SPLIT_MOST);
-        if (!pf_any(odd & ~zero)) {
-            float inverses[PF_SPLIT_SIDE];
-            pf_store(inverses, pf_select(zero, pf_zero(), pf_set((float)PF_SPLIT_LARGEST) / all));
-            pf_store(scales, pf_select(zero, pf_set(1.0f), all / pf_set(127.0f)));
-            for (int r = 0; r < PF_SPLIT_SIDE; r++)
-                for (int64_t s = 0; s < steps; s++)
-                    pf_split_fast(x[r] + s * PF_SPLIT_DEPTH, n - s * PF_SPLIT_DEPTH, inverses[r],
-                                  (int8_t *)to + s * PF_SPLIT_STEP + r * PF_SPLIT_DEPTH);
-            return;
-        }
-    }
-#endif
-    for (int r = 0; r < count; r++) scales[r] = pf_split_row(x[r], n, steps, to + r * PF_SPLIT_DEPTH);
 }
 
 /* Packed weights of all groups: tiles of columns, then floats: the scales of the columns of each tile (all of

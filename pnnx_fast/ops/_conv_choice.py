@@ -101,14 +101,14 @@ SPLIT_AFFINE = Choice("conv_split_affine_f32", SPLIT.pack)
 SPLIT_LEVEL, SPLIT_SIDE, SPLIT_DEPTH = "amx", 16, 64
 """The ISA level with matrix tiles, their rows and columns, and how many numbers of each they take at a time."""
 
-SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 200.0, 60.0, 15.0, 20.0
+SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0, 39.0, 5.0, 10.5
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
-before that; bias, activation and store of a row of sums. Matrix tiles are slowed down more than vectors where another
-thread has the same core: this is between both speeds."""
+before that; bias, activation and store of a row of sums."""
 
-SPLIT_GAIN, SPLIT_BYTES, SPLIT_ROWS = 0.9, 3, 4
-"""Share of the cost of the other kernels that products of split floats have to stay below; bytes of a weight; least
-pixels, because fewer wait for memory with all kernels."""
+SPLIT_GAIN, SPLIT_BYTES, SPLIT_ROWS = 0.78, 3, 4
+"""Share of the cost of the other kernels that products of split floats have to stay below, as matrix tiles are slowed
+down more than vectors where another thread has the same core; bytes of a weight; least pixels, because fewer wait for
+memory with all kernels."""
 
 
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
