@@ -105,7 +105,7 @@ SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
 before that; bias, activation and store of a row of sums."""
 
-SPLIT_GAIN, SPLIT_BYTES, SPLIT_ROWS = 0.78, 3, 4
+SPLIT_GAIN, SPLIT_BYTES, SPLIT_ROWS = 0.7, 3, 4
 """Share of the cost of the other kernels that products of split floats have to stay below, as matrix tiles are slowed
 down more than vectors where another thread has the same core; bytes of a weight; least pixels, because fewer wait for
 memory with all kernels."""
