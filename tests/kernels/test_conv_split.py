@@ -104,6 +104,19 @@ def test_error(isa: str, depth: int, data: str) -> None:
         assert np.sqrt(np.mean((got - want) ** 2)) < 2e-6 * np.sqrt(np.mean(want**2))
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 2)])
+def test_factors_of_windows_and_groups(isa: str, threads: int, kernel: tuple[int, int]) -> None:
+    """One of two groups has channels that need factors: it is packed again, the other one is not."""
+    case = BASE.but(h=8, w=10, ic=2 * 70, oc=2 * 90, groups=2, kernel=kernel, bias=False)
+    x, weight, _, _ = tensors(case)
+    x[..., 3], x[..., 40] = 1000 * x[..., 3], 1e9 * x[..., 40]
+    weight[:90, 3], weight[:90, 40] = weight[:90, 3] / 1000, 0.0
+    want = reference(case, x, weight, None, None)
+    got = run(isa, threads, case, x, weight, None, None, kernel="conv_split")
+    assert np.sqrt(np.mean((got - want) ** 2)) < 2e-6 * np.sqrt(np.mean(want**2))
+
+
 def test_special_values(isa: str) -> None:
     case = BASE.but(h=1, w=64, ic=70, oc=64, bias=False)
     x, weight, _, _ = tensors(case)
