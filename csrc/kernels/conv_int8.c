@@ -210,8 +210,7 @@ static void gather_rows(const conv *c, int64_t group, int64_t pixel, int64_t cou
         const int64_t y = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw;
         const int64_t z = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw;
         for (int64_t i = 0; i < n; i++) b->y[r + i] = y + i * a->ysw, b->z[r + i] = z + i * a->zsw;
-        p.ox = 0;
-        if (++p.oy == a->oh) p.oy = 0, p.image++;
+        pf_conv_place_next_line(&p, a->oh);
     }
 }
 

@@ -14,6 +14,12 @@ static inline pf_conv_place pf_conv_place_of(int64_t pixel, int64_t oh, int64_t 
     return (pf_conv_place){pixel / ow / oh, pixel / ow % oh, pixel % ow};
 }
 
+/* To the first pixel of the next line. */
+static inline void pf_conv_place_next_line(pf_conv_place *p, int64_t oh) {
+    p->ox = 0;
+    if (++p->oy == oh) p->oy = 0, p->image++;
+}
+
 /* First row and column of the window of place *p, perhaps outside of the image, and its distance from the
  * start of x in elements. a: arguments of any convolution. */
 #define PF_WINDOW_Y(a, p) ((p)->oy * (a)->stride_h - (a)->pad_h)

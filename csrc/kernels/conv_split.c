@@ -173,9 +173,7 @@ static void measure_row(const conv *c, rows *r, int64_t i) {
     now->largest = pf_split_largest(now->x, c->l.depth);
     r->y[i] = p->image * a->ysn + p->oy * a->ysh + p->ox * a->ysw + r->group * c->oc;
     r->z[i] = p->image * a->zsn + p->oy * a->zsh + p->ox * a->zsw + r->group * c->oc;
-    if (++p->ox < a->ow) return;
-    p->ox = 0;
-    if (++p->oy == a->oh) p->oy = 0, p->image++;
+    if (++p->ox == a->ow) pf_conv_place_next_line(p, a->oh);
 }
 
 static void begin_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
@@ -215,8 +213,8 @@ typedef struct sums {
     int64_t column, n;
 } sums;
 
-/* Scales, bias, residual and activation of rows [begin, end). Bounds: an activation that is some, or none.
- * Whole: sums by matrix tiles for as many columns. */
+/* Scales, bias, residual and activation of rows [begin, end). Bounds: an activation that is some, or none,
+ * and no late residual. Whole: sums by matrix tiles for as many columns. */
 PF_INLINE void finish_rows(sums *s, int64_t begin, int64_t end, const int bounds, const int whole) {
     enum { VECTORS = SIDE / PF_VL };
     const conv *c = s->c;
@@ -297,12 +295,12 @@ static void run_tiles(turns *t, int64_t tile, int64_t column) {
     enum { LINES = PF_SPLIT_STEP / LINE };
     const conv *c = t->c;
     const rows *r = t->r;
-    const int64_t row = tile * SIDE, first = column * SIDE, number = r->group * c->l.columns + column;
+    const int64_t begin = tile * SIDE, first = column * SIDE, number = r->group * c->l.columns + column;
     sums *s = &t->both[t->now ^= 1];
     pf_split_product p = {.tiles = pf_min(2, r->count - tile), .steps = c->l.steps};
-    s->c = c, s->row_scales = r->scales + row, s->y = r->y + row, s->z = r->z + row;
+    s->c = c, s->row_scales = r->scales + begin, s->y = r->y + begin, s->z = r->z + begin;
     s->column = first, s->n = pf_min(SIDE, c->oc - first);
-    s->rows = pf_min(p.tiles * SIDE, r->total - row), s->done = 0;
+    s->rows = pf_min(p.tiles * SIDE, r->total - begin), s->done = 0;
     s->scales = (const float *)(c->w + c->l.scales) + number * SIDE;
     if (s->scales[0] == 0.0f) s->scales = NULL;
     s->bias = c->bias ? c->bias + r->group * c->oc + first : NULL;

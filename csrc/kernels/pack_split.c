@@ -97,8 +97,11 @@ static void look(const weights *p, int64_t group, const float *x, int64_t column
 /* Power of two that the largest weights of an input are at least. Inputs that have no weights become small,
  * however large they are: they would leave the others no digits. */
 static float factor_of(int32_t size) {
-    const int exponent = (int)pf_min(MOST, pf_max(-MOST, (size >> FRACTION) - BIAS));
-    return size >= INFINITE ? 1.0f : ldexpf(1.0f, exponent);
+    const int32_t exponent = (int32_t)pf_min(BIAS + MOST, pf_max(BIAS - MOST, size >> FRACTION));
+    const int32_t bits = (size >= INFINITE ? BIAS : exponent) << FRACTION;
+    float factor;
+    memcpy(&factor, &bits, sizeof factor);
+    return factor;
 }
 
 /* Whether factors of a group are worth the trouble; if so, they replace the sizes. */
@@ -106,8 +109,8 @@ static void settle(const weights *p, int64_t group) {
     const int32_t *sizes = sizes_of(p, group);
     float least = INFINITY, most = 0.0f;
     for (int64_t i = 0; i < p->l.depth; i++) {
-        least = fminf(least, factor_of(sizes[i]));
-        most = fmaxf(most, factor_of(sizes[i]));
+        const float factor = factor_of(sizes[i]);
+        least = factor < least ? factor : least, most = factor > most ? factor : most;
     }
     *uneven_of(p, group) = most > EVEN * least;
     if (most <= EVEN * least) return;

@@ -20,14 +20,11 @@
 
 #include <string.h>
 
+#include "kernels/args.h"
 #include "kernels/kernel.h"
 #include "kernels/simd.h"
-#include "kernels/transpose_tile.h"
 
 enum {
-    PF_SPLIT_SIDE = 16,
-    PF_SPLIT_DEPTH = 64,
-    PF_SPLIT_DIGITS = 3,
     PF_SPLIT_PART = PF_SPLIT_SIDE * PF_SPLIT_DEPTH,  /* bytes of a tile */
     PF_SPLIT_STEP = PF_SPLIT_DIGITS * PF_SPLIT_PART, /* of all digits */
     PF_SPLIT_LONGEST = 32 << 10,                     /* sums of so many products stay below 2^31 */

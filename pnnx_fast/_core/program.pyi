@@ -13,6 +13,9 @@ POOL_STEP: int
 POOL_LINE: int
 WINO_PHASES: int
 MASK_QUERIES: int
+SPLIT_SIDE: int
+SPLIT_DEPTH: int
+SPLIT_DIGITS: int
 
 def codes(name: str) -> dict[str, int]: ...
 def team() -> str: ...

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pnnx_fast._core.program import WINO_PHASES, codes
+from pnnx_fast._core.program import SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, WINO_PHASES, codes
 
 __all__ = ["DIRECT", "SPLIT", "SPLIT_AFFINE", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
@@ -98,17 +98,17 @@ GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
 SPLIT_AFFINE = Choice("conv_split_affine_f32", SPLIT.pack)
 
-SPLIT_LEVEL, SPLIT_SIDE, SPLIT_DEPTH = "amx", 16, 64
-"""The ISA level with matrix tiles, their rows and columns, and how many numbers of each they take at a time."""
+SPLIT_LEVEL = "amx"
+"""The ISA level with matrix tiles."""
 
 SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0, 39.0, 5.0, 10.5
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
 before that; bias, activation and store of a row of sums."""
 
-SPLIT_GAIN, SPLIT_BYTES, SPLIT_ROWS = 0.7, 3, 4
+SPLIT_GAIN, SPLIT_ROWS = 0.7, 4
 """Share of the cost of the other kernels that products of split floats have to stay below, as matrix tiles are slowed
-down more than vectors where another thread has the same core; bytes of a weight; least pixels, because fewer wait for
-memory with all kernels."""
+down more than vectors where another thread has the same core; least pixels, because fewer wait for memory with all
+kernels."""
 
 
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
@@ -242,7 +242,7 @@ def split_cost(g: Mapping[str, Any], nthreads: int) -> float:
     tiles = math.ceil(pixels / SPLIT_SIDE) * columns * steps
     work = groups * (tiles * SPLIT_TILE_CYCLES + pixels * row)
     weights = groups * columns * SPLIT_SIDE * steps * SPLIT_DEPTH
-    return _together(work / nthreads, SPLIT_BYTES * weights / LEVELS[SPLIT_LEVEL].memory(nthreads))
+    return _together(work / nthreads, SPLIT_DIGITS * weights / LEVELS[SPLIT_LEVEL].memory(nthreads))
 
 
 def winograd_cost(g: Mapping[str, Any], variant: int, level: Level, nthreads: int) -> float:
