@@ -9,8 +9,11 @@ enum { NOWHERE = 1, PLACES = 2 };
 
 #ifdef __linux__
 
+#    include <fcntl.h>
+#    include <stdio.h>
 #    include <sys/resource.h>
 #    include <time.h>
+#    include <unistd.h>
 
 /* Nanoseconds. TURN: work between rests, less than a slice of the scheduler. LOST: without the CPU, more than
  * the system's own threads take. LATE: of waking on a CPU that somebody else uses. */
@@ -25,12 +28,14 @@ enum { WATCH = 30000000, LOST_SHARE = 6, LONG_REST = 100000000 };
 enum { CERTAIN = 32, SUSPECTED = 6 };
 
 typedef struct turn {
-    int64_t begin;  /* time stamps: of the turn, 0 for threads that take none; */
-    int64_t moved;  /* of the last move; */
-    int64_t tick;   /* and when the scheduler passed the CPU on to this thread */
-    int64_t worked; /* CPU time, and how often another thread was preferred, when the turn began */
+    int64_t begin; /* time stamps: of the turn, 0 for threads that take none; */
+    int64_t moved; /* of the last move; */
+    int64_t tick;  /* and when the scheduler passed the CPU on to this thread */
+    int64_t
+        waited; /* time without the CPU, and how often another thread was preferred, when the turn began */
     int64_t interruptions;
-    int wary; /* prompt wakings still wanted */
+    int64_t rested; /* so far */
+    int wary;       /* prompt wakings still wanted */
     bool crowded;
     cpu_set_t others; /* where others are, if crowded */
 } turn;
@@ -44,15 +49,30 @@ static int64_t now_on(clockid_t clock) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* How long this thread has been ready to run so far while other threads of this system were running. Where
+ * that is unknown, how long it has not run: then the host of a virtual machine that gives its CPU to another
+ * one looks like a competitor, beside whom short turns help. */
+static int64_t time_waited(int64_t now) {
+    char text[64];
+    long long ran, waited = -1;
+    const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        const ssize_t n = read(file, text, sizeof text - 1);
+        text[n > 0 ? n : 0] = 0;
+        if (sscanf(text, "%lld %lld", &ran, &waited) != 2) waited = -1;
+        close(file);
+    }
+    return waited >= 0 ? waited : now - own.rested - now_on(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Begins a turn; tells whether the last one was interrupted. */
 static bool next_turn(int64_t now) {
     struct rusage r;
     if (getrusage(RUSAGE_THREAD, &r)) return false;
-    const int64_t worked = now_on(CLOCK_THREAD_CPUTIME_ID);
-    const bool interrupted =
-        own.begin && r.ru_nivcsw != own.interruptions && now - own.begin - (worked - own.worked) > LOST;
+    const int64_t waited = time_waited(now);
+    const bool interrupted = own.begin && r.ru_nivcsw != own.interruptions && waited - own.waited > LOST;
     own.begin = now;
-    own.worked = worked;
+    own.waited = waited;
     own.interruptions = r.ru_nivcsw;
     return interrupted;
 }
@@ -117,22 +137,22 @@ void pf_turn_watch(void) {
     const int64_t now = now_on(CLOCK_MONOTONIC), time = now - last.begin;
     if (time < WATCH) return;
     next_turn(now);
-    const int64_t lost = time - (own.worked - last.worked);
+    const int64_t lost = own.waited - last.waited;
     if (last.begin && own.interruptions - last.interruptions > time / WATCH && lost > time / LOST_SHARE)
         __atomic_store_n(&hopeless, now + LONG_REST, __ATOMIC_RELAXED);
 }
 
 void pf_turn_rest(void) {
-    const int64_t begin = now_on(CLOCK_MONOTONIC);
-    int64_t rest = 0;
+    const int64_t begin = now_on(CLOCK_MONOTONIC), waited = time_waited(begin);
     if (own.crowded && own.wary < SUSPECTED) own.wary = SUSPECTED;
     const int64_t pause = __atomic_load_n(&hopeless, __ATOMIC_RELAXED) - begin;
     if (pause > 0 || !own.crowded || !move(begin)) {
-        rest = pause > REST ? pause : REST;
+        const int64_t rest = pause > REST ? pause : REST;
         nanosleep(&(struct timespec){0, rest}, NULL);
+        own.rested += rest;
     }
     const int64_t end = now_on(CLOCK_MONOTONIC);
-    if (end - begin - rest > LATE) {
+    if (time_waited(end) - waited > LATE) {
         own.wary = CERTAIN;
         own.tick = end;
     } else if (own.wary > 0) {

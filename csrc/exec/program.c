@@ -15,8 +15,16 @@
 #include "base/team.h"
 #include "base/turns.h"
 
+enum { WORD = 64, LINES = PF_COUNTERS };
+
+/* A cache line that one member alone writes as long as there are few and all keep up: many share some. */
+typedef struct member_state {
+    int64_t counter;                  /* for the kernel: see pf_claim_near */
+    uint64_t taken[PF_OWN_WORDS - 1]; /* whether somebody runs a share: a bit of every LINES-th */
+} member_state;
+
 /* What members of a run share about one step: two cache lines, so that those who wait do not disturb those
- * who claim work, then a byte a share. */
+ * who claim work, then up to LINES lines of members. */
 typedef struct step_state {
     int64_t counter[PF_COUNTERS]; /* for the kernel: see pf_claim */
     int32_t done;                 /* shares of the group that are over, counted at the group's last step */
@@ -24,7 +32,7 @@ typedef struct step_state {
     int32_t members;              /* of the gang, once it is closed */
     int32_t left;                 /* members of the gang that are through */
     int32_t unused[12];
-    uint8_t taken[];
+    member_state of[];
 } step_state;
 
 typedef struct run_context {
@@ -60,9 +68,20 @@ static int shares_of(const run_context *c, const pf_step *s) {
 
 static int32_t load(const int32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 
+static uint64_t *taken_word(step_state *state, int share) {
+    return &state->of[share % LINES].taken[share / LINES / WORD];
+}
+
+static uint64_t taken_bit(int share) { return (uint64_t)1 << share / LINES % WORD; }
+
+static bool is_taken(step_state *state, int share) {
+    return __atomic_load_n(taken_word(state, share), __ATOMIC_RELAXED) & taken_bit(share);
+}
+
 static bool take(step_state *state, int share) {
-    return !__atomic_load_n(&state->taken[share], __ATOMIC_RELAXED) &&
-           !__atomic_exchange_n(&state->taken[share], 1, __ATOMIC_ACQ_REL);
+    const uint64_t bit = taken_bit(share);
+    return !is_taken(state, share) &&
+           !(__atomic_fetch_or(taken_word(state, share), bit, __ATOMIC_ACQ_REL) & bit);
 }
 
 /* The run begins with its first member. */
@@ -102,10 +121,12 @@ static void wait_until(run_context *c, const int32_t *word, int32_t wanted, int 
 }
 
 static void run_share(run_context *c, int64_t i, int share, int shares) {
+    step_state *state = state_of(c, i);
     pf_worker w = {.tid = share,
                    .nthreads = shares,
                    .bases = c->bases,
-                   .next = state_of(c, i)->counter,
+                   .next = state->counter,
+                   .own = &state->of[0].counter,
                    .step = i,
                    .fault = c->fault,
                    .ahead = c->steps[i].ahead};
@@ -149,8 +170,7 @@ static void stand_in(run_context *c, int64_t begin, int64_t end, int tid, step_s
         const int32_t *place = &c->places[other];
         for (int spins = 0; spins < PATIENCE && __atomic_load_n(place, __ATOMIC_RELAXED); spins++) {
             if (load(&last->done) == wanted) return;
-            const step_state *first = state_of(c, begin);
-            if (__atomic_load_n(&first->taken[other], __ATOMIC_RELAXED)) break;
+            if (is_taken(state_of(c, begin), other)) break;
             pf_pause();
         }
         if (load(&last->done) == wanted) return;
@@ -191,11 +211,12 @@ static bool run_member(void *p, int tid, int nthreads) {
 
 /* One thread needs none of this. */
 static void run_alone(const run_context *c) {
-    int64_t counter[PF_COUNTERS];
-    pf_worker w = {.tid = 0, .nthreads = 1, .bases = c->bases, .next = counter, .fault = c->fault};
+    int64_t counter[PF_COUNTERS], own;
+    pf_worker w = {.nthreads = 1, .bases = c->bases, .next = counter, .own = &own, .fault = c->fault};
     for (int64_t i = 0; i < c->count; i++) {
         if (c->clock) c->clock[i] = now_ns();
         memset(counter, 0, sizeof counter);
+        own = 0;
         w.step = i;
         w.ahead = c->steps[i].ahead;
         c->steps[i].run(c->steps[i].args, &w);
@@ -205,7 +226,8 @@ static void run_alone(const run_context *c) {
 
 /* Makes what the members share; false when memory is short. Ends with free(c->places). */
 static bool share(run_context *c) {
-    c->stride = (sizeof(step_state) + (size_t)c->nthreads + LINE - 1) / LINE * LINE;
+    c->stride =
+        sizeof(step_state) + (size_t)(c->nthreads < LINES ? c->nthreads : LINES) * sizeof(member_state);
     const size_t members = ((size_t)c->nthreads * sizeof(int32_t) + LINE - 1) / LINE * LINE;
     const size_t size = members + (size_t)c->count * c->stride;
     char *memory = aligned_alloc(LINE, size);

@@ -261,32 +261,46 @@ static inline void pf_line_band(const pf_lines_args *whole, const pf_worker *w, 
     }
 }
 
-/* How the work is cut into units: bands of lines by blocks of channels. */
+/* How the work on an image is cut into units: bands of lines by blocks of channels. */
 typedef struct pf_line_cut {
     int64_t bands, blocks, block; /* block: channels of each */
-    int by_channels;              /* units in a row are bands of one block, else blocks of one band */
+    int64_t sets;                 /* of bands, one after the other, each with all blocks */
 } pf_line_cut;
 
-/* Some units for each thread, so that one that is held up does not delay all. Bands come first: neighbours in
- * the program are cut along the rows as well. Only where pixels are few and channels many does implicit GEMM
- * cut by channels, so threads take channels of their own here, too. */
+/* Some units for each thread, so that one that is held up does not delay all. Each thread has a set of bands:
+ * neighbours in the program are cut along the rows as well. Only where pixels are few and channels many does
+ * implicit GEMM cut by channels, so threads take channels of their own here, too. */
 static inline pf_line_cut pf_line_cut_of(const pf_lines_args *a, pf_line_way way, int64_t rows,
                                          int64_t nthreads) {
-    enum { UNITS = 8, FEW_UNITS = 4, FEW_PIXELS = 192, MANY_VECTORS = 16 };
+    enum { UNITS = 8, FEW_PIXELS = 192, MANY_VECTORS = 16 };
     const int64_t steps = pf_ceil_div(a->oh, rows), vectors = pf_ceil_div(a->oc, PF_VL);
-    const int plain = !way.dense && way.phases == 1, few = a->n * a->oh * a->ow < FEW_PIXELS;
+    const int plain = !way.dense && way.phases == 1, few = a->n * a->ih * a->iw < FEW_PIXELS;
+    const int by_channels = nthreads > 1 && plain && few && vectors >= MANY_VECTORS * nthreads;
     pf_line_cut c = {.block = way.dense ? PF_LINE_DENSE : pf_line_block(a)};
-    c.by_channels = nthreads > 1 && plain && few && vectors >= MANY_VECTORS * nthreads;
-    if (c.by_channels) {
+    if (by_channels) {
         const int64_t blocks = pf_ceil_div(pf_ceil_div(a->oc, c.block), nthreads) * nthreads;
         c.block = pf_ceil_div(vectors, blocks) * PF_VL;
     }
     c.blocks = pf_ceil_div(a->oc, c.block) * way.phases;
-    const int64_t units = (c.by_channels ? FEW_UNITS : UNITS) * nthreads;
-    const int64_t wanted = nthreads > 1 ? pf_ceil_div(units, pf_max(1, a->n * c.blocks)) : 1;
-    const int64_t least = way.dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows) : 1;
-    c.bands = pf_max(least, pf_min(wanted, steps));
+    c.sets = by_channels || a->n >= nthreads ? 1 : pf_min(nthreads, pf_max(1, steps));
+    const int64_t wanted = nthreads > 1 ? pf_ceil_div(UNITS * nthreads, a->n * c.blocks * c.sets) : 1;
+    const int64_t least = way.dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows * c.sets) : 1;
+    c.bands = c.sets * pf_max(least, pf_min(wanted, steps / c.sets));
     return c;
+}
+
+/* A unit of an image: all bands of a set for one block, whose last input lines are in L1 still when the next
+ * band begins, then for the next block. */
+static inline pf_line_unit pf_line_unit_at(const pf_lines_args *a, const pf_line_cut *c, pf_line_way way,
+                                           int64_t rows, int64_t i) {
+    const int64_t each = c->bands * c->blocks, unit = i % each, bands = c->bands / c->sets;
+    const int64_t set = unit / (bands * c->blocks), band = set * bands + unit % bands;
+    const int64_t block = unit / bands % c->blocks, steps = pf_ceil_div(a->oh, rows);
+    return (pf_line_unit){.image = i / each,
+                          .c = block / way.phases * c->block,
+                          .oy = steps * band / c->bands * rows,
+                          .end = pf_min(a->oh, steps * (band + 1) / c->bands * rows),
+                          .phase = block % way.phases};
 }
 
 /* The whole kernel. */
@@ -295,13 +309,10 @@ static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const
     const int square = a->kh == a->kw && a->stride_h == a->stride_w;
     const int64_t rows = a->dil_h == 1 && a->kh >= a->stride_h && (square || !s->whole) ? s->rows : 1;
     const pf_line_cut c = pf_line_cut_of(a, way, rows, w->nthreads);
-    const int64_t each = c.bands * c.blocks, units = a->n * each, steps = pf_ceil_div(a->oh, rows);
-    for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
-        const int64_t unit = i % each, band = c.by_channels ? unit % c.bands : unit / c.blocks;
-        const int64_t block = c.by_channels ? unit / c.bands : unit % c.blocks;
-        const int64_t end = pf_min(a->oh, steps * (band + 1) / c.bands * rows);
-        const pf_line_unit u = {i / each, block / way.phases * c.block, steps * band / c.bands * rows, end,
-                                i % way.phases};
+    const int64_t units = a->n * c.bands * c.blocks;
+    /* A unit takes longer elsewhere, where its input is not in the cache. */
+    for (int64_t i = pf_claim_most(w, units, 1); i < units; i = pf_claim_most(w, units, 1)) {
+        const pf_line_unit u = pf_line_unit_at(a, &c, way, rows, i);
         pf_line_band(a, w, s, &way, rows, c.block, &u);
     }
 }

@@ -16,7 +16,7 @@ enum {
     LIGHT_BYTES = 512 << 10, /* weights that L2 holds besides: threads share the rows, not the columns */
     SHORT_STEPS = 8,         /* of sums whose rows stay in L1 */
     FEW_BYTES = 1 << 20,     /* weights that stay in L2 while rows pass */
-    LEAST_PAIRS = 4,         /* of tiles of rows in a chunk, if there is one for each thread */
+    HIDING = 10,             /* tiles of columns whose products take as long as splitting the next rows */
     SIDE = PF_SPLIT_SIDE,
     LINE = 64,
 };
@@ -29,7 +29,8 @@ typedef struct conv {
     float *y;
     int64_t ic, oc;        /* of one group */
     int64_t pixels, tiles; /* output pixels of all images; tiles of rows over them */
-    int64_t chunks, sets;  /* units are groups x chunks of rows x sets of columns */
+    int64_t chunks, sets;  /* units are groups x chunks of rows x sets of columns, */
+    int by_pairs;          /* or groups x pairs of tiles of rows */
     int pointwise, joined; /* one tap, no padding; taps of a filter row lie side by side */
     int changed;           /* x is scaled, shifted and activated first */
     pf_activation before, act;
@@ -41,12 +42,9 @@ static void choose_units(conv *c, int nthreads) {
     const int64_t most = ROWS_BYTES / pf_max(1, c->l.tile) & -2, pairs = pf_ceil_div(c->tiles, 2);
     c->sets = 1;
     c->chunks = pf_ceil_div(c->tiles, pf_max(2, pf_min(most, CHUNK_TILES)));
-    if (nthreads == 1) return;
-    const int64_t wanted = UNITS_EACH * nthreads;
-    if (pairs >= nthreads && c->l.columns * c->l.tile <= LIGHT_BYTES)
-        c->chunks = pf_max(c->chunks, pf_max(nthreads, pf_min(wanted, pairs / LEAST_PAIRS)));
-    else
-        c->sets = pf_min(c->l.columns, pf_ceil_div(wanted, c->chunks * c->a.groups));
+    c->by_pairs = nthreads > 1 && pairs >= nthreads && c->l.columns * c->l.tile <= LIGHT_BYTES;
+    if (nthreads > 1 && !c->by_pairs)
+        c->sets = pf_min(c->l.columns, pf_ceil_div(UNITS_EACH * nthreads, c->chunks * c->a.groups));
 }
 
 static conv plan_conv(const pf_conv_args *a, int nthreads) {
@@ -176,11 +174,11 @@ static void measure_row(const conv *c, rows *r, int64_t i) {
     if (++p->ox == a->ow) pf_conv_place_next_line(p, a->oh);
 }
 
-static void begin_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
+static void begin_rows(const conv *c, int64_t group, int64_t first, int64_t end, rows *r) {
     const float *uneven = (const float *)(c->w + c->l.uneven) + group;
     r->factors = *uneven ? (const float *)(c->w + c->l.factors) + group * c->l.depth : NULL;
     r->group = group;
-    r->first = chunk_start(c, chunk), r->count = chunk_start(c, chunk + 1) - r->first;
+    r->first = first, r->count = end - first;
     r->total = pf_min(c->pixels - r->first * SIDE, r->count * SIDE), r->split = 0;
     r->next = pf_conv_place_of(r->first * SIDE, c->a.oh, c->a.ow);
     for (int64_t i = 0; i < r->count; i++) r->cut[i] = c->l.depth > PF_SPLIT_LONGEST;
@@ -277,6 +275,7 @@ typedef struct turns {
     sums both[2];
     int now;
     int64_t wanted, later; /* rows that are to be split when so many further products have been made */
+    int warm;              /* the weights are in L2 from the rows before */
     int64_t fetches; /* products among which the fetching of the next tile of columns is shared; 0: none */
 } turns;
 
@@ -319,15 +318,18 @@ static void run_tiles(turns *t, int64_t tile, int64_t column) {
     finish_some(&t->both[!t->now], 1);
 }
 
+static int is_short(const conv *c) {
+    return c->l.steps <= SHORT_STEPS && c->l.columns * c->l.tile <= FEW_BYTES;
+}
+
 /* All rows of a chunk by columns [begin, end). Few columns with short sums: two tiles of rows stay in L1
  * while all columns pass, and the next two are split meanwhile. Else each tile of columns stays while all
  * rows pass. */
 static void run_chunk(turns *t, int64_t begin, int64_t end) {
-    const conv *c = t->c;
     rows *r = t->r;
-    if (c->l.steps <= SHORT_STEPS && c->l.columns * c->l.tile <= FEW_BYTES) {
+    if (is_short(t->c)) {
         for (int64_t tile = 0; tile < r->count; tile += 2) {
-            split_until(c, r, pf_min(r->total, (tile + 2) * SIDE));
+            split_until(t->c, r, pf_min(r->total, (tile + 2) * SIDE));
             t->wanted = pf_min(r->total, (tile + 4) * SIDE);
             t->fetches = tile == 0 && r->count > 1;
             for (int64_t column = begin; column < end; column++) {
@@ -337,10 +339,75 @@ static void run_chunk(turns *t, int64_t begin, int64_t end) {
         }
         return;
     }
-    split_until(c, r, r->total);
-    t->fetches = r->count == 1 ? 0 : pf_ceil_div(r->count, 2);
+    split_until(t->c, r, r->total);
+    t->fetches = r->count == 1 || t->warm ? 0 : pf_ceil_div(r->count, 2);
     for (int64_t column = begin; column < end; column++)
         for (int64_t tile = 0; tile < r->count; tile += 2) run_tiles(t, tile, column);
+}
+
+static void run_chunks(turns *t, const pf_worker *w) {
+    const conv *c = t->c;
+    const int64_t units = c->a.groups * c->chunks * c->sets;
+    int64_t have = -1;
+    for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
+        const int64_t set = i % c->sets, chunk = i / c->sets % c->chunks, group = i / c->sets / c->chunks;
+        if (have != i / c->sets) {
+            finish_some(&t->both[t->now], 1);
+            begin_rows(c, group, chunk_start(c, chunk), chunk_start(c, chunk + 1), t->r);
+            have = i / c->sets;
+        }
+        run_chunk(t, c->l.columns * set / c->sets, c->l.columns * (set + 1) / c->sets);
+    }
+}
+
+/* Short sums of pairs of tiles of rows by all columns. A pair is claimed late, so that a slow thread holds
+ * few of them, and split behind the last products of the one before it if it follows in memory. */
+static void run_pairs(turns *t, const pf_worker *w, int64_t pairs) {
+    const conv *c = t->c;
+    rows *r = t->r;
+    const int64_t units = c->a.groups * pairs, columns = c->l.columns, most = chunk_start(c, 1);
+    int64_t tile = 0, last = -2, next = units;
+    for (int64_t i = pf_claim_near(w, units); i < units; last = i, i = next) {
+        const int64_t first = i % pairs * 2;
+        tile += 2;
+        if (i != last + 1 || first == 0 || tile >= r->count) {
+            finish_some(&t->both[t->now], 1);
+            begin_rows(c, i / pairs, first, pf_min(c->tiles, first + most), r);
+            tile = 0;
+        }
+        t->wanted = pf_min(r->total, (tile + 2) * SIDE);
+        t->fetches = !t->warm, t->warm = 1;
+        split_until(c, r, t->wanted);
+        for (int64_t column = 0; column < columns; column++) {
+            t->later = columns - column - 1;
+            if (column == pf_max(0, columns - HIDING)) {
+                next = pf_claim_near(w, units);
+                if (next == i + 1) t->wanted = pf_min(r->total, (tile + 4) * SIDE);
+            }
+            run_tiles(t, tile, column);
+        }
+    }
+}
+
+/* Long sums of groups of pairs, which each tile of columns passes by: of a thread's share first one half,
+ * then one half of what is left, and the last two at once. */
+static void run_pair_groups(turns *t, const pf_worker *w, int64_t pairs) {
+    const conv *c = t->c;
+    const int64_t units = c->a.groups * pairs, most = chunk_start(c, 1) / 2;
+    int64_t left = units * (w->tid + 1) / w->nthreads - units * w->tid / w->nthreads;
+    for (int64_t i = pf_claim_near(w, units), next, n; i < units; i = next, left -= n) {
+        const int64_t first = i % pairs * 2, half = pf_min(left, pf_max(2, pf_ceil_div(left, 2)));
+        const int64_t wanted = pf_min(half, pf_min(most, pairs - i % pairs));
+        for (n = 1, next = -1; n < wanted && next < 0; n += next < 0) {
+            next = pf_claim_near(w, units);
+            if (next == i + n) next = -1;
+        }
+        finish_some(&t->both[t->now], 1);
+        begin_rows(c, i / pairs, first, pf_min(c->tiles, first + 2 * n), t->r);
+        run_chunk(t, 0, c->l.columns);
+        t->warm = 1;
+        if (next < 0) next = pf_claim_near(w, units);
+    }
 }
 
 static void run_conv(conv c, const pf_worker *w) {
@@ -351,18 +418,13 @@ static void run_conv(conv c, const pf_worker *w) {
     for (int i = 0; i < 2; i++)
         r.turn[i].window = (float *)(r.tiles + rows_bytes(&c) - (i + 1) * window_bytes(&c));
     turns t = {.c = &c, .r = &r};
-    int64_t have = -1;
-    const int64_t units = c.a.groups * c.chunks * c.sets;
     pf_split_begin();
-    for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
-        const int64_t set = i % c.sets, chunk = i / c.sets % c.chunks, group = i / c.sets / c.chunks;
-        if (have != i / c.sets) {
-            finish_some(&t.both[t.now], 1);
-            begin_rows(&c, group, chunk, &r);
-            have = i / c.sets;
-        }
-        run_chunk(&t, c.l.columns * set / c.sets, c.l.columns * (set + 1) / c.sets);
-    }
+    if (!c.by_pairs)
+        run_chunks(&t, w);
+    else if (is_short(&c))
+        run_pairs(&t, w, pf_ceil_div(c.tiles, 2));
+    else
+        run_pair_groups(&t, w, pf_ceil_div(c.tiles, 2));
     finish_some(&t.both[t.now], 1);
     pf_split_end();
 }

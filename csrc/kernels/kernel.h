@@ -33,13 +33,15 @@ typedef struct pf_stretch {
     int64_t bytes;
 } pf_stretch;
 
-/* Counters that a team shares for a step. */
-enum { PF_COUNTERS = 8 };
+/* Counters that a team shares for a step; words between those that threads have of their own, so that each
+ * lies in a cache line of its own. */
+enum { PF_COUNTERS = 8, PF_OWN_WORDS = 8 };
 
 typedef struct pf_worker {
     int32_t tid, nthreads;
     char *const *bases;
-    int64_t *next;    /* these counters, which start at 0: use either pf_claim or pf_claim_near */
+    int64_t *next;    /* the counters of the team, which start at 0: see pf_claim */
+    int64_t *own;     /* up to as many of single threads, PF_OWN_WORDS apart: see pf_claim_near */
     int64_t step;     /* number of the running step */
     pf_fault *fault;  /* shared by the team for the whole run: use pf_report */
     pf_stretch ahead; /* what a later step reads: a kernel may fetch its thread's part meanwhile */
@@ -93,20 +95,28 @@ static inline int64_t pf_claim(const pf_worker *w, int64_t n) {
     return __atomic_fetch_add(w->next, n, __ATOMIC_RELAXED);
 }
 
-/* The next of `total` items, or `total` when all are taken. Each thread walks through a range of its own and
- * then helps with those of the others: steps in a row that are cut alike find what the last one wrote in the
- * cache of the same core. */
-static inline int64_t pf_claim_near(const pf_worker *w, int64_t total) {
+/* The next of `total` items, or `total` when none is left for this thread. Each walks through a range of its
+ * own and then takes from the ends of those of the others, where it leaves the last `kept` items: steps in a
+ * row that are cut alike find what the last one wrote in the cache of the same core. A counter has the items
+ * that the owner took in its lower half, in the upper half those that others took. */
+static inline int64_t pf_claim_most(const pf_worker *w, int64_t total, int64_t kept) {
+    enum { HALF = 32 };
     const int64_t ranges = w->nthreads < PF_COUNTERS ? w->nthreads : PF_COUNTERS;
     int64_t r = w->tid * ranges / w->nthreads % ranges; /* a stage of a chain has a number, but no team */
     for (int64_t k = 0; k < ranges; k++, r = r + 1 < ranges ? r + 1 : 0) {
-        const int64_t begin = total * r / ranges, end = total * (r + 1) / ranges;
-        if (begin + __atomic_load_n(&w->next[r], __ATOMIC_RELAXED) >= end) continue;
-        const int64_t i = begin + __atomic_fetch_add(&w->next[r], 1, __ATOMIC_RELAXED);
-        if (i < end) return i;
+        const int64_t begin = total * r / ranges, count = total * (r + 1) / ranges - begin;
+        const int64_t one = k == 0 ? 1 : (int64_t)1 << HALF, least = k == 0 ? 0 : kept;
+        int64_t *counter = w->own + r * PF_OWN_WORDS, v = __atomic_load_n(counter, __ATOMIC_RELAXED);
+        if ((uint32_t)v + (v >> HALF) + least >= count) continue;
+        v = __atomic_fetch_add(counter, one, __ATOMIC_RELAXED);
+        const int64_t front = (uint32_t)v, back = v >> HALF;
+        if (front + back < count) return begin + (k == 0 ? front : count - 1 - back);
     }
     return total;
 }
+
+/* The same where helping with everything pays. */
+static inline int64_t pf_claim_near(const pf_worker *w, int64_t total) { return pf_claim_most(w, total, 0); }
 
 /* Reports a fault; the caller goes on. */
 static inline void pf_report(const pf_worker *w, int64_t code, int64_t value, int64_t limit) {
