@@ -54,11 +54,11 @@ static void total(const void *args, const pf_worker *w) {
     for (int64_t i = 0; i < ITEMS; i++) m->total += m->native[i];
 }
 
-/* A step without bases, for runs that helpers begin alone. */
+/* A step without bases, for runs that helpers begin alone. Each piece is claimed once, near or far. */
 static void count_up(const void *args, const pf_worker *w) {
     int32_t *out = (int32_t *)(uintptr_t)args;
-    for (int64_t begin; (begin = pf_claim(w, 100)) < ITEMS;)
-        for (int64_t i = begin; i < pf_min(begin + 100, ITEMS); i++) out[i] += (int32_t)i;
+    for (int64_t row; (row = pf_claim_most(w, ROWS, 1)) < ROWS;)
+        for (int64_t i = row * ITEMS / ROWS; i < (row + 1) * ITEMS / ROWS; i++) out[i] += (int32_t)i;
 }
 
 /* One row of the operator's work. */
