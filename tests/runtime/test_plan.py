@@ -39,3 +39,17 @@ def test_not_in_place_while_the_source_is_needed() -> None:
     a, b = Buffer("arena", 100), Buffer("arena", 100)
     offsets, _ = plan_arena(lifetimes([{a}, {a, b}, {a, b}]), [(1, b, a)])
     assert offsets[a] != offsets[b]
+
+
+def test_middles_lie_above_each_other() -> None:
+    large, small = Buffer("arena", 4096), Buffer("arena", 1024)
+    offsets, total = plan_arena({large: (0, 1), small: (2, 3)})
+    assert offsets == {large: 0, small: 1536}
+    assert total == 4096
+
+
+def test_the_lowest_place_where_none_is_around_a_middle() -> None:
+    large, beside, small = Buffer("arena", 4096), Buffer("arena", 2048), Buffer("arena", 1024)
+    offsets, total = plan_arena({large: (0, 1), beside: (2, 3), small: (3, 4)})
+    assert offsets == {large: 0, beside: 1024, small: 0}
+    assert total == 4096
