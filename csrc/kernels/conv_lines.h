@@ -283,7 +283,8 @@ static inline pf_line_cut pf_line_cut_of(const pf_lines_args *a, pf_line_way way
     }
     c.blocks = pf_ceil_div(a->oc, c.block) * way.phases;
     c.sets = by_channels || a->n >= nthreads ? 1 : pf_min(nthreads, pf_max(1, steps));
-    const int64_t wanted = nthreads > 1 ? pf_ceil_div(UNITS * nthreads, a->n * c.blocks * c.sets) : 1;
+    const int64_t all = pf_max(1, a->n * c.blocks * c.sets);
+    const int64_t wanted = nthreads > 1 ? pf_ceil_div(UNITS * nthreads, all) : 1;
     const int64_t least = way.dense ? pf_ceil_div(steps, pf_line_dense_rows(a) / rows * c.sets) : 1;
     c.bands = c.sets * pf_max(least, pf_min(wanted, steps / c.sets));
     return c;
@@ -313,7 +314,7 @@ static inline void pf_line_run(const pf_lines_args *a, const pf_worker *w, const
     /* A unit takes longer elsewhere, where its input is not in the cache. */
     for (int64_t i = pf_claim_most(w, units, 1); i < units; i = pf_claim_most(w, units, 1)) {
         const pf_line_unit u = pf_line_unit_at(a, &c, way, rows, i);
-        pf_line_band(a, w, s, &way, rows, c.block, &u);
+        if (u.oy < u.end) pf_line_band(a, w, s, &way, rows, c.block, &u);
     }
 }
 

@@ -37,7 +37,8 @@ typedef struct conv {
     float low, high; /* bounds of results, as far as the activation is one */
 } conv;
 
-/* Threads that share columns each split the same rows. */
+/* Threads that share columns each split the same rows. Chunks, and so the scratch of a thread, do not depend
+ * on their number. */
 static void choose_units(conv *c, int nthreads) {
     const int64_t most = ROWS_BYTES / pf_max(1, c->l.tile) & -2, pairs = pf_ceil_div(c->tiles, 2);
     c->sets = 1;
@@ -440,12 +441,10 @@ PF_KERNEL_FUNCTION(conv_split_affine_f32) {
     run_conv(c, w);
 }
 
-/* Fewer threads may make larger chunks, for which the scratch has to suffice. */
 static void describe(const conv *c, int nthreads, pf_plan *plan) {
-    const conv alone = plan_conv(&c->a, 1);
     plan->variant = 0;
     plan->packed_bytes = c->l.bytes;
-    plan->scratch_bytes = c->pixels && c->oc ? nthreads * pf_max(rows_bytes(c), rows_bytes(&alone)) : 0;
+    plan->scratch_bytes = c->pixels && c->oc ? nthreads * rows_bytes(c) : 0;
     snprintf(plan->label, sizeof plan->label, "split %dx%d", 2 * SIDE, SIDE);
 }
 

@@ -52,6 +52,14 @@ def test_many_units(isa: str, threads: int) -> None:
     check(isa, threads, BASE.but(h=9, w=13, ic=3000, oc=100, residual=True))
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("ic", [30, 90])
+def test_threads_that_share_rows(isa: str, threads: int, groups: int, ic: int) -> None:
+    case = BASE.but(h=20, w=23, ic=ic * groups, oc=40 * groups, groups=groups, kernel=(3, 3), pad=(1, 1))
+    check(isa, threads, case)
+
+
 @pytest.mark.parametrize("before", ["none", "relu", "leaky_relu", "silu"])
 def test_affine_maps_before(isa: str, before: str) -> None:
     for case in (BASE, BASE.but(h=20, ic=200, residual=True, gap=9), BASE.but(w=9, ic=65, oc=7)):
