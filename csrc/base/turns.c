@@ -28,11 +28,10 @@ enum { WATCH = 30000000, LOST_SHARE = 6, LONG_REST = 100000000 };
 enum { CERTAIN = 32, SUSPECTED = 6 };
 
 typedef struct turn {
-    int64_t begin; /* time stamps: of the turn, 0 for threads that take none; */
-    int64_t moved; /* of the last move; */
-    int64_t tick;  /* and when the scheduler passed the CPU on to this thread */
-    int64_t
-        waited; /* time without the CPU, and how often another thread was preferred, when the turn began */
+    int64_t begin;  /* time stamps: of the turn, 0 for threads that take none; */
+    int64_t moved;  /* of the last move; */
+    int64_t tick;   /* and when the scheduler passed the CPU on to this thread */
+    int64_t waited; /* time_waited, and how often another thread was preferred, when the turn began */
     int64_t interruptions;
     int64_t rested; /* so far */
     int wary;       /* prompt wakings still wanted */
