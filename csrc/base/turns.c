@@ -151,13 +151,13 @@ void pf_turn_rest(void) {
         own.rested += rest;
     }
     const int64_t end = now_on(CLOCK_MONOTONIC);
-    if (time_waited(end) - waited > LATE) {
+    next_turn(end);
+    if (own.waited - waited > LATE) {
         own.wary = CERTAIN;
         own.tick = end;
     } else if (own.wary > 0) {
         own.wary--;
     }
-    next_turn(end);
 }
 
 #else

@@ -15,16 +15,15 @@
 #include "base/team.h"
 #include "base/turns.h"
 
-enum { WORD = 64, LINES = PF_COUNTERS };
-
-/* A cache line that one member alone writes as long as there are few and all keep up: many share some. */
-typedef struct member_state {
-    int64_t counter;                  /* for the kernel: see pf_claim_near */
-    uint64_t taken[PF_OWN_WORDS - 1]; /* whether somebody runs a share: a bit of every LINES-th */
-} member_state;
+/* A cache line that one member alone writes as long as there are few and all keep up: a range of items has
+ * the counter, and bits tell whether somebody runs a share, of every PF_RANGES-th one. */
+typedef struct range_state {
+    int64_t counter; /* for the kernel: see pf_claim_near */
+    uint64_t taken[PF_RANGE_WORDS - 1];
+} range_state;
 
 /* What members of a run share about one step: two cache lines, so that those who wait do not disturb those
- * who claim work, then up to LINES lines of members. */
+ * who claim work, then a line of each range. */
 typedef struct step_state {
     int64_t counter[PF_COUNTERS]; /* for the kernel: see pf_claim */
     int32_t done;                 /* shares of the group that are over, counted at the group's last step */
@@ -32,7 +31,7 @@ typedef struct step_state {
     int32_t members;              /* of the gang, once it is closed */
     int32_t left;                 /* members of the gang that are through */
     int32_t unused[12];
-    member_state of[];
+    range_state ranges[];
 } step_state;
 
 typedef struct run_context {
@@ -68,20 +67,23 @@ static int shares_of(const run_context *c, const pf_step *s) {
 
 static int32_t load(const int32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 
-static uint64_t *taken_word(step_state *state, int share) {
-    return &state->of[share % LINES].taken[share / LINES / WORD];
+/* The word and the bit that tell whether a share is taken. */
+static uint64_t *taken_word(step_state *state, int share, uint64_t *bit) {
+    enum { WORD = 64 };
+    const int number = share / PF_RANGES;
+    *bit = (uint64_t)1 << number % WORD;
+    return &state->ranges[share % PF_RANGES].taken[number / WORD];
 }
 
-static uint64_t taken_bit(int share) { return (uint64_t)1 << share / LINES % WORD; }
-
 static bool is_taken(step_state *state, int share) {
-    return __atomic_load_n(taken_word(state, share), __ATOMIC_RELAXED) & taken_bit(share);
+    uint64_t bit;
+    return __atomic_load_n(taken_word(state, share, &bit), __ATOMIC_RELAXED) & bit;
 }
 
 static bool take(step_state *state, int share) {
-    const uint64_t bit = taken_bit(share);
-    return !is_taken(state, share) &&
-           !(__atomic_fetch_or(taken_word(state, share), bit, __ATOMIC_ACQ_REL) & bit);
+    uint64_t bit, *word = taken_word(state, share, &bit);
+    return !(__atomic_load_n(word, __ATOMIC_RELAXED) & bit) &&
+           !(__atomic_fetch_or(word, bit, __ATOMIC_ACQ_REL) & bit);
 }
 
 /* The run begins with its first member. */
@@ -126,7 +128,7 @@ static void run_share(run_context *c, int64_t i, int share, int shares) {
                    .nthreads = shares,
                    .bases = c->bases,
                    .next = state->counter,
-                   .own = &state->of[0].counter,
+                   .ranges = &state->ranges[0].counter,
                    .step = i,
                    .fault = c->fault,
                    .ahead = c->steps[i].ahead};
@@ -211,12 +213,12 @@ static bool run_member(void *p, int tid, int nthreads) {
 
 /* One thread needs none of this. */
 static void run_alone(const run_context *c) {
-    int64_t counter[PF_COUNTERS], own;
-    pf_worker w = {.nthreads = 1, .bases = c->bases, .next = counter, .own = &own, .fault = c->fault};
+    int64_t counter[PF_COUNTERS], range;
+    pf_worker w = {.nthreads = 1, .bases = c->bases, .next = counter, .ranges = &range, .fault = c->fault};
     for (int64_t i = 0; i < c->count; i++) {
         if (c->clock) c->clock[i] = now_ns();
         memset(counter, 0, sizeof counter);
-        own = 0;
+        range = 0;
         w.step = i;
         w.ahead = c->steps[i].ahead;
         c->steps[i].run(c->steps[i].args, &w);
@@ -226,8 +228,7 @@ static void run_alone(const run_context *c) {
 
 /* Makes what the members share; false when memory is short. Ends with free(c->places). */
 static bool share(run_context *c) {
-    c->stride =
-        sizeof(step_state) + (size_t)(c->nthreads < LINES ? c->nthreads : LINES) * sizeof(member_state);
+    c->stride = sizeof(step_state) + (size_t)pf_range_count(c->nthreads) * sizeof(range_state);
     const size_t members = ((size_t)c->nthreads * sizeof(int32_t) + LINE - 1) / LINE * LINE;
     const size_t size = members + (size_t)c->count * c->stride;
     char *memory = aligned_alloc(LINE, size);

@@ -82,13 +82,13 @@ static void run_stage(walk *k, int64_t stage, int64_t end) {
     const shape *whole = &k->shapes[stage];
     const int64_t begin = k->done[stage], top = begin * whole->stride - *whole->pad;
     if (begin >= end) return;
-    int64_t next = 0, own = 0;
+    int64_t next = 0, range = 0;
     /* Pools share their work by the number of the thread, convolutions keep scratch by it. */
     const pf_worker alone = {k->stages[stage].kind == PF_KIND_pool ? 0 : k->w->tid,
                              1,
                              k->w->bases,
                              &next,
-                             &own,
+                             &range,
                              k->w->step,
                              k->w->fault,
                              {NULL, 0}};

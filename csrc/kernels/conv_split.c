@@ -323,6 +323,14 @@ static int is_short(const conv *c) {
     return c->l.steps <= SHORT_STEPS && c->l.columns * c->l.tile <= FEW_BYTES;
 }
 
+/* A pair of tiles of rows by columns [begin, end). */
+static void run_pair(turns *t, int64_t tile, int64_t begin, int64_t end) {
+    for (int64_t column = begin; column < end; column++) {
+        t->later = end - column - 1;
+        run_tiles(t, tile, column);
+    }
+}
+
 /* All rows of a chunk by columns [begin, end). Few columns with short sums: two tiles of rows stay in L1
  * while all columns pass, and the next two are split meanwhile. Else each tile of columns stays while all
  * rows pass. */
@@ -333,10 +341,7 @@ static void run_chunk(turns *t, int64_t begin, int64_t end) {
             split_until(t->c, r, pf_min(r->total, (tile + 2) * SIDE));
             t->wanted = pf_min(r->total, (tile + 4) * SIDE);
             t->fetches = tile == 0 && r->count > 1;
-            for (int64_t column = begin; column < end; column++) {
-                t->later = end - column - 1;
-                run_tiles(t, tile, column);
-            }
+            run_pair(t, tile, begin, end);
         }
         return;
     }
@@ -366,8 +371,9 @@ static void run_chunks(turns *t, const pf_worker *w) {
 static void run_pairs(turns *t, const pf_worker *w, int64_t pairs) {
     const conv *c = t->c;
     rows *r = t->r;
-    const int64_t units = c->a.groups * pairs, columns = c->l.columns, most = chunk_start(c, 1);
-    int64_t tile = 0, last = -2, next = units;
+    const int64_t units = c->a.groups * pairs, most = chunk_start(c, 1);
+    const int64_t columns = c->l.columns, late = pf_max(0, columns - HIDING);
+    int64_t tile = 0, last = -2, next;
     for (int64_t i = pf_claim_near(w, units); i < units; last = i, i = next) {
         const int64_t first = i % pairs * 2;
         tile += 2;
@@ -379,36 +385,26 @@ static void run_pairs(turns *t, const pf_worker *w, int64_t pairs) {
         t->wanted = pf_min(r->total, (tile + 2) * SIDE);
         t->fetches = !t->warm, t->warm = 1;
         split_until(c, r, t->wanted);
-        for (int64_t column = 0; column < columns; column++) {
-            t->later = columns - column - 1;
-            if (column == pf_max(0, columns - HIDING)) {
-                next = pf_claim_near(w, units);
-                if (next == i + 1) t->wanted = pf_min(r->total, (tile + 4) * SIDE);
-            }
-            run_tiles(t, tile, column);
-        }
+        run_pair(t, tile, 0, late);
+        next = pf_claim_near(w, units);
+        if (next == i + 1) t->wanted = pf_min(r->total, (tile + 4) * SIDE);
+        run_pair(t, tile, late, columns);
     }
 }
 
-/* Long sums of groups of pairs, which each tile of columns passes by: of a thread's share first one half,
- * then one half of what is left, and the last two at once. */
+/* Long sums of pairs, several at a time, which each tile of columns passes by. */
 static void run_pair_groups(turns *t, const pf_worker *w, int64_t pairs) {
     const conv *c = t->c;
     const int64_t units = c->a.groups * pairs, most = chunk_start(c, 1) / 2;
-    int64_t left = units * (w->tid + 1) / w->nthreads - units * w->tid / w->nthreads;
-    for (int64_t i = pf_claim_near(w, units), next, n; i < units; i = next, left -= n) {
-        const int64_t first = i % pairs * 2, half = pf_min(left, pf_max(2, pf_ceil_div(left, 2)));
-        const int64_t wanted = pf_min(half, pf_min(most, pairs - i % pairs));
-        for (n = 1, next = -1; n < wanted && next < 0; n += next < 0) {
-            next = pf_claim_near(w, units);
-            if (next == i + n) next = -1;
+    for (int64_t i, n; (i = pf_claim_some(w, units, most, 0, &n)) < units;)
+        for (int64_t end = i + n, part; i < end; i += part) { /* of one group each */
+            const int64_t first = i % pairs * 2;
+            part = pf_min(end - i, pairs - i % pairs);
+            finish_some(&t->both[t->now], 1);
+            begin_rows(c, i / pairs, first, pf_min(c->tiles, first + 2 * part), t->r);
+            run_chunk(t, 0, c->l.columns);
+            t->warm = 1;
         }
-        finish_some(&t->both[t->now], 1);
-        begin_rows(c, i / pairs, first, pf_min(c->tiles, first + 2 * n), t->r);
-        run_chunk(t, 0, c->l.columns);
-        t->warm = 1;
-        if (next < 0) next = pf_claim_near(w, units);
-    }
 }
 
 static void run_conv(conv c, const pf_worker *w) {

@@ -33,15 +33,15 @@ typedef struct pf_stretch {
     int64_t bytes;
 } pf_stretch;
 
-/* Counters that a team shares for a step; words between those that threads have of their own, so that each
- * lies in a cache line of its own. */
-enum { PF_COUNTERS = 8, PF_OWN_WORDS = 8 };
+/* Counters that a team shares for a step; the most ranges that it cuts items into; words from the counter of
+ * a range to the next one, each of which lies in a cache line of its own. */
+enum { PF_COUNTERS = 8, PF_RANGES = 8, PF_RANGE_WORDS = 8 };
 
 typedef struct pf_worker {
     int32_t tid, nthreads;
     char *const *bases;
     int64_t *next;    /* the counters of the team, which start at 0: see pf_claim */
-    int64_t *own;     /* up to as many of single threads, PF_OWN_WORDS apart: see pf_claim_near */
+    int64_t *ranges;  /* those of the ranges: see pf_claim_near */
     int64_t step;     /* number of the running step */
     pf_fault *fault;  /* shared by the team for the whole run: use pf_report */
     pf_stretch ahead; /* what a later step reads: a kernel may fetch its thread's part meanwhile */
@@ -95,24 +95,39 @@ static inline int64_t pf_claim(const pf_worker *w, int64_t n) {
     return __atomic_fetch_add(w->next, n, __ATOMIC_RELAXED);
 }
 
-/* The next of `total` items, or `total` when none is left for this thread. Each walks through a range of its
- * own and then takes from the ends of those of the others, where it leaves the last `kept` items: steps in a
- * row that are cut alike find what the last one wrote in the cache of the same core. A counter has the items
- * that the owner took in its lower half, in the upper half those that others took. */
-static inline int64_t pf_claim_most(const pf_worker *w, int64_t total, int64_t kept) {
+/* Ranges for a team: one a thread, unless these are many. */
+static inline int64_t pf_range_count(int64_t nthreads) { return nthreads < PF_RANGES ? nthreads : PF_RANGES; }
+
+/* A number of `total` items that follow each other: the first one, or `total` when none is left for this
+ * thread, and how many. Each thread walks through a range of its own, from which it takes at once half of
+ * what is left or the last two, but at most so many; then it takes single ones from the ends of those of the
+ * others, where it leaves the last `kept` items. A counter has the items that its owner took in its lower
+ * half, in the upper half those that others took; no range has 2^31. */
+static inline int64_t pf_claim_some(const pf_worker *w, int64_t total, int64_t most, int64_t kept,
+                                    int64_t *n) {
     enum { HALF = 32 };
-    const int64_t ranges = w->nthreads < PF_COUNTERS ? w->nthreads : PF_COUNTERS;
+    const int64_t ranges = pf_range_count(w->nthreads);
     int64_t r = w->tid * ranges / w->nthreads % ranges; /* a stage of a chain has a number, but no team */
     for (int64_t k = 0; k < ranges; k++, r = r + 1 < ranges ? r + 1 : 0) {
         const int64_t begin = total * r / ranges, count = total * (r + 1) / ranges - begin;
-        const int64_t one = k == 0 ? 1 : (int64_t)1 << HALF, least = k == 0 ? 0 : kept;
-        int64_t *counter = w->own + r * PF_OWN_WORDS, v = __atomic_load_n(counter, __ATOMIC_RELAXED);
-        if ((uint32_t)v + (v >> HALF) + least >= count) continue;
-        v = __atomic_fetch_add(counter, one, __ATOMIC_RELAXED);
-        const int64_t front = (uint32_t)v, back = v >> HALF;
-        if (front + back < count) return begin + (k == 0 ? front : count - 1 - back);
+        int64_t *counter = w->ranges + r * PF_RANGE_WORDS, v = __atomic_load_n(counter, __ATOMIC_RELAXED);
+        int64_t left = count - (uint32_t)v - (v >> HALF), some = 1;
+        if (left <= (k ? kept : 0)) continue;
+        if (k == 0 && most > 1) some = left <= 2 ? left : (left + 1) / 2;
+        if (some > most) some = most;
+        v = __atomic_fetch_add(counter, k ? (int64_t)1 << HALF : some, __ATOMIC_RELAXED);
+        left = count - (uint32_t)v - (v >> HALF);
+        *n = some < left ? some : left;
+        if (left > 0) return begin + (k ? count - 1 - (v >> HALF) : (uint32_t)v);
     }
     return total;
+}
+
+/* The next of `total` items, or `total`; of the ranges of others all but the last `kept` are taken. Steps in
+ * a row that are cut alike find what the last one wrote in the cache of the same core. */
+static inline int64_t pf_claim_most(const pf_worker *w, int64_t total, int64_t kept) {
+    int64_t n;
+    return pf_claim_some(w, total, 1, kept, &n);
 }
 
 /* The same where helping with everything pays. */

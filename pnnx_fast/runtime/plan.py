@@ -8,6 +8,7 @@ to lines that are in the cache of their own core. Else the lowest place is taken
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -16,8 +17,6 @@ from pnnx_fast.ops.symbolic import Buffer
 __all__ = ["lifetimes", "plan_arena"]
 
 ALIGNMENT = 64
-
-_WITHOUT_END = 1 << 62
 
 
 def lifetimes(uses: Sequence[Iterable[Buffer]]) -> dict[Buffer, tuple[int, int]]:
@@ -57,8 +56,9 @@ def plan_arena(
         busy = [(begin, end) for begin, end, f, l in placed if f <= last and first <= l]
         at = offsets[buffer] = _place(size, list(_gaps(busy)), middles, total)
         insort(placed, (at, at + size, first, last))
-        if at + _half(size) not in middles:
-            insort(middles, at + _half(size))
+        middle = at + _half(size)
+        if middle not in middles:
+            insort(middles, middle)
         total = max(total, at + size)
     for out, source in root.items():
         offsets[out] = offsets[source]
@@ -76,7 +76,7 @@ def _gaps(busy: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         if begin > at:
             yield at, begin
         at = max(at, end)
-    yield at, _WITHOUT_END
+    yield at, sys.maxsize
 
 
 def _place(size: int, gaps: Sequence[tuple[int, int]], middles: Sequence[int], total: int) -> int:

@@ -54,11 +54,11 @@ static void total(const void *args, const pf_worker *w) {
     for (int64_t i = 0; i < ITEMS; i++) m->total += m->native[i];
 }
 
-/* A step without bases, for runs that helpers begin alone. Each piece is claimed once, near or far. */
+/* A step without bases, for runs that helpers begin alone. Each row is claimed once, near or far. */
 static void count_up(const void *args, const pf_worker *w) {
     int32_t *out = (int32_t *)(uintptr_t)args;
-    for (int64_t row; (row = pf_claim_most(w, ROWS, 1)) < ROWS;)
-        for (int64_t i = row * ITEMS / ROWS; i < (row + 1) * ITEMS / ROWS; i++) out[i] += (int32_t)i;
+    for (int64_t row, n; (row = pf_claim_some(w, ROWS, 5, 1, &n)) < ROWS;)
+        for (int64_t i = row * ITEMS / ROWS; i < (row + n) * ITEMS / ROWS; i++) out[i] += (int32_t)i;
 }
 
 /* One row of the operator's work. */
