@@ -3,21 +3,32 @@
  * packed, and the softmax runs down the columns without sums across lanes. Keys come in blocks, with running
  * maximum and sum per query (online softmax: Milakov and Gimelshein, 2018; Dao et al., 2022). Layouts are the
  * lowering's business: the rows of every tensor are contiguous, all other strides are free. */
+#include <stdio.h>
+
 #include "kernels/attention.h"
 #include "kernels/attention_few.h"
+#include "kernels/attention_split.h"
 
 _Static_assert((int)PF_MASK_QUERIES % PF_VL == 0, "rows of masks are read in whole vectors");
 
 #if defined(PF_AVX512)
-enum { MAX_NV = 4, QUERY_VECTORS = 4 };
+enum { MAX_NV = 4 };
 #else
-enum { MAX_NV = 2, QUERY_VECTORS = 8 };
+enum { MAX_NV = 2 };
 #endif
 static int64_t padded_value(const pf_attention_args *a) { return pf_ceil_div(a->dv, PF_VL) * PF_VL; }
 
-static int64_t scratch_floats(const pf_attention_args *a) {
+/* Scratch of a thread for blocks that vectors compute, and in all. */
+static int64_t block_bytes(const pf_attention_args *a) {
     const int64_t w = QUERY_VECTORS * PF_VL, dp = padded_value(a);
-    return (a->d + KEY_BLOCK + 3) * w + (w + (dp > a->dv ? KEY_BLOCK : 0)) * dp + 16;
+    const int64_t floats = (a->d + KEY_BLOCK + 3) * w + (w + (dp > a->dv ? KEY_BLOCK : 0)) * dp + 16;
+    return pf_ceil_div(floats, 16) * 64;
+}
+
+static int64_t thread_bytes(const pf_attention_args *a) {
+    split tiles;
+    const int64_t bytes = block_bytes(a);
+    return is_worth_splitting(a) ? (int64_t)place_split(&tiles, a, (uintptr_t)bytes) : bytes;
 }
 
 /* ---- tiles ---- */
@@ -207,82 +218,20 @@ static const float *pack_values(const block *b, const float *v, int64_t keys) {
     return b->vp;
 }
 
-/* ---- masks ---- */
+/* ---- blocks ---- */
 
-/* Applies the mask to the scores of `keys` keys from k0 on, for the queries of vector i. */
-static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
-    const pf_attention_args *a = b->a;
-    const int64_t kind = a->mask_kind, queries = pf_min(PF_VL, b->queries - i);
-    float *s = b->s + i;
-    if (a->msq == 0) {
-        for (int64_t k = 0; k < keys; k++) {
-            const pf_vf x = pf_set(mask_value(kind, b->mask, (k0 + k) * a->msk));
-            pf_store(s + k * b->w, masked(a, pf_load(s + k * b->w), x));
-        }
-    } else if (a->msq == 1) {
-        for (int64_t k = 0; k < keys; k++) {
-            const pf_vf x = mask_vector(kind, b->mask, i + (k0 + k) * a->msk, 1, queries);
-            pf_store(s + k * b->w, masked(a, pf_load(s + k * b->w), x));
-        }
-    } else {
-        for (int64_t k = 0; k < keys; k += PF_VL) {
-            const int64_t n = pf_min(PF_VL, keys - k);
-            pf_vf t[PF_VL];
-            for (int r = 0; r < PF_VL; r++) {
-                const int64_t offset = (i + r) * a->msq + (k0 + k) * a->msk;
-                t[r] = r < queries ? mask_vector(kind, b->mask, offset, a->msk, n) : pf_zero();
-            }
-            pf_transpose_tile(t);
-            for (int64_t r = 0; r < n; r++)
-                pf_store(s + (k + r) * b->w, masked(a, pf_load(s + (k + r) * b->w), t[r]));
-        }
-    }
-}
-
-/* Keys that come after a query: its scores become -inf. */
-static void mask_causal(const block *b, int64_t i, int64_t k0, int64_t keys) {
-    pf_vf lane;
-    for (int r = 0; r < PF_VL; r++) lane[r] = (float)r;
-    const int64_t first = b->q0 + i + b->a->diagonal; /* the last key of the first query */
-    for (int64_t k = pf_max(0, first + 1 - k0); k < keys; k++) {
-        float *s = b->s + k * b->w + i;
-        const pf_vf last = pf_set((float)pf_min(k0 + k - first, PF_VL));
-        pf_store(s, pf_select(lane >= last, pf_load(s), pf_set(-INFINITY)));
-    }
-}
-
-/* ---- softmax ---- */
-
-/* Scores become weights relative to the running maximum; alpha corrects what was summed before. */
+/* Scores become weights relative to the running maximum. */
 static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
+    const running r = running_top(b, i, keys, first);
     float *s = b->s + i;
-    const pf_vf before = first ? pf_set(-INFINITY) : pf_load(b->m + i);
-    pf_vf m0 = before, m1 = before;
-    int64_t k = 0;
-    for (; k + 2 <= keys; k += 2) {
-        m0 = pf_vmax(pf_load(s + k * b->w), m0);
-        m1 = pf_vmax(pf_load(s + (k + 1) * b->w), m1);
-    }
-    if (k < keys) m0 = pf_vmax(pf_load(s + k * b->w), m0);
-    const pf_vf m = pf_vmax(m0, m1);
-    /* All keys masked so far: any finite reference gives weights 0. */
-    const pf_vf reference = pf_select(m == pf_set(-INFINITY), pf_zero(), m);
     pf_vf sum = pf_zero();
-    for (k = 0; k < keys; k++) {
-        const pf_vf p = pf_exp_term(pf_load(s + k * b->w) - reference);
+    for (int64_t k = 0; k < keys; k++) {
+        const pf_vf p = pf_exp_term(pf_load(s + k * b->w) - r.reference);
         pf_store(s + k * b->w, p);
         sum += p;
     }
-    if (!first) {
-        const pf_vf alpha = pf_exp_term(before - reference);
-        pf_store(b->alpha + i, alpha);
-        sum += pf_load(b->l + i) * alpha;
-    }
-    pf_store(b->m + i, m);
-    pf_store(b->l + i, sum);
+    running_sum(b, i, &r, sum, first);
 }
-
-/* ---- blocks ---- */
 
 static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ahead *next) {
     const pf_attention_args *a = b->a;
@@ -294,8 +243,7 @@ static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ah
     multiply(score_rows, scores, keys, b->tiled);
     if (b->tiled < b->vectors) score_few(b, b->tiled * PF_VL, k0, keys);
     for (int64_t i = 0; i < b->w; i += PF_VL) {
-        if (a->mask_kind != PF_MASK_NONE && a->mask_kind != PF_MASK_ROWS) mask_scores(b, i, k0, keys);
-        if (a->causal) mask_causal(b, i, k0, keys);
+        hide_scores(b, i, k0, keys);
         weigh(b, i, keys, first);
     }
     const float *v = b->v + k0 * a->vsr;
@@ -308,11 +256,7 @@ static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ah
 
 static void store_block(const block *b) {
     const pf_attention_args *a = b->a;
-    const pf_vf empty = pf_set(a->empty_nan ? NAN : 0.0f);
-    for (int64_t i = 0; i < b->w; i += PF_VL) {
-        const pf_vf sum = pf_load(b->l + i);
-        pf_store(b->l + i, pf_select(sum == pf_zero(), empty, pf_set(1.0f) / sum));
-    }
+    invert_sums(b);
     for (int64_t q = 0; q < b->queries; q++) {
         const pf_vf f = pf_set(b->l[q]);
         const float *o = b->o + q * b->dp;
@@ -323,7 +267,7 @@ static void store_block(const block *b) {
     }
 }
 
-static void attend(block *b, ahead *next) {
+static void attend(block *b, split *tiles, ahead *next) {
     const pf_attention_args *a = b->a;
     int64_t keys = a->keys;
     if (a->queries <= FEW) {
@@ -331,6 +275,7 @@ static void attend(block *b, ahead *next) {
         return;
     }
     if (a->causal) keys = pf_max(0, pf_min(keys, b->q0 + b->queries + a->diagonal));
+    if (tiles && attend_split(tiles, b, keys)) return;
     b->tiled = b->vectors - (b->queries - (b->w - PF_VL) <= FEW);
     pack_queries(b);
     int64_t blocks = pf_ceil_div(keys, KEY_BLOCK);
@@ -352,8 +297,8 @@ PF_PLAN_FUNCTION(attention_f32) {
     const pf_attention_args *a = args_;
     plan->variant = 0;
     plan->packed_bytes = 0;
-    plan->scratch_bytes = nthreads * pf_ceil_div(scratch_floats(a) * (int64_t)sizeof(float), 64) * 64;
-    memcpy(plan->label, "online", sizeof "online");
+    plan->scratch_bytes = nthreads * thread_bytes(a);
+    snprintf(plan->label, sizeof plan->label, "%s", is_worth_splitting(a) ? "split" : "online");
 }
 
 /* The blocks of queries of all heads. */
@@ -410,14 +355,22 @@ static pf_attention_args gathered(const pf_attention_args *given, int64_t nthrea
 }
 
 PF_KERNEL_FUNCTION(attention_f32) {
-    const pf_attention_args turned = gathered(args_, w->nthreads), *a = &turned;
+    const pf_attention_args *given = args_, turned = gathered(given, w->nthreads), *a = &turned;
     work x = {.a = a, .q = pf_ptr(w, a->q), .k = pf_ptr(w, a->k), .v = pf_ptr(w, a->v)};
     x.mask = pf_ptr(w, a->mask), x.y = pf_ptr(w, a->y);
-    x.scratch = (float *)pf_ptr(w, a->scratch) + w->tid * pf_ceil_div(scratch_floats(a), 16) * 16;
+    char *scratch = (char *)pf_ptr(w, a->scratch) + w->tid * thread_bytes(given);
+    split own, *tiles = is_worth_splitting(given) ? &own : NULL;
+    x.scratch = (float *)scratch;
+    if (tiles) {
+        place_split(tiles, a, (uintptr_t)scratch + (uintptr_t)block_bytes(a));
+        pf_split_begin();
+    }
     x.vectors = pf_ceil_div(a->queries, PF_VL), x.blocks = pf_ceil_div(x.vectors, QUERY_VECTORS);
     x.items = a->batch * a->heads * x.blocks;
     x.far = operand_bytes(a) > FAR_BYTES;
-    const int64_t chunks = pf_min(x.items, w->nthreads * 16);
+    /* Whoever takes a block of a head has to split its keys: all blocks of a head, where there are many. */
+    const int64_t heads = a->batch * a->heads, many = w->nthreads * 16;
+    const int64_t chunks = tiles && 4 * heads >= many ? pf_min(heads, many) : pf_min(x.items, many);
     for (int64_t c = pf_claim_near(w, chunks); c < chunks; c = pf_claim_near(w, chunks)) {
         for (int64_t i = x.items * c / chunks, end = x.items * (c + 1) / chunks; i < end; i++) {
             const int64_t next = i + 1; /* What this thread will most likely do next. */
@@ -428,7 +381,8 @@ PF_KERNEL_FUNCTION(attention_f32) {
                 soon.s[0] = (stretch){after.q, a->qsr, after.queries, a->d};
                 if (after.k != b.k) soon.s[1] = (stretch){after.k, a->ksr, pf_min(a->keys, KEY_BLOCK), a->d};
             }
-            attend(&b, &soon);
+            attend(&b, tiles, &soon);
         }
     }
+    if (tiles) pf_split_end();
 }

@@ -310,7 +310,7 @@ static void run_tiles(turns *t, int64_t tile, int64_t column) {
     p.work = work_behind, p.context = t;
     s->exact = !PF_SPLIT_TILES || p.steps == 0 || !s->scales || r->cut[tile] || r->cut[tile + p.tiles - 1];
     if (!s->exact) {
-        pf_split_sums(&p, s->parts);
+        pf_split_sums(1, &p, s->parts);
         return;
     }
     for (int i = 0; i < p.tiles; i++)

@@ -157,17 +157,6 @@ static int64_t gather_column(const weights *p, const float *x, int64_t begin, co
     return n;
 }
 
-/* Fours of digits of rows become those of columns: a square of 16 x 16 of them is transposed. */
-static void transpose_part(const char *from, char *to) {
-    for (int i = 0; i < SIDE; i += PF_VL)
-        for (int j = 0; j < SIDE; j += PF_VL) {
-            pf_vf v[PF_VL];
-            for (int r = 0; r < PF_VL; r++) v[r] = pf_load(from + ((i + r) * SIDE + j) * 4);
-            pf_transpose_tile(v);
-            for (int r = 0; r < PF_VL; r++) pf_store(to + ((j + r) * SIDE + i) * 4, v[r]);
-        }
-}
-
 /* The same, in a buffer unless they lie so in memory. Digits flush denormal numbers by themselves. */
 static const float *numbers_of(const weights *p, const float *x, int64_t begin, const float *factors,
                                float *buffer, int64_t *n) {
@@ -204,7 +193,7 @@ static void pack_step(const weights *p, const float *x, int64_t columns, int64_t
     for (int i = 0; i < PF_SPLIT_DIGITS; i++) {
         char *part = rows + i * PF_SPLIT_PART;
         memset(part + columns * PF_SPLIT_DEPTH, 0, (size_t)((SIDE - columns) * PF_SPLIT_DEPTH));
-        transpose_part(part, to + i * PF_SPLIT_PART);
+        pf_split_transpose(part, to + i * PF_SPLIT_PART);
     }
 }
 

@@ -23,6 +23,7 @@
 #include "kernels/args.h"
 #include "kernels/kernel.h"
 #include "kernels/simd.h"
+#include "kernels/transpose_tile.h"
 
 enum {
     PF_SPLIT_PART = PF_SPLIT_SIDE * PF_SPLIT_DEPTH,  /* bytes of a tile */
@@ -139,6 +140,17 @@ PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *t
 }
 #endif
 
+/* Fours of digits of rows become those of columns: a square of 16 x 16 of them is transposed. */
+static inline void pf_split_transpose(const char *from, char *to) {
+    for (int i = 0; i < PF_SPLIT_SIDE; i += PF_VL)
+        for (int j = 0; j < PF_SPLIT_SIDE; j += PF_VL) {
+            pf_vf v[PF_VL];
+            for (int r = 0; r < PF_VL; r++) v[r] = pf_load(from + ((i + r) * PF_SPLIT_SIDE + j) * 4);
+            pf_transpose_tile(v);
+            for (int r = 0; r < PF_VL; r++) pf_store(to + ((j + r) * PF_SPLIT_SIDE + i) * 4, v[r]);
+        }
+}
+
 /* A row of n floats with this largest size, split into the tiles of `steps` steps at `to`. Returns its scale,
  * or 0 if it is cut. */
 static inline float pf_split_row(const float *x, int64_t n, float largest, int64_t steps, char *to) {
@@ -221,12 +233,15 @@ PF_INLINE pf_vf pf_split_sum(const int32_t *sums) {
     return pf_fma(middle, step, pf_tofloat(pf_loadi(sums)));
 }
 
-/* One or two tiles of rows by one of columns. So many lines a step are fetched into L2 from `ahead` on, and
- * other work, of which there is some for each of the steps, hides behind them. */
+/* One or two tiles of rows by one of columns, in at least one step. So many lines a step are fetched into L2
+ * from `ahead` on, and other work hides behind the products: it is called once in each step, or in as many
+ * turns, and told how many are left. */
+enum { PF_SPLIT_TURNS = 4 };
+
 typedef struct pf_split_product {
     const char *a, *b, *ahead;
     int64_t tiles, steps, lines;
-    void (*work)(void *context, int64_t steps);
+    void (*work)(void *context, int64_t turns);
     void *context;
 } pf_split_product;
 
@@ -250,8 +265,10 @@ PF_INLINE void pf_split_end(void) { _tile_release(); }
         _tile_loadd(6, rows, 64);                                                                            \
         _tile_dpbssd(sums, 6, 7)
 
-/* Sums of so many tiles of rows. */
-PF_INLINE void pf_split_some(const int rows, const pf_split_product *p, int32_t *sums) {
+/* Sums of so many tiles of rows, with 1 or PF_SPLIT_TURNS turns a step. Much work comes in between in several
+ * turns, because products that wait fill the places of what could run beside them; for the same reason sums
+ * are then stored as soon as they are complete. */
+PF_INLINE void pf_split_some(const int rows, const int turns, const pf_split_product *p, int32_t *sums) {
     enum { MIDDLE = PF_SPLIT_PART, LOW = 2 * PF_SPLIT_PART, NUMBERS = PF_SPLIT_NUMBERS };
     /* Tiles 0 and 1 sum up what has full weight, 2 and 3 products of 2^-8, 4 and 5 of 2^-16. */
     _tile_zero(0);
@@ -261,55 +278,72 @@ PF_INLINE void pf_split_some(const int rows, const pf_split_product *p, int32_t 
     _tile_zero(4);
     _tile_zero(5);
     const char *a = p->a, *lower = a + p->steps * PF_SPLIT_STEP, *b = p->b, *ahead = p->ahead;
-    for (int64_t s = 0; s < p->steps; s++, a += PF_SPLIT_STEP, lower += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
+    for (int64_t turn = p->steps * turns; turn > 0; turn -= turns) {
+        const int early = turns > 1 && turn == turns;
         for (int64_t i = 0; i < p->lines; i++, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T1);
         _tile_loadd(7, b, 64);
         PF_SPLIT_ADD(4, a + LOW);
         if (rows > 1) {
             PF_SPLIT_ADD(5, lower + LOW);
             PF_SPLIT_ADD(1, lower);
+        }
+        if (turns > 1) p->work(p->context, turn);
+        if (rows > 1) {
             PF_SPLIT_ADD(3, lower + MIDDLE);
         }
         PF_SPLIT_ADD(0, a);
         PF_SPLIT_ADD(2, a + MIDDLE);
-        p->work(p->context, p->steps - s);
+        if (early) {
+            _tile_stored(0, sums, 64);
+            if (rows > 1) _tile_stored(1, sums + NUMBERS, 64);
+        }
+        p->work(p->context, turns > 1 ? turn - 1 : turn);
         _tile_loadd(7, b + MIDDLE, 64);
         _tile_dpbssd(4, 6, 7);
         if (rows > 1) {
             PF_SPLIT_ADD(5, lower + MIDDLE);
             PF_SPLIT_ADD(3, lower);
         }
+        if (turns > 1) p->work(p->context, turn - 2);
         PF_SPLIT_ADD(2, a);
         _tile_loadd(7, b + LOW, 64);
         _tile_dpbssd(4, 6, 7);
         if (rows > 1) {
             PF_SPLIT_ADD(5, lower);
         }
+        if (early) {
+            _tile_stored(2, sums + 2 * NUMBERS, 64);
+            if (rows > 1) _tile_stored(3, sums + 3 * NUMBERS, 64);
+        }
+        if (turns > 1) p->work(p->context, turn - 3);
+        a += PF_SPLIT_STEP, lower += PF_SPLIT_STEP, b += PF_SPLIT_STEP;
     }
-    _tile_stored(0, sums, 64);
-    _tile_stored(2, sums + 2 * NUMBERS, 64);
+    if (turns == 1) {
+        _tile_stored(0, sums, 64);
+        _tile_stored(2, sums + 2 * NUMBERS, 64);
+        if (rows > 1) _tile_stored(1, sums + NUMBERS, 64);
+        if (rows > 1) _tile_stored(3, sums + 3 * NUMBERS, 64);
+    }
     _tile_stored(4, sums + 4 * NUMBERS, 64);
-    if (rows > 1) {
-        _tile_stored(1, sums + NUMBERS, 64);
-        _tile_stored(3, sums + 3 * NUMBERS, 64);
-        _tile_stored(5, sums + 5 * NUMBERS, 64);
-    }
+    if (rows > 1) _tile_stored(5, sums + 5 * NUMBERS, 64);
 }
 #    undef PF_SPLIT_ADD
 
 /* Sums for pf_split_sum. */
-static inline void pf_split_sums(const pf_split_product *p, int32_t *sums) {
+PF_INLINE void pf_split_sums(const int turns, const pf_split_product *p, int32_t *sums) {
     if (p->tiles == 2)
-        pf_split_some(2, p, sums);
+        pf_split_some(2, turns, p, sums);
     else
-        pf_split_some(1, p, sums);
+        pf_split_some(1, turns, p, sums);
 }
 #else
 enum { PF_SPLIT_TILES = 0 }; /* there are none: nothing may ask for them */
 
 PF_INLINE void pf_split_begin(void) {}
 PF_INLINE void pf_split_end(void) {}
-PF_INLINE void pf_split_sums(const pf_split_product *p, int32_t *sums) { (void)p, (void)sums; }
+PF_INLINE void pf_split_sums(const int turns, const pf_split_product *p, int32_t *sums) {
+    (void)turns, (void)p, (void)sums;
+}
 #endif
 
 #endif

@@ -196,13 +196,15 @@ PF_INLINE pf_vf pf_exp_flushed(pf_vf x) {
     return pf_exp_reduced(pf_power_rest(x, n)) * power;
 }
 
-/* The same of x <= 0 or NaN, one of many that are added up: its relative error is 1e-7 + 2e-8 |x|. */
-PF_INLINE pf_vf pf_exp_term(pf_vf x) {
+/* The same of x <= 0 or NaN, one of many that are added up, times 2^lift: its relative error is 1e-7 + 2e-8
+ * |x|. */
+PF_INLINE pf_vf pf_exp_lifted(pf_vf x, float lift) {
     pf_vf n;
-    x = pf_vmax(pf_set(PF_EXP_LOWEST), x);
-    const pf_vf power = pf_power(x, PF_LOG2E, &n), r = pf_fma(x, pf_set(PF_LOG2E), -n);
+    x = pf_vmax(pf_set(PF_EXP_LOWEST - lift * 0.693147181f), x);
+    const pf_vf power = pf_power_lifted(x, PF_LOG2E, lift, &n), r = pf_fma(x, pf_set(PF_LOG2E), -n);
     return pf_fma(PF_POLYNOMIAL(r, PF_EXP2_P), r, pf_set(1.0f)) * power;
 }
+PF_INLINE pf_vf pf_exp_term(pf_vf x) { return pf_exp_lifted(x, 0.0f); }
 
 PF_INLINE pf_vf pf_vexp2(pf_vf x) {
     x = pf_clip(x, pf_set(-151.0f), pf_set(129.0f));
