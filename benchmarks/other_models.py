@@ -242,6 +242,38 @@ class _Conformer(nn.Module):
         return x
 
 
+class _Whisper(nn.Module):
+    """The encoder of a speech recogniser, whose attention is over 1500 steps (Radford et al., 2023)."""
+
+    def __init__(self, width: int = 384, depth: int = 4, heads: int = 6, features: int = 80, steps: int = 1500) -> None:
+        super().__init__()
+        self.heads = heads
+        self.stem = nn.Sequential(
+            nn.Conv1d(features, width, 3, padding=1), nn.GELU(), nn.Conv1d(width, width, 3, 2, 1), nn.GELU()
+        )
+        self.places = nn.Parameter(0.3 * torch.randn(steps, width))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth + 1))
+        self.queries, self.outs = (nn.ModuleList(nn.Linear(width, n * width) for _ in range(depth)) for n in (3, 1))
+        self.mlps = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for _ in range(depth)
+        )
+
+    def attend(self, x: Tensor, i: int) -> Tensor:
+        b, n, c = x.shape
+        q, k, v = (part.view(b, n, self.heads, -1).transpose(1, 2) for part in self.queries[i](x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v)
+        result: Tensor = self.outs[i](y.transpose(1, 2).reshape(b, n, c))
+        return result
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x.transpose(1, 2)).transpose(1, 2) + self.places
+        for i, mlp in enumerate(self.mlps):
+            x = _residual(mlp, x + self.attend(self.norms[i](x), i))
+        result: Tensor = self.norms[-1](x)
+        return result
+
+
 # ---- text and series ----
 
 
@@ -359,6 +391,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "hifigan": _Vocoder,
     "tasnet": _TasNet,
     "conformer": _Conformer,
+    "whisper": _Whisper,
     "crnn": _Crnn,
     "llama": _Llama,
     "decoder": _Decoder,
