@@ -1,5 +1,5 @@
-/* What attention shares between blocks of queries and single ones: the block, dot products, masks,
- * exponentials. */
+/* What attention shares between its ways, by blocks of queries and by single ones, by vectors and by matrix
+ * tiles: the block, dot products, masks, the softmax that goes on from block to block. */
 #ifndef PF_KERNELS_ATTENTION_H
 #define PF_KERNELS_ATTENTION_H
 

@@ -11,7 +11,7 @@ enum { LANES = 32, COLUMNS = 64 };
 #define PF_REACHES(v, than) (((least ? (v) <= (than) : (v) >= (than)) & ((than) == (than))) | ((v) != (v)))
 
 /* The extreme first, then its place. The last vectors overlap those before them. */
-PF_INLINE int64_t first_of_floats(const float *x, int64_t n, int least) {
+PF_INLINE int64_t first_of_floats(const pf_float_any *x, int64_t n, int least) {
     enum { EACH = 4 };
     pf_vf best[EACH];
     int64_t i = EACH * PF_VL;
