@@ -20,6 +20,23 @@ def _residual(layers: nn.Module, x: Tensor) -> Tensor:
     return result
 
 
+def _mlps(depth: int, width: int, inner: int, activation: Callable[[], nn.Module] = nn.GELU) -> nn.ModuleList:
+    return nn.ModuleList(
+        nn.Sequential(nn.LayerNorm(width), nn.Linear(width, inner), activation(), nn.Linear(inner, width))
+        for _ in range(depth)
+    )
+
+
+def _heads_of(x: Tensor, heads: int) -> list[Tensor]:
+    """Queries, keys and values of heads from their projection."""
+    return [part.view(*x.shape[:2], heads, -1).transpose(1, 2) for part in x.chunk(3, -1)]
+
+
+def _joined(x: Tensor) -> Tensor:
+    """The results of heads side by side."""
+    return x.transpose(1, 2).flatten(2)
+
+
 # ---- pictures ----
 
 
@@ -33,10 +50,7 @@ class _SwinIR(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
         self.queries = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(depth))
         self.outs = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
-        self.mlps = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-            for _ in range(depth)
-        )
+        self.mlps = _mlps(depth, width, 2 * width)
         self.bias = nn.Parameter(torch.randn(depth, heads, window**2, window**2))
         self.head = nn.Sequential(nn.Conv2d(width, 48, 3, padding=1), nn.PixelShuffle(4))
 
@@ -214,10 +228,7 @@ class _Conformer(nn.Module):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(1, width, 3, 2), nn.ReLU(), nn.Conv2d(width, width, 3, 2), nn.ReLU())
         self.project = nn.Linear(width * ((features - 3) // 4), width)
-        self.mlps = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.SiLU(), nn.Linear(4 * width, width))
-            for _ in range(depth)
-        )
+        self.mlps = _mlps(depth, width, 4 * width, nn.SiLU)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 * depth))
         self.attention = nn.ModuleList(nn.MultiheadAttention(width, 4, batch_first=True) for _ in range(depth))
         self.gates = nn.ModuleList(nn.Conv1d(width, 2 * width, 1) for _ in range(depth))
@@ -254,16 +265,11 @@ class _Whisper(nn.Module):
         self.places = nn.Parameter(0.3 * torch.randn(steps, width))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth + 1))
         self.queries, self.outs = (nn.ModuleList(nn.Linear(width, n * width) for _ in range(depth)) for n in (3, 1))
-        self.mlps = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-            for _ in range(depth)
-        )
+        self.mlps = _mlps(depth, width, 4 * width)
 
     def attend(self, x: Tensor, i: int) -> Tensor:
-        b, n, c = x.shape
-        q, k, v = (part.view(b, n, self.heads, -1).transpose(1, 2) for part in self.queries[i](x).chunk(3, -1))
-        y = F.scaled_dot_product_attention(q, k, v)
-        result: Tensor = self.outs[i](y.transpose(1, 2).reshape(b, n, c))
+        q, k, v = _heads_of(self.queries[i](x), self.heads)
+        result: Tensor = self.outs[i](_joined(F.scaled_dot_product_attention(q, k, v)))
         return result
 
     def forward(self, x: Tensor) -> Tensor:
@@ -360,19 +366,15 @@ class _Decoder(nn.Module):
         self.heads = heads
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
         self.queries, self.outs = (nn.ModuleList(nn.Linear(width, n * width) for _ in range(depth)) for n in (3, 1))
-        self.mlps = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-            for _ in range(depth)
-        )
+        self.mlps = _mlps(depth, width, 4 * width)
         self.past = nn.Parameter(0.3 * torch.randn(depth, 2, 1, heads, 255, width // heads))
         self.head = nn.Linear(width, words, bias=False)
 
     def attend(self, x: Tensor, i: int) -> Tensor:
-        b, n, c = x.shape
-        q, k, v = (part.view(b, n, self.heads, -1).transpose(1, 2) for part in self.queries[i](x).chunk(3, -1))
-        past = [p.expand(b, -1, -1, -1) for p in self.past[i]]
+        q, k, v = _heads_of(self.queries[i](x), self.heads)
+        past = [p.expand(len(x), -1, -1, -1) for p in self.past[i]]
         y = F.scaled_dot_product_attention(q, torch.cat((past[0], k), 2), torch.cat((past[1], v), 2))
-        result: Tensor = self.outs[i](y.transpose(1, 2).reshape(b, n, c))
+        result: Tensor = self.outs[i](_joined(y))
         return result
 
     def forward(self, x: Tensor) -> Tensor:

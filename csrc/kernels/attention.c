@@ -71,7 +71,7 @@ typedef struct stretch {
     int64_t stride, rows, n; /* n floats each */
 } stretch;
 
-enum { STRETCHES = 2, LINE = 64 / (int)sizeof(float), FAR_BYTES = 2 << 20 };
+enum { STRETCHES = 2, FAR_BYTES = 2 << 20 };
 
 typedef struct ahead {
     stretch s[STRETCHES];
@@ -83,7 +83,7 @@ static void __attribute__((noinline)) fetch(ahead *x) {
     for (stretch *s = x->s; s < x->s + STRETCHES; s++)
         for (; s->rows > 0; s->rows--, s->start += s->stride) {
             if (wanted-- == 0) return;
-            for (int64_t i = 0; i < s->n; i += LINE) __builtin_prefetch(s->start + i, 0, 2);
+            fetch_row(s->start, s->n);
         }
 }
 

@@ -12,11 +12,10 @@ enum {
     SPLIT_LEAST = 128,                 /* queries and keys that are worth it, */
     SPLIT_NARROWEST = 40,              /* and numbers of each of them, */
     SPLIT_AREA = 1 << 14,              /* and of both together */
-    SPLIT_LARGEST = 256,               /* bound of scores, beyond which they would be off by more than 1e-5 */
+    SPLIT_LARGEST = 256,               /* bound of scores, beyond which they may be off by 1e-5 */
     SPLIT_VECTORS = QUERY_VECTORS | 1, /* an odd number of lines: columns of arrays use all of the cache */
     WEIGHT_BITS = 22,                  /* weights are integers up to 2^22 */
     ROWS_AHEAD = 8,                    /* fetched */
-    LINE_FLOATS = 64 / (int)sizeof(float),
 };
 
 /* Digits of weights have the size of this. */
@@ -96,35 +95,6 @@ static float *value_scales_from(const split *x, int64_t k0) {
 
 static int is_in_range(float largest) { return largest == largest && pf_split_fits(largest); }
 
-/* Asks for a row that is needed soon: rows of other heads lie between, and nothing foresees it. */
-PF_INLINE void fetch_row(const float *row, int64_t n) {
-    for (int64_t i = 0; i < n; i += LINE_FLOATS) __builtin_prefetch(row + i);
-}
-
-/* Words of the lower halves of both, and of the upper ones. */
-PF_INLINE __m512i lower_halves(__m512i a, __m512i b) {
-    return _mm512_mask_blend_epi16(0xaaaaaaaa, a, _mm512_slli_epi32(b, 16));
-}
-PF_INLINE __m512i upper_halves(__m512i a, __m512i b) {
-    return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(a, 16), b);
-}
-
-/* Digits of four vectors of integers, to the lower two of which 128 has been added: those of a lane become
- * neighbours, in a row of each of the three tiles. */
-PF_INLINE void store_fours(const __m512i integers[4], __m512i high_added, char *to) {
-    const __m512i added = _mm512_set1_epi8((char)0x80);
-    const __m512i sorted =
-        _mm512_broadcast_i32x4(/* bytes of two words by weight */
-                               _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
-    const __m512i lower = _mm512_shuffle_epi8(lower_halves(integers[0], integers[1]), sorted),
-                  lower_after = _mm512_shuffle_epi8(lower_halves(integers[2], integers[3]), sorted),
-                  upper = _mm512_shuffle_epi8(upper_halves(integers[0], integers[1]), sorted),
-                  upper_after = _mm512_shuffle_epi8(upper_halves(integers[2], integers[3]), sorted);
-    _mm512_storeu_si512(to, _mm512_xor_si512(lower_halves(upper, upper_after), high_added));
-    _mm512_storeu_si512(to + PF_SPLIT_PART, _mm512_xor_si512(upper_halves(lower, lower_after), added));
-    _mm512_storeu_si512(to + 2 * PF_SPLIT_PART, _mm512_xor_si512(lower_halves(lower, lower_after), added));
-}
-
 /* Scales of n values; those of weights are in them. */
 static void measure_values(split *x, const float *v, int64_t n, float *scales) {
     const int64_t dv = x->a->dv, stride = x->a->vsr, padded = x->value_tiles * PF_SPLIT_SIDE;
@@ -158,7 +128,8 @@ static void split_values(split *x, const float *v, int64_t n, int64_t k0) {
                         k + r < n ? pf_load_upto(v + (k + r) * stride + i, dv - i) : pf_zero();
                     integers[r] = _mm512_add_epi32(_mm512_cvtps_epi32((__m512)(number * inverse)), added);
                 }
-                store_fours(integers, high_added, x->rows + i / PF_VL * PF_SPLIT_STEP + k / 4 % FOURS * 64);
+                pf_split_fours(integers, high_added,
+                               x->rows + i / PF_VL * PF_SPLIT_STEP + k / 4 % FOURS * 64);
             }
         for (int64_t i = 0; i < x->value_tiles * PF_SPLIT_DIGITS; i++)
             pf_split_transpose(x->rows + i * PF_SPLIT_PART,
@@ -311,7 +282,7 @@ static void weigh_fours(behind *w, int64_t n) {
             /* The lowest bits of such a sum are an integer. */
             integers[r] = (__m512i)(p + lower);
         }
-        store_fours(integers, _mm512_setzero_si512(), row);
+        pf_split_fours(integers, _mm512_setzero_si512(), row);
     }
     w->sum = sum, w->four = end;
 }
@@ -359,7 +330,7 @@ static void make_sums(behind *w, const bool scores, const char *rows, int64_t ti
                                           .work = work_behind,
                                           .context = w};
         const int64_t n = product.tiles * PF_SPLIT_SIDE;
-        pf_split_sums(PF_SPLIT_TURNS, &product, sums);
+        pf_split_sums(&product, sums);
         finish(w, w->rows);
         w->sums = sums, w->scores = scores, w->tile = tile, w->column = column, w->done = 0;
         w->rows = scores ? pf_min(n, w->keys - tile * PF_SPLIT_SIDE) : n;

@@ -280,8 +280,11 @@ typedef struct turns {
     int64_t fetches; /* products among which the fetching of the next tile of columns is shared; 0: none */
 } turns;
 
-static void work_behind(void *context, int64_t parts) {
+/* One turn of each step is enough for what is to be done here. */
+static void work_behind(void *context, int64_t turns_left) {
     turns *t = context;
+    int64_t parts = turns_left / PF_SPLIT_TURNS + 1;
+    if (turns_left % PF_SPLIT_TURNS != PF_SPLIT_TURNS - 1) return;
     finish_some(&t->both[!t->now], parts);
     const int64_t left = t->wanted - t->r->split;
     if (left <= 0) return;
@@ -310,7 +313,7 @@ static void run_tiles(turns *t, int64_t tile, int64_t column) {
     p.work = work_behind, p.context = t;
     s->exact = !PF_SPLIT_TILES || p.steps == 0 || !s->scales || r->cut[tile] || r->cut[tile + p.tiles - 1];
     if (!s->exact) {
-        pf_split_sums(1, &p, s->parts);
+        pf_split_sums(&p, s->parts);
         return;
     }
     for (int i = 0; i < p.tiles; i++)

@@ -134,6 +134,30 @@ PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *t
     _mm512_storeu_si512(to + PF_SPLIT_PART, _mm512_unpackhi_epi64(lower, lower_after));
     _mm512_storeu_si512(to + 2 * PF_SPLIT_PART, _mm512_unpacklo_epi64(lower, lower_after));
 }
+
+/* Words of the lower halves of both, and of the upper ones. */
+PF_INLINE __m512i pf_split_lower(__m512i a, __m512i b) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, a, _mm512_slli_epi32(b, 16));
+}
+PF_INLINE __m512i pf_split_upper(__m512i a, __m512i b) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(a, 16), b);
+}
+
+/* Digits of four vectors of integers, to the lower two of which 128 has been added: those of a lane become
+ * neighbours, in a row of each of the three tiles. */
+PF_INLINE void pf_split_fours(const __m512i integers[4], __m512i high_added, char *to) {
+    const __m512i added = _mm512_set1_epi8((char)0x80);
+    const __m512i sorted =
+        _mm512_broadcast_i32x4(/* bytes of two words by weight */
+                               _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
+    const __m512i lower = _mm512_shuffle_epi8(pf_split_lower(integers[0], integers[1]), sorted),
+                  lower_after = _mm512_shuffle_epi8(pf_split_lower(integers[2], integers[3]), sorted),
+                  upper = _mm512_shuffle_epi8(pf_split_upper(integers[0], integers[1]), sorted),
+                  upper_after = _mm512_shuffle_epi8(pf_split_upper(integers[2], integers[3]), sorted);
+    _mm512_storeu_si512(to, _mm512_xor_si512(pf_split_lower(upper, upper_after), high_added));
+    _mm512_storeu_si512(to + PF_SPLIT_PART, _mm512_xor_si512(pf_split_upper(lower, lower_after), added));
+    _mm512_storeu_si512(to + 2 * PF_SPLIT_PART, _mm512_xor_si512(pf_split_lower(lower, lower_after), added));
+}
 #else
 PF_INLINE void pf_split_fast(const float *x, int64_t n, float inverse, int8_t *to) {
     pf_split_numbers(x, n, inverse, 0, to);
@@ -234,8 +258,8 @@ PF_INLINE pf_vf pf_split_sum(const int32_t *sums) {
 }
 
 /* One or two tiles of rows by one of columns, in at least one step. So many lines a step are fetched into L2
- * from `ahead` on, and other work hides behind the products: it is called once in each step, or in as many
- * turns, and told how many are left. */
+ * from `ahead` on, and other work hides behind the products: it is called in so many turns of each step, and
+ * told how many are left. */
 enum { PF_SPLIT_TURNS = 4 };
 
 typedef struct pf_split_product {
@@ -265,10 +289,10 @@ PF_INLINE void pf_split_end(void) { _tile_release(); }
         _tile_loadd(6, rows, 64);                                                                            \
         _tile_dpbssd(sums, 6, 7)
 
-/* Sums of so many tiles of rows, with 1 or PF_SPLIT_TURNS turns a step. Much work comes in between in several
- * turns, because products that wait fill the places of what could run beside them; for the same reason sums
- * are then stored as soon as they are complete. */
-PF_INLINE void pf_split_some(const int rows, const int turns, const pf_split_product *p, int32_t *sums) {
+/* Sums of so many tiles of rows. Much work comes in between in several turns, because products that wait fill
+ * the places of what could run beside them; for the same reason sums are stored as soon as they are complete.
+ */
+PF_INLINE void pf_split_some(const int rows, const pf_split_product *p, int32_t *sums) {
     enum { MIDDLE = PF_SPLIT_PART, LOW = 2 * PF_SPLIT_PART, NUMBERS = PF_SPLIT_NUMBERS };
     /* Tiles 0 and 1 sum up what has full weight, 2 and 3 products of 2^-8, 4 and 5 of 2^-16. */
     _tile_zero(0);
@@ -278,8 +302,8 @@ PF_INLINE void pf_split_some(const int rows, const int turns, const pf_split_pro
     _tile_zero(4);
     _tile_zero(5);
     const char *a = p->a, *lower = a + p->steps * PF_SPLIT_STEP, *b = p->b, *ahead = p->ahead;
-    for (int64_t turn = p->steps * turns; turn > 0; turn -= turns) {
-        const int early = turns > 1 && turn == turns;
+    for (int64_t turn = p->steps * PF_SPLIT_TURNS; turn > 0; turn -= PF_SPLIT_TURNS) {
+        const int last = turn == PF_SPLIT_TURNS;
         for (int64_t i = 0; i < p->lines; i++, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T1);
         _tile_loadd(7, b, 64);
         PF_SPLIT_ADD(4, a + LOW);
@@ -287,42 +311,36 @@ PF_INLINE void pf_split_some(const int rows, const int turns, const pf_split_pro
             PF_SPLIT_ADD(5, lower + LOW);
             PF_SPLIT_ADD(1, lower);
         }
-        if (turns > 1) p->work(p->context, turn);
+        p->work(p->context, turn);
         if (rows > 1) {
             PF_SPLIT_ADD(3, lower + MIDDLE);
         }
         PF_SPLIT_ADD(0, a);
         PF_SPLIT_ADD(2, a + MIDDLE);
-        if (early) {
+        if (last) {
             _tile_stored(0, sums, 64);
             if (rows > 1) _tile_stored(1, sums + NUMBERS, 64);
         }
-        p->work(p->context, turns > 1 ? turn - 1 : turn);
+        p->work(p->context, turn - 1);
         _tile_loadd(7, b + MIDDLE, 64);
         _tile_dpbssd(4, 6, 7);
         if (rows > 1) {
             PF_SPLIT_ADD(5, lower + MIDDLE);
             PF_SPLIT_ADD(3, lower);
         }
-        if (turns > 1) p->work(p->context, turn - 2);
+        p->work(p->context, turn - 2);
         PF_SPLIT_ADD(2, a);
         _tile_loadd(7, b + LOW, 64);
         _tile_dpbssd(4, 6, 7);
         if (rows > 1) {
             PF_SPLIT_ADD(5, lower);
         }
-        if (early) {
+        if (last) {
             _tile_stored(2, sums + 2 * NUMBERS, 64);
             if (rows > 1) _tile_stored(3, sums + 3 * NUMBERS, 64);
         }
-        if (turns > 1) p->work(p->context, turn - 3);
+        p->work(p->context, turn - 3);
         a += PF_SPLIT_STEP, lower += PF_SPLIT_STEP, b += PF_SPLIT_STEP;
-    }
-    if (turns == 1) {
-        _tile_stored(0, sums, 64);
-        _tile_stored(2, sums + 2 * NUMBERS, 64);
-        if (rows > 1) _tile_stored(1, sums + NUMBERS, 64);
-        if (rows > 1) _tile_stored(3, sums + 3 * NUMBERS, 64);
     }
     _tile_stored(4, sums + 4 * NUMBERS, 64);
     if (rows > 1) _tile_stored(5, sums + 5 * NUMBERS, 64);
@@ -330,20 +348,18 @@ PF_INLINE void pf_split_some(const int rows, const int turns, const pf_split_pro
 #    undef PF_SPLIT_ADD
 
 /* Sums for pf_split_sum. */
-PF_INLINE void pf_split_sums(const int turns, const pf_split_product *p, int32_t *sums) {
+static inline void pf_split_sums(const pf_split_product *p, int32_t *sums) {
     if (p->tiles == 2)
-        pf_split_some(2, turns, p, sums);
+        pf_split_some(2, p, sums);
     else
-        pf_split_some(1, turns, p, sums);
+        pf_split_some(1, p, sums);
 }
 #else
 enum { PF_SPLIT_TILES = 0 }; /* there are none: nothing may ask for them */
 
 PF_INLINE void pf_split_begin(void) {}
 PF_INLINE void pf_split_end(void) {}
-PF_INLINE void pf_split_sums(const int turns, const pf_split_product *p, int32_t *sums) {
-    (void)turns, (void)p, (void)sums;
-}
+PF_INLINE void pf_split_sums(const pf_split_product *p, int32_t *sums) { (void)p, (void)sums; }
 #endif
 
 #endif
