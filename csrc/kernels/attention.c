@@ -363,7 +363,7 @@ PF_KERNEL_FUNCTION(attention_f32) {
     x.scratch = (float *)scratch;
     if (tiles) {
         place_split(tiles, a, (uintptr_t)scratch + (uintptr_t)block_bytes(a));
-        pf_split_begin();
+        pf_split_begin(PF_SPLIT_SIDE);
     }
     x.vectors = pf_ceil_div(a->queries, PF_VL), x.blocks = pf_ceil_div(x.vectors, QUERY_VECTORS);
     x.items = a->batch * a->heads * x.blocks;

@@ -149,8 +149,8 @@ static void split_head(split *x, const block *b) {
         if (key + ROWS_AHEAD < a->keys) fetch_row(row + ROWS_AHEAD * a->ksr, a->d);
         x->fits &= is_in_range(largest);
         x->largest = largest > x->largest ? largest : x->largest;
-        x->key_scales[key] =
-            pf_split_row(row, a->d, largest, x->steps, tile + key % PF_SPLIT_SIDE * PF_SPLIT_DEPTH);
+        x->key_scales[key] = pf_split_row(row, a->d, largest, x->steps, PF_SPLIT_STEP,
+                                          tile + key % PF_SPLIT_SIDE * PF_SPLIT_DEPTH);
     }
     for (int64_t k0 = 0; k0 < a->keys && x->fits; k0 += x->block)
         split_values(x, b->v + k0 * a->vsr, keys_from(x, k0), k0);
@@ -161,7 +161,7 @@ static float split_query(split *x, const float *q, int64_t row, float *scale) {
     char *to = x->rows + row * PF_SPLIT_DEPTH;
     if (q) {
         const float largest = pf_split_largest(q, x->a->d);
-        *scale = pf_split_row(q, x->a->d, largest, x->steps, to) * (float)x->a->scale;
+        *scale = pf_split_row(q, x->a->d, largest, x->steps, PF_SPLIT_STEP, to) * (float)x->a->scale;
         return largest;
     }
     for (int64_t i = 0; i < x->steps * PF_SPLIT_DIGITS; i++)
@@ -327,6 +327,7 @@ static void make_sums(behind *w, const bool scores, const char *rows, int64_t ti
                                           .b = columns + column * size,
                                           .tiles = pf_min(2, tiles - tile),
                                           .steps = steps,
+                                          .apart = PF_SPLIT_STEP,
                                           .work = work_behind,
                                           .context = w};
         const int64_t n = product.tiles * PF_SPLIT_SIDE;

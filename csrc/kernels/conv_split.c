@@ -17,9 +17,13 @@ enum {
     SHORT_STEPS = 8,         /* of sums whose rows stay in L1 */
     FEW_BYTES = 1 << 20,     /* weights that stay in L2 while rows pass */
     HIDING = 10,             /* tiles of columns whose products take as long as splitting the next rows */
+    AHEAD_STEPS = 2,         /* how far ahead columns are fetched that wait for memory */
     SIDE = PF_SPLIT_SIDE,
     LINE = 64,
 };
+
+/* Bytes from step to step of rows: a tile of few ones, too, is to lie in all sets of a cache. */
+enum { APART = PF_SPLIT_STEP + LINE };
 
 typedef struct conv {
     pf_conv_args a;
@@ -28,6 +32,7 @@ typedef struct conv {
     pf_split_weights l; /* of w */
     float *y;
     int64_t ic, oc;        /* of one group */
+    int64_t tile;          /* bytes of a tile of split rows */
     int64_t pixels, tiles; /* output pixels of all images; tiles of rows over them */
     int64_t chunks, sets;  /* units are groups x chunks of rows x sets of columns, */
     int by_pairs;          /* or groups x pairs of tiles of rows */
@@ -40,7 +45,7 @@ typedef struct conv {
 /* Threads that share columns each split the same rows. Chunks, and so the scratch of a thread, do not depend
  * on their number. */
 static void choose_units(conv *c, int nthreads) {
-    const int64_t most = ROWS_BYTES / pf_max(1, c->l.tile) & -2, pairs = pf_ceil_div(c->tiles, 2);
+    const int64_t most = ROWS_BYTES / pf_max(1, c->tile) & -2, pairs = pf_ceil_div(c->tiles, 2);
     c->sets = 1;
     c->chunks = pf_ceil_div(c->tiles, pf_max(2, pf_min(most, CHUNK_TILES)));
     c->by_pairs = nthreads > 1 && pairs >= nthreads && c->l.columns * c->l.tile <= LIGHT_BYTES;
@@ -52,6 +57,7 @@ static conv plan_conv(const pf_conv_args *a, int nthreads) {
     conv c = {.a = *a, .ic = a->ic / a->groups, .oc = a->oc / a->groups, .pixels = a->n * a->oh * a->ow};
     c.l = pf_split_layout(a->groups, c.oc, a->kh * a->kw * c.ic);
     if (c.pixels == 0 || c.oc == 0) return c;
+    c.tile = c.l.steps * APART;
     c.tiles = pf_ceil_div(c.pixels, PF_SPLIT_SIDE);
     choose_units(&c, nthreads);
     c.pointwise = a->kh * a->kw == 1 && a->pad_h == 0 && a->pad_w == 0 && (a->oh - 1) * a->stride_h < a->ih &&
@@ -93,7 +99,7 @@ static int64_t window_bytes(const conv *c) {
 
 /* Of a thread. */
 static int64_t rows_bytes(const conv *c) {
-    return 2 * pf_ceil_div(pf_ceil_div(c->tiles, 2), c->chunks) * c->l.tile + 2 * window_bytes(c);
+    return 2 * pf_ceil_div(pf_ceil_div(c->tiles, 2), c->chunks) * c->tile + 2 * window_bytes(c);
 }
 
 /* Chunks consist of pairs of tiles. */
@@ -190,9 +196,9 @@ static void begin_rows(const conv *c, int64_t group, int64_t first, int64_t end,
 static void split_until(const conv *c, rows *r, int64_t end) {
     for (int64_t i = r->split; i < end; i++) {
         const row *now = &r->turn[i % 2];
-        char *to = r->tiles + i / SIDE * c->l.tile + i % SIDE * PF_SPLIT_DEPTH;
+        char *to = r->tiles + i / SIDE * c->tile + i % SIDE * PF_SPLIT_DEPTH;
         measure_row(c, r, i + 1);
-        r->scales[i] = pf_split_row(now->x, c->l.depth, now->largest, c->l.steps, to);
+        r->scales[i] = pf_split_row(now->x, c->l.depth, now->largest, c->l.steps, APART, to);
         r->cut[i / SIDE] |= r->scales[i] == 0.0f;
     }
     r->split = pf_max(r->split, end);
@@ -300,16 +306,18 @@ static void run_tiles(turns *t, int64_t tile, int64_t column) {
     const rows *r = t->r;
     const int64_t begin = tile * SIDE, first = column * SIDE, number = r->group * c->l.columns + column;
     sums *s = &t->both[t->now ^= 1];
-    pf_split_product p = {.tiles = pf_min(2, r->count - tile), .steps = c->l.steps};
+    pf_split_product p = {.tiles = pf_min(2, r->count - tile), .steps = c->l.steps, .apart = APART};
     s->c = c, s->row_scales = r->scales + begin, s->y = r->y + begin, s->z = r->z + begin;
     s->column = first, s->n = pf_min(SIDE, c->oc - first);
     s->rows = pf_min(p.tiles * SIDE, r->total - begin), s->done = 0;
     s->scales = (const float *)(c->w + c->l.scales) + number * SIDE;
     if (s->scales[0] == 0.0f) s->scales = NULL;
     s->bias = c->bias ? c->bias + r->group * c->oc + first : NULL;
-    p.a = r->tiles + tile * c->l.tile, p.b = c->w + number * c->l.tile;
+    p.a = r->tiles + tile * c->tile, p.b = c->w + number * c->l.tile;
     p.lines = t->fetches == 0 ? 0 : pf_ceil_div(LINES, t->fetches);
     p.ahead = p.b + c->l.tile + (t->fetches > 1 ? tile / 2 * p.steps * p.lines * LINE : 0);
+    if (r->count == 1 && c->l.columns * c->l.tile > FEW_BYTES)
+        p.lines = LINES, p.ahead = p.b + AHEAD_STEPS * PF_SPLIT_STEP;
     p.work = work_behind, p.context = t;
     s->exact = !PF_SPLIT_TILES || p.steps == 0 || !s->scales || r->cut[tile] || r->cut[tile + p.tiles - 1];
     if (!s->exact) {
@@ -317,7 +325,7 @@ static void run_tiles(turns *t, int64_t tile, int64_t column) {
         return;
     }
     for (int i = 0; i < p.tiles; i++)
-        pf_split_by_vectors(p.a + i * c->l.tile, s->row_scales + i * SIDE, p.b, !s->scales, p.steps,
+        pf_split_by_vectors(p.a + i * c->tile, APART, s->row_scales + i * SIDE, p.b, !s->scales, p.steps,
                             s->numbers + i * SIDE * SIDE);
     finish_some(&t->both[!t->now], 1);
 }
@@ -418,7 +426,7 @@ static void run_conv(conv c, const pf_worker *w) {
     for (int i = 0; i < 2; i++)
         r.turn[i].window = (float *)(r.tiles + rows_bytes(&c) - (i + 1) * window_bytes(&c));
     turns t = {.c = &c, .r = &r};
-    pf_split_begin();
+    pf_split_begin(pf_min(SIDE, c.pixels));
     if (!c.by_pairs)
         run_chunks(&t, w);
     else if (is_short(&c))

@@ -175,12 +175,13 @@ static inline void pf_split_transpose(const char *from, char *to) {
         }
 }
 
-/* A row of n floats with this largest size, split into the tiles of `steps` steps at `to`. Returns its scale,
- * or 0 if it is cut. */
-static inline float pf_split_row(const float *x, int64_t n, float largest, int64_t steps, char *to) {
+/* A row of n floats with this largest size, split into the tiles of `steps` steps at `to`, which begin
+ * `apart` bytes apart. Returns its scale, or 0 if it is cut. */
+static inline float pf_split_row(const float *x, int64_t n, float largest, int64_t steps, int64_t apart,
+                                 char *to) {
     const int cut = !pf_split_fits(largest);
     const float inverse = pf_split_inverse(largest);
-    for (int64_t s = 0; s < steps; s++, x += PF_SPLIT_DEPTH, n -= PF_SPLIT_DEPTH, to += PF_SPLIT_STEP) {
+    for (int64_t s = 0; s < steps; s++, x += PF_SPLIT_DEPTH, n -= PF_SPLIT_DEPTH, to += apart) {
         if (__builtin_expect(cut, 0))
             pf_split_numbers(x, n, 0.0f, 1, (int8_t *)to);
         else
@@ -221,12 +222,13 @@ PF_INLINE float pf_split_number(const int8_t *x, int cut) {
     return v;
 }
 
-/* Sums c, dense, of one tile of rows and one of columns. scales: of the rows, 0 where they are cut. */
-static inline void pf_split_by_vectors(const char *a, const float *scales, const char *b, int cut,
-                                       int64_t steps, float *c) {
+/* Sums c, dense, of one tile of rows, whose steps are `apart` bytes apart, and one of columns. scales: of the
+ * rows, 0 where they are cut. */
+static inline void pf_split_by_vectors(const char *a, int64_t apart, const float *scales, const char *b,
+                                       int cut, int64_t steps, float *c) {
     float x[PF_SPLIT_SIDE][PF_SPLIT_DEPTH], w[PF_SPLIT_DEPTH][PF_SPLIT_SIDE] __attribute__((aligned(64)));
     memset(c, 0, PF_SPLIT_SIDE * PF_SPLIT_SIDE * sizeof *c);
-    for (int64_t s = 0; s < steps; s++, a += PF_SPLIT_STEP, b += PF_SPLIT_STEP) {
+    for (int64_t s = 0; s < steps; s++, a += apart, b += PF_SPLIT_STEP) {
         for (int k = 0; k < PF_SPLIT_DEPTH; k++)
             for (int i = 0; i < PF_SPLIT_SIDE; i++) {
                 const int8_t *row = (const int8_t *)a + i * PF_SPLIT_DEPTH + k;
@@ -257,14 +259,14 @@ PF_INLINE pf_vf pf_split_sum(const int32_t *sums) {
     return pf_fma(middle, step, pf_tofloat(pf_loadi(sums)));
 }
 
-/* One or two tiles of rows by one of columns, in at least one step. So many lines a step are fetched into L2
- * from `ahead` on, and other work hides behind the products: it is called in so many turns of each step, and
- * told how many are left. */
+/* One or two tiles of rows by one of columns, in at least one step. Steps of rows begin `apart` bytes apart.
+ * So many lines a step are fetched into L2 from `ahead` on, and other work hides behind the products: it is
+ * called in so many turns of each step, and told how many are left. */
 enum { PF_SPLIT_TURNS = 4 };
 
 typedef struct pf_split_product {
     const char *a, *b, *ahead;
-    int64_t tiles, steps, lines;
+    int64_t tiles, steps, apart, lines;
     void (*work)(void *context, int64_t turns);
     void *context;
 } pf_split_product;
@@ -272,13 +274,15 @@ typedef struct pf_split_product {
 #if defined(PF_AMX)
 enum { PF_SPLIT_TILES = 1 };
 
-PF_INLINE void pf_split_begin(void) {
+/* For products of so many rows, at most PF_SPLIT_SIDE: fewer take less time. */
+PF_INLINE void pf_split_begin(int64_t rows) {
     struct {
         uint8_t palette, start, unused[14];
         uint16_t bytes[16];
         uint8_t rows[16];
     } config = {.palette = 1};
-    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = PF_SPLIT_SIDE;
+    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = (uint8_t)rows;
+    config.rows[7] = PF_SPLIT_SIDE; /* of columns */
     _tile_loadconfig(&config);
 }
 
@@ -301,7 +305,7 @@ PF_INLINE void pf_split_some(const int rows, const pf_split_product *p, int32_t 
     _tile_zero(3);
     _tile_zero(4);
     _tile_zero(5);
-    const char *a = p->a, *lower = a + p->steps * PF_SPLIT_STEP, *b = p->b, *ahead = p->ahead;
+    const char *a = p->a, *lower = a + p->steps * p->apart, *b = p->b, *ahead = p->ahead;
     for (int64_t turn = p->steps * PF_SPLIT_TURNS; turn > 0; turn -= PF_SPLIT_TURNS) {
         const int last = turn == PF_SPLIT_TURNS;
         for (int64_t i = 0; i < p->lines; i++, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T1);
@@ -340,7 +344,7 @@ PF_INLINE void pf_split_some(const int rows, const pf_split_product *p, int32_t 
             if (rows > 1) _tile_stored(3, sums + 3 * NUMBERS, 64);
         }
         p->work(p->context, turn - 3);
-        a += PF_SPLIT_STEP, lower += PF_SPLIT_STEP, b += PF_SPLIT_STEP;
+        a += p->apart, lower += p->apart, b += PF_SPLIT_STEP;
     }
     _tile_stored(4, sums + 4 * NUMBERS, 64);
     if (rows > 1) _tile_stored(5, sums + 5 * NUMBERS, 64);
@@ -357,7 +361,7 @@ static inline void pf_split_sums(const pf_split_product *p, int32_t *sums) {
 #else
 enum { PF_SPLIT_TILES = 0 }; /* there are none: nothing may ask for them */
 
-PF_INLINE void pf_split_begin(void) {}
+PF_INLINE void pf_split_begin(int64_t rows) { (void)rows; }
 PF_INLINE void pf_split_end(void) {}
 PF_INLINE void pf_split_sums(const pf_split_product *p, int32_t *sums) { (void)p, (void)sums; }
 #endif

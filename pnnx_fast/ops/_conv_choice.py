@@ -107,9 +107,10 @@ before that; bias, activation and store of a row of sums."""
 
 SPLIT_GAIN, SPLIT_ROWS = 0.7, 4
 """Share of the cost of the other kernels that products of split floats have to stay below, as matrix tiles are slowed
-down more than vectors where another thread has the same core; least pixels, because fewer wait for memory with all
-kernels."""
+down more than vectors where another thread has the same core; least pixels, because fewer wait for the weights."""
 
+SPLIT_WAITS = 1 << 20
+"""So many weights, which no L2 holds, keep up to SPLIT_SIDE pixels waiting. Digits of a weight are three bytes."""
 
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
 """Widths and strides of windows whose inputs the grouped kernel loads once for all taps of a row."""
@@ -147,8 +148,7 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     cost, choice = direct_cost(g, level, nthreads), DIRECT
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
-    fits = constant and isa == SPLIT_LEVEL and g["n"] * g["oh"] * g["ow"] >= SPLIT_ROWS
-    return SPLIT if fits and split_cost(g, nthreads) < SPLIT_GAIN * cost else choice
+    return SPLIT if constant and isa == SPLIT_LEVEL and _gains_by_digits(g, nthreads, cost) else choice
 
 
 def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
@@ -182,6 +182,14 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
     spread = ((lanes - 1) // outputs + (lanes % outputs != 0)) * inputs
     window = (g["kw"], g["stride_w"]) in GROUPED_WINDOWS and g["dil_w"] == 1
     return bool(4 * outputs <= lanes or (window and spread < lanes))
+
+
+def _gains_by_digits(g: Mapping[str, Any], nthreads: int, cost: float) -> bool:
+    """Whether products of split floats are worth it where another kernel has this cost."""
+    pixels, weights = g["n"] * g["oh"] * g["ow"], g["kh"] * g["kw"] * g["ic"] // g["groups"] * g["oc"]
+    if pixels <= SPLIT_SIDE and weights >= SPLIT_WAITS:
+        return True
+    return bool(pixels >= SPLIT_ROWS and split_cost(g, nthreads) < SPLIT_GAIN * cost)
 
 
 def _phase_gain(g: Mapping[str, Any], lanes: int) -> float:

@@ -52,6 +52,13 @@ def test_many_units(isa: str, threads: int) -> None:
     check(isa, threads, BASE.but(h=9, w=13, ic=3000, oc=100, residual=True))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("pixels", [1, 2, 5, 16])
+def test_few_rows_by_many_weights(isa: str, threads: int, pixels: int) -> None:
+    check(isa, threads, BASE.but(h=1, w=pixels, ic=2100, oc=235))
+    check(isa, threads, BASE.but(h=1, w=pixels, ic=700, oc=35, kernel=(3, 3), pad=(1, 1), residual=True))
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("ic", [30, 90])

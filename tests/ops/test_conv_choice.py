@@ -96,10 +96,20 @@ def test_matrix_tiles_serve_long_sums_of_many_channels(nthreads: int) -> None:
         return choose("amx", nthreads, geometry(ic, oc, size, kh=k, kw=k, **changes)).kernel
 
     assert kernel(768, 3072, 14) == kernel(512, 128, 28) == kernel(512, 512, 7, k=3) == "conv_split_f32"
-    assert kernel(768, 3072, 14, oh=1, ow=1) == kernel(32, 64, 112) == kernel(64, 64, 56) == "conv_f32"
+    assert kernel(768, 768, 14, oh=1, ow=1) == kernel(32, 64, 112) == kernel(64, 64, 56) == "conv_f32"
     assert kernel(64, 64, 56, k=3) == "conv_winograd_f32"
     assert choose("amx", nthreads, geometry(768, 3072, 14, kh=1, kw=1), constant=False).kernel == "conv_f32"
     assert choose("avx512", nthreads, geometry(768, 3072, 14, kh=1, kw=1)).kernel == "conv_f32"
+
+
+@pytest.mark.parametrize("nthreads", [1, 2])
+@pytest.mark.parametrize("pixels", [1, 3, 16])
+def test_many_weights_of_few_pixels_are_read_as_digits(nthreads: int, pixels: int) -> None:
+    def kernel(isa: str, ic: int, oc: int, constant: bool = True) -> str:
+        return choose(isa, nthreads, geometry(ic, oc, pixels, oh=1, kh=1, kw=1), constant).kernel
+
+    assert kernel("amx", 1280, 1000) == "conv_split_f32"
+    assert kernel("avx512vnni", 1280, 1000) == kernel("amx", 1280, 1000, constant=False) == "conv_f32"
 
 
 def test_weights_that_change_are_not_transformed() -> None:
