@@ -29,6 +29,9 @@ enum { PF_MASK_QUERIES = 16 };
 /* Rows or columns of a tile of digits of floats, numbers of each, and digits of a number, a byte each. */
 enum { PF_SPLIT_SIDE = 16, PF_SPLIT_DEPTH = 64, PF_SPLIT_DIGITS = 3 };
 
+/* Most pixels of thin layers, which read weights of three bytes. */
+enum { PF_THIN_PIXELS = 3 };
+
 /* The lists are tables. */
 /* clang-format off */
 /* Any strided copy between tensors of one dtype: layouts, slices, padding borders. Up to 8 dimensions. */

@@ -16,6 +16,7 @@ MASK_QUERIES: int
 SPLIT_SIDE: int
 SPLIT_DEPTH: int
 SPLIT_DIGITS: int
+THIN_PIXELS: int
 
 def codes(name: str) -> dict[str, int]: ...
 def team() -> str: ...

@@ -11,19 +11,24 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pnnx_fast._core.program import SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, WINO_PHASES, codes
+from pnnx_fast._core.program import SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, THIN_PIXELS, WINO_PHASES, codes
 
 __all__ = ["DIRECT", "SPLIT", "SPLIT_AFFINE", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 
 class Level(NamedTuple):
     """An ISA level: floats in a vector; bytes of weights that one thread, and several together, get from memory in a
-    cycle of the processors that have it.
+    cycle of the processors that have it; and how many weights of a layer are too many for their fast caches.
     """
 
     lanes: int
     alone: float = 10.0
     together: float = 10.0
+    heavy: int = 8 << 20
+
+    def waits(self, weights: int, model_bytes: int) -> bool:
+        """Whether a layer with so many weights waits for them, in a model of so many bytes."""
+        return weights >= (min(self.heavy, HEAVY_IN_LARGE) if model_bytes >= LARGE_MODEL else self.heavy)
 
     def memory(self, nthreads: int) -> float:
         """Bytes in a cycle for so many threads."""
@@ -35,10 +40,13 @@ LEVELS = {
     "avx2": Level(8, 5.0, 8.0),
     "avx512": Level(16),
     "avx512vnni": Level(16),
-    "amx": Level(16, 6.0, 11.0),
+    "amx": Level(16, 6.0, 11.0, 1 << 20),
     "avx512_emulated": Level(16),
     "avx512vnni_emulated": Level(16),
 }
+
+LARGE_MODEL, HEAVY_IN_LARGE = 128 << 20, 1 << 20
+"""Bytes of a model that fill all caches anew at every call, so that weights of smaller layers are cold, too."""
 
 DIRECT_EFFICIENCY, WINOGRAD_EFFICIENCY = 0.95, 0.92
 """Shares of peak that the inner products reach where channels abound."""
@@ -95,6 +103,7 @@ DIRECT = Choice("conv_f32", "conv_pack_f32")
 STEM = Choice("conv_stem_f32", "conv_pack_f32")
 DEPTHWISE = Choice("conv_depthwise_f32", "conv_depthwise_pack_f32")
 GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
+THIN = Choice("conv_thin_f32", "conv_thin_pack_f32")
 SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
 SPLIT_AFFINE = Choice("conv_split_affine_f32", SPLIT.pack)
 
@@ -109,8 +118,8 @@ SPLIT_GAIN, SPLIT_ROWS = 0.7, 4
 """Share of the cost of the other kernels that products of split floats have to stay below, as matrix tiles are slowed
 down more than vectors where another thread has the same core; least pixels, because fewer wait for the weights."""
 
-SPLIT_WAITS = 1 << 20
-"""So many weights, which no L2 holds, keep up to SPLIT_SIDE pixels waiting. Digits of a weight are three bytes."""
+THIN_LANES = 8
+"""Least floats of a vector: others take numbers of three bytes apart one by one."""
 
 GROUPED_WINDOWS = {(1, 1), (3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)}
 """Widths and strides of windows whose inputs the grouped kernel loads once for all taps of a row."""
@@ -133,8 +142,11 @@ def is_stem(channels: int, kernel: Sequence[int], dilation: Sequence[int], group
     return channels <= STEM_CHANNELS and kernel[0] <= STEM_ROWS and dilation[1] == 1 and groups == 1
 
 
-def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool = True) -> Choice:
-    """Kernel for the fields of a convolution; ``constant`` tells whether weights are packed only once."""
+def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool = True, model_bytes: int = 0) -> Choice:
+    """Kernel for the fields of a convolution in a model with so many bytes of weights.
+
+    ``constant`` tells whether its own weights are packed only once.
+    """
     g = geometry
     level = LEVELS[isa]
     lanes = level.lanes
@@ -142,13 +154,20 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
         return DEPTHWISE
     if _fits_grouped(g, lanes):
         return GROUPED
+    heavy = constant and level.waits(g["kh"] * g["kw"] * g["ic"] // g["groups"] * g["oc"], model_bytes)
+    if heavy and _fits_thin(g, lanes):
+        return THIN
     costs = {v: winograd_cost(g, v, level, nthreads) for v in (_winograd_variants(g, lanes) if constant else ())}
     best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
     gain = _phase_gain(g, lanes) if best >= WINO_PHASES else 1.0
     cost, choice = direct_cost(g, level, nthreads), DIRECT
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
-    return SPLIT if constant and isa == SPLIT_LEVEL and _gains_by_digits(g, nthreads, cost) else choice
+    pixels = g["n"] * g["oh"] * g["ow"]
+    if not constant or isa != SPLIT_LEVEL or pixels < SPLIT_ROWS:
+        return choice
+    waits = heavy and pixels <= SPLIT_SIDE
+    return SPLIT if waits or split_cost(g, nthreads) < SPLIT_GAIN * cost else choice
 
 
 def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
@@ -164,6 +183,8 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
         found.append(GROUPED)
     if isa == SPLIT_LEVEL:
         found.append(SPLIT)
+    if _fits_thin(g, lanes):
+        found.append(THIN)
     return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in _winograd_variants(g, lanes)]
 
 
@@ -184,12 +205,13 @@ def _fits_grouped(g: Mapping[str, Any], lanes: int) -> bool:
     return bool(4 * outputs <= lanes or (window and spread < lanes))
 
 
-def _gains_by_digits(g: Mapping[str, Any], nthreads: int, cost: float) -> bool:
-    """Whether products of split floats are worth it where another kernel has this cost."""
-    pixels, weights = g["n"] * g["oh"] * g["ow"], g["kh"] * g["kw"] * g["ic"] // g["groups"] * g["oc"]
-    if pixels <= SPLIT_SIDE and weights >= SPLIT_WAITS:
-        return True
-    return bool(pixels >= SPLIT_ROWS and split_cost(g, nthreads) < SPLIT_GAIN * cost)
+def _fits_thin(g: Mapping[str, Any], lanes: int) -> bool:
+    """Whether the kernel for few pixels, whose weights are three bytes each, takes a convolution."""
+    if lanes < THIN_LANES or g["n"] * g["oh"] * g["ow"] > THIN_PIXELS or not g["groups"] == g["kh"] * g["kw"] == 1:
+        return False
+    down, across = (g["oh"] - 1) * g["stride_h"], (g["ow"] - 1) * g["stride_w"]
+    inside = down < g.get("ih", math.inf) and across < g.get("iw", math.inf)
+    return inside and not g.get("pad_h") and not g.get("pad_w")
 
 
 def _phase_gain(g: Mapping[str, Any], lanes: int) -> float:

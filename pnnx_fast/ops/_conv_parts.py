@@ -205,4 +205,4 @@ def _choice(
     fields |= zip(("n", "oc", "oh", "ow"), out, strict=True)
     for names, values in ((("kh", "kw"), kernel), (("stride_h", "stride_w"), stride), (("dil_h", "dil_w"), dilation)):
         fields |= zip(names, values, strict=True)
-    return choose(b.isa, b.nthreads, fields, c.weight.is_constant)
+    return choose(b.isa, b.nthreads, fields, c.weight.is_constant, b.weights_bytes)

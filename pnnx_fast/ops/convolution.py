@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import THIN_PIXELS
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._conv_choice import SPLIT, SPLIT_AFFINE, STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
@@ -117,7 +118,7 @@ def _emit(
         choice = STEM
         fields["xsc"] = x.strides[1]
     elif x.ndim == 4:
-        choice = choose(b.isa, b.nthreads, fields, weight.is_constant)
+        choice = choose(b.isa, b.nthreads, fields, weight.is_constant, b.weights_bytes)
         choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
         if gate is not None and choice.kernel == SPLIT.kernel:
             # What the kernel does to its input is the product with the gate.
@@ -158,11 +159,12 @@ def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:
 
 
 def _takes_gate(x: Tensor, weight: Tensor, gate: Tensor) -> bool:
-    """Whether to multiply the weights, not the input: of 1x1 windows, where there are fewer weights."""
+    """Whether to multiply the weights, not the input: of 1x1 windows, where there are fewer weights. All are floats."""
     if x.ndim != 4 or gate.shape != (1, x.shape[1], 1, 1) or x.shape[0] != 1 or not weight.is_constant:
         return False
     window = weight.shape[2:] == (1, 1) and weight.shape[1] == x.shape[1] > STEM_CHANNELS
-    return window and 2 * weight.shape[0] <= x.shape[2] * x.shape[3]
+    pixels = x.shape[2] * x.shape[3]
+    return window and pixels > THIN_PIXELS and pixels >= 2 * weight.shape[0]
 
 
 def _may_share(x: Tensor, y: Tensor, z: Tensor) -> bool:

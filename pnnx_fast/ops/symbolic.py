@@ -290,6 +290,8 @@ class Builder(Protocol):
 
     isa: str
     nthreads: int
+    weights_bytes: int
+    """Bytes of all weights of the model: no cache holds those of a large one from call to call."""
     wants_steps: bool
     """False while only shapes are looked for: what emits steps and returns nothing may then return at once."""
 

@@ -93,6 +93,7 @@ class Compiler:
         if optimize:
             passes.optimize(self.graph, _dumper())
         self.ops = list(self.graph.topological())
+        self.constants.weights_bytes = sum(a.nbytes for op in self.ops for a in op.attrs.values())
         self._input_names = [x.name for x in self.graph.inputs]
 
     def compile(self, given: Sequence[Array], nthreads: int) -> Chain | Parts | Program:

@@ -43,6 +43,8 @@ class Constants:
         self._aligned: dict[Buffer, Array] = {}
         self._chunk = np.empty(0, np.uint8)
         self._queue = PackQueue()
+        self.weights_bytes = 0
+        """Of the model."""
         self.tuner: Any = None
         """The :class:`~pnnx_fast.runtime.autotune.Tuner` of a model that is tuned."""
         self._lock = threading.RLock()

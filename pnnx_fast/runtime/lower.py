@@ -128,6 +128,7 @@ class Lowering(Builder):
 
     def __init__(self, isa: str, nthreads: int, constants: Constants, placement: Placement | None = None) -> None:
         self.isa, self.nthreads, self.constants, self.placement = isa, nthreads, constants, placement
+        self.weights_bytes = constants.weights_bytes
         self._limit = memory_limit()
         self.steps: list[KernelStep | HostStep] = []
         self.operator: Operator | None = None

@@ -103,13 +103,20 @@ def test_matrix_tiles_serve_long_sums_of_many_channels(nthreads: int) -> None:
 
 
 @pytest.mark.parametrize("nthreads", [1, 2])
-@pytest.mark.parametrize("pixels", [1, 3, 16])
-def test_many_weights_of_few_pixels_are_read_as_digits(nthreads: int, pixels: int) -> None:
-    def kernel(isa: str, ic: int, oc: int, constant: bool = True) -> str:
-        return choose(isa, nthreads, geometry(ic, oc, pixels, oh=1, kh=1, kw=1), constant).kernel
+def test_many_weights_of_few_pixels_are_three_bytes_each(nthreads: int) -> None:
+    def kernel(isa: str, ic: int, oc: int, pixels: int, constant: bool = True, **changes: int) -> str:
+        fields = geometry(ic, oc, pixels, oh=1, kh=1, kw=1) | changes
+        return choose(isa, nthreads, fields, constant).kernel
 
-    assert kernel("amx", 1280, 1000) == "conv_split_f32"
-    assert kernel("avx512vnni", 1280, 1000) == kernel("amx", 1280, 1000, constant=False) == "conv_f32"
+    assert kernel("amx", 1280, 1000, 1) == kernel("avx2", 4096, 4096, 3) == "conv_thin_f32"
+    assert kernel("amx", 1280, 1000, 4) == kernel("amx", 1280, 1000, 16) == "conv_split_f32"
+    assert kernel("avx512vnni", 1280, 1000, 1) == kernel("amx", 768, 768, 1) == kernel("generic", 4096, 4096, 1)
+    large = {"avx2": 128 << 20, "avx512": 127 << 20}
+    kernels = [choose(isa, nthreads, geometry(1280, 1000, 1, kh=1, kw=1), True, n).kernel for isa, n in large.items()]
+    assert kernels == ["conv_thin_f32", "conv_f32"]
+    assert kernel("avx2", 4096, 4096, 4) == kernel("avx2", 4096, 4096, 3, constant=False) == "conv_f32"
+    assert kernel("avx2", 4096, 4096, 3, pad_w=1) == kernel("avx2", 4096, 4096, 3, iw=2) == "conv_f32"
+    assert kernel("avx2", 8192, 8192, 3, groups=2) == kernel("avx2", 4096, 4096, 3, kw=3) == "conv_f32"
 
 
 def test_weights_that_change_are_not_transformed() -> None:
