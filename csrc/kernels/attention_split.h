@@ -103,7 +103,7 @@ static void measure_values(split *x, const float *v, int64_t n, float *scales) {
         if (k + ROWS_AHEAD < n) fetch_row(v + ROWS_AHEAD * stride, dv);
         for (int64_t i = 0; i < dv; i += PF_VL)
             pf_store(scales + i,
-                     (pf_vf)pf_split_larger((pf_vi)pf_load(scales + i), pf_load_upto(v + i, dv - i)));
+                     (pf_vf)pf_size_larger((pf_vi)pf_load(scales + i), pf_load_upto(v + i, dv - i)));
     }
     for (int64_t i = 0; i < padded; i++) {
         x->fits &= is_in_range(scales[i]);
@@ -144,7 +144,7 @@ static void split_head(split *x, const block *b) {
     if (x->k == b->k && x->v == b->v) return;
     x->k = b->k, x->v = b->v, x->fits = 1, x->largest = 0.0f;
     for (int64_t key = 0; key < a->keys && x->fits; key++) {
-        const float *row = b->k + key * a->ksr, largest = pf_split_largest(row, a->d);
+        const float *row = b->k + key * a->ksr, largest = pf_size_largest(row, a->d);
         char *tile = x->keys + key / PF_SPLIT_SIDE * x->steps * PF_SPLIT_STEP;
         if (key + ROWS_AHEAD < a->keys) fetch_row(row + ROWS_AHEAD * a->ksr, a->d);
         x->fits &= is_in_range(largest);
@@ -160,7 +160,7 @@ static void split_head(split *x, const block *b) {
 static float split_query(split *x, const float *q, int64_t row, float *scale) {
     char *to = x->rows + row * PF_SPLIT_DEPTH;
     if (q) {
-        const float largest = pf_split_largest(q, x->a->d);
+        const float largest = pf_size_largest(q, x->a->d);
         *scale = pf_split_row(q, x->a->d, largest, x->steps, PF_SPLIT_STEP, to) * (float)x->a->scale;
         return largest;
     }

@@ -175,7 +175,7 @@ static void measure_row(const conv *c, rows *r, int64_t i) {
     row *now = &r->turn[i % 2];
     if (i >= r->total) return;
     now->x = prepare(c, p, r->group, r->factors, now->window);
-    now->largest = pf_split_largest(now->x, c->l.depth);
+    now->largest = pf_size_largest(now->x, c->l.depth);
     r->y[i] = p->image * a->ysn + p->oy * a->ysh + p->ox * a->ysw + r->group * c->oc;
     r->z[i] = p->image * a->zsn + p->oy * a->zsh + p->ox * a->zsw + r->group * c->oc;
     if (++p->ox == a->ow) pf_conv_place_next_line(p, a->oh);

@@ -1,11 +1,12 @@
 /* Linear layers and 1x1 convolutions of a few pixels by many constant weights. They wait for memory, so each
  * weight takes three bytes of it: the numbers of a column are its scale times integers of 23 bits and sign.
  * What that loses is 6e-8 of the column's largest weight in each product, no more than float32 loses in a
- * sum.
+ * sum. Inputs may have factors besides (pack_sizes.h).
  *
  * A panel of a vector of columns has those of k = 0, those of k = 1 and so on; behind all panels are the
- * scales. Panels with a number out of range (inf, or next to the ends of what floats can be) are cut instead:
- * they consist of the upper three bytes of floats, and their scales are 0. */
+ * scales of columns, the factors, and whether there are any but 1. Panels with a number out of range (inf, or
+ * next to the ends of what floats can be) are cut instead: they consist of the upper three bytes of floats,
+ * and their scales are 0. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "kernels/conv_place.h"
 #include "kernels/epilogue.h"
 #include "kernels/pack_columns.h"
+#include "kernels/pack_sizes.h"
 
 enum {
     ROWS = PF_THIN_PIXELS,
@@ -20,6 +22,7 @@ enum {
     SIDE_SUMS = 8,     /* of so many sums at most */
     AHEAD = 2048,      /* bytes by which each stream is fetched ahead */
     BYTES = 3 * PF_VL, /* of a vector of weights */
+    LINE = 16,         /* floats of a cache line */
 };
 
 /* Integer of the largest weight, below 2^23 by more than its quotient can be off. When they are read,
@@ -29,13 +32,18 @@ enum {
 #define LEAST   0x1p-90f
 #define MOST    0x1p90f
 
-typedef struct conv {
-    const pf_conv_args *a;
-    int64_t pixels, panels, bytes; /* bytes of a panel */
-} conv;
+/* Where the parts of packed weights are. */
+typedef struct layout {
+    int64_t panels, panel;           /* how many, and the bytes of one */
+    int64_t scales, factors, uneven; /* bytes from the start */
+} layout;
 
-static conv plan_conv(const pf_conv_args *a) {
-    return (conv){a, a->n * a->oh * a->ow, pf_ceil_div(a->oc, PF_VL), a->ic * BYTES};
+static layout layout_of(int64_t oc, int64_t ic) {
+    layout l = {.panels = pf_ceil_div(oc, PF_VL), .panel = ic * BYTES};
+    l.scales = l.panels * l.panel;
+    l.factors = l.scales + l.panels * PF_VL * (int64_t)sizeof(float);
+    l.uneven = l.factors + ic * (int64_t)sizeof(float);
+    return l;
 }
 
 /* -- three bytes -- */
@@ -88,18 +96,24 @@ PF_INLINE void write_lower(char *p, pf_vi v) {
 
 /* -- packing -- */
 
-/* Sizes of the largest numbers of columns; NaN where one is. */
-static pf_vf largest_of(const float *x, int64_t depth, int64_t columns) {
-    pf_vi sizes = pf_seti(0);
-    for (int64_t k = 0; k < depth; k += PF_VL) {
-        pf_vf v[PF_VL];
-        pf_load_transposed(x + k, depth, columns, depth - k, v);
-        for (int i = 0; i < pf_min(PF_VL, depth - k); i++) {
-            const pf_vi size = (pf_vi)v[i] & pf_seti(INT32_MAX), larger = size > sizes;
-            sizes = (larger & size) | (~larger & sizes);
-        }
+typedef struct weights {
+    const float *x;
+    int64_t oc, ic;
+    layout l;
+    char *y;
+    float *scales, *factors, *uneven;
+} weights;
+
+static int64_t columns_of(const weights *p, int64_t panel) { return pf_min(PF_VL, p->oc - panel * PF_VL); }
+
+/* Numbers of all columns of a panel from k on, up to PF_VL vectors of them, over their factors (NULL: none).
+ */
+PF_INLINE void load_square(const weights *p, int64_t panel, const float *factors, int64_t k, pf_vf v[PF_VL]) {
+    pf_load_transposed(p->x + panel * PF_VL * p->ic + k, p->ic, columns_of(p, panel), p->ic - k, v);
+    for (int i = 0; i < pf_min(PF_VL, p->ic - k); i++) {
+        v[i] = pf_flushed(v[i]);
+        if (factors) v[i] /= pf_set(factors[k + i]);
     }
-    return (pf_vf)pf_flushed((pf_vf)sizes);
 }
 
 /* Integers of numbers; none but zero becomes zero, so that infinity times it stays infinity. */
@@ -108,141 +122,211 @@ PF_INLINE pf_vi integers_of(pf_vf x, pf_vf inverse) {
     return q | (lost & ((x < 0.0f) | 1));
 }
 
-static void pack_panel(const float *x, int64_t depth, int64_t columns, char *to, float *scales) {
-    const pf_vf largest = largest_of(x, depth, columns);
+/* A panel whose columns have these largest sizes. */
+static void pack_panel(const weights *p, int64_t panel, const float *factors, pf_vf largest) {
+    char *to = p->y + panel * p->l.panel;
+    largest = pf_flushed(largest);
     const int cut = pf_any((largest != 0.0f) & ((largest < LEAST) | (largest > MOST)));
     const pf_vf inverse = pf_select(largest == 0.0f, pf_zero(), pf_set(LARGEST) / largest);
-    for (int64_t k = 0; k < depth; k += PF_VL) {
+    for (int64_t k = 0; k < p->ic; k += PF_VL) {
         pf_vf v[PF_VL];
-        pf_load_transposed(x + k, depth, columns, depth - k, v);
-        for (int i = 0; i < pf_min(PF_VL, depth - k); i++, to += BYTES) {
-            const pf_vf number = pf_flushed(v[i]);
+        load_square(p, panel, cut ? NULL : factors, k, v);
+        for (int i = 0; i < pf_min(PF_VL, p->ic - k); i++, to += BYTES) {
             /* Of NaN, bits that are cut off may be all that tells it from infinity. */
-            const pf_vi bits = (pf_vi)number | ((number != number) & 0x400000);
-            write_lower(to, cut ? (pf_vi)((pf_vu)bits >> 8) : integers_of(number, inverse));
+            const pf_vi bits = (pf_vi)v[i] | ((v[i] != v[i]) & 0x400000);
+            write_lower(to, cut ? (pf_vi)((pf_vu)bits >> 8) : integers_of(v[i], inverse));
         }
     }
-    pf_store(scales, cut ? pf_zero() : pf_select(largest == 0.0f, pf_set(1.0f), largest / (UPPER * LARGEST)));
+    const pf_vf scales = pf_select(largest == 0.0f, pf_set(1.0f), largest / (UPPER * LARGEST));
+    pf_store(p->scales + panel * PF_VL, cut ? pf_zero() : scales);
+}
+
+/* Until all panels are packed, sizes of inputs lie where their factors will. */
+static void clear(const void *weights_, int64_t part) {
+    const weights *p = weights_;
+    (void)part;
+    memset(p->factors, 0, (size_t)p->ic * sizeof *p->factors);
+}
+
+static void pack(const void *weights_, int64_t panel) {
+    const weights *p = weights_;
+    float largest[PF_VL] = {0.0f};
+    pf_look_at(p->x + panel * PF_VL * p->ic, p->ic, columns_of(p, panel), (int32_t *)p->factors, largest);
+    pack_panel(p, panel, NULL, pf_load(largest));
+}
+
+static void settle(const void *weights_, int64_t part) {
+    const weights *p = weights_;
+    const int pay = pf_factors_pay((const int32_t *)p->factors, p->ic);
+    (void)part;
+    *p->uneven = (float)pay;
+    for (int64_t k = 0; k < p->ic; k++) {
+        int32_t size;
+        memcpy(&size, p->factors + k, sizeof size);
+        p->factors[k] = pay ? pf_factor_of(size) : 1.0f;
+    }
+}
+
+static void pack_again(const void *weights_, int64_t panel) {
+    const weights *p = weights_;
+    pf_vi sizes = pf_seti(0);
+    if (*p->uneven == 0.0f) return;
+    for (int64_t k = 0; k < p->ic; k += PF_VL) {
+        pf_vf v[PF_VL];
+        load_square(p, panel, p->factors, k, v);
+        for (int i = 0; i < pf_min(PF_VL, p->ic - k); i++) sizes = pf_size_larger(sizes, v[i]);
+    }
+    pack_panel(p, panel, p->factors, (pf_vf)sizes);
 }
 
 PF_KERNEL_FUNCTION(conv_thin_pack_f32) {
     const pf_pack_args *a = args_;
-    const float *x = pf_ptr(w, a->x);
-    char *y = pf_ptr(w, a->y);
-    const int64_t panels = pf_ceil_div(a->oc, PF_VL), bytes = a->ic * BYTES;
-    int64_t begin, end;
-    pf_share(w, panels, 1, &begin, &end);
-    for (int64_t p = begin; p < end; p++)
-        pack_panel(x + p * PF_VL * a->ic, a->ic, a->oc - p * PF_VL, y + p * bytes,
-                   (float *)(y + panels * bytes) + p * PF_VL);
+    weights p = {.x = pf_ptr(w, a->x), .y = pf_ptr(w, a->y), .oc = a->oc, .ic = a->ic};
+    p.l = layout_of(a->oc, a->ic);
+    p.scales = (float *)(p.y + p.l.scales), p.factors = (float *)(p.y + p.l.factors);
+    p.uneven = (float *)(p.y + p.l.uneven);
+    pf_take_turn(&p, w, 0, 1, clear);
+    pf_take_turn(&p, w, 1, p.l.panels, pack);
+    pf_take_turn(&p, w, 2, 1, settle);
+    pf_take_turn(&p, w, 3, p.l.panels, pack_again);
 }
 
 /* -- sums -- */
 
-/* A pixel: power of two that its numbers are multiplied by, so that no product with an integer leaves the
- * range of floats, and the inverse of that. */
+/* A pixel: its numbers as they are, for panels that are cut, and times factors, over a power of two that
+ * keeps their products with integers in the range of floats. */
 typedef struct row {
-    const float *x;
+    const float *x, *scaled, *z;
     float *y;
-    const float *z;
-    float factor, inverse;
+    float power;
 } row;
 
-/* Infinity and NaN stay what they are. */
-static void make_factor(row *r, int64_t n) {
-    enum { MOST_BITS = 0x7e800000, ONE = 0x3f800000 }; /* 2^126: its inverse is no denormal number */
-    pf_vi sizes = pf_seti(0);
-    int32_t largest = 0;
-    for (int64_t i = 0; i < n; i += PF_VL) {
-        const pf_vi size = (pf_vi)pf_load_upto(r->x + i, n - i) & pf_seti(INT32_MAX), larger = size > sizes;
-        sizes = (larger & size) | (~larger & sizes);
-    }
-    for (int i = 0; i < PF_VL; i++) largest = largest < sizes[i] ? sizes[i] : largest;
-    largest = largest < 0x00800000 || largest >= 0x7f800000 ? ONE : largest & 0x7f800000;
-    largest = largest > MOST_BITS ? MOST_BITS : largest;
-    const int32_t inverse = 2 * ONE - largest;
-    memcpy(&r->inverse, &largest, sizeof largest);
-    memcpy(&r->factor, &inverse, sizeof inverse);
+typedef struct conv {
+    const pf_conv_args *a;
+    layout l;
+    const char *w;
+    const float *scales, *bias;
+    pf_activation act;
+    int64_t pixels, scaled; /* floats of a scaled pixel */
+    row rows[ROWS];
+} conv;
+
+static conv plan_conv(const pf_conv_args *a) {
+    return (conv){.a = a,
+                  .l = layout_of(a->oc, a->ic),
+                  .pixels = a->n * a->oh * a->ow,
+                  .scaled = pf_ceil_div(a->ic, LINE) * LINE};
 }
 
-PF_INLINE pf_vf weights_of(const char *p, const int cut) {
+/* The power of two that a size is at least, as far as its inverse is no denormal number; 1 for infinity and
+ * NaN, which stay what they are, and for nothing. */
+static float power_of(float size) {
+    if (!(size >= 0x1p-126f && size < INFINITY)) return 1.0f;
+    return size >= 0x1p126f ? 0x1p126f : ldexpf(1.0f, ilogbf(size));
+}
+
+static void scale_row(row *r, const float *factors, int64_t n, float *to) {
+    for (int64_t i = 0; i < n; i += PF_VL)
+        pf_store_upto(to + i, pf_load_upto(r->x + i, n - i) * pf_load_upto(factors + i, n - i), n - i);
+    r->power = power_of(pf_size_largest(to, n));
+    const pf_vf inverse = pf_set(1.0f / r->power);
+    for (int64_t i = 0; i < n; i += PF_VL)
+        pf_store_upto(to + i, pf_load_upto(to + i, n - i) * inverse, n - i);
+    r->scaled = to;
+}
+
+PF_INLINE pf_vf numbers_of(const char *p, const int cut) {
     const pf_vi v = read_upper(p);
     return cut ? (pf_vf)v : pf_tofloat(v);
 }
 
-/* Sums of `panels` panels from `w` on. */
-PF_INLINE void add_up(const row *r, const char *w, int64_t bytes, int64_t depth, const int rows,
-                      const int panels, const int cut, pf_vf (*sums)[SIDE]) {
+/* Sums of `panels` panels from w on. */
+PF_INLINE void add_up(const conv *c, const char *w, const int rows, const int panels, const int cut,
+                      pf_vf (*sums)[SIDE]) {
     PF_UNROLL for (int i = 0; i < rows * panels; i++) sums[i / panels][i % panels] = pf_zero();
+    const int64_t bytes = c->l.panel, depth = c->a->ic;
+    const float *x[ROWS];
+    PF_UNROLL for (int i = 0; i < rows; i++) x[i] = cut ? c->rows[i].x : c->rows[i].scaled;
     for (int64_t k = 0; k < depth; k++, w += BYTES) {
-        pf_vf x[ROWS];
-        PF_UNROLL for (int i = 0; i < rows; i++) x[i] = pf_set(cut ? r[i].x[k] : r[i].x[k] * r[i].factor);
         PF_UNROLL for (int p = 0; p < panels; p++) {
             __builtin_prefetch(w + p * bytes + AHEAD, 0, 2);
-            const pf_vf b = weights_of(w + p * bytes, cut);
-            PF_UNROLL for (int i = 0; i < rows; i++) sums[i][p] = pf_fma(x[i], b, sums[i][p]);
+            const pf_vf b = numbers_of(w + p * bytes, cut);
+            PF_UNROLL for (int i = 0; i < rows; i++) sums[i][p] = pf_fma(pf_set(x[i][k]), b, sums[i][p]);
         }
     }
 }
 
-/* Scales, bias, residual and activation of a vector of results. */
-static void finish(const pf_conv_args *a, const pf_activation *act, const row *r, pf_vf sum,
-                   const float *scales, const float *bias, int64_t c) {
-    const int64_t n = a->oc - c;
-    const pf_vf scale = pf_load(scales + c);
-    const pf_vf whole = scale[0] == 0.0f ? sum : sum * scale * pf_set(r->inverse);
-    pf_vf v = bias ? whole + pf_load_upto(bias + c, n) : whole;
-    if (r->z && !a->z_late) v += pf_load_upto(r->z + c, n);
-    v = pf_act_vector(act, v);
-    if (r->z && a->z_late) v += pf_load_upto(r->z + c, n);
-    pf_store_upto(r->y + c, v, n);
+/* Scales, bias, residual and activation of the sums of a panel that begins with this column. */
+static void finish(const conv *c, const row *r, pf_vf sum, int64_t column) {
+    const int64_t n = c->a->oc - column;
+    const pf_vf scales = pf_load(c->scales + column);
+    pf_vf v = scales[0] == 0.0f ? sum : sum * scales * pf_set(r->power);
+    if (c->bias) v += pf_load_upto(c->bias + column, n);
+    if (r->z && !c->a->z_late) v += pf_load_upto(r->z + column, n);
+    v = pf_act_vector(&c->act, v);
+    if (r->z && c->a->z_late) v += pf_load_upto(r->z + column, n);
+    pf_store_upto(r->y + column, v, n);
 }
 
-PF_INLINE void run(const pf_worker *w, const conv *c, const row *r, const int rows) {
-    const int side = rows * SIDE > SIDE_SUMS ? SIDE_SUMS / rows : SIDE;
-    const pf_conv_args *a = c->a;
-    const char *weights = pf_ptr(w, a->w);
-    const float *scales = (const float *)(weights + c->panels * c->bytes), *bias = pf_ptr(w, a->bias);
-    const pf_activation act = pf_act_make(a->act, a->act_a, a->act_b);
-    const int64_t units = pf_ceil_div(c->panels, side);
-    for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
-        const int64_t end = pf_min(c->panels, (u + 1) * side);
-        int whole = end == (u + 1) * side;
-        for (int64_t p = u * side; p < end; p++) whole &= scales[p * PF_VL] != 0.0f;
+/* Panels [begin, end), one by one. */
+PF_INLINE void run_panels(const conv *c, int64_t begin, int64_t end, const int rows) {
+    for (int64_t p = begin; p < end; p++) {
         pf_vf sums[ROWS][SIDE];
-        if (whole) add_up(r, weights + u * side * c->bytes, c->bytes, a->ic, rows, side, 0, sums);
-        for (int64_t p = u * side; p < end; p++) {
-            const char *panel = weights + p * c->bytes;
-            pf_vf own[ROWS][SIDE];
-            if (!whole && scales[p * PF_VL] == 0.0f) add_up(r, panel, c->bytes, a->ic, rows, 1, 1, own);
-            if (!whole && scales[p * PF_VL] != 0.0f) add_up(r, panel, c->bytes, a->ic, rows, 1, 0, own);
-            for (int i = 0; i < rows; i++)
-                finish(a, &act, r + i, whole ? sums[i][p - u * side] : own[i][0], scales, bias, p * PF_VL);
+        if (c->scales[p * PF_VL] == 0.0f)
+            add_up(c, c->w + p * c->l.panel, rows, 1, 1, sums);
+        else
+            add_up(c, c->w + p * c->l.panel, rows, 1, 0, sums);
+        for (int i = 0; i < rows; i++) finish(c, c->rows + i, sums[i][0], p * PF_VL);
+    }
+}
+
+static int any_is_cut(const conv *c, int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; p++)
+        if (c->scales[p * PF_VL] == 0.0f) return 1;
+    return 0;
+}
+
+PF_INLINE void run(const conv *c, const pf_worker *w, const int rows) {
+    const int side = rows * SIDE > SIDE_SUMS ? SIDE_SUMS / rows : SIDE;
+    const int64_t units = pf_ceil_div(c->l.panels, side);
+    for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
+        const int64_t begin = u * side, end = pf_min(c->l.panels, begin + side);
+        pf_vf sums[ROWS][SIDE];
+        if (end < begin + side || any_is_cut(c, begin, end)) {
+            run_panels(c, begin, end, rows);
+            continue;
         }
+        add_up(c, c->w + begin * c->l.panel, rows, side, 0, sums);
+        for (int64_t p = begin; p < end; p++)
+            for (int i = 0; i < rows; i++) finish(c, c->rows + i, sums[i][p - begin], p * PF_VL);
     }
 }
 
 PF_KERNEL_FUNCTION(conv_thin_f32) {
     const pf_conv_args *a = args_;
-    const conv c = plan_conv(a);
-    row r[ROWS];
-    for (int64_t i = 0; i < c.pixels; i++) {
+    const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z);
+    float *y = pf_ptr(w, a->y);
+    conv c = plan_conv(a);
+    c.w = pf_ptr(w, a->w), c.scales = (const float *)(c.w + c.l.scales), c.bias = pf_ptr(w, a->bias);
+    c.act = pf_act_make(a->act, a->act_a, a->act_b);
+    float *scaled = (float *)pf_ptr(w, a->scratch) + w->tid * c.pixels * c.scaled;
+    for (int64_t i = 0; i < c.pixels; i++, scaled += c.scaled) {
         const pf_conv_place p = pf_conv_place_of(i, a->oh, a->ow);
-        const float *z = pf_ptr(w, a->z);
-        r[i].x = (const float *)pf_ptr(w, a->x) + PF_WINDOW_OFFSET(a, &p);
-        r[i].y = (float *)pf_ptr(w, a->y) + p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw;
-        r[i].z = z ? z + p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw : NULL;
-        make_factor(r + i, a->ic);
+        row *r = c.rows + i;
+        r->x = x + PF_WINDOW_OFFSET(a, &p);
+        r->y = y + p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw;
+        r->z = z ? z + p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw : NULL;
+        scale_row(r, (const float *)(c.w + c.l.factors), a->ic, scaled);
     }
     switch (c.pixels) {
     case 1:
-        run(w, &c, r, 1);
+        run(&c, w, 1);
         break;
     case 2:
-        run(w, &c, r, 2);
+        run(&c, w, 2);
         break;
     case 3:
-        run(w, &c, r, 3);
+        run(&c, w, 3);
         break;
     default:
         break;
@@ -251,9 +335,8 @@ PF_KERNEL_FUNCTION(conv_thin_f32) {
 
 PF_PLAN_FUNCTION(conv_thin_f32) {
     const conv c = plan_conv(args_);
-    (void)nthreads;
     plan->variant = 0;
-    plan->packed_bytes = c.panels * (c.bytes + PF_VL * (int64_t)sizeof(float));
-    plan->scratch_bytes = 0;
+    plan->packed_bytes = c.l.uneven + (int64_t)sizeof(float);
+    plan->scratch_bytes = nthreads * c.pixels * c.scaled * (int64_t)sizeof(float);
     snprintf(plan->label, sizeof plan->label, "thin %ldx%d", (long)c.pixels, SIDE * PF_VL);
 }

@@ -1,26 +1,17 @@
-/* Packing of weights into tiles of digits (split.h). Weights are read from memory once, as most need no
- * factors: these are known when all are packed, and where some are worth the trouble, their group is packed
- * again. */
-#include <math.h>
+/* Packing of weights into tiles of digits (split.h). Groups have factors of their own (pack_sizes.h). */
 #include <string.h>
 
-#include "base/team.h"
 #include "kernels/args.h"
 #include "kernels/pack_columns.h"
+#include "kernels/pack_sizes.h"
 #include "kernels/split.h"
 
 enum {
     SIDE = PF_SPLIT_SIDE,
-    BLOCK = 256,        /* inputs of a column that are looked at together */
-    EVEN = 8,           /* factors that differ by no more are left out */
-    MOST = 100,         /* powers of two of a factor */
     FARTHEST = 1 << 20, /* taps up to which numbers of a vector lie close enough to be gathered */
 };
 
 #define NORMAL 0x1p-126f
-
-/* Bits of floats. */
-enum { FRACTION = 23, BIAS = 127, INFINITE = 0x7f800000 };
 
 typedef struct weights {
     const float *x;
@@ -40,85 +31,18 @@ static float *uneven_of(const weights *p, int64_t group) { return (float *)(p->y
 
 /* -- sizes -- */
 
-/* Threads have columns of their own, but share the sizes of inputs. */
-static void note_sizes(int32_t *sizes, const int32_t *found, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        int32_t old = __atomic_load_n(sizes + i, __ATOMIC_RELAXED);
-        while (found[i] > old && !__atomic_compare_exchange_n(sizes + i, &old, found[i], 1, __ATOMIC_RELAXED,
-                                                              __ATOMIC_RELAXED)) {
-        }
-    }
-}
-
-/* Sizes of the columns of a tile, by lanes, and of n inputs, which stay in registers if these suffice. */
-static void measure(const float *x, int64_t columns, int64_t step, int64_t n, pf_vi *of_columns,
-                    int32_t *of_inputs) {
-    enum { VECTORS = BLOCK / PF_VL };
-    if (n < BLOCK || VECTORS > PF_REGISTERS / 2) {
-        memset(of_inputs, 0, BLOCK * sizeof *of_inputs);
-        for (int64_t j = 0; j < columns; j++, x += step)
-            for (int64_t i = 0; i < n; i += PF_VL) {
-                const pf_vf v = pf_load_upto(x + i, n - i);
-                of_columns[j] = pf_split_larger(of_columns[j], v);
-                pf_storei(of_inputs + i, pf_split_larger(pf_loadi(of_inputs + i), v));
-            }
-        return;
-    }
-    pf_vi sizes[VECTORS];
-    PF_UNROLL for (int i = 0; i < VECTORS; i++) sizes[i] = pf_seti(0);
-    for (int64_t j = 0; j < columns; j++, x += step) {
-        pf_vi even = of_columns[j], odd = pf_seti(0);
-        PF_UNROLL for (int i = 0; i < VECTORS; i += 2) {
-            const pf_vf first = pf_load(x + i * PF_VL), second = pf_load(x + (i + 1) * PF_VL);
-            sizes[i] = pf_split_larger(sizes[i], first);
-            sizes[i + 1] = pf_split_larger(sizes[i + 1], second);
-            even = pf_split_larger(even, first);
-            odd = pf_split_larger(odd, second);
-        }
-        of_columns[j] = pf_split_larger(even, (pf_vf)odd);
-    }
-    PF_UNROLL for (int i = 0; i < VECTORS; i++) pf_storei(of_inputs + i * PF_VL, sizes[i]);
-}
-
-/* The largest sizes of the columns of a tile; those of their inputs are noted. */
-static void look(const weights *p, int64_t group, const float *x, int64_t columns, float *largest) {
-    pf_vi of_columns[SIDE];
-    int32_t of_inputs[BLOCK] __attribute__((aligned(64)));
-    for (int64_t j = 0; j < columns; j++) of_columns[j] = pf_seti(0);
-    for (int64_t begin = 0; begin < p->l.depth; begin += BLOCK) {
-        const int64_t n = pf_min(BLOCK, p->l.depth - begin);
-        measure(x + begin, columns, p->l.depth, n, of_columns, of_inputs);
-        note_sizes(sizes_of(p, group) + begin, of_inputs, n);
-    }
-    for (int64_t j = 0; j < columns; j++)
-        largest[j] = pf_split_largest((const float *)(of_columns + j), PF_VL);
-}
-
-/* Power of two that the largest weights of an input are at least. Inputs that have no weights become small,
- * however large they are: they would leave the others no digits. */
-static float factor_of(int32_t size) {
-    const int32_t exponent = (int32_t)pf_min(BIAS + MOST, pf_max(BIAS - MOST, size >> FRACTION));
-    const int32_t bits = (size >= INFINITE ? BIAS : exponent) << FRACTION;
-    float factor;
-    memcpy(&factor, &bits, sizeof factor);
-    return factor;
-}
-
-/* Whether factors of a group are worth the trouble; if so, they replace the sizes. */
-static void settle(const weights *p, int64_t group) {
+/* If the factors of a group are worth the trouble, they replace the sizes. */
+static void settle(const void *weights_, int64_t group) {
+    const weights *p = weights_;
     const int32_t *sizes = sizes_of(p, group);
-    float least = INFINITY, most = 0.0f;
-    for (int64_t i = 0; i < p->l.depth; i++) {
-        const float factor = factor_of(sizes[i]);
-        least = factor < least ? factor : least, most = factor > most ? factor : most;
-    }
-    *uneven_of(p, group) = most > EVEN * least;
-    if (most <= EVEN * least) return;
+    const int pay = pf_factors_pay(sizes, p->l.depth);
+    *uneven_of(p, group) = (float)pay;
+    if (!pay) return;
     /* Taps come first in their order: the way leads through memory of tiles, which will be written again. */
     int32_t *copy = (int32_t *)(p->y + group * p->l.columns * p->l.tile);
     memcpy(copy, sizes, (size_t)p->l.depth * sizeof *copy);
     for (int64_t i = 0; i < p->l.depth; i++)
-        factors_of(p, group)[i % p->taps * p->ic + i / p->taps] = factor_of(copy[i]);
+        factors_of(p, group)[i % p->taps * p->ic + i / p->taps] = pf_factor_of(copy[i]);
 }
 
 /* -- digits -- */
@@ -170,7 +94,7 @@ static const float *numbers_of(const weights *p, const float *x, int64_t begin, 
 static float largest_of(const weights *p, const float *column, const float *factors) {
     float buffer[PF_SPLIT_DEPTH], largest = 0.0f;
     for (int64_t i = 0; i < p->l.depth; i += PF_SPLIT_DEPTH) {
-        const float next = pf_split_largest(buffer, gather_column(p, column, i, factors, buffer));
+        const float next = pf_size_largest(buffer, gather_column(p, column, i, factors, buffer));
         if (largest == largest && !(next <= largest)) largest = next; /* NaN stays */
     }
     return largest;
@@ -226,30 +150,19 @@ PF_INLINE void pack_piece(const weights *p, int64_t piece, const int again) {
     const float *factors = again ? factors_of(p, group) : NULL;
     float largest[SIDE];
     if (again && *uneven_of(p, group) == 0.0f) return;
-    if (!again) look(p, group, x, columns, largest);
+    if (!again) pf_look_at(x, p->l.depth, columns, sizes_of(p, group), largest);
     for (int64_t j = 0; again && j < columns; j++) largest[j] = largest_of(p, x + j * p->l.depth, factors);
     pack_tile(p, x, columns, factors, largest, p->y + piece * p->l.tile,
               (float *)(p->y + p->l.scales) + piece * SIDE);
 }
 
-static void clear(const weights *p, int64_t group) {
+static void clear(const void *weights_, int64_t group) {
+    const weights *p = weights_;
     memset(sizes_of(p, group), 0, (size_t)p->l.depth * sizeof(int32_t));
 }
 
-static void pack(const weights *p, int64_t piece) { pack_piece(p, piece, 0); }
-static void pack_again(const weights *p, int64_t piece) { pack_piece(p, piece, 1); }
-
-/* All threads do the parts of one turn before one of them begins with the next one. */
-static void take_turn(const weights *p, const pf_worker *w, int turn, int64_t parts,
-                      void (*part)(const weights *, int64_t)) {
-    int64_t *taken = w->next + 2 * turn, *done = taken + 1;
-    int64_t i;
-    while ((i = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED)) < parts) {
-        part(p, i);
-        __atomic_fetch_add(done, 1, __ATOMIC_RELEASE);
-    }
-    for (int spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < parts; spins++) pf_wait_turn(spins);
-}
+static void pack(const void *p, int64_t piece) { pack_piece(p, piece, 0); }
+static void pack_again(const void *p, int64_t piece) { pack_piece(p, piece, 1); }
 
 PF_KERNEL_FUNCTION(conv_split_pack_f32) {
     const pf_pack_args *a = args_;
@@ -258,8 +171,8 @@ PF_KERNEL_FUNCTION(conv_split_pack_f32) {
     p.taps = a->kh * a->kw;
     p.l = pf_split_layout(a->groups, p.oc, p.ic * p.taps);
     const int64_t pieces = a->groups * p.l.columns;
-    take_turn(&p, w, 0, a->groups, clear);
-    take_turn(&p, w, 1, pieces, pack);
-    take_turn(&p, w, 2, a->groups, settle);
-    take_turn(&p, w, 3, pieces, pack_again);
+    pf_take_turn(&p, w, 0, a->groups, clear);
+    pf_take_turn(&p, w, 1, pieces, pack);
+    pf_take_turn(&p, w, 2, a->groups, settle);
+    pf_take_turn(&p, w, 3, pieces, pack_again);
 }

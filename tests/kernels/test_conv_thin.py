@@ -49,21 +49,37 @@ def test_guards(isa: str, oc: int) -> None:
 
 
 @pytest.mark.parametrize("pixels", PIXELS)
-@pytest.mark.parametrize("data", ["normal", "positive", "large input", "large weight"])
+@pytest.mark.parametrize("data", ["normal", "positive", "large input", "large weights", "large both", "small weights"])
 def test_error(isa: str, data: str, pixels: int) -> None:
-    """No larger than that of sums of floats, unless a weight is far larger than the others of its column."""
+    """It is no larger than that of sums of floats, whatever inputs and weights are large."""
     case = BASE.but(w=pixels, ic=4096, oc=600, bias=False)
     x, weight, _, _ = tensors(case)
     if data == "positive":
         x = np.abs(x)
-    if data == "large input":
+    if data in ("large input", "large both"):
         x[..., 3] *= 1000
-    if data == "large weight":
+    if data in ("large weights", "large both"):
         weight[:, 5] *= 100
+    if data == "small weights":
+        x[..., 3], weight[:, 3] = x[..., 3] * 1e9, weight[:, 3] * 1e-9
     want = reference(case, x, weight, None, None)
     got = run(isa, 1, case, x, weight, None, None, kernel="conv_thin")
-    mean = np.sqrt(np.mean((got - want) ** 2)) / np.sqrt(np.mean(want**2))
-    assert mean < (4e-6 if data == "large weight" else 2e-6)
+    assert np.sqrt(np.mean((got - want) ** 2)) < 2e-6 * np.sqrt(np.mean(want**2))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_factors_of_inputs(isa: str, threads: int) -> None:
+    """Inputs and weights whose products are alike, however far they are apart; some weights are missing, some cut."""
+    case = BASE.but(ic=300, oc=90, bias=False)
+    x, weight, _, _ = tensors(case)
+    powers = np.logspace(-15, 15, case.ic, dtype=np.float32)
+    x, weight = x * powers, weight / powers[:, None, None]
+    weight[:, 7], x[..., 7], weight[40, 9] = 0.0, 1e30, np.inf
+    want = reference(case, x, weight, None, None)
+    got = run(isa, threads, case, x, weight, None, None, kernel="conv_thin")
+    assert np.isinf(got[..., 40]).all()
+    finite = np.arange(case.oc) // 16 != 40 // 16
+    np.testing.assert_allclose(got[..., finite], want[..., finite], rtol=0, atol=5e-6)
 
 
 def test_every_column_has_a_scale(isa: str) -> None:

@@ -1,0 +1,132 @@
+/* What packing learns from the sizes of weights that become integers: the scales of columns, and the factors
+ * of inputs, powers of two by which weights are divided and inputs multiplied where the largest weights of
+ * inputs differ much (the integers of small ones would be few). Weights are read from memory once, as most
+ * need no factors: these are known when all are packed, and where they are worth the trouble, all are packed
+ * again. Used by pack_split.c and conv_thin.c. */
+#ifndef PF_KERNELS_PACK_SIZES_H
+#define PF_KERNELS_PACK_SIZES_H
+
+#include <math.h>
+#include <string.h>
+
+#include "base/team.h"
+#include "kernels/kernel.h"
+#include "kernels/sizes.h"
+
+enum {
+    PF_SIZES_BLOCK = 256,  /* inputs of a column that are looked at together */
+    PF_SIZES_COLUMNS = 16, /* most columns */
+    PF_FACTORS_EVEN = 4,   /* factors that differ by no more are left out */
+    PF_FACTORS_MOST = 100, /* powers of two of a factor */
+};
+
+/* Threads have columns of their own, but share the sizes of inputs. */
+static inline void pf_note_sizes(int32_t *sizes, const int32_t *found, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        int32_t old = __atomic_load_n(sizes + i, __ATOMIC_RELAXED);
+        while (found[i] > old && !__atomic_compare_exchange_n(sizes + i, &old, found[i], 1, __ATOMIC_RELAXED,
+                                                              __ATOMIC_RELAXED)) {
+        }
+    }
+}
+
+/* The largest sizes of n inputs, times these inverses of their columns: they stay in registers if these
+ * suffice. */
+static inline void pf_measure(const float *x, int64_t columns, int64_t step, int64_t n, const float *inverses,
+                              int32_t *found) {
+    enum { VECTORS = PF_SIZES_BLOCK / PF_VL };
+    if (n < PF_SIZES_BLOCK || VECTORS > PF_REGISTERS / 2) {
+        memset(found, 0, PF_SIZES_BLOCK * sizeof *found);
+        for (int64_t j = 0; j < columns; j++, x += step)
+            for (int64_t i = 0; i < n && inverses[j] != 0.0f; i += PF_VL) {
+                const pf_vf v = pf_load_upto(x + i, n - i) * pf_set(inverses[j]);
+                pf_storei(found + i, pf_size_larger(pf_loadi(found + i), v));
+            }
+        return;
+    }
+    pf_vi sizes[VECTORS];
+    PF_UNROLL for (int i = 0; i < VECTORS; i++) sizes[i] = pf_seti(0);
+    for (int64_t j = 0; j < columns; j++, x += step) {
+        const pf_vf inverse = pf_set(inverses[j]);
+        if (inverses[j] == 0.0f) continue;
+        PF_UNROLL for (int i = 0; i < VECTORS; i++) sizes[i] =
+            pf_size_larger(sizes[i], pf_load(x + i * PF_VL) * inverse);
+    }
+    PF_UNROLL for (int i = 0; i < VECTORS; i++) pf_storei(found + i * PF_VL, sizes[i]);
+}
+
+/* The largest of n sizes, and their root mean square. */
+static inline float pf_look_along(const float *x, int64_t n, float *mean) {
+    pf_vi even = pf_seti(0), odd = pf_seti(0);
+    pf_vf squares = pf_zero(), others = pf_zero();
+    int64_t i = 0;
+    for (; i + 2 * PF_VL <= n; i += 2 * PF_VL) {
+        const pf_vf first = pf_load(x + i), second = pf_load(x + i + PF_VL);
+        even = pf_size_larger(even, first), odd = pf_size_larger(odd, second);
+        squares = pf_fma(first, first, squares), others = pf_fma(second, second, others);
+    }
+    for (; i < n; i += PF_VL) {
+        const pf_vf last = pf_load_upto(x + i, n - i);
+        even = pf_size_larger(even, last);
+        squares = pf_fma(last, last, squares);
+    }
+    even = pf_size_larger(even, (pf_vf)odd);
+    *mean = sqrtf(pf_hsum(squares + others) / (float)n);
+    return pf_size_largest((const float *)&even, PF_VL);
+}
+
+/* The largest sizes of some columns. Those of their inputs are noted in units of the root mean square of a
+ * column, so that neither a column of large weights decides for all inputs, nor an input of large weights for
+ * a column; and a column that has a single weight does not make it larger than the square root of their
+ * number. Columns far from one tell nothing. */
+static inline void pf_look_at(const float *x, int64_t depth, int64_t columns, int32_t *inputs,
+                              float *largest) {
+    float inverses[PF_SIZES_COLUMNS];
+    int32_t found[PF_SIZES_BLOCK] __attribute__((aligned(64)));
+    for (int64_t j = 0; j < columns; j++) {
+        float mean;
+        largest[j] = pf_look_along(x + j * depth, depth, &mean);
+        inverses[j] = mean > 0x1p-50f && mean < 0x1p50f ? 1.0f / mean : 0.0f;
+    }
+    for (int64_t begin = 0; begin < depth; begin += PF_SIZES_BLOCK) {
+        const int64_t n = pf_min(PF_SIZES_BLOCK, depth - begin);
+        pf_measure(x + begin, columns, depth, n, inverses, found);
+        pf_note_sizes(inputs + begin, found, n);
+    }
+}
+
+/* Power of two that the largest weights of an input are at least. Inputs that have no weights become small,
+ * however large they are: they would leave the others no bits. */
+static inline float pf_factor_of(int32_t size) {
+    enum { FRACTION = 23, BIAS = 127, INFINITE = 0x7f800000 }; /* of floats */
+    const int32_t exponent =
+        (int32_t)pf_min(BIAS + PF_FACTORS_MOST, pf_max(BIAS - PF_FACTORS_MOST, size >> FRACTION));
+    const int32_t bits = (size >= INFINITE ? BIAS : exponent) << FRACTION;
+    float factor;
+    memcpy(&factor, &bits, sizeof factor);
+    return factor;
+}
+
+/* Whether the factors of inputs differ so much that they are worth the trouble. */
+static inline int pf_factors_pay(const int32_t *sizes, int64_t n) {
+    float least = INFINITY, most = 0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        const float factor = pf_factor_of(sizes[i]);
+        least = factor < least ? factor : least, most = factor > most ? factor : most;
+    }
+    return most > PF_FACTORS_EVEN * least;
+}
+
+/* All threads do the parts of one turn before one of them begins with the next one. */
+static inline void pf_take_turn(const void *weights, const pf_worker *w, int turn, int64_t parts,
+                                void (*part)(const void *weights, int64_t part)) {
+    int64_t *taken = w->next + 2 * turn, *done = taken + 1;
+    int64_t i;
+    while ((i = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED)) < parts) {
+        part(weights, i);
+        __atomic_fetch_add(done, 1, __ATOMIC_RELEASE);
+    }
+    for (int spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < parts; spins++) pf_wait_turn(spins);
+}
+
+#endif
