@@ -218,11 +218,11 @@ static conv plan_conv(const pf_conv_args *a) {
                   .scaled = pf_ceil_div(a->ic, LINE) * LINE};
 }
 
-/* The power of two that a size is at least, as far as its inverse is no denormal number; 1 for infinity and
- * NaN, which stay what they are, and for nothing. */
+/* The power of two that a size is at least, as far as its inverse is no denormal number; the largest for
+ * infinity and NaN, beside which no number counts; 1 for nothing. */
 static float power_of(float size) {
-    if (!(size >= 0x1p-126f && size < INFINITY)) return 1.0f;
-    return size >= 0x1p126f ? 0x1p126f : ldexpf(1.0f, ilogbf(size));
+    if (size < 0x1p-126f) return 1.0f;
+    return size < 0x1p126f ? ldexpf(1.0f, ilogbf(size)) : 0x1p126f;
 }
 
 static void scale_row(row *r, const float *factors, int64_t n, float *to) {

@@ -78,15 +78,16 @@ static inline float pf_look_along(const float *x, int64_t n, float *mean) {
 /* The largest sizes of some columns. Those of their inputs are noted in units of the root mean square of a
  * column, so that neither a column of large weights decides for all inputs, nor an input of large weights for
  * a column; and a column that has a single weight does not make it larger than the square root of their
- * number. Columns far from one tell nothing. */
+ * number. Where squares leave the range of floats, the largest size is the unit. */
 static inline void pf_look_at(const float *x, int64_t depth, int64_t columns, int32_t *inputs,
                               float *largest) {
     float inverses[PF_SIZES_COLUMNS];
     int32_t found[PF_SIZES_BLOCK] __attribute__((aligned(64)));
     for (int64_t j = 0; j < columns; j++) {
-        float mean;
-        largest[j] = pf_look_along(x + j * depth, depth, &mean);
-        inverses[j] = mean > 0x1p-50f && mean < 0x1p50f ? 1.0f / mean : 0.0f;
+        float unit;
+        largest[j] = pf_look_along(x + j * depth, depth, &unit);
+        if (!(unit > 0x1p-50f && unit < 0x1p50f)) unit = largest[j];
+        inverses[j] = unit > 0x1p-120f && unit < 0x1p120f ? 1.0f / unit : 0.0f;
     }
     for (int64_t begin = 0; begin < depth; begin += PF_SIZES_BLOCK) {
         const int64_t n = pf_min(PF_SIZES_BLOCK, depth - begin);

@@ -97,7 +97,7 @@ def test_special_values(isa: str) -> None:
     """Infinity times a tiny weight is infinity, times zero NaN; columns with such weights do not disturb others."""
     case = BASE.but(w=3, ic=70, oc=200, bias=False)
     x, weight, _, _ = tensors(case)
-    x[0, 0, 1, 5], x[0, 0, 2, 6] = np.inf, np.nan
+    x[0, 0, 1, 5], x[0, 0, 1, 8], x[0, 0, 2, 6] = np.inf, -3e38, np.nan
     weight[3, 5], weight[4, 5], weight[5, 5] = 1e-20, -1e-20, 0.0
     weight[150, 7], weight[151, 8], weight[152, 9] = np.inf, np.nan, -np.inf
     with np.errstate(invalid="ignore"):
