@@ -14,7 +14,7 @@ from pnnx_fast.ops._conv_choice import Choice
 def any_size_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small cases are to take the path, too."""
 
-    def winograd(isa: str, nthreads: int, geometry: dict[str, int], constant: bool = True) -> Choice:
+    def winograd(isa: str, nthreads: int, geometry: dict[str, int], constant: bool, model_bytes: int) -> Choice:
         return Choice("conv_winograd_f32", "conv_winograd_pack_f32", 4)
 
     monkeypatch.setattr("pnnx_fast.ops._conv_parts.choose", winograd)
