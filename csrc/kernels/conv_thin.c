@@ -218,11 +218,13 @@ static conv plan_conv(const pf_conv_args *a) {
                   .scaled = pf_ceil_div(a->ic, LINE) * LINE};
 }
 
-/* The power of two that a size is at least, as far as its inverse is no denormal number; the largest for
- * infinity and NaN, beside which no number counts; 1 for nothing. */
+/* The power of two that a size is at least, within the range of factors; of infinity and NaN, beside which no
+ * number counts, the largest. */
 static float power_of(float size) {
-    if (size < 0x1p-126f) return 1.0f;
-    return size < 0x1p126f ? ldexpf(1.0f, ilogbf(size)) : 0x1p126f;
+    const float most = 0x1p127f;
+    int32_t bits;
+    memcpy(&bits, size < most ? &size : &most, sizeof bits);
+    return pf_factor_of(bits);
 }
 
 static void scale_row(row *r, const float *factors, int64_t n, float *to) {

@@ -16,7 +16,7 @@
 enum {
     PF_SIZES_BLOCK = 256,  /* inputs of a column that are looked at together */
     PF_SIZES_COLUMNS = 16, /* most columns */
-    PF_FACTORS_EVEN = 4,   /* factors that differ by no more are left out */
+    PF_FACTORS_EVEN = 8,   /* factors that differ by no more are left out */
     PF_FACTORS_MOST = 100, /* powers of two of a factor */
 };
 
@@ -55,30 +55,34 @@ static inline void pf_measure(const float *x, int64_t columns, int64_t step, int
     PF_UNROLL for (int i = 0; i < VECTORS; i++) pf_storei(found + i * PF_VL, sizes[i]);
 }
 
-/* The largest of n sizes, and their root mean square. */
-static inline float pf_look_along(const float *x, int64_t n, float *mean) {
+/* The largest of n sizes, and their unit: the geometric mean of their mean and their root mean square. */
+static inline float pf_look_along(const float *x, int64_t n, float *unit) {
+    const pf_vi sign = pf_seti(INT32_MAX);
     pf_vi even = pf_seti(0), odd = pf_seti(0);
-    pf_vf squares = pf_zero(), others = pf_zero();
+    pf_vf squares = pf_zero(), others = pf_zero(), sum = pf_zero(), rest = pf_zero();
     int64_t i = 0;
     for (; i + 2 * PF_VL <= n; i += 2 * PF_VL) {
         const pf_vf first = pf_load(x + i), second = pf_load(x + i + PF_VL);
         even = pf_size_larger(even, first), odd = pf_size_larger(odd, second);
         squares = pf_fma(first, first, squares), others = pf_fma(second, second, others);
+        sum += (pf_vf)((pf_vi)first & sign), rest += (pf_vf)((pf_vi)second & sign);
     }
     for (; i < n; i += PF_VL) {
         const pf_vf last = pf_load_upto(x + i, n - i);
         even = pf_size_larger(even, last);
         squares = pf_fma(last, last, squares);
+        sum += (pf_vf)((pf_vi)last & sign);
     }
     even = pf_size_larger(even, (pf_vf)odd);
-    *mean = sqrtf(pf_hsum(squares + others) / (float)n);
+    const float mean = pf_hsum(sum + rest) / (float)n, root = sqrtf(pf_hsum(squares + others) / (float)n);
+    *unit = sqrtf(mean * root);
     return pf_size_largest((const float *)&even, PF_VL);
 }
 
-/* The largest sizes of some columns. Those of their inputs are noted in units of the root mean square of a
- * column, so that neither a column of large weights decides for all inputs, nor an input of large weights for
- * a column; and a column that has a single weight does not make it larger than the square root of their
- * number. Where squares leave the range of floats, the largest size is the unit. */
+/* The largest sizes of some columns. Those of their inputs are noted in units of their columns, so that
+ * neither a column of large weights decides for all inputs, nor an input of large weights for a column. Units
+ * grow with a single large weight, but by less than the root mean square. Where squares leave the range of
+ * floats, the largest size is the unit. */
 static inline void pf_look_at(const float *x, int64_t depth, int64_t columns, int32_t *inputs,
                               float *largest) {
     float inverses[PF_SIZES_COLUMNS];

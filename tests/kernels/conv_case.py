@@ -216,3 +216,29 @@ def check(isa: str, threads: int, case: Case, kernel: str = "conv") -> None:
     depth = case.ic // case.groups * case.kernel[0] * case.kernel[1]
     tolerance = case.error * 1e-6 * scale * max(2.0, math.sqrt(depth / 64))
     np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=str(case))
+
+
+def check_ranges(isa: str, case: Case, kernel: str, left: int, right: int) -> None:
+    """Numbers as large or small as floats can be: inputs times 2^left, weights times 2^right."""
+    x, weight, _, _ = tensors(case)
+    x = np.ldexp(np.clip(x, -1.9999999, 1.9999999), left).astype(np.float32)
+    weight = np.ldexp(weight, right).astype(np.float32)
+    want = reference(case, x, weight, None, None)
+    got = run(isa, 1, case, x, weight, None, None, kernel=kernel)
+    np.testing.assert_allclose(got, want, rtol=0, atol=4e-5 * np.abs(want).max())
+
+
+def check_special_values(
+    isa: str, threads: int, case: Case, kernel: str, x: Array, weight: Array
+) -> tuple[Array, Array]:
+    """Run a line of pixels; infinity and NaN must be where they belong. Returns the results, and what they are to be."""
+    pixels, columns = case.w, case.oc
+    with np.errstate(invalid="ignore"):
+        product = x.reshape(pixels, case.ic).astype(float) @ weight.reshape(columns, case.ic).T.astype(float)
+    want = product.reshape(1, 1, pixels, columns)
+    got = run(isa, threads, case, x, weight, None, None, kernel=kernel)
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(got[~finite], want[~finite].astype(np.float32))
+    np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=5e-5)
+    return got, want

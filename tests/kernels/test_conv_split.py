@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conv_case import ACTIVATIONS, Case, reference, run, tensors
+from conv_case import ACTIVATIONS, Case, check_ranges, check_special_values, reference, run, tensors
 from conv_case import check as check_kernel
 from test_conv_affine import check as check_affine
 from test_conv_affine import run as run_affine
@@ -114,8 +114,7 @@ def test_error(isa: str, depth: int, data: str) -> None:
         weight[:, 3] /= 1000
     want = reference(case, x, weight, None, None)
     got = run(isa, 1, case, x, weight, None, None, kernel="conv_split")
-    bound = 2e-5 if data == "both" else 1e-5
-    np.testing.assert_allclose(got, want, rtol=0, atol=bound * np.abs(want).max())
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
     if data in ("normal", "positive", "small weights", "no weights"):
         assert np.sqrt(np.mean((got - want) ** 2)) < 2e-6 * np.sqrt(np.mean(want**2))
 
@@ -155,25 +154,12 @@ def test_special_values(isa: str) -> None:
     x[0, 0, 21, 0], x[0, 0, 21, 1] = np.inf, -np.inf
     weight[40, 3], weight[41, 4], weight[42, 5] = np.inf, np.nan, -np.inf
     weight[:8, 5] = 0.0
-    with np.errstate(invalid="ignore"):
-        want = (x.reshape(64, 70).astype(float) @ weight.reshape(64, 70).T.astype(float)).reshape(1, 1, 64, 64)
-    got = run(isa, 1, case, x, weight, None, None, kernel="conv_split")
-    finite = np.isfinite(want)
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
-    np.testing.assert_array_equal(got[~finite], want[~finite].astype(np.float32))
-    np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=5e-5)
+    check_special_values(isa, 1, case, "conv_split", x, weight)
 
 
 @pytest.mark.parametrize(("left", "right"), [(127, -100), (-90, 60), (-100, 20), (60, -90), (20, -100), (-120, 100)])
 def test_ranges(isa: str, left: int, right: int) -> None:
-    """Numbers as large or small as floats can be, of inputs and of weights."""
-    case = BASE.but(h=1, w=40, ic=70, oc=40, bias=False)
-    x, weight, _, _ = tensors(case)
-    x = np.ldexp(np.clip(x, -1.9999999, 1.9999999), left).astype(np.float32)
-    weight = np.ldexp(weight, right).astype(np.float32)
-    want = reference(case, x, weight, None, None)
-    got = run(isa, 1, case, x, weight, None, None, kernel="conv_split")
-    np.testing.assert_allclose(got, want, rtol=0, atol=4e-5 * np.abs(want).max())
+    check_ranges(isa, BASE.but(h=1, w=40, ic=70, oc=40, bias=False), "conv_split", left, right)
 
 
 def test_same_bits(isa: str) -> None:
