@@ -1,8 +1,8 @@
 """Which convolution kernel serves which shape.
 
-Depthwise shapes, small groups and few pixels that wait for many weights have kernels of their own. For windows of 3x3, 5x5 and lines of 3, 5 or 7 with stride
-1, and for 3x3 with stride 2, a cost model weighs the implicit GEMM against Winograd's methods: arithmetic, transforms,
-and the bytes of (transformed) weights that come from memory meanwhile.
+Depthwise shapes, small groups and few pixels that wait for many weights have kernels of their own. For windows of 3x3,
+5x5 and lines of 3, 5 or 7 with stride 1, and for 3x3 with stride 2, a cost model weighs the implicit GEMM against
+Winograd's methods: arithmetic, transforms, and the bytes of (transformed) weights that come from memory meanwhile.
 """
 
 from __future__ import annotations
