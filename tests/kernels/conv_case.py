@@ -231,7 +231,7 @@ def check_ranges(isa: str, case: Case, kernel: str, left: int, right: int) -> No
 def check_special_values(
     isa: str, threads: int, case: Case, kernel: str, x: Array, weight: Array
 ) -> tuple[Array, Array]:
-    """Run a line of pixels; infinity and NaN must be where they belong. Returns the results, and what they are to be."""
+    """Run a line of pixels: infinity and NaN must be where they belong. Returns results, and what they should be."""
     pixels, columns = case.w, case.oc
     with np.errstate(invalid="ignore"):
         product = x.reshape(pixels, case.ic).astype(float) @ weight.reshape(columns, case.ic).T.astype(float)
