@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 LEVELS = {
     "generic": Level(4, 5.0, 8.0),
-    "avx2": Level(8, 5.0, 8.0),
+    "avx2": Level(8, 5.0, 8.0, 1 << 20),
     "avx512": Level(16),
     "avx512vnni": Level(16),
     "amx": Level(16, 6.0, 11.0, 1 << 20),
