@@ -16,12 +16,28 @@ enum { MAX_NV = 4 };
 #else
 enum { MAX_NV = 2 };
 #endif
+/* Rows an odd number of lines apart fall into all sets of the cache. */
+static int64_t row_step(int64_t n) { return (pf_ceil_div(n, LINE) | 1) * LINE; }
+
 static int64_t padded_value(const pf_attention_args *a) { return pf_ceil_div(a->dv, PF_VL) * PF_VL; }
+
+/* Whether values are worth a copy if many queries read them: all pass once for some columns at a time, and
+ * their rows fall into few sets of the cache. */
+static bool crowds(const pf_attention_args *a) {
+    enum { FEW_SETS = 512 / sizeof(float) };
+    return a->vsr % FEW_SETS == 0 && a->dv > MAX_NV * PF_VL;
+}
+
+static bool packs_values(const block *b) {
+    enum { MANY = 4 * MAX_MR };
+    return b->dp > b->a->dv || (b->queries >= MANY && crowds(b->a));
+}
 
 /* Scratch of a thread for blocks that vectors compute, and in all. */
 static int64_t block_bytes(const pf_attention_args *a) {
     const int64_t w = QUERY_VECTORS * PF_VL, dp = padded_value(a);
-    const int64_t floats = (a->d + KEY_BLOCK + 3) * w + (w + (dp > a->dv ? KEY_BLOCK : 0)) * dp + 16;
+    const int64_t floats = (a->d + KEY_BLOCK) * row_step(w) + 3 * w + w * dp +
+                           (dp > a->dv || crowds(a) ? KEY_BLOCK * row_step(dp) : 0) + 16;
     return pf_ceil_div(floats, 16) * 64;
 }
 
@@ -158,6 +174,17 @@ static void multiply(const rows_fn *fns, product p, int64_t rows, int64_t vector
     }
 }
 
+/* Keys pass all queries a few at a time, and are in the first-level cache then. */
+static void multiply_scores(product p, int64_t keys, int64_t vectors) {
+    enum { KEYS_AT_ONCE = 12 };
+    const int64_t most = vectors > MAX_NV ? KEYS_AT_ONCE : keys;
+    for (int64_t k = 0; k < keys; k += most) {
+        multiply(score_rows, p, pf_min(most, keys - k), vectors);
+        p.a += most * p.as, p.c += most * p.cs;
+        if (p.z) p.z += most * p.zs;
+    }
+}
+
 /* ---- operands ---- */
 
 /* qt[d][query] = scale q[query][d], zero beyond the last query. */
@@ -168,16 +195,16 @@ static void pack_queries(const block *b) {
         const int64_t n = pf_min(PF_VL, b->queries - i);
         for (int64_t d = 0; d < a->d; d += PF_VL) {
             const int64_t m = pf_min(PF_VL, a->d - d);
-            float *to = b->qt + d * b->w + i;
+            float *to = b->qt + d * b->step + i;
             pf_vf t[PF_VL];
             pf_load_transposed(b->q + i * a->qsr + d, a->qsr, n, m, t);
             if (m == PF_VL) {
 #pragma GCC unroll 16
-                for (int r = 0; r < PF_VL; r++) pf_store(to + r * b->w, t[r] * scale);
+                for (int r = 0; r < PF_VL; r++) pf_store(to + r * b->step, t[r] * scale);
             } else {
 #pragma GCC unroll 16
                 for (int r = 0; r < PF_VL; r++)
-                    if (r < m) pf_store(to + r * b->w, t[r] * scale);
+                    if (r < m) pf_store(to + r * b->step, t[r] * scale);
             }
         }
     }
@@ -192,28 +219,28 @@ static void score_few(const block *b, int64_t i, int64_t k0, int64_t keys) {
             const int64_t n = pf_min(PF_VL, keys - k);
             float sums[PF_VL];
             pf_store(sums, dot_rows(q, b->k + (k0 + k) * a->ksr, a->ksr, n, a->d) * pf_set((float)a->scale));
-            float *s = b->s + k * b->w + query;
+            float *s = b->s + k * b->step + query;
             if (a->mask_kind == PF_MASK_ROWS)
                 for (int64_t r = 0; r < n; r++)
                     sums[r] += ((const float *)b->mask)[(k0 + k + r) * a->msk + query];
             /* The lanes without a query get defined values too. */
             for (int64_t r = 0; r < n; r++)
                 if (query == i)
-                    pf_store(s + r * b->w, pf_set(sums[r]));
+                    pf_store(s + r * b->step, pf_set(sums[r]));
                 else
-                    s[r * b->w] = sums[r];
+                    s[r * b->step] = sums[r];
         }
     }
 }
 
-/* Values padded to whole vectors. */
+/* Values, padded to whole vectors. */
 static const float *pack_values(const block *b, const float *v, int64_t keys) {
     const int64_t dv = b->a->dv, full = dv / PF_VL * PF_VL;
     for (int64_t k = 0; k < keys; k++) {
         const float *from = v + k * b->a->vsr;
-        float *to = b->vp + k * b->dp;
+        float *to = b->vp + k * row_step(b->dp);
         for (int64_t d = 0; d < full; d += PF_VL) pf_store(to + d, pf_load(from + d));
-        pf_store(to + full, pf_loadn(from + full, dv - full));
+        if (full < dv) pf_store(to + full, pf_loadn(from + full, dv - full));
     }
     return b->vp;
 }
@@ -226,8 +253,8 @@ static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
     float *s = b->s + i;
     pf_vf sum = pf_zero();
     for (int64_t k = 0; k < keys; k++) {
-        const pf_vf p = pf_exp_term(pf_load(s + k * b->w) - r.reference);
-        pf_store(s + k * b->w, p);
+        const pf_vf p = pf_exp_term(pf_load(s + k * b->step) - r.reference);
+        pf_store(s + k * b->step, p);
         sum += p;
     }
     running_sum(b, i, &r, sum, first);
@@ -236,21 +263,26 @@ static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
 static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ahead *next) {
     const pf_attention_args *a = b->a;
     ahead coming = {{{b->v + k0 * a->vsr, a->vsr, keys, a->dv}}, MAX_MR};
-    product scores = {
-        .a = b->k + k0 * a->ksr, .as = a->ksr, .b = b->qt, .bs = b->w, .n = a->d, .c = b->s, .cs = b->w};
+    product scores = {.a = b->k + k0 * a->ksr,
+                      .as = a->ksr,
+                      .b = b->qt,
+                      .bs = b->step,
+                      .n = a->d,
+                      .c = b->s,
+                      .cs = b->step};
     if (b->far) scores.ahead = &coming;
     if (a->mask_kind == PF_MASK_ROWS) scores.z = (const float *)b->mask + k0 * a->msk, scores.zs = a->msk;
-    multiply(score_rows, scores, keys, b->tiled);
+    multiply_scores(scores, keys, b->tiled);
     if (b->tiled < b->vectors) score_few(b, b->tiled * PF_VL, k0, keys);
     for (int64_t i = 0; i < b->w; i += PF_VL) {
         hide_scores(b, i, k0, keys);
         weigh(b, i, keys, first);
     }
     const float *v = b->v + k0 * a->vsr;
-    product values = {.a = b->s, .as = b->w, .b = v, .bs = a->vsr, .n = keys, .c = b->o, .cs = b->dp};
+    product values = {.a = b->s, .as = b->step, .b = v, .bs = a->vsr, .n = keys, .c = b->o, .cs = b->dp};
     if (b->far) values.ahead = next;
     if (!first) values.alpha = b->alpha;
-    if (b->dp > a->dv) values.b = pack_values(b, v, keys), values.bs = b->dp;
+    if (packs_values(b)) values.b = pack_values(b, v, keys), values.bs = row_step(b->dp);
     multiply(value_rows, values, b->queries, b->dp / PF_VL);
 }
 
@@ -327,8 +359,9 @@ static block make_block(const work *x, int64_t item) {
     b.y = x->y + n * a->ysb + h * a->ysh + b.q0 * a->ysr;
     if (x->mask) b.mask = x->mask + (n % a->mask_batches * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
     b.qt = x->scratch;
-    b.s = b.qt + a->d * b.w;
-    b.o = b.s + KEY_BLOCK * b.w;
+    b.step = row_step(b.w);
+    b.s = b.qt + a->d * b.step;
+    b.o = b.s + KEY_BLOCK * b.step;
     b.m = b.o + b.w * b.dp;
     b.l = b.m + b.w;
     b.alpha = b.l + b.w;

@@ -20,22 +20,23 @@ enum { QUERY_VECTORS = 8 };
 
 /* A last vector with at most FEW queries is not worth a tile of its own. */
 enum { KEY_BLOCK = 128, MAX_MR = 8, FEW = PF_VL / 8 + 1 };
+enum { LINE = 64 / (int)sizeof(float) }; /* of the cache, in floats */
 
-/* What one thread works on: a block of queries of one head. Arrays are scratch; w is the row length of those
- * that run over queries, dp the padded size of a value. */
+/* What one thread works on: a block of queries of one head. Arrays are scratch. Rows of those that run over
+ * queries have w columns and are `step` apart; dp is the padded size of a value. */
 typedef struct block {
     const pf_attention_args *a;
     const float *q, *k, *v;
-    const char *mask;                           /* at the first query of the block, first key */
-    bool far;                                   /* operands are fetched ahead */
-    int64_t q0, queries, vectors, tiled, w, dp; /* tiled: vectors of queries that go through tiles */
+    const char *mask;                    /* at the first query of the block, first key */
+    bool far;                            /* operands are fetched ahead */
+    int64_t q0, queries, vectors, tiled; /* tiled: vectors of queries that go through tiles */
+    int64_t w, step, dp;
     float *y, *qt, *s, *o, *vp, *m, *l, *alpha;
 } block;
 
 /* Asks for a row of n floats that is needed soon: rows of other heads lie between, and nothing foresees it.
  */
 PF_INLINE void fetch_row(const float *row, int64_t n) {
-    enum { LINE = 64 / (int)sizeof(float) };
     for (int64_t i = 0; i < n; i += LINE) __builtin_prefetch(row + i, 0, 2);
 }
 
@@ -99,12 +100,12 @@ static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
     if (a->msq == 0) {
         for (int64_t k = 0; k < keys; k++) {
             const pf_vf x = pf_set(mask_value(kind, b->mask, (k0 + k) * a->msk));
-            pf_store(s + k * b->w, masked(a, pf_load(s + k * b->w), x));
+            pf_store(s + k * b->step, masked(a, pf_load(s + k * b->step), x));
         }
     } else if (a->msq == 1) {
         for (int64_t k = 0; k < keys; k++) {
             const pf_vf x = mask_vector(kind, b->mask, i + (k0 + k) * a->msk, 1, queries);
-            pf_store(s + k * b->w, masked(a, pf_load(s + k * b->w), x));
+            pf_store(s + k * b->step, masked(a, pf_load(s + k * b->step), x));
         }
     } else {
         for (int64_t k = 0; k < keys; k += PF_VL) {
@@ -116,7 +117,7 @@ static void mask_scores(const block *b, int64_t i, int64_t k0, int64_t keys) {
             }
             pf_transpose_tile(t);
             for (int64_t r = 0; r < n; r++)
-                pf_store(s + (k + r) * b->w, masked(a, pf_load(s + (k + r) * b->w), t[r]));
+                pf_store(s + (k + r) * b->step, masked(a, pf_load(s + (k + r) * b->step), t[r]));
         }
     }
 }
@@ -127,7 +128,7 @@ static void mask_causal(const block *b, int64_t i, int64_t k0, int64_t keys) {
     for (int r = 0; r < PF_VL; r++) lane[r] = (float)r;
     const int64_t first = b->q0 + i + b->a->diagonal; /* the last key of the first query */
     for (int64_t k = pf_max(0, first + 1 - k0); k < keys; k++) {
-        float *s = b->s + k * b->w + i;
+        float *s = b->s + k * b->step + i;
         const pf_vf last = pf_set((float)pf_min(k0 + k - first, PF_VL));
         pf_store(s, pf_select(lane >= last, pf_load(s), pf_set(-INFINITY)));
     }
@@ -163,10 +164,10 @@ static running running_top(const block *b, int64_t i, int64_t keys, bool first) 
     pf_vf m0 = top_before(b, i, first), m1 = m0;
     int64_t k = 0;
     for (; k + 2 <= keys; k += 2) {
-        m0 = pf_vmax(pf_load(s + k * b->w), m0);
-        m1 = pf_vmax(pf_load(s + (k + 1) * b->w), m1);
+        m0 = pf_vmax(pf_load(s + k * b->step), m0);
+        m1 = pf_vmax(pf_load(s + (k + 1) * b->step), m1);
     }
-    if (k < keys) m0 = pf_vmax(pf_load(s + k * b->w), m0);
+    if (k < keys) m0 = pf_vmax(pf_load(s + k * b->step), m0);
     return running_from(b, i, pf_vmax(m0, m1), first);
 }
 

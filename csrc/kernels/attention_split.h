@@ -211,7 +211,7 @@ typedef struct behind {
 
 static void finish_scores(behind *w, int64_t n) {
     const pf_attention_args *a = w->x->a;
-    const int64_t i = w->column * PF_VL, first = w->tile * PF_SPLIT_SIDE + w->done, stride = w->b->w;
+    const int64_t i = w->column * PF_VL, first = w->tile * PF_SPLIT_SIDE + w->done, stride = w->b->step;
     const float *scales = w->x->key_scales + w->k0 + first;
     const int32_t *sums = w->sums + w->done * PF_VL;
     const pf_vf by = pf_load(w->x->query_scales + i);
@@ -235,7 +235,7 @@ static void finish_scores(behind *w, int64_t n) {
 }
 
 static void finish_values(behind *w, int64_t n) {
-    const int64_t i = w->column * PF_VL, first = w->tile * PF_SPLIT_SIDE + w->done, stride = w->b->w;
+    const int64_t i = w->column * PF_VL, first = w->tile * PF_SPLIT_SIDE + w->done, stride = w->b->step;
     const float *scales = value_scales_from(w->x, w->k0) + first;
     const int32_t *sums = w->sums + w->done * PF_VL;
     float *o = w->b->o + first * stride + i;
@@ -262,7 +262,7 @@ static void finish(behind *w, int64_t n) {
 /* Scores of n more fours of keys become digits of weights. */
 static void weigh_fours(behind *w, int64_t n) {
     enum { FOURS = PF_SPLIT_DEPTH / 4 };
-    const int64_t end = pf_min(w->fours, w->four + n), stride = w->b->w;
+    const int64_t end = pf_min(w->fours, w->four + n), stride = w->b->step;
     const pf_vf reference = w->run.reference, lower = pf_set(0x1p23f + (float)0x8080);
     const float *s = w->b->s + 4 * w->four * stride + w->weighed * PF_VL;
     char *to = w->x->weights + w->weighed * w->steps * PF_SPLIT_STEP;
@@ -368,7 +368,7 @@ static void store_split(const split *x, const block *b) {
         const pf_vf factor = pf_load(b->l + i);
         for (int64_t d = 0; d < a->dv; d += PF_VL) {
             pf_vf t[PF_VL];
-            PF_UNROLL for (int r = 0; r < PF_VL; r++) t[r] = pf_load(b->o + (d + r) * b->w + i) * factor;
+            PF_UNROLL for (int r = 0; r < PF_VL; r++) t[r] = pf_load(b->o + (d + r) * b->step + i) * factor;
             pf_transpose_tile(t);
             for (int64_t q = 0; q < pf_min(PF_VL, b->queries - i); q++)
                 pf_store_upto(b->y + (i + q) * a->ysr + d, t[q], a->dv - d);
@@ -381,7 +381,6 @@ static int attend_split(split *x, const block *given, int64_t keys) {
     block own = *given, *b = &own;
     if (keys == 0) return 0;
     b->s = x->s, b->o = x->o;
-    b->w = (b->vectors | 1) * PF_VL;
     split_head(x, b);
     if (!x->fits || !split_queries(x, b)) return 0;
     for (int64_t k0 = 0; k0 < keys; k0 += x->block) attend_keys_split(x, b, k0, pf_min(x->block, keys - k0));
