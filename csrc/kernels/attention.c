@@ -16,28 +16,13 @@ enum { MAX_NV = 4 };
 #else
 enum { MAX_NV = 2 };
 #endif
-/* Rows an odd number of lines apart fall into all sets of the cache. */
-static int64_t row_step(int64_t n) { return (pf_ceil_div(n, LINE) | 1) * LINE; }
-
 static int64_t padded_value(const pf_attention_args *a) { return pf_ceil_div(a->dv, PF_VL) * PF_VL; }
-
-/* Whether values are worth a copy if many queries read them: all pass once for some columns at a time, and
- * their rows fall into few sets of the cache. */
-static bool crowds(const pf_attention_args *a) {
-    enum { FEW_SETS = 512 / sizeof(float) };
-    return a->vsr % FEW_SETS == 0 && a->dv > MAX_NV * PF_VL;
-}
-
-static bool packs_values(const block *b) {
-    enum { MANY = 4 * MAX_MR };
-    return b->dp > b->a->dv || (b->queries >= MANY && crowds(b->a));
-}
 
 /* Scratch of a thread for blocks that vectors compute, and in all. */
 static int64_t block_bytes(const pf_attention_args *a) {
     const int64_t w = QUERY_VECTORS * PF_VL, dp = padded_value(a);
-    const int64_t floats = (a->d + KEY_BLOCK) * row_step(w) + 3 * w + w * dp +
-                           (dp > a->dv || crowds(a) ? KEY_BLOCK * row_step(dp) : 0) + 16;
+    const int64_t floats =
+        (a->d + KEY_BLOCK) * pf_odd_lines(w) + (dp + 3) * w + KEY_BLOCK * pf_odd_lines(dp) + 16;
     return pf_ceil_div(floats, 16) * 64;
 }
 
@@ -233,12 +218,20 @@ static void score_few(const block *b, int64_t i, int64_t k0, int64_t keys) {
     }
 }
 
+/* Whether to copy values: those that end within a vector, or whose rows fall into few sets of the cache, if
+ * many queries read them and all rows pass once for some columns at a time. */
+static bool packs_values(const block *b) {
+    enum { MANY = 4 * MAX_MR, FEW_SETS = 512 / (int)sizeof(float) };
+    const pf_attention_args *a = b->a;
+    return b->dp > a->dv || (b->queries >= MANY && a->vsr % FEW_SETS == 0 && a->dv > MAX_NV * PF_VL);
+}
+
 /* Values, padded to whole vectors. */
 static const float *pack_values(const block *b, const float *v, int64_t keys) {
     const int64_t dv = b->a->dv, full = dv / PF_VL * PF_VL;
     for (int64_t k = 0; k < keys; k++) {
         const float *from = v + k * b->a->vsr;
-        float *to = b->vp + k * row_step(b->dp);
+        float *to = b->vp + k * pf_odd_lines(b->dp);
         for (int64_t d = 0; d < full; d += PF_VL) pf_store(to + d, pf_load(from + d));
         if (full < dv) pf_store(to + full, pf_loadn(from + full, dv - full));
     }
@@ -263,13 +256,8 @@ static void weigh(const block *b, int64_t i, int64_t keys, bool first) {
 static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ahead *next) {
     const pf_attention_args *a = b->a;
     ahead coming = {{{b->v + k0 * a->vsr, a->vsr, keys, a->dv}}, MAX_MR};
-    product scores = {.a = b->k + k0 * a->ksr,
-                      .as = a->ksr,
-                      .b = b->qt,
-                      .bs = b->step,
-                      .n = a->d,
-                      .c = b->s,
-                      .cs = b->step};
+    product scores = {.a = b->k + k0 * a->ksr, .as = a->ksr, .b = b->qt, .bs = b->step, .n = a->d};
+    scores.c = b->s, scores.cs = b->step;
     if (b->far) scores.ahead = &coming;
     if (a->mask_kind == PF_MASK_ROWS) scores.z = (const float *)b->mask + k0 * a->msk, scores.zs = a->msk;
     multiply_scores(scores, keys, b->tiled);
@@ -282,7 +270,7 @@ static void attend_keys(const block *b, int64_t k0, int64_t keys, bool first, ah
     product values = {.a = b->s, .as = b->step, .b = v, .bs = a->vsr, .n = keys, .c = b->o, .cs = b->dp};
     if (b->far) values.ahead = next;
     if (!first) values.alpha = b->alpha;
-    if (packs_values(b)) values.b = pack_values(b, v, keys), values.bs = row_step(b->dp);
+    if (packs_values(b)) values.b = pack_values(b, v, keys), values.bs = pf_odd_lines(b->dp);
     multiply(value_rows, values, b->queries, b->dp / PF_VL);
 }
 
@@ -359,7 +347,7 @@ static block make_block(const work *x, int64_t item) {
     b.y = x->y + n * a->ysb + h * a->ysh + b.q0 * a->ysr;
     if (x->mask) b.mask = x->mask + (n % a->mask_batches * a->msb + h * a->msh + b.q0 * a->msq) * mask_size;
     b.qt = x->scratch;
-    b.step = row_step(b.w);
+    b.step = pf_odd_lines(b.w);
     b.s = b.qt + a->d * b.step;
     b.o = b.s + KEY_BLOCK * b.step;
     b.m = b.o + b.w * b.dp;

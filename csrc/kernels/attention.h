@@ -20,7 +20,6 @@ enum { QUERY_VECTORS = 8 };
 
 /* A last vector with at most FEW queries is not worth a tile of its own. */
 enum { KEY_BLOCK = 128, MAX_MR = 8, FEW = PF_VL / 8 + 1 };
-enum { LINE = 64 / (int)sizeof(float) }; /* of the cache, in floats */
 
 /* What one thread works on: a block of queries of one head. Arrays are scratch. Rows of those that run over
  * queries have w columns and are `step` apart; dp is the padded size of a value. */
@@ -37,7 +36,7 @@ typedef struct block {
 /* Asks for a row of n floats that is needed soon: rows of other heads lie between, and nothing foresees it.
  */
 PF_INLINE void fetch_row(const float *row, int64_t n) {
-    for (int64_t i = 0; i < n; i += LINE) __builtin_prefetch(row + i, 0, 2);
+    for (int64_t i = 0; i < n; i += PF_LINE_BYTES / (int)sizeof(float)) __builtin_prefetch(row + i, 0, 2);
 }
 
 /* Dot products of q with `n` rows of K, at most PF_VL of them. */

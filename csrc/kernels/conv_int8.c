@@ -73,8 +73,8 @@ static conv plan_conv(const pf_conv_int8_args *a, int nthreads) {
     c.panels = pf_panel_count(c.oc);
     c.rows = pf_tile_rows(pf_panel_widest(c.oc));
     c.tiles = pf_ceil_div(c.pixels, c.rows);
-    /* An odd number of cache lines, so that rows do not meet in one set of the cache. */
-    c.stride = (pf_ceil_div(c.steps * STEP_BYTES, LINE) | 1) * LINE;
+    _Static_assert(STEP_BYTES == sizeof(float), "steps are counted as floats");
+    c.stride = pf_odd_lines(c.steps) * STEP_BYTES;
     c.at_once = pf_max(1, pf_min(BLOCK_ROWS, BLOCK_BYTES / c.stride) / c.rows);
     c.itemsize = a->x_scale == 0 ? 1 : (int64_t)sizeof(float);
     c.pointwise = a->kh * a->kw == 1 && a->pad_h == 0 && a->pad_w == 0 && (a->oh - 1) * a->stride_h < a->ih &&

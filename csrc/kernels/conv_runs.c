@@ -6,7 +6,6 @@
 enum {
     RUN_BYTES = 64 << 10, /* rows that all panels of a unit visit in turn: they stay close */
     RUN_TILES = 4,        /* such tiles at least */
-    LINE = PF_LINE_BYTES / sizeof(float),
     ROWS_AT_ONCE = 4
 };
 
@@ -21,10 +20,7 @@ static int64_t block_tiles(const pf_igemm *c) {
     return pf_max(RUN_TILES, RUN_BYTES / (int64_t)sizeof(float) / (c->rows * c->ic));
 }
 
-/* Rows of the block begin an odd number of cache lines apart, so that they fall into different sets. */
-static int64_t block_step(const pf_igemm *c) { return (pf_ceil_div(c->ic, LINE) | 1) * LINE; }
-
-int64_t PF_NAME(igemm_block)(const pf_igemm *c) { return block_tiles(c) * c->rows * block_step(c); }
+int64_t PF_NAME(igemm_block)(const pf_igemm *c) { return block_tiles(c) * c->rows * pf_odd_lines(c->ic); }
 
 /* A vector of channels of some rows. */
 PF_INLINE void change_vector(const pf_igemm *c, const pf_activation *act, const int rows, const float *x,
@@ -53,7 +49,7 @@ PF_INLINE void change_rows(const pf_igemm *c, const int rows, const float *x, in
 
 /* Fills the block with pixels [begin, end). */
 static run_rows change_block(const pf_igemm *c, int64_t begin, int64_t end) {
-    const int64_t xstep = c->a.stride_w * c->a.xsw, step = block_step(c);
+    const int64_t xstep = c->a.stride_w * c->a.xsw, step = pf_odd_lines(c->ic);
     const float *x = c->x + begin * xstep;
     float *y = c->block;
     int64_t i = begin;

@@ -21,7 +21,6 @@ enum {
     CHUNK_MOST = 96,       /* tiles */
     CHUNK_LEAST_SIX = 36,  /* tiles of 6x6 outputs */
     CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
-    LINE = 16,             /* floats of a cache line */
     FETCH = 64             /* bytes of one */
 };
 
@@ -29,9 +28,6 @@ enum {
 static const double INPUT_CYCLES = 4.5, OUTPUT_CYCLES = 3.5, CALL_CYCLES = 60;
 /* To fetch a vector of weights, beyond what hides behind the arithmetic: a quarter of a cycle a float. */
 static const double WEIGHT_CYCLES = 0.25 * PF_VL;
-
-/* Steps of an odd number of cache lines keep the points of a tile in different sets of the cache. */
-static int64_t odd_lines(int64_t floats) { return (pf_ceil_div(floats, LINE) | 1) * LINE; }
 
 /* First tile of a chunk. One thread takes whole blocks; several take equal shares. */
 static int64_t chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk) {
@@ -127,8 +123,8 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.together = least * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
     p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / p.block)), nthreads);
     p.chunk = pf_ceil_div(p.blocks, p.chunks) * p.block;
-    p.v_step = odd_lines(p.chunk * p.depth);
-    p.m_step = odd_lines(p.chunk * p.panel_width);
+    p.v_step = pf_odd_lines(p.chunk * p.depth);
+    p.m_step = pf_odd_lines(p.chunk * p.panel_width);
     p.scratch = p.v_points * p.v_step + p.together * p.points * p.m_step;
     p.act = pf_act_make(a->act, a->act_a, a->act_b);
     return p;

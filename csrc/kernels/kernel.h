@@ -147,4 +147,12 @@ static inline int64_t pf_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t pf_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t pf_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+enum { PF_LINE_BYTES = 64 }; /* of a cache */
+
+/* At least n floats: rows that lie an odd number of lines apart use all sets of a cache, others only some. */
+static inline int64_t pf_odd_lines(int64_t n) {
+    enum { LINE = PF_LINE_BYTES / (int)sizeof(float) };
+    return (pf_ceil_div(n, LINE) | 1) * LINE;
+}
+
 #endif

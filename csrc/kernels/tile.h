@@ -60,7 +60,7 @@ typedef struct pf_tile {
 
 /* Bytes of memory ahead to fetch for every k. A line in each step would hold up what the tile itself reads,
  * so many tiles fetch a little each. */
-enum { PF_LINE_BYTES = 64, PF_AHEAD_LEAST = 8 };
+enum { PF_AHEAD_LEAST = 8 };
 
 /* So many where there are so many steps to fetch so many bytes in. */
 PF_INLINE int64_t pf_ahead_each(int64_t bytes, int64_t steps) {

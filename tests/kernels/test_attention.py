@@ -25,8 +25,8 @@ SIZES = [
     (3, 1, 1, 33, 2, 40, 40),
     (1, 6, 2, 1, 257, 64, 64),
     (2, 8, 1, 1, 131, 40, 25),
-    (2, 2, 1, 45, 150, 20, 128),  # values are copied where vectors are short; so for single queries of many heads:
-    (1, 40, 1, 1, 150, 20, 128),
+    (2, 2, 1, 45, 150, 20, 128),  # values are copied: their rows fall into few sets of the cache
+    (1, 40, 1, 1, 150, 20, 128),  # the same for single queries of heads that share keys and values
     (3, 8, 4, 150, 270, 50, 64),  # more than the caches hold: operands are fetched ahead
 ]
 
