@@ -37,10 +37,10 @@ PF_INLINE pf_vf gather(const float *x, const source *s, int64_t reach) {
     return v;
 }
 
-/* What is constant after inlining. edge: some columns lie in the padding; tail: the load of a vector would
- * pass the end of the pixel. */
+/* What is constant after inlining. edge: some columns lie in the padding; narrow: a pixel has less than a
+ * vector of channels. */
 typedef struct gr_form {
-    int kw, stride, edge, tail, rows;
+    int kw, stride, edge, narrow, rows;
 } gr_form;
 
 /* Adds one input row to the output rows [first, last) of the tile; row o uses the taps at w - o * wstep. */
@@ -49,11 +49,12 @@ PF_INLINE void gr_row(const pf_line_tile *t, const gr_form f, const source *s, c
                       const int last) {
     const int64_t cg = t->a->ic / t->a->groups, xsw = t->a->xsw;
     /* Where one vector holds the inputs of all channels of its groups, it is loaded in place; else the load
-     * moves. */
+     * moves. None passes the end of the pixel. */
     const int64_t moves = s->farthest + cg > PF_VL;
     for (int64_t g = 0; g < cg; g++) {
-        const float *x = line + (moves ? g : 0);
-        const pf_vi lanes = s->lanes + pf_seti(moves ? 0 : (int32_t)g);
+        const int64_t from = moves ? g : 0, at = f.narrow ? from : pf_min(from, s->inputs - PF_VL);
+        const float *x = line + at;
+        const pf_vi lanes = s->lanes + pf_seti((int32_t)(g - at));
         pf_vf taps[2][8];
         PF_UNROLL for (int o = first; o < last; o++) {
             PF_UNROLL for (int k = 0; k < f.kw; k++) taps[o][k] =
@@ -63,7 +64,7 @@ PF_INLINE void gr_row(const pf_line_tile *t, const gr_form f, const source *s, c
             PF_FORGET(x);
             if (j % f.stride >= f.kw) continue;
             if (f.edge && (j < t->lo || j >= t->hi)) continue;
-            const pf_vf raw = f.tail ? pf_load_upto(x, s->inputs - (moves ? g : 0)) : pf_load(x);
+            const pf_vf raw = f.narrow ? pf_load_upto(x, s->inputs - at) : pf_load(x);
             const pf_vf v = pf_permute(raw, lanes);
             PF_UNROLL for (int o = first; o < last; o++) {
                 PF_UNROLL for (int k = 0; k < f.kw; k++) {
@@ -94,24 +95,23 @@ PF_INLINE void gr_vector(const pf_line_tile *t, const gr_form f, const source *s
     if (f.rows > 1) pf_line_finish(t, acc[1], t->z ? t->z + a->zsh : NULL, t->y + a->ysh, c, n, n < PF_VL);
 }
 
-PF_INLINE void gr_run(const pf_line_tile *t, const int kw, const int stride, const int edge, const int rows) {
-    const int64_t cg = t->a->ic / t->a->groups;
+PF_INLINE void gr_run(const pf_line_tile *t, const gr_form f) {
     for (int64_t c = 0; c < t->channels; c += PF_VL) {
         const int64_t n = pf_min(PF_VL, t->channels - c);
         const source s = source_of(t, c, n);
-        if (s.inputs - cg + 1 >= PF_VL)
-            gr_vector(t, (gr_form){kw, stride, edge, 0, rows}, &s, c, n);
-        else
-            gr_vector(t, (gr_form){kw, stride, edge, 1, rows}, &s, c, n);
+        gr_vector(t, f, &s, c, n);
     }
 }
 
 #define PF_GR_SHAPES(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2) X(1, 1)
+#define PF_GR_FN(name, ...)                                                                                  \
+    static void gr_##name(const pf_line_tile *t) { gr_run(t, (gr_form){__VA_ARGS__}); }
 #define PF_GR_TILE_FN(kw, stride)                                                                            \
-    static void gr_inner_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 0, 1); }             \
-    static void gr_edge_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 1, 1); }              \
-    static void gr_inner2_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 0, PF_LINE_ROWS); } \
-    static void gr_edge2_##kw##_##stride(const pf_line_tile *t) { gr_run(t, kw, stride, 1, PF_LINE_ROWS); }
+    PF_GR_FN(inner_##kw##_##stride, kw, stride, 0, 0, 1)                                                     \
+    PF_GR_FN(edge_##kw##_##stride, kw, stride, 1, 0, 1)                                                      \
+    PF_GR_FN(inner2_##kw##_##stride, kw, stride, 0, 0, PF_LINE_ROWS)                                         \
+    PF_GR_FN(edge2_##kw##_##stride, kw, stride, 1, 0, PF_LINE_ROWS)                                          \
+    PF_GR_FN(narrow_##kw##_##stride, kw, stride, 1, 1, 1)
 PF_GR_SHAPES(PF_GR_TILE_FN)
 
 /* Any kernel width, stride and dilation, groups of any size. */
@@ -212,9 +212,12 @@ PF_SAME_SHAPES(PF_SAME_TILE_FN)
       {gr_inner2_##kw##_##stride, gr_edge2_##kw##_##stride}},                                                \
      0,                                                                                                      \
      0},
+#define PF_NARROW_ROW(kw, stride)                                                                            \
+    {kw, stride, 1, {{gr_narrow_##kw##_##stride, gr_narrow_##kw##_##stride}, {NULL, NULL}}, 0, 0},
 #define PF_SAME_ROW(kw, stride)                                                                              \
     {kw, stride, 1, {{same_inner_##kw##_##stride, same_edge_##kw##_##stride}, {NULL, NULL}}, 0, 0},
 static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW) PF_GR_ANY};
+static const pf_line_shape narrow_shapes[] = {PF_GR_SHAPES(PF_NARROW_ROW) PF_GR_ANY};
 static const pf_line_shape same_shapes[] = {PF_SAME_SHAPES(PF_SAME_ROW) PF_GR_ANY};
 
 /* The tile functions for known widths load one vector for all lanes, or one value. */
@@ -222,7 +225,7 @@ static const pf_line_shape *gr_pick(const pf_lines_args *a) {
     const int64_t cg = a->ic / a->groups, kg = a->oc / a->groups;
     const int same = kg % PF_VL == 0;
     const int near = same || ((PF_VL - 1) / kg + (PF_VL % kg != 0)) * cg < PF_VL;
-    const pf_line_shape *s = same ? same_shapes : gr_shapes;
+    const pf_line_shape *s = same ? same_shapes : a->ic < PF_VL ? narrow_shapes : gr_shapes;
     while (s->kw && (!near || s->kw != a->kw || s->stride != a->stride_w || a->dil_w != 1)) s++;
     return s;
 }

@@ -86,7 +86,7 @@ def test_any_entries_come_back(layout, entries):
         bytearray(b"abc"),
         memoryview(np.ones((2, 2))),
     ],
-    ids=repr,
+    ids=lambda data: f"{type(data).__name__}-{getattr(data, 'dtype', '')}-{np.shape(data)}",
 )
 def test_arrays_and_buffers(data):
     reader = StoreZipReader(written([("a", data)]))
