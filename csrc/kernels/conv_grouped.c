@@ -111,7 +111,8 @@ PF_INLINE void gr_run(const pf_line_tile *t, const gr_form f) {
     PF_GR_FN(edge_##kw##_##stride, kw, stride, 1, 0, 1)                                                      \
     PF_GR_FN(inner2_##kw##_##stride, kw, stride, 0, 0, PF_LINE_ROWS)                                         \
     PF_GR_FN(edge2_##kw##_##stride, kw, stride, 1, 0, PF_LINE_ROWS)                                          \
-    PF_GR_FN(narrow_##kw##_##stride, kw, stride, 1, 1, 1)
+    PF_GR_FN(narrow_##kw##_##stride, kw, stride, 0, 1, 1)                                                    \
+    PF_GR_FN(narrow_edge_##kw##_##stride, kw, stride, 1, 1, 1)
 PF_GR_SHAPES(PF_GR_TILE_FN)
 
 /* Any kernel width, stride and dilation, groups of any size. */
@@ -212,10 +213,10 @@ PF_SAME_SHAPES(PF_SAME_TILE_FN)
       {gr_inner2_##kw##_##stride, gr_edge2_##kw##_##stride}},                                                \
      0,                                                                                                      \
      0},
-#define PF_NARROW_ROW(kw, stride)                                                                            \
-    {kw, stride, 1, {{gr_narrow_##kw##_##stride, gr_narrow_##kw##_##stride}, {NULL, NULL}}, 0, 0},
-#define PF_SAME_ROW(kw, stride)                                                                              \
-    {kw, stride, 1, {{same_inner_##kw##_##stride, same_edge_##kw##_##stride}, {NULL, NULL}}, 0, 0},
+#define PF_ONE_ROW(kw, stride, inner, edge)                                                                  \
+    {kw, stride, 1, {{inner##_##kw##_##stride, edge##_##kw##_##stride}, {NULL, NULL}}, 0, 0},
+#define PF_NARROW_ROW(kw, stride) PF_ONE_ROW(kw, stride, gr_narrow, gr_narrow_edge)
+#define PF_SAME_ROW(kw, stride)   PF_ONE_ROW(kw, stride, same_inner, same_edge)
 static const pf_line_shape gr_shapes[] = {PF_GR_SHAPES(PF_GR_ROW) PF_GR_ANY};
 static const pf_line_shape narrow_shapes[] = {PF_GR_SHAPES(PF_NARROW_ROW) PF_GR_ANY};
 static const pf_line_shape same_shapes[] = {PF_SAME_SHAPES(PF_SAME_ROW) PF_GR_ANY};
