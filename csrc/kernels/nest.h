@@ -68,11 +68,13 @@ typedef struct pf_walk {
     int64_t o[PF_NEST_TENSORS]; /* offsets in elements */
 } pf_walk;
 
+/* At the place with this number; a nest without places has a walk all the same, which nobody goes. */
 static inline void pf_walk_start(pf_walk *p, const pf_nest *t, int64_t index) {
     for (int k = 0; k < PF_NEST_TENSORS; k++) p->o[k] = 0;
     for (int64_t d = t->rank - 1; d >= 0; d--) {
-        p->at[d] = index % t->n[d];
-        index /= t->n[d];
+        const int64_t n = pf_max(1, t->n[d]);
+        p->at[d] = index % n;
+        index /= n;
         for (int k = 0; k < PF_NEST_TENSORS; k++) p->o[k] += p->at[d] * t->s[k][d];
     }
 }
