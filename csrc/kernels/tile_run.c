@@ -53,6 +53,7 @@ PF_INLINE void finish_row(const pf_waiting *w, int row) {
     }
 
 void PF_NAME(finish_run)(pf_waiting *w) {
+    if (w->rows == 0) return;
     const int rows = w->rows, step = w->vectors * PF_VL;
     const int64_t n = w->n, ystep = w->ystep, zstep = w->zstep;
     const float *s = w->sums[BETWEEN ? !w->turn : 0], *z = w->z;
