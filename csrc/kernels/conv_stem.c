@@ -167,7 +167,7 @@ static void run_windows(const stem *s, const float *windows, int64_t pixels, con
             (late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[vectors - 1][rows - 1](&r);
         }
     }
-    if (late) PF_NAME(finish_run)(&waiting);
+    PF_NAME(finish_run)(&waiting);
 }
 
 /* Output rows [oy, oy + count) from their windows: at once, where they follow each other. */
