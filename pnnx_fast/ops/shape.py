@@ -198,7 +198,7 @@ def expand_as(b: Builder, input: Tensor, other: Tensor) -> Tensor:
     return input.expand(other.shape)
 
 
-def _prefer_channels_last(parts: Sequence[Tensor]) -> bool:
+def prefer_channels_last(parts: Sequence[Tensor]) -> bool:
     """Whether at least half of some tensors have their channels last."""
     last = sum(is_channels_last(p) and not p.is_contiguous for p in parts)
     return last * 2 >= len(parts) and parts[0].ndim >= 3
@@ -224,7 +224,7 @@ def concatenate(b: Builder, parts: Sequence[Tensor], axis: int, order: Order | N
             raise ShapeError("shapes do not fit in cat", expected=first.shape, actual=part.shape)
     shape[axis] = sum(p.shape[axis] for p in parts)
     if order is None:
-        order = "channels_last" if _prefer_channels_last(parts) else "plain"
+        order = "channels_last" if prefer_channels_last(parts) else "plain"
     y = b.result(shape, first.dtype, order)
     if order == "plain" and _alternate(parts, axis):
         # Each part is read and written as it lies, then the rows of numbers become columns.
@@ -289,7 +289,7 @@ def stack(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     parts = _of_one_rank(b, listed(tensors), 0)
     axis = axis_of(dim, parts[0].ndim + 1)
     order: Order = "plain"
-    if _prefer_channels_last(parts):
+    if prefer_channels_last(parts):
         # Each part stays one block: the new dimension comes right behind the images.
         like = next(p for p in parts if is_channels_last(p) and not p.is_contiguous)
         strides = (*like.strides[:axis], max(like.strides), *like.strides[axis:])

@@ -1,23 +1,29 @@
 """Concatenation without copies: decides which operands can be written straight into the output of a concatenation.
 
-Works on the result of a first, dry lowering, whose steps nobody wants, so that it plans and packs nothing. There every
-operand has a shape and a buffer. An operand qualifies when its tensor is a whole buffer of its own (not a view, an
-input or a constant) or when consecutive inputs of the concatenation are consecutive slices that together are such a
-buffer (a split whose parts are concatenated again). A concatenation whose inputs begin a later one becomes the first
-part of that one.
+Works on the result of a first, dry lowering, whose steps nobody wants, so that it plans and packs nothing. It ends
+with the last concatenation, and most operators are only sketched in it. There every operand has a shape and a buffer.
+An operand qualifies when its tensor is a whole buffer of its own (not a view, an input or a constant) or when
+consecutive inputs of the concatenation are consecutive slices that together are such a buffer (a split whose parts are
+concatenated again). A concatenation whose inputs begin a later one becomes the first part of that one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pnnx_fast._types import DType
-from pnnx_fast.ir import Operator
-from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Tensor, Value, is_channels_last
-from pnnx_fast.runtime.lower import CONCATENATIONS, Lowering
+import numpy as np
 
-__all__ = ["DryLowering", "Placement", "find_placements"]
+from pnnx_fast._types import DType, Shape
+from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.ir import Operator
+from pnnx_fast.ops.shape import prefer_channels_last
+from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Order, Tensor, Value, is_channels_last
+from pnnx_fast.runtime.constants import Constants
+from pnnx_fast.runtime.lower import CONCATENATIONS, Lowering, Stage
+
+__all__ = ["DryLowering", "Placement", "Sketch", "find_placements", "lower_joined"]
 
 _NO_PLAN = KernelPlan(-1, 0, 0, "")
 
@@ -43,6 +49,111 @@ class DryLowering(Lowering):
         """See Builder."""
 
 
+def _channels_last(given: Sequence[Tensor], shape: Shape) -> Order:
+    return "channels_last"
+
+
+def _plain(given: Sequence[Tensor], shape: Shape) -> Order:
+    return "plain"
+
+
+def _like_first(given: Sequence[Tensor], shape: Shape) -> Order:
+    return given[0]
+
+
+def _like_any(given: Sequence[Tensor], shape: Shape) -> Order:
+    from pnnx_fast.ops.elementwise import order_of
+
+    return order_of(given, shape)
+
+
+def _like_most(given: Sequence[Tensor], shape: Shape) -> Order:
+    return "channels_last" if prefer_channels_last(given) else "plain"
+
+
+_ORDERS: dict[str, Callable[[Sequence[Tensor], Shape], Order]] = {
+    "nn.Conv2d": _channels_last,
+    "fused.Conv2d": _channels_last,
+    "nn.ConvTranspose2d": _channels_last,
+    "fused.ConvTranspose2d": _channels_last,
+    "nn.MaxPool2d": _channels_last,
+    "nn.Linear": _plain,
+    "fused.Linear": _plain,
+    "nn.LayerNorm": _like_first,
+    "nn.BatchNorm2d": _like_first,
+    "fused.BatchNorm2d": _like_first,
+    "pnnx.Expression": _like_any,
+    "torch.cat": _like_most,
+}
+"""Frequent operators whose result is always new memory: the order of its dimensions, from the inputs and its shape."""
+
+
+class Sketch(DryLowering):
+    """A dry lowering that takes what the file notes of an operator's result, instead of lowering the operator.
+
+    It does so where the shapes of all inputs are the noted ones. ``assumed`` holds what it took, by operand.
+    """
+
+    def __init__(self, isa: str, nthreads: int, constants: Constants) -> None:
+        super().__init__(isa, nthreads, constants)
+        self.assumed: dict[str, Tensor] = {}
+
+    def _call(self, op: Operator, values: Mapping[str, Value]) -> Value:
+        noted = self._noted(op, values)
+        if noted is None:
+            return super()._call(op, values)
+        self.assumed[op.outputs[0].name] = noted
+        return noted
+
+    def _noted(self, op: Operator, values: Mapping[str, Value]) -> Tensor | None:
+        order = _ORDERS.get(op.type)
+        shape = op.outputs[0].shape if len(op.outputs) == 1 and op.outputs[0].dtype == "f32" else None
+        if order is None or shape is None or min(shape, default=0) < 0:
+            return None
+        given = [values[operand.name] for operand in op.inputs]
+        for operand, value in zip(op.inputs, given, strict=True):
+            if not isinstance(value, Tensor) or value.shape != operand.shape:
+                return None
+        if op.type in CONCATENATIONS and not _joins(op, given, shape):
+            return None
+        return None if all(t.is_constant for t in given) else self.empty(shape, np.float32, order(given, shape))
+
+
+def lower_joined(
+    ops: Sequence[Operator],
+    values: Mapping[str, Value],
+    outputs: Sequence[str],
+    isa: str,
+    nthreads: int,
+    constants: Constants,
+) -> Stage:
+    """Lower operators after a dry lowering up to the last concatenation, with what is joined placed where it goes.
+
+    Where a file notes other shapes than there are, a place may be that of another operand: then nothing is sketched.
+    """
+    last = max(i for i, op in enumerate(ops) if op.type in CONCATENATIONS)
+    for kind in (Sketch, DryLowering):
+        dry: DryLowering = kind(isa, nthreads, constants)
+        try:
+            known = dry.run(ops[: last + 1], dict(values), ()).values
+        except PnnxFastError:
+            if kind is DryLowering:
+                raise
+            continue
+        lowering = Lowering(isa, nthreads, constants, find_placements(ops[: last + 1], known, set(values)))
+        lowering.carried = dry.carried
+        stage = lowering.run(ops, dict(values), outputs)
+        if not isinstance(dry, Sketch) or _hold(dry.assumed, stage.values):
+            break
+    return stage
+
+
+def _hold(assumed: Mapping[str, Tensor], values: Mapping[str, Value]) -> bool:
+    """Whether operands, as far as they are known, have shapes and dtypes that were assumed."""
+    pairs = [(values[name], tensor) for name, tensor in assumed.items() if name in values]
+    return all(isinstance(v, Tensor) and v.shape == t.shape and v.dtype == t.dtype for v, t in pairs)
+
+
 class Span:
     """Entries [start, start + length) along the axis of a concatenation, named by its operand."""
 
@@ -61,8 +172,9 @@ class Placement:
 
     def place(self, name: str, shape: Sequence[int], dtype: DType, strides: Sequence[int]) -> Tensor | None:
         """Return the slice for an operand, None when it has no place or asks for another memory order."""
-        if name in self._made:
-            return self._made[name]
+        made = self._made.get(name)
+        if made is not None:
+            return made if made.shape == tuple(shape) and made.dtype == dtype else None
         span = self._spans.get(name)
         if span is None:
             return None
@@ -72,8 +184,10 @@ class Placement:
         if part.shape == tuple(shape):
             return part if _same_order(part, strides) else None
         # The concatenation takes a reshaped view: a place that is one dense block serves any shape.
+        if math.prod(shape) != part.size or not part.is_dense:
+            return None
         block = Tensor(part.buffer, shape, dtype, strides, part.offset)
-        return block if part.is_dense and block.is_dense and block.size == part.size else None
+        return block if block.is_dense else None
 
     def _whole(self, name: str) -> Tensor:
         if name not in self._made:
@@ -104,7 +218,7 @@ def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given:
         out = values.get(op.outputs[0].name) if op.type in CONCATENATIONS and op.outputs else None
         if not isinstance(out, Tensor) or out.size == 0 or whole.get(out.buffer) != op.outputs[0].name:
             continue
-        axis = _axis(op, out)
+        axis = _axis(op, out.ndim)
         parts = [values.get(operand.name) for operand in op.inputs]
         if axis is None or not all(isinstance(p, Tensor) for p in parts):
             continue
@@ -140,10 +254,19 @@ def _prefixes(
     return found
 
 
-def _axis(op: Operator, out: Tensor) -> int | None:
+def _axis(op: Operator, ndim: int) -> int | None:
     parameter = op.params.get("dim")
     value = parameter.value if parameter is not None else 0
-    return value % out.ndim if isinstance(value, int) else None
+    return value % ndim if isinstance(value, int) and ndim else None
+
+
+def _joins(op: Operator, parts: Sequence[Tensor], shape: Shape) -> bool:
+    """Whether parts give a shape when they are joined."""
+    axis = _axis(op, len(shape))
+    if axis is None or any(p.ndim != len(shape) for p in parts):
+        return False
+    total = sum(p.shape[axis] for p in parts)
+    return all((*p.shape[:axis], total, *p.shape[axis + 1 :]) == shape for p in parts)
 
 
 def _whole_buffers(ops: Sequence[Operator], values: Mapping[str, Value], given: set[str]) -> dict[Buffer, str]:
@@ -169,12 +292,12 @@ def _runs(parts: Sequence[Tensor], axis: int) -> list[tuple[int, Tensor, int]]:
         while j < len(parts) and _follows(head, length, parts[j], axis):
             length += parts[j].shape[axis]
             j += 1
-        shape = list(head.shape)
-        shape[axis] = length
-        joined = head.as_strided(shape, head.strides)
-        if head.offset == 0 and joined.nbytes == head.buffer.nbytes and joined.is_dense:
-            runs.append((at, joined, length))
-        at += sum(p.shape[axis] for p in parts[i:j])
+        if head.offset == 0:
+            sizes = (*head.shape[:axis], length, *head.shape[axis + 1 :])
+            joined = head if j == i + 1 else head.as_strided(sizes, head.strides)
+            if joined.nbytes == head.buffer.nbytes and joined.is_dense:
+                runs.append((at, joined, length))
+        at += length
         i = j
     return runs
 

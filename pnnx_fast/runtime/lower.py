@@ -1,7 +1,7 @@
 """Lowering: calls every operator of a graph with symbolic tensors and collects the steps they emit.
 
-The graph is walked twice. The first walk finds the shapes; then the inputs of a concatenation that can be written
-straight into its output are known, and the second walk places them there.
+A graph with concatenations is walked twice. The first walk, a sketch, finds the shapes; then the inputs that can be
+written straight into the output of a concatenation are known, and the second walk places them there.
 """
 
 from __future__ import annotations
@@ -400,16 +400,12 @@ def lower(
     nthreads: int,
     constants: Constants,
 ) -> Stage:
-    """Lower operators twice: once for shapes, once with concatenation inputs placed in their outputs."""
+    """Lower operators; where there are concatenations, after a first walk that finds shapes and places."""
     if not any(op.type in CONCATENATIONS for op in ops):
         return Lowering(isa, nthreads, constants).run(ops, dict(values), outputs)
-    from pnnx_fast.runtime.concat import DryLowering, find_placements
+    from pnnx_fast.runtime.concat import lower_joined
 
-    dry = DryLowering(isa, nthreads, constants)
-    placement = find_placements(ops, dry.run(ops, dict(values), outputs).values, set(values))
-    lowering = Lowering(isa, nthreads, constants, placement)
-    lowering.carried = dry.carried
-    return lowering.run(ops, dict(values), outputs)
+    return lower_joined(ops, values, outputs, isa, nthreads, constants)
 
 
 def _unpacker(op: Operator) -> Operator | None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast.runtime.concat import DryLowering
 
 HEAD = "7767517\n{ops} {operands}\npnnx.Input in 0 1 x #x=(1,8,4,4)f32\n"
 
@@ -80,3 +81,85 @@ def test_empty_vectors_among_parts() -> None:
     x = np.random.default_rng(0).standard_normal((1, 4, 3), np.float32)
     want = np.concatenate([np.maximum(x, 0), np.clip(x, 0, 6), x], 1)
     np.testing.assert_array_equal(pnnx_fast.Model(graph)(np.zeros(0, np.float32), x), want)
+
+
+SIZES = {
+    "conv": (1, 8, 6, 6), "norm": (1, 8, 6, 6), "sum": (1, 8, 6, 6), "pool": (1, 16, 6, 6), "inner": (1, 24, 6, 6),
+    "last": (1, 8, 6, 6), "outer": (1, 32, 6, 6), "flat": (1, 1152), "line": (1, 5), "other": (1, 5), "y": (1, 10),
+}  # fmt: skip
+"""Shapes of the operands of the network below, for pictures (1, 16, 6, 6)."""
+
+
+def network(notes: dict[str, tuple[int, ...]]) -> pnnx_fast.Graph:
+    """Operators whose results are taken as noted, on the way to concatenations one in another, and in two orders."""
+    rng = np.random.default_rng(5)
+    made = pnnx_fast.Graph()
+    made.new_operator("pnnx.Input", "in", outputs=[made.new_operand("x")])
+    made.get_operand("x").dtype, made.get_operand("x").shape = "f32", (1, 16, 6, 6)
+
+    def add(kind: str, inputs: list[str], name: str, weights: dict[str, tuple[int, ...]] | None = None, **more) -> None:
+        out = made.new_operand(name)
+        if name in notes:
+            out.dtype, out.shape = "f32", notes[name]
+        attrs = {
+            key: pnnx_fast.Attribute(rng.uniform(0.1, 1, shape).astype(np.float32))
+            for key, shape in (weights or {}).items()
+        }
+        ins = [made.get_operand(i) for i in inputs]
+        made.new_operator(kind, f"make_{name}", inputs=ins, outputs=[out], attrs=attrs, params=more)
+
+    window = {"kernel_size": (3, 3), "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1)}
+    filters = {"out_channels": 8, "groups": 1, "bias": True, "padding_mode": "zeros", **window}
+    add("nn.Conv2d", ["x"], "conv", {"weight": (8, 16, 3, 3), "bias": (8,)}, in_channels=16, **filters)
+    stats = {"running_mean": (8,), "running_var": (8,), "weight": (8,), "bias": (8,)}
+    add("nn.BatchNorm2d", ["conv"], "norm", stats, num_features=8, eps=1e-5, affine=True)
+    add("pnnx.Expression", ["norm", "conv"], "sum", expr="add(@0,mul(@1,2.0))")
+    add("nn.MaxPool2d", ["x"], "pool", ceil_mode=False, return_indices=False, **window)
+    add("torch.cat", ["sum", "pool"], "inner", dim=1)
+    add("nn.Conv2d", ["inner"], "last", {"weight": (8, 24, 3, 3), "bias": (8,)}, in_channels=24, **filters)
+    add("torch.cat", ["last", "inner"], "outer", dim=1)
+    add("torch.flatten", ["outer"], "flat", start_dim=1, end_dim=-1)
+    dense = {"out_features": 5, "bias": True}
+    add("nn.Linear", ["flat"], "line", {"weight": (5, 1152), "bias": (5,)}, in_features=1152, **dense)
+    add("nn.Linear", ["flat"], "other", {"weight": (5, 1152), "bias": (5,)}, in_features=1152, **dense)
+    add("torch.cat", ["line", "other"], "y", dim=1)
+    made.new_operator("pnnx.Output", "out", inputs=[made.get_operand("y")])
+    return made
+
+
+def kernels_and_result(notes: dict[str, tuple[int, ...]]) -> tuple[list[str], np.ndarray]:
+    x = np.random.default_rng(6).standard_normal((1, 16, 6, 6)).astype(np.float32)
+    model = pnnx_fast.Model(network(notes), 1, optimize=False)
+    return [s.kernel for s in model.profile(x, repeat=1).steps], model(x)
+
+
+def test_notes_spare_the_lowering_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[str] = []
+    call = DryLowering._call
+    monkeypatch.setattr(
+        DryLowering, "_call", lambda self, op, values: lowered.append(op.type) or call(self, op, values)
+    )
+    want, result = kernels_and_result({})
+    assert lowered.count("nn.Conv2d") == 2
+    lowered.clear()
+    kernels, same = kernels_and_result(SIZES)
+    assert lowered == ["torch.flatten"]
+    assert kernels == want
+    # The picture for the pooling, and the rows of the linear layers; nothing is copied to be joined.
+    assert sum(kernel.startswith("copy") for kernel in kernels) == 2
+    np.testing.assert_array_equal(same, result)
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("change", ["more", "fewer", "another rank", "nothing", "too many"])
+@pytest.mark.filterwarnings("ignore:.*where the file notes")
+def test_wrong_notes_change_nothing(name: str, change: str) -> None:
+    shape = SIZES[name]
+    wrong = {
+        "more": (*shape[:-1], shape[-1] + 3),
+        "fewer": (shape[0], 2, *shape[2:]),
+        "another rank": (*shape, 1),
+        "nothing": (0,) * len(shape),
+        "too many": (1 << 30,) * len(shape),
+    }
+    np.testing.assert_array_equal(kernels_and_result({**SIZES, name: wrong[change]})[1], kernels_and_result({})[1])
