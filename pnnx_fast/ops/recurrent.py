@@ -68,14 +68,6 @@ class Stack:
         return b.cast(found, dtype)
 
 
-def _joined(b: Builder, tensors: list[Tensor]) -> Tensor:
-    """Constants one below the other."""
-    if len(tensors) == 1:
-        return tensors[0]
-    key = ("recurrent weights", *((t.buffer, t.offset, t.shape) for t in tensors))
-    return b.cached(key, lambda: np.concatenate([t.numpy() for t in tensors]))
-
-
 def _spans(steps: int, rows: int, row_bytes: int) -> list[tuple[int, int]]:
     """First step and number of steps of the parts in which a layer is computed.
 
@@ -146,8 +138,10 @@ def _layer(
     rounded = b.scratch(4 * b.nthreads * rows * out if stack.rounded else 0)
     for first, length in spans:
         g = products.narrow(time, 0, length)
-        starts = [first, steps - first - length][: len(names) if len(spans) > 1 else 1]
-        _multiply(b, [x.narrow(time, start, length) for start in starts], w_ih, bias, g)
+        for d, (weight, start) in enumerate(zip(w_ih, (first, steps - first - length), strict=False)):
+            own = None if bias is None else bias.narrow(0, d * weight.shape[0], weight.shape[0])
+            part = g.narrow(2, d * weight.shape[0], weight.shape[0])
+            multiply_rows(b, x.narrow(time, start, length), weight, own, None, NO_ACTIVATION, part)
         b.step(
             stack.kernel, **refs, gates=g, scratch=scratch, rounded=rounded,
             first=first, steps=length, total=steps, rows=rows, hidden=hidden, out=out, relu=int(stack.relu),
@@ -182,16 +176,6 @@ def _layer_double(
         b.copy(results[0], part)
         if c is not None:
             b.copy(results[1], c.select(0, d))
-
-
-def _multiply(b: Builder, inputs: list[Tensor], weights: list[Tensor], bias: Tensor | None, y: Tensor) -> None:
-    """Emit the input products of all directions side by side, in one product where they share their input."""
-    if len(inputs) == 1:
-        weights = [_joined(b, weights)]
-    width = weights[0].shape[0]
-    for d, (x, weight) in enumerate(zip(inputs, weights, strict=True)):
-        own = None if bias is None else bias.narrow(0, d * width, width)
-        multiply_rows(b, x, weight, own, None, NO_ACTIVATION, y.narrow(2, d * width, width))
 
 
 def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tensor | None) -> tuple[Value, ...]:

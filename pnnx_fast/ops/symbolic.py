@@ -117,19 +117,17 @@ class Tensor:
         self.size: int = math.prod(self.shape)
         """Number of elements."""
         self.dtype = np.dtype(dtype)
-        self.strides: Shape = dense_strides(shape) if strides is None else tuple(strides)
         self.offset = offset
-        if self.size == 0:
-            return
-        low = high = 0
-        for n, s in zip(self.shape, self.strides, strict=True):
-            reach = (n - 1) * s
-            if reach > 0:
-                high += reach
-            else:
-                low += reach
-        size = self.dtype.itemsize
-        if offset + low * size < 0 or offset + (high + 1) * size > buffer.nbytes:
+        low, high = 0, self.size - 1
+        if strides is None:
+            self.strides: Shape = dense_strides(self.shape)
+        else:
+            self.strides = tuple(strides)
+            reaches = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+            high = sum([r for r in reaches if r > 0])
+            low = sum(reaches) - high
+        itemsize = self.dtype.itemsize
+        if self.size and (offset + low * itemsize < 0 or offset + (high + 1) * itemsize > buffer.nbytes):
             # The last line of defence: operators check what they are given, and kernels trust strides.
             raise ShapeError("a view reaches outside of its memory", actual=self)
 
@@ -149,9 +147,13 @@ class Tensor:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie densely in C order."""
-        return self.size == 0 or all(
-            n == 1 or s == d for n, s, d in zip(self.shape, self.strides, dense_strides(self.shape), strict=True)
-        )
+        step = 1
+        for n, s in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if n != 1:
+                if s != step:
+                    return self.size == 0
+                step *= n
+        return True
 
     @property
     def is_dense(self) -> bool:

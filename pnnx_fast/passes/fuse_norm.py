@@ -28,6 +28,8 @@ class Norm(NamedTuple):
 
 def fuse_norm(graph: Graph) -> bool:
     """Replace every quotient of a tensor, or of its distance from its mean, by its root mean square."""
+    if not any(_has_root(op) for op in graph.ops):
+        return False
     changed = False
     for op in list(graph.ops):
         root = _tree(op) if len(op.inputs) > 1 else None
@@ -38,6 +40,11 @@ def fuse_norm(graph: Graph) -> bool:
     if changed:
         graph.dead_code_elimination()
     return changed
+
+
+def _has_root(op: Operator) -> bool:
+    """Whether an operator may be the root of a variance; most graphs have none, and do without expressions."""
+    return "sqrt" in op.type or ("expr" in op.params and "sqrt" in op.params["expr"].text)
 
 
 def _tree(op: Operator | None) -> Node | None:
