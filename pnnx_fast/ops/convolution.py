@@ -149,7 +149,18 @@ def _emit(
 
 
 def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:
-    # Other convolutions do without expressions, which take time to import.
+    channels = x.shape[1]
+    if x.dtype == np.float32 and x.shape[0] == 1 and gate.shape == (1, channels, 1, 1):
+        # In the words of a batch norm, which may become part of the convolution.
+        x, shift = b.channels_last(x), b.cached(("no shift", channels), lambda: np.zeros(channels, np.float32))
+        y = b.empty(x.shape, np.float32, x)
+        b.step(
+            "channel_affine",
+            x=x, y=y, w=b.reshape(gate, (channels,)), b=shift, n=1, c=channels, rank=2, shape=x.shape[2:],
+            xs=x.strides, ys=y.strides, groups=1, eps=0.0, flops=y.size, **activation_fields("none"),
+        )  # fmt: skip
+        return y
+    # Other gates are rare, and expressions take time to import.
     from pnnx_fast.ops.elementwise import lower_expression
 
     product = lower_expression(b, "mul(@0,@1)", [x, gate], temporary=True)

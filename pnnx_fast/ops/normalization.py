@@ -17,7 +17,7 @@ from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
-from pnnx_fast.ops import elementwise, reduction
+from pnnx_fast.ops import reduction
 from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.axis import along_axis
@@ -91,6 +91,14 @@ def _ends_dense(x: Tensor, dims: int) -> bool:
     return True
 
 
+def _expression(b: Builder, text: str, values: list[Any], *, temporary: bool = False) -> Tensor:
+    """Emit an expression. Most norms do without, and its machinery takes time to import."""
+    from pnnx_fast.ops.elementwise import lower_expression
+
+    value: Tensor = lower_expression(b, text, values, temporary=temporary)
+    return value
+
+
 def _double_row_norm(
     b: Builder, input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float, rms: bool,
     affine: Sequence[int] = (),
@@ -110,8 +118,7 @@ def _double_row_norm(
         if given is not None:
             text = f"{name}({text},@{len(values)})"
             values.append(b.reshape(b.cast(given, input.dtype), affine or input.shape[-dims:]))
-    result: Tensor = elementwise.lower_expression(b, text, values)
-    return result
+    return _expression(b, text, values)
 
 
 @in_single
@@ -309,9 +316,8 @@ def _statistics_to_affine(
         return b.constant(scale), b.constant(shift)
     flat: list[Any] = [b.reshape(b.cast(t, dtype), (mean.size,)) for t in given]
     root = [flat[0], flat[1], flat[2] if weight is not None else 1.0, flat[-1] if bias is not None else 0.0, float(eps)]
-    size: Tensor = elementwise.lower_expression(b, "div(@2,sqrt(add(@1,@4)))", root, temporary=True)
-    moved: Tensor = elementwise.lower_expression(b, "sub(@3,mul(@0,@5))", [*root, size], temporary=True)
-    return size, moved
+    size = _expression(b, "div(@2,sqrt(add(@1,@4)))", root, temporary=True)
+    return size, _expression(b, "sub(@3,mul(@0,@5))", [*root, size], temporary=True)
 
 
 def _batch_statistics(b: Builder, input: Tensor, w: Tensor | None, v: Tensor | None, eps: float) -> Tensor:
@@ -362,7 +368,7 @@ def batch_norm(
     scale, shift = _statistics_to_affine(b, running_mean, running_var, weight, bias, eps, input.dtype)
     if input.dtype != np.float32:
         columns = [b.reshape(t, (c, *[1] * (input.ndim - 2))) for t in (scale, shift)]
-        whole: Tensor = elementwise.lower_expression(b, "add(mul(@0,@1),@2)", [input, *columns])
+        whole = _expression(b, "add(mul(@0,@1),@2)", [input, *columns])
         return _activate(b, whole, activation, activation_params)
     # Rows of features are pixels of one image.
     x = input.permute([1, 0]).unsqueeze(0) if input.ndim == 2 else input
@@ -464,5 +470,4 @@ def normalize(b: Builder, input: Tensor, *, p: float = 2.0, dim: Ints = 1, eps: 
         return along_axis(b, "normalize", input, axis_of(axes[0], input.ndim), [order, eps], 3)
     # Two steps over vectors are faster than one that gathers rows or takes powers number by number.
     size = reduction.norm(b, input, p=order, dim=axes, keepdim=True)
-    quotient: Tensor = elementwise.lower_expression(b, "div(@0,maximum(@1,@2))", [input, size, eps])
-    return quotient
+    return _expression(b, "div(@0,maximum(@1,@2))", [input, size, eps])

@@ -18,7 +18,6 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._checks import real_number
 from pnnx_fast.ops._dtype import dtype_of, in_single
 from pnnx_fast.ops.axis import along_axis, extremes, running_extremes
-from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
@@ -150,6 +149,8 @@ def sum_of_numbers(b: Builder, input: Tensor, *, dim: Ints | None, keepdim: bool
     if input.dtype.kind == wanted.kind == "f":
         return emit_reduce(b, b.cast(input, wanted), _axes(dim, input.ndim), keepdim, "nansum")
     if input.dtype.kind == "f":
+        from pnnx_fast.ops.elementwise import lower_expression  # most reductions do without expressions
+
         input = lower_expression(b, "where(isnan(@0),0,@0)", [input], temporary=True)
     result: Tensor = total(b, input, dim=dim, keepdim=keepdim, dtype=dtype)
     return result
@@ -407,6 +408,8 @@ cummin.__doc__ = "Running minimum along a dimension and the last place that had 
 
 def _truth(every: bool) -> Callable[..., Tensor]:
     def truth(b: Builder, input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+        from pnnx_fast.ops.elementwise import lower_expression
+
         axes = _axes(None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim), input.ndim)
         held = input if input.dtype == np.bool_ else lower_expression(b, "ne(@0,0)", [input], temporary=True)
         if any(input.shape[d] == 0 for d in axes):

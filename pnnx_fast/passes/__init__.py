@@ -6,21 +6,21 @@ pass has nothing to do, so that passes which cannot apply cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from importlib import import_module
 
-from pnnx_fast.ir import Graph
+from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.check import require_connections
 
 __all__ = ["INTERNAL", "PASSES", "RESTORING", "optimize", "restore"]
 
 Observer = Callable[[str, Graph], None]
 
+TYPED = "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin"
+"""Operators that take the type of their result."""
+
 RESTORING: dict[str, tuple[str, str]] = {
-    "restore_dtypes": (
-        "restore_dtypes",
-        "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin pnnx.Expression",
-    ),
+    "restore_dtypes": ("restore_dtypes", f"{TYPED} pnnx.Expression"),
     "restore_constants": ("restore_constants", "pnnx.Expression Tensor.select"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_shapes": (
@@ -66,17 +66,33 @@ PASSES: dict[str, tuple[str, str]] = {
 def restore(graph: Graph, *, internal: bool = True) -> None:
     """Run the passes that every graph needs, in place; without those of ``INTERNAL`` for a graph that will be saved."""
     require_connections(graph.ops)
-    _run(RESTORING if internal else {k: v for k, v in RESTORING.items() if k not in INTERNAL}, graph, None)
+    wanted = RESTORING if internal else {k: v for k, v in RESTORING.items() if k not in INTERNAL}
+    _run(wanted, graph, {op.type for op in graph.ops if not _is_plain(op)}, None)
+
+
+def _is_plain(op: Operator) -> bool:
+    """Whether an operator is of a type for which passes wait, but as most are: nothing is unsaid.
+
+    These are expressions without quotients, casts and lost axes, and floats of which floats are made.
+    """
+    if not op.inputs or len(op.outputs) != 1:
+        return False
+    given, result = op.inputs, op.outputs[0]
+    if op.type in TYPED.split():
+        return given[0].dtype == result.dtype == "f32"
+    if op.type != "pnnx.Expression" or not op.has_param("expr"):
+        return False
+    text, ranks = op.params["expr"].text, [len(x.shape) for x in given if x.shape is not None]
+    return "div" not in text and "torch" not in text and len(result.shape or ()) <= max(ranks, default=0)
 
 
 def optimize(graph: Graph, observe: Observer | None = None) -> None:
     """Run all passes on a graph, in place; ``observe`` is called after each with the pass's name."""
-    _run(PASSES, graph, observe)
+    _run(PASSES, graph, {op.type for op in graph.ops}, observe)
 
 
-def _run(passes: Mapping[str, tuple[str, str]], graph: Graph, observe: Observer | None) -> None:
-    # No pass makes operators of a type that a later one waits for.
-    present = {op.type for op in graph.ops}
+def _run(passes: Mapping[str, tuple[str, str]], graph: Graph, present: Set[str], observe: Observer | None) -> None:
+    """Run the passes that wait for a type among those present; none makes operators for which a later one waits."""
     for name, (module, types) in passes.items():
         if not types or not present.isdisjoint(types.split()):
             getattr(import_module(f"{__name__}.{module}"), name)(graph)

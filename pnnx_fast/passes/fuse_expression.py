@@ -24,9 +24,9 @@ OTHERS = frozenset(
     + ("torch.flatten", "torch.permute", "torch.transpose", "torch.unsqueeze", "torch.squeeze", "torch.mean")
     + ("Tensor.view", "Tensor.reshape", "Tensor.permute", "Tensor.select", "Tensor.slice", "F.pad", "F.softmax")
     + ("F.max_pool2d", "F.avg_pool2d", "F.adaptive_avg_pool2d", "F.interpolate", "F.upsample", "nn.Softmax")
-    + ("nn.MaxPool2d", "nn.AvgPool2d", "nn.AdaptiveAvgPool2d", "nn.Upsample")
+    + ("nn.MaxPool2d", "nn.AvgPool2d", "nn.AdaptiveAvgPool2d", "nn.Upsample", "nn.ChannelShuffle")
 )
-"""Frequent types that are no expressions: graphs of these and of operators with weights need not know expressions."""
+"""Frequent types that are no expressions: where they stand between others, nobody needs to know expressions."""
 
 
 def fuse_expression(graph: Graph) -> bool:
@@ -34,7 +34,7 @@ def fuse_expression(graph: Graph) -> bool:
     changed = False
     nodes: dict[Operator, Node | None] = {}
     for op in list(graph.ops):
-        node = _known(op, nodes)
+        node = _known(op, nodes) if _may_be(op) and any(map(_may_be, (x.producer for x in op.inputs))) else None
         if node is None:
             continue
         for operand in dict.fromkeys(op.inputs):
@@ -51,6 +51,11 @@ def fuse_expression(graph: Graph) -> bool:
     return changed
 
 
+def _may_be(op: Operator | None) -> bool:
+    """Whether an operator may be an expression: not one without inputs (a number, or a word), none with weights."""
+    return op is not None and bool(op.inputs) and op.type not in OTHERS and not op.attrs
+
+
 def _known(op: Operator, nodes: dict[Operator, Node | None]) -> Node | None:
     """The expression of an operator, whose text is read once: those that grow are long."""
     if op not in nodes:
@@ -59,9 +64,7 @@ def _known(op: Operator, nodes: dict[Operator, Node | None]) -> Node | None:
 
 
 def _expression(op: Operator) -> Node | None:
-    if not op.inputs:
-        return None  # a number, or a word that is no expression at all
-    if op.type in OTHERS or op.attrs:
+    if not _may_be(op):
         return None
     from pnnx_fast.expression import Call
     from pnnx_fast.expression.operators import as_expression

@@ -50,11 +50,17 @@ def merge_branches(graph: Graph) -> bool:
     """Merge the branches of every sum that are linear in one tensor, where one of them is a convolution."""
     changed = False
     for op in list(graph.ops):
-        if op.type == "pnnx.Expression" and sum(_is_branch(x, op) for x in op.inputs) > 1:
+        if op.type == "pnnx.Expression" and _has_branches(op):
             changed |= _merge_terms(graph, op)
     if changed:
         fold_batch_norm(graph)
     return changed
+
+
+def _has_branches(op: Operator) -> bool:
+    """Whether several inputs are branches, of which one shares its tensor with another or is added to it."""
+    sources = [x.producer.inputs[0] for x in op.inputs if _is_branch(x, op) and x.producer is not None]
+    return len(sources) > 1 and (len({*sources}) < len(sources) or not set(op.inputs).isdisjoint(sources))
 
 
 def _is_branch(x: Operand, reader: Operator) -> bool:
