@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 import os
+import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from pnnx_fast._types import Array, Buffer, Shape
+from pnnx_fast._types import Array, Buffer, DType, Shape
 from pnnx_fast.errors import FormatError, ShapeError
 from pnnx_fast.ir.dtypes import FLOATS, by_numpy, by_text
 
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["Attribute"]
+
+
+@lru_cache
+def _stored(name: str | None) -> DType:
+    """A numpy type as files have it: little-endian, as most machines have it themselves."""
+    return np.dtype(name) if sys.byteorder == "little" else np.dtype(name).newbyteorder("<")
 
 
 class Attribute:
@@ -184,8 +192,7 @@ class Attribute:
             raw = np.frombuffer(self.data, np.uint8)
             array = raw.view(np.bool_) if not raw.size or raw.max() <= 1 else raw != 0
         else:
-            name = by_text[self.dtype].numpy
-            array = np.frombuffer(self.data, np.dtype(name).newbyteorder("<"))
+            array = np.frombuffer(self.data, _stored(by_text[self.dtype].numpy))
         array = array.reshape(self.shape)
         array.flags.writeable = False
         return array
@@ -277,5 +284,5 @@ def _encode(array: Array, dtype: str) -> Buffer:
             array = np.ascontiguousarray(array, np.complex64).view(np.float32).astype("<f2")
         else:
             name = by_text[dtype].numpy
-            array = np.ascontiguousarray(array, np.dtype(name).newbyteorder("<"))
+            array = np.ascontiguousarray(array, _stored(name))
     return array.reshape(-1).view(np.uint8).data.toreadonly()

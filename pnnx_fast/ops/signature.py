@@ -185,12 +185,14 @@ def _accept(definition: OperatorDef, key: str, where: str | None, what: str) -> 
 def _convert(definition: OperatorDef, where: str | None, key: str, value: Value) -> Value:
     """Bring a value to the annotated type: tensors become numbers if they are constants, numbers become tensors."""
     wanted = definition.wanted.get(key)
+    if wanted is not None and type(value) in wanted and not isinstance(value, str):
+        return value
     needs_tensor = definition.hints.get(key) is Tensor
     if isinstance(value, (list, tuple)) and (needs_tensor or Tensor in (wanted or ())):
         value = only_tensor(value)
     if needs_tensor and not isinstance(value, Tensor):
         return tensor_of(value, key, where)
-    if wanted is None or (type(value) in wanted and not isinstance(value, str)):
+    if wanted is None:
         return value
     if value is None:
         if type(None) in wanted:

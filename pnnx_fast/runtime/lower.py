@@ -17,7 +17,6 @@ from pnnx_fast._core import program as core
 from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import LimitError, ParameterError, ShapeError
-from pnnx_fast.expression.types import convert
 from pnnx_fast.ir import Operand, Operator, dtypes
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
@@ -304,9 +303,11 @@ class Lowering(Builder):
         dtype = np.dtype(dtype)
         if x.dtype == dtype:
             return x
-        if x.is_constant:
-            return self.constant(convert(x.numpy(), dtype))
-        if not {x.dtype.name, dtype.name} <= _CODES.keys() or x.ndim > core.MAX_RANK:
+        if x.is_constant or not {x.dtype.name, dtype.name} <= _CODES.keys() or x.ndim > core.MAX_RANK:
+            from pnnx_fast.expression.types import convert  # most models cast nothing
+
+            if x.is_constant:
+                return self.constant(convert(x.numpy(), dtype))
             return self.host(lambda a: convert(a, dtype), [x], [(x.shape, dtype)])[0]
         y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
         shape, (xs, ys) = _copied_dims(x, y)
