@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import DType, Shape
-from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops.shape import prefer_channels_last
 from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Order, Tensor, Value, is_channels_last
@@ -131,21 +130,25 @@ def lower_joined(
 
     Where a file notes other shapes than there are, a place may be that of another operand: then nothing is sketched.
     """
+    sketch = Sketch(isa, nthreads, constants)
+    try:
+        stage = _lower_after(sketch, ops, values, outputs)
+        if _hold(sketch.assumed, stage.values):
+            return stage
+    except Exception:  # by wrong notes, or for what follows to tell
+        pass
+    return _lower_after(DryLowering(isa, nthreads, constants), ops, values, outputs)
+
+
+def _lower_after(
+    dry: DryLowering, ops: Sequence[Operator], values: Mapping[str, Value], outputs: Sequence[str]
+) -> Stage:
     last = max(i for i, op in enumerate(ops) if op.type in CONCATENATIONS)
-    for kind in (Sketch, DryLowering):
-        dry: DryLowering = kind(isa, nthreads, constants)
-        try:
-            known = dry.run(ops[: last + 1], dict(values), ()).values
-        except PnnxFastError:
-            if kind is DryLowering:
-                raise
-            continue
-        lowering = Lowering(isa, nthreads, constants, find_placements(ops[: last + 1], known, set(values)))
-        lowering.carried = dry.carried
-        stage = lowering.run(ops, dict(values), outputs)
-        if not isinstance(dry, Sketch) or _hold(dry.assumed, stage.values):
-            break
-    return stage
+    known = dry.run(ops[: last + 1], dict(values), ()).values
+    places = find_placements(ops[: last + 1], known, set(values))
+    lowering = Lowering(dry.isa, dry.nthreads, dry.constants, places)
+    lowering.carried = dry.carried
+    return lowering.run(ops, dict(values), outputs)
 
 
 def _hold(assumed: Mapping[str, Tensor], values: Mapping[str, Value]) -> bool:
