@@ -81,6 +81,7 @@ _ORDERS: dict[str, Callable[[Sequence[Tensor], Shape], Order]] = {
     "nn.LayerNorm": _like_first,
     "nn.BatchNorm2d": _like_first,
     "fused.BatchNorm2d": _like_first,
+    "nn.ChannelShuffle": _like_first,
     "pnnx.Expression": _like_any,
     "torch.cat": _like_most,
 }
