@@ -150,21 +150,21 @@ static void pack_vector(const pack *p, const float *x, int64_t columns, weights 
 }
 
 /* Input channels [c, c + n) of a panel. The points of a channel lie far apart in memory, often at distances
- * that meet in one set of the caches: stores of less than a cache line are collected first and copied in long
- * runs. */
+ * that meet in one set of the caches: what is collected goes there in long runs. */
 static void pack_panel(const pack *p, const float *x, pf_panel panel, int64_t c, int64_t n, float *y) {
-    enum { LINE = 64 / sizeof(float), COLLECT = PF_VL < LINE };
-    float
-        block[COLLECT ? (CHANNELS * PF_TILE_VECTORS * PF_VL + LINE) * PF_WINO_LARGEST * PF_WINO_LARGEST : 1];
+    enum { LINE = 64 / sizeof(float) };
+    float block[PF_COLLECT ? (CHANNELS * PF_TILE_VECTORS * PF_VL + LINE) * PF_WINO_LARGEST * PF_WINO_LARGEST
+                           : 1];
     const int64_t width = panel.vectors * PF_VL, start = panel.start * PF_VL, step = p->ic * width;
     y += start * p->points * p->ic + c * width;
-    weights to = {.channels = n, .width = width, .line = &p->line, .step = COLLECT ? n * width + LINE : step};
+    weights to = {
+        .channels = n, .width = width, .line = &p->line, .step = PF_COLLECT ? n * width + LINE : step};
     for (int64_t v = 0; v < width; v += PF_VL) {
-        to.y = (COLLECT ? block : y) + v;
+        to.y = (PF_COLLECT ? block : y) + v;
         pack_vector(p, x + ((start + v) * p->ic + c) * p->taps, p->oc - start - v, &to);
     }
-    for (int64_t i = 0; COLLECT && i < p->points; i++)
-        memcpy(y + i * step, block + i * to.step, (size_t)(n * width) * sizeof(float));
+    for (int64_t i = 0; PF_COLLECT && i < p->points; i++)
+        pf_stream_run(y + i * step, block + i * to.step, n * width);
 }
 
 PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {

@@ -22,6 +22,22 @@ static void pack_narrow(const pf_pack_args *a, const pf_worker *w, const float *
     }
 }
 
+/* Rows [begin, end) of a panel, which are read channel by channel and written tap by tap. */
+static void pack_rows(const float *x, int64_t depth, int64_t columns, int64_t taps, int vectors,
+                      int64_t begin, int64_t end, float *to) {
+    float block[PF_COLLECT ? BLOCK * PF_TILE_VECTORS * PF_VL : 1] __attribute__((aligned(64)));
+    const int64_t width = vectors * PF_VL, channels = depth / taps, n = end - begin;
+    for (int64_t c = 0; c < width; c += PF_VL) {
+        if (PF_COLLECT)
+            pf_pack_columns(x + c * depth + begin, depth, columns - c, 1, width, 0, n, block + c);
+        else
+            pf_pack_columns(x + c * depth, depth, columns - c, taps, width, begin, end, to + c);
+    }
+    if (PF_COLLECT && taps == 1) pf_stream_run(to + begin * width, block, n * width);
+    for (int64_t i = begin; PF_COLLECT && taps > 1 && i < end; i++)
+        pf_stream_run(to + (i % taps * channels + i / taps) * width, block + (i - begin) * width, width);
+}
+
 PF_KERNEL_FUNCTION(conv_pack_f32) {
     const pf_pack_args *a = args_;
     const float *x = pf_ptr(w, a->x);
@@ -37,12 +53,9 @@ PF_KERNEL_FUNCTION(conv_pack_f32) {
     for (int64_t i = pf_claim_near(w, pieces); i < pieces; i = pf_claim_near(w, pieces)) {
         const int64_t first = i % blocks * BLOCK, group = i / blocks / panels;
         const pf_panel panel = pf_panel_at(oc, i / blocks % panels);
-        float *to = y + group * group_size + panel.start * PF_VL * depth;
-        for (int v = 0; v < panel.vectors; v++) {
-            const int64_t column = (panel.start + v) * PF_VL;
-            pf_pack_columns(x + (group * oc + column) * depth, depth, oc - column, taps,
-                            panel.vectors * PF_VL, first, pf_min(first + BLOCK, depth), to + v * PF_VL);
-        }
+        const int64_t start = panel.start * PF_VL;
+        pack_rows(x + (group * oc + start) * depth, depth, oc - start, taps, panel.vectors, first,
+                  pf_min(first + BLOCK, depth), y + group * group_size + start * depth);
     }
     pf_stream_end();
 }

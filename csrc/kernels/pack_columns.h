@@ -23,9 +23,24 @@ PF_INLINE void pf_stream(float *y, pf_vf v) {
     pf_store(y, v);
 }
 
+/* Whether vectors are shorter than a cache line. The parts of a line have to be streamed one after the other,
+ * so what is packed vector by vector is collected first. */
+enum { PF_COLLECT = PF_VL < 16 };
+
+/* Copies n collected numbers, whole vectors of them. */
+PF_INLINE void pf_stream_run(float *y, const float *x, int64_t n) {
+#if defined(PF_AVX2) && !defined(PF_AVX512)
+    if ((uintptr_t)y % 64 == 0 && n % 16 == 0) {
+        for (int64_t i = 0; i < n; i += PF_VL) _mm256_stream_ps(y + i, (__m256)pf_load(x + i));
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < n; i += PF_VL) pf_store(y + i, pf_load(x + i));
+}
+
 /* Orders streamed stores before what other threads do next. */
 PF_INLINE void pf_stream_end(void) {
-#if defined(PF_AVX512)
+#if defined(PF_AVX2)
     _mm_sfence();
 #endif
 }
