@@ -119,26 +119,21 @@ class Sketch(DryLowering):
         return None if all(t.is_constant for t in given) else self.empty(shape, np.float32, order(given, shape))
 
 
-def lower_joined(
-    ops: Sequence[Operator],
-    values: Mapping[str, Value],
-    outputs: Sequence[str],
-    isa: str,
-    nthreads: int,
-    constants: Constants,
-) -> Stage:
+def lower_joined(like: Lowering, ops: Sequence[Operator], values: Mapping[str, Value], outputs: Sequence[str]) -> Stage:
     """Lower operators after a dry lowering up to the last concatenation, with what is joined placed where it goes.
 
-    Where a file notes other shapes than there are, a place may be that of another operand: then nothing is sketched.
+    ``like`` has the settings. Where a file notes other shapes than there are, a place may be that of another operand:
+    then nothing is sketched.
     """
-    sketch = Sketch(isa, nthreads, constants)
+    settings = like.isa, like.nthreads, like.constants
+    sketch = Sketch(*settings)
     try:
         stage = _lower_after(sketch, ops, values, outputs)
         if _hold(sketch.assumed, stage.values):
             return stage
     except Exception:  # by wrong notes, or for what follows to tell
         pass
-    return _lower_after(DryLowering(isa, nthreads, constants), ops, values, outputs)
+    return _lower_after(DryLowering(*settings), ops, values, outputs)
 
 
 def _lower_after(

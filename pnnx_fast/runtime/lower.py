@@ -402,11 +402,12 @@ def lower(
     constants: Constants,
 ) -> Stage:
     """Lower operators; where there are concatenations, after a first walk that finds shapes and places."""
+    lowering = Lowering(isa, nthreads, constants)
     if not any(op.type in CONCATENATIONS for op in ops):
-        return Lowering(isa, nthreads, constants).run(ops, dict(values), outputs)
+        return lowering.run(ops, dict(values), outputs)
     from pnnx_fast.runtime.concat import lower_joined
 
-    return lower_joined(ops, values, outputs, isa, nthreads, constants)
+    return lower_joined(lowering, ops, values, outputs)
 
 
 def _unpacker(op: Operator) -> Operator | None:
