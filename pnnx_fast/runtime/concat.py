@@ -60,6 +60,10 @@ def _like_first(given: Sequence[Tensor], shape: Shape) -> Order:
     return given[0]
 
 
+def _like_rows(given: Sequence[Tensor], shape: Shape) -> Order:
+    return given[0] if given[0].strides[-1:] == (1,) else "plain"
+
+
 def _like_any(given: Sequence[Tensor], shape: Shape) -> Order:
     from pnnx_fast.ops.elementwise import order_of
 
@@ -78,7 +82,7 @@ _ORDERS: dict[str, Callable[[Sequence[Tensor], Shape], Order]] = {
     "nn.MaxPool2d": _channels_last,
     "nn.Linear": _plain,
     "fused.Linear": _plain,
-    "nn.LayerNorm": _like_first,
+    "nn.LayerNorm": _like_rows,
     "nn.BatchNorm2d": _like_first,
     "fused.BatchNorm2d": _like_first,
     "nn.ChannelShuffle": _like_first,

@@ -86,6 +86,7 @@ def test_empty_vectors_among_parts() -> None:
 SIZES = {
     "conv": (1, 8, 6, 6), "norm": (1, 8, 6, 6), "sum": (1, 8, 6, 6), "pool": (1, 16, 6, 6), "inner": (1, 24, 6, 6),
     "last": (1, 8, 6, 6), "outer": (1, 32, 6, 6), "flat": (1, 1152), "line": (1, 5), "other": (1, 5), "y": (1, 10),
+    "shuffle": (1, 8, 6, 6), "wide": (1, 8, 6, 6), "rows": (1, 5),
 }  # fmt: skip
 """Shapes of the operands of the network below, for pictures (1, 16, 6, 6)."""
 
@@ -109,20 +110,24 @@ def network(notes: dict[str, tuple[int, ...]]) -> pnnx_fast.Graph:
         made.new_operator(kind, f"make_{name}", inputs=ins, outputs=[out], attrs=attrs, params=more)
 
     window = {"kernel_size": (3, 3), "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1)}
-    filters = {"out_channels": 8, "groups": 1, "bias": True, "padding_mode": "zeros", **window}
+    spread = {"out_channels": 8, "groups": 1, "bias": True, **window}
+    filters = {"padding_mode": "zeros", **spread}
     add("nn.Conv2d", ["x"], "conv", {"weight": (8, 16, 3, 3), "bias": (8,)}, in_channels=16, **filters)
     stats = {"running_mean": (8,), "running_var": (8,), "weight": (8,), "bias": (8,)}
     add("nn.BatchNorm2d", ["conv"], "norm", stats, num_features=8, eps=1e-5, affine=True)
     add("pnnx.Expression", ["norm", "conv"], "sum", expr="add(@0,mul(@1,2.0))")
     add("nn.MaxPool2d", ["x"], "pool", ceil_mode=False, return_indices=False, **window)
-    add("torch.cat", ["sum", "pool"], "inner", dim=1)
+    add("nn.ChannelShuffle", ["sum"], "shuffle", groups=2)
+    add("nn.ConvTranspose2d", ["shuffle"], "wide", {"weight": (8, 8, 3, 3), "bias": (8,)}, in_channels=8, **spread)
+    add("torch.cat", ["wide", "pool"], "inner", dim=1)
     add("nn.Conv2d", ["inner"], "last", {"weight": (8, 24, 3, 3), "bias": (8,)}, in_channels=24, **filters)
     add("torch.cat", ["last", "inner"], "outer", dim=1)
     add("torch.flatten", ["outer"], "flat", start_dim=1, end_dim=-1)
     dense = {"out_features": 5, "bias": True}
     add("nn.Linear", ["flat"], "line", {"weight": (5, 1152), "bias": (5,)}, in_features=1152, **dense)
     add("nn.Linear", ["flat"], "other", {"weight": (5, 1152), "bias": (5,)}, in_features=1152, **dense)
-    add("torch.cat", ["line", "other"], "y", dim=1)
+    add("nn.LayerNorm", ["line"], "rows", {"weight": (5,), "bias": (5,)}, normalized_shape=(5,), eps=1e-5)
+    add("torch.cat", ["rows", "other"], "y", dim=1)
     made.new_operator("pnnx.Output", "out", inputs=[made.get_operand("y")])
     return made
 
@@ -145,8 +150,8 @@ def test_notes_spare_the_lowering_and_change_nothing(monkeypatch: pytest.MonkeyP
     kernels, same = kernels_and_result(SIZES)
     assert lowered == ["torch.flatten"]
     assert kernels == want
-    # The picture for the pooling, and the rows of the linear layers; nothing is copied to be joined.
-    assert sum(kernel.startswith("copy") for kernel in kernels) == 2
+    # The picture for the pooling, the shuffle, and the rows of the linear layers; nothing is copied to be joined.
+    assert sum(kernel.startswith("copy") for kernel in kernels) == 3
     np.testing.assert_array_equal(same, result)
 
 
@@ -158,7 +163,7 @@ def test_wrong_notes_change_nothing(name: str, change: str) -> None:
     wrong = {
         "more": (*shape[:-1], shape[-1] + 3),
         "fewer": (shape[0], 2, *shape[2:]),
-        "another rank": (*shape, 1),
+        "another rank": (*shape, 2),
         "nothing": (0,) * len(shape),
         "too many": (1 << 30,) * len(shape),
     }
