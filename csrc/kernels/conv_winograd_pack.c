@@ -2,8 +2,6 @@
  * [group][panel][point][input channel][columns of the panel], the last vector filled with zeros. Tiles of
  * weights are transposed in registers, so that vectors run over output channels; two vectors of doubles hold
  * one of floats. */
-#include <string.h>
-
 #include "kernels/args.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/conv_winograd_line.h"
@@ -152,7 +150,7 @@ static void pack_vector(const pack *p, const float *x, int64_t columns, weights 
 /* Input channels [c, c + n) of a panel. The points of a channel lie far apart in memory, often at distances
  * that meet in one set of the caches: what is collected goes there in long runs. */
 static void pack_panel(const pack *p, const float *x, pf_panel panel, int64_t c, int64_t n, float *y) {
-    enum { LINE = 64 / sizeof(float) };
+    enum { LINE = PF_LINE_BYTES / sizeof(float) };
     float block[PF_COLLECT ? (CHANNELS * PF_TILE_VECTORS * PF_VL + LINE) * PF_WINO_LARGEST * PF_WINO_LARGEST
                            : 1];
     const int64_t width = panel.vectors * PF_VL, start = panel.start * PF_VL, step = p->ic * width;

@@ -25,12 +25,12 @@ PF_INLINE void pf_stream(float *y, pf_vf v) {
 
 /* Whether vectors are shorter than a cache line. The parts of a line have to be streamed one after the other,
  * so what is packed vector by vector is collected first. */
-enum { PF_COLLECT = PF_VL < 16 };
+enum { PF_COLLECT = PF_VL * (int)sizeof(float) < PF_LINE_BYTES };
 
 /* Copies n collected numbers, whole vectors of them. */
 PF_INLINE void pf_stream_run(float *y, const float *x, int64_t n) {
 #if defined(PF_AVX2) && !defined(PF_AVX512)
-    if ((uintptr_t)y % 64 == 0 && n % 16 == 0) {
+    if ((uintptr_t)y % PF_LINE_BYTES == 0 && n % (2 * PF_VL) == 0) {
         for (int64_t i = 0; i < n; i += PF_VL) _mm256_stream_ps(y + i, (__m256)pf_load(x + i));
         return;
     }

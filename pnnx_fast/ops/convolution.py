@@ -14,6 +14,7 @@ import numpy as np
 from pnnx_fast._core.program import THIN_PIXELS
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
+from pnnx_fast.ops._channels import emit_channels
 from pnnx_fast.ops._conv_choice import SPLIT, SPLIT_AFFINE, STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
 from pnnx_fast.ops._window import Padding, paddings, per_axis, window_counts, window_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
@@ -154,11 +155,7 @@ def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:
         # In the words of a batch norm, which may become part of the convolution.
         x, shift = b.channels_last(x), b.cached(("no shift", channels), lambda: np.zeros(channels, np.float32))
         y = b.empty(x.shape, np.float32, x)
-        b.step(
-            "channel_affine",
-            x=x, y=y, w=b.reshape(gate, (channels,)), b=shift, n=1, c=channels, rank=2, shape=x.shape[2:],
-            xs=x.strides, ys=y.strides, groups=1, eps=0.0, flops=y.size, **activation_fields("none"),
-        )  # fmt: skip
+        emit_channels(b, "channel_affine", x, y, b.reshape(gate, (channels,)), shift, activation_fields("none"))
         return y
     # Other gates are rare, and expressions take time to import.
     from pnnx_fast.ops.elementwise import lower_expression

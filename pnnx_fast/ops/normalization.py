@@ -18,6 +18,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops import reduction
+from pnnx_fast.ops._channels import emit_channels
 from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops.axis import along_axis
@@ -234,13 +235,8 @@ def _channels(
         return b.reshape(flat, x.shape)
     last = is_channels_last(x) and not x.is_contiguous
     y = b.result(x.shape, np.float32, "channels_last" if last else "plain")
-    b.step(
-        kernel,
-        flops=8 * x.size,
-        inplace=(y, x),
-        x=x, w=_vector(b, weight, c, "weight"), b=_vector(b, bias, c, "bias"), y=y, n=x.shape[0], c=c,
-        rank=x.ndim - 2, shape=x.shape[2:], xs=x.strides, ys=y.strides, groups=groups, eps=eps, **act,
-    )  # fmt: skip
+    w, shift = _vector(b, weight, c, "weight"), _vector(b, bias, c, "bias")
+    emit_channels(b, kernel, x, y, w, shift, act, groups, eps)
     return y
 
 

@@ -139,8 +139,9 @@ def _layer(
     for first, length in spans:
         g = products.narrow(time, 0, length)
         for d, (weight, start) in enumerate(zip(w_ih, (first, steps - first - length), strict=False)):
-            own = None if bias is None else bias.narrow(0, d * weight.shape[0], weight.shape[0])
-            part = g.narrow(2, d * weight.shape[0], weight.shape[0])
+            at, count = d * gates * hidden, gates * hidden
+            own = None if bias is None else bias.narrow(0, at, count)
+            part = g.narrow(2, at, count)
             multiply_rows(b, x.narrow(time, start, length), weight, own, None, NO_ACTIVATION, part)
         b.step(
             stack.kernel, **refs, gates=g, scratch=scratch, rounded=rounded,

@@ -19,6 +19,8 @@ Observer = Callable[[str, Graph], None]
 TYPED = "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.log_softmax F.softmin"
 """Operators that take the type of their result."""
 
+_TYPED = frozenset(TYPED.split())
+
 RESTORING: dict[str, tuple[str, str]] = {
     "restore_dtypes": ("restore_dtypes", f"{TYPED} pnnx.Expression"),
     "restore_constants": ("restore_constants", "pnnx.Expression Tensor.select"),
@@ -78,7 +80,7 @@ def _is_plain(op: Operator) -> bool:
     if not op.inputs or len(op.outputs) != 1:
         return False
     given, result = op.inputs, op.outputs[0]
-    if op.type in TYPED.split():
+    if op.type in _TYPED:
         return given[0].dtype == result.dtype == "f32"
     if op.type != "pnnx.Expression" or not op.has_param("expr"):
         return False
