@@ -12,6 +12,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
+from pnnx_fast.ir.mapped import release
 from pnnx_fast.passes.moves import absorb, concatenated, only_consumer
 
 __all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "affine_of", "fold_batch_norm", "fold_batch_norms", "is_affine"]
@@ -124,5 +125,6 @@ def _scale(op: Operator, scale: Array, shift: Array) -> None:
     shape[CHANNEL_AXIS[op.type]] = -1
     bias = op.attrs["bias"].numpy() if "bias" in op.attrs else 0.0
     op.attrs["weight"] = Attribute((weight * scale.reshape(shape)).astype(weight.dtype))
+    release(weight)
     op.attrs["bias"] = Attribute((bias * scale + shift).astype(weight.dtype))
     op.params["bias"] = True

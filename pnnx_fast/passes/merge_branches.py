@@ -18,6 +18,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+from pnnx_fast.ir.mapped import release
 from pnnx_fast.passes.fold_batch_norm import BATCH_NORMS, affine_of, fold_batch_norm, is_affine
 from pnnx_fast.passes.moves import absorb, arguments_of, numbers, only_consumer, parameters, rewrite_expression
 
@@ -227,18 +228,26 @@ def _places(branch: Branch, window: Window | None, base: Branch, wide: Window) -
     return [[theirs.index(t) for t in mine] for mine, theirs in pairs]
 
 
+def _read(conv: Operator) -> Array:
+    """Weights in float64; those of the file are not read again."""
+    weight = conv.attrs["weight"].numpy()
+    values: Array = weight.astype(np.float64)
+    release(weight)
+    return values
+
+
 def _add(base: Branch, added: Mapping[Branch, list[list[int]]]) -> None:
     """Add branches to the weights of a convolution, in float64."""
     conv = base.maker
     assert conv is not None
-    kernel: Array = conv.attrs["weight"].numpy().astype(np.float64)
+    kernel = _read(conv)
     bias: Array = np.zeros(len(kernel)) + (conv.attrs["bias"].numpy() if "bias" in conv.attrs else 0.0)
     channels = np.arange(len(kernel))
     for branch, places in added.items():
         sign, maker = branch.sign * base.sign, branch.maker
         if maker is not None and maker.type in CONVOLUTIONS:
             within = np.arange(kernel.shape[1])
-            kernel[np.ix_(channels, within, *map(np.array, places))] += sign * maker.attrs["weight"].numpy()
+            kernel[np.ix_(channels, within, *map(np.array, places))] += sign * _read(maker)
             bias += sign * maker.attrs["bias"].numpy() if "bias" in maker.attrs else 0.0
         else:
             scale, shift = (np.ones(len(kernel)), 0.0) if maker is None else affine_of(maker)

@@ -120,6 +120,9 @@ class Constants:
         with self._lock:
             if key not in self._cached:
                 source = np.ascontiguousarray(weight.numpy())
+                whole = weight.buffer.array
+                if whole is not None and not np.may_share_memory(source, whole):
+                    self._queue.copied(whole)
                 target = self.allocate(nbytes)
                 self._queue.add(PackTask(isa, kernel, source, target, fields), nthreads)
                 self._cached[key] = self.tensor(target)

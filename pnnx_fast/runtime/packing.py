@@ -46,6 +46,7 @@ class PackQueue:
     def __init__(self) -> None:
         self._noted: list[PackTask] = []
         self._nbytes = 0
+        self._copied: list[Array] = []
         self._waiting: deque[_Batch] = deque()
         self._begun: deque[_Batch] = deque()
 
@@ -59,12 +60,18 @@ class PackQueue:
             self._close_batch(nthreads)
             self._advance()
 
+    def copied(self, array: Array) -> None:
+        """Note that sources are copies of what is in this array, which may have further ones."""
+        self._copied.append(array)
+
     def flush(self, nthreads: int) -> None:
         """Do all that was noted."""
         if self._noted:
             self._close_batch(nthreads)
         while self._advance():
             self._end()
+        while self._copied:
+            release(self._copied.pop())
 
     def _close_batch(self, nthreads: int) -> None:
         program = core.Program(self._noted[0].isa, [task.step() for task in self._noted], 0, nthreads)

@@ -3,7 +3,8 @@
 Greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020): the largest
 buffer first, each where no buffer that lives at the same time lies. Among such places one is preferred that has its
 middle where a larger buffer has its own: threads take the same part of every tensor, as far as they can, and so write
-to lines that are in the cache of their own core. Else the lowest place is taken.
+to lines that are in the cache of their own core. Else the lowest place is taken. Memory that no cache holds anyway is
+also planned with the lowest places alone, which are preferred if they take clearly less.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from pnnx_fast.ops.symbolic import Buffer
 __all__ = ["lifetimes", "plan_arena"]
 
 ALIGNMENT = 64
+
+LARGE, CLEARLY = 8 << 20, 1 / 16
+"""Bytes of an arena from which on a smaller one is looked for, and the share that it must save."""
 
 
 def lifetimes(uses: Sequence[Iterable[Buffer]]) -> dict[Buffer, tuple[int, int]]:
@@ -46,22 +50,32 @@ def plan_arena(
             merged[source] = (merged[source][0], merged.pop(out)[1])
             root = {k: source if v is out else v for k, v in root.items()}
             root[out] = source
+    offsets, total = _placed(merged, around=True)
+    if total > LARGE:
+        lowest = _placed(merged, around=False)
+        if lowest[1] < total * (1 - CLEARLY):
+            offsets, total = lowest
+    for out, source in root.items():
+        offsets[out] = offsets[source]
+    return offsets, total
+
+
+def _placed(spans: Mapping[Buffer, tuple[int, int]], around: bool) -> tuple[dict[Buffer, int], int]:
+    """Offsets of buffers and the size of all; the flag says whether places around middles are preferred."""
     offsets: dict[Buffer, int] = {}
     placed: list[tuple[int, int, int, int]] = []  # begin, end, first, last
     middles: list[int] = []
     total = 0
-    for buffer in sorted(merged, key=lambda b: (-b.nbytes, merged[b])):
-        first, last = merged[buffer]
+    for buffer in sorted(spans, key=lambda b: (-b.nbytes, spans[b])):
+        first, last = spans[buffer]
         size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
         busy = [(begin, end) for begin, end, f, l in placed if f <= last and first <= l]
         at = offsets[buffer] = _place(size, list(_gaps(busy)), middles, total)
         insort(placed, (at, at + size, first, last))
         middle = at + _half(size)
-        if middle not in middles:
+        if around and middle not in middles:
             insort(middles, middle)
         total = max(total, at + size)
-    for out, source in root.items():
-        offsets[out] = offsets[source]
     return offsets, total
 
 

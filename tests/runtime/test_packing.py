@@ -100,6 +100,46 @@ def test_weights_of_a_file_are_readable_after_packing(tmp_path: Path) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
+def _resident(path: Path) -> int:
+    """Bytes of a mapped file that are in this process's memory."""
+    total, counts = 0, False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        if "-" in line.split()[0]:
+            counts = line.endswith(path.name)
+        elif counts and line.startswith("Rss:"):
+            total += int(line.split()[1]) * 1024
+    return total
+
+
+REREAD = {
+    "transposed": (
+        "nn.ConvTranspose2d l 1 1 x y in_channels=128 out_channels=128 kernel_size=(4,4) stride=(2,2) padding=(1,1) "
+        "output_padding=(0,0) dilation=(1,1) groups=1 bias=False @weight=(128,128,4,4)f32",
+        (1, 128, 6, 6),
+    ),
+    "3d": (
+        "nn.Conv3d l 1 1 x y in_channels=96 out_channels=96 kernel_size=(3,3,3) stride=(1,1,1) padding=(1,1,1) "
+        "padding_mode=zeros dilation=(1,1,1) groups=1 bias=False @weight=(96,96,3,3,3)f32",
+        (1, 96, 3, 5, 5),
+    ),
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").is_file(), reason="nobody tells what is in memory")
+@pytest.mark.parametrize("line, shape", REREAD.values(), ids=REREAD)
+def test_weights_that_are_packed_in_parts_give_their_pages_back(
+    tmp_path: Path, line: str, shape: tuple[int, ...]
+) -> None:
+    text = f"7767517\n3 2\npnnx.Input a 0 1 x #x={str(shape).replace(' ', '')}f32\n{line}\npnnx.Output o 1 0 y\n"
+    graph = Graph.parse(text)
+    (layer,) = (op for op in graph.ops if op.attrs)
+    layer.attrs["weight"] = Attribute(np.ones(layer.attrs["weight"].shape, np.float32))
+    graph.save(tmp_path / "parts.pnnx.param")
+    model = Model(Graph.load(tmp_path / "parts.pnnx.param"), 2)
+    model(np.ones(shape, np.float32))
+    assert _resident(tmp_path / "parts.pnnx.bin") < layer.attrs["weight"].nbytes // 4
+
+
 def test_release_leaves_memory_alone_that_is_no_read_only_mapping(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(b"\1" * (1 << 20))

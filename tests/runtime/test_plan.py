@@ -53,3 +53,10 @@ def test_the_lowest_place_where_none_is_around_a_middle() -> None:
     offsets, total = plan_arena({large: (0, 1), beside: (2, 3), small: (3, 4)})
     assert offsets == {large: 0, beside: 1024, small: 0}
     assert total == 4096
+
+
+def test_large_arenas_take_the_lowest_places_where_that_saves_memory() -> None:
+    for unit, expected in ((1 << 10, 19), (1 << 20, 16)):
+        large, one, other = (Buffer("arena", n * unit) for n in (16, 8, 7))
+        _, total = plan_arena({large: (0, 0), one: (1, 2), other: (2, 3)})
+        assert total == expected * unit
