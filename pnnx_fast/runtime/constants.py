@@ -41,7 +41,7 @@ class Constants:
         self._cached: dict[Hashable, Tensor] = {}
         self._kept: dict[Hashable, Any] = {}
         self._aligned: dict[Buffer, Array] = {}
-        self._chunk = np.empty(0, np.uint8)
+        self._chunks: list[Array] = []
         self._queue = PackQueue()
         self.weights_bytes = 0
         """Of the model."""
@@ -138,10 +138,13 @@ class Constants:
         if nbytes > CHUNK // 2:
             return aligned_bytes(nbytes)
         with self._lock:
-            if nbytes > self._chunk.size:
-                self._chunk = aligned_bytes(CHUNK)
-            block, self._chunk = self._chunk[:nbytes], self._chunk[-(-nbytes // 64) * 64 :]
-        return block
+            # What large weights left over in a mapping is for small ones: its last huge page is in memory as a whole.
+            place = next((i for i, rest in enumerate(self._chunks) if nbytes <= rest.size), len(self._chunks))
+            if place == len(self._chunks):
+                self._chunks.append(aligned_bytes(CHUNK))
+            rest = self._chunks[place]
+            self._chunks[place] = rest[-(-nbytes // 64) * 64 :]
+        return rest[:nbytes]
 
     def address(self, tensor: Tensor, aligned: bool = True) -> int:
         """Address of a constant's first element, if need be from an aligned copy when the file holds it unaligned."""

@@ -29,6 +29,8 @@ def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
         (geometry(64, 128, 80, stride_h=2, stride_w=2), "conv_winograd_f32", 20),
         (geometry(128, 256, 14, stride_h=2, stride_w=2), "conv_winograd_f32", 18),
         (geometry(256, 512, 7, stride_h=2, stride_w=2), "conv_f32", -1),
+        (geometry(256, 256, 20, stride_h=2, stride_w=2), "conv_winograd_f32", 20),
+        (geometry(256, 512, 20, stride_h=2, stride_w=2), "conv_winograd_f32", 18),
         (geometry(16, 32, 160, stride_h=2, stride_w=2), "conv_f32", -1),
         (geometry(64, 128, 80, stride_h=2, stride_w=2, dil_w=2), "conv_f32", -1),
         (geometry(64, 128, 80, stride_h=2, stride_w=2, kh=1), "conv_f32", -1),

@@ -170,6 +170,17 @@ def test_weights_of_equal_content_are_one() -> None:
     assert np.array_equal(other.numpy(), near)
 
 
+def test_small_weights_lie_where_large_ones_left_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pnnx_fast.runtime.constants.CHUNK", 1 << 16)
+    constants = Constants()
+    places = [constants.allocate(n).__array_interface__["data"][0] for n in (30000, 30000, 30000, 5000, 1000)]
+    first, second, third, small, last = places
+    assert second - first == -(-30000 // 64) * 64
+    assert small - second == second - first
+    assert not 0 <= third - first < 1 << 16
+    assert last - third == second - first
+
+
 def _copies(
     count: int, nthreads: int = 2, free: bool = True
 ) -> tuple[core.Program, list[np.ndarray], list[np.ndarray]]:
