@@ -44,11 +44,11 @@ static uint32_t detect(void) {
     if ((xcr0 & 0x6) != 0x6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
     const int avx2 = (b >> 5) & 1, bmi2 = (b >> 8) & 1;
     if (avx2 && bmi2 && fma && f16c) features |= PF_CPU_AVX2;
+    if ((features & PF_CPU_AVX2) && ((c >> 10) & 1)) features |= PF_CPU_VPCLMUL;
     const uint32_t need = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31); /* F, DQ, BW, VL */
     if ((features & PF_CPU_AVX2) && (xcr0 & 0xe6) == 0xe6 && (b & need) == need) {
         features |= PF_CPU_AVX512;
         if ((c >> 11) & 1) features |= PF_CPU_VNNI;
-        if ((c >> 10) & 1) features |= PF_CPU_VPCLMUL;
         if (has_tiles(xcr0)) features |= PF_CPU_AMX;
     }
     return features;

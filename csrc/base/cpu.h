@@ -10,7 +10,7 @@ enum {
     PF_CPU_AVX2 = 1 << 2,    /* AVX2, FMA, F16C, BMI2 and OS support for ymm */
     PF_CPU_AVX512 = 1 << 3,  /* F, BW, VL, DQ and OS support for zmm */
     PF_CPU_VNNI = 1 << 4,    /* AVX512-VNNI */
-    PF_CPU_VPCLMUL = 1 << 5, /* VPCLMULQDQ with AVX-512 */
+    PF_CPU_VPCLMUL = 1 << 5, /* VPCLMULQDQ with AVX2 */
     PF_CPU_AMX = 1 << 6,     /* AMX-INT8, and the system lets this process use it */
 };
 

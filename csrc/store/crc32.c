@@ -82,11 +82,14 @@ typedef struct variant {
     fold_function *fold;
 } variant;
 
+enum { NEEDS_VPCLMUL = PF_CPU_SSE41 | PF_CPU_PCLMUL | PF_CPU_VPCLMUL };
+
 static const variant variants[] = {
     {"generic", 0, 0, NULL},
 #if defined(__x86_64__)
     {"pclmul", PF_CPU_SSE41 | PF_CPU_PCLMUL, 64, pf_crc32_fold_pclmul},
-    {"vpclmul", PF_CPU_SSE41 | PF_CPU_PCLMUL | PF_CPU_VPCLMUL, 256, pf_crc32_fold_vpclmul},
+    {"vpclmul_avx2", NEEDS_VPCLMUL | PF_CPU_AVX2, 256, pf_crc32_fold_vpclmul_avx2},
+    {"vpclmul", NEEDS_VPCLMUL | PF_CPU_AVX512, 256, pf_crc32_fold_vpclmul},
 #endif
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };

@@ -24,6 +24,7 @@ uint32_t pf_crc32_by(int variant, uint32_t crc, const void *data, size_t n);
  * multiple of 16, at least PF_CRC32_FOLD_MIN. */
 enum { PF_CRC32_FOLD_MIN = 64 };
 uint32_t pf_crc32_fold_pclmul(uint32_t state, const uint8_t *data, size_t n);
+uint32_t pf_crc32_fold_vpclmul_avx2(uint32_t state, const uint8_t *data, size_t n);
 uint32_t pf_crc32_fold_vpclmul(uint32_t state, const uint8_t *data, size_t n);
 
 #endif
