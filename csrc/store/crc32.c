@@ -88,7 +88,7 @@ static const variant variants[] = {
     {"generic", 0, 0, NULL},
 #if defined(__x86_64__)
     {"pclmul", PF_CPU_SSE41 | PF_CPU_PCLMUL, 64, pf_crc32_fold_pclmul},
-    {"vpclmul_avx2", NEEDS_VPCLMUL | PF_CPU_AVX2, 256, pf_crc32_fold_vpclmul_avx2},
+    {"vpclmul_avx2", NEEDS_VPCLMUL | PF_CPU_AVX2, 64, pf_crc32_fold_vpclmul_avx2},
     {"vpclmul", NEEDS_VPCLMUL | PF_CPU_AVX512, 256, pf_crc32_fold_vpclmul},
 #endif
 };
