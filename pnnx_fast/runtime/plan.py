@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from pnnx_fast.ops.symbolic import Buffer
 
@@ -51,13 +52,22 @@ def plan_arena(
             root = {k: source if v is out else v for k, v in root.items()}
             root[out] = source
     offsets, total = _placed(merged, around=True)
-    if total > LARGE:
+    if total > LARGE and _most_alive(merged) < total * (1 - CLEARLY):
         lowest = _placed(merged, around=False)
         if lowest[1] < total * (1 - CLEARLY):
             offsets, total = lowest
     for out, source in root.items():
         offsets[out] = offsets[source]
     return offsets, total
+
+
+def _most_alive(spans: Mapping[Buffer, tuple[int, int]]) -> int:
+    """Bytes of the buffers that live at the same time, which no plan can do without."""
+    changes: dict[int, int] = {}
+    for buffer, (first, last) in spans.items():
+        changes[first] = changes.get(first, 0) + buffer.nbytes
+        changes[last + 1] = changes.get(last + 1, 0) - buffer.nbytes
+    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
 
 
 def _placed(spans: Mapping[Buffer, tuple[int, int]], around: bool) -> tuple[dict[Buffer, int], int]:
