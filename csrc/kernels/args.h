@@ -246,11 +246,14 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, in, bias_reverse) F(K, in, h0) F(K, in, c0) F(K, io, c) F(K, io, y) F(K, io, scratch)               \
     F(K, io, rounded)                                                                                        \
     F(K, i64, first) F(K, i64, steps) F(K, i64, total) F(K, i64, rows) F(K, i64, hidden) F(K, i64, out)      \
-    F(K, i64, gst) F(K, i64, gsn) F(K, i64, yst) F(K, i64, ysn) F(K, i64, relu)
+    F(K, i64, gst) F(K, i64, gsn) F(K, i64, yst) F(K, i64, ysn) F(K, i64, relu)                              \
+    F(K, i64, wide)
 
-/* Packs W_hh (gates * units, k) for the recurrent kernel; W_hr with gates = 1. */
+/* Packs W_hh (gates * units, k) for the recurrent kernel; W_hr with gates = 1. The variant, which suits so many
+ * rows and directions (0: one row), is the kernel's `wide`. */
 #define PF_RECURRENT_PACK_ARGS(F, K)                                                                         \
-    F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, variant)
+    F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, rows)                  \
+    F(K, i64, dirs) F(K, i64, variant)
 
 /* A chain of operations on up to 16 operands. code, int64: counts of operands, constants, registers, operations; type, of
  * PF_DTYPE_CODES (not bool and float16); what the result is, and what each operand is, of PF_OPERAND_CODES, with its 8 strides; bits of each constant; of each operation code, destination and three sources, numbered operands

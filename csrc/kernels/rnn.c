@@ -12,53 +12,65 @@
 #include "kernels/int8.h"
 #include "kernels/pack_columns.h"
 #include "kernels/rnn_cells.h"
+#include "kernels/rnn_columns.h"
 #include "kernels/rnn_tall.h"
 #include "kernels/tile.h"
 
-/* A matrix of gates x units columns, packed in blocks of `vectors` vectors of units for every gate. */
-typedef struct columns {
-    int64_t gates, units, k;
-    int vectors;
-} columns;
-
-static columns make_columns(int64_t gates, int64_t units, int64_t k) {
-    return (columns){gates, units, k, gates == PLAIN ? PF_PANEL_MAIN : 1};
-}
-
-static int64_t block_units(const columns *c) { return c->vectors * PF_VL; }
-static int64_t block_count(const columns *c) { return pf_ceil_div(c->units, block_units(c)); }
-static int64_t block_width(const columns *c) { return c->gates * block_units(c); }
-static int64_t packed_floats(const columns *c) { return block_count(c) * block_width(c) * c->k; }
-
-/* A block is cut into panels that a tile takes: [k][vectors][PF_VL] each. */
-static void pack_panel(const columns *c, const float *x, float *y, int64_t first_unit, int first,
-                       int vectors) {
+/* Some vectors of a block, from `first` on. */
+static void pack_panel(const columns *c, const float *x, float *y, int64_t block, int first, int vectors) {
+    const int own = block_vectors(c, block);
     for (int v = 0; v < vectors; v++) {
-        const int64_t gate = (first + v) / c->vectors, unit = first_unit + (first + v) % c->vectors * PF_VL;
+        const int64_t gate = (first + v) / own, unit = (block_start(c, block) + (first + v) % own) * PF_VL;
         pf_pack_columns(x + (gate * c->units + unit) * c->k, c->k, c->units - unit, 1, vectors * PF_VL, 0,
                         c->k, y + v * PF_VL);
     }
 }
 
+typedef struct share {
+    int64_t row0, row1, members, member; /* rows of the batch; blocks are dealt out among the members */
+    bool meets;
+} share;
+
+/* Directions are independent, and so are rows of the batch: only when there are too few of them, and a step
+ * is worth it, do threads share the blocks of one matrix, meeting after every step. */
+static share deal(int64_t gates, int64_t weights, int64_t rows, int64_t dirs, int nthreads, int tid) {
+    enum { WORTH_MEETING = 3 << 14 };
+    const int64_t members = pf_max(1, nthreads / dirs), member = tid % members;
+    const int enough = gates == LSTM && PF_REGISTERS == 16 ? WIDE_ROWS : 6;
+    if (rows >= members * enough)
+        return (share){rows * member / members, rows * (member + 1) / members, 1, 0, false};
+    if (rows * gates * weights < WORTH_MEETING) return (share){0, member == 0 ? rows : 0, 1, 0, false};
+    return (share){0, rows, members, member, members > 1};
+}
+
+/* Whether the rows of a thread then come in parts of as many as a wide block takes at once, or nearly.
+ * Others, and multiples of two parts that a tall block holds, fill the registers as well or better there. */
+static bool pays_wide(const pf_recurrent_pack_args *a, int nthreads) {
+    const share part = deal(a->gates, a->units * a->k, a->rows, a->dirs, nthreads, nthreads - 1);
+    const int64_t rows = part.row1 - part.row0;
+    return PF_REGISTERS == 16 && a->gates == LSTM && !part.meets && rows >= WIDE_ROWS &&
+           (rows + 1) % WIDE_ROWS <= 1 && rows % TALL_MOST != 0;
+}
+
 PF_PLAN_FUNCTION(recurrent_pack_f32) {
     const pf_recurrent_pack_args *a = args_;
-    const columns c = make_columns(a->gates, a->units, a->k);
-    (void)nthreads;
+    plan->variant = a->variant >= 0 ? a->variant : pays_wide(a, nthreads);
+    const columns c = make_columns(a->gates, a->units, a->k, plan->variant != 0);
     plan->packed_bytes = packed_floats(&c) * (int64_t)sizeof(float);
 }
 
 PF_KERNEL_FUNCTION(recurrent_pack_f32) {
     const pf_recurrent_pack_args *a = args_;
-    const columns c = make_columns(a->gates, a->units, a->k);
+    const columns c = make_columns(a->gates, a->units, a->k, a->variant != 0);
     const float *x = pf_ptr(w, a->x);
-    const int total = (int)(c.gates * c.vectors);
     int64_t begin, end;
     pf_share(w, block_count(&c), 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        float *y = (float *)pf_ptr(w, a->y) + i * block_width(&c) * c.k;
+        float *y = (float *)pf_ptr(w, a->y) + block_offset(&c, i);
+        const int own = block_vectors(&c, i), total = (int)c.gates * own;
         for (int first = 0, n; first < total; first += n) {
-            n = pf_panel_vectors(total - first);
-            pack_panel(&c, x, y, i * block_units(&c), first, n);
+            n = c.wide ? own : pf_panel_vectors(total - first);
+            pack_panel(&c, x, y, i, first, n);
             y += (int64_t)n * PF_VL * c.k;
         }
     }
@@ -74,11 +86,6 @@ typedef struct direction {
     float *rounded;     /* the state before as int8 leaves it, of this thread */
     columns hidden, projection;
 } direction;
-
-typedef struct share {
-    int64_t row0, row1, members, member; /* rows of the batch; blocks are dealt out among the members */
-    bool meets;
-} share;
 
 /* Blocks whose panels, all of them full, lie side by side in one call of so many rows. */
 static int blocks_beside(const columns *c, int64_t rows) {
@@ -135,7 +142,7 @@ static void multiply_panels(const columns *c, const pf_tap *rows, const float *w
 static void multiply_beside(const columns *c, const float *w, int64_t block, int blocks,
                             const float *const *rows, int count, float *s) {
     const int total = (int)c->gates * c->vectors, panels = total * blocks / PF_PANEL_MAIN;
-    const float *first = w + block * block_width(c) * c->k;
+    const float *first = w + block_offset(c, block);
     pf_tap tap = {.number = 0};
     for (int r = 0; r < count; r++) tap.row[r] = rows[r];
     if (total % PF_PANEL_MAIN == 0 && panels > 1 && panels <= pf_side_panels(count))
@@ -178,13 +185,14 @@ static const float *gates_row(const direction *d, int64_t step, int64_t row) {
  * nothing else foresees it. */
 static void fetch_cells(const direction *d, int64_t step, int64_t block, int64_t row0, int count) {
     const columns *c = &d->hidden;
-    const int64_t u = block * block_units(c);
+    const int64_t u = block_start(c, block) * PF_VL;
+    const int vectors = block_vectors(c, block);
     for (int64_t row = row0; row < row0 + count; row++) {
         const float *g = gates_row(d, step, row) + u, *y = output_row(d, step, row) + u;
         for (int64_t gate = 0; gate < c->gates; gate++) {
-            for (int v = 0; v < c->vectors; v++) __builtin_prefetch(g + gate * c->units + v * PF_VL);
+            for (int v = 0; v < vectors; v++) __builtin_prefetch(g + gate * c->units + v * PF_VL);
         }
-        for (int v = 0; v < c->vectors && !d->raw; v++) __builtin_prefetch(y + v * PF_VL, 1);
+        for (int v = 0; v < vectors && !d->raw; v++) __builtin_prefetch(y + v * PF_VL, 1);
     }
 }
 
@@ -193,9 +201,9 @@ static cells make_cells(const direction *d, int64_t step, int64_t block, int v, 
                         const float *s) {
     const pf_recurrent_args *a = d->a;
     const bool begun = a->first + step > 0;
-    const int64_t u = block * block_units(&d->hidden) + v * PF_VL, state = row0 * a->hidden + u;
+    const int64_t u = (block_start(&d->hidden, block) + v) * PF_VL, state = row0 * a->hidden + u;
     const float *h = state_row(d, step, row0), *c0 = begun ? d->c : d->c0;
-    return (cells){.sums = s + v * PF_VL,
+    return (cells){.sums = s + v * d->hidden.gates * PF_VL,
                    .gates = gates_row(d, step, row0) + u,
                    .bias = d->bias ? d->bias + u : NULL,
                    .h = h ? h + u : NULL,
@@ -224,8 +232,8 @@ static void run_cells(const direction *d, const cells *x, int count) {
  * single cell wait for each other. */
 static void neighbour_cells(const direction *d, int64_t step, int64_t block, int blocks, int v, int64_t row,
                             const float *s) {
-    const int64_t units = block_units(&d->hidden);
-    const int64_t left = d->a->hidden - (block * units + v * PF_VL);
+    const int64_t units = d->hidden.vectors * PF_VL;
+    const int64_t left = d->a->hidden - (block_start(&d->hidden, block) + v) * PF_VL;
     const int whole = left < PF_VL ? 0 : (int)pf_min(blocks, (left - PF_VL) / units + 1);
     if (whole > 0) {
         cells x = make_cells(d, step, block, v, row, s);
@@ -241,7 +249,7 @@ static void neighbour_cells(const direction *d, int64_t step, int64_t block, int
 static void apply_cells(const direction *d, int64_t step, int64_t block, int blocks, int64_t row0, int count,
                         const float *s) {
     const int64_t width = block_width(&d->hidden);
-    for (int v = 0; v < d->hidden.vectors; v++) {
+    for (int v = 0; v < block_vectors(&d->hidden, block); v++) {
         if (count == 1) {
             neighbour_cells(d, step, block, blocks, v, row0, s);
             continue;
@@ -256,7 +264,7 @@ static void apply_cells(const direction *d, int64_t step, int64_t block, int blo
 
 /* Rows of a tile: the weights had better be read once for all rows than be used by tiles of full width. */
 static int most_rows(const columns *c, int64_t rows) {
-    if (is_tall(c->gates, rows)) return TALL_MOST;
+    if (c->wide || is_tall(c->gates, rows)) return TALL_MOST;
     const int vectors = pf_panel_vectors(c->gates * c->vectors), whole = pf_tile_rows(vectors);
     return rows > whole && vectors == 4 ? pf_tile_rows(vectors / 2) : whole;
 }
@@ -283,14 +291,20 @@ static int blocks_together(const columns *c, const work *w, int64_t rows) {
     enum { OVERLAP = 8 };
     _Static_assert((int)OVERLAP <= (int)CELL_ROWS, "sums of neighbours lie where those of rows do");
     const int beside = w->tiles == 1 ? blocks_beside(c, rows) : 1;
-    return rows == 1 ? OVERLAP : beside;
+    return c->wide ? 1 : rows == 1 ? OVERLAP : beside;
 }
 
-/* First row of a tile, and its rows of the state before. */
+/* First row of a tile, or the end. Wide blocks take their rows in whole parts. */
+static int64_t tile_row(const columns *c, const share *part, const work *w, int64_t tile) {
+    const int64_t rows = part->row1 - part->row0, unit = c->wide ? WIDE_ROWS : 1;
+    return part->row0 + pf_min(rows, pf_ceil_div(rows, unit) * tile / w->tiles * unit);
+}
+
+/* The same, and the rows of the state before. */
 static int64_t tile_rows(const direction *d, int64_t step, const share *part, const work *w, int64_t tile,
                          const float **before, int *count) {
-    const int64_t rows = part->row1 - part->row0, row = part->row0 + rows * tile / w->tiles;
-    *count = (int)(part->row0 + rows * (tile + 1) / w->tiles - row);
+    const int64_t row = tile_row(&d->hidden, part, w, tile);
+    *count = (int)(tile_row(&d->hidden, part, w, tile + 1) - row);
     for (int r = 0; r < *count; r++)
         before[r] = d->rounded ? d->rounded + (row + r) * d->a->out : state_row(d, step, row + r);
     return row;
@@ -322,7 +336,7 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
     const bool tall = is_tall(c->gates, part->row1 - part->row0);
     if (d->rounded && !zero) round_states(d, step, part);
     const int most = blocks_together(c, &w, part->row1 - part->row0);
-    float s[CELL_ROWS * LSTM * PF_VL] __attribute__((aligned(64)));
+    float s[CELL_ROWS * LSTM * WIDE * PF_VL] __attribute__((aligned(64)));
     for (int64_t j = 0, blocks; j < w.end - w.begin; j += blocks) {
         blocks = pf_min(most, w.end - w.begin - j);
         const int64_t i = block_at(&w, step, j, blocks);
@@ -333,8 +347,10 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
             for (int64_t b = i; b < i + blocks; b++) fetch_cells(d, step, b, row, n);
             if (zero)
                 memset(s, 0, sizeof s);
+            else if (c->wide)
+                multiply_wide(block_vectors(c, i), n, before, c->k, d->w + block_offset(c, i), s);
             else if (tall)
-                multiply_tall(c->gates, n)(before, c->k, d->w + i * block_width(c) * c->k, s);
+                multiply_tall(c->gates, n)(before, c->k, d->w + block_offset(c, i), s);
             else
                 multiply_blocks(c, d->w, i, (int)blocks, step % 2, before, n, s);
             apply_cells(d, step, i, (int)blocks, row, n, s);
@@ -355,10 +371,9 @@ static void project(const direction *d, int64_t step, const share *part) {
             n = pf_min(most, part->row1 - row);
             for (int64_t r = 0; r < n; r++) rows[r] = d->raw + (row + r) * a->hidden;
             multiply_blocks(c, d->wr, i, 1, false, rows, (int)n, s);
-            const int64_t u = i * block_units(c), length = pf_min(block_units(c), a->out - u);
+            const int64_t width = block_width(c), u = i * width, length = pf_min(width, a->out - u);
             for (int64_t r = 0; r < n; r++)
-                memcpy(output_row(d, step, row + r) + u, s + r * block_width(c),
-                       (size_t)length * sizeof(float));
+                memcpy(output_row(d, step, row + r) + u, s + r * width, (size_t)length * sizeof(float));
         }
     }
 }
@@ -384,23 +399,15 @@ static void run_direction(const direction *d, const share *part, const pf_worker
 
 static int directions(const pf_recurrent_args *a) { return a->w_reverse.base < 0 ? 1 : 2; }
 
-/* Directions are independent, and so are rows of the batch: only when there are too few of them, and a step
- * is worth it, do threads share the blocks of one matrix, meeting after every step. */
-static share deal(const pf_recurrent_args *a, int nthreads, int tid, int64_t gates) {
-    enum { ENOUGH_ROWS = 6, WORTH_MEETING = 3 << 14 };
-    const int64_t members = pf_max(1, nthreads / directions(a)), member = tid % members;
-    if (a->rows >= members * ENOUGH_ROWS)
-        return (share){a->rows * member / members, a->rows * (member + 1) / members, 1, 0, false};
-    if (a->rows * gates * a->hidden * a->out < WORTH_MEETING)
-        return (share){0, member == 0 ? a->rows : 0, 1, 0, false};
-    return (share){0, a->rows, members, member, members > 1};
+static share share_of(const pf_recurrent_args *a, int64_t gates, int nthreads, int tid) {
+    return deal(gates, a->hidden * a->out, a->rows, directions(a), nthreads, tid);
 }
 
 static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, int64_t gates, int64_t dir) {
     const int64_t states = a->rows * a->hidden;
     direction d = {.a = a, .reverse = dir > 0};
-    d.hidden = make_columns(gates, a->hidden, a->out);
-    d.projection = make_columns(PLAIN, a->out, a->hidden);
+    d.hidden = make_columns(gates, a->hidden, a->out, a->wide != 0);
+    d.projection = make_columns(PLAIN, a->out, a->hidden, false);
     d.gates = (const float *)pf_ptr(w, a->gates) + dir * gates * a->hidden;
     d.w = pf_ptr(w, dir ? a->w_reverse : a->w);
     d.wr = pf_ptr(w, dir ? a->wr_reverse : a->wr);
@@ -420,7 +427,7 @@ static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, 
 
 static void run_layer(const pf_recurrent_args *a, const pf_worker *w, int64_t gates) {
     const int64_t dirs = directions(a);
-    const share part = deal(a, w->nthreads, w->tid, gates);
+    const share part = share_of(a, gates, w->nthreads, w->tid);
     const int64_t members = pf_max(1, w->nthreads / dirs), mine = w->tid / members;
     for (int64_t dir = 0; dir < dirs; dir++) {
         if (w->nthreads >= dirs && dir != mine) continue;
@@ -435,7 +442,7 @@ static void run_layer(const pf_recurrent_args *a, const pf_worker *w, int64_t ga
 
 #define PF_RECURRENT(name, gates)                                                                            \
     PF_KERNEL_FUNCTION(name) { run_layer(args_, w, gates); }                                                 \
-    PF_PLAN_FUNCTION(name) { plan->variant = deal(args_, nthreads, 0, gates).meets; }
+    PF_PLAN_FUNCTION(name) { plan->variant = share_of(args_, gates, nthreads, 0).meets; }
 PF_RECURRENT(lstm_f32, LSTM)
 PF_RECURRENT(gru_f32, GRU)
 PF_RECURRENT(rnn_f32, PLAIN)

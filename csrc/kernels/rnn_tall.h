@@ -17,11 +17,17 @@ enum {
     HALF = LSTM / 2, /* vectors */
     HALF_ROWS = PF_PANEL_MAIN == 4 ? TALL_MOST : 6,
     HALF_PANEL = PF_PANEL_MAIN == 4 ? LSTM : HALF,
+    WIDE = PF_REGISTERS == 16
+        ? 3
+        : 1, /* vectors of units of a wide block, and rows that one gate takes at once */
+    WIDE_ROWS = 4,
 };
 
-/* The sums of some rows and vectors, whose weights lie in a panel of so many; s: rows of `gates` vectors. */
-PF_INLINE void multiply_rows(const int rows, const int vectors, const int panel, const int gates,
-                             const float *const *h, int64_t k, const float *b, float *s) {
+/* The sums of some rows and vectors, whose weights lie in a panel of so many; s: vectors of sums, so far from
+ * row to row and from vector to vector. */
+PF_INLINE void multiply_rows(const int rows, const int vectors, const int panel, const int row_step,
+                             const int vector_step, const float *const *h, int64_t k, const float *b,
+                             float *s) {
     pf_vf acc[TALL_MOST][GRU];
     const float *a[TALL_MOST];
     PF_UNROLL for (int r = 0; r < rows; r++) {
@@ -37,14 +43,15 @@ PF_INLINE void multiply_rows(const int rows, const int vectors, const int panel,
         }
     }
     PF_UNROLL for (int r = 0; r < rows; r++) {
-        PF_UNROLL for (int v = 0; v < vectors; v++) pf_store(s + (r * gates + v) * PF_VL, acc[r][v]);
+        PF_UNROLL for (int v = 0; v < vectors; v++)
+            pf_store(s + (r * row_step + v * vector_step) * PF_VL, acc[r][v]);
     }
 }
 
 /* h: rows of states, k long; b: the block; s: rows of a vector for each gate. */
 typedef void (*multiply_fn)(const float *const *h, int64_t k, const float *b, float *s);
 #define TURN(first, rows, vectors, panel, gates)                                                             \
-    multiply_rows(rows, vectors, panel, gates, h + (first), k, b, s + (first) * (gates) * PF_VL)
+    multiply_rows(rows, vectors, panel, gates, 1, h + (first), k, b, s + (first) * (gates) * PF_VL)
 
 /* Two vectors of an LSTM's block. */
 PF_INLINE void multiply_half(const int rows, const float *const *h, int64_t k, const float *b, float *s) {
@@ -81,6 +88,34 @@ ROWS(LSTM_OF)
 ROWS(GRU_OF)
 static const multiply_fn lstm_tall[] = {ROWS(LSTM_ENTRY)}, gru_tall[] = {ROWS(GRU_ENTRY)};
 
+#define WIDE_OF(rows, vectors)                                                                               \
+    static void wide_##rows##x##vectors(const float *const *h, int64_t k, const float *b, float *s) {        \
+        multiply_rows(rows, vectors, vectors, WIDE * LSTM, LSTM, h, k, b, s);                                \
+    }
+#define WIDE_ROW(X, vectors)      X(1, vectors) X(2, vectors) X(3, vectors) X(4, vectors)
+#define WIDE_ENTRY(rows, vectors) [vectors][rows] = wide_##rows##x##vectors,
+WIDE_ROW(WIDE_OF, 1)
+#if PF_REGISTERS == 16
+WIDE_ROW(WIDE_OF, 2)
+WIDE_ROW(WIDE_OF, 3)
+#endif
+static const multiply_fn wide[][WIDE_ROWS + 1] = {WIDE_ROW(WIDE_ENTRY, 1)
+#if PF_REGISTERS == 16
+                                                      WIDE_ROW(WIDE_ENTRY, 2) WIDE_ROW(WIDE_ENTRY, 3)
+#endif
+};
+
+/* Up to TALL_MOST rows and a wide block of so many vectors, gate by gate; s: rows of WIDE vectors of every
+ * gate. */
+static void multiply_wide(int vectors, int rows, const float *const *h, int64_t k, const float *b, float *s) {
+    for (int gate = 0; gate < LSTM; gate++, b += vectors * PF_VL * k) {
+        for (int row = 0, n; row < rows; row += n) {
+            n = rows - row < WIDE_ROWS ? rows - row : WIDE_ROWS;
+            wide[vectors][n](h + row, k, b, s + (row * WIDE * LSTM + gate) * PF_VL);
+        }
+    }
+}
+
 /* With 32 registers the tiles of a GRU hold about as many rows themselves. */
 static bool is_tall(int64_t gates, int64_t rows) {
     return rows >= TALL_FROM && (gates == LSTM || (gates == GRU && PF_REGISTERS == 16));
@@ -97,5 +132,8 @@ static multiply_fn multiply_tall(int64_t gates, int rows) {
 #undef GRU_OF
 #undef LSTM_ENTRY
 #undef GRU_ENTRY
+#undef WIDE_OF
+#undef WIDE_ROW
+#undef WIDE_ENTRY
 
 #endif

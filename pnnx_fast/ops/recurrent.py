@@ -105,9 +105,23 @@ def _biases(b: Builder, stack: Stack, layer: int) -> tuple[Tensor | None, list[T
     return b.cached(key, add), inner
 
 
-def _packed(b: Builder, weight: Tensor, gates: int) -> Tensor:
-    fields = {"gates": gates, "units": weight.shape[0] // gates, "k": weight.shape[1], "variant": 0}
-    return b.pack("recurrent_pack_f32", weight, b.plan("recurrent_pack_f32", **fields).packed_bytes, **fields)
+def _packed(b: Builder, weight: Tensor, gates: int, rows: int = 0, dirs: int = 1) -> tuple[Tensor, int]:
+    """Packed weights and in which of the two ways, as suits so many rows and directions."""
+    fields = {"gates": gates, "units": weight.shape[0] // gates, "k": weight.shape[1]}
+    plan = b.plan("recurrent_pack_f32", **fields, rows=rows, dirs=dirs)
+    fields |= {"rows": 0, "dirs": 1, "variant": plan.variant}
+    return b.pack("recurrent_pack_f32", weight, plan.packed_bytes, **fields), plan.variant
+
+
+def _products(b: Builder, steps: int, rows: int, width: int, time: int) -> Tensor:
+    """Room for the products of the input, with ``time`` as the dimension of the steps.
+
+    The rows of a step lie near each other, a cache line further than their width, which often is a power of two: the
+    cells read some of each row, and would find all of them in the same few lines of the cache.
+    """
+    line = 64 // 4 if rows > 1 else 0
+    products = b.empty((steps, rows, width + line), np.float32).narrow(2, 0, width)
+    return products.permute((1, 0, 2)) if time else products
 
 
 def _layer(
@@ -123,17 +137,17 @@ def _layer(
     w_ih, w_hh = ([stack.weight(b, f"weight_{k}_{n}", shapes[k]) for n in names] for k in ("ih", "hh"))
     w_hr = [stack.weight(b, f"weight_hr_{n}", shapes["hr"]) for n in names] if stack.proj else []
     bias, inner = _biases(b, stack, layer)
+    refs: dict[str, Any] = {"y": y, "h0": h0, "c0": c0, "c": c}
     time, batch = (1, 0) if stack.batch_first else (0, 1)
     steps, rows = x.shape[time], x.shape[batch]
-    refs: dict[str, Any] = {"y": y, "h0": h0, "c0": c0, "c": c}
     for i, ending in enumerate(stack.suffixes):
-        refs["w" + ending] = _packed(b, w_hh[i], gates)
-        refs["wr" + ending] = _packed(b, w_hr[i], 1) if w_hr else None
+        refs["w" + ending], wide = _packed(b, w_hh[i], gates, rows, len(names))
+        refs["wr" + ending] = _packed(b, w_hr[i], 1)[0] if w_hr else None
         refs["bias" + ending] = inner[i]
     width = len(names) * gates * hidden
     spans = _spans(steps, rows, 4 * width)
     most = max(length for _, length in spans)
-    products = b.empty((rows, most, width) if time else (most, rows, width), np.float32)
+    products = _products(b, most, rows, width, time)
     scratch = b.scratch(4 * len(names) * rows * hidden if stack.proj else 0)
     rounded = b.scratch(4 * b.nthreads * rows * out if stack.rounded else 0)
     for first, length in spans:
@@ -145,7 +159,7 @@ def _layer(
             multiply_rows(b, x.narrow(time, start, length), weight, own, None, NO_ACTIVATION, part)
         b.step(
             stack.kernel, **refs, gates=g, scratch=scratch, rounded=rounded,
-            first=first, steps=length, total=steps, rows=rows, hidden=hidden, out=out, relu=int(stack.relu),
+            first=first, steps=length, total=steps, rows=rows, hidden=hidden, out=out, relu=int(stack.relu), wide=wide,
             gst=g.strides[time], gsn=g.strides[batch], yst=y.strides[time], ysn=y.strides[batch],
             flops=2 * len(names) * length * rows * hidden * (gates * out + stack.proj),
         )  # fmt: skip

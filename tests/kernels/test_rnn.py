@@ -44,6 +44,8 @@ class Layer:
 
     rounded = False
     """Whether states are rounded to int8 before every step."""
+    wide = 0
+    """How the recurrent weights of an LSTM are packed."""
 
     def __init__(self, kernel: str, dirs: int, steps: int, rows: int, hidden: int, proj: int = 0, state: bool = True):
         rng = np.random.default_rng(hidden)
@@ -75,10 +77,10 @@ class Layer:
             cs[d] = c
         return y, cs
 
-    def pack(self, isa: str, x: np.ndarray | None, gates: int) -> np.ndarray | None:
+    def pack(self, isa: str, x: np.ndarray | None, gates: int, wide: int = 0) -> np.ndarray | None:
         if x is None:
             return None
-        fields = {"gates": gates, "units": len(x) // gates, "k": x.shape[1], "variant": 0}
+        fields = {"gates": gates, "units": len(x) // gates, "k": x.shape[1], "rows": 0, "dirs": 1, "variant": wide}
         y = guarded(np.empty(plan(isa, "recurrent_pack_f32", **fields)[1], np.uint8))
         call(isa, "recurrent_pack_f32", 2, x=x, y=y, **fields)
         return y
@@ -97,7 +99,7 @@ class Layer:
         y = guarded(np.full((shape[1], shape[0], *shape[2:]) if batch_first else shape, np.nan, "f4"))
         y = y.swapaxes(0, 1) if batch_first else y
         c = guarded(np.full((self.dirs, self.rows, self.hidden), np.nan, "f4"))
-        w = [self.pack(isa, x, self.gates) for x in self.w] + [None]
+        w = [self.pack(isa, x, self.gates, self.wide) for x in self.w] + [None]
         wr = [self.pack(isa, x, 1) for x in self.wr] + [None]
         bias = [*self.bias, None] if self.gates == 3 else [None, None]
         edges = [0, self.steps] if cut is None else [0, cut, self.steps]
@@ -111,7 +113,7 @@ class Layer:
                 rounded=guarded(np.full(threads * self.rows * self.out, np.nan, "f4")) if self.rounded else None,
                 first=first, steps=end - first,
                 total=self.steps, rows=self.rows, hidden=self.hidden, out=self.out, gst=part.strides[0] // 4,
-                gsn=part.strides[1] // 4, yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0,
+                gsn=part.strides[1] // 4, yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0, wide=self.wide,
             )  # fmt: skip
         return y, c
 
@@ -136,6 +138,26 @@ def test_cells(isa: str, kernel: str, dirs: int, rows: int, hidden: int) -> None
 def test_many_rows(isa: str, kernel: str, rows: int, threads: int) -> None:
     """Every height of the tiles that take all gates of some units at once."""
     Layer(kernel, 1, 3, rows, 21).check(isa, threads, batch_first=True, cut=2)
+
+
+@pytest.mark.parametrize("rows", [*range(1, 13), 25])
+@pytest.mark.parametrize("hidden,proj", [(5, 0), (16, 0), (57, 0), (72, 0), (90, 17)])
+@pytest.mark.parametrize("dirs,threads", [(1, 1), (1, 3), (2, 2)])
+def test_wide_blocks(isa: str, rows: int, hidden: int, proj: int, dirs: int, threads: int) -> None:
+    """Blocks of one to three vectors of units, whatever number of rows comes in the end."""
+    layer = Layer("lstm_f32", dirs, 3, rows, hidden, proj)
+    layer.wide = 1
+    layer.rounded = rows % 3 == 0
+    layer.check(isa, threads, batch_first=True, cut=2)
+
+
+def test_who_gets_wide_blocks(isa: str) -> None:
+    """Only those whose rows come in fours or threes, and only where registers are few."""
+    sizes = {"units": 64, "k": 64, "dirs": 1}
+    for gates in GATES.values():
+        chosen = [plan(isa, "recurrent_pack_f32", gates=gates, rows=rows, **sizes)[0] for rows in range(26)]
+        few = gates == 4 and not isa.startswith("avx512")
+        assert [r for r, wide in enumerate(chosen) if wide] == ([4, 7, 8, 11, 15, 16, 19, 20, 23] if few else [])
 
 
 @pytest.mark.parametrize("kernel", GATES)
@@ -231,7 +253,7 @@ def test_one_row_of_many_units(isa: str, kernel: str, hidden: int) -> None:
 def test_threads_meet_where_they_share_a_direction(isa: str, kernel: str) -> None:
     w = np.zeros(1, "f4")
     names = ("gates", "wr", "wr_reverse", "bias", "bias_reverse", "h0", "c0", "c", "y", "scratch", "rounded")
-    steps = ("first", "steps", "total", "gst", "gsn", "yst", "ysn", "relu")
+    steps = ("first", "steps", "total", "gst", "gsn", "yst", "ysn", "relu", "wide")
 
     def meets(threads: int, dirs: int, rows: int = 1) -> bool:
         fields = {"w": w, "w_reverse": w if dirs > 1 else None, "rows": rows, "hidden": 256, "out": 256}
