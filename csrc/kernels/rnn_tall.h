@@ -17,10 +17,8 @@ enum {
     HALF = LSTM / 2, /* vectors */
     HALF_ROWS = PF_PANEL_MAIN == 4 ? TALL_MOST : 6,
     HALF_PANEL = PF_PANEL_MAIN == 4 ? LSTM : HALF,
-    WIDE = PF_REGISTERS == 16
-        ? 3
-        : 1, /* vectors of units of a wide block, and rows that one gate takes at once */
-    WIDE_ROWS = 4,
+    WIDE = 3,      /* vectors of units of a wide block */
+    WIDE_ROWS = 4, /* rows that one gate of it takes at once */
 };
 
 /* The sums of some rows and vectors, whose weights lie in a panel of so many; s: vectors of sums, so far from
@@ -95,15 +93,10 @@ static const multiply_fn lstm_tall[] = {ROWS(LSTM_ENTRY)}, gru_tall[] = {ROWS(GR
 #define WIDE_ROW(X, vectors)      X(1, vectors) X(2, vectors) X(3, vectors) X(4, vectors)
 #define WIDE_ENTRY(rows, vectors) [vectors][rows] = wide_##rows##x##vectors,
 WIDE_ROW(WIDE_OF, 1)
-#if PF_REGISTERS == 16
 WIDE_ROW(WIDE_OF, 2)
 WIDE_ROW(WIDE_OF, 3)
-#endif
-static const multiply_fn wide[][WIDE_ROWS + 1] = {WIDE_ROW(WIDE_ENTRY, 1)
-#if PF_REGISTERS == 16
-                                                      WIDE_ROW(WIDE_ENTRY, 2) WIDE_ROW(WIDE_ENTRY, 3)
-#endif
-};
+static const multiply_fn wide[][WIDE_ROWS + 1] = {WIDE_ROW(WIDE_ENTRY, 1) WIDE_ROW(WIDE_ENTRY, 2)
+                                                      WIDE_ROW(WIDE_ENTRY, 3)};
 
 /* Up to TALL_MOST rows and a wide block of so many vectors, gate by gate; s: rows of WIDE vectors of every
  * gate. */

@@ -147,7 +147,7 @@ def test_wide_blocks(isa: str, rows: int, hidden: int, proj: int, dirs: int, thr
     """Blocks of one to three vectors of units, whatever number of rows comes in the end."""
     layer = Layer("lstm_f32", dirs, 3, rows, hidden, proj)
     layer.wide = 1
-    layer.rounded = rows % 3 == 0
+    layer.rounded = (rows, hidden) == (8, 16)  # few states: none lies between two integers
     layer.check(isa, threads, batch_first=True, cut=2)
 
 
