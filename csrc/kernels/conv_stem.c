@@ -9,7 +9,7 @@
 #include "kernels/tile.h"
 #include "kernels/transpose.h"
 
-enum { WANTED_UNITS = 16, LEAST_ROWS = 4, LARGEST_FILTER = 32, GAP = 16 };
+enum { WANTED_UNITS = 16, LEAST_ROWS = 4, LEAST_PIXELS = 512, LARGEST_FILTER = 32, GAP = 16 };
 
 /* When windows are copied, to lie whole behind each other, so that tiles follow each other in one function.
  * Where registers are few, tiles are small, and taps of so few numbers cost more than their sums. Weights of
@@ -22,36 +22,58 @@ typedef struct stem {
     int64_t row;      /* floats of a ring row */
     int64_t pixels;   /* of a ring row */
     int64_t per_unit; /* output rows of a unit */
-    int64_t units;    /* per image */
-    int64_t tiles;    /* of an output row */
+    int64_t units;    /* of rows, per image */
+    int64_t parts;    /* of an output row: few long rows, as those of sound, are cut */
+    int64_t tiles;    /* of a part */
     int64_t thread_floats;
     int64_t copied; /* output rows whose windows are copied at a time; 0: none */
+    int in_place;   /* windows that follow each other in a row of the ring need no copy */
     int rows;
     pf_pointers x_steps, y_steps, z_steps;
 } stem;
 
-static int64_t rows_to_copy(const stem *s) {
+static int64_t rows_to_copy(const stem *s, int64_t width) {
     const pf_stem_args *a = s->a;
     const int64_t depth_bytes = a->kh * a->kw * a->ic * (int64_t)sizeof(float);
-    const int64_t most = WINDOW_BYTES / pf_max(1, a->ow * depth_bytes);
+    const int64_t most = WINDOW_BYTES / pf_max(1, width * depth_bytes);
     if (depth_bytes * a->oc > HEAVY_BYTES && most > 0) return pf_min(most, s->per_unit);
-    return a->kw * a->ic < SHORT_TAP && a->ow * s->rows >= PF_RUN_LEAST;
+    return a->kw * a->ic < SHORT_TAP && width * s->rows >= PF_RUN_LEAST;
+}
+
+/* For parts of output rows that are `width` pixels long. */
+static void set_width(stem *s, int64_t width) {
+    s->pixels = (width - 1) * s->a->stride_w + s->a->kw;
+    s->tiles = pf_ceil_div(width, s->rows);
 }
 
 static stem plan_stem(const pf_stem_args *a) {
     stem s = {.a = a, .span = (a->kh - 1) * a->dil_h + 1, .rows = pf_panel_rows(a->oc)};
-    s.pixels = (a->ow - 1) * a->stride_w + a->kw;
-    s.row = pf_ceil_div(s.pixels * a->ic, GAP) * GAP + GAP;
-    s.tiles = pf_ceil_div(a->ow, s.rows);
     s.per_unit = pf_max(LEAST_ROWS, pf_ceil_div(a->oh * a->n, WANTED_UNITS));
     s.units = pf_ceil_div(a->oh, s.per_unit);
-    s.copied = rows_to_copy(&s);
+    s.parts = pf_max(1, pf_min(a->ow / LEAST_PIXELS, WANTED_UNITS / (a->n * s.units)));
+    const int64_t width = pf_ceil_div(a->ow, s.parts);
+    set_width(&s, width);
+    s.row = pf_ceil_div(s.pixels * a->ic, GAP) * GAP + GAP;
+    s.in_place = a->kh == 1 && a->stride_w == a->kw;
+    s.copied = s.in_place ? 1 : rows_to_copy(&s, width);
     s.thread_floats = s.span * s.row;
-    if (s.copied) s.thread_floats += pf_ceil_div(s.copied * a->ow * a->kh * a->kw * a->ic, GAP) * GAP + GAP;
+    if (s.copied && !s.in_place)
+        s.thread_floats += pf_ceil_div(s.copied * width * a->kh * a->kw * a->ic, GAP) * GAP + GAP;
     pf_tile_steps(&s.x_steps, a->stride_w * a->ic);
     pf_tile_steps(&s.y_steps, a->ysw);
     pf_tile_steps(&s.z_steps, a->zsw);
     return s;
+}
+
+/* The plan for the pixels of output rows from x0 on. What is left of them in the input is padding that is
+ * missing. */
+static stem plan_part(const stem *s, int64_t x0, int64_t width, pf_stem_args *own) {
+    stem part = *s;
+    *own = *s->a;
+    own->ow = width, own->pad_w -= x0 * own->stride_w;
+    part.a = own;
+    set_width(&part, width);
+    return part;
 }
 
 /* Copies input row iy of an image into a ring row; rows outside of the image are zero. */
@@ -79,8 +101,8 @@ static void load_row(const stem *s, const float *image, int64_t iy, float *to) {
 }
 
 /* One row of output, all panels; `ring` holds the rows that it reads. */
-static void run_row(const stem *s, const float *ring, int64_t image, int64_t oy, pf_tile *t, const float *w,
-                    float *y, const float *z) {
+static void run_row(const stem *s, const float *ring, int64_t oy, pf_tile *t, const float *w, float *y,
+                    const float *z) {
     const pf_stem_args *a = s->a;
     const int64_t depth = a->kh * a->kw * a->ic, columns = pf_ceil_div(a->oc, PF_VL), top = oy * a->stride_h;
     pf_tap table[LARGEST_FILTER];
@@ -88,8 +110,8 @@ static void run_row(const stem *s, const float *ring, int64_t image, int64_t oy,
     t->taps = table, t->y = (float *const *)&y_rows;
     t->z = z && !a->z_late ? (const float *const *)&z_rows : NULL;
     t->late = z && a->z_late ? (const float *const *)&z_rows : NULL;
-    float *y_row = y + (image * a->ysn + oy * a->ysh);
-    const float *z_row = z ? z + (image * a->zsn + oy * a->zsh) : NULL;
+    float *y_row = y + oy * a->ysh;
+    const float *z_row = z ? z + oy * a->zsh : NULL;
     for (int64_t tile = 0, x0 = 0; tile < s->tiles; tile++) {
         const int rows = (int)(a->ow * (tile + 1) / s->tiles - x0);
         for (int64_t ky = 0, slot = top % s->span; ky < a->kh; ky++) {
@@ -171,13 +193,13 @@ static void run_windows(const stem *s, const float *windows, int64_t pixels, con
 }
 
 /* Output rows [oy, oy + count) from their windows: at once, where they follow each other. */
-static void run_copied(const stem *s, const float *windows, int64_t image, int64_t oy, int64_t count,
-                       const pf_tile *t, const float *w, float *y, const float *z) {
+static void run_copied(const stem *s, const float *windows, int64_t oy, int64_t count, const pf_tile *t,
+                       const float *w, float *y, const float *z) {
     const pf_stem_args *a = s->a;
     const int dense = a->ysh == a->ow * a->ysw && (!z || a->zsh == a->ow * a->zsw);
     const int64_t at_once = dense ? count : 1, depth = a->kh * a->kw * a->ic;
-    y += image * a->ysn + oy * a->ysh;
-    if (z) z += image * a->zsn + oy * a->zsh;
+    y += oy * a->ysh;
+    if (z) z += oy * a->zsh;
     for (int64_t i = 0; i < count; i += at_once)
         run_windows(s, windows + i * a->ow * depth, at_once * a->ow, t, w, y + i * a->ysh,
                     z ? z + i * a->zsh : NULL);
@@ -192,36 +214,46 @@ static int64_t load_rows(const stem *s, const float *image, int64_t oy, int64_t 
     return ready;
 }
 
+/* Output rows [oy0, oy1) of an image, or a part of each; x, y and z: of that image and part. */
+static void run_unit(const stem *s, const float *x, int64_t oy0, int64_t oy1, float *ring, pf_tile *t,
+                     const float *w, float *y, const float *z) {
+    const pf_stem_args *a = s->a;
+    const int64_t depth = a->kh * a->kw * a->ic;
+    float *windows = s->in_place ? ring : ring + s->span * s->row;
+    for (int64_t oy = oy0, ready = oy0 * a->stride_h, count; oy < oy1; oy += count) {
+        count = pf_max(1, pf_min(s->copied, oy1 - oy));
+        for (int64_t i = 0; i < count; i++) {
+            ready = load_rows(s, x, oy + i, ready, ring);
+            if (s->copied && !s->in_place) copy_windows(s, ring, oy + i, windows + i * a->ow * depth);
+        }
+        if (s->copied)
+            run_copied(s, windows, oy, count, t, w, y, z);
+        else
+            run_row(s, ring, oy, t, w, y, z);
+    }
+}
+
 PF_KERNEL_FUNCTION(conv_stem_f32) {
     const pf_stem_args *a = args_;
     const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z), *weights = pf_ptr(w, a->w);
     float *y = pf_ptr(w, a->y);
     if (a->n * a->oh * a->ow * a->oc == 0) return;
     const stem s = plan_stem(a);
-    float *ring = (float *)pf_ptr(w, a->scratch) + w->tid * s.thread_floats, *windows = ring + s.span * s.row;
-    const int64_t depth = a->kh * a->kw * a->ic;
+    float *ring = (float *)pf_ptr(w, a->scratch) + w->tid * s.thread_floats;
     pf_tile t = {.ntaps = a->kh,
                  .k = a->kw * a->ic,
                  .bias = pf_ptr(w, a->bias),
                  .first = 1,
                  .last = 1,
                  .act = pf_act_make(a->act, a->act_a, a->act_b)};
-    const int64_t units = a->n * s.units;
+    const int64_t per_image = s.units * s.parts, units = a->n * per_image;
     for (int64_t u = pf_claim_near(w, units); u < units; u = pf_claim_near(w, units)) {
-        const int64_t image = u / s.units, oy0 = u % s.units * s.per_unit,
-                      oy1 = pf_min(oy0 + s.per_unit, a->oh);
-        const float *from = x + image * a->xsn;
-        for (int64_t oy = oy0, ready = oy0 * a->stride_h, count; oy < oy1; oy += count) {
-            count = pf_max(1, pf_min(s.copied, oy1 - oy));
-            for (int64_t i = 0; i < count; i++) {
-                ready = load_rows(&s, from, oy + i, ready, ring);
-                if (s.copied) copy_windows(&s, ring, oy + i, windows + i * a->ow * depth);
-            }
-            if (s.copied)
-                run_copied(&s, windows, image, oy, count, &t, weights, y, z);
-            else
-                run_row(&s, ring, image, oy, &t, weights, y, z);
-        }
+        const int64_t image = u / per_image, part = u % s.parts, oy0 = u % per_image / s.parts * s.per_unit;
+        const int64_t x0 = a->ow * part / s.parts, x1 = a->ow * (part + 1) / s.parts;
+        pf_stem_args own;
+        const stem of_part = plan_part(&s, x0, x1 - x0, &own);
+        run_unit(&of_part, x + image * a->xsn, oy0, pf_min(oy0 + s.per_unit, a->oh), ring, &t, weights,
+                 y + image * a->ysn + x0 * a->ysw, z ? z + image * a->zsn + x0 * a->zsw : NULL);
     }
 }
 

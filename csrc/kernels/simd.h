@@ -111,8 +111,19 @@ PF_INLINE __m256i pf_lanes(int64_t n) {
 PF_INLINE pf_vf pf_loadn(const void *p, int64_t n) {
     return (pf_vf)_mm256_maskload_ps((const float *)p, pf_lanes(n));
 }
+/* In up to three parts: a masked store takes AMD's processors 12 cycles. */
 PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) {
-    _mm256_maskstore_ps((float *)p, pf_lanes(n), (__m256)v);
+    float *y = p;
+    __m128 part = _mm256_castps256_ps128((__m256)v);
+    if (n & 4) {
+        _mm_storeu_ps(y, part);
+        part = _mm256_extractf128_ps((__m256)v, 1), y += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)y, part);
+        part = _mm_movehl_ps(part, part), y += 2;
+    }
+    if (n & 1) _mm_store_ss(y, part);
 }
 PF_INLINE float pf_hsum(pf_vf v) {
     const __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));

@@ -92,6 +92,26 @@ def test_weights_that_no_cache_holds(isa: str, layout: str, act: str) -> None:
     check(isa, 2, patches.but(h=30, w=60, oc=900, kernel=(7, 7), stride=(1, 1), dilation=(2, 1)), layout)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_long_rows_in_parts(isa: str, layout: str, threads: int) -> None:
+    sound = Case(h=1, w=5200, ic=2, oc=12, kernel=(1, 10), stride=(1, 3), pad=(0, 2))
+    for case in (sound, sound.but(n=3, w=4000, stride=(1, 1), residual=True, gap=3), sound.but(stride=(1, 5))):
+        check(isa, threads, case, layout)
+    few = Case(h=6, w=1100, ic=3, oc=9, kernel=(3, 3), pad=(1, 1), act="silu")
+    check(isa, threads, few, layout)
+    check(isa, threads, few.but(kernel=(5, 2), pad=(4, 600), residual=True, late=True, row_gap=5), layout)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("ic", [1, 4, 5])
+def test_windows_behind_each_other(isa: str, layout: str, ic: int) -> None:
+    for kw, oc, w in itertools.product([1, 2, 16], [4, 19], [16, 70, 1300]):
+        case = Case(n=2, h=4, w=w, ic=ic, oc=oc, kernel=(1, kw), stride=(1, kw), act="gelu" if w == 70 else "relu")
+        check(isa, 2, case, layout)
+        check(isa, 1, case.but(pad=(1, 2 * kw + 1), residual=True, gap=2, row_gap=3), layout)
+
+
 def test_padding_wider_than_the_image(isa: str) -> None:
     check(isa, 1, Case(h=2, w=3, ic=3, oc=9, kernel=(3, 3), pad=(6, 7)), "plain")
     check(isa, 2, Case(h=1, w=1, ic=3, oc=70, kernel=(7, 7), pad=(3, 3), stride=(2, 2)), "plain")
@@ -111,3 +131,12 @@ def test_threads_do_not_change_results(isa: str) -> None:
     case = Case(h=50, w=61, ic=3, oc=32, kernel=(3, 3), stride=(2, 2), pad=(1, 1))
     data = tensors(case)
     np.testing.assert_array_equal(run(isa, 1, case, "plain", data), run(isa, 2, case, "plain", data))
+
+
+def test_parts_do_not_change_results(isa: str) -> None:
+    """Pixels of a row that is cut, against the same pixels of a shorter one that is not."""
+    case = Case(h=1, w=3000, ic=3, oc=32, kernel=(1, 4))
+    x, weight, bias, z = tensors(case)
+    short = case.but(w=900)
+    whole = run(isa, 2, case, "plain", (x, weight, bias, z))
+    np.testing.assert_array_equal(whole[:, :, :897], run(isa, 1, short, "plain", (x[:, :, :900], weight, bias, z)))
