@@ -7,7 +7,7 @@
 #include "kernels/extremes.h"
 #include "kernels/pool.h"
 
-enum { CHUNK = 4, TAPS = 64, LINE = 4096, PREFETCHED = 9, AHEAD = 512 };
+enum { CHUNK = 4, TAPS = 64, LINE = 4096, PREFETCHED = 9, AHEAD = 512, WIDE = 64 };
 
 typedef enum fold { FOLD_MAX, FOLD_SUM, FOLD_POWER } fold;
 
@@ -62,29 +62,56 @@ PF_INLINE void fold_taps(fold f, const float *x, const int64_t *taps, int64_t nt
         pf_store_upto(y + k * PF_VL, finish(f, m[k], scale, p), k + 1 < count ? PF_VL : lanes);
 }
 
-/* The same for windows of any size. Lines are summed on their own, which keeps sums of large windows
- * accurate. */
+PF_INLINE pf_vf join(fold f, pf_vf a, pf_vf b) { return f == FOLD_MAX ? pf_nanmax(a, b) : a + b; }
+
+/* A vector of channels at four positions of a line. */
+PF_INLINE pf_vf fold_four(fold f, const float *x, int64_t next, float p, int64_t lanes) {
+    pf_vf m[CHUNK];
+#pragma GCC unroll 4
+    for (int k = 0; k < CHUNK; k++)
+        m[k] = step(f, pf_set(f == FOLD_MAX ? -INFINITY : 0.0f), pf_load_upto(x + k * next, lanes), p);
+    return join(f, join(f, m[0], m[1]), join(f, m[2], m[3]));
+}
+
+/* The positions of a line, `next` floats apart, of a vector of channels. */
+PF_INLINE pf_vf fold_column(fold f, const float *x, int64_t next, int64_t n, float p, int64_t lanes,
+                            pf_vf acc) {
+    for (; n >= CHUNK; n -= CHUNK, x += CHUNK * next) acc = join(f, acc, fold_four(f, x, next, p, lanes));
+    for (; n > 0; n--, x += next) acc = step(f, acc, pf_load_upto(x, lanes), p);
+    return acc;
+}
+
+/* The same of up to WIDE vectors. Sums of few of them wait for memory if they do not stay in registers. */
+PF_INLINE void fold_line(fold f, const float *x, int64_t next, int64_t n, float p, int64_t channels,
+                         pf_vf *line) {
+    const int64_t whole = channels / PF_VL, rest = channels % PF_VL;
+    for (; whole > 2 && n >= CHUNK; n -= CHUNK, x += CHUNK * next) {
+        for (int64_t v = 0; v < whole; v++)
+            line[v] = join(f, line[v], fold_four(f, x + v * PF_VL, next, p, PF_VL));
+        if (rest) line[whole] = join(f, line[whole], fold_four(f, x + whole * PF_VL, next, p, rest));
+    }
+    for (int64_t v = 0; v < whole; v++) line[v] = fold_column(f, x + v * PF_VL, next, n, p, PF_VL, line[v]);
+    if (rest) line[whole] = fold_column(f, x + whole * PF_VL, next, n, p, rest, line[whole]);
+}
+
+/* The same for windows of any size and up to WIDE vectors of channels, which are read as they lie: pixels far
+ * apart come slowly. Lines are summed on their own, which keeps sums of large windows accurate. */
 PF_INLINE void fold_lines(fold f, const pf_pool_args *a, const float *x, float *y, const pf_span s[PF_AXES],
-                          float scale, int64_t lanes) {
+                          float scale, int64_t channels) {
     const float p = (float)a->norm, empty = f == FOLD_MAX ? -INFINITY : 0.0f;
-    pf_vf total = pf_set(empty);
+    const int64_t next = s[2].step * a->xs[PF_SPACE + 2], vectors = pf_ceil_div(channels, PF_VL);
+    pf_vf total[WIDE], line[WIDE];
+    for (int64_t v = 0; v < vectors; v++) total[v] = pf_set(empty);
+    x += s[2].first * a->xs[PF_SPACE + 2];
     for (int64_t d = s[0].first; d < s[0].end; d += s[0].step)
         for (int64_t h = s[1].first; h < s[1].end; h += s[1].step) {
-            const float *at =
-                x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1] + s[2].first * a->xs[PF_SPACE + 2];
-            const int64_t next = s[2].step * a->xs[PF_SPACE + 2];
-            pf_vf line[CHUNK] = {pf_set(empty), pf_set(empty), pf_set(empty), pf_set(empty)};
-            int64_t n = pf_span_count(s[2]);
-            for (; n >= CHUNK; n -= CHUNK)
-#pragma GCC unroll 4
-                for (int k = 0; k < CHUNK; k++, at += next)
-                    line[k] = step(f, line[k], pf_load_upto(at, lanes), p);
-            for (; n > 0; n--, at += next) line[0] = step(f, line[0], pf_load_upto(at, lanes), p);
-#pragma GCC unroll 4
-            for (int k = 0; k < CHUNK; k++)
-                total = f == FOLD_MAX ? pf_nanmax(total, line[k]) : total + line[k];
+            for (int64_t v = 0; v < vectors; v++) line[v] = pf_set(empty);
+            fold_line(f, x + d * a->xs[PF_SPACE] + h * a->xs[PF_SPACE + 1], next, pf_span_count(s[2]), p,
+                      channels, line);
+            for (int64_t v = 0; v < vectors; v++) total[v] = join(f, total[v], line[v]);
         }
-    pf_store_upto(y, finish(f, total, scale, p), lanes);
+    for (int64_t v = 0; v < vectors; v++)
+        pf_store_upto(y + v * PF_VL, finish(f, total[v], scale, p), channels - v * PF_VL);
 }
 
 /* Offsets of the positions of a window from its first one; returns their number. */
@@ -126,7 +153,8 @@ PF_INLINE void fold_row(fold f, const pf_pool_args *a, const float *x, float *y,
                           s[2].first * a->xs[PF_SPACE + 2];
         int64_t c = c0;
         if (ntaps > TAPS) {
-            for (; c < c1; c += PF_VL) fold_lines(f, a, x + c, y + c, s, scale, c1 - c);
+            for (; c < c1; c += WIDE * PF_VL)
+                fold_lines(f, a, x + c, y + c, s, scale, pf_min(WIDE * PF_VL, c1 - c));
             continue;
         }
         for (int64_t t = 0; gaps && t < pf_min(ntaps, PREFETCHED); t++)
@@ -196,12 +224,15 @@ static void max_row_separable(const pf_pool_args *a, const float *x, float *y, p
 
 typedef void (*row_fn)(const pf_pool_args *, const float *, float *, pf_span *, int64_t, int64_t);
 
-/* Work is cut into rows of output pixels, and into blocks of channels where rows are few. */
+/* Work is cut into rows of output pixels, and where rows are few into blocks of channels: even ones of whole
+ * chunks, no more than are needed to give every thread some. */
 static void pool_channels_last(const pf_pool_args *a, const pf_worker *w, row_fn row) {
     const float *x = pf_ptr(w, a->x);
     float *y = pf_ptr(w, a->y);
     const int64_t rows = a->n * a->osize[0] * a->osize[1];
-    const int64_t block = rows >= 4 * w->nthreads ? pf_max(a->c, 1) : CHUNK * PF_VL,
+    const int64_t chunks = pf_ceil_div(a->c, CHUNK * PF_VL),
+                  wanted = pf_ceil_div(4 * w->nthreads, pf_max(1, rows));
+    const int64_t block = pf_ceil_div(chunks, pf_max(1, pf_min(wanted, chunks))) * CHUNK * PF_VL,
                   blocks = pf_ceil_div(a->c, block);
     int64_t begin, end;
     pf_share(w, rows * blocks, 1, &begin, &end);

@@ -205,3 +205,14 @@ def test_large_sums_stay_accurate(isa: str) -> None:
     x = np.random.default_rng(4).uniform(0, 1, (1, 8, 1, 300, 300)).astype("f4")
     want = x.mean((2, 3, 4), dtype="f8")[..., None, None, None]
     np.testing.assert_allclose(run(isa, "avg", {"output": (1, 1, 1)}, x, 1, True), want, 1e-6)
+
+
+@pytest.mark.parametrize("mode", ["max", "avg", "lp"])
+@pytest.mark.parametrize("channels", [3, 8, 21, 40, 600, 1027])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_windows_of_many_channels(isa: str, mode: str, channels: int, threads: int) -> None:
+    """Several vectors of channels go together, in blocks, whatever the length of lines modulo four."""
+    x = np.random.default_rng(channels).normal(size=(2, channels, 1, 9, 10)).astype("f4")
+    case = {"window": (1, 9, 9), "norm": 2.0} if mode == "lp" else {"output": (1, 1, 1)}
+    want = reference(mode, case, x)[0]
+    np.testing.assert_allclose(run(isa, mode, case, x, threads, True), want, 2e-6, 1e-6)
