@@ -65,8 +65,8 @@ static stem plan_stem(const pf_stem_args *a) {
     return s;
 }
 
-/* The plan for the pixels of output rows from x0 on. What is left of them in the input is padding that is
- * missing. */
+/* The plan for `width` pixels of each output row from x0 on: an image whose left side is cut off, as padding
+ * below zero does. */
 static stem plan_part(const stem *s, int64_t x0, int64_t width, pf_stem_args *own) {
     stem part = *s;
     *own = *s->a;

@@ -123,7 +123,7 @@ PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) {
         _mm_storel_pi((__m64 *)y, part);
         part = _mm_movehl_ps(part, part), y += 2;
     }
-    if (n & 1) _mm_store_ss(y, part);
+    if (n & 1) *(pf_float_any *)y = part[0];
 }
 PF_INLINE float pf_hsum(pf_vf v) {
     const __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
