@@ -21,15 +21,18 @@ static float window_scale(fold f, const pf_pool_args *a, const pf_span s[PF_AXES
     return f == FOLD_POWER ? (float)whole / (float)count : 1.0f / (float)(a->divisor ? a->divisor : count);
 }
 
-PF_INLINE pf_vf step(fold f, pf_vf acc, pf_vf v, float p) {
-    if (f == FOLD_MAX) return pf_nanmax(acc, v);
-    if (f == FOLD_SUM) return acc + v;
-    if (p == 2.0f) return acc + v * v;
-    if (p == 1.0f) return acc + v;
-    if (p == 3.0f) return acc + v * v * v;
+/* What a number counts as. */
+PF_INLINE pf_vf value(fold f, pf_vf v, float p) {
+    if (f != FOLD_POWER || p == 1.0f) return v;
+    if (p == 2.0f) return v * v;
+    if (p == 3.0f) return v * v * v;
     for (int i = 0; i < PF_VL; i++) v[i] = powf(v[i], p);
-    return acc + v;
+    return v;
 }
+
+PF_INLINE pf_vf join(fold f, pf_vf a, pf_vf b) { return f == FOLD_MAX ? pf_nanmax(a, b) : a + b; }
+
+PF_INLINE pf_vf step(fold f, pf_vf acc, pf_vf v, float p) { return join(f, acc, value(f, v, p)); }
 
 PF_INLINE float root(float sum, float p) {
     return p == 2.0f ? sqrtf(sum) : p == 1.0f ? sum : powf(sum, 1.0f / p);
@@ -62,14 +65,11 @@ PF_INLINE void fold_taps(fold f, const float *x, const int64_t *taps, int64_t nt
         pf_store_upto(y + k * PF_VL, finish(f, m[k], scale, p), k + 1 < count ? PF_VL : lanes);
 }
 
-PF_INLINE pf_vf join(fold f, pf_vf a, pf_vf b) { return f == FOLD_MAX ? pf_nanmax(a, b) : a + b; }
-
 /* A vector of channels at four positions of a line. */
 PF_INLINE pf_vf fold_four(fold f, const float *x, int64_t next, float p, int64_t lanes) {
     pf_vf m[CHUNK];
 #pragma GCC unroll 4
-    for (int k = 0; k < CHUNK; k++)
-        m[k] = step(f, pf_set(f == FOLD_MAX ? -INFINITY : 0.0f), pf_load_upto(x + k * next, lanes), p);
+    for (int k = 0; k < CHUNK; k++) m[k] = value(f, pf_load_upto(x + k * next, lanes), p);
     return join(f, join(f, m[0], m[1]), join(f, m[2], m[3]));
 }
 

@@ -103,7 +103,7 @@ static const multiply_fn wide[][WIDE_ROWS + 1] = {WIDE_ROW(WIDE_ENTRY, 1) WIDE_R
 static void multiply_wide(int vectors, int rows, const float *const *h, int64_t k, const float *b, float *s) {
     for (int gate = 0; gate < LSTM; gate++, b += vectors * PF_VL * k) {
         for (int row = 0, n; row < rows; row += n) {
-            n = rows - row < WIDE_ROWS ? rows - row : WIDE_ROWS;
+            n = (int)pf_min(WIDE_ROWS, rows - row);
             wide[vectors][n](h + row, k, b, s + (row * WIDE * LSTM + gate) * PF_VL);
         }
     }

@@ -216,3 +216,14 @@ def test_large_windows_of_many_channels(isa: str, mode: str, channels: int, thre
     case = {"window": (1, 9, 9), "norm": 2.0} if mode == "lp" else {"output": (1, 1, 1)}
     want = reference(mode, case, x)[0]
     np.testing.assert_allclose(run(isa, mode, case, x, threads, True), want, 2e-6, 1e-6)
+
+
+@pytest.mark.parametrize("channels", [5, 70])
+def test_nan_wins_anywhere_in_a_large_window(isa: str, channels: int) -> None:
+    x = np.zeros((1, channels, 1, 9, 11), "f4")
+    places = np.arange(channels) * 17 % 99
+    x.reshape(channels, 99)[np.arange(channels), places] = np.nan
+    x[:, 3] = -np.inf
+    got = run(isa, "max", {"output": (1, 1, 1)}, x, 1, True).reshape(-1)
+    assert np.isnan(np.delete(got, 3)).all()
+    assert got[3] == -np.inf
