@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from typing import IO
     from typing import Protocol as Protocol
 
     import numpy.typing as npt
@@ -20,9 +21,9 @@ DType: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[int, ...]
 PathLike: TypeAlias = str | os.PathLike[str]
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Source: TypeAlias = PathLike | Buffer | IO[bytes]
+Source: TypeAlias = "PathLike | Buffer | IO[bytes]"  # a text, because to make the union takes longer than this module
 """What a file of a model is read from."""
-Target: TypeAlias = PathLike | IO[bytes]
+Target: TypeAlias = "PathLike | IO[bytes]"
 """What it is written to."""
 
 # Floats that are strings in files. The converter puts ".0" behind NaN, as behind whole numbers, but not behind inf.

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pnnx_fast._core.program import SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, THIN_PIXELS, WINO_PHASES, codes
 
 __all__ = ["DIRECT", "SPLIT", "SPLIT_AFFINE", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 
-class Level(NamedTuple):
+class Level:
     """An ISA level: floats in a vector; bytes of weights that one thread, and several together, get from memory in a
     cycle of the processors that have it; and how many weights of a layer are too many for their fast caches.
     """
 
-    lanes: int
-    alone: float = 10.0
-    together: float = 10.0
-    heavy: int = 8 << 20
+    def __init__(self, lanes: int, alone: float = 10.0, together: float = 10.0, heavy: int = 8 << 20) -> None:
+        self.lanes, self.alone, self.together, self.heavy = lanes, alone, together, heavy
 
     def waits(self, weights: int, model_bytes: int) -> bool:
         """Whether a layer with so many weights waits for them, in a model of so many bytes."""

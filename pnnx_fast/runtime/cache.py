@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import IO, Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from pnnx_fast._core import program as core
 from pnnx_fast._core import store
 from pnnx_fast._files import cache_folder
 from pnnx_fast._types import Array
-from pnnx_fast._warning import warn
 from pnnx_fast.runtime.executable import Executable, Runnable, Slot
 from pnnx_fast.runtime.inputs import TensorInfo
 
@@ -43,8 +42,10 @@ PAGE, LINE = 4096, 64
 KEPT = 4
 """Programs of a model in the folder; the oldest goes when there is one more."""
 
-WORTH_THREADS = 8 << 20
-"""Bytes from which on several threads compute a checksum."""
+WORTH_A_THREAD, WORTH_THREADS = 1 << 20, 16 << 20
+"""Bytes from which on another thread, or several, compute a checksum."""
+
+WRONG_CHECKSUM = "its checksum is wrong"
 
 TAIL = 1 << 18
 """Bytes at the end of a weight file, where its list of checksums lies, that tell whether it is the same."""
@@ -77,9 +78,10 @@ class ProgramCache:
         if found is None:
             return None
         try:
+            found[1].check()
             inputs, outputs = (tuple(_info(row) for row in found[0][name]) for name in ("inputs", "outputs"))
         except (KeyError, TypeError, ValueError) as error:
-            warn(f"ignored {self._path('model')}: {error}")
+            _warn(f"ignored {self._path('model')}: {error}")
             return None
         return inputs, outputs
 
@@ -93,9 +95,13 @@ class ProgramCache:
         kind, signature = _signature(given, isa, nthreads)
         found = self._read(kind, signature)
         try:
-            return None if found is None or _replaced(found[0]["types"]) else _restored(*found)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            warn(f"ignored {self._path(kind)}: {error}")
+            if found is None or _replaced(found[0]["types"]):
+                return None
+            program = _restored(*found)
+            found[1].check()
+            return program
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+            _warn(f"ignored {self._path(kind)}: {error}")
             return None
 
     def put(self, given: Sequence[Array], runnable: Runnable, types: Sequence[str]) -> None:
@@ -116,7 +122,7 @@ class ProgramCache:
     def _path(self, kind: str) -> str:
         return os.path.join(self._folder, f"{self._name}-{kind}.pfc")
 
-    def _read(self, kind: str, signature: list[Any]) -> tuple[dict[str, Any], Array] | None:
+    def _read(self, kind: str, signature: list[Any]) -> tuple[dict[str, Any], MappedBlock] | None:
         path = self._path(kind)
         try:
             with open(path, "rb", opener=_at_once) as file:
@@ -124,7 +130,7 @@ class ProgramCache:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
-            warn(f"ignored {path}: {error}")
+            _warn(f"ignored {path}: {error}")
             return None
         document, _ = found
         return found if [document.get("key"), document.get("signature")] == [self._key, signature] else None
@@ -139,7 +145,7 @@ class ProgramCache:
                 _fill(file, text, blocks)
             os.replace(unfinished, path)
         except OSError as error:
-            warn(f"cannot write {path}: {error}")
+            _warn(f"cannot write {path}: {error}")
         finally:
             with suppress(OSError):
                 os.unlink(unfinished)
@@ -213,6 +219,13 @@ def _info(row: list[Any]) -> TensorInfo:
     return TensorInfo(name, None if shape is None else tuple(shape), None if dtype is None else np.dtype(dtype))
 
 
+def _warn(message: str) -> None:
+    """Warn; what that takes is imported only then."""
+    from pnnx_fast import _warning
+
+    _warning.warn(message)
+
+
 # -- one file ------------------------------------------------------------------------------------------------------
 
 
@@ -240,7 +253,7 @@ def _fill(file: IO[bytes], text: bytes, blocks: Sequence[Array]) -> None:
     file.write(HEADER.pack(MAGIC, store.crc32(text), checksum, len(text), size) + text)
 
 
-def _content(file: IO[bytes]) -> tuple[dict[str, Any], Array]:
+def _content(file: IO[bytes]) -> tuple[dict[str, Any], MappedBlock]:
     """Return the document of a file and its mapped block; ValueError when it is damaged or somebody else's."""
     status = os.fstat(file.fileno())
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
@@ -252,49 +265,67 @@ def _content(file: IO[bytes]) -> tuple[dict[str, Any], Array]:
     begin = _rounded(HEADER.size + text_size, PAGE)
     if magic != MAGIC or (begin + size if size else HEADER.size + text_size) != whole.size:
         raise ValueError("it has another size than it says")
-    text, block = bytes(whole[HEADER.size : HEADER.size + text_size]), whole[begin : begin + size]
-    if store.crc32(text) != text_sum or _checksum(block) != block_sum:
-        raise ValueError("its checksum is wrong")
+    text = bytes(whole[HEADER.size : HEADER.size + text_size])
+    if store.crc32(text) != text_sum:
+        raise ValueError(WRONG_CHECKSUM)
+    block = MappedBlock(whole[begin : begin + size], block_sum)
     document = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError("it describes no program")
     return document, block
 
 
-def _checksum(block: Array) -> int:
-    """CRC-32 of a block, of its parts by several threads."""
-    count = core.default_threads() if block.size >= WORTH_THREADS else 1
-    parts, sums = np.array_split(block, count), [0] * count
+class MappedBlock:
+    """Constants of a program, whose CRC-32 other threads compute while this one makes the program of the document.
 
-    def check(i: int) -> None:
-        sums[i] = store.crc32(parts[i].data)
+    Whoever takes a block checks it before anything in it is used.
+    """
 
-    threads = [threading.Thread(target=check, args=(i,)) for i in range(1, count)]
-    for thread in threads:
-        thread.start()
-    check(0)
-    for thread in threads:
-        thread.join()
-    total = sums[0]
-    for part, checksum in zip(parts[1:], sums[1:], strict=True):
-        total = store.crc32_combine(total, checksum, part.size)
-    return total
+    def __init__(self, array: Array, expected: int) -> None:
+        self.array, self._expected = array, expected
+        threads = core.default_threads()
+        self._parts = np.array_split(array, threads) if array.size >= WORTH_THREADS else [array]
+        others = 0 if array.size < WORTH_A_THREAD else min(threads - 1, len(self._parts))
+        self._sums = [0] * len(self._parts)
+        self._threads = [threading.Thread(target=self._sum, args=(i,)) for i in range(others)]
+        for thread in self._threads:
+            thread.start()
+
+    def _sum(self, i: int) -> None:
+        self._sums[i] = store.crc32(self._parts[i].data)
+
+    def check(self) -> None:
+        """Raise ValueError when the checksum is wrong."""
+        for i in range(len(self._threads), len(self._parts)):
+            self._sum(i)
+        for thread in self._threads:
+            thread.join()
+        total = 0
+        for part, checksum in zip(self._parts, self._sums, strict=True):
+            total = store.crc32_combine(total, checksum, part.size)
+        if total != self._expected:
+            raise ValueError(WRONG_CHECKSUM)
 
 
-def _restored(document: dict[str, Any], block: Array) -> Runnable:
+def _restored(document: dict[str, Any], block: MappedBlock) -> Runnable:
     """Make a program of what :func:`pnnx_fast.runtime.saving.saved` wrote."""
     isa, nthreads, outputs = document["isa"], document["nthreads"], document["outputs"]
-    steps = [(kernel, fields, serial, False) for kernel, fields, serial in document["steps"]]
+    layouts = document["layouts"]
+    steps = [
+        (layouts[i][0], dict(zip(layouts[i][1:], row, strict=True)), serial, False)
+        for i, serial, row in document["steps"]
+    ]
+    ahead = _ahead(document["ahead"], block.array)
     program = Executable(
-        core.Program(isa, steps, document["bases"], nthreads, absolute=False, ahead=_ahead(document["ahead"], block)),
+        core.Program(isa, steps, document["bases"], nthreads, absolute=False, ahead=ahead),
         isa,
         nthreads,
         segments=[(0, len(steps))],
         structure=[_with_slots(value) for value in document["structure"]],
         output_types=[(tuple(shape), np.dtype(dtype)) for shape, dtype in outputs],
         arena_bytes=document["arena_bytes"],
-        records=document["records"],
-        weights=block,
+        records=partial(json.loads, document["records"]),
+        weights=block.array,
     )
     if document["parts"] == 1:
         return program

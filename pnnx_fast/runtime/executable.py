@@ -70,8 +70,8 @@ class Executable:
         Of the tensors among the outputs.
     arena_bytes : int
         Size of the memory for what lies between.
-    records : sequence of sequences
-        Fields of the :class:`StepRecord` of each step; empty when :meth:`records` knows better.
+    records : callable
+        Returns the fields of the :class:`StepRecord` of each step; not asked where :meth:`records` knows better.
     weights : numpy.ndarray, optional
         Memory of all constants, for programs that do not name their addresses.
     """
@@ -86,7 +86,7 @@ class Executable:
         structure: Sequence[Any],
         output_types: Sequence[tuple[Shape, DType]],
         arena_bytes: int,
-        records: Sequence[Sequence[Any]] = (),
+        records: Callable[[], Sequence[Sequence[Any]]] = list,
         weights: Array | None = None,
     ) -> None:
         self._native, self._segments, self._structure = native, segments, structure
@@ -150,7 +150,7 @@ class Executable:
         """Describe all steps in the order of the clock."""
         from pnnx_fast.runtime.records import StepRecord
 
-        return [StepRecord(*row) for row in self._records]
+        return [StepRecord(*row) for row in self._records()]
 
     def _run_native(self, bases: tuple[Array, ...], begin: int, end: int, timed: bool = False) -> list[int] | None:
         try:

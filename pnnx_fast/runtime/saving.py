@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,20 @@ class _Block:
         return self._places[t.buffer] + t.offset
 
 
+class _Layouts:
+    """Kernels with the names of their fields, once each: to read them for every step would take most of the time."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
+
+    def row(self, kernel: str, values: dict[str, Any], serial: bool) -> list[Any]:
+        """Return what a step is without its names."""
+        layout = [kernel, *values]
+        if layout not in self.rows:
+            self.rows.append(layout)
+        return [self.rows.index(layout), serial, list(values.values())]
+
+
 def saved(runnable: Runnable) -> tuple[dict[str, Any] | None, list[Array]]:
     """Return the document of a program and its constants; None when no document can hold it."""
     program: Any = runnable.program if isinstance(runnable, (Chain, Parts)) else runnable
@@ -45,7 +60,7 @@ def saved(runnable: Runnable) -> tuple[dict[str, Any] | None, list[Array]]:
     steps = [step for step in program.steps if not isinstance(step, HostStep) and step.kernel != "native"]
     if len(steps) < len(program.steps):
         return None, []
-    block, bases = _Block(), 2 + program.ninputs + len(program.output_types)
+    block, layouts, bases = _Block(), _Layouts(), 2 + program.ninputs + len(program.output_types)
 
     def reference(t: Tensor, aligned: bool) -> tuple[int, int]:
         return (bases, block.place(t)) if t.buffer.kind == "const" else program.reference(t, aligned)
@@ -56,11 +71,12 @@ def saved(runnable: Runnable) -> tuple[dict[str, Any] | None, list[Array]]:
             "nthreads": program.nthreads,
             "bases": bases,
             "arena_bytes": program.arena_bytes,
-            "steps": [[s.kernel, _plain(pack_values(s, reference)), s.serial] for s in steps],
+            "steps": [layouts.row(s.kernel, _plain(pack_values(s, reference)), s.serial) for s in steps],
+            "layouts": layouts.rows,
             "ahead": [[i, block.place(t), n] for i, (t, n) in weights_ahead(steps, program.nthreads).items()],
             "structure": [_nested(v) for v in program.structure],
             "outputs": [[list(shape), dtype.str] for shape, dtype in program.output_types],
-            "records": [list(record) for record in program.records()],
+            "records": json.dumps([list(record) for record in program.records()]),
             "parts": runnable.count if isinstance(runnable, Parts) else 1,
             "together": runnable.together if isinstance(runnable, Parts) else 1,
         }

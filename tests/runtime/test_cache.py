@@ -107,7 +107,27 @@ def test_damaged_files_are_made_anew(model: Path, damage: str) -> None:
     assert np.array_equal(_load(model)(x), expected)
 
 
-@pytest.mark.parametrize("change", ["steps", "bases", "outputs", "isa", "address", "ahead", "list", "nested"])
+@pytest.mark.parametrize(("one", "several"), [(1, 1 << 40), (1, 1)])
+@pytest.mark.parametrize("place", [-1, -2000])
+def test_checksums_in_threads(model: Path, monkeypatch: pytest.MonkeyPatch, one: int, several: int, place: int) -> None:
+    """In another one, or in several and this one."""
+    monkeypatch.setattr(cache, "WORTH_A_THREAD", one)
+    monkeypatch.setattr(cache, "WORTH_THREADS", several)
+    monkeypatch.setattr(core, "default_threads", lambda: 3)
+    x = _array(1, 3, 16, 16)
+    expected = _load(model)(x)
+    assert np.array_equal(_load(model)(x), expected)
+    (path,) = _programs(model)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="checksum is wrong"):
+        assert np.array_equal(_load(model)(x), expected)
+
+
+@pytest.mark.parametrize(
+    "change", ["steps", "layouts", "bases", "outputs", "isa", "address", "ahead", "list", "nested"]
+)
 def test_documents_are_checked(model: Path, change: str) -> None:
     """A file with right checksums whose document makes no sense."""
     x = _array(1, 3, 16, 16)
@@ -117,12 +137,14 @@ def test_documents_are_checked(model: Path, change: str) -> None:
     _, _, block_sum, size, block_size = cache.HEADER.unpack_from(content)
     document = json.loads(content[cache.HEADER.size : cache.HEADER.size + size])
     if change == "address":
-        document["steps"][0][1]["x"] = [0, 1 << 40]
+        layout, _, values = document["steps"][0]
+        values[document["layouts"][layout].index("x") - 1] = [0, 1 << 40]
     elif change in ("list", "nested"):
         document = []
     else:
         document[change] = {
-            "steps": [["copy", {}, False]],
+            "steps": [[0, False, []]],
+            "layouts": [["copy"]],
             "bases": 1,
             "outputs": 3,
             "isa": "none",
