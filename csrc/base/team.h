@@ -1,6 +1,7 @@
 /* The thread team: the only interface to threads in the C core. There are two of a kind. "threads": helper
  * threads, shared by all callers of the process, join a region when they are free; the caller never waits for
- * one that has not begun. "openmp": a parallel region, where the compiler has OpenMP. */
+ * one that has not begun. "openmp": a parallel region, by a function of another library
+ * (openmp/team_openmp.h). */
 #ifndef PF_BASE_TEAM_H
 #define PF_BASE_TEAM_H
 
@@ -26,8 +27,10 @@ pf_team_region *pf_team_begin(pf_team_fn fn, void *context, int nthreads);
  * their work half done, and fn was not called. */
 bool pf_team_end(pf_team_region *region);
 
-/* Takes the team of that name from now on; returns -1 when this build has none. */
-int pf_team_choose(const char *name);
+/* Takes that team from now on; the other one by the function that runs its regions. */
+typedef void (*pf_region_fn)(pf_team_fn fn, void *context, int nthreads);
+void pf_team_choose_threads(void);
+void pf_team_choose_openmp(pf_region_fn run);
 
 /* The team in use. */
 const char *pf_team_name(void);

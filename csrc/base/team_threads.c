@@ -1,7 +1,7 @@
 /* The thread team over POSIX threads. Callers put their regions into one list; helpers take part in the first
  * region that wants members, look for the next one for a moment, then sleep. */
 #define _GNU_SOURCE
-#include "base/team_kinds.h"
+#include "base/team_threads.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -108,5 +108,7 @@ cdef extern from "exec/strips.h" nogil:
 
 cdef extern from "base/team.h" nogil:
     const char *pf_team_name()
-    int pf_team_choose(const char *)
+    ctypedef void (*pf_region_fn)(void *, void *, int) nogil
+    void pf_team_choose_threads()
+    void pf_team_choose_openmp(pf_region_fn)
     int pf_team_default_threads()

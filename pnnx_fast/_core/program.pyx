@@ -8,6 +8,7 @@ from cython cimport no_gc_clear
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset, strcmp
@@ -77,8 +78,16 @@ def team():
 
 def choose_team(str name):
     """Use the thread team of that name from now on; ValueError when this build has none."""
-    if pf_team_choose(name.encode()) != 0:
-        raise ValueError(f"no thread team {name!r} in this build")
+    if name == "threads":
+        pf_team_choose_threads()
+        return
+    try:
+        if name != "openmp":
+            raise ImportError(f"there are 'threads' and 'openmp', not {name!r}")
+        from pnnx_fast._core.openmp import region
+    except ImportError as error:
+        raise ValueError(f"no thread team {name!r} in this build: {error}") from None
+    pf_team_choose_openmp(<pf_region_fn>PyCapsule_GetPointer(region, NULL))
 
 
 def default_threads():

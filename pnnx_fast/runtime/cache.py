@@ -287,9 +287,12 @@ class MappedBlock:
         self._parts = np.array_split(array, threads) if array.size >= WORTH_THREADS else [array]
         others = 0 if array.size < WORTH_A_THREAD else min(threads - 1, len(self._parts))
         self._sums = [0] * len(self._parts)
-        self._threads = [threading.Thread(target=self._sum, args=(i,)) for i in range(others)]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        with suppress(RuntimeError):  # the system may have none left
+            for i in range(others):
+                thread = threading.Thread(target=self._sum, args=(i,))
+                thread.start()
+                self._threads.append(thread)
 
     def _sum(self, i: int) -> None:
         self._sums[i] = store.crc32(self._parts[i].data)

@@ -1,6 +1,7 @@
-"""What a model takes and gives: names, shapes and dtypes, and arrays that are made to fit them."""
+"""What a model takes and gives: names, shapes and dtypes, and arrays that are made to fit them.
 
-from __future__ import annotations
+Annotations are evaluated here: a named tuple whose annotations are texts takes half a millisecond more to make.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -177,7 +177,7 @@ static bool race(void *context, int tid, int nthreads) {
 
 int main(int argc, char **argv) {
     pthread_t threads[CALLERS];
-    if (pf_team_choose("threads")) return 2;
+    pf_team_choose_threads();
     if (argc > 1 && !strcmp(argv[1], "race")) {
         int counter = 0;
         for (int run = 0; run < 100; run++) pf_team_run(race, &counter, 2);

@@ -125,6 +125,20 @@ def test_checksums_in_threads(model: Path, monkeypatch: pytest.MonkeyPatch, one:
         assert np.array_equal(_load(model)(x), expected)
 
 
+def test_checksums_without_threads(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has none left, the caller computes them."""
+    x = _array(1, 3, 16, 16)
+    expected = _load(model)(x)
+
+    def refuse(thread: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(cache, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(cache.threading.Thread, "start", refuse)
+    monkeypatch.setattr(Graph, "load", lambda *rest, **options: pytest.fail("the graph was read"))
+    assert np.array_equal(_load(model)(x), expected)
+
+
 @pytest.mark.parametrize(
     "change", ["steps", "layouts", "bases", "outputs", "isa", "address", "ahead", "list", "nested"]
 )

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("team_driver.c")
 SOURCES = [
-    *(ROOT / "csrc" / "base" / name for name in ("team.c", "team_threads.c", "turns.c", "cpus.c")),
+    *(ROOT / "csrc" / "base" / name for name in ("team_choice.c", "team_threads.c", "turns.c", "cpus.c")),
     *(ROOT / "csrc" / "exec" / name for name in ("program.c", "native.c")),
 ]
 COMPILER = shutil.which("cc") or shutil.which("gcc")
