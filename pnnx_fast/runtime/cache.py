@@ -47,7 +47,7 @@ WORTH_A_THREAD, WORTH_THREADS = 1 << 20, 16 << 20
 
 WRONG_CHECKSUM = "its checksum is wrong"
 
-TAIL = 1 << 18
+TAIL = 1 << 16
 """Bytes at the end of a weight file, where its list of checksums lies, that tell whether it is the same."""
 
 
