@@ -27,8 +27,10 @@ pf_team_region *pf_team_begin(pf_team_fn fn, void *context, int nthreads);
  * their work half done, and fn was not called. */
 bool pf_team_end(pf_team_region *region);
 
-/* Takes that team from now on; the other one by the function that runs its regions. */
+/* What runs a region of two threads or more as pf_team_run promises. */
 typedef void (*pf_region_fn)(pf_team_fn fn, void *context, int nthreads);
+
+/* Takes a team from now on; openmp by the function that runs its regions. */
 void pf_team_choose_threads(void);
 void pf_team_choose_openmp(pf_region_fn run);
 

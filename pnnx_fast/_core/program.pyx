@@ -81,12 +81,12 @@ def choose_team(str name):
     if name == "threads":
         pf_team_choose_threads()
         return
+    if name != "openmp":
+        raise ValueError(f"no thread team {name!r}; there are 'threads' and 'openmp'")
     try:
-        if name != "openmp":
-            raise ImportError(f"there are 'threads' and 'openmp', not {name!r}")
         from pnnx_fast._core.openmp import region
     except ImportError as error:
-        raise ValueError(f"no thread team {name!r} in this build: {error}") from None
+        raise ValueError(f"no thread team 'openmp' in this build: {error}") from None
     pf_team_choose_openmp(<pf_region_fn>PyCapsule_GetPointer(region, NULL))
 
 

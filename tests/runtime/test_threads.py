@@ -89,6 +89,12 @@ def test_openmp_team(test: str) -> None:
     assert result.stdout == "openmp\n", result.stderr
 
 
+def test_only_its_team_loads_openmp() -> None:
+    code = f"import sys, pnnx_fast; pnnx_fast.Model(pnnx_fast.Graph.parse({TEXT!r}), 2); print(*sys.modules)"
+    assert "pnnx_fast._core.openmp" not in _in_process("threads", code).stdout
+    assert b"libgomp" not in Path(core.__file__).read_bytes()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_openmp_team_after_fork() -> None:
     result = _in_process("openmp", FORKING)
