@@ -15,6 +15,7 @@ import os
 import struct
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -42,8 +43,8 @@ PAGE, LINE = 4096, 64
 KEPT = 4
 """Programs of a model in the folder; the oldest goes when there is one more."""
 
-WORTH_A_THREAD, WORTH_THREADS = 1 << 20, 16 << 20
-"""Bytes from which on another thread, or several, compute a checksum."""
+WORTH_A_THREAD, PIECE = 1 << 20, 16 << 20
+"""Bytes from which on another thread begins with a checksum, and those that a thread takes at once."""
 
 WRONG_CHECKSUM = "its checksum is wrong"
 
@@ -276,36 +277,36 @@ def _content(file: IO[bytes]) -> tuple[dict[str, Any], MappedBlock]:
 
 
 class MappedBlock:
-    """Constants of a program, whose CRC-32 other threads compute while this one makes the program of the document.
+    """Constants of a program, whose CRC-32 another thread computes while this one makes the program of the document.
 
     Whoever takes a block checks it before anything in it is used.
     """
 
     def __init__(self, array: Array, expected: int) -> None:
         self.array, self._expected = array, expected
-        threads = core.default_threads()
-        self._parts = np.array_split(array, threads) if array.size >= WORTH_THREADS else [array]
-        others = 0 if array.size < WORTH_A_THREAD else min(threads - 1, len(self._parts))
-        self._sums = [0] * len(self._parts)
-        self._threads: list[threading.Thread] = []
-        with suppress(RuntimeError):  # the system may have none left
-            for i in range(others):
-                thread = threading.Thread(target=self._sum, args=(i,))
-                thread.start()
-                self._threads.append(thread)
+        self._left = deque(range(0, array.size, PIECE))
+        self._sums: dict[int, int] = {}
+        self._other = threading.Thread(target=self._sum) if array.size >= WORTH_A_THREAD else None
+        if self._other is not None:
+            with suppress(RuntimeError):  # no more threads: this one does it all
+                self._other.start()
 
-    def _sum(self, i: int) -> None:
-        self._sums[i] = store.crc32(self._parts[i].data)
+    def _sum(self) -> None:
+        while True:
+            try:
+                start = self._left.popleft()
+            except IndexError:
+                return
+            self._sums[start] = store.crc32(self.array[start : start + PIECE].data)
 
     def check(self) -> None:
         """Raise ValueError when the checksum is wrong."""
-        for i in range(len(self._threads), len(self._parts)):
-            self._sum(i)
-        for thread in self._threads:
-            thread.join()
+        self._sum()
+        if self._other is not None and self._other.ident is not None:
+            self._other.join()
         total = 0
-        for part, checksum in zip(self._parts, self._sums, strict=True):
-            total = store.crc32_combine(total, checksum, part.size)
+        for start, checksum in sorted(self._sums.items()):
+            total = store.crc32_combine(total, checksum, min(PIECE, self.array.size - start))
         if total != self._expected:
             raise ValueError(WRONG_CHECKSUM)
 

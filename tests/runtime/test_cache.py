@@ -107,13 +107,12 @@ def test_damaged_files_are_made_anew(model: Path, damage: str) -> None:
     assert np.array_equal(_load(model)(x), expected)
 
 
-@pytest.mark.parametrize(("one", "several"), [(1, 1 << 40), (1, 1)])
+@pytest.mark.parametrize("piece", [64, 1 << 40])
 @pytest.mark.parametrize("place", [-1, -2000])
-def test_checksums_in_threads(model: Path, monkeypatch: pytest.MonkeyPatch, one: int, several: int, place: int) -> None:
-    """In another one, or in several and this one."""
-    monkeypatch.setattr(cache, "WORTH_A_THREAD", one)
-    monkeypatch.setattr(cache, "WORTH_THREADS", several)
-    monkeypatch.setattr(core, "default_threads", lambda: 3)
+def test_checksums_beside(model: Path, monkeypatch: pytest.MonkeyPatch, piece: int, place: int) -> None:
+    """In another thread, or in pieces by both."""
+    monkeypatch.setattr(cache, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(cache, "PIECE", piece)
     x = _array(1, 3, 16, 16)
     expected = _load(model)(x)
     assert np.array_equal(_load(model)(x), expected)
