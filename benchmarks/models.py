@@ -97,7 +97,8 @@ def _enliven(module: nn.Module, generator: torch.Generator) -> None:
         for part in module.modules():
             if isinstance(part, _NORMS) and part.weight is not None:
                 part.weight.copy_(0.8 + 0.4 * torch.rand(part.weight.shape, generator=generator))
-                normal(part.bias, 0.0, 0.1)
+                if part.bias is not None:
+                    normal(part.bias, 0.0, 0.1)
                 of_norms.update((id(part.weight), id(part.bias)))
         for name, parameter in module.named_parameters():
             constant = parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all())
