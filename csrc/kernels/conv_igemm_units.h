@@ -6,10 +6,11 @@
 #include "kernels/conv_igemm.h"
 
 enum {
-    PF_IGEMM_CACHED_BYTES = 384
-        << 10, /* weights that a thread works on: they stay in L2 while pixels stream past */
-    PF_IGEMM_CHANGED_BYTES = 768
-        << 10, /* where every unit has to change its pixels first, and so should take most panels */
+    PF_IGEMM_CACHED_BYTES = 384 << 10, /* weights that a thread works on: they stay in L2 while pixels pass */
+    /* Weights of the panels that a unit visits in turn, beside its rows in L2. Where every unit has to change
+     * its pixels first, it should take most panels. */
+    PF_IGEMM_SET_BYTES = PF_REGISTERS == 32 ? PF_IGEMM_CACHED_BYTES : 192 << 10,
+    PF_IGEMM_CHANGED_BYTES = 768 << 10,
     PF_IGEMM_FAR_BYTES = 1 << 20, /* pixels of a thread that L2 holds no longer when they are read */
     PF_IGEMM_ZEROS = 4096,        /* longest run of channels when there is padding */
     PF_IGEMM_TAPS = 32,           /* size of the pointer table of a tile */
@@ -56,12 +57,13 @@ static inline int64_t pf_igemm_group_sets(const pf_igemm *c, int whole, int nthr
 static inline void pf_igemm_choose_units(pf_igemm *c, int64_t row_bytes, int nthreads) {
     const int whole = c->k_block == c->ic && c->tap_block == c->taps, share = nthreads > 1 && !c->changed;
     const int64_t panel_bytes = c->ic * c->taps * row_bytes;
-    const int64_t cached = c->changed ? PF_IGEMM_CHANGED_BYTES : PF_IGEMM_CACHED_BYTES;
-    const int light = share && c->panels * panel_bytes <= cached && c->tiles >= PF_IGEMM_OWN_TILES * nthreads;
+    const int light = share && c->panels * panel_bytes <= PF_IGEMM_CACHED_BYTES &&
+                      c->tiles >= PF_IGEMM_OWN_TILES * nthreads;
     const int few = c->tiles < PF_IGEMM_FEW_TILES && c->a.groups < PF_IGEMM_PANELS_EACH * nthreads && !light;
     const int64_t wanted = nthreads > 1 ? PF_IGEMM_UNITS_EACH * nthreads : PF_IGEMM_UNITS_ALONE;
     int64_t most = 1; /* panels that a unit visits per tile */
-    if (whole) most = pf_max(1, pf_min(c->panels, cached / pf_max(1, panel_bytes)));
+    const int64_t set_bytes = c->changed ? PF_IGEMM_CHANGED_BYTES : PF_IGEMM_SET_BYTES;
+    if (whole) most = pf_max(1, pf_min(c->panels, set_bytes / pf_max(1, panel_bytes)));
     if (few && !(c->changed && nthreads == 1))
         most = pf_max(1, pf_min(most, c->panels * c->tiles / PF_IGEMM_FEW_TILES));
     if (few && share && c->panels >= PF_IGEMM_PANELS_EACH * nthreads) most = 1;

@@ -4,8 +4,10 @@
 #include "kernels/conv_igemm.h"
 
 enum {
-    RUN_BYTES = 64 << 10, /* rows that all panels of a unit visit in turn: they stay close */
-    RUN_TILES = 4,        /* such tiles at least */
+    /* Rows that all panels of a unit visit in turn: they stay close. */
+    RUN_BYTES = (PF_REGISTERS == 32 ? 64 : 192) << 10,
+    CHANGED_BYTES = 64 << 10, /* of those that pass through a buffer */
+    RUN_TILES = 4,            /* such tiles at least */
     ROWS_AT_ONCE = 4
 };
 
@@ -17,7 +19,8 @@ typedef struct run_rows {
 
 /* Tiles that visit all panels in turn. */
 static int64_t block_tiles(const pf_igemm *c) {
-    return pf_max(RUN_TILES, RUN_BYTES / (int64_t)sizeof(float) / (c->rows * c->ic));
+    const int64_t bytes = c->changed ? CHANGED_BYTES : RUN_BYTES;
+    return pf_max(RUN_TILES, bytes / (int64_t)sizeof(float) / (c->rows * c->ic));
 }
 
 int64_t PF_NAME(igemm_block)(const pf_igemm *c) { return block_tiles(c) * c->rows * pf_odd_lines(c->ic); }
