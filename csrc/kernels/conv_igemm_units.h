@@ -7,8 +7,8 @@
 
 enum {
     PF_IGEMM_CACHED_BYTES = 384 << 10, /* weights that a thread works on: they stay in L2 while pixels pass */
-    /* Weights of the panels that a unit visits in turn, beside its rows in L2. Where every unit has to change
-     * its pixels first, it should take most panels. */
+    /* Weights of the panels that a unit visits in turn, beside its rows in L2, which is larger on processors
+     * with more registers. Where every unit has to change its pixels first, it should take most panels. */
     PF_IGEMM_SET_BYTES = PF_REGISTERS == 32 ? PF_IGEMM_CACHED_BYTES : 192 << 10,
     PF_IGEMM_CHANGED_BYTES = 768 << 10,
     PF_IGEMM_FAR_BYTES = 1 << 20, /* pixels of a thread that L2 holds no longer when they are read */
