@@ -13,6 +13,8 @@ from numba.extending import intrinsic
 import pnnx_fast
 from pnnx_fast import native
 
+F32 = 1  # PF_OP_F32 of op.h
+
 
 @intrinsic
 def pointer(typing_context, address):
@@ -28,6 +30,8 @@ def pointer(typing_context, address):
 def running_sum(state, inputs, ninputs, outputs, noutputs, host):
     """Sums along the last axis: row by row, each element is added to the one before."""
     x, y = carray(inputs, ninputs, native.TENSOR)[0], carray(outputs, noutputs, native.TENSOR)[0]
+    if ninputs != 1 or x["rank"] < 1 or x["dtype"] != F32:  # the model file decides what arrives
+        return 1
     shape = carray(pointer(x["shape"]), x["rank"], np.int64)
     count = 1
     for size in shape:

@@ -77,7 +77,8 @@ def load_library(path: str | os.PathLike[str], *, override: bool = False) -> lis
     ParameterError
         When it does not export the function, was made for another interface, or a type is taken.
     """
-    library = ctypes.CDLL(os.fspath(path))
+    # A name without a slash would be looked up where the system keeps libraries, and nowhere else.
+    library = ctypes.CDLL(os.path.abspath(path) if os.path.exists(path) else os.fspath(path))
     try:
         entry = library.pnnx_fast_operator
     except AttributeError:

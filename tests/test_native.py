@@ -185,7 +185,7 @@ def test_parameters_and_release(library: Path) -> None:
     del model
     gc.collect()
     assert counter.value == before + 1
-    with pytest.raises(NativeOperatorError, match="init of a native operator returned 42") as caught:
+    with pytest.raises(NativeOperatorError, match=r"test\.init e: init of a native operator returned 42") as caught:
         one("test.init", "(4)", "a=1.0")(np.ones(4, np.float32))
     assert caught.value.code == 42
 
@@ -198,8 +198,13 @@ def test_channels_last(library: Path) -> None:
 def test_a_failing_run_names_the_operator(library: Path) -> None:
     with pytest.raises(NativeOperatorError, match=r"test\.fails e: run of a native operator returned 17"):
         one("test.fails", "(4)")(np.ones(4, np.float32))
-    with pytest.raises(NativeOperatorError, match="infer of a native operator returned 2"):
+    with pytest.raises(NativeOperatorError, match=r"example\.MovingAverage e: infer of a native operator returned 2"):
         one("example.MovingAverage", "(4)", "window=1", dtype="i64")(np.ones(4, np.int64))
+
+
+def test_a_library_in_the_current_folder(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(library.parent)
+    assert "test.fails" in native.load_library(Path(library.name), override=True)
 
 
 def _pointers(library: Path) -> dict[str, Any]:

@@ -10,6 +10,8 @@ cdef extern from "pnnx_fast/op.h" nogil:
         void *data
         const int64_t *shape
         int32_t rank
+        int32_t dtype
+    int32_t PF_OP_F32
     ctypedef struct pf_op_host:
         void (*parallel_for)(const pf_op_host *host, int64_t total, int64_t grain, pf_op_body body,
                              void *context) noexcept nogil
@@ -33,7 +35,7 @@ cdef api int scale_rows(void *state, const pf_op_tensor *inputs, int32_t ninputs
                         int32_t noutputs, const pf_op_host *host) noexcept nogil:
     """Multiplies the rows of a matrix by 1, 2, 3, …, on the threads of the model."""
     cdef Rows rows
-    if inputs.rank != 2:
+    if ninputs != 1 or inputs.rank != 2 or inputs.dtype != PF_OP_F32:  # the model file decides what arrives
         return 1
     rows.source, rows.target = <const float *> inputs.data, <float *> outputs.data
     rows.length = inputs.shape[1]

@@ -134,7 +134,7 @@ cdef class _Writer:
             self.fail(f"the value of {key} ends with a blank, which the format cannot express")
         return self.put(begin, size)
 
-    cdef int attributes(self, dict attrs) except -1:
+    cdef int attributes(self, attrs) except -1:
         for key in sorted(attrs):
             attr = attrs[key]
             self.item(c"@", key)

@@ -16,6 +16,7 @@ __all__ = [
     "add_bin",
     "add_isa",
     "add_model",
+    "add_size",
     "add_threads",
     "duration",
     "natural",
@@ -48,6 +49,23 @@ def add_isa(parser: argparse.ArgumentParser) -> None:
 def add_autotune(parser: argparse.ArgumentParser) -> None:
     """Declare ``--autotune``."""
     parser.add_argument("--autotune", action="store_true", help="measure kernels, use and remember the fastest")
+
+
+def add_size(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--size``, which may be repeated, as pairs of a name (empty without one) and sizes."""
+    parser.add_argument(
+        "--size",
+        action="append",
+        type=_named_sizes,
+        default=[],
+        metavar="[NAME=]N,…",
+        help="sizes of an input whose file leaves some free, e.g. 1,3,224,224; with its name where there are several",
+    )
+
+
+def _named_sizes(text: str) -> tuple[str, list[int]]:
+    name, _, sizes = text.rpartition("=")
+    return name, positives(sizes)
 
 
 def natural(text: str) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -18,16 +19,31 @@ from pnnx_fast.errors import ParameterError, ShapeError
 if TYPE_CHECKING:
     from pnnx_fast.runtime.session import Model, TensorInfo
 
-__all__ = ["is_picture", "load_inputs", "random_inputs", "zero_inputs"]
+__all__ = ["given_sizes", "is_picture", "load_inputs", "random_inputs", "zero_inputs"]
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp"}
 
 
-def random_inputs(model: Model, batch: int | None = None, seed: int = 0) -> list[Array]:
+Sizes = Mapping[str, list[int]]
+"""Sizes by the name of the input."""
+
+
+def given_sizes(names: Sequence[str], given: Sequence[tuple[str, list[int]]]) -> Sizes:
+    """What ``--size`` says, by the names of inputs; a single input needs no name."""
+    alone = names[0] if len(names) == 1 else ""
+    found = {name or alone: sizes for name, sizes in given}
+    for name in found:
+        if name not in names:
+            wrong = f"there is no input {name!r}" if name else "name the input, as in NAME=1,3,224,224"
+            raise ArgumentTypeError(f"--size: {wrong}; the inputs are {', '.join(names)}")
+    return found
+
+
+def random_inputs(model: Model, sizes: Sizes, batch: int | None = None, seed: int = 0) -> list[Array]:
     """One array an input in its recorded shape; free sizes become 1, ``batch`` replaces the first dimension."""
     rng = np.random.default_rng(seed)
     arrays = []
-    for shape, dtype in _recorded(model, batch):
+    for shape, dtype in _recorded(model, sizes, batch):
         drawn = (
             rng.standard_normal(shape) if dtype.kind in "fc" else rng.integers(0, 2 if dtype.kind == "b" else 10, shape)
         )
@@ -35,18 +51,22 @@ def random_inputs(model: Model, batch: int | None = None, seed: int = 0) -> list
     return arrays
 
 
-def zero_inputs(model: Model) -> list[Array]:
+def zero_inputs(model: Model, sizes: Sizes) -> list[Array]:
     """Arrays like those of :func:`random_inputs` where only sizes matter: nothing touches their memory."""
-    return [np.zeros(shape, dtype) for shape, dtype in _recorded(model)]
+    return [np.zeros(shape, dtype) for shape, dtype in _recorded(model, sizes)]
 
 
-def _recorded(model: Model, batch: int | None = None) -> Iterator[tuple[list[int], DType]]:
+def _recorded(model: Model, sizes: Sizes, batch: int | None = None) -> Iterator[tuple[list[int], DType]]:
     for info in model.inputs:
-        if info.shape is None:
-            raise ParameterError(f"the model does not record the shape of input {info.name}; give --input")
-        shape = [1 if n < 0 else n for n in info.shape]
+        noted = sizes.get(info.name, info.shape)
+        if noted is None:
+            raise ParameterError(f"the model does not record the shape of input {info.name}; give --size or --input")
+        shape = list(noted)
         if batch is not None and shape:
             shape[0] = batch
+        if min(shape, default=0) < 0:
+            shape = [1 if n < 0 else n for n in shape]
+            print(f"pnnx-fast: free sizes of input {info.name} are taken as 1: {shape}; give --size", file=sys.stderr)
         check_memory(8 * math.prod(shape), f"input {info.name}")
         yield shape, info.dtype or np.dtype(np.float32)
 
@@ -56,7 +76,7 @@ def is_picture(path: str) -> bool:
     return Path(path).suffix.lower() in PICTURES
 
 
-def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
+def load_inputs(model: Model, paths: list[str], sizes: Sizes, args: Any) -> list[Array]:
     """Arrays from ``.npy`` and ``.npz`` files and pictures, one an input of the model."""
     arrays: list[Array] = []
     for path in paths:
@@ -66,7 +86,9 @@ def load_inputs(model: Model, paths: list[str], args: Any) -> list[Array]:
         elif is_picture(path):
             if len(arrays) >= len(model.inputs):
                 raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(paths))
-            arrays.append(_picture(path, model.inputs[len(arrays)], args))
+            info = model.inputs[len(arrays)]
+            shape = sizes.get(info.name)
+            arrays.append(_picture(path, info if shape is None else info._replace(shape=tuple(shape)), args))
         else:
             raise ParameterError(f"{path}: inputs are .npy or .npz files or pictures")
     return arrays
@@ -95,6 +117,8 @@ def _picture(path: str, info: TensorInfo, args: Any) -> Array:
     try:
         with Image.open(path) as image:
             converted = image.convert("RGB" if shape[1] == 3 else "L")
+    except FileNotFoundError:
+        raise
     except (OSError, Image.DecompressionBombError) as error:
         raise ParameterError(f"{path}: not a readable picture ({error})") from None
     if shape[2] > 0 and shape[3] > 0:

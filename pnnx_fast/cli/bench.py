@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast.cli import kernel_shapes, kernels
-from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, duration, positives
-from pnnx_fast.cli.arrays import random_inputs
+from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, add_size, duration, positives
+from pnnx_fast.cli.arrays import given_sizes, random_inputs
 from pnnx_fast.runtime.session import default_isa
 
 
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads", type=positives, metavar="N,…", help="numbers of threads, e.g. 1,2; by default all CPUs"
     )
     parser.add_argument("--batch", type=positives, metavar="N,…", help="batch sizes, e.g. 1,8; by default as recorded")
+    add_size(parser)
     parser.add_argument(
         "--seconds", type=duration, metavar="N", help="time to spend on each combination (default: 1; kernels: 0.1)"
     )
@@ -49,16 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast bench``."""
     if args.kernels or args.shape:
+        if args.model is not None or args.batch or args.size:
+            raise argparse.ArgumentTypeError("--kernels and --shape time kernels without a model, --batch or --size")
         return _run_kernels(args)
     if args.model is None:
         raise argparse.ArgumentTypeError("a model is needed, or --kernels")
     seconds = 1.0 if args.seconds is None else args.seconds
     graph = pnnx_fast.Graph.load(args.model, args.bin)
+    sizes = given_sizes([x.name for x in graph.inputs], args.size)
     print(f"{'threads':>7} {'batch':>6} {'median ms':>10} {'best ms':>10} {'per item ms':>12} {'runs':>6}")
     for threads in args.threads or [core.default_threads()]:
         model = pnnx_fast.Model(graph, threads, isa=args.isa, autotune=args.autotune)
         for batch in args.batch or [None]:
-            arrays = random_inputs(model, batch)
+            arrays = random_inputs(model, sizes, batch)
             if sys.stderr.isatty():
                 print(f"running with {threads} thread(s) …", end="\r", file=sys.stderr)
             times = measure(lambda m=model, a=arrays: m(*a), seconds)  # type: ignore[misc]

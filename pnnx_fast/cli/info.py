@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pnnx_fast
-from pnnx_fast.cli.arguments import add_bin, add_model
-from pnnx_fast.cli.arrays import zero_inputs
+from pnnx_fast.cli.arguments import add_bin, add_model, add_size
+from pnnx_fast.cli.arrays import given_sizes, zero_inputs
 from pnnx_fast.errors import PnnxFastError
 
 
@@ -17,12 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast info``."""
     add_model(parser)
     add_bin(parser)
+    add_size(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast info``."""
-    facts = collect(args.model, args.bin)
+    facts = collect(args.model, args.bin, args.size)
     if args.json:
         print(json.dumps(facts, indent=1))
         return 0
@@ -41,9 +43,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def collect(param: Any, bin: Any = None) -> dict[str, Any]:
+def collect(param: Any, bin: Any = None, size: Sequence[tuple[str, list[int]]] = ()) -> dict[str, Any]:
     """Gather what the command prints, as plain data."""
     graph = pnnx_fast.Graph.load(param, bin)
+    sizes = given_sizes([x.name for x in graph.inputs], size)
     attributes = [a for op in graph.ops for a in op.attrs.values()]
     facts: dict[str, Any] = {
         "operators": dict(Counter(op.type for op in graph.ops).most_common()),
@@ -54,7 +57,7 @@ def collect(param: Any, bin: Any = None) -> dict[str, Any]:
     facts["outputs"] = [_operand(x) for x in graph.outputs]
     try:
         model = pnnx_fast.Model(graph)
-        facts.update(model.work(*zero_inputs(model)))
+        facts.update(model.work(*zero_inputs(model, sizes)))
     except PnnxFastError as error:
         facts["reason"] = str(error)
     return facts

@@ -15,6 +15,7 @@ from types import FunctionType
 from pnnx_fast._core import program
 from pnnx_fast.ops import registry
 from pnnx_fast.ops._conv_choice import Choice
+from pnnx_fast.ops.plugins import load_plugins
 from pnnx_fast.ops.signature import EMPTY, OPEN, POSITIONAL, VARIADIC
 
 _WORDS = {POSITIONAL: "tensor", VARIADIC: "tensors", OPEN: "weights"}
@@ -29,12 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast ops``."""
     if args.type is None:
+        load_plugins()
         for name in registry.types():
             found = registry.find(name)
             assert found is not None
             print(f"{name:40} {_by(found):8} {found.summary}")
         return 0
     found = registry.find(args.type)
+    if found is None:
+        load_plugins()
+        found = registry.find(args.type)
     if found is None:
         near = difflib.get_close_matches(args.type, registry.types(), 3)
         hint = f"; there are {', '.join(near)}" if near else ""

@@ -14,15 +14,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast python``."""
     add_model(parser)
     add_bin(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="the .py file, by default beside the model")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the .py file, by default X_pnnx_fast.py beside the model"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast python``."""
     source = Path(param_path(args.model))
     graph = pnnx_fast.Graph.load(source, args.bin)
-    name = source.name.removesuffix(".param").replace(".", "_") + ".py"
-    target = source.with_name(name) if args.output is None else Path(args.output)
+    # The converter's own source, against which one may want to compare, is X_pnnx.py.
+    stem = source.name.removesuffix(".param").removesuffix(".pnnx").replace(".", "_")
+    target = source.with_name(f"{stem}_pnnx_fast.py") if args.output is None else Path(args.output)
     weights = Path(bin_path(source) if args.bin is None else args.bin)
     graph.python(target, weights if weights.exists() else None)
     print(target)

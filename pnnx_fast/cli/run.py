@@ -6,6 +6,7 @@ Prints a summary of every output, or the best classes with ``--top``; writes arr
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,18 @@ import numpy as np
 
 import pnnx_fast
 from pnnx_fast._types import Array
-from pnnx_fast.cli.arguments import add_autotune, add_bin, add_isa, add_model, add_threads, natural, numbers, positive
-from pnnx_fast.cli.arrays import is_picture, load_inputs, random_inputs
+from pnnx_fast.cli.arguments import (
+    add_autotune,
+    add_bin,
+    add_isa,
+    add_model,
+    add_size,
+    add_threads,
+    natural,
+    numbers,
+    positive,
+)
+from pnnx_fast.cli.arrays import given_sizes, is_picture, load_inputs, random_inputs
 from pnnx_fast.errors import ShapeError
 
 
@@ -33,13 +44,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help=".npy, .npz or a picture (resized), once for each input; without it, random numbers",
+        help=".npy, .npz or a picture (resized where the input's height and width are known), once for each input; "
+        "without it, random numbers",
     )
+    add_size(parser)
     parser.add_argument(
         "--output", type=_target, metavar="FILE", help="write the outputs: .npy for a single one, .npz for several"
     )
     parser.add_argument("--labels", metavar="FILE", help="text file with one class name a line")
-    parser.add_argument("--top", type=positive, metavar="N", help="print the N best classes of the first output")
+    parser.add_argument(
+        "--top",
+        type=positive,
+        metavar="N",
+        help="print the N best classes of the first output, for each item of a batch",
+    )
     add_threads(parser)
     add_isa(parser)
     add_autotune(parser)
@@ -62,16 +80,17 @@ def run(args: argparse.Namespace) -> int:
     model = pnnx_fast.load(args.model, args.bin, **options)
     if args.output is not None and args.output.suffix == ".npy" and len(model.outputs) != 1:
         raise argparse.ArgumentTypeError(f"--output: .npy holds one array, the model has {len(model.outputs)} outputs")
+    sizes = given_sizes([i.name for i in model.inputs], args.size)
     if args.input:
-        arrays = load_inputs(model, args.input, args)
+        arrays = load_inputs(model, args.input, sizes, args)
     else:
-        arrays = random_inputs(model, seed=args.seed)
-        print("no --input given: running on random numbers")
+        arrays = random_inputs(model, sizes, seed=args.seed)
+        print("pnnx-fast: no --input given: running on random numbers", file=sys.stderr)
     if len(arrays) != len(model.inputs):
         raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(arrays))
     named = model.run(dict(zip((i.name for i in model.inputs), arrays, strict=True)))
     if args.top or args.labels:
-        _print_top(next(iter(named.values()), np.empty(0)), args.top or 5, args.labels)
+        _print_top(np.asarray(next(iter(named.values()), np.empty(0))), args.top or 5, args.labels)
     else:
         for name, value in named.items():
             _print_summary(name, np.asarray(value))
@@ -88,11 +107,17 @@ def _print_summary(name: str, value: Array) -> None:
 
 
 def _print_top(scores: Array, count: int, labels: str | None) -> None:
-    flat = np.asarray(scores, np.float64).reshape(-1)
+    """The best classes of every item of a batch."""
     names = Path(labels).read_text("utf-8", "replace").splitlines() if labels else []
-    for index in np.argsort(-flat, kind="stable")[:count]:
-        name = names[index] if index < len(names) else ""
-        print(f"{flat[index]:10.6f}  {index:5d}  {name}".rstrip())
+    rows = scores.astype(np.float64).reshape(scores.shape[0] if scores.ndim > 1 else 1, -1)
+    if labels and len(names) != rows.shape[1]:
+        print(f"pnnx-fast: {labels} has {len(names)} lines for {rows.shape[1]} classes", file=sys.stderr)
+    for number, row in enumerate(rows):
+        if len(rows) > 1:
+            print(f"item {number}")
+        for index in np.argsort(-row, kind="stable")[:count]:
+            name = names[index] if index < len(names) else ""
+            print(f"{row[index]:10.6f}  {index:5d}  {name}".rstrip())
 
 
 def _write(path: Path, named: dict[str, Array]) -> None:

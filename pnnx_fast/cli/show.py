@@ -6,13 +6,15 @@ import argparse
 from pathlib import Path
 
 import pnnx_fast
-from pnnx_fast.cli.arguments import add_bin, add_model
+from pnnx_fast.cli.arguments import add_bin, add_model, add_size
+from pnnx_fast.cli.arrays import given_sizes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pnnx-fast show``."""
     add_model(parser)
     add_bin(parser)
+    add_size(parser)
     for kind, form in (("svg", "as SVG"), ("html", "in an HTML page"), ("dot", "as text for Graphviz")):
         parser.add_argument(f"--{kind}", metavar="FILE", help=f"draw the model {form} instead of printing it")
 
@@ -22,6 +24,9 @@ def run(args: argparse.Namespace) -> int:
     from pnnx_fast.formats import dot
 
     graph = pnnx_fast.Graph.load(args.model, args.bin)
+    sizes = given_sizes([x.name for x in graph.inputs], args.size)
+    if sizes:
+        graph.infer_shapes(sizes)
     pictures = {"svg": dot.svg, "html": lambda g: dot.html(g, Path(args.model).name), "dot": dot.dot}
     drawn = False
     for kind, draw in pictures.items():

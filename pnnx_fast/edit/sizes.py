@@ -25,7 +25,7 @@ def _recorded(graph: Graph, given: Shapes | None) -> dict[str, tuple[int, ...]]:
     names = [x.name for x in graph.inputs]
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ParameterError(f"there is no input {unknown[0]}; the inputs are {', '.join(names)}")
+        raise ParameterError(f"there is no input {unknown[0]!r}; the inputs are {', '.join(map(repr, names))}")
     shapes: dict[str, tuple[int, ...]] = {}
     for x in graph.inputs:
         shape = given.get(x.name, x.shape)
@@ -150,7 +150,7 @@ def make_dynamic(
     after = dict(before)
     unknown = [name for name in chosen if name not in before]
     if unknown:
-        raise ParameterError(f"there is no input {unknown[0]}; the inputs are {', '.join(before)}")
+        raise ParameterError(f"there is no input {unknown[0]!r}; the inputs are {', '.join(map(repr, before))}")
     for name, wanted in chosen.items():
         if isinstance(wanted, int):
             raise TypeError(f"axes are given as {{{name!r}: ({wanted},)}}, not as {wanted}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pnnx_fast.errors import GraphError, ParameterError
-from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
+from pnnx_fast.ir import Attributes, Graph, Operand, Operator, Parameters
 
 __all__ = ["extract", "insert", "merge", "operand", "operator", "remove", "rename", "replace"]
 
 
 def operand(graph: Graph, name: str) -> Operand:
     """Return the operand of that name, or raise."""
+    _require_name(name)
     found = graph.get_operand(name)
     if found is None:
         raise GraphError([f"there is no operand {name}"])
@@ -20,10 +21,16 @@ def operand(graph: Graph, name: str) -> Operand:
 
 def operator(graph: Graph, name: str) -> Operator:
     """Return the first operator of that name, or raise."""
+    _require_name(name)
     found = next((op for op in graph.ops if op.name == name), None)
     if found is None:
         raise GraphError([f"there is no operator {name}"])
     return found
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"operands and operators go by name, a str, not {type(name).__name__}")
 
 
 def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
@@ -108,7 +115,7 @@ def insert(
     type: str,
     name: str,
     params: Mapping[str, object] | None = None,
-    attrs: Mapping[str, Attribute] | None = None,
+    attrs: Mapping[str, object] | None = None,
 ) -> Operator:
     """Insert an operator between an operand and everything that consumes it, and return it.
 
@@ -121,7 +128,7 @@ def insert(
     type, name : str
         Of the operator.
     params : mapping of str to value, optional
-    attrs : mapping of str to Attribute, optional
+    attrs : mapping of str to Attribute or array_like, optional
 
     Raises
     ------
@@ -181,7 +188,7 @@ def replace(
     name: str,
     type: str,
     params: Mapping[str, object] | None = None,
-    attrs: Mapping[str, Attribute] | None = None,
+    attrs: Mapping[str, object] | None = None,
 ) -> Operator:
     """Exchange an operator for another one between the same operands, and return the new one.
 
@@ -195,7 +202,7 @@ def replace(
         The new type.
     params : mapping of str to value, optional
         The new parameters.
-    attrs : mapping of str to Attribute, optional
+    attrs : mapping of str to Attribute or array_like, optional
         The new weights.
 
     Raises
@@ -204,7 +211,7 @@ def replace(
         When there is no such operator.
     """
     op = operator(graph, name)
-    op.type, op.params, op.attrs = type, Parameters(params or {}), dict(attrs or {})
+    op.type, op.params, op.attrs = type, Parameters(params or {}), Attributes(attrs or {})
     return op
 
 

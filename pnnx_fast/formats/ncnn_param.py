@@ -244,7 +244,12 @@ def read_text(data: bytes, path: str | None = None) -> NcnnParam:
     FormatError
         Naming line and column of what does not follow the format.
     """
-    blob_count, rows, end = _text.read_ncnn_layers(data, path)
+    try:
+        blob_count, rows, end = _text.read_ncnn_layers(data, path)
+    except FormatError as error:
+        if b"\npnnx.Input " not in data:
+            raise
+        raise FormatError("this is a model of PNNX; pnnx_fast.load runs it", path=path, line=error.line) from error
     param = NcnnParam()
     numbers: dict[str, int] = {}
     for kind, name, bottoms, tops, raw, begin, stop in rows:

@@ -140,7 +140,7 @@ def write(graph: Graph, path: Any, bin: Any = None) -> None:
     if bin is None:
         from pnnx_fast.formats.pnnx_model import save_weights
 
-        bin = place.with_suffix(".bin")
+        bin = place.with_name(f"{place.stem}_weights.bin")  # a model's own weights may lie at the .py file's name
         save_weights(graph, bin)
     relative = os.path.relpath(os.fspath(bin), place.parent)
     weights = f"os.path.join(os.path.dirname(os.path.abspath(__file__)), {relative!r})"

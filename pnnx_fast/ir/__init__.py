@@ -6,9 +6,9 @@ none of them.
 
 from __future__ import annotations
 
-from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.attribute import Attribute, Attributes
 from pnnx_fast.ir.graph import Graph
 from pnnx_fast.ir.operator import Operand, Operator
 from pnnx_fast.ir.parameter import Parameter, Parameters
 
-__all__ = ["Attribute", "Graph", "Operand", "Operator", "Parameter", "Parameters"]
+__all__ = ["Attribute", "Attributes", "Graph", "Operand", "Operator", "Parameter", "Parameters"]

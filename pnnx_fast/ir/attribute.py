@@ -16,12 +16,13 @@ import numpy as np
 
 from pnnx_fast._types import Array, Buffer, DType, Shape
 from pnnx_fast.errors import FormatError, ShapeError
+from pnnx_fast.ir.coerced import Coerced
 from pnnx_fast.ir.dtypes import FLOATS, by_numpy, by_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Attribute"]
+__all__ = ["Attribute", "Attributes"]
 
 
 @lru_cache
@@ -286,3 +287,19 @@ def _encode(array: Array, dtype: str) -> Buffer:
             name = by_text[dtype].numpy
             array = np.ascontiguousarray(array, _stored(name))
     return array.reshape(-1).view(np.uint8).data.toreadonly()
+
+
+class Attributes(Coerced[Attribute]):
+    """The attributes of an operator by key; arrays that are assigned become attributes.
+
+    Examples
+    --------
+    >>> attrs = Attributes()
+    >>> attrs["bias"] = np.zeros(8, np.float32)
+    >>> attrs["bias"]
+    Attribute((8)f32)
+    """
+
+    __slots__ = ()
+
+    kind = Attribute

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pnnx_fast._collector import collector_paused
 from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import codec
-from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.attribute import Attributes
 from pnnx_fast.ir.editing import Editing
 from pnnx_fast.ir.operator import Operand, Operator, topological
 
@@ -158,7 +158,7 @@ class Graph(Editing):
         path : path
             The ``.py`` file.
         bin : path, optional
-            An existing weight file of this graph; by default one is written beside ``path``.
+            An existing weight file of this graph; by default ``model_weights.bin`` is written beside ``model.py``.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class Graph(Editing):
         outputs: Iterable[Operand] = (),
         inputnames: Iterable[str] = (),
         params: Mapping[str, object] | None = None,
-        attrs: Mapping[str, Attribute] | None = None,
+        attrs: Mapping[str, object] | None = None,
         index: int | None = None,
     ) -> Operator:
         """Add an operator at the end, or at ``index`` in ``ops``, and wire it to operands."""
@@ -380,7 +380,7 @@ class Graph(Editing):
         for op in self.ops:
             twin_op = operators[op] = Operator.__new__(Operator)
             twin_op.type, twin_op.name = op.type, op.name
-            twin_op.params, twin_op.attrs = op.params.copy(), dict(op.attrs)
+            twin_op.params, twin_op.attrs = op.params.copy(), Attributes(op.attrs)
             twin_op.inputnames = list(op.inputnames)
             twin_op.inputs = [made[x] for x in op.inputs]
             twin_op.outputs = [made[x] for x in op.outputs]
@@ -400,7 +400,7 @@ class Graph(Editing):
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
         other = self.copy()
         for op in other.ops:
-            op.attrs = {key: attr.copy() for key, attr in op.attrs.items()}
+            op.attrs = Attributes({key: attr.copy() for key, attr in op.attrs.items()})
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import CycleError
-from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.attribute import Attributes
 from pnnx_fast.ir.parameter import Parameters
 
 __all__ = ["Operand", "Operator", "topological"]
@@ -100,7 +100,8 @@ class Operator:
         Names of the input slots, as many as inputs, ``""`` where a slot has none; or empty.
     params : Parameters
         Mapping of str to Parameter.
-    attrs : dict of str to Attribute
+    attrs : Attributes
+        Mapping of str to Attribute; an array that is assigned becomes one, like the plain values of parameters.
     """
 
     __slots__ = ("attrs", "inputnames", "inputs", "name", "outputs", "params", "type")
@@ -111,19 +112,19 @@ class Operator:
     outputs: list[Operand]
     inputnames: list[str]
     params: Parameters
-    attrs: dict[str, Attribute]
+    attrs: Attributes
 
     def __init__(
         self,
         type: str,
         name: str,
         params: Mapping[str, object] | Iterable[tuple[str, object]] = (),
-        attrs: Mapping[str, Attribute] | Iterable[tuple[str, Attribute]] = (),
+        attrs: Mapping[str, object] | Iterable[tuple[str, object]] = (),
     ) -> None:
         self.type, self.name = type, name
         self.inputs, self.outputs, self.inputnames = [], [], []
         self.params = Parameters(params)
-        self.attrs = dict(attrs)
+        self.attrs = Attributes(attrs)
 
     @property
     def where(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numbers
 import operator
 import re
-from collections.abc import Iterable, Mapping
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from pnnx_fast._core import text as _text
 from pnnx_fast._core.text import BOOL, COMPLEX, FLOAT, INT, LIST_CODES, NONE, STRING, UNPARSED, ParameterStorage
 from pnnx_fast.errors import MissingParameterError, ParameterError
+from pnnx_fast.ir.coerced import Coerced
 
 __all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters", "typed_number", "without_casts"]
 
@@ -222,7 +222,7 @@ def _encode_scalar(value: object, style: str) -> str:
     return str(value)
 
 
-class Parameters(dict[str, Parameter]):
+class Parameters(Coerced[Parameter]):
     """The parameters of an operator by key; plain values that are assigned become parameters.
 
     Examples
@@ -235,35 +235,15 @@ class Parameters(dict[str, Parameter]):
 
     __slots__ = ()
 
-    def __init__(self, items: Mapping[str, object] | Iterable[tuple[str, object]] = (), /, **more: object) -> None:
-        super().__init__()
-        self.update(items, **more)
-
-    def __setitem__(self, key: str, value: object) -> None:
-        super().__setitem__(key, value if isinstance(value, Parameter) else Parameter(value))
+    kind = Parameter
 
     def __missing__(self, key: str) -> Parameter:
         # Files that nobody vouches for leave out what every sound one has.
         raise MissingParameterError(f"the parameter {key!r} is missing", parameter=key)
 
-    def setdefault(self, key: str, default: object = None) -> Parameter:
-        """Return the parameter of that key, made from ``default`` when there is none."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def update(self, items: Any = (), /, **more: object) -> None:
-        """Set several parameters, from a mapping or from pairs."""
-        for key, value in dict(items, **more).items():
-            self[key] = value
-
-    def __ior__(self, other: Any) -> Parameters:  # type: ignore[override,misc]
-        self.update(other)
-        return self
-
     def copy(self) -> Parameters:
         """Return a mapping of independent parameters."""
-        other = Parameters.__new__(Parameters)
+        other = Parameters()
         for key, value in self.items():
             dict.__setitem__(other, key, value.copy())
         return other

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from pnnx_fast.errors import GraphError
-from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.attribute import Attribute, Attributes
 from pnnx_fast.ir.graph import Graph
 from pnnx_fast.ir.match import CAPTURED, Match, Rule
 from pnnx_fast.ir.operator import Operand, Operator, topological
@@ -123,7 +123,7 @@ class Rewriting:
                 continue
             op = Operator(pattern.type, f"{pattern.name}_{self.count}")
             op.params = _params(pattern, match)
-            op.attrs = {key: _attribute(attr, match) for key, attr in pattern.attrs.items()}
+            op.attrs = Attributes({key: _attribute(attr, match) for key, attr in pattern.attrs.items()})
             op.inputnames = list(pattern.inputnames)
             named[pattern.name] = op
         return named

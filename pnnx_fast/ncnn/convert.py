@@ -22,7 +22,9 @@ from pnnx_fast.ncnn.values import AbsentWeights, Params
 __all__ = ["binary_to_text", "main", "text_to_binary"]
 
 
-def text_to_binary(text: bytes, custom_types: Sequence[str] = (), name: str = "model") -> tuple[bytes, str]:
+def text_to_binary(
+    text: bytes, custom_types: Sequence[str] = (), name: str = "model", path: str | None = None
+) -> tuple[bytes, str]:
     """Return the binary form of a text ``.param`` and its ``.id.h``.
 
     Parameters
@@ -32,6 +34,8 @@ def text_to_binary(text: bytes, custom_types: Sequence[str] = (), name: str = "m
         Types that the application registers, in the order of registration.
     name : str
         Of the model, for the header.
+    path : str, optional
+        Of the file, for errors.
 
     Raises
     ------
@@ -49,12 +53,14 @@ def text_to_binary(text: bytes, custom_types: Sequence[str] = (), name: str = "m
     Input                    in                       0 1 a 0=3
     <BLANKLINE>
     """
-    param = read_text(text)
+    param = read_text(text, path)
     return write_binary(param, custom_types), id_header(param, name)
 
 
-def binary_to_text(data: bytes, header: str = "", custom_types: Sequence[str] = ()) -> bytes:
+def binary_to_text(data: bytes, header: str = "", custom_types: Sequence[str] = (), path: str | None = None) -> bytes:
     """Return the text form of a binary ``.param.bin``; ``header`` is its ``.id.h``, where the names are.
+
+    ``path`` is that of the file, for errors.
 
     Raises
     ------
@@ -63,7 +69,7 @@ def binary_to_text(data: bytes, header: str = "", custom_types: Sequence[str] = 
     ParameterError
         A layer type has no name.
     """
-    param = read_binary(data)
+    param = read_binary(data, path)
     for layer in param.layers:
         if isinstance(layer.type, int) and layer.type & 0xFF < len(custom_types):
             layer.type = custom_types[layer.type & 0xFF]
@@ -89,19 +95,20 @@ def kinds(param: NcnnParam) -> dict[str, dict[int, Literal["i", "f"]]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m pnnx_fast.ncnn.convert FROM TO``."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if len(words) != 2:
-        print("usage: python -m pnnx_fast.ncnn.convert FROM TO", file=sys.stderr)
-        return 2
+    if len(words) != 2 or words[0] == words[1]:
+        asked = bool({"-h", "--help"} & set(words))
+        print("usage: python -m pnnx_fast.ncnn.convert FROM TO", file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     source, target = Path(words[0]), Path(words[1])
     try:
         data = source.read_bytes()
         if data.startswith(MAGIC.to_bytes(4, "little")):
             header = source.with_suffix("").with_suffix(".id.h")
             names = header.read_text(encoding="utf-8") if header.is_file() else ""
-            target.write_bytes(binary_to_text(data, names))
+            target.write_bytes(binary_to_text(data, names, path=str(source)))
         else:
             stem = target.name.split(".")[0]
-            binary, names = text_to_binary(data, name=stem)
+            binary, names = text_to_binary(data, name=stem, path=str(source))
             target.write_bytes(binary)
             target.with_suffix("").with_suffix(".id.h").write_text(names, encoding="utf-8")
     except (OSError, PnnxFastError) as error:

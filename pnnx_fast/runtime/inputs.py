@@ -3,7 +3,7 @@
 Annotations are evaluated here: a named tuple whose annotations are texts takes half a millisecond more to make.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,14 +41,12 @@ def fitting(arrays: Sequence[Any], inputs: Sequence[TensorInfo]) -> list[Array]:
 
 def _as_input(value: Any, name: str, shape: tuple[int, ...] | None, dtype: DType | None) -> Array:
     if not isinstance(value, np.ndarray):
-        value = np.from_dlpack(value) if not hasattr(value, "__array__") and hasattr(value, "__dlpack__") else value
-        try:
-            value = np.asarray(value)
-        except ValueError as error:
-            raise ShapeError(f"no array: {error}", operand=name) from None
+        value = _as_array(value, name, dtype)
     if dtype is not None and value.dtype is not dtype and value.dtype != dtype:
         if not (np.can_cast(value.dtype, dtype, "safe") and value.dtype.kind == dtype.kind):
-            raise ShapeError("wrong dtype of input", operand=name, expected=dtype, actual=value.dtype)
+            raise ShapeError(
+                "wrong dtype of input, cast it with astype", operand=name, expected=dtype, actual=value.dtype
+            )
         value = value.astype(dtype)
     if shape is not None and len(shape) != value.ndim:
         raise ShapeError(
@@ -58,3 +56,19 @@ def _as_input(value: Any, name: str, shape: tuple[int, ...] | None, dtype: DType
             actual=list(value.shape),
         )
     return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+
+
+def _as_array(value: Any, name: str, dtype: DType | None) -> Array:
+    """What is no array yet. Lists and numbers have no dtype of their own, so they take the input's."""
+    if isinstance(value, Mapping):
+        raise ShapeError("arrays by name go to Model.run", operand=name)
+    try:
+        if not hasattr(value, "__array__"):
+            if hasattr(value, "__dlpack__"):
+                return np.from_dlpack(value)
+            made = np.asarray(value)
+            lossless = dtype is not None and (made.dtype.kind in "bi" or np.can_cast(made.dtype, dtype, "same_kind"))
+            return np.asarray(value, dtype) if lossless and made.dtype.kind in "bif" else made
+        return np.asarray(value)
+    except Exception as error:  # objects of other packages raise what they like
+        raise ShapeError(f"no array: {error}", operand=name) from error

@@ -208,7 +208,10 @@ class _HostCall:
             return self._view(t, memory[t.buffer.kind][t.buffer.index])
 
         where = f"{step.type} {step.operator}"
-        parts = computed(step.function, [t.numpy() if t.is_constant else view(t) for t in step.inputs], where)
+        given = [t.numpy() if t.is_constant else view(t) for t in step.inputs]
+        for array in given:
+            array.flags.writeable = False  # others read them, too: the caller among them
+        parts = computed(step.function, given, where)
         if len(parts) != len(step.outputs):
             raise ShapeError(
                 "the numpy function gives another number of arrays than announced",

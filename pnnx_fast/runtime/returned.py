@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ExpressionError, IndexRangeError, LimitError, ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.errors import (
+    ExpressionError,
+    IndexRangeError,
+    LimitError,
+    NativeOperatorError,
+    ParameterError,
+    PnnxFastError,
+    ShapeError,
+)
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
@@ -60,6 +68,8 @@ def named_error(error: Exception, where: str) -> Exception:
         if isinstance(error, ParameterError):
             return ParameterError(error.reason, operator=where, parameter=error.parameter)
         return IndexRangeError(error.index, error.size, step=error.step, operator=where)
+    if isinstance(error, NativeOperatorError):
+        return NativeOperatorError(error.code, function=error.function, step=error.step, operator=where)
     if isinstance(error, LimitError):
         return LimitError(f"{error.path}: {error.reason}" if error.path else error.reason, path=where)
     if isinstance(error, PnnxFastError):

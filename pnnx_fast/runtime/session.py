@@ -80,6 +80,7 @@ class Model:
     inputs, outputs : tuple of TensorInfo
         Name, shape (-1 where it may vary) and dtype of each, as the graph notes them.
     num_threads : int
+        Read-only, since programs are compiled for it; so is ``isa``.
     isa : str
 
     Raises
@@ -163,8 +164,8 @@ class Model:
             raise ParameterError(f"isa must be one of {', '.join(core.ISAS)}, not {isa!r}")
         if seed is not None and (not hasattr(seed, "__index__") or seed < 0):
             raise ParameterError(f"seed must be a whole number from 0 up, not {seed!r}")
-        self.num_threads = int(num_threads or 0) or core.default_threads()
-        self.isa = isa or default_isa()
+        self._num_threads = int(num_threads or 0) or core.default_threads()
+        self._isa = isa or default_isa()
         _choose_team()
         self._programs: OrderedDict[Any, Runnable] = OrderedDict()
         self._last: tuple[Any, Any] = None, None
@@ -180,6 +181,16 @@ class Model:
         from pnnx_fast.runtime.compiler import Compiler
 
         return Compiler(graph, self.isa, **self._options)
+
+    @property
+    def num_threads(self) -> int:
+        """Threads a call uses."""
+        return self._num_threads
+
+    @property
+    def isa(self) -> str:
+        """Instruction set level of the kernels."""
+        return self._isa
 
     @property
     def graph(self) -> Graph:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.expression import Input
-from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
+from pnnx_fast.ir import Attributes, Graph, Operand, Operator, Parameters
 from pnnx_fast.passes.fuse_attention import Attention, Mask, find_attention, key_rows, mask_operand
 from pnnx_fast.passes.moves import RESHAPES, new_constant, only_consumer, permutation, sole_producer, unused_operand
 from pnnx_fast.simplify.literals import sizes
@@ -190,7 +190,7 @@ def _write_module(graph: Graph, op: Operator, end: Operator, parts: list[_Projec
     lengths = {"embed_dim": width, "kdim": key.weight.shape[1], "num_heads": heads, "vdim": values.weight.shape[1]}
     flags = {"add_bias_kv": False, "add_zero_attn": False, "batch_first": True, "bias": "in_proj_bias" in attrs}
     end.params = Parameters(flags | lengths)
-    end.attrs = {name: Attribute(attrs[name]) for name in sorted(attrs)}
+    end.attrs = Attributes({name: attrs[name] for name in sorted(attrs)})
     return True
 
 

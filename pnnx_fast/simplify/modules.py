@@ -12,7 +12,7 @@ from typing import Any
 
 from pnnx_fast._types import Shape
 from pnnx_fast.expression import Call, Constant, Input, ListNode
-from pnnx_fast.ir import Attribute, Graph, Operand, Operator
+from pnnx_fast.ir import Attribute, Attributes, Graph, Operand, Operator
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
 from pnnx_fast.passes.moves import only_consumer, unused_operand
@@ -167,7 +167,7 @@ def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
         op.type = made[0]
         op.params.clear()
         op.params.update(made[1])
-        op.attrs = {name: attr.copy() for name, attr in found.items()}
+        op.attrs = Attributes({name: attr.copy() for name, attr in found.items()})
         count += 1
     if count:
         graph.dead_code_elimination()

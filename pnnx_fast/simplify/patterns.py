@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pnnx_fast.ir import Operator
+from pnnx_fast.ir import Attributes, Operator
 from pnnx_fast.ir.match import Match, Rule
 from pnnx_fast.simplify.table import both_orders, pattern, rules
 
@@ -129,7 +129,7 @@ def _normalize(names: Mapping[str, str]) -> Any:
     def write(match: Match, ops: Mapping[str, Operator]) -> None:
         attrs = {key: next(a for k, a in match.attrs.items() if k.startswith(f"{n}.")) for n, key in names.items()}
         op = ops["n"]
-        op.attrs = {key: attr.copy() for key, attr in attrs.items()}
+        op.attrs = Attributes({key: attr.copy() for key, attr in attrs.items()})
         op.params["elementwise_affine"] = True
         op.params["normalized_shape"] = list(next(iter(attrs.values())).shape)
 

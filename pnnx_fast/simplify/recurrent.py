@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir import Attributes, Graph, Operator
 from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
@@ -35,7 +35,7 @@ def _unroll(graph: Graph, op: Operator) -> None:
         made.params = op.params.copy()
         made.params["num_layers"] = 1
         made.params["input_size"] = value(op, "input_size") if i == 0 else width
-        made.attrs = {_first(k, i): a for k, a in op.attrs.items() if _layer(k) == i}
+        made.attrs = Attributes({_first(k, i): a for k, a in op.attrs.items() if _layer(k) == i})
         made.add_output(result)
         x = result
     graph.remove_operator(op)

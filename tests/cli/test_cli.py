@@ -63,7 +63,9 @@ def test_run_keeps_the_compiled_model(capsys: pytest.CaptureFixture[str], tmp_pa
 @pytest.mark.filterwarnings("always")
 def test_warnings_are_lines_as_errors_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    code, _, err = call(capsys, "run", DIGITS, "--cache", str(tmp_path / "file"))
+    np.save(tmp_path / "x.npy", load_digits().pictures[:1])
+    cached = ["--cache", str(tmp_path / "file")]
+    code, _, err = call(capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"), *cached)
     assert code == 0
     assert err
     assert all(line.startswith("pnnx-fast: warning: ") for line in err.splitlines())
@@ -79,6 +81,44 @@ def test_run_prints_the_best_classes(capsys: pytest.CaptureFixture[str], tmp_pat
     assert code == 0
     assert len(out.splitlines()) == 2
     assert out.splitlines()[0].endswith(f"digit {digits.labels[0]}")
+
+
+def test_the_best_classes_of_each_item(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    digits = load_digits()
+    np.save(tmp_path / "x.npy", digits.pictures[:3])
+    (tmp_path / "names.txt").write_text("nought\none\n")
+    names = str(tmp_path / "names.txt")
+    code, out, err = call(capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"), "--top", "1", "--labels", names)
+    assert (code, err) == (0, f"pnnx-fast: {names} has 2 lines for 10 classes\n")
+    lines = out.splitlines()
+    assert lines[::2] == ["item 0", "item 1", "item 2"]
+    assert [int(line.split()[1]) for line in lines[1::2]] == digits.labels[:3].tolist()
+
+
+@pytest.fixture
+def free(tmp_path: Path) -> str:
+    """A model that leaves sizes of its input free."""
+    text = "7767517\n3 2\npnnx.Input a 0 1 x #x=(1,3,?,?)f32\nF.relu r 1 1 x y\npnnx.Output o 1 0 y\n"
+    (tmp_path / "m.pnnx.param").write_text(text)
+    return str(tmp_path / "m.pnnx.param")
+
+
+def test_free_sizes_that_are_given(capsys: pytest.CaptureFixture[str], free: str) -> None:
+    code, out, err = call(capsys, "run", free, "--size", "2,3,4,5")
+    assert (code, err) == (0, "pnnx-fast: no --input given: running on random numbers\n")
+    assert "y: float32[2, 3, 4, 5]" in out
+    code, out, err = call(capsys, "info", free, "--size", "x=1,3,1000,1000")
+    assert (code, err, "0.003 GFLOP" in out) == (0, "", True)
+    code, out, err = call(capsys, "show", free, "--size", "1,3,10,10")
+    assert (code, err, "FLOPS = 300" in out) == (0, "", True)
+    code, _, err = call(capsys, "bench", free, "--size", "1,3,4,5", "--seconds", "0")
+    assert (code, err) == (0, "")
+
+
+def test_free_sizes_that_are_not_given(capsys: pytest.CaptureFixture[str], free: str) -> None:
+    for command in (["info"], ["bench", "--seconds", "0"]):
+        code, _, err = call(capsys, *command, free)
+        assert (code, err) == (0, "pnnx-fast: free sizes of input x are taken as 1: [1, 3, 1, 1]; give --size\n")
 
 
 def test_run_on_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -130,6 +170,7 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
         (["info", __file__], "test_cli.py"),
         (["run", DIGITS, "--input", "x.txt"], "inputs are .npy or .npz files or pictures"),
         (["bench", DIGITS, "--batch", "1" + "0" * 20], "memory are wanted"),
+        (["run", DIGITS, "--input", "no/such.png"], "no/such.png"),
         (["ops", "Conv2d"], "no function is registered for Conv2d; there are nn.Conv2d"),
     ],
 )
@@ -156,6 +197,7 @@ def test_wrong_number_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ["bench", DIGITS, "--seconds", "-1"],
         ["bench", DIGITS, "--seconds", "nan"],
         ["run", DIGITS, "--threads", "0"],
+        ["run", DIGITS, "--size", "1,x"],
         ["run", DIGITS, "--seed", "-1"],
         ["run", DIGITS, "--top", "-1"],
         ["run", DIGITS, "--output", "y.txt"],
@@ -176,6 +218,8 @@ def test_bad_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[s
     "argv, message",
     [
         (["bench"], "a model is needed, or --kernels"),
+        (["bench", DIGITS, "--kernels"], "--kernels and --shape time kernels without a model, --batch or --size"),
+        (["run", DIGITS, "--size", "y=1,1,8,8"], "--size: there is no input 'y'; the inputs are 0"),
         (["run", DIGITS, "--mean", "1"], "--mean, --scale and --bgr are for pictures, and no --input is one"),
         (["edit", DIGITS, "x.param", "--constants"], "--constants goes with --dtype"),
         (["edit", DIGITS, "x.param", "--rename", "a"], "--rename wants OLD=NEW, not 'a'"),

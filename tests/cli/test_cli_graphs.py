@@ -75,8 +75,21 @@ def test_python_takes_a_folder_and_weights_that_lie_elsewhere(tmp_path: Path) ->
     shutil.copy(MODEL, tmp_path / "model")
     weights = str(shutil.copy(Path(MODEL).with_suffix(".bin"), tmp_path / "weights"))
     assert main(["python", str(tmp_path / "model"), "--bin", weights]) == 0
-    assert {path.name for path in (tmp_path / "model").iterdir()} == {"digits.pnnx.param", "digits_pnnx.py"}
-    assert repr(os.path.join("..", "weights")) in (tmp_path / "model" / "digits_pnnx.py").read_text("utf-8")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"digits.pnnx.param", "digits_pnnx_fast.py"}
+    assert repr(os.path.join("..", "weights")) in (tmp_path / "model" / "digits_pnnx_fast.py").read_text("utf-8")
+
+
+def test_python_leaves_files_of_others_alone(tmp_path: Path) -> None:
+    """Neither the converter's own source nor weights that are named like the new source."""
+    for suffix in (".param", ".bin"):
+        shutil.copy(Path(MODEL).with_suffix(suffix), tmp_path / f"m{suffix}")
+        shutil.copy(Path(MODEL).with_suffix(suffix), tmp_path / f"digits.pnnx{suffix}")
+    (tmp_path / "digits_pnnx.py").write_text("# the converter's")
+    assert main(["python", str(tmp_path / "digits.pnnx.param")]) == 0
+    assert (tmp_path / "digits_pnnx.py").read_text() == "# the converter's"
+    Graph.load(tmp_path / "m.param").to("fp16").python(tmp_path / "m.py")
+    assert (tmp_path / "m.bin").read_bytes() == Path(MODEL).with_suffix(".bin").read_bytes()
+    assert (tmp_path / "m_weights.bin").exists()
 
 
 def test_ops_lists_and_describes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ def test_what_cannot_vary_is_an_error_that_names_it() -> None:
     with pytest.raises(ShapeError, match="fc"):
         graph.make_dynamic({"x": (2,)})
     assert graph.diff(net()) == []
-    with pytest.raises(ParameterError, match="no input w"):
+    with pytest.raises(ParameterError, match="no input 'w'; the inputs are 'x'"):
         net().make_dynamic({"w": (0,)})
 
 
@@ -216,3 +216,9 @@ def test_diff_tells_structure_parameters_and_weights() -> None:
     assert "- F.relu act" in lines
     assert "~ Tensor.reshape flat: shape (2,32) -> (-1,32)" in lines
     assert "~ nn.Linear fc: weight weight (5,32)f32 has other values" in lines
+
+
+def test_operators_go_by_name() -> None:
+    graph = net()
+    with pytest.raises(TypeError, match="go by name, a str, not Operator"):
+        edit.remove(graph, graph.ops[1])  # type: ignore[arg-type]

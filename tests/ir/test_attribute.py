@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pnnx_fast.errors import FormatError, ShapeError
-from pnnx_fast.ir import Attribute
+from pnnx_fast.ir import Attribute, Operator
 from pnnx_fast.ir.dtypes import DTYPES, by_code, by_numpy, by_text
 from pnnx_fast.ir.floats import (
     bfloat16_to_float32,
@@ -290,3 +290,17 @@ def test_numpy_before_2_knows_no_none_for_copy(monkeypatch: pytest.MonkeyPatch) 
     for holder in (Attribute(ones), Mat(ones), Tensor(ones)):
         assert np.asarray(holder).tolist() == [1, 1, 1]
         assert np.asarray(holder, np.float64).dtype == np.float64
+
+
+def test_arrays_become_attributes_of_an_operator() -> None:
+    op = Operator("nn.Linear", "fc", attrs={"weight": np.ones((2, 3), np.float32)})
+    op.attrs["bias"] = np.zeros(2, np.float32)
+    op.attrs.update(scale=np.float64(2))
+    assert {key: attr.signature for key, attr in op.attrs.items()} == {
+        "weight": "(2,3)f32",
+        "bias": "(2)f32",
+        "scale": "()f64",
+    }
+    with pytest.raises(ShapeError, match="cannot hold dtype"):
+        op.attrs["name"] = "text"
+    assert "name" not in op.attrs

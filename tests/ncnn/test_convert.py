@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pnnx_fast.errors import FormatError
 from pnnx_fast.formats.ncnn_param import NcnnParam, read_text, write_text
 from pnnx_fast.formats.ncnn_param_bin import read_binary, write_binary
 from pnnx_fast.formats.ncnn_types import type_number
@@ -42,8 +43,18 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(paths[1]), str(paths[2])]) == 0
     assert paths[2].read_bytes() == TEXT
     assert main([str(tmp_path / "none"), str(paths[1])]) == 1
-    assert main([]) == 2
+    assert main([]) == main([str(paths[0])] * 2) == 2
     assert "error" in capsys.readouterr().err
+    assert main(["--help"]) == 0
+    assert "FROM TO" in capsys.readouterr().out
+    paths[0].write_bytes(b"7767517\n1 1\nInput in 0 1 a zero=3\n")
+    assert main([str(paths[0]), str(paths[1])]) == 1
+    assert f"{paths[0]}:3" in capsys.readouterr().err
+
+
+def test_models_of_pnnx_are_told_apart() -> None:
+    with pytest.raises(FormatError, match=r"a model of PNNX; pnnx_fast\.load runs it"):
+        read_text(b"7767517\n2 1\npnnx.Input in 0 1 a #a=(1,3)f32\npnnx.Output out 1 0 a\n")
 
 
 def _through_binary(param: NcnnParam, custom: list[str]) -> tuple[bytes, bytes]:

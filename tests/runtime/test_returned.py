@@ -48,6 +48,15 @@ def test_what_does_not_fit_a_numpy_step_is_an_error(result: Any) -> None:
         _run(_of(result, "step"), "()")
 
 
+def test_steps_of_numpy_cannot_write_to_what_others_read() -> None:
+    def doubled(x: Any) -> Any:
+        x *= 2
+        return x
+
+    with pytest.raises(PnnxFastError, match=r"mine\.Odd odd.*read-only"):
+        _run(lambda b, input: b.host(doubled, [input], [(input.shape, input.dtype)])[0])
+
+
 def test_too_few_results_are_an_error() -> None:
     with pytest.raises(PnnxFastError, match=r"mine\.Odd odd.*fewer results"):
         _run(_of((), "dynamic"))

@@ -92,13 +92,34 @@ def test_outputs_belong_to_the_caller(model: pnnx_fast.Model) -> None:
     [
         ([], "wrong number of inputs: expected 1, got 0"),
         ([np.zeros((1, 4, 3)), np.zeros(1)], "wrong number of inputs"),
-        ([np.zeros((1, 4, 3), np.float64)], "wrong dtype of input .operand x.: expected float32, got float64"),
+        ([np.zeros((1, 4, 3), np.float64)], "wrong dtype of input, cast .* .operand x.: expected float32, got float64"),
+        ([{"x": np.zeros((1, 4, 3))}], "arrays by name go to Model.run .operand x."),
         ([np.zeros((4, 3), np.float32)], "wrong number of dimensions"),
     ],
 )
 def test_wrong_inputs(model: pnnx_fast.Model, arrays: list[np.ndarray], message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         model(*arrays)
+
+
+def test_lists_take_the_dtype_of_the_input(model: pnnx_fast.Model) -> None:
+    x = np.arange(12).reshape(1, 4, 3)
+    for given in (x.tolist(), (x + 0.0).tolist()):
+        np.testing.assert_array_equal(model(given), model(x.astype(np.float32)))
+    integers = pnnx_fast.Model(
+        pnnx_fast.Graph.parse("7767517\n2 1\npnnx.Input a 0 1 x #x=(2)i32\npnnx.Output o 1 0 x\n")
+    )
+    assert integers([1, -2]).dtype == np.int32
+    for wrong in ([1.5, 2.0], [1 << 40, 0]):
+        with pytest.raises(ShapeError, match=r"operand x"):
+            integers(wrong)
+
+
+def test_what_programs_are_compiled_for_is_fixed(model: pnnx_fast.Model) -> None:
+    with pytest.raises(AttributeError):
+        model.num_threads = 1  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        model.isa = "generic"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", 1 << 40])
@@ -181,11 +202,7 @@ def test_what_ran_last_does_not_vouch_for_other_arrays(model: pnnx_fast.Model) -
     x = random(1, 4, 3)
     turned = random(1, 3, 4).transpose(0, 2, 1)
     for given in (x, turned, x[:, ::-1], x, x.astype(">f4"), x.astype(np.float16), np.asfortranarray(x), x.tolist(), x):
-        if isinstance(given, list):
-            with pytest.raises(ShapeError):
-                model(given)  # numbers of Python are of double precision
-        else:
-            np.testing.assert_array_equal(model(given), expected(np.asarray(given, np.float32)))
+        np.testing.assert_array_equal(model(given), expected(np.asarray(given, np.float32)))
     for wrong in ((), (x, x), (x, turned), (turned, x)):
         with pytest.raises(ShapeError, match="wrong number of inputs"):
             model(*wrong)
