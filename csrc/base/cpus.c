@@ -89,5 +89,5 @@ int pf_team_default_threads(void) {
     if (wanted > 0 && wanted < n) n = wanted;
     const int quota = cgroup_limit();
     if (quota > 0 && quota < n) n = quota;
-    return n > 0 ? n : 1;
+    return n < 1 ? 1 : n > PF_MOST_THREADS ? PF_MOST_THREADS : n;
 }

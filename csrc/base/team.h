@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Members of the largest team. */
+enum { PF_MOST_THREADS = 1024 };
+
 /* Returns whether the member gives way: it would rather rest for a moment and then be called again. */
 typedef bool (*pf_team_fn)(void *context, int tid, int nthreads);
 
@@ -37,7 +40,7 @@ void pf_team_choose_openmp(pf_region_fn run);
 /* The team in use. */
 const char *pf_team_name(void);
 
-/* CPUs that this process may use: affinity mask, cgroup quota, OMP_NUM_THREADS; at least 1. */
+/* CPUs that this process may use: affinity mask, cgroup quota, OMP_NUM_THREADS; 1 to PF_MOST_THREADS. */
 int pf_team_default_threads(void);
 
 /* Gives the CPU up until *word differs from `value` or somebody wakes its waiters; may return early. */
@@ -56,7 +59,7 @@ static inline void pf_pause(void) {
 
 /* The spins-th turn of a loop that waits for a partner at work: he may have lost his CPU, so after a while
  * give ours away rather than burn his time. */
-static inline void pf_wait_turn(int spins) {
+static inline void pf_wait_turn(unsigned spins) {
     enum { PF_LOOKS = 2000 };
     if (spins < PF_LOOKS)
         pf_pause();

@@ -20,7 +20,7 @@
 
 /* How often a helper looks for work, and a caller for the end of its region, before it sleeps: some ten
  * microseconds, about what waking takes. */
-enum { PF_SPINS = 2000, PF_MOST_HELPERS = 1023, PF_SEATS = 64, PF_CALLER_SLEEPS = 1 << 30 };
+enum { PF_SPINS = 2000, PF_MOST_HELPERS = PF_MOST_THREADS - 1, PF_SEATS = 64, PF_CALLER_SLEEPS = 1 << 30 };
 
 #ifdef __linux__
 void pf_sleep(const int32_t *word, int32_t value) {
@@ -28,12 +28,30 @@ void pf_sleep(const int32_t *word, int32_t value) {
 }
 
 void pf_wake(const int32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
+
+static void renew_sleep(void) {}
 #else
+/* One condition for all words: who sleeps on another one wakes early. */
+static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
+
 void pf_sleep(const int32_t *word, int32_t value) {
-    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value) sched_yield();
+    pthread_mutex_lock(&sleep_lock);
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value) pthread_cond_wait(&woken, &sleep_lock);
+    pthread_mutex_unlock(&sleep_lock);
 }
 
-void pf_wake(const int32_t *word) { (void)word; }
+void pf_wake(const int32_t *word) {
+    (void)word;
+    pthread_mutex_lock(&sleep_lock);
+    pthread_cond_broadcast(&woken);
+    pthread_mutex_unlock(&sleep_lock);
+}
+
+static void renew_sleep(void) {
+    pthread_mutex_init(&sleep_lock, NULL);
+    pthread_cond_init(&woken, NULL);
+}
 #endif
 
 typedef struct pf_team_region {
@@ -155,6 +173,7 @@ static void start_helper(void) {
  * lacks. */
 static void after_fork_in_child(void) {
     pthread_mutex_init(&lock, NULL);
+    renew_sleep();
     regions = NULL;
     helpers = idle = 0;
     sleeping = 0;

@@ -27,7 +27,7 @@ static void store(int64_t *p, int64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEA
 /* Waits until *p differs from `old` and returns the new value. */
 static int64_t wait_change(const int64_t *p, int64_t old) {
     int64_t v;
-    for (int spins = 0; (v = load(p)) == old; spins++) pf_wait_turn(spins);
+    for (unsigned spins = 0; (v = load(p)) == old; spins++) pf_wait_turn(spins);
     return v;
 }
 

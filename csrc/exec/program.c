@@ -67,6 +67,8 @@ static int shares_of(const run_context *c, const pf_step *s) {
 
 static int32_t load(const int32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 
+_Static_assert(PF_MOST_THREADS <= PF_RANGES * (PF_RANGE_WORDS - 1) * 64, "every share has a bit of its own");
+
 /* The word and the bit that tell whether a share is taken. */
 static uint64_t *taken_word(step_state *state, int share, uint64_t *bit) {
     enum { WORD = 64 };
@@ -112,7 +114,7 @@ static void finish(run_context *c, int64_t i, step_state *last, int32_t wanted) 
 /* Waits until a word has a value; members that sleep are not counted upon meanwhile. */
 static void wait_until(run_context *c, const int32_t *word, int32_t wanted, int tid) {
     int32_t v;
-    for (int spins = 0; spins < SPINS; spins++) {
+    for (unsigned spins = 0; spins < SPINS; spins++) {
         if (load(word) == wanted) return;
         pf_pause();
     }
@@ -142,11 +144,12 @@ static void run_gang(run_context *c, int64_t i, step_state *last, int32_t wanted
     const int32_t rank = __atomic_fetch_add(&state->gang, 1, __ATOMIC_ACQ_REL);
     if (rank & GANG_CLOSED) return;
     if (rank == 0) {
-        for (int spins = 0; spins < 8 * PATIENCE && load(&state->gang) < c->nthreads; spins++) pf_pause();
+        for (unsigned spins = 0; spins < 8 * PATIENCE && load(&state->gang) < c->nthreads; spins++)
+            pf_pause();
         const int32_t members = __atomic_fetch_or(&state->gang, GANG_CLOSED, __ATOMIC_ACQ_REL);
         __atomic_store_n(&state->members, members, __ATOMIC_RELEASE);
     }
-    for (int spins = 0; load(&state->members) == 0; spins++) pf_wait_turn(spins);
+    for (unsigned spins = 0; load(&state->members) == 0; spins++) pf_wait_turn(spins);
     const int32_t members = load(&state->members);
     run_share(c, i, rank, members);
     if (__atomic_add_fetch(&state->left, 1, __ATOMIC_ACQ_REL) == members) finish(c, i, last, wanted);
@@ -170,7 +173,7 @@ static void stand_in(run_context *c, int64_t begin, int64_t end, int tid, step_s
     for (int other = 0; other < c->nthreads; other++) {
         if (other == tid) continue;
         const int32_t *place = &c->places[other];
-        for (int spins = 0; spins < PATIENCE && __atomic_load_n(place, __ATOMIC_RELAXED); spins++) {
+        for (unsigned spins = 0; spins < PATIENCE && __atomic_load_n(place, __ATOMIC_RELAXED); spins++) {
             if (load(&last->done) == wanted) return;
             if (is_taken(state_of(c, begin), other)) break;
             pf_pause();

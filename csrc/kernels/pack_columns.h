@@ -40,7 +40,7 @@ PF_INLINE void pf_stream_run(float *y, const float *x, int64_t n) {
 
 /* Orders streamed stores before what other threads do next. */
 PF_INLINE void pf_stream_end(void) {
-#if defined(PF_AVX2)
+#if defined(PF_AVX2) || defined(PF_AVX512)
     _mm_sfence();
 #endif
 }

@@ -131,7 +131,7 @@ static inline void pf_take_turn(const void *weights, const pf_worker *w, int tur
         part(weights, i);
         __atomic_fetch_add(done, 1, __ATOMIC_RELEASE);
     }
-    for (int spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < parts; spins++) pf_wait_turn(spins);
+    for (unsigned spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < parts; spins++) pf_wait_turn(spins);
 }
 
 #endif

@@ -382,7 +382,7 @@ static void project(const direction *d, int64_t step, const share *part) {
 static void meet(const pf_worker *w, int64_t *n) {
     const int64_t all = ++*n * w->nthreads;
     __atomic_fetch_add(w->next, 1, __ATOMIC_ACQ_REL);
-    for (int spins = 0; __atomic_load_n(w->next, __ATOMIC_ACQUIRE) < all; spins++) pf_wait_turn(spins);
+    for (unsigned spins = 0; __atomic_load_n(w->next, __ATOMIC_ACQUIRE) < all; spins++) pf_wait_turn(spins);
 }
 
 static void run_direction(const direction *d, const share *part, const pf_worker *w) {

@@ -147,7 +147,7 @@ PF_INLINE void run_lines(const pf_axis_args *a, const float *x, int64_t xs, floa
             if (count == PF_VL)
                 pf_store(y + i * ys + c, v[i]);
             else
-                pf_store_parts(y + i * ys + c, v[i], count);
+                pf_storen(y + i * ys + c, v[i], count);
     }
 }
 static void sum_lines(const pf_axis_args *a, const float *x, int64_t xs, float *y, int64_t ys) {

@@ -277,7 +277,7 @@ PF_INLINE void store_narrow(const pf_vf v[PF_VL], float *y, int64_t ys, int64_t 
         if (ys == n && i + PF_VL / n < PF_VL)
             pf_store(y + i * ys, v[i]);
         else
-            pf_store_parts(y + i * ys, v[i], n);
+            pf_storen(y + i * ys, v[i], n);
 }
 
 /* The same for any n < TURNED, and the logarithm. The last tile overlaps the one before. */

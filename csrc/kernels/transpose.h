@@ -14,27 +14,6 @@ typedef struct pf_plane {
     int64_t na, nb, xa, xb, ya, yb;
 } pf_plane;
 
-/* The first n lanes, fewer than all. Masked stores of AVX2 take many cycles on some CPUs, its parts do not.
- */
-PF_INLINE void pf_store_parts(float *y, pf_vf v, int64_t n) {
-#if defined(PF_AVX2)
-    __m128 part = _mm256_castps256_ps128((__m256)v);
-    if (n & 4) {
-        _mm_storeu_ps(y, part);
-        part = _mm256_extractf128_ps((__m256)v, 1);
-        y += 4;
-    }
-    if (n & 2) {
-        _mm_storel_pi((__m64 *)y, part);
-        part = _mm_movehl_ps(part, part);
-        y += 2;
-    }
-    if (n & 1) _mm_store_ss(y, part);
-#else
-    pf_storen(y, v, n);
-#endif
-}
-
 /* One tile of at most PF_VL x PF_VL elements. */
 PF_INLINE void pf_transpose_part(const float *x, int64_t xa, float *y, int64_t yb, int64_t na, int64_t nb) {
     pf_vf v[PF_VL];
@@ -44,7 +23,7 @@ PF_INLINE void pf_transpose_part(const float *x, int64_t xa, float *y, int64_t y
         if (b < nb && na >= PF_VL)
             pf_store(y + b * yb, v[b]);
         else if (b < nb)
-            pf_store_parts(y + b * yb, v[b], na);
+            pf_storen(y + b * yb, v[b], na);
 }
 
 PF_INLINE void pf_transpose_full(const float *x, int64_t xa, float *y, int64_t yb) {

@@ -107,6 +107,7 @@ cdef extern from "exec/strips.h" nogil:
     void pf_strips_step(const void *, const void *)
 
 cdef extern from "base/team.h" nogil:
+    enum: PF_MOST_THREADS
     const char *pf_team_name()
     ctypedef void (*pf_region_fn)(void *, void *, int) nogil
     void pf_team_choose_threads()

@@ -5,6 +5,7 @@ from typing_extensions import disjoint_base
 KERNELS: dict[str, str]
 ISAS: tuple[str, ...]
 MAX_RANK: int
+MOST_THREADS: int
 MAX_INS: int
 MAX_OPERATIONS: int
 STRIP_STAGES: int

@@ -33,6 +33,7 @@ def _read_kernels():
 
 KERNELS = _read_kernels()
 MAX_RANK, MAX_INS, MAX_OPERATIONS = PF_MAX_RANK, PF_MAX_INS, PF_MAX_OPERATIONS
+MOST_THREADS = PF_MOST_THREADS
 STRIP_STAGES = PF_STRIP_STAGES
 POOL_REACH, POOL_STEP, POOL_LINE = PF_POOL_REACH, PF_POOL_STEP, PF_POOL_LINE
 WINO_PHASES, MASK_QUERIES = PF_WINO_PHASES, PF_MASK_QUERIES
@@ -294,6 +295,8 @@ cdef class Program:
         cdef bint gang
         cdef const pf_kernel_entry *entry
         cdef bounds bases = bounds(0 if absolute else 1, nbases)
+        if not 1 <= nthreads <= PF_MOST_THREADS:
+            raise ValueError(f"{nthreads} threads, where 1 to {PF_MOST_THREADS} can work together")
         self.count = len(steps)
         self.nbases = nbases
         self.nthreads = nthreads
@@ -410,10 +413,11 @@ cdef class Program:
         """Take part in what ``begin`` asked for until it is done; raises as ``run`` does."""
         cdef pf_fault fault
         cdef int status = -1
-        if self.pending != NULL:
+        cdef pf_pending *run = self.pending
+        self.pending = NULL
+        if run != NULL:
             with nogil:
-                status = pf_end_steps(self.pending, &fault)
-            self.pending = NULL
+                status = pf_end_steps(run, &fault)
         if status == 0:
             raise_fault(fault, 0)
         else:

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pnnx_fast._core import program
+from pnnx_fast._files import bin_path, param_path
+
+if TYPE_CHECKING:
+    from pnnx_fast.ir import Graph
 
 __all__ = [
     "add_autotune",
@@ -19,6 +27,7 @@ __all__ = [
     "add_size",
     "add_threads",
     "duration",
+    "graph_alone",
     "natural",
     "numbers",
     "positive",
@@ -34,6 +43,17 @@ def add_model(parser: argparse.ArgumentParser, **how: str) -> None:
 def add_bin(parser: argparse.ArgumentParser) -> None:
     """Declare ``--bin``."""
     parser.add_argument("--bin", metavar="FILE", help="weights, by default the .bin beside the .param")
+
+
+def graph_alone(model: str, bin: str | None) -> Graph:
+    """Load a graph for those who look at it; its weights may be missing, as in reports of faults."""
+    from pnnx_fast.ir import Graph
+
+    path = param_path(model)
+    if bin is not None or os.path.exists(bin_path(path)) or not os.path.isfile(path):
+        return Graph.load(path, bin)
+    print(f"pnnx-fast: there are no weights: {bin_path(path)} not found", file=sys.stderr)
+    return Graph.parse(Path(path).read_text("utf-8", "surrogateescape"))
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:

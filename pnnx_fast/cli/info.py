@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pnnx_fast
-from pnnx_fast.cli.arguments import add_bin, add_model, add_size
+from pnnx_fast.cli.arguments import add_bin, add_model, add_size, graph_alone
 from pnnx_fast.cli.arrays import given_sizes, zero_inputs
 from pnnx_fast.errors import PnnxFastError
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 def collect(param: Any, bin: Any = None, size: Sequence[tuple[str, list[int]]] = ()) -> dict[str, Any]:
     """Gather what the command prints, as plain data."""
-    graph = pnnx_fast.Graph.load(param, bin)
+    graph = graph_alone(param, bin)
     sizes = given_sizes([x.name for x in graph.inputs], size)
     attributes = [a for op in graph.ops for a in op.attrs.values()]
     facts: dict[str, Any] = {
@@ -55,6 +55,8 @@ def collect(param: Any, bin: Any = None, size: Sequence[tuple[str, list[int]]] =
     }
     facts["inputs"] = [_operand(x) for x in graph.inputs]
     facts["outputs"] = [_operand(x) for x in graph.outputs]
+    if any(a.elemcount and not a.data for a in attributes):
+        return facts | {"reason": "there are no weights"}
     try:
         model = pnnx_fast.Model(graph)
         facts.update(model.work(*zero_inputs(model, sizes)))

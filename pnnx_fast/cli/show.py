@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import pnnx_fast
-from pnnx_fast.cli.arguments import add_bin, add_model, add_size
+from pnnx_fast.cli.arguments import add_bin, add_model, add_size, graph_alone
 from pnnx_fast.cli.arrays import given_sizes
 
 
@@ -23,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast show``."""
     from pnnx_fast.formats import dot
 
-    graph = pnnx_fast.Graph.load(args.model, args.bin)
+    graph = graph_alone(args.model, args.bin)
     sizes = given_sizes([x.name for x in graph.inputs], args.size)
     if sizes:
         graph.infer_shapes(sizes)

@@ -112,7 +112,7 @@ def _mask_fields(
         diagonal = _diagonal(values, q.shape[2], k.shape[2])
         if diagonal is not None:
             return fields | {"causal": 1, "diagonal": diagonal}
-        key = ("attention mask", mask.buffer, mask.offset, mask.shape, mask.strides, kind)
+        key = ("attention mask", mask.identity, kind)
         mask, kind = _constant_mask(b, values, key)
     elif kind == MASK_ADD:
         mask = b.cast(mask, np.float32)
@@ -243,7 +243,7 @@ def _total_mask(b: Builder, masks: Sequence[Tensor], lead: Sequence[int]) -> Ten
 
 def _sum_of_masks(b: Builder, masks: Sequence[Tensor]) -> Tensor:
     if all(m.is_constant for m in masks):
-        key = ("sum of masks", *((m.buffer, m.offset, m.shape, m.strides) for m in masks))
+        key = ("sum of masks", *(m.identity for m in masks))
         return b.cached(key, lambda: np.add(*(m.numpy() for m in masks)))
     return intermediate(b, "add(@0,@1)", *masks)
 

@@ -84,7 +84,7 @@ def _weights(b: Builder, kernel: str, W: Tensor, R: Tensor, B: Tensor | None, hi
             def make(whole: Tensor = whole, d: int = d, first: int = first) -> Array:
                 return np.ascontiguousarray(whole.numpy()[d][rows + first])
 
-            key = ("onnx recurrent", kernel, name, d, whole.buffer, whole.offset)
+            key = ("onnx recurrent", kernel, name, d, whole.identity)
             found[f"{name}_l0{ending}"] = b.cached(key, make)
     return found
 

@@ -98,7 +98,8 @@ def real_weight(b: Builder, weight: Tensor, scales: Tensor | None, zero_points: 
     def make() -> Array:
         return ((values - zero.reshape(shape)) * scales.numpy().reshape(shape)).astype(np.float32)
 
-    return b.cached(("dequantized", weight.buffer, weight.offset), make)
+    origins = [None if t is None else t.identity for t in (weight, scales, zero_points)]
+    return b.cached(("dequantized", axis, *origins), make)
 
 
 @operator("nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d")

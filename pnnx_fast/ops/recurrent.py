@@ -100,7 +100,7 @@ def _biases(b: Builder, stack: Stack, layer: int) -> tuple[Tensor | None, list[T
             total[:kept] += hh.numpy()[:kept]
         return np.concatenate(sums)
 
-    key = ("recurrent biases", stack.kernel, *((t.buffer, t.offset) for pair in pairs for t in pair))
+    key = ("recurrent biases", stack.kernel, *(t.identity for pair in pairs for t in pair))
     inner = [pair[1].narrow(0, kept, stack.hidden) if gru else None for pair in pairs]
     return b.cached(key, add), inner
 

@@ -67,12 +67,16 @@ def _collect(values: Iterable[Any], found: list[Tensor]) -> None:
 
 
 class Buffer:
-    """A piece of memory: ``arena`` (planned), ``const`` (``array`` holds it), ``input`` or ``output`` (``index``)."""
+    """A piece of memory: ``arena`` (planned), ``const`` (``array`` holds it), ``input`` or ``output`` (``index``).
 
-    __slots__ = ("array", "index", "kind", "nbytes")
+    ``origin`` tells a constant that was made of others from what, and how; it stands for its content.
+    """
+
+    __slots__ = ("__weakref__", "array", "index", "kind", "nbytes", "origin")
 
     def __init__(self, kind: str, nbytes: int, array: Array | None = None, index: int = 0) -> None:
         self.kind, self.nbytes, self.array, self.index = kind, nbytes, array, index
+        self.origin: Hashable = None
 
 
 def dense_strides(shape: Sequence[int]) -> Shape:
@@ -143,6 +147,11 @@ class Tensor:
     def is_constant(self) -> bool:
         """Whether the values are known while lowering."""
         return self.buffer.kind == "const"
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for tensors over the same elements of the same memory, or of constants of the same origin."""
+        return (self.buffer.origin or self.buffer, self.offset, self.shape, self.strides, self.dtype)
 
     @property
     def is_contiguous(self) -> bool:

@@ -147,7 +147,7 @@ def _lower_after(
     known = dry.run(ops[: last + 1], dict(values), ()).values
     places = find_placements(ops[: last + 1], known, set(values))
     lowering = Lowering(dry.isa, dry.nthreads, dry.constants, places)
-    lowering.carried = dry.carried
+    lowering.carried, lowering.held = dry.carried, dry.held
     return lowering.run(ops, dict(values), outputs)
 
 

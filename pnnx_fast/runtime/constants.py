@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -16,13 +17,13 @@ from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.mapped import release
 from pnnx_fast.ir.parameter import typed_number, without_casts
 from pnnx_fast.ops._dtype import dtype_of
-from pnnx_fast.ops.symbolic import Buffer, Tensor
+from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, tensors_in
 from pnnx_fast.runtime.packing import PackQueue, PackTask
 
 __all__ = ["Constants"]
 
-CHUNK = 64 << 20
-"""Packed weights share mappings of this size, so that small ones lie on huge pages too."""
+CHUNK, MOST_CHUNKS = 64 << 20, 4
+"""Packed weights share mappings of this size, so that small ones lie on huge pages too; mappings with room to fill."""
 
 SHAREABLE, SAMPLE, PIECE = 4096, 64, 1 << 18
 """Bytes of a weight from which on others of the same content are looked for, of what is compared at first, and then."""
@@ -32,15 +33,21 @@ MOST_ALIKE = 16
 
 
 class Constants:
-    """Interned constant tensors; thread-safe."""
+    """Interned constant tensors; thread-safe.
+
+    Weights stay. What is made of constants, such as packed weights, is shared by the programs that use it, and goes
+    with the last of them: much of it depends on the sizes of an input.
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         self._seed = seed
         self._attributes: dict[int, tuple[Attribute, Tensor]] = {}
         self._alike: dict[Hashable, list[tuple[Attribute, Tensor]]] = {}
-        self._cached: dict[Hashable, Tensor] = {}
+        self._cached: WeakValueDictionary[Hashable, Buffer] = WeakValueDictionary()
         self._kept: dict[Hashable, Any] = {}
-        self._aligned: dict[Buffer, Array] = {}
+        self._folded: dict[Hashable, Value] = {}
+        self._lasting: set[Buffer] = set()
+        self._aligned: WeakKeyDictionary[Buffer, Array] = WeakKeyDictionary()
         self._chunks: list[Array] = []
         self._queue = PackQueue()
         self.weights_bytes = 0
@@ -72,6 +79,7 @@ class Constants:
             known = self._attributes.get(id(attribute))
             if known is None:
                 known = self._attributes[id(attribute)] = (attribute, self._interned(attribute))
+                self._lasting.add(known[1].buffer)
             return known[1]
 
     def _interned(self, attribute: Attribute) -> Tensor:
@@ -93,11 +101,31 @@ class Constants:
         return tensor
 
     def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
-        """Return the tensor of a key, made once."""
+        """Return the tensor of a key, made once as long as its buffer is in use."""
         with self._lock:
-            if key not in self._cached:
-                self._cached[key] = self.tensor(make())
-            return self._cached[key]
+            buffer = self._cached.get(key)
+            if buffer is None:
+                buffer = self._cached[key] = self.tensor(make()).buffer
+                buffer.origin = key
+        array = buffer.array
+        assert array is not None
+        return Tensor(buffer, array.shape, array.dtype)
+
+    def folded(self, key: Hashable, inputs: Sequence[Value], make: Callable[[], Value]) -> Value:
+        """Return what an operator makes of constants: once if these stay, else anew."""
+        if key in self._folded:
+            return self._folded[key]
+        made = make()
+        if not all(self._lasts(x) for x in inputs) or not all(t.is_constant for t in tensors_in(made)):
+            return made
+        with self._lock:
+            self._lasting.update(t.buffer for t in tensors_in(made))
+            return self._folded.setdefault(key, made)
+
+    def _lasts(self, value: Value) -> bool:
+        if isinstance(value, (list, tuple)):
+            return all(self._lasts(v) for v in value)
+        return isinstance(value, Tensor) and value.buffer in self._lasting
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the object of a key, made once."""
@@ -117,16 +145,17 @@ class Constants:
         nthreads: int,
     ) -> Tensor:
         """Return the tensor that a packing kernel makes of a weight; its values are there after :meth:`pack`."""
-        with self._lock:
-            if key not in self._cached:
-                source = np.ascontiguousarray(weight.numpy())
-                whole = weight.buffer.array
-                if whole is not None and not np.may_share_memory(source, whole):
-                    self._queue.copied(whole)
-                target = self.allocate(nbytes)
-                self._queue.add(PackTask(isa, kernel, source, target, fields), nthreads)
-                self._cached[key] = self.tensor(target)
-            return self._cached[key]
+
+        def make() -> Array:
+            source = np.ascontiguousarray(weight.numpy())
+            whole = weight.buffer.array
+            if whole is not None and not np.may_share_memory(source, whole):
+                self._queue.copied(whole)
+            target = self.allocate(nbytes)
+            self._queue.add(PackTask(isa, kernel, source, target, fields), nthreads)
+            return target
+
+        return self.cached(key, make)
 
     def pack(self, nthreads: int) -> None:
         """Pack all weights that :meth:`packed` promised."""
@@ -144,6 +173,8 @@ class Constants:
                 self._chunks.append(aligned_bytes(CHUNK))
             rest = self._chunks[place]
             self._chunks[place] = rest[-(-nbytes // 64) * 64 :]
+            # A mapping goes when nothing in it is in use, and is not to be filled any more.
+            self._chunks = [left for left in self._chunks if left.size][-MOST_CHUNKS:]
         return rest[:nbytes]
 
     def address(self, tensor: Tensor, aligned: bool = True) -> int:

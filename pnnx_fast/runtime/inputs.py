@@ -10,6 +10,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ir.dtypes import by_numpy
 
 __all__ = ["TensorInfo", "fitting"]
 
@@ -42,7 +43,11 @@ def fitting(arrays: Sequence[Any], inputs: Sequence[TensorInfo]) -> list[Array]:
 def _as_input(value: Any, name: str, shape: tuple[int, ...] | None, dtype: DType | None) -> Array:
     if not isinstance(value, np.ndarray):
         value = _as_array(value, name, dtype)
-    if dtype is not None and value.dtype is not dtype and value.dtype != dtype:
+    if dtype is None:
+        if value.dtype.name not in by_numpy:
+            raise ShapeError("not a dtype of PyTorch", operand=name, actual=value.dtype)
+        dtype = value.dtype.newbyteorder("=")
+    if value.dtype is not dtype and value.dtype != dtype:
         if not (np.can_cast(value.dtype, dtype, "safe") and value.dtype.kind == dtype.kind):
             raise ShapeError(
                 "wrong dtype of input, cast it with astype", operand=name, expected=dtype, actual=value.dtype

@@ -133,6 +133,8 @@ class Lowering(Builder):
         self.operator: Operator | None = None
         self.carried: dict[Operator, registry.Binding] = {}
         self._reordered: dict[Hashable, Tensor] = {}
+        self.held: list[Buffer] = []
+        """What was made of constants, and is to stay until there is a program that uses it."""
 
     @property
     def output_count(self) -> int:
@@ -184,7 +186,7 @@ class Lowering(Builder):
 
     def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
         """See Builder."""
-        return self.constants.cached((self.isa, key), make)
+        return self._hold(self.constants.cached((self.isa, key), make))
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """See Builder."""
@@ -203,8 +205,12 @@ class Lowering(Builder):
 
     def pack(self, kernel: str, weight: Tensor, nbytes: int, **fields: Any) -> Tensor:
         """See Builder."""
-        key = (self.isa, kernel, _identity(weight), nbytes, *sorted(fields.items()))
-        return self.constants.packed(key, self.isa, kernel, weight, nbytes, fields, self.nthreads)
+        key = (self.isa, kernel, weight.identity, nbytes, *sorted(fields.items()))
+        return self._hold(self.constants.packed(key, self.isa, kernel, weight, nbytes, fields, self.nthreads))
+
+    def _hold(self, made: Tensor) -> Tensor:
+        self.held.append(made.buffer)
+        return made
 
     # -- steps -------------------------------------------------------------------------------------------------
 
@@ -289,9 +295,9 @@ class Lowering(Builder):
     def _reorder(self, x: Tensor, order: Order) -> Tensor:
         if x.is_constant:
             moved = x.numpy() if order == "plain" else np.moveaxis(x.numpy(), 1, -1)
-            made = self.cached((order, _identity(x)), lambda: np.ascontiguousarray(moved))
+            made = self.cached((order, x.identity), lambda: np.ascontiguousarray(moved))
             return Tensor(made.buffer, x.shape, x.dtype, _strides(x.shape, order), made.offset)
-        key = (order, x.buffer, x.offset, x.shape, x.strides, x.dtype)
+        key = (order, x.identity)
         if key not in self._reordered:
             y = self.empty(x.shape, x.dtype, order)
             self.copy(x, y)
@@ -307,7 +313,7 @@ class Lowering(Builder):
             from pnnx_fast.expression.types import convert  # most models cast nothing
 
             if x.is_constant:
-                return self.constant(convert(x.numpy(), dtype))
+                return self.cached(("cast", x.identity, dtype), lambda: convert(x.numpy(), dtype))
             return self.host(lambda a: convert(a, dtype), [x], [(x.shape, dtype)])[0]
         y = self.empty(x.shape, dtype, x if is_channels_last(x) else "plain")
         shape, (xs, ys) = _copied_dims(x, y)
@@ -359,7 +365,11 @@ class Lowering(Builder):
         inputs = [values[operand.name] for operand in op.inputs]
         args, kwargs = bound.arguments(inputs)
         folds = not definition.random and _foldable(inputs)
-        value = self._fold(definition, args, kwargs) if folds else definition.function(self, *args, **kwargs)
+        if folds:
+            key = self.isa, op, *[t.identity for t in tensors_in(inputs)]
+            value = self.constants.folded(key, inputs, lambda: self._fold(definition, args, kwargs))
+        else:
+            value = definition.function(self, *args, **kwargs)
         if op.outputs and not definition.own:
             check_value(value, op.where)
         if isinstance(value, (list, tuple)) and any(isinstance(given, (list, tuple)) for given in inputs):
@@ -473,10 +483,6 @@ def _same_innermost(x: Tensor, y: Tensor) -> bool:
     outer_x = sorted(dims, key=lambda d: -x.strides[d])
     outer_y = sorted(dims, key=lambda d: -y.strides[d])
     return bool(dims) and x.ndim > 2 and outer_x[0] == outer_y[0] != dims[0]
-
-
-def _identity(x: Tensor) -> Hashable:
-    return (x.buffer, x.offset, x.shape, x.strides, x.dtype)
 
 
 def _has_work(step: KernelStep) -> bool:

@@ -83,9 +83,10 @@ class PackQueue:
         while self._begun and self._begun[0][0].over():
             self._end()
         while self._waiting and len(self._begun) < MOST_BEGUN:
-            program, tasks = self._waiting.popleft()
+            program, tasks = batch = self._waiting[0]
+            self._begun.append(batch)  # before it can get lost: an interrupt may come between any two lines
+            self._waiting.popleft()
             program.begin([(task.source, task.target) for task in tasks])
-            self._begun.append((program, tasks))
         return bool(self._begun)
 
     def _end(self) -> None:

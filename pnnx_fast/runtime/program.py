@@ -64,6 +64,7 @@ class Program(Executable):
         self.structure = map_leaves(lambda v: Slot(next(slots)) if isinstance(v, Tensor) else v, list(outputs))
         written = [_as_output(builder, t, i) for i, t in enumerate(tensors_in(outputs))]
         self._constants, self.ninputs = constants, len(inputs)
+        self._used: set[Buffer] = set()
         self.steps = _fuse(builder.steps, isa, nthreads)
         self._offsets, arena_bytes = _plan(self.steps)
         packed, segments = self._pack()
@@ -81,9 +82,10 @@ class Program(Executable):
         )
 
     def reference(self, t: Tensor, aligned: bool = True) -> tuple[int, int]:
-        """Base and offset of a tensor; constants are named by their address."""
+        """Base and offset of a tensor; constants are named by their address, and stay as long as the program."""
         kind = t.buffer.kind
         if kind == "const":
+            self._used.add(t.buffer)
             return 0, self._constants.address(t, aligned)
         if kind == "arena":
             return 1, self._offsets[t.buffer] + t.offset

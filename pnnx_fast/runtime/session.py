@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -29,8 +29,6 @@ __all__ = ["Model", "TensorInfo", "default_isa"]
 
 CACHED_PROGRAMS = 16
 """Programs that a model keeps."""
-
-MOST_THREADS = 1 << 16
 
 
 def default_isa() -> str:
@@ -158,8 +156,10 @@ class Model:
         self.inputs, self.outputs = known
 
     def _settle(self, num_threads: int | None, isa: str | None, seed: int | None) -> None:
-        if num_threads is not None and (not hasattr(num_threads, "__index__") or not 1 <= num_threads <= MOST_THREADS):
-            raise ParameterError(f"num_threads must be a number from 1 to {MOST_THREADS}, not {num_threads!r}")
+        if num_threads is not None and (
+            not hasattr(num_threads, "__index__") or not 1 <= num_threads <= core.MOST_THREADS
+        ):
+            raise ParameterError(f"num_threads must be a number from 1 to {core.MOST_THREADS}, not {num_threads!r}")
         if isa is not None and isa not in core.ISAS:
             raise ParameterError(f"isa must be one of {', '.join(core.ISAS)}, not {isa!r}")
         if seed is not None and (not hasattr(seed, "__index__") or seed < 0):
@@ -169,18 +169,23 @@ class Model:
         _choose_team()
         self._programs: OrderedDict[Any, Runnable] = OrderedDict()
         self._last: tuple[Any, Any] = None, None
-        self._lock = threading.Lock()
+        self._compiled: Compiler | None = None
+        self._lock = threading.RLock()
 
     _read: Callable[[], Graph]
     _options: dict[str, Any]
     _cache: ProgramCache | None
 
-    @cached_property
+    @property
     def _compiler(self) -> Compiler:
-        graph = self._read()  # before the import, which reading may do while weights are checked
-        from pnnx_fast.runtime.compiler import Compiler
+        if self._compiled is None:
+            with self._lock:
+                if self._compiled is None:
+                    graph = self._read()  # before the import, which reading may do while weights are checked
+                    from pnnx_fast.runtime.compiler import Compiler
 
-        return Compiler(graph, self.isa, **self._options)
+                    self._compiled = Compiler(graph, self.isa, **self._options)
+        return self._compiled
 
     @property
     def num_threads(self) -> int:
@@ -349,16 +354,18 @@ class Model:
 
     def _program(self, given: Sequence[Array]) -> Runnable:
         key = tuple([(a.shape, a.dtype) for a in given])  # a list is faster than a generator
-        with self._lock:
-            program = self._programs.get(key)
-            if program is not None:
-                self._programs.move_to_end(key)
-            else:
-                program = self._programs[key] = self._make(given)
-                if len(self._programs) > CACHED_PROGRAMS:
-                    self._programs.popitem(last=False)
-            self._last = key, program
-            return program
+        program = self._programs.get(key)
+        if program is None:  # a known one is found without the lock, which a process may have been forked with
+            with self._lock:
+                program = self._programs.get(key)
+                if program is None:
+                    program = self._programs[key] = self._make(given)
+                    if len(self._programs) > CACHED_PROGRAMS:
+                        self._programs.popitem(last=False)
+        with suppress(KeyError):
+            self._programs.move_to_end(key)
+        self._last = key, program
+        return program
 
     def _make(self, given: Sequence[Array]) -> Runnable:
         if self._cache is None:

@@ -28,6 +28,16 @@ def test_show_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "<svg" in paths["html"].read_text("utf-8")
 
 
+def test_show_and_info_do_without_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = shutil.copy(MODEL, tmp_path)
+    for command in ("show", "info"):
+        assert main([command, str(alone)]) == 0
+        out, err = capsys.readouterr()
+        assert "nn.Conv2d" in out
+        assert err.startswith("pnnx-fast: there are no weights")
+    assert main(["run", str(alone)]) == 1
+
+
 def test_diff_sets_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = str(tmp_path / "m.pnnx.param")
     assert main(["diff", MODEL, MODEL]) == 0
