@@ -14,7 +14,6 @@ from pnnx_fast import Attribute, Graph, Model
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.quantized import real_weight
-from pnnx_fast.ops.symbolic import Buffer
 from pnnx_fast.runtime.constants import CHUNK, MOST_CHUNKS, Constants
 from pnnx_fast.runtime.lower import Lowering
 from pnnx_fast.runtime.packing import PackQueue
