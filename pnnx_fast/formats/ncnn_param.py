@@ -31,6 +31,7 @@ __all__ = [
     "Slot",
     "pattern",
     "read_text",
+    "unique",
     "write_text",
 ]
 
@@ -320,11 +321,20 @@ def write_text(param: NcnnParam, kinds: Mapping[str, Kinds] | None = None) -> by
     return "".join([*parts, param._tail]).encode("utf-8", "surrogateescape")
 
 
+def unique(taken: set[str], *candidates: str) -> str:
+    """Return the first candidate that is not taken, else the last one with underscores behind it; it is taken then."""
+    name = next((word for word in candidates if word not in taken), candidates[-1])
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
 def _complete_names(param: NcnnParam) -> list[str]:
     """Blob names, with numbers where a binary file gave none."""
     taken = set(param.blob_names)
-    names = [name or (f"blob_{i}" if f"blob_{i}" in taken else str(i)) for i, name in enumerate(param.blob_names)]
-    return names + [str(i) for i in range(len(names), param.blob_count)]
+    given = [*param.blob_names, *[""] * (param.blob_count - len(param.blob_names))]
+    return [name or unique(taken, str(i), f"blob_{i}") for i, name in enumerate(given)]
 
 
 def _line(layer: LayerRecord, name: str, names: list[str], kinds: Kinds) -> str:

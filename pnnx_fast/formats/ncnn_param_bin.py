@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pnnx_fast.errors import FormatError, LimitError, ParameterError
 from pnnx_fast.formats.ncnn_param import (
@@ -24,6 +24,7 @@ from pnnx_fast.formats.ncnn_param import (
     NcnnParam,
     Slot,
     pattern,
+    unique,
 )
 from pnnx_fast.formats.ncnn_types import CUSTOM_BIT, type_name, type_number
 
@@ -174,7 +175,7 @@ def _slot_bytes(layer: LayerRecord, id: int, slot: Slot) -> bytes:
 
 
 def id_header(param: NcnnParam, name: str) -> str:
-    """Return the C header with the numbers of layers and blobs under sanitised names.
+    """Return the C header with the numbers of layers and blobs under sanitised names, each of which is there once.
 
     Parameters
     ----------
@@ -186,8 +187,9 @@ def id_header(param: NcnnParam, name: str) -> str:
     space = _sanitised(name)
     guard = f"NCNN_INCLUDE_GUARD_{space}_id_h"
     lines = [f"#ifndef {guard}", f"#define {guard}", f"namespace {space}_id {{"]
-    lines += [f"const int LAYER_{_sanitised(layer.name)} = {i};" for i, layer in enumerate(param.layers)]
-    lines += [f"const int BLOB_{_sanitised(blob)} = {i};" for i, blob in enumerate(param.blob_names)]
+    for kind, names in (("LAYER", (layer.name for layer in param.layers)), ("BLOB", param.blob_names)):
+        distinct = _distinct(enumerate(map(_sanitised, names)))
+        lines += [f"const int {kind}_{word} = {i};" for i, word in distinct]
     return "\n".join([*lines, f"}} // namespace {space}_id", f"#endif // {guard}", ""])
 
 
@@ -195,14 +197,26 @@ def _sanitised(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
 
+def _distinct(names: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Numbers and names; a name that was there before gets its number behind it."""
+    taken: set[str] = set()
+    for index, name in names:
+        yield index, unique(taken, name, f"{name}_{index}")
+
+
 def names_from_header(param: NcnnParam, header: str) -> Mapping[str, int]:
-    """Give layers and blobs of a binary file the names of its ``.id.h``; returns name to blob number."""
-    blobs: dict[str, int] = {}
-    for kind, name, number in re.findall(r"const int (LAYER|BLOB)_(\w+) = (\d+);", header):
-        index = int(number)
-        if kind == "LAYER" and index < len(param.layers):
+    """Give layers and blobs of a binary file the names of its ``.id.h``; returns name to blob number.
+
+    ncnn2mem gives different blobs the same name when they differ in signs alone. A text would take them for one blob,
+    so all but the first get their number behind the name.
+    """
+    found: dict[str, dict[int, str]] = {"LAYER": {}, "BLOB": {}}
+    for kind, name, number in re.findall(r"const int (LAYER|BLOB)_(\w+) = (\d{1,9});", header):
+        found[kind][int(number)] = name
+    for index, name in _distinct(found["LAYER"].items()):
+        if index < len(param.layers):
             param.layers[index].name = name
-        elif kind == "BLOB" and index < len(param.blob_names):
-            param.blob_names[index] = name
-            blobs[name] = index
+    blobs = {name: index for index, name in _distinct(found["BLOB"].items()) if index < len(param.blob_names)}
+    for name, index in blobs.items():
+        param.blob_names[index] = name
     return blobs

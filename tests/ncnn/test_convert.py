@@ -35,6 +35,39 @@ def test_without_names_numbers_are_the_names() -> None:
     assert line.split() == ["Clip", "layer_1", "1", "1", "0", "1", "0=-0.5", "1=6.0"]
 
 
+SAME_IN_C = b"""7767517
+4 4
+Input                    i/1                      0 1 a.b
+Input                    i-1                      0 1 a_b
+ReLU                     r                        1 1 a.b a_b_1
+BinaryOp                 s                        2 1 a_b_1 a_b d 0=1
+"""
+
+
+def test_blobs_whose_names_differ_in_signs_alone_stay_apart() -> None:
+    data, header = text_to_binary(SAME_IN_C)
+    lines = [line for line in header.splitlines() if line.startswith("const")]
+    assert [line.split()[2] for line in lines] == [
+        "LAYER_i_1", "LAYER_i_1_1", "LAYER_r", "LAYER_s", "BLOB_a_b", "BLOB_a_b_1", "BLOB_a_b_1_2", "BLOB_d",
+    ]  # fmt: skip
+    assert text_to_binary(binary_to_text(data, header))[0] == data
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "BLOB_a_b = 0 BLOB_a_b = 1 BLOB_a_b = 2 BLOB_d = 3",  # as ncnn2mem writes it
+        "BLOB_1 = 3 BLOB_blob_0 = 2",
+        "BLOB_1 = 0 BLOB_2 = 1 BLOB_blob_2 = 3",
+        "BLOB_a = 0 BLOB_a = 0 BLOB_b = 0 BLOB_b = 1 BLOB_c = 99999999999999999999 BLOB_d = 77",
+    ],
+)
+def test_no_names_of_a_header_change_the_net(header: str) -> None:
+    data, _ = text_to_binary(SAME_IN_C)
+    names = "".join(f"const int {part};\n" for part in header.replace(" BLOB", "\nBLOB").splitlines())
+    assert text_to_binary(binary_to_text(data, names))[0] == data
+
+
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / name for name in ("net.param", "net.param.bin", "again.param")]
     paths[0].write_bytes(TEXT)
