@@ -220,13 +220,13 @@ class Mat(Exporter):
         """Elements from one channel to the next."""
         if self._a is None:
             return 0
-        if self.dims > 2:
-            if self.c > 1 and self._a.strides[1]:
-                return self._a.strides[1] // self.elemsize
-            if self.c == 1 and self._a.strides[-1]:
-                return self.w * self.h * self.d
-        plane = self.w * self.h * self.d * self.elemsize
-        return -(-plane // 16) * 16 // max(self.elemsize, 1)
+        size, plane = max(self.elemsize, 1), self.w * self.h * self.d
+        aligned = -(-plane * size // 16) * 16 // size
+        if self.dims < 3 or not self._a.strides[-1]:
+            return aligned
+        step = self._a.strides[1] // size
+        # Of a single channel numpy keeps any stride; what was allocated here has the aligned one.
+        return step or aligned if self.c > 1 else aligned if step == aligned else plane
 
     @property
     def refcount(self) -> int | None:
@@ -339,10 +339,10 @@ class Mat(Exporter):
         return self._part(self._a[b : b + 1])
 
     def channel(self, c: int) -> Mat:
-        """Return one channel, sharing the memory."""
+        """Return one channel, sharing the memory: of a matrix its first row, as in ncnn, and of a vector the vector."""
         self._require(c, 1, self.c, "channel")
         assert self._a is not None
-        return self._part(self._a[:, c] if self.dims > 2 else self._a)
+        return self._part(self._a[:, c] if self.dims > 1 else self._a)
 
     def channel_range(self, c: int, channels: int) -> Mat:
         """Return consecutive channels, sharing the memory."""

@@ -33,6 +33,28 @@ def test_sizes_and_strides(args: tuple[Any, ...], wanted: tuple[int, ...]) -> No
     assert facts(Mat(*args)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("shape", "step"), [((1, 6, 7), 44), ((1, 3, 3), 12), ((2, 3, 3), 12), ((1, 2, 3, 3), 20), ((2, 2, 3, 3), 20)]
+)
+def test_channels_begin_at_multiples_of_16_bytes_in_memory_of_a_mat(shape: tuple[int, ...], step: int) -> None:
+    """Also a single one. Memory of an array has no gaps."""
+    array = numbers(*shape)
+    own = [Mat(array).clone(), Mat(*shape[::-1]), Mat(array).reshape(*shape[::-1]), Mat(array).shape()]
+    batch = Mat(np.stack([array, array]), batch_index=0)
+    for m in (*own, batch, batch.batch(1)):
+        assert (m.cstep, m.total()) == (step, step * m.c)
+    assert own[0].channel_range(0, 1).cstep == step
+    values = array[0].reshape(-1).tolist()
+    assert [own[0][i] for i in range(step)] == [*values, *[0.0] * (step - len(values))]
+    assert Mat(array).cstep == len(values)
+
+
+def test_a_single_channel_of_an_array_may_have_any_stride() -> None:
+    m = Mat(numbers(8, 3, 3)[::8])
+    assert (m.c, m.cstep, m.total()) == (1, 9, 9)
+    assert [m[i] for i in range(9)] == list(range(9))
+
+
 def test_element_sizes_and_packing() -> None:
     assert facts(Mat(3, elemsize=16, elempack=4))[-2:] == (16, 4)
     assert Mat(3, elemsize=1).elembits() == 8
@@ -167,6 +189,8 @@ def test_parts_share_memory() -> None:
     assert facts(volume.depth(3))[:3] == (2, 3, 5)
     np.testing.assert_array_equal(volume.channel(1).depth(2).numpy(), volume.numpy()[1, 2])
     assert volume.channel(1).depth_range(1, 2).c == 2
+    assert Mat(numbers(2, 5)).channel(0).numpy().tolist() == [0, 1, 2, 3, 4]
+    assert Mat(numbers(5)).channel(0).numpy().tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(RuntimeError, match="elempack 1"):
         Mat(3, 2, elemsize=16, elempack=4).row(0)
 
