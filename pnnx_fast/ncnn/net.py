@@ -210,9 +210,13 @@ class Net:
         if code:
             return f"{where}: load_param returned {code}"
         self._layers.append(layer)
-        single = isinstance(layer, BuiltinLayer) and layer.one_blob_only and layer.type != "Input"
-        if single and (len(layer.bottoms) != 1 or len(layer.tops) != 1):
-            return f"{where} takes one blob and gives one, not {len(layer.bottoms)} and {len(layer.tops)}"
+        if not isinstance(layer, BuiltinLayer) or layer.type == "Input":
+            return None
+        taken, given = len(layer.bottoms), len(layer.tops)
+        if layer.one_blob_only and (taken, given) != (1, 1):
+            return f"{where} takes one blob and gives one, not {taken} and {given}"
+        if layer.blobs is not None and taken < layer.blobs:
+            return f"{where} takes {layer.blobs} blobs, not {taken}"
         return None
 
     def _take_hints(self, params: ncnn_param.ParamSlots, layer: Layer) -> str | None:

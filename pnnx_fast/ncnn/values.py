@@ -29,8 +29,8 @@ Real = float
 class Params:
     """Parameters of one layer; remembers as what each was read.
 
-    ``blobs`` is how many input blobs the layer takes, None for any number: a layer function sets it when parameters
-    change what its type says.
+    ``blobs`` is how many input blobs the layer needs, None for any number: one or None by its type, unless the layer
+    function says more.
     """
 
     def __init__(self, slots: ParamSlots, blobs: Integer | None = 1) -> None:

@@ -118,6 +118,48 @@ def test_mistakes(call: Any, message: str) -> None:
         assert call(ncnn.Net()) == -1
 
 
+@pytest.mark.parametrize(
+    ("layer", "least", "params"),
+    [
+        ("BinaryOp", 2, ""),
+        ("MatMul", 2, ""),
+        ("Gemm", 2, ""),
+        ("GridSample", 2, "0=1 1=1"),
+        ("CopyTo", 2, ""),
+        ("Crop", 2, "9=1"),
+        ("Interp", 2, "0=1 5=1"),
+        ("Scale", 2, "0=-233"),
+        ("Convolution", 2, "0=2 1=1 19=1"),
+        ("Convolution", 3, "0=2 1=1 5=1 19=1"),
+        ("Deconvolution", 3, "0=2 1=1 5=1 28=1"),
+        ("DeformableConv2D", 2, "0=2 1=1 6=4"),
+        ("RotaryEmbed", 3, ""),
+        ("SDPA", 6, "5=1 7=1"),
+        ("ROIAlign", 2, "0=1 1=1"),
+        ("Proposal", 3, ""),
+        ("DetectionOutput", 3, "0=2"),
+    ],
+)
+def test_too_few_blobs_are_a_mistake_of_the_file(layer: str, least: int, params: str) -> None:
+    def text(count: int) -> str:
+        names = [f"x{i}" for i in range(count)]
+        return param(*(f"Input {n} 0 1 {n}" for n in names), f"{layer} l {count} 1 {' '.join(names)} y {params}")
+
+    with pytest.warns(ncnn.NcnnWarning, match=f"{layer} l takes {least} blobs, not {least - 1}"):
+        assert ncnn.Net().load_param_mem(text(least - 1)) == -1
+    assert ncnn.Net().load_param_mem(text(least)) == 0
+
+
+def test_attention_says_how_many_blobs_it_takes() -> None:
+    net = ncnn.Net()
+    assert net.load_param_mem(param("Input a 0 1 a", "MultiHeadAttention m 1 1 a b 0=4 2=16 5=1 7=1")) == 0
+    assert net.load_model(ncnn.DataReaderFromEmpty()) == 0
+    ex = net.create_extractor()
+    ex.input("a", ncnn.Mat(np.ones((3, 4), np.float32)))
+    with pytest.warns(ncnn.NcnnWarning, match=r"MultiHeadAttention m: blobs of queries.* 1 to 3"):
+        assert ex.extract("b")[0] == -100
+
+
 def test_mistakes_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "net.param"
     for line, message in (("Odd l 1 1 a b", "layer Odd not"), ("ReLU c 1 2 a b c", "takes one"), ("ReLU", ":4:.*ends")):

@@ -136,17 +136,17 @@ class _MultiHead:
                 one.scales = w.load(self.size, type=1)
             self.projections[3].scales = w.load(1, type=1)
         self.quantised = bool(self.term) and not blocks
-        p.blobs = None
 
     def __call__(self, t: Tracer, *inputs: Operand | None) -> list[Operand]:
         given = list(inputs)
         past_k = past_v = mask = None
+        count = len(given) - self.masked - 2 * self.cached
+        if not 1 <= count <= 3:
+            raise ShapeError("blobs of queries, keys and values", expected="1 to 3", actual=max(count, 0))
         if self.cached:
             past_v, past_k = given.pop(), given.pop()
         if self.masked:
             mask = given.pop()
-        if not 1 <= len(given) <= 3:
-            raise ShapeError("blobs of queries, keys and values", expected="1 to 3", actual=len(given))
         query, key = given[0], given[min(1, len(given) - 1)]
         value = given[-1]
         if query is None or key is None or value is None:
@@ -195,6 +195,7 @@ def multi_head_attention(p: Params, w: Weights) -> Build:
 def sdpa(p: Params, w: Weights) -> Build:
     """Attention without projections; heads of keys and values may be shared."""
     masked, scale, cached, quantised = p.flag(5), p.float(6, 0.0), p.flag(7), p.flag(18)
+    p.blobs = 3 + masked + 2 * cached
 
     def build(t: Tracer, *inputs: Operand | None) -> list[Operand]:
         mask = inputs[-3 if cached else -1] if masked else None
@@ -230,6 +231,7 @@ def _with_heads(t: Tracer, x: Operand) -> Operand:
 def rotary_embed(p: Params, w: Weights) -> Build:
     """Pairs of values turned by angles that grow with the position; the pairs are neighbours or halves."""
     interleaved = p.flag(0)
+    p.blobs = 3
 
     def build(t: Tracer, *inputs: Operand) -> Operand:
         x, cos, sin = t.together(*inputs)

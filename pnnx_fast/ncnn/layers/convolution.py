@@ -356,6 +356,7 @@ def deformable_convolution(p: Params, w: Weights) -> Build:
     attrs = {"weight": w.load(outputs, size // outputs // kernel, *g.kernel)}
     if has_bias:
         attrs["bias"] = w.load(outputs, type=1)
+    p.blobs = 2
 
     def build(t: Tracer, x: Operand, offset: Operand, *mask: Operand) -> Operand:
         _check_input(x, 2)

@@ -36,12 +36,20 @@ def slice_parts(p: Params, w: Weights) -> Build:
     return build
 
 
+# Parameter numbers of dimensions.
+_OFFSET = {"w": 0, "h": 1, "d": 13, "c": 2}
+_SIZE = {"w": 3, "h": 4, "d": 14, "c": 5}
+_BEHIND = {"w": 6, "h": 7, "d": 15, "c": 8}
+
+
+def _by_name(p: Params, ids: dict[str, int]) -> dict[str, int]:
+    return {name: p.int(id) for name, id in ids.items()}
+
+
 @layer("Crop")
 def crop(p: Params, w: Weights) -> Build:
     """A part: numpy's slices, or offsets and sizes, or the size of a second blob."""
-    offset = {name: p.int(id) for name, id in (("w", 0), ("h", 1), ("d", 13), ("c", 2))}
-    size = {name: p.int(id) for name, id in (("w", 3), ("h", 4), ("d", 14), ("c", 5))}
-    behind = {name: p.int(id) for name, id in (("w", 6), ("h", 7), ("d", 15), ("c", 8))}
+    offset, size, behind = (_by_name(p, ids) for ids in (_OFFSET, _SIZE, _BEHIND))
     starts, ends, axes = p.ints(9), p.ints(10), p.ints(11)
     texts = [p.string(id) for id in (19, 20, 21)]
     by_text, by_list = bool(texts[0] and texts[1]), bool(starts and ends)
@@ -98,8 +106,9 @@ def _checked_cut(t: Tracer, x: Operand, d: int, start: int, end: int) -> Operand
 @layer("CopyTo", one_blob_only=False)
 def copy_to(p: Params, w: Weights) -> Build:
     """The first blob with the second one written over a part of it."""
-    offset = {name: p.int(id) for name, id in (("w", 0), ("h", 1), ("d", 13), ("c", 2))}
+    offset = _by_name(p, _OFFSET)
     starts, axes = p.ints(9), p.ints(11)
+    p.blobs = 2
 
     def build(t: Tracer, *inputs: Operand) -> Operand:
         x, source = t.together(*inputs)

@@ -29,7 +29,6 @@ class _PriorBox:
         self.offset, self.rounded, self.inner = p.float(13), p.flag(14), p.flag(15)
         if not self.small or (self.large and len(self.large) < len(self.small)):
             raise ParameterError("sizes of prior boxes are missing")
-        p.blobs = None
         self._made: dict[tuple[int, ...], Attribute] = {}
 
     def __call__(self, t: Tracer, x: Operand, image: Operand | None = None) -> Operand:
@@ -109,7 +108,7 @@ def detection_output(p: Params, w: Weights) -> Build:
         "confidence_threshold": p.float(4, 0.5),
         "variances": [p.float(id, default) for id, default in ((5, 0.1), (6, 0.1), (7, 0.2), (8, 0.2))],
     }
-    p.blobs = None
+    p.blobs = 3
 
     def build(t: Tracer, location: Operand, confidence: Operand, priors: Operand) -> Operand:
         return t.emit("ncnn.DetectionOutput", location, confidence, priors, **params)
@@ -133,7 +132,6 @@ def yolo_detection_output(p: Params, w: Weights) -> Build:
     params = _yolo_parameters(p)
     if len(params["biases"]) < 2 * params["num_box"]:
         raise ParameterError("sizes of anchors are missing")
-    p.blobs = None
     return lambda t, *inputs: t.emit("ncnn.YoloDetectionOutput", *inputs, **params)
 
 
@@ -145,7 +143,6 @@ def yolov3_detection_output(p: Params, w: Weights) -> Build:
         "mask": [int(v) for v in p.floats(5)],
         "anchors_scale": list(p.floats(6)),
     }
-    p.blobs = None
     return lambda t, *inputs: t.emit("ncnn.Yolov3DetectionOutput", *inputs, **params)
 
 
@@ -160,7 +157,7 @@ def proposal(p: Params, w: Weights) -> Build:
         "nms_thresh": p.float(4, 0.7),
         "min_size": p.int(5, 16),
     }
-    p.blobs = None
+    p.blobs = 3
 
     def build(t: Tracer, score: Operand, boxes: Operand, info: Operand) -> list[Operand]:
         return t.emit_many("ncnn.Proposal", 2, score, boxes, info, **params)
@@ -172,7 +169,7 @@ def proposal(p: Params, w: Weights) -> Build:
 def roi_pooling(p: Params, w: Weights) -> Build:
     """Maximum over the bins of a region."""
     params: dict[str, Any] = {"pooled_width": p.count(0), "pooled_height": p.count(1), "spatial_scale": p.float(2, 1.0)}
-    p.blobs = None
+    p.blobs = 2
     return lambda t, x, roi: t.emit("ncnn.ROIPooling", x, roi, **params)
 
 
@@ -187,7 +184,7 @@ def roi_align(p: Params, w: Weights) -> Build:
         "aligned": p.flag(4),
         "version": p.choice(5, 0, 2),
     }
-    p.blobs = None
+    p.blobs = 2
     return lambda t, x, roi: t.emit("ncnn.ROIAlign", x, roi, **params)
 
 
@@ -200,5 +197,5 @@ def psroi_pooling(p: Params, w: Weights) -> Build:
         "spatial_scale": p.float(2, 0.0625),
         "output_dim": p.count(3),
     }
-    p.blobs = None
+    p.blobs = 2
     return lambda t, x, roi: t.emit("ncnn.PSROIPooling", x, roi, **params)

@@ -247,6 +247,7 @@ def binary_op(p: Params, w: Weights) -> Build:
     """One of 19 functions of two blobs, or of a blob and a number."""
     code, scalar, value = p.choice(0, 0, len(_BINARY)), p.flag(1), p.float(2, 0.0)
     text = _BINARY[code]
+    p.blobs = 1 if scalar else 2
     if scalar:
         return lambda t, x: _with_number(t, t.as_float(x), code, value)
 

@@ -111,7 +111,7 @@ class _Gemm:
         self.b = self._load_b(w, n, k) if constant[1] else None
         self.c = self._load_c(w, m, n) if constant[2] and self.kind_c >= 0 else None
         self._load_scales(w, m, n, k)
-        p.blobs = 1 if constant in ((False, True, True), (True, False, True), (True, True, False)) else None
+        p.blobs = 1 if sum(constant) == 2 else None if any(constant[:2]) else 2
         self._ready: dict[str, Attribute] = {}
 
     def _load_b(self, w: Weights, n: int, k: int) -> Attribute:
@@ -272,6 +272,7 @@ def gemm(p: Params, w: Weights) -> Build:
 def mat_mul(p: Params, w: Weights) -> Build:
     """Product of matrices, vectors or stacks of matrices."""
     transposed = p.flag(0)
+    p.blobs = 2
 
     def build(t: Tracer, a: Operand, b: Operand) -> Operand:
         if transposed and dims_of(b) > 1:

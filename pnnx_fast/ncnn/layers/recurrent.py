@@ -48,7 +48,6 @@ class _Recurrent:
         self.weight_h = w.load(*shape, self.outputs)
         self.project = w.load(self.directions, self.outputs, self.hidden) if self.hidden != self.outputs else None
         self.scales = [w.load(*shape, type=1) for _ in range(2)] if self.int8 else []
-        p.blobs = None
         self._ready: dict[str, Attribute] = {}
 
     def _blocks(self, array: Array) -> Array:

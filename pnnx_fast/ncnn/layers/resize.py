@@ -25,7 +25,9 @@ class _Interp:
         self.mode, self.scale_h, self.scale_w = p.choice(0, 0, 4), p.float(1, 1.0), p.float(2, 1.0)
         self.height, self.width, by_blob, self.corners = p.int(3), p.int(4), p.flag(5), p.flag(6)
         self.text = p.string(9)
-        p.blobs = max(2 if by_blob else 1, shape_expression.blob_count(self.text))
+        needed = max(1, shape_expression.blob_count(self.text)) if self.text else 1 + by_blob
+        # An expression may tell the size from the first blob alone, whatever is announced.
+        p.blobs = None if by_blob and needed == 1 else needed
 
     def __call__(self, t: Tracer, *inputs: Operand) -> Operand:
         x = t.together(*inputs)[0]
@@ -147,6 +149,7 @@ def grid_sample(p: Params, w: Weights) -> Build:
     """Values at positions that the second blob gives."""
     mode, border = p.choice(0, 1, 4), p.choice(1, 1, 4)
     corners, permuted = p.flag(2), p.flag(3)
+    p.blobs = 2
     if not mode or not border:
         raise ParameterError(f"sample type {mode} and padding mode {border} must be 1 to 3")
 
