@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,19 @@ from pnnx_fast.ncnn.values import Params, Weights
 
 NEAREST, BILINEAR, BICUBIC = 1, 2, 3
 _MODES = {NEAREST: "nearest", BILINEAR: "bilinear", BICUBIC: "bicubic"}
+
+
+class _Axis(NamedTuple):
+    """Sizes of one dimension before and after, and output pixels an input pixel, by which positions are found."""
+
+    before: int
+    after: int
+    factor: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether the factor is that of the sizes."""
+        return abs(self.factor * self.before - self.after) < 1e-6 * self.after
 
 
 class _Interp:
@@ -39,19 +52,17 @@ class _Interp:
             n, c = shape_of(x)
             return t.emit("Tensor.expand", t.reshape(x, (n, c, 1, 1)), sizes=[n, c, oh, ow])
         by_size = len(inputs) > 1 or bool(self.text)
-        factor_w = ow / size["w"] if self.width or by_size else self.scale_w
+        across = _Axis(size["w"], ow, ow / size["w"] if self.width or by_size else self.scale_w)
+        down = _Axis(size["h"], oh, oh / size["h"] if self.height or by_size else self.scale_h)
         if dims_of(x) == 2:
-            n, c, have = shape_of(x)
-            if have == ow:
-                return x
-            y = self._resized(t, t.reshape(x, (n, c, 1, have)), (1, ow), (1.0, factor_w))
-            return t.reshape(y, (n, c, ow))
-        if (oh, ow) == (size["h"], size["w"]):
+            down = _Axis(1, 1, 1.0)
+        if self._changes_nothing(down, across):
             return x
-        if dims_of(x) != 3:
+        if dims_of(x) > 3:
             raise ShapeError("number of dimensions", expected="1 to 3", actual=dims_of(x))
-        factor_h = oh / size["h"] if self.height or by_size else self.scale_h
-        return self._resized(t, x, (oh, ow), (factor_h, factor_w))
+        n, c = shape_of(x)[:2]
+        y = self._resized(t, t.reshape(x, (n, c, down.before, across.before)), down, across)
+        return t.reshape(y, (n, c, ow)) if dims_of(x) == 2 else y
 
     def _target(self, inputs: tuple[Operand, ...], size: dict[str, int]) -> tuple[int, int]:
         """Height and width of the output."""
@@ -71,19 +82,21 @@ class _Interp:
             raise ShapeError("the size to resize to", actual=result)
         return result
 
-    def _resized(self, t: Tracer, x: Operand, size: tuple[int, int], factors: tuple[float, float]) -> Operand:
-        """``factors`` are output pixels an input pixel, by which positions are found."""
+    def _changes_nothing(self, *axes: _Axis) -> bool:
+        """Whether the output is the input: the sizes stay, and the positions, too, which a bicubic scale may move."""
+        stay = self.mode != BICUBIC or self.corners or all(axis.exact for axis in axes)
+        return stay and all(axis.before == axis.after for axis in axes)
+
+    def _resized(self, t: Tracer, x: Operand, *axes: _Axis) -> Operand:
         if self.mode not in _MODES:
             raise ParameterError("resize type 0 cannot resize")
-        pairs = list(zip(shape_of(x)[2:], size, factors, strict=True))
-        exact = [abs(s * h - o) < 1e-6 * o for h, o, s in pairs]
         settings: dict[str, Any] = {"mode": _MODES[self.mode]}
         if self.mode != NEAREST:
             settings["align_corners"] = self.corners
-        if all(exact) or settings.get("align_corners"):
-            return t.emit("F.interpolate", x, size=list(size), **settings)
+        if all(axis.exact for axis in axes) or settings.get("align_corners"):
+            return t.emit("F.interpolate", x, size=[axis.after for axis in axes], **settings)
         # A factor that was rounded to float32 must not lose the last pixel in the product of doubles.
-        scales = [o / h if whole else s for (h, o, s), whole in zip(pairs, exact, strict=True)]
+        scales = [axis.after / axis.before if axis.exact else axis.factor for axis in axes]
         return t.emit("F.interpolate", x, scale_factor=scales, recompute_scale_factor=False, **settings)
 
 
