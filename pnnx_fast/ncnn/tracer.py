@@ -164,6 +164,11 @@ class Tracer:
         shape = shape_of(x)
         return self.reshape(x, (shape[0], int(np.prod(shape[1:]))))
 
+    def with_channels(self, x: Operand) -> Operand:
+        """What has no channels as one channel (n, 1, h, w), which ncnn sees in it."""
+        n, *rest = shape_of(x)
+        return x if len(rest) > 2 else self.reshape(x, (n, 1, *(1,) * (2 - len(rest)), *rest))
+
     def fitted(self, x: Operand, shape: Sequence[int]) -> Operand:
         """Values of ``x`` in another shape, batch included, also when there are too many or too few of them.
 

@@ -201,6 +201,46 @@ def test_same_borders_of_three_axes_have_the_odd_depth_behind(mode: int, before:
     np.testing.assert_array_equal(one(f"Pooling3D 0=0 1=2 5={2 if mode == -233 else 3}", x)[0], highest)
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("shape", [(3, 4, 5), (4, 5)])
+@pytest.mark.parametrize("scales", [(1.2, 1.1), (1.0, 1.1), (1.2, 1.0), (1.0, 1.0), (1.2, 1.3)])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_a_scale_moves_bicubic_positions_even_where_the_size_stays(
+    shape: tuple[int, ...], scales: tuple[float, float], mode: str, corners: bool
+) -> None:
+    torch = pytest.importorskip("torch")
+    x = X.reshape(-1)[: np.prod(shape)].reshape(shape)
+    more = {} if mode == "nearest" else {"align_corners": corners}
+    flat = len(shape) == 2
+    given = torch.from_numpy(x[:, None] if flat else x)[None]
+    factors = (1.0, scales[1]) if flat else scales
+    wanted = torch.nn.functional.interpolate(
+        given, scale_factor=factors, mode=mode, recompute_scale_factor=False, **more
+    )[0].numpy()
+    kind = ["nearest", "bilinear", "bicubic"].index(mode) + 1
+    found = one(f"Interp 0={kind} 1={scales[0]} 2={scales[1]} 6={corners:d}", x)
+    np.testing.assert_allclose(found, wanted[:, 0] if flat else wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 5), (3, 4, 5), (2, 3, 4, 5)])
+def test_statistics_are_those_of_channels_of_which_vectors_and_matrices_have_one(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    channels = x.reshape(shape[0] if len(shape) > 2 else 1, -1)
+    mean, deviation = channels.mean(1), channels.std(1)
+    np.testing.assert_allclose(one("StatisticsPooling 0=0", x), mean, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(one("StatisticsPooling 0=1", x), np.concatenate([mean, deviation]), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "repeats"), [((5,), (2, 3)), ((4, 5), (2, 1, 3)), ((3, 4, 5), (1, 2, 1, 1)), ((2, 3, 4, 5), (2, 1))]
+)
+def test_repetitions_of_new_dimensions_stand_in_front(shape: tuple[int, ...], repeats: tuple[int, ...]) -> None:
+    x = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    numbers = ",".join(map(str, repeats))
+    np.testing.assert_array_equal(one(f"Tile -23302={len(repeats)},{numbers}", x), np.tile(x, repeats))
+
+
 @pytest.mark.parametrize("shape, size", [((3, 4, 5), 60), ((4, 5), 20), ((5,), 7)])
 def test_norms_of_whole_blobs_are_those_of_all_but_the_first_dimension(shape: tuple[int, ...], size: int) -> None:
     x = np.random.default_rng(3).normal(size=shape).astype(np.float32)

@@ -93,17 +93,11 @@ def instance_norm(p: Params, w: Weights) -> Build:
     attrs = _affine(p, w, 2, channels, ("weight", "bias"))
 
     def build(t: Tracer, x: Operand) -> Operand:
-        shape = shape_of(x)
-        rank = dims_of(x)
-        if rank < 3:
-            # ncnn sees one channel in what has no channels.
-            y = instance(t, t.reshape(x, (shape[0], 1, math.prod(shape[1:]), 1)), 1)
-            return t.reshape(y, shape)
-        return instance(t, x, shape[1])
-
-    def instance(t: Tracer, x: Operand, count: int) -> Operand:
-        name = {4: "nn.InstanceNorm2d", 5: "nn.InstanceNorm3d"}[len(shape_of(x))]
-        return t.emit(name, x, attrs=attrs, num_features=count, eps=eps, affine=bool(attrs), track_running_stats=False)
+        y = t.with_channels(x)
+        name = {4: "nn.InstanceNorm2d", 5: "nn.InstanceNorm3d"}[len(shape_of(y))]
+        count = shape_of(y)[1]
+        y = t.emit(name, y, attrs=attrs, num_features=count, eps=eps, affine=bool(attrs), track_running_stats=False)
+        return t.reshape(y, shape_of(x))
 
     return build
 
@@ -139,9 +133,7 @@ def mean_variance(p: Params, w: Weights) -> Build:
     deviation, across, eps = p.flag(0), p.flag(1), p.float(2, 0.0001)
 
     def build(t: Tracer, x: Operand) -> Operand:
-        shape = shape_of(x)
-        if dims_of(x) < 3:
-            x = t.reshape(x, (shape[0], 1, *((1,) if dims_of(x) == 1 else ()), *shape[1:]))
+        x = t.with_channels(x)
         dims = list(range(1 if across else 2, len(shape_of(x))))
         mean = t.emit("torch.mean", x, dim=dims, keepdim=True)
         y = t.expression("sub(@0,@1)", x, mean)
@@ -164,10 +156,9 @@ def normalize(p: Params, w: Weights) -> Build:
     scale = w.load(count, type=1)
 
     def build(t: Tracer, x: Operand) -> Operand:
-        shape = shape_of(x)
         if dims_of(x) < 3:
-            y = build(t, t.reshape(x, (shape[0], 1, *((1,) if dims_of(x) == 1 else ()), *shape[1:])))
-            return t.reshape(y, shape)
+            return t.reshape(build(t, t.with_channels(x)), shape_of(x))
+        shape = shape_of(x)
         if not space and not channels:
             return x
         dims = list(range(1 if channels else 2, len(shape) if space else 2))

@@ -194,11 +194,11 @@ def spatial_pyramid(p: Params, w: Weights) -> Build:
 
 @layer("StatisticsPooling")
 def statistics_pooling(p: Params, w: Weights) -> Build:
-    """Mean, and deviation if wanted, of each channel."""
+    """Mean, and deviation if wanted, of each channel, of which blobs of one and two dimensions have one."""
     deviation = p.flag(0)
 
     def build(t: Tracer, x: Operand) -> Operand:
-        n, c, *rest = shape_of(x)
+        n, c, *rest = shape_of(t.with_channels(x))
         flat = t.reshape(x, (n, c, math.prod(rest)))
         mean = t.emit("torch.mean", flat, dim=[2], keepdim=False)
         if not deviation:
