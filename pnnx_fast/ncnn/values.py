@@ -6,7 +6,7 @@ show at once; and when weights are loaded. It must not look into values of weigh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -57,6 +57,21 @@ class Params:
         if value < least:
             raise ParameterError(f"parameter {id} is {value}, it must be at least {least}")
         return value
+
+    def axes(
+        self, ids: Sequence[Integer], default: Integer | Sequence[Integer] = 0, least: Integer | None = None
+    ) -> tuple[Integer, ...]:
+        """Integers of axes, the slowest first; ``ids`` name the fastest one first, as files do.
+
+        A ``default`` is either that of the fastest axis, which the others then have for theirs, or one for each axis;
+        none of the values may be smaller than ``least``.
+        """
+        if isinstance(default, Integer):
+            default = (self.int(ids[0], default),) * len(ids)
+        values = tuple(self.int(id, value) for id, value in zip(reversed(ids), default, strict=True))
+        if least is not None and min(values) < least:
+            raise ParameterError(f"parameter {ids[0]} is {min(values)}, it must be at least {least}")
+        return values
 
     def choice(self, id: Integer, default: Integer, count: Integer) -> Integer:
         """Integer parameter from 0 to ``count`` - 1."""

@@ -44,19 +44,11 @@ class Geometry:
 
 def read_geometry(p: Params, rank: int, kernel_given: bool = True) -> Geometry:
     """Read what all convolutions of a rank share; axes default to the width."""
-
-    def axes(ids: Sequence[int], default: int, least: int | None) -> tuple[int, ...]:
-        first = p.int(ids[0], default)
-        values = [first, *(p.int(id, first) for id in ids[1:rank])]
-        if least is not None and min(values) < least:
-            raise ParameterError(f"parameter {ids[0]} is {min(values)}, it must be at least {least}")
-        return tuple(reversed(values))
-
-    before = axes(_BEFORE, 0, None)[::-1]
+    before = p.axes(_BEFORE[:rank])
     # The far side defaults to the near side: right to left, bottom to top, behind to front.
-    after = tuple(p.int(id, near) for id, near in zip(_AFTER, before, strict=False))
-    kernel = axes(_KERNEL, 0, 1 if kernel_given else None)
-    return Geometry(kernel, axes(_STRIDE, 1, 1), axes(_DILATION, 1, 1), before[::-1], after[::-1])
+    after = p.axes(_AFTER[:rank], before)
+    kernel = p.axes(_KERNEL[:rank], least=1 if kernel_given else None)
+    return Geometry(kernel, p.axes(_STRIDE[:rank], 1, 1), p.axes(_DILATION[:rank], 1, 1), before, after)
 
 
 def paddings(g: Geometry, kernel: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -234,8 +226,7 @@ class _Deconvolution:
         self.groups = p.count(7, 1) if grouped else 1
         has_bias, size = p.flag(5), p.int(6)
         self.act = activation(p.int(9), p.floats(10))
-        self.extra = self._axes(p, _OUTPUT_PADDING[rank])
-        self.size = self._axes(p, _OUTPUT_SIZE[rank])
+        self.extra, self.size = p.axes(_OUTPUT_PADDING[rank]), p.axes(_OUTPUT_SIZE[rank])
         self.weight = self.bias = None
         self._attrs: dict[str, Attribute] = {}
         if self.dynamic:
@@ -248,11 +239,6 @@ class _Deconvolution:
         inputs = size // (outputs * self.groups * kernel)
         self.weight = w.load(self.groups, outputs, inputs, *self.g.kernel)
         self.bias = w.load(self.outputs, type=1) if has_bias else None
-
-    @staticmethod
-    def _axes(p: Params, ids: Sequence[int]) -> tuple[int, ...]:
-        first = p.int(ids[0])
-        return tuple(reversed([first, *(p.int(id, first) for id in ids[1:])]))
 
     def _weights(self) -> dict[str, Attribute]:
         """Weights in PyTorch's order: inputs before outputs."""

@@ -57,9 +57,14 @@ def inner_product(p: Params, w: Weights) -> Build:
 # -- Gemm --------------------------------------------------------------------------------------------------------------
 
 
+def _block_size(term: int) -> int:
+    """Values that share a scale, by quantisation term."""
+    return 32 << term % 10
+
+
 def unpack_blocks(raw: Array, scales: Array, count: int, term: int) -> Array:
     """Weights of block-quantised rows: ``count`` values of 4, 6 or 8 bits a row, one scale a block."""
-    bits, block = term // 100, {0: 32, 1: 64, 2: 128}[term % 10]
+    bits, block = term // 100, _block_size(term)
     rows = np.ascontiguousarray(raw).view(np.uint8).reshape(scales.shape[0], -1)
     stream = np.unpackbits(rows, axis=1, bitorder="little")[:, : count * bits].reshape(len(rows), count, bits)
     values = (stream.astype(np.int32) << np.arange(bits)).sum(-1)
@@ -83,8 +88,7 @@ def check_blocks(term: int) -> bool:
 
 def block_scale_shape(rows: int, count: int, term: int) -> tuple[int, int]:
     """Shape of the scales of block-quantised weights."""
-    block = {0: 32, 1: 64, 2: 128}[term % 10]
-    return rows, -(-count // block)
+    return rows, -(-count // _block_size(term))
 
 
 class _Gemm:

@@ -45,18 +45,12 @@ class _Pooling:
         self.rank, self.kind = rank, p.choice(0, MAXIMUM, 2)
         self.everything, self.adaptive = p.flag(4), p.flag(7)
         self.mode, self.include = p.choice(5, FULL, 4), p.flag(6)
-        self.kernel = self._axes(p, _KERNEL, 0)
-        self.stride = self._axes(p, _STRIDE, 1)
-        before = self._axes(p, _BEFORE, 0)[::-1]
-        after = [p.int(id, near) for id, near in zip(_AFTER, before, strict=False)]
-        self.before, self.after = before[::-1], after[::-1]
-        self.output = self._axes(p, _OUTPUT, 0)
+        self.kernel, self.stride = list(p.axes(_KERNEL[:rank])), list(p.axes(_STRIDE[:rank], 1))
+        self.before = list(p.axes(_BEFORE[:rank]))
+        self.after = list(p.axes(_AFTER[:rank], self.before))
+        self.output = p.axes(_OUTPUT[:rank])
         if not self.everything and not self.adaptive and (min(self.kernel) < 1 or min(self.stride) < 1):
             raise ParameterError(f"kernel {self.kernel} and stride {self.stride} must be positive")
-
-    def _axes(self, p: Params, ids: Sequence[int], default: int) -> list[int]:
-        first = p.int(ids[0], default)
-        return [first, *(p.int(id, first) for id in ids[1 : self.rank])][::-1]
 
     def __call__(self, t: Tracer, x: Operand) -> Operand:
         if dims_of(x) != self.rank + 1:
