@@ -1,6 +1,6 @@
 """Convolutions in one, two and three dimensions: padding modes, groups, fused residual and activation.
 
-All but float64 runs on channels-last float32 kernels; which one, ``_conv_choice`` decides by shape.
+Half and single precision run on channels-last float32 kernels; which one, ``_conv_choice`` decides by shape.
 """
 
 from __future__ import annotations
@@ -31,6 +31,17 @@ def epilogue_fields(activation: str, parameters: Floats, residual_late: bool = F
 def as_computed(b: Builder, first: Tensor, *others: Tensor | None) -> list[Tensor | None]:
     """Tensors in the type in which an operator computes: float64 with the first one, else float32."""
     return _as_type(b, np.float64 if first.dtype == np.float64 else np.float32, (first, *others))
+
+
+def as_convolved(b: Builder, first: Tensor, *others: Tensor | None) -> list[Tensor | None]:
+    """Tensors in the type in which a convolution computes: integers, which must be of one type, as they are."""
+    kind = first.dtype.kind
+    for t in (first, *others):
+        if t is not None and (t.dtype.kind != kind or (kind != "f" and t.dtype != first.dtype)):
+            raise ShapeError("input and weights of a convolution have one type", expected=first.dtype, actual=t.dtype)
+    if kind == "b":
+        raise ShapeError("convolutions of truth values are not supported", actual=first.dtype)
+    return [first, *others] if kind in "iu" else as_computed(b, first, *others)
 
 
 def as_float32(b: Builder, *tensors: Tensor | None) -> list[Tensor | None]:
@@ -69,7 +80,7 @@ def convolve(
     act: Mapping[str, Any],
     gate: Tensor | None = None,
 ) -> None:
-    """Emit one convolution of (n, c, h, w) or (n, c, d, h, w), float32 or all float64, into channels-last ``y``.
+    """Emit one convolution of (n, c, h, w) or (n, c, d, h, w), all of one type, into channels-last ``y``.
 
     ``before`` is the padding in front of each dimension; behind the input there are as many zeros as ``y`` asks for.
     ``gate``: what the input is to be multiplied with.
@@ -78,13 +89,16 @@ def convolve(
         raise ShapeError("the bias does not fit the weight", expected=(y.shape[1],), actual=bias.shape)
     if not b.wants_steps:
         return
-    double = x.dtype == np.float64
-    if gate is not None and (double or not _takes_gate(x, weight, gate)):
+    single = x.dtype == np.float32
+    if gate is not None and not (single and _takes_gate(x, weight, gate)):
         x, gate = _product(b, x, gate), None
-    if double:
-        from pnnx_fast.ops._double import convolve_double
-
-        convolve_double(b, x, weight, bias, residual, y, stride, before, dilation, groups, act)
+    if not single:
+        # Few models need these, and they take time to import.
+        if x.dtype == np.float64:
+            from pnnx_fast.ops._double import convolve_double as emit
+        else:
+            from pnnx_fast.ops._conv_integers import convolve_integers as emit
+        emit(b, x, weight, bias, residual, y, stride, before, dilation, groups, act)
         return
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
@@ -210,7 +224,7 @@ def convolution(
     # Other modes than zeros reach the file as the list that torch.nn.functional.pad takes.
     pairs, sizes = padding_mode != "zeros", input.shape[input.ndim - rank :]
     before, after = paddings(padding, weight.shape[2:], d, s, pairs, sizes)
-    x, w, bias, z, gate = as_computed(b, input, weight, bias, residual, gate)
+    x, w, bias, z, gate = as_convolved(b, input, weight, bias, residual, gate)
     assert x is not None
     assert w is not None
     batched = x.ndim == rank + 2

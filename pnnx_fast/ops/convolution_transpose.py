@@ -17,7 +17,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._window import per_axis
-from pnnx_fast.ops.convolution import as_computed, convolve, epilogue_fields
+from pnnx_fast.ops.convolution import as_convolved, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -165,7 +165,7 @@ def convolution_transpose(
     if groups < 1 or channels != weight.shape[0] or channels % groups:
         raise ShapeError("channels do not fit the weight", expected=weight.shape[0], actual=channels)
     s, d, p = per_axis(stride, rank, "stride"), per_axis(dilation, rank, "dilation"), per_axis(padding, rank, "padding")
-    x, w, bias = as_computed(b, input, weight, bias)
+    x, w, bias = as_convolved(b, input, weight, bias)
     assert x is not None
     assert w is not None
     batched = x.ndim == rank + 2

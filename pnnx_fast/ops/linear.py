@@ -17,7 +17,7 @@ from pnnx_fast._types import Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops._checks import common_shape, require_dims
-from pnnx_fast.ops.convolution import as_computed, convolve, epilogue_fields
+from pnnx_fast.ops.convolution import as_computed, as_convolved, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
 
@@ -56,7 +56,7 @@ def linear(
     if bias is not None and bias.ndim > 1 and residual is None and not vector:
         residual, bias = bias, None
     bias = None if bias is None else _one_per_row(b, bias, matrix.shape[0])
-    x, w, bias, z = as_computed(b, input, matrix, bias, residual)
+    x, w, bias, z = as_convolved(b, input, matrix, bias, residual)
     assert x is not None
     assert w is not None
     y = multiply_rows(b, x, w, bias, z, epilogue_fields(activation, activation_params, residual_late))
