@@ -5,6 +5,7 @@ Compiled kernels take float32, and half precision cast to it, channels last; oth
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,12 +14,12 @@ import numpy as np
 
 from pnnx_fast._core.program import POOL_LINE, POOL_REACH, POOL_STEP
 from pnnx_fast._memory import check_numbers
-from pnnx_fast._types import Array, Shape
+from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops._window import in_space, per_axis, space_strides
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
+from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, dense_strides, is_channels_last
 
 FEW_CHANNELS = 16
 """With so many channels vectors of them are full …"""
@@ -192,6 +193,20 @@ def _spans(window: Window, axis: int, n: int) -> list[tuple[range, int]]:
     return spans
 
 
+def _lowest(dtype: DType) -> Any:
+    """What a window that lies in the padding has as its maximum."""
+    return np.iinfo(dtype).min if dtype.kind in "iu" else False if dtype.kind == "b" else -np.inf
+
+
+def _places_of_maxima(x: Array) -> Array:
+    """Where in rows of one or more numbers the first maximum is, or the last NaN."""
+    places = x.argmax(-1)
+    nan = x != x
+    return (
+        np.asarray(np.where(nan.any(-1), x.shape[-1] - 1 - nan[..., ::-1].argmax(-1), places)) if nan.any() else places
+    )
+
+
 def _folded(join: np.ufunc, x: Array, spans: Sequence[Sequence[range]]) -> Array:
     """Windows joined axis by axis: window by window where they are few, else one entry of each at a time."""
     for axis, windows in enumerate(spans, start=x.ndim - len(spans)):
@@ -200,7 +215,8 @@ def _folded(join: np.ufunc, x: Array, spans: Sequence[Sequence[range]]) -> Array
         most = int(lengths.max(initial=1))
         if 0 < len(windows) < most or 0 in lengths:
             cut = [x[(*before, slice(inside.start, inside.stop, inside.step))] for inside in windows]
-            x = np.concatenate([join.reduce(part, axis, keepdims=True) for part in cut], axis)
+            least = {"initial": _lowest(x.dtype)} if join is np.maximum else {}
+            x = np.concatenate([join.reduce(part, axis, keepdims=True, **least) for part in cut], axis)
             continue
         first, step = np.array([inside.start for inside in windows], np.int64), windows[0].step if windows else 1
         parts: list[Array] = []
@@ -221,8 +237,11 @@ def _pooled(mode: str, x: Array, spans: Sequence[Sequence[range]], counts: Array
         return _folded(np.maximum if norm > 0 else np.minimum, np.abs(x), spans)
     if mode == "lp":
         return np.asarray((_folded(np.add, np.power(x, norm), spans) / counts) ** (1.0 / norm))
-    total = _folded(np.add, x.astype(np.int64) if x.dtype.kind in "iu" else x, spans) / counts
-    return np.asarray(np.trunc(total) if x.dtype.kind in "iu" else total)
+    if x.dtype.kind not in "iu":
+        return np.asarray(_folded(np.add, x, spans) / counts)
+    total = _folded(np.add, x.astype(np.int64), spans)
+    # What is left when the quotient is cut off has the sign of the sum.
+    return np.asarray((total - np.fmod(total, counts)) // counts)
 
 
 def _pool_host(
@@ -241,20 +260,27 @@ def _pool_host(
     check_numbers(math.prod(window.output))  # numbers of values in windows are found before results are made
 
     spans = [_spans(window, axis, n) for axis, n in enumerate(spatial)]
+    steps = dense_strides(spatial)
     insides = [[inside for inside, _ in windows] for windows in spans]
     sizes = np.ix_(*([extent if include_pad else len(inside) for inside, extent in windows] for windows in spans))
-    counts = np.asarray(divisor or math.prod(sizes) / (math.prod(window.size) if mode == "lp" else 1))
+    volumes: Any = functools.reduce(np.multiply, sizes)
+    counts = np.asarray(divisor or (volumes / math.prod(window.size) if mode == "lp" else volumes))
 
     def run(x: Array) -> Value:
         if not indices:
             return _pooled(mode, x, insides, counts, norm).astype(x.dtype, copy=False)
-        y, index = np.empty(shape, x.dtype), np.zeros(shape, np.int64)
+        y, index = np.full(shape, _lowest(x.dtype), x.dtype), np.empty(shape, np.int64)
         for place in np.ndindex(*window.output):
-            grid = np.ix_(*(list(insides[axis][o]) for axis, o in enumerate(place)))
-            part = x[(..., *grid)].reshape(*x.shape[:-axes], -1)
-            y[(..., *place)] = part.max(-1)
-            flat = np.ravel_multi_index(np.broadcast_arrays(*grid), spatial).reshape(-1)
-            index[(..., *place)] = flat[part.argmax(-1)]
+            ranges = [insides[axis][o] for axis, o in enumerate(place)]
+            # Windows in the padding have the place where they begin, as if the numbers of lines went on there.
+            lines = [np.array(r or [r.start]) * step for r, step in zip(ranges, steps, strict=True)]
+            flat = functools.reduce(np.add.outer, lines).reshape(-1)
+            best: Any = 0
+            if all(ranges):
+                part = x[(..., *np.ix_(*ranges))].reshape(*x.shape[:-axes], len(flat))
+                best = _places_of_maxima(part)
+                y[(..., *place)] = np.take_along_axis(part, best[..., None], -1)[..., 0]
+            index[(..., *place)] = flat[best]
         return y, index
 
     results = b.host(run, [input], [(shape, input.dtype)] + [(shape, np.int64)] * indices)

@@ -147,3 +147,37 @@ def test_single_pixels_become_several(kind: str, axes: int, batch: bool) -> None
     name = f"adaptive_{kind}_pool{axes}d"
     x = np.random.default_rng(3).standard_normal((2, 8, *[1] * axes)).astype("f4")[0 if not batch else slice(None)]
     check(f"F.{name}", x, getattr(F, name)(torch.from_numpy(x), [2] * axes), output_size=[2] * axes)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_the_place_of_several_nan_is_the_last(axes: int, dtype: str) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, *SIZES[axes])).astype(dtype)
+    x[np.random.default_rng(2).random(x.shape) < 0.3] = np.nan
+    params: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": 1, "return_indices": True}
+    check(f"F.max_pool{axes}d", x, getattr(F, f"max_pool{axes}d")(torch.from_numpy(x), **params), **params)
+    params = {"output_size": 4, "return_indices": True}
+    check(
+        f"F.adaptive_max_pool{axes}d",
+        x,
+        getattr(F, f"adaptive_max_pool{axes}d")(torch.from_numpy(x), **params),
+        **params,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "u1"])
+@pytest.mark.parametrize("shape", [(2, 1, 5, 1), (2, 3, 1, 1), (0, 3, 6, 6)])
+@pytest.mark.parametrize("indices", [False, True])
+def test_windows_in_the_padding_and_empty_batches(dtype: str, shape: tuple[int, ...], indices: bool) -> None:
+    x = np.ones(shape, dtype)
+    params = {"kernel_size": 2, "stride": 3, "padding": 1, "dilation": 2, "ceil_mode": True, "return_indices": indices}
+    check("F.max_pool2d", x, F.max_pool2d(torch.from_numpy(x), **params), **params)
+
+
+@pytest.mark.parametrize("divisor", [None, 3, -3])
+def test_averages_of_integers_keep_every_digit(divisor: int | None) -> None:
+    x = np.random.default_rng(1).integers(-(2**61), 2**61, (2, 3, 6, 7))
+    extra = {} if divisor is None else {"divisor_override": divisor}
+    for params in ({"kernel_size": 2, **extra}, {"kernel_size": 3, "padding": 1, "count_include_pad": False, **extra}):
+        want = F.avg_pool2d(torch.from_numpy(x), **params).numpy()
+        np.testing.assert_array_equal(run("F.avg_pool2d", x, **params), want)
