@@ -149,6 +149,13 @@ def _drop_ones(term: Term, other: Term) -> Term:
     return Term(labels, term.tensor.squeeze(gone))
 
 
+def _has_sum(operands: Sequence[Tensor], labels: Sequence[Labels], output: Labels) -> bool:
+    """Whether there is a label to sum over that one operand alone has, or has in full, so that it is no product's."""
+    gone = {name for term in labels for name in term} - set(output)
+    sizes = [dict(zip(term, x.shape, strict=True)) for term, x in zip(labels, operands, strict=True)]
+    return any(len(sizes) == 1 or sum(known.get(name, 1) != 1 for known in sizes) == 1 for name in gone)
+
+
 def _by_numpy(b: Builder, operands: Sequence[Tensor], labels: Sequence[Labels], output: Labels) -> Tensor:
     numbers = {name: i for i, name in enumerate(dict.fromkeys(name for term in labels for name in term))}
     sizes: dict[str, int] = {}
@@ -180,8 +187,8 @@ def einsum(b: Builder, *operands: Any, equation: str | None = None, path: Any = 
         raise ShapeError("there are no operands", actual=equation)
     labels, output = parse(equation, [x.ndim for x in operands])
     dtype = np.result_type(*(x.dtype for x in operands))
-    if dtype.kind in "biu" and len(operands) == 1 and not set(labels[0]) <= set(output):
-        operands = (b.cast(operands[0], np.int64),)  # as sums give them, unlike products
+    if dtype.kind in "biu" and _has_sum(operands, labels, output):
+        operands = tuple(b.cast(x, np.int64) for x in operands)  # as sums give them, unlike products
     if dtype not in (np.float64, np.float32, np.float16):
         return _by_numpy(b, operands, labels, output)
     computed = np.promote_types(dtype, np.float32)

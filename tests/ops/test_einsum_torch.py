@@ -74,6 +74,33 @@ def test_an_equation_of_low_levels_is_a_string_with_its_spaces(equation: str) ->
     np.testing.assert_allclose(pnnx_fast.Model(pnnx_fast.Graph.parse(text))(x, y), want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "?"])
+@pytest.mark.parametrize(
+    "equation, shapes",
+    [
+        ("ik,j->ij", ((2, 3), (2,))),
+        ("ik,j->ij", ((2, 1), (2,))),
+        ("ik,j->ij", ((2, 0), (2,))),
+        ("ik,kj->ij", ((2, 3), (1, 2))),
+        ("ik,kj->ij", ((2, 3), (3, 2))),
+        ("ik->i", ((2, 1),)),
+        ("i,j->", ((2,), (3,))),
+        ("i,j,k->i", ((2,), (2,), (3,))),
+        ("i,i,i->", ((2,), (2,), (2,))),
+        ("ii,j->j", ((2, 2), (2,))),
+    ],
+)
+def test_sums_over_what_one_operand_has_are_of_64_bits(equation: str, shapes: tuple, dtype: str) -> None:
+    arrays = [np.full(shape, 100).astype(dtype) for shape in shapes]
+    try:
+        want = torch.einsum(equation, *map(torch.from_numpy, arrays)).numpy()
+    except (NotImplementedError, RuntimeError) as error:
+        pytest.skip(str(error))
+    got = np.asarray(run("torch.einsum", *arrays, equation=equation))
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
 def test_errors() -> None:
     x = np.zeros((2, 3), np.float32)
     with pytest.raises(ParameterError, match="operands"):
