@@ -287,21 +287,24 @@ def _scales(scale_factor: Any, axes: int) -> list[float]:
     return values
 
 
-def _output(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tuple[Shape, list[float | None]]:
-    """Spatial output size, and the scale factors that count for the places."""
+def _output(
+    input: Tensor, size: Any, scale_factor: Any, recompute: bool, least: int = 1
+) -> tuple[Shape, list[float | None]]:
+    """Spatial output size, at least so many pixels, and the scale factors that count for the places."""
     spatial = input.shape[2:]
     axes = len(spatial)
     if size is not None and size != ():
         sizes = integers(size, "size")
         sizes = sizes * axes if len(sizes) == 1 else sizes
-        if len(sizes) != axes or min(sizes) < 1:
-            raise ParameterError(f"size needs 1 or {axes} positive integers, not {list(sizes)}", parameter="size")
+        if len(sizes) != axes or min(sizes) < least:
+            wanted = f"{axes} integers from {least} on"
+            raise ParameterError(f"size needs 1 or {wanted}, not {list(sizes)}", parameter="size")
         return tuple(sizes), [None] * axes
     if scale_factor is None or scale_factor == ():
         raise ParameterError("either size or scale_factor must be given", parameter="size")
     scales = _scales(scale_factor, axes)
     output = tuple(math.floor(float(n) * s) for n, s in zip(spatial, scales, strict=True))
-    if min(output, default=1) < 1:
+    if min(output, default=1) < least:
         raise ShapeError("the output has no pixels", expected="at least 1", actual=list(output))
     return output, [None] * axes if recompute else list(scales)
 
@@ -324,8 +327,10 @@ def interpolate(
         raise ParameterError(f"mode {mode!r} does not exist for {input.ndim} dimensions", parameter="mode")
     if min(input.shape[2:]) < 1:
         raise ShapeError("the input has no pixels", actual=list(input.shape))
-    output, scales = _output(input, size, scale_factor, bool(recompute_scale_factor))
+    output, scales = _output(input, size, scale_factor, bool(recompute_scale_factor), int(mode != "area"))
     if mode == "area":
+        if 0 in output:
+            return b.result((*input.shape[:2], *output), input.dtype)
         from pnnx_fast.ops.pooling import adaptive_window, pool
 
         y: Tensor = pool(b, "avg", input, adaptive_window(input.shape[2:], output))

@@ -131,6 +131,16 @@ def test_strong_reduction(channels: int, mode: str) -> None:
     check("F.interpolate", x, want=F.interpolate(torch.from_numpy(x), **params), **params)
 
 
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("target", [{"size": 0}, {"scale_factor": 0.01}])
+def test_areas_may_have_no_pixels(axes: int, target: dict[str, Any]) -> None:
+    x = sample(axes)
+    got = run("F.interpolate", x, mode="area", **target)
+    assert got.shape == F.interpolate(torch.from_numpy(x), mode="area", **target).shape
+    with pytest.raises((ParameterError, ShapeError), match=r"integers|no pixels"):
+        run("F.interpolate", x, mode="nearest", **target)
+
+
 def test_errors() -> None:
     x = sample(2)
     with pytest.raises(ParameterError, match="does not exist"):
