@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import SPECIAL_FLOATS, Shape
+from pnnx_fast._types import SPECIAL_FLOATS, Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.signature import tensor_of
 from pnnx_fast.ops.symbolic import Tensor
 
-__all__ = ["common_shape", "number", "real_number", "require_dims", "tensor_list"]
+__all__ = ["common_shape", "in_dtype", "number", "real_number", "require_dims", "tensor_list"]
 
 
 def common_shape(*shapes: Shape) -> Shape:
@@ -46,6 +46,22 @@ def real_number(value: Any, what: str) -> float:
     if isinstance(found, complex):
         raise ParameterError(f"{what} must be a real number, not {value!r}", parameter=what)
     return float(found)
+
+
+def in_dtype(value: Any, dtype: DType, what: str) -> Array:
+    """A number in a dtype. As in PyTorch, integers must fit; negative ones wrap around where the type has no sign."""
+    if isinstance(value, complex) and dtype.kind not in "bc":
+        if value.imag:
+            raise ParameterError(f"{dtype} numbers cannot be {value}", parameter=what)
+        value = value.real
+    if dtype.kind in "iu":
+        most = np.iinfo(dtype).max
+        least = -most if dtype.kind == "u" and isinstance(value, int) else np.iinfo(dtype).min
+        if not least <= value <= most:
+            raise ParameterError(f"{dtype} numbers cannot be {value}", parameter=what)
+        value = int(value)
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype)
 
 
 def require_dims(x: Tensor, least: int, most: int | None = None) -> None:

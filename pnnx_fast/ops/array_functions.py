@@ -16,6 +16,7 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 from pnnx_fast.expression.types import Category, ElementType, promote
+from pnnx_fast.ops._checks import in_dtype
 from pnnx_fast.ops.aten_tables import DTYPES
 
 # -- what they share ---------------------------------------------------------------------------------------------
@@ -156,7 +157,8 @@ def eye(n: int, *rest: Any) -> Array:
 
 def made(values: Any, dtype: Any = None, *_: Any) -> Array:
     """A number, or numbers, as a tensor of the type asked for, else of float32."""
-    return np.asarray(values, np.float32 if dtype is None else held(dtype))
+    wanted = np.dtype(np.float32) if dtype is None else held(dtype)
+    return in_dtype(values, wanted, "s") if isinstance(values, int | float | complex) else np.asarray(values, wanted)
 
 
 def window(*terms: float) -> Callable[..., Array]:

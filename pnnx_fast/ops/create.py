@@ -11,7 +11,7 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._checks import common_shape, number
+from pnnx_fast.ops._checks import common_shape, in_dtype, number
 from pnnx_fast.ops._dtype import NUMBERS, dtype_of
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import Ints, operator
@@ -21,8 +21,7 @@ from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 def _filled(b: Builder, shape: Any, value: Any, dtype: DType) -> Tensor:
     """Constant tensor of one value; a broadcast view, so its size costs nothing where it is known."""
-    with np.errstate(all="ignore"):
-        scalar = np.asarray(value).astype(dtype)
+    scalar = in_dtype(value, dtype, "fill_value")
     items = shape if isinstance(shape, (list, tuple)) else [shape]
     unknown = [n for n in items if isinstance(n, Tensor) and not n.is_constant]
     if unknown:
@@ -135,14 +134,18 @@ def arange(b: Builder, *, end: Any, start: Any = 0, step: Any = 1, dtype: str | 
 
 
 def _range(bounds: Sequence[Any], dtype: str | None) -> Array:
-    first, last, stride = bounds
+    if not all(map(math.isfinite, bounds)):
+        raise ParameterError(f"no range leads from {bounds[0]} to {bounds[1]}", parameter="end")
+    made = dtype_of(dtype, "float32" if any(isinstance(v, float) for v in bounds) else "int64")
+    # Of integers the bounds are whole numbers, though PyTorch counts all but int64 as if they were not.
+    first, last, stride = map(math.trunc, bounds) if made.kind in "iu" else bounds
     if stride == 0 or (last - first) * stride < 0:
         raise ParameterError("step must lead from start towards end", parameter="step")
-    floating = any(isinstance(v, float) for v in (first, last, stride))
-    count = max(0, math.ceil((last - first) / stride))
+    start, end, step = (first, last, stride) if made == np.int64 else bounds
+    count = max(0, math.ceil((end - start) / step))
     check_numbers(count)
-    steps = np.arange(count, dtype=np.float64 if floating else np.int64)
-    return np.asarray(first + steps * stride).astype(dtype_of(dtype, "float32" if floating else "int64"))
+    steps = np.arange(count, dtype=np.float64 if isinstance(first * stride, float) else np.int64)
+    return np.asarray(first + steps * stride).astype(made)
 
 
 def random_numbers(b: Builder, shape: Any, dtype: DType, draw: Any, inputs: list[Tensor]) -> Tensor:

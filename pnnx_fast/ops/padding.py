@@ -13,30 +13,32 @@ import numpy as np
 from pnnx_fast._core.program import MAX_RANK, codes
 from pnnx_fast._types import DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._checks import number
+from pnnx_fast.ops._checks import in_dtype, number
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, is_channels_last
 
 MODES = codes("pad")
 
+OF_WHOLE = ("reflect", "replicate")
+"""Modes that repeat values of the whole input, also those that are cropped; others take what cropping leaves."""
+
 
 def value_bits(value: Any, dtype: DType) -> dict[str, Any]:
     """The bytes of a number of a dtype, as the kernels take them."""
     filling = 0 if value is None else number(value, "value")
-    if isinstance(filling, complex) and dtype.kind != "c":
-        raise ParameterError(f"{dtype} numbers cannot be {filling}", parameter="value")
-    with np.errstate(all="ignore"):
-        raw = np.asarray(filling).astype(dtype).tobytes().ljust(16, b"\0")
+    raw = in_dtype(filling, dtype, "value").tobytes().ljust(16, b"\0")
     low, high = np.frombuffer(raw, np.int64).tolist()
     return {"bits": low, "bits_high": high}
 
 
 def _check(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str) -> None:
     for n, p, q in zip(input.shape, before, after, strict=True):
-        if n + p + q < 0:
-            raise ShapeError("more is cropped than there is", expected=f"at most {n}", actual=-(p + q))
-        limit = {"reflect": n - 1, "circular": n, "replicate": max(p, q) if n else 0}.get(mode)
+        # Reflected and repeated values are those of the whole input; other modes crop before they pad.
+        left = n + p + q - 1 if mode in OF_WHOLE and n else n + min(p, 0) + min(q, 0)
+        if left < 0:
+            raise ShapeError("more is cropped than there is", expected=f"at most {n}", actual=[p, q])
+        limit = {"reflect": n - 1, "circular": left, "replicate": max(p, q) if n else 0}.get(mode)
         if limit is not None and max(p, q) > max(limit, 0):
             raise ShapeError(f"the padding is too large for mode {mode}", expected=f"at most {limit}", actual=max(p, q))
 
@@ -58,7 +60,7 @@ def pad_sides(
     if mode not in MODES:
         raise ParameterError(f"mode must be one of {', '.join(MODES)}, not {mode!r}", parameter="mode")
     _check(input, before, after, mode)
-    if mode in ("constant", "circular"):  # these wrap, or need no more than, what cropping leaves
+    if mode not in OF_WHOLE:
         for axis, (p, q) in enumerate(zip(before, after, strict=True)):
             if p < 0 or q < 0:
                 start = max(-p, 0)
@@ -107,7 +109,12 @@ def pad(b: Builder, input: Tensor, *, pad: Any, mode: str = "constant", value: A
     sides = integers(pad, "pad")
     if len(sides) % 2 or len(sides) > 2 * input.ndim:
         raise ParameterError(f"pad needs pairs for at most {input.ndim} dimensions, not {list(sides)}", parameter="pad")
-    untouched = [0] * (input.ndim - len(sides) // 2)
+    pairs = len(sides) // 2
+    if mode != "constant" and input.ndim - pairs not in (1, 2):
+        raise ShapeError(
+            f"{pairs} pairs in mode {mode}", expected=f"{pairs + 1} or {pairs + 2} dimensions", actual=input
+        )
+    untouched = [0] * (input.ndim - pairs)
     before, after = [*untouched, *sides[-2::-2]], [*untouched, *sides[-1::-2]]
     return pad_sides(b, input, before, after, mode, value)
 

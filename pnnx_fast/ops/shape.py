@@ -277,10 +277,10 @@ def _of_one_rank(b: Builder, values: Sequence[Any], otherwise: int) -> list[Tens
 def cat(b: Builder, *tensors: Any, dim: int = 0) -> Tensor:
     """Join tensors along a dimension. torch.cat."""
     parts = _of_one_rank(b, listed(tensors), 1)
-    # PyTorch lets empty 1-d tensors stand beside any shape.
+    # PyTorch lets empty 1-d tensors stand beside any shape; their dtypes count.
+    parts = to_common_dtype(b, parts)
     parts = [p for p in parts if not (p.ndim == 1 and p.shape[0] == 0)] or parts[:1]
-    axis = axis_of(dim, parts[0].ndim)
-    return concatenate(b, to_common_dtype(b, parts), axis)
+    return concatenate(b, parts, axis_of(dim, parts[0].ndim))
 
 
 @operator("torch.stack")
@@ -307,9 +307,9 @@ def backwards(input: Tensor, dims: Ints) -> Tensor:
     """View with some dimensions reversed."""
     skip, strides = 0, list(input.strides)
     for axis in axes_of(dims, input.ndim):
-        if input.size:
+        if input.size and input.ndim:
             skip += (input.shape[axis] - 1) * strides[axis]
-        strides[axis] = -strides[axis]
+            strides[axis] = -strides[axis]
     return input.as_strided(input.shape, strides, skip)
 
 
@@ -363,6 +363,8 @@ def _roll(b: Builder, x: Tensor, moves: list[tuple[int, int]]) -> Tensor:
 def repeat(b: Builder, input: Tensor, *, sizes: Any = None, dims: Any = None) -> Tensor:
     """Repeat the whole tensor along dimensions. torch.Tensor.repeat, torch.tile."""
     counts = list(integers(dims if sizes is None else sizes, "sizes"))
+    if sizes is not None and len(counts) < input.ndim:
+        raise ShapeError("repeat needs a number for each dimension", expected=input.ndim, actual=counts)
     counts = [1] * (input.ndim - len(counts)) + counts
     shape = [1] * (len(counts) - input.ndim) + list(input.shape)
     strides = [0] * (len(counts) - input.ndim) + list(input.strides)

@@ -33,12 +33,15 @@ def _cuts(input: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
 @operator("torch.chunk", rows=axis_inside("dim"))
 def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
     """Cut into at most ``chunks`` parts of equal size, the last one smaller. torch.chunk."""
+    require_dims(input, 1)
     axis = axis_of(dim, input.ndim)
     if chunks < 1:
         raise ParameterError(f"chunks must be positive, not {chunks}", parameter="chunks")
     n = input.shape[axis]
-    size = max(-(-n // chunks), 1)
-    return _cuts(input, axis, [min(size, n - s) for s in range(0, max(n, 1), size)])
+    if not n:
+        return tuple(input.narrow(axis, *part) for part in _ranges(0, (), chunks))
+    size = -(-n // chunks)
+    return _cuts(input, axis, [min(size, n - s) for s in range(0, n, size)])
 
 
 @operator("torch.split", rows=axis_inside("dim"))

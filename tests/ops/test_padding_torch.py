@@ -89,5 +89,28 @@ def test_errors() -> None:
         run("F.pad", x, pad=(4, 0), mode="mirror")
     with pytest.raises(ParameterError, match="pairs"):
         run("F.pad", x, pad=(4, 0, 1))
-    with pytest.raises(ShapeError, match="more is cropped"):
-        run("F.pad", x, pad=(-4, -1))
+    with pytest.raises(ShapeError, match="too large for mode circular"):
+        run("F.pad", x, pad=(2, -4), mode="circular")
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate"])
+@pytest.mark.parametrize("sides", [(-4, -1), (-5, 4), (4, -5), (-3, 2), (2, -3), (-4, 3), (-2, -2), (-4, 0)])
+def test_more_is_cropped_than_there_is(mode: str, sides: tuple[int, int]) -> None:
+    x = sample(2, 3, 4)
+    try:
+        want = F.pad(torch.from_numpy(x), sides, mode)
+    except RuntimeError:
+        with pytest.raises(ShapeError, match=r"cropped|too large"):
+            run("F.pad", x, pad=sides, mode=mode)
+    else:
+        check("F.pad", x, want, pad=sides, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("ndim, pairs", [(1, 1), (4, 1), (5, 1), (2, 2), (5, 2), (3, 3)])
+def test_borders_of_other_ranks_are_refused(mode: str, ndim: int, pairs: int) -> None:
+    x = sample(*[3] * ndim)
+    with pytest.raises(NotImplementedError):
+        F.pad(torch.from_numpy(x), (1, 1) * pairs, mode)
+    with pytest.raises(ShapeError, match=f"{pairs} pairs"):
+        run("F.pad", x, pad=(1, 1) * pairs, mode=mode)
