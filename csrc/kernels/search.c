@@ -1,4 +1,5 @@
 /* Places of values among sorted edges, by bisection of several values at a time. */
+#include <math.h>
 #include <stdbool.h>
 
 #include "kernels/args.h"
@@ -20,6 +21,20 @@ static inline __attribute__((always_inline)) void bisect(const float *edges, int
     for (int64_t j = 0; j < m; j++) found[j] = at[j];
 }
 
+/* The same for one value among edges that end with NaN. An order with NaN depends on which edges are looked
+ * at: here those that PyTorch looks at. */
+static int64_t bisect_one(const float *edges, int64_t n, float x, bool right) {
+    int64_t at = 0;
+    while (at < n) {
+        const int64_t middle = at + (n - at) / 2;
+        if (right ? !(edges[middle] > x) : !(edges[middle] >= x))
+            at = middle + 1;
+        else
+            n = middle;
+    }
+    return at;
+}
+
 PF_KERNEL_FUNCTION(search_f32) {
     const pf_search_args *a = args_;
     const float *x = pf_ptr(w, a->x);
@@ -31,7 +46,9 @@ PF_KERNEL_FUNCTION(search_f32) {
         n = pf_min(AT_ONCE, pf_min(end - i, a->values - j));
         const float *edges = (const float *)pf_ptr(w, a->edges) + line * a->step;
         int64_t found[AT_ONCE];
-        if (n == AT_ONCE && a->right)
+        if (isnan(edges[a->n - 1]))
+            for (int64_t k = 0; k < n; k++) found[k] = bisect_one(edges, a->n, x[i + k], a->right != 0);
+        else if (n == AT_ONCE && a->right)
             bisect(edges, a->n, x + i, found, AT_ONCE, true);
         else if (n == AT_ONCE)
             bisect(edges, a->n, x + i, found, AT_ONCE, false);
