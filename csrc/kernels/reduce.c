@@ -62,11 +62,11 @@ static void reduce_rows(const pf_reduce_args *a, const pf_worker *w, const pf_ne
     pf_walk walk;
     pf_walk_start(&walk, kept, begin);
     for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, kept)) {
-        double value = r->total ? fold_nest(plan->first, a, x + walk.o[0], r, 0) : identity(plan->first);
-        double exact = value;
-        float shift = 0;
+        float shift = r->total ? (float)pf_reduce_origin(a, x[walk.o[0]]) : 0;
+        double value = r->total ? fold_nest(plan->first, a, x + walk.o[0], r, shift) : identity(plan->first);
+        double exact = shift;
         if (plan->passes == 2) {
-            exact = pf_reduce_shift(a, (double)r->total, exact);
+            exact = pf_reduce_shift(a, (double)r->total, value, shift);
             shift = (float)exact;
             value = r->total ? fold_nest(plan->second, a, x + walk.o[0], r, shift) : 0;
         }
@@ -99,7 +99,7 @@ static int fold_strip(const pf_reduce_args *a, manner how, int pass, strip *s) {
         return stays_float(t, s->r->total);
     }
     for (int64_t i = 0; i < s->n; i += PF_VL) {
-        const pf_vf shift = pass == 0 ? pf_zero() : pf_load(s->shift + i);
+        const pf_vf shift = plan->finish < FINISH_LOG ? pf_zero() : pf_load(s->shift + i);
         const int64_t rows = pf_min(PF_VL, s->n - i);
         pf_store(s->part + i, rows_folds[t](s->x + i * s->xs, s->xs, rows, s->r->total, shift, p));
     }
@@ -110,13 +110,19 @@ static void widen_parts(strip *s) {
     for (int64_t i = 0; i < s->n; i++) s->value[i] = s->part[i];
 }
 
+/* What the first pass takes off, and what is to be taken off where there is no second one. */
+static void set_origin(const pf_reduce_args *a, strip *s) {
+    for (int64_t i = 0; i < s->n; i++)
+        s->exact[i] = s->shift[i] = (float)pf_reduce_origin(a, s->x[i * s->xs]);
+    for (int64_t i = s->n; i % PF_VL != 0; i++) s->shift[i] = 0;
+}
+
 /* What the second pass takes off, from the first one. */
 static void set_shift(const pf_reduce_args *a, strip *s) {
     for (int64_t i = 0; i < s->n; i++) {
-        s->exact[i] = pf_reduce_shift(a, (double)s->r->total, s->value[i]);
+        s->exact[i] = pf_reduce_shift(a, (double)s->r->total, s->value[i], s->shift[i]);
         s->shift[i] = (float)s->exact[i];
     }
-    for (int64_t i = s->n; i % PF_VL != 0; i++) s->shift[i] = 0;
 }
 
 /* Results that are a multiple of a sum or an extreme, or its root. */
@@ -140,18 +146,19 @@ static void finish_vectors(const strip *s, int in_part, double scale, int root, 
 
 static void reduce_strip(const pf_reduce_args *a, manner how, strip *s, float *y, int64_t ys) {
     const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
-    int in_part = fold_strip(a, how, 0, s);
+    const int shifted = plan->finish >= FINISH_LOG;
+    if (shifted) set_origin(a, s);
+    const int in_part = fold_strip(a, how, 0, s);
     if (ys == 1 && (plan->finish == FINISH_SCALE || (plan->finish == FINISH_SQRT && in_part))) {
         const int root = plan->finish == FINISH_SQRT;
         finish_vectors(s, in_part, root ? 1.0 : a->scale, root, y);
         return;
     }
+    if (!shifted) set_origin(a, s);
     if (in_part) widen_parts(s);
     if (plan->passes == 2) {
         set_shift(a, s);
         if (fold_strip(a, how, 1, s)) widen_parts(s);
-    } else {
-        for (int64_t i = 0; i < s->n; i++) s->exact[i] = s->value[i], s->shift[i] = 0;
     }
     for (int64_t i = 0; i < s->n; i++) {
         float *to = y + i * ys;

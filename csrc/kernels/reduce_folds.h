@@ -45,6 +45,8 @@ PF_INLINE pf_vf apply(term t, pf_vf v, pf_vf shift, float p) {
         return pf_select(v != 0.0f, pf_set(1.0f), pf_zero());
     case TERM_EXP:
         return pf_vexp(v - shift);
+    case TERM_OFFSET:
+        return v - shift;
     case TERM_DEVIATION:
         return (v - shift) * (v - shift);
     case TERM_NUMBER:
@@ -129,7 +131,8 @@ PF_INLINE int is_extreme(term t) {
 PF_INLINE void fold_deep(term t, const float *x, int64_t step, int64_t n, const float *shift, float p,
                          float *part, const int fresh, const int count) {
     for (int64_t j = 0; j < n; j += PF_VL) {
-        const pf_vf s = t == TERM_EXP || t == TERM_DEVIATION ? pf_load(shift + j) : pf_zero();
+        const int shifts = t == TERM_EXP || t == TERM_OFFSET || t == TERM_DEVIATION;
+        const pf_vf s = shifts ? pf_load(shift + j) : pf_zero();
         const int64_t lanes = n - j;
         pf_vf v[DEEP];
 #pragma GCC unroll 8
@@ -207,7 +210,8 @@ typedef void (*columns_fn)(const float *x, const pf_nest *r, int64_t n, const fl
     X(TERM_POWER)                                                                                            \
     X(TERM_NONZERO)                                                                                          \
     X(TERM_NUMBER)                                                                                           \
-    X(TERM_EXP) X(TERM_DEVIATION) X(TERM_PRODUCT) X(TERM_MAX) X(TERM_MIN) X(TERM_ABS_MAX) X(TERM_ABS_MIN)
+    X(TERM_EXP)                                                                                              \
+    X(TERM_OFFSET) X(TERM_DEVIATION) X(TERM_PRODUCT) X(TERM_MAX) X(TERM_MIN) X(TERM_ABS_MAX) X(TERM_ABS_MIN)
 #define PF_TERM(t)                                                                                           \
     static double row_##t(const float *x, int64_t n, float shift, float p, double acc) {                     \
         return fold_row(t, x, n, shift, p, acc);                                                             \

@@ -7,7 +7,7 @@
 
 #include "kernels/nest.h"
 
-/* What is folded; the shift is the maximum or mean that an earlier pass has found. */
+/* What is folded; the shift is the first element, or the maximum or mean that an earlier pass has found. */
 typedef enum term {
     TERM_SUM,
     TERM_ABS,
@@ -15,6 +15,7 @@ typedef enum term {
     TERM_POWER,
     TERM_NONZERO,
     TERM_EXP,
+    TERM_OFFSET,
     TERM_DEVIATION,
     TERM_PRODUCT,
     TERM_MAX,
@@ -55,15 +56,22 @@ static const pf_reduce_plan pf_reduce_plans[PF_REDUCE_COUNT] = {
     [PF_REDUCE_SMALLEST] = {TERM_ABS_MIN, TERM_SUM, 1, FINISH_SCALE},
     [PF_REDUCE_NORM] = {TERM_POWER, TERM_SUM, 1, FINISH_ROOT},
     [PF_REDUCE_LOGSUMEXP] = {TERM_MAX, TERM_EXP, 2, FINISH_LOG},
-    [PF_REDUCE_VAR] = {TERM_SUM, TERM_DEVIATION, 2, FINISH_VAR},
-    [PF_REDUCE_STD] = {TERM_SUM, TERM_DEVIATION, 2, FINISH_STD},
+    [PF_REDUCE_VAR] = {TERM_OFFSET, TERM_DEVIATION, 2, FINISH_VAR},
+    [PF_REDUCE_STD] = {TERM_OFFSET, TERM_DEVIATION, 2, FINISH_STD},
     [PF_REDUCE_NANSUM] = {TERM_NUMBER, TERM_SUM, 1, FINISH_SCALE},
-    [PF_REDUCE_MEAN] = {TERM_SUM, TERM_SUM, 1, FINISH_MEAN},
+    [PF_REDUCE_MEAN] = {TERM_OFFSET, TERM_SUM, 1, FINISH_MEAN},
 };
 
+/* What the first pass takes off each element. Sums of distances from the first one are 0 where all are equal,
+ * so that then their mean is exact and nothing is left of the variance. */
+static inline double pf_reduce_origin(const pf_reduce_args *a, double first) {
+    return pf_reduce_plans[a->op].first == TERM_OFFSET ? first : 0.0;
+}
+
 /* The exact shift between the passes: the largest element or the mean. */
-static inline double pf_reduce_shift(const pf_reduce_args *a, double count, double value) {
-    return pf_reduce_plans[a->op].finish == FINISH_LOG ? (isinf(value) ? 0.0 : value) : value / count;
+static inline double pf_reduce_shift(const pf_reduce_args *a, double count, double value, double origin) {
+    if (pf_reduce_plans[a->op].finish == FINISH_LOG) return isinf(value) ? 0.0 : value;
+    return origin + value / count;
 }
 
 /* The result of the last pass, which used `shift` for what is exactly `exact`. */
@@ -83,6 +91,8 @@ static inline double pf_reduce_finish(const pf_reduce_args *a, double count, dou
         const double var = (sum < 0 ? 0.0 : sum) / (free > 0 ? free : 0.0);
         return pf_reduce_plans[a->op].finish == FINISH_STD ? sqrt(var) : var;
     }
+    case FINISH_MEAN:
+        return shift + value / count;
     default:
         return a->scale == 1.0 ? value : value * a->scale;
     }

@@ -27,6 +27,7 @@ enum { LANES = 16, COLUMNS = 64 };
     X(ABS_MIN, PF_ROLLED, INFINITY, fabs(x), (v < a) | (v != v) ? v : a)                                     \
     X(POWER, PF_FREE, 0, pow(fabs(x), p), a + v)                                                             \
     X(EXP, PF_ROLLED, 0, pf_exp64(x - shift), a + v)                                                         \
+    X(OFFSET, PF_FREE, 0, x - shift, a + v)                                                                  \
     X(DEVIATION, PF_FREE, 0, (x - shift) * (x - shift), a + v)                                               \
     X(NUMBER, PF_FREE, 0, x == x ? x : 0, a + v)
 #define PF_FINISH(a, count, value, shift) pf_reduce_finish(a, count, value, shift, shift)

@@ -90,9 +90,10 @@ static void PF_OF(reduce_rows)(const pf_reduce_args *a, const pf_worker *w, cons
     pf_walk walk;
     pf_walk_start(&walk, kept, begin);
     for (int64_t i = begin; i < end; i++, pf_walk_next(&walk, kept)) {
-        PF_V value = PF_OF(fold_nest)(a, plan->first, x + walk.o[0], r, 0), shift = 0;
+        PF_V shift = r->total ? (PF_V)pf_reduce_origin(a, (double)x[walk.o[0]]) : 0;
+        PF_V value = PF_OF(fold_nest)(a, plan->first, x + walk.o[0], r, shift);
         if (plan->passes == 2) {
-            shift = (PF_V)pf_reduce_shift(a, (double)r->total, (double)value);
+            shift = (PF_V)pf_reduce_shift(a, (double)r->total, (double)value, (double)shift);
             value = PF_OF(fold_nest)(a, plan->second, x + walk.o[0], r, shift);
         }
         PF_V *to = y + walk.o[1];
@@ -106,10 +107,11 @@ static void PF_OF(reduce_block)(const pf_reduce_args *a, const PF_OF(any) * x, P
                                 const pf_nest *r, int64_t n) {
     PF_V acc[COLUMNS] = {0}, shift[COLUMNS] = {0};
     const pf_reduce_plan *plan = &pf_reduce_plans[a->op];
+    for (int64_t i = 0; i < n; i++) shift[i] = (PF_V)pf_reduce_origin(a, (double)x[i]);
     for (int pass = 0; pass < plan->passes; pass++) {
         const term t = pass ? plan->second : plan->first;
         for (int64_t i = 0; i < n; i++) {
-            if (pass) shift[i] = (PF_V)pf_reduce_shift(a, (double)r->total, (double)acc[i]);
+            if (pass) shift[i] = (PF_V)pf_reduce_shift(a, (double)r->total, (double)acc[i], (double)shift[i]);
             acc[i] = PF_OF(folds)[t].identity;
         }
         pf_walk walk;

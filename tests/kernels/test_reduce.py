@@ -38,7 +38,7 @@ OPS: dict[str, tuple[str, float, Reference]] = {
     "logsumexp": ("logsumexp", 0, logsumexp),
     "var": ("var", 1, lambda x, d: x.var(d, ddof=1)),
     "std": ("std", 0, lambda x, d: x.std(d)),
-    "mean": ("mean", 0, lambda x, d: x.sum(d)),
+    "mean": ("mean", 0, lambda x, d: x.mean(d)),
 }
 
 
@@ -123,6 +123,17 @@ def test_long_sums_stay_accurate(isa: str, op: str) -> None:
     for view in (x.reshape(1, -1), x.reshape(-1, 1), x[:1_000_000].reshape(-1, 20).T):
         want = OPS[op][2](view.astype("f8"), (1,))
         np.testing.assert_allclose(reduce(isa, op, view, (1,)), want, tolerance)
+
+
+@pytest.mark.parametrize("shape", [(37, 3), (24, 70), (10, 8), (700, 5), (5000, 2)], ids=str)
+@pytest.mark.parametrize("rows", [True, False])
+def test_equal_elements_are_their_mean_and_have_no_variance(isa: str, shape: tuple[int, int], rows: bool) -> None:
+    for value in np.random.default_rng(6).uniform(0.1, 1000, 9).astype("f4"):
+        x = np.full(shape, value)
+        x = np.asfortranarray(x) if rows else x
+        np.testing.assert_array_equal(reduce(isa, "mean", x, (0,)), value)
+        for op in ("std", "var"):
+            np.testing.assert_array_equal(reduce(isa, op, x, (0,)), 0)
 
 
 def test_scale(isa: str) -> None:

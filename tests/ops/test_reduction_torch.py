@@ -84,6 +84,25 @@ def test_moments_of_what_is_not_finite(name: str, dtype: str, row: list[float]) 
                         np.testing.assert_allclose(g, w, 1e-5, 1e-6, err_msg=f"{x.shape} {dim} {free}")
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_moments_of_equal_numbers(dtype: str) -> None:
+    for shape, dim in (
+        ((2, 24, 4), 1),
+        ((4, 10, 7), 2),
+        ((3, 37), 1),
+        ((5, 700), 1),
+        ((2, 3, 9, 50), (1, 3)),
+        ((70,), 0),
+    ):
+        for value in np.random.default_rng(2).uniform(0.1, 100, 5):
+            x = np.full(shape, value, dtype)
+            for kind in ("std", "var"):
+                assert not np.any(run(f"torch.{kind}", x, dim=dim))
+                spread, mean = call(f"aten::{kind}_mean", (x, [dim] if isinstance(dim, int) else dim, True, False), 2)
+                assert not spread.any()
+                np.testing.assert_array_equal(mean, x.flat[0])
+
+
 @pytest.mark.parametrize("name", ["std", "var"])
 def test_moments_of_huge_numbers(name: str) -> None:
     row = np.float32([3e38, -3e38, 1, 2e38])
