@@ -80,6 +80,8 @@ def on_lines(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def logcumsumexp(x: Array, dim: int) -> Array:
     """Running logarithm of the sum of exponentials."""
+    if x.dtype.kind == "c":
+        raise ShapeError("complex numbers are not supported", actual=x.dtype)
     return np.logaddexp.accumulate(real(x), dim)
 
 
@@ -112,26 +114,6 @@ def nanmean(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None)
 def aminmax(x: Array, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
     """Least and largest entry."""
     return np.min(x, dim, keepdims=keepdim), np.max(x, dim, keepdims=keepdim)
-
-
-def trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
-    """Area of trapezoids."""
-    y = real(y)
-    spacing = x if isinstance(x, np.ndarray) else None
-    area = np.trapezoid(y, spacing, 1.0 if spacing is not None else float(x), int(dim))
-    return np.asarray(area, y.dtype if spacing is None else np.result_type(y, real(spacing)))
-
-
-def cumulative_trapezoid(y: Array, x: Any = 1.0, dim: Any = -1) -> Array:
-    """Running areas of trapezoids."""
-    y, axis = real(y), int(dim)
-    x = real(x) if isinstance(x, np.ndarray) else x
-    spacing: Any = y.dtype.type(x) if not isinstance(x, np.ndarray) else np.diff(x)
-    if isinstance(x, np.ndarray) and x.ndim > 1:
-        aligned = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
-        spacing = np.diff(np.moveaxis(aligned, axis, -1))
-    y = np.moveaxis(y, axis, -1)
-    return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) / 2 * spacing, -1), -1, axis)
 
 
 def gradient(x: Array, *rest: Any) -> tuple[Array, ...]:
@@ -228,10 +210,10 @@ def _spread(start: Any, end: Any, steps: int, dtype: Any) -> Array:
 def triangle_indices(pick: Any) -> Callable[..., Array]:
     """Places of a triangle of a matrix, found by numpy's function for it."""
 
-    def make(row: int, col: int, offset: int = 0, *_: Any) -> Array:
+    def make(row: int, col: int, offset: int = 0, dtype: Any = None, *_: Any) -> Array:
         """Places of a triangle of a matrix, as two rows."""
         check_numbers(row * col)
-        return np.stack(pick(row, offset, col))
+        return cast(np.stack(pick(row, offset, col)), dtype)
 
     return make
 
@@ -259,7 +241,9 @@ def sum_to_size(x: Array, size: Any) -> Array:
     if lead < 0 or any(n not in (1, m) for n, m in zip(size, x.shape[lead:], strict=True)):
         raise ShapeError("the size does not broadcast to the tensor", expected=list(size), actual=list(x.shape))
     axes = tuple(d for d in range(x.ndim) if d < lead or size[d - lead] != x.shape[d])
-    return np.asarray(x.sum(axes, keepdims=True) if axes else x, as_summed(x).dtype if axes else x.dtype).reshape(size)
+    if size and not axes:
+        return x
+    return np.asarray(x.sum(axes, keepdims=True), as_summed(x).dtype).reshape(size)
 
 
 # -- searching and counting --------------------------------------------------------------------------------------
@@ -283,11 +267,19 @@ def searchsorted(
 
 
 def histc(x: Array, bins: int = 100, low: float = 0, high: float = 0) -> Array:
-    """Histogram."""
+    """Histogram; the bin of an entry follows from its place in the range, in the type of the entries."""
+    if x.dtype.kind != "f":
+        raise ShapeError("histc needs a floating type", actual=x.dtype)
+    check_numbers(bins)
     if low == high:
         low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
     low, high = (low - 1, high + 1) if low == high else (low, high)
-    return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
+    if bins < 1 or not -math.inf < low < high < math.inf:
+        raise ParameterError(f"{bins} bins from {low} to {high} are no histogram", parameter="bins, min, max")
+    first, last, count = (x.dtype.type(v) for v in (low, high, bins))
+    inside = x[(x >= first) & (x <= last)]
+    where = ((inside - first) * count / (last - first)).astype(np.int64)
+    return np.bincount(np.minimum(where, bins - 1), minlength=bins).astype(x.dtype)
 
 
 def _edges(x: Array, bins: int, limits: Sequence[float] | None) -> Array:

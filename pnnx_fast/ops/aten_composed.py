@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._types import DType
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.types import TensorType, element_type, promote
 from pnnx_fast.ops import array_functions as fn
@@ -93,7 +94,7 @@ _KINDS = dict.fromkeys((*_WHOLE, "logaddexp2", "special_xlog1py", "special_xlogy
 def _expression(name: str, text: str, numbers: Sequence[float], otherwise: Callable[..., Any]) -> Lowering:
     def call(b: Builder, *values: Any) -> Value:
         # Tensors meet in one type first; half precision is rounded once, as it is one function to PyTorch.
-        kept = promote([element_type(_type_of(v)) for v in values], True)
+        kept = _common(values)
         kept = np.dtype(np.float32) if kept.kind in "biu" and name not in _WHOLE else kept
         met = [b.cast(v, kept) if isinstance(v, Tensor) else v for v in values]
         if kept != np.float16 or name in _PREDICATES:
@@ -105,8 +106,10 @@ def _expression(name: str, text: str, numbers: Sequence[float], otherwise: Calla
     return composed(name, otherwise, _KINDS.get(name, "f"))(call)
 
 
-def _type_of(value: Any) -> Any:
-    return TensorType(value.dtype, value.shape) if isinstance(value, Tensor) else value
+def _common(values: Sequence[Any]) -> DType:
+    """The type in which tensors and numbers meet."""
+    kinds = [TensorType(v.dtype, v.shape) if isinstance(v, Tensor) else v for v in values]
+    return promote(map(element_type, kinds), True)
 
 
 _EXPRESSIONS |= {f"special_{name}": _EXPRESSIONS[name] for name in ("sinc", "xlogy")}
@@ -279,8 +282,7 @@ def _moments(root: bool) -> Lowering:
         axes = axes_or_all(dim, input.ndim)
         free = 1.0 if unbiased is None else float(unbiased)
         spread = (reductions.std if root else reductions.var)(b, input, dim=tuple(axes), unbiased=free, keepdim=keepdim)
-        scale = 1.0 / (math.prod(input.shape[a] for a in axes) or math.nan)
-        return Results((spread, reductions.emit_reduce(b, input, axes, keepdim, "mean", scale=scale, temporary=True)))
+        return Results((spread, reductions.emit_reduce(b, input, axes, keepdim, "mean", temporary=True)))
 
     return moments
 
@@ -327,16 +329,19 @@ def vecdot(b: Builder, input: Tensor, other: Tensor, dim: int = -1) -> Value:
     return _dot(b, input, other, dim)
 
 
-@composed("cosine_similarity", mx.cosine_similarity)
+@operator("aten::cosine_similarity")
 def cosine_similarity(b: Builder, x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Value:
     """Cosine of the angle between vectors. torch.nn.functional.cosine_similarity."""
+    kept = _common((x1, x2))
+    if kept.kind != "f":
+        raise ShapeError("angles need vectors of a floating type", actual=kept)
     shape = common_shape(x1.shape, x2.shape) or (1,)
     axes = [axis_of(dim, len(shape))]
-    wide = [x.expand(shape) for x in (x1, x2)]
-    norms = [reductions.emit_reduce(b, x, axes, False, "norm2", temporary=True) for x in wide]
-    products = intermediate(b, "mul(@0,@1)", *wide)
-    total = reductions.emit_reduce(b, products, axes, False, "sum", temporary=True)
-    return lower_expression(b, "div(@0,mul(maximum(@1,@3),maximum(@2,@3)))", [total, *norms, float(eps)])
+    wide = [(x if x.dtype.kind == "f" else b.cast(x, kept)).expand(shape) for x in (x1, x2)]
+    norms = [reductions.emit_reduce(b, x, axes, True, "norm2", temporary=True) for x in wide]
+    # Each vector is divided by its own length first: so products neither overflow nor vanish.
+    text = "mul(div(@0,maximum(@2,@4)),div(@1,maximum(@3,@4)))"
+    return reductions.emit_reduce(b, intermediate(b, text, *wide, *norms, float(eps)), axes, False, "sum")
 
 
 @composed("dist", mx.dist, "fiu")
@@ -436,10 +441,13 @@ def addr(b: Builder, input: Tensor, vec1: Tensor, vec2: Tensor, beta: Any = 1, a
     """Outer product plus input. torch.addr."""
     if vec1.ndim != 1 or vec2.ndim != 1:
         raise ShapeError("addr takes two vectors", expected=vec1.shape, actual=vec2.shape)
-    return added_product(b, input, vec1.unsqueeze(1), vec2.unsqueeze(0), alpha, beta)
+    added = input.expand((vec1.size, vec2.size))
+    kept = _common((added, vec1, vec2))
+    summand, column, row = (b.cast(v, kept) for v in (added, vec1.unsqueeze(1), vec2.unsqueeze(0)))
+    return added_product(b, summand, column, row, alpha, beta)
 
 
-@composed("inner", np.inner)
+@operator("aten::inner")
 def inner(b: Builder, input: Tensor, other: Tensor) -> Value:
     """Sums of products over the last dimensions. torch.inner."""
     if not input.ndim or not other.ndim:

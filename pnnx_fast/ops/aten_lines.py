@@ -10,15 +10,18 @@ from typing import Any, cast
 
 import numpy as np
 
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.types import TensorType, element_type, promote
 from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import matrix_functions as mx
 from pnnx_fast.ops import reduction as reductions
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops.aten import diagonal
 from pnnx_fast.ops.aten_composed import axes_or_all, composed
 from pnnx_fast.ops.aten_numpy import numpy_step
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linear import product
+from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
@@ -28,18 +31,14 @@ COUNTED = 1 << 24
 # -- areas -------------------------------------------------------------------------------------------------------------
 
 
-def _real(b: Builder, x: Tensor) -> Tensor:
-    return x if x.dtype.kind == "f" else b.cast(x, np.float32)
-
-
 def _spacing(b: Builder, y: Tensor, x: Tensor, axis: int) -> Tensor:
     """Distances of places along an axis, given for all lines or for each."""
-    x = _real(b, x)
     if x.ndim == 1:
+        if x.size != y.shape[axis]:
+            raise ShapeError("one place an entry", operand="x", expected=[y.shape[axis]], actual=x.shape)
         x = b.reshape(x, [x.size if d == axis else 1 for d in range(y.ndim)])
     x = b.reshape(x, (*[1] * (y.ndim - x.ndim), *x.shape))
-    count = x.shape[axis] - 1
-    return intermediate(b, "sub(@0,@1)", x.narrow(axis, 1, count), x.narrow(axis, 0, count))
+    return intermediate(b, "sub(@1,@0)", *_neighbours(x, axis))
 
 
 def _neighbours(y: Tensor, axis: int) -> list[Tensor]:
@@ -48,34 +47,41 @@ def _neighbours(y: Tensor, axis: int) -> list[Tensor]:
     return [y.narrow(axis, 0, count), y.narrow(axis, min(1, y.shape[axis]), count)]
 
 
-@composed("trapezoid", fn.trapezoid, "fiub")
+def _check_numbers(y: Tensor, x: Any) -> None:
+    """Raise for what has no area under it."""
+    require_dims(y, 1)
+    for v in (y, x):
+        if isinstance(v, Tensor) and v.dtype == np.bool_:
+            raise ShapeError("truth values have no area under them", actual=v.dtype)
+
+
+@operator("aten::trapezoid", "aten::trapz")
 def trapezoid(b: Builder, y: Tensor, x: Any = 1.0, dim: int = -1) -> Value:
-    """Area of trapezoids. torch.trapezoid."""
-    axis, n = axis_of(dim, y.ndim), y.shape[dim] if y.ndim else 0
-    if not n or (isinstance(x, Tensor) and n < 2):
-        return numpy_step(fn.trapezoid, False)(b, y, x, dim)
-    y = _real(b, y)
-    if isinstance(x, Tensor):
-        text = "mul(mul(add(@0,@1),@2),0.5)"
-        return reductions.total(b, intermediate(b, text, *_neighbours(y, axis), _spacing(b, y, x, axis)), dim=axis)
-    total = reductions.emit_reduce(b, y, [axis], False, "sum", temporary=True)
-    ends = [y.select(axis, 0), y.select(axis, n - 1)]
-    return lower_expression(b, "mul(sub(@0,mul(add(@1,@2),0.5)),@3)", [total, *ends, float(x)])
-
-
-composed("trapz", fn.trapezoid, "fiub")(trapezoid)
-
-
-@composed("cumulative_trapezoid", fn.cumulative_trapezoid, "fiub")
-def cumulative_trapezoid(b: Builder, y: Tensor, x: Any = 1.0, dim: int = -1) -> Value:
-    """Running areas of trapezoids. torch.cumulative_trapezoid."""
+    """Area of trapezoids; distances and their products are formed in the types of the tensors. torch.trapezoid."""
+    _check_numbers(y, x)
     axis = axis_of(dim, y.ndim)
-    if not y.size or (isinstance(x, Tensor) and y.shape[axis] < 2):
-        return numpy_step(fn.cumulative_trapezoid, False)(b, y, x, dim)
-    y = _real(b, y)
-    width = _spacing(b, y, x, axis) if isinstance(x, Tensor) else float(x)
-    areas = intermediate(b, "mul(mul(add(@0,@1),0.5),@2)", *_neighbours(y, axis), width)
-    return cast(Value, reductions.cumsum(b, areas, dim=axis))
+    n = y.shape[axis]
+    if not n:
+        shape = (*y.shape[:axis], *y.shape[axis + 1 :])
+        return b.contiguous(b.constant(np.zeros((), y.dtype)).expand(shape))
+    if isinstance(x, Tensor):
+        areas = intermediate(b, "mul(add(@0,@1),@2)", *_neighbours(y, axis), _spacing(b, y, x, axis))
+        return lower_expression(b, "div(@0,2)", [reductions.summed(b, areas, [axis])])
+    ends = [y.select(axis, 0), y.select(axis, n - 1)]
+    text = "mul(sub(@0,mul(add(@1,@2),0.5)),@3)"
+    return lower_expression(b, text, [reductions.summed(b, y, [axis]), *ends, float(x)])
+
+
+@operator("aten::cumulative_trapezoid")
+def cumulative_trapezoid(b: Builder, y: Tensor, x: Any = 1.0, dim: int = -1) -> Value:
+    """Running areas of trapezoids, in the same types. torch.cumulative_trapezoid."""
+    _check_numbers(y, x)
+    axis = axis_of(dim, y.ndim)
+    if not isinstance(x, Tensor):
+        areas = intermediate(b, "mul(@2,add(@0,@1))", *_neighbours(y, axis), float(x) / 2)
+        return cast(Value, reductions.cumsum(b, areas, dim=axis))
+    areas = intermediate(b, "mul(@2,add(@0,@1))", *_neighbours(y, axis), _spacing(b, y, x, axis))
+    return lower_expression(b, "div(@0,2)", [reductions.cumsum(b, areas, dim=axis)])
 
 
 # -- statistics --------------------------------------------------------------------------------------------------------
@@ -96,7 +102,8 @@ def nanmean(b: Builder, input: Tensor, dim: Any = None, keepdim: bool = False, d
 @composed("cov", mx.cov)
 def cov(b: Builder, input: Tensor, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Value:
     """Covariance of the rows. torch.cov."""
-    if fweights is not None or aweights is not None or not input.size or not input.ndim or input.dtype == np.float16:
+    weighted = fweights is not None or aweights is not None
+    if weighted or not input.size or input.ndim not in (1, 2) or input.dtype == np.float16:
         return numpy_step(mx.cov, False)(b, input, correction, fweights, aweights)
     return lower_expression(b, "positive(@0)", [_covariance(b, input, correction)])
 
@@ -113,7 +120,7 @@ def _covariance(b: Builder, x: Tensor, correction: int) -> Tensor:
 @composed("corrcoef", mx.corrcoef)
 def corrcoef(b: Builder, input: Tensor) -> Value:
     """Correlation of the rows. torch.corrcoef."""
-    if not input.size or not input.ndim or input.dtype == np.float16:
+    if not input.size or input.ndim not in (1, 2) or input.dtype == np.float16:
         return numpy_step(mx.corrcoef, False)(b, input)
     y = _covariance(b, input, 1)
     if not y.ndim:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.types import element_type, promote
 from pnnx_fast.ops import array_functions as fn
 from pnnx_fast.ops import index_functions as ix
@@ -181,6 +182,9 @@ def _unique_rows(
 
 
 def _bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Array:
+    if x.ndim != 1 or x.dtype.kind not in "iu" or x.min(initial=0) < 0:
+        raise ShapeError("what is counted is a line of integers that are not negative", actual=list(x.shape))
+    check_numbers(max(int(x.max(initial=0)) + 1, minlength))
     found = np.bincount(x, weights, minlength)
     return found if weights is None or weights.dtype != np.float32 else found.astype(np.float32)
 

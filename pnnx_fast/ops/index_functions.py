@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.array_functions import check, places
 
 
@@ -51,7 +52,10 @@ def diagonal_scatter(x: Array, src: Array, offset: int = 0, dim1: int = 0, dim2:
     """Copy with the diagonals of two dimensions replaced."""
     y = x.copy()
     view = np.moveaxis(y, (dim1, dim2), (-2, -1))
-    i = np.arange(src.shape[-1])
+    shape = np.diagonal(y, offset, dim1, dim2).shape
+    if src.shape != shape:
+        raise ShapeError("the diagonals do not fit", operand="src", expected=shape, actual=src.shape)
+    i = np.arange(shape[-1])
     view[..., i + max(-offset, 0), i + max(offset, 0)] = src
     return y
 
@@ -70,6 +74,7 @@ def put(x: Array, index: Array, src: Array, accumulate: bool = False) -> Array:
     """Copy with elements of the flat array written or added."""
     y = x.copy().reshape(-1)
     check(index, y.size)
+    index, src = index.reshape(-1), src.reshape(-1)
     if accumulate:
         np.add.at(y, index, src)
     else:

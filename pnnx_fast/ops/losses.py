@@ -27,7 +27,7 @@ NONE, MEAN, SUM = 0, 1, 2
 
 def _sum(b: Builder, x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Sum that is not the loss itself."""
-    return reductions.emit_reduce(b, x, range(x.ndim) if axes is None else axes, False, "sum", temporary=True)
+    return reductions.summed(b, x, range(x.ndim) if axes is None else axes)
 
 
 def _loss(b: Builder, reduction: int, text: str, *values: Any) -> Tensor:
@@ -87,11 +87,17 @@ def kl_div(b: Builder, input: Tensor, target: Tensor, reduction: int = MEAN, log
     return _loss(b, reduction, "mul(exp(@1),sub(@1,@0))" if log_target else plain, input, target)
 
 
+def _check_targets(input: Tensor, target: Tensor) -> None:
+    if target.shape != input.shape:
+        raise ShapeError("one target an entry", operand="target", expected=input.shape, actual=target.shape)
+
+
 @operator("aten::binary_cross_entropy")
 def binary_cross_entropy(
     b: Builder, input: Tensor, target: Tensor, weight: Any = None, reduction: int = MEAN
 ) -> Tensor:
     """Cross entropy of probabilities of one class. torch.nn.functional.binary_cross_entropy."""
+    _check_targets(input, target)
     text = "sub(mul(sub(@1,1),maximum(log1p(neg(@0)),-100)),mul(@1,maximum(log(@0),-100)))"
     return _loss(b, reduction, _weighted(text, weight, 2), input, target, weight)
 
@@ -101,6 +107,7 @@ def binary_cross_entropy_with_logits(
     b: Builder, input: Tensor, target: Tensor, weight: Any = None, pos_weight: Any = None, reduction: int = MEAN
 ) -> Tensor:
     """Cross entropy of logits of one class. torch.nn.functional.binary_cross_entropy_with_logits."""
+    _check_targets(input, target)
     logs = "logsigmoid(@0)" if pos_weight is None else "mul(add(mul(sub(@3,1),@1),1),logsigmoid(@0))"
     text = f"sub(mul(sub(1,@1),@0),{logs})"
     return _loss(b, reduction, _weighted(text, weight, 2), input, target, weight, pos_weight)

@@ -18,6 +18,12 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.array_functions import as_summed, cast, real
 
 
+def _require_vectors(what: str, *parts: Array) -> None:
+    for part in parts:
+        if part.ndim != 1:
+            raise ShapeError(f"{what} takes vectors", actual=list(part.shape))
+
+
 def dist(x: Array, y: Array, p: float = 2.0) -> Array:
     """p-norm of the difference."""
     return np.asarray(np.linalg.norm((x - y).reshape(-1), p), (x - y).real.dtype)
@@ -26,8 +32,13 @@ def dist(x: Array, y: Array, p: float = 2.0) -> Array:
 def cov(x: Array, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Array:
     """Covariance of the rows, of which columns count so often (fweights) or so much (aweights)."""
     x = real(x)
-    rows = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64).reshape(-1, x.shape[-1] if x.ndim else 1)
+    if x.ndim > 2:
+        raise ShapeError("a covariance is one of rows", actual=list(x.shape))
+    rows = np.atleast_2d(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
     given = [np.asarray(w, np.float64) for w in (fweights, aweights) if w is not None]
+    for w in given:
+        if w.ndim > 1 or w.size != rows.shape[1] or w.min(initial=0) < 0:
+            raise ShapeError("one weight, not negative, a column", expected=rows.shape[1], actual=list(w.shape))
     weight: Any = math.prod(given) if given else np.ones(rows.shape[1])
     kept = x.dtype if aweights is None else np.result_type(x, aweights)
     total = weight.sum()
@@ -46,13 +57,6 @@ def corrcoef(x: Array) -> Array:
     if y.dtype.kind == "c":
         return np.asarray(np.clip(y.real, -1, 1) + 1j * np.clip(y.imag, -1, 1), y.dtype)
     return np.asarray(np.clip(y, -1, 1))
-
-
-def cosine_similarity(x: Array, y: Array, dim: int = 1, eps: float = 1e-8) -> Array:
-    """Cosine of the angle between vectors."""
-    x, y = np.broadcast_arrays(real(x), real(y))
-    norms = [np.maximum(np.sqrt((v * v).sum(dim)), x.dtype.type(eps)) for v in (x, y)]
-    return np.asarray((x * y).sum(dim) / (norms[0] * norms[1]))
 
 
 def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
@@ -168,13 +172,20 @@ def vecdot(x: Array, y: Array, dim: int = -1) -> Array:
 
 def cartesian_prod(parts: Sequence[Array]) -> Array:
     """All combinations of one entry of each vector, as rows."""
+    _require_vectors("cartesian_prod", *parts)
     if len(parts) == 1:
         return parts[0]
+    check_numbers(len(parts) * math.prod(part.size for part in parts))
     return np.stack([g.reshape(-1) for g in np.meshgrid(*parts, indexing="ij")], -1)
 
 
 def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Array:
     """All choices of r entries of a vector, as rows."""
+    _require_vectors("combinations", x)
+    if r < 0:
+        raise ParameterError(f"r must not be negative, but is {r}", parameter="r")
+    if not r:
+        return x[:0]
     check_numbers(r * math.comb(x.size + (r - 1 if with_replacement else 0), r))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(x.size), r)), np.int64).reshape(-1, r)

@@ -351,6 +351,8 @@ def batch_norm(
 ) -> Tensor:
     """Normalise channels by stored statistics (by those of the batch where there are none). torch.nn.BatchNorm2d."""
     _check_floating(input)
+    if input.ndim < 2 and not input.size:
+        return input
     if input.ndim < 2:
         raise ShapeError("needs at least 2 dimensions", actual=list(input.shape))
     c = input.shape[1]

@@ -143,6 +143,14 @@ operator("torch.prod", "Tensor.prod")(product := _accumulate("prod", np.prod))
 product.__doc__ = "Product over dimensions. torch.prod."
 
 
+def summed(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Sum that is not the result of the operator that is being lowered; that of integers is an int64."""
+    x = b.cast(x, np.int64) if _is_integral(x.dtype) else x
+    if _has_kernel(x.dtype):
+        return emit_reduce(b, x, axes, False, "sum", temporary=True)
+    return _reduce_host(b, x, axes, False, x.dtype, np.sum)
+
+
 def sum_of_numbers(b: Builder, input: Tensor, *, dim: Ints | None, keepdim: bool, dtype: Any) -> Tensor:
     """Sum over dimensions of what is not NaN."""
     wanted = dtype_of(dtype, input.dtype)
@@ -220,6 +228,8 @@ def norm(
         raise ParameterError("the nuclear norm is not supported", parameter="p")
     order = 2.0 if p in (None, "fro") else real_number(p, "p")
     input = b.cast(input, dtype_of(dtype, input.dtype))
+    if input.dtype.kind not in "fc":
+        raise ShapeError("norm needs a floating or complex type", actual=input.dtype)
     axes = _axes(dim, input.ndim)
     if input.dtype.kind == "f" and _has_kernel(input.dtype):
         name = {0.0: "norm0", 1.0: "norm1", 2.0: "norm2", math.inf: "norminf", -math.inf: "norm-inf"}.get(order, "norm")
@@ -282,6 +292,8 @@ def _extreme(b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, leas
     if input.dtype.name in ("int8", "int16"):  # floats hold these, and are half as long as int64
         single = emit_reduce(b, b.cast(input, np.float32), axes, keepdim, name, temporary=True)
         return b.cast(single, input.dtype)
+    if input.dtype.kind == "c":
+        raise ShapeError("no order of complex numbers", actual=input.dtype)
     if _has_kernel(input.dtype):
         return emit_reduce(b, input, axes, keepdim, name)
     return _reduce_host(b, input, axes, keepdim, input.dtype, np.min if least else np.max)

@@ -12,8 +12,9 @@ from typing import Any, cast
 import numpy as np
 
 from pnnx_fast._core.program import codes
+from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
-from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 from pnnx_fast.ops import index_functions
 from pnnx_fast.ops.array_functions import check
 from pnnx_fast.ops.elementwise import lower_expression
@@ -205,8 +206,9 @@ def index_reduce(
 ) -> Tensor:
     """Slices reduced into the entries of a dimension that an index names. torch.index_reduce."""
     places = _slices(b, input, axis_of(dim, input.ndim), index)
-    if source.size != places.size:
-        raise ShapeError("the slices do not fit", operand="source", expected=places.shape, actual=source.shape)
+    expected = places.shape if input.ndim else ()
+    if source.shape != expected or source.size != places.size:
+        raise ShapeError("the slices do not fit", operand="source", expected=expected, actual=source.shape)
     return scatter_reduce(b, input, dim, places, b.reshape(source, places.shape), reduce, include_self)
 
 
@@ -252,7 +254,7 @@ def put(b: Builder, input: Tensor, index: Tensor, source: Tensor, accumulate: bo
 def one_hot(b: Builder, input: Tensor, classes: int = -1) -> Tensor:
     """Ones where classes say. torch.nn.functional.one_hot."""
     if classes < 0:
-        result: Tensor = b.dynamic(lambda x: _one_hot(x, int(x.max()) + 1), [input])
+        result: Tensor = b.dynamic(_one_hot, [input])
         return result
     zeros = b.constant(np.zeros((), np.int64)).expand((*input.shape, classes))
     places = b.reshape(input, (*input.shape, 1))
@@ -261,7 +263,13 @@ def one_hot(b: Builder, input: Tensor, classes: int = -1) -> Tensor:
     return scattered(b, zeros, places, b.constant(np.ones((), np.int64)), input.ndim, ("put", None))
 
 
-def _one_hot(x: Array, classes: int) -> Array:
+def _one_hot(x: Array) -> Array:
+    """Ones where classes say, of which there are as many as the largest one needs."""
+    if not x.size:
+        raise ShapeError("no entry says how many classes there are", actual=list(x.shape))
+    classes = int(x.max()) + 1
+    check_numbers(x.size * classes)
+    check(x, classes, wrap=False)
     return np.asarray(x[..., None] == np.arange(classes), np.int64)
 
 
@@ -293,6 +301,8 @@ def _index_put(b: Builder, x: Tensor, entries: Sequence[Any], value: Tensor, acc
     flat = (math.prod(outer), index.size, math.prod(inner))
     if not math.prod(flat):
         return x
+    if 0 in sizes:
+        raise IndexRangeError(0, 0)
     values = b.reshape(value.expand(shape), flat)
     places = b.reshape(index, (1, index.size, 1)).expand(flat)
     whole = b.reshape(x, (flat[0], math.prod(sizes), flat[2]))

@@ -22,9 +22,11 @@ def emit_softmax(
     b: Builder, input: Tensor, dim: int, *, factor: float = 1.0, logarithm: bool = False, temporary: bool = False
 ) -> Tensor:
     """Emit softmax(factor * input), or its logarithm; ``temporary``: which is not the operator's result."""
-    if input.dtype.kind != "f":
-        raise ShapeError("softmax needs a floating type", actual=input.dtype)
     axis = axis_of(dim, input.ndim)
+    if input.dtype.kind != "f":
+        if not input.size:
+            return input
+        raise ShapeError("softmax needs a floating type", actual=input.dtype)
     if input.dtype == np.float32:
         kernel = "log_softmax" if logarithm else "softmax"
         return along_axis(b, kernel, input, axis, [factor], WORK, temporary=temporary)
@@ -64,8 +66,13 @@ def log_softmax(b: Builder, input: Tensor, *, dim: int | None = None, dtype: Any
 @operator("nn.Softmin", "F.softmin")
 def softmin(b: Builder, input: Tensor, *, dim: int | None = None, dtype: Any = None) -> Tensor:
     """Softmax of the negated input. torch.nn.functional.softmin."""
+    factor = -1.0
+    if input.dtype.kind in "iub":  # negated in their own type, which may have no negative numbers
+        from pnnx_fast.ops.elementwise import intermediate
+
+        input, factor = intermediate(b, "neg(@0)", input), 1.0
     input = b.cast(input, dtype_of(dtype, input.dtype))
-    return emit_softmax(b, input, implicit_dim(dim, input.ndim), factor=-1.0)
+    return emit_softmax(b, input, implicit_dim(dim, input.ndim), factor=factor)
 
 
 @operator("nn.Softmax2d")

@@ -17,6 +17,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.functions import FUNCTIONS
 from pnnx_fast.expression.reference import BERNOULLI
+from pnnx_fast.expression.types import element_type, promote
 
 __all__ = [
     "airy_ai", "bessel_i0", "bessel_i", "bessel_j", "bessel_k", "bessel_y", "digamma", "entr", "erfcx", "igamma",
@@ -45,7 +46,8 @@ def wide(function: Callable[..., Array]) -> Callable[..., Array]:
         arrays = [a for a in args if isinstance(a, (np.ndarray, np.floating))]  # numpy makes numbers of single entries
         if any(a.dtype.kind == "c" for a in arrays):
             raise ShapeError("complex numbers are not supported", actual=[str(a.dtype) for a in arrays])
-        kept = np.result_type(*(a.dtype if a.dtype.kind == "f" else np.float32 for a in arrays))
+        kept = promote(map(element_type, arrays), True)
+        kept = kept if kept.kind == "f" else np.dtype(np.float32)
         given = [a.astype(np.float64) if isinstance(a, (np.ndarray, np.floating)) else a for a in args]
         return np.asarray(function(*given)).astype(kept)
 

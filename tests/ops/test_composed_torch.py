@@ -282,6 +282,10 @@ MIXED = (
     "mul",
     "div",
     "float_power",
+    "igamma",
+    "igammac",
+    "special_zeta",
+    "inner",
 )
 
 
@@ -304,6 +308,23 @@ def test_tensors_of_two_types_meet_in_one(name: str) -> None:
             assert (got.dtype, got.shape) == (known.dtype, known.shape)
             exact = 2e-3 if known.dtype == np.float16 else 1e-5
             np.testing.assert_allclose(got, known, exact, exact, err_msg=f"{a.dtype}{a.shape} {b.dtype}{b.shape}")
+
+
+@pytest.mark.parametrize("types", [*itertools.product(("f4", "f8", "i4", "i8", "i1"), repeat=2)], ids=str)
+def test_outer_products_and_angles_of_two_types(types: tuple[str, str]) -> None:
+    """What is added in a product counts with all its dimensions, also if it has none."""
+    x, y = (real("f4", 4, seed=i).astype(d) for i, d in enumerate(types))
+    for added in (np.ones((4, 4), "f4"), np.array(2, "f8"), np.ones(4, "i2")):
+        check("addr", added, x, y, beta=2, alpha=3)
+    if "f" in types[0] + types[1]:
+        check("cosine_similarity", x, y, 0, 1e-8)
+
+
+def test_angles_of_vectors_whose_lengths_are_not_finite() -> None:
+    for size in (1e20, 1e-30, 1e15):
+        x = np.full(5, size, "f4")
+        check("cosine_similarity", x, x, 0, 1e-8)
+        check("cosine_similarity", x, -x[::-1].copy(), 0, 0.0)
 
 
 def test_numbers_beyond_half_precision() -> None:

@@ -297,6 +297,18 @@ def indexed(x: np.ndarray, entries: list[Any]) -> Any:
     return pnnx_fast.Model(graph, 1)(x, *(e for e in entries if e is not None))
 
 
+@pytest.mark.parametrize("right", [False, True])
+def test_searches_among_edges_that_end_with_nan(right: bool) -> None:
+    """Where NaN stands in an order nobody knows: what is found depends on which edges are looked at."""
+    rng = np.random.default_rng(0)
+    for n in range(1, 40):
+        edges = np.sort(rng.integers(-5, 5, (2, n)).astype("f4"), -1)
+        edges[0, rng.integers(0, n) :] = np.nan
+        values = np.append(rng.integers(-6, 6, (2, 19)), [[np.nan], [np.inf]], 1).astype("f4")
+        want = torch.searchsorted(t(edges), t(values), right=right)
+        compare(call("aten::searchsorted", (edges, values, False, right)), want)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 def test_indices_around_slices(dtype: str) -> None:
     x, rng = real("f4", 7, 3, 8, 2, 5).astype(dtype), np.random.default_rng(0)

@@ -94,6 +94,15 @@ def test_vectors(reduction: int, dtype: str) -> None:
     check("triplet_margin_loss", x[1], y[1], z[1], 1.0, 2.0, 1e-6, True, reduction)
 
 
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_angles_of_integers(reduction: int) -> None:
+    """Products stay in the type of the vectors, sums do not."""
+    x, y = np.array([[100, -100, 3], [1, 2, 3]], "i1"), np.array([[90, 50, -7], [3, 2, 1]], "i1")
+    for target in (1, -1):
+        check("cosine_embedding_loss", x, y, np.full(2, target, "i1"), 0.1, reduction)
+    check("cosine_embedding_loss", x > 2, y > 2, np.array([True, False]), 0.1, reduction)
+
+
 SHAPES = [(5,), (6, 5), (4, 5, 3), (2, 5, 3, 4), (1, 1), (7, 1)]
 
 
