@@ -110,7 +110,7 @@ static void widen_parts(strip *s) {
     for (int64_t i = 0; i < s->n; i++) s->value[i] = s->part[i];
 }
 
-/* What the first pass takes off, and what is to be taken off where there is no second one. */
+/* What the first pass takes off. */
 static void set_origin(const pf_reduce_args *a, strip *s) {
     for (int64_t i = 0; i < s->n; i++)
         s->exact[i] = s->shift[i] = (float)pf_reduce_origin(a, s->x[i * s->xs]);

@@ -59,11 +59,13 @@ static const pf_reduce_plan pf_reduce_plans[PF_REDUCE_COUNT] = {
     [PF_REDUCE_VAR] = {TERM_OFFSET, TERM_DEVIATION, 2, FINISH_VAR},
     [PF_REDUCE_STD] = {TERM_OFFSET, TERM_DEVIATION, 2, FINISH_STD},
     [PF_REDUCE_NANSUM] = {TERM_NUMBER, TERM_SUM, 1, FINISH_SCALE},
-    [PF_REDUCE_MEAN] = {TERM_OFFSET, TERM_SUM, 1, FINISH_MEAN},
+    [PF_REDUCE_MEAN] = {TERM_SUM, TERM_OFFSET, 2, FINISH_MEAN},
 };
 
 /* What the first pass takes off each element. Sums of distances from the first one are 0 where all are equal,
- * so that then their mean is exact and nothing is left of the variance. */
+ * so that nothing is left of their variance. A first element far from the others does no harm: what the mean
+ * is off by counts squared. The mean itself takes a second pass, over distances from what the first one
+ * found. */
 static inline double pf_reduce_origin(const pf_reduce_args *a, double first) {
     return pf_reduce_plans[a->op].first == TERM_OFFSET ? first : 0.0;
 }

@@ -136,6 +136,16 @@ def test_equal_elements_are_their_mean_and_have_no_variance(isa: str, shape: tup
             np.testing.assert_array_equal(reduce(isa, op, x, (0,)), 0)
 
 
+@pytest.mark.parametrize("n", [20, 700, 100_000])
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_first_element_far_from_the_others_does_no_harm(isa: str, rows: bool, n: int) -> None:
+    x = np.random.default_rng(7).standard_normal((n, 9)).astype("f4")
+    x[0] = 1000
+    x = np.asfortranarray(x) if rows else x
+    for op in ("mean", "std", "var"):
+        np.testing.assert_allclose(reduce(isa, op, x, (0,)), OPS[op][2](x.astype("f8"), (0,)), 3e-6, err_msg=op)
+
+
 def test_scale(isa: str) -> None:
     x = np.arange(12, dtype="f4").reshape(3, 4)
     np.testing.assert_allclose(reduce(isa, "sum", x, (1,), scale=0.25), x.mean(1))
