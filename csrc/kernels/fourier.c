@@ -1,6 +1,9 @@
 /* Fourier transforms of lines, real or complex, by Stockham's method with the radices 4, 2 and odd primes:
  * no reordering, for each stage reads one buffer and writes another. A vector holds the same place of as many
- * lines; of real lines two share a complex one. (Van Loan, Computational Frameworks for the FFT, 1992.) */
+ * lines, none of which sees anything of another. (Van Loan, Computational Frameworks for the FFT, 1992.)
+ *
+ * Real lines of even length are complex ones of half as many places, each of two neighbours, whose spectra
+ * give those wanted; of odd length every stage leaves out the half of its results that mirrors the other. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,10 +19,17 @@ enum {
     MOST_STAGES = 16
 };
 
-/* Radices of the stages; their number, 0 where there is none or n is too long. */
+enum { WHOLE, HALF, REAL }; /* kinds of transforms and stages, see there */
+
+static int is_real(const pf_fourier_args *a) { return a->x_parts == 1 || a->y_parts == 1; }
+
+/* Places of the transforms that lines are made of. */
+static int64_t places_of(const pf_fourier_args *a) { return is_real(a) && a->n % 2 == 0 ? a->n / 2 : a->n; }
+
+/* Radices of the stages; their number, 0 where there are none. */
 static int stages_of(int64_t n, int *radices) {
     int count = 0;
-    if (n < 1 || n > MOST) return 0;
+    if (n < 1) return 0;
     for (; n % 4 == 0; n /= 4) radices[count++] = 4;
     for (int r = 2; n > 1; r++)
         for (; n % r == 0; n /= r) {
@@ -35,7 +45,8 @@ static void plan_lines(const pf_fourier_args *a, int64_t lanes, int nthreads, pf
     int radices[MOST_STAGES];
     int64_t lines = 1;
     for (int64_t d = 0; d < a->rank; d++) lines *= a->shape[d];
-    const int count = a->n > LONG && lines * 3 <= lanes ? 0 : stages_of(a->n, radices);
+    const int taken = a->n <= MOST && (a->n <= LONG || lines * 3 > lanes);
+    const int count = taken ? stages_of(places_of(a), radices) : 0;
     plan->variant = count > 0;
     plan->scratch_bytes = count > 0 ? nthreads * 4 * (a->n + 2) * (int64_t)sizeof(pf_vf) : 0;
     for (int i = 0, at = 0; i < count && at < (int)sizeof plan->label; i++)

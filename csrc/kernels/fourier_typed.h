@@ -39,8 +39,9 @@ PF_INLINE void PF_OF(butterfly_2)(PF_OF(pair) * z) {
     z[1] = (PF_OF(pair)){a.re - b.re, a.im - b.im};
 }
 
-/* Of odd r: places j and r - j go together. roots: of unity, r of them, (cos, -sin) each. */
-PF_INLINE void PF_OF(butterfly_odd)(const int r, PF_OF(pair) * z, const PF_V *roots) {
+/* Of odd r: places j and r - j go together. roots: of unity, r of them, (cos, -sin) each. real: without
+ * imaginary parts. */
+PF_INLINE void PF_OF(butterfly_odd)(const int r, const int real, PF_OF(pair) * z, const PF_V *roots) {
     PF_OF(pair) sum[MOST_RADIX / 2 + 1], difference[MOST_RADIX / 2 + 1];
     const PF_OF(pair) first = z[0];
     for (int j = 1; j <= r / 2; j++) {
@@ -50,10 +51,11 @@ PF_INLINE void PF_OF(butterfly_odd)(const int r, PF_OF(pair) * z, const PF_V *ro
     }
     for (int k = 1; k <= r / 2; k++) {
         PF_OF(pair) a = first, b = {{0}, {0}};
-        for (int j = 1; j <= r / 2; j++) {
-            const PF_OF(row) zero = {0}, c = roots[j * k % r * 2] - zero, s = roots[j * k % r * 2 + 1] - zero;
-            a.re = PF_FMA(sum[j].re, c, a.re), a.im = PF_FMA(sum[j].im, c, a.im);
-            b.re = PF_FMA(difference[j].im, -s, b.re), b.im = PF_FMA(difference[j].re, s, b.im);
+        for (int j = 1, at = 0; j <= r / 2; j++) {
+            at += at + k < r ? k : k - r;
+            const PF_OF(row) zero = {0}, c = roots[2 * at] - zero, s = roots[2 * at + 1] - zero;
+            a.re = PF_FMA(sum[j].re, c, a.re), b.im = PF_FMA(difference[j].re, s, b.im);
+            if (!real) a.im = PF_FMA(sum[j].im, c, a.im), b.re = PF_FMA(difference[j].im, -s, b.re);
         }
         z[k] = (PF_OF(pair)){a.re + b.re, a.im + b.im};
         z[r - k] = (PF_OF(pair)){a.re - b.re, a.im - b.im};
@@ -62,54 +64,66 @@ PF_INLINE void PF_OF(butterfly_odd)(const int r, PF_OF(pair) * z, const PF_V *ro
 
 /* -- one stage: of transforms of `length` places, rest r of them, ones of r length places -- */
 
-PF_INLINE void PF_OF(stage)(const int r, const PF_OF(pair) * x, PF_OF(pair) * y, const PF_V *roots,
-                            int64_t length, int64_t rest) {
+/* roots: a root of unity of the whole transform at each `step`. A HALF transform has the first half of each
+ * spectrum in x and y alone, for the other half is its mirror; a REAL stage takes real numbers to such
+ * halves. Both are for odd lengths. */
+PF_INLINE void PF_OF(stage)(const int r, const int kind, const PF_OF(pair) * x, PF_OF(pair) * y,
+                            const PF_V *roots, int64_t step, int64_t length, int64_t rest) {
+    const PF_OF(row) *const numbers = (const void *)x;
+    const int kept = kind == WHOLE ? r : r / 2 + 1;
     PF_V own[MOST_RADIX * 2];
-    for (int j = 0; r % 2 && j < r; j++) memcpy(own + 2 * j, roots + 2 * j * length * rest, 2 * sizeof *own);
-    for (int64_t k = 0; k < length; k++, x += r * rest)
+    for (int j = 0; r % 2 && j < r; j++)
+        memcpy(own + 2 * j, roots + 2 * j * length * rest * step, 2 * sizeof *own);
+    for (int64_t k = 0; k < (kind == WHOLE ? length : length / 2 + 1); k++, x += r * rest)
         for (int64_t p = 0; p < rest; p++) {
             PF_OF(pair) z[MOST_RADIX];
             for (int j = 0; j < r; j++) {
-                const PF_V *turn = roots + 2 * j * k * rest;
-                z[j] = x[j * rest + p];
-                if (j && k) z[j] = PF_OF(turned)(z[j], turn[0], turn[1]);
+                const PF_V *turn = roots + 2 * j * k * rest * step;
+                z[j] = kind == REAL ? (PF_OF(pair)){numbers[j * rest + p], {0}} : x[j * rest + p];
+                if (kind != REAL && j && k) z[j] = PF_OF(turned)(z[j], turn[0], turn[1]);
             }
             if (r == 4) PF_OF(butterfly_4)(z);
             if (r == 2) PF_OF(butterfly_2)(z);
-            if (r % 2) PF_OF(butterfly_odd)(r, z, own);
-            for (int j = 0; j < r; j++) y[(k + j * length) * rest + p] = z[j];
+            if (r % 2) PF_OF(butterfly_odd)(r, kind == REAL, z, own);
+            for (int j = 0; j < kept; j++) y[(k + j * length) * rest + p] = z[j];
+            for (int j = kept; kind == HALF && j < r; j++)
+                y[((r - j) * length - k) * rest + p] = (PF_OF(pair)){z[j].re, -z[j].im};
         }
 }
 
-/* Transforms of all lanes; returns the buffer of the result. */
-static PF_OF(pair) * PF_OF(transform)(int64_t n, PF_OF(pair) * x, PF_OF(pair) * y, const PF_V *roots) {
+/* A stage of which the compiler knows the kind and small radices. */
+PF_INLINE void PF_OF(stage_of)(int r, const int kind, const PF_OF(pair) * x, PF_OF(pair) * y,
+                               const PF_V *roots, int64_t step, int64_t length, int64_t rest) {
+    if (r == 3)
+        PF_OF(stage)(3, kind, x, y, roots, step, length, rest);
+    else if (r == 5)
+        PF_OF(stage)(5, kind, x, y, roots, step, length, rest);
+    else if (kind == WHOLE && r == 4)
+        PF_OF(stage)(4, kind, x, y, roots, step, length, rest);
+    else if (kind == WHOLE && r == 2)
+        PF_OF(stage)(2, kind, x, y, roots, step, length, rest);
+    else
+        PF_OF(stage)(r, kind, x, y, roots, step, length, rest);
+}
+
+/* Transforms of all lanes, WHOLE ones or, of real numbers, HALF ones; returns the buffer of the result. */
+static PF_OF(pair) *
+    PF_OF(transform)(int64_t n, int kind, PF_OF(pair) * x, PF_OF(pair) * y, const PF_V *roots, int64_t step) {
     int radices[MOST_STAGES];
     const int count = stages_of(n, radices);
     int64_t length = 1, rest = n;
     for (int i = 0; i < count; i++) {
         const int r = radices[i];
         rest /= r;
-        switch (r) {
-        case 1:
-            break;
-        case 2:
-            PF_OF(stage)(2, x, y, roots, length, rest);
-            break;
-        case 3:
-            PF_OF(stage)(3, x, y, roots, length, rest);
-            break;
-        case 4:
-            PF_OF(stage)(4, x, y, roots, length, rest);
-            break;
-        case 5:
-            PF_OF(stage)(5, x, y, roots, length, rest);
-            break;
-        default:
-            PF_OF(stage)(r, x, y, roots, length, rest);
-        }
+        if (kind == WHOLE)
+            PF_OF(stage_of)(r, WHOLE, x, y, roots, step, length, rest);
+        else if (i == 0)
+            PF_OF(stage_of)(r, REAL, x, y, roots, step, length, rest);
+        else
+            PF_OF(stage_of)(r, HALF, x, y, roots, step, length, rest);
         length *= r;
-        PF_OF(pair) *const other = r == 1 ? y : x;
-        x = r == 1 ? x : y, y = other;
+        PF_OF(pair) *const other = x;
+        x = y, y = other;
     }
     return x;
 }
@@ -137,26 +151,26 @@ PF_INLINE void PF_OF(give)(PF_OF(any) * y, int64_t m, int64_t parts, const PF_V 
         for (int64_t j = 0; j < m; j++) y[2 * j] = rows[j], y[2 * j + 1] = rows[LANES + j];
 }
 
-/* n places of `parts` numbers each, `step` apart, become rows; real numbers take every second one. */
+/* n places of `parts` numbers each, `step` apart, become rows that follow each other without gaps. */
 static void PF_OF(pull)(const PF_OF(lines) * l, const PF_OF(any) * x, int64_t n, int64_t parts, int64_t step,
                         PF_V *rows) {
     if (sizeof(PF_V) == sizeof(float) && step == parts && l->distance) {
-        const pf_plane p = {.na = l->count, .nb = n * parts, .xa = l->distance, .yb = LANES * (3 - parts)};
+        const pf_plane p = {.na = l->count, .nb = n * parts, .xa = l->distance, .yb = LANES};
         pf_transpose_wide(&p, (const void *)(x + l->o[0]), (void *)rows);
     } else if (l->runs == 1 && l->count == LANES) {
-        for (x += l->o[0]; n > 0; n--, x += step, rows += 2 * LANES) PF_OF(take)(x, LANES, parts, rows);
+        for (x += l->o[0]; n > 0; n--, x += step, rows += parts * LANES) PF_OF(take)(x, LANES, parts, rows);
     } else if (l->runs * FEW <= l->count) {
-        for (int64_t i = 0; i < n; i++, x += step, rows += 2 * LANES)
+        for (int64_t i = 0; i < n; i++, x += step, rows += parts * LANES)
             for (int64_t run = 0, k = 0; run < l->runs; k = l->ends[run++])
                 PF_OF(take)(x + l->o[k], l->ends[run] - k, parts, rows + k);
     } else {
-        for (int64_t i = 0; i < n; i++, x += step, rows += 2 * LANES)
+        for (int64_t i = 0; i < n; i++, x += step, rows += parts * LANES)
             for (int64_t k = 0; k < l->count; k++)
                 for (int64_t part = 0; part < parts; part++) rows[part * LANES + k] = x[l->o[k] + part];
     }
 }
 
-/* The other way; rows follow each other without gaps. */
+/* The other way. */
 static void PF_OF(push)(const PF_OF(lines) * l, PF_OF(any) * y, int64_t n, int64_t parts, int64_t step,
                         const PF_V *rows) {
     if (sizeof(PF_V) == sizeof(float) && step == parts && l->distance) {
@@ -177,61 +191,78 @@ static void PF_OF(push)(const PF_OF(lines) * l, PF_OF(any) * y, int64_t n, int64
 
 /* -- what goes in -- */
 
-/* The given places of a complex line, or of one real line for each part. */
-static void PF_OF(read)(const pf_fourier_args *a, const pf_worker *w, const PF_OF(lines) l[2],
-                        PF_OF(pair) * z) {
-    const PF_OF(any) *x = pf_ptr(w, a->x), *window = pf_ptr(w, a->window);
-    const int whole = l[0].count == LANES && (a->x_parts == 2 || l[1].count == LANES);
-    if (a->given < a->n || !whole) memset(z, 0, (size_t)a->n * sizeof *z);
-    PF_OF(pull)(&l[0], x, a->given, a->x_parts, a->xsn, (PF_V *)(z + a->first));
-    if (a->x_parts == 1) PF_OF(pull)(&l[1], x, a->given, 1, a->xsn, (PF_V *)(z + a->first) + LANES);
-    for (int64_t i = 0; window && i < a->given; i++) {
-        z[a->first + i].re *= window[i];
-        z[a->first + i].im *= window[i];
-    }
+/* The given places of lines. */
+static void PF_OF(read)(const pf_fourier_args *a, const pf_worker *w, const PF_OF(lines) * l,
+                        PF_OF(row) * rows) {
+    const int64_t parts = a->x_parts;
+    const PF_OF(any) *window = pf_ptr(w, a->window);
+    if (a->given < a->n || l->count < LANES) memset(rows, 0, (size_t)(a->n * parts) * sizeof *rows);
+    rows += a->first * parts;
+    if (parts == 1)
+        PF_OF(pull)(l, pf_ptr(w, a->x), a->given, 1, a->xsn, (PF_V *)rows);
+    else
+        PF_OF(pull)(l, pf_ptr(w, a->x), a->given, 2, a->xsn, (PF_V *)rows);
+    for (int64_t i = 0; window && i < a->given; i++)
+        for (int64_t part = 0; part < parts; part++) *rows++ *= window[i];
 }
 
-/* z = A + i B of two lines of which the first half of a Hermitian spectrum is given; both have real
- * results. */
-static void PF_OF(read_halves)(const pf_fourier_args *a, const pf_worker *w, const PF_OF(lines) l[2],
-                               PF_OF(pair) * z, PF_OF(pair) * spare) {
-    const int64_t half = a->n / 2 + 1;
-    PF_OF(pair) * halves[2] = {spare, spare + half};
-    memset(spare, 0, (size_t)half * 2 * sizeof *spare);
-    for (int i = 0; i < 2; i++) PF_OF(pull)(&l[i], pf_ptr(w, a->x), a->given, 2, a->xsn, (PF_V *)halves[i]);
-    for (int64_t k = 0; k < half; k++) {
-        const PF_OF(pair) p = halves[0][k], q = halves[1][k];
-        if (k == 0 || 2 * k == a->n) {
-            z[k] = (PF_OF(pair)){p.re, q.re};
-            continue;
-        }
-        z[k] = (PF_OF(pair)){p.re - q.im, p.im + q.re};
-        z[a->n - k] = (PF_OF(pair)){p.re + q.im, q.re - p.im};
+/* Of Hermitian spectra, the first half of which is given, the sums of both parts: the sums or differences of
+ * the parts of their transforms are what is wanted (Hartley's transform). */
+static void PF_OF(read_halves)(const pf_fourier_args *a, const pf_worker *w, const PF_OF(lines) * l,
+                               PF_OF(row) * rows, PF_OF(pair) * half) {
+    memset(half, 0, (size_t)(a->n / 2 + 1) * sizeof *half);
+    PF_OF(pull)(l, pf_ptr(w, a->x), a->given, 2, a->xsn, (PF_V *)half);
+    rows[0] = half[0].re;
+    for (int64_t k = 1; 2 * k < a->n; k++) {
+        rows[k] = half[k].re + half[k].im;
+        rows[a->n - k] = half[k].re - half[k].im;
     }
+    if (a->n % 2 == 0) rows[a->n / 2] = half[a->n / 2].re;
 }
 
-/* -- what comes out: an inverse transform is one whose results are counted backwards -- */
+/* -- what comes out -- */
 
-static void PF_OF(write)(const pf_fourier_args *a, const pf_worker *w, const PF_OF(lines) l[2],
-                         const PF_OF(pair) * z, PF_V *rows) {
-    PF_OF(any) *y = pf_ptr(w, a->y);
+/* An inverse transform is one whose results are counted backwards. */
+static void PF_OF(write)(const pf_fourier_args *a, const PF_OF(pair) * z, PF_OF(pair) * to) {
     const PF_V scale = (PF_V)a->scale;
-    PF_OF(row) *to = (PF_OF(row) *)rows;
-    const int lines = a->x_parts == 2 && a->y_parts == 2 ? 1 : 2;
-    for (int i = 0; i < lines && l[i].count > 0; i++) {
-        for (int64_t k = 0; k < a->wanted; k++) {
-            const int64_t back = k ? a->n - k : 0;
-            const PF_OF(pair) at = z[a->inverse ? back : k], mirrored = z[a->inverse ? k : back];
-            if (a->y_parts == 1) {
-                to[k] = (i ? at.im : at.re) * scale;
-            } else if (lines == 1) {
-                to[2 * k] = at.re * scale, to[2 * k + 1] = at.im * scale;
-            } else {
-                to[2 * k] = (i ? at.im + mirrored.im : at.re + mirrored.re) * (scale / 2);
-                to[2 * k + 1] = (i ? mirrored.re - at.re : at.im - mirrored.im) * (scale / 2);
-            }
-        }
-        PF_OF(push)(&l[i], y, a->wanted, a->y_parts, a->ysn, rows);
+    for (int64_t k = 0; k < a->wanted; k++) {
+        const PF_OF(pair) at = z[a->inverse && k ? a->n - k : k];
+        to[k] = (PF_OF(pair)){at.re * scale, at.im * scale};
+    }
+}
+
+/* Place k of the spectrum of real numbers, and with it n - k. */
+PF_INLINE void PF_OF(write_place)(const pf_fourier_args *a, int64_t k, PF_OF(pair) at, PF_OF(row) * to) {
+    if (a->y_parts == 1) {
+        const PF_OF(row) im = a->inverse ? at.im : -at.im;
+        to[k ? a->n - k : 0] = at.re - im;
+        to[k] = at.re + im;
+        return;
+    }
+    const PF_OF(row) im = a->inverse ? -at.im : at.im;
+    if (a->n - k < a->wanted) to[2 * (a->n - k)] = at.re, to[2 * (a->n - k) + 1] = -im;
+    to[2 * k] = at.re, to[2 * k + 1] = im;
+}
+
+/* Half spectra of real numbers: those of odd n are in z, those of even n follow from transforms of n / 2
+ * pairs of neighbours. */
+static void PF_OF(write_real)(const pf_fourier_args *a, const PF_OF(pair) * z, const PF_V *roots,
+                              PF_OF(row) * to) {
+    const PF_V scale = (PF_V)a->scale, less = scale / 2;
+    const int64_t half = a->n / 2;
+    for (int64_t k = 0; a->n % 2 && k <= half; k++)
+        PF_OF(write_place)(a, k, (PF_OF(pair)){z[k].re * scale, z[k].im * scale}, to);
+    if (a->n % 2) return;
+    PF_OF(write_place)(a, half, (PF_OF(pair)){(z[0].re - z[0].im) * scale, {0}}, to);
+    PF_OF(write_place)(a, 0, (PF_OF(pair)){(z[0].re + z[0].im) * scale, {0}}, to);
+    for (int64_t k = 1; 2 * k <= half; k++) {
+        const PF_OF(pair) p = {z[k].re * less, z[k].im * less};
+        const PF_OF(pair) q = {z[half - k].re * less, z[half - k].im * less};
+        const PF_OF(pair) even = {p.re + q.re, p.im - q.im};
+        const PF_OF(pair) odd =
+            PF_OF(turned)((PF_OF(pair)){p.im + q.im, q.re - p.re}, roots[2 * k], roots[2 * k + 1]);
+        PF_OF(write_place)(a, half - k, (PF_OF(pair)){even.re - odd.re, odd.im - even.im}, to);
+        PF_OF(write_place)(a, k, (PF_OF(pair)){even.re + odd.re, even.im + odd.im}, to);
     }
 }
 
@@ -256,21 +287,25 @@ PF_KERNEL_FUNCTION(PF_JOIN(fourier, PF_T)) {
     const pf_nest t = pf_nest_make(a->rank, a->shape, a->xs, a->ys, NULL);
     const PF_V *roots = pf_ptr(w, a->roots);
     PF_OF(pair) *z = (PF_OF(pair) *)pf_ptr(w, a->scratch) + w->tid * 2 * (a->n + 2), *spare = z + a->n + 2;
-    const int64_t each = a->x_parts == 2 && a->y_parts == 2 ? LANES : 2 * LANES;
+    const int64_t places = places_of(a);
+    const int real = is_real(a), kind = real && places == a->n ? HALF : WHOLE;
     int64_t begin, end;
-    pf_share(w, pf_ceil_div(t.total, each), 1, &begin, &end);
+    pf_share(w, pf_ceil_div(t.total, LANES), 1, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        PF_OF(lines) from[2], to[2];
-        for (int k = 0; k < 2; k++) {
-            PF_OF(find)(&t, 0, i * each + k * LANES, a->x_parts, &from[k]);
-            PF_OF(find)(&t, 1, i * each + k * LANES, a->y_parts, &to[k]);
-        }
+        PF_OF(lines) from, to;
+        PF_OF(find)(&t, 0, i * LANES, a->x_parts, &from);
+        PF_OF(find)(&t, 1, i * LANES, a->y_parts, &to);
         if (a->y_parts == 1)
-            PF_OF(read_halves)(a, w, from, z, spare);
+            PF_OF(read_halves)(a, w, &from, (PF_OF(row) *)z, spare);
         else
-            PF_OF(read)(a, w, from, z);
-        PF_OF(pair) *result = PF_OF(transform)(a->n, z, spare, roots);
-        PF_OF(write)(a, w, to, result, (PF_V *)(result == z ? spare : z));
+            PF_OF(read)(a, w, &from, (PF_OF(row) *)z);
+        PF_OF(pair) *const result = PF_OF(transform)(places, kind, z, spare, roots, a->n / places);
+        PF_OF(pair) *const rows = result == z ? spare : z;
+        if (real)
+            PF_OF(write_real)(a, result, roots, (PF_OF(row) *)rows);
+        else
+            PF_OF(write)(a, result, rows);
+        PF_OF(push)(&to, pf_ptr(w, a->y), a->wanted, a->y_parts, a->ysn, (PF_V *)rows);
     }
 }
 

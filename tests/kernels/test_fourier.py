@@ -77,6 +77,79 @@ def test_halves_of_hermitian_spectra(isa: str, kind: str, lines: int) -> None:
             compare(y, np.fft.irfft(x if i % 2 else x.conj(), n, norm="forward"), kind)
 
 
+WAYS = ["half", "full", "real", "complex"]
+"""Transforms by what they make of what: halves and full spectra of real lines, real lines of halves, complex lines."""
+
+
+def lines_of(kind: str, way: str, n: int, lines: int) -> Array:
+    given = n // 2 + 1 if way == "real" else n
+    return numbers(kind if way in ("half", "full") else COMPLEX[kind], lines, given)
+
+
+def transformed(isa: str, kind: str, way: str, x: Array, n: int, inverse: int = 0) -> Array:
+    wanted, made = n // 2 + 1 if way == "half" else n, kind if way == "real" else COMPLEX[kind]
+    y = np.full((len(x), wanted), np.nan, made)
+    transform(isa, kind, x, y, n, 2, inverse=inverse)
+    return y
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", COMPLEX)
+def test_each_line_is_exact_to_its_own_size(isa: str, kind: str, way: str) -> None:
+    range_of = 30 if kind == "f4" else 290
+    sizes = 10.0 ** np.random.default_rng(0).uniform(-range_of, range_of, (45, 1))
+    for i, n in enumerate((*LENGTHS, 225, 400, 1001, 1024)):
+        x = lines_of(kind, way, n, 45)
+        x = (x * sizes).astype(x.dtype)
+        got, wide = transformed(isa, kind, way, x, n, i % 2), x.astype("c16")
+        if way == "real":
+            want = np.fft.irfft(wide if i % 2 else wide.conj(), n, norm="forward")
+        else:
+            want = spectrum(wide, n, i % 2 == 1)[:, : got.shape[1]]
+        for line, wanted in zip(got, want, strict=True):
+            compare(line, wanted, kind)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", COMPLEX)
+def test_no_line_sees_another(isa: str, kind: str, way: str) -> None:
+    for n in (*LENGTHS, 225, 400, 1024):
+        x = lines_of(kind, way, n, 37)
+        want = transformed(isa, kind, way, x, n)
+        for kept in (np.arange(37) % 2 == 0, np.arange(37) % 5 < 2, np.arange(37) == 12):
+            others = x.copy()
+            for i, odd in enumerate((np.nan, np.inf, -np.inf, np.finfo(kind).max, np.finfo(kind).tiny, 1e20)):
+                others[np.flatnonzero(~kept)[i::6], : 1 + i * n // 6] = odd
+            got = transformed(isa, kind, way, others, n)
+            np.testing.assert_array_equal(got[kept].view(kind), want[kept].view(kind))
+            assert np.isnan(got[np.flatnonzero(~kept)[::6]]).any(-1).all()
+
+
+@pytest.mark.parametrize("kind", COMPLEX)
+def test_numbers_almost_as_large_and_as_small_as_there_are(isa: str, kind: str) -> None:
+    largest, smallest = np.finfo(kind).max * 0.75, np.finfo(kind).smallest_subnormal
+    for n in (2, 6, 7, 15, 16, 100):
+        x = np.where(np.eye(n), largest, 0).astype(kind)
+        compare(transformed(isa, kind, "full", x, n) / largest, spectrum(np.eye(n), n, False), kind)
+        counts = np.random.default_rng(n).integers(-9, 9, (n, n))
+        parts = transformed(isa, kind, "full", (counts * smallest).astype(kind), n).view(kind) / smallest
+        assert np.abs(parts - spectrum(counts, n, False).view("f8")).max() <= 2 * n
+
+
+@pytest.mark.parametrize("kind", COMPLEX)
+def test_middle_places_of_spectra_of_real_lines_are_real(isa: str, kind: str) -> None:
+    for n in LENGTHS:
+        x = lines_of(kind, "half", n, 9)
+        x[3, 0] = np.nan
+        y = transformed(isa, kind, "half", x, n)
+        middle = y[:, :: n // 2] if n % 2 == 0 else y[:, :1]
+        np.testing.assert_array_equal(middle.imag, 0)
+        assert not np.signbit(middle.imag).any()
+        silent = transformed(isa, kind, "full", np.zeros((9, n), kind), n)
+        assert not silent.any()
+        assert not np.signbit(silent.real).any()
+
+
 @pytest.mark.parametrize("kind", COMPLEX)
 def test_any_layout(isa: str, kind: str) -> None:
     for shape in ((3, 5, 20), (2, 70, 12), (1, 16, 60)):
