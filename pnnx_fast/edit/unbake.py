@@ -26,6 +26,7 @@ from pnnx_fast.edit.grids import mend_index
 from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
 from pnnx_fast.edit.reshapes import grouped
+from pnnx_fast.edit.splits import varying_part
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
@@ -66,7 +67,7 @@ class Unbaking:
         pairs = [(i, p, q) for name in before for i, (p, q) in enumerate(zip(before[name], after[name], strict=True))]
         self.only_batch = all(p == q for i, p, q in pairs if i)
         self.batches = {p for i, p, q in pairs if i == 0 and p != q}
-        self.ratios = {q / p for _, p, q in pairs if p and p != q}
+        self.growth = {q / p for i, p, q in pairs if i == 0 and p and p != q}
 
     def visit(self, op: Operator) -> None:
         """Mend an operator if it needs that, and take its step in both walks."""
@@ -166,7 +167,7 @@ def _mend_reshape(work: Unbaking, op: Operator) -> bool:
     known = int(np.prod([d for d in target if d > 0], dtype=np.int64))
     target = [int(np.prod(a)) // known if d == -1 else a[i] if d == 0 else d for i, d in enumerate(target)]
     operands = [op.inputs[0]]
-    entries = _entries(work, a, b, target, operands)
+    entries = _entries(work, op, (a, b), target, operands)
     if entries is None:
         return False
     varying = [i for i, e in enumerate(entries) if not e.isdigit()]
@@ -177,56 +178,89 @@ def _mend_reshape(work: Unbaking, op: Operator) -> bool:
     return True
 
 
-def _entries(work: Unbaking, a: Sizes, b: Sizes, target: Sequence[int], operands: list[Operand]) -> list[str] | None:
+def _entries(
+    work: Unbaking, op: Operator, shapes: tuple[Sizes, Sizes], target: Sequence[int], operands: list[Operand]
+) -> list[str] | None:
     """Sizes of a reshape's result as expressions of its input's, from groups of axes with equal products."""
+    a, b = shapes
     entries: list[str] = []
-    for ins, outs in grouped(a, target):
-        sizes = [target[j] for j in outs]
+    for ins, outs in _pairs(list(grouped(a, target)), a, b):
         if all(a[i] == b[i] for i in ins):
-            entries += map(str, sizes)
+            entries += (str(target[j]) for j in outs)
             continue
-        parts = _split(work, ins, (a, b), sizes, operands)
+        parts = _split(work, op, ins, shapes, outs, target, operands)
         if parts is None:
             return None
         entries += parts
     return entries
 
 
+def _pairs(groups: list[tuple[list[int], list[int]]], a: Sizes, b: Sizes) -> list[tuple[list[int], list[int]]]:
+    """Groups of axes, where neighbours of equal size of which one varies are one: they may have been cut anew."""
+    joined: list[tuple[list[int], list[int]]] = []
+    for ins, outs in groups:
+        i = ins[0] if len(ins) == len(outs) == 1 else 0
+        before = joined[-1] if joined and i else ([], [])
+        if before[0] == [i - 1] and len(before[1]) == 1 and a[i] == a[i - 1] and (a[i] == b[i]) != (a[i - 1] == b[i - 1]):
+            joined[-1] = ([i - 1, i], [*before[1], *outs])
+        else:
+            joined.append((ins, outs))
+    return joined
+
+
 def _split(
-    work: Unbaking, ins: list[int], shapes: tuple[Sizes, Sizes], sizes: list[int], operands: list[Operand]
+    work: Unbaking,
+    op: Operator,
+    ins: Sequence[int],
+    shapes: tuple[Sizes, Sizes],
+    outs: Sequence[int],
+    target: Sequence[int],
+    operands: list[Operand],
 ) -> list[str] | None:
     """Sizes of the axes into which a group of axes that varies is cut; None when nothing tells."""
+    sizes = [target[j] for j in outs]
     product = f"size(@0,{ins[0]})"
     for i in ins[1:]:
         product = f"mul({product},size(@0,{i}))"
     if len(sizes) == 1:
         return [product]
-    a, b = (int(np.prod([shape[i] for i in ins])) for shape in shapes)
+    a, b = (math.prod(shape[i] for i in ins) for shape in shapes)
+    # Items of a batch come first.
+    batched = work.only_batch or (ins[0] == outs[0] == 0 and b / a in work.growth)
     model = _like(work, operands[0], sizes, b)
+    told = None
     if model is not None:
-        x, first = model
-        if x not in operands:
-            operands.append(x)
-        return [f"size(@{operands.index(x)},{first + j})" for j in range(len(sizes))]
+        x, axes, grown = model
+        told = None if batched or len(grown) > 1 else varying_part(work, op, shapes[0], target, outs)
+        if told is None or outs.index(told) in grown:
+            if x not in operands:
+                operands.append(x)
+            return [f"size(@{operands.index(x)},{axis})" for axis in axes]
     large = [j for j, size in enumerate(sizes) if size != 1]
     # Where the batch was one, the ones may be its place.
     if len(large) == 1 and (
         not work.only_batch or 1 not in [shapes[0][i] for i in ins if shapes[0][i] != shapes[1][i]]
     ):
         return [product if j == large[0] else "1" for j in range(len(sizes))]
-    rest = int(np.prod(sizes[1:], dtype=np.int64))
     still = next((n for n, i in enumerate(reversed(ins)) if shapes[0][i] != shapes[1][i]), len(ins))
     # Inner sizes that are cut out of axes that stay are the same for any size of the others.
-    if math.prod(shapes[0][i] for i in ins[len(ins) - still :]) % rest == 0:
-        return [f"floor_divide({product},{rest})", *map(str, sizes[1:])]
-    # Where one axis of the inputs varies in the group, it is the outer one, which grows with it.
-    if b % rest or not (work.only_batch or b / a in work.ratios):
+    within = math.prod(shapes[0][i] for i in ins[len(ins) - still :]) % math.prod(sizes[1:]) == 0
+    if told is None and not batched and not within:
+        told = varying_part(work, op, shapes[0], target, outs)
+        if told is None:
+            return None
+    part = 0 if told is None else outs.index(told)
+    others = math.prod(size for j, size in enumerate(sizes) if j != part)
+    if b % others:
         return None
-    return [f"floor_divide({product},{rest})", *map(str, sizes[1:])]
+    return [f"floor_divide({product},{others})" if j == part else str(size) for j, size in enumerate(sizes)]
 
 
-def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[Operand, int] | None:
-    """An operand upstream with these sizes side by side, and where, that has the product in the second walk."""
+def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[Operand, range, list[int]] | None:
+    """An operand upstream with these sizes side by side, that has the product in the second walk.
+
+    Also at which axes it has them, and which of the sizes vary.
+    """
     count = len(sizes)
     for y in work.upstream(x):
         found = work.shapes(y)
@@ -238,8 +272,8 @@ def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[O
             told = sum(size != 1 for size in sizes) > 1 or any(
                 p == 1 != q for p, q in zip(sizes, b[i : i + count], strict=True)
             )
-            if told and list(a[i : i + count]) == sizes and int(np.prod(b[i : i + count])) == product:
-                return y, i
+            if told and list(a[i : i + count]) == sizes and math.prod(b[i : i + count]) == product:
+                return y, range(i, i + count), [j for j in range(count) if a[i + j] != b[i + j]]
     return None
 
 
@@ -253,7 +287,8 @@ def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
     if a[dim] == b[dim]:
         return True
     operands = [op.inputs[0]]
-    entries = _split(work, [dim], (a, b), list(sizes), operands)
+    target, outs = [*a[:dim], *sizes, *a[dim + 1 :]], range(dim, dim + len(sizes))
+    entries = _split(work, op, [dim], (a, b), outs, target, operands)
     if entries is None:
         return False
     varying = [i for i, e in enumerate(entries) if not e.isdigit()]
@@ -335,7 +370,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(("Tensor.unflatten", "torch.unflatten", "nn.Unflatten"), _mend_unflatten),
     "Tensor.expand": _mend_expand,
     "Tensor.repeat": _mend_repeat,
-    **dict.fromkeys(("F.interpolate", "F.upsample", "nn.Upsample", "F.upsample_nearest"), windows.mend_resize),
+    **dict.fromkeys(windows.RESIZES, windows.mend_resize),
     **dict.fromkeys(windows.WHOLE, windows.mend_pool),
     "Tensor.slice": windows.mend_slice,
     "Tensor.index": mend_index,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUTS",
+    "RESIZES",
     "UNBOUND",
     "WHOLE",
     "mend_affine_grid",
@@ -50,6 +51,11 @@ CUTS = {
 APART = ("torch.tensor_split", "torch.split")
 """Those of them that give all parts of an axis."""
 
+RESIZES = ("F.interpolate", "F.upsample", "F.upsample_bilinear", "F.upsample_nearest", "nn.Upsample")
+
+MOST_LAYERS = 8
+"""Layers behind what is resized that are looked at for what it is joined with."""
+
 UNBOUND = ("torch.unbind", "Tensor.unbind")
 
 _OPEN = 2147483647
@@ -57,43 +63,51 @@ _OPEN = 2147483647
 
 
 def mend_resize(work: Unbaking, op: Operator) -> bool:
-    """A size becomes a factor, or the size of another operand that varies."""
+    """A size becomes that of another operand, or a factor where no operand has it.
+
+    Models that resize by a factor have it in the file; a size was that of what the result is joined with, or of what
+    the input was made from.
+    """
     found = work.shapes(op.inputs[0])
     given = op.params["size"].value if op.has_param("size") else None
     if found is None or given is None:
         return True
     a, b = (shape[2:] for shape in found)
     size = list(given) if isinstance(given, list) else [given] * len(a)
-    if a == b:
-        # What was pooled to a fixed size returns to the size of what it was pooled from.
-        whole = next((y for y in work.upstream(op.inputs[0]) if _ends_with(work, y, size)), None)
-        if whole is not None:
-            _resize_like(work, op, whole, len(size))
-        return True
-    if all(s % p == 0 for s, p in zip(size, a, strict=True)):
+    above = [y for x in (*_joined(op, size), op.inputs[0]) for y in work.upstream(x)]
+    model = next((y for y in above if _grows_to(work, y, size, (a, b))), None)
+    factors = model is None and all(s % p == 0 for s, p in zip(size, a, strict=True))
+    if model is None and a != b and not factors:
+        # Pyramids resize to the size of another branch.
+        everything = reversed(list(work.graph.operands))
+        model = next((y for y in everything if _grows_to(work, y, size, (a, b))), None)
+    if model is not None:
+        work.compute(op, "size", [f"size(@0,{i + 2})" for i in range(len(size))], [model])
+    elif a != b and factors:
         del op.params["size"]
         op.params["scale_factor"] = [float(s // p) for s, p in zip(size, a, strict=True)]
-        return True
-    # Pyramids resize to the size of another branch: one that grows as this one does.
-    for y in reversed(list(work.graph.operands)):
-        other = work.shapes(y)
-        if other is None or list(other[0][2:]) != size:
-            continue
-        grown = [q / p for p, q in zip(other[0][2:], other[1][2:], strict=True)]
-        if all(abs(g * p / q - 1) < 0.5 for g, p, q in zip(grown, a, b, strict=True)) and other[0] != other[1]:
-            _resize_like(work, op, y, len(size))
-            return True
-    return False
+    return a == b or model is not None or factors
 
 
-def _ends_with(work: Unbaking, x: Operand, size: Sequence[int]) -> bool:
-    """Whether an operand's axes behind batch and channels have that size, and vary."""
+def _joined(op: Operator, size: Sequence[int]) -> list[Operand]:
+    """Operands of that size that are added to an operator's result, or concatenated with it, after other layers."""
+    made, found = list(op.outputs), []
+    for x in made:
+        for user in x.consumers:
+            others = [y for y in user.inputs if y not in made and list(y.shape or ())[2:] == list(size)]
+            found += others
+            if not others and len(made) < MOST_LAYERS:
+                made += [y for y in user.outputs if list(y.shape or ())[2:] == list(size)]
+    return found
+
+
+def _grows_to(work: Unbaking, x: Operand, size: Sequence[int], shapes: tuple[Sizes, Sizes]) -> bool:
+    """Whether an operand has that size behind batch and channels, and varies as what is resized does."""
     found = work.shapes(x)
-    return found is not None and list(found[0][2:]) == list(size) and found[0][2:] != found[1][2:]
-
-
-def _resize_like(work: Unbaking, op: Operator, model: Operand, rank: int) -> None:
-    work.compute(op, "size", [f"size(@0,{i + 2})" for i in range(rank)], [model])
+    if found is None or list(found[0][2:]) != list(size) or found[0][2:] == found[1][2:]:
+        return False
+    rows = zip(*(shape[2:] for shape in found), *shapes, strict=True)
+    return shapes[0] == shapes[1] or all(abs(after * p / (before * q) - 1) < 0.5 for before, after, p, q in rows)
 
 
 def mend_pool(work: Unbaking, op: Operator) -> bool:
