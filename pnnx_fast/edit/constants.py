@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pnnx_fast._types import Array
 from pnnx_fast.edit.grids import rebuild_grid
+from pnnx_fast.edit.windows import arguments, as_long, tell_written
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.folded import changed_constant
+from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.passes.moves import RESHAPES
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["mend_attention", "mend_broadcast", "mend_cat", "mend_gather", "mend_grid", "mend_write"]
+__all__ = ["mend_attention", "mend_broadcast", "mend_cat", "mend_gather", "mend_grid", "mend_scatter", "mend_write"]
 
 
 def mend_cat(work: Unbaking, op: Operator) -> bool:
@@ -40,14 +43,22 @@ def mend_cat(work: Unbaking, op: Operator) -> bool:
         if not axes or (smaller is None and (data is not None or any(size[j] != 1 for j in axes))):
             continue
         small = x if smaller is data or smaller is None else work.add_constant(smaller, f"{x.name}_once", op)
-        wide = work.graph.new_operand(work.graph.free_name(f"{x.name}_wide"))
-        made = work.graph.new_operator_before(
-            "Tensor.expand", f"{op.name}_expand_{i}", op, inputs=[small], outputs=[wide], inputnames=["input"]
-        )
-        work.compute(made, "sizes", [f"size(@0,{j})" if j in axes else "-1" for j in range(len(a))], [model])
-        work.step(made)
-        op.set_input(i, wide)
+        _expand(work, op, i, small, {j: (model, j) for j in axes})
     return True
+
+
+def _expand(work: Unbaking, op: Operator, i: int, small: Operand, like: Mapping[int, tuple[Operand, int]]) -> None:
+    """Give an operator an input with one element along axes that are expanded to those of other operands."""
+    wide = work.graph.new_operand(work.graph.free_name(f"{op.inputs[i].name}_wide"))
+    made = work.graph.new_operator_before(
+        "Tensor.expand", f"{op.name}_expand_{i}", op, inputs=[small], outputs=[wide], inputnames=["input"]
+    )
+    entries, operands = ["-1"] * len(work.old.shape(small) or ()), list(dict.fromkeys(x for x, _ in like.values()))
+    for axis, (x, j) in like.items():
+        entries[axis] = f"size(@{operands.index(x)},{j})"
+    work.compute(made, "sizes", entries, operands)
+    work.step(made)
+    op.set_input(i, wide)
 
 
 def _shrunk(data: Array, axes: Sequence[int]) -> Array | None:
@@ -146,6 +157,32 @@ def mend_write(work: Unbaking, op: Operator) -> bool:
         return True
     if found[0][0] == data.shape[0] != found[1][0]:
         _repeat(work, op, x, op.inputs[1], 0)
+    return True
+
+
+def mend_scatter(work: Unbaking, op: Operator) -> bool:
+    """A constant of one value, into which something is written by indices, is as large as these are.
+
+    Along the axis in which the places lie, it is as long as what the indices are places of.
+    """
+    data, dim = work.copied_constant(op.inputs[0]), arguments(op).get("dim")
+    index = next((x for x in op.inputs[1:] if literal(x) is MISSING), op.inputs[0])
+    found = work.shapes(index)
+    if data is None or found is None or not isinstance(dim, int) or not len(found[0]) == data.ndim > 0:
+        return tell_written(work, op)
+    like: dict[int, tuple[Operand, int]] = {}
+    for j, (size, p, q) in enumerate(zip(data.shape, *found, strict=True)):
+        if j != dim % data.ndim and size == p != q:
+            like[j] = (index, j)
+        elif j and j == dim % data.ndim and size > 1:
+            model = as_long(work, index, j, size)
+            like |= {} if model is None else {j: (model, j)}
+    smaller = _shrunk(data, list(like))
+    if not like or smaller is None or changed_constant(op) is not None:
+        return tell_written(work, op)
+    x = op.inputs[0]
+    small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+    _expand(work, op, 0, small, like)
     return True
 
 

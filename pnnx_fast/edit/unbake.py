@@ -20,6 +20,7 @@ from pnnx_fast.edit.constants import (
     mend_cat,
     mend_gather,
     mend_grid,
+    mend_scatter,
     mend_write,
 )
 from pnnx_fast.edit.grids import mend_index
@@ -30,8 +31,11 @@ from pnnx_fast.edit.splits import varying_part
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
-from pnnx_fast.ir.folded import WRITES
+from pnnx_fast.ir.folded import WRITES, changed_constant
+from pnnx_fast.ir.levels import spellings
 from pnnx_fast.passes.moves import RESHAPES, new_constant
+from pnnx_fast.runtime.own_run import wind_back
+from pnnx_fast.runtime.session import default_isa
 
 __all__ = ["Unbaking", "unbake"]
 
@@ -47,6 +51,9 @@ def unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[Walk, Walk, lis
     try:
         # Their evidence is the sizes in the file, which are about to change.
         passes.restore(graph, internal=False)
+        if any(map(changed_constant, graph.ops)):
+            # So is that of constants which the converter's own run has changed.
+            wind_back(graph, default_isa())
         work = Unbaking(graph, before, after)
         for op in list(graph.topological()):
             work.visit(op)
@@ -384,6 +391,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     **dict.fromkeys(windows.CUTS, windows.tell_cuts),
     **dict.fromkeys(("Tensor.select", "torch.select", *windows.UNBOUND), windows.tell_taken),
     **dict.fromkeys(WRITES, windows.tell_written),
+    **dict.fromkeys(spellings("scatter", "scatter_add", "scatter_reduce"), mend_scatter),
     "F.pad": windows.tell_padding,
     **dict.fromkeys(
         ("torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.literals import MISSING, literal
+from pnnx_fast.ops.aten_tables import FORWARDED
+from pnnx_fast.passes.moves import parameters
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Sizes, Unbaking
@@ -20,6 +23,8 @@ __all__ = [
     "RESIZES",
     "UNBOUND",
     "WHOLE",
+    "arguments",
+    "as_long",
     "mend_affine_grid",
     "mend_groups",
     "mend_pool",
@@ -34,7 +39,10 @@ __all__ = [
 ]
 
 WHOLE = {
-    f"F.{name}_pool{rank}d": (f"F.adaptive_{name}_pool{rank}d", rank) for name in ("avg", "max") for rank in (1, 2, 3)
+    f"{space}{name}_pool{rank}d": (f"F.adaptive_{name}_pool{rank}d", rank)
+    for space in ("F.", "aten::")
+    for name in ("avg", "max")
+    for rank in (1, 2, 3)
 }
 """Pools whose window is an argument, which may be a size of their input, and those that take any size."""
 
@@ -60,6 +68,20 @@ UNBOUND = ("torch.unbind", "Tensor.unbind")
 
 _OPEN = 2147483647
 """What the converter writes for the end of a slice that has none, and for no index."""
+
+
+_ORDERS = {**FORWARDED, **dict.fromkeys(("scatter", "scatter_reduce"), ("", "input dim index src reduce include_self"))}
+
+
+def arguments(op: Operator) -> dict[str, Any]:
+    """Values of an operator's parameters, also of those that level 2 of the converter gives by position."""
+    given = parameters(op)
+    for names in map(str.split, _ORDERS.get(op.type.removeprefix("aten::"), ("",))[1:]):
+        if op.type.startswith("aten::") and len(names) >= len(op.inputs):
+            values = {name: literal(x) for name, x in zip(names, op.inputs, strict=False)}
+            given.update((name, value) for name, value in values.items() if value is not MISSING)
+            break
+    return given
 
 
 def mend_resize(work: Unbaking, op: Operator) -> bool:
@@ -112,22 +134,20 @@ def _grows_to(work: Unbaking, x: Operand, size: Sequence[int], shapes: tuple[Siz
 
 def mend_pool(work: Unbaking, op: Operator) -> bool:
     """A window over all of a picture, whose size tracing has fixed, covers all of any picture."""
-    found = work.shapes(op.inputs[0])
-    window = op.params["kernel_size"].value if op.has_param("kernel_size") else None
-    padding = op.params["padding"].value if op.has_param("padding") else 0
-    ceil = op.params["ceil_mode"].value if op.has_param("ceil_mode") else False
-    divisor = op.params["divisor_override"].value if op.has_param("divisor_override") else None
+    found, given = work.shapes(op.inputs[0]), arguments(op)
+    window, padding = given.get("kernel_size"), given.get("padding") or 0
     if found is None or window is None or op.type not in WHOLE:
         return True
     kind, rank = WHOLE[op.type]
     a, b = (shape[-rank:] for shape in found)
-    padded = any(padding) if isinstance(padding, list) else bool(padding)
+    padded = any(padding) if isinstance(padding, list) else padding
     sizes = list(window) if isinstance(window, list) else [window] * rank
-    if a == b or sizes != list(a) or padded or ceil or divisor is not None or len(op.outputs) != 1:
+    if a == b or sizes != list(a) or padded or given.get("ceil_mode") or given.get("divisor_override") is not None:
         return True
-    if op.has_param("return_indices") and op.params["return_indices"].value:
+    if given.get("return_indices") or len(op.outputs) != 1:
         return True
     op.type = kind
+    op.set_inputs(op.inputs[:1])
     op.params.clear()
     op.params["output_size"] = [1] * rank
     return True
@@ -170,7 +190,7 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
             told = False
         if picked or step != 1 or not 0 <= start < end < _OPEN or end > a[axis] or a[axis] == b[axis]:
             continue
-        model = _as_long(work, op.inputs[0], axis, end - start)
+        model = as_long(work, op.inputs[0], axis, end - start)
         if model is None:
             continue
         if model not in operands:
@@ -191,7 +211,7 @@ def mend_spectrum(work: Unbaking, op: Operator) -> bool:
     if not isinstance(length, int) or not isinstance(dim, int) or not work.varies(op.inputs[0]):
         return True
     axis = dim % len(work.old.shape(op.inputs[0]) or (1,))
-    model = _as_long(work, op.inputs[0], axis, length)
+    model = as_long(work, op.inputs[0], axis, length)
     if model is None:
         found = work.shapes(op.inputs[0])
         return found is None or found[0][axis] == found[1][axis]
@@ -268,7 +288,7 @@ def tell_padding(work: Unbaking, op: Operator) -> bool:
     return all(p == q or after <= before for before, after, p, q in sides)
 
 
-def _as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Operand | None:
+def as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Operand | None:
     """The nearest operand of the same rank upstream whose axis varies and has that length in the first walk."""
     rank = len(work.old.shape(x) or ())
     for y in work.upstream(x):
