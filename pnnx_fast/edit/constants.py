@@ -39,12 +39,31 @@ def mend_cat(work: Unbaking, op: Operator) -> bool:
         if len(size) != len(a) or (data is None and work.varies(x)):
             continue
         axes = [j for j in range(len(a)) if j != along and size[j] == a[j] != b[j]]
-        smaller = None if data is None else _shrunk(data, axes)
-        if not axes or (smaller is None and (data is not None or any(size[j] != 1 for j in axes))):
+        if not axes or (data is None and any(size[j] != 1 for j in axes)):
             continue
-        small = x if smaller is data or smaller is None else work.add_constant(smaller, f"{x.name}_once", op)
-        _expand(work, op, i, small, {j: (model, j) for j in axes})
+        small, copied = (x, axes) if data is None else _rebuilt(work, op, x, data, axes, model)
+        if small is not None and copied:
+            _expand(work, op, i, small, {j: (model, j) for j in copied})
+        elif small is not None:
+            op.set_input(i, small)
     return True
+
+
+def _rebuilt(
+    work: Unbaking, op: Operator, x: Operand, data: Array, axes: Sequence[int], other: Operand
+) -> tuple[Operand | None, list[int]]:
+    """What takes the place of a constant for any size of some axes, and along which of them it has one element.
+
+    None when it neither repeats itself along these axes nor holds coordinates.
+    """
+    copied = [j for j in axes if _shrunk(data, [j]) is not None]
+    smaller = _shrunk(data, copied)
+    if smaller is None:
+        return None, []
+    rest = [j for j in axes if j not in copied]
+    if rest:
+        return rebuild_grid(work, op, smaller, rest, other), copied
+    return x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op), copied
 
 
 def _expand(work: Unbaking, op: Operator, i: int, small: Operand, like: Mapping[int, tuple[Operand, int]]) -> None:
@@ -85,17 +104,23 @@ def mend_broadcast(work: Unbaking, op: Operator) -> bool:
         axes = [j for j in range(data.ndim) if data.shape[j] > 1 and full[0][lead + j] != full[1][lead + j]]
         if not axes:
             continue
-        smaller = _shrunk(data, axes)
-        if smaller is not None:
-            op.set_input(i, work.add_constant(smaller, f"{x.name}_once", op))
+        if len(axes) == 1 and _shrunk(data, axes) is None and _lead_batch(work, op, data, axes[0]):
             continue
-        if len(axes) == 1 and _lead_batch(work, op, data, axes[0]):
-            continue
-        other = next(y for y in op.inputs if work.varies(y))
-        grid = rebuild_grid(work, op, data, axes, other) if len(axes) == 1 else None
-        if grid is not None:
-            op.set_input(i, grid)
+        same = [j for j in range(data.ndim) if j not in axes and _shrunk(data, [j]) is not None]
+        small = _rebuilt(work, op, x, data, [*same, *axes], _aligned(work, op, data, axes))[0]
+        if small is not None:
+            op.set_input(i, small)
     return True
+
+
+def _aligned(work: Unbaking, op: Operator, data: Array, axes: Sequence[int]) -> Operand:
+    """An operand that varies and has the sizes of a constant along some axes, where there is one."""
+    varying = [y for y in op.inputs if work.varies(y)]
+    for y in varying:
+        shape = (1,) * data.ndim + (work.old.shape(y) or ())
+        if all(shape[j - data.ndim] == data.shape[j] for j in axes):
+            return y
+    return varying[0]
 
 
 def _lead_batch(work: Unbaking, op: Operator, data: Array, axis: int) -> bool:

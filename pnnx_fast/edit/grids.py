@@ -62,6 +62,10 @@ MOST_ROWS = 8
 """Rows of a constant that are looked at: those of coordinates, strides or both."""
 
 
+LEAST_CELLS = 3
+"""In how many cells along an axis a pattern is seen, where no feature maps tell of it."""
+
+
 @dataclass(frozen=True)
 class _Piece:
     """One row of a constant over one feature map: a number, or offset + step · (column or row).
@@ -78,25 +82,64 @@ class _Piece:
     shift: float = 0.0
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """An operand that has the cells of a picture in two of its axes; without rows, in one."""
+
+    x: Operand
+    rows: int | None
+    columns: int
+
+    def sizes(self, place: int = 0) -> tuple[str, str]:
+        """How many rows and columns there are, as expressions of the operand at that place."""
+        rows, columns = ("1" if i is None else f"size(@{place},{i})" for i in (self.rows, self.columns))
+        return rows, columns
+
+    def counts(self, work: Unbaking) -> tuple[int, int]:
+        """How many rows and columns there were in tracing."""
+        shape = work.old.shape(self.x) or ()
+        return 1 if self.rows is None else shape[self.rows], shape[self.columns]
+
+
 def rebuild_grid(work: Unbaking, op: Operator, data: Array, axes: Sequence[int], other: Operand) -> Operand | None:
-    """Make operators before `op` that compute a constant whose axis runs over feature maps; None when it is none."""
-    axis = axes[0]
-    maps = _maps(work, other, data.shape[axis])
-    if maps is None or data.dtype != np.float32:
+    """Make operators before `op` that compute a constant anew whose axes run over pictures; None when it is none.
+
+    One axis runs over feature maps, one after the other, or over an axis of `other`, to which it is aligned; so do two.
+    """
+    if data.dtype != np.float32 or len(axes) > 2:
         return None
-    rows = np.moveaxis(data, axis, -1).reshape(-1, data.shape[axis])
-    table = [_pieces(row, [work.old.shape(x) or () for x in maps]) for row in rows]
-    if len(rows) > MOST_ROWS or any(pieces is None for pieces in table):
-        return None
-    build = Build(work, op)
-    lines = [build.join([build.piece(p, x) for p, x in zip(pieces or [], maps, strict=True)]) for pieces in table]
+    flat = _maps(work, other, data.shape[axes[0]]) if len(axes) == 1 else None
+    lead = len(work.old.shape(other) or ()) - data.ndim
+    own = [lead + axis for axis in axes]
+    direct = [_Cells(other, None if len(axes) == 1 else own[0], own[-1])]
+    cells = [data.shape[axis] for axis in axes]
+    if min(own) < 0 or min(cells) < LEAST_CELLS or [(work.old.shape(other) or ())[i] for i in own] != cells:
+        direct = []
+    rows = np.moveaxis(data, axes, range(-len(axes), 0)).reshape(-1, int(np.prod(cells)))
+    for maps in ([_Cells(x, 2, 3) for x in flat or []], direct):
+        table = [_pieces(row, [m.counts(work) for m in maps]) for row in rows] if len(rows) <= MOST_ROWS else [None]
+        if maps and not any(pieces is None for pieces in table):
+            return _grid(Build(work, op), data, axes, maps, [pieces or [] for pieces in table])
+    return None
+
+
+def _grid(
+    build: Build, data: Array, axes: Sequence[int], maps: Sequence[_Cells], table: Sequence[Sequence[_Piece]]
+) -> Operand:
+    """Operators that compute a constant from the pieces of its rows."""
+    lines = [build.join([build.piece(p, m) for p, m in zip(pieces, maps, strict=True)]) for pieces in table]
     whole = lines[0] if len(lines) == 1 else build.add("torch.stack", lines, {"dim": 0})
-    moved = [data.shape[j] for j in range(data.ndim) if j != axis] + [-1]
-    if moved != [-1]:
-        whole = build.add("Tensor.reshape", [whole], {"shape": moved}, ["input"])
-    if axis != data.ndim - 1:
-        order = [*range(axis), data.ndim - 1, *range(axis, data.ndim - 1)]
-        whole = build.add("Tensor.permute", [whole], {"dims": order}, ["input"])
+    others = [j for j in range(data.ndim) if j not in axes]
+    if len(axes) == 2:
+        sizes = [*(str(data.shape[j]) for j in others), *maps[0].sizes()]
+        shape = build.expression(f"[{','.join(sizes)}]", [maps[0].x])
+        whole = build.add("Tensor.reshape", [whole, shape], {}, ["input", "shape"])
+    elif others:
+        shape_of = [data.shape[j] for j in others]
+        whole = build.add("Tensor.reshape", [whole], {"shape": [*shape_of, -1]}, ["input"])
+    order = [*others, *axes]
+    if order != sorted(order):
+        whole = build.add("Tensor.permute", [whole], {"dims": [order.index(j) for j in range(data.ndim)]}, ["input"])
     return whole
 
 
@@ -126,11 +169,10 @@ def _flattened(work: Unbaking, x: Operand) -> Operand | None:
     return op.inputs[0] if len(work.old.shape(op.inputs[0]) or ()) == 4 else None
 
 
-def _pieces(row: Array, shapes: Sequence[tuple[int, ...]]) -> list[_Piece] | None:
+def _pieces(row: Array, shapes: Sequence[tuple[int, int]]) -> list[_Piece] | None:
     found: list[_Piece] = []
     place = 0
-    for shape in shapes:
-        h, w = shape[2:]
+    for h, w in shapes:
         piece = _piece(row[place : place + h * w].reshape(h, w))
         if piece is None:
             return None
@@ -158,7 +200,9 @@ def _spanned(piece: _Piece, count: int) -> _Piece | None:
     """The same with a span, where the step is none of whole pixels; None where nothing tells how it goes on."""
     step = piece.step
     if abs(step - round(step)) <= 1e-6:
-        return piece
+        # What begins a whole or half size before zero counts down, or from the middle.
+        sizes = (count, count - 1, count / 2, (count - 1) / 2) if count >= LEAST_CELLS else ()
+        return None if any(abs(piece.offset / step + size) <= 1e-6 for size in sizes) else piece
     for start, span in ((0.0, 1.0), (-1.0, 2.0)):
         for fewer, shift in ((1, 0.0), (0, 0.5), (0, 0.0), (0, 1.0)):
             even = abs(step * (count - fewer) - span) <= 1e-5 and abs(piece.offset - start - shift * step) <= 1e-5
@@ -191,23 +235,24 @@ class Build:
         """Add an expression."""
         return self.add("pnnx.Expression", inputs, {"expr": Parameter.verbatim(text)})
 
-    def piece(self, piece: _Piece, x: Operand) -> Operand:
+    def piece(self, piece: _Piece, cells: _Cells) -> Operand:
         """Add what computes one row over one feature map."""
+        x, (rows, columns) = cells.x, cells.sizes()
         if piece.kind == "number":
-            cells = self.expression("[mul(size(@0,2),size(@0,3))]", [x])
-            return self.add("torch.full", [cells], {"fill_value": piece.offset, "dtype": "torch.float"}, ["size"])
-        size = f"size(@{{}},{3 if piece.kind == 'column' else 2})"
-        end = self.expression(size.format(0), [x])
+            count = self.expression(f"[mul({rows},{columns})]", [x])
+            return self.add("torch.full", [count], {"fill_value": piece.offset, "dtype": "torch.float"}, ["size"])
+        across = piece.kind == "column"
+        end = self.expression(cells.sizes()[across], [x])
         steps = self.add("torch.arange", [end], {"start": 0, "step": 1, "dtype": "torch.float"}, ["end"])
         if piece.span:
-            count = f"sub({size.format(1)},{piece.fewer})"
-            text = f"add(div(mul(add(@0,{piece.shift!r}),{piece.span!r}),{count}),{piece.offset!r})"
+            count_less = f"sub({cells.sizes(1)[across]},{piece.fewer})"
+            text = f"add(div(mul(add(@0,{piece.shift!r}),{piece.span!r}),{count_less}),{piece.offset!r})"
             line = self.expression(text, [steps, x])
         else:
             line = self.expression(f"add(mul(@0,{piece.step!r}),{piece.offset!r})", [steps])
-        if piece.kind == "row":
+        if not across:
             line = self.add("torch.unsqueeze", [line], {"dim": 1}, ["input"])
-        sizes = self.expression("[size(@0,2),size(@0,3)]", [x])
+        sizes = self.expression(f"[{rows},{columns}]", [x])
         wide = self.add("Tensor.expand", [line, sizes], {}, ["input", "sizes"])
         return self.add("Tensor.reshape", [wide], {"shape": [-1]}, ["input"])
 
