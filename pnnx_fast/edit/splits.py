@@ -17,9 +17,9 @@ from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.passes.moves import permutation
 
 if TYPE_CHECKING:
-    from pnnx_fast.edit.unbake import Unbaking
+    from pnnx_fast.edit.unbake import Sizes, Unbaking
 
-__all__ = ["varying_part"]
+__all__ = ["is_fixed", "varying_part"]
 
 MOST_FOLLOWED = 200
 """Operands downstream whose axes are followed."""
@@ -43,8 +43,10 @@ Layout = list[tuple[int, ...]]
 """The parts that each axis of an operand is made of, as numbers."""
 
 
-def varying_part(work: Unbaking, op: Operator, a: Sequence[int], target: Sequence[int], outs: Sequence[int]) -> int | None:
-    """The axis that varies of those into which a reshape from `a` to `target` cuts one; None when nothing tells."""
+def varying_part(
+    work: Unbaking, op: Operator, shapes: tuple[Sizes, Sizes], target: Sequence[int], outs: Sequence[int]
+) -> int | None:
+    """The axis that varies of those into which a reshape cuts one; None when nothing tells."""
     large = [j for j in outs if target[j] != 1]
     found = _Followed(work, op, target)
     left = [j for j in large if j not in found.fixed]
@@ -55,16 +57,21 @@ def varying_part(work: Unbaking, op: Operator, a: Sequence[int], target: Sequenc
     wanted = op.params["shape"].value if op.has_param("shape") else None
     # In front, what is left open stands for the batch as often as not.
     votes |= {j for j in large if j and isinstance(wanted, list) and wanted[j] == -1}
-    votes |= _beside(a, target, large)
+    votes |= _beside(shapes, target, large)
     return votes.pop() if len(votes) == 1 else None
 
 
-def _beside(a: Sequence[int], target: Sequence[int], large: Sequence[int]) -> set[int]:
+def is_fixed(work: Unbaking, op: Operator, target: Sequence[int], axis: int) -> bool:
+    """Whether weights or constants have the size of an axis of what a reshape gives."""
+    return axis in _Followed(work, op, target).fixed
+
+
+def _beside(shapes: tuple[Sizes, Sizes], target: Sequence[int], large: Sequence[int]) -> set[int]:
     """The part that differs between rows and columns, where the other one is the same."""
-    votes = set()
+    (a, b), votes = shapes, set()
     for ins, outs in grouped(a, target):
         others = [j for j in outs if target[j] != 1]
-        if len(ins) > 1 or len(others) != 2 or len(large) != 2:
+        if len(ins) != 1 or a[ins[0]] == b[ins[0]] or len(others) != 2 or len(large) != 2:
             continue
         same = [target[i] == target[j] for i, j in zip(large, others, strict=True)]
         if sum(same) == 1:
@@ -189,7 +196,8 @@ class _Followed:
     def _kept(self, op: Operator, layout: Layout, shape: Sequence[int]) -> Layout | None:
         """Axes of a result: those of the input that have the same size."""
         weighed = _WEIGHED.get(op.type)
-        if weighed is not None and len(layout) > 1:
+        own_weights = all(z in self.still or z in self.layouts for z in op.inputs)
+        if weighed is not None and own_weights and len(layout) > 1:
             self.fixed.update(layout[weighed])
         dim = op.params["dim"].value if op.has_param("dim") else None
         if len(shape) == len(layout) - 1 and isinstance(dim, int):

@@ -27,14 +27,13 @@ from pnnx_fast.edit.grids import mend_index
 from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
 from pnnx_fast.edit.reshapes import grouped
-from pnnx_fast.edit.splits import varying_part
+from pnnx_fast.edit.splits import is_fixed, varying_part
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.ir.folded import WRITES, changed_constant
 from pnnx_fast.ir.levels import spellings
 from pnnx_fast.passes.moves import RESHAPES, new_constant
-from pnnx_fast.runtime.own_run import wind_back
 from pnnx_fast.runtime.session import default_isa
 
 __all__ = ["Unbaking", "unbake"]
@@ -52,7 +51,9 @@ def unbake(graph: Graph, before: Shapes, after: Shapes) -> tuple[Walk, Walk, lis
         # Their evidence is the sizes in the file, which are about to change.
         passes.restore(graph, internal=False)
         if any(map(changed_constant, graph.ops)):
-            # So is that of constants which the converter's own run has changed.
+            # Few graphs have such constants. What tells their values is the sizes in the file, too.
+            from pnnx_fast.runtime.own_run import wind_back
+
             wind_back(graph, default_isa())
         work = Unbaking(graph, before, after)
         for op in list(graph.topological()):
@@ -208,7 +209,12 @@ def _pairs(groups: list[tuple[list[int], list[int]]], a: Sizes, b: Sizes) -> lis
     for ins, outs in groups:
         i = ins[0] if len(ins) == len(outs) == 1 else 0
         before = joined[-1] if joined and i else ([], [])
-        if before[0] == [i - 1] and len(before[1]) == 1 and a[i] == a[i - 1] and (a[i] == b[i]) != (a[i - 1] == b[i - 1]):
+        if (
+            before[0] == [i - 1]
+            and len(before[1]) == 1
+            and a[i] == a[i - 1]
+            and (a[i] == b[i]) != (a[i - 1] == b[i - 1])
+        ):
             joined[-1] = ([i - 1, i], [*before[1], *outs])
         else:
             joined.append((ins, outs))
@@ -238,12 +244,14 @@ def _split(
     told = None
     if model is not None:
         x, axes, grown = model
-        told = None if batched or len(grown) > 1 else varying_part(work, op, shapes[0], target, outs)
+        told = None if batched or len(grown) > 1 else varying_part(work, op, shapes, target, outs)
         if told is None or outs.index(told) in grown:
             if x not in operands:
                 operands.append(x)
             return [f"size(@{operands.index(x)},{axis})" for axis in axes]
     large = [j for j, size in enumerate(sizes) if size != 1]
+    if len(large) == 1 and batched and sizes[0] == 1 in work.batches and is_fixed(work, op, target, outs[large[0]]):
+        return [f"floor_divide({product},{a})", *map(str, sizes[1:])]
     # Where the batch was one, the ones may be its place.
     if len(large) == 1 and (
         not work.only_batch or 1 not in [shapes[0][i] for i in ins if shapes[0][i] != shapes[1][i]]
@@ -253,7 +261,7 @@ def _split(
     # Inner sizes that are cut out of axes that stay are the same for any size of the others.
     within = math.prod(shapes[0][i] for i in ins[len(ins) - still :]) % math.prod(sizes[1:]) == 0
     if told is None and not batched and not within:
-        told = varying_part(work, op, shapes[0], target, outs)
+        told = varying_part(work, op, shapes, target, outs)
         if told is None:
             return None
     part = 0 if told is None else outs.index(told)
@@ -378,6 +386,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     "Tensor.expand": _mend_expand,
     "Tensor.repeat": _mend_repeat,
     **dict.fromkeys(windows.RESIZES, windows.mend_resize),
+    **dict.fromkeys(("F.fold", "nn.Fold"), windows.mend_fold),
     **dict.fromkeys(windows.WHOLE, windows.mend_pool),
     "Tensor.slice": windows.mend_slice,
     "Tensor.index": mend_index,

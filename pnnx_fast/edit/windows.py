@@ -26,6 +26,7 @@ __all__ = [
     "arguments",
     "as_long",
     "mend_affine_grid",
+    "mend_fold",
     "mend_groups",
     "mend_pool",
     "mend_resize",
@@ -123,13 +124,27 @@ def _joined(op: Operator, size: Sequence[int]) -> list[Operand]:
     return found
 
 
-def _grows_to(work: Unbaking, x: Operand, size: Sequence[int], shapes: tuple[Sizes, Sizes]) -> bool:
-    """Whether an operand has that size behind batch and channels, and varies as what is resized does."""
+def _grows_to(work: Unbaking, x: Operand, size: Sequence[int], like: tuple[Sizes, Sizes] = ((), ())) -> bool:
+    """Whether an operand has that size behind batch and channels, and varies: as what is resized does, if that does."""
     found = work.shapes(x)
     if found is None or list(found[0][2:]) != list(size) or found[0][2:] == found[1][2:]:
         return False
-    rows = zip(*(shape[2:] for shape in found), *shapes, strict=True)
-    return shapes[0] == shapes[1] or all(abs(after * p / (before * q) - 1) < 0.5 for before, after, p, q in rows)
+    if like[0] == like[1]:
+        return True
+    rows = zip(*(shape[2:] for shape in found), *like, strict=True)
+    return all(abs(after * p / (before * q) - 1) < 0.5 for before, after, p, q in rows)
+
+
+def mend_fold(work: Unbaking, op: Operator) -> bool:
+    """Blocks are put together to a picture as large as an operand upstream, such as the one that they were cut from."""
+    found, size = work.shapes(op.inputs[0]), op.params["output_size"].value if op.has_param("output_size") else None
+    if found is None or not isinstance(size, list) or found[0][-1] == found[1][-1]:
+        return True
+    model = next((y for y in work.upstream(op.inputs[0]) if _grows_to(work, y, size)), None)
+    if model is not None:
+        op.type = "F.fold"
+        work.compute(op, "output_size", [f"size(@0,{i + 2})" for i in range(len(size))], [model])
+    return model is not None
 
 
 def mend_pool(work: Unbaking, op: Operator) -> bool:

@@ -413,7 +413,8 @@ def fold(
     oh, ow = _positions(size, k, d, p, s)
     n, rows, columns = x.shape
     if not rows or rows % (k[0] * k[1]) or columns != oh * ow:
-        raise ShapeError("fold: columns do not fit", expected=(k[0] * k[1], oh * ow), actual=(rows, columns))
+        reason = f"fold: {columns} blocks of {rows} numbers do not fit; these sizes have {oh} x {ow} blocks"
+        raise ShapeError(f"{reason}, of a multiple of {k[0] * k[1]} numbers")
     c = rows // (k[0] * k[1])
     if x.dtype == np.float32:
         y = b.result((n, c, *size), x.dtype)

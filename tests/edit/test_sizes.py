@@ -161,7 +161,7 @@ def test_what_nothing_tells_stays_fixed_and_is_named() -> None:
 @pytest.mark.parametrize(
     ("line", "shape"),
     [
-        ("Tensor.unflatten u 1 1 x y dim=1 sizes=(2,3) $input=x", (1, 4, 3, 5)),
+        ("Tensor.unflatten u 1 1 x y dim=1 sizes=(1,6) $input=x", (1, 1, 12, 5)),
         ("F.upsample u 1 1 x y size=(12,10) mode=nearest align_corners=None scale_factor=None $input=x", None),
         ("Tensor.expand u 1 1 x y sizes=(7,1,6,5) $input=x", (7, 1, 12, 5)),
     ],

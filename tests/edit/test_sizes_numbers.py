@@ -135,6 +135,54 @@ def test_coordinates_that_span_a_picture_span_any(kind: str) -> None:
     follows(template, (2, 3), {"h": 6, "w": 9}, {"h": 5, "w": 12}, constants=grid)
 
 
+PICTURES = {
+    "grids for every anchor": ("pnnx.Expression use 2 1 x g y expr=add(@0,@1)", "nahwc"),
+    "channels": ("torch.cat use 2 1 x g y dim=1", "nchw"),
+    "columns only": ("pnnx.Expression use 2 1 x g y expr=mul(@0,@1)", "w"),
+    "rows only": ("pnnx.Expression use 2 1 x g y expr=mul(@0,@1)", "h1"),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("kind", SPANS)
+def test_coordinates_in_rows_and_columns_span_any_picture(kind: str, name: str) -> None:
+    line, axes = PICTURES[name]
+    shape = "({n},3,{h},{w},2)" if "a" in axes else "({n},2,{h},{w})"
+    sizes = ",".join({"a": "3", "c": "2", "1": "1"}.get(axis, f"{{{axis}}}") for axis in axes)
+    template = f"""
+        pnnx.Input in 0 1 x #x={shape}f32
+        pnnx.Attribute grid 0 1 g @data=({sizes})f32 #g=({sizes})f32
+        {line}
+        pnnx.Output out 1 0 y
+    """
+
+    def grid(n: int, h: int, w: int) -> dict[str, np.ndarray]:
+        rows, columns = SPANS[kind](h), SPANS[kind](w)
+        data = {
+            "nahwc": np.broadcast_to(np.stack(np.meshgrid(columns, rows), -1), (n, 3, h, w, 2)),
+            "nchw": np.broadcast_to(np.stack(np.meshgrid(columns, rows)), (n, 2, h, w)),
+            "w": columns,
+            "h1": rows[:, None],
+        }
+        return {"grid": data[axes].astype(np.float32)}
+
+    varying = (0, 2, 3)
+    follows(template, varying, {"n": 1, "h": 6, "w": 9}, {"n": 3, "h": 5, "w": 12}, constants=grid)
+
+
+@pytest.mark.parametrize("line", [lambda n: n - 1.0 - np.arange(n), lambda n: np.arange(n) - (n - 1) / 2])
+def test_coordinates_that_begin_at_a_size_are_refused(line: Callable[[int], np.ndarray]) -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=(1,2,{h},{w})f32
+        pnnx.Attribute line 0 1 g @data=({w})f32 #g=({w})f32
+        pnnx.Expression use 2 1 x g y expr=mul(@0,@1)
+        pnnx.Output out 1 0 y
+    """
+    graph = traced(template, lambda h, w: {"line": line(w).astype(np.float32)}, h=6, w=9)
+    with pytest.raises(ShapeError, match="the constant line"):
+        graph.make_dynamic({"x": (2, 3)})
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -52,6 +52,97 @@ def test_what_was_pooled_returns_to_the_size_that_it_came_from(k: int, op: str) 
     check(template, {"x": (2, 3)}, {"h": 6, "w": 9, "k": k}, {"h": 11, "w": 8, "k": k})
 
 
+@pytest.mark.parametrize("op", ["F.upsample_nearest", "F.upsample_bilinear"])
+@pytest.mark.parametrize("join", ["torch.cat join 2 1 u b y dim=1", "pnnx.Expression join 2 1 u b y expr=add(@0,@1)"])
+def test_a_branch_is_resized_to_what_it_is_joined_with(join: str, op: str) -> None:
+    """A size that happens to be a multiple was that of the other branch all the same."""
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,2,{{h}},{{w}})f32
+        F.avg_pool2d half 1 1 x a kernel_size=(3,3) stride=(2,2) padding=(1,1) ceil_mode=False count_include_pad=True
+        F.relu other 1 1 a b #b=(1,2,{{(h+1)//2}},{{(w+1)//2}})f32
+        F.avg_pool2d quarter 1 1 a c kernel_size=(3,3) stride=(2,2) padding=(1,1) ceil_mode=False count_include_pad=True
+        {op} up 1 1 c d size=({{(h+1)//2}},{{(w+1)//2}}) $input=c #d=(1,2,{{(h+1)//2}},{{(w+1)//2}})f32
+        F.relu layer 1 1 d u #u=(1,2,{{(h+1)//2}},{{(w+1)//2}})f32
+        {join}
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (2, 3)}, {"h": 8, "w": 16}, {"h": 13, "w": 11})
+
+
+def test_what_nothing_is_joined_with_is_resized_to_the_picture_that_it_was_made_of() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=(1,2,{h},{w})f32
+        F.avg_pool2d small 1 1 x a kernel_size=(3,3) stride=(4,4) padding=(1,1) ceil_mode=False count_include_pad=True
+        F.upsample up 1 1 a y size=({h},{w}) mode=bilinear align_corners=False $input=a
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (2, 3)}, {"h": 8, "w": 16}, {"h": 13, "w": 11})
+
+
+def test_blocks_are_put_together_to_the_picture_that_they_were_cut_from() -> None:
+    blocks = "kernel_size=(3,3) stride=(2,2) padding=(1,1) dilation=(1,1)"
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,2,{{h}},{{w}})f32
+        F.unfold cut 1 1 x a {blocks} $input=x
+        F.fold join 1 1 a y output_size=({{h}},{{w}}) {blocks} $input=a
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (0, 2, 3)}, {"h": 8, "w": 12}, {"h": 13, "w": 9})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "aten::avg_pool2d pool 7 1 x k k p no no none y",
+        "aten::avg_pool2d pool 7 1 x k s p no no none y",
+        "aten::max_pool2d pool 6 1 x k k p one no y",
+    ],
+)
+def test_windows_that_are_given_by_position_cover_the_whole_picture(line: str) -> None:
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,2,{{h}},{{w}})f32
+        pnnx.Expression k 0 1 k expr=[{{h}},{{w}}]
+        pnnx.Expression s 0 1 s expr=[]
+        pnnx.Expression p 0 1 p expr=[0,0]
+        pnnx.Expression one 0 1 one expr=[1,1]
+        pnnx.Expression no 0 1 no expr=False
+        pnnx.Expression none 0 1 none expr=None
+        {line}
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (0, 2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
+
+
+@pytest.mark.parametrize("kind", ["aten::scatter", "torch.scatter_add", "aten::scatter_reduce"])
+@pytest.mark.parametrize("axes", [(0,), (0, 1)])
+def test_zeros_that_are_written_into_are_as_many_as_what_is_written(axes: tuple[int, ...], kind: str) -> None:
+    """Gates of experts: the best few of their weights, and zeros elsewhere."""
+    place = {
+        "aten::scatter": "4 1 z one i s y",
+        "aten::scatter_reduce": "6 1 z one i s sum yes y",
+        "torch.scatter_add": "3 1 z i s y dim=1 $input=z $index=i $src=s",
+    }
+    template = f"""
+        pnnx.Input in 0 1 x #x=({{n}},{{m}},4)f32
+        torch.topk best 1 2 x s i dim=1 k=2 largest=True sorted=True $input=x
+        pnnx.Attribute zeros 0 1 z @data=({{n}},{{m}},4)f32
+        pnnx.Expression one 0 1 one expr=1
+        pnnx.Expression sum 0 1 sum expr=sum
+        pnnx.Expression yes 0 1 yes expr=True
+        {kind} write {place[kind]}
+        pnnx.Output out 1 0 y
+    """
+
+    def make(n: int, m: int) -> Graph:
+        return traced(template, {"n": n, "m": m}, {"zeros": np.zeros((n, m, 4), np.float32)})
+
+    graph = make(1, 5)
+    assert graph.make_dynamic({"x": axes}) == []
+    for n, m in ((1, 5), (3, 7 if 1 in axes else 5)):
+        x = RNG.standard_normal((n, m, 4)).astype(np.float32)
+        np.testing.assert_array_equal(Model(graph)(x), Model(make(n, m))(x))
+
+
 @pytest.mark.parametrize("kind", ["avg", "max"])
 def test_a_window_over_the_whole_picture_covers_any(kind: str) -> None:
     more = "count_include_pad=True divisor_override=None" if kind == "avg" else "dilation=(1,1) return_indices=False"
