@@ -134,6 +134,27 @@ def test_a_module_that_is_called_twice_is_there_twice(tmp_path: Path) -> None:
     assert repr(graph).endswith("COMPLETE, 4 operators)")
 
 
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("output", ["", "relu", "both"])
+def test_a_model_that_returns_a_tuple_has_one_output_operator(tmp_path: Path, debug: bool, output: str) -> None:
+    text = (
+        "5 4\npnnx.Input in 0 1 x #x=(2,3)f32\nF.relu relu 1 1 x y\nF.sigmoid sigmoid 1 1 y z\n"
+        "prim::TupleConstruct both 2 1 y z w\npnnx.Output out 1 0 w\n"
+    )
+    graph = RuntimeGraph(write(tmp_path, text), num_threads=1)
+    graph.build(output_name=output or None)
+    x = np.float32([[-1, 0, 1], [2, 3, 4]])
+    graph.set_inputs("in", x)
+    graph.forward(debug=debug)
+    relu = np.maximum(x, 0)
+    np.testing.assert_array_equal(graph.get_outputs("relu"), relu)
+    if output != "relu":
+        for name in ("both", "out") if not output else ("both",):
+            y, z = graph.get_outputs(name)
+            np.testing.assert_array_equal(y, relu)
+            np.testing.assert_allclose(z, 1 / (1 + np.exp(-relu)), rtol=1e-6)
+
+
 def test_build_with_names() -> None:
     graph = RuntimeGraph(PARAM, BIN)
     graph.build("pnnx_input_0", "stem.2")
@@ -172,6 +193,13 @@ def test_codes_of_inputs(graph: RuntimeGraph) -> None:
         graph.set_inputs("pnnx_input_0", [])
     with pytest.raises(StatusError) as caught:
         graph.set_inputs("pnnx_input_0", [np.zeros((1, 8, 8)), np.zeros((1, 8, 9))])
+    assert caught.value.infer_status is InferStatus.FAILED_ARRAY_SIZE_MISMATCH
+
+
+@pytest.mark.parametrize("given", [5, None, np.float32(3), np.array(3.0), [[1, [2]]]])
+def test_inputs_that_are_no_samples_are_an_error_with_a_code(graph: RuntimeGraph, given: object) -> None:
+    with pytest.raises(StatusError, match="pnnx_input_0 takes a list of arrays") as caught:
+        graph.set_inputs("pnnx_input_0", given)  # type: ignore[arg-type]
     assert caught.value.infer_status is InferStatus.FAILED_ARRAY_SIZE_MISMATCH
 
 

@@ -85,8 +85,7 @@ def _intermediates(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, Array]:
         operand = open_.get_operand(name)
         assert operand is not None
         open_.new_operator("pnnx.Output", f"seen_{name}", inputs=[operand])
-    results = Model(open_, optimize=False)(*inputs)
-    results = results if isinstance(results, tuple) and len(names) > 1 else (results,)
+    results = Model(open_, optimize=False).results(*inputs)
     return {name: y for name, y in zip(names, results, strict=True) if isinstance(y, np.ndarray)}
 
 

@@ -248,6 +248,24 @@ class Model:
             results = self._program(given).run(given)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def results(self, *arrays: Any) -> tuple[Any, ...]:
+        """Run the model and return a tuple with one entry for each output of the graph, also if there is only one.
+
+        Unlike the result of a call this tells a model of several outputs from one whose only output is a tuple.
+
+        Parameters
+        ----------
+        *arrays : array_like
+            As for a call, which raises the same errors.
+
+        Returns
+        -------
+        tuple
+            An entry is an array, or a tuple or list of them where the graph puts these together.
+        """
+        given = self._given(arrays)
+        return tuple(self._program(given).run(given))
+
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
         """Run with named inputs and return named outputs.
 

@@ -240,19 +240,22 @@ class RuntimeGraph:
         Raises
         ------
         StatusError
-            When there is no such input, no sample, or the samples differ in shape or dtype.
+            When there is no such input, no sample, or the samples are no arrays or differ in shape or dtype.
         """
         self._complete()
         operand = self._find(name).output_operand
         if not self.is_input_op(name) or operand is None:
             raise StatusError(f"{name} is no input", StatusCode.PARSE_NULL_OPERATOR)
-        if len(inputs) == 0:
+        mismatch = StatusCode.INFER_DIM_MISMATCH, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
+        try:
+            samples = [np.asarray(x) for x in inputs]
+        except (TypeError, ValueError) as error:
+            raise StatusError(f"{name} takes a list of arrays, or one of a batch: {error}", *mismatch) from error
+        if not samples:
             codes = StatusCode.INFER_INPUTS_EMPTY, InferStatus.FAILED_INPUTS_EMPTY
             raise StatusError(f"{name} got no inputs", *codes)
-        samples = [np.asarray(x) for x in inputs]
         if len({(x.shape, x.dtype) for x in samples}) != 1:
-            codes = StatusCode.INFER_DIM_MISMATCH, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
-            raise StatusError(f"the samples of {name} differ in shape or dtype", *codes)
+            raise StatusError(f"the samples of {name} differ in shape or dtype", *mismatch)
         self._given[operand.name] = inputs if isinstance(inputs, np.ndarray) else np.stack(samples)
         self._forget_results()
 
@@ -278,7 +281,7 @@ class RuntimeGraph:
         self._forget_results()
         arrays = [self._given[i.name] for i in model.inputs]
         with translated():
-            results, steps = model.timed(*arrays) if debug else (_as_tuple(model(*arrays)), [])
+            results, steps = model.timed(*arrays) if debug else (model.results(*arrays), [])
         wanted = [x.name for x in self._graph.outputs]
         self._results = dict(zip(wanted, results, strict=True))
         for op in self._operators:
@@ -337,13 +340,9 @@ class RuntimeGraph:
                 graph.new_operator("pnnx.Output", f"pnnx_output_{i}", inputs=[operand])
             model = Model(graph, **{**self._options, "optimize": False})
             with translated():
-                results = _as_tuple(model(*(self._given[i.name] for i in model.inputs)))
+                results = model.results(*(self._given[i.name] for i in model.inputs))
             self._inner = dict(zip(names, results, strict=True))
         return self._inner
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _by_layer(steps: Sequence[tuple[Any, float]]) -> tuple[LayerTime, ...]:

@@ -64,10 +64,9 @@ def _free_makers(graph: Graph) -> None:
 def _replace(graph: Graph, wanted: list[Operand]) -> int:
     """Compute operands and put constants in their place."""
     try:
-        results = Model(graph.extract([], [x.name for x in wanted]), num_threads=1)()
+        values = Model(graph.extract([], [x.name for x in wanted]), num_threads=1).results()
     except PnnxFastError:
         return 0
-    values = results if isinstance(results, tuple) and len(wanted) > 1 else (results,)
     count = 0
     for x, y in zip(wanted, values, strict=True):
         producer = x.producer

@@ -206,6 +206,13 @@ def test_compare_finds_the_first_operator_that_differs() -> None:
         graph.compare(5, x())
 
 
+def test_compare_takes_graphs_whose_only_other_operand_is_a_tuple() -> None:
+    graph = Graph.parse(
+        "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,3)f32\nprim::TupleConstruct t 2 1 x x y\npnnx.Output out 1 0 y\n"
+    )
+    assert graph.compare(graph, np.ones((2, 3), np.float32)) == []
+
+
 def test_diff_tells_structure_parameters_and_weights() -> None:
     graph, other = net(), net()
     assert graph.diff(other) == []
