@@ -77,11 +77,12 @@ _NEED_TENSORS = frozenset({
 })  # fmt: skip
 """Functions of torch that take no numbers."""
 
+# A minus binds less than a power.
 _NUMBER_FORMS = {
     "abs": "abs({0})", "max": "max({0}, {1})", "maximum": "max({0}, {1})", "min": "min({0}, {1})",
-    "minimum": "min({0}, {1})", "neg": "(-{0})", "positive": "{0}", "pow": "({0} ** {1})", "reciprocal": "(1 / {0})",
+    "minimum": "min({0}, {1})", "neg": "(-{0})", "positive": "{0}", "pow": "(({0}) ** {1})", "reciprocal": "(1 / {0})",
     "round": "round({0})", "rsqrt": "(1 / math.sqrt({0}))", "sign": "(({0} > 0) - ({0} < 0))",
-    "square": "({0} ** 2)", "logical_not": "(not {0})", "int": "int({0})",
+    "square": "(({0}) ** 2)", "logical_not": "(not {0})", "int": "int({0})",
 }  # fmt: skip
 _MATH = frozenset(name for name in FUNCTIONS if hasattr(math, name))
 """Functions of numbers that Python has under the same name."""
