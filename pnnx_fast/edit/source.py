@@ -5,7 +5,7 @@ that a run of it starts with.
 from __future__ import annotations
 
 from pnnx_fast import passes
-from pnnx_fast.ir import Graph
+from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.check import require_connections
 from pnnx_fast.ir.folded import changed_constant
 from pnnx_fast.passes.restore_dtypes import restore_dtypes
@@ -37,8 +37,13 @@ def for_source(graph: Graph) -> Graph:
     passes.restore(ran)
     wind_back(ran, default_isa())
     name_doubts(ran.ops)
-    data = {op.name: op.attrs["data"] for op in ran.ops if op.type == "pnnx.Attribute" and "data" in op.attrs}
+    # Several constants may have one name, but not one operand.
+    data = {op.outputs[0].name: op.attrs["data"] for op in ran.ops if _is_constant(op)}
     for op in mended.ops:
-        if op.type == "pnnx.Attribute" and op.name in data:
-            op.attrs["data"] = data[op.name]
+        if _is_constant(op):
+            op.attrs["data"] = data.get(op.outputs[0].name, op.attrs["data"])
     return mended
+
+
+def _is_constant(op: Operator) -> bool:
+    return op.type == "pnnx.Attribute" and "data" in op.attrs and bool(op.outputs)

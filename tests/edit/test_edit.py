@@ -206,10 +206,9 @@ def test_compare_finds_the_first_operator_that_differs() -> None:
         graph.compare(5, x())
 
 
-def test_compare_takes_graphs_whose_only_other_operand_is_a_tuple() -> None:
-    graph = Graph.parse(
-        "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,3)f32\nprim::TupleConstruct t 2 1 x x y\npnnx.Output out 1 0 y\n"
-    )
+@pytest.mark.parametrize("rest", ["pnnx.Output o 1 0 x", "prim::TupleConstruct t 2 1 x x y\npnnx.Output o 1 0 y"])
+def test_compare_finds_nothing_where_a_graph_makes_no_tensors(rest: str) -> None:
+    graph = Graph.parse(f"7767517\n{len(rest.splitlines()) + 1} 2\npnnx.Input in 0 1 x\n{rest}\n")
     assert graph.compare(graph, np.ones((2, 3), np.float32)) == []
 
 

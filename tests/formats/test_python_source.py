@@ -32,6 +32,8 @@ def _statement(line: str) -> str:
         ("F.relu a 1 1 x y $input=x", "F.relu(v_x)"),
         ("pnnx.Expression e 1 1 x y expr=add(mul(@0,2),size(@0,1))", "((v_x * 2) + v_x.size(1))"),
         ("pnnx.Expression e 1 1 x y expr=maximum(@0,3)", "torch.maximum(v_x, torch.tensor(3))"),
+        ("pnnx.Expression e 1 1 x y expr=mul(@0,add(pow(-2,2),square(-3.0)))",
+         "(v_x * (((-2) ** 2) + ((-3.0) ** 2)))"),
         ("Tensor.reshape r 1 1 x y shape=(0,-1)", "v_x.reshape(v_x.size(0), -1)"),
         ("Tensor.slice s 1 1 x y dim=2 start=1 end=2147483647 step=2", "v_x[:, :, 1::2]"),
         ("Tensor.slice s 1 1 x y dims=(0,-1) starts=(0,1) ends=(2147483647,3) steps=(1,1) selects=(0,2147483647)",
@@ -94,8 +96,26 @@ def test_weights_are_written_beside_the_source(tmp_path: Path) -> None:
     graph = Graph.parse("7767517\n1 1\npnnx.Attribute w 0 1 x\n")
     graph.ops[0].attrs["data"] = Attribute(np.arange(3, dtype=np.float32))
     graph.python(tmp_path / "m.py")
-    assert (tmp_path / "m.bin").exists()
-    assert "'m.bin'" in (tmp_path / "m.py").read_text()
+    assert (tmp_path / "m_weights.bin").exists()
+    assert "'m_weights.bin'" in (tmp_path / "m.py").read_text()
+
+
+def test_constants_of_one_name_keep_their_data() -> None:
+    """Also where the converter's run is repeated because it has changed another constant."""
+    graph = Graph.parse(
+        "7767517\n9 8\npnnx.Input in 0 1 x #x=(2,3)f32\npnnx.Attribute c 0 1 a\npnnx.Attribute c 0 1 b\n"
+        "pnnx.Attribute pnnx_fold_z 0 1 z\npnnx.Attribute i 0 1 i\npnnx.Attribute s 0 1 s\n"
+        "torch.scatter_add w 3 1 z i s w dim=0 $input=z $index=i $src=s #w=(2,3)f32\n"
+        "pnnx.Expression e 4 1 x a b w y expr=add(add(mul(@0,@1),@2),@3) #y=(2,3)f32\npnnx.Output out 1 0 y\n"
+    )
+    fives = np.full((1, 3), 5, np.float32)
+    data = [np.full((2, 3), 2, np.float32), np.full((2, 3), 10, np.float32), np.float32([[5, 5, 5], [0, 0, 0]])]
+    for op, value in zip(graph.ops[1:6], [*data, np.zeros((1, 3), np.int64), fives], strict=True):
+        op.attrs["data"] = Attribute(value)
+        op.outputs[0].shape, op.outputs[0].dtype = op.attrs["data"].shape, op.attrs["data"].dtype
+    mended = for_source(graph)
+    found = [op.attrs["data"].numpy() for op in mended.ops[1:4]]
+    np.testing.assert_array_equal(found, [*data[:2], np.zeros((2, 3))])
 
 
 @pytest.mark.parametrize(
