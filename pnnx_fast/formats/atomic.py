@@ -1,111 +1,76 @@
-"""Files that appear whole or not at all.
+"""Files that appear whole or not at all, several together.
 
-Writers of this package write to a temporary file beside the target, sync it and rename it over the
-target, so that a crash or an exception leaves the old file. Nothing here knows what is written.
+Writers of this package write to temporary files beside the targets, sync all of them and only then rename them, so that
+an exception, a full disk or a crash leaves the old files. Nothing here knows what is written.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import stat
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
-from pnnx_fast._types import PathLike
+from pnnx_fast._types import Target
+from pnnx_fast.errors import ParameterError
 
-__all__ = ["AtomicFile"]
+__all__ = ["AtomicFiles"]
 
 
-class AtomicFile:
-    """A binary file that replaces `path` when it is committed.
-
-    As a context manager it commits at the end of the block, unless an exception leaves it. A target that
-    exists and is not a regular file (a pipe, ``/dev/stdout``) is written directly.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file to replace; through a symbolic link, what it points to.
-
-    Attributes
-    ----------
-    file : io.BufferedWriter
-        Where to write.
-
-    Raises
-    ------
-    OSError
-        The folder does not exist or may not be written.
+class AtomicFiles:
+    """Files that take the places of old ones at the end of a ``with`` block, unless an exception leaves it.
 
     Examples
     --------
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "a.bin")
-    ...     with AtomicFile(path) as target:
-    ...         _ = target.file.write(b"all of it")
+    ...     with AtomicFiles() as files:
+    ...         _ = files.open(path).write(b"all of it")
     ...         before = os.path.exists(path)
     ...     print(before, os.path.getsize(path))
     False 9
     """
 
-    def __init__(self, path: PathLike) -> None:
-        self._done = True
-        self._target = os.path.realpath(os.fspath(path))
-        self._temporary: str | None = None
+    def __init__(self) -> None:
+        self._files: list[_Unfinished] = []
+
+    def open(self, target: Target) -> IO[bytes]:
+        """Return the file to write to.
+
+        Parameters
+        ----------
+        target : path or binary file object
+            The file to replace; through a symbolic link, what it points to. What exists and is not a regular file (a
+            pipe, ``/dev/stdout``) is written directly. A file object is returned as it is.
+
+        Raises
+        ------
+        ParameterError
+            The file is open already.
+        OSError
+            The folder does not exist or may not be written.
+        """
+        if not isinstance(target, str | os.PathLike):
+            return target
+        path = os.path.realpath(os.fspath(target))
         try:
-            mode = os.stat(self._target).st_mode
+            mode = os.stat(path).st_mode
         except FileNotFoundError:
             mode = None
         if mode is not None and stat.S_ISDIR(mode):
-            raise IsADirectoryError(f"{os.fspath(path)} is a directory")
+            raise IsADirectoryError(f"{os.fspath(target)} is a directory")
         if mode is not None and not stat.S_ISREG(mode):
-            self.file = open(self._target, "wb")  # noqa: SIM115
-        else:
-            self.file = self._open_beside(mode)
-        self._done = False
-
-    def _open_beside(self, mode: int | None) -> io.BufferedWriter:
-        folder = os.path.dirname(self._target)
-        self._temporary = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        try:
-            descriptor = os.open(self._temporary, flags, 0o666)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self._target) from None
+            self._files.append(_Unfinished(path, None))
+            return self._files[-1].file
+        if any(path == file.path for file in self._files):
+            raise ParameterError(f"two files cannot both be {os.fspath(target)}")
+        temporary = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.tmp")
+        self._files.append(_Unfinished(path, temporary))
         if mode is not None:
-            os.chmod(self._temporary, stat.S_IMODE(mode))
-        return open(descriptor, "wb")
-
-    def commit(self) -> None:
-        """Sync the file and rename it over the target."""
-        if self._done:
-            return
-        try:
-            self.file.flush()
-            if self._temporary is not None:
-                os.fsync(self.file.fileno())
-            self.file.close()
-            if self._temporary is not None:
-                os.replace(self._temporary, self._target)
-        except BaseException:
-            self.discard()
-            raise
-        self._done = True
-        if self._temporary is not None:
-            _sync_folder(os.path.dirname(self._target))
-
-    def discard(self) -> None:
-        """Delete what was written; the old file stays."""
-        if self._done:
-            return
-        self._done = True
-        try:
-            self.file.close()
-        finally:
-            if self._temporary is not None:
-                os.unlink(self._temporary)
+            os.chmod(temporary, stat.S_IMODE(mode))
+        return self._files[-1].file
 
     def __enter__(self) -> Self:
         return self
@@ -113,24 +78,63 @@ class AtomicFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            if kind is None:
+                for file in self._files:
+                    file.complete()
+                for file in self._files:
+                    file.replace()
+        finally:
+            for file in self._files:
+                file.discard()
         if kind is None:
-            self.commit()
-        else:
-            self.discard()
-
-    def __del__(self) -> None:
-        self.discard()
+            for folder in {os.path.dirname(file.path) for file in self._files if file.replaced}:
+                _sync(folder)
 
 
-def _sync_folder(folder: str) -> None:
-    """Make the rename durable where folders can be synced; the content is safe already."""
+class _Unfinished:
+    """A file of a temporary name, or without one a target that is written directly."""
+
+    def __init__(self, path: str, temporary: str | None) -> None:
+        self.path, self.temporary, self.replaced = path, temporary, False
+        if temporary is None:
+            self.file = open(path, "wb")  # noqa: SIM115
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        try:
+            descriptor = os.open(temporary, flags, 0o666)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+        self.file = open(descriptor, "wb")  # noqa: SIM115
+
+    def complete(self) -> None:
+        """Have all of the content on the disk: what a disk or a quota refuses comes up here at the latest."""
+        self.file.flush()
+        if self.temporary is not None:
+            os.fsync(self.file.fileno())
+        self.file.close()
+
+    def replace(self) -> None:
+        """Rename the file to its path."""
+        if self.temporary is not None:
+            os.replace(self.temporary, self.path)
+            self.replaced = True
+
+    def discard(self) -> None:
+        """Close the file and delete it, unless it has its path."""
+        with suppress(OSError):  # has been told by `complete`, or follows another error
+            self.file.close()
+        if self.temporary is not None and not self.replaced:
+            with suppress(OSError):
+                os.unlink(self.temporary)
+
+
+def _sync(folder: str) -> None:
+    """Make renames durable where folders can be synced; the content is safe already."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
         return
-    try:
+    with suppress(OSError):
         os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
+    os.close(descriptor)

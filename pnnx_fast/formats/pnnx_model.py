@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import IO, Any, Literal
 
 from pnnx_fast._files import bin_path, param_path
@@ -20,7 +19,7 @@ from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 from pnnx_fast.ir import Attribute, Graph
 
-__all__ = ["load", "parse", "python", "save", "save_weights"]
+__all__ = ["load", "parse", "python", "save", "write_weights"]
 
 # Old archives count offsets in 32 bits; names and headers need some of them.
 _ZIP32_BYTES = 1 << 31
@@ -145,17 +144,17 @@ def save(graph: Graph, param: Target, bin: Target | None = None) -> None:
         bin = bin_path(param) if bin is None else bin
     elif bin is None:
         raise TypeError("saving to a file object needs bin, too")
-    # Both files are complete before either takes its place.
-    with _target(param) as param_file, _target(bin) as bin_file:
-        _write_weights(graph, weights, bin_file)
+    from pnnx_fast.formats.atomic import AtomicFiles
+
+    with AtomicFiles() as files:
+        param_file = files.open(param)
+        _write_weights(graph, weights, files.open(bin))
         param_file.write(content)
 
 
-def save_weights(graph: Graph, bin: Target) -> None:
-    """Write the weight file alone."""
-    weights = _weights(graph)
-    with _target(bin) as file:
-        _write_weights(graph, weights, file)
+def write_weights(graph: Graph, file: IO[bytes]) -> None:
+    """Write the archive of weights alone."""
+    _write_weights(graph, _weights(graph), file)
 
 
 def python(graph: Graph, path: PathLike, bin: PathLike | None = None) -> None:
@@ -193,14 +192,3 @@ def _weights(graph: Graph) -> list[tuple[str, Attribute]]:
 def _layout(graph: Graph, weights: list[tuple[str, Attribute]]) -> Literal["zip64", "zip32"]:
     total = sum(attr.nbytes for _, attr in weights)
     return graph.store_layout if total < _ZIP32_BYTES else "zip64"
-
-
-@contextmanager
-def _target(target: Target) -> Iterator[IO[bytes]]:
-    if isinstance(target, str | os.PathLike):
-        from pnnx_fast.formats.atomic import AtomicFile
-
-        with AtomicFile(target) as atomic:
-            yield atomic.file
-    else:
-        yield target

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pnnx_fast.errors import ParameterError
-from pnnx_fast.formats.atomic import AtomicFile
+from pnnx_fast.formats.atomic import AtomicFiles
+from pnnx_fast.formats.pnnx_model import write_weights
 from pnnx_fast.formats.python_calls import argument, is_module, statements
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, identifier, spelled
@@ -136,16 +137,14 @@ def source(graph: Graph, weights: str, stem: str = "model") -> str:
 def write(graph: Graph, path: Any, bin: Any = None) -> None:
     """Write the module, and its weights beside it unless `bin` names them; see :meth:`Graph.python`."""
     place = Path(path)
-    stem = identifier(place.stem)
-    if bin is None:
-        from pnnx_fast.formats.pnnx_model import save_weights
-
-        bin = place.with_name(f"{place.stem}_weights.bin")  # a model's own weights may lie at the .py file's name
-        save_weights(graph, bin)
-    relative = os.path.relpath(os.fspath(bin), place.parent)
+    own = place.with_name(f"{place.stem}_weights.bin")  # a model's own weights may lie at the .py file's name
+    relative = os.path.relpath(own if bin is None else os.fspath(bin), place.parent)
     weights = f"os.path.join(os.path.dirname(os.path.abspath(__file__)), {relative!r})"
-    with AtomicFile(place) as atomic:
-        atomic.file.write(source(graph, weights, stem).encode())
+    text = source(graph, weights, identifier(place.stem)).encode()
+    with AtomicFiles() as files:
+        files.open(place).write(text)
+        if bin is None:
+            write_weights(graph, files.open(own))
 
 
 # -- Members ----------------------------------------------------------------------------------------------------------

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from pnnx_fast.formats.atomic import AtomicFile
-
 __all__ = ["Layout", "StoreZipReader", "StoreZipWriter"]
 
 Layout = Literal["zip64", "zip32"]
@@ -343,9 +341,8 @@ class StoreZipWriter:
 
     Parameters
     ----------
-    target : str, os.PathLike or binary file object
-        A path appears when the writer is closed, whole: until then, and when an exception leaves the
-        ``with`` block, the old file stays. A file object is written from its position on and not closed.
+    file : binary file object
+        Is written from its position on and not closed.
     layout : {"zip64", "zip32"}
         PNNX has written zip64 records for every size since 2024, and plain ones (up to 4 GiB) before.
     duplicates : bool
@@ -361,19 +358,11 @@ class StoreZipWriter:
     105
     """
 
-    def __init__(self, target: PathLike | IO[bytes], *, layout: Layout = "zip64", duplicates: bool = False) -> None:
+    def __init__(self, file: IO[bytes], *, layout: Layout = "zip64", duplicates: bool = False) -> None:
         if layout not in ("zip64", "zip32"):
             raise ValueError(f"layout is 'zip64' or 'zip32', not {layout!r}")
         self.layout: Layout = layout
-        self._atomic: AtomicFile | None = None
-        self._file: IO[bytes] | None
-        if isinstance(target, (str, os.PathLike)):
-            from pnnx_fast.formats.atomic import AtomicFile
-
-            self._atomic = AtomicFile(target)
-            self._file = self._atomic.file
-        else:
-            self._file = target
+        self._file: IO[bytes] | None = file
         self._position = 0
         self._directory: list[bytes] = []
         self._names: set[str] = set()
@@ -414,25 +403,17 @@ class StoreZipWriter:
         self._names.add(name)
 
     def close(self) -> None:
-        """Write the directory and put the file in place; closing twice is fine."""
+        """Write the directory; closing twice is fine."""
         if self._file is None:
             return
-        try:
-            directory = b"".join(self._directory)
-            end = store.zip_end(len(self._directory), self._position, len(directory), self.layout == "zip64")
-            _write_all(self._file, directory + end)
-        except BaseException:
-            self.discard()
-            raise
-        self._file = None
-        if self._atomic is not None:
-            self._atomic.commit()
+        file, self._file = self._file, None
+        directory = b"".join(self._directory)
+        end = store.zip_end(len(self._directory), self._position, len(directory), self.layout == "zip64")
+        _write_all(file, directory + end)
 
     def discard(self) -> None:
-        """Close without putting the file in place."""
+        """Close without the directory: what was written is no archive."""
         self._file = None
-        if self._atomic is not None:
-            self._atomic.discard()
 
     def _writable(self) -> IO[bytes]:
         if self._file is None:

@@ -127,7 +127,7 @@ class Graph(Editing):
         return codec.get().parse(text)
 
     def save(self, param: Target, bin: Target | None = None) -> None:
-        """Write the model; each file appears complete or not at all.
+        """Write the model; both files appear complete or not at all.
 
         Parameters
         ----------
@@ -141,6 +141,8 @@ class Graph(Editing):
             When two different weights have one name, or the bytes of a weight do not fit its shape.
         TypeError
             When ``param`` is a file object and ``bin`` is not given.
+        ParameterError
+            When both are the same path.
         OSError
             When a file cannot be written.
         """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
-from pnnx_fast.errors import FormatError, GraphError
+from pnnx_fast.errors import FormatError, GraphError, ParameterError
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 from pnnx_fast.ir import Attribute, Graph
 
@@ -288,17 +288,24 @@ def test_a_failed_save_leaves_the_old_files(model: Path, damage) -> None:
     assert {p: p.read_bytes() for p in model.parent.iterdir()} == before
 
 
-def test_no_space_leaves_the_old_files(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place, name", [(StoreZipWriter, "write"), (os, "fsync")])
+def test_no_space_leaves_the_old_files(model: Path, monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> None:
     before = {p: p.read_bytes() for p in model.parent.iterdir()}
     graph = Graph.load(model)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(StoreZipWriter, "write", full)
+    monkeypatch.setattr(place, name, full)
     with pytest.raises(OSError, match="No space"):
         graph.save(model)
     assert {p: p.read_bytes() for p in model.parent.iterdir()} == before
+
+
+def test_both_files_of_a_model_cannot_be_one(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="two files cannot both be"):
+        Graph.load(model).save(tmp_path / "one", str(tmp_path / "one"))
+    assert not (tmp_path / "one").exists()
 
 
 def test_graphs_load_themselves_without_the_formats_being_imported(model: Path) -> None:

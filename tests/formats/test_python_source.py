@@ -100,6 +100,15 @@ def test_weights_are_written_beside_the_source(tmp_path: Path) -> None:
     assert "'m_weights.bin'" in (tmp_path / "m.py").read_text()
 
 
+def test_a_graph_that_has_no_source_leaves_the_old_files(tmp_path: Path) -> None:
+    graph = Graph.parse("7767517\n2 1\npnnx.Attribute w 0 1 x\nmy.layer a 1 1 x y\n")
+    graph.ops[0].attrs["data"] = Attribute(np.arange(3, dtype=np.float32))
+    (tmp_path / "m_weights.bin").write_bytes(b"old")
+    with pytest.raises(UnsupportedOperatorError):
+        graph.python(tmp_path / "m.py")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("m_weights.bin", b"old")]
+
+
 def test_constants_of_one_name_keep_their_data() -> None:
     """Also where the converter's run is repeated because it has changed another constant."""
     graph = Graph.parse(

@@ -13,6 +13,7 @@ import pytest
 from pnnx_fast._core import store
 from pnnx_fast.errors import FormatError
 from pnnx_fast.formats import store_zip
+from pnnx_fast.formats.atomic import AtomicFiles
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 
 ENTRIES = {
@@ -127,7 +128,7 @@ def test_views_survive_saving_over_the_file(tmp_path):
     path.write_bytes(archive())
     with StoreZipReader(path) as reader:
         view = reader.view("conv.weight")
-        with StoreZipWriter(path) as writer:
+        with AtomicFiles() as files, StoreZipWriter(files.open(path)) as writer:
             for name in reversed(reader.names()):
                 writer.write(name, reader.view(name))
         assert view.tobytes() == ENTRIES["conv.weight"]

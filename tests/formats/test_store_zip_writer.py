@@ -1,8 +1,6 @@
-"""StoreZipWriter: PNNX's bytes, what may be written, and that a file appears whole or not at all."""
+"""StoreZipWriter: PNNX's bytes, and what may be written."""
 
 import io
-import os
-import stat
 import struct
 import zipfile
 import zlib
@@ -129,41 +127,6 @@ def test_zip32_limits():
         writer.close()
 
 
-def test_file_appears_at_the_end(tmp_path):
-    path = tmp_path / "a.bin"
-    writer = StoreZipWriter(path)
-    writer.write("a", b"123")
-    assert not path.exists()
-    writer.close()
-    assert StoreZipReader(path).read("a") == b"123"
-    assert os.listdir(tmp_path) == ["a.bin"]
-
-
-def test_exception_leaves_the_old_file(tmp_path):
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"old")
-
-    def fail():
-        with StoreZipWriter(path) as writer:
-            writer.write("a", b"123")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a.bin"]
-
-
-def test_forgotten_writer_leaves_the_old_file(tmp_path):
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"old")
-    writer = StoreZipWriter(path)
-    writer.write("a", b"123")
-    del writer
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a.bin"]
-
-
 def test_failing_file_closes_the_writer():
     class Full(io.BytesIO):
         def write(self, data):
@@ -192,40 +155,3 @@ def test_raw_file_that_takes_little():
     with StoreZipWriter(file) as writer:
         writer.write("a", b"x" * 100)
     assert StoreZipReader(file.taken).read("a") == b"x" * 100
-
-
-def test_mode_and_links_are_kept(tmp_path):
-    path, link = tmp_path / "a.bin", tmp_path / "link.bin"
-    path.write_bytes(b"old")
-    path.chmod(0o640)
-    link.symlink_to(path)
-    with StoreZipWriter(link):
-        pass
-    assert link.is_symlink()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert StoreZipReader(path).names() == []
-
-
-def test_new_file_follows_the_umask(tmp_path):
-    old = os.umask(0o027)
-    try:
-        with StoreZipWriter(tmp_path / "a.bin"):
-            pass
-    finally:
-        os.umask(old)
-    assert stat.S_IMODE((tmp_path / "a.bin").stat().st_mode) == 0o640
-
-
-def test_targets_that_cannot_be(tmp_path):
-    with pytest.raises(IsADirectoryError):
-        StoreZipWriter(tmp_path)
-    with pytest.raises(FileNotFoundError) as caught:
-        StoreZipWriter(tmp_path / "no" / "a.bin")
-    assert caught.value.filename == str(tmp_path / "no" / "a.bin")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="no /dev/null")
-def test_devices_are_written_not_replaced():
-    with StoreZipWriter("/dev/null") as writer:
-        writer.write("a", b"1")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
