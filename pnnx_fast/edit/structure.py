@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from pnnx_fast.errors import GraphError, ParameterError
 from pnnx_fast.ir import Attributes, Graph, Operand, Operator, Parameters
@@ -46,7 +47,8 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     Raises
     ------
     GraphError
-        When an operand does not exist, or an output needs an input of the graph that is not among ``inputs``.
+        When an operand does not exist or is among ``inputs`` twice, or an output needs an input of the graph that is
+        not among them.
     TypeError
         When a single name is given instead of a list.
 
@@ -60,6 +62,9 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     """
     if isinstance(inputs, str) or isinstance(outputs, str):
         raise TypeError("inputs and outputs are lists of names, not one name")
+    repeated = [name for name, count in Counter(inputs).items() if count > 1]
+    if repeated:
+        raise GraphError([f"{name} is among the inputs of the part more than once" for name in repeated])
     part = graph.copy()
     starts = [operand(part, name) for name in inputs]
     ends = [operand(part, name) for name in outputs]
@@ -150,12 +155,16 @@ def insert(
     source = operand(graph, after)
     if any(op.name == name for op in graph.ops):
         raise GraphError([f"operator {name} exists already"])
-    result = graph.new_operand(f"{after}_{name}")
-    result.dtype, result.shape = source.dtype, source.shape
-    graph.replace_uses(source, result)
     producer = source.producer
     index = 0 if producer is None else graph.place_of(producer) + 1
-    return graph.new_operator(type, name, inputs=[source], outputs=[result], params=params, attrs=attrs, index=index)
+    # Values that are no parameters or weights are found here, before anything is rewired.
+    made = graph.new_operator(type, name, params=params, attrs=attrs, index=index)
+    result = graph.new_operand(graph.free_name(f"{after}_{name}"))
+    result.dtype, result.shape = source.dtype, source.shape
+    graph.replace_uses(source, result)
+    made.add_input(source)
+    made.add_output(result)
+    return made
 
 
 def remove(graph: Graph, name: str) -> None:
@@ -273,24 +282,32 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
     sources = {inputs[name]: operand(result, source) for name, source in connections.items()}
     fed = set(sources.values())
     result.remove_operators([op for op in result.ops if op.type == "pnnx.Output" and op.inputs[0] in fed])
-    taken = {op.name for op in result.ops}
+    operands = [x for x in other.operands if x not in sources]
+    names = _renamed((x.name for x in operands), {x.name for x in result.operands}, prefix)
     known: dict[Operand, Operand] = dict(sources)
-    for x in other.operands:
-        if x in known:
-            continue
-        name = x.name
-        while result.get_operand(name) is not None:
-            name = prefix + name
-        known[x] = twin = result.new_operand(name)
-        twin.dtype, twin.shape = x.dtype, x.shape
+    for x in operands:
+        known[x] = twin = result.new_operand(names[x.name])
+        twin.dtype, twin.shape, twin.was_read = x.dtype, x.shape, x.was_read
+    names = _renamed((op.name for op in other.ops), {op.name for op in result.ops}, prefix)
     for op in other.ops:
         if op.outputs and op.outputs[0] in sources:
             continue
-        name = op.name
-        while name in taken:
-            name = prefix + name
-        made = result.new_operator(op.type, name, inputs=[known[x] for x in op.inputs], attrs=op.attrs)
+        made = result.new_operator(op.type, names[op.name], inputs=[known[x] for x in op.inputs], attrs=op.attrs)
         made.params, made.inputnames = op.params, list(op.inputnames)
         for x in op.outputs:
             made.add_output(known[x])
     return result
+
+
+def _renamed(names: Iterable[str], taken: set[str], prefix: str) -> dict[str, str]:
+    """What the names of one graph become beside those of another: operators that share a name go on sharing it."""
+    found = {name: name for name in names}
+    used = taken | found.keys()
+    for name in found:
+        if name in taken:
+            new = prefix + name
+            while new in used:
+                new = prefix + new
+            used.add(new)
+            found[name] = new
+    return found

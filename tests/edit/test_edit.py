@@ -47,6 +47,8 @@ def test_extract_gives_the_parts_whose_composition_is_the_whole() -> None:
         graph.extract(["c"], ["b"])
     with pytest.raises(GraphError, match="no operand nowhere"):
         graph.extract(["nowhere"], ["y"])
+    with pytest.raises(GraphError, match="x is among the inputs of the part more than once"):
+        graph.extract(["x", "x"], ["y"])
 
 
 def test_merge_joins_what_extract_cut() -> None:
@@ -56,12 +58,27 @@ def test_merge_joins_what_extract_cut() -> None:
     assert sum(op.type == "pnnx.Output" for op in whole.ops) == 1
 
 
-def test_merge_keeps_names_apart() -> None:
+@pytest.mark.parametrize(
+    ("first_names", "second_names", "expected"),
+    [
+        (["conv", "second_conv"], ["second_conv", "act"], ["second_second_conv", "act"]),
+        (["conv", "act"], ["second_act", "act"], ["second_act", "second_second_act"]),
+        (["conv", "act"], ["act", "act"], ["second_act", "second_act"]),
+    ],
+)
+def test_merge_keeps_names_apart(first_names: list[str], second_names: list[str], expected: list[str]) -> None:
     first, second = net(), net()
-    second.ops[1].name = "second_conv"
-    first.ops[2].name = "second_conv"
-    graph = edit.merge(first, second, {"x": "y"})
-    assert len({op.name for op in graph.ops}) == len(graph.ops)
+    for graph, names in ((first, first_names), (second, second_names)):
+        for op, name in zip(graph.ops[1:3], names, strict=True):
+            op.name = name
+    edit.rename(second, "a", "second_b")
+    merged = edit.merge(first, second, {"x": "y"})
+    assert [op.name for op in merged.ops[5:]] == [*expected, "second_flat", "second_fc", "out"]
+    assert [op.outputs[0].name for op in merged.ops[5:8]] == ["second_b", "second_second_b", "second_c"]
+    merged.validate()
+
+
+def test_merge_takes_a_prefix() -> None:
     with pytest.raises(ParameterError, match="prefix"):
         edit.merge(net(), net(), {"x": "y"}, prefix="")
 
@@ -81,6 +98,21 @@ def test_insert_remove_replace_rename() -> None:
         edit.insert(graph, "scores", "F.relu", "fc")
     with pytest.raises(GraphError, match="no input"):
         edit.remove(graph, "in")
+
+
+def test_a_failed_insertion_leaves_the_graph() -> None:
+    graph = net()
+    with pytest.raises(ParameterError):
+        edit.insert(graph, "a", "F.relu", "new", params={"k": {}})
+    graph.validate()
+    assert graph.diff(net()) == []
+
+
+def test_an_inserted_operator_finds_a_free_name_for_its_result() -> None:
+    graph = net()
+    edit.rename(graph, "c", "a_new")
+    assert edit.insert(graph, "a", "F.relu", "new").outputs[0].name == "a_new_1"
+    graph.validate()
 
 
 def test_make_dynamic_frees_the_batch_that_tracing_fixed() -> None:
