@@ -7,12 +7,18 @@ Recorded shapes count as fixed, unknown sizes are left alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from pnnx_fast.expression import Call, Constant, Input, Node
+import numpy as np
+
+from pnnx_fast.errors import ExpressionError
+from pnnx_fast.expression import FUNCTIONS, Call, Constant, Input, Node, TensorType
+from pnnx_fast.expression.apply import apply
 from pnnx_fast.expression.tree import fold
-from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.ir.parameter import OPEN_END
 from pnnx_fast.passes.drop_identity import IDENTITIES
@@ -104,10 +110,10 @@ def _neutral(graph: Graph) -> int:
     count = 0
     for op in list(graph.ops):
         node = expression(op)
-        floats = all((x.dtype or "").startswith(("f", "bf", "c")) for x in op.inputs)
-        if node is None or not op.inputs or not floats:
+        types = [_type(x) for x in op.inputs]
+        if node is None or not types or None in types:
             continue
-        done = fold(node, lambda n, parts: _simpler(n.rebuilt(tuple(parts)) if parts else n))
+        done = fold(node, partial(_simpler, types)).node
         if done == node:
             continue
         set_expression(op, done, list(op.inputs))
@@ -115,23 +121,39 @@ def _neutral(graph: Graph) -> int:
     return count
 
 
-def _simpler(node: Node) -> Node:
-    if not isinstance(node, Call) or len(node.children) != 2:
-        return node
+class _Typed(NamedTuple):
+    """A part of an expression, and what is known of its value: a number, the type of a tensor, or nothing."""
+
+    node: Node
+    value: Any
+
+
+def _type(x: Operand) -> TensorType | None:
+    """Type of an operand as far as types of results depend on it: sizes do not matter, their number does."""
+    known = x.shape is not None and x.dtype in by_text
+    return TensorType(np.dtype(by_text[x.dtype or ""].computed), (1,) * len(x.shape or ())) if known else None
+
+
+def _simpler(types: Sequence[TensorType | None], node: Node, parts: list[_Typed]) -> _Typed:
+    """A part without what is neutral in it: a number that leaves values and type of a tensor as they are."""
+    if isinstance(node, Input):
+        return _Typed(node, types[node.index])
+    if isinstance(node, Constant):
+        return _Typed(node, node.value)
+    node, values = node.rebuilt(tuple(part.node for part in parts)), [part.value for part in parts]
+    if not isinstance(node, Call):
+        return _Typed(node, values)
+    try:
+        result = apply(FUNCTIONS[node.name], values)
+    except (ExpressionError, ArithmeticError, ValueError, TypeError):
+        return _Typed(node, None)
     for place, number in _NEUTRAL.get(node.name, {}).items():
-        constant, rest = node.children[place], node.children[1 - place]
-        plain = isinstance(constant, Constant) and type(constant.value) in (int, float) and constant.value == number
-        # A sum of two literals is the business of eval_expression; with numbers, 1.0 makes a float of an integer.
-        if plain and not _is_number(rest):
+        rest = parts[1 - place]
+        plain = type(values[place]) in (int, float) and values[place] == number
+        # A sum of two numbers is the business of eval_expression.
+        if plain and isinstance(result, TensorType) and rest.value.dtype == result.dtype:
             return rest
-    return node
-
-
-def _is_number(node: Node) -> bool:
-    """Whether an expression is made of literals and sizes."""
-    if isinstance(node, Call) and node.name == "size":
-        return True
-    return not isinstance(node, Input) and all(_is_number(child) for child in node.children)
+    return _Typed(node, result)
 
 
 @simplification(5)

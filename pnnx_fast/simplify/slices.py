@@ -70,10 +70,11 @@ def fuse_slice_squeeze_to_select(graph: Graph) -> int:
         if follower is None or follower.type != "torch.squeeze" or parts is None or len(parts) != 1:
             continue
         dim, start, end, step, _ = parts[0]
-        rank = len(op.inputs[0].shape or ())
+        shape = op.inputs[0].shape or ()
         removed = value(follower, "dim")
-        one = step == 1 and (end == start + 1 or (start == -1 and end == OPEN_END))
-        if not isinstance(removed, int) or removed % rank != dim or not one:
+        inside = shape[dim] < 0 or -shape[dim] <= start < shape[dim]
+        one = inside and step == 1 and (end == start + 1 != 0 or (start, end) == (-1, OPEN_END))
+        if not isinstance(removed, int) or removed % len(shape) != dim or not one:
             continue
         follower.set_input(0, op.inputs[0])
         follower.type = "Tensor.select"
@@ -195,8 +196,8 @@ def fuse_slice_copy(graph: Graph) -> int:
         if parts is None:
             continue
         if not parts:
-            source = op.inputs[1]
-            if source.shape is None or source.shape != op.inputs[0].shape:
+            whole, source = op.inputs
+            if None in (whole.shape, whole.dtype) or (whole.shape, whole.dtype) != (source.shape, source.dtype):
                 continue
             graph.replace_uses(op.outputs[0], source)
             graph.remove_operator(op)

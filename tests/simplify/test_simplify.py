@@ -86,6 +86,10 @@ def test_every_pass_has_a_case() -> None:
         ("eliminate_noop_expression", "pnnx.Expression e 1 1 x y expr=mul(@0,2)"),
         ("eliminate_noop_math", "pnnx.Expression e 1 1 x y expr=sub(0,@0)"),
         ("eliminate_noop_math", "pnnx.Expression e 1 1 x y expr=mul(@0,mul(size(@0,0),1.0))"),
+        ("fuse_slice_squeeze_to_select",
+         "Tensor.slice a 1 1 x b dim=1 start=-1 end=0 step=1 | torch.squeeze s 1 1 b y dim=1"),
+        ("fuse_slice_squeeze_to_select",
+         "Tensor.slice a 1 1 x b dim=1 start=3 end=4 step=1 | torch.squeeze s 1 1 b y dim=1"),
         ("eliminate_noop_reshape", "Tensor.reshape r 1 1 x y shape=(3,2)"),
         ("eliminate_noop_einsum", "torch.einsum e 1 1 x y equation=ij->ji"),
         ("eliminate_noop_slice", "Tensor.slice s 1 1 x y dim=1 start=0 end=2 step=1"),
@@ -109,6 +113,37 @@ def test_what_looks_alike_stays(name: str, lines: str) -> None:
     before = _types(graph)
     simplify(graph, [name])
     assert _types(graph) == before
+
+
+@pytest.mark.parametrize(
+    "expr, simpler",
+    [
+        ("mul(torch.long(@0),1.0)", ""), ("mul(torch.long(@0),1)", "torch.long(@0)"), ("mul(gt(@0,0.5),1.0)", ""),
+        ("add(torch.bool(@0),0)", ""), ("div(torch.long(@0),1)", ""), ("pow(1.0,@0)", ""), ("add(0,@0)", "@0"),
+        ("add(mul(torch.double(@0),1.0),mul(@0,1))", "add(torch.double(@0),@0)"), ("mul(size(@0,0),1.0)", ""),
+        ("add(@1,0.0)", ""), ("sub(@1,0)", "@1"), ("mul(@2,1)", ""), ("add(@0,[0])", ""),
+    ],
+)  # fmt: skip
+def test_neutral_numbers_that_change_the_type_stay(expr: str, simpler: str) -> None:
+    graph = Graph.parse(
+        "7767517\n5 4\npnnx.Input a 0 1 x #x=(2,3)f32\npnnx.Input b 0 1 i #i=(2,3)i64\npnnx.Input c 0 1 t #t=(3)bool\n"
+        f"pnnx.Expression e 3 1 x i t y expr={expr}\npnnx.Output o 1 0 y\n"
+    )
+    simplify(graph, ["eliminate_noop_math"])
+    op = graph.ops[3]
+    found = op.params["expr"].text
+    for place, x in enumerate(op.inputs):
+        found = found.replace(f"@{place}", "@" + str("xit".index(x.name)))
+    assert found == (simpler or expr)
+
+
+@pytest.mark.parametrize("dtype, count", [("f32", 1), ("i64", 0)])
+def test_a_copy_of_another_type_stays(dtype: str, count: int) -> None:
+    graph = Graph.parse(
+        f"7767517\n4 3\npnnx.Input a 0 1 x #x=(2,3)f32\npnnx.Input b 0 1 s #s=(2,3){dtype}\n"
+        "Tensor.copy c 2 1 x s y $self=x $src=s #y=(2,3)f32\npnnx.Output o 1 0 y\n"
+    )
+    assert simplify(graph, ["fuse_slice_copy"]).get("fuse_slice_copy", 0) == count
 
 
 def test_the_page_tells_of_every_pass() -> None:
