@@ -8,10 +8,13 @@ import re
 
 from pnnx_fast.errors import ExpressionError
 
-__all__ = ["MAX_TEXT", "Token", "TokenKind", "is_word", "tokens"]
+__all__ = ["MAX_TEXT", "MAX_VALUES", "Token", "TokenKind", "is_word", "tokens"]
 
 #: Longest expression that is read.
 MAX_TEXT = 1 << 20
+
+#: Most inputs, numbers and names of an expression that is read.
+MAX_VALUES = 1 << 17
 
 
 #: Names that are values.
@@ -67,7 +70,7 @@ def tokens(text: str) -> list[Token]:
     Parameters
     ----------
     text : str
-        The expression, at most `MAX_TEXT` characters.
+        The expression, at most `MAX_TEXT` characters with `MAX_VALUES` values.
 
     Raises
     ------
@@ -83,7 +86,10 @@ def tokens(text: str) -> list[Token]:
         raise ExpressionError(f"the expression has {len(text)} characters, more than {MAX_TEXT}")
     found = []
     end = 0
-    for piece in text.translate(_APART).split():
+    pieces = text.translate(_APART).split()
+    if len(pieces) > MAX_VALUES and sum(piece not in _PUNCTUATION for piece in pieces) > MAX_VALUES:
+        raise ExpressionError(f"the expression has more than {MAX_VALUES} values")
+    for piece in pieces:
         start = text.index(piece, end)
         end = start + len(piece)
         kind = piece if piece in _PUNCTUATION else _classify(piece)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from pnnx_fast.errors import ExpressionError
+from pnnx_fast.expression.lex import MAX_VALUES
 from pnnx_fast.expression.types import DTypeName, Number
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 #: Largest tree, with shared parts counted as often as they occur.
-MAX_NODES = 1 << 17
+MAX_NODES = MAX_VALUES
 
 T = TypeVar("T")
 

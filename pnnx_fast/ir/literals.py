@@ -19,19 +19,21 @@ MISSING = object()
 """What `literal` returns for an operand whose value is not known."""
 
 
-_parse = lru_cache(maxsize=256)(parse)
-"""Passes ask for one expression after another several times."""
+@lru_cache(maxsize=256)
+def _parse(text: str) -> Node | None:
+    """Tree of an expression, None where it has none. Passes ask for one after another several times."""
+    try:
+        return parse(text)
+    except ExpressionError:
+        return None
 
 
 def expression(op: Operator | None) -> Node | None:
     """Tree of a ``pnnx.Expression``, None for anything else."""
     if op is None or op.type != "pnnx.Expression" or len(op.outputs) != 1:
         return None
-    try:
-        node = _parse(str(op.params["expr"].value))
-    except ExpressionError:
-        return None
-    return node if max(inputs_of(node), default=-1) < len(op.inputs) else None
+    node = _parse(str(op.params["expr"].value))
+    return node if node is not None and max(inputs_of(node), default=-1) < len(op.inputs) else None
 
 
 def literal(x: Operand | None) -> Any:

@@ -22,6 +22,8 @@ __all__ = ["CAPTURED", "Match", "Rule", "find", "rewrite"]
 
 CAPTURED = -233
 """Size of a dimension of a pattern that is captured."""
+MOST_TRIES = 4096
+"""Consumers of shared operands that are tried at one place: their combinations grow exponentially."""
 _ANY = -1
 _TOKEN = re.compile(r"[(),\[\]]|[^(),\[\]]+")
 _ALL = "%*"
@@ -56,6 +58,9 @@ class Match:
 
 class Rule:
     """A pattern and what replaces it.
+
+    Where a pattern has several outputs, there may be many ways to match it at one operator. Of those a few thousand are
+    tried.
 
     Parameters
     ----------
@@ -137,7 +142,7 @@ class Rule:
         assert self.anchor is not None
         if op.type != self.anchor.type:
             return None
-        for match in _extend(self, Match(), [(self.anchor, op)]):
+        for match in _extend(self, Match(), [(self.anchor, op)], iter(range(MOST_TRIES))):
             if _is_closed(self, match) and (self.condition is None or self.condition(match)):
                 return match
         return None
@@ -146,7 +151,9 @@ class Rule:
 # -- Matching ---------------------------------------------------------------------------------------------------------
 
 
-def _extend(rule: Rule, match: Match, pending: list[tuple[Operator, Operator]]) -> Iterator[Match]:
+def _extend(
+    rule: Rule, match: Match, pending: list[tuple[Operator, Operator]], tries: Iterator[int]
+) -> Iterator[Match]:
     """Complete a match: upstream there is no choice, downstream every consumer of a shared operand is tried."""
     while pending:
         pattern, op = pending.pop()
@@ -176,8 +183,8 @@ def _extend(rule: Rule, match: Match, pending: list[tuple[Operator, Operator]]) 
         return
     shared = match.operands[next(x for x in missing.inputs if x.name in match.operands).name]
     for consumer in dict.fromkeys(shared.consumers):
-        if consumer.type == missing.type:
-            yield from _extend(rule, match._copy(), [(missing, consumer)])
+        if consumer.type == missing.type and next(tries, None) is not None:
+            yield from _extend(rule, match._copy(), [(missing, consumer)], tries)
 
 
 def _frontier(op: Operator, match: Match) -> bool:

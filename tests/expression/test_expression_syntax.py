@@ -178,8 +178,9 @@ def test_mistakes_show_their_place(text, position, reason):
         ("add(@0," + "9" * 10_000 + ")", "'9999999999999999999999999999999999999... is neither"),
         ("@" + "9" * 100, "'@999999999999999999999999999999999999... is neither"),
         ("[" + "1," * 131_072 + "]", "the expression has more than 131072 nodes"),
+        ("[" + "1," * 131_073 + "?", "the expression has more than 131072 values"),
     ],
-    ids=["calls", "brackets", "commas", "characters", "number", "operand", "nodes"],
+    ids=["calls", "brackets", "commas", "characters", "number", "operand", "nodes", "values"],
 )
 def test_hostile_text(text, reason):
     with pytest.raises(ExpressionError) as caught:

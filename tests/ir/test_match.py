@@ -11,6 +11,7 @@ import pytest
 from pnnx_fast import Attribute, Graph
 from pnnx_fast.edit import Match, Rule, find, rewrite
 from pnnx_fast.errors import GraphError, ParameterError
+from pnnx_fast.ir import match as match_module
 
 
 def text(*lines: str, inputs: str = "x", outputs: str = "y") -> str:
@@ -144,6 +145,16 @@ def test_endless_rules_and_bad_rules_are_errors() -> None:
         Rule(text("F.a a 1 1 x y"))
     with pytest.raises(ParameterError, match="hang together"):
         Rule(text("F.a a 1 1 x y", "F.a b 1 1 v w", inputs="x v", outputs="w y"), type="F.b")
+
+
+def test_combinations_of_siblings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match_module, "MOST_TRIES", 50)
+    g = graph(*(f"F.relu r{i} 1 1 x y{i}" for i in range(30)), outputs=" ".join(f"y{i}" for i in range(30)))
+    siblings = text(*(f"F.relu r{i} 1 1 x y{i}" for i in range(5)), outputs=" ".join(f"y{i}" for i in range(5)))
+    asked = []
+    find(g, Rule(siblings, type="F.both", condition=lambda match: bool(asked.append(match))))
+    assert 30 < len(asked) < 30 * 50
+    assert len(find(g, siblings)) == 30
 
 
 def test_cost_grows_with_the_graph_only() -> None:

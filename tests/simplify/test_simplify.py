@@ -12,6 +12,7 @@ from simplify_cases import CASES
 
 from pnnx_fast import Attribute, Graph, Model
 from pnnx_fast.errors import ParameterError
+from pnnx_fast.ir import literals
 from pnnx_fast.simplify import PASSES, simplify
 
 
@@ -223,3 +224,12 @@ pnnx.Output o 1 0 z
     y = Model(graph, num_threads=1)(x, t)
     assert np.asarray(y).dtype == np.float64
     np.testing.assert_array_equal(y, t[x // 4].sum(0))
+
+
+def test_an_expression_that_cannot_be_read_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _graph("x=(2)f32", "pnnx.Expression e 1 1 x y expr=add(@0,nothing_of_this_name)")
+    tried = []
+    real = literals.parse
+    monkeypatch.setattr(literals, "parse", lambda text: (tried.append(text), real(text))[1])
+    assert [literals.expression(graph.ops[1]) for _ in range(3)] == [None] * 3
+    assert len(tried) == 1
