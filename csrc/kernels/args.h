@@ -294,9 +294,9 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, i64, x_parts) F(K, i64, y_parts) F(K, i64, first) F(K, i64, given) F(K, i64, wanted)                \
     F(K, i64, inverse) F(K, f64, scale)
 
-/* What a machine can do: count rounds of twelve multiply-adds of a vector, or count floats x read once. y: a vector
- * for each thread, which multiply-adds also start from. */
-#define PF_PROBE_ARGS(F, K) F(K, in, x) F(K, io, y) F(K, i64, count)
+/* What a machine can do: count rounds of twelve multiply-adds of a vector. y: a vector for each thread, which they
+ * start from. */
+#define PF_PROBE_ARGS(F, K) F(K, io, y) F(K, i64, count)
 
 #define PF_ARG_KINDS(X)                                                                                      \
     X(copy, PF_COPY_ARGS)                                                                                    \

@@ -1,5 +1,5 @@
-/* Kernels that only show what the machine can do at this ISA level: multiply-adds that stay in registers, and
- * reading of memory. Benchmarks of kernels take their shares of peak from here; no model uses them. */
+/* A kernel that only shows what the machine can do at this ISA level: multiply-adds that stay in registers.
+ * Benchmarks of kernels take their shares of peak from here; no model uses it. */
 #include "kernels/args.h"
 #include "kernels/simd.h"
 
@@ -18,21 +18,4 @@ PF_KERNEL_FUNCTION(probe_fma_f32) {
         c8 = pf_fma(c8, f, b), c9 = pf_fma(c9, f, b), c10 = pf_fma(c10, f, b), c11 = pf_fma(c11, f, b);
     }
     pf_store(y, c0 + c1 + c2 + c3 + c4 + c5 + c6 + c7 + c8 + c9 + c10 + c11);
-}
-
-PF_KERNEL_FUNCTION(probe_read_f32) {
-    const pf_probe_args *a = args_;
-    const float *x = pf_ptr(w, a->x);
-    pf_vf s0 = pf_zero(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-    int64_t begin, end;
-    pf_share(w, a->count, 8 * PF_VL, &begin, &end);
-    for (int64_t i = begin; i + 8 * PF_VL <= end; i += 8 * PF_VL) {
-        const float *p = x + i;
-        s0 += pf_load(p), s1 += pf_load(p + PF_VL), s2 += pf_load(p + 2 * PF_VL),
-            s3 += pf_load(p + 3 * PF_VL);
-        p += 4 * PF_VL;
-        s4 += pf_load(p), s5 += pf_load(p + PF_VL), s6 += pf_load(p + 2 * PF_VL),
-            s7 += pf_load(p + 3 * PF_VL);
-    }
-    pf_store((float *)pf_ptr(w, a->y) + w->tid * PF_VL, s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7);
 }

@@ -26,7 +26,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
 from pnnx_fast.runtime.program import Program
 
-__all__ = ["Timing", "peak", "read_rate", "time_shape"]
+__all__ = ["Timing", "peak", "time_shape"]
 
 ROUNDS = 5
 """Algorithms of a shape take turns so often."""
@@ -57,32 +57,19 @@ class Timing(NamedTuple):
 # -- what the machine can do -----------------------------------------------------------------------------------
 
 
-def _probe(isa: str, threads: int, kernel: str, x: Array | None, count: int, repeat: int) -> float:
-    """Fastest of some runs of a probe, in seconds."""
-    y = np.ones(LANES * threads, np.float32)
-    at = {name: None if a is None else (0, a.__array_interface__["data"][0]) for name, a in (("x", x), ("y", y))}
-    program = core.Program(isa, [(kernel, {**at, "count": count}, False, False)], 0, threads)
-    best = math.inf
-    for _ in range(repeat):
-        stamps = program.run((), timed=True)
-        assert stamps is not None
-        best = min(best, (stamps[1] - stamps[0]) * 1e-9)
-    return best
-
-
 @functools.cache
 def peak(isa: str, threads: int) -> float:
     """Most FLOP/s that the threads reach together at an ISA level: multiply-adds that stay in registers."""
+    y = np.ones(LANES * threads, np.float32)
+    arguments = {"y": (0, y.__array_interface__["data"][0]), "count": PROBE_ROUNDS}
+    program = core.Program(isa, [("probe_fma_f32", arguments, False, False)], 0, threads)
+    best = math.inf
+    for _ in range(200):
+        stamps = program.run((), timed=True)
+        assert stamps is not None
+        best = min(best, (stamps[1] - stamps[0]) * 1e-9)
     lanes = {"generic": 4, "avx2": 8}.get(isa, 16)
-    return 24 * lanes * PROBE_ROUNDS * threads / _probe(isa, threads, "probe_fma_f32", None, PROBE_ROUNDS, 200)
-
-
-@functools.cache
-def read_rate(isa: str, threads: int, nbytes: int) -> float:
-    """Most bytes/s at which the threads together read ``nbytes`` again and again."""
-    x = np.ones(max(nbytes // 4, LANES), np.float32)
-    repeat = min(1000, max(8, (256 << 20) // x.nbytes))
-    return x.nbytes / _probe(isa, threads, "probe_read_f32", x, x.size, repeat)
+    return 24 * lanes * PROBE_ROUNDS * threads / best
 
 
 # -- lowering --------------------------------------------------------------------------------------------------

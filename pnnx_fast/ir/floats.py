@@ -1,6 +1,6 @@
-"""Arithmetic on weights as converters do it: 16-bit float types, and weight norms folded into weights.
+"""Conversions to and from 16-bit float types as converters do them.
 
-Used by attributes, passes and writers of fp16 files. Pure functions on arrays; nothing here knows attributes or files.
+Used by attributes and writers of fp16 files. Pure functions on arrays; nothing here knows attributes or files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["bfloat16_to_float32", "float32_to_bfloat16", "float32_to_float16", "fold_weight_norm"]
+__all__ = ["bfloat16_to_float32", "float32_to_bfloat16", "float32_to_float16"]
 
 Float32: TypeAlias = "npt.NDArray[np.float32]"
 Bits16: TypeAlias = "npt.NDArray[np.uint16]"
@@ -61,24 +61,3 @@ def float32_to_bfloat16(values: npt.ArrayLike) -> Bits16:
 def bfloat16_to_float32(bits: Bits16) -> Float32:
     """Widen the bits of bfloat16 values, exactly."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-def fold_weight_norm(direction: npt.ArrayLike, magnitude: npt.ArrayLike) -> Float32:
-    """Weight of a layer under weight normalisation, as PNNX computes it.
-
-    Parameters
-    ----------
-    direction : array_like of float32, shape (n, ...)
-    magnitude : array_like of float32, n elements
-
-    Returns
-    -------
-    ndarray of float32, the shape of direction
-        Each of the n parts scaled to the L2 norm that magnitude gives; a part that is all zero becomes NaN.
-    """
-    v = np.asarray(direction, np.float32)
-    rows = v.reshape(len(v), -1)
-    norm = np.sqrt(np.sum(rows * rows, axis=1, dtype=np.float64))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.asarray(magnitude, np.float64).reshape(-1) / norm
-        return (rows * scale[:, None]).astype(np.float32).reshape(v.shape)

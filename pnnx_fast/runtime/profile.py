@@ -58,14 +58,3 @@ class Profile(NamedTuple):
             name, rates = f"{s.kernel} {s.label}".strip(), f"{s.gflops:8.1f} {s.gbytes:7.1f}"
             lines.append(f"{s.seconds * 1e3:9.4f} {s.share:6.1%} {rates}  {name:32} {s.type} {s.operator}")
         return "\n".join(lines)
-
-    def by_kernel(self) -> dict[str, tuple[float, float, int]]:
-        """Seconds, GFLOP/s and number of steps of each kernel, slowest first."""
-        totals: dict[str, list[float]] = {}
-        for s in self.steps:
-            t = totals.setdefault(s.kernel, [0.0, 0.0, 0])
-            t[0] += s.seconds
-            t[1] += s.gflops * s.seconds
-            t[2] += 1
-        ordered = sorted(totals.items(), key=lambda kv: -kv[1][0])
-        return {k: (t[0], t[1] / t[0] if t[0] else 0.0, int(t[2])) for k, t in ordered}

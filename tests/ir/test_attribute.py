@@ -18,7 +18,6 @@ from pnnx_fast.ir.floats import (
     bfloat16_to_float32,
     float32_to_bfloat16,
     float32_to_float16,
-    fold_weight_norm,
 )
 from pnnx_fast.ncnn import Mat
 from pnnx_fast.runtime_graph import Tensor
@@ -245,15 +244,6 @@ def test_files_of_other_content_are_refused(tmp_path) -> None:
     for name, message in (("a.npy", "no .npy file of numbers"), ("b.npz", "an .npz file")):
         with pytest.raises(FormatError, match=message):
             Attribute.from_npy(tmp_path / name)
-
-
-def test_weight_norm() -> None:
-    v = np.random.default_rng(0).standard_normal((3, 2, 5)).astype(np.float32)
-    g = np.float32([1, 2, -3])
-    norm = np.sqrt((v.astype(np.float64) ** 2).sum(axis=(1, 2), keepdims=True))
-    np.testing.assert_allclose(fold_weight_norm(v, g), v / norm * g[:, None, None], rtol=1e-6)
-    assert fold_weight_norm(v, g.reshape(3, 1, 1)).dtype == np.float32
-    assert np.isnan(fold_weight_norm(np.zeros((1, 2)), [1.0])).all()
 
 
 def test_copies_and_pickles() -> None:
