@@ -13,7 +13,7 @@ from pnnx_fast.edit.windows import arguments, as_long, tell_written
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.folded import changed_constant
-from pnnx_fast.ir.literals import MISSING, literal
+from pnnx_fast.ir.literals import MISSING, constant_array, literal
 from pnnx_fast.passes.moves import RESHAPES
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def mend_cat(work: Unbaking, op: Operator) -> bool:
     a, b = work.shapes(model) or ((), ())
     along = dim % len(a) if op.type != "torch.stack" else None
     for i, x in enumerate(list(op.inputs)):
-        data, size = work.constant(x), work.old.shape(x) or ()
+        data, size = constant_array(x), work.old.shape(x) or ()
         if len(size) != len(a) or (data is None and work.varies(x)):
             continue
         axes = [j for j in range(len(a)) if j != along and size[j] == a[j] != b[j]]
@@ -97,7 +97,7 @@ def mend_broadcast(work: Unbaking, op: Operator) -> bool:
     if full is None:
         return True
     for i, x in enumerate(list(op.inputs)):
-        data = work.constant(x)
+        data = constant_array(x)
         if data is None or data.ndim > len(full[0]):
             continue
         lead = len(full[0]) - data.ndim
@@ -153,7 +153,7 @@ def mend_attention(work: Unbaking, op: Operator) -> bool:
     for x in dict.fromkeys(parts):
         if work.only_batch and not work.varies(x) and (work.old.shape(x) or ())[axis] == p:
             _repeat(work, op, x, model, axis)
-    data = work.constant(mask) if mask is not None else None
+    data = constant_array(mask) if mask is not None else None
     if mask is None or data is None or data.ndim != 3:
         return True
     if not work.only_batch:
@@ -214,7 +214,7 @@ def mend_scatter(work: Unbaking, op: Operator) -> bool:
 def mend_grid(work: Unbaking, op: Operator) -> bool:
     """A constant grid or picture, the same for every item of a batch, repeats with the batch."""
     for x, other in (op.inputs[:2], op.inputs[1::-1]) if len(op.inputs) > 1 and work.only_batch else ():
-        data, found = work.constant(x), work.shapes(other)
+        data, found = constant_array(x), work.shapes(other)
         if data is not None and found is not None and data.ndim and found[0][0] == data.shape[0] != found[1][0]:
             _repeat(work, op, x, other, 0)
     return True

@@ -16,6 +16,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.edit.reshapes import FLATTENS
 from pnnx_fast.ir import Operand, Operator, Parameter
+from pnnx_fast.ir.literals import constant_array
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
@@ -32,7 +33,7 @@ def mend_index(work: Unbaking, op: Operator) -> bool:
     text = str(listing.params["expr"].value) if listing is not None and listing.has_param("expr") else ""
     if listing is None or not _FIRST_INDEX.fullmatch(text):
         return True
-    data, others = work.constant(listing.inputs[0]), listing.inputs[1:]
+    data, others = constant_array(listing.inputs[0]), listing.inputs[1:]
     found = work.shapes(op.inputs[0])
     if data is None or data.dtype.kind not in "iu" or found is None or found[0][0] == found[1][0]:
         return True

@@ -12,6 +12,7 @@ from pnnx_fast.edit.grids import Build
 from pnnx_fast.edit.reshapes import FLATTENS, grouped
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.literals import constant_array
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
@@ -35,7 +36,7 @@ MOST_DOWNSTREAM = 60
 def mend_offsets(work: Unbaking, op: Operator) -> bool:
     """Constants of whole numbers that count items are counted for the batch that is given."""
     for i, x in enumerate(list(op.inputs)):
-        data = work.constant(x)
+        data = constant_array(x)
         if data is None or data.dtype.kind != "i" or not data.size:
             continue
         for other in op.inputs:
@@ -53,7 +54,7 @@ def mend_offsets(work: Unbaking, op: Operator) -> bool:
 def _batch_axis(work: Unbaking, data: Array, other: Operand) -> int | None:
     """The axis, counted from the end, along which a constant has a number for each item of a batch."""
     found = work.shapes(other)
-    if found is None or work.constant(other) is not None or len(found[0]) < data.ndim:
+    if found is None or constant_array(other) is not None or len(found[0]) < data.ndim:
         return None
     a, b = found
     for axis in range(-data.ndim, 0):

@@ -14,6 +14,7 @@ import numpy as np
 
 from pnnx_fast.edit.reshapes import FLATTENS, grouped
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.moves import permutation
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class _Followed:
 
     def _meet(self, z: Operand, layout: Layout) -> None:
         """Note the axes along which a constant that is broadcast has different values."""
-        data = self.work.constant(z)
+        data = constant_array(z)
         for k, d in enumerate(reversed(z.shape or ()), 1):
             if k > len(layout) or d == 1 or d != self._size(layout[-k]):
                 continue

@@ -24,15 +24,16 @@ from pnnx_fast.edit.constants import (
     mend_write,
 )
 from pnnx_fast.edit.grids import mend_index
-from pnnx_fast.edit.literals import mend_bound, mend_literals
 from pnnx_fast.edit.offsets import mend_offsets
 from pnnx_fast.edit.reshapes import grouped
 from pnnx_fast.edit.splits import is_fixed, varying_part
+from pnnx_fast.edit.traced_numbers import mend_bound, mend_literals
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ExpressionError, PnnxFastError, ShapeError
 from pnnx_fast.ir import Graph, Operand, Operator, Parameter
 from pnnx_fast.ir.folded import WRITES, changed_constant
 from pnnx_fast.ir.levels import spellings
+from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.moves import RESHAPES, new_constant
 from pnnx_fast.runtime.session import default_isa
 
@@ -132,17 +133,11 @@ class Unbaking:
         op.add_input(sizes, slot)
         self.step(made)
 
-    def constant(self, x: Operand) -> Array | None:
-        """Value of a constant of the graph."""
-        op = x.producer
-        ours = op is not None and op.type == "pnnx.Attribute" and "data" in op.attrs
-        return op.attrs["data"].numpy() if ours and op is not None else None
-
     def copied_constant(self, x: Operand) -> Array | None:
         """Value of a constant of the graph, or of the one that an operand is a copy of."""
         op = x.producer
         copies = op.inputs if op is not None and op.type in ("Tensor.clone", "torch.clone") else []
-        return self.constant(copies[0] if copies else x)
+        return constant_array(copies[0] if copies else x)
 
     def add_constant(self, data: Array, name: str, before: Operator) -> Operand:
         """Add a constant to the graph."""

@@ -14,6 +14,7 @@ from pnnx_fast.errors import GraphError, ParameterError, ShapeError
 from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.operator import Operand, Operator
+from pnnx_fast.ir.parameter import per_axis
 
 __all__ = ["contradictions", "lacks_weight", "problems", "require_connections", "require_weights", "selects_number"]
 
@@ -122,24 +123,19 @@ def _of_operand(operand: Operand, users: list[Operator], present: set[Operator])
 Shapes = Callable[[Mapping[str, Any]], Mapping[str, tuple[int, ...]]]
 
 
-def _sizes(value: Any, rank: int = 1) -> tuple[int, ...]:
-    """A size for every dimension, of which one may stand for all."""
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
-
-
 def _linear(p: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
     return {"weight": (p["out_features"], p["in_features"]), "bias": (p["out_features"],)}
 
 
 def _convolution(rank: int, first: str = "out_channels", second: str = "in_channels") -> Shapes:
     return lambda p: {
-        "weight": (p[first], p[second] // p["groups"], *_sizes(p["kernel_size"], rank)),
+        "weight": (p[first], p[second] // p["groups"], *per_axis(p["kernel_size"], rank)),
         "bias": (p["out_channels"],),
     }
 
 
 def _features(name: str) -> Shapes:
-    return lambda p: dict.fromkeys(("weight", "bias", "running_mean", "running_var"), _sizes(p[name]))
+    return lambda p: dict.fromkeys(("weight", "bias", "running_mean", "running_var"), tuple(per_axis(p[name])))
 
 
 def _recurrent(gates: int) -> Shapes:

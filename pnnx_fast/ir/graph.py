@@ -133,7 +133,7 @@ class Graph(Editing):
         ----------
         param : path or binary file object
         bin : path or binary file object, optional
-            By default the path of ``param`` with ``.bin`` in place of ``.param``.
+            By default the path of ``param`` with ``.bin`` in place of ``.param``; not the same path.
 
         Raises
         ------
@@ -141,8 +141,6 @@ class Graph(Editing):
             When two different weights have one name, or the bytes of a weight do not fit its shape.
         TypeError
             When ``param`` is a file object and ``bin`` is not given.
-        ParameterError
-            When both are the same path.
         OSError
             When a file cannot be written.
         """

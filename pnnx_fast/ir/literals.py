@@ -8,12 +8,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from pnnx_fast._types import Array
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Constant, ListNode, Node, inputs_of, is_word, parse
 from pnnx_fast.expression.types import DTypeName
+from pnnx_fast.ir.attribute import Attribute
 from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["MISSING", "expression", "literal"]
+__all__ = ["MISSING", "constant", "constant_array", "expression", "literal"]
 
 MISSING = object()
 """What `literal` returns for an operand whose value is not known."""
@@ -34,6 +36,18 @@ def expression(op: Operator | None) -> Node | None:
         return None
     node = _parse(str(op.params["expr"].value))
     return node if node is not None and max(inputs_of(node), default=-1) < len(op.inputs) else None
+
+
+def constant(x: Operand) -> Attribute | None:
+    """Data of an operand that is a constant of the graph, None for anything else."""
+    op = x.producer
+    return op.attrs.get("data") if op is not None and op.type == "pnnx.Attribute" else None
+
+
+def constant_array(x: Operand) -> Array | None:
+    """Value of an operand that is a constant of the graph, None for anything else."""
+    data = constant(x)
+    return None if data is None or data.dtype is None else data.numpy()
 
 
 def literal(x: Operand | None) -> Any:

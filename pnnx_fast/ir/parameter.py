@@ -19,7 +19,7 @@ from pnnx_fast._core.text import BOOL, COMPLEX, FLOAT, INT, LIST_CODES, NONE, ST
 from pnnx_fast.errors import MissingParameterError, ParameterError
 from pnnx_fast.ir.coerced import Coerced
 
-__all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters", "typed_number", "without_casts"]
+__all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters", "per_axis", "typed_number", "without_casts"]
 
 # Lists of these keys are languages of their own (expressions, slice indexes): their text is never cut up.
 RAW_KEYS = frozenset({"expr", "indexes"})
@@ -256,6 +256,11 @@ def without_casts(value: Any) -> Any:
     if not isinstance(value, list) or str not in map(type, value):
         return value
     return [without_casts(item) for item in value]
+
+
+def per_axis(value: Any, count: int = 1) -> list[Any]:
+    """Value of a parameter that is one for all of so many axes, or a list with one for each."""
+    return list(value) if isinstance(value, list | tuple) else [value] * count
 
 
 def typed_number(value: Any) -> tuple[str, float] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameters
+from pnnx_fast.ir.parameter import per_axis
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -80,8 +81,7 @@ def parameters(op: Operator) -> dict[str, object]:
 
 def numbers(op: Operator, key: str, default: object) -> list[Any]:
     """Values of a parameter that is one for all axes or a list of them."""
-    value: Any = op.params[key].value if key in op.params else default
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    return per_axis(op.params[key].value if key in op.params else default)
 
 
 def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:

@@ -19,7 +19,7 @@ from pnnx_fast.simplify.table import PASSES, Pass
 
 # A module adds its rows when it is imported; this is the order in which they run.
 for _module in (
-    "literals", "lists", "noops", "slices", "modules", "folding", "patterns", "attention", "recurrent",
+    "expressions", "lists", "noops", "slices", "modules", "folding", "patterns", "attention", "recurrent",
 ):  # fmt: skip
     import_module(f"{__name__}.{_module}")
 

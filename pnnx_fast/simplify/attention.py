@@ -15,9 +15,10 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.expression import Input
 from pnnx_fast.ir import Attributes, Graph, Operand, Operator, Parameters
+from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.fuse_attention import Attention, Mask, find_attention, key_rows, mask_operand
 from pnnx_fast.passes.moves import RESHAPES, new_constant, only_consumer, permutation, sole_producer, unused_operand
-from pnnx_fast.simplify.literals import sizes
+from pnnx_fast.simplify.expressions import sizes
 from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
@@ -56,13 +57,8 @@ def _fuse_product(graph: Graph, op: Operator, found: Attention) -> bool:
     return True
 
 
-def _constant(x: Operand) -> Array | None:
-    op = x.producer
-    return op.attrs["data"].numpy() if op is not None and op.type == "pnnx.Attribute" and "data" in op.attrs else None
-
-
 def _constant_mask(mask: Mask) -> Array | None:
-    data = _constant(mask.inputs[0]) if isinstance(mask.node, Input) else None
+    data = constant_array(mask.inputs[0]) if isinstance(mask.node, Input) else None
     return None if data is None or data.dtype.kind != "f" else data  # a mask of bool would hide
 
 
@@ -214,7 +210,7 @@ def _module_mask(graph: Graph, mask: Operand, n: int, heads: int, op: Operator) 
     shape = sizes(mask)
     if shape is None:
         return None
-    data = _constant(mask)
+    data = constant_array(mask)
     if data is not None:
         full = (1,) * (4 - data.ndim) + data.shape
         flat = data.reshape(full[2:]) if full[:2] == (1, 1) else None

@@ -13,54 +13,17 @@ __all__: list[str] = []
 _CONSTRUCT = ("prim::ListConstruct", "prim::TupleConstruct")
 _UNPACK = ("prim::ListUnpack", "prim::TupleUnpack")
 
-_JOINING = frozenset(
-    f"torch.{name}"
-    for name in [
-        "cat",
-        "concat",
-        "stack",
-        "hstack",
-        "vstack",
-        "dstack",
-        "column_stack",
-        "row_stack",
-        "block_diag",
-        "cartesian_prod",
-    ]
-)
-_SPLITTING = frozenset(
-    f"torch.{name}"
-    for name in [
-        "chunk",
-        "split",
-        "unbind",
-        "tensor_split",
-        "hsplit",
-        "vsplit",
-        "dsplit",
-        "unsafe_chunk",
-        "unsafe_split",
-        "meshgrid",
-        "broadcast_tensors",
-        "topk",
-        "sort",
-        "kthvalue",
-        "mode",
-        "aminmax",
-        "var_mean",
-        "std_mean",
-        "max",
-        "min",
-        "median",
-        "nanmedian",
-        "cummax",
-        "cummin",
-        "frexp",
-        "slogdet",
-        "qr",
-        "svd",
-    ]
-) | {"Tensor.chunk", "Tensor.split"}
+_JOINING = frozenset({
+    "torch.block_diag", "torch.cartesian_prod", "torch.cat", "torch.column_stack", "torch.concat", "torch.dstack",
+    "torch.hstack", "torch.row_stack", "torch.stack", "torch.vstack",
+})  # fmt: skip
+_SPLITTING = frozenset({
+    "Tensor.chunk", "Tensor.split", "torch.aminmax", "torch.broadcast_tensors", "torch.chunk", "torch.cummax",
+    "torch.cummin", "torch.dsplit", "torch.frexp", "torch.hsplit", "torch.kthvalue", "torch.max", "torch.median",
+    "torch.meshgrid", "torch.min", "torch.mode", "torch.nanmedian", "torch.qr", "torch.slogdet", "torch.sort",
+    "torch.split", "torch.std_mean", "torch.svd", "torch.tensor_split", "torch.topk", "torch.unbind",
+    "torch.unsafe_chunk", "torch.unsafe_split", "torch.var_mean", "torch.vsplit",
+})  # fmt: skip
 _POOLS = frozenset(
     name for d in "123" for name in (f"nn.MaxPool{d}d", f"F.max_pool{d}d", f"nn.AdaptiveMaxPool{d}d")
 ) | frozenset(f"F.adaptive_max_pool{d}d" for d in "123")

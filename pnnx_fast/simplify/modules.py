@@ -12,8 +12,9 @@ from typing import Any
 
 from pnnx_fast._types import Shape
 from pnnx_fast.expression import Call, Constant, Input, ListNode
-from pnnx_fast.ir import Attribute, Attributes, Graph, Operand, Operator
-from pnnx_fast.ir.literals import expression
+from pnnx_fast.ir import Attributes, Graph, Operator
+from pnnx_fast.ir.literals import constant, expression
+from pnnx_fast.ir.parameter import per_axis
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
 from pnnx_fast.passes.moves import only_consumer, unused_operand
 from pnnx_fast.simplify.noops import value
@@ -36,10 +37,6 @@ class _Static:
     build: Callable[[Params, Mapping[str, Shape], int], tuple[str, Params] | None]
 
 
-def _pair(given: Any, dims: int) -> list[int]:
-    return list(given) if isinstance(given, list | tuple) else [given] * dims
-
-
 def _convolution(dims: int, transposed: bool) -> _Static:
     kind = f"nn.ConvTranspose{dims}d" if transposed else f"nn.Conv{dims}d"
 
@@ -50,16 +47,16 @@ def _convolution(dims: int, transposed: bool) -> _Static:
             return None
         made: Params = {
             "bias": "bias" in shapes,
-            "dilation": _pair(p.get("dilation", 1), dims),
+            "dilation": per_axis(p.get("dilation", 1), dims),
             "groups": groups,
             "in_channels": weight[0] if transposed else weight[1] * groups,
             "kernel_size": list(weight[2:]),
             "out_channels": weight[1] * groups if transposed else weight[0],
-            "padding": padding if isinstance(padding, str) else _pair(padding, dims),
-            "stride": _pair(p.get("stride", 1), dims),
+            "padding": padding if isinstance(padding, str) else per_axis(padding, dims),
+            "stride": per_axis(p.get("stride", 1), dims),
         }
         if transposed:
-            made["output_padding"] = _pair(p.get("output_padding", 0), dims)
+            made["output_padding"] = per_axis(p.get("output_padding", 0), dims)
         else:
             made["padding_mode"] = "zeros"
         return kind, made
@@ -141,11 +138,6 @@ _STATIC: dict[str, dict[str, _Static]] = {
 """Passes fuse_static_*, with the functions that each one takes."""
 
 
-def _constant(x: Operand) -> Attribute | None:
-    op = x.producer
-    return next(iter(op.attrs.values())) if op is not None and op.type == "pnnx.Attribute" and op.attrs else None
-
-
 def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
     count = 0
     for op in list(graph.ops):
@@ -153,7 +145,7 @@ def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
         if row is None or not op.inputnames:
             continue
         slots = {name: x for name, x in zip(op.inputnames, op.inputs, strict=True) if name in row.weights}
-        attrs = {name: _constant(x) for name, x in slots.items()}
+        attrs = {name: constant(x) for name, x in slots.items()}
         others = [x for name, x in zip(op.inputnames, op.inputs, strict=True) if name not in row.weights]
         found = {name: attr for name, attr in attrs.items() if attr is not None}
         needed = [name for name, target in row.weights.items() if not target.endswith("?")]
@@ -207,11 +199,11 @@ def attribute_pooling(graph: Graph) -> int:
     seen: dict[tuple[Any, ...], list[Operator]] = {}
     count = 0
     for op in list(graph.ops):
-        attr = _constant(op.outputs[0]) if op.type == "pnnx.Attribute" and len(op.outputs) == 1 else None
+        attr = constant(op.outputs[0]) if op.type == "pnnx.Attribute" and len(op.outputs) == 1 else None
         if attr is None:
             continue
-        family = seen.setdefault((attr.dtype, attr.shape, bytes(attr.data)[:64]), [])
-        twin = next((o for o in family if _constant(o.outputs[0]) == attr), None)
+        family = seen.setdefault((attr.dtype, attr.shape, bytes(memoryview(attr.data)[:64])), [])
+        twin = next((o for o in family if constant(o.outputs[0]) == attr), None)
         if twin is None:
             family.append(op)
             continue
@@ -279,11 +271,11 @@ def _fuse_pad(graph: Graph, dims: int) -> int:
         if found is None or isinstance(own, str):
             continue
         pads, mode = found
-        free = not any(_pair(own, dims))
+        free = not any(per_axis(own, dims))
         both_zero = mode == "zeros" and value(follower, "padding_mode", "zeros") == "zeros"
         if not free and not both_zero:
             continue
-        follower.params["padding"] = [a + b for a, b in zip(pads, _pair(own, dims), strict=True)]
+        follower.params["padding"] = [a + b for a, b in zip(pads, per_axis(own, dims), strict=True)]
         follower.params["padding_mode"] = mode
         follower.set_input(0, op.inputs[0])
         graph.remove_operator(op)

@@ -6,7 +6,6 @@ Recorded shapes count as fixed, unknown sizes are left alone.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,10 +19,10 @@ from pnnx_fast.expression.tree import fold
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import expression
-from pnnx_fast.ir.parameter import OPEN_END
+from pnnx_fast.ir.parameter import OPEN_END, per_axis
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.moves import bypass, only_consumer, permutation
-from pnnx_fast.simplify.literals import set_expression, sizes
+from pnnx_fast.simplify.expressions import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 
 __all__ = ["value"]
@@ -264,7 +263,7 @@ def eliminate_noop_einsum(graph: Graph) -> int:
 @simplification(5)
 def eliminate_noop_pad(graph: Graph) -> int:
     """Padding by nothing disappears."""
-    return _drop(graph, ("F.pad",), lambda op: _is_alone(op) and not any(_items(value(op, "pad", [1]))))
+    return _drop(graph, ("F.pad",), lambda op: _is_alone(op) and not any(per_axis(value(op, "pad", [1]))))
 
 
 @simplification(5)
@@ -273,7 +272,7 @@ def eliminate_noop_upsample(graph: Graph) -> int:
 
     def same(op: Operator) -> bool:
         factor = value(op, "scale_factor")
-        ones = factor is not None and all(f == 1 for f in _items(factor))
+        ones = factor is not None and all(f == 1 for f in per_axis(factor))
         return _is_alone(op) and (ones or (value(op, "size") is not None and _keeps_shape(op)))
 
     return _drop(
@@ -373,7 +372,3 @@ def fuse_adjacent_permute(graph: Graph) -> int:
         graph.remove_operator(op)
         count += 1
     return count
-
-
-def _items(given: Any) -> list[Any]:
-    return list(itertools.chain(given)) if isinstance(given, list | tuple) else [given]

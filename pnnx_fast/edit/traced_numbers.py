@@ -20,6 +20,7 @@ from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import Call, Constant, Input, Node, parse
 from pnnx_fast.expression.tree import inputs_of, postorder
 from pnnx_fast.ir import Operand, Operator, Parameter
+from pnnx_fast.ir.literals import constant_array
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
@@ -53,7 +54,7 @@ def mend_literals(work: Unbaking, op: Operator) -> bool:
     changed, told = literals.replaced(root)
     if changed != root:
         op.params["expr"] = Parameter.verbatim(str(changed))
-    return told and not any(literals.are_sizes(work.constant(op.inputs[i])) for i in inputs_of(changed))
+    return told and not any(literals.are_sizes(constant_array(op.inputs[i])) for i in inputs_of(changed))
 
 
 class _Literals:
@@ -90,7 +91,7 @@ class _Literals:
                     return new.rebuilt(tuple(found if j == i else c for j, c in enumerate(new.children)))
         one = old.children[1]
         if isinstance(one, Input) and old.name == "div":
-            data = self.work.constant(self.op.inputs[one.index])
+            data = constant_array(self.op.inputs[one.index])
             if data is not None and data.size and (data == data.flat[0]).all():
                 found = self._count(old.children[0], float(data.flat[0]))
                 if found is not None:
