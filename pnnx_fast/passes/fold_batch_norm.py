@@ -92,9 +92,12 @@ def _scales_channels(op: Operator, norm: Operator) -> bool:
     """Whether the channels that a batch norm behind a layer scales are one axis of that layer's weight."""
     if not is_affine(norm) or norm.attrs["running_mean"].shape != (_channels(op),):
         return False
-    shape = op.outputs[0].shape
-    # A linear layer over (n, length, features) is normalised over dimension 1, which is not its features.
-    return op.type != "nn.Linear" or (shape is not None and len(shape) == 2)
+    # Dimension 1 holds the features of a linear layer over rows alone, and the channels of a convolution over images
+    # of a batch. Shapes that are not noted are those for which both types are made.
+    rank = next((len(x.shape) for x in (*op.outputs, *op.inputs, *norm.outputs) if x.shape is not None), None)
+    if rank is None:
+        return op.type != "nn.Linear" and op.type[-2:] == norm.type[-2:]
+    return rank == len(op.attrs["weight"].shape)
 
 
 def is_affine(norm: Operator) -> bool:

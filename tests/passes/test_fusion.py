@@ -197,6 +197,48 @@ def test_fusion(make: object, types: list[str]) -> None:
     assert [op.type for op in graph.ops[1:-1]] == types
 
 
+def lines(conv: str, norm: str, sizes: tuple[int, ...] | None) -> pnnx_fast.Graph:
+    """A convolution of three channels to eight with windows of one pixel, and a batch norm."""
+    graph = pnnx_fast.Graph()
+    x, a, y = (graph.new_operand(name) for name in "xay")
+    rng = np.random.default_rng(4)
+    weights = [rng.uniform(0.5, 1.5, n).astype(np.float32) for n in ((8, 3, *(1,) * int(conv[-2])), 8, 8)]
+    keys = ("weight", "running_mean", "running_var")
+    weight, *statistics = (Attribute(w) for w in weights)
+    graph.new_operator("pnnx.Input", "in", outputs=[x])
+    graph.new_operator(conv, "conv", inputs=[x], outputs=[a], attrs={"weight": weight})
+    graph.new_operator(norm, "norm", inputs=[a], outputs=[y], attrs=dict(zip(keys[1:], statistics, strict=True)))
+    if sizes is not None:
+        axis = len(sizes) - 1 - int(conv[-2])
+        x.shape, a.shape = sizes, (*sizes[:axis], 8, *sizes[axis + 1 :])
+        x.dtype = a.dtype = "f32"
+    return finish(graph, "y")
+
+
+@pytest.mark.parametrize(
+    "conv, norm, sizes, folds",
+    [
+        ("nn.Conv1d", "nn.BatchNorm1d", (2, 3, 8), True),
+        ("nn.Conv1d", "nn.BatchNorm1d", (3, 8), False),
+        ("nn.Conv2d", "nn.BatchNorm1d", (3, 8, 5), False),
+        ("nn.Conv3d", "nn.BatchNorm2d", (3, 8, 5, 2), False),
+        ("nn.Conv2d", "nn.BatchNorm2d", (2, 3, 8, 5), True),
+        ("nn.Conv1d", "nn.BatchNorm1d", None, True),
+        ("nn.Conv2d", "nn.BatchNorm1d", None, False),
+    ],
+)
+def test_batch_norms_fold_where_their_channels_are_those_of_the_layer(
+    conv: str, norm: str, sizes: tuple[int, ...] | None, folds: bool
+) -> None:
+    graph = lines(conv, norm, sizes)
+    given = sizes or ((2, 3, 8) if folds else (3, 8, 5))
+    x = np.random.default_rng(5).standard_normal(given).astype(np.float32)
+    want = pnnx_fast.Model(graph, optimize=False)(x)
+    np.testing.assert_allclose(pnnx_fast.Model(graph)(x), want, rtol=0, atol=3e-6 * np.abs(want).max())
+    optimize(graph)
+    assert [op.type for op in graph.ops[1:-1]] == ([conv] if folds else [conv, norm])
+
+
 def test_graphs_after_passes_can_be_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_DUMP", str(tmp_path / "dump"))
     pnnx_fast.Model(residual())
