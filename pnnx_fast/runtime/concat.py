@@ -48,8 +48,9 @@ class DryLowering(Lowering):
         """See Builder."""
 
 
-def _channels_last(given: Sequence[Tensor], shape: Shape) -> Order:
-    return "channels_last"
+def _channels_last(given: Sequence[Tensor], shape: Shape) -> Order | None:
+    # An image without a batch is a part of one with a batch, whose order has no name.
+    return "channels_last" if len(shape) == 4 else None
 
 
 def _plain(given: Sequence[Tensor], shape: Shape) -> Order:
@@ -74,7 +75,7 @@ def _like_most(given: Sequence[Tensor], shape: Shape) -> Order:
     return "channels_last" if prefer_channels_last(given) else "plain"
 
 
-_ORDERS: dict[str, Callable[[Sequence[Tensor], Shape], Order]] = {
+_ORDERS: dict[str, Callable[[Sequence[Tensor], Shape], Order | None]] = {
     "nn.Conv2d": _channels_last,
     "fused.Conv2d": _channels_last,
     "nn.ConvTranspose2d": _channels_last,
@@ -89,7 +90,9 @@ _ORDERS: dict[str, Callable[[Sequence[Tensor], Shape], Order]] = {
     "pnnx.Expression": _like_any,
     "torch.cat": _like_most,
 }
-"""Frequent operators whose result is always new memory: the order of its dimensions, from the inputs and its shape."""
+"""Frequent operators whose result is always new memory: the order of its dimensions, from the inputs and its shape.
+
+None where only lowering tells."""
 
 
 class Sketch(DryLowering):
@@ -110,9 +113,9 @@ class Sketch(DryLowering):
         return noted
 
     def _noted(self, op: Operator, values: Mapping[str, Value]) -> Tensor | None:
-        order = _ORDERS.get(op.type)
+        order_of = _ORDERS.get(op.type)
         shape = op.outputs[0].shape if len(op.outputs) == 1 and op.outputs[0].dtype == "f32" else None
-        if order is None or shape is None or min(shape, default=0) < 0:
+        if order_of is None or shape is None or min(shape, default=0) < 0:
             return None
         given = [values[operand.name] for operand in op.inputs]
         for operand, value in zip(op.inputs, given, strict=True):
@@ -120,7 +123,8 @@ class Sketch(DryLowering):
                 return None
         if op.type in CONCATENATIONS and not _joins(op, given, shape):
             return None
-        return None if all(t.is_constant for t in given) else self.empty(shape, np.float32, order(given, shape))
+        order = None if all(t.is_constant for t in given) else order_of(given, shape)
+        return None if order is None else self.empty(shape, np.float32, order)
 
 
 def lower_joined(like: Lowering, ops: Sequence[Operator], values: Mapping[str, Value], outputs: Sequence[str]) -> Stage:

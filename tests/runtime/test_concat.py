@@ -72,6 +72,28 @@ def reference(body: str, x: np.ndarray) -> np.ndarray:
     return values["y"]
 
 
+@pytest.mark.parametrize("kind", ["nn.Conv2d", "nn.ConvTranspose2d", "nn.MaxPool2d"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_images_without_a_batch(kind: str, dim: int) -> None:
+    graph = pnnx_fast.Graph()
+    x, a, b, y = (graph.new_operand(name) for name in "xaby")
+    for operand in (x, a, b, y):
+        operand.dtype, operand.shape = "f32", (4, 3, 5)
+    y.shape = (8, 3, 5) if dim == 0 else (4, 6, 5)
+    graph.new_operator("pnnx.Input", "in", outputs=[x])
+    for seed, operand in enumerate((a, b)):
+        weight = np.random.default_rng(seed).standard_normal((4, 4, 1, 1)).astype(np.float32)
+        attrs = {} if kind == "nn.MaxPool2d" else {"weight": pnnx_fast.Attribute(weight)}
+        params = {"kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0)}
+        graph.new_operator(kind, f"op{seed}", inputs=[x], outputs=[operand], attrs=attrs, params=params)
+    graph.new_operator("torch.cat", "cat", inputs=[a, b], outputs=[y], params={"dim": dim})
+    for operand in (y, a, b):
+        graph.new_operator("pnnx.Output", f"out_{operand.name}", inputs=[operand])
+    data = np.random.default_rng(2).standard_normal((4, 3, 5)).astype(np.float32)
+    joined, first, second = pnnx_fast.Model(graph, 1, optimize=False)(data)
+    np.testing.assert_array_equal(joined, np.concatenate([first, second], dim))
+
+
 def test_empty_vectors_among_parts() -> None:
     graph = pnnx_fast.Graph.parse(
         "7767517\n6 5\npnnx.Input in_0 0 1 e #e=(0)f32\npnnx.Input in_1 0 1 x #x=(1,4,3)f32\n"
