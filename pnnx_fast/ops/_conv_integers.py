@@ -12,7 +12,7 @@ import numpy as np
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.expression.activations import CODES
-from pnnx_fast.ops._double import finish
+from pnnx_fast.ops._epilogue import finish
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 __all__ = ["convolve_integers"]
@@ -84,4 +84,5 @@ def convolve_integers(
         return sums + shift[0].reshape(-1, *[1] * (sums.ndim - 2)) if shift else sums
 
     given = [b.contiguous(t) for t in (x, weight, bias) if t is not None]
-    finish(b, b.host(compute, given, [(y.shape, y.dtype)])[0], residual, y, act)
+    made = finish(b, b.host(compute, given, [(y.shape, y.dtype)])[0], residual, act)
+    b.copy(b.cast(made, y.dtype), y)

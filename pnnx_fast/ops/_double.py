@@ -15,16 +15,12 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import CODES
 from pnnx_fast.expression.reference import sigmoid
+from pnnx_fast.ops._epilogue import finish
 from pnnx_fast.ops._window import window_fields
-from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.linear import multiply
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
-__all__ = ["attend_double", "convolve_double", "finish", "run_cells"]
-
-_ACTIVATIONS = {code: f"{name}(@0)" for name, code in CODES.items()}
-_ACTIVATIONS |= {CODES["none"]: "", CODES["clip"]: "clamp(@0,@1,@2)", CODES["leaky_relu"]: "leaky_relu(@0,@1)"}
-"""Expressions of the kernels' activations; the numbers behind the tensor are their parameters."""
+__all__ = ["attend_double", "convolve_double", "run_cells"]
 
 
 def convolve_double(
@@ -62,18 +58,7 @@ def convolve_double(
         flops=2 * y.size * math.prod(weight.shape[1:]), label=plan.label,
     )  # fmt: skip
     if not plain:
-        finish(b, made, residual, y, act)
-
-
-def finish(b: Builder, sums: Tensor, residual: Tensor | None, y: Tensor, act: Mapping[str, Any]) -> None:
-    """Emit residual and activation, which kernels of other types than float32 leave out, from ``sums`` into ``y``."""
-    value: Any = sums
-    steps = [(_ACTIVATIONS[act["act"]], [act["act_a"], act["act_b"]])]
-    if residual is not None:
-        steps.insert(len(steps) if act.get("z_late") else 0, ("add(@0,@1)", [residual.expand(y.shape)]))
-    for text, more in steps:
-        value = lower_expression(b, text, [value, *more], temporary=True) if text else value
-    b.copy(b.cast(value, y.dtype), y)
+        b.copy(finish(b, made, residual, act), y)
 
 
 def _columns(b: Builder, weight: Tensor, groups: int) -> Tensor:

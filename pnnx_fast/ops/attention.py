@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from pnnx_fast._types import Array, DType
+from pnnx_fast._types import DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.shapes import split_place
 from pnnx_fast.ops._checks import common_shape, require_dims
+from pnnx_fast.ops._masks import mask_fields
 from pnnx_fast.ops.convolution import as_computed
 from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.linear import multiply, multiply_rows
@@ -22,13 +22,6 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import infer_shape
 from pnnx_fast.ops.softmax import emit_softmax
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
-
-MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS, MASK_FILL = range(6)
-"""Mask kinds of the attention kernel."""
-MASK_PADDING = 16
-"""To a multiple of so many queries are the rows of MASK_ROWS filled up."""
-MASKED = -1e30
-"""Additive masks at or below this hide a key: its weight underflows to 0 beside any ordinary score."""
 
 
 def dense_rows(b: Builder, x: Tensor) -> Tensor:
@@ -54,73 +47,6 @@ def _mask_of(b: Builder, mask: Tensor, lead: Sequence[int]) -> Tensor:
     first = next((i for i, n in enumerate(mask.shape[: len(lead) - 1]) if n != 1), len(lead) - 1)
     turn = mask.expand((*mask.shape[:first], *lead[first:-1], *mask.shape[len(lead) - 1 :]))
     return b.reshape(turn, (1, math.prod(lead[first:-1]), *turn.shape[-3:]))
-
-
-def _additive(mask: Array, kind: int, dtype: DType | type = np.float32) -> Array:
-    if kind == MASK_ADD:
-        return mask.astype(dtype)
-    return np.where(mask == (kind == MASK_KEEP), 0, -np.inf).astype(dtype)
-
-
-def _diagonal(mask: Array, queries: int, keys: int) -> int | None:
-    """Number of the last diagonal that is visible when the (additive) mask is a triangle, else None."""
-    if mask.shape[-2:] != (queries, keys) or mask.size != queries * keys or queries > keys:
-        return None
-    plane = mask.reshape(queries, keys)
-    diagonal = keys - queries
-    seen = np.tri(queries, keys, diagonal, dtype=bool)
-    return diagonal if not plane[seen].any() and bool((plane[~seen] <= MASKED).all()) else None
-
-
-def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, int]:
-    """Additive mask in its fastest form: without equal copies, and as scores are computed, keys by queries."""
-    for axis in range(values.ndim - 2):
-        first = values.take([0], axis)
-        if values.shape[axis] > 1 and (values == first).all():
-            values = first
-    queries = values.shape[-2]
-    if queries == 1:
-        return b.cached(key, lambda: np.ascontiguousarray(values)), MASK_ADD
-
-    def turn() -> Array:
-        rows = np.zeros((*values.shape[:-2], values.shape[-1], -(-queries // MASK_PADDING) * MASK_PADDING), np.float32)
-        rows[..., :queries] = values.swapaxes(-1, -2)
-        return rows
-
-    turned = b.cached(key, turn)
-    last = turned.ndim - 1
-    return turned.narrow(last, 0, queries).permute([*range(last - 1), last, last - 1]), MASK_ROWS
-
-
-def _mask_fields(
-    b: Builder, mask: Tensor | None, drops: bool, filling: float | None, q: Tensor, k: Tensor
-) -> dict[str, Any]:
-    """Kernel fields of a mask as ``attend`` takes it; constants take their fastest form."""
-    fields: dict[str, Any] = {"mask": None, "mask_kind": MASK_NONE, "msb": 0, "msh": 0, "msq": 0, "msk": 0}
-    fields |= {"mask_batches": 1, "causal": 0, "diagonal": 0, "filling": filling or 0.0}
-    if mask is None:
-        return fields
-    while mask.ndim < 2:
-        mask = mask.unsqueeze(0)
-    kind = (MASK_DROP if drops else MASK_KEEP) if mask.dtype == np.bool_ else MASK_ADD
-    if filling is not None:
-        kind = MASK_FILL
-    elif mask.is_constant:
-        values = _additive(mask.numpy(), kind)
-        if not values.any():
-            return fields
-        diagonal = _diagonal(values, q.shape[2], k.shape[2])
-        if diagonal is not None:
-            return fields | {"causal": 1, "diagonal": diagonal}
-        key = ("attention mask", mask.identity, kind)
-        mask, kind = _constant_mask(b, values, key)
-    elif kind == MASK_ADD:
-        mask = b.cast(mask, np.float32)
-    batches = mask.shape[1] if mask.ndim == 5 else q.shape[0]
-    whole = (mask.select(0, 0) if mask.ndim == 5 else mask).expand((batches, q.shape[1], q.shape[2], k.shape[2]))
-    names = ("msb", "msh", "msq", "msk")
-    fields |= {"mask": mask, "mask_kind": kind, "mask_batches": batches}
-    return fields | dict(zip(names, whole.strides, strict=True))
 
 
 def attend(
@@ -149,7 +75,7 @@ def attend(
 
         attend_double(b, q, k, v, y, mask, scale, causal, mask_drops, filling, empty_nan)
         return
-    fields = _mask_fields(b, mask, mask_drops, filling, q, k)
+    fields = mask_fields(b, mask, mask_drops, filling, q, k)
     if causal:
         fields |= {"causal": 1, "diagonal": 0}
     for name, x in {"q": q, "k": k, "v": v, "y": y}.items():
@@ -295,9 +221,14 @@ def fused_attention(
 
     With a filling the mask is none to add: scores are that number where it is true.
     """
-    _require_fit(query, key, value)
     q, k, v = (dense_rows(b, x) for x in (query, key, value))
-    lead = common_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    sizes = (*common_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2]), q.shape[-2], k.shape[-2])
+    if mask is not None and not mask.expands_to(sizes):
+        # The sum is as large as the mask, as that with scores of repeated queries and keys.
+        sizes = common_shape(sizes, mask.shape)
+        q, k = q.expand((*sizes[:-1], q.shape[-1])), k.expand((*k.shape[:-2], sizes[-1], k.shape[-1]))
+    _require_fit(q, k, v)
+    lead = sizes[:-2]
     split = lead if view_mask is None else _leading_sizes(view or (), lead, q, k)
     shape = (*lead, q.shape[-2], v.shape[-1])
     # Where a size behind the first is split, only a dense result has the view that attend writes to.

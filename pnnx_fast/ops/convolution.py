@@ -172,12 +172,9 @@ def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:
         emit_channels(b, "channel_affine", x, y, b.reshape(gate, (channels,)), shift, activation_fields("none"))
         return y
     # Other gates are rare, and expressions take time to import.
-    from pnnx_fast.ops.elementwise import lower_expression
+    from pnnx_fast.ops.elementwise import intermediate
 
-    product = lower_expression(b, "mul(@0,@1)", [x, gate], temporary=True)
-    if not isinstance(product, Tensor) or product.shape != x.shape:
-        raise ShapeError("the gate does not fit the input", expected=x.shape, actual=gate.shape)
-    return product
+    return intermediate(b, "mul(@0,@1)", x, gate)
 
 
 def _takes_gate(x: Tensor, weight: Tensor, gate: Tensor) -> bool:
@@ -219,18 +216,28 @@ def convolution(
     gate: Tensor | None = None,
 ) -> Tensor:
     """Lower a convolution of any rank; one dimension is two with a height of one."""
+    if gate is not None and not gate.expands_to(input.shape):
+        from pnnx_fast.ops.elementwise import intermediate
+
+        input, gate = intermediate(b, "mul(@0,@1)", input, gate), None
     check_weights(input, weight, groups, rank)
     s, d = per_axis(stride, rank, "stride"), per_axis(dilation, rank, "dilation")
     # Other modes than zeros reach the file as the list that torch.nn.functional.pad takes.
     pairs, sizes = padding_mode != "zeros", input.shape[input.ndim - rank :]
     before, after = paddings(padding, weight.shape[2:], d, s, pairs, sizes)
+    out = window_counts(sizes, weight.shape[2:], s, d, before, after)
+    whole = (*input.shape[: input.ndim - rank - 1], weight.shape[0], *out)
+    if residual is not None and not residual.expands_to(whole):
+        from pnnx_fast.ops._epilogue import finish
+
+        layer = (input, weight, bias, None, stride, padding, dilation, groups, padding_mode)
+        return finish(b, convolution(b, rank, *layer, epilogue_fields("none", ()), gate), residual, act)
     x, w, bias, z, gate = as_convolved(b, input, weight, bias, residual, gate)
     assert x is not None
     assert w is not None
     batched = x.ndim == rank + 2
     x = x if batched else x.unsqueeze(0)
     z = z if z is None or batched else z.unsqueeze(0)
-    out = window_counts(x.shape[2:], w.shape[2:], s, d, before, after)
     if padding_mode != "zeros" and (any(before) or any(after)):
         from pnnx_fast.ops.padding import pad_sides
 

@@ -111,6 +111,14 @@ def _emit(
     )
 
 
+def _finish(b: Builder, y: Tensor, residual: Tensor, act: dict[str, Any], output_scale: float) -> Tensor:
+    """Return the float32 result of a layer with a larger residual, activated and rounded as the layer would."""
+    from pnnx_fast.ops._epilogue import finish
+
+    total = finish(b, y, residual, act)
+    return quantize(b, total, scale=output_scale) if output_scale else total
+
+
 @operator("int8.Conv2d", "fused.Int8Conv2d", rows=4)
 def int8_conv2d(
     b: Builder,
@@ -143,12 +151,19 @@ def int8_conv2d(
     before, after = paddings(padding, weight.shape[2:], d, s, pairs=False)
     x = b.channels_last(input)
     out = window_counts(x.shape[2:], weight.shape[2:], s, d, before, after)
-    y = b.result((x.shape[0], weight.shape[0], *out), np.int8 if output_scale else np.float32, "channels_last")
+    shape, act = (x.shape[0], weight.shape[0], *out), epilogue_fields(activation, activation_params, residual_late)
+    if residual is not None and not residual.expands_to(shape):
+        y = int8_conv2d(
+            b, input, weight, scale, bias,
+            stride=stride, padding=padding, dilation=dilation, groups=groups, input_scale=input_scale,
+        )  # fmt: skip
+        return _finish(b, y, residual, act, output_scale)
+    y = b.result(shape, np.int8 if output_scale else np.float32, "channels_last")
     fields: dict[str, Any] = {"groups": groups, "x_scale": input_scale, "y_scale": output_scale}
     for i, axis in enumerate("hw"):
         fields |= {f"stride_{axis}": s[i], f"pad_{axis}": before[i], f"dil_{axis}": d[i]}
     z = None if residual is None else b.channels_last(residual.expand(y.shape))
-    _emit(b, x, weight, scale, bias, z, y, {**fields, **epilogue_fields(activation, activation_params, residual_late)})
+    _emit(b, x, weight, scale, bias, z, y, {**fields, **act})
     return y
 
 
@@ -175,6 +190,10 @@ def int8_linear(
         raise ShapeError("features do not fit the weight", expected=weight.shape, actual=input.shape)
     _check(input, weight, scale, input_scale)
     outputs, rows = weight.shape[0], math.prod(lead)
+    act = epilogue_fields(activation, activation_params, residual_late)
+    if residual is not None and not residual.expands_to((*lead, outputs)):
+        y = int8_linear(b, input, weight, scale, bias, input_scale=input_scale)
+        return _finish(b, y, residual, act, output_scale)
     y = b.result((*lead, outputs), np.int8 if output_scale else np.float32)
 
     def pixels(t: Tensor) -> Tensor:
@@ -185,8 +204,7 @@ def int8_linear(
 
     z = None if residual is None else pixels(residual.expand(y.shape))
     ones = {f"{name}_{axis}": 1 for name in ("stride", "dil") for axis in "hw"}
-    fields = {**ones, "pad_h": 0, "pad_w": 0, "groups": 1, "x_scale": input_scale, "y_scale": output_scale}
-    fields |= epilogue_fields(activation, activation_params, residual_late)
+    fields = {**ones, "pad_h": 0, "pad_w": 0, "groups": 1, "x_scale": input_scale, "y_scale": output_scale, **act}
     filters = weight.as_strided((outputs, features, 1, 1), (*weight.strides, 1, 1))
     target = y.as_strided((1, outputs, 1, rows), (rows * outputs, 1, rows * outputs, outputs))
     _emit(b, pixels(input), filters, scale, bias, z, target, fields)

@@ -90,6 +90,10 @@ def multiply_rows(
     """Emit ``act(input @ weight.T + bias + residual)`` over the last dimension: a 1x1 convolution over rows."""
     *lead, features = input.shape
     out = weight.shape[0]
+    if residual is not None and not residual.expands_to((*lead, out)):
+        from pnnx_fast.ops._epilogue import finish
+
+        return finish(b, multiply_rows(b, input, weight, bias, None, epilogue_fields("none", ()), y), residual, act)
     if y is None:
         y = b.result((*lead, out), input.dtype)
     z = None if residual is None else residual.expand(y.shape)

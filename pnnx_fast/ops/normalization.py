@@ -209,9 +209,13 @@ def fused_layer_norm(
     axis = axis_of(dim, input.ndim)
     rest = [d for d in range(input.ndim) if d != axis]
     x = b.channels_last(input) if axis == 1 and input.ndim > 2 else input
-    y = row_norm(b, x.permute([*rest, axis]), 1, weight, bias, eps, rms)
     order = [*rest, axis]
-    return y.permute([order.index(d) for d in range(input.ndim)])
+    back = [order.index(d) for d in range(input.ndim)]
+    if weight is not None and weight.size != input.shape[axis]:
+        # One number for all places, or numbers for places of which there is one.
+        y = row_norm(b, x.permute(order), 1, None, None, eps, rms).permute(back)
+        return _expression(b, "add(mul(@0,@1),@2)", [y, weight, bias])
+    return row_norm(b, x.permute(order), 1, weight, bias, eps, rms).permute(back)
 
 
 # -- channels ----------------------------------------------------------------------------------------------------

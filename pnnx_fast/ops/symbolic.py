@@ -205,6 +205,13 @@ class Tensor:
             strides.append(stride if have == want else 0)
         return self.as_strided(shape, strides)
 
+    def expands_to(self, shape: Sequence[int]) -> bool:
+        """Whether there is a broadcast view of a shape."""
+        if self.shape == shape:
+            return True
+        lead = len(shape) - self.ndim
+        return lead >= 0 and all(have in (1, want) for have, want in zip(self.shape, shape[lead:], strict=True))
+
     def narrow(self, dim: int, start: int, length: int, step: int = 1) -> Tensor:
         """View of ``length`` entries of one dimension, from ``start`` on, every ``step``-th."""
         if start < 0 or length < 0 or step < 1 or (length and start + (length - 1) * step >= self.shape[dim]):

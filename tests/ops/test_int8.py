@@ -77,6 +77,25 @@ def test_int8_linear(isa: str) -> None:
     np.testing.assert_array_equal(got, rounded(np.maximum(want + z, 0) * np.float32(9)))
 
 
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 9.0])
+def test_residuals_larger_than_the_result(late: bool, scale: float) -> None:
+    def finished(y: Any, z: Any) -> Any:
+        total = np.maximum(y, 0) + z if late else np.maximum(y + z, 0)
+        return rounded(total * np.float32(scale)) if scale else total
+
+    more = {"output_scale": scale, "activation": "relu", "residual_late": late, "names": ["input", "residual"]}
+    x, w, z, factors = whole(1, 5, 4, 1), whole(6, 5, 1, 1), floats(3, 6, 4, 7), floats(6) / 1000
+    weights = {"weight": w, "scale": factors}
+    want = finished(convolved(x, w) * factors[:, None, None], z)
+    np.testing.assert_array_equal(run("fused.Int8Conv2d", x, z, weights=weights, **more), want)
+    rows, z = whole(1, 5), floats(4, 6)
+    weights["weight"] = w[:, :, 0, 0]
+    sums = (rows.astype(np.int64) @ w[:, :, 0, 0].T.astype(np.int64)).astype(np.float32)
+    got = run("fused.Int8Linear", rows, z, weights=weights, **more)
+    np.testing.assert_array_equal(got, finished(sums * factors, z))
+
+
 def test_depthwise(isa: str) -> None:
     x, w, scale = whole(2, 19, 9, 14), whole(19, 1, 3, 3), floats(19) / 1000
     diagonal = np.zeros((19, 19, 3, 3), np.int8)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pnnx_fast.errors import ShapeError
 from pnnx_fast.ops.symbolic import Buffer, Tensor
 
 
@@ -41,3 +43,14 @@ def test_slices() -> None:
     np.testing.assert_array_equal(x.select(0, 2).numpy(), array[2])
     np.testing.assert_array_equal(x.unsqueeze(1).expand((3, 2, 4, 5)).numpy()[:, 1], array)
     np.testing.assert_array_equal(x.permute([2, 0, 1]).numpy(), array.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (5, 2, 3, 4), (2, 7, 4), (2, 3), (3, 3, 4), (1, 3, 4), (0, 3, 4)])
+@pytest.mark.parametrize("own", [(2, 3, 4), (2, 1, 4), (1, 1, 1), ()])
+def test_a_tensor_tells_what_it_expands_to(own: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    x = tensor(np.zeros(own, np.float32))
+    try:
+        fits = x.expand(shape).shape == shape
+    except ShapeError:
+        fits = False
+    assert x.expands_to(shape) == fits
