@@ -35,8 +35,7 @@ def for_source(graph: Graph) -> Graph:
 
     ran = graph.copy()
     passes.restore(ran)
-    wind_back(ran, default_isa())
-    name_doubts(ran.ops)
+    name_doubts(ran.ops, wind_back(ran, default_isa()))
     # Several constants may have one name, but not one operand.
     data = {op.outputs[0].name: op.attrs["data"] for op in ran.ops if _is_constant(op)}
     for op in mended.ops:

@@ -34,7 +34,7 @@ __all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
 CACHED_PROGRAMS = 16
 """Continuations of a chain that are kept, one a shape."""
 
-DOUBTFUL = ("scatter", "index_", "slice_copy", "MultiheadAttention")
+DOUBTFUL = ("scatter", "index_", "masked_fill", "::__i", "slice_copy", "MultiheadAttention")
 """Parts of the names of operator types about which a file may leave doubts."""
 
 
@@ -237,11 +237,12 @@ def _dispel_doubts(graph: Graph, isa: str) -> None:
     from pnnx_fast.ir.folded import changed_constant
     from pnnx_fast.runtime.doubts import name_doubts
 
+    known: set[Operator] = set()
     if any(changed_constant(op) for op in graph.ops):
         from pnnx_fast.runtime.own_run import wind_back
 
-        wind_back(graph, isa)
-    name_doubts(graph.ops)
+        known = wind_back(graph, isa)
+    name_doubts(graph.ops, known)
 
 
 def _skeleton(graph: Graph, kind: str) -> str:

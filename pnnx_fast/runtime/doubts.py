@@ -4,12 +4,13 @@ converter's own run may have changed, writes that others do not see. Warnings na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from pnnx_fast._warning import warn
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.folded import changed_constant
+from pnnx_fast.ir.levels import bare
 from pnnx_fast.ir.notes import untold_values
 
 __all__ = ["name_doubts"]
@@ -18,9 +19,12 @@ _CLONE = "_ncnnclone"
 """How the names of copies end that the converter makes for its writes."""
 
 
-def name_doubts(ops: Sequence[Operator]) -> None:
-    """Warn of the first operator of each kind whose results may be wrong for what the file does not tell."""
-    for doubt in (_untold, _changed, partial(_apart, ops)):
+def name_doubts(ops: Sequence[Operator], known: Collection[Operator] = ()) -> None:
+    """Warn of the first operator of each kind whose results may be wrong for what the file does not tell.
+
+    ``known`` are constants of which it is known that they are what the model starts with.
+    """
+    for doubt in (_untold, partial(_changed, known), _untold_truth, partial(_apart, ops)):
         told = next(filter(None, map(doubt, ops)), None)
         if told is not None:
             warn(f"{told}: its results may be wrong")
@@ -37,14 +41,21 @@ def _untold(op: Operator) -> str | None:
     )
 
 
-def _changed(op: Operator) -> str | None:
-    """Of a write by indices into a constant that may hold what the converter's own run wrote there."""
+def _changed(known: Collection[Operator], op: Operator) -> str | None:
+    """Of a write by indices or masks into a constant that may hold what the converter's own run wrote there."""
     constant = changed_constant(op)
-    if constant is None:
+    if constant is None or constant in known:
         return None
     return (
         f"{op.where} writes into the constant {constant.name}, where the converter may have kept what its own run wrote"
     )
+
+
+def _untold_truth(op: Operator) -> str | None:
+    """Of a write of a truth value, of which the converter's higher levels leave None."""
+    if bare(op.type) != "index_put" or "values" not in op.params or op.params["values"].value is not None:
+        return None
+    return f"{op.where} writes a truth value that the file does not tell, and that is taken for False"
 
 
 def _apart(ops: Sequence[Operator], op: Operator) -> str | None:

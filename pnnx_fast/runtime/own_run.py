@@ -5,6 +5,9 @@ ones for its inputs, before it notes its constants: the zeros, which are noted a
 the part of the graph up to such a write runs once with the same inputs. Where that tells of one value that filled the
 constant before, the constant becomes that again; where it does not, :mod:`pnnx_fast.runtime.doubts` warns.
 
+Masks are all true in such a run, and of what they filled nothing is left. PyTorch's own modules make numbers of them
+by ``zeros_like(mask).masked_fill_(mask, -inf)``; there it was zeros.
+
 The converter may have been given other inputs than ones (its option ``input``). Of what it added up then, the sum is
 known all the same where it is that of a constant, wherever its entries went.
 """
@@ -22,7 +25,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, dtypes
-from pnnx_fast.ir.folded import changed_constant, versions_of
+from pnnx_fast.ir.folded import FILLS, changed_constant, filling, versions_of
 from pnnx_fast.ir.levels import spellings
 
 __all__ = ["wind_back"]
@@ -40,36 +43,73 @@ MOST_OPERATORS, MOST_FLOPS = 1 << 17, 100_000_000_000
 """What all runs for a file may look at and compute together: seconds."""
 
 SUMS = spellings("scatter_add")
+ATTENTION = {"nn.MultiheadAttention", "aten::_transformer_encoder_layer_fwd"}
 LITERALS = ("prim::Constant", "pnnx.Expression")
 
 Run = Callable[[Array], Array]
 
 
-def wind_back(graph: Graph, isa: str) -> None:
-    """Put back what filled constants before the converter's run wrote there, where a run like it tells."""
+def wind_back(graph: Graph, isa: str) -> set[Operator]:
+    """Put back what filled constants before the converter's run wrote there; returns those that now are as they were.
+
+    A run like it may also tell that nothing was written.
+    """
     ops = list(graph.topological())
     constants = list(dict.fromkeys(filter(None, map(changed_constant, ops))))
-    for constant in list(constants):
-        before = _before_sums(constant, versions_of(constant, ops))
+    known: set[Operator] = set()
+    for constant in constants:
+        before = 0 if _was_mask(constant) else _before_sums(constant, versions_of(constant, ops))
         if before is not None:
             _fill(constant, before)
-            constants.remove(constant)
+            known.add(constant)
+    constants = [constant for constant in constants if constant not in known]
     inputs = _ones(graph)
-    if inputs is None:
-        return
-    own = _OwnRun(graph, isa, inputs, ops, constants)
+    own = None if inputs is None else _OwnRun(graph, isa, inputs, ops, constants)
     for constant in constants:
-        data = constant.attrs["data"]
-        for last in versions_of(constant, ops)[: -TRIED - 1 : -1]:
-            before = _before(data.numpy(), partial(own.up_to, constant, last))
-            if before is not None:
-                _fill(constant, before)
-                break
+        data = constant.attrs["data"].numpy()
+        found: Array | float | int | None = None
+        if own is not None:
+            tried = versions_of(constant, ops)[: -TRIED - 1 : -1]
+            told = (_before(data, partial(own.up_to, constant, last)) for last in tried)
+            found = next((value for value in told if value is not None), None)
+        if found is None and _was_padding(constant):
+            found = 0
+        if found is not None:
+            known.add(constant)
+            if found is not data:
+                _fill(constant, found)
+    return known
 
 
-def _fill(constant: Operator, value: float) -> None:
+def _fill(constant: Operator, value: float | Array) -> None:
     data = constant.attrs["data"]
     constant.attrs["data"] = Attribute(np.full(data.shape, value, data.numpy().dtype), data.dtype)
+
+
+def _was_mask(constant: Operator) -> bool:
+    """Whether a constant is a mask's zeros that the run, with a mask that is all true, filled with minus infinity."""
+    return _takes_masks(constant) and bool((constant.attrs["data"].numpy() == -np.inf).all())
+
+
+def _was_padding(constant: Operator) -> bool:
+    """Whether a constant is the zeros of attention's mask of keys, a row for each batch, of a run with other inputs.
+
+    A square one may be a mask of later positions that the model has.
+    """
+    data = constant.attrs["data"].numpy()
+    if data.ndim != 2 or data.shape[0] == data.shape[1] or not _takes_masks(constant):
+        return False
+    readers = {op.type for made in constant.outputs[0].consumers for x in made.outputs for op in x.consumers}
+    return bool(readers) and readers <= ATTENTION and bool(((data == -np.inf) | (data == 0)).all())
+
+
+def _takes_masks(constant: Operator) -> bool:
+    """Whether all that is done with a constant is that masks of its shape are written to it as minus infinity."""
+    x, data = constant.outputs[0], constant.attrs["data"]
+    return data.numpy().dtype.kind == "f" and all(
+        op.type in FILLS and filling(op) == -np.inf and op.inputs[0] is x and op.inputs[1].shape == data.shape
+        for op in x.consumers
+    )
 
 
 def _before_sums(constant: Operator, writes: Sequence[Operator]) -> float | int | None:
@@ -202,8 +242,11 @@ def _is_kept(op: Operator) -> bool:
     return all(x.dtype in ("f32", "f64") and x.shape is not None and min(x.shape, default=1) >= 0 for x in op.outputs)
 
 
-def _before(data: Array, up_to: Callable[[], Run]) -> float | int | bool | None:
-    """The one value that filled a constant before a run wrote to it; None where there was no such value."""
+def _before(data: Array, up_to: Callable[[], Run]) -> Array | float | int | bool | None:
+    """The one value that filled a constant before a run wrote to it; None where there was no such value.
+
+    It is the constant itself where the run writes nothing.
+    """
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -211,9 +254,12 @@ def _before(data: Array, up_to: Callable[[], Run]) -> float | int | bool | None:
             again = run(data)
             if again.shape != data.shape or again.dtype != data.dtype:
                 return None
-            if data.dtype.kind == "b" or _close(again, data):
+            if _close(again, data):
                 return _unwritten(data, run)
-            return _one_value(data - (again - data), np.maximum(np.abs(data), np.abs(again)).max())
+            if data.dtype.kind == "b":
+                return None
+            value = _one_value(data - (again - data), np.maximum(np.abs(data), np.abs(again)).max())
+            return value if value is not None and _close(run(np.full_like(data, value)), data) else None
     except Exception:  # Limits, and users' operators raise what they like; then the constant stays as it is.
         return None
 
@@ -222,15 +268,17 @@ def _close(x: Array, y: Array) -> bool:
     return bool(np.allclose(x, y, TOLERANCE, TOLERANCE * np.abs(y[np.isfinite(y)]).max(initial=0), equal_nan=True))
 
 
-def _unwritten(data: Array, run: Run) -> float | int | bool | None:
+def _unwritten(data: Array, run: Run) -> Array | float | int | bool | None:
     """The value where a write that replaces left a constant alone: what passes through, also where it is changed."""
     others = [~data] if data.dtype.kind == "b" else [data + data.dtype.type(1), data - data.dtype.type(1)]
     if data.dtype.kind == "f":
         # Extremes replace only what they exceed, and a large number may swallow a step of one.
         others += [np.full_like(data, np.inf), np.full_like(data, -np.inf)]
     left = np.logical_and.reduce([run(other) == other for other in others])
+    if left.all():
+        return data
     values = data[left]
-    same = values.size and not left.all() and bool((values == values[0]).all())
+    same = values.size and bool((values == values[0]).all())
     return values[0].item() if same else None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
-from pnnx_fast.ir.folded import WRITES
+from pnnx_fast.ir.folded import FILLS, WRITES
 from pnnx_fast.ops.registry import scoped
 from pnnx_fast.ops.symbolic import Builder, Tensor
 from pnnx_fast.runtime.compiler import DOUBTFUL
@@ -22,7 +22,7 @@ pnnx.Output o 1 0 y
 """
 
 
-@pytest.mark.parametrize("kind", [*sorted(WRITES), "Tensor.slice_copy", "nn.MultiheadAttention"])
+@pytest.mark.parametrize("kind", [*sorted(WRITES | FILLS), "Tensor.slice_copy", "nn.MultiheadAttention"])
 def test_doubts_are_looked_for_where_there_may_be_any(kind: str) -> None:
     assert any(part in kind for part in DOUBTFUL)
 
