@@ -22,11 +22,10 @@ from pnnx_fast.ir import Operator, Parameter
 from pnnx_fast.ir.check import selects_number
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import literal as known
+from pnnx_fast.ir.masks import attention_masks, means_taking_part
 from pnnx_fast.ir.notes import (
     RECURRENT,
     attention_roles,
-    mask_place,
-    means_taking_part,
     number_shape,
     query_shape,
     recurrent_roles,
@@ -350,17 +349,11 @@ def _recurrent(op: Operator, names: Names) -> list[str]:
 
 
 def _attention(op: Operator, names: Names) -> list[str]:
-    slots = list(op.slots())
-    place = mask_place(op)
-    if place is not None:
-        # What names the others have then is not true either.
-        slots = [(place[1] if i == place[0] else "", x) for i, (_, x) in enumerate(slots)]
+    slots, _ = attention_masks(op)
     masks = {
-        key: ("~" if means_taking_part(x) else "") + names.of(x)
-        for key, x in slots
-        if key in ("attn_mask", "key_padding_mask")
+        slot: ("~" if means_taking_part(op.inputs[i]) else "") + names.of(op.inputs[i]) for i, slot in slots.items()
     }
-    tensors = [names.of(x) for key, x in slots if key not in masks]
+    tensors = [names.of(x) for i, x in enumerate(op.inputs) if i not in slots]
     query = tensors[0]
     key = tensors[1] if len(tensors) > 1 else query
     value = tensors[2] if len(tensors) > 2 else key

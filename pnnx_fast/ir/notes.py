@@ -1,5 +1,5 @@
 """What the types noted at operands tell of things that the converter left out: the dtype of a sum, the rounding of a
-quotient, the role and the meaning of a mask, which tensor a write into a part changes.
+quotient, the outputs of a layer, which tensor a write into a part changes.
 
 Used by the passes that restore them, and for layers whose weights have a name in a file by the writer of Python source;
 it changes no graph.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.masks import MASKS, attention_masks
 from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "WIDENING",
     "attention_roles",
     "fits",
-    "head_masks",
     "keeps_entries",
     "kept_axes",
     "leading_sizes",
@@ -32,8 +32,6 @@ __all__ = [
     "lost_reshape",
     "lost_whole",
     "lowered_bound",
-    "mask_place",
-    "means_taking_part",
     "missing_dtype",
     "number",
     "number_shape",
@@ -274,63 +272,13 @@ def lowered_bound(op: Operator) -> tuple[str, int] | None:
     return ("end", end - 1) if start == 0 and end < 0 <= size == n + end - 1 else None
 
 
-def means_taking_part(mask: Operand) -> bool:
-    """Whether a boolean mask of attention is one of ``scaled_dot_product_attention``, where true takes part.
-
-    A module made of that function has a reshape in front that keeps the name of the function's argument.
-    """
-    reshape = mask.producer
-    if reshape is None or reshape.type != "Tensor.reshape" or "attn_mask" not in reshape.inputnames:
-        return False
-    return (mask.dtype or reshape.inputs[0].dtype) == "bool"
-
-
-def head_masks(op: Operator) -> tuple[int, int, int, int] | None:
-    """Batch, heads, queries and keys of a mask of attention that the converter reshapes as if it were one for all.
-
-    A module made of ``scaled_dot_product_attention`` takes such a mask with a matrix for each head of each row.
-    """
-    sizes = op.params["shape"].value if "shape" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
-    given, users = op.inputs[0].shape if op.inputs else None, op.outputs[0].consumers if op.outputs else []
-    if "attn_mask" not in op.inputnames or given is None or len(given) != 4 or max(given[:2]) < 2 or not users:
-        return None
-    heads = users[0].params["num_heads"].value if "num_heads" in users[0].params else None
-    query, batch_first = users[0].inputs[0].shape, users[0].params.get("batch_first")
-    if sizes != list(given[2:]) or query is None or len(query) != 3 or not isinstance(heads, int):
-        return None
-    return query[0 if batch_first is not None and batch_first.value else 1], heads, given[2], given[3]
-
-
-def mask_place(op: Operator) -> tuple[int, str] | None:
-    """Number of the input of ``nn.MultiheadAttention`` that is a mask under no or a wrong name, and its slot.
-
-    Masks of keys that are numbers are called ``attn_mask`` in a file; a row for each batch tells them from those.
-    """
-    names = list(op.inputnames) or [""] * len(op.inputs)
-    flat = {i for i, o in enumerate(op.inputs) if o.shape is not None and len(o.shape) == 2}
-    odd = flat if len(flat) < len(op.inputs) else set()
-    masks = [i for i, o in enumerate(op.inputs) if o.dtype == "bool" or i in odd]
-    masks = [i for i in masks if names[i] != "attn_mask"] or masks
-    if len(masks) != 1 or len(op.inputs) < 2:
-        return None
-    mask = op.inputs[masks[0]]
-    values = [o for i, o in enumerate(op.inputs) if i != masks[0]]
-    query, key, given = values[0].shape, values[min(1, len(values) - 1)].shape, mask.shape
-    if query is None or key is None or given is None:
-        return None
-    first = 0 if "batch_first" in op.params and op.params["batch_first"].value else 1
-    padding = len(query) == 3 and given == (query[first], key[1 - first]) and query[first] != query[1 - first]
-    slot = "key_padding_mask" if padding else "attn_mask"
-    return None if names[masks[0]] == slot else (masks[0], slot)
-
-
 def untold_values(op: Operator) -> Operand | None:
     """The second of two inputs of ``nn.MultiheadAttention`` where it may be the values alone, and not the keys as well.
 
     The converter writes each tensor once: of ``(q, q, v)`` as of ``(q, v, v)`` it leaves ``q`` and ``v``. A query that
     is a sum of the second input and something else, such as a position, hints at the former.
     """
-    given = [x for name, x in op.slots() if name not in ("attn_mask", "key_padding_mask")]
+    given = [x for name, x in op.slots() if name not in MASKS]
     if op.type != "nn.MultiheadAttention" or len(given) != 2 or given[0].shape != given[1].shape:
         return None
     maker = given[0].producer
@@ -443,8 +391,8 @@ def recurrent_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> s
 
 def query_shape(op: Operator) -> Sequence[int] | None:
     """The shape noted at the first input of attention that is no mask."""
-    place = mask_place(op)
-    return next((x.shape for i, x in enumerate(op.inputs) if place is None or i != place[0]), None)
+    masks, _ = attention_masks(op)
+    return next((x.shape for i, x in enumerate(op.inputs) if i not in masks), None)
 
 
 def number_shape(op: Operator) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""Masks of attention in the form that the kernel takes; constants take their fastest one."""
+"""Masks of attention: those of the multi-head layer as one, and one in the form that the kernel takes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array, DType
+from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
-__all__ = ["mask_fields"]
+__all__ = ["as_additive", "layer_mask", "mask_fields"]
 
 MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS, MASK_FILL = range(6)
 """Mask kinds of the attention kernel."""
@@ -85,3 +86,59 @@ def mask_fields(
     names = ("msb", "msh", "msq", "msk")
     fields |= {"mask": mask, "mask_kind": kind, "mask_batches": batches}
     return fields | dict(zip(names, whole.strides, strict=True))
+
+
+# -- masks of the multi-head layer --------------------------------------------------------------------------------------
+
+
+def layer_mask(
+    b: Builder, mask: Tensor | None, padding: Tensor | None, q: Tensor, k: Tensor, appended: int, doubtful: bool
+) -> Tensor | None:
+    """Mask of the layer for all keys, of which the appended ones always take part.
+
+    Where it is doubtful which mask is that of keys, the sizes of queries and keys may tell.
+    """
+    given = k.shape[2] - appended
+    if doubtful and not _fit(mask, padding, q, given) and _fit(padding, mask, q, given):
+        mask, padding = padding, mask
+    mask = _padding_mask(b, mask, padding, q)
+    if mask is None:
+        return None
+    if mask.ndim == 3:
+        mask = b.reshape(mask, (q.shape[0], q.shape[1], *mask.shape[1:]))
+    if appended == 0:
+        return mask
+    last = mask.ndim - 1
+    mask = mask.expand((*mask.shape[:-1], given))
+    y = b.empty((*mask.shape[:-1], k.shape[2]), mask.dtype)
+    more = y.narrow(last, given, appended)
+    b.copy(mask, y.narrow(last, 0, given))
+    b.copy(b.constant(np.zeros(1, mask.dtype)).expand(more.shape), more)
+    return y
+
+
+def _fit(mask: Tensor | None, padding: Tensor | None, q: Tensor, keys: int) -> bool:
+    """Whether a mask has a row for each query, and one of keys a row for each batch."""
+    rows = padding is None or padding.shape == (q.shape[0], keys)
+    return rows and (mask is None or mask.shape == (q.shape[2], keys))
+
+
+def _padding_mask(b: Builder, mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
+    """Mask that also hides the padding among the keys of each batch, (heads of all batches, queries, keys)."""
+    if padding is None:
+        return mask
+    heads = (q.shape[0], q.shape[1], q.shape[2], padding.shape[-1])
+    wide = padding.unsqueeze(1).unsqueeze(1).expand(heads)
+    if mask is None:
+        return b.reshape(wide, (heads[0] * heads[1], *heads[2:]))
+    other = b.reshape(mask, heads) if mask.ndim == 3 else mask.expand(heads)
+    additive = [as_additive(b, m, q.dtype) for m in (wide, other)]
+    total = intermediate(b, "add(@0,@1)", *additive)
+    return b.reshape(total, (heads[0] * heads[1], *heads[2:]))
+
+
+def as_additive(b: Builder, mask: Tensor, dtype: DType) -> Tensor:
+    """Minus infinity where a mask drops keys."""
+    if mask.dtype != np.bool_:
+        return b.cast(mask, dtype)
+    return intermediate(b, "where(@0,@1,@2)", mask, *(b.constant(np.array(v, dtype)) for v in (-np.inf, 0)))

@@ -13,7 +13,7 @@ from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.shapes import split_place
 from pnnx_fast.ops._checks import common_shape, require_dims
-from pnnx_fast.ops._masks import mask_fields
+from pnnx_fast.ops._masks import as_additive, layer_mask, mask_fields
 from pnnx_fast.ops.convolution import as_computed
 from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.linear import multiply, multiply_rows
@@ -320,50 +320,12 @@ def _append_rows(b: Builder, x: Tensor, row: Tensor | None, zero: bool, axis: in
     return y
 
 
-def _layer_mask(b: Builder, mask: Tensor | None, q: Tensor, k: Tensor, appended: int) -> Tensor | None:
-    """Mask of the layer for all keys, of which the appended ones always take part."""
-    if mask is None:
-        return None
-    if mask.ndim == 3:
-        mask = b.reshape(mask, (q.shape[0], q.shape[1], *mask.shape[1:]))
-    if appended == 0:
-        return mask
-    last, given = mask.ndim - 1, k.shape[2] - appended
-    mask = mask.expand((*mask.shape[:-1], given))
-    y = b.empty((*mask.shape[:-1], k.shape[2]), mask.dtype)
-    more = y.narrow(last, given, appended)
-    b.copy(mask, y.narrow(last, 0, given))
-    b.copy(b.constant(np.zeros(1, mask.dtype)).expand(more.shape), more)
-    return y
-
-
-def _padding_mask(b: Builder, mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
-    """Mask that also hides the padding among the keys of each batch, (heads of all batches, queries, keys)."""
-    if padding is None:
-        return mask
-    heads = (q.shape[0], q.shape[1], q.shape[2], padding.shape[-1])
-    wide = padding.unsqueeze(1).unsqueeze(1).expand(heads)
-    if mask is None:
-        return b.reshape(wide, (heads[0] * heads[1], *heads[2:]))
-    other = b.reshape(mask, heads) if mask.ndim == 3 else mask.expand(heads)
-    additive = [_as_additive(b, m, q.dtype) for m in (wide, other)]
-    total = intermediate(b, "add(@0,@1)", *additive)
-    return b.reshape(total, (heads[0] * heads[1], *heads[2:]))
-
-
-def _as_additive(b: Builder, mask: Tensor, dtype: DType) -> Tensor:
-    """Minus infinity where a mask drops keys."""
-    if mask.dtype != np.bool_:
-        return b.cast(mask, dtype)
-    return intermediate(b, "where(@0,@1,@2)", mask, *(b.constant(np.array(v, dtype)) for v in (-np.inf, 0)))
-
-
 def _attention_weights(b: Builder, q: Tensor, k: Tensor, mask: Tensor | None, scale: float, average: bool) -> Tensor:
     """Attention weights, averaged over the heads or of each, as the layer returns them beside its output."""
     scores = b.empty((*q.shape[:3], k.shape[2]), q.dtype)
     multiply(b, q, k.permute((0, 1, 3, 2)), None, scale, 1.0, scores)
     if mask is not None:
-        scores = intermediate(b, "add(@0,@1)", scores, _as_additive(b, mask, q.dtype))
+        scores = intermediate(b, "add(@0,@1)", scores, as_additive(b, mask, q.dtype))
     shares = emit_softmax(b, scores, 3, temporary=True)
     return emit_reduce(b, shares, [1], False, "sum", scale=1.0 / q.shape[1], temporary=True) if average else shares
 
@@ -396,6 +358,7 @@ def multihead_attention(
     add_zero_attn: bool = False,
     batch_first: bool = False,
     average_attn_weights: bool = True,
+    masks_doubtful: bool = False,
 ) -> Value:
     """Attention of several heads with projections, plus a fused residual. torch.nn.MultiheadAttention."""
     key = query if key is None else key
@@ -413,7 +376,7 @@ def multihead_attention(
     k, v = (_append_rows(b, x, row, add_zero_attn, int(batch_first)) for x, row in ((k, bias_k), (v, bias_v)))
     q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
     added = k.shape[2] - inputs[1].shape[int(batch_first)]
-    mask = _layer_mask(b, _padding_mask(b, attn_mask, key_padding_mask, q), q, k, added)
+    mask = layer_mask(b, attn_mask, key_padding_mask, q, k, added, masks_doubtful)
     scale = (embed_dim // num_heads) ** -0.5
     # Where torch returns weights or takes its fused path, a query without keys gives NaN; elsewhere it gives zeros.
     same = _same(query, key) and _same(key, value) and in_proj_weight is not None and in_proj_bias is not None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.ir.notes import RECURRENT, attention_roles, mask_place, means_taking_part, query_shape, recurrent_roles
+from pnnx_fast.ir.masks import attention_masks, means_taking_part
+from pnnx_fast.ir.notes import RECURRENT, attention_roles, query_shape, recurrent_roles
 from pnnx_fast.passes.moves import only_consumer, succeed, unused_operand
 
 __all__ = ["restore_outputs"]
@@ -107,15 +108,17 @@ def _restore_meaning(graph: Graph, op: Operator) -> bool:
 
 
 def _restore_mask(graph: Graph, op: Operator) -> bool:
-    """Bring a mask that stands among query, key and value to its own slot."""
-    place = mask_place(op)
-    if place is None:
+    """Bring masks that stand among query, key and value to their own slots."""
+    masks, doubtful = attention_masks(op)
+    if doubtful:
+        op.params["masks_doubtful"] = True
+    names = list(op.inputnames) or [""] * len(op.inputs)
+    if all(names[i] == slot for i, slot in masks.items()):
         return False
-    slot, name = place
-    mask, values = op.inputs[slot], [x for i, x in enumerate(op.inputs) if i != slot]
+    values = [x for i, x in enumerate(op.inputs) if i not in masks]
     wiring = {
-        "inputs": [*values, mask],
-        "inputnames": [*[""] * len(values), name],
+        "inputs": [*values, *(op.inputs[i] for i in masks)],
+        "inputnames": [*[""] * len(values), *masks.values()],
         "attrs": op.attrs,
         "params": op.params,
     }

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.equations import whole_equation
 from pnnx_fast.ir.indices import mesh_shape, whole_indices
+from pnnx_fast.ir.masks import head_masks
 from pnnx_fast.ir.notes import (
-    head_masks,
     keeps_entries,
     kept_axes,
     leading_sizes,

@@ -21,7 +21,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, lower
-from pnnx_fast.runtime.noted import compare_noted
+from pnnx_fast.runtime.noted import compare_noted, name_doubtful_masks
 from pnnx_fast.runtime.program import Program
 from pnnx_fast.runtime.returned import MAX_PARTS, check_values, computed, too_many_parts
 
@@ -93,6 +93,7 @@ class Compiler:
         if optimize:
             passes.optimize(self.graph, _dumper())
         self.ops = list(self.graph.topological())
+        self.doubtful_masks = [op for op in self.ops if "masks_doubtful" in op.params]
         self.constants.weights_bytes = sum(a.nbytes for op in self.ops for a in op.attrs.values())
         self._input_names = [x.name for x in self.graph.inputs]
 
@@ -150,6 +151,7 @@ class Chain:
         self.isa, self.nthreads, self.arena_bytes = compiler.isa, nthreads, self.program.arena_bytes
         if ops is compiler.ops:  # what follows data may have other sizes
             compare_noted(compiler.graph.inputs, ops, self.stage.values)
+            name_doubtful_masks(compiler.doubtful_masks, self.stage.values)
         self.stage.values = {n: v for n, v in self.stage.values.items() if _known(v)}
         self._next: OrderedDict[Any, Chain] = OrderedDict()
         self._lock = threading.Lock()

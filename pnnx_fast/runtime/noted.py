@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from pnnx_fast._types import Shape
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.masks import MASKS, mask_sizes
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["compare_noted"]
+__all__ = ["compare_noted", "name_doubtful_masks"]
 
 
 def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
@@ -30,6 +31,23 @@ def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Ma
                 noted = ",".join("?" if n < 0 else str(n) for n in x.shape)
                 warn(f"{op.where} gives shape {list(found)} where the file notes ({noted}): its results may be wrong")
                 return
+
+
+def name_doubtful_masks(ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
+    """Warn of the first attention whose mask may be one of keys or one of positions, for all that sizes tell."""
+    for op in ops:
+        shapes = [_given(x, values) for name, x in op.slots() if name not in MASKS][:2]
+        query, key = shapes[0], shapes[-1]
+        if query is None or key is None or len(query) != 3 or len(key) != 3:
+            continue
+        rows, cells = mask_sizes(query, key, "batch_first" in op.params and bool(op.params["batch_first"].value))
+        taken = [(name, x) for name, x in op.slots() if name in MASKS and _given(x, values) == rows]
+        if rows == cells and taken:
+            from pnnx_fast._warning import warn
+
+            name, x = taken[0]
+            warn(f"{op.where} takes {x.name} for its {name}, which the file does not tell: its results may be wrong")
+            return
 
 
 def _given(x: Operand, values: Mapping[str, Value]) -> Shape | None:
