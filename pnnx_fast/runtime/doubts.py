@@ -52,8 +52,12 @@ def _changed(known: Collection[Operator], op: Operator) -> str | None:
 
 
 def _untold_truth(op: Operator) -> str | None:
-    """Of a write of a truth value, of which the converter's higher levels leave None."""
-    if bare(op.type) != "index_put" or "values" not in op.params or op.params["values"].value is not None:
+    """Of a write of a truth value, of which the converter leaves None."""
+    if bare(op.type) != "index_put":
+        return None
+    from pnnx_fast.ir.literals import literal  # few models need it
+
+    if (op.params["values"].value if "values" in op.params else literal(op.named_input("values"))) is not None:
         return None
     return f"{op.where} writes a truth value that the file does not tell, and that is taken for False"
 

@@ -167,10 +167,14 @@ def test_python_source_starts_with_the_zeros_of_a_mask(tmp_path: Path) -> None:
     assert "torch.full((2, 4), 0.0" in (tmp_path / "a.py").read_text()
 
 
-def test_a_truth_value_that_the_file_does_not_hold_is_told() -> None:
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_truth_value_that_the_file_does_not_hold_is_told(level: int) -> None:
     lines = PUT.format(n=2, values="y").replace(" c l ", " g l ") + " values=None $input=g $indices=l #y=(2,4)bool"
+    if level == 1:
+        lines = "pnnx.Expression n 0 1 n expr=None\n" + lines.replace(" 2 1 g l ", " 3 1 g l n ")
+        lines = lines.replace("values=None", "$values=n")
     lines = "torch.gt g 1 1 x g other=2.5 $input=x #x=(2,4)f32 #g=(2,4)bool\n" + lines
-    text = HEAD.format(count=7, lines=lines, batch=2, shape="2,4", dtype="f32")
+    text = HEAD.format(count=lines.count("\n") + 5, lines=lines, batch=2, shape="2,4", dtype="f32")
     with pytest.warns(UserWarning, match=r"index_put p writes a truth value that the file does not tell"):
         pnnx_fast.Model(pnnx_fast.Graph.parse(text))
 
