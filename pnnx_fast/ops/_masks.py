@@ -88,7 +88,7 @@ def mask_fields(
     return fields | dict(zip(names, whole.strides, strict=True))
 
 
-# -- masks of the multi-head layer --------------------------------------------------------------------------------------
+# -- masks of the multi-head layer ------------------------------------------------------------------------------
 
 
 def layer_mask(

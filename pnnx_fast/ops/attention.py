@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pnnx_fast._types import DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ir import Operator

@@ -16,7 +16,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._memory import check_memory, memory_limit
 from pnnx_fast._types import Array, DType, Shape
-from pnnx_fast.errors import LimitError, ParameterError, ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operand, Operator, dtypes
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import (
@@ -133,8 +133,7 @@ class Lowering(Builder):
         self.operator: Operator | None = None
         self.carried: dict[Operator, registry.Binding] = {}
         self._reordered: dict[Hashable, Tensor] = {}
-        self.held: list[Buffer] = []
-        """What was made of constants, and is to stay until there is a program that uses it."""
+        self.held: list[Buffer] = []  # made of constants, and to stay until there is a program that uses it
 
     @property
     def output_count(self) -> int:
@@ -347,8 +346,6 @@ class Lowering(Builder):
                 produced = self._call(op, values)
             except StageBreak as stop:
                 return Stage(self.steps, values, [], op, stop)
-            except MemoryError as error:
-                raise LimitError(str(error) or "out of memory", path=op.where) from error
             except Exception as error:
                 named = named_error(error, op.where)
                 if named is error:
@@ -364,8 +361,7 @@ class Lowering(Builder):
         definition = bound.definition
         inputs = [values[operand.name] for operand in op.inputs]
         args, kwargs = bound.arguments(inputs)
-        folds = not definition.random and _foldable(inputs)
-        if folds:
+        if not definition.random and _foldable(inputs):
             key = self.isa, op, *[t.identity for t in tensors_in(inputs)]
             value = self.constants.folded(key, inputs, lambda: self._fold(definition, args, kwargs))
         else:

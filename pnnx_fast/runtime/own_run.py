@@ -227,8 +227,7 @@ class _OwnRun:
             work = model.work(*arrays)
             self._flops -= work["flops"]
             self._require(self._flops >= 0 and work["arena_bytes"] <= self._bytes)
-            results = model(*arrays)
-            return list(map(np.asarray, results if isinstance(results, tuple) else [results]))
+            return list(map(np.asarray, model.results(*arrays)))
 
         return run
 

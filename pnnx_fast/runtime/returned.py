@@ -44,8 +44,6 @@ def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> 
     """Call a function of arrays; errors name the operator ``where``."""
     try:
         produced = function(*given)
-    except MemoryError as error:
-        raise LimitError(str(error) or "out of memory", path=where) from error
     except Exception as error:
         named = named_error(error, where)
         if named is error:
@@ -70,6 +68,8 @@ def named_error(error: Exception, where: str) -> Exception:
         return IndexRangeError(error.index, error.size, step=error.step, operator=where)
     if isinstance(error, NativeOperatorError):
         return NativeOperatorError(error.code, function=error.function, step=error.step, operator=where)
+    if isinstance(error, MemoryError):
+        return LimitError(str(error) or "out of memory", path=where)
     if isinstance(error, LimitError):
         return LimitError(f"{error.path}: {error.reason}" if error.path else error.reason, path=where)
     if isinstance(error, PnnxFastError):
