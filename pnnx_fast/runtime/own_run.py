@@ -15,7 +15,6 @@ known all the same where it is that of a constant, wherever its entries went.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
+from pnnx_fast._warning import muted
 from pnnx_fast.errors import LimitError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, dtypes
 from pnnx_fast.ir.folded import FILLS, changed_constant, filling, versions_of
@@ -247,8 +247,7 @@ def _before(data: Array, up_to: Callable[[], Run]) -> Array | float | int | bool
     It is the constant itself where the run writes nothing.
     """
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with muted(), np.errstate(all="ignore"):
             run = up_to()
             again = run(data)
             if again.shape != data.shape or again.dtype != data.dtype:

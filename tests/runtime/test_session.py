@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast._warning import muted, warn
 from pnnx_fast.errors import ExpressionError, ParameterError, ShapeError
 
 SPLIT_AND_JOIN = """7767517
@@ -233,3 +234,22 @@ def test_profile_covers_all_steps(model: pnnx_fast.Model) -> None:
     assert profile.steps
     assert abs(sum(s.share for s in profile.steps) - 1) < 1e-6
     assert "copy" in str(profile)
+
+
+def test_silence_is_one_threads_own() -> None:
+    """What a model's repeated run would warn of is not heard, and nothing that another thread says is lost."""
+    inside, done = threading.Event(), threading.Event()
+
+    def quiet() -> None:
+        with muted():
+            warn("of a run that is repeated")
+            inside.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=quiet)
+    thread.start()
+    assert inside.wait(60)
+    with pytest.warns(UserWarning, match="of a model"):
+        warn("of a model")
+    done.set()
+    thread.join()
