@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pnnx_fast._core import program
-from pnnx_fast._files import bin_path, param_path
+from pnnx_fast._files import param_path
 
 if TYPE_CHECKING:
     from pnnx_fast.ir import Graph
@@ -50,10 +50,13 @@ def graph_alone(model: str, bin: str | None) -> Graph:
     from pnnx_fast.ir import Graph
 
     path = param_path(model)
-    if bin is not None or os.path.exists(bin_path(path)) or not os.path.isfile(path):
+    try:
         return Graph.load(path, bin)
-    print(f"pnnx-fast: there are no weights: {bin_path(path)} not found", file=sys.stderr)
-    return Graph.parse(Path(path).read_text("utf-8", "surrogateescape"))
+    except FileNotFoundError as error:
+        if bin is not None or not os.path.isfile(path):
+            raise
+        print(f"pnnx-fast: there are no weights: {error}", file=sys.stderr)
+        return Graph.parse(Path(path).read_text("utf-8", "surrogateescape"))
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
