@@ -75,7 +75,7 @@ class _ReaderSource:
     def read(self, size: int) -> Array:
         """See Source."""
         check_memory(self._at + size, "weights of a reader")
-        buffer: Any = np.empty(size, np.uint8)
+        buffer: Any = np.zeros(size, np.uint8)  # a reader that only says that it read does not decide by chance
         count = self._reader.read(memoryview(buffer), size) if size else 0
         if count != size:
             raise FormatError(f"{size} bytes of weights are wanted, {count} were read", offset=self._at)
