@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from pnnx_fast._types import Shape
 from pnnx_fast.ir import Operand, Operator
-from pnnx_fast.ir.masks import MASKS, mask_sizes
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Tensor, Value
 
@@ -35,6 +34,10 @@ def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Ma
 
 def name_doubtful_masks(ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
     """Warn of the first attention whose mask may be one of keys or one of positions, for all that sizes tell."""
+    if not ops:
+        return
+    from pnnx_fast.ir.masks import MASKS, mask_sizes  # most models have no attention
+
     for op in ops:
         shapes = [_given(x, values) for name, x in op.slots() if name not in MASKS][:2]
         query, key = shapes[0], shapes[-1]
