@@ -1,4 +1,4 @@
-"""``python -m benchmarks everything``: all measurements of `docs/measurements.md`, a record each, then the report.
+"""``python -m benchmarks everything``: all measurements of `docs/measurements`, a record each, then the report.
 
 A measurement that fails does not stop the others, and one whose record is there already is not repeated.
 """

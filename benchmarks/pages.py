@@ -22,7 +22,7 @@ from benchmarks.report import Row
 __all__ = ["add_arguments", "fill", "main", "sections"]
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "docs" / "performance.md", ROOT / "docs" / "measurements.md", ROOT / "README.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md", *sorted((ROOT / "docs" / "measurements").glob("*.md")))
 PICTURE = ROOT / "docs" / "speed.svg"
 GOAL = 0.75
 

@@ -165,6 +165,6 @@ def test_everything(zoo: Path, tmp_path: Path) -> None:
 
 
 def test_commands_of_the_page() -> None:
-    page = (ROOT / "docs" / "measurements.md").read_text("utf-8")
+    page = (ROOT / "docs" / "measurements" / "README.md").read_text("utf-8")
     for name, command in everything.RUNS.items():
         assert f"`python -m benchmarks {command} --json {name}.json`" in page, name

@@ -20,7 +20,7 @@ MODULES = [
     for _, name, _ in pkgutil.walk_packages(pnnx_fast.__path__, "pnnx_fast.")
     if not name.endswith("__main__") and not name.startswith("pnnx_fast._core.")
 ]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
