@@ -146,6 +146,8 @@ def _simpler(types: Sequence[TensorType | None], node: Node, parts: list[_Typed]
         result = apply(FUNCTIONS[node.name], values)
     except (ExpressionError, ArithmeticError, ValueError, TypeError):
         return _Typed(node, None)
+    if not isinstance(result, TensorType) and any(isinstance(value, TensorType) for value in values):
+        return _Typed(node, None)  # a number that was read off a tensor: its size, which is not known here
     for place, number in _NEUTRAL.get(node.name, {}).items():
         rest = parts[1 - place]
         plain = type(values[place]) in (int, float) and values[place] == number
