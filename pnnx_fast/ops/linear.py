@@ -96,6 +96,8 @@ def multiply_rows(
         return finish(b, multiply_rows(b, input, weight, bias, None, epilogue_fields("none", ()), y), residual, act)
     if y is None:
         y = b.result((*lead, out), input.dtype)
+    if y.size == 0:
+        return y
     z = None if residual is None else residual.expand(y.shape)
     grid = _grid(input, y, z)
     if grid is None:

@@ -199,8 +199,12 @@ def run_stack(b: Builder, stack: Stack, input: Tensor, h: Tensor | None, c: Tens
         raise ParameterError(
             "num_layers and hidden_size must be positive, proj_size 0 or more", parameter="hidden_size"
         )
-    if input.ndim not in (2, 3) or 0 in input.shape:
-        raise ShapeError("a recurrent layer takes (steps, batch, features) or (steps, features)", actual=input.shape)
+    steps = 1 if stack.batch_first and input.ndim == 3 else 0
+    if input.ndim not in (2, 3) or 0 in (input.shape[steps], input.shape[-1]):
+        raise ShapeError(
+            "a recurrent layer takes (steps, batch, features) or (steps, features), neither without steps nor features",
+            actual=input.shape,
+        )
     x = as_computed(b, input)[0]
     assert x is not None
     batched = x.ndim == 3

@@ -93,7 +93,7 @@ class Tuner:
 
     def choose(self, work: Workload, options: Sequence[Algorithm], given: Algorithm) -> Algorithm:
         """Return the fastest of ``options``; ``given`` is what the cost model says."""
-        if len(options) < 2:
+        if len(options) < 2 or not work.fields["n"]:
             return given
         machine = f"{self._machine}; {work.isa}; {work.nthreads}"
         layer = " ".join(f"{key}{value}" for key, value in sorted(work.fields.items()) if key not in STRIDES)

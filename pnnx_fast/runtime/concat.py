@@ -18,7 +18,7 @@ import numpy as np
 from pnnx_fast._types import DType, Shape
 from pnnx_fast.ir import Operator
 from pnnx_fast.ops.shape import prefer_channels_last
-from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Order, Tensor, Value, is_channels_last
+from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Order, Tensor, Value, dense_strides, is_channels_last
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import CONCATENATIONS, Lowering, Stage
 
@@ -205,11 +205,16 @@ class Placement:
 
 
 def _same_order(part: Tensor, strides: Sequence[int]) -> bool:
-    """Whether a dense tensor with ``strides`` may be replaced by ``part``: same order, gaps between pixels only."""
+    """Whether a dense tensor with ``strides`` may be replaced by ``part``: same order, gaps between pixels only.
+
+    One in plain order has no gaps at all, even where pixels of a single row and column lie channels last in both.
+    """
     a = [s for s, n in zip(part.strides, part.shape, strict=True) if n != 1]
     b = [s for s, n in zip(strides, part.shape, strict=True) if n != 1]
     if a == b:
         return True
+    if tuple(strides) == dense_strides(part.shape):
+        return False
     dims = range(len(a))
     ordered = sorted(dims, key=lambda d: a[d]) == sorted(dims, key=lambda d: b[d])
     return ordered and len(part.shape) >= 3 and is_channels_last(part) and part.shape[1] != 1

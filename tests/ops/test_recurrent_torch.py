@@ -46,10 +46,12 @@ def flat(value: Any) -> list[Any]:
     return [leaf for v in value for leaf in flat(v)] if isinstance(value, tuple) else [value.detach().numpy()]
 
 
-def check_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batched: bool, stateful: bool) -> None:
+def check_layers(
+    kind: str, extra: dict[str, Any], options: dict[str, Any], batched: bool, stateful: bool, items: int = 3
+) -> None:
     module, weights, params = make(kind, **options, **extra)
-    batch = (3,) if batched else ()
-    x = draw(3, 6, 5) if batched and module.batch_first else draw(6, *batch, 5)
+    batch = (items,) if batched else ()
+    x = draw(items, 6, 5) if batched and module.batch_first else draw(6, *batch, 5)
     copies = module.num_layers * (2 if module.bidirectional else 1)
     sizes = [module.proj_size or 9, 9] if kind == "LSTM" else [9]
     states = [draw(copies, *batch, n) for n in sizes] if stateful else []
@@ -70,6 +72,20 @@ def check_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batc
 @pytest.mark.parametrize("stateful", [True, False])
 def test_layers(kind: str, extra: dict[str, Any], options: dict[str, Any], batched: bool, stateful: bool) -> None:
     check_layers(kind, extra, options, batched, stateful)
+
+
+@pytest.mark.parametrize("kind,extra", KINDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("stateful", [True, False])
+def test_batches_of_nothing(kind: str, extra: dict[str, Any], options: dict[str, Any], stateful: bool) -> None:
+    check_layers(kind, extra, options, batched=True, stateful=stateful, items=0)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 5), (2, 2, 0)])
+def test_no_steps_and_no_features_are_refused(shape: tuple[int, ...]) -> None:
+    _, weights, params = make("GRU")
+    with pytest.raises(ShapeError, match="neither without steps nor features"):
+        run("nn.GRU", np.zeros(shape, "f4"), weights=weights, **params)
 
 
 @pytest.mark.parametrize("kind,extra", KINDS)

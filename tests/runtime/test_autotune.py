@@ -64,6 +64,12 @@ def test_results_agree_and_the_file_is_used_again(graph: Graph, tmp_path: Path) 
     assert [p.name for p in path.parent.iterdir()] == ["tuning.json"]
 
 
+def test_batches_of_nothing_are_not_measured(graph: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "tuning.json"
+    assert Model(graph, 1, autotune=path)(X[:0]).shape == (0, 32, 20, 20)
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("row", [["conv_f32", 0], ["conv_winograd_f32", 2], ["conv_winograd_f32", 4]])
 def test_the_choice_in_the_file_is_honoured(graph: Graph, tmp_path: Path, row: list[Any]) -> None:
     path = tmp_path / "tuning.json"

@@ -94,6 +94,39 @@ def test_images_without_a_batch(kind: str, dim: int) -> None:
     np.testing.assert_array_equal(joined, np.concatenate([first, second], dim))
 
 
+# type -> (operand beside the input, its shape, parameters, numpy reference)
+PLAIN = {
+    "torch.matmul": ("other", (5, 1), {}, lambda a, b: a @ b),
+    "torch.index_select": ("index", (4,), {"dim": 1}, lambda a, b: a[:, b]),
+    "torch.cumsum": (None, (), {"dim": 1}, lambda a, _: a.cumsum(1)),
+    "torch.flip": (None, (), {"dims": (1,)}, lambda a, _: a[:, ::-1]),
+    "torch.topk": (None, (), {"dim": 1, "k": 3}, lambda a, _: -np.sort(-a, 1)[:, :3]),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("tail", [(1,), (1, 1), (1, 1, 1)])
+@pytest.mark.parametrize("optimize", [True, False])
+def test_results_without_gaps_beside_single_pixels(kind: str, tail: tuple[int, ...], optimize: bool) -> None:
+    other, shape, params, reference = PLAIN[kind]
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((2, 5, 5) if other == "other" else (2, 5, *tail)).astype(np.float32)
+    b = rng.integers(0, 5, shape) if other == "index" else rng.standard_normal(shape).astype(np.float32)
+    want = reference(a, b)
+    z = rng.standard_normal((2, 3, *want.shape[2:])).astype(np.float32)
+    graph = pnnx_fast.Graph()
+    names = {name: graph.new_operand(name) for name in "abzkiy"}
+    for name in "abz":
+        graph.new_operator("pnnx.Input", f"in_{name}", outputs=[names[name]])
+    inputs, roles = [names["a"], names["b"]][: 1 + bool(other)], ["input", other][: 1 + bool(other)]
+    outputs = [names["k"], names["i"]][: 1 + (kind == "torch.topk")]
+    graph.new_operator(kind, "op", inputs=inputs, outputs=outputs, inputnames=roles, params=params)
+    graph.new_operator("torch.cat", "cat", inputs=[names["k"], names["z"]], outputs=[names["y"]], params={"dim": 1})
+    graph.new_operator("pnnx.Output", "out", inputs=[names["y"]])
+    got = pnnx_fast.Model(graph, 1, optimize=optimize)(a, b, z)
+    np.testing.assert_allclose(got, np.concatenate([want, z], 1), rtol=0, atol=1e-5)
+
+
 def test_empty_vectors_among_parts() -> None:
     graph = pnnx_fast.Graph.parse(
         "7767517\n6 5\npnnx.Input in_0 0 1 e #e=(0)f32\npnnx.Input in_1 0 1 x #x=(1,4,3)f32\n"
