@@ -19,7 +19,7 @@ from pnnx_fast.ir import Operator
 from pnnx_fast.ops._checks import common_shape, require_dims
 from pnnx_fast.ops.convolution import as_computed, as_convolved, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
+from pnnx_fast.ops.symbolic import Builder, Tensor, dense_strides, merge_dims
 
 
 @operator("nn.Linear", "fused.Linear", rows=2)
@@ -116,6 +116,8 @@ def multiply_rows(
 
 def _grid(x: Tensor, y: Tensor, z: Tensor | None) -> tuple[Shape, list[Shape]] | None:
     """Rows of the tensors as at most three dimensions (sizes, strides of each), None when that needs a copy."""
+    if x.size == 0:
+        x = x.as_strided(x.shape, dense_strides(x.shape))
     tensors = [x, y, y if z is None else z]
     if any(t.shape[-1] != 1 and t.strides[-1] != 1 for t in tensors):
         return None
