@@ -82,9 +82,7 @@ def _intermediates(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, Array]:
     open_.remove_operators([op for op in open_.ops if op.type == "pnnx.Output"])
     names = [x.name for op in open_.ops if op.type != "pnnx.Input" for x in op.outputs]
     for name in names:
-        operand = open_.get_operand(name)
-        assert operand is not None
-        open_.new_operator("pnnx.Output", f"seen_{name}", inputs=[operand])
+        open_.new_operator("pnnx.Output", f"seen_{name}", inputs=[open_.operand(name)])
     results = Model(open_, optimize=False).results(*inputs)
     return {name: y for name, y in zip(names, results, strict=True) if isinstance(y, np.ndarray)}
 
