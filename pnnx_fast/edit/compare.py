@@ -17,7 +17,7 @@ from pnnx_fast.runtime.session import Model
 __all__ = ["Comparison", "compare", "diff"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """One operand on both sides.
 
@@ -36,6 +36,10 @@ class Comparison:
     type: str
     error: float
     matches: bool
+
+    def __repr__(self) -> str:
+        verdict = "matches" if self.matches else "differs"
+        return f"Comparison({self.type} {self.operator} -> {self.operand}: {verdict}, error {self.error:.2g})"
 
 
 def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4) -> list[Comparison]:

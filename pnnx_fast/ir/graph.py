@@ -468,6 +468,11 @@ class Graph(Lookup, Editing):
             f"{len(self.inputs)} inputs, {len(self.outputs)} outputs>"
         )
 
+    def _repr_html_(self) -> str:
+        from pnnx_fast.ir.notebook import graph_html
+
+        return graph_html(self)
+
 
 def _restore(rows: Rows, store_layout: Literal["zip64", "zip32"], unused_operands: int) -> Graph:
     from pnnx_fast.ir import pickling

@@ -218,6 +218,12 @@ class Model:
         ins, outs = (", ".join(map(str, infos)) or "nothing" for infos in (self.inputs, self.outputs))
         return f"<Model: {ins} -> {outs}; {self.num_threads} thread(s), {self.isa}>"
 
+    def _repr_html_(self) -> str:
+        from pnnx_fast.runtime.notebook import model_html
+
+        shapes = [", ".join(str(list(shape)) for shape, _ in kinds) for kinds in list(self._programs)]
+        return model_html(self, self._compiled, shapes, self._last[1])
+
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run the model.
 
