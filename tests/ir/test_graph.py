@@ -90,7 +90,7 @@ def test_what_an_operator_lacks_is_named(graph: Graph) -> None:
 
 def test_arrays_that_are_assigned_become_attributes(graph: Graph) -> None:
     fc = graph.operator("fc")
-    fc.attrs["weight"] = np.zeros((4, 4), np.float32)  # type: ignore[assignment]
+    fc.attrs["weight"] = np.zeros((4, 4), np.float32)
     assert isinstance(fc.attrs["weight"], Attribute)
 
 
