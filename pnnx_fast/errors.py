@@ -5,7 +5,7 @@ All derive from :class:`PnnxFastError` and from the builtin that fits; catch eit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ParameterError",
     "PnnxFastError",
     "ShapeError",
+    "UnknownNameError",
     "UnsupportedOperatorError",
 ]
 
@@ -84,7 +85,7 @@ class ParameterError(PnnxFastError, ValueError):
 
 
 class MissingParameterError(ParameterError, KeyError):
-    """An operator lacks a parameter that is asked for."""
+    """An operator lacks a parameter or an attribute that is asked for."""
 
     __str__ = PnnxFastError.__str__  # That of KeyError would quote the sentence.
 
@@ -197,3 +198,28 @@ class GraphError(PnnxFastError, ValueError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
         super().__init__("; ".join(self.problems))
+
+
+class UnknownNameError(GraphError, KeyError):
+    """A graph has no operator or operand of the name that is asked for; the message tells names that are like it."""
+
+    __str__ = PnnxFastError.__str__  # That of KeyError would quote the sentence.
+
+
+def did_you_mean(name: object, names: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the one that is most like it, or nothing if none is."""
+    import difflib  # only for messages
+
+    near = difflib.get_close_matches(str(name)[:64], names, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def no_such(kind: str, name: object, names: Iterable[str]) -> str:
+    """Return what to say of an unknown name: that there is none, and which is meant or which there are."""
+    names = list(names)
+    return f"there is no {kind} {name!r}{did_you_mean(name, names) or f'; the {kind}s are {listed(names)}'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, of many the first ones."""
+    return ", ".join([*map(repr, names[:8]), *["…"] * (len(names) > 8)]) or "none"

@@ -21,6 +21,7 @@ EXAMPLES = [
     errors.UnsupportedOperatorError("no function", {"mine.Op": ["a", "b"]}),
     errors.CycleError(["a", "b"]),
     errors.GraphError(["one", "two"]),
+    errors.UnknownNameError(["there is no operator x"]),
     StatusError("failed", StatusCode.PARSE_WEIGHT_ERROR),
 ]
 

@@ -15,7 +15,7 @@ cdef class _Reader:
     cdef bint pattern
     cdef uint64_t max_operators, max_bytes
     cdef int64_t declared_operands
-    cdef object Operator, Operand, Parameter, Parameters, Attribute
+    cdef object Operator, Operand, Parameter, Parameters, Attribute, Attributes
     cdef dict sizes
     cdef object raw_keys
     cdef list ops, weights
@@ -24,7 +24,7 @@ cdef class _Reader:
     def __init__(self, bytes data, path, bint pattern, limits, classes, dict sizes, raw_keys):
         self.data, self.path, self.pattern = data, path, pattern
         self.max_operators, self.max_bytes = limits
-        self.Operator, self.Operand, self.Parameter, self.Parameters, self.Attribute = classes
+        self.Operator, self.Operand, self.Parameter, self.Parameters, self.Attribute, self.Attributes = classes
         self.sizes, self.raw_keys = sizes, raw_keys
         self.new_parameter = new_of(self.Parameter)
         self.ops, self.weights, self.operands = [], [], {}
@@ -118,7 +118,7 @@ cdef class _Reader:
         op.outputs = self.outputs(op, n_outputs)
         op.inputnames = []
         op.params = self.Parameters.__new__(self.Parameters)
-        op.attrs = {}
+        op.attrs = self.Attributes.__new__(self.Attributes)
         self.slots = None
         while pf_scan_token(&self.scan, &token):
             if token.begin[0] == c"@":
@@ -235,7 +235,7 @@ cdef class _Reader:
         else:
             attr.dtype, attr.shape = self.typed_shape(text, attr, not self.pattern)
             self.weights.append((op, key, self.scan.line, token.begin - self.scan.line_begin + 1))
-        op.attrs[key] = attr
+        PyDict_SetItem(op.attrs, key, attr)  # without the wrapping of Attributes.__setitem__
         return 0
 
     cdef int inputname(self, op, pf_span token) except -1:
@@ -335,7 +335,7 @@ def read_operators(bytes data, path, bint pattern, max_operators, max_bytes, cla
     max_operators, max_bytes : int
         Most operators and largest tensor accepted.
     classes : tuple of type
-        Operator, Operand, Parameter, Parameters and Attribute.
+        Operator, Operand, Parameter, Parameters, Attribute and Attributes.
     sizes : dict of str to int
         Bytes an element by dtype.
     raw_keys : set of str

@@ -12,6 +12,7 @@ import pnnx_fast
 from pnnx_fast.cli.arguments import add_bin, add_model, add_size, graph_alone
 from pnnx_fast.cli.arrays import given_sizes, zero_inputs
 from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.ir.statistics import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
     for kind in ("inputs", "outputs"):
         for tensor in facts[kind]:
             print(f"{kind[:-1]:7} {tensor['name']}: {tensor['dtype'] or 'unknown'} {tensor['shape']}")
-    print(f"weights {facts['parameters']:,} values, {_size(facts['weight_bytes'])}")
+    print(f"weights {facts['parameters']:,} values, {format_bytes(facts['weight_bytes'])}")
     if "flops" in facts:
-        arena = _size(facts["arena_bytes"])
+        arena = format_bytes(facts["arena_bytes"])
         print(f"work    {facts['flops'] / 1e9:.3f} GFLOP, {arena} of activations, {facts['steps']} steps")
     else:
         print(f"work    unknown: {facts['reason']}")
@@ -71,9 +72,3 @@ def _operand(operand: Any) -> dict[str, Any]:
         "dtype": operand.dtype,
         "shape": None if operand.shape is None else list(operand.shape),
     }
-
-
-def _size(nbytes: int) -> str:
-    if nbytes < 1 << 10:
-        return f"{nbytes} bytes"
-    return f"{nbytes / 2**10:.1f} KiB" if nbytes < 1 << 20 else f"{nbytes / 2**20:.1f} MiB"

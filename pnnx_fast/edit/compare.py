@@ -17,7 +17,7 @@ from pnnx_fast.runtime.session import Model
 __all__ = ["Comparison", "compare", "diff"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """One operand on both sides.
 
@@ -36,6 +36,10 @@ class Comparison:
     type: str
     error: float
     matches: bool
+
+    def __repr__(self) -> str:
+        verdict = "matches" if self.matches else "differs"
+        return f"Comparison({self.type} {self.operator} -> {self.operand}: {verdict}, error {self.error:.2g})"
 
 
 def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4) -> list[Comparison]:
@@ -82,9 +86,7 @@ def _intermediates(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, Array]:
     open_.remove_operators([op for op in open_.ops if op.type == "pnnx.Output"])
     names = [x.name for op in open_.ops if op.type != "pnnx.Input" for x in op.outputs]
     for name in names:
-        operand = open_.get_operand(name)
-        assert operand is not None
-        open_.new_operator("pnnx.Output", f"seen_{name}", inputs=[operand])
+        open_.new_operator("pnnx.Output", f"seen_{name}", inputs=[open_.operand(name)])
     results = Model(open_, optimize=False).results(*inputs)
     return {name: y for name, y in zip(names, results, strict=True) if isinstance(y, np.ndarray)}
 

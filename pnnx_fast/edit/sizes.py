@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pnnx_fast import passes
 from pnnx_fast.edit.unbake import unbake
 from pnnx_fast.edit.walk import Shapes, Walk
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, no_such
 from pnnx_fast.ir import Graph
 
 __all__ = ["change_batch", "infer_shapes", "make_dynamic"]
@@ -25,7 +25,7 @@ def _recorded(graph: Graph, given: Shapes | None) -> dict[str, tuple[int, ...]]:
     names = [x.name for x in graph.inputs]
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ParameterError(f"there is no input {unknown[0]!r}; the inputs are {', '.join(map(repr, names))}")
+        raise ParameterError(no_such("input", unknown[0], names))
     shapes: dict[str, tuple[int, ...]] = {}
     for x in graph.inputs:
         shape = given.get(x.name, x.shape)
@@ -59,7 +59,7 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
     >>> from pnnx_fast.demo import model_path
     >>> graph = pnnx_fast.Graph.load(model_path())
     >>> infer_shapes(graph, {"0": (4, 1, 8, 8)})
-    >>> graph.get_operand("18").shape
+    >>> graph.operand("18").shape
     (4, 10)
     """
     walk = Walk(graph, _recorded(graph, shapes))
@@ -142,7 +142,7 @@ def make_dynamic(
     >>> graph = pnnx_fast.Graph.load(model_path())
     >>> make_dynamic(graph)
     []
-    >>> graph.get_operand("0").shape
+    >>> graph.operand("0").shape
     (-1, 1, 8, 8)
     """
     before = _recorded(graph, shapes)
@@ -150,7 +150,7 @@ def make_dynamic(
     after = dict(before)
     unknown = [name for name in chosen if name not in before]
     if unknown:
-        raise ParameterError(f"there is no input {unknown[0]!r}; the inputs are {', '.join(map(repr, before))}")
+        raise ParameterError(no_such("input", unknown[0], before))
     for name, wanted in chosen.items():
         if isinstance(wanted, int):
             raise TypeError(f"axes are given as {{{name!r}: ({wanted},)}}, not as {wanted}")

@@ -5,33 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from pnnx_fast.errors import GraphError, ParameterError
+from pnnx_fast.errors import GraphError, ParameterError, UnknownNameError, did_you_mean, no_such
 from pnnx_fast.ir import Attributes, Graph, Operand, Operator, Parameters
 
-__all__ = ["extract", "insert", "merge", "operand", "operator", "remove", "rename", "replace"]
-
-
-def operand(graph: Graph, name: str) -> Operand:
-    """Return the operand of that name, or raise."""
-    _require_name(name)
-    found = graph.get_operand(name)
-    if found is None:
-        raise GraphError([f"there is no operand {name}"])
-    return found
-
-
-def operator(graph: Graph, name: str) -> Operator:
-    """Return the first operator of that name, or raise."""
-    _require_name(name)
-    found = next((op for op in graph.ops if op.name == name), None)
-    if found is None:
-        raise GraphError([f"there is no operator {name}"])
-    return found
-
-
-def _require_name(name: object) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"operands and operators go by name, a str, not {type(name).__name__}")
+__all__ = ["extract", "insert", "merge", "remove", "rename", "replace"]
 
 
 def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
@@ -66,8 +43,8 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     if repeated:
         raise GraphError([f"{name} is among the inputs of the part more than once" for name in repeated])
     part = graph.copy()
-    starts = [operand(part, name) for name in inputs]
-    ends = [operand(part, name) for name in outputs]
+    starts = [part.operand(name) for name in inputs]
+    ends = [part.operand(name) for name in outputs]
     needed = _upstream(ends, set(starts))
     gone = [op for op in part.ops if op not in needed]
     for start in starts:
@@ -152,8 +129,8 @@ def insert(
     >>> graph.ops[-1].inputs
     [Operand(x_act:(1,8)f32)]
     """
-    source = operand(graph, after)
-    if any(op.name == name for op in graph.ops):
+    source = graph.operand(after)
+    if graph.get_operator(name) is not None:
         raise GraphError([f"operator {name} exists already"])
     producer = source.producer
     index = 0 if producer is None else graph.place_of(producer) + 1
@@ -182,7 +159,7 @@ def remove(graph: Graph, name: str) -> None:
     GraphError
         When there is no such operator, it has no input, or several of its outputs are used.
     """
-    op = operator(graph, name)
+    op = graph.operator(name)
     if op.outputs and not op.inputs:
         raise GraphError([f"operator {name} has no input that could take the place of its output"])
     if any(x.consumers for x in op.outputs[1:]):
@@ -219,7 +196,7 @@ def replace(
     GraphError
         When there is no such operator.
     """
-    op = operator(graph, name)
+    op = graph.operator(name)
     op.type, op.params, op.attrs = type, Parameters(params or {}), Attributes(attrs or {})
     return op
 
@@ -242,10 +219,11 @@ def rename(graph: Graph, old: str, new: str) -> None:
     found = graph.get_operand(old)
     ops = [op for op in graph.ops if op.name == old]
     if found is None and not ops:
-        raise GraphError([f"there is neither an operand nor an operator {old}"])
+        names = [x.name for x in graph.operands] + [op.name for op in graph.ops]
+        raise UnknownNameError([f"there is neither an operand nor an operator {old!r}{did_you_mean(old, names)}"])
     if not new or any(c.isspace() for c in new):
         raise GraphError([f"{new!r} is no name that a file can hold: it is empty or has blanks"])
-    if ops and any(op.name == new for op in graph.ops):
+    if ops and graph.get_operator(new) is not None:
         raise GraphError([f"operator {new} exists already"])
     if found is not None:
         graph.rename_operand(found, new)
@@ -278,8 +256,8 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
     inputs = {x.name: x for x in other.inputs}
     unknown = [name for name in connections if name not in inputs]
     if unknown:
-        raise GraphError([f"the second graph has no input {name}" for name in unknown])
-    sources = {inputs[name]: operand(result, source) for name, source in connections.items()}
+        raise UnknownNameError(["second graph: " + no_such("input", name, inputs) for name in unknown])
+    sources = {inputs[name]: result.operand(source) for name, source in connections.items()}
     fed = set(sources.values())
     result.remove_operators([op for op in result.ops if op.type == "pnnx.Output" and op.inputs[0] in fed])
     operands = [x for x in other.operands if x not in sources]

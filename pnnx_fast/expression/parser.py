@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, TypeAlias
 
-from pnnx_fast.errors import ExpressionError
+from pnnx_fast.errors import ExpressionError, did_you_mean
 from pnnx_fast.expression.functions import FUNCTIONS, Function
 from pnnx_fast.expression.lex import Token, TokenKind, tokens
 from pnnx_fast.expression.tree import Call, Constant, Input, ListNode, Node
@@ -200,11 +200,7 @@ class _Parser:
             return Constant(DTypeName(token.text), token.text)
         function = FUNCTIONS.get(token.text)
         if function is None:
-            import difflib  # only for the message
-
-            near = difflib.get_close_matches(token.text[:64], FUNCTIONS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise self.error(f"there is no function {token.text!r}{hint}", token)
+            raise self.error(f"there is no function {token.text!r}{did_you_mean(token.text, FUNCTIONS)}", token)
         if bracket:
             self.at += 1
             args = yield from self.items(token, TokenKind.CLOSE)

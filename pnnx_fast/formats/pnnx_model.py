@@ -24,6 +24,9 @@ __all__ = ["load", "parse", "python", "save", "write_weights"]
 # Old archives count offsets in 32 bits; names and headers need some of them.
 _ZIP32_BYTES = 1 << 31
 
+_TO_CONVERT = (".pt", ".pth", ".onnx")
+"""Names of files that pnnx reads, so that people may take them for what it writes."""
+
 _LOOKED_UP = ("nn.Embedding", "nn.EmbeddingBag")
 """Operators that read some rows of their weights."""
 
@@ -46,7 +49,12 @@ def load(
         name: str | None = path
     else:
         data, name = _content(param), getattr(param, "name", None)
-    graph, places = pnnx_param.read(data, name if isinstance(name, str) else None, limits=limits or DEFAULT_LIMITS)
+    try:
+        graph, places = pnnx_param.read(data, name if isinstance(name, str) else None, limits=limits or DEFAULT_LIMITS)
+    except FormatError as error:
+        if str(name).endswith(_TO_CONVERT) and type(error) is FormatError:
+            raise FormatError(f"{error.reason}. Convert this model with pnnx first", path=error.path) from None
+        raise
     if _is_ncnn(graph):
         raise FormatError("this is a model of ncnn, which pnnx_fast.ncnn.Net loads, not one of PNNX", path=name)
     _bind(graph, places, bin, name, verify, meanwhile)

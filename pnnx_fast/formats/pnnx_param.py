@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pnnx_fast._collector import collector_paused
 from pnnx_fast._core import text as _text
-from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter, Parameters
+from pnnx_fast.ir import Attribute, Attributes, Graph, Operand, Operator, Parameter, Parameters
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.parameter import RAW_KEYS
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "WeightPlace", "read", "write"]
 
-_CLASSES = (Operator, Operand, Parameter, Parameters, Attribute)
+_CLASSES = (Operator, Operand, Parameter, Parameters, Attribute, Attributes)
 _MOST_DECLARED = 10**9
 """Counts of operands from which on a header is not believed."""
 _SIZES = {row.text: row.size for row in by_text.values()}

@@ -302,4 +302,4 @@ class Attributes(Coerced[Attribute]):
 
     __slots__ = ()
 
-    kind = Attribute
+    kind, word = Attribute, "attribute"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from pnnx_fast.errors import MissingParameterError, did_you_mean
+
 __all__ = ["Coerced"]
 
 V = TypeVar("V")
@@ -16,11 +18,17 @@ class Coerced(dict[str, V], Generic[V]):
     __slots__ = ()
 
     kind: ClassVar[type[Any]]
+    word: ClassVar[str]
+    """What messages call a value."""
 
     def __init__(self, items: Mapping[str, object] | Iterable[tuple[str, object]] = (), /, **more: object) -> None:
         super().__init__()
         if items or more:
             self.update(items, **more)
+
+    def __missing__(self, key: str) -> V:
+        # Files that nobody vouches for leave out what every sound one has.
+        raise MissingParameterError(f"the {self.word} {key!r} is missing{did_you_mean(key, self)}", parameter=key)
 
     def __setitem__(self, key: str, value: object) -> None:
         super().__setitem__(key, value if isinstance(value, self.kind) else self.kind(value))

@@ -1,4 +1,7 @@
-"""Methods of `Graph` that edit it with the help of packages above this one, which are imported when first asked for."""
+"""What `Graph` inherits: ways to find operands and operators, and methods that edit it.
+
+These have the help of packages above this one, which are imported when first asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,97 @@ import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from pnnx_fast.errors import UnknownNameError, no_such
+
 if TYPE_CHECKING:
     from pnnx_fast.edit.compare import Comparison
     from pnnx_fast.ir.graph import Graph
+    from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["Editing"]
+__all__ = ["Editing", "Lookup"]
+
+
+class Lookup:
+    """Ways into a graph; nothing here changes it."""
+
+    __slots__ = ()
+
+    ops: list[Operator]
+    _by_name: dict[str, Operand]
+
+    @property
+    def inputs(self) -> list[Operand]:
+        """The inputs of the model: operands of ``pnnx.Input`` operators, in order."""
+        return [x for op in self.ops if op.type == "pnnx.Input" for x in op.outputs]
+
+    @property
+    def outputs(self) -> list[Operand]:
+        """The outputs of the model: operands of ``pnnx.Output`` operators, in order.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> pnnx_fast.Graph.load(model_path()).outputs
+        [Operand(18:(1,10)f32)]
+        """
+        return [x for op in self.ops if op.type == "pnnx.Output" for x in op.inputs]
+
+    def get_operand(self, name: str) -> Operand | None:
+        """Return the operand of that name, or ``None``."""
+        return self._by_name.get(name)
+
+    def get_operator(self, name: str) -> Operator | None:
+        """Return the first operator of that name, or ``None``."""
+        return next((op for op in self.ops if op.name == name), None)
+
+    def operand(self, name: str) -> Operand:
+        """Return the operand of that name.
+
+        Raises
+        ------
+        UnknownNameError
+            When there is none. The message tells a name that is like it.
+        TypeError
+            When ``name`` is no text; names are texts also where they look like numbers.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> pnnx_fast.Graph.load(model_path()).operand("1").producer
+        Operator(nn.Conv2d convbn2d_0: 0 -> 1)
+        """
+        _require_name(name)
+        found = self.get_operand(name)
+        if found is None:
+            raise UnknownNameError([no_such("operand", name, self._by_name)])
+        return found
+
+    def operator(self, name: str) -> Operator:
+        """Return the operator of that name, the first one if several share it.
+
+        Raises
+        ------
+        UnknownNameError
+            When there is none. The message tells a name that is like it.
+        TypeError
+            When ``name`` is no text.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> pnnx_fast.Graph.load(model_path()).operator("convbn2d_0").params["kernel_size"].value
+        [3, 3]
+        """
+        _require_name(name)
+        found = self.get_operator(name)
+        if found is None:
+            raise UnknownNameError([no_such("operator", name, (op.name for op in self.ops))])
+        return found
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"operands and operators go by name, a str, not {type(name).__name__}")
 
 
 def _edit() -> Any:
@@ -18,7 +107,7 @@ def _edit() -> Any:
 
 
 class Editing:
-    """What `Graph` inherits; each method is a function of :mod:`pnnx_fast.edit`, which documents it."""
+    """Changes of a graph; each method is a function of :mod:`pnnx_fast.edit`, which documents it."""
 
     __slots__ = ()
 

@@ -13,7 +13,7 @@ from pnnx_fast._collector import collector_paused
 from pnnx_fast.errors import GraphError
 from pnnx_fast.ir import codec
 from pnnx_fast.ir.attribute import Attributes
-from pnnx_fast.ir.editing import Editing
+from pnnx_fast.ir.editing import Editing, Lookup
 from pnnx_fast.ir.operator import Operand, Operator, topological
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NEAR = 64
 """Operators before and behind the last place where the next one is looked for first: passes go on in order."""
 
 
-class Graph(Editing):
+class Graph(Lookup, Editing):
     """A PNNX model as a graph.
 
     Attributes
@@ -44,13 +44,12 @@ class Graph(Editing):
     ... F.relu      act  1 1 x y
     ... pnnx.Output out  1 0 y
     ... ''')
-    >>> graph.get_operand("y").producer
+    >>> graph.operand("y").producer
     Operator(F.relu act: x -> y)
     """
 
     __slots__ = ("_by_name", "_near", "_numbers", "_operands", "ops", "store_layout", "unused_operands")
 
-    ops: list[Operator]
     store_layout: Literal["zip64", "zip32"]
     """Layout of the weight file that the graph came from, which saving keeps: ``"zip64"`` or ``"zip32"``."""
     unused_operands: int
@@ -175,23 +174,6 @@ class Graph(Editing):
         return list(self._operands)
 
     @property
-    def inputs(self) -> list[Operand]:
-        """The inputs of the model: operands of ``pnnx.Input`` operators, in order."""
-        return [x for op in self.ops if op.type == "pnnx.Input" for x in op.outputs]
-
-    @property
-    def outputs(self) -> list[Operand]:
-        """The outputs of the model: operands of ``pnnx.Output`` operators, in order.
-
-        Examples
-        --------
-        >>> from pnnx_fast.demo import model_path
-        >>> Graph.load(model_path()).outputs
-        [Operand(18:(1,10)f32)]
-        """
-        return [x for op in self.ops if op.type == "pnnx.Output" for x in op.inputs]
-
-    @property
     def operand_count(self) -> int:
         """Number of operands."""
         return len(self._operands)
@@ -210,10 +192,6 @@ class Graph(Editing):
         self._operands[operand] = None
         self._by_name[name] = operand
         return operand
-
-    def get_operand(self, name: str) -> Operand | None:
-        """Return the operand of that name, or ``None``."""
-        return self._by_name.get(name)
 
     def rename_operand(self, operand: Operand, name: str) -> None:
         """Give an operand another name; its place in the order stays.
@@ -489,6 +467,11 @@ class Graph(Editing):
             f"<Graph: {len(self.ops)} operators, {len(self._operands)} operands, "
             f"{len(self.inputs)} inputs, {len(self.outputs)} outputs>"
         )
+
+    def _repr_html_(self) -> str:
+        from pnnx_fast.ir.notebook import graph_html
+
+        return graph_html(self)
 
 
 def _restore(rows: Rows, store_layout: Literal["zip64", "zip32"], unused_operands: int) -> Graph:

@@ -56,6 +56,10 @@ class Match:
         return Match(dict(self.params), dict(self.attrs), dict(self.ops), dict(self.operands))
 
 
+def _inner(graph: Graph) -> list[Operator]:
+    return [op for op in graph.ops if op.type not in ("pnnx.Input", "pnnx.Output")]
+
+
 class Rule:
     """A pattern and what replaces it.
 
@@ -111,7 +115,7 @@ class Rule:
         self.type, self.name = type, name or type.rpartition(".")[2].lower()
         self.condition, self.write, self.priority = condition, write, priority
         self.inputs, self.outputs = self.pattern.inputs, self.pattern.outputs
-        self.body = [op for op in self.pattern.ops if op.type not in ("pnnx.Input", "pnnx.Output")]
+        self.body = _inner(self.pattern)
         if not self.body or not self.outputs:
             raise ParameterError("a pattern needs an operator and an output")
         self.anchor = self.outputs[-1].producer
@@ -123,6 +127,10 @@ class Rule:
                 raise ParameterError("pattern and replacement differ in number of inputs or outputs")
         if len(self._reached()) != len(self.body):
             raise ParameterError("the operators of a pattern must hang together")
+
+    def __repr__(self) -> str:
+        made = [self.type] if self.replacement is None else [op.type for op in _inner(self.replacement)]
+        return f"<Rule: {', '.join(op.type for op in self.body)} -> {', '.join(made) or 'nothing'}>"
 
     def _reached(self) -> set[Operator]:
         assert self.anchor is not None

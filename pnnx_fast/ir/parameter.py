@@ -16,7 +16,7 @@ import numpy as np
 
 from pnnx_fast._core import text as _text
 from pnnx_fast._core.text import BOOL, COMPLEX, FLOAT, INT, LIST_CODES, NONE, STRING, UNPARSED, ParameterStorage
-from pnnx_fast.errors import MissingParameterError, ParameterError
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir.coerced import Coerced
 
 __all__ = ["OPEN_END", "RAW_KEYS", "Parameter", "Parameters", "per_axis", "typed_number", "without_casts"]
@@ -235,11 +235,7 @@ class Parameters(Coerced[Parameter]):
 
     __slots__ = ()
 
-    kind = Parameter
-
-    def __missing__(self, key: str) -> Parameter:
-        # Files that nobody vouches for leave out what every sound one has.
-        raise MissingParameterError(f"the parameter {key!r} is missing", parameter=key)
+    kind, word = Parameter, "parameter"
 
     def copy(self) -> Parameters:
         """Return a mapping of independent parameters."""

@@ -12,7 +12,7 @@ from pnnx_fast.ir import cost_rules as cost_rules  # registers the rules
 from pnnx_fast.ir.cost import cost_of, size_of
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["OperatorCost", "Statistics", "format_count", "measure"]
+__all__ = ["OperatorCost", "Statistics", "format_bytes", "format_count", "measure"]
 
 
 def format_count(count: int) -> str:
@@ -35,6 +35,19 @@ def format_count(count: int) -> str:
     return f"{whole}{decimals}{units[level]}"
 
 
+def format_bytes(nbytes: int) -> str:
+    """Return a size with a unit.
+
+    Examples
+    --------
+    >>> format_bytes(1000), format_bytes(2000), format_bytes(102000000)
+    ('1000 bytes', '2.0 KiB', '97.3 MiB')
+    """
+    if nbytes < 1 << 10:
+        return f"{nbytes} bytes"
+    return f"{nbytes / 2**10:.1f} KiB" if nbytes < 1 << 20 else f"{nbytes / 2**20:.1f} MiB"
+
+
 @dataclass(frozen=True)
 class OperatorCost:
     """Cost of one operator: operations, elements read and written, elements of its attributes."""
@@ -46,7 +59,7 @@ class OperatorCost:
     weights: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Statistics:
     """Cost of a graph at the shapes that it records.
 
@@ -88,6 +101,9 @@ class Statistics:
         for kind, (count, flops, moved) in self.by_type().items():
             lines.append(f"{kind:<32}{count:>7}{format_count(flops):>12}{format_count(moved):>12}")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Statistics: {format_count(self.flops)} FLOPS, {format_count(self.memory_operations)} memory OPS>"
 
     def __str__(self) -> str:
         return (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 
-from pnnx_fast.errors import UnsupportedOperatorError
+from pnnx_fast.errors import UnsupportedOperatorError, did_you_mean
 from pnnx_fast.ops.plugins import load_plugins
 from pnnx_fast.ops.registry import find, types
 
@@ -26,9 +25,8 @@ def require_functions(used: Sequence[tuple[str, str]], skeleton: Callable[[str],
         return
     lines = ["no function is registered for these operator types:"]
     for kind, names in missing.items():
-        near = difflib.get_close_matches(kind, types(), 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        lines.append(f"  {kind} (used by {', '.join(names[:3])}{' …' if len(names) > 3 else ''}){hint}")
+        users = f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
+        lines.append(f"  {kind} (used by {users}){did_you_mean(kind, types())}")
     lines += ["", "fill in and run before loading the model:", "", "import pnnx_fast"]
     for kind in missing:
         lines += ["", skeleton(kind) if skeleton else f'@pnnx_fast.operator("{kind}")\ndef function(b, input): ...']

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pnnx_fast._types import SPECIAL_FLOATS, Array, DType
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, did_you_mean
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value
 
 if TYPE_CHECKING:
@@ -174,10 +174,7 @@ def bind(
 
 def _accept(definition: OperatorDef, key: str, where: str | None, what: str) -> str:
     if key not in definition.parameters and not (definition.open and what == "attribute"):
-        import difflib
-
-        near = difflib.get_close_matches(key, definition.parameters, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(key, definition.parameters)
         raise ParameterError(f"unknown {what} {key!r}{hint}", operator=where, parameter=key)
     return key
 

@@ -48,7 +48,9 @@ def fuse_activation(graph: Graph) -> bool:
             continue
         for maker in makers:
             maker.type = FUSED_TYPES.get(maker.type, maker.type)
-            maker.params["activation"], maker.params["activation_params"] = found
+            maker.params["activation"], numbers = found
+            if numbers:  # files have no empty lists
+                maker.params["activation_params"] = numbers
         absorb(graph, op, follower)
         changed = True
     return changed

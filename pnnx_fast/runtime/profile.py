@@ -49,9 +49,20 @@ class Profile(NamedTuple):
             steps.append(StepTime(record.operator, record.type, kernel, record.label, ns * 1e-9, *rates, ns / total))
         return cls(tuple(steps), total * 1e-9, chain.isa, chain.nthreads)
 
+    def __repr__(self) -> str:
+        return f"<Profile: {self._head()}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def _head(self) -> str:
+        return f"{self.seconds * 1e3:.3f} ms in {len(self.steps)} steps, {self.isa}, {self.threads} thread(s)"
+
     def __str__(self) -> str:
         lines = [
-            f"{self.seconds * 1e3:.3f} ms in {len(self.steps)} steps, {self.isa}, {self.threads} thread(s)",
+            self._head(),
             f"{'ms':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  {'kernel':32} operator",
         ]
         for s in sorted(self.steps, key=lambda s: -s.seconds):

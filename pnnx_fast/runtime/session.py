@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
+from numpy import ndarray
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.runtime.inputs import TensorInfo, fitting
+from pnnx_fast.errors import ParameterError, ShapeError, no_such
+from pnnx_fast.runtime.inputs import TensorInfo, fitting, in_order, stand_ins
 
 if TYPE_CHECKING:
     from pnnx_fast.ir import Graph
@@ -29,6 +29,8 @@ __all__ = ["Model", "TensorInfo", "default_isa"]
 
 CACHED_PROGRAMS = 16
 """Programs that a model keeps."""
+
+NONE_NAMED: Mapping[str, Any] = {}
 
 
 def default_isa() -> str:
@@ -216,7 +218,13 @@ class Model:
         ins, outs = (", ".join(map(str, infos)) or "nothing" for infos in (self.inputs, self.outputs))
         return f"<Model: {ins} -> {outs}; {self.num_threads} thread(s), {self.isa}>"
 
-    def __call__(self, *arrays: Any) -> Any:
+    def _repr_html_(self) -> str:
+        from pnnx_fast.runtime.notebook import model_html
+
+        shapes = [", ".join(str(list(shape)) for shape, _ in kinds) for kinds in list(self._programs)]
+        return model_html(self, self._compiled, shapes, self._last[1])
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run the model.
 
         Parameters
@@ -224,6 +232,8 @@ class Model:
         *arrays : array_like
             One for each of ``inputs``, in that order: anything with ``__array__`` or ``__dlpack__``. Sizes may differ
             from those noted where the graph allows it.
+        **named : array_like
+            Those of the inputs that are not given by position, by name.
 
         Returns
         -------
@@ -233,13 +243,28 @@ class Model:
         Raises
         ------
         ShapeError
-            When number, shape or dtype of the arrays do not fit.
+            When number, names, shape or dtype of the arrays do not fit.
         LimitError
             When the run would take more memory than the limit (``PNNX_FAST_MEMORY_LIMIT``).
         IndexRangeError
             When an index among the data is out of range.
+
+        Examples
+        --------
+        >>> graph = pnnx_fast.Graph.parse('''7767517
+        ... 4 3
+        ... pnnx.Input      a   0 1 x #x=(2)f32
+        ... pnnx.Input      b   0 1 mask #mask=(2)f32
+        ... pnnx.Expression e   2 1 x mask y expr=mul(@0,@1)
+        ... pnnx.Output     out 1 0 y
+        ... ''')
+        >>> model = pnnx_fast.Model(graph)
+        >>> model([2, 3], mask=[1, 0])
+        array([2., 0.], dtype=float32)
         """
-        kinds = tuple([(a.shape, a.dtype) for a in arrays if type(a) is np.ndarray and a.flags.c_contiguous])
+        if named:
+            arrays = tuple(in_order(arrays, named, self.inputs))
+        kinds = tuple([(a.shape, a.dtype) for a in arrays if type(a) is ndarray and a.flags.c_contiguous])
         last, program = self._last
         if kinds == last and len(arrays) == len(last):
             results = program.run(arrays)  # arrays like those of the last run fit as they are
@@ -248,14 +273,14 @@ class Model:
             results = self._program(given).run(given)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def results(self, *arrays: Any) -> tuple[Any, ...]:
+    def results(self, /, *arrays: Any, **named: Any) -> tuple[Any, ...]:
         """Run the model and return a tuple with one entry for each output of the graph, also if there is only one.
 
         Unlike the result of a call this tells a model of several outputs from one whose only output is a tuple.
 
         Parameters
         ----------
-        *arrays : array_like
+        *arrays, **named : array_like
             As for a call, which raises the same errors.
 
         Returns
@@ -263,7 +288,7 @@ class Model:
         tuple
             An entry is an array, or a tuple or list of them where the graph puts these together.
         """
-        given = self._given(arrays)
+        given = self._given(arrays, named)
         return tuple(self._program(given).run(given))
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
@@ -296,20 +321,45 @@ class Model:
         """
         if not isinstance(inputs, Mapping) or isinstance(outputs, str):
             raise TypeError("run takes arrays by the names of inputs, and a list of names of outputs")
-        names = [i.name for i in self.inputs]
-        missing, extra = [n for n in names if n not in inputs], [n for n in inputs if n not in names]
-        if missing or extra:
-            raise ShapeError(f"inputs missing: {missing}, unknown: {extra}", expected=names, actual=list(inputs))
-        given = self._given([inputs[n] for n in names])
+        given = self._given((), inputs)
         known = [o.name for o in self.outputs]
-        unknown = [n for n in outputs or () if n not in known]
-        if unknown:
-            raise ShapeError(f"unknown outputs {unknown}", expected=known, actual=list(outputs or ()))
+        for name in outputs or ():
+            if name not in known:
+                raise ShapeError(no_such("output", name, known))
         flat = _flatten(self._program(given).run(given))
         results = dict(zip(known, flat, strict=True))
         return {n: results[n] for n in outputs} if outputs is not None else results
 
-    def profile(self, *arrays: Any, repeat: int = 5) -> Profile:
+    def warm_up(self, /, *shapes: Any, **named: Any) -> None:
+        """Compile the program for inputs of these shapes ahead of the first call, which then need not wait for it.
+
+        Nothing is computed. With ``cache``, the folder has the program afterwards.
+
+        Parameters
+        ----------
+        *shapes : tuple of int or array_like
+            Shapes of ``inputs``, in that order, or arrays that have them. Inputs that are not given have the noted
+            shape.
+        **named : tuple of int or array_like
+            Those by name.
+
+        Raises
+        ------
+        ShapeError
+            When number, names or shapes do not fit, or an input whose noted sizes are free is not given.
+        LimitError
+            When an input would take more memory than the limit (``PNNX_FAST_MEMORY_LIMIT``).
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> model = pnnx_fast.load(model_path())
+        >>> for batch in (1, 8):
+        ...     model.warm_up((batch, 1, 8, 8))
+        """
+        self._program(self._given(stand_ins(shapes, named, self.inputs)))
+
+    def profile(self, /, *arrays: Any, repeat: int = 5, **named: Any) -> Profile:
         """Time every step of a call.
 
         The result has the fastest time of each step over ``repeat`` runs. A step lasts from the end of the one before
@@ -317,7 +367,7 @@ class Model:
 
         Parameters
         ----------
-        *arrays : array_like
+        *arrays, **named : array_like
             As for a call.
         repeat : int
             Number of timed runs, after one for warming up.
@@ -338,19 +388,19 @@ class Model:
 
         if not hasattr(repeat, "__index__") or repeat < 1:
             raise ParameterError(f"repeat must be a whole number of at least 1, not {repeat!r}")
-        given = self._given(arrays)
+        given = self._given(arrays, named)
         return Profile.measure(self._program(given), given, repeat)
 
-    def timed(self, *arrays: Any) -> tuple[list[Any], list[tuple[StepRecord, float]]]:
+    def timed(self, /, *arrays: Any, **named: Any) -> tuple[list[Any], list[tuple[StepRecord, float]]]:
         """Run once with a clock. Return outputs, and steps with seconds, up to the first shape that data decide."""
-        given = self._given(arrays)
+        given = self._given(arrays, named)
         chain = self._program(given)
         clock: Clock = []
         results = chain.run(given, clock)
         records = chain.records()
         return results, [(records[index], ns * 1e-9) for index, ns in clock]
 
-    def work(self, *arrays: Any) -> dict[str, int]:
+    def work(self, /, *arrays: Any, **named: Any) -> dict[str, int]:
         """Return how much work and memory a call with arrays of these shapes takes.
 
         Returns
@@ -358,7 +408,7 @@ class Model:
         dict of str to int
             ``flops``, the number of ``steps``, and ``arena_bytes``, the memory for activations.
         """
-        chain = self._program(self._given(arrays))
+        chain = self._program(self._given(arrays, named))
         records = chain.records()
         flops = sum(r.flops for r in records)
         return {"flops": flops, "steps": len(records), "arena_bytes": chain.arena_bytes}
@@ -367,8 +417,8 @@ class Model:
         """Return the program for arrays of these shapes and dtypes. It takes C-contiguous arrays."""
         return self._program(self._given(arrays))
 
-    def _given(self, arrays: Sequence[Any]) -> list[Array]:
-        return fitting(arrays, self.inputs)
+    def _given(self, arrays: Sequence[Any], named: Mapping[str, Any] = NONE_NAMED) -> list[Array]:
+        return fitting(arrays, named, self.inputs)
 
     def _program(self, given: Sequence[Array]) -> Runnable:
         key = tuple([(a.shape, a.dtype) for a in given])  # a list is faster than a generator

@@ -126,6 +126,22 @@ def test_models_of_ncnn_are_told_apart(tmp_path: Path) -> None:
         Graph.load(tmp_path / "net.param")
 
 
+@pytest.mark.parametrize(
+    "name, content, reason",
+    [
+        ("net.pt", b"PK\3\4 and so on", "this is a zip archive; .*7767517. Convert this model with pnnx first"),
+        ("net.onnx", b"\x08\x07pytorch", "expected the magic number .*. Convert this model with pnnx first"),
+        ("net.param", b"\x08\x07pytorch", "expected the magic number 7767517, found '[^']*'"),
+    ],
+)
+def test_models_that_are_not_converted_yet_are_told_apart(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FormatError, match=f"{name}.*: {reason}$"):
+        Graph.load(tmp_path / name)
+
+
 def test_no_weights_need_no_file(tmp_path: Path) -> None:
     text = b"7767517\n1 1\npnnx.Input               in0                      0 1 0\n"
     assert len(Graph.load(text).ops) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pnnx_fast.errors import CycleError, GraphError
+from pnnx_fast.errors import CycleError, GraphError, MissingParameterError, UnknownNameError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 
 TEXT = """7767517
@@ -32,16 +32,10 @@ def names(things: list[Operator] | list[Operand]) -> list[str]:
     return [x.name for x in things]
 
 
-def operand(graph: Graph, name: str) -> Operand:
-    found = graph.get_operand(name)
-    assert found is not None
-    return found
-
-
 def test_structure(graph: Graph) -> None:
     assert names(graph.ops) == ["in0", "fc", "act", "sum", "dead", "out0"]
     assert names(graph.operands) == ["x", "a", "b", "c", "d"]
-    b = operand(graph, "b")
+    b = graph.operand("b")
     assert b.producer is graph.ops[2]
     assert names(b.consumers) == ["sum", "sum"]
     assert (b.dtype, b.shape) == ("f32", (1, 4))
@@ -57,6 +51,47 @@ def test_structure(graph: Graph) -> None:
     assert not fc.has_param("groups")
     assert not fc.has_attr("weight")
     graph.validate()
+
+
+def test_operators_and_operands_by_name(graph: Graph) -> None:
+    assert graph.operator("act") is graph.get_operator("act") is graph.ops[2]
+    assert graph.operand("b") is graph.get_operand("b") is graph.ops[2].outputs[0]
+    assert graph.get_operator("b") is None
+    assert graph.get_operand("act") is None
+    graph.ops[4].name = "act"
+    assert graph.operator("act") is graph.ops[2]
+
+
+@pytest.mark.parametrize(
+    "kind, name, message",
+    [
+        ("operator", "axt", "there is no operator 'axt'; did you mean 'act'?"),
+        ("operator", "b", "there is no operator 'b'; the operators are 'in0', 'fc', 'act', 'sum', 'dead', 'out0'"),
+        ("operand", "act", "there is no operand 'act'; the operands are 'x', 'a', 'b', 'c', 'd'"),
+    ],
+)
+def test_unknown_names_are_errors_that_tell_known_ones(graph: Graph, kind: str, name: str, message: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        getattr(graph, kind)(name)
+    assert str(caught.value) == message
+    assert isinstance(caught.value, GraphError)
+    assert isinstance(caught.value, KeyError)
+    with pytest.raises(TypeError, match="operands and operators go by name, a str, not int"):
+        getattr(graph, kind)(1)
+
+
+def test_what_an_operator_lacks_is_named(graph: Graph) -> None:
+    fc = graph.operator("fc")
+    with pytest.raises(MissingParameterError, match=r"'in_feature' is missing; did you mean 'in_features'\?"):
+        fc.params["in_feature"]
+    with pytest.raises(MissingParameterError, match="the attribute 'weight' is missing"):
+        fc.attrs["weight"]
+
+
+def test_arrays_that_are_assigned_become_attributes(graph: Graph) -> None:
+    fc = graph.operator("fc")
+    fc.attrs["weight"] = np.zeros((4, 4), np.float32)
+    assert isinstance(fc.attrs["weight"], Attribute)
 
 
 def test_building() -> None:
@@ -84,7 +119,7 @@ def test_names_of_operands_are_unique(graph: Graph) -> None:
     with pytest.raises(GraphError, match="operand a exists already"):
         graph.new_operand("a")
     with pytest.raises(GraphError, match="operand b exists already"):
-        graph.rename_operand(operand(graph, "a"), "b")
+        graph.rename_operand(graph.operand("a"), "b")
 
 
 def test_names_that_are_taken_get_a_number(graph: Graph) -> None:
@@ -95,7 +130,7 @@ def test_names_that_are_taken_get_a_number(graph: Graph) -> None:
 
 
 def test_rename_keeps_the_order(graph: Graph) -> None:
-    a = operand(graph, "a")
+    a = graph.operand("a")
     graph.rename_operand(a, "hidden")
     graph.rename_operand(a, "hidden")
     assert names(graph.operands) == ["x", "hidden", "b", "c", "d"]
@@ -111,7 +146,7 @@ def saved_text(graph: Graph) -> str:
 
 
 def test_inputs_of_operators(graph: Graph) -> None:
-    add, a, b, c = graph.ops[3], *(operand(graph, n) for n in "abc")
+    add, a, b, c = graph.ops[3], *(graph.operand(n) for n in "abc")
     add.set_input(0, a)
     assert (names(add.inputs), names(b.consumers), names(a.consumers)) == (
         ["a", "b"],
@@ -131,13 +166,13 @@ def test_inputs_of_operators(graph: Graph) -> None:
 
 
 def test_remove_consumer_takes_one_entry(graph: Graph) -> None:
-    b, add = operand(graph, "b"), graph.ops[3]
+    b, add = graph.operand("b"), graph.ops[3]
     b.remove_consumer(add)
     assert names(b.consumers) == ["sum"]
 
 
 def test_replace_uses(graph: Graph) -> None:
-    a, b = operand(graph, "a"), operand(graph, "b")
+    a, b = graph.operand("a"), graph.operand("b")
     graph.replace_uses(b, a)
     assert names(graph.ops[3].inputs) == ["a", "a"]
     assert names(a.consumers) == ["act", "dead", "sum", "sum"]
@@ -148,8 +183,8 @@ def test_replace_uses(graph: Graph) -> None:
 
 
 def test_moving_an_output(graph: Graph) -> None:
-    act, b = graph.ops[2], operand(graph, "b")
-    new = graph.new_operator_after("nn.ReLU", "act2", act, inputs=[operand(graph, "a")], outputs=[b])
+    act, b = graph.ops[2], graph.operand("b")
+    new = graph.new_operator_after("nn.ReLU", "act2", act, inputs=[graph.operand("a")], outputs=[b])
     assert (act.outputs, b.producer) == ([], new)
     graph.remove_operator(act)
     graph.validate()
@@ -159,19 +194,19 @@ def test_removing(graph: Graph) -> None:
     with pytest.raises(GraphError, match="output b of act is still an input of sum"):
         graph.remove_operator(graph.ops[2])
     with pytest.raises(GraphError, match="operand c is still an input of out0"):
-        graph.remove_operand(operand(graph, "c"))
+        graph.remove_operand(graph.operand("c"))
     graph.validate()
     graph.remove_operators([graph.ops[5], graph.ops[3]])
     assert names(graph.ops) == ["in0", "fc", "act", "dead"]
     assert names(graph.operands) == ["x", "a", "b", "d"]
-    graph.remove_operand(operand(graph, "d"))
+    graph.remove_operand(graph.operand("d"))
     assert graph.ops[3].outputs == []
     graph.validate()
 
 
 def test_dead_code_elimination(graph: Graph) -> None:
     graph.new_operand("orphan")
-    graph.new_operator("torch.neg", "dead2", inputs=[operand(graph, "d")], outputs=[graph.new_operand("e")])
+    graph.new_operator("torch.neg", "dead2", inputs=[graph.operand("d")], outputs=[graph.new_operand("e")])
     assert graph.dead_code_elimination() == 2
     assert names(graph.ops) == ["in0", "fc", "act", "sum", "out0"]
     assert names(graph.operands) == ["x", "a", "b", "c"]
@@ -220,7 +255,7 @@ def test_long_chains_need_no_recursion() -> None:
 
 def test_cycles_are_named(graph: Graph) -> None:
     fc, act, add = graph.ops[1:4]
-    fc.set_input(0, operand(graph, "c"))
+    fc.set_input(0, graph.operand("c"))
     with pytest.raises(CycleError, match=r"the graph has a cycle: (\w+ -> ){3}\w+$") as caught:
         list(graph.topological())
     ring = caught.value.operators
@@ -229,7 +264,7 @@ def test_cycles_are_named(graph: Graph) -> None:
     assert all(successor[a] == b for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
     with pytest.raises(CycleError):
         graph.validate()
-    act.set_input(0, operand(graph, "b"))
+    act.set_input(0, graph.operand("b"))
     with pytest.raises(CycleError, match="cycle: act -> act"):
         list(graph.topological())
     del add
@@ -240,11 +275,11 @@ def break_unknown_operand(graph: Graph) -> None:
 
 
 def break_producer(graph: Graph) -> None:
-    operand(graph, "b").producer = graph.ops[1]
+    graph.operand("b").producer = graph.ops[1]
 
 
 def break_consumers(graph: Graph) -> None:
-    operand(graph, "b").consumers.pop()
+    graph.operand("b").consumers.pop()
 
 
 def break_inputnames(graph: Graph) -> None:
@@ -257,7 +292,7 @@ def break_attribute(graph: Graph) -> None:
 
 
 def break_dtype(graph: Graph) -> None:
-    operand(graph, "x").dtype = "f8"
+    graph.operand("x").dtype = "f8"
 
 
 def break_weight_name(graph: Graph) -> None:
@@ -292,7 +327,7 @@ def test_validation(graph: Graph, damage, messages: list[str]) -> None:
 
 
 def test_arrays_are_no_attributes(graph: Graph, tmp_path: Path) -> None:
-    graph.ops[1].attrs["weight"] = np.zeros((4, 4), np.float32)  # type: ignore[assignment]
+    graph.ops[1].attrs = {"weight": np.zeros((4, 4), np.float32)}  # type: ignore[assignment]
     with pytest.raises(GraphError, match=r"fc: attribute weight is a ndarray; Attribute\(value\) makes one"):
         graph.validate()
     with pytest.raises(GraphError, match=r"weight fc.weight is a ndarray; pnnx_fast.Attribute\(value\) makes one"):
@@ -308,7 +343,7 @@ def test_copies_share_attributes_and_nothing_else(graph: Graph) -> None:
     other.ops[1].params["in_features"].value = 5
     other.ops[1].attrs["bias"] = Attribute(np.float32([1]))
     other.remove_operators([other.ops[4]])
-    other.rename_operand(operand(other, "a"), "q")
+    other.rename_operand(other.operand("a"), "q")
     assert graph.ops[1].params["in_features"].value == 4
     assert list(graph.ops[1].attrs) == ["weight"]
     assert len(graph.ops) == 6

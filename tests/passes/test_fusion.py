@@ -247,6 +247,14 @@ def test_graphs_after_passes_can_be_dumped(tmp_path: Path, monkeypatch: pytest.M
     assert pnnx_fast.Graph.parse(files[0].read_text()).ops[1].type == "nn.Conv2d"
 
 
+def test_graphs_after_passes_can_be_saved_and_run(tmp_path: Path) -> None:
+    graph, x = residual(), np.random.default_rng(0).standard_normal((1, 5, 6, 6)).astype(np.float32)
+    model = pnnx_fast.Model(graph)
+    model.graph.save(tmp_path / "fused.pnnx.param")
+    again = pnnx_fast.load(tmp_path / "fused.pnnx.param")
+    np.testing.assert_array_equal(again(x), model(x))
+
+
 def test_the_model_copies_the_graph() -> None:
     graph = residual()
     before = str(graph)

@@ -92,7 +92,7 @@ def test_all_unsupported_types_at_once() -> None:
     with pytest.raises(UnsupportedOperatorError) as caught:
         check_supported([("test.sampel", "a"), ("aten::zzz", "b"), ("test.sampel", "c")])
     assert caught.value.types == {"test.sampel": ["a", "c"], "aten::zzz": ["b"]}
-    assert "did you mean test.sample?" in str(caught.value)
+    assert "did you mean 'test.sample'?" in str(caught.value)
     assert '@pnnx_fast.operator("test.sampel")' in str(caught.value)
     assert '@pnnx_fast.operator("aten::zzz")' in str(caught.value)
 

@@ -72,9 +72,9 @@ def test_named_inputs_and_outputs(model: pnnx_fast.Model) -> None:
     assert [(i.name, i.shape, i.dtype) for i in model.inputs] == [("x", (1, 4, 3), np.float32)]
     assert list(model.run({"x": x})) == ["e"]
     np.testing.assert_array_equal(model.run({"x": x}, outputs=["e"])["e"], expected(x))
-    with pytest.raises(ShapeError, match="missing"):
+    with pytest.raises(ShapeError, match="there is no input 'y'; the inputs are 'x'"):
         model.run({"y": x})
-    with pytest.raises(ShapeError, match="unknown outputs"):
+    with pytest.raises(ShapeError, match="there is no output 'z'; the outputs are 'e'"):
         model.run({"x": x}, outputs=["z"])
 
 
@@ -91,10 +91,13 @@ def test_outputs_belong_to_the_caller(model: pnnx_fast.Model) -> None:
 @pytest.mark.parametrize(
     "arrays, message",
     [
-        ([], "wrong number of inputs: expected 1, got 0"),
+        ([], "wrong number of inputs 'x': expected 1, got 0"),
         ([np.zeros((1, 4, 3)), np.zeros(1)], "wrong number of inputs"),
         ([np.zeros((1, 4, 3), np.float64)], "wrong dtype of input, cast .* .operand x.: expected float32, got float64"),
-        ([{"x": np.zeros((1, 4, 3))}], "arrays by name go to Model.run .operand x."),
+        ([{"x": np.zeros((1, 4, 3))}], "arrays by name are given as model.*arrays. or model.run"),
+        ([None], "no array: NoneType holds no numbers .operand x."),
+        (["cat.jpg"], "no array: str holds no numbers .operand x."),
+        ([(row for row in [[1.0]])], "no array: generator holds no numbers .operand x."),
         ([np.zeros((4, 3), np.float32)], "wrong number of dimensions"),
     ],
 )
