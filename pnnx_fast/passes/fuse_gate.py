@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pnnx_fast.expression.activations import recognize
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import only_consumer, parameters
+from pnnx_fast.passes.moves import only_consumer
 
 __all__ = ["fuse_gate"]
 
@@ -49,7 +49,7 @@ def _is_gate(x: Operand) -> bool:
         return False
     if "activation" in maker.params:
         return maker.params["activation"].value in SIGMOIDS
-    found = recognize(maker.type, parameters(maker))
+    found = recognize(maker.type, maker.values())
     return found is not None and found[0] in SIGMOIDS
 
 

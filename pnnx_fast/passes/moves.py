@@ -22,7 +22,6 @@ __all__ = [
     "new_constant",
     "numbers",
     "only_consumer",
-    "parameters",
     "permutation",
     "rewrite_expression",
     "sole_producer",
@@ -74,14 +73,9 @@ def succeed(graph: Graph, op: Operator, heirs: Mapping[Operand, Operand]) -> Non
         graph.rename_operand(new, old.name)
 
 
-def parameters(op: Operator) -> dict[str, object]:
-    """Values of an operator's parameters."""
-    return {key: parameter.value for key, parameter in op.params.items()}
-
-
 def numbers(op: Operator, key: str, default: object) -> list[Any]:
     """Values of a parameter that is one for all axes or a list of them."""
-    return per_axis(op.params[key].value if key in op.params else default)
+    return per_axis(op.value(key, default))
 
 
 def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:
@@ -95,7 +89,7 @@ def permutation(op: Operator) -> list[int] | None:
     """Order of axes of a permutation or transposition, None for anything else."""
     if len(op.inputs) != 1 or len(op.outputs) != 1:
         return None
-    values = parameters(op)
+    values = op.values()
     if op.type in ("Tensor.permute", "torch.permute"):
         dims = values.get("dims")
         if not isinstance(dims, list) or not all(isinstance(d, int) for d in dims):

@@ -17,7 +17,6 @@ from pnnx_fast.ir.literals import constant, expression
 from pnnx_fast.ir.parameter import per_axis
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
 from pnnx_fast.passes.moves import only_consumer, unused_operand
-from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -151,8 +150,7 @@ def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
         needed = [name for name, target in row.weights.items() if not target.endswith("?")]
         if len(found) != len(attrs) or len(others) != 1 or any(name not in found for name in needed):
             continue
-        params = {key: p.value for key, p in op.params.items()}
-        made = row.build(params, {k: a.shape for k, a in found.items()}, len(others[0].shape or ()))
+        made = row.build(op.values(), {k: a.shape for k, a in found.items()}, len(others[0].shape or ()))
         if made is None:
             continue
         op.set_inputs(others)
@@ -245,11 +243,11 @@ _MODES = {"constant": "zeros", "reflect": "reflect", "replicate": "replicate", "
 def _padding(op: Operator, dims: int) -> tuple[list[int], str] | None:
     """Padding by axis and mode of an operator that pads both ends of all spatial axes alike."""
     if op.type in _PADS and _PADS[op.type][0] == dims:
-        pads, mode = value(op, "padding"), _PADS[op.type][1]
+        pads, mode = op.value("padding"), _PADS[op.type][1]
     elif op.type in ("F.pad", f"nn.ConstantPad{dims}d"):
-        pads = value(op, "pad", value(op, "padding"))
-        mode = _MODES.get(str(value(op, "mode", "constant")), "")
-        if value(op, "value") not in (None, 0):
+        pads = op.value("pad", op.value("padding"))
+        mode = _MODES.get(str(op.value("mode", "constant")), "")
+        if op.value("value") not in (None, 0):
             return None
     else:
         return None
@@ -267,12 +265,12 @@ def _fuse_pad(graph: Graph, dims: int) -> int:
         if follower is None or follower.type != f"nn.Conv{dims}d":
             continue
         found = _padding(op, dims)
-        own = value(follower, "padding", [0])
+        own = follower.value("padding", [0])
         if found is None or isinstance(own, str):
             continue
         pads, mode = found
         free = not any(per_axis(own, dims))
-        both_zero = mode == "zeros" and value(follower, "padding_mode", "zeros") == "zeros"
+        both_zero = mode == "zeros" and follower.value("padding_mode", "zeros") == "zeros"
         if not free and not both_zero:
             continue
         follower.params["padding"] = [a + b for a, b in zip(pads, per_axis(own, dims), strict=True)]
