@@ -13,7 +13,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.ir.mapped import release
-from pnnx_fast.passes.moves import absorb, concatenated, only_consumer
+from pnnx_fast.passes.moves import absorb, concatenated, only_consumer, pairs
 
 __all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "affine_of", "fold_batch_norm", "fold_batch_norms", "is_affine"]
 
@@ -39,16 +39,11 @@ def fold_batch_norm(graph: Graph) -> bool:
 def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
     """Fold the batch norms behind layers of these types, and return how many there were."""
     count = 0
-    for op in list(graph.ops):
-        if op.type not in kinds:
-            continue
-        norm = only_consumer(op.outputs[0])
-        if norm is None or norm.type not in BATCH_NORMS or not _scales_channels(op, norm):
-            continue
-        scale, shift = affine_of(norm)
-        _scale(op, scale, shift)
-        absorb(graph, op, norm)
-        count += 1
+    for op, norm in pairs(graph, kinds, BATCH_NORMS):
+        if _scales_channels(op, norm):
+            _scale(op, *affine_of(norm))
+            absorb(graph, op, norm)
+            count += 1
     return count
 
 

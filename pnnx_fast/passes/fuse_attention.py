@@ -17,6 +17,7 @@ from pnnx_fast.ir import Graph, Operand, Operator, Parameters
 from pnnx_fast.ir.shapes import split_place
 from pnnx_fast.passes.moves import (
     RESHAPES,
+    as_tree,
     become_expression,
     permutation,
     sole_producer,
@@ -214,11 +215,10 @@ def _mask(node: Node, filling: float | None, op: Operator) -> Mask:
 def _tree(op: Operator) -> Node | None:
     """The expression that an element-wise operator is, if it is not large."""
     from pnnx_fast.expression import inputs_of
-    from pnnx_fast.expression.operators import as_expression
 
     if not op.inputs or len(op.outputs) != 1:
         return None
-    tree = as_expression(op.type, op.values(), op.inputnames, len(op.inputs), len(op.attrs))
+    tree = as_tree(op)
     return None if tree is None or tree.size > LARGEST or inputs_of(tree)[-1:] >= [len(op.inputs)] else tree
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import arguments_of, rewrite_expression, unused_operand
+from pnnx_fast.passes.moves import arguments_of, as_tree, rewrite_expression, unused_operand
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -51,9 +51,7 @@ def _tree(op: Operator | None) -> Node | None:
     """The expression that an operator is, if it is one."""
     if op is None or not op.inputs or op.attrs or len(op.outputs) != 1 or op.type in ("torch.mean", "torch.var"):
         return None
-    from pnnx_fast.expression.operators import as_expression
-
-    return as_expression(op.type, op.values(), op.inputnames, len(op.inputs), len(op.attrs))
+    return as_tree(op)
 
 
 def _find(op: Operator, root: Node) -> tuple[Node, Norm] | None:

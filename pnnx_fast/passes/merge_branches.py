@@ -20,7 +20,7 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.mapped import release
 from pnnx_fast.passes.fold_batch_norm import BATCH_NORMS, affine_of, fold_batch_norm, is_affine
-from pnnx_fast.passes.moves import absorb, arguments_of, numbers, only_consumer, rewrite_expression
+from pnnx_fast.passes.moves import absorb, arguments_of, as_tree, numbers, only_consumer, rewrite_expression
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -74,9 +74,8 @@ def _is_branch(x: Operand, reader: Operator) -> bool:
 
 def _merge_terms(graph: Graph, op: Operator) -> bool:
     from pnnx_fast.expression import Input, inputs_of
-    from pnnx_fast.expression.operators import as_expression
 
-    root = as_expression(op.type, op.values(), op.inputnames, len(op.inputs), len(op.attrs))
+    root = as_tree(op)
     if root is None or inputs_of(root)[-1:] >= [len(op.inputs)]:
         return False
     merged = set[Branch]().union(*(_merge(b) for terms in _sums(root) for b in _by_source(op, terms)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pnnx_fast._types import Array, Shape
@@ -13,15 +13,21 @@ if TYPE_CHECKING:
     from pnnx_fast.expression import Node
 
 __all__ = [
+    "PERMUTATIONS",
     "RESHAPES",
     "absorb",
     "arguments_of",
+    "as_tree",
     "become_expression",
     "bypass",
     "concatenated",
+    "expressions_of_two",
     "new_constant",
     "numbers",
     "only_consumer",
+    "only_follower",
+    "other_input",
+    "pairs",
     "permutation",
     "rewrite_expression",
     "sole_producer",
@@ -33,10 +39,39 @@ __all__ = [
 RESHAPES = ("Tensor.reshape", "Tensor.view")
 """Types of operators that give another shape by a list of sizes."""
 
+PERMUTATIONS = ("Tensor.permute", "torch.permute", "torch.transpose")
+"""Types of operators that give another order of axes."""
+
 
 def only_consumer(operand: Operand) -> Operator | None:
     """Return the operator that alone uses an operand, once; None when there are several uses or none."""
     return operand.consumers[0] if len(operand.consumers) == 1 else None
+
+
+def only_follower(op: Operator) -> Operator | None:
+    """Return the operator that alone uses the one output of an operator, once; None for any other operator."""
+    return only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
+
+
+def pairs(graph: Graph, first: Container[str], second: Container[str]) -> Iterator[tuple[Operator, Operator]]:
+    """Yield operators of some types with their followers of some types; the graph may change meanwhile."""
+    for op in list(graph.ops):
+        user = only_follower(op) if op.type in first else None
+        if user is not None and user.type in second:
+            yield op, user
+
+
+def expressions_of_two(graph: Graph, texts: Container[str]) -> Iterator[Operator]:
+    """Yield expressions of two operands that have one of these texts; the graph may change meanwhile."""
+    for op in list(graph.ops):
+        differ = op.type == "pnnx.Expression" and len(op.inputs) == 2 and op.inputs[0] is not op.inputs[1]
+        if differ and str(op.params["expr"].value).replace(" ", "") in texts:
+            yield op
+
+
+def other_input(op: Operator, operand: Operand) -> Operand:
+    """Return the input of an operator of two that is not this one."""
+    return op.inputs[1 if operand is op.inputs[0] else 0]
 
 
 def sole_producer(operand: Operand) -> Operator | None:
@@ -83,6 +118,13 @@ def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:
     from pnnx_fast.expression import Call
 
     return node.children if isinstance(node, Call) and node.name == name and len(node.children) == count else ()
+
+
+def as_tree(op: Operator) -> Node | None:
+    """The expression over its inputs that an operator is, None for one that is not element-wise."""
+    from pnnx_fast.expression.operators import as_expression
+
+    return as_expression(op.type, op.values(), op.inputnames, len(op.inputs), len(op.attrs))
 
 
 def permutation(op: Operator) -> list[int] | None:

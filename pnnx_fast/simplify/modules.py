@@ -16,7 +16,7 @@ from pnnx_fast.ir import Attributes, Graph, Operator
 from pnnx_fast.ir.literals import constant, expression
 from pnnx_fast.ir.parameter import per_axis
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
-from pnnx_fast.passes.moves import only_consumer, unused_operand
+from pnnx_fast.passes.moves import pairs, unused_operand
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -231,13 +231,10 @@ for _kind in CHANNEL_AXIS:
 
 # -- Padding ----------------------------------------------------------------------------------------------------------
 
-_PADS: dict[str, tuple[int, str]] = {
-    **{f"nn.ZeroPad{d}d": (d, "zeros") for d in (1, 2)},
-    **{f"nn.ReflectionPad{d}d": (d, "reflect") for d in (1, 2)},
-    **{f"nn.ReplicationPad{d}d": (d, "replicate") for d in (1, 2)},
-    **{f"nn.CircularPad{d}d": (d, "circular") for d in (1, 2)},
-}
 _MODES = {"constant": "zeros", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+_NAMES = {"Zero": "zeros", "Reflection": "reflect", "Replication": "replicate", "Circular": "circular"}
+_PADS = {f"nn.{name}Pad{dims}d": (dims, mode) for name, mode in _NAMES.items() for dims in (1, 2)}
+_PADDING = {*_PADS, "F.pad", "nn.ConstantPad1d", "nn.ConstantPad2d"}
 
 
 def _padding(op: Operator, dims: int) -> tuple[list[int], str] | None:
@@ -260,11 +257,8 @@ def _padding(op: Operator, dims: int) -> tuple[list[int], str] | None:
 
 def _fuse_pad(graph: Graph, dims: int) -> int:
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if len(op.outputs) == 1 and len(op.inputs) == 1 else None
-        if follower is None or follower.type != f"nn.Conv{dims}d":
-            continue
-        found = _padding(op, dims)
+    for op, follower in pairs(graph, _PADDING, (f"nn.Conv{dims}d",)):
+        found = _padding(op, dims) if len(op.inputs) == 1 else None
         own = follower.value("padding", [0])
         if found is None or isinstance(own, str):
             continue

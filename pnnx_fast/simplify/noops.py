@@ -21,7 +21,7 @@ from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.ir.parameter import OPEN_END, per_axis
 from pnnx_fast.passes.drop_identity import IDENTITIES
-from pnnx_fast.passes.moves import bypass, only_consumer, permutation
+from pnnx_fast.passes.moves import PERMUTATIONS, bypass, pairs, permutation
 from pnnx_fast.simplify.expressions import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 
@@ -54,9 +54,9 @@ def _is_alone(op: Operator) -> bool:
 def eliminate_squeeze_unsqueeze_pair(graph: Graph) -> int:
     """An axis that is removed and put back, or the other way round, stays as it was."""
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
-        if follower is None or {op.type, follower.type} != {"torch.squeeze", "torch.unsqueeze"}:
+    types = ("torch.squeeze", "torch.unsqueeze")
+    for op, follower in pairs(graph, types, types):
+        if op.type == follower.type:
             continue
         a, b = op.value("dim"), follower.value("dim")
         rank = None if op.inputs[0].shape is None else len(op.inputs[0].shape)
@@ -304,7 +304,7 @@ def eliminate_noop_permute(graph: Graph) -> int:
         dims = op.value("dims")
         return isinstance(dims, list) and [d % len(dims) for d in dims] == list(range(len(dims)))
 
-    return _drop(graph, ("Tensor.permute", "torch.permute", "torch.transpose"), lambda op: _is_alone(op) and same(op))
+    return _drop(graph, PERMUTATIONS, lambda op: _is_alone(op) and same(op))
 
 
 @simplification(5)
@@ -331,9 +331,8 @@ def fuse_adjacent_reshape(graph: Graph) -> int:
     """Of reshapes that follow one another the last one stays."""
     types = ("Tensor.reshape", "Tensor.view", "torch.flatten", "torch.squeeze", "torch.unsqueeze", "torch.unflatten")
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if op.type in types and len(op.outputs) == 1 else None
-        if follower is None or follower.type not in types or not (_is_alone(op) and _is_alone(follower)):
+    for op, follower in pairs(graph, types, types):
+        if not (_is_alone(op) and _is_alone(follower)):
             continue
         shape = follower.value("shape")
         target = sizes(follower.outputs[0])
@@ -354,11 +353,9 @@ def fuse_adjacent_reshape(graph: Graph) -> int:
 def fuse_adjacent_permute(graph: Graph) -> int:
     """Permutations that follow one another become one."""
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
-        first = permutation(op)
-        second = None if follower is None else permutation(follower)
-        if first is None or second is None or follower is None or len(first) != len(second):
+    for op, follower in pairs(graph, PERMUTATIONS, PERMUTATIONS):
+        first, second = permutation(op), permutation(follower)
+        if first is None or second is None or len(first) != len(second):
             continue
         follower.type = "Tensor.permute"
         follower.params.clear()

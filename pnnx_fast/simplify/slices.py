@@ -12,7 +12,7 @@ from typing import Any
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.parameter import OPEN_END
-from pnnx_fast.passes.moves import only_consumer
+from pnnx_fast.passes.moves import pairs
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -63,10 +63,9 @@ def _write(op: Operator, parts: list[Part]) -> None:
 def fuse_slice_squeeze_to_select(graph: Graph) -> int:
     """A slice of one element whose axis is then removed is a selection."""
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if op.type == "Tensor.slice" and len(op.outputs) == 1 else None
-        parts = None if follower is None else _parts(op)
-        if follower is None or follower.type != "torch.squeeze" or parts is None or len(parts) != 1:
+    for op, follower in pairs(graph, ("Tensor.slice",), ("torch.squeeze",)):
+        parts = _parts(op)
+        if parts is None or len(parts) != 1:
             continue
         dim, start, end, step, _ = parts[0]
         shape = op.inputs[0].shape or ()
