@@ -177,7 +177,7 @@ def mend_write(work: Unbaking, op: Operator) -> bool:
     data = work.copied_constant(x)
     if data is None or found is None or not work.only_batch or not data.ndim or not found[0]:
         return True
-    dims = next((op.params[key].value for key in ("dim", "dims") if op.has_param(key)), None)
+    dims = op.value("dim", op.value("dims"))
     if len(found[0]) < data.ndim and {0, -data.ndim} & set(dims if isinstance(dims, list) else [dims]):
         return True
     if found[0][0] == data.shape[0] != found[1][0]:

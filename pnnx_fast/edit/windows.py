@@ -13,6 +13,7 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ops.aten_tables import FORWARDED
+from pnnx_fast.passes.moves import become
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Sizes, Unbaking
@@ -160,10 +161,8 @@ def mend_pool(work: Unbaking, op: Operator) -> bool:
         return True
     if given.get("return_indices") or len(op.outputs) != 1:
         return True
-    op.type = kind
     op.set_inputs(op.inputs[:1])
-    op.params.clear()
-    op.params["output_size"] = [1] * rank
+    become(op, kind, output_size=[1] * rank)
     return True
 
 
@@ -237,7 +236,7 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
     """Whether no place where an axis that varies is cut, or by how much it is turned, is its end or its middle."""
     found = work.shapes(op.inputs[0])
     given = [op.params[name].value for name in CUTS[op.type] if op.has_param(name)]
-    dims = next((op.params[name].value for name in ("dim", "dims") if op.has_param(name)), None)
+    dims = op.value("dim", op.value("dims"))
     if found is None or dims is None:
         return True
     if work.only_batch:

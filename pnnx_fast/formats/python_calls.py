@@ -152,7 +152,7 @@ def _is_given(op: Operator, key: str) -> bool:
     """Whether an operator has a value for a slot that may be None, as an input or as a parameter."""
     operand = op.named_input(key)
     if operand is None:
-        return op.has_param(key) and op.params[key].value is not None
+        return op.value(key) is not None
     return known(operand) is not None
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "absorb",
     "arguments_of",
     "as_tree",
+    "become",
     "become_expression",
     "bypass",
     "concatenated",
@@ -163,10 +164,15 @@ def new_constant(graph: Graph, data: Array, name: str, operator: str, before: Op
     return made
 
 
+def become(op: Operator, type: str, /, **params: object) -> None:
+    """Make an operator one of another type with these parameters alone; inputs, outputs and weights stay."""
+    op.type, op.params = type, Parameters(params)
+
+
 def become_expression(op: Operator, text: str, inputs: Sequence[Operand]) -> None:
     """Make an operator a ``pnnx.Expression`` of these inputs; its outputs stay."""
     op.set_inputs(inputs)
-    op.type, op.params = "pnnx.Expression", Parameters(expr=text)
+    become(op, "pnnx.Expression", expr=text)
 
 
 def rewrite_expression(op: Operator, tree: Node, sources: Sequence[Operand]) -> None:

@@ -16,7 +16,7 @@ from pnnx_fast.ir import Attributes, Graph, Operator
 from pnnx_fast.ir.literals import constant, expression
 from pnnx_fast.ir.parameter import per_axis
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
-from pnnx_fast.passes.moves import pairs, unused_operand
+from pnnx_fast.passes.moves import become, bypass, pairs, unused_operand
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -154,9 +154,7 @@ def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
         if made is None:
             continue
         op.set_inputs(others)
-        op.type = made[0]
-        op.params.clear()
-        op.params.update(made[1])
+        become(op, made[0], **made[1])
         op.attrs = Attributes({name: attr.copy() for name, attr in found.items()})
         count += 1
     if count:
@@ -269,8 +267,7 @@ def _fuse_pad(graph: Graph, dims: int) -> int:
             continue
         follower.params["padding"] = [a + b for a, b in zip(pads, per_axis(own, dims), strict=True)]
         follower.params["padding_mode"] = mode
-        follower.set_input(0, op.inputs[0])
-        graph.remove_operator(op)
+        bypass(graph, op)
         count += 1
     return count
 

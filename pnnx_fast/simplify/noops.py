@@ -21,7 +21,7 @@ from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.ir.parameter import OPEN_END, per_axis
 from pnnx_fast.passes.drop_identity import IDENTITIES
-from pnnx_fast.passes.moves import PERMUTATIONS, bypass, pairs, permutation
+from pnnx_fast.passes.moves import PERMUTATIONS, become, bypass, pairs, permutation
 from pnnx_fast.simplify.expressions import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 
@@ -340,11 +340,8 @@ def fuse_adjacent_reshape(graph: Graph) -> int:
         if not isinstance(shape, list) or 0 in shape:
             if target is None or follower.type in ("torch.squeeze", "torch.unsqueeze"):
                 continue
-            follower.type = "Tensor.reshape"
-            follower.params.clear()
-            follower.params["shape"] = list(target)
-        follower.set_input(0, op.inputs[0])
-        graph.remove_operator(op)
+            become(follower, "Tensor.reshape", shape=list(target))
+        bypass(graph, op)
         count += 1
     return count
 
@@ -357,10 +354,7 @@ def fuse_adjacent_permute(graph: Graph) -> int:
         first, second = permutation(op), permutation(follower)
         if first is None or second is None or len(first) != len(second):
             continue
-        follower.type = "Tensor.permute"
-        follower.params.clear()
-        follower.params["dims"] = [first[d] for d in second]
-        follower.set_input(0, op.inputs[0])
-        graph.remove_operator(op)
+        become(follower, "Tensor.permute", dims=[first[d] for d in second])
+        bypass(graph, op)
         count += 1
     return count

@@ -12,7 +12,7 @@ from typing import Any
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.parameter import OPEN_END
-from pnnx_fast.passes.moves import pairs
+from pnnx_fast.passes.moves import become, bypass, pairs
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -74,11 +74,8 @@ def fuse_slice_squeeze_to_select(graph: Graph) -> int:
         one = inside and step == 1 and (end == start + 1 != 0 or (start, end) == (-1, OPEN_END))
         if not isinstance(removed, int) or removed % len(shape) != dim or not one:
             continue
-        follower.set_input(0, op.inputs[0])
-        follower.type = "Tensor.select"
-        follower.params.clear()
-        follower.params.update(dim=dim, index=start)
-        graph.remove_operator(op)
+        become(follower, "Tensor.select", dim=dim, index=start)
+        bypass(graph, op)
         count += 1
     return count
 
