@@ -57,9 +57,9 @@ def only_follower(op: Operator) -> Operator | None:
 def pairs(graph: Graph, first: Container[str], second: Container[str]) -> Iterator[tuple[Operator, Operator]]:
     """Yield operators of some types with their followers of some types; the graph may change meanwhile."""
     for op in list(graph.ops):
-        user = only_follower(op) if op.type in first else None
-        if user is not None and user.type in second:
-            yield op, user
+        users = op.outputs[0].consumers if op.type in first and len(op.outputs) == 1 else ()
+        if len(users) == 1 and users[0].type in second:
+            yield op, users[0]
 
 
 def expressions_of_two(graph: Graph, texts: Container[str]) -> Iterator[Operator]:
