@@ -11,8 +11,6 @@ typedef enum pf_code {
     PF_ELIMIT = 2,  /* a size is larger than allowed or does not fit in 64 bits */
     PF_EMEMORY = 3, /* an allocation failed */
     PF_EIO = 4,     /* the operating system refused a read or write */
-    PF_EARGUMENT = 5,
-    PF_ECRC = 6, /* the content does not match its checksum */
 } pf_code;
 
 typedef struct pf_error {

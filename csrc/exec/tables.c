@@ -15,44 +15,15 @@
     X(avx512vnni, PF_CPU_AVX512 | PF_CPU_VNNI)                                                               \
     X(amx, PF_CPU_AVX512 | PF_CPU_VNNI | PF_CPU_AMX)
 
-extern const pf_kernel_table pf_table_generic;
-#define PF_TABLE_generic &pf_table_generic
-#ifdef PF_BUILD_avx2
-extern const pf_kernel_table pf_table_avx2;
-#    define PF_TABLE_avx2 &pf_table_avx2
-#else
-#    define PF_TABLE_avx2 NULL
-#endif
-#ifdef PF_BUILD_avx512
-extern const pf_kernel_table pf_table_avx512;
-#    define PF_TABLE_avx512 &pf_table_avx512
-#else
-#    define PF_TABLE_avx512 NULL
-#endif
-#ifdef PF_BUILD_avx512vnni
-extern const pf_kernel_table pf_table_avx512vnni;
-#    define PF_TABLE_avx512vnni &pf_table_avx512vnni
-#else
-#    define PF_TABLE_avx512vnni NULL
-#endif
-#ifdef PF_BUILD_amx
-extern const pf_kernel_table pf_table_amx;
-#    define PF_TABLE_amx &pf_table_amx
-#else
-#    define PF_TABLE_amx NULL
-#endif
-#ifdef PF_BUILD_avx512_emulated
-extern const pf_kernel_table pf_table_avx512_emulated;
-#    define PF_TABLE_avx512_emulated &pf_table_avx512_emulated
-#else
-#    define PF_TABLE_avx512_emulated NULL
-#endif
-#ifdef PF_BUILD_avx512vnni_emulated
-extern const pf_kernel_table pf_table_avx512vnni_emulated;
-#    define PF_TABLE_avx512vnni_emulated &pf_table_avx512vnni_emulated
-#else
-#    define PF_TABLE_avx512vnni_emulated NULL
-#endif
+#define PF_DECLARE_TABLE(isa, need) extern const pf_kernel_table pf_table_##isa;
+PF_LEVELS(PF_DECLARE_TABLE)
+
+/* The table of a level that is built, for which the build defines PF_BUILD_<isa> as 1, and NULL for others:
+ * what stands in the second place, into which a comma in front moves the table. */
+#define PF_COMMA_1                    ,
+#define PF_SECOND(first, second, ...) second
+#define PF_PICK(...)                  PF_SECOND(__VA_ARGS__)
+#define PF_TABLE(isa)                 PF_PICK(PF_JOIN(PF_COMMA, PF_BUILD_##isa)(&pf_table_##isa), NULL, )
 
 int pf_tables(const pf_kernel_table **out, int capacity) {
     const uint32_t have = pf_cpu_features();
@@ -60,7 +31,7 @@ int pf_tables(const pf_kernel_table **out, int capacity) {
         const pf_kernel_table *table;
         uint32_t need;
     } levels[] = {
-#define PF_LEVEL(isa, need) {PF_TABLE_##isa, need},
+#define PF_LEVEL(isa, need) {PF_TABLE(isa), need},
         PF_LEVELS(PF_LEVEL)};
     int n = 0;
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)

@@ -11,15 +11,13 @@ cdef extern from "base/status.h" nogil:
         PF_ELIMIT
         PF_EMEMORY
         PF_EIO
-        PF_EARGUMENT
-        PF_ECRC
     ctypedef struct pf_error:
         int32_t code
         int64_t offset
         char message[256]
 
-cdef dict _PLACED_ERRORS = {PF_EFORMAT: FormatError, PF_ELIMIT: LimitError, PF_ECRC: FormatError}
-cdef dict _PLAIN_ERRORS = {PF_EMEMORY: MemoryError, PF_EIO: OSError, PF_EARGUMENT: ValueError}
+cdef dict _PLACED_ERRORS = {PF_EFORMAT: FormatError, PF_ELIMIT: LimitError}
+cdef dict _PLAIN_ERRORS = {PF_EMEMORY: MemoryError, PF_EIO: OSError}
 
 
 cdef object status_exception(const pf_error *err, object path, object line=None, object column=None):

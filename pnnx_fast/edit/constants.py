@@ -28,7 +28,7 @@ def mend_cat(work: Unbaking, op: Operator) -> bool:
     So is what is computed from constants alone, where it has one item.
     """
     shapes = [work.shapes(x) for x in op.inputs]
-    dim = op.params["dim"].value if op.has_param("dim") else 0
+    dim = op.value("dim", 0)
     model = next((x for x in op.inputs if work.varies(x)), None)
     if model is None or any(s is None for s in shapes) or not isinstance(dim, int):
         return True
@@ -130,7 +130,7 @@ def _lead_batch(work: Unbaking, op: Operator, data: Array, axis: int) -> bool:
     """
     y = next(y for y in op.inputs if work.varies(y))
     cut = y.producer
-    shape = cut.params["shape"].value if cut is not None and cut.has_param("shape") else None
+    shape = None if cut is None else cut.value("shape")
     if cut is None or not isinstance(shape, list) or not work.only_batch or len(y.consumers) > 1:
         return False
     place = len(shape) - data.ndim + axis
@@ -143,7 +143,7 @@ def _lead_batch(work: Unbaking, op: Operator, data: Array, axis: int) -> bool:
 
 def mend_attention(work: Unbaking, op: Operator) -> bool:
     """Learned queries, and masks with a row for every item, repeat with the batch."""
-    axis = 0 if op.has_param("batch_first") and op.params["batch_first"].value else 1
+    axis = 0 if op.value("batch_first") else 1
     mask = op.named_input("attn_mask")
     parts = [x for x in op.inputs[:3] if x is not mask and len(work.old.shape(x) or ()) == 3]
     model = next((x for x in parts if _batches(work, x, axis)), None)
@@ -177,7 +177,7 @@ def mend_write(work: Unbaking, op: Operator) -> bool:
     data = work.copied_constant(x)
     if data is None or found is None or not work.only_batch or not data.ndim or not found[0]:
         return True
-    dims = next((op.params[key].value for key in ("dim", "dims") if op.has_param(key)), None)
+    dims = op.value("dim", op.value("dims"))
     if len(found[0]) < data.ndim and {0, -data.ndim} & set(dims if isinstance(dims, list) else [dims]):
         return True
     if found[0][0] == data.shape[0] != found[1][0]:
@@ -222,7 +222,7 @@ def mend_grid(work: Unbaking, op: Operator) -> bool:
 
 def mend_gather(work: Unbaking, op: Operator) -> bool:
     """A constant that is gathered from, or says what to gather, has a row for every item of a batch."""
-    dim = op.params["dim"].value if op.has_param("dim") else 0
+    dim = op.value("dim", 0)
     return not dim or mend_grid(work, op)
 
 

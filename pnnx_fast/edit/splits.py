@@ -55,7 +55,7 @@ def varying_part(
         return left[0] if len(left) == 1 else None
     joined = [j for j in large if j in found.batched]
     votes = set(joined) if len(joined) == 1 and 0 not in outs else set()
-    wanted = op.params["shape"].value if op.has_param("shape") else None
+    wanted = op.value("shape")
     # In front, what is left open stands for the batch as often as not.
     votes |= {j for j in large if j and isinstance(wanted, list) and wanted[j] == -1}
     votes |= _beside(shapes, target, large)
@@ -170,7 +170,7 @@ class _Followed:
         return [*lead, rows, columns]
 
     def _summed(self, op: Operator, shape: Sequence[int]) -> Layout | None:
-        equation = str(op.params["equation"].value).replace(" ", "") if op.has_param("equation") else ""
+        equation = str(op.value("equation", "")).replace(" ", "")
         terms, _, result = equation.partition("->")
         letters: dict[str, tuple[int, ...]] = {}
         for term, x in zip(terms.split(","), op.inputs, strict=False):
@@ -188,7 +188,7 @@ class _Followed:
         place, modules = -2, op.type.startswith("nn.")
         if modules:
             self.fixed.update(layout[-1])
-            place = -2 if op.has_param("batch_first") and op.params["batch_first"].value else 0
+            place = -2 if op.value("batch_first") else 0
         mask = op.named_input("attn_mask") or (op.inputs[3] if not modules and len(op.inputs) > 3 else None)
         if mask in self.still and mask is not None and self._size(layout[place]) == (mask.shape or (0, 0))[-2]:
             self.fixed.update(layout[place])
@@ -200,7 +200,7 @@ class _Followed:
         own_weights = all(z in self.still or z in self.layouts for z in op.inputs)
         if weighed is not None and own_weights and len(layout) > 1:
             self.fixed.update(layout[weighed])
-        dim = op.params["dim"].value if op.has_param("dim") else None
+        dim = op.value("dim")
         if len(shape) == len(layout) - 1 and isinstance(dim, int):
             layout = [axis for i, axis in enumerate(layout) if i != dim % len(layout)]
         if len(shape) != len(layout):

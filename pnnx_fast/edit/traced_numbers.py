@@ -45,7 +45,7 @@ Axis = tuple[Operand, int]
 
 def mend_literals(work: Unbaking, op: Operator) -> bool:
     """Sizes in an expression become computed ones; False where a number may be a size, and nothing says so."""
-    text = str(op.params["expr"].value) if op.has_param("expr") else ""
+    text = str(op.value("expr", ""))
     try:
         root = parse(text)
     except ExpressionError:
@@ -254,7 +254,7 @@ def _only_axis(work: Unbaking, inputs: Sequence[Operand], sizes: Sequence[int]) 
 
 def mend_bound(work: Unbaking, op: Operator) -> bool:
     """Indices that are kept within a picture are kept within the one that is given."""
-    x, limit = op.inputs[0], op.params["max"].value if op.has_param("max") else None
+    x, limit = op.inputs[0], op.value("max")
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 2 or work.only_batch:
         return True
     found = _only_axis(work, [x], (limit + 1, limit))

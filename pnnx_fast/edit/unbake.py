@@ -162,7 +162,7 @@ class Unbaking:
 
 def _mend_reshape(work: Unbaking, op: Operator) -> bool:
     found = work.shapes(op.inputs[0])
-    wanted = op.params["shape"].value if op.has_param("shape") else None
+    wanted = op.value("shape")
     if found is None or found[0] == found[1] or wanted is None:
         return True
     a, b = found
@@ -289,7 +289,7 @@ def _like(work: Unbaking, x: Operand, sizes: list[int], product: int) -> tuple[O
 
 def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
     found = work.shapes(op.inputs[0])
-    sizes, dim = (op.params[k].value if op.has_param(k) else None for k in ("sizes", "dim"))
+    sizes, dim = (op.value(k) for k in ("sizes", "dim"))
     if found is None or not isinstance(sizes, list) or not isinstance(dim, int) or -1 in sizes:
         return True
     a, b = found
@@ -314,7 +314,7 @@ def _mend_unflatten(work: Unbaking, op: Operator) -> bool:
 
 def _mend_repeat(work: Unbaking, op: Operator) -> bool:
     """What repeats axes of one spreads them over a picture, as an expansion does."""
-    times = op.params["sizes"].value if op.has_param("sizes") else None
+    times = op.value("sizes")
     a = work.old.shape(op.inputs[0])
     if not isinstance(times, list) or a is None:
         return True
@@ -326,7 +326,7 @@ def _mend_repeat(work: Unbaking, op: Operator) -> bool:
 
 
 def _mend_expand(work: Unbaking, op: Operator) -> bool:
-    wanted = op.params["sizes"].value if op.has_param("sizes") else None
+    wanted = op.value("sizes")
     found = work.shapes(op.inputs[0])
     if not isinstance(wanted, list) or found is None:
         return True

@@ -13,7 +13,7 @@ from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ops.aten_tables import FORWARDED
-from pnnx_fast.passes.moves import parameters
+from pnnx_fast.passes.moves import become
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Sizes, Unbaking
@@ -76,7 +76,7 @@ _ORDERS = {**FORWARDED, **dict.fromkeys(("scatter", "scatter_reduce"), ("", "inp
 
 def arguments(op: Operator) -> dict[str, Any]:
     """Values of an operator's parameters, also of those that level 2 of the converter gives by position."""
-    given = parameters(op)
+    given = op.values()
     for names in map(str.split, _ORDERS.get(op.type.removeprefix("aten::"), ("",))[1:]):
         if op.type.startswith("aten::") and len(names) >= len(op.inputs):
             values = {name: literal(x) for name, x in zip(names, op.inputs, strict=False)}
@@ -92,7 +92,7 @@ def mend_resize(work: Unbaking, op: Operator) -> bool:
     the input was made from.
     """
     found = work.shapes(op.inputs[0])
-    given = op.params["size"].value if op.has_param("size") else None
+    given = op.value("size")
     if found is None or given is None:
         return True
     a, b = (shape[2:] for shape in found)
@@ -137,7 +137,7 @@ def _grows_to(work: Unbaking, x: Operand, size: Sequence[int], like: tuple[Sizes
 
 def mend_fold(work: Unbaking, op: Operator) -> bool:
     """Blocks are put together to a picture as large as an operand upstream, such as the one that they were cut from."""
-    found, size = work.shapes(op.inputs[0]), op.params["output_size"].value if op.has_param("output_size") else None
+    found, size = work.shapes(op.inputs[0]), op.value("output_size")
     if found is None or not isinstance(size, list) or found[0][-1] == found[1][-1]:
         return True
     model = next((y for y in work.upstream(op.inputs[0]) if _grows_to(work, y, size)), None)
@@ -161,16 +161,14 @@ def mend_pool(work: Unbaking, op: Operator) -> bool:
         return True
     if given.get("return_indices") or len(op.outputs) != 1:
         return True
-    op.type = kind
     op.set_inputs(op.inputs[:1])
-    op.params.clear()
-    op.params["output_size"] = [1] * rank
+    become(op, kind, output_size=[1] * rank)
     return True
 
 
 def mend_affine_grid(work: Unbaking, op: Operator) -> bool:
     """The size of the picture for which a grid is made is that of an operand, or its batch that of the matrices."""
-    size = op.params["size"].value if op.has_param("size") else None
+    size = op.value("size")
     if not isinstance(size, list) or not size:
         return True
     places = range(len(size))
@@ -189,7 +187,7 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
     found = work.shapes(op.inputs[0])
     one = op.has_param("dim")
     names = ("dim", "start", "end", "step", "select") if one else ("dims", "starts", "ends", "steps", "selects")
-    fields = [op.params[name].value if op.has_param(name) else None for name in names]
+    fields = [op.value(name) for name in names]
     dims, starts, ends, steps, selects = ([f] if one else f for f in fields)
     lists = [f for f in (dims, starts, ends, steps) if isinstance(f, list) and all(isinstance(v, int) for v in f)]
     if found is None or len(lists) < 4 or work.only_batch:
@@ -221,8 +219,8 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
 
 def mend_spectrum(work: Unbaking, op: Operator) -> bool:
     """What a spectrum is turned back into is as long as what it was made of."""
-    length = op.params["n"].value if op.has_param("n") else None
-    dim = op.params["dim"].value if op.has_param("dim") else -1
+    length = op.value("n")
+    dim = op.value("dim", -1)
     if not isinstance(length, int) or not isinstance(dim, int) or not work.varies(op.inputs[0]):
         return True
     axis = dim % len(work.old.shape(op.inputs[0]) or (1,))
@@ -238,7 +236,7 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
     """Whether no place where an axis that varies is cut, or by how much it is turned, is its end or its middle."""
     found = work.shapes(op.inputs[0])
     given = [op.params[name].value for name in CUTS[op.type] if op.has_param(name)]
-    dims = next((op.params[name].value for name in ("dim", "dims") if op.has_param(name)), None)
+    dims = op.value("dim", op.value("dims"))
     if found is None or dims is None:
         return True
     if work.only_batch:
@@ -257,7 +255,7 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
 def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: int) -> bool:
     """Let batches that were joined be taken apart where one ends, however many items each has."""
     name = CUTS[op.type][0]
-    given = op.params[name].value if op.has_param(name) else None
+    given = op.value(name)
     if not isinstance(given, list) or not all(isinstance(place, int) for place in given):
         return True
     p, q = (shape[dim] for shape in found)
@@ -274,7 +272,7 @@ def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: 
 def tell_taken(work: Unbaking, op: Operator) -> bool:
     """Whether an operator that gives one place of an axis does not give the only item of a batch of one."""
     found = work.shapes(op.inputs[0])
-    dim = op.params["dim"].value if op.has_param("dim") else 0
+    dim = op.value("dim", 0)
     if found is None or not isinstance(dim, int) or found[0][dim] == found[1][dim]:
         return True
     if op.type in UNBOUND:
@@ -295,7 +293,7 @@ def tell_written(work: Unbaking, op: Operator) -> bool:
 def tell_padding(work: Unbaking, op: Operator) -> bool:
     """Whether no axis that varies is padded more behind than in front, as up to the next multiple of a window."""
     found = work.shapes(op.inputs[0])
-    pad = op.params["pad"].value if op.has_param("pad") else None
+    pad = op.value("pad")
     if found is None or not isinstance(pad, list):
         return True
     a, b = (shape[::-1] for shape in found)
@@ -320,7 +318,7 @@ def mend_strides(work: Unbaking, op: Operator) -> bool:
         return True
     a, b = found
     item = math.prod(a[1:])
-    size, stride, skip = (op.params[k].value if op.has_param(k) else None for k in ("size", "stride", "storage_offset"))
+    size, stride, skip = (op.value(k) for k in ("size", "stride", "storage_offset"))
     if isinstance(size, list) and isinstance(stride, list) and len(size) == len(stride) and a[1:] == b[1:]:
         rows = [i for i, pair in enumerate(zip(size, stride, strict=True)) if pair == (a[0], item)]
         reach = sum((n - 1) * step for i, (n, step) in enumerate(zip(size, stride, strict=True)) if i not in rows[:1])
@@ -336,7 +334,7 @@ def mend_groups(work: Unbaking, op: Operator) -> bool:
     if len(op.inputs) < 2:
         return True
     x, weight = (work.shapes(operand) for operand in op.inputs[:2])
-    groups = op.params["groups"].value if op.has_param("groups") else 1
+    groups = op.value("groups", 1)
     if x is None or weight is None or not isinstance(groups, int) or len(x[0]) < 3:
         return True
     (a, b), (p, q) = x, weight

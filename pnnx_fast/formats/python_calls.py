@@ -152,7 +152,7 @@ def _is_given(op: Operator, key: str) -> bool:
     """Whether an operator has a value for a slot that may be None, as an input or as a parameter."""
     operand = op.named_input(key)
     if operand is None:
-        return op.has_param(key) and op.params[key].value is not None
+        return op.value(key) is not None
     return known(operand) is not None
 
 
@@ -275,7 +275,7 @@ def _einsum(op: Operator, names: Names) -> list[str]:
 
 def _unsqueeze(op: Operator, names: Names) -> list[str]:
     """One call a dimension of the result: from the end inwards, then from the front outwards."""
-    dim = op.params["dim"].value if op.has_param("dim") else None
+    dim = op.value("dim")
     if not isinstance(dim, list):
         return _plain(op, names)
     calls = "".join(f".unsqueeze({d})" for d in sorted(dim, key=lambda d: (d >= 0, abs(d))))
@@ -284,11 +284,11 @@ def _unsqueeze(op: Operator, names: Names) -> list[str]:
 
 def _prod(op: Operator, names: Names) -> list[str]:
     """One call a dimension, so that those that are left keep their numbers; one for all that need no number."""
-    dim = op.params["dim"].value if op.has_param("dim") else None
+    dim = op.value("dim")
     if isinstance(dim, int) or op.has_input("dim"):
         return _plain(op, names)
     x = text = names.of(op.inputs[0])
-    keep = op.has_param("keepdim") and bool(op.params["keepdim"].value)
+    keep = bool(op.value("keepdim"))
     dtype = f", {argument(op, 'dtype', op.params['dtype'])}" if op.has_param("dtype") else ""
     if not isinstance(dim, list):
         text = f"torch.prod({x}{dtype})" + (f".reshape([1] * {x}.dim())" if keep else "")
@@ -302,7 +302,7 @@ def _logsumexp(op: Operator, names: Names) -> list[str]:
     """All dimensions are written as an empty list, which PyTorch does not take for them."""
     if op.has_param("dim") and op.params["dim"].value is None:
         x = names.of(op.inputs[0])
-        keep = op.has_param("keepdim") and bool(op.params["keepdim"].value)
+        keep = bool(op.value("keepdim"))
         return [f"{targets(op, names)} = torch.logsumexp({x}, dim=tuple(range({x}.dim())), keepdim={keep})"]
     return _plain(op, names)
 

@@ -211,7 +211,7 @@ def _quantized(op: Operator) -> str:
         raise ParameterError(f"a quantised layer needs integer weights and {scales}", operator=op.where)
     weight, scale = (_tensor(op.name, key, op.attrs[key]) for key in ("weight", scales))
     zero = _tensor(op.name, zeros, op.attrs[zeros]) if op.has_attr(zeros) else "torch.zeros(1)"
-    axis = int(op.params[_AXIS].value) if op.has_param(_AXIS) else 0
+    axis = int(op.value(_AXIS, 0))
     count = op.attrs["weight"].shape[axis]
     parts = f"{scale}.double(), {zero}.long().expand({count}).contiguous(), {axis}"
     return f"torch._make_per_channel_quantized_tensor({weight}, {parts})"

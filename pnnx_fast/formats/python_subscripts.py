@@ -115,5 +115,5 @@ def index_put(op: Operator, names: Names) -> list[str]:
     text = names.of(values) if values is not None else spelled(op.params["values"].value)
     if values is None or names.kinds.get(values) == "number":
         text = f"torch.tensor({text}, dtype={x}.dtype)"
-    accumulate = op.has_param("accumulate") and bool(op.params["accumulate"].value)
+    accumulate = bool(op.value("accumulate"))
     return [f"{targets(op, names)} = torch.ops.aten.index_put({x}, {names.of(indices)}, {text}, {accumulate})"]

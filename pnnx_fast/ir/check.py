@@ -181,7 +181,7 @@ def contradictions(op: Operator) -> Iterator[tuple[str, tuple[int, ...], tuple[i
     if shapes is None:
         return
     try:
-        expected = shapes({key: parameter.value for key, parameter in op.params.items()})
+        expected = shapes(op.values())
     except (KeyError, TypeError, ZeroDivisionError):
         return
     for key, attr in op.attrs.items():
@@ -193,7 +193,7 @@ def lacks_weight(op: Operator) -> bool:
     """Whether a normalisation that says it has a weight comes without one."""
     if "Norm" not in op.type or op.type not in _SHAPES or op.has_attr("weight") or len(op.inputs) != 1:
         return False
-    return any(key in op.params and op.params[key].value is True for key in ("affine", "elementwise_affine"))
+    return any(op.value(key) is True for key in ("affine", "elementwise_affine"))
 
 
 def require_weights(ops: Iterable[Operator]) -> None:

@@ -61,7 +61,7 @@ class Facts:
 
     def value(self, key: str) -> Any:
         """Value of a parameter, ``None`` when it is absent."""
-        return self.op.params[key].value if key in self.op.params else None
+        return self.op.value(key)
 
     def is_none(self, key: str) -> bool:
         """Whether a parameter is given as None."""

@@ -22,7 +22,7 @@ def whole_equation(op: Operator) -> str | None:
     ``bi...,bk...->b...ik`` is written as ``ij,ik->ijk``. An ellipsis leads unless the noted sizes rule that out; it
     then stands where they leave one place only.
     """
-    text = op.params["equation"].value if "equation" in op.params else None
+    text = op.value("equation")
     shapes = [x.shape for x in op.inputs]
     if not isinstance(text, str) or "." in text:
         return None

@@ -90,7 +90,7 @@ def changed_constant(op: Operator) -> Operator | None:
     if by_mask and (value := filling(op)) is not None and bool((values == value).all()):
         return maker
     whole = op.inputs[0] is maker.outputs[0]
-    replaces = whole and op.type in _REPLACED and not ("accumulate" in op.params and op.params["accumulate"].value)
+    replaces = whole and op.type in _REPLACED and not op.value("accumulate")
     if replaces and any(math.prod(x.shape) >= data.elemcount for x in op.inputs[1:] if x.shape is not None):
         return maker if by_mask else None
     return maker if bool((values != values[0]).any()) else None
@@ -101,7 +101,7 @@ def filling(op: Operator) -> Any:
     if op.type in _IN_PLACE:
         return _IN_PLACE[op.type]
     key = "values" if bare(op.type) == "index_put" else "value"
-    value = op.params[key].value if key in op.params else None
+    value = op.value(key)
     value = SPECIAL_FLOATS.get(value, value) if isinstance(value, str) else value
     return value if isinstance(value, (bool, int, float)) else None
 
@@ -148,7 +148,7 @@ def _seen(x: Operand, data: Array) -> Array | None:
             continue
         selects = bare(view.type) == "select"
         keys = ("dim", "index") if selects else ("dim", "start", "end", "step")
-        given: list[Any] = [view.params[key].value if key in view.params else None for key in keys]
+        given: list[Any] = [view.value(key) for key in keys]
         dim, first, *rest = given
         if not all(type(n) is int for n in given) or not -data.ndim <= dim < data.ndim or (rest and rest[1] < 1):
             return None

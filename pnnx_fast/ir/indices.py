@@ -28,7 +28,7 @@ def mesh_shape(op: Operator) -> tuple[int, ...] | None:
     Of an index of several dimensions the converter writes the beginning, as many entries as its first dimension has:
     ``x[arange(2)[:, None, None], arange(5)]`` becomes ``[[0,1],[0]]`` with a result noted as (2,1,5).
     """
-    text = op.params["expr"].value if "expr" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
+    text = op.value("expr") if len(op.inputs) == 1 == len(op.outputs) else None
     if not isinstance(text, str) or not re.match(_COUNTING, text, re.ASCII):
         return None
     lists = [[int(number) for number in entry.split(",")] for entry in text[2:-2].split("],[")]
@@ -55,7 +55,7 @@ def whole_indices(op: Operator) -> str | None:
     ShapeError
         When the text does not hold all that made the noted result.
     """
-    text = op.params["expr"].value if "expr" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
+    text = op.value("expr") if len(op.inputs) == 1 == len(op.outputs) else None
     given, noted = (op.inputs[0].shape, op.outputs[0].shape) if isinstance(text, str) else (None, None)
     if text is None or given is None or noted is None or not re.fullmatch(_INDICES, text, re.ASCII):
         return None

@@ -56,7 +56,7 @@ def literal(x: Operand | None) -> Any:
     if op is None or op.inputs:
         return MISSING
     if op.type == "prim::Constant":
-        return op.params["value"].value if "value" in op.params else None
+        return op.value("value")
     if op.type == "pnnx.Expression" and is_word(op.params["expr"].text):
         return op.params["expr"].text
     node = expression(op)

@@ -38,15 +38,15 @@ def head_masks(op: Operator) -> tuple[int, int, int, int] | None:
 
     A module made of ``scaled_dot_product_attention`` takes such a mask with a matrix for each head of each row.
     """
-    sizes = op.params["shape"].value if "shape" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
+    sizes = op.value("shape") if len(op.inputs) == 1 == len(op.outputs) else None
     given, users = op.inputs[0].shape if op.inputs else None, op.outputs[0].consumers if op.outputs else []
     if "attn_mask" not in op.inputnames or given is None or len(given) != 4 or max(given[:2]) < 2 or not users:
         return None
-    heads = users[0].params["num_heads"].value if "num_heads" in users[0].params else None
-    query, batch_first = users[0].inputs[0].shape, users[0].params.get("batch_first")
+    heads = users[0].value("num_heads")
+    query, batch_first = users[0].inputs[0].shape, users[0].value("batch_first")
     if sizes != list(given[2:]) or query is None or len(query) != 3 or not isinstance(heads, int):
         return None
-    return query[0 if batch_first is not None and batch_first.value else 1], heads, given[2], given[3]
+    return query[0 if batch_first else 1], heads, given[2], given[3]
 
 
 def mask_sizes(query: Sequence[int], key: Sequence[int], batch_first: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -70,7 +70,7 @@ def attention_masks(op: Operator) -> tuple[dict[int, str], bool]:
     query, key = (values[0], values[min(1, len(values) - 1)]) if values else (None, None)
     if query is None or key is None or len(query) != 3 or len(key) != 3:
         return {i: names[i] or "attn_mask" for i in masks}, False
-    rows, cells = mask_sizes(query, key, "batch_first" in op.params and bool(op.params["batch_first"].value))
+    rows, cells = mask_sizes(query, key, bool(op.value("batch_first")))
     slots, doubtful = dict.fromkeys(masks, "attn_mask"), []
     for i in masks:
         shape = op.inputs[i].shape

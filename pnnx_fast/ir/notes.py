@@ -130,7 +130,7 @@ def leading_sizes(op: Operator) -> list[int] | None:
 
     Where sizes were products, their factors may follow: ``(1,16,8,8,2,2)`` for a result that is noted as (1,16,8,8).
     """
-    value = op.params["shape"].value if "shape" in op.params and len(op.inputs) == 1 == len(op.outputs) else None
+    value = op.value("shape") if len(op.inputs) == 1 == len(op.outputs) else None
     noted, given = op.outputs[0].shape if isinstance(value, list) else None, op.inputs[0].shape if op.inputs else None
     if not isinstance(value, list) or not noted or given is None or len(value) <= len(noted):
         return None
@@ -186,7 +186,7 @@ def shuffled_shape(op: Operator) -> tuple[int, ...] | None:
     """
     if op.type not in ("nn.PixelShuffle", "nn.ChannelShuffle") or len(op.inputs) != 1 or len(op.outputs) != 1:
         return None
-    factor = op.params["upscale_factor"].value if "upscale_factor" in op.params else 1
+    factor = op.value("upscale_factor", 1)
     if not isinstance(factor, int):
         return None
     given, noted = op.inputs[0].shape, op.outputs[0].shape
@@ -219,7 +219,7 @@ def raised_pad(op: Operator) -> list[int] | None:
 
     ``F.pad(x, (0, -x.size(1) % 4))`` of 11 columns is written with ``pad=(0,-3)`` and a result noted with 12.
     """
-    value = op.params["pad"].value if op.type == "F.pad" and "pad" in op.params else None
+    value = op.value("pad") if op.type == "F.pad" else None
     given, noted = op.inputs[0].shape if op.inputs else None, op.outputs[0].shape if op.outputs else None
     if not isinstance(value, list) or not all(type(n) is int for n in value) or given is None or noted is None:
         return None
@@ -242,7 +242,7 @@ def listed_entries(op: Operator) -> str | None:
 
     There is more than one, or the result is noted with the dimension that a single entry would have taken away.
     """
-    index, dim = (op.params[k].value if k in op.params else None for k in ("index", "dim"))
+    index, dim = (op.value(k) for k in ("index", "dim"))
     given, noted = op.inputs[0].shape, op.outputs[0].shape if op.outputs else None
     if not isinstance(dim, int) or given is None or not -len(given) <= dim < len(given):
         return None
@@ -260,7 +260,7 @@ def lowered_bound(op: Operator) -> tuple[str, int] | None:
     ``x[:, -x.size(1) // 2 :]`` of 5 columns is written with ``start=-2`` and a result noted with 3.
     """
     keys = ("dim", "start", "end", "step")
-    if any(key not in op.params or type(op.params[key].value) is not int for key in keys) or not op.inputs:
+    if any(type(op.value(key)) is not int for key in keys) or not op.inputs:
         return None
     dim, start, end, step = (number(op, key, 0) for key in keys)
     given, noted = op.inputs[0].shape, op.outputs[0].shape
@@ -362,7 +362,7 @@ def _place_written(op: Operator, shape: tuple[int, ...]) -> tuple[int, int, int]
 
 
 def _values(op: Operator, *keys: str) -> list[Any]:
-    return [op.params[key].value if key in op.params else None for key in keys]
+    return [op.value(key) for key in keys]
 
 
 def recurrent_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> str | None:
@@ -424,7 +424,7 @@ def attention_roles(op: Operator) -> tuple[str, ...]:
 
 def number(op: Operator, key: str, default: int) -> int:
     """Value of an integer or boolean parameter."""
-    value = op.params[key].value if key in op.params else default
+    value = op.value(key, default)
     return int(value) if isinstance(value, (int, bool)) else default
 
 

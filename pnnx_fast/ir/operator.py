@@ -7,6 +7,7 @@ lives here, and so does the order of dependency. Nothing here knows the graph ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
 
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import CycleError
@@ -134,6 +135,24 @@ class Operator:
     def has_param(self, key: str) -> bool:
         """Whether there is a parameter with that key."""
         return key in self.params
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """Value of a parameter, or a default where there is none.
+
+        Examples
+        --------
+        >>> import pnnx_fast
+        >>> from pnnx_fast.demo import model_path
+        >>> softmax = pnnx_fast.Graph.load(model_path()).ops[-2]
+        >>> softmax.value("dim"), softmax.value("dtype")
+        (1, None)
+        """
+        parameter = self.params.get(key)
+        return default if parameter is None else parameter.value
+
+    def values(self) -> dict[str, Any]:
+        """Values of all parameters by key."""
+        return {key: parameter.value for key, parameter in self.params.items()}
 
     def has_attr(self, key: str) -> bool:
         """Whether there is an attribute with that key."""

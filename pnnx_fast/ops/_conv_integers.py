@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.expression.activations import CODES
+from pnnx_fast.ops._conv_parts import Convolution
 from pnnx_fast.ops._epilogue import finish
-from pnnx_fast.ops.symbolic import Builder, Tensor
+from pnnx_fast.ops.symbolic import Builder
 
 __all__ = ["convolve_integers"]
 
@@ -59,30 +59,18 @@ def _sums(
     return y.reshape(images, outputs, *out)
 
 
-def convolve_integers(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    residual: Tensor | None,
-    y: Tensor,
-    stride: Sequence[int],
-    before: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    act: Mapping[str, Any],
-) -> None:
-    """Emit one convolution (n, c, …) of tensors of one type into ``y``."""
-    if act["act"] not in _WHOLE:
+def convolve_integers(b: Builder, c: Convolution) -> None:
+    """Emit one convolution of tensors of one type."""
+    if c.act["act"] not in _WHOLE:
         raise ParameterError("this activation would make floats of integers", parameter="activation")
-
+    y = c.y
     if not y.size:
         return
 
     def compute(x: Array, weight: Array, *shift: Array) -> Array:
-        sums = _sums(x, weight, y.shape[2:], stride, before, dilation, groups)
+        sums = _sums(x, weight, y.shape[2:], c.stride, c.before, c.dilation, c.groups)
         return sums + shift[0].reshape(-1, *[1] * (sums.ndim - 2)) if shift else sums
 
-    given = [b.contiguous(t) for t in (x, weight, bias) if t is not None]
-    made = finish(b, b.host(compute, given, [(y.shape, y.dtype)])[0], residual, act)
+    given = [b.contiguous(t) for t in (c.x, c.weight, c.bias) if t is not None]
+    made = finish(b, b.host(compute, given, [(y.shape, y.dtype)])[0], c.residual, c.act)
     b.copy(b.cast(made, y.dtype), y)

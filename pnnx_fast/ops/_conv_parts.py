@@ -30,7 +30,7 @@ MOST_PLANES = 1 << 16
 
 
 class Convolution(NamedTuple):
-    """What is computed: x (n, c, h, w) or (n, c, d, h, w) and y are channels last; see ``convolution.convolve``."""
+    """What is computed, of x (n, c, h, w) or (n, c, d, h, w); see ``convolution.convolve``."""
 
     x: Tensor
     weight: Tensor

@@ -15,6 +15,7 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import CODES
 from pnnx_fast.expression.reference import sigmoid
+from pnnx_fast.ops._conv_parts import Convolution
 from pnnx_fast.ops._epilogue import finish
 from pnnx_fast.ops._window import window_fields
 from pnnx_fast.ops.linear import multiply
@@ -23,20 +24,9 @@ from pnnx_fast.ops.symbolic import Builder, Tensor
 __all__ = ["attend_double", "convolve_double", "run_cells"]
 
 
-def convolve_double(
-    b: Builder,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    residual: Tensor | None,
-    y: Tensor,
-    stride: Sequence[int],
-    before: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    act: Mapping[str, Any],
-) -> None:
-    """Emit one convolution (n, c, …) into ``y``, whose sizes tell how many zeros lie behind the input."""
+def convolve_double(b: Builder, c: Convolution) -> None:
+    """Emit one convolution; the sizes of its result tell how many zeros lie behind the input."""
+    x, weight, bias, residual, y, stride, before, dilation, groups, act = c
     if not y.size:
         return
     if x.shape[1] != weight.shape[1] * groups:

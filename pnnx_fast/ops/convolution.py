@@ -92,17 +92,19 @@ def convolve(
     single = x.dtype == np.float32
     if gate is not None and not (single and _takes_gate(x, weight, gate)):
         x, gate = _product(b, x, gate), None
+    window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
     if not single:
         # Few models need these, and they take time to import.
+        from pnnx_fast.ops._conv_parts import Convolution
+
         if x.dtype == np.float64:
             from pnnx_fast.ops._double import convolve_double as emit
         else:
             from pnnx_fast.ops._conv_integers import convolve_integers as emit
-        emit(b, x, weight, bias, residual, y, stride, before, dilation, groups, act)
+        emit(b, Convolution(x, weight, bias, residual, y, **window))
         return
     stem = x.ndim == 4 and is_stem(x.shape[1], weight.shape[2:], dilation, groups)
     x = x if stem else b.channels_last(x)
-    window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
     if gate is None and not stem and (x.ndim == 5 or dilation[1] > 1):
         from pnnx_fast.ops._conv_parts import Convolution, parts_of
 

@@ -48,9 +48,7 @@ __all__ = [
     "ALIASES",
     "CATALOG",
     "Binding",
-    "Float",
     "Floats",
-    "Int",
     "Ints",
     "OperatorDef",
     "bind",
@@ -66,8 +64,6 @@ __all__ = [
     "users_own",
 ]
 
-Int = int
-Float = float
 Ints = int | Sequence[int]
 """Annotation of a parameter that is an integer or a list of integers; lists arrive as tuples."""
 Floats = float | Sequence[float]

@@ -72,7 +72,7 @@ def axis_inside(name: str) -> Callable[[Operator, int], bool]:
     """The rule that rows stay apart where the dimensions that a parameter names leave out the first one."""
 
     def rule(op: Operator, rows: int) -> bool:
-        value: Any = op.params[name].value if name in op.params else 0
+        value: Any = op.value(name, 0)
         rank = len(op.inputs[0].shape or ())
         dims = list(value) if isinstance(value, (list, tuple)) else [value]
         return all(isinstance(n, int) and (n if n >= 0 else n + rank) > 0 for n in dims)
@@ -125,7 +125,7 @@ def unflatten(b: Builder, input: Tensor, *, dim: int, sizes: Any) -> Tensor:
 
 
 def _keeps_first(op: Operator, rows: int) -> bool:
-    dims: Any = op.params["dims"].value if "dims" in op.params else None
+    dims: Any = op.value("dims")
     return isinstance(dims, (list, tuple)) and dims[0] == 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -279,20 +279,18 @@ STEP_AIRY = 0.1
 """Width of the trapezoids of that integral, which converge faster than any power of it."""
 
 
-def _waves(order: int, x: Array) -> tuple[Array, Array]:
-    """Hankel's series: what cosine and sine of the phase are multiplied with, for large numbers."""
-    even, odd, term = np.ones_like(x), np.zeros_like(x), np.ones_like(x)
-    for k in range(1, 26):
-        term = term * (4 * order * order - (2 * k - 1) ** 2) / (8 * k * x)
-        if k % 2:
-            odd = odd + term * (-1) ** (k // 2)
-        else:
-            even = even + term * (-1) ** (k // 2)
-    return even, odd
+def _waves(ratios: Iterable[tuple[int, Array]], x: Array) -> tuple[Array, Array]:
+    """Sums of the even and the odd terms of a series with signs by turns; ratios lead from each term to the next."""
+    sums, term = [np.ones_like(x), np.zeros_like(x)], np.ones_like(x)
+    for k, (above, below) in enumerate(ratios, 1):
+        term = term * above / below
+        sums[k % 2] = sums[k % 2] + term * (-1) ** (k // 2)
+    return sums[0], sums[1]
 
 
 def _far(order: int, x: Array, sine: bool) -> Array:
-    even, odd = _waves(order, x)
+    """Hankel's series, for large numbers."""
+    even, odd = _waves(((4 * order * order - (2 * k - 1) ** 2, 8 * k * x) for k in range(1, 26)), x)
     phase = x - (2 * order + 1) * math.pi / 4
     wave = even * np.sin(phase) + odd * np.cos(phase) if sine else even * np.cos(phase) - odd * np.sin(phase)
     return np.asarray(wave * np.sqrt(2 / (math.pi * x)))
@@ -378,12 +376,7 @@ def _airy_decay(x: Array) -> Array:
 def _airy_waves(x: Array) -> Array:
     """To the left: a wave and its inverse powers."""
     place = 2 / 3 * x * np.sqrt(x)
-    even, odd, term = np.ones_like(x), np.zeros_like(x), np.ones_like(x)
-    for k in range(1, 20):
-        term = term * (6 * k - 5) * (6 * k - 3) * (6 * k - 1) / (216 * k * (2 * k - 1) * place)
-        if k % 2:
-            odd = odd + term * (-1) ** (k // 2)
-        else:
-            even = even + term * (-1) ** (k // 2)
+    ratios = (((6 * k - 5) * (6 * k - 3) * (6 * k - 1), 216 * k * (2 * k - 1) * place) for k in range(1, 20))
+    even, odd = _waves(ratios, x)
     phase = place - math.pi / 4
     return np.asarray((even * np.cos(phase) + odd * np.sin(phase)) / (math.sqrt(math.pi) * x**0.25))

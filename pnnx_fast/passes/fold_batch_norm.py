@@ -13,7 +13,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.ir.mapped import release
-from pnnx_fast.passes.moves import absorb, concatenated, only_consumer
+from pnnx_fast.passes.moves import absorb, concatenated, only_consumer, pairs
 
 __all__ = ["BATCH_NORMS", "CHANNEL_AXIS", "affine_of", "fold_batch_norm", "fold_batch_norms", "is_affine"]
 
@@ -39,16 +39,11 @@ def fold_batch_norm(graph: Graph) -> bool:
 def fold_batch_norms(graph: Graph, kinds: Container[str]) -> int:
     """Fold the batch norms behind layers of these types, and return how many there were."""
     count = 0
-    for op in list(graph.ops):
-        if op.type not in kinds:
-            continue
-        norm = only_consumer(op.outputs[0])
-        if norm is None or norm.type not in BATCH_NORMS or not _scales_channels(op, norm):
-            continue
-        scale, shift = affine_of(norm)
-        _scale(op, scale, shift)
-        absorb(graph, op, norm)
-        count += 1
+    for op, norm in pairs(graph, kinds, BATCH_NORMS):
+        if _scales_channels(op, norm):
+            _scale(op, *affine_of(norm))
+            absorb(graph, op, norm)
+            count += 1
     return count
 
 
@@ -75,14 +70,14 @@ def _joins_channels(cat: Operator) -> bool:
     """Whether a concatenation joins images of a batch along dimension 1."""
     makers = [x.producer for x in cat.inputs]
     ranks = {len(m.attrs["weight"].shape) for m in makers if m is not None}
-    dim, shape = cat.params["dim"].value if "dim" in cat.params else 0, cat.outputs[0].shape
+    dim, shape = cat.value("dim", 0), cat.outputs[0].shape
     return shape is not None and ranks == {len(shape)} and isinstance(dim, int) and dim in (1, 1 - len(shape))
 
 
 def _channels(op: Operator) -> int:
     """Output channels that are one axis of a layer's weight; 0 for others, and for weights that do not fit."""
     weight, axis = op.attrs.get("weight"), CHANNEL_AXIS[op.type]
-    groups = op.params["groups"].value if "groups" in op.params else 1
+    groups = op.value("groups", 1)
     if weight is None or len(weight.shape) < 2 or (axis == 1 and groups != 1):
         return 0
     return weight.shape[axis] if "bias" not in op.attrs or op.attrs["bias"].shape == (weight.shape[axis],) else 0
@@ -110,7 +105,7 @@ def affine_of(norm: Operator) -> tuple[Array, Array]:
     """(scale, shift) per channel that a batch norm in evaluation mode applies, in float64."""
     mean = norm.attrs["running_mean"].numpy().astype(np.float64)
     variance = norm.attrs["running_var"].numpy().astype(np.float64)
-    eps = norm.params["eps"].value if "eps" in norm.params else 1e-5
+    eps = norm.value("eps", 1e-5)
     if not isinstance(eps, int | float):
         raise ParameterError(f"eps is {eps!r}", operator=norm.where, parameter="eps")
     scale = 1.0 / np.sqrt(variance + float(eps))

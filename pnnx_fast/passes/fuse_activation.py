@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pnnx_fast.expression.activations import recognize
 from pnnx_fast.ir import Graph
-from pnnx_fast.passes.moves import absorb, concatenated, only_consumer, parameters
+from pnnx_fast.passes.moves import absorb, concatenated, only_consumer
 
 __all__ = ["FUSED_TYPES", "fuse_activation"]
 
@@ -43,7 +43,7 @@ def fuse_activation(graph: Graph) -> bool:
         if not makers or any("activation" in m.params for m in makers):
             continue
         follower = only_consumer(op.outputs[0])
-        found = recognize(follower.type, parameters(follower)) if follower and len(follower.inputs) == 1 else None
+        found = recognize(follower.type, follower.values()) if follower and len(follower.inputs) == 1 else None
         if follower is None or found is None:
             continue
         for maker in makers:

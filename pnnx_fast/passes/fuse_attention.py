@@ -17,8 +17,8 @@ from pnnx_fast.ir import Graph, Operand, Operator, Parameters
 from pnnx_fast.ir.shapes import split_place
 from pnnx_fast.passes.moves import (
     RESHAPES,
+    as_tree,
     become_expression,
-    parameters,
     permutation,
     sole_producer,
     unused_operand,
@@ -119,7 +119,7 @@ def find_attention(op: Operator) -> Attention | None:
     softmax = sole_producer(weights)
     if softmax is None or softmax.type not in SOFTMAXES or len(softmax.inputs) != 1:
         return None
-    values, shape = parameters(softmax), softmax.inputs[0].shape or ()
+    values, shape = softmax.values(), softmax.inputs[0].shape or ()
     if len(shape) < 2 or values.get("dim") not in (-1, len(shape) - 1) or values.get("dtype") is not None:
         return None
     found = _climb(softmax.inputs[0])
@@ -146,7 +146,7 @@ def _terms(op: Operator) -> tuple[str, str, str]:
     """Labels of the dimensions of a product's operands and result: those of a batch, and the last two."""
     if op.type != "torch.einsum":
         return "ik", "kj", "ij"
-    left, _, out = str(parameters(op).get("equation")).replace(" ", "").partition("->")
+    left, _, out = str(op.value("equation")).replace(" ", "").partition("->")
     a, _, b = left.partition(",")
     if all(t.startswith("...") for t in (a, b, out)):
         a, b, out = a[3:], b[3:], out[3:]
@@ -188,7 +188,7 @@ def _climb(x: Operand) -> tuple[Operator, float, list[Mask]] | None:
         if _is_product(op):
             return op, scale, masks
         if op.type in RESHAPES:
-            shape = parameters(op).get("shape")
+            shape = op.value("shape")
             if len(op.inputs) != 1 or not isinstance(shape, list):
                 return None
             masks[below:] = [m.under(tuple(shape)) for m in masks[below:]]
@@ -215,11 +215,10 @@ def _mask(node: Node, filling: float | None, op: Operator) -> Mask:
 def _tree(op: Operator) -> Node | None:
     """The expression that an element-wise operator is, if it is not large."""
     from pnnx_fast.expression import inputs_of
-    from pnnx_fast.expression.operators import as_expression
 
     if not op.inputs or len(op.outputs) != 1:
         return None
-    tree = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
+    tree = as_tree(op)
     return None if tree is None or tree.size > LARGEST or inputs_of(tree)[-1:] >= [len(op.inputs)] else tree
 
 

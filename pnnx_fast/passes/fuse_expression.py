@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import become_expression, parameters
+from pnnx_fast.passes.moves import as_tree, become_expression
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -67,9 +67,8 @@ def _expression(op: Operator) -> Node | None:
     if not _may_be(op):
         return None
     from pnnx_fast.expression import Call
-    from pnnx_fast.expression.operators import as_expression
 
-    node = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs))
+    node = as_tree(op)
     return node if isinstance(node, Call) and len(op.outputs) == 1 else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pnnx_fast.expression.activations import recognize
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import only_consumer, parameters
+from pnnx_fast.passes.moves import expressions_of_two, only_consumer, other_input
 
 __all__ = ["fuse_gate"]
 
@@ -22,16 +22,12 @@ SIGMOIDS = {"sigmoid", "hardsigmoid"}
 def fuse_gate(graph: Graph) -> bool:
     """Make the gate of every such product an input of the convolution, under the name ``gate``."""
     changed = False
-    for product in list(graph.ops):
-        if product.type != "pnnx.Expression" or len(product.inputs) != 2:
-            continue
-        if str(product.params["expr"].value).replace(" ", "") not in PRODUCTS:
-            continue
+    for product in expressions_of_two(graph, PRODUCTS):
         conv = only_consumer(product.outputs[0])
         gates = [x for x in product.inputs if _is_gate(x)]
         if conv is None or len(gates) != 1 or not _is_pointwise(conv, product.outputs[0]):
             continue
-        x = product.inputs[1] if gates[0] is product.inputs[0] else product.inputs[0]
+        x = other_input(product, gates[0])
         if not _has_channels_of(x, gates[0]):
             continue
         conv.type = "fused.Conv2d"
@@ -49,7 +45,7 @@ def _is_gate(x: Operand) -> bool:
         return False
     if "activation" in maker.params:
         return maker.params["activation"].value in SIGMOIDS
-    found = recognize(maker.type, parameters(maker))
+    found = recognize(maker.type, maker.values())
     return found is not None and found[0] in SIGMOIDS
 
 

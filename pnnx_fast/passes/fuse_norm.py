@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import arguments_of, parameters, rewrite_expression, unused_operand
+from pnnx_fast.passes.moves import arguments_of, as_tree, rewrite_expression, unused_operand
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -51,9 +51,7 @@ def _tree(op: Operator | None) -> Node | None:
     """The expression that an operator is, if it is one."""
     if op is None or not op.inputs or op.attrs or len(op.outputs) != 1 or op.type in ("torch.mean", "torch.var"):
         return None
-    from pnnx_fast.expression.operators import as_expression
-
-    return as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
+    return as_tree(op)
 
 
 def _find(op: Operator, root: Node) -> tuple[Node, Norm] | None:
@@ -107,7 +105,7 @@ def _dimension(x: Operand, mean: Operator | None) -> int | None:
     """The dimension of ``x`` that a mean or variance goes over, where rows along it can be had without a copy."""
     if mean is None or mean.type not in ("torch.mean", "torch.var") or x.dtype != "f32" or not x.shape:
         return None
-    values = parameters(mean)
+    values = mean.values()
     dim = values.get("dim")
     dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
     if not isinstance(dim, int) or values.get("keepdim") is not True or values.get("dtype") is not None:
@@ -122,7 +120,7 @@ def _is_variance(x: Operand, mean: Operand | None, variance: Operand, dim: int) 
     if maker is None or not maker.inputs or (mean is not None and not _is_mean(x, mean, dim)):
         return False
     if maker.type == "torch.var":
-        return mean is not None and maker.inputs == [x] and parameters(maker).get("unbiased") is False
+        return mean is not None and maker.inputs == [x] and maker.value("unbiased") is False
     square = maker.inputs[0].producer
     tree = _tree(square)
     if square is None or tree is None:

@@ -16,7 +16,7 @@ def fuse_quantize(graph: Graph) -> bool:
     for op in list(graph.ops):
         if op.type != "int8.Quantize" or len(op.inputs) != 1 or op.attrs:
             continue
-        scale = op.params["scale"].value if "scale" in op.params else 1.0
+        scale = op.value("scale", 1.0)
         maker, reader = op.inputs[0].producer, only_consumer(op.outputs[0])
         if scale == 0:
             continue

@@ -8,7 +8,7 @@ takes ``silu(conv(x)) + y``.
 from __future__ import annotations
 
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.moves import only_consumer
+from pnnx_fast.passes.moves import expressions_of_two, only_consumer, other_input
 
 __all__ = ["fuse_late_residual", "fuse_residual"]
 
@@ -37,18 +37,14 @@ def fuse_late_residual(graph: Graph) -> bool:
 def _fuse_sums(graph: Graph, types: set[str]) -> bool:
     position = {op: i for i, op in enumerate(graph.ops)}
     changed = False
-    for add in list(graph.ops):
-        if add.type != "pnnx.Expression" or len(add.inputs) != 2 or add.inputs[0] is add.inputs[1]:
-            continue
-        if str(add.params["expr"].value).replace(" ", "") not in SUMS:
-            continue
+    for add in expressions_of_two(graph, SUMS):
         candidates = [x for x in add.inputs if _fusable(x, add, types)]
         if not candidates:
             continue
         # The later producer, so that few operators lie between it and the sum.
         own = max(candidates, key=lambda x: position[x.producer] if x.producer else -1)
         if own.producer is not None:
-            _fuse(graph, own.producer, add, add.inputs[1] if own is add.inputs[0] else add.inputs[0])
+            _fuse(graph, own.producer, add, other_input(add, own))
             position[own.producer] = position[add]
             changed = True
     return changed
@@ -56,7 +52,7 @@ def _fuse_sums(graph: Graph, types: set[str]) -> bool:
 
 def _fusable(x: Operand, add: Operator, types: set[str]) -> bool:
     producer = x.producer
-    other = add.inputs[1] if x is add.inputs[0] else add.inputs[0]
+    other = other_input(add, x)
     return (
         producer is not None
         and producer.type in types

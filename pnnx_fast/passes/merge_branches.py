@@ -20,7 +20,7 @@ from pnnx_fast._types import Array, Shape
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.mapped import release
 from pnnx_fast.passes.fold_batch_norm import BATCH_NORMS, affine_of, fold_batch_norm, is_affine
-from pnnx_fast.passes.moves import absorb, arguments_of, numbers, only_consumer, parameters, rewrite_expression
+from pnnx_fast.passes.moves import absorb, arguments_of, as_tree, numbers, only_consumer, rewrite_expression
 
 if TYPE_CHECKING:
     from pnnx_fast.expression import Node
@@ -74,9 +74,8 @@ def _is_branch(x: Operand, reader: Operator) -> bool:
 
 def _merge_terms(graph: Graph, op: Operator) -> bool:
     from pnnx_fast.expression import Input, inputs_of
-    from pnnx_fast.expression.operators import as_expression
 
-    root = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs), len(op.attrs))
+    root = as_tree(op)
     if root is None or inputs_of(root)[-1:] >= [len(op.inputs)]:
         return False
     merged = set[Branch]().union(*(_merge(b) for terms in _sums(root) for b in _by_source(op, terms)))
@@ -189,7 +188,7 @@ def _merge(branches: Sequence[Branch]) -> set[Branch]:
 
 def _window(conv: Operator) -> Window | None:
     """The window of a convolution of numbers in single precision that has zeros around its input."""
-    values, weight, bias = parameters(conv), conv.attrs.get("weight"), conv.attrs.get("bias")
+    values, weight, bias = conv.values(), conv.attrs.get("weight"), conv.attrs.get("bias")
     if conv.type not in CONVOLUTIONS or weight is None or values.get("padding_mode", "zeros") != "zeros":
         return None
     rank, x, groups = len(weight.shape) - 2, conv.inputs[0].shape, values.get("groups", 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pnnx_fast._types import Array, Shape
@@ -13,16 +13,22 @@ if TYPE_CHECKING:
     from pnnx_fast.expression import Node
 
 __all__ = [
+    "PERMUTATIONS",
     "RESHAPES",
     "absorb",
     "arguments_of",
+    "as_tree",
+    "become",
     "become_expression",
     "bypass",
     "concatenated",
+    "expressions_of_two",
     "new_constant",
     "numbers",
     "only_consumer",
-    "parameters",
+    "only_follower",
+    "other_input",
+    "pairs",
     "permutation",
     "rewrite_expression",
     "sole_producer",
@@ -34,10 +40,39 @@ __all__ = [
 RESHAPES = ("Tensor.reshape", "Tensor.view")
 """Types of operators that give another shape by a list of sizes."""
 
+PERMUTATIONS = ("Tensor.permute", "torch.permute", "torch.transpose")
+"""Types of operators that give another order of axes."""
+
 
 def only_consumer(operand: Operand) -> Operator | None:
     """Return the operator that alone uses an operand, once; None when there are several uses or none."""
     return operand.consumers[0] if len(operand.consumers) == 1 else None
+
+
+def only_follower(op: Operator) -> Operator | None:
+    """Return the operator that alone uses the one output of an operator, once; None for any other operator."""
+    return only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
+
+
+def pairs(graph: Graph, first: Container[str], second: Container[str]) -> Iterator[tuple[Operator, Operator]]:
+    """Yield operators of some types with their followers of some types; the graph may change meanwhile."""
+    for op in list(graph.ops):
+        users = op.outputs[0].consumers if op.type in first and len(op.outputs) == 1 else ()
+        if len(users) == 1 and users[0].type in second:
+            yield op, users[0]
+
+
+def expressions_of_two(graph: Graph, texts: Container[str]) -> Iterator[Operator]:
+    """Yield expressions of two operands that have one of these texts; the graph may change meanwhile."""
+    for op in list(graph.ops):
+        differ = op.type == "pnnx.Expression" and len(op.inputs) == 2 and op.inputs[0] is not op.inputs[1]
+        if differ and str(op.params["expr"].value).replace(" ", "") in texts:
+            yield op
+
+
+def other_input(op: Operator, operand: Operand) -> Operand:
+    """Return the input of an operator of two that is not this one."""
+    return op.inputs[1 if operand is op.inputs[0] else 0]
 
 
 def sole_producer(operand: Operand) -> Operator | None:
@@ -74,14 +109,9 @@ def succeed(graph: Graph, op: Operator, heirs: Mapping[Operand, Operand]) -> Non
         graph.rename_operand(new, old.name)
 
 
-def parameters(op: Operator) -> dict[str, object]:
-    """Values of an operator's parameters."""
-    return {key: parameter.value for key, parameter in op.params.items()}
-
-
 def numbers(op: Operator, key: str, default: object) -> list[Any]:
     """Values of a parameter that is one for all axes or a list of them."""
-    return per_axis(op.params[key].value if key in op.params else default)
+    return per_axis(op.value(key, default))
 
 
 def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:
@@ -91,11 +121,18 @@ def arguments_of(node: Node, name: str, count: int) -> tuple[Node, ...]:
     return node.children if isinstance(node, Call) and node.name == name and len(node.children) == count else ()
 
 
+def as_tree(op: Operator) -> Node | None:
+    """The expression over its inputs that an operator is, None for one that is not element-wise."""
+    from pnnx_fast.expression.operators import as_expression
+
+    return as_expression(op.type, op.values(), op.inputnames, len(op.inputs), len(op.attrs))
+
+
 def permutation(op: Operator) -> list[int] | None:
     """Order of axes of a permutation or transposition, None for anything else."""
     if len(op.inputs) != 1 or len(op.outputs) != 1:
         return None
-    values = parameters(op)
+    values = op.values()
     if op.type in ("Tensor.permute", "torch.permute"):
         dims = values.get("dims")
         if not isinstance(dims, list) or not all(isinstance(d, int) for d in dims):
@@ -127,10 +164,15 @@ def new_constant(graph: Graph, data: Array, name: str, operator: str, before: Op
     return made
 
 
+def become(op: Operator, type: str, /, **params: object) -> None:
+    """Make an operator one of another type with these parameters alone; inputs, outputs and weights stay."""
+    op.type, op.params = type, Parameters(params)
+
+
 def become_expression(op: Operator, text: str, inputs: Sequence[Operand]) -> None:
     """Make an operator a ``pnnx.Expression`` of these inputs; its outputs stay."""
     op.set_inputs(inputs)
-    op.type, op.params = "pnnx.Expression", Parameters(expr=text)
+    become(op, "pnnx.Expression", expr=text)
 
 
 def rewrite_expression(op: Operator, tree: Node, sources: Sequence[Operand]) -> None:

@@ -13,7 +13,7 @@ from pnnx_fast.ir import Graph, Operator, Parameter
 from pnnx_fast.ir.check import selects_number
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.notes import number_shape
-from pnnx_fast.passes.moves import new_constant, succeed
+from pnnx_fast.passes.moves import become, new_constant, succeed
 
 __all__ = ["restore_constants"]
 
@@ -39,6 +39,4 @@ def restore_constants(graph: Graph) -> bool:
 
 def _become_number(op: Operator) -> None:
     number = op.params["input"]
-    op.type = "pnnx.Expression"
-    op.params.clear()
-    op.params["expr"] = Parameter.verbatim(number.text)
+    become(op, "pnnx.Expression", expr=Parameter.verbatim(number.text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pnnx_fast.ir import Graph
 from pnnx_fast.ir.notes import missing_dtype, rounded_quotients, written_truth
-from pnnx_fast.passes.moves import become_expression, parameters
+from pnnx_fast.passes.moves import as_tree, become_expression
 
 __all__ = ["restore_dtypes", "restore_truth"]
 
@@ -39,9 +39,8 @@ def restore_truth(graph: Graph) -> bool:
         if name is None:
             continue
         from pnnx_fast.expression import Call  # few models need it
-        from pnnx_fast.expression.operators import as_expression
 
-        node = as_expression(op.type, parameters(op), op.inputnames, len(op.inputs))
+        node = as_tree(op)
         if node is not None:
             become_expression(op, str(Call(name, [node])), list(op.inputs))
             found = True

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.masks import attention_masks, means_taking_part
 from pnnx_fast.ir.notes import RECURRENT, attention_roles, query_shape, recurrent_roles
-from pnnx_fast.passes.moves import only_consumer, succeed, unused_operand
+from pnnx_fast.passes.moves import only_follower, succeed, unused_operand
 
 __all__ = ["restore_outputs"]
 
@@ -66,7 +66,7 @@ def _unpack_states(graph: Graph, op: Operator) -> bool:
     That is the usual one for batches. Of a sequence without a batch the states are in front, and all that is there
     where nothing reads the sequence.
     """
-    unpack = only_consumer(op.outputs[0]) if op.type == "nn.LSTM" and len(op.outputs) == 1 else None
+    unpack = only_follower(op) if op.type == "nn.LSTM" else None
     if unpack is None or unpack.type != "prim::TupleUnpack" or len(op.inputs[0].shape or ()) != 2:
         return False
     roles = recurrent_roles(op, unpack.outputs)
@@ -131,7 +131,7 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
 def _restore_weights(graph: Graph, op: Operator) -> Operator:
     """Say when the weights of all heads are wanted, bring the outputs in order; returns the operator that stands."""
     roles = attention_roles(op)
-    unpack = only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
+    unpack = only_follower(op)
     if unpack is not None and unpack.type == "prim::TupleUnpack" and len(unpack.outputs) == 2:
         told = unpack.outputs[1]  # files of the lowest level hand out a tuple
     elif "weights" in roles:

@@ -31,7 +31,7 @@ from pnnx_fast.ir.notes import (
     same_padding,
     shuffled_shape,
 )
-from pnnx_fast.passes.moves import unused_operand
+from pnnx_fast.passes.moves import become, unused_operand
 
 __all__ = ["restore_shapes"]
 
@@ -157,9 +157,8 @@ def _truth_of_entries(graph: Graph, op: Operator) -> bool:
 def _entries(graph: Graph, op: Operator) -> bool:
     text = listed_entries(op)
     if text is not None:
-        op.type, op.inputnames = "Tensor.index", []
-        op.params.clear()
-        op.params["expr"] = text
+        become(op, "Tensor.index", expr=text)
+        op.inputnames = []
     return text is not None
 
 

@@ -80,7 +80,7 @@ def _likeness(op: Operator) -> Hashable:
     if any(dtype not in ("f32", "f16", "f64") for _, _, dtype in attrs):
         return None
     inputs = tuple((x.shape, x.dtype) for x in op.inputs)
-    params = repr([(key, parameter.value) for key, parameter in op.params.items()])
+    params = repr(op.values())
     return op.type, len(op.outputs), inputs, tuple(op.inputnames), params, attrs
 
 

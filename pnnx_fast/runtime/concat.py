@@ -267,8 +267,7 @@ def _prefixes(
 
 
 def _axis(op: Operator, ndim: int) -> int | None:
-    parameter = op.params.get("dim")
-    value = parameter.value if parameter is not None else 0
+    value = op.value("dim", 0)
     return value % ndim if isinstance(value, int) and ndim else None
 
 

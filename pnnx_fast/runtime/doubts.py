@@ -57,7 +57,7 @@ def _untold_truth(op: Operator) -> str | None:
         return None
     from pnnx_fast.ir.literals import literal  # few models need it
 
-    if (op.params["values"].value if "values" in op.params else literal(op.named_input("values"))) is not None:
+    if (op.value("values") if "values" in op.params else literal(op.named_input("values"))) is not None:
         return None
     return f"{op.where} writes a truth value that the file does not tell, and that is taken for False"
 

@@ -43,7 +43,7 @@ def name_doubtful_masks(ops: Sequence[Operator], values: Mapping[str, Value]) ->
         query, key = shapes[0], shapes[-1]
         if query is None or key is None or len(query) != 3 or len(key) != 3:
             continue
-        rows, cells = mask_sizes(query, key, "batch_first" in op.params and bool(op.params["batch_first"].value))
+        rows, cells = mask_sizes(query, key, bool(op.value("batch_first")))
         taken = [(name, x) for name, x in op.slots() if name in MASKS and _given(x, values) == rows]
         if rows == cells and taken:
             from pnnx_fast._warning import warn

@@ -19,7 +19,6 @@ from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.fuse_attention import Attention, Mask, find_attention, key_rows, mask_operand
 from pnnx_fast.passes.moves import RESHAPES, new_constant, only_consumer, permutation, sole_producer, unused_operand
 from pnnx_fast.simplify.expressions import sizes
-from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -121,7 +120,7 @@ def _separate(x: Operand, heads: int, _: int) -> _Projection | None:
 def _packed(x: Operand, heads: int, part: int) -> _Projection | None:
     """Heads of a layer for all three: linear, reshape to (n, length, 3, heads, size), permute, unbind."""
     unbind = sole_producer(x)
-    if unbind is None or unbind.type != "torch.unbind" or value(unbind, "dim") != 0 or unbind.outputs.index(x) != part:
+    if unbind is None or unbind.type != "torch.unbind" or unbind.value("dim") != 0 or unbind.outputs.index(x) != part:
         return None
     swap = sole_producer(unbind.inputs[0])
     split = sole_producer(swap.inputs[0]) if swap is not None and permutation(swap) == [2, 0, 3, 1, 4] else None
@@ -141,7 +140,7 @@ def _fuse_heads(graph: Graph, project: Callable[[Operand, int, int], _Projection
     for op in [op for op in graph.ops if op.type == "F.scaled_dot_product_attention"]:
         shape = sizes(op.outputs[0])
         slots = [op.named_input(name) for name in ("query", "key", "value")]
-        if shape is None or len(shape) != 4 or value(op, "is_causal") or value(op, "scale") is not None:
+        if shape is None or len(shape) != 4 or op.value("is_causal") or op.value("scale") is not None:
             continue
         parts = [project(x, shape[1], i) if x is not None else None for i, x in enumerate(slots)]
         end = _output_layer(op)

@@ -56,7 +56,7 @@ def _as_node(op: Operator) -> Node | None:
     """The expression that a scalar operator or an arithmetic one of ATen is, over its inputs."""
     places = [Input(i) for i in range(len(op.inputs))]
     if op.type == "prim::Constant":
-        value = op.params["value"].value if "value" in op.params else None
+        value = op.value("value")
         if isinstance(value, list):
             numbers = all(isinstance(v, int | float) for v in value)
             return ListNode(tuple(Constant(v) for v in value)) if numbers else None
@@ -66,7 +66,7 @@ def _as_node(op: Operator) -> Node | None:
     if op.type == "aten::Int" and len(op.inputs) == 1:
         return Call("int", places)
     if op.type in ("Tensor.size", "aten::size"):
-        dim = op.params["dim"].value if "dim" in op.params else literal(op.inputs[1]) if len(op.inputs) == 2 else None
+        dim = op.value("dim") if "dim" in op.params else literal(op.inputs[1]) if len(op.inputs) == 2 else None
         return Call("size", [places[0], Constant(dim)]) if isinstance(dim, int) else None
     if op.type == "prim::ListConstruct" and op.inputs and all(_is_scalar(x) for x in op.inputs):
         return ListNode(tuple(places))

@@ -52,10 +52,10 @@ def _free_makers(graph: Graph) -> None:
         x = op.inputs[0] if op.inputs else None
         if op.type not in _MAKERS or len(op.inputs) != 1 or x is None or "size" not in op.params:
             continue
-        dtype = op.params["dtype"].value if "dtype" in op.params else None
+        dtype = op.value("dtype")
         if dtype is None and x.dtype in _NAMED:
             op.params["dtype"] = by_text[x.dtype].spelled
-        if "dtype" in op.params and op.params["dtype"].value is not None:
+        if op.value("dtype") is not None:
             op.type = op.type.replace("Tensor.new_", "torch.")
             op.remove_input(0)
             op.inputnames = []

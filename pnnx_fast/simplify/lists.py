@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
+from pnnx_fast.passes.moves import only_consumer, pairs
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -30,7 +31,7 @@ _POOLS = frozenset(
 _RECURRENT = frozenset({"nn.RNN", "nn.LSTM", "nn.GRU"})
 
 
-def _inline(graph: Graph, types: Iterable[str]) -> int:
+def _inline(graph: Graph, types: Container[str]) -> int:
     """Give operators the elements of lists that are built for them."""
     count = 0
     for op in list(graph.ops):
@@ -50,22 +51,17 @@ def _inline(graph: Graph, types: Iterable[str]) -> int:
     return count
 
 
-def _unpack(graph: Graph, types: Iterable[str]) -> int:
+def _unpack(graph: Graph, types: Container[str]) -> int:
     """Give operators the outputs into which their result is taken apart."""
     count = 0
-    for op in list(graph.ops):
-        if op.type not in types or len(op.outputs) != 1:
-            continue
-        users = op.outputs[0].consumers
-        if len(users) == 1 and users[0].type in _UNPACK:
-            _take_outputs(graph, op, users[0])
-            count += 1
+    for op, unpack in pairs(graph, types, _UNPACK):
+        _take_outputs(graph, op, op.outputs[0], unpack)
+        count += 1
     return count
 
 
-def _take_outputs(graph: Graph, op: Operator, unpack: Operator) -> None:
-    packed, parts = op.outputs[0], list(unpack.outputs)
-    for x in parts:
+def _take_outputs(graph: Graph, op: Operator, packed: Operand, unpack: Operator) -> None:
+    for x in list(unpack.outputs):
         op.add_output(x)
     graph.remove_operator(unpack)
     graph.remove_operand(packed)
@@ -118,15 +114,10 @@ def fuse_rnn_unpack(graph: Graph) -> int:
     """Recurrent modules have output and states as outputs, those of nn.LSTM not in a tuple of their own."""
     count = _unpack(graph, _RECURRENT)
     for op in list(graph.ops):
-        if op.type != "nn.LSTM" or len(op.outputs) != 2:
-            continue
-        users = op.outputs[1].consumers
-        if len(users) == 1 and users[0].type in _UNPACK:
-            states = op.outputs[1]
-            for x in list(users[0].outputs):
-                op.add_output(x)
-            graph.remove_operator(users[0])
-            graph.remove_operand(states)
+        states = op.outputs[1] if op.type == "nn.LSTM" and len(op.outputs) == 2 else None
+        unpack = None if states is None else only_consumer(states)
+        if states is not None and unpack is not None and unpack.type in _UNPACK:
+            _take_outputs(graph, op, states, unpack)
             count += 1
     return count
 

@@ -16,8 +16,7 @@ from pnnx_fast.ir import Attributes, Graph, Operator
 from pnnx_fast.ir.literals import constant, expression
 from pnnx_fast.ir.parameter import per_axis
 from pnnx_fast.passes.fold_batch_norm import CHANNEL_AXIS, fold_batch_norms
-from pnnx_fast.passes.moves import only_consumer, unused_operand
-from pnnx_fast.simplify.noops import value
+from pnnx_fast.passes.moves import become, bypass, pairs, unused_operand
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -151,14 +150,11 @@ def _fuse_static(graph: Graph, table: Mapping[str, _Static]) -> int:
         needed = [name for name, target in row.weights.items() if not target.endswith("?")]
         if len(found) != len(attrs) or len(others) != 1 or any(name not in found for name in needed):
             continue
-        params = {key: p.value for key, p in op.params.items()}
-        made = row.build(params, {k: a.shape for k, a in found.items()}, len(others[0].shape or ()))
+        made = row.build(op.values(), {k: a.shape for k, a in found.items()}, len(others[0].shape or ()))
         if made is None:
             continue
         op.set_inputs(others)
-        op.type = made[0]
-        op.params.clear()
-        op.params.update(made[1])
+        become(op, made[0], **made[1])
         op.attrs = Attributes({name: attr.copy() for name, attr in found.items()})
         count += 1
     if count:
@@ -233,23 +229,20 @@ for _kind in CHANNEL_AXIS:
 
 # -- Padding ----------------------------------------------------------------------------------------------------------
 
-_PADS: dict[str, tuple[int, str]] = {
-    **{f"nn.ZeroPad{d}d": (d, "zeros") for d in (1, 2)},
-    **{f"nn.ReflectionPad{d}d": (d, "reflect") for d in (1, 2)},
-    **{f"nn.ReplicationPad{d}d": (d, "replicate") for d in (1, 2)},
-    **{f"nn.CircularPad{d}d": (d, "circular") for d in (1, 2)},
-}
 _MODES = {"constant": "zeros", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+_NAMES = {"Zero": "zeros", "Reflection": "reflect", "Replication": "replicate", "Circular": "circular"}
+_PADS = {f"nn.{name}Pad{dims}d": (dims, mode) for name, mode in _NAMES.items() for dims in (1, 2)}
+_PADDING = {*_PADS, "F.pad", "nn.ConstantPad1d", "nn.ConstantPad2d"}
 
 
 def _padding(op: Operator, dims: int) -> tuple[list[int], str] | None:
     """Padding by axis and mode of an operator that pads both ends of all spatial axes alike."""
     if op.type in _PADS and _PADS[op.type][0] == dims:
-        pads, mode = value(op, "padding"), _PADS[op.type][1]
+        pads, mode = op.value("padding"), _PADS[op.type][1]
     elif op.type in ("F.pad", f"nn.ConstantPad{dims}d"):
-        pads = value(op, "pad", value(op, "padding"))
-        mode = _MODES.get(str(value(op, "mode", "constant")), "")
-        if value(op, "value") not in (None, 0):
+        pads = op.value("pad", op.value("padding"))
+        mode = _MODES.get(str(op.value("mode", "constant")), "")
+        if op.value("value") not in (None, 0):
             return None
     else:
         return None
@@ -262,23 +255,19 @@ def _padding(op: Operator, dims: int) -> tuple[list[int], str] | None:
 
 def _fuse_pad(graph: Graph, dims: int) -> int:
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if len(op.outputs) == 1 and len(op.inputs) == 1 else None
-        if follower is None or follower.type != f"nn.Conv{dims}d":
-            continue
-        found = _padding(op, dims)
-        own = value(follower, "padding", [0])
+    for op, follower in pairs(graph, _PADDING, (f"nn.Conv{dims}d",)):
+        found = _padding(op, dims) if len(op.inputs) == 1 else None
+        own = follower.value("padding", [0])
         if found is None or isinstance(own, str):
             continue
         pads, mode = found
         free = not any(per_axis(own, dims))
-        both_zero = mode == "zeros" and value(follower, "padding_mode", "zeros") == "zeros"
+        both_zero = mode == "zeros" and follower.value("padding_mode", "zeros") == "zeros"
         if not free and not both_zero:
             continue
         follower.params["padding"] = [a + b for a, b in zip(pads, per_axis(own, dims), strict=True)]
         follower.params["padding_mode"] = mode
-        follower.set_input(0, op.inputs[0])
-        graph.remove_operator(op)
+        bypass(graph, op)
         count += 1
     return count
 

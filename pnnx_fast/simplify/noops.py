@@ -21,18 +21,13 @@ from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import expression
 from pnnx_fast.ir.parameter import OPEN_END, per_axis
 from pnnx_fast.passes.drop_identity import IDENTITIES
-from pnnx_fast.passes.moves import bypass, only_consumer, permutation
+from pnnx_fast.passes.moves import PERMUTATIONS, become, bypass, pairs, permutation
 from pnnx_fast.simplify.expressions import set_expression, sizes
 from pnnx_fast.simplify.table import simplification
 
-__all__ = ["value"]
+__all__: list[str] = []
 
 Test = Callable[[Operator], bool]
-
-
-def value(op: Operator, key: str, default: Any = None) -> Any:
-    """Value of a parameter, a default when it is absent."""
-    return op.params[key].value if key in op.params else default
 
 
 def _drop(graph: Graph, types: tuple[str, ...], test: Test) -> int:
@@ -59,11 +54,11 @@ def _is_alone(op: Operator) -> bool:
 def eliminate_squeeze_unsqueeze_pair(graph: Graph) -> int:
     """An axis that is removed and put back, or the other way round, stays as it was."""
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
-        if follower is None or {op.type, follower.type} != {"torch.squeeze", "torch.unsqueeze"}:
+    types = ("torch.squeeze", "torch.unsqueeze")
+    for op, follower in pairs(graph, types, types):
+        if op.type == follower.type:
             continue
-        a, b = value(op, "dim"), value(follower, "dim")
+        a, b = op.value("dim"), follower.value("dim")
         rank = None if op.inputs[0].shape is None else len(op.inputs[0].shape)
         if isinstance(a, int) and isinstance(b, int) and rank is not None and _is_alone(op) and _is_alone(follower):
             inner = rank + (1 if op.type == "torch.unsqueeze" else -1)
@@ -213,7 +208,7 @@ _DROPOUTS = tuple(f"{a}{b}" for a in ("nn.Dropout", "F.dropout") for b in ("", "
 def eliminate_dropout(graph: Graph) -> int:
     """Dropout disappears, functions of it when they say that they are not training."""
     return _drop(
-        graph, _DROPOUTS, lambda op: _is_alone(op) and (op.type.startswith("nn.") or value(op, "training") is False)
+        graph, _DROPOUTS, lambda op: _is_alone(op) and (op.type.startswith("nn.") or op.value("training") is False)
     )
 
 
@@ -235,9 +230,9 @@ def eliminate_noop_slice(graph: Graph) -> int:
         if "starts" in op.params:
             return _keeps_shape(op)
         x = op.inputs[0].shape
-        if not _is_alone(op) or value(op, "start", 0) not in (0, None) or value(op, "step", 1) not in (1, None):
+        if not _is_alone(op) or op.value("start", 0) not in (0, None) or op.value("step", 1) not in (1, None):
             return False
-        end, dim = value(op, "end"), value(op, "dim")
+        end, dim = op.value("end"), op.value("dim")
         size = x[dim] if x is not None and isinstance(dim, int) and -len(x) <= dim < len(x) else -1
         return end in (None, OPEN_END) or (isinstance(end, int) and 0 <= size <= end)
 
@@ -255,7 +250,7 @@ def eliminate_noop_einsum(graph: Graph) -> int:
     """torch.einsum that gives its only operand disappears."""
 
     def same(op: Operator) -> bool:
-        left, arrow, right = str(value(op, "equation", "")).replace(" ", "").partition("->")
+        left, arrow, right = str(op.value("equation", "")).replace(" ", "").partition("->")
         repeated = len(set(left)) != len(left)
         return _is_alone(op) and not repeated and (left == right if arrow else left == "".join(sorted(left)))
 
@@ -265,7 +260,7 @@ def eliminate_noop_einsum(graph: Graph) -> int:
 @simplification(5)
 def eliminate_noop_pad(graph: Graph) -> int:
     """Padding by nothing disappears."""
-    return _drop(graph, ("F.pad",), lambda op: _is_alone(op) and not any(per_axis(value(op, "pad", [1]))))
+    return _drop(graph, ("F.pad",), lambda op: _is_alone(op) and not any(per_axis(op.value("pad", [1]))))
 
 
 @simplification(5)
@@ -273,9 +268,9 @@ def eliminate_noop_upsample(graph: Graph) -> int:
     """Resizing to the same size, or by 1, disappears."""
 
     def same(op: Operator) -> bool:
-        factor = value(op, "scale_factor")
+        factor = op.value("scale_factor")
         ones = factor is not None and all(f == 1 for f in per_axis(factor))
-        return _is_alone(op) and (ones or (value(op, "size") is not None and _keeps_shape(op)))
+        return _is_alone(op) and (ones or (op.value("size") is not None and _keeps_shape(op)))
 
     return _drop(
         graph, ("F.upsample", "F.interpolate", "nn.Upsample", "F.upsample_nearest", "F.upsample_bilinear"), same
@@ -305,13 +300,13 @@ def eliminate_noop_permute(graph: Graph) -> int:
 
     def same(op: Operator) -> bool:
         if op.type == "torch.transpose":
-            a, b, shape = value(op, "dim0"), value(op, "dim1"), op.inputs[0].shape
+            a, b, shape = op.value("dim0"), op.value("dim1"), op.inputs[0].shape
             known = isinstance(a, int) and isinstance(b, int)
             return known and (a == b or (shape is not None and a % len(shape) == b % len(shape)))
-        dims = value(op, "dims")
+        dims = op.value("dims")
         return isinstance(dims, list) and [d % len(dims) for d in dims] == list(range(len(dims)))
 
-    return _drop(graph, ("Tensor.permute", "torch.permute", "torch.transpose"), lambda op: _is_alone(op) and same(op))
+    return _drop(graph, PERMUTATIONS, lambda op: _is_alone(op) and same(op))
 
 
 @simplification(5)
@@ -338,21 +333,17 @@ def fuse_adjacent_reshape(graph: Graph) -> int:
     """Of reshapes that follow one another the last one stays."""
     types = ("Tensor.reshape", "Tensor.view", "torch.flatten", "torch.squeeze", "torch.unsqueeze", "torch.unflatten")
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if op.type in types and len(op.outputs) == 1 else None
-        if follower is None or follower.type not in types or not (_is_alone(op) and _is_alone(follower)):
+    for op, follower in pairs(graph, types, types):
+        if not (_is_alone(op) and _is_alone(follower)):
             continue
-        shape = value(follower, "shape")
+        shape = follower.value("shape")
         target = sizes(follower.outputs[0])
         # A zero stands for a size of the tensor in between.
         if not isinstance(shape, list) or 0 in shape:
             if target is None or follower.type in ("torch.squeeze", "torch.unsqueeze"):
                 continue
-            follower.type = "Tensor.reshape"
-            follower.params.clear()
-            follower.params["shape"] = list(target)
-        follower.set_input(0, op.inputs[0])
-        graph.remove_operator(op)
+            become(follower, "Tensor.reshape", shape=list(target))
+        bypass(graph, op)
         count += 1
     return count
 
@@ -361,16 +352,11 @@ def fuse_adjacent_reshape(graph: Graph) -> int:
 def fuse_adjacent_permute(graph: Graph) -> int:
     """Permutations that follow one another become one."""
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if len(op.outputs) == 1 else None
-        first = permutation(op)
-        second = None if follower is None else permutation(follower)
-        if first is None or second is None or follower is None or len(first) != len(second):
+    for op, follower in pairs(graph, PERMUTATIONS, PERMUTATIONS):
+        first, second = permutation(op), permutation(follower)
+        if first is None or second is None or len(first) != len(second):
             continue
-        follower.type = "Tensor.permute"
-        follower.params.clear()
-        follower.params["dims"] = [first[d] for d in second]
-        follower.set_input(0, op.inputs[0])
-        graph.remove_operator(op)
+        become(follower, "Tensor.permute", dims=[first[d] for d in second])
+        bypass(graph, op)
         count += 1
     return count

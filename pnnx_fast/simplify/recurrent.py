@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pnnx_fast.ir import Attributes, Graph, Operator
-from pnnx_fast.simplify.noops import value
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -14,7 +13,7 @@ _RECURRENT = ("nn.RNN", "nn.LSTM", "nn.GRU")
 @simplification(5, asked=True)
 def unroll_rnn_op(graph: Graph) -> int:
     """Recurrent modules of several layers become one module a layer, where no states go in or come out."""
-    found = [op for op in graph.ops if op.type in _RECURRENT and value(op, "num_layers", 1) > 1]
+    found = [op for op in graph.ops if op.type in _RECURRENT and op.value("num_layers", 1) > 1]
     found = [op for op in found if len(op.inputs) == 1 and not any(x.consumers for x in op.outputs[1:])]
     for op in found:
         _unroll(graph, op)
@@ -22,8 +21,8 @@ def unroll_rnn_op(graph: Graph) -> int:
 
 
 def _unroll(graph: Graph, op: Operator) -> None:
-    layers, both = value(op, "num_layers"), bool(value(op, "bidirectional", False))
-    width = (value(op, "proj_size", 0) or value(op, "hidden_size")) * (2 if both else 1)
+    layers, both = op.value("num_layers"), bool(op.value("bidirectional", False))
+    width = (op.value("proj_size", 0) or op.value("hidden_size")) * (2 if both else 1)
     x, y = op.inputs[0], op.outputs[0]
     for i in range(layers):
         last = i == layers - 1
@@ -34,7 +33,7 @@ def _unroll(graph: Graph, op: Operator) -> None:
         made = graph.new_operator_before(op.type, f"{op.name}_{i}", op, inputs=[x])
         made.params = op.params.copy()
         made.params["num_layers"] = 1
-        made.params["input_size"] = value(op, "input_size") if i == 0 else width
+        made.params["input_size"] = op.value("input_size") if i == 0 else width
         made.attrs = Attributes({_first(k, i): a for k, a in op.attrs.items() if _layer(k) == i})
         made.add_output(result)
         x = result

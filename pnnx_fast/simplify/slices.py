@@ -12,8 +12,7 @@ from typing import Any
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.parameter import OPEN_END
-from pnnx_fast.passes.moves import only_consumer
-from pnnx_fast.simplify.noops import value
+from pnnx_fast.passes.moves import become, bypass, pairs
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -27,7 +26,7 @@ def _parts(op: Operator) -> list[Part] | None:
     shape = op.inputs[0].shape if op.inputs else None
     if not shape or len(op.outputs) != 1 or len(op.inputs) != 1:
         return None
-    rank, p = len(shape), {key: param.value for key, param in op.params.items()}
+    rank, p = len(shape), op.values()
     if op.type == "Tensor.select":
         dim, index = p.get("dim"), p.get("index")
         good = isinstance(dim, int) and isinstance(index, int)
@@ -64,23 +63,19 @@ def _write(op: Operator, parts: list[Part]) -> None:
 def fuse_slice_squeeze_to_select(graph: Graph) -> int:
     """A slice of one element whose axis is then removed is a selection."""
     count = 0
-    for op in list(graph.ops):
-        follower = only_consumer(op.outputs[0]) if op.type == "Tensor.slice" and len(op.outputs) == 1 else None
-        parts = None if follower is None else _parts(op)
-        if follower is None or follower.type != "torch.squeeze" or parts is None or len(parts) != 1:
+    for op, follower in pairs(graph, ("Tensor.slice",), ("torch.squeeze",)):
+        parts = _parts(op)
+        if parts is None or len(parts) != 1:
             continue
         dim, start, end, step, _ = parts[0]
         shape = op.inputs[0].shape or ()
-        removed = value(follower, "dim")
+        removed = follower.value("dim")
         inside = shape[dim] < 0 or -shape[dim] <= start < shape[dim]
         one = inside and step == 1 and (end == start + 1 != 0 or (start, end) == (-1, OPEN_END))
         if not isinstance(removed, int) or removed % len(shape) != dim or not one:
             continue
-        follower.set_input(0, op.inputs[0])
-        follower.type = "Tensor.select"
-        follower.params.clear()
-        follower.params.update(dim=dim, index=start)
-        graph.remove_operator(op)
+        become(follower, "Tensor.select", dim=dim, index=start)
+        bypass(graph, op)
         count += 1
     return count
 
@@ -123,12 +118,12 @@ def fuse_select_to_unbind(graph: Graph) -> int:
     for x in list(graph.operands):
         families: dict[int, list[Operator]] = {}
         for op in dict.fromkeys(x.consumers):
-            dim = value(op, "dim")
-            if op.type == "Tensor.select" and isinstance(dim, int) and isinstance(value(op, "index"), int) and x.shape:
+            dim = op.value("dim")
+            if op.type == "Tensor.select" and isinstance(dim, int) and isinstance(op.value("index"), int) and x.shape:
                 families.setdefault(dim % len(x.shape), []).append(op)
         for dim, ops in families.items():
             size = x.shape[dim] if x.shape else -1
-            by_index = {value(op, "index") % size: op for op in ops} if size > 1 else {}
+            by_index = {op.value("index") % size: op for op in ops} if size > 1 else {}
             if len(by_index) == size == len(ops):
                 _gather(graph, x, [by_index[i] for i in range(size)], "torch.unbind", {"dim": dim})
                 count += 1
@@ -224,7 +219,7 @@ def normalize_einsum_equation(graph: Graph) -> int:
     """Equations of torch.einsum use the letters from i on, in order of appearance, without blanks."""
     count = 0
     for op in graph.ops:
-        equation = value(op, "equation") if op.type == "torch.einsum" else None
+        equation = op.value("equation") if op.type == "torch.einsum" else None
         if not isinstance(equation, str) or "->" not in equation:
             continue
         letters = dict.fromkeys(c for c in equation if c.isalpha())

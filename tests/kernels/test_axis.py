@@ -145,42 +145,47 @@ def test_running_sums_and_products(isa: str) -> None:
         check(isa, "cumprod", lambda x, axis: np.cumprod(x, axis).clip(-1e300, 1e300).astype("f4"), 1e-5)
 
 
-@pytest.mark.parametrize("kernel, function", [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+RUNNING = pytest.mark.parametrize("kernel, function", [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+
+
+def running(shape: tuple[int, int, int], special: dict[tuple[int, int, int], float]) -> Array:
+    x = np.random.default_rng(4).uniform(-1.3, 1.3, shape).astype("f4")
+    for place, value in special.items():
+        x[place] = value
+    return x
+
+
+def check_running(isa: str, kernel: str, function: Any, x: Array, axis: int, threads: int) -> None:
+    """A running kernel against numpy, in place as well."""
+    n = x.shape[2]
+    with np.errstate(all="ignore"):
+        want = function(x, axis, dtype="f8")
+    y = np.full((*x.shape[:2], n + 3), np.nan, "f4")
+    along(isa, kernel, x, axis, y[..., :n], threads)
+    np.testing.assert_allclose(y[..., :n], want, 1e-6, err_msg=str(x.shape))
+    assert np.isnan(y[..., n:]).all(), "wrote outside of the output"
+    place = np.ascontiguousarray(x)
+    along(isa, kernel, place, axis, place, threads)
+    np.testing.assert_array_equal(place, y[..., :n])
+
+
+@RUNNING
 @pytest.mark.parametrize("threads", [1, 2])
 def test_running_over_short_rows(isa: str, kernel: str, function: Any, threads: int) -> None:
-    wide = np.random.default_rng(4).uniform(-1.3, 1.3, (2, 37, 40)).astype("f4")
-    wide[0, 3, 5], wide[1, 8, 2], wide[0, 9, 1], wide[0, 9, 6] = np.nan, np.inf, -np.inf, np.inf
+    wide = running((2, 37, 40), {(0, 3, 5): np.nan, (1, 8, 2): np.inf, (0, 9, 1): -np.inf, (0, 9, 6): np.inf})
     for n in (1, 3, 4, 7, 8, 9, 16, 23, 40):
         for rows in (1, 8, 16, 37):
-            x = wide[:, :rows, :n]
-            with np.errstate(all="ignore"):
-                want = function(x, 2, dtype="f8")
-            y = np.full((2, rows, n + 3), np.nan, "f4")
-            along(isa, kernel, x, 2, y[..., :n], threads)
-            np.testing.assert_allclose(y[..., :n], want, 1e-6, err_msg=f"{n} {rows}")
-            assert np.isnan(y[..., n:]).all(), "wrote outside of the output"
-            place = np.ascontiguousarray(x)
-            along(isa, kernel, place, 2, place, threads)
-            np.testing.assert_array_equal(place, y[..., :n])
+            check_running(isa, kernel, function, wide[:, :rows, :n], 2, threads)
 
 
-@pytest.mark.parametrize("kernel, function", [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+@RUNNING
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_running_over_long_columns(isa: str, kernel: str, function: Any, threads: int) -> None:
-    wide = np.random.default_rng(4).uniform(-1.3, 1.3, (2, 13, 1300)).astype("f4")
-    wide[0, 3, 5], wide[1, 8, 1299], wide[0, 9, 511], wide[0, 11, 511] = np.nan, np.inf, -np.inf, np.inf
+    special = {(0, 3, 5): np.nan, (1, 8, 1299): np.inf, (0, 9, 511): -np.inf, (0, 11, 511): np.inf}
+    wide = running((2, 13, 1300), special)
     for n in (1, 3, 4, 5, 8, 13):
         for columns in (31, 512, 1300):
-            x = wide[:, :n, :columns]
-            with np.errstate(all="ignore"):
-                want = function(x, 1, dtype="f8")
-            y = np.full((2, n, columns + 3), np.nan, "f4")
-            along(isa, kernel, x, 1, y[..., :columns], threads)
-            np.testing.assert_allclose(y[..., :columns], want, 1e-6, err_msg=f"{n} {columns}")
-            assert np.isnan(y[..., columns:]).all(), "wrote outside of the output"
-            place = np.ascontiguousarray(x)
-            along(isa, kernel, place, 1, place, threads)
-            np.testing.assert_array_equal(place, y[..., :columns])
+            check_running(isa, kernel, function, wide[:, :n, :columns], 1, threads)
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, np.inf])

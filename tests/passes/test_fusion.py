@@ -35,6 +35,13 @@ def step(graph: pnnx_fast.Graph, kind: str, inputs: str, y: str, **params: objec
     graph.new_operator(kind, f"{kind} {y}".replace(" ", "_"), inputs=operands, outputs=[out], params=params)
 
 
+def normalised(graph: pnnx_fast.Graph, x: str, y: str, channels: int) -> None:
+    step(graph, "nn.BatchNorm2d", x, y, eps=1e-3, num_features=channels, affine=True)
+    rng = np.random.default_rng(7)
+    for key in ("weight", "bias", "running_mean", "running_var"):
+        graph.ops[-1].attrs[key] = Attribute(rng.uniform(0.5, 1.5, channels).astype(np.float32))
+
+
 def finish(graph: pnnx_fast.Graph, y: str) -> pnnx_fast.Graph:
     operand = graph.get_operand(y)
     assert operand is not None
@@ -94,10 +101,7 @@ def shared() -> pnnx_fast.Graph:
 def batch_norm() -> pnnx_fast.Graph:
     graph = begin()
     conv(graph, "c", "x", "a", 5, 0)
-    step(graph, "nn.BatchNorm2d", "a", "b", eps=1e-3, num_features=5, affine=True)
-    rng = np.random.default_rng(7)
-    for key in ("weight", "bias", "running_mean", "running_var"):
-        graph.ops[-1].attrs[key] = Attribute(rng.uniform(0.5, 1.5, 5).astype(np.float32))
+    normalised(graph, "a", "b", 5)
     step(graph, "nn.Dropout", "b", "c")
     step(graph, "nn.ReLU6", "c", "d")
     return finish(graph, "d")
@@ -111,10 +115,7 @@ def joined(dim: int = 1, other_reader: bool = False) -> pnnx_fast.Graph:
     conv(graph, "d", "t", "b", 5, 1)
     step(graph, "torch.cat", "a b", "j", dim=dim)
     graph.ops[-1].outputs[0].shape = (1, 10, 6, 6) if dim % 4 == 1 else (1, 5, 12, 6)
-    step(graph, "nn.BatchNorm2d", "j", "n", eps=1e-3, num_features=10 if dim % 4 == 1 else 5, affine=True)
-    rng = np.random.default_rng(7)
-    for key in ("weight", "bias", "running_mean", "running_var"):
-        graph.ops[-1].attrs[key] = Attribute(rng.uniform(0.5, 1.5, 10 if dim % 4 == 1 else 5).astype(np.float32))
+    normalised(graph, "j", "n", 10 if dim % 4 == 1 else 5)
     graph.ops[-1].outputs[0].shape = graph.ops[-2].outputs[0].shape
     step(graph, "nn.SiLU", "n", "y")
     graph.ops[-1].outputs[0].shape = graph.ops[-2].outputs[0].shape
