@@ -5,14 +5,13 @@ that a run of it starts with.
 from __future__ import annotations
 
 from pnnx_fast import passes
-from pnnx_fast._warning import warn
-from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir import Graph
 from pnnx_fast.ir.check import require_connections
-from pnnx_fast.ir.folded import changed_constant, filled_with
+from pnnx_fast.ir.folded import changed_constant, is_constant
 from pnnx_fast.passes.restore_dtypes import restore_dtypes
 from pnnx_fast.passes.restore_shapes import restore_shapes
 from pnnx_fast.passes.restore_writes import warn_of_lost_writes
-from pnnx_fast.runtime.doubts import name_doubts
+from pnnx_fast.runtime.doubts import name_doubts, name_kept
 
 __all__ = ["for_source"]
 
@@ -36,26 +35,13 @@ def for_source(graph: Graph, has_weights: bool = False) -> Graph:
 
     ran = graph.copy()
     passes.restore(ran)
-    name_doubts(ran.ops, wind_back(ran, default_isa()))
+    known = wind_back(ran, default_isa())
+    name_doubts(ran.ops, known)
     if has_weights:
-        _warn_of_weights(graph, ran)
+        name_kept(graph.ops, ran.ops, known)
     # Several constants may have one name, but not one operand.
-    data = {op.outputs[0].name: op.attrs["data"] for op in ran.ops if _is_constant(op)}
+    data = {op.outputs[0].name: op.attrs["data"] for op in ran.ops if is_constant(op)}
     for op in mended.ops:
-        if _is_constant(op):
+        if is_constant(op):
             op.attrs["data"] = data.get(op.outputs[0].name, op.attrs["data"])
     return mended
-
-
-def _warn_of_weights(graph: Graph, mended: Graph) -> None:
-    """Warn of a mended constant that the source reads from a file; those of one value it spells out."""
-    made = {op.outputs[0].name: op for op in mended.ops if _is_constant(op)}
-    for op in filter(_is_constant, graph.ops):
-        now = made.get(op.outputs[0].name, op)
-        if now.attrs["data"] is not op.attrs["data"] and filled_with(now, mended.ops) is None:
-            warn(f"{op.where} is in the file of weights as the converter's own run left it: results may be wrong")
-            return
-
-
-def _is_constant(op: Operator) -> bool:
-    return op.type == "pnnx.Attribute" and "data" in op.attrs and bool(op.outputs)

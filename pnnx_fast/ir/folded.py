@@ -13,7 +13,7 @@ from pnnx_fast.ir.operator import Operand, Operator
 if TYPE_CHECKING:
     from pnnx_fast.ir.cells import CellPart
 
-__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "versions_of"]
+__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "is_constant", "versions_of"]
 
 _FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
@@ -38,6 +38,11 @@ _WIDENED = spellings("expand", "expand_as")
 
 _MOST_UPSTREAM = 400
 """Operators that are looked at for what a mask comes from."""
+
+
+def is_constant(op: Operator) -> bool:
+    """Whether an operator is a constant with a result."""
+    return op.type == "pnnx.Attribute" and "data" in op.attrs and bool(op.outputs)
 
 
 def _owner(operand: Operand) -> Operator | None:
