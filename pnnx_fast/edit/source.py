@@ -5,19 +5,19 @@ that a run of it starts with.
 from __future__ import annotations
 
 from pnnx_fast import passes
-from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir import Graph
 from pnnx_fast.ir.check import require_connections
-from pnnx_fast.ir.folded import changed_constant
+from pnnx_fast.ir.folded import changed_constant, is_constant
 from pnnx_fast.passes.restore_dtypes import restore_dtypes
 from pnnx_fast.passes.restore_shapes import restore_shapes
 from pnnx_fast.passes.restore_writes import warn_of_lost_writes
-from pnnx_fast.runtime.doubts import name_doubts
+from pnnx_fast.runtime.doubts import name_doubts, name_kept
 
 __all__ = ["for_source"]
 
 
-def for_source(graph: Graph) -> Graph:
-    """A copy of a graph as its source shall compute it.
+def for_source(graph: Graph, has_weights: bool = False) -> Graph:
+    """A copy of a graph as its source shall compute it; it may have a file of weights.
 
     Dtypes and shapes are those of the notes, and constants what they were before the converter's own run changed them.
     What cannot be mended, and writes that the source has no words for, are warned of.
@@ -35,14 +35,13 @@ def for_source(graph: Graph) -> Graph:
 
     ran = graph.copy()
     passes.restore(ran)
-    name_doubts(ran.ops, wind_back(ran, default_isa()))
+    known = wind_back(ran, default_isa())
+    name_doubts(ran.ops, known)
+    if has_weights:
+        name_kept(graph.ops, ran.ops, known)
     # Several constants may have one name, but not one operand.
-    data = {op.outputs[0].name: op.attrs["data"] for op in ran.ops if _is_constant(op)}
+    data = {op.outputs[0].name: op.attrs["data"] for op in ran.ops if is_constant(op)}
     for op in mended.ops:
-        if _is_constant(op):
+        if is_constant(op):
             op.attrs["data"] = data.get(op.outputs[0].name, op.attrs["data"])
     return mended
-
-
-def _is_constant(op: Operator) -> bool:
-    return op.type == "pnnx.Attribute" and "data" in op.attrs and bool(op.outputs)

@@ -141,9 +141,9 @@ class Editing:
         """Run PNNX's simplifications by name, or all; see :func:`pnnx_fast.simplify.simplify`."""
         return cast("dict[str, int]", _edit().simplify(self, passes))
 
-    def _for_source(self) -> Graph:
+    def _for_source(self, has_weights: bool) -> Graph:
         """Return the graph as its Python source computes it; see :func:`pnnx_fast.edit.for_source`."""
-        return cast("Graph", _edit().for_source(self))
+        return cast("Graph", _edit().for_source(self, has_weights))
 
     def diff(self, other: Graph) -> list[str]:
         """Return the differences from another graph; see :func:`pnnx_fast.edit.diff`."""

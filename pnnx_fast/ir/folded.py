@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pnnx_fast._types import SPECIAL_FLOATS, Array
 from pnnx_fast.ir.levels import bare, spellings
 from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "versions_of"]
+if TYPE_CHECKING:
+    from pnnx_fast.ir.cells import CellPart
+
+__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "is_constant", "versions_of"]
 
 _FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
@@ -35,6 +38,11 @@ _WIDENED = spellings("expand", "expand_as")
 
 _MOST_UPSTREAM = 400
 """Operators that are looked at for what a mask comes from."""
+
+
+def is_constant(op: Operator) -> bool:
+    """Whether an operator is a constant with a result."""
+    return op.type == "pnnx.Attribute" and "data" in op.attrs and bool(op.outputs)
 
 
 def _owner(operand: Operand) -> Operator | None:
@@ -74,7 +82,12 @@ def changed_constant(op: Operator) -> Operator | None:
     its zeros by then. Such a tensor is filled with one value before it is written to, and with several ones thereafter.
     As many new values as there are places are taken for a permutation, which leaves nothing of the old ones, unless
     they go where a mask tells: then the run wrote to all places.
+
+    Sums in recurrent cells, which PyTorch computes in place, are among the operators, too.
     """
+    if op.type == "pnnx.Expression":
+        part = _part_of_cell(op)
+        return None if part is None else part.constant
     if not op.inputs or not (op.type in _WRITING or _adds_to(op)):
         return None
     maker = _owner(op.inputs[0])
@@ -94,6 +107,14 @@ def changed_constant(op: Operator) -> Operator | None:
     if replaces and any(math.prod(x.shape) >= data.elemcount for x in op.inputs[1:] if x.shape is not None):
         return maker if by_mask else None
     return maker if bool((values != values[0]).any()) else None
+
+
+def _part_of_cell(op: Operator) -> CellPart | None:
+    if not any(x.producer is not None and x.producer.name.startswith(_FOLDED) for x in op.inputs):
+        return None
+    from pnnx_fast.ir.cells import cell_part  # few models need it
+
+    return cell_part(op)
 
 
 def filling(op: Operator) -> Any:

@@ -164,7 +164,7 @@ class Graph(Lookup, Editing):
         UnsupportedOperatorError
             Naming an operator that PyTorch has no equivalent of.
         """
-        codec.get().python(self._for_source(), path, bin)
+        codec.get().python(self._for_source(bin is not None), path, bin)
 
     # Operands
 

@@ -34,8 +34,11 @@ __all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
 CACHED_PROGRAMS = 16
 """Continuations of a chain that are kept, one a shape."""
 
-DOUBTFUL = ("scatter", "index_", "masked_fill", "::__i", "slice_copy", "MultiheadAttention")
+DOUBTFUL = ("scatter", "index_", "masked_fill", "::__i", "slice_copy", "MultiheadAttention", "unsafe_chunk")
 """Parts of the names of operator types about which a file may leave doubts."""
+
+DOUBTFUL_SUMS = frozenset({"F.tanh", "F.relu"})
+"""Operator types that leave doubts about a constant which the converter has computed, if they take its sum."""
 
 
 class Compiler:
@@ -88,7 +91,7 @@ class Compiler:
 
             self.constants.tuner = Tuner(None if autotune is True else autotune)
         passes.restore(self.graph)
-        if own_run and any(part in kind for kind in {op.type for op in graph.ops} for part in DOUBTFUL):
+        if own_run and _is_doubtful(graph):
             _dispel_doubts(graph, isa)
         if optimize:
             passes.optimize(self.graph, _dumper())
@@ -232,6 +235,19 @@ def _dumper() -> Callable[[str, Graph], None] | None:
     from pnnx_fast.runtime.debug import graph_dumper
 
     return graph_dumper(folder)
+
+
+def _is_doubtful(graph: Graph) -> bool:
+    kinds = {op.type for op in graph.ops}
+    if any(part in kind for kind in kinds for part in DOUBTFUL):
+        return True
+    if kinds.isdisjoint(DOUBTFUL_SUMS) or "pnnx.Expression" not in kinds or "pnnx.Attribute" not in kinds:
+        return False
+    sums = (op.inputs[0].producer for op in graph.ops if op.type in DOUBTFUL_SUMS and op.inputs)
+    firsts = (
+        made.inputs[0].producer for made in sums if made is not None and made.type == "pnnx.Expression" and made.inputs
+    )
+    return any(first is not None and first.type == "pnnx.Attribute" for first in firsts)
 
 
 def _dispel_doubts(graph: Graph, isa: str) -> None:

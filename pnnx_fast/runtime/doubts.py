@@ -9,11 +9,11 @@ from functools import partial
 
 from pnnx_fast._warning import warn
 from pnnx_fast.ir import Operator
-from pnnx_fast.ir.folded import changed_constant
+from pnnx_fast.ir.folded import changed_constant, filled_with, is_constant
 from pnnx_fast.ir.levels import bare
 from pnnx_fast.ir.notes import untold_values
 
-__all__ = ["name_doubts"]
+__all__ = ["name_doubts", "name_kept"]
 
 _CLONE = "_ncnnclone"
 """How the names of copies end that the converter makes for its writes."""
@@ -28,6 +28,19 @@ def name_doubts(ops: Sequence[Operator], known: Collection[Operator] = ()) -> No
         told = next(filter(None, map(doubt, ops)), None)
         if told is not None:
             warn(f"{told}: its results may be wrong")
+
+
+def name_kept(ops: Sequence[Operator], mended: Sequence[Operator], known: Collection[Operator]) -> None:
+    """Warn of the first mended constant that Python source reads from a file; those of one value it spells out.
+
+    ``mended`` are the operators of a copy, and ``known`` its constants that are what the model starts with.
+    """
+    made = {op.outputs[0].name: op for op in known}
+    for op in filter(is_constant, ops):
+        now = made.get(op.outputs[0].name, op)
+        if now.attrs["data"] is not op.attrs["data"] and filled_with(now, mended) is None:
+            warn(f"{op.where} is in the file of weights as the converter's own run left it: results may be wrong")
+            return
 
 
 def _untold(op: Operator) -> str | None:

@@ -8,6 +8,8 @@ constant before, the constant becomes that again; where it does not, :mod:`pnnx_
 Masks are all true in such a run, and of what they filled nothing is left. PyTorch's own modules make numbers of them
 by ``zeros_like(mask).masked_fill_(mask, -inf)``; there it was zeros.
 
+Recurrent cells write to more than one value, which :mod:`pnnx_fast.runtime.own_cells` tells.
+
 The converter may have been given other inputs than ones (its option ``input``). Of what it added up then, the sum is
 known all the same where it is that of a constant, wherever its entries went.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +29,9 @@ from pnnx_fast.errors import LimitError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator, dtypes
 from pnnx_fast.ir.folded import FILLS, changed_constant, filling, versions_of
 from pnnx_fast.ir.levels import spellings
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.own_cells import Cells
 
 __all__ = ["wind_back"]
 
@@ -57,6 +62,7 @@ def wind_back(graph: Graph, isa: str) -> set[Operator]:
     ops = list(graph.topological())
     constants = list(dict.fromkeys(filter(None, map(changed_constant, ops))))
     known: set[Operator] = set()
+    cells = _cells(ops)
     for constant in constants:
         before = 0 if _was_mask(constant) else _before_sums(constant, versions_of(constant, ops))
         if before is not None:
@@ -68,7 +74,9 @@ def wind_back(graph: Graph, isa: str) -> set[Operator]:
     for constant in constants:
         data = constant.attrs["data"].numpy()
         found: Array | float | int | None = None
-        if own is not None:
+        if cells is not None and constant in cells:
+            found = cells.before(constant, own)
+        elif own is not None:
             tried = versions_of(constant, ops)[: -TRIED - 1 : -1]
             told = (_before(data, partial(own.up_to, constant, last)) for last in tried)
             found = next((value for value in told if value is not None), None)
@@ -79,6 +87,16 @@ def wind_back(graph: Graph, isa: str) -> set[Operator]:
             if found is not data:
                 _fill(constant, found)
     return known
+
+
+def _cells(ops: Sequence[Operator]) -> Cells | None:
+    """What tells of constants in recurrent cells, where there are any."""
+    sums = [op for op in ops if op.type == "pnnx.Expression" and changed_constant(op)]
+    if not sums:
+        return None
+    from pnnx_fast.runtime.own_cells import Cells
+
+    return Cells(sums, ops)
 
 
 def _fill(constant: Operator, value: float | Array) -> None:
