@@ -33,6 +33,7 @@ from pnnx_fast.ir.notes import (
     written_truth,
     written_views,
 )
+from pnnx_fast.ir.repeated import repeated_inputs
 
 __all__ = ["argument", "is_module", "statements"]
 
@@ -353,19 +354,23 @@ def _attention(op: Operator, names: Names) -> list[str]:
     masks = {
         slot: ("~" if means_taking_part(op.inputs[i]) else "") + names.of(op.inputs[i]) for i, slot in slots.items()
     }
-    tensors = [names.of(x) for i, x in enumerate(op.inputs) if i not in slots]
+    taken, _ = repeated_inputs(op) or ([i for i in range(len(op.inputs)) if i not in slots], False)
+    tensors = [names.of(op.inputs[i]) for i in taken]
     query = tensors[0]
     key = tensors[1] if len(tensors) > 1 else query
     value = tensors[2] if len(tensors) > 2 else key
     if len(tensors) > 3:
         masks.setdefault("attn_mask", tensors[3])
-    at = dict(zip(attention_roles(op), op.outputs, strict=False))
-    weights = at.get("weights")
+    # Files of the lowest level hand out a tuple.
+    unpack = next((x for x in op.outputs[0].consumers if x.type == "prim::TupleUnpack"), None)
+    at = dict(zip(attention_roles(op), op.outputs, strict=False)) if unpack is None else {}
+    weights = at.get("weights") if unpack is None else unpack.outputs[-1]
     inputs = [query, key, value, *(f"{k}={v}" for k, v in masks.items()), f"need_weights={weights is not None}"]
     given, last = query_shape(op), None if weights is None else weights.shape
     if given is not None and last is not None and len(last) == len(given) + 1:
         inputs.append("average_attn_weights=False")
     results = ", ".join(names.of(at[role]) if role in at else "_" for role in ("y", "weights"))
+    results = results if unpack is None else names.of(op.outputs[0])
     return [f"{results} = self.{names.member(op)}({', '.join(inputs)})"]
 
 

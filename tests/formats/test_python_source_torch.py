@@ -326,17 +326,36 @@ def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("outputs", ["y w", "w y", "w"])
-def test_weights_of_all_heads(outputs: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("simple", [False, True])
+@pytest.mark.parametrize("outputs", ["y w", "w y", "w", "t"])
+def test_weights_of_all_heads(outputs: str, simple: bool, tmp_path: Path) -> None:
+    """Files of the lowest level have a tuple for them."""
     notes = "".join(f" #{k}={v}" for k, v in {"y": "(5,1,8)f32", "w": "(1,2,5,5)f32"}.items() if k in outputs)
+    unpack = "prim::TupleUnpack u 1 2 t y w #y=(5,1,8)f32 #w=(1,2,5,5)f32\n" if outputs == "t" else ""
     graph = Graph.parse(
-        f"7767517\n3 {len(outputs.split()) + 1}\npnnx.Input a 0 1 q #q=(5,1,8)f32\nnn.MultiheadAttention t 1 "
-        f"{len(outputs.split())} q {outputs} bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 #q=(5,1,8)f32{notes}\n"
-        "pnnx.Output out 1 0 w\n"
+        f"7767517\n{3 + bool(unpack)} {4 if unpack else len(outputs.split()) + 1}\npnnx.Input a 0 1 q #q=(5,1,8)f32\n"
+        f"nn.MultiheadAttention t 1 {len(outputs.split())} q {outputs} bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 "
+        f"#q=(5,1,8)f32{notes}\n{unpack}pnnx.Output out 1 0 w\n"
     )
     rng = np.random.default_rng(0)
     _give_attention_weights(graph.ops[1], rng)
+    if simple:
+        graph.simplify()
     assert "average_attn_weights=False" in _runs_alike(graph, tmp_path, rng.standard_normal((5, 1, 8), np.float32))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_keys_with_the_position_of_the_query_that_the_file_names_once(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n5 4\npnnx.Input a 0 1 x #x=(5,1,8)f32\npnnx.Input b 0 1 p #p=(5,1,8)f32\n"
+        "pnnx.Expression e 2 1 x p q expr=add(@0,@1) #q=(5,1,8)f32\n"
+        "nn.MultiheadAttention t 2 1 q x y bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 #y=(5,1,8)f32\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    _give_attention_weights(graph.ops[3], rng)
+    arrays = [rng.standard_normal((5, 1, 8), np.float32) for _ in range(2)]
+    assert "(v_q, v_q, v_x, " in _runs_alike(graph, tmp_path, *arrays)
 
 
 def test_an_index_of_one_element_as_a_number(tmp_path: Path) -> None:
