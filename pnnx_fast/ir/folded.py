@@ -10,7 +10,7 @@ from pnnx_fast._types import SPECIAL_FLOATS, Array
 from pnnx_fast.ir.levels import bare, spellings
 from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "versions_of"]
+__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "is_folded", "versions_of"]
 
 _FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
@@ -42,6 +42,12 @@ def _owner(operand: Operand) -> Operator | None:
     while (op := operand.producer) is not None and op.type in _VIEWS | {_SLICED} and op.inputs:
         operand = op.inputs[0]
     return operand.producer
+
+
+def is_folded(operand: Operand) -> bool:
+    """Whether a tensor is a constant that the converter computed, or a view of one, before or after writes to it."""
+    maker = _owner(operand)
+    return maker is not None and maker.type == "pnnx.Attribute" and maker.name.startswith(_FOLDED)
 
 
 def versions_of(constant: Operator, ops: Iterable[Operator]) -> list[Operator]:
@@ -78,7 +84,7 @@ def changed_constant(op: Operator) -> Operator | None:
     if not op.inputs or not (op.type in _WRITING or _adds_to(op)):
         return None
     maker = _owner(op.inputs[0])
-    if maker is None or maker.type != "pnnx.Attribute" or not maker.name.startswith(_FOLDED):
+    if maker is None or not is_folded(op.inputs[0]):
         return None
     data = maker.attrs.get("data")
     if data is None or data.dtype is None or data.elemcount < 2:

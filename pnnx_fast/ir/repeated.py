@@ -1,6 +1,4 @@
-"""Which of query, key and value an attention layer was given twice, where the converter writes a tensor once; it changes
-no graph.
-"""
+"""Which of query, key and value attention was given twice, where the converter writes it once; it changes no graph."""
 
 from __future__ import annotations
 
