@@ -119,14 +119,13 @@ def _call(op: Operator, names: Names) -> str:
     if op.type.startswith("Tensor.") and _WORD.match(op.type[7:]) and op.inputs:
         owner = next((x for key, x in slots if key in ("", "input", "self")), op.inputs[0])
         slots.remove(next(slot for slot in slots if slot[1] is owner))
-        # A constant of no dimensions is a number at low levels.
-        holder = f"torch.tensor({names.of(owner)})" if names.kinds.get(owner) == "number" else names.of(owner)
-        function = f"{holder}.{op.type[7:]}"
+        function = f"{names.tensor(owner)}.{op.type[7:]}"
     else:
         function = _function(op)
         if function.startswith("torch.ops.aten.") and not op.params and not any(key for key, _ in slots):
             return f"aten({', '.join([repr(op.type[6:]), *(names.of(x) for x in op.inputs)])})"
-    positional = [names.of(x) for i, (key, x) in enumerate(slots) if not key or (i == 0 and key == "input")]
+    first = [names.tensor(x) for key, x in slots[:1] if key == "input"]
+    positional = [*first, *(names.of(x) for key, x in slots if not key)]
     empty = op.type in _CREATED
     spellings = [(key, "()" if empty and key == "size" and known(x) is None else names.of(x)) for key, x in slots]
     keywords = [argument_of(op, key, text) for i, (key, text) in enumerate(spellings) if key and (i or key != "input")]
@@ -238,7 +237,7 @@ def _sizes(key: str) -> Callable[[Operator, Names], list[str]]:
     """Methods that take sizes; in a reshape, 0 keeps a size."""
 
     def make(op: Operator, names: Names) -> list[str]:
-        x = names.of(op.inputs[0])
+        x = names.tensor(op.inputs[0])
         if len(op.inputs) == 2:
             sizes = "*" + names.of(op.inputs[1])
         else:
@@ -258,7 +257,7 @@ def _joined(op: Operator, names: Names) -> list[str]:
     tensors = [x for key, x in op.slots() if key != "dim"]
     dims = [argument_of(op, key, names.of(x)) for key, x in op.slots() if key == "dim"]
     lone = len(tensors) == 1 and tensors[0].shape is None
-    inputs = names.of(tensors[0]) if lone else "[" + ", ".join(map(names.of, tensors)) + "]"
+    inputs = names.of(tensors[0]) if lone else "[" + ", ".join(map(names.tensor, tensors)) + "]"
     return [f"{targets(op, names)} = {op.type}({', '.join([inputs, *dims, *_parameters(op)])})"]
 
 
@@ -280,7 +279,7 @@ def _unsqueeze(op: Operator, names: Names) -> list[str]:
     if not isinstance(dim, list):
         return _plain(op, names)
     calls = "".join(f".unsqueeze({d})" for d in sorted(dim, key=lambda d: (d >= 0, abs(d))))
-    return [f"{targets(op, names)} = {names.of(op.inputs[0])}{calls}"]
+    return [f"{targets(op, names)} = {names.tensor(op.inputs[0])}{calls}"]
 
 
 def _prod(op: Operator, names: Names) -> list[str]:
@@ -288,7 +287,7 @@ def _prod(op: Operator, names: Names) -> list[str]:
     dim = op.params["dim"].value if op.has_param("dim") else None
     if isinstance(dim, int) or op.has_input("dim"):
         return _plain(op, names)
-    x = text = names.of(op.inputs[0])
+    x = text = names.tensor(op.inputs[0])
     keep = op.has_param("keepdim") and bool(op.params["keepdim"].value)
     dtype = f", {argument(op, 'dtype', op.params['dtype'])}" if op.has_param("dtype") else ""
     if not isinstance(dim, list):

@@ -422,3 +422,34 @@ def test_operators_as_low_levels_write_them(tmp_path: Path, name: str) -> None:
     rng = np.random.default_rng(0)
     shapes = [op.outputs[0].shape or () for op in graph.ops if op.type == "pnnx.Input"]
     _runs_alike(graph, tmp_path, *(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
+
+
+@pytest.mark.parametrize(
+    "line, size",
+    [
+        ("Tensor.expand t 1 1 n a sizes=(5) $input=n", "5"),
+        ("Tensor.reshape t 1 1 n a shape=(1,1) $input=n", "1,1"),
+        ("torch.unsqueeze t 1 1 n a dim=0 $input=n", "1"),
+        ("torch.unsqueeze t 1 1 n a dim=(0,1) $input=n", "1,1"),
+        ("torch.sqrt t 1 1 n a $input=n", ""),
+        ("torch.sum t 1 1 n a $input=n", ""),
+        ("torch.stack t 2 1 n n a dim=0", "2"),
+        ("aten::broadcast_tensors t 1 2 l a b", ""),
+    ],
+)
+def test_tensors_without_dimensions_that_are_numbers_in_the_file(line: str, size: str, tmp_path: Path) -> None:
+    """So the converter writes them at level 1."""
+    unpack = ["prim::ListUnpack u 1 2 t a b"] if "broadcast" in line else []
+    ops = [
+        "pnnx.Input i 0 1 x #x=(2,3)f32",
+        "pnnx.Expression n 1 1 x n expr=log(mul(1.5,size(@0,1)))",
+        *(["pnnx.Expression l 0 1 l expr=[5.000000e-01,1.0]"] if unpack else []),
+        f"{line.replace('1 2 l a b', '1 1 l t')}" + ("" if unpack else f" #a=({size})f32"),
+        *unpack,
+        "torch.sum s 1 1 a r $input=a #r=()f32",
+        "pnnx.Expression y 2 1 x r y expr=add(@0,@1) #y=(2,3)f32",
+        "pnnx.Output o 1 0 y",
+    ]
+    outputs = sum(int(op.split()[3]) for op in ops)
+    graph = Graph.parse("\n".join(["7767517", f"{len(ops)} {outputs}", *ops, ""]))
+    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 3), np.float32))
