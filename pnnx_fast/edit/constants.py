@@ -19,7 +19,16 @@ from pnnx_fast.passes.moves import RESHAPES
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["mend_attention", "mend_broadcast", "mend_cat", "mend_gather", "mend_grid", "mend_scatter", "mend_write"]
+__all__ = [
+    "mend_attention",
+    "mend_broadcast",
+    "mend_cat",
+    "mend_gather",
+    "mend_grid",
+    "mend_product",
+    "mend_scatter",
+    "mend_write",
+]
 
 _ROUNDING = 1e-5
 """What rounding changes at most, as a share of the largest value."""
@@ -86,11 +95,13 @@ def _expand(work: Unbaking, op: Operator, i: int, small: Operand, like: Mapping[
 def _shrunk(data: Array, axes: Sequence[int], margin: float = 0.0) -> Array | None:
     """A constant with one element along axes that repeat it, within a margin; None when they do not."""
     for axis in axes:
+        if data.shape[axis] <= 1:
+            continue
         first = np.take(data, [0], axis)
-        if data.shape[axis] > 1 and not np.array_equal(np.broadcast_to(first, data.shape), data):
-            if not margin or not np.allclose(data, first, 0, margin, equal_nan=True):
-                return None
-        data = first if data.shape[axis] > 1 else data
+        same = np.array_equal(np.broadcast_to(first, data.shape), data)
+        if not same and not (margin and np.allclose(data, first, 0, margin, equal_nan=True)):
+            return None
+        data = first
     return data
 
 
@@ -142,6 +153,24 @@ def _lead_batch(work: Unbaking, op: Operator, data: Array, axis: int) -> bool:
         return False
     cut.params["shape"] = [*shape[: place - 1], -1, data.shape[axis], *shape[place + 1 :]]
     work.step(cut)
+    return True
+
+
+def mend_product(work: Unbaking, op: Operator) -> bool:
+    """A constant matrix that repeats itself for all items of a batch is one for any number of them."""
+    for i, (x, other) in enumerate(zip(op.inputs[:2], op.inputs[1::-1], strict=True)):
+        data, found = constant_array(x), work.shapes(other)
+        if data is None or found is None or data.ndim != len(found[0]):
+            continue
+        axes = [j for j in range(data.ndim - 2) if data.shape[j] == found[0][j] != found[1][j]]
+        smaller = _shrunk(data, axes)
+        if not axes or smaller is None:
+            continue
+        small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+        if op.type == "torch.matmul":
+            op.set_input(i, small)
+        else:
+            _expand(work, op, i, small, {j: (other, j) for j in axes})
     return True
 
 
