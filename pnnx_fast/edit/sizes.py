@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pnnx_fast import passes
-from pnnx_fast._warning import muted
 from pnnx_fast.edit.unbake import unbake
 from pnnx_fast.edit.walk import Shapes, Walk
 from pnnx_fast.errors import ParameterError
@@ -65,8 +64,7 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
     """
     walk = Walk(graph, _recorded(graph, shapes))
     restored = graph.copy()
-    with muted():  # values are of no matter here
-        passes.restore(restored)
+    passes.restore(restored)
     for op in restored.topological():
         walk.step(op)
     for x in graph.operands:
