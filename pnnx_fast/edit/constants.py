@@ -12,14 +12,26 @@ from pnnx_fast.edit.grids import rebuild_grid
 from pnnx_fast.edit.windows import arguments, as_long, tell_written
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir import Operand, Operator
-from pnnx_fast.ir.folded import changed_constant
+from pnnx_fast.ir.folded import changed_constant, is_folded
 from pnnx_fast.ir.literals import MISSING, constant_array, literal
 from pnnx_fast.passes.moves import RESHAPES
 
 if TYPE_CHECKING:
     from pnnx_fast.edit.unbake import Unbaking
 
-__all__ = ["mend_attention", "mend_broadcast", "mend_cat", "mend_gather", "mend_grid", "mend_scatter", "mend_write"]
+__all__ = [
+    "mend_attention",
+    "mend_broadcast",
+    "mend_cat",
+    "mend_gather",
+    "mend_grid",
+    "mend_product",
+    "mend_scatter",
+    "mend_write",
+]
+
+_ROUNDING = 1e-5
+"""What rounding changes at most, as a share of the largest value."""
 
 
 def mend_cat(work: Unbaking, op: Operator) -> bool:
@@ -80,13 +92,16 @@ def _expand(work: Unbaking, op: Operator, i: int, small: Operand, like: Mapping[
     op.set_input(i, wide)
 
 
-def _shrunk(data: Array, axes: Sequence[int]) -> Array | None:
-    """A constant with one element along axes that repeat it; None when they do not."""
+def _shrunk(data: Array, axes: Sequence[int], margin: float = 0.0) -> Array | None:
+    """A constant with one element along axes that repeat it, within a margin; None when they do not."""
     for axis in axes:
+        if data.shape[axis] <= 1:
+            continue
         first = np.take(data, [0], axis)
-        if data.shape[axis] > 1 and not np.array_equal(np.broadcast_to(first, data.shape), data):
+        same = np.array_equal(np.broadcast_to(first, data.shape), data)
+        if not same and not (margin and np.allclose(data, first, 0, margin, equal_nan=True)):
             return None
-        data = first if data.shape[axis] > 1 else data
+        data = first
     return data
 
 
@@ -141,6 +156,24 @@ def _lead_batch(work: Unbaking, op: Operator, data: Array, axis: int) -> bool:
     return True
 
 
+def mend_product(work: Unbaking, op: Operator) -> bool:
+    """A constant matrix that repeats itself for all items of a batch is one for any number of them."""
+    for i, (x, other) in enumerate(zip(op.inputs[:2], op.inputs[1::-1], strict=True)):
+        data, found = constant_array(x), work.shapes(other)
+        if data is None or found is None or data.ndim != len(found[0]):
+            continue
+        axes = [j for j in range(data.ndim - 2) if data.shape[j] == found[0][j] != found[1][j]]
+        smaller = _shrunk(data, axes)
+        if not axes or smaller is None:
+            continue
+        small = x if smaller is data else work.add_constant(smaller, f"{x.name}_once", op)
+        if op.type == "torch.matmul":
+            op.set_input(i, small)
+        else:
+            _expand(work, op, i, small, {j: (other, j) for j in axes})
+    return True
+
+
 def mend_attention(work: Unbaking, op: Operator) -> bool:
     """Learned queries, and masks with a row for every item, repeat with the batch."""
     axis = 0 if op.value("batch_first") else 1
@@ -181,7 +214,9 @@ def mend_write(work: Unbaking, op: Operator) -> bool:
     if len(found[0]) < data.ndim and {0, -data.ndim} & set(dims if isinstance(dims, list) else [dims]):
         return True
     if found[0][0] == data.shape[0] != found[1][0]:
-        _repeat(work, op, x, op.inputs[1], 0)
+        # What the converter's own run wrote to the items of a batch of ones differs by rounding alone.
+        finite = np.isfinite(data) if data.dtype.kind == "f" and is_folded(x) else False
+        _repeat(work, op, x, op.inputs[1], 0, margin=_ROUNDING * np.abs(data).max(initial=0, where=finite))
     return True
 
 
@@ -226,19 +261,24 @@ def mend_gather(work: Unbaking, op: Operator) -> bool:
     return not dim or mend_grid(work, op)
 
 
-def _repeat(work: Unbaking, op: Operator, rows: Operand, like: Operand, axis: int, to: int | None = None) -> None:
+def _repeat(
+    work: Unbaking, op: Operator, rows: Operand, like: Operand, axis: int, to: int | None = None, margin: float = 0.0
+) -> None:
     """Repeat what an operator takes as an axis of another operand grows, along that axis or along `to`."""
     place, whole = axis if to is None else to, (work.old.shape(like) or ())[axis]
     data = work.copied_constant(rows)
     # One row that stands for all serves any number of them, not only multiples of those that tracing saw.
-    one = _shrunk(data, [place]) if data is not None and data.shape[place] == whole else None
+    one = _shrunk(data, [place], margin) if data is not None and data.shape[place] == whole else None
     small = rows if one is None or one is data else work.add_constant(one, f"{rows.name}_once", op)
     wide = work.graph.new_operand(work.graph.free_name(f"{rows.name}_wide"))
     made = work.graph.new_operator_before(
         "Tensor.repeat", f"{op.name}_repeat", op, inputs=[small], outputs=[wide], inputnames=["input"]
     )
     entries = ["1"] * len(work.old.shape(rows) or ())
-    entries[place] = f"size(@0,{axis})" if small is not rows else f"floor_divide(size(@0,{axis}),{whole})"
+    size = f"size(@0,{axis})"
+    # Below zero, and so refused, where the size is no multiple.
+    multiple = f"sub(floor_divide({size},{whole}),mul({size},remainder({size},{whole})))"
+    entries[place] = size if small is not rows or whole == 1 else multiple
     work.compute(made, "sizes", entries, [like])
     work.step(made)
     for i, x in enumerate(op.inputs):

@@ -20,6 +20,7 @@ from pnnx_fast.edit.constants import (
     mend_cat,
     mend_gather,
     mend_grid,
+    mend_product,
     mend_scatter,
     mend_write,
 )
@@ -401,6 +402,8 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
         ("torch.where", "Tensor.masked_fill", "torch.mul", "torch.add", "torch.baddbmm"),
         mend_broadcast,
     ),
+    "torch.matmul": mend_product,
+    "torch.bmm": mend_product,
     "nn.MultiheadAttention": mend_attention,
     "F.grid_sample": mend_grid,
     "torch.gather": mend_gather,

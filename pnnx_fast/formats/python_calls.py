@@ -33,6 +33,7 @@ from pnnx_fast.ir.notes import (
     written_truth,
     written_views,
 )
+from pnnx_fast.ir.repeated import repeated_inputs
 
 __all__ = ["argument", "is_module", "statements"]
 
@@ -118,14 +119,13 @@ def _call(op: Operator, names: Names) -> str:
     if op.type.startswith("Tensor.") and _WORD.match(op.type[7:]) and op.inputs:
         owner = next((x for key, x in slots if key in ("", "input", "self")), op.inputs[0])
         slots.remove(next(slot for slot in slots if slot[1] is owner))
-        # A constant of no dimensions is a number at low levels.
-        holder = f"torch.tensor({names.of(owner)})" if names.kinds.get(owner) == "number" else names.of(owner)
-        function = f"{holder}.{op.type[7:]}"
+        function = f"{names.tensor(owner)}.{op.type[7:]}"
     else:
         function = _function(op)
         if function.startswith("torch.ops.aten.") and not op.params and not any(key for key, _ in slots):
             return f"aten({', '.join([repr(op.type[6:]), *(names.of(x) for x in op.inputs)])})"
-    positional = [names.of(x) for i, (key, x) in enumerate(slots) if not key or (i == 0 and key == "input")]
+    first = [names.tensor(x) for key, x in slots[:1] if key == "input"]
+    positional = [*first, *(names.of(x) for key, x in slots if not key)]
     empty = op.type in _CREATED
     spellings = [(key, "()" if empty and key == "size" and known(x) is None else names.of(x)) for key, x in slots]
     keywords = [argument_of(op, key, text) for i, (key, text) in enumerate(spellings) if key and (i or key != "input")]
@@ -237,7 +237,7 @@ def _sizes(key: str) -> Callable[[Operator, Names], list[str]]:
     """Methods that take sizes; in a reshape, 0 keeps a size."""
 
     def make(op: Operator, names: Names) -> list[str]:
-        x = names.of(op.inputs[0])
+        x = names.tensor(op.inputs[0])
         if len(op.inputs) == 2:
             sizes = "*" + names.of(op.inputs[1])
         else:
@@ -257,7 +257,7 @@ def _joined(op: Operator, names: Names) -> list[str]:
     tensors = [x for key, x in op.slots() if key != "dim"]
     dims = [argument_of(op, key, names.of(x)) for key, x in op.slots() if key == "dim"]
     lone = len(tensors) == 1 and tensors[0].shape is None
-    inputs = names.of(tensors[0]) if lone else "[" + ", ".join(map(names.of, tensors)) + "]"
+    inputs = names.of(tensors[0]) if lone else "[" + ", ".join(map(names.tensor, tensors)) + "]"
     return [f"{targets(op, names)} = {op.type}({', '.join([inputs, *dims, *_parameters(op)])})"]
 
 
@@ -279,7 +279,7 @@ def _unsqueeze(op: Operator, names: Names) -> list[str]:
     if not isinstance(dim, list):
         return _plain(op, names)
     calls = "".join(f".unsqueeze({d})" for d in sorted(dim, key=lambda d: (d >= 0, abs(d))))
-    return [f"{targets(op, names)} = {names.of(op.inputs[0])}{calls}"]
+    return [f"{targets(op, names)} = {names.tensor(op.inputs[0])}{calls}"]
 
 
 def _prod(op: Operator, names: Names) -> list[str]:
@@ -287,7 +287,7 @@ def _prod(op: Operator, names: Names) -> list[str]:
     dim = op.value("dim")
     if isinstance(dim, int) or op.has_input("dim"):
         return _plain(op, names)
-    x = text = names.of(op.inputs[0])
+    x = text = names.tensor(op.inputs[0])
     keep = bool(op.value("keepdim"))
     dtype = f", {argument(op, 'dtype', op.params['dtype'])}" if op.has_param("dtype") else ""
     if not isinstance(dim, list):
@@ -353,19 +353,23 @@ def _attention(op: Operator, names: Names) -> list[str]:
     masks = {
         slot: ("~" if means_taking_part(op.inputs[i]) else "") + names.of(op.inputs[i]) for i, slot in slots.items()
     }
-    tensors = [names.of(x) for i, x in enumerate(op.inputs) if i not in slots]
+    taken, _ = repeated_inputs(op) or ([i for i in range(len(op.inputs)) if i not in slots], False)
+    tensors = [names.of(op.inputs[i]) for i in taken]
     query = tensors[0]
     key = tensors[1] if len(tensors) > 1 else query
     value = tensors[2] if len(tensors) > 2 else key
     if len(tensors) > 3:
         masks.setdefault("attn_mask", tensors[3])
-    at = dict(zip(attention_roles(op), op.outputs, strict=False))
-    weights = at.get("weights")
+    # Files of the lowest level hand out a tuple.
+    unpack = next((x for x in op.outputs[0].consumers if x.type == "prim::TupleUnpack"), None)
+    at = dict(zip(attention_roles(op), op.outputs, strict=False)) if unpack is None else {}
+    weights = at.get("weights") if unpack is None else unpack.outputs[-1]
     inputs = [query, key, value, *(f"{k}={v}" for k, v in masks.items()), f"need_weights={weights is not None}"]
     given, last = query_shape(op), None if weights is None else weights.shape
     if given is not None and last is not None and len(last) == len(given) + 1:
         inputs.append("average_attn_weights=False")
     results = ", ".join(names.of(at[role]) if role in at else "_" for role in ("y", "weights"))
+    results = results if unpack is None else names.of(op.outputs[0])
     return [f"{results} = self.{names.member(op)}({', '.join(inputs)})"]
 
 

@@ -62,7 +62,9 @@ def aten(name, *values):
         arguments = overload._schema.arguments
         if len(arguments) < len(values) or any(x.is_out for x in arguments):
             continue
-        pairs = list(zip(arguments, values))
+        # Constants of no dimensions are numbers in a file, also among tensors.
+        lists = [str(x.type) == "List[Tensor]" and isinstance(v, list) for x, v in zip(arguments, values)]
+        pairs = [(x, list(map(torch.as_tensor, v)) if of else v) for x, v, of in zip(arguments, values, lists)]
         if any(str(x.type) == "bool" and type(v) is int for x, v in pairs):
             continue
         try:

@@ -111,6 +111,11 @@ class Names:
             self._operands[operand] = self._unique("v_" + identifier(operand.name))
         return self._operands[operand]
 
+    def tensor(self, operand: Operand) -> str:
+        """An operand where only a tensor will do: low levels write constants of no dimensions as numbers."""
+        name = self.of(operand)
+        return f"torch.tensor({name})" if self.kinds.get(operand) == "number" else name
+
     @contextmanager
     def standing_for(self, places: Mapping[Operand, str]) -> Iterator[None]:
         """Let other variables stand for operands meanwhile."""

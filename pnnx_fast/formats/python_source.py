@@ -29,6 +29,9 @@ __all__ = ["source", "write"]
 _KEY = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*\Z", re.ASCII)
 _AXIS = "weight_q_per_channel_axis"
 _QUANTIZED = "nn.quantized."
+_NOT_OF_MODULE = {"average_attn_weights", "masks_doubtful"}
+"""Parameters of restored attention that are arguments of its calls, or tell of them."""
+
 _UNKNOWN_SIZE = 128
 """Stands for sizes that vary in the examples of inputs."""
 
@@ -178,7 +181,7 @@ def _construct(op: Operator) -> str:
     if not _KEY.match(op.type):
         raise ParameterError("the type is no name of a module", operator=op.where, parameter=op.type)
     quantized = op.type.startswith(_QUANTIZED) and op.has_attr("weight")
-    skipped = {"scale", "zero_point", _AXIS} if quantized else set()
+    skipped = {"scale", "zero_point", _AXIS} if quantized else _NOT_OF_MODULE
     # Marks of the converter's own tell what it wrote, not what a module takes.
     params = [
         argument(op, key, p) for key, p in op.params.items() if key not in skipped and not key.startswith("pnnx_")

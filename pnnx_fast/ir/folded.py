@@ -13,7 +13,7 @@ from pnnx_fast.ir.operator import Operand, Operator
 if TYPE_CHECKING:
     from pnnx_fast.ir.cells import CellPart
 
-__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "is_constant", "versions_of"]
+__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "is_constant", "is_folded", "versions_of"]
 
 _FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
@@ -50,6 +50,12 @@ def _owner(operand: Operand) -> Operator | None:
     while (op := operand.producer) is not None and op.type in _VIEWS | {_SLICED} and op.inputs:
         operand = op.inputs[0]
     return operand.producer
+
+
+def is_folded(operand: Operand) -> bool:
+    """Whether a tensor is a constant that the converter computed, or a view of one, before or after writes to it."""
+    maker = _owner(operand)
+    return maker is not None and maker.type == "pnnx.Attribute" and maker.name.startswith(_FOLDED)
 
 
 def versions_of(constant: Operator, ops: Iterable[Operator]) -> list[Operator]:
@@ -91,7 +97,7 @@ def changed_constant(op: Operator) -> Operator | None:
     if not op.inputs or not (op.type in _WRITING or _adds_to(op)):
         return None
     maker = _owner(op.inputs[0])
-    if maker is None or maker.type != "pnnx.Attribute" or not maker.name.startswith(_FOLDED):
+    if maker is None or not is_folded(op.inputs[0]):
         return None
     data = maker.attrs.get("data")
     if data is None or data.dtype is None or data.elemcount < 2:

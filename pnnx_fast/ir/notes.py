@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pnnx_fast.ir.dtypes import by_text
-from pnnx_fast.ir.masks import MASKS, attention_masks
+from pnnx_fast.ir.masks import attention_masks
 from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "rounded_quotients",
     "same_padding",
     "shuffled_shape",
-    "untold_values",
     "written_truth",
     "written_views",
 ]
@@ -75,7 +74,6 @@ FOLLOWED = frozenset(
 _TORN = re.compile(r"\w\(torch\.\w+\)")
 """A function of a dtype alone."""
 
-_SUMS = frozenset({"pnnx.Expression", "torch.add", "aten::add"})
 _ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
 """Types of results that tell of a ``dtype`` argument."""
 
@@ -270,19 +268,6 @@ def lowered_bound(op: Operator) -> tuple[str, int] | None:
     if start < 0 and end > n >= size == 1 - start:
         return "start", -size
     return ("end", end - 1) if start == 0 and end < 0 <= size == n + end - 1 else None
-
-
-def untold_values(op: Operator) -> Operand | None:
-    """The second of two inputs of ``nn.MultiheadAttention`` where it may be the values alone, and not the keys as well.
-
-    The converter writes each tensor once: of ``(q, q, v)`` as of ``(q, v, v)`` it leaves ``q`` and ``v``. A query that
-    is a sum of the second input and something else, such as a position, hints at the former.
-    """
-    given = [x for name, x in op.slots() if name not in MASKS]
-    if op.type != "nn.MultiheadAttention" or len(given) != 2 or given[0].shape != given[1].shape:
-        return None
-    maker = given[0].producer
-    return given[1] if maker is not None and maker.type in _SUMS and given[1] in maker.inputs else None
 
 
 def written_views(op: Operator) -> list[Operator]:

@@ -1,16 +1,19 @@
-"""Outputs and masks of recurrent layers and attention get their roles back from the converter's notes.
+"""Inputs and outputs of recurrent layers and attention get their roles back from the converter's notes.
 
-The converter drops outputs that nobody uses, swaps others, and puts a mask where the query belongs; what is left is
-told apart by the shapes and types that it notes at the operands. Needed for right results, so this pass always runs.
+The converter drops outputs that nobody uses, swaps others, puts a mask where the query belongs, and leaves out what a
+layer takes twice; what is left is told apart by the shapes and types that it notes at the operands. Needed for right
+results, so this pass always runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pnnx_fast._warning import warn
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.masks import attention_masks, means_taking_part
 from pnnx_fast.ir.notes import RECURRENT, attention_roles, query_shape, recurrent_roles
+from pnnx_fast.ir.repeated import repeated_inputs
 from pnnx_fast.passes.moves import only_follower, succeed, unused_operand
 
 __all__ = ["restore_outputs"]
@@ -18,16 +21,19 @@ __all__ = ["restore_outputs"]
 
 def restore_outputs(graph: Graph) -> bool:
     """Rewire recurrent layers and attention whose notes contradict the usual order; returns whether any was."""
-    found = False
+    found, doubt = False, None
     for op in list(graph.ops):
         if op.type in RECURRENT:
             found |= _restore_recurrent(graph, op)
         elif op.type in ONNX_LAYERS:
             found |= _restore_states(graph, op)
         elif op.type == "nn.MultiheadAttention":
+            doubt = _restore_keys(op, doubt)
             found |= _restore_meaning(graph, op)
             standing = _restore_weights(graph, op)
             found |= _restore_mask(graph, standing) or standing is not op
+    if doubt is not None:
+        warn(f"{doubt}: its results may be wrong")
     return found
 
 
@@ -89,6 +95,22 @@ def _restore_recurrent(graph: Graph, op: Operator) -> bool:
         return False
     _replace_outputs(graph, op, usual, roles)
     return True
+
+
+def _restore_keys(op: Operator, doubt: str | None) -> str | None:
+    """Give attention the one of two inputs twice that it was given twice; returns the first doubt about that."""
+    repeated = repeated_inputs(op)
+    if repeated is None:
+        return doubt
+    slots, doubtful = repeated
+    rest = [i for i in range(len(op.inputs)) if i not in slots]
+    names = op.inputnames and [op.inputnames[i] for i in (*slots, *rest)]
+    op.set_inputs([op.inputs[i] for i in (*slots, *rest)], names)
+    query, _, value = op.inputs[:3]
+    if doubt is not None or not doubtful:
+        return doubt
+    told = f"takes {query.name} for query and keys, and {value.name}, a term of it, for the values alone"
+    return f"{op.where} {told}, which the file does not tell"
 
 
 def _restore_meaning(graph: Graph, op: Operator) -> bool:

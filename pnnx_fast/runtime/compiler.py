@@ -34,7 +34,7 @@ __all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
 CACHED_PROGRAMS = 16
 """Continuations of a chain that are kept, one a shape."""
 
-DOUBTFUL = ("scatter", "index_", "masked_fill", "::__i", "slice_copy", "MultiheadAttention", "unsafe_chunk")
+DOUBTFUL = ("scatter", "index_", "masked_fill", "::__i", "slice_copy", "unsafe_chunk")
 """Parts of the names of operator types about which a file may leave doubts."""
 
 DOUBTFUL_SUMS = frozenset({"F.tanh", "F.relu"})

@@ -1,5 +1,5 @@
-"""Operators whose results may be wrong for what a file does not tell: inputs whose role is open, constants that the
-converter's own run may have changed, writes that others do not see. Warnings name them.
+"""Operators whose results may be wrong for what a file does not tell: constants that the converter's own run may have
+changed, writes that others do not see. Warnings name them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pnnx_fast._warning import warn
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.folded import changed_constant, filled_with, is_constant
 from pnnx_fast.ir.levels import bare
-from pnnx_fast.ir.notes import untold_values
 
 __all__ = ["name_doubts", "name_kept"]
 
@@ -24,7 +23,7 @@ def name_doubts(ops: Sequence[Operator], known: Collection[Operator] = ()) -> No
 
     ``known`` are constants of which it is known that they are what the model starts with.
     """
-    for doubt in (_untold, partial(_changed, known), _untold_truth, partial(_apart, ops)):
+    for doubt in (partial(_changed, known), _untold_truth, partial(_apart, ops)):
         told = next(filter(None, map(doubt, ops)), None)
         if told is not None:
             warn(f"{told}: its results may be wrong")
@@ -41,17 +40,6 @@ def name_kept(ops: Sequence[Operator], mended: Sequence[Operator], known: Collec
         if now.attrs["data"] is not op.attrs["data"] and filled_with(now, mended) is None:
             warn(f"{op.where} is in the file of weights as the converter's own run left it: results may be wrong")
             return
-
-
-def _untold(op: Operator) -> str | None:
-    """Of attention whose second input may have been the values alone."""
-    x = untold_values(op)
-    if x is None:
-        return None
-    return (
-        f"{op.where} takes {x.name} for its keys and values; the file does not tell whether it is the values "
-        f"alone, and {op.inputs[0].name} query and keys"
-    )
 
 
 def _changed(known: Collection[Operator], op: Operator) -> str | None:

@@ -326,17 +326,36 @@ def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("outputs", ["y w", "w y", "w"])
-def test_weights_of_all_heads(outputs: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("simple", [False, True])
+@pytest.mark.parametrize("outputs", ["y w", "w y", "w", "t"])
+def test_weights_of_all_heads(outputs: str, simple: bool, tmp_path: Path) -> None:
+    """Files of the lowest level have a tuple for them."""
     notes = "".join(f" #{k}={v}" for k, v in {"y": "(5,1,8)f32", "w": "(1,2,5,5)f32"}.items() if k in outputs)
+    unpack = "prim::TupleUnpack u 1 2 t y w #y=(5,1,8)f32 #w=(1,2,5,5)f32\n" if outputs == "t" else ""
     graph = Graph.parse(
-        f"7767517\n3 {len(outputs.split()) + 1}\npnnx.Input a 0 1 q #q=(5,1,8)f32\nnn.MultiheadAttention t 1 "
-        f"{len(outputs.split())} q {outputs} bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 #q=(5,1,8)f32{notes}\n"
-        "pnnx.Output out 1 0 w\n"
+        f"7767517\n{3 + bool(unpack)} {4 if unpack else len(outputs.split()) + 1}\npnnx.Input a 0 1 q #q=(5,1,8)f32\n"
+        f"nn.MultiheadAttention t 1 {len(outputs.split())} q {outputs} bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 "
+        f"#q=(5,1,8)f32{notes}\n{unpack}pnnx.Output out 1 0 w\n"
     )
     rng = np.random.default_rng(0)
     _give_attention_weights(graph.ops[1], rng)
+    if simple:
+        graph.simplify()
     assert "average_attn_weights=False" in _runs_alike(graph, tmp_path, rng.standard_normal((5, 1, 8), np.float32))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_keys_with_the_position_of_the_query_that_the_file_names_once(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n5 4\npnnx.Input a 0 1 x #x=(5,1,8)f32\npnnx.Input b 0 1 p #p=(5,1,8)f32\n"
+        "pnnx.Expression e 2 1 x p q expr=add(@0,@1) #q=(5,1,8)f32\n"
+        "nn.MultiheadAttention t 2 1 q x y bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 #y=(5,1,8)f32\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    _give_attention_weights(graph.ops[3], rng)
+    arrays = [rng.standard_normal((5, 1, 8), np.float32) for _ in range(2)]
+    assert "(v_q, v_q, v_x, " in _runs_alike(graph, tmp_path, *arrays)
 
 
 def test_an_index_of_one_element_as_a_number(tmp_path: Path) -> None:
@@ -403,3 +422,34 @@ def test_operators_as_low_levels_write_them(tmp_path: Path, name: str) -> None:
     rng = np.random.default_rng(0)
     shapes = [op.outputs[0].shape or () for op in graph.ops if op.type == "pnnx.Input"]
     _runs_alike(graph, tmp_path, *(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
+
+
+@pytest.mark.parametrize(
+    "line, size",
+    [
+        ("Tensor.expand t 1 1 n a sizes=(5) $input=n", "5"),
+        ("Tensor.reshape t 1 1 n a shape=(1,1) $input=n", "1,1"),
+        ("torch.unsqueeze t 1 1 n a dim=0 $input=n", "1"),
+        ("torch.unsqueeze t 1 1 n a dim=(0,1) $input=n", "1,1"),
+        ("torch.sqrt t 1 1 n a $input=n", ""),
+        ("torch.sum t 1 1 n a $input=n", ""),
+        ("torch.stack t 2 1 n n a dim=0", "2"),
+        ("aten::broadcast_tensors t 1 2 l a b", ""),
+    ],
+)
+def test_tensors_without_dimensions_that_are_numbers_in_the_file(line: str, size: str, tmp_path: Path) -> None:
+    """So the converter writes them at level 1."""
+    unpack = ["prim::ListUnpack u 1 2 t a b"] if "broadcast" in line else []
+    ops = [
+        "pnnx.Input i 0 1 x #x=(2,3)f32",
+        "pnnx.Expression n 1 1 x n expr=log(mul(1.5,size(@0,1)))",
+        *(["pnnx.Expression l 0 1 l expr=[5.000000e-01,1.0]"] if unpack else []),
+        f"{line.replace('1 2 l a b', '1 1 l t')}" + ("" if unpack else f" #a=({size})f32"),
+        *unpack,
+        "torch.sum s 1 1 a r $input=a #r=()f32",
+        "pnnx.Expression y 2 1 x r y expr=add(@0,@1) #y=(2,3)f32",
+        "pnnx.Output o 1 0 y",
+    ]
+    outputs = sum(int(op.split()[3]) for op in ops)
+    graph = Graph.parse("\n".join(["7767517", f"{len(ops)} {outputs}", *ops, ""]))
+    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 3), np.float32))

@@ -22,7 +22,7 @@ pnnx.Output o 1 0 y
 """
 
 
-@pytest.mark.parametrize("kind", [*sorted(WRITES | FILLS), "Tensor.slice_copy", "nn.MultiheadAttention"])
+@pytest.mark.parametrize("kind", [*sorted(WRITES | FILLS), "Tensor.slice_copy"])
 def test_doubts_are_looked_for_where_there_may_be_any(kind: str) -> None:
     assert any(part in kind for part in DOUBTFUL)
 
@@ -55,37 +55,6 @@ def test_results_of_users_operators_are_theirs() -> None:
 
 def _flat(b: Builder, input: Tensor, *, start_dim: int, end_dim: int) -> Tensor:
     return b.reshape(input, (24,))
-
-
-ATTENTION = """7767517
-5 4
-pnnx.Input x 0 1 x #x=(2,5,4)f32
-pnnx.Input p 0 1 p #p=(2,5,4)f32
-pnnx.Expression e 2 1 x p q expr=add(@0,@1) #q=(2,5,4)f32
-nn.MultiheadAttention a {count} 1 {inputs} y add_bias_kv=False add_zero_attn=False batch_first=True bias=False \
-embed_dim=4 kdim=4 num_heads=2 vdim=4 @in_proj_weight=(12,4)f32 @out_proj.weight=(4,4)f32 #y=(2,5,4)f32
-pnnx.Output o 1 0 y
-"""
-
-
-def _attention(inputs: str) -> pnnx_fast.Graph:
-    count = len(inputs.split())
-    graph = pnnx_fast.Graph.parse(ATTENTION.format(count=count, inputs=inputs))
-    for op in graph.ops:
-        op.attrs = {k: pnnx_fast.Attribute(np.ones(a.shape, np.float32)) for k, a in op.attrs.items()}
-    return graph
-
-
-def test_two_inputs_of_attention_one_a_sum_of_the_other_are_told() -> None:
-    with pytest.warns(UserWarning, match=r"MultiheadAttention a takes x for its keys and values; .* q query and keys"):
-        pnnx_fast.Model(_attention("q x"))
-
-
-@pytest.mark.parametrize("inputs", ["q", "q q x", "q x x", "x q"])
-def test_other_inputs_of_attention_are_told_by_the_file(inputs: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pnnx_fast.Model(_attention(inputs))
 
 
 def _write(values: np.ndarray, name: str = "pnnx_fold_out.1", *, count: int = 2, adds: bool = True) -> pnnx_fast.Graph:

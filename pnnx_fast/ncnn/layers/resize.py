@@ -119,6 +119,7 @@ def padding(p: Params, w: Weights) -> Build:
 
     def build(t: Tracer, x: Operand) -> Operand:
         if min(top, bottom, left, right, front, behind) < 0:
+            # ncnn writes beside the blob then: what comes out is a crop, something else or a crash.
             raise ShapeError("borders must not be negative", actual=(top, bottom, left, right, front, behind))
         rank = dims_of(x)
         sides = [left, right, top, bottom, front, behind][: 2 * min(rank, 3)]
