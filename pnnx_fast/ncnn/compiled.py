@@ -1,7 +1,8 @@
 """Models of parts of a net: from blobs that are known to blobs that are wanted, for given shapes.
 
 The layers in between are traced into a graph of the project's operators, optimised and made a model. Everything here is
-by blob number; Mats and names are the business of the extractor.
+by blob number; Mats and names are the business of the extractor. Quantised blobs are int8, inside of models and between
+them: by their type layers know that they are.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pnnx_fast.runtime.session import Model, default_isa
 if TYPE_CHECKING:
     from pnnx_fast.runtime.executable import Runnable
 
-__all__ = ["NetCompiler", "Part", "Value", "run_layer"]
+__all__ = ["NetCompiler", "Part", "run_layer"]
 
 CACHED_MODELS = 24
 MOST_FACTS = 256
@@ -46,44 +47,38 @@ _ANY_TYPE = frozenset(
 )  # fmt: skip
 
 
-# Layers that compute with integers, or make floats of them where theirs are weights of floats.
-_TAKES_INT8 = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct", "SDPA"})
+# Layers that take quantised integers as they are; to others they are floats. The first ones compute with them, or make
+# floats of them where theirs are weights of floats. The rest moves them or chooses among them, so they stay quantised.
+_TAKES_INT8 = frozenset(
+    {
+        "Convolution", "ConvolutionDepthWise", "InnerProduct", "MultiHeadAttention", "SDPA",
+        "CopyTo", "Dropout", "Flip", "Padding", "PixelShuffle", "ReLU", "Reorg", "ShuffleChannel",
+    }
+)  # fmt: skip
 
 # Layers that take a cache of the past, which is not there in the beginning, and what passes it on.
 _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
 
 
-@dataclass(slots=True)
-class Value:
-    """A blob that is there: an array (n, …), and whether it holds quantised integers as floats."""
-
-    array: Array
-    integers: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A program, the blobs it takes, and those it gives: each with its place among the outputs and Value's flag."""
+    """A program, the blobs it takes, and those it gives, each with its place among the outputs."""
 
     program: Runnable
     inputs: tuple[int, ...]
-    outputs: tuple[tuple[int, int, bool], ...]
+    outputs: tuple[tuple[int, int], ...]
     room: Room | None = None
 
-    def run(self, known: Mapping[int, Value]) -> dict[int, Value]:
+    def run(self, known: Mapping[int, Array]) -> dict[int, Array]:
         """Compute the outputs from known blobs."""
         given, room = [], self.room
         for i in self.inputs:
-            array = known[i].array if room is None else room.filled(i, known[i].array)
+            array = known[i] if room is None else room.filled(i, known[i])
             given.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
         results = self.program.run(given)
         if room is not None:
-            joined = [(b, room.joined(b, results[i], lambda p: known[p].array), flag) for b, i, flag in self.outputs]
-            return {blob: Value(np.asarray(array), flag) for blob, array, flag in joined}
-        made = {}
-        for blob, i, flag in self.outputs:
-            made[blob] = Value(np.asarray(results[i]), flag)
-        return made
+            return {b: np.asarray(room.joined(b, results[i], known.__getitem__)) for b, i in self.outputs}
+        return {blob: np.asarray(results[i]) for blob, i in self.outputs}
 
 
 class NetCompiler:
@@ -162,14 +157,14 @@ class NetCompiler:
             stack += [(b, False) for b in self.layers[index].bottoms]
         return order
 
-    def part(self, known: Mapping[int, Value], targets: Sequence[int], extra: bool, threads: int) -> Part:
+    def part(self, known: Mapping[int, Array], targets: Sequence[int], extra: bool, threads: int) -> Part:
         """Return the model from known blobs to targets; with ``extra`` it also gives what other layers will need."""
         needed = self.needed(known, targets)
         ends = self._once(
             "all ends" if extra else "ends", known, targets, lambda: self._ends(needed, known, targets, extra)
         )
         inputs, wanted = ends
-        shapes = {b: known[b].array.shape for b in inputs}
+        shapes = {b: known[b].shape for b in inputs}
         room = None if self._caches is None else self._caches.room(shapes, wanted)
         given = {b: known[b] if room is None else _filled(room, b, known[b]) for b in inputs}
         key = (_signature(given, inputs), room and room.length, tuple(wanted), threads)
@@ -184,18 +179,18 @@ class NetCompiler:
             self._models.move_to_end(key)
         return part
 
-    def way(self, given: Mapping[int, Value], threads: int) -> Way:
+    def way(self, given: Mapping[int, Array], threads: int) -> Way:
         """Return what is known of runs from these inputs."""
-        key = threads, *[(b, v.array.shape, v.array.dtype, v.integers) for b, v in given.items()]
+        key = threads, *[(b, v.shape, v.dtype) for b, v in given.items()]
         found = self._ways.get(key)  # without the lock, which a look alone does not need
         if found is None:
-            situation = frozenset([(b, v.array.ndim) for b, v in given.items()])
+            situation = frozenset([(b, v.ndim) for b, v in given.items()])
             with self._lock:
                 habit = _kept(self._habits, situation, MOST_FACTS, Habit)
                 found = _kept(self._ways, key, CACHED_MODELS, lambda: Way(habit))
         return found
 
-    def whole(self, known: Mapping[int, Value], targets: Sequence[int], threads: int) -> Part | None:
+    def whole(self, known: Mapping[int, Array], targets: Sequence[int], threads: int) -> Part | None:
         """Return the model from all known blobs to targets, None when layers on the way must run by themselves."""
         alone = self.boundary(known, targets)
         return None if alone is not None else self.part(known, targets, False, threads)
@@ -226,39 +221,32 @@ class NetCompiler:
         return frozenset(b for layer in self.layers for b in layer.bottoms)
 
     def _walk(
-        self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], room: Room | None
+        self, needed: Sequence[int], known: Mapping[int, Array], targets: Sequence[int], room: Room | None
     ) -> tuple[Tracer, list[Operand]]:
         """Trace layers into a graph; returns the tracer and the operands of targets."""
         t = Tracer(self._annotate, room is not None)
-        operands: dict[int, Operand | None] = {blob: self._input(t, value) for blob, value in known.items()}
+        operands: dict[int, Operand | None] = {
+            blob: t.input(array.shape, dtypes.by_numpy[str(array.dtype)].text) for blob, array in known.items()
+        }
         for index in needed:
             self._trace(t, self.layers[index], operands)
         return t, [x for x in (operands[b] for b in targets) if x is not None]
 
     def _build(
-        self, needed: Sequence[int], known: Mapping[int, Value], targets: Sequence[int], threads: int, room: Room | None
+        self, needed: Sequence[int], known: Mapping[int, Array], targets: Sequence[int], threads: int, room: Room | None
     ) -> Part:
         t, wanted = self._walk(needed, known, targets, room)
         places: dict[tuple[Operand, int | None], int] = {}
         outputs = []
         for blob, operand in zip(targets, wanted, strict=True):
-            # Outside of graphs integers travel as floats.
-            given = t.as_float(operand) if operand.dtype == "i8" else operand
             # What no layer takes is handed to the application, which may write to it: it shares no memory.
-            place = given, None if blob in self._taken else blob
-            outputs.append((blob, places.setdefault(place, len(places)), given in t.integers))
+            place = operand, None if blob in self._taken else blob
+            outputs.append((blob, places.setdefault(place, len(places))))
         for operand, _ in places:
             t.output(operand)
         model = Model(t.graph, threads, isa=self._isa, constants=self._constants)
-        program = model.program([known[b].array for b in known])
+        program = model.program(list(known.values()))
         return Part(program, tuple(known), tuple(outputs), room)
-
-    @staticmethod
-    def _input(t: Tracer, value: Value) -> Operand:
-        operand = t.input(value.array.shape, dtypes.by_numpy[str(value.array.dtype)].text)
-        if value.integers:
-            t.integers.add(operand)
-        return operand
 
     def _trace(self, t: Tracer, layer: Layer, operands: dict[int, Operand | None]) -> None:
         """Emit the operators of one layer."""
@@ -303,14 +291,14 @@ def _stands_alone(layer: Layer, used: set[int]) -> bool:
     return not isinstance(layer, BuiltinLayer) or (dynamic and not used.isdisjoint(layer.tops))
 
 
-def _signature(known: Mapping[int, Value], blobs: Iterable[int]) -> tuple[Any, ...]:
-    return tuple([(b, (v := known[b]).array.shape, v.array.dtype, v.integers) for b in blobs])
+def _signature(known: Mapping[int, Array], blobs: Iterable[int]) -> tuple[Any, ...]:
+    return tuple([(b, (v := known[b]).shape, v.dtype) for b in blobs])
 
 
-def _filled(room: Room, blob: int, value: Value) -> Value:
+def _filled(room: Room, blob: int, array: Array) -> Array:
     """What a program is made for instead of a blob: of its shape with room, without values."""
-    shape = room.shape(blob, value.array.shape)
-    return value if shape == value.array.shape else Value(np.broadcast_to(value.array.dtype.type(0), shape))
+    shape = room.shape(blob, array.shape)
+    return array if shape == array.shape else np.broadcast_to(array.dtype.type(0), shape)
 
 
 def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Option) -> list[Mat]:
@@ -321,10 +309,10 @@ def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Opti
     if key not in layer.alone:
         layer.alone[key] = _compiler_of(layer, *key)
     compiler = layer.alone[key]
-    known = {i: Value(np.ascontiguousarray(m._a)) for i, m in enumerate(bottoms)}
+    known = {i: np.ascontiguousarray(m._a) for i, m in enumerate(bottoms)}
     tops = list(range(len(bottoms), len(bottoms) + count))
     made = compiler.part(known, tops, False, opt.num_threads).run(known)
-    return [Mat._of(np.array(made[i].array)) for i in tops]
+    return [Mat._of(np.array(made[i])) for i in tops]
 
 
 def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> NetCompiler:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from pnnx_fast._types import Array
 from pnnx_fast.errors import PnnxFastError, ShapeError
-from pnnx_fast.ncnn.compiled import NetCompiler, Value
+from pnnx_fast.ncnn.compiled import NetCompiler
 from pnnx_fast.ncnn.habits import Way
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Extractor"]
 
 _FLOAT = np.dtype(np.float32)
+_HANDED_AS_FLOATS = frozenset(map(np.dtype, (np.bool_, np.float16, np.float64)))
 
 
 class Extractor:
@@ -31,8 +33,8 @@ class Extractor:
 
     _net: Net
     _opt: Option
-    _given: dict[int, Value]
-    _made: dict[int, Value]
+    _given: dict[int, Array]
+    _made: dict[int, Array]
     _way: Way | None
 
     __slots__ = ("__weakref__", "_given", "_made", "_net", "_opt", "_way")
@@ -178,10 +180,10 @@ class Extractor:
 
     # -- computing ---------------------------------------------------------------------------------------------
 
-    def _value(self, number: int) -> Value:
+    def _value(self, number: int) -> Array:
         given = self._given.get(number)
         if given is not None:
-            return Value(given.array.copy(), given.integers)
+            return given.copy()
         way = self._way
         if way is None:
             way = self._way = self._net._compile().way(self._given, self._opt.num_threads)
@@ -191,11 +193,11 @@ class Extractor:
         way.habit.asked(number)
         if self._net._blobs[number].consumer >= 0:
             # Other layers may still need it, so the application gets a copy to write to.
-            return Value(value.array.copy(), value.integers)
+            return value.copy()
         del self._made[number]
         return value
 
-    def _compute(self, way: Way, number: int) -> Value:
+    def _compute(self, way: Way, number: int) -> Array:
         """Compute a blob, together with those that this net's applications have asked for beside it."""
         usual, made = way.habit.usual, self._made
         try:
@@ -250,7 +252,7 @@ class Extractor:
         except _UNFORESEEN as error:
             raise ShapeError(f"these blobs cannot be computed: {error}") from error
 
-    def _known(self) -> dict[int, Value]:
+    def _known(self) -> dict[int, Array]:
         return {**self._made, **self._given} if self._made else self._given
 
     def _threads(self) -> int:
@@ -261,12 +263,12 @@ class Extractor:
         if isinstance(layer, BuiltinLayer):
             self._run_part(compiler, layer.tops, False)
             return
-        bottoms = [Mat._of(known[b].array.copy()) for b in layer.bottoms]
+        bottoms = [Mat._of(known[b].copy()) for b in layer.bottoms]
         tops = _call_custom(layer, bottoms, self._opt.copy())
         for number, mat in zip(layer.tops, tops, strict=False):
             if mat._a is None:
                 raise ShapeError("a top blob stayed empty", operator=f"{layer.type} {layer.name}")
-            self._made[number] = Value(np.ascontiguousarray(mat._a))
+            self._made[number] = np.ascontiguousarray(mat._a)
 
 
 _UNFORESEEN = MemoryError, ArithmeticError, ValueError, IndexError, TypeError
@@ -292,24 +294,19 @@ def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
     return tops
 
 
-def _as_input(array: Any) -> Value:
-    """An input in a type that models take: int8 as floats, what has no place in a net as float32."""
+def _as_input(array: Array) -> Array:
+    """An input in a type that models take: what has no place in a net as float32."""
+    dtype = array.dtype
+    if dtype == _FLOAT or (dtype.kind in "fiub" and dtype.itemsize < 8):
+        return array
+    return array.astype(np.int32 if dtype.kind in "iu" else np.float32)
+
+
+def _as_output(array: Array, kind: int) -> Array:
+    """A blob in the type in which it is handed out."""
     dtype = array.dtype
     if dtype == _FLOAT:
-        return Value(array)
-    if dtype == np.int8 or dtype.kind not in "fiub" or dtype.itemsize == 8:
-        kind = np.int32 if dtype.kind in "iu" and dtype.itemsize == 8 else np.float32
-        return Value(array.astype(kind), dtype == np.int8)
-    return Value(array)
-
-
-def _as_output(value: Value, kind: int) -> Any:
-    """A blob in the type in which it is handed out."""
-    array = value.array
-    if array.dtype == _FLOAT and not (value.integers and kind == 1):
         return array
-    if value.integers and kind == 1:
-        return array.astype(np.int8)
-    if array.dtype.kind == "b" or array.dtype == np.float64 or array.dtype == np.float16:
+    if dtype in _HANDED_AS_FLOATS or (dtype == np.int8 and kind != 1):
         return array.astype(np.float32)
-    return array.astype(np.int32) if array.dtype.itemsize == 8 and array.dtype.kind in "iu" else array
+    return array.astype(np.int32) if dtype.itemsize == 8 and dtype.kind in "iu" else array

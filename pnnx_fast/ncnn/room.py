@@ -44,7 +44,9 @@ class Room:
         shape = self.shape(blob, array.shape)
         if shape == array.shape:
             return array
-        axis, fill = (-1, -np.inf) if blob in self.caches.masks else (LENGTH, 0.0)
+        # Zeros hide keys in a mask of bytes.
+        hidden = 0 if array.dtype == np.int8 else -np.inf
+        axis, fill = (-1, hidden) if blob in self.caches.masks else (LENGTH, 0.0)
         keys = array.shape[-1] - array.shape[-2] if axis == -1 else array.shape[LENGTH]
         past, new = np.split(array, [keys], axis)
         gap = list(array.shape)

@@ -43,8 +43,6 @@ class Tracer:
         self.new_only = new_only
         self.graph = Graph()
         self.layer = ""
-        self.integers: set[Operand] = set()
-        """Operands that hold quantised values, as int8 or as floats."""
         self.rounded: dict[tuple[Operand, float], Operand] = {}
         """Operands rounded to int8, by what they were rounded from and the scale."""
         self.dynamic: dict[tuple[Operand, tuple[int, ...]], tuple[Operand, Operand]] = {}
@@ -140,13 +138,8 @@ class Tracer:
         return self.emit("Tensor.to", x, dtype=dtype)
 
     def as_float(self, x: Operand) -> Operand:
-        """Values as float32; that they are quantised is remembered."""
-        if x.dtype == "f32":
-            return x
-        y = self.cast(x)
-        if x.dtype == "i8" or x in self.integers:
-            self.integers.add(y)
-        return y
+        """Values as float32."""
+        return x if x.dtype == "f32" else self.cast(x)
 
     def concat(self, parts: Sequence[Operand], dim: int) -> Operand:
         """Joined along a dimension, batch included."""

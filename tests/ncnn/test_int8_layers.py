@@ -9,7 +9,7 @@ import pytest
 from nets import load, param, run, tagged
 
 from pnnx_fast.formats.ncnn_bin import write_weight
-from pnnx_fast.ncnn import Mat
+from pnnx_fast.ncnn import Layer, Mat, Net
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((6, 9, 8)).astype(np.float32)
@@ -119,6 +119,23 @@ def test_other_layers_see_floats() -> None:
     np.testing.assert_array_equal(pooled[:, :4], q[:, :8].reshape(6, 4, 2, 4, 2).max((2, 4)))
 
 
+def test_weights_from_blobs_meet_floats() -> None:
+    a, w = Weights(6, 6, 1, 1, requantised=20.0), RNG.standard_normal((2, 6, 3, 3)).astype(np.float32)
+    net = load(
+        param(
+            "Input in 0 1 x",
+            "Input in2 0 1 w",
+            f"Convolution a 1 1 x q 0=6 1=1 5=1 6={a.w.size} 8=102 9=1",
+            "Convolution c 2 1 q w y 0=2 1=3 19=1",
+        ),
+        a.file(),
+    )
+    q = a.result(convolved(rounded(X * a.x_scale), a.w))
+    windows = np.lib.stride_tricks.sliding_window_view(q, (3, 3), (1, 2))
+    want = np.einsum("chwyx,ocyx->ohw", windows, w)
+    np.testing.assert_allclose(run(net, "y", x=X, w=w), want, atol=1e-4 * np.abs(want).max())
+
+
 def test_inner_products_have_no_scale_of_their_output() -> None:
     """A term above 100 is that of a convolution: here it changes nothing, in the file neither."""
     a, b = Weights(7, 54), Weights(3, 7)
@@ -127,3 +144,94 @@ def test_inner_products_have_no_scale_of_their_output() -> None:
     want, got = (run(load(text, a.file() + b.file()), "y", "z", x=X[0].reshape(-1)[:54]) for text in texts)
     for one, other in zip(got, want, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+BETWEEN = {
+    "ReLU": ("ReLU", lambda q: np.maximum(q, 0)),
+    "ReLU with a slope": ("ReLU 0=0.1", lambda q: np.where(q < 0, rounded(q * np.float32(0.1)), q)),
+    "Dropout": ("Dropout", lambda q: q),
+    "Flip": ("Flip -23300=2,0,2", lambda q: q[::-1, :, ::-1]),
+    "Padding": ("Padding 0=1 1=2 2=1 5=-3.9", lambda q: np.pad(q, ((0, 0), (1, 2), (1, 0)), constant_values=-3)),
+    "Padding by channel": ("Padding 0=1 6=6", lambda q: np.concatenate([np.full((6, 1, 8), [[[3]]]), q], 1)),
+    "Padding with rows": ("Padding 0=2 4=1", lambda q: np.concatenate([q[:, :1], q[:, :1], q], 1)),
+    "Reshape": ("Reshape 0=9 1=8 2=6", lambda q: q.reshape(6, 8, 9)),
+    "Crop": ("Crop -23309=1,1 -23310=1,5 -23311=1,1", lambda q: q[:, 1:5]),
+    "Tile": ("Tile 0=2 1=3", lambda q: np.tile(q, (1, 1, 3))),
+    "Permute": ("Permute 0=1", lambda q: q.transpose(0, 2, 1)),
+    "ShuffleChannel": ("ShuffleChannel 0=2", lambda q: q.reshape(2, 3, 9, 8).swapaxes(0, 1).reshape(6, 9, 8)),
+    "Reorg and PixelShuffle": ("Reorg 0=1\nPixelShuffle 0=1", lambda q: q),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize("first", [[], ["q"], ["m"], ["q", "m"]], ids="-".join)
+def test_layers_that_move_values_hand_int8_on(name: str, first: list[str]) -> None:
+    """Whatever was extracted before: nothing is rounded twice, and blobs are int8 to those who ask for it."""
+    lines, moved = BETWEEN[name]
+    kinds = lines.split("\n")
+    blobs = ["q", *[f"b{i}" for i in range(1, len(kinds))], "m"]
+    between = [
+        f"{kind.split()[0]} l{i} 1 1 {blobs[i]} {blobs[i + 1]} {' '.join(kind.split()[1:])}"
+        for i, kind in enumerate(kinds)
+    ]
+    a, c = Weights(6, 6, 1, 1, requantised=20.0), Weights(5, 6, 1, 1)
+    layers = [f"Convolution {n} 1 1 {{}} 0={len(w.w)} 1=1 5=1 6={w.w.size} 8={{}}" for n, w in (("a", a), ("c", c))]
+    text = param("Input i 0 1 x", layers[0].format("x q", 102), *between, layers[1].format("m y", 2) + " 9=1")
+    borders = np.full(6, 3.7, np.float32).tobytes() if "6=6" in lines else b""
+    ex = load(text, a.file() + borders + c.file()).create_extractor()
+    assert ex.input("x", Mat(X)) == 0
+    q = rounded(np.float32(a.y_scale) * _line(a, convolved(rounded(X * a.x_scale), a.w)))
+    m = moved(q)
+    wanted = {"q": q, "m": m, "y": c.result(convolved(m, c.w))}
+    assert (q < 0).any()
+    for blob in first:
+        code, mat = ex.extract(blob, 1)
+        assert (code, mat.elemsize) == (0, 1)
+        np.testing.assert_array_equal(mat.numpy(), wanted[blob])
+    np.testing.assert_allclose(ex.extract("y")[1].numpy(), wanted["y"], atol=1e-4)
+
+
+def _line(a: Weights, sums: Any) -> Any:
+    scale = np.float32(1) / (a.x_scale * a.scales)
+    return sums * scale[:, None, None] + a.bias[:, None, None]
+
+
+def test_casts_give_int8_and_take_it_back() -> None:
+    """What was cast to floats is quantised by the next layer."""
+    c = Weights(4, 6, 1, 1)
+    text = param(
+        "Input in 0 1 x",
+        "Cast a 1 1 x q 0=1 1=3",
+        "Split s 1 2 q q0 q1",
+        "Cast b 1 1 q0 f 0=3 1=1",
+        *(f"Convolution {n} 1 1 {x} {y} 0=4 1=1 5=1 6=24 8=2 9=1" for n, x, y in (("c", "q1", "y"), ("d", "f", "z"))),
+    )
+    ex = load(text, c.file() * 2).create_extractor()
+    assert ex.input("x", Mat(3 * X)) == 0
+    q = rounded(3 * X)
+    assert ex.extract("q", 1)[1].numpy().dtype == np.int8
+    assert ex.extract("f", 1)[1].numpy().dtype == np.float32
+    np.testing.assert_array_equal(ex.extract("y")[1].numpy(), c.result(convolved(q, c.w)))
+    np.testing.assert_array_equal(ex.extract("z")[1].numpy(), c.result(convolved(rounded(q * c.x_scale), c.w)))
+
+
+def test_layers_of_applications_get_int8() -> None:
+    class Middle(Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one_blob_only = True
+
+        def forward(self, bottom_blob: Mat, top_blob: Mat, opt: Any) -> int:
+            array = bottom_blob.numpy()
+            assert array.dtype == np.int8
+            top_blob.clone_from(Mat(array[:, ::-1].copy()))
+            return 0
+
+    c = Weights(4, 6, 1, 1)
+    net = Net()
+    net.register_custom_layer("Middle", Middle)
+    layers = "Quantize q 1 1 x a 0=1", "Middle m 1 1 a b", "Convolution c 1 1 b y 0=4 1=1 5=1 6=24 8=2 9=1"
+    assert net.load_param_mem(param("Input in 0 1 x", *layers)) == 0
+    assert net.load_model_mem(np.float32([20]).tobytes() + c.file()) == 0
+    want = c.result(convolved(rounded(X * 20)[:, ::-1], c.w))
+    np.testing.assert_array_equal(run(net, "y", x=X), want)

@@ -53,6 +53,12 @@ def test_attention_in_two_steps_is_attention_in_one(attention: dict[str, Net]) -
     assert k.shape == v.shape
 
 
+def test_attention_takes_a_mask_of_bytes(attention: dict[str, Net]) -> None:
+    x = RNG.normal(size=(5, SIZE)).astype(np.float32)
+    want = run(attention["plain"], "y", x=x, m=causal(5, 5))
+    np.testing.assert_allclose(run(attention["plain"], "y", x=x, m=np.tril(np.ones((5, 5), np.int8))), want, atol=1e-6)
+
+
 def test_an_empty_cache_is_none(attention: dict[str, Net]) -> None:
     x = RNG.normal(size=(3, SIZE)).astype(np.float32)
     first = extract(attention["cached"], ["y"], x=x, m=causal(3, 3))[0]
@@ -147,6 +153,18 @@ def test_many_lengths_of_the_past(net: Net) -> None:
         at += count
         assert all(array.shape == (2, at, 4) for array in caches)
     np.testing.assert_array_equal(past["pk0"], x)
+
+
+def test_a_mask_of_bytes_beside_a_past() -> None:
+    x = RNG.normal(size=(2, 1, 4)).astype(np.float32)
+    past = {f"p{kind}{i}": RNG.normal(size=(2, 9, 4)).astype(np.float32) for i in (0, 1) for kind in "kv"}
+    seen = np.int8([[1, 0, 1, 1, 0, 1, 1, 1, 0, 1]])
+    got, want = (
+        extract(decoder(), ["y", *CACHES], x=x, m=mask, **past)
+        for mask in (seen, np.where(seen, 0, -1e9).astype(np.float32))
+    )
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_programs_serve_many_lengths() -> None:

@@ -58,9 +58,13 @@ def _attend_quantised(t: Tracer, q: Operand, k: Operand, v: Operand, mask: Opera
     return t.emit("torch.matmul", weights, fake_quantize(t, v, [2, 3]))
 
 
+def _floats(t: Tracer, inputs: Sequence[Operand | None]) -> list[Operand | None]:
+    return [None if x is None else t.as_float(x) for x in inputs]
+
+
 def _mask(t: Tracer, mask: Operand | None) -> Operand | None:
     """A mask (n, queries, keys) or (n, heads, queries, keys) with a dimension for heads; bytes tell what to look at."""
-    if mask is not None and (mask.dtype == "i8" or mask in t.integers):
+    if mask is not None and mask.dtype == "i8":
         mask = t.expression("log(minimum(@0,1))", t.as_float(mask))
     if mask is None or dims_of(mask) == 3:
         return mask
@@ -138,7 +142,7 @@ class _MultiHead:
         self.quantised = bool(self.term) and not blocks
 
     def __call__(self, t: Tracer, *inputs: Operand | None) -> list[Operand]:
-        given = list(inputs)
+        given = _floats(t, inputs)
         past_k = past_v = mask = None
         count = len(given) - self.masked - 2 * self.cached
         if not 1 <= count <= 3:
@@ -146,7 +150,8 @@ class _MultiHead:
         if self.cached:
             past_v, past_k = given.pop(), given.pop()
         if self.masked:
-            mask = given.pop()
+            given.pop()
+            mask = inputs[len(given)]
         query, key = given[0], given[min(1, len(given) - 1)]
         value = given[-1]
         if query is None or key is None or value is None:
@@ -199,7 +204,7 @@ def sdpa(p: Params, w: Weights) -> Build:
 
     def build(t: Tracer, *inputs: Operand | None) -> list[Operand]:
         mask = inputs[-3 if cached else -1] if masked else None
-        given = [t.as_float(x) if x is not None else None for x in inputs]
+        given = _floats(t, inputs)
         past_k = past_v = None
         if cached:
             past_v, past_k = given.pop(), given.pop()

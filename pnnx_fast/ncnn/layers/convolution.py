@@ -121,20 +121,14 @@ class _Convolution:
         """A kernel of one on a vector, which is an inner product: there are no borders."""
         n, inputs = shape_of(x)
         pixel = t.reshape(x, (n, inputs, 1, 1))
-        if x in t.integers:
-            t.integers.add(pixel)
         inner = copy(self)
         inner.g = replace(self.g, before=(0, 0), after=(0, 0))
-        y = inner._apply(t, pixel)
-        flat = t.reshape(y, (n, self.outputs))
-        if y in t.integers:
-            t.integers.add(flat)
-        return flat
+        return t.reshape(inner._apply(t, pixel), (n, self.outputs))
 
     def _emit(self, t: Tracer, x: Operand, attrs: dict[str, Attribute]) -> Operand:
         before, after = paddings(self.g, self.g.kernel, shape_of(x)[2:])
         if self.pad_value != 0.0:
-            x = pad(t, x, before, after, self.pad_value if x.dtype == "f32" else as_int8(self.pad_value))
+            x = pad(t, x, before, after, self.pad_value if x.dtype == "f32" else as_int8(self.pad_value).item())
             before = after = [0] * self.g.rank
         return t.emit(
             f"nn.Conv{self.g.rank}d" if self.int8 is None else "int8.Conv2d",
@@ -177,7 +171,7 @@ def _with_blobs(p: Params, rank: int, grouped: bool) -> Build:
             ),
         )
 
-    return lambda t, *inputs: _by_weights(t, one, *inputs)
+    return lambda t, *inputs: _by_weights(t, one, *map(t.as_float, inputs))
 
 
 def _by_weights(t: Tracer, one: Callable[..., Operand], x: Operand, *blobs: Operand) -> Operand:

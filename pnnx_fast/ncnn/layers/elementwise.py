@@ -9,6 +9,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Attribute, Operand
+from pnnx_fast.ncnn.layers.int8 import quantize
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.option import warn
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, number, shape_of
@@ -92,7 +93,12 @@ _simple("TanH", type="F.tanh")
 def relu(p: Params, w: Weights) -> Build:
     """Rectifier with a slope for negative values."""
     slope = p.float(0, 0.0)
-    return lambda t, x: leaky_relu_of(t, x, slope)
+
+    def build(t: Tracer, x: Operand) -> Operand:
+        y = leaky_relu_of(t, x, slope)
+        return quantize(t, y, 1.0) if x.dtype == "i8" else y
+
+    return build
 
 
 @layer("Clip", inplace=True)

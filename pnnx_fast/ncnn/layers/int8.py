@@ -1,8 +1,8 @@
 """Layers of quantised models, and the int8 form of convolutions and inner products.
 
-Quantised values are operands of int8 between the layers that know them; to others, and outside of graphs, they are
-floats that hold integers of -127 to 127, which the tracer remembers. With scales found at run time, products with int8
-weights are int8 layers, too; those of two activations are computed in float32 with the same rounding.
+Quantised values are operands of int8, by which layers know them; other layers see them as floats. With scales found at
+run time, products with int8 weights are int8 layers, too; those of two activations are computed in float32 with the
+same rounding.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def quantize(t: Tracer, x: Operand, scale: float) -> Operand:
     known = t.rounded.get((x, scale))
     if known is None:
         known = t.rounded[x, scale] = t.emit("int8.Quantize", x, scale=scale)
-        t.integers.add(known)
     return known
 
 
@@ -81,9 +80,9 @@ def takes_int8(weight: Attribute) -> bool:
     return weight.dtype == "i8" and weight.shape[1] < MOST_PRODUCTS
 
 
-def as_int8(value: float) -> int:
-    """A value of padding as ncnn casts it."""
-    return int(np.int32(value).astype(np.int8))
+def as_int8(values: Array | float) -> Array:
+    """Values of padding as ncnn casts them."""
+    return np.asarray(values).astype(np.int32).astype(np.int8)
 
 
 def per_channel(values: Attribute, x: Operand) -> Array:
@@ -101,9 +100,7 @@ def quantize_channels(t: Tracer, x: Operand, scales: Attribute) -> Operand:
     values = per_channel(scales, x).reshape(-1)
     if values.size == 1:
         return quantize(t, x, float(values[0]))
-    y = t.emit("int8.Quantize", x, t.array(values), names=["input", "scales"])
-    t.integers.add(y)
-    return y
+    return t.emit("int8.Quantize", x, t.array(values), names=["input", "scales"])
 
 
 class Int8Weights:
@@ -149,8 +146,7 @@ class Int8Weights:
 
     def run(self, t: Tracer, x: Operand, emit: Emit, act: Activation) -> Operand:
         """Quantise the input unless it is quantised, compute, and quantise the output if the layer says so."""
-        scale = 1.0 if x in t.integers else float(self._input_scale.numpy()[0])
-        y = act(t, emit(t, quantize(t, x, scale), self.attributes()))
+        y = act(t, emit(t, quantize(t, x, float(self._input_scale.numpy()[0])), self.attributes()))
         return y if self._output_scale is None else quantize(t, y, float(self._output_scale.numpy()[0]))
 
 
@@ -202,16 +198,16 @@ _CAST_TYPES = {1: "torch.float", 2: "torch.half", 3: "torch.int8", 4: "torch.bfl
 
 @layer("Cast")
 def cast(p: Params, w: Weights) -> Build:
-    """Another type of storage; what it does to the values is kept, the type itself is float32 in a net."""
+    """Another type of storage: int8, or what another one does to the values, which are float32 in a net."""
     source, target = p.choice(0, 0, 5), p.choice(1, 0, 5)
     if target == 0:
         raise ParameterError("the type to cast to is missing")
 
     def build(t: Tracer, x: Operand) -> Operand:
-        if target == source or target in (1, 3):
-            if target == 3:
-                t.integers.add(x)
+        if target == source:
             return x
+        if target in (1, 3):
+            return t.as_float(x) if target == 1 else quantize(t, x, 1.0)
         return t.cast(t.cast(x, _CAST_TYPES[target]))
 
     return build

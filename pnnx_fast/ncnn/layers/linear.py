@@ -45,8 +45,6 @@ def inner_product(p: Params, w: Weights) -> Build:
     def build(t: Tracer, x: Operand) -> Operand:
         rows = dims_of(x) == 2 and shape_of(x)[2] == size // outputs
         y = x if rows else t.flatten(x)
-        if x in t.integers:
-            t.integers.add(y)
         if quantised is None:
             return act(t, emit_linear(t, t.as_float(y), attrs))
         return quantised.run(t, y, emit_int8_linear, act)

@@ -9,6 +9,7 @@ import numpy as np
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operand
 from pnnx_fast.ncnn import shape_expression
+from pnnx_fast.ncnn.layers.int8 import as_int8
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.layers.shape import sizes_of
 from pnnx_fast.ncnn.tracer import Tracer, dims_of, shape_of
@@ -126,7 +127,8 @@ def padding(p: Params, w: Weights) -> Build:
         if not any(sides):
             return x
         if mode == 0:
-            y = t.emit("F.pad", x, pad=sides, mode="constant", value=0.0 if values is not None else value)
+            inside = as_int8(value).item() if x.dtype == "i8" else value
+            y = t.emit("F.pad", x, pad=sides, mode="constant", value=0.0 if values is not None else inside)
             return y if values is None else _add_borders(t, y, sides)
         shape = shape_of(x)
         # These modes take a batch and channels, of which vectors, matrices and padded channels need one more.
@@ -146,10 +148,11 @@ def padding(p: Params, w: Weights) -> Build:
             slice(a, size - b) for size, a, b in zip(shape[len(inner) :], sides[-2::-2], sides[::-2], strict=True)
         ]
         border[tuple(inner)] = 0.0
-        channels = values.numpy().reshape(1, -1, *(1,) * (len(shape) - 2))
+        each = as_int8(values.numpy()) if y.dtype == "i8" else values.numpy()
+        channels = each.reshape(1, -1, *(1,) * (len(shape) - 2))
         if channels.shape[1] != shape[1]:
             raise ShapeError("border values a channel", expected=shape[1], actual=channels.shape[1])
-        return t.expression("add(@0,@1)", y, t.array(border * channels))
+        return t.expression("add(@0,@1)", y, t.array(border.astype(channels.dtype) * channels))
 
     return build
 
