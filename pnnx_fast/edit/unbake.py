@@ -393,6 +393,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     "torch.clamp": mend_bound,
     **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), windows.mend_spectrum),
     **dict.fromkeys(windows.CUTS, windows.tell_cuts),
+    **dict.fromkeys(("torch.narrow", "Tensor.narrow"), windows.mend_narrow),
     **dict.fromkeys(("Tensor.select", "torch.select", *windows.UNBOUND), windows.tell_taken),
     **dict.fromkeys(WRITES, windows.tell_written),
     **dict.fromkeys(spellings("scatter", "scatter_add", "scatter_reduce"), mend_scatter),

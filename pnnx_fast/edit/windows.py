@@ -6,7 +6,7 @@ Also what tracing says of memory and channels: strides of views, groups of convo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pnnx_fast.errors import ShapeError
@@ -28,6 +28,7 @@ __all__ = [
     "mend_affine_grid",
     "mend_fold",
     "mend_groups",
+    "mend_narrow",
     "mend_pool",
     "mend_resize",
     "mend_slice",
@@ -49,8 +50,6 @@ WHOLE = {
 
 CUTS = {
     "torch.roll": ("shifts",),
-    "torch.narrow": ("start", "length"),
-    "Tensor.narrow": ("start", "length"),
     "Tensor.select": ("index",),
     "torch.tensor_split": ("indices",),
     "torch.split": ("split_size_or_sections",),
@@ -219,6 +218,28 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
     return told
 
 
+def mend_narrow(work: Unbaking, op: Operator) -> bool:
+    """A range as long as the same axis of an operand upstream follows that axis; so does the second half of two."""
+    found = work.shapes(op.inputs[0])
+    dim, start, length = (op.params[k].value if op.has_param(k) else None for k in ("dim", "start", "length"))
+    if found is None or not isinstance(dim, int) or not isinstance(length, int):
+        return True
+    axis = dim % len(found[0])
+    p, q = (shape[axis] for shape in found)
+    if p in (1, q):
+        # Of one item, nothing tells whether it is the first or all of them.
+        return p == q
+    models, last = list(_as_long(work, op.inputs[0], axis, length)), start == p - length
+    if models:
+        # What was no cut at the traced size is one at others, to the size of what came first.
+        model = models[-1 if length == p else 0]
+        for name in ("length", "start") if start and start == length and last else ("length",):
+            work.compute_value(op, name, f"size(@0,{axis})", [model])
+    elif start and last:
+        return False
+    return not any(_may_be_end(op.params[k].value, p) for k in ("start", "length") if op.has_param(k))
+
+
 def mend_spectrum(work: Unbaking, op: Operator) -> bool:
     """What a spectrum is turned back into is as long as what it was made of."""
     length = op.params["n"].value if op.has_param("n") else None
@@ -249,9 +270,14 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
         for i, place in enumerate(places):
             dim = axes[i] if len(axes) == len(places) else axes[0]
             p, q = (shape[dim] for shape in found)
-            if p != q and isinstance(place, int) and p > 3 and place in (p // 2, -(p // 2), p - p // 2, p - 1, p):
+            if p != q and _may_be_end(place, p):
                 return False
     return True
+
+
+def _may_be_end(place: object, size: int) -> bool:
+    """Whether a place is the end or the middle of an axis."""
+    return size > 3 and place in (size // 2, -(size // 2), size - size // 2, size - 1, size)
 
 
 def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: int) -> bool:
@@ -305,12 +331,15 @@ def tell_padding(work: Unbaking, op: Operator) -> bool:
 
 def as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Operand | None:
     """The nearest operand of the same rank upstream whose axis varies and has that length in the first walk."""
+    return next(_as_long(work, x, axis, length), None)
+
+
+def _as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Iterator[Operand]:
     rank = len(work.old.shape(x) or ())
     for y in work.upstream(x):
         found = work.shapes(y)
         if found is not None and len(found[0]) == rank and found[0][axis] == length != found[1][axis]:
-            return y
-    return None
+            yield y
 
 
 def mend_strides(work: Unbaking, op: Operator) -> bool:

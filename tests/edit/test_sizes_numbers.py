@@ -223,6 +223,8 @@ def test_a_spectrum_is_turned_back_into_as_many_samples() -> None:
         "Tensor.select op 1 1 x y dim=2 index=7 $input=x",
         "torch.split op 1 2 x y z dim=2 split_size_or_sections=4 $tensor=x",
         "Tensor.slice op 1 1 x y dim=2 start=4 end=8 step=1 $input=x",
+        "torch.narrow op 1 1 x y dim=2 start=2 length=4 $input=x",
+        "torch.narrow op 1 1 x y dim=2 start=5 length=3 $input=x",
         "F.pad op 1 1 x y mode=constant pad=(0,3) value=0 $input=x",
     ],
 )
@@ -253,6 +255,7 @@ def test_other_numbers_are_of_the_model(expression: str) -> None:
     "line",
     [
         "Tensor.select op 1 1 x y dim=0 index=0 $input=x",
+        "torch.narrow op 1 1 x y dim=0 start=0 length=1 $input=x",
         "Tensor.index_put op 3 1 c l x y accumulate=False $input=c $indices=l $values=x",
         "torch.scatter_add op 3 1 c i x y dim=0 $input=c $index=i $src=x",
     ],
