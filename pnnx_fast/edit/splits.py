@@ -215,10 +215,10 @@ class _Followed:
             for z in op.inputs:
                 if z in self.still:
                     self._meet(z, layout)
-        # Of what a convolution gives, only the items are those of its input.
-        own = len(shape) if weighed is None else 1 if weighed == 1 else len(shape) - 1
+        # Channels that a layer gives are not those of its input.
+        made = None if weighed is None else weighed % len(shape)
         return [
-            axis if i < own and sizes[i] == d else self._fresh(d)
+            axis if i != made and sizes[i] == d else self._fresh(d)
             for i, (axis, d) in enumerate(zip(layout, shape, strict=True))
         ]
 

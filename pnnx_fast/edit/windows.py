@@ -61,6 +61,9 @@ APART = ("torch.tensor_split", "torch.split")
 
 RESIZES = ("F.interpolate", "F.upsample", "F.upsample_bilinear", "F.upsample_nearest", "nn.Upsample")
 
+_BLOCKS = ("F.unfold", "nn.Unfold")
+"""Operators that cut a picture into blocks."""
+
 MOST_LAYERS = 8
 """Layers behind what is resized that are looked at for what it is joined with."""
 
@@ -135,15 +138,31 @@ def _grows_to(work: Unbaking, x: Operand, size: Sequence[int], like: tuple[Sizes
 
 
 def mend_fold(work: Unbaking, op: Operator) -> bool:
-    """Blocks are put together to a picture as large as an operand upstream, such as the one that they were cut from."""
+    """Blocks are put together to a picture as large as an operand upstream of as many, which they were cut from."""
     found, size = work.shapes(op.inputs[0]), op.params["output_size"].value if op.has_param("output_size") else None
     if found is None or not isinstance(size, list) or found[0][-1] == found[1][-1]:
         return True
-    model = next((y for y in work.upstream(op.inputs[0]) if _grows_to(work, y, size)), None)
+    above = list(work.upstream(op.inputs[0]))
+    cut = [y.producer.inputs[0] for y in above if y.producer is not None and y.producer.type in _BLOCKS]
+    fits = (y for y in (*cut, *above) if _grows_to(work, y, size))
+    model = next((y for y in fits if _blocks(op, (work.new.shape(y) or ())[2:]) == found[1][-1]), None)
     if model is not None:
         op.type = "F.fold"
         work.compute(op, "output_size", [f"size(@0,{i + 2})" for i in range(len(size))], [model])
     return model is not None
+
+
+def _blocks(op: Operator, size: Sequence[int]) -> int:
+    """How many blocks a picture of that size is put together from."""
+    count = 1
+    for i, n in enumerate(size):
+        kernel, dilation, padding, stride = (
+            value[i] if isinstance(value, list) else value
+            for name, default in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
+            for value in [op.params[name].value if op.has_param(name) else default]
+        )
+        count *= (n + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    return count
 
 
 def mend_pool(work: Unbaking, op: Operator) -> bool:

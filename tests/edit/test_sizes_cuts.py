@@ -36,7 +36,7 @@ CUTS = {
     "grid": ("({b},4,{h//4},4,{w//4},2)", "(0,2,4,1,3,5)", "(0,3,1,4,2,5)"),
     "patches": ("({b},{h//4},4,{w//4},4,2)", "(0,2,4,1,3,5)", "(0,3,1,4,2,5)"),
 }
-"""The axes of a cut picture, their order, and the way back from there, for windows, MaxViT's grid, MobileViT's patches."""
+"""The axes of a cut picture, their order, and the way back, for windows, MaxViT's grid, and MobileViT's patches."""
 
 
 def cut(kind: str, *between: str) -> str:
@@ -90,6 +90,17 @@ SUMMED = (
     "torch.einsum mix 2 1 t k r equation=bnic,ij->bnjc",
     "Tensor.reshape apart 1 1 r z shape=({b},{h//4},{w//4},4,4,2) $input=r",
 )
+CONVOLVED = (
+    "Tensor.reshape tokens 1 1 c t shape=({b*h*w//16},4,4,2) $input=c",
+    "Tensor.permute channels 1 1 t u dims=(0,3,1,2) $input=t",
+    "nn.Conv2d query 1 1 u v bias=False dilation=(1,1) groups=1 in_channels=2 kernel_size=(1,1) out_channels=2 "
+    "padding=(0,0) padding_mode=zeros stride=(1,1) @weight=(2,2,1,1)f32",
+    "Tensor.reshape flat 1 1 v f shape=({b*h*w//16},2,16) $input=v",
+    "pnnx.Attribute bias 0 1 k @data=(16)f32",
+    "pnnx.Expression biased 2 1 f k g expr=add(@0,@1)",
+    "torch.transpose turn 1 1 g r dim0=1 dim1=2 $input=g",
+    "Tensor.reshape apart 1 1 r z shape=({b},{h//4},{w//4},4,4,2) $input=r",
+)
 ALONE = ("pnnx.Expression alone 1 1 c z expr=mul(@0,2)",)
 
 
@@ -97,10 +108,13 @@ ALONE = ("pnnx.Expression alone 1 1 c z expr=mul(@0,2)",)
 @pytest.mark.parametrize(
     "kind, between",
     [
-        *((kind, between) for between in (BIASED, FUSED, SUMMED) for kind in ("windows", "grid")),
+        *((kind, between) for between in (BIASED, FUSED, SUMMED, CONVOLVED) for kind in ("windows", "grid")),
         ("windows", TOKENS),
     ],
-    ids=[*(f"{kind}-{told}" for told in ("bias", "mask", "einsum") for kind in ("windows", "grid")), "windows-batch"],
+    ids=[
+        *(f"{kind}-{told}" for told in ("bias", "mask", "einsum", "conv") for kind in ("windows", "grid")),
+        "windows-batch",
+    ],
 )
 def test_what_follows_tells_windows_from_grids(kind: str, between: tuple[str, ...], h: int, w: int) -> None:
     old = {"b": 1, "h": h, "w": w}

@@ -90,6 +90,26 @@ def test_blocks_are_put_together_to_the_picture_that_they_were_cut_from() -> Non
     check(template, {"x": (0, 2, 3)}, {"h": 8, "w": 12}, {"h": 13, "w": 9})
 
 
+def test_as_many_blocks_as_places_of_a_block_are_no_picture() -> None:
+    """Patches of 2 x 2 as MobileViT takes them apart: 4 places, 4 patches."""
+    blocks = "kernel_size=(2,2) stride=(2,2) padding=(0,0) dilation=(1,1)"
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,3,{{h}},{{w}})f32
+        F.unfold cut 1 1 x a {blocks} $input=x
+        Tensor.reshape apart 1 1 a b shape=(1,3,4,{{h*w//4}}) $input=a
+        torch.cumsum sum 1 1 b c dim=3 $input=b
+        Tensor.reshape flat 1 1 c d shape=(1,12,{{h*w//4}}) $input=c
+        F.fold join 1 1 d y output_size=({{h}},{{w}}) {blocks} $input=d
+        pnnx.Output out 1 0 y
+    """
+    check(
+        template,
+        {"x": (0, 2, 3)},
+        {"h": 4, "w": 4},
+        {"h": 6, "w": 8},
+    )
+
+
 @pytest.mark.parametrize(
     "line",
     [
