@@ -93,9 +93,9 @@ SUMMED = (
 CONVOLVED = (
     "Tensor.reshape tokens 1 1 c t shape=({b*h*w//16},4,4,2) $input=c",
     "Tensor.permute channels 1 1 t u dims=(0,3,1,2) $input=t",
-    "nn.Conv2d query 1 1 u v bias=False dilation=(1,1) groups=1 in_channels=2 kernel_size=(1,1) out_channels=2 "
+    "nn.Conv2d query 1 1 u e bias=False dilation=(1,1) groups=1 in_channels=2 kernel_size=(1,1) out_channels=2 "
     "padding=(0,0) padding_mode=zeros stride=(1,1) @weight=(2,2,1,1)f32",
-    "Tensor.reshape flat 1 1 v f shape=({b*h*w//16},2,16) $input=v",
+    "Tensor.reshape flat 1 1 e f shape=({b*h*w//16},2,16) $input=e",
     "pnnx.Attribute bias 0 1 k @data=(16)f32",
     "pnnx.Expression biased 2 1 f k g expr=add(@0,@1)",
     "torch.transpose turn 1 1 g r dim0=1 dim1=2 $input=g",
