@@ -142,9 +142,9 @@ def write(graph: Graph, path: Any, bin: Any = None) -> None:
     weights = f"os.path.join(os.path.dirname(os.path.abspath(__file__)), {relative!r})"
     text = source(graph, weights, identifier(place.stem)).encode()
     with AtomicFiles() as files:
-        files.open(place).write(text)
         if bin is None:
             write_weights(graph, files.open(own))
+        files.open(place).write(text)
 
 
 # -- Members ----------------------------------------------------------------------------------------------------------
