@@ -77,8 +77,9 @@ _ORDERS = {**FORWARDED, **dict.fromkeys(("scatter", "scatter_reduce"), ("", "inp
 
 
 def arguments(op: Operator) -> dict[str, Any]:
-    """Values of an operator's parameters, also of those that level 2 of the converter gives by position."""
-    given = parameters(op)
+    """Values of an operator's parameters, also of constants that it takes as inputs, by name or position."""
+    named = {name: literal(x) for name, x in op.slots() if name}
+    given = {**parameters(op), **{name: value for name, value in named.items() if value is not MISSING}}
     for names in map(str.split, _ORDERS.get(op.type.removeprefix("aten::"), ("",))[1:]):
         if op.type.startswith("aten::") and len(names) >= len(op.inputs):
             values = {name: literal(x) for name, x in zip(names, op.inputs, strict=False)}
@@ -319,7 +320,7 @@ def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: 
 def tell_taken(work: Unbaking, op: Operator) -> bool:
     """Whether an operator that gives one place of an axis does not give the only item of a batch of one."""
     found = work.shapes(op.inputs[0])
-    dim = op.params["dim"].value if op.has_param("dim") else 0
+    dim = arguments(op).get("dim", 0)
     if found is None or not isinstance(dim, int) or found[0][dim] == found[1][dim]:
         return True
     if op.type in UNBOUND:

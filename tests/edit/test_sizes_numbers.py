@@ -273,6 +273,17 @@ def test_what_is_taken_or_written_for_one_item_only_is_named(line: str) -> None:
     assert graph.make_dynamic() == ["op"]
 
 
+def test_a_place_of_an_axis_that_is_named_by_an_input_is_not_taken_for_an_item() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=(1,4,3)f32
+        pnnx.Expression axis 0 1 a expr=2
+        pnnx.Expression place 0 1 p expr=1
+        Tensor.select op 3 1 x a p y $input=x $dim=a $index=p
+        pnnx.Output out 1 0 y
+    """
+    assert traced(template, None).make_dynamic() == []
+
+
 def test_results_along_an_axis_that_varies_are_refused() -> None:
     graph = traced(
         """
