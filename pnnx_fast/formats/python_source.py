@@ -16,7 +16,7 @@ from typing import Any
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.formats.atomic import AtomicFiles
 from pnnx_fast.formats.pnnx_model import write_weights
-from pnnx_fast.formats.python_calls import argument, is_module, statements
+from pnnx_fast.formats.python_calls import EACH_HEAD, argument, is_module, statements
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, identifier, spelled
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
@@ -29,6 +29,9 @@ __all__ = ["source", "write"]
 _KEY = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*\Z", re.ASCII)
 _AXIS = "weight_q_per_channel_axis"
 _QUANTIZED = "nn.quantized."
+_NOT_MADE_WITH = {"nn.MultiheadAttention": {EACH_HEAD, "masks_doubtful"}}
+"""Parameters that a graph has and a module is not made with."""
+
 _UNKNOWN_SIZE = 128
 """Stands for sizes that vary in the examples of inputs."""
 
@@ -178,7 +181,7 @@ def _construct(op: Operator) -> str:
     if not _KEY.match(op.type):
         raise ParameterError("the type is no name of a module", operator=op.where, parameter=op.type)
     quantized = op.type.startswith(_QUANTIZED) and op.has_attr("weight")
-    skipped = {"scale", "zero_point", _AXIS} if quantized else set()
+    skipped = {"scale", "zero_point", _AXIS} if quantized else _NOT_MADE_WITH.get(op.type, set())
     # Marks of the converter's own tell what it wrote, not what a module takes.
     params = [
         argument(op, key, p) for key, p in op.params.items() if key not in skipped and not key.startswith("pnnx_")

@@ -403,3 +403,59 @@ def test_operators_as_low_levels_write_them(tmp_path: Path, name: str) -> None:
     rng = np.random.default_rng(0)
     shapes = [op.outputs[0].shape or () for op in graph.ops if op.type == "pnnx.Input"]
     _runs_alike(graph, tmp_path, *(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
+
+
+ATTENTION = "embed_dim=6 num_heads=2 kdim=6 vdim=6 bias=False batch_first=True @in_proj_weight=(18,6)f32"
+HANDED_OUT = {
+    "nn.GRU": ("input_size=6 hidden_size=4 num_layers=1 bias=False", (("ih", 12, 6), ("hh", 12, 4)), "h y"),
+    "nn.RNN": ("input_size=6 hidden_size=4 num_layers=1 bias=False", (("ih", 4, 6), ("hh", 4, 4)), "y h"),
+    "nn.LSTM": (
+        "input_size=6 hidden_size=4 num_layers=1 bias=False proj_size=3",
+        (("ih", 16, 6), ("hh", 16, 3), ("hr", 3, 4)),
+        "c h y",
+    ),
+}
+"""Modules with weights and the order of their results in a tuple."""
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("kind", [*HANDED_OUT, "nn.MultiheadAttention"])
+def test_modules_that_hand_out_tuples_in_the_order_of_use(tmp_path: Path, kind: str) -> None:
+    out = 3 if kind == "nn.LSTM" else 4
+    shapes = {"y": f"(5,2,{out})", "h": f"(1,2,{out})", "c": "(1,2,4)"}
+    if kind in HANDED_OUT:
+        fields, sizes, names = HANDED_OUT[kind]
+        fields += "".join(f" @weight_{key}_l0=({m},{n})f32" for key, m, n in sizes)
+    else:
+        fields, names = f"{ATTENTION} @out_proj.weight=(6,6)f32", "h y"
+        shapes = {"y": "(5,2,6)", "h": "(5,2,2)"}
+    outputs = names.split()
+    lines = [
+        "pnnx.Input in 0 1 x #x=(5,2,6)f32",
+        f"{kind} m 1 1 x t {fields}",
+        f"prim::TupleUnpack u 1 {len(outputs)} t {names} {' '.join(f'#{n}={shapes[n]}f32' for n in outputs)}",
+        f"prim::TupleConstruct c {len(outputs)} 1 {names} r",
+        "pnnx.Output out 1 0 r",
+    ]
+    graph = Graph.parse("\n".join(["7767517", f"{len(lines)} {len(outputs) + 3}", *lines, ""]))
+    rng = np.random.default_rng(0)
+    module = graph.ops[1]
+    module.attrs = {key: Attribute(rng.random(a.shape, np.float32)) for key, a in module.attrs.items()}
+    x = rng.standard_normal((5, 2, 6)).astype(np.float32)
+    graph.python(tmp_path / "m.py")
+    with torch.no_grad():
+        got = _flat(_module(tmp_path / "m.py")["Model"]().eval()(torch.from_numpy(x)))
+    for a, b in zip(got, _flat(Model(graph, num_threads=1)(x)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_simplified_attention_hands_out_the_weights_of_each_head(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        f"7767517\n3 3\npnnx.Input in 0 1 x #x=(5,2,6)f32\n"
+        f"nn.MultiheadAttention m 1 2 x y w {ATTENTION} @out_proj.weight=(6,6)f32 #y=(5,2,6)f32 #w=(5,2,2,2)f32\n"
+        "pnnx.Output out 1 0 w\n"
+    )
+    module = graph.ops[1]
+    module.attrs = {key: Attribute(np.full(a.shape, 0.3, np.float32)) for key, a in module.attrs.items()}
+    graph.simplify()
+    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((5, 2, 6)).astype(np.float32))
