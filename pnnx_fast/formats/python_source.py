@@ -173,7 +173,9 @@ def _members(graph: Graph, names: Names) -> Iterator[str]:
             yield _filled(f"self.{member}", op.attrs[key], value)
         seen[place] += 1
     if loads:
-        yield "with zipfile.ZipFile(weights) as archive:"
+        # PNNX's archives do not mark names as UTF-8.
+        encoding = "" if all(map(str.isascii, loads)) else ", metadata_encoding='utf-8'"
+        yield f"with zipfile.ZipFile(weights{encoding}) as archive:"
         yield from (f"    {line}" for line in loads)
 
 

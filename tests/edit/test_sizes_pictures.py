@@ -340,13 +340,14 @@ def test_statistics_are_spread_over_the_picture_that_they_are_of() -> None:
     check(template, {"x": (0, 2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
 
 
+@pytest.mark.parametrize("listed", ["pnnx.Expression e 2 1 k z l expr=[@0,@1]", "prim::ListConstruct e 2 1 k z l"])
 @pytest.mark.parametrize("n", [1, 2])
-def test_each_item_takes_rows_of_its_own(n: int) -> None:
-    template = """
-        pnnx.Input in 0 1 x #x=({n},5,4)f32
-        pnnx.Attribute k 0 1 k @data=({n},3,2)i64
-        pnnx.Input in2 0 1 z #z=({n},3,2)i64
-        pnnx.Expression e 2 1 k z l expr=[@0,@1]
+def test_each_item_takes_rows_of_its_own(n: int, listed: str) -> None:
+    template = f"""
+        pnnx.Input in 0 1 x #x=({{n}},5,4)f32
+        pnnx.Attribute k 0 1 k @data=({{n}},3,2)i64
+        pnnx.Input in2 0 1 z #z=({{n}},3,2)i64
+        {listed}
         Tensor.index i 2 1 x l y $input=x $expr=l
         pnnx.Output out 1 0 y
     """

@@ -405,6 +405,16 @@ def test_operators_as_low_levels_write_them(tmp_path: Path, name: str) -> None:
     _runs_alike(graph, tmp_path, *(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
 
 
+def test_names_that_are_not_ascii(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,4)f32\n"
+        "nn.Linear größe 1 1 x y bias=False in_features=4 out_features=3 @weight=(3,4)f32\npnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    graph.ops[1].attrs["weight"] = Attribute(rng.random((3, 4), np.float32))
+    _runs_alike(graph, tmp_path, rng.random((2, 4), np.float32))
+
+
 ATTENTION = "embed_dim=6 num_heads=2 kdim=6 vdim=6 bias=False batch_first=True @in_proj_weight=(18,6)f32"
 HANDED_OUT = {
     "nn.GRU": ("input_size=6 hidden_size=4 num_layers=1 bias=False", (("ih", 12, 6), ("hh", 12, 4)), "h y"),
