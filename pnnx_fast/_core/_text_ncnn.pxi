@@ -85,12 +85,16 @@ cdef class _NcnnReader:
         cdef list layers = []
         cdef int i
         for i in range(layer_count):
-            layers.append(self.layer())
+            layers.append(self.layer(i, layer_count))
         return blob_count, layers, self.lexer.at - self.lexer.begin
 
-    cdef tuple layer(self):
+    cdef tuple layer(self, int number, int layer_count):
         cdef Py_ssize_t begin = self.lexer.at - self.lexer.begin
-        kind, name = intern(self.word("layer type")), self.word("layer name")
+        cdef pf_span type
+        cdef pf_code code = pf_ncnn_word(&self.lexer, &type)
+        if code != PF_OK:
+            self.check(code, f"type of layer {number + 1} of {layer_count}")
+        kind, name = intern(self.text(type)), self.word("layer name")
         cdef int bottoms = self.count(f"number of bottom blobs of {name}")
         cdef int tops = self.count(f"number of top blobs of {name}")
         if bottoms < 0 or tops < 0:

@@ -31,7 +31,7 @@ def mend_index(work: Unbaking, op: Operator) -> bool:
     """The numbers of a batch's items, with which each item takes rows of its own, are counted anew."""
     listing = op.inputs[1].producer if len(op.inputs) > 1 else None
     text = "" if listing is None else str(listing.value("expr", ""))
-    if listing is None or not _FIRST_INDEX.fullmatch(text):
+    if listing is None or not (listing.type == "prim::ListConstruct" or _FIRST_INDEX.fullmatch(text)):
         return True
     data, others = constant_array(listing.inputs[0]), listing.inputs[1:]
     found = work.shapes(op.inputs[0])

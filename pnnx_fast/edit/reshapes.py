@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pnnx_fast.passes.moves import RESHAPES
 
-__all__ = ["FLATTENS", "grouped"]
+__all__ = ["FLATTENS", "grouped", "regrouped"]
 
 FLATTENS = (*RESHAPES, "torch.flatten", "nn.Flatten")
 """What may lay several axes out in one."""
@@ -33,3 +33,24 @@ def grouped(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[list[int], lis
             if done or (p == q and ins and outs and (i >= len(a)) == (j >= len(b))):
                 break
         yield ins, outs
+
+
+def regrouped(a: Sequence[int], b: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Groups of axes of a shape `a`, which becomes `b`, where neighbours of equal size of which one varies are one.
+
+    They may have been cut anew.
+    """
+    joined: list[tuple[list[int], list[int]]] = []
+    for ins, outs in grouped(a, target):
+        i = ins[0] if len(ins) == len(outs) == 1 else 0
+        before = joined[-1] if joined and i else ([], [])
+        if (
+            before[0] == [i - 1]
+            and len(before[1]) == 1
+            and a[i] == a[i - 1]
+            and (a[i] == b[i]) != (a[i - 1] == b[i - 1])
+        ):
+            joined[-1] = ([i - 1, i], [*before[1], *outs])
+        else:
+            joined.append((ins, outs))
+    return joined

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pnnx_fast.edit.reshapes import FLATTENS, grouped
+from pnnx_fast.edit.reshapes import FLATTENS, grouped, regrouped
 from pnnx_fast.ir import Operand, Operator
 from pnnx_fast.ir.literals import constant_array
 from pnnx_fast.passes.moves import permutation
@@ -54,7 +54,9 @@ def varying_part(
     if len(left) < len(large):
         return left[0] if len(left) == 1 else None
     joined = [j for j in large if j in found.batched]
-    votes = set(joined) if len(joined) == 1 and 0 not in outs else set()
+    # Windows join the batch, and grow in number. What strides over a picture may do so, too, as a grid does whose inner
+    # part varies (MaxViT), or as patches do whose places stay (MobileViT).
+    votes = set(joined) if joined == large[:1] and 0 not in outs else set()
     wanted = op.value("shape")
     # In front, what is left open stands for the batch as often as not.
     votes |= {j for j in large if j and isinstance(wanted, list) and wanted[j] == -1}
@@ -70,9 +72,12 @@ def is_fixed(work: Unbaking, op: Operator, target: Sequence[int], axis: int) -> 
 def _beside(shapes: tuple[Sizes, Sizes], target: Sequence[int], large: Sequence[int]) -> set[int]:
     """The part that differs between rows and columns, where the other one is the same."""
     (a, b), votes = shapes, set()
-    for ins, outs in grouped(a, target):
+    for ins, outs in regrouped(a, b, target):
         others = [j for j in outs if target[j] != 1]
-        if len(ins) != 1 or a[ins[0]] == b[ins[0]] or len(others) != 2 or len(large) != 2:
+        if len(others) != 2 or len(large) != 2:
+            continue
+        # An axis that stays may be channels; what was in two parts and still is, cut anew, is none.
+        if len(ins) == 1 and a[ins[0]] == b[ins[0]]:
             continue
         same = [target[i] == target[j] for i, j in zip(large, others, strict=True)]
         if sum(same) == 1:
@@ -210,10 +215,10 @@ class _Followed:
             for z in op.inputs:
                 if z in self.still:
                     self._meet(z, layout)
-        # Of what a convolution gives, only the items are those of its input.
-        own = len(shape) if weighed is None else 1 if weighed == 1 else len(shape) - 1
+        # Channels that a layer gives are not those of its input.
+        made = None if weighed is None else weighed % len(shape)
         return [
-            axis if i < own and sizes[i] == d else self._fresh(d)
+            axis if i != made and sizes[i] == d else self._fresh(d)
             for i, (axis, d) in enumerate(zip(layout, shape, strict=True))
         ]
 

@@ -26,7 +26,7 @@ from pnnx_fast.edit.constants import (
 )
 from pnnx_fast.edit.grids import mend_index
 from pnnx_fast.edit.offsets import mend_offsets
-from pnnx_fast.edit.reshapes import grouped
+from pnnx_fast.edit.reshapes import regrouped
 from pnnx_fast.edit.splits import is_fixed, varying_part
 from pnnx_fast.edit.traced_numbers import mend_bound, mend_literals
 from pnnx_fast.edit.walk import Shapes, Walk
@@ -188,7 +188,7 @@ def _entries(
     """Sizes of a reshape's result as expressions of its input's, from groups of axes with equal products."""
     a, b = shapes
     entries: list[str] = []
-    for ins, outs in _pairs(list(grouped(a, target)), a, b):
+    for ins, outs in regrouped(a, b, target):
         if all(a[i] == b[i] for i in ins):
             entries += (str(target[j]) for j in outs)
             continue
@@ -197,24 +197,6 @@ def _entries(
             return None
         entries += parts
     return entries
-
-
-def _pairs(groups: list[tuple[list[int], list[int]]], a: Sizes, b: Sizes) -> list[tuple[list[int], list[int]]]:
-    """Groups of axes, where neighbours of equal size of which one varies are one: they may have been cut anew."""
-    joined: list[tuple[list[int], list[int]]] = []
-    for ins, outs in groups:
-        i = ins[0] if len(ins) == len(outs) == 1 else 0
-        before = joined[-1] if joined and i else ([], [])
-        if (
-            before[0] == [i - 1]
-            and len(before[1]) == 1
-            and a[i] == a[i - 1]
-            and (a[i] == b[i]) != (a[i - 1] == b[i - 1])
-        ):
-            joined[-1] = ([i - 1, i], [*before[1], *outs])
-        else:
-            joined.append((ins, outs))
-    return joined
 
 
 def _split(
@@ -394,6 +376,7 @@ _MENDERS: dict[str, Callable[[Unbaking, Operator], bool]] = {
     "torch.clamp": mend_bound,
     **dict.fromkeys((f"torch.fft.{name}" for name in ("irfft", "ifft", "rfft", "fft", "hfft")), windows.mend_spectrum),
     **dict.fromkeys(windows.CUTS, windows.tell_cuts),
+    **dict.fromkeys(("torch.narrow", "Tensor.narrow"), windows.mend_narrow),
     **dict.fromkeys(("Tensor.select", "torch.select", *windows.UNBOUND), windows.tell_taken),
     **dict.fromkeys(WRITES, windows.tell_written),
     **dict.fromkeys(spellings("scatter", "scatter_add", "scatter_reduce"), mend_scatter),

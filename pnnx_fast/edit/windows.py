@@ -6,7 +6,7 @@ Also what tracing says of memory and channels: strides of views, groups of convo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pnnx_fast.errors import ShapeError
@@ -28,6 +28,7 @@ __all__ = [
     "mend_affine_grid",
     "mend_fold",
     "mend_groups",
+    "mend_narrow",
     "mend_pool",
     "mend_resize",
     "mend_slice",
@@ -49,8 +50,6 @@ WHOLE = {
 
 CUTS = {
     "torch.roll": ("shifts",),
-    "torch.narrow": ("start", "length"),
-    "Tensor.narrow": ("start", "length"),
     "Tensor.select": ("index",),
     "torch.tensor_split": ("indices",),
     "torch.split": ("split_size_or_sections",),
@@ -61,6 +60,9 @@ APART = ("torch.tensor_split", "torch.split")
 """Those of them that give all parts of an axis."""
 
 RESIZES = ("F.interpolate", "F.upsample", "F.upsample_bilinear", "F.upsample_nearest", "nn.Upsample")
+
+_BLOCKS = ("F.unfold", "nn.Unfold")
+"""Operators that cut a picture into blocks."""
 
 MOST_LAYERS = 8
 """Layers behind what is resized that are looked at for what it is joined with."""
@@ -75,8 +77,9 @@ _ORDERS = {**FORWARDED, **dict.fromkeys(("scatter", "scatter_reduce"), ("", "inp
 
 
 def arguments(op: Operator) -> dict[str, Any]:
-    """Values of an operator's parameters, also of those that level 2 of the converter gives by position."""
-    given = op.values()
+    """Values of an operator's parameters, also of constants that it takes as inputs, by name or position."""
+    named = {name: literal(x) for name, x in op.slots() if name}
+    given = {**op.values(), **{name: value for name, value in named.items() if value is not MISSING}}
     for names in map(str.split, _ORDERS.get(op.type.removeprefix("aten::"), ("",))[1:]):
         if op.type.startswith("aten::") and len(names) >= len(op.inputs):
             values = {name: literal(x) for name, x in zip(names, op.inputs, strict=False)}
@@ -136,15 +139,31 @@ def _grows_to(work: Unbaking, x: Operand, size: Sequence[int], like: tuple[Sizes
 
 
 def mend_fold(work: Unbaking, op: Operator) -> bool:
-    """Blocks are put together to a picture as large as an operand upstream, such as the one that they were cut from."""
+    """Blocks are put together to a picture as large as an operand upstream of as many, which they were cut from."""
     found, size = work.shapes(op.inputs[0]), op.value("output_size")
     if found is None or not isinstance(size, list) or found[0][-1] == found[1][-1]:
         return True
-    model = next((y for y in work.upstream(op.inputs[0]) if _grows_to(work, y, size)), None)
+    above = list(work.upstream(op.inputs[0]))
+    cut = [y.producer.inputs[0] for y in above if y.producer is not None and y.producer.type in _BLOCKS]
+    fits = (y for y in (*cut, *above) if _grows_to(work, y, size))
+    model = next((y for y in fits if _blocks(op, (work.new.shape(y) or ())[2:]) == found[1][-1]), None)
     if model is not None:
         op.type = "F.fold"
         work.compute(op, "output_size", [f"size(@0,{i + 2})" for i in range(len(size))], [model])
     return model is not None
+
+
+def _blocks(op: Operator, size: Sequence[int]) -> int:
+    """How many blocks a picture of that size is put together from."""
+    count = 1
+    for i, n in enumerate(size):
+        kernel, dilation, padding, stride = (
+            value[i] if isinstance(value, list) else value
+            for name, default in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
+            for value in [op.value(name, default)]
+        )
+        count *= (n + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    return count
 
 
 def mend_pool(work: Unbaking, op: Operator) -> bool:
@@ -217,6 +236,28 @@ def mend_slice(work: Unbaking, op: Operator) -> bool:
     return told
 
 
+def mend_narrow(work: Unbaking, op: Operator) -> bool:
+    """A range as long as the same axis of an operand upstream follows that axis; so does the second half of two."""
+    found = work.shapes(op.inputs[0])
+    dim, start, length = (op.value(k) for k in ("dim", "start", "length"))
+    if found is None or not isinstance(dim, int) or not isinstance(length, int):
+        return True
+    axis = dim % len(found[0])
+    p, q = (shape[axis] for shape in found)
+    if p in (1, q):
+        # Of one item, nothing tells whether it is the first or all of them.
+        return p == q
+    models, last = list(_as_long(work, op.inputs[0], axis, length)), start == p - length
+    if models:
+        # What was no cut at the traced size is one at others, to the size of what came first.
+        model = models[-1 if length == p else 0]
+        for name in ("length", "start") if start and start == length and last else ("length",):
+            work.compute_value(op, name, f"size(@0,{axis})", [model])
+    elif start and last:
+        return False
+    return not any(_may_be_end(op.params[k].value, p) for k in ("start", "length") if op.has_param(k))
+
+
 def mend_spectrum(work: Unbaking, op: Operator) -> bool:
     """What a spectrum is turned back into is as long as what it was made of."""
     length = op.value("n")
@@ -247,9 +288,14 @@ def tell_cuts(work: Unbaking, op: Operator) -> bool:
         for i, place in enumerate(places):
             dim = axes[i] if len(axes) == len(places) else axes[0]
             p, q = (shape[dim] for shape in found)
-            if p != q and isinstance(place, int) and p > 3 and place in (p // 2, -(p // 2), p - p // 2, p - 1, p):
+            if p != q and _may_be_end(place, p):
                 return False
     return True
+
+
+def _may_be_end(place: object, size: int) -> bool:
+    """Whether a place is the end or the middle of an axis."""
+    return size > 3 and place in (size // 2, -(size // 2), size - size // 2, size - 1, size)
 
 
 def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: int) -> bool:
@@ -272,7 +318,7 @@ def _cut_batches(work: Unbaking, op: Operator, found: tuple[Sizes, Sizes], dim: 
 def tell_taken(work: Unbaking, op: Operator) -> bool:
     """Whether an operator that gives one place of an axis does not give the only item of a batch of one."""
     found = work.shapes(op.inputs[0])
-    dim = op.value("dim", 0)
+    dim = arguments(op).get("dim", 0)
     if found is None or not isinstance(dim, int) or found[0][dim] == found[1][dim]:
         return True
     if op.type in UNBOUND:
@@ -303,12 +349,15 @@ def tell_padding(work: Unbaking, op: Operator) -> bool:
 
 def as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Operand | None:
     """The nearest operand of the same rank upstream whose axis varies and has that length in the first walk."""
+    return next(_as_long(work, x, axis, length), None)
+
+
+def _as_long(work: Unbaking, x: Operand, axis: int, length: int) -> Iterator[Operand]:
     rank = len(work.old.shape(x) or ())
     for y in work.upstream(x):
         found = work.shapes(y)
         if found is not None and len(found[0]) == rank and found[0][axis] == length != found[1][axis]:
-            return y
-    return None
+            yield y
 
 
 def mend_strides(work: Unbaking, op: Operator) -> bool:

@@ -1,7 +1,8 @@
 """Files that appear whole or not at all, several together.
 
-Writers of this package write to temporary files beside the targets, sync all of them and only then rename them, so that
-an exception, a full disk or a crash leaves the old files. Nothing here knows what is written.
+Writers of this package write to temporary files beside the targets, sync all of them and only then rename them, in the
+order of opening, so that an exception, a full disk or a crash leaves the old files. Only a crash between two renames
+leaves a new file beside an old one. Nothing here knows what is written.
 """
 
 from __future__ import annotations

@@ -154,10 +154,11 @@ def save(graph: Graph, param: Target, bin: Target | None = None) -> None:
         raise TypeError("saving to a file object needs bin, too")
     from pnnx_fast.formats.atomic import AtomicFiles
 
+    # Weights are in place first: a loaded model may keep them open, which some systems do not replace then, and an old
+    # text finds no weight that the new graph has folded away, where a new text may take old weights for its own.
     with AtomicFiles() as files:
-        param_file = files.open(param)
         _write_weights(graph, weights, files.open(bin))
-        param_file.write(content)
+        files.open(param).write(content)
 
 
 def write_weights(graph: Graph, file: IO[bytes]) -> None:

@@ -18,7 +18,7 @@ from pnnx_fast.formats.python_expression import literal, spell, tree
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, spelled, targets
 from pnnx_fast.formats.python_subscripts import index, index_put, slice_, slice_copy
-from pnnx_fast.ir import Operator, Parameter
+from pnnx_fast.ir import Operand, Operator, Parameter
 from pnnx_fast.ir.check import selects_number
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import literal as known
@@ -35,13 +35,18 @@ from pnnx_fast.ir.notes import (
 )
 from pnnx_fast.ir.repeated import repeated_inputs
 
-__all__ = ["argument", "is_module", "statements"]
+__all__ = ["EACH_HEAD", "argument", "is_module", "statements"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _ROOTS = ("F", "torch", "torchaudio", "torchvision")
 _CUSTOM = "pnnx.custom_op."
-_CREATED = frozenset(f"torch.{name}" for name in ("empty", "full", "ones", "rand", "randn", "zeros"))
+_CREATED = frozenset(
+    [
+        *(f"torch.{name}" for name in ("empty", "full", "ones", "rand", "randn", "zeros")),
+        *(f"Tensor.new_{name}" for name in ("empty", "full", "ones", "zeros")),
+    ]
+)
 """Calls whose sizes may be an empty list, which the converter's lower levels write as None."""
 
 _LISTS = frozenset({"destination", "dims", "shape", "shifts", "sizes", "source"})
@@ -215,6 +220,9 @@ def _to_tensor(op: Operator, names: Names) -> list[str]:
 
 
 def _unpack(op: Operator, names: Names) -> list[str]:
+    maker = op.inputs[0].producer
+    if maker is not None and maker.type in _HANDING_OUT and _handed_out(maker) is op.outputs:
+        return []
     parts = "".join(names.of(x) + ", " for x in op.outputs)
     return [f"{parts.rstrip()} = {names.of(op.inputs[0])}"]
 
@@ -336,10 +344,24 @@ def _copy(op: Operator, names: Names) -> list[str]:
     return [*lines, f"{part}.copy_({source})"]
 
 
+EACH_HEAD = "average_attn_weights"
+"""What attention is told when it is called, and keeps as a parameter in a graph."""
+
+
+_HANDING_OUT = (*RECURRENT, "nn.MultiheadAttention")
+
+
+def _handed_out(op: Operator) -> list[Operand]:
+    """Results of a module: those of its tuple, where a file of the lowest level has one and takes it apart."""
+    users = op.outputs[0].consumers if len(op.outputs) == 1 else []
+    return users[0].outputs if len(users) == 1 and users[0].type == "prim::TupleUnpack" else op.outputs
+
+
 def _recurrent(op: Operator, names: Names) -> list[str]:
     x, *state = map(names.of, op.inputs)
-    variables = list(map(names.of, op.outputs))
-    at = dict(zip(recurrent_roles(op) or RECURRENT[op.type][0], variables, strict=False))
+    outputs = _handed_out(op)
+    roles = recurrent_roles(op, None if outputs is op.outputs else outputs) or RECURRENT[op.type][0]
+    at = dict(zip(roles, map(names.of, outputs), strict=False))
     y, h, c = (at.get(role, "_") for role in "yhc")
     last = f"({h}, {c})" if op.type == "nn.LSTM" and (h, c) != ("_", "_") else h
     if op.type == "nn.LSTM" and len(state) == 1:
@@ -360,16 +382,15 @@ def _attention(op: Operator, names: Names) -> list[str]:
     value = tensors[2] if len(tensors) > 2 else key
     if len(tensors) > 3:
         masks.setdefault("attn_mask", tensors[3])
-    # Files of the lowest level hand out a tuple.
-    unpack = next((x for x in op.outputs[0].consumers if x.type == "prim::TupleUnpack"), None)
-    at = dict(zip(attention_roles(op), op.outputs, strict=False)) if unpack is None else {}
-    weights = at.get("weights") if unpack is None else unpack.outputs[-1]
+    outputs = _handed_out(op)
+    at = dict(zip(attention_roles(op, outputs), outputs, strict=False))
+    weights = at.get("weights")
     inputs = [query, key, value, *(f"{k}={v}" for k, v in masks.items()), f"need_weights={weights is not None}"]
     given, last = query_shape(op), None if weights is None else weights.shape
-    if given is not None and last is not None and len(last) == len(given) + 1:
-        inputs.append("average_attn_weights=False")
+    each = op.value(EACH_HEAD) is False
+    if each or (given is not None and last is not None and len(last) == len(given) + 1):
+        inputs.append(f"{EACH_HEAD}=False")
     results = ", ".join(names.of(at[role]) if role in at else "_" for role in ("y", "weights"))
-    results = results if unpack is None else names.of(op.outputs[0])
     return [f"{results} = self.{names.member(op)}({', '.join(inputs)})"]
 
 

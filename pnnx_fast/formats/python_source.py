@@ -16,7 +16,7 @@ from typing import Any
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.formats.atomic import AtomicFiles
 from pnnx_fast.formats.pnnx_model import write_weights
-from pnnx_fast.formats.python_calls import argument, is_module, statements
+from pnnx_fast.formats.python_calls import EACH_HEAD, argument, is_module, statements
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, identifier, spelled
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
@@ -29,8 +29,8 @@ __all__ = ["source", "write"]
 _KEY = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*\Z", re.ASCII)
 _AXIS = "weight_q_per_channel_axis"
 _QUANTIZED = "nn.quantized."
-_NOT_OF_MODULE = {"average_attn_weights", "masks_doubtful"}
-"""Parameters of restored attention that are arguments of its calls, or tell of them."""
+_NOT_MADE_WITH = {"nn.MultiheadAttention": {EACH_HEAD, "masks_doubtful"}}
+"""Parameters that a graph has and a module is not made with."""
 
 _UNKNOWN_SIZE = 128
 """Stands for sizes that vary in the examples of inputs."""
@@ -145,9 +145,9 @@ def write(graph: Graph, path: Any, bin: Any = None) -> None:
     weights = f"os.path.join(os.path.dirname(os.path.abspath(__file__)), {relative!r})"
     text = source(graph, weights, identifier(place.stem)).encode()
     with AtomicFiles() as files:
-        files.open(place).write(text)
         if bin is None:
             write_weights(graph, files.open(own))
+        files.open(place).write(text)
 
 
 # -- Members ----------------------------------------------------------------------------------------------------------
@@ -173,7 +173,9 @@ def _members(graph: Graph, names: Names) -> Iterator[str]:
             yield _filled(f"self.{member}", op.attrs[key], value)
         seen[place] += 1
     if loads:
-        yield "with zipfile.ZipFile(weights) as archive:"
+        # PNNX's archives do not mark names as UTF-8.
+        encoding = "" if all(map(str.isascii, loads)) else ", metadata_encoding='utf-8'"
+        yield f"with zipfile.ZipFile(weights{encoding}) as archive:"
         yield from (f"    {line}" for line in loads)
 
 
@@ -181,7 +183,7 @@ def _construct(op: Operator) -> str:
     if not _KEY.match(op.type):
         raise ParameterError("the type is no name of a module", operator=op.where, parameter=op.type)
     quantized = op.type.startswith(_QUANTIZED) and op.has_attr("weight")
-    skipped = {"scale", "zero_point", _AXIS} if quantized else _NOT_OF_MODULE
+    skipped = {"scale", "zero_point", _AXIS} if quantized else _NOT_MADE_WITH.get(op.type, set())
     # Marks of the converter's own tell what it wrote, not what a module takes.
     params = [
         argument(op, key, p) for key, p in op.params.items() if key not in skipped and not key.startswith("pnnx_")

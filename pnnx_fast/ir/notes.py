@@ -62,7 +62,12 @@ RECURRENT = {
     "nn.GRU": ("yh", "hy", "y", "h"),
     "nn.RNN": ("yh", "hy", "y", "h"),
 }
-"""Outputs that may be left: the sequence, the last hidden state, the last cell state; the usual order first."""
+"""Outputs that may be left, in the order of their use: the sequence, the last hidden state, the last cell state; the
+usual order first."""
+
+_RARE_ORDERS = ("hyc", "ych", "chy", "cyh", "ch")
+"""Others, which states of two sizes tell; those of one size are taken for hidden and cell state, in this order."""
+
 
 _CONVOLUTION = re.compile(r"nn\.Conv[123]d")
 
@@ -353,9 +358,9 @@ def _values(op: Operator, *keys: str) -> list[Any]:
 def recurrent_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> str | None:
     """What the outputs of a recurrent layer are, in order, as in ``RECURRENT``; None when their shapes do not tell.
 
-    ``outputs`` are those that a traced module of a sequence without a batch hands out in a tuple: states come first.
+    ``outputs`` are those that a traced module hands out in a tuple. Of a sequence without a batch, states come first.
     """
-    given, traced = op.inputs[0].shape, outputs is not None
+    given, unpacked = op.inputs[0].shape, outputs is not None
     outputs = op.outputs if outputs is None else outputs
     if given is None or len(given) not in (2, 3) or any(o.shape is None for o in outputs):
         return None
@@ -365,8 +370,9 @@ def recurrent_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> s
     batch = [given[0 if number(op, "batch_first", 0) else 1]] if len(given) == 3 else []
     count = number(op, "num_layers", 1) * directions
     shapes = {"y": [*given[:-1], directions * out], "h": [count, *batch, out], "c": [count, *batch, hidden]}
-    orders = [o for o in RECURRENT[op.type] if len(o) == len(outputs)]
-    if traced:
+    rare = _RARE_ORDERS if out != hidden else ()
+    orders = [o for o in (*RECURRENT[op.type], *rare) if len(o) == len(outputs)]
+    if unpacked and len(given) == 2:
         orders.sort(key=lambda o: o.startswith("y"))
     elif number(op, "pnnx_rnn_output_swapped", 0):
         orders.sort(key=lambda o: o.endswith("y"), reverse=True)
@@ -392,16 +398,18 @@ def number_shape(op: Operator) -> tuple[int, ...] | None:
     return tuple(noted) if isinstance(literal(op.outputs[0]), (bool, int, float)) else None
 
 
-def attention_roles(op: Operator) -> tuple[str, ...]:
+def attention_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> tuple[str, ...]:
     """What the outputs of attention are, in order: ``y``, ``weights``.
 
-    The converter lists those that are used, in the order of their use, so that only their shapes tell.
+    The converter lists those that are used, in the order of their use, so that only their shapes tell. ``outputs`` are
+    those of the tuple that a traced module hands out.
     """
+    outputs = op.outputs if outputs is None else outputs
     query = query_shape(op)
-    usual = ("y", "weights")[: len(op.outputs)]
-    if query is None or len(query) not in (2, 3) or any(x.shape is None for x in op.outputs):
+    usual = ("y", "weights")[: len(outputs)]
+    if query is None or len(query) not in (2, 3) or any(x.shape is None for x in outputs):
         return usual
-    fitting = [fits(x, [*query[:-1], number(op, "embed_dim", 0)]) for x in op.outputs]
+    fitting = [fits(x, [*query[:-1], number(op, "embed_dim", 0)]) for x in outputs]
     if fitting == [False]:
         return ("weights",)
     return ("weights", "y") if fitting == [False, True] else usual

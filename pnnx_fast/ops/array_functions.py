@@ -253,17 +253,31 @@ def searchsorted(
     edges: Array, values: Any, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
 ) -> Array:
     """Places at which values would be inserted."""
-    where: Any = "right" if right or side == "right" else "left"
+    right = right or side == "right"
     if edges.ndim == 1:
-        found = np.searchsorted(edges, values, where, sorter)
+        found = _search(edges if sorter is None else edges[sorter], values, right)
     else:
         if edges.shape[:-1] != values.shape[:-1]:
             raise ShapeError(f"edges of shape {edges.shape} and values of shape {values.shape} have other rows")
         ordered = edges if sorter is None else np.take_along_axis(edges, sorter, -1)
         lines = math.prod(edges.shape[:-1])
         rows = zip(ordered.reshape(lines, edges.shape[-1]), values.reshape(lines, values.shape[-1]), strict=True)
-        found = np.array([np.searchsorted(e, v, where) for e, v in rows], np.int64).reshape(values.shape)
+        found = np.array([_search(e, v, right) for e, v in rows], np.int64).reshape(values.shape)
     return np.asarray(found, np.int32 if out_int32 else np.int64)
+
+
+def _search(edges: Array, values: Any, right: bool) -> Array:
+    """Places in one line. An order with NaN depends on which edges are looked at: then those that PyTorch looks at."""
+    if not np.isnan(edges).any():
+        return np.asarray(np.searchsorted(edges, values, "right" if right else "left"))
+    at = np.zeros(np.shape(values), np.int64)
+    end = np.full_like(at, edges.size)
+    for _ in range(edges.size.bit_length()):
+        middle = (at + end) // 2
+        edge = edges[np.minimum(middle, edges.size - 1)]
+        before = ~(edge > values if right else edge >= values) & (at < end)
+        at, end = np.where(before, middle + 1, at), np.where(before, end, middle)
+    return at
 
 
 def histc(x: Array, bins: int = 100, low: float = 0, high: float = 0) -> Array:

@@ -303,6 +303,9 @@ def view_as_complex(b: Builder, input: Tensor) -> Tensor:
     """Pairs in the last dimension as complex numbers. torch.view_as_complex."""
     if input.ndim < 1 or input.shape[-1] != 2 or input.dtype.kind != "f":
         raise ShapeError("view_as_complex needs a last dimension of size 2", actual=input.shape)
+    if input.dtype == np.float16:
+        # numpy has no complex32.
+        input = b.cast(input, np.float32)
     if input.strides[-1] != 1 or any(s % 2 for s in input.strides[:-1]):
         input = b.contiguous(input)
     wide = np.dtype("complex128" if input.dtype == np.float64 else "complex64")

@@ -22,7 +22,9 @@ __all__ = ["restore_outputs"]
 def restore_outputs(graph: Graph) -> bool:
     """Rewire recurrent layers and attention whose notes contradict the usual order; returns whether any was."""
     found, doubt = False, None
-    for op in list(graph.ops):
+    for given in list(graph.ops):
+        op = _unpack_results(graph, given) if given.type in _MODULES else given
+        found |= op is not given
         if op.type in RECURRENT:
             found |= _restore_recurrent(graph, op)
         elif op.type in ONNX_LAYERS:
@@ -36,6 +38,11 @@ def restore_outputs(graph: Graph) -> bool:
         warn(f"{doubt}: its results may be wrong")
     return found
 
+
+_MODULES = (*RECURRENT, "nn.MultiheadAttention")
+
+_SWAPPED = "pnnx_rnn_output_swapped"
+"""The converter's mark of a layer whose sequence is its last output."""
 
 ONNX_LAYERS = {"LSTM": ("y", "h", "c"), "GRU": ("y", "h"), "RNN": ("y", "h")}
 """ONNX's recurrent layers; only the sequence that they give has a dimension of directions beside that of steps."""
@@ -59,39 +66,39 @@ def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: 
     """Give an operator one output a role; those that it has keep their users. Returns the operator that stands."""
     kept = dict(zip(present, op.outputs, strict=True))
     made = [_like(graph, f"{op.name}_{role}", kept.get(role)) for role in roles]
-    params = {k: v for k, v in op.params.items() if k != "pnnx_rnn_output_swapped"}
+    params = {k: v for k, v in op.params.items() if k != _SWAPPED}
     wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
     ordered = graph.new_operator_before(op.type, f"{op.name}_ordered", op, outputs=made, **wiring)
     succeed(graph, op, {kept[role]: operand for role, operand in zip(roles, made, strict=True) if role in kept})
     return ordered
 
 
-def _unpack_states(graph: Graph, op: Operator) -> bool:
-    """Give an LSTM the outputs of the tuple that it hands out: files of the lowest level have the order of the trace.
+def _unpack_results(graph: Graph, op: Operator) -> Operator:
+    """Give a module the outputs of its tuple, where these are not in the usual order; returns the operator that stands.
 
-    That is the usual one for batches. Of a sequence without a batch the states are in front, and all that is there
-    where nothing reads the sequence.
+    Files of the lowest level have the order of the trace, without those that nothing reads.
     """
-    unpack = only_follower(op) if op.type == "nn.LSTM" else None
-    if unpack is None or unpack.type != "prim::TupleUnpack" or len(op.inputs[0].shape or ()) != 2:
-        return False
-    roles = recurrent_roles(op, unpack.outputs)
-    if roles is None:
-        return False
+    unpack = only_follower(op)
+    if unpack is None or unpack.type != "prim::TupleUnpack":
+        return op
+    recurrent = op.type in RECURRENT
+    usual = tuple(RECURRENT[op.type][0]) if recurrent else ("y", "weights")
+    roles = (recurrent_roles if recurrent else attention_roles)(op, unpack.outputs)
+    if roles is None or usual[: len(roles)] == tuple(roles):
+        return op
     kept = dict(zip(roles, unpack.outputs, strict=True))
-    made = {role: _like(graph, f"{op.name}_{role}", kept.get(role)) for role in RECURRENT[op.type][0]}
-    wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": op.params}
-    graph.new_operator_before(op.type, f"{op.name}_unpacked", op, outputs=list(made.values()), **wiring)
+    made = {role: _like(graph, f"{op.name}_{role}", kept.get(role)) for role in usual}
+    params = {k: v for k, v in op.params.items() if k != _SWAPPED}
+    wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
+    standing = graph.new_operator_before(op.type, f"{op.name}_unpacked", op, outputs=list(made.values()), **wiring)
     succeed(graph, unpack, {old: made[role] for role, old in kept.items()})
     graph.remove_operator(op)
-    return True
+    return standing
 
 
 def _restore_recurrent(graph: Graph, op: Operator) -> bool:
-    if _unpack_states(graph, op):
-        return True
     roles, usual = recurrent_roles(op), RECURRENT[op.type][0]
-    if roles is None or (usual.startswith(roles) and "pnnx_rnn_output_swapped" not in op.params):
+    if roles is None or (usual.startswith(roles) and _SWAPPED not in op.params):
         return False
     _replace_outputs(graph, op, usual, roles)
     return True

@@ -34,8 +34,9 @@ def check(template: str, axes: tuple[int, ...], old: dict[str, int], *new: dict[
 CUTS = {
     "windows": ("({b},{h//4},4,{w//4},4,2)", "(0,1,3,2,4,5)", "(0,1,3,2,4,5)"),
     "grid": ("({b},4,{h//4},4,{w//4},2)", "(0,2,4,1,3,5)", "(0,3,1,4,2,5)"),
+    "patches": ("({b},{h//4},4,{w//4},4,2)", "(0,2,4,1,3,5)", "(0,3,1,4,2,5)"),
 }
-"""The axes of a cut picture, their order, and the way back from (batch, rows, columns, 4, 4, channels)."""
+"""The axes of a cut picture, their order, and the way back, for windows, MaxViT's grid, and MobileViT's patches."""
 
 
 def cut(kind: str, *between: str) -> str:
@@ -61,6 +62,11 @@ TOKENS = (
     "torch.matmul values 2 1 p t r $input=p $other=t",
     "Tensor.reshape apart 1 1 r z shape=({b},{h//4},{w//4},4,4,2) $input=r",
 )
+PLACES = (
+    "Tensor.reshape tokens 1 1 c t shape=({16*b},{h*w//16},2) $input=c",
+    *TOKENS[1:-1],
+    "Tensor.reshape apart 1 1 r z shape=({b},4,4,{h//4},{w//4},2) $input=r",
+)
 BIASED = (
     "Tensor.reshape tokens 1 1 c t shape=({b},{h*w//16},16,2) $input=c",
     "torch.transpose turn 1 1 t u dim0=2 dim1=3 $input=t",
@@ -84,28 +90,57 @@ SUMMED = (
     "torch.einsum mix 2 1 t k r equation=bnic,ij->bnjc",
     "Tensor.reshape apart 1 1 r z shape=({b},{h//4},{w//4},4,4,2) $input=r",
 )
+CONVOLVED = (
+    "Tensor.reshape tokens 1 1 c t shape=({b*h*w//16},4,4,2) $input=c",
+    "Tensor.permute channels 1 1 t u dims=(0,3,1,2) $input=t",
+    "nn.Conv2d query 1 1 u e bias=False dilation=(1,1) groups=1 in_channels=2 kernel_size=(1,1) out_channels=2 "
+    "padding=(0,0) padding_mode=zeros stride=(1,1) @weight=(2,2,1,1)f32",
+    "Tensor.reshape flat 1 1 e f shape=({b*h*w//16},2,16) $input=e",
+    "pnnx.Attribute bias 0 1 k @data=(16)f32",
+    "pnnx.Expression biased 2 1 f k g expr=add(@0,@1)",
+    "torch.transpose turn 1 1 g r dim0=1 dim1=2 $input=g",
+    "Tensor.reshape apart 1 1 r z shape=({b},{h//4},{w//4},4,4,2) $input=r",
+)
 ALONE = ("pnnx.Expression alone 1 1 c z expr=mul(@0,2)",)
 
 
 @pytest.mark.parametrize("h, w", [(16, 16), (24, 24), (16, 24), (24, 40)])
-@pytest.mark.parametrize("between", [TOKENS, BIASED, FUSED, SUMMED], ids=["batch", "bias", "mask", "einsum"])
-@pytest.mark.parametrize("kind", CUTS)
+@pytest.mark.parametrize(
+    "kind, between",
+    [
+        *((kind, between) for between in (BIASED, FUSED, SUMMED, CONVOLVED) for kind in ("windows", "grid")),
+        ("windows", TOKENS),
+    ],
+    ids=[
+        *(f"{kind}-{told}" for told in ("bias", "mask", "einsum", "conv") for kind in ("windows", "grid")),
+        "windows-batch",
+    ],
+)
 def test_what_follows_tells_windows_from_grids(kind: str, between: tuple[str, ...], h: int, w: int) -> None:
     old = {"b": 1, "h": h, "w": w}
     check(cut(kind, *between), (0, 1, 2), old, {"b": 2, "h": 8, "w": 20}, {"b": 1, "h": 48, "w": 16})
     check(cut(kind, *between), (1,), old, {"b": 1, "h": 32, "w": w})
 
 
-@pytest.mark.parametrize("kind", CUTS)
-def test_rows_and_columns_have_one_size_of_the_model_in_common(kind: str) -> None:
-    check(cut(kind, *ALONE), (0, 1, 2), {"b": 1, "h": 24, "w": 40}, {"b": 2, "h": 8, "w": 20})
+UNTOLD = {
+    **{f"{kind} alone": (kind, ALONE) for kind in CUTS},
+    "grid, inner parts join the batch": ("grid", TOKENS),
+    "patches, inner parts join the batch": ("patches", PLACES),
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_rows_and_columns_have_one_size_of_the_model_in_common(name: str) -> None:
+    kind, between = UNTOLD[name]
+    check(cut(kind, *between), (0, 1, 2), {"b": 1, "h": 24, "w": 40}, {"b": 2, "h": 8, "w": 20})
 
 
 @pytest.mark.parametrize("h", [16, 24])
-@pytest.mark.parametrize("kind", CUTS)
-def test_what_nothing_tells_from_the_other_is_refused(kind: str, h: int) -> None:
+@pytest.mark.parametrize("name", UNTOLD)
+def test_what_nothing_tells_from_the_other_is_refused(name: str, h: int) -> None:
+    kind, between = UNTOLD[name]
     with pytest.raises(ShapeError, match="reshape cut"):
-        traced(cut(kind, *ALONE), {"b": 1, "h": h, "w": h}).make_dynamic({"x": (1, 2)})
+        traced(cut(kind, *between), {"b": 1, "h": h, "w": h}).make_dynamic({"x": (1, 2)})
 
 
 def test_a_grid_follows_windows_of_as_many_cells() -> None:

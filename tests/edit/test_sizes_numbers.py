@@ -223,6 +223,8 @@ def test_a_spectrum_is_turned_back_into_as_many_samples() -> None:
         "Tensor.select op 1 1 x y dim=2 index=7 $input=x",
         "torch.split op 1 2 x y z dim=2 split_size_or_sections=4 $tensor=x",
         "Tensor.slice op 1 1 x y dim=2 start=4 end=8 step=1 $input=x",
+        "torch.narrow op 1 1 x y dim=2 start=2 length=4 $input=x",
+        "torch.narrow op 1 1 x y dim=2 start=5 length=3 $input=x",
         "F.pad op 1 1 x y mode=constant pad=(0,3) value=0 $input=x",
     ],
 )
@@ -253,6 +255,7 @@ def test_other_numbers_are_of_the_model(expression: str) -> None:
     "line",
     [
         "Tensor.select op 1 1 x y dim=0 index=0 $input=x",
+        "torch.narrow op 1 1 x y dim=0 start=0 length=1 $input=x",
         "Tensor.index_put op 3 1 c l x y accumulate=False $input=c $indices=l $values=x",
         "torch.scatter_add op 3 1 c i x y dim=0 $input=c $index=i $src=x",
     ],
@@ -268,6 +271,17 @@ def test_what_is_taken_or_written_for_one_item_only_is_named(line: str) -> None:
     """
     graph = traced(template, lambda: {"zeros": np.zeros((1, 4), np.float32)})
     assert graph.make_dynamic() == ["op"]
+
+
+def test_a_place_of_an_axis_that_is_named_by_an_input_is_not_taken_for_an_item() -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=(1,4,3)f32
+        pnnx.Expression axis 0 1 a expr=2
+        pnnx.Expression place 0 1 p expr=1
+        Tensor.select op 3 1 x a p y $input=x $dim=a $index=p
+        pnnx.Output out 1 0 y
+    """
+    assert traced(template, None).make_dynamic() == []
 
 
 def test_results_along_an_axis_that_varies_are_refused() -> None:

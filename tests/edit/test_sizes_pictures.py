@@ -90,6 +90,26 @@ def test_blocks_are_put_together_to_the_picture_that_they_were_cut_from() -> Non
     check(template, {"x": (0, 2, 3)}, {"h": 8, "w": 12}, {"h": 13, "w": 9})
 
 
+def test_as_many_blocks_as_places_of_a_block_are_no_picture() -> None:
+    """Patches of 2 x 2 as MobileViT takes them apart: 4 places, 4 patches."""
+    blocks = "kernel_size=(2,2) stride=(2,2) padding=(0,0) dilation=(1,1)"
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,3,{{h}},{{w}})f32
+        F.unfold cut 1 1 x a {blocks} $input=x
+        Tensor.reshape apart 1 1 a b shape=(1,3,4,{{h*w//4}}) $input=a
+        torch.cumsum sum 1 1 b c dim=3 $input=b
+        Tensor.reshape flat 1 1 c d shape=(1,12,{{h*w//4}}) $input=c
+        F.fold join 1 1 d y output_size=({{h}},{{w}}) {blocks} $input=d
+        pnnx.Output out 1 0 y
+    """
+    check(
+        template,
+        {"x": (0, 2, 3)},
+        {"h": 4, "w": 4},
+        {"h": 6, "w": 8},
+    )
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -177,6 +197,45 @@ def test_slices_as_long_as_the_input_follow_it(one: bool) -> None:
         pnnx.Output out 1 0 y
     """
     check(template, {"x": (2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
+
+
+@pytest.mark.parametrize("start", [2, 4])
+def test_ranges_as_long_as_the_input_follow_it(start: int) -> None:
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,2,{{h}},{{w}})f32
+        F.pad pad 1 1 x a mode=constant pad=(2,2,{start},{start}) value=None $input=x
+        torch.narrow rows 1 1 a b dim=2 start={start} length={{h}} $input=a
+        torch.narrow columns 1 1 b c dim=-1 start=2 length={{w}} $input=b
+        pnnx.Expression e 2 1 x c y expr=mul(@0,@1)
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (2, 3)}, {"h": 7, "w": 9}, {"h": 11, "w": 8})
+
+
+def test_ranges_that_cut_nothing_follow_the_picture_that_came_first() -> None:
+    pool = "kernel_size=(2,1) stride=(2,1) padding=(0,0) dilation=(1,1) ceil_mode=True return_indices=False"
+    template = f"""
+        pnnx.Input in 0 1 x #x=(1,2,{{h}},7)f32
+        F.max_pool2d p 1 1 x a {pool}
+        F.interpolate u 1 1 a b align_corners=False mode=bilinear recompute_scale_factor=False scale_factor=(2.0,1.0)
+        torch.narrow n 1 1 b y dim=2 start=0 length={{h}} $input=b
+        pnnx.Output out 1 0 y
+    """
+    check(template, {"x": (2,)}, {"h": 6}, {"h": 9})
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_ranges_take_joined_batches_apart(n: int) -> None:
+    template = """
+        pnnx.Input in 0 1 x #x=({n},4)f32
+        torch.flip f 1 1 x a dims=(1) $input=x
+        torch.cat c 2 1 x a b dim=0
+        torch.narrow first 1 1 b d dim=0 start=0 length={n} $input=b
+        torch.narrow second 1 1 b e dim=0 start={n} length={n} $input=b
+        pnnx.Expression m 2 1 d e y expr=mul(@0,@1)
+        pnnx.Output out 1 0 y
+    """
+    check(template, None, {"n": n}, {"n": 5})
 
 
 def test_fields_that_are_cut_out_of_channels_stay() -> None:
@@ -281,13 +340,14 @@ def test_statistics_are_spread_over_the_picture_that_they_are_of() -> None:
     check(template, {"x": (0, 2, 3)}, {"h": 6, "w": 9}, {"h": 11, "w": 8})
 
 
+@pytest.mark.parametrize("listed", ["pnnx.Expression e 2 1 k z l expr=[@0,@1]", "prim::ListConstruct e 2 1 k z l"])
 @pytest.mark.parametrize("n", [1, 2])
-def test_each_item_takes_rows_of_its_own(n: int) -> None:
-    template = """
-        pnnx.Input in 0 1 x #x=({n},5,4)f32
-        pnnx.Attribute k 0 1 k @data=({n},3,2)i64
-        pnnx.Input in2 0 1 z #z=({n},3,2)i64
-        pnnx.Expression e 2 1 k z l expr=[@0,@1]
+def test_each_item_takes_rows_of_its_own(n: int, listed: str) -> None:
+    template = f"""
+        pnnx.Input in 0 1 x #x=({{n}},5,4)f32
+        pnnx.Attribute k 0 1 k @data=({{n}},3,2)i64
+        pnnx.Input in2 0 1 z #z=({{n}},3,2)i64
+        {listed}
         Tensor.index i 2 1 x l y $input=x $expr=l
         pnnx.Output out 1 0 y
     """

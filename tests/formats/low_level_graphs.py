@@ -12,6 +12,14 @@ torch.ones c 1 1 s y dtype=torch.float $size=s
 pnnx.Expression r 2 1 x y z expr=sub(@0,@1)
 pnnx.Output out 1 0 z
 """,
+    "new_number": """7767517
+5 4
+pnnx.Input in 0 1 x #x=(2,4)f32
+pnnx.Expression none 0 1 s expr=None
+Tensor.new_ones c 2 1 x s y dtype=None $input=x $size=s
+pnnx.Expression r 2 1 x y z expr=sub(@0,@1)
+pnnx.Output out 1 0 z
+""",
     # A copy into a view, whose result is the whole tensor; bounds and dimensions are operands.
     "copy": """7767517
 8 7

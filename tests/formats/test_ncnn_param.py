@@ -102,7 +102,7 @@ BROKEN_FILES = [
     (b"7767517\n2000000000 5\n", "too many"),
     (b"7767517\n1 2000000000\nInput in 0 1 a\n", "too many"),
     (b"7767517\n2 2 extra\nInput in 0 1 a\n", "not an integer"),
-    (b"7767517\n3 2\nInput in 0 1 a\nReLU r 1 1 a b\n", "layer type: the file ends here"),
+    (b"7767517\n3 2\nInput in 0 1 a\nReLU r 1 1 a b\n", "type of layer 3 of 3: the file ends here"),
     (b"7767517\n2 1\nInput in 0 1 a\nReLU r 1 1 a b\n", "more blobs than the 1"),
     (b"7767517\n2 2\nInput in 0 1 a\nReLU r -1 1 a b\n", "-1 bottom"),
     (b"7767517\n2 2\nInput in 0 1 a\nReLU r 1 2147483647 a b\n", "the file ends here"),

@@ -318,6 +318,23 @@ def test_no_space_leaves_the_old_files(model: Path, monkeypatch: pytest.MonkeyPa
     assert {p: p.read_bytes() for p in model.parent.iterdir()} == before
 
 
+def test_weights_that_cannot_be_replaced_leave_both_old_files(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {p: p.read_bytes() for p in model.parent.iterdir()}
+    graph = Graph.load(model)
+    graph.ops[1].params["bias"] = False
+    real = os.replace
+
+    def held(old: str, new: str) -> None:
+        if new.endswith(".bin"):
+            raise PermissionError(13, "The file is in use")
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", held)
+    with pytest.raises(PermissionError, match="in use"):
+        graph.save(model)
+    assert {p: p.read_bytes() for p in model.parent.iterdir()} == before
+
+
 def test_both_files_of_a_model_cannot_be_one(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="two files cannot both be"):
         Graph.load(model).save(tmp_path / "one", str(tmp_path / "one"))

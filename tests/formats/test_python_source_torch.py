@@ -7,32 +7,19 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from archives import arrays
+from generated import flat, module, runs_alike, torch
 from low_level_graphs import LOW_LEVELS
 
-from pnnx_fast import Attribute, Graph, Model, Operator, ncnn
+from pnnx_fast import Attribute, Graph, Model, ncnn
 from pnnx_fast.demo import load_digits, model_path
 from pnnx_fast.errors import ParameterError
 
-torch = pytest.importorskip("torch")
 DATA = Path(os.environ.get("PNNX_FAST_DATA", "missing")) / "conformance" / "cases"
 CASES = sorted(path.parent for path in DATA.glob("*/*/golden.npz") if (path.parent / "model.pnnx.param").exists())
-
-
-def _module(path: Path) -> dict[str, Any]:
-    space: dict[str, Any] = {"__name__": "generated", "__file__": str(path)}
-    exec(compile(path.read_text("utf-8"), str(path), "exec"), space)
-    return space
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [x for item in value for x in _flat(item)]
-    return [value.detach().resolve_conj().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)]
 
 
 def _difference(folder: Path, work: Path) -> str | None:
@@ -42,7 +29,7 @@ def _difference(folder: Path, work: Path) -> str | None:
     inputs = [torch.tensor(golden[f"in{i}"]) for i in range(sum(k.startswith("in") for k in golden))]
     outputs = [golden[f"out{i}"] for i in range(sum(k.startswith("out") for k in golden))]
     with torch.no_grad():
-        got = _flat(_module(work / "m.py")["Model"]().eval()(*inputs))
+        got = flat(module(work / "m.py")["Model"]().eval()(*inputs))
     if len(got) != len(outputs):
         return f"{len(got)} outputs instead of {len(outputs)}"
     for a, b in zip(got, outputs, strict=True):
@@ -77,7 +64,7 @@ def test_module_runs_with_its_own_weights_and_exports(tmp_path: Path) -> None:
     lines = ["7767517", "3 2", "pnnx.Input in 0 1 x #x=(2,4)f32", "pnnx.Output out 1 0 y", ""]
     graph = Graph.parse("\n".join(lines[:3] + ["F.softmax s 1 1 x y dim=1 $input=x"] + lines[3:]))
     graph.python(tmp_path / "m.py")
-    space = _module(tmp_path / "m.py")
+    space = module(tmp_path / "m.py")
     y = space["test_inference"]()
     assert y.shape == (2, 4)
     space["export_torchscript"](str(tmp_path / "m.pt"))
@@ -85,22 +72,6 @@ def test_module_runs_with_its_own_weights_and_exports(tmp_path: Path) -> None:
     # The exporter needs no package beyond PyTorch, but reading the file back would.
     space["export_onnx"](str(tmp_path / "m.onnx"))
     assert (tmp_path / "m.onnx").stat().st_size > 0
-
-
-def _give_attention_weights(op: Operator, rng: np.random.Generator) -> None:
-    """Weights of an attention over eight features."""
-    for key, shape in {
-        "in_proj_bias": (24,), "in_proj_weight": (24, 8), "out_proj.bias": (8,), "out_proj.weight": (8, 8),
-    }.items():  # fmt: skip
-        op.attrs[key] = Attribute(rng.standard_normal(shape, np.float32))
-
-
-def _runs_alike(graph: Graph, work: Path, *arrays: Any, tolerance: float = 1e-5) -> str:
-    graph.python(work / "alike.py")
-    with torch.no_grad():
-        got = _flat(_module(work / "alike.py")["Model"]().eval()(*map(torch.from_numpy, arrays)))[0]
-    np.testing.assert_allclose(got, Model(graph, num_threads=1)(*arrays), atol=tolerance)
-    return (work / "alike.py").read_text("utf-8")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -120,7 +91,7 @@ def test_quantized_modules(tmp_path: Path) -> None:
         "weight.q_per_channel_scales": Attribute(rng.uniform(0.001, 0.01, 4)),
         "weight.q_per_channel_zero_points": Attribute(np.zeros(4, np.int64)),
     }
-    text = _runs_alike(graph, tmp_path, rng.uniform(-2, 2, (1, 3, 6, 6)).astype(np.float32), tolerance=0.051)
+    text = runs_alike(graph, tmp_path, rng.uniform(-2, 2, (1, 3, 6, 6)).astype(np.float32), tolerance=0.051)
     assert "set_weight_bias(torch._make_per_channel_quantized_tensor(" in text
     graph.ops[2].attrs["weight"] = Attribute(np.zeros((4, 3, 3, 3), np.float32))
     with pytest.raises(ParameterError, match="needs integer weights"):
@@ -135,9 +106,7 @@ def test_operators_of_torchscript(tmp_path: Path) -> None:
         "pnnx.Output out 1 0 w\n"
     )
     rng = np.random.default_rng(0)
-    text = _runs_alike(
-        graph, tmp_path, rng.standard_normal((2, 3), np.float32), rng.standard_normal((2, 3), np.float32)
-    )
+    text = runs_alike(graph, tmp_path, rng.standard_normal((2, 3), np.float32), rng.standard_normal((2, 3), np.float32))
     assert text.count("def aten(") == 1
 
 
@@ -150,7 +119,7 @@ def test_shared_modules_take_their_input_alone(tmp_path: Path) -> None:
     )
     weight = Attribute(np.arange(10, dtype=np.float32).reshape(5, 2))
     graph.ops[1].attrs["data"] = graph.ops[2].attrs["weight"] = weight
-    _runs_alike(graph, tmp_path, np.array([0, 4, 2]))
+    runs_alike(graph, tmp_path, np.array([0, 4, 2]))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -161,7 +130,7 @@ def test_an_ellipsis_that_was_dropped(tmp_path: Path) -> None:
     )
     rng = np.random.default_rng(0)
     arrays = rng.standard_normal((2, 3, 4), np.float32), rng.standard_normal((2, 4, 5), np.float32)
-    assert "...ik,...kj->...ij" in _runs_alike(graph, tmp_path, *arrays)
+    assert "...ik,...kj->...ij" in runs_alike(graph, tmp_path, *arrays)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -170,7 +139,7 @@ def test_pairs_that_do_not_lie_side_by_side(tmp_path: Path) -> None:
         "7767517\n4 3\npnnx.Input in 0 1 x #x=(2,3)f32\ntorch.transpose t 1 1 x y dim0=0 dim1=1 $input=x #y=(3,2)f32\n"
         "torch.view_as_complex c 1 1 y z $input=y #z=(3)c64\npnnx.Output out 1 0 z\n"
     )
-    _runs_alike(graph, tmp_path, np.float32([[1, 2, 3], [4, 5, 6]]))
+    runs_alike(graph, tmp_path, np.float32([[1, 2, 3], [4, 5, 6]]))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -179,7 +148,7 @@ def test_only_one_of_a_tuple(tmp_path: Path) -> None:
         "7767517\n4 3\npnnx.Input in 0 1 x #x=(1,3)f32\ntorch.unbind u 1 1 x y dim=0 $input=x #y=(3)f32\n"
         "torch.chunk c 1 1 y z chunks=1 dim=0 $input=y #z=(3)f32\npnnx.Output out 1 0 z\n"
     )
-    assert _runs_alike(graph, tmp_path, np.float32([[1, 2, 3]])).count(")[0]") == 2
+    assert runs_alike(graph, tmp_path, np.float32([[1, 2, 3]])).count(")[0]") == 2
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -198,7 +167,7 @@ def test_modules_of_torchvision(tmp_path: Path) -> None:
     except Exception:  # one that was built for another PyTorch fails in ways of its own
         pytest.skip("torchvision cannot be imported")
     boxes = np.float32([[0, 1, 1, 9, 9], [0, 0, 2, 12, 15]])
-    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((1, 3, 8, 8), np.float32), boxes)
+    runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((1, 3, 8, 8), np.float32), boxes)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -208,7 +177,7 @@ def test_export_through_pnnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     graph = Graph.load(model_path())
     graph.python(tmp_path / "digits.py")
-    space = _module(tmp_path / "digits.py")
+    space = module(tmp_path / "digits.py")
     picture = load_digits().pictures[:1]
     wanted = Model(graph)(picture)
     for export, stem in ((space["export_pnnx"], "one"), (space["export_ncnn"], "two")):
@@ -234,7 +203,7 @@ def test_types_that_the_converter_left_out(tmp_path: Path) -> None:
         "pnnx.Output o 1 0 y\npnnx.Output p 1 0 z\n"
     )
     graph.python(tmp_path / "typed.py")
-    y, z = _module(tmp_path / "typed.py")["Model"]()(torch.ones(4), torch.tensor([5, 3, -4, 8]))
+    y, z = module(tmp_path / "typed.py")["Model"]()(torch.ones(4), torch.tensor([5, 3, -4, 8]))
     assert y.dtype == torch.int32
     assert z.tolist() == [2, 2, -1, 3]
 
@@ -260,7 +229,7 @@ def test_files_of_low_levels(tmp_path: Path) -> None:
     for i in (1, 2):
         graph.ops[i].attrs["data"] = Attribute(np.float32([1, -2, 3]) * i)
     x = np.random.default_rng(0).standard_normal((2, 3), np.float32)
-    _runs_alike(graph, tmp_path, x)
+    runs_alike(graph, tmp_path, x)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -292,7 +261,7 @@ def test_operands_in_the_place_of_parameters_and_writes(body: str, tmp_path: Pat
         f"pnnx.Input in_1 0 1 b #b=(2,3)f32\n{body}pnnx.Output out 1 0 y\n"
     )
     random = np.random.default_rng(0)
-    _runs_alike(graph, tmp_path, *(random.standard_normal((2, 3), np.float32) for _ in range(2)))
+    runs_alike(graph, tmp_path, *(random.standard_normal((2, 3), np.float32) for _ in range(2)))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -303,59 +272,7 @@ def test_numbers_of_where(tmp_path: Path, slots: str) -> None:
         f"torch.where w 2 1 m x y {slots} #y=(2,3)f32\npnnx.Output out 1 0 y\n"
     )
     mask = np.array([[True, False, True], [False, False, True]])
-    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 3), np.float32), mask)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_mask_in_front_of_attention_whose_name_a_value_has(tmp_path: Path) -> None:
-    graph = Graph.parse(
-        "7767517\n6 5\npnnx.Input a 0 1 q #q=(5,1,8)f32\npnnx.Input b 0 1 k #k=(4,1,8)f32\n"
-        "pnnx.Input c 0 1 v #v=(4,1,8)f32\npnnx.Input d 0 1 m #m=(2,5,4)bool\n"
-        "nn.MultiheadAttention t 4 1 m q k v y add_bias_kv=False add_zero_attn=False bias=True embed_dim=8 kdim=8 "
-        "num_heads=2 vdim=8 @in_proj_bias=(24)f32 @in_proj_weight=(24,8)f32 @out_proj.bias=(8)f32 "
-        "@out_proj.weight=(8,8)f32 $attn_mask=v #m=(2,5,4)bool #v=(4,1,8)f32 #y=(5,1,8)f32\n"
-        "pnnx.Output out 1 0 y\n"
-    )
-    rng = np.random.default_rng(0)
-    attention = next(op for op in graph.ops if op.name == "t")
-    _give_attention_weights(attention, rng)
-    arrays = [rng.standard_normal((n, 1, 8), np.float32) for n in (5, 4, 4)]
-    mask = rng.random((2, 5, 4)) > 0.5
-    mask[..., 0] = False
-    assert "attn_mask=v_m" in _runs_alike(graph, tmp_path, *arrays, mask)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("simple", [False, True])
-@pytest.mark.parametrize("outputs", ["y w", "w y", "w", "t"])
-def test_weights_of_all_heads(outputs: str, simple: bool, tmp_path: Path) -> None:
-    """Files of the lowest level have a tuple for them."""
-    notes = "".join(f" #{k}={v}" for k, v in {"y": "(5,1,8)f32", "w": "(1,2,5,5)f32"}.items() if k in outputs)
-    unpack = "prim::TupleUnpack u 1 2 t y w #y=(5,1,8)f32 #w=(1,2,5,5)f32\n" if outputs == "t" else ""
-    graph = Graph.parse(
-        f"7767517\n{3 + bool(unpack)} {4 if unpack else len(outputs.split()) + 1}\npnnx.Input a 0 1 q #q=(5,1,8)f32\n"
-        f"nn.MultiheadAttention t 1 {len(outputs.split())} q {outputs} bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 "
-        f"#q=(5,1,8)f32{notes}\n{unpack}pnnx.Output out 1 0 w\n"
-    )
-    rng = np.random.default_rng(0)
-    _give_attention_weights(graph.ops[1], rng)
-    if simple:
-        graph.simplify()
-    assert "average_attn_weights=False" in _runs_alike(graph, tmp_path, rng.standard_normal((5, 1, 8), np.float32))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_keys_with_the_position_of_the_query_that_the_file_names_once(tmp_path: Path) -> None:
-    graph = Graph.parse(
-        "7767517\n5 4\npnnx.Input a 0 1 x #x=(5,1,8)f32\npnnx.Input b 0 1 p #p=(5,1,8)f32\n"
-        "pnnx.Expression e 2 1 x p q expr=add(@0,@1) #q=(5,1,8)f32\n"
-        "nn.MultiheadAttention t 2 1 q x y bias=True embed_dim=8 kdim=8 num_heads=2 vdim=8 #y=(5,1,8)f32\n"
-        "pnnx.Output out 1 0 y\n"
-    )
-    rng = np.random.default_rng(0)
-    _give_attention_weights(graph.ops[3], rng)
-    arrays = [rng.standard_normal((5, 1, 8), np.float32) for _ in range(2)]
-    assert "(v_q, v_q, v_x, " in _runs_alike(graph, tmp_path, *arrays)
+    runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 3), np.float32), mask)
 
 
 def test_an_index_of_one_element_as_a_number(tmp_path: Path) -> None:
@@ -369,7 +286,7 @@ Tensor.index_put put 3 1 x k v y accumulate=False $input=x $indices=k $values=v 
 nn.GroupNorm norm 1 1 y z affine=False eps=1.000000e-5 num_groups=2 #y=(2,4)f32 #z=(2,4)f32
 pnnx.Output out 1 0 z
 """)
-    _runs_alike(graph, tmp_path, np.arange(8, dtype=np.float32).reshape(2, 4), np.ones((2, 1), np.float32))
+    runs_alike(graph, tmp_path, np.arange(8, dtype=np.float32).reshape(2, 4), np.ones((2, 1), np.float32))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -388,7 +305,7 @@ def test_empty_lists(tmp_path: Path, call: str, params: str) -> None:
         f"7767517\n3 2\npnnx.Input in 0 1 x #x={shape}f32\n{call} op 1 1 x y {params} $input=x "
         f"#x={shape}f32 #y={result}f32\npnnx.Output out 1 0 y\n"
     )
-    _runs_alike(graph, tmp_path, np.full((1, 1) if shape != "()" else (), 3, np.float32))
+    runs_alike(graph, tmp_path, np.full((1, 1) if shape != "()" else (), 3, np.float32))
 
 
 RESTORED = {
@@ -412,7 +329,7 @@ def test_what_notes_tell(tmp_path: Path, name: str) -> None:
         f"7767517\n3 2\npnnx.Input in 0 1 x #x=(2,5)f32\n{call} op 1 1 x y {params} $input=x "
         f"#x=(2,5)f32 #y={noted}\npnnx.Output out 1 0 y\n"
     )
-    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 5), np.float32))
+    runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 5), np.float32))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -421,7 +338,7 @@ def test_operators_as_low_levels_write_them(tmp_path: Path, name: str) -> None:
     graph = Graph.parse(LOW_LEVELS[name])
     rng = np.random.default_rng(0)
     shapes = [op.outputs[0].shape or () for op in graph.ops if op.type == "pnnx.Input"]
-    _runs_alike(graph, tmp_path, *(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
+    runs_alike(graph, tmp_path, *(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
 
 
 @pytest.mark.parametrize(
@@ -452,4 +369,14 @@ def test_tensors_without_dimensions_that_are_numbers_in_the_file(line: str, size
     ]
     outputs = sum(int(op.split()[3]) for op in ops)
     graph = Graph.parse("\n".join(["7767517", f"{len(ops)} {outputs}", *ops, ""]))
-    _runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 3), np.float32))
+    runs_alike(graph, tmp_path, np.random.default_rng(0).standard_normal((2, 3), np.float32))
+
+
+def test_names_that_are_not_ascii(tmp_path: Path) -> None:
+    graph = Graph.parse(
+        "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,4)f32\n"
+        "nn.Linear größe 1 1 x y bias=False in_features=4 out_features=3 @weight=(3,4)f32\npnnx.Output out 1 0 y\n"
+    )
+    rng = np.random.default_rng(0)
+    graph.ops[1].attrs["weight"] = Attribute(rng.random((3, 4), np.float32))
+    runs_alike(graph, tmp_path, rng.random((2, 4), np.float32))

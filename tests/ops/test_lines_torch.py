@@ -297,16 +297,25 @@ def indexed(x: np.ndarray, entries: list[Any]) -> Any:
     return pnnx_fast.Model(graph, 1)(x, *(e for e in entries if e is not None))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("right", [False, True])
-def test_searches_among_edges_that_end_with_nan(right: bool) -> None:
+def test_searches_among_edges_that_end_with_nan(right: bool, dtype: str) -> None:
     """Where NaN stands in an order nobody knows: what is found depends on which edges are looked at."""
     rng = np.random.default_rng(0)
     for n in range(1, 40):
-        edges = np.sort(rng.integers(-5, 5, (2, n)).astype("f4"), -1)
+        edges = np.sort(rng.integers(-5, 5, (2, n)).astype(dtype), -1)
         edges[0, rng.integers(0, n) :] = np.nan
-        values = np.append(rng.integers(-6, 6, (2, 19)), [[np.nan], [np.inf]], 1).astype("f4")
+        values = np.append(rng.integers(-6, 6, (2, 19)), [[np.nan], [np.inf]], 1).astype(dtype)
         want = torch.searchsorted(t(edges), t(values), right=right)
         compare(call("aten::searchsorted", (edges, values, False, right)), want)
+        want = torch.bucketize(t(values), t(edges[0]), right=right)
+        compare(call("aten::bucketize", (values, edges[0], False, right)), want)
+
+
+def test_pairs_of_halves_are_complex_numbers_that_are_held_as_complex64() -> None:
+    pairs = real("f4", 3, 5, 2).astype("f2")
+    want = torch.view_as_complex(t(pairs)).to(torch.complex64)
+    compare(call("aten::view_as_complex", (pairs,)), want)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8"])

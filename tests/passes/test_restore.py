@@ -136,6 +136,31 @@ def test_states_of_a_sequence_without_a_batch_are_unpacked_in_front(length: int,
         np.testing.assert_allclose(got, wanted[name], 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("handed_out", [True, False])
+@pytest.mark.parametrize("names", ["y c h", "h y c", "c y h", "c h y", "h c y", "c h", "h c"])
+def test_states_of_two_sizes_may_be_used_in_any_order(names: str, handed_out: bool) -> None:
+    shapes = {"y": "(5,2,2)f32", "h": "(1,2,2)f32", "c": "(1,2,3)f32"}
+    sizes = {"ih": (12, 4), "hh": (12, 2), "hr": (2, 3)}
+    weights = {f"l__weight_{k}_l0": np.random.default_rng(1).random(n, np.float32) for k, n in sizes.items()}
+
+    def run(names: str, handed_out: bool) -> dict[str, np.ndarray]:
+        outputs = names.split()
+        notes, count = " ".join(f"#{n}={shapes[n]}" for n in outputs), len(outputs)
+        fields = "input_size=4 hidden_size=3 num_layers=1 proj_size=2 bias=False"
+        if handed_out:
+            lines = [f"nn.LSTM l 1 1 x t {fields}", f"prim::TupleUnpack u 1 {count} t {names} {notes}"]
+        else:
+            lines = [f"nn.LSTM l 1 {count} x {names} {fields} {notes}"]
+        ends = [f"pnnx.Output o{i} 1 0 {name}" for i, name in enumerate(outputs)]
+        graph = graph_of("\n".join(["pnnx.Input x 0 1 x #x=(5,2,4)f32", *lines, *ends]), **weights)
+        x = np.random.default_rng(2).standard_normal((5, 2, 4)).astype(np.float32)
+        return dict(zip(outputs, pnnx_fast.Model(graph)(x), strict=True))
+
+    usual = run("y h c", False)
+    for name, got in run(names, handed_out).items():
+        np.testing.assert_array_equal(got, usual[name])
+
+
 def attention(inputs: str, outputs: str, notes: str) -> pnnx_fast.Graph:
     wires, names = inputs.split(), outputs.split()
     rng = np.random.default_rng(2)
