@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -170,11 +171,7 @@ def triplet_margin_loss(
     eps: float = 1e-6, swap: bool = False, reduction: int = MEAN,
 ) -> Tensor:  # fmt: skip
     """Whether an anchor is nearer to one vector than to another one. torch.nn.functional.triplet_margin_loss."""
-
-    def distance(x: Tensor, y: Tensor) -> Tensor:
-        # The copy leaves the place of the loss to the loss.
-        return intermediate(b, "add(@0,0)", pairwise_distance(b, x, y, p=p, eps=eps))
-
+    distance = partial(pairwise_distance, b, p=p, eps=eps)
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = intermediate(b, "minimum(@0,@1)", far, distance(positive, negative))

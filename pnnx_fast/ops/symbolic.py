@@ -174,6 +174,11 @@ class Tensor:
             step *= n
         return True
 
+    def has_layout(self, shape: Sequence[int], strides: Sequence[int]) -> bool:
+        """Whether it has a shape, and in dimensions of more than one entry these strides."""
+        pairs = zip(self.strides, strides, strict=True)
+        return self.shape == tuple(shape) and all(a == b or n == 1 for n, (a, b) in zip(shape, pairs, strict=True))
+
     def numpy(self) -> Array:
         """Values of a constant as a (read-only) numpy view."""
         if self.buffer.array is None:

@@ -9,7 +9,6 @@ concatenated again). A concatenation whose inputs begin a later one becomes the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -162,12 +161,15 @@ def _hold(assumed: Mapping[str, Tensor], values: Mapping[str, Value]) -> bool:
 
 
 class Span:
-    """Entries [start, start + length) along the axis of a concatenation, named by its operand."""
+    """Entries [start, start + length) along the axis of a concatenation, named by its operand.
 
-    __slots__ = ("length", "start", "target")
+    ``made`` is what goes there as the first lowering had it: the part may be a view that means another one elsewhere.
+    """
 
-    def __init__(self, target: str, start: int, length: int) -> None:
-        self.target, self.start, self.length = target, start, length
+    __slots__ = ("length", "made", "start", "target")
+
+    def __init__(self, target: str, start: int, length: int, made: Tensor) -> None:
+        self.target, self.start, self.length, self.made = target, start, length, made
 
 
 class Placement:
@@ -176,30 +178,39 @@ class Placement:
     def __init__(self, spans: dict[str, Span], targets: dict[str, tuple[Tensor, int]]) -> None:
         self._spans, self._targets = spans, targets
         self._made: dict[str, Tensor] = {}
+        self._taken: set[str] = set()
 
     def place(self, name: str, shape: Sequence[int], dtype: DType, strides: Sequence[int]) -> Tensor | None:
-        """Return the slice for an operand, None when it has no place or asks for another memory order."""
+        """Return the slice for an operand, None when it has no place or asks for another memory order.
+
+        It is given away once: operators that are made of others ask for the memory of a part of theirs, too.
+        """
+        if name in self._taken:
+            return None
+        self._taken.add(name)
         made = self._made.get(name)
         if made is not None:
             return made if made.shape == tuple(shape) and made.dtype == dtype else None
         span = self._spans.get(name)
-        if span is None:
+        same = span is not None and span.made.dtype == dtype and span.made.has_layout(shape, strides)
+        return self._slice(span) if span is not None and same else None
+
+    def _slice(self, span: Span) -> Tensor | None:
+        part, made = self._whole(span.target).narrow(self._targets[span.target][1], span.start, span.length), span.made
+        if part.dtype != made.dtype:
             return None
-        part = self._whole(span.target).narrow(self._targets[span.target][1], span.start, span.length)
-        if part.dtype != dtype:
-            return None
-        if part.shape == tuple(shape):
-            return part if _same_order(part, strides) else None
+        if part.shape == made.shape:
+            return part if _same_order(part, made.strides) else None
         # The concatenation takes a reshaped view: a place that is one dense block serves any shape.
-        if math.prod(shape) != part.size or not part.is_dense:
+        if made.size != part.size or not part.is_dense:
             return None
-        block = Tensor(part.buffer, shape, dtype, strides, part.offset)
+        block = Tensor(part.buffer, made.shape, made.dtype, made.strides, part.offset)
         return block if block.is_dense else None
 
     def _whole(self, name: str) -> Tensor:
         if name not in self._made:
             like = self._targets[name][0]
-            nested = self.place(name, like.shape, like.dtype, like.strides) if name in self._spans else None
+            nested = self._slice(self._spans[name]) if name in self._spans else None
             self._made[name] = nested or Tensor(Buffer("arena", like.nbytes), like.shape, like.dtype, like.strides)
         return self._made[name]
 
@@ -240,8 +251,9 @@ def find_placements(ops: Sequence[Operator], values: Mapping[str, Value], given:
             name = whole.get(owner.buffer)
             if name is None or owner.buffer in taken or owner.dtype != out.dtype:
                 continue
-            if _same_order(out.narrow(axis, first, length), owner.strides):
-                spans[name] = Span(op.outputs[0].name, first, length)
+            made = values[name]
+            if isinstance(made, Tensor) and _same_order(out.narrow(axis, first, length), owner.strides):
+                spans[name] = Span(op.outputs[0].name, first, length, made)
                 taken.add(owner.buffer)
     spans.update(_prefixes([op for op in ops if op.outputs and op.outputs[0].name in targets], spans, targets))
     return Placement(spans, targets) if spans else None
@@ -261,7 +273,7 @@ def _prefixes(
             begins = names[: len(lists[i])] == lists[i] and len(names) > len(lists[i]) and other == axis
             if begins and name not in spans and whole.dtype == out.dtype:
                 if _same_order(whole.narrow(axis, 0, out.shape[axis]), out.strides):
-                    found[name] = Span(later.outputs[0].name, 0, out.shape[axis])
+                    found[name] = Span(later.outputs[0].name, 0, out.shape[axis], out)
                 break
     return found
 

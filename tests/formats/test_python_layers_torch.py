@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from generated import flat, runs_alike, torch
+from generated import flat, module, runs_alike, torch
 
 from pnnx_fast import Attribute, Graph, Model, Operator
 

@@ -127,6 +127,53 @@ def test_results_without_gaps_beside_single_pixels(kind: str, tail: tuple[int, .
     np.testing.assert_allclose(got, np.concatenate([want, z], 1), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "view", ["torch.flatten v 1 1 a b start_dim=2 end_dim=-1", "Tensor.permute v 1 1 a b dims=(0,2,3,1)"]
+)
+@pytest.mark.parametrize("shape", [(1, 3, 8, 8), (1, 4, 18, 64), (2, 3, 16, 128)])
+@pytest.mark.parametrize("noted", [True, False])
+def test_views_of_what_lies_otherwise_than_assumed(view: str, shape: tuple[int, ...], noted: bool) -> None:
+    """Pooling of few channels has its result in PyTorch's order, where most other pictures are channels last."""
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    made = x.reshape(*shape[:2], shape[2] // 2, 2, shape[3] // 2, 2).max((3, 5))
+    part = made.reshape(*shape[:2], -1) if "flatten" in view else made.transpose(0, 2, 3, 1)
+    z = np.random.default_rng(2).standard_normal(part.shape).astype(np.float32)
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n6 5\npnnx.Input i 0 1 x\npnnx.Input j 0 1 z\nnn.MaxPool2d p 1 1 x a ceil_mode=False "
+        f"dilation=(1,1) kernel_size=(2,2) padding=(0,0) return_indices=False stride=(2,2)\n{view}\n"
+        "torch.cat c 2 1 b z y dim=2\npnnx.Output out 1 0 y\n"
+    )
+    for name, array in {"x": x, "a": made, "b": part, "z": z}.items() if noted else ():
+        graph.operand(name).shape, graph.operand(name).dtype = array.shape, "f32"
+    np.testing.assert_array_equal(pnnx_fast.Model(graph, 1)(x, z), np.concatenate([part, z], 2))
+
+
+def test_parts_behind_views_are_not_copied() -> None:
+    pool = "ceil_mode=False dilation=(1,1) kernel_size=(1,1) padding=(0,0) return_indices=False stride=(1,1)"
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n7 6\npnnx.Input i 0 1 x #x=(1,32,4,4)f32\nnn.MaxPool2d p 1 1 x a {pool} #a=(1,32,4,4)f32\n"
+        f"nn.MaxPool2d q 1 1 x b {pool} #b=(1,32,4,4)f32\nTensor.reshape r 1 1 a s shape=(1,32,16) #s=(1,32,16)f32\n"
+        "Tensor.reshape t 1 1 b u shape=(1,32,16) #u=(1,32,16)f32\ntorch.cat c 2 1 s u y dim=2 #y=(1,32,32)f32\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    x = np.random.default_rng(0).standard_normal((1, 32, 4, 4)).astype(np.float32)
+    model = pnnx_fast.Model(graph, 1, optimize=False)
+    assert not [s for s in model.profile(x, repeat=1).steps if s.type == "torch.cat"]
+    np.testing.assert_array_equal(model(x), np.concatenate([x.reshape(1, 32, 16)] * 2, 2))
+
+
+def test_a_place_is_given_away_once() -> None:
+    """Operators made of others ask for the result's memory for what they compute on the way, too."""
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n5 4\npnnx.Input i 0 1 x #x=(3,1)f32\npnnx.Input j 0 1 z #z=(3,1)f32\n"
+        "aten::_safe_softmax s 1 1 x a dim=-1 dtype=None $self=x #a=(3,1)f32\n"
+        "torch.cat c 2 1 a z y dim=0 #y=(6,1)f32\npnnx.Output out 1 0 y\n"
+    )
+    x = np.float32([[0.5], [-2], [3]])
+    want = np.concatenate([np.ones((3, 1), np.float32), x])
+    np.testing.assert_array_equal(pnnx_fast.Model(graph, 1)(x, x), want)
+
+
 def test_empty_vectors_among_parts() -> None:
     graph = pnnx_fast.Graph.parse(
         "7767517\n6 5\npnnx.Input in_0 0 1 e #e=(0)f32\npnnx.Input in_1 0 1 x #x=(1,4,3)f32\n"
