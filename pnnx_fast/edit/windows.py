@@ -64,6 +64,9 @@ RESIZES = ("F.interpolate", "F.upsample", "F.upsample_bilinear", "F.upsample_nea
 _BLOCKS = ("F.unfold", "nn.Unfold")
 """Operators that cut a picture into blocks."""
 
+_LISTS = ("pnnx.Expression", "prim::ListConstruct")
+"""Operators that give a list of indices."""
+
 MOST_LAYERS = 8
 """Layers behind what is resized that are looked at for what it is joined with."""
 
@@ -332,7 +335,7 @@ def tell_written(work: Unbaking, op: Operator) -> bool:
     inputs = list(op.inputs)
     for x in op.inputs:
         # Indices come as a list.
-        inputs += x.producer.inputs if x.producer is not None and x.producer.type == "pnnx.Expression" else []
+        inputs += x.producer.inputs if x.producer is not None and x.producer.type in _LISTS else []
     return work.copied_constant(inputs[0]) is None or not any(work.varies(x) for x in inputs[1:])
 
 

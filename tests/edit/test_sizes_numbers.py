@@ -257,6 +257,7 @@ def test_other_numbers_are_of_the_model(expression: str) -> None:
         "Tensor.select op 1 1 x y dim=0 index=0 $input=x",
         "torch.narrow op 1 1 x y dim=0 start=0 length=1 $input=x",
         "Tensor.index_put op 3 1 c l x y accumulate=False $input=c $indices=l $values=x",
+        "Tensor.index_put op 3 1 c m x y accumulate=False $input=c $indices=m $values=x",
         "torch.scatter_add op 3 1 c i x y dim=0 $input=c $index=i $src=x",
     ],
 )
@@ -266,8 +267,9 @@ def test_what_is_taken_or_written_for_one_item_only_is_named(line: str) -> None:
         Tensor.to whole 1 1 x i copy=False dtype=torch.long $input=x #i=(1,4)i64
         pnnx.Attribute zeros 0 1 c @data=(1,4)f32 #c=(1,4)f32
         pnnx.Expression list 1 1 i l expr=[@0]
+        prim::ListConstruct low 1 1 i m
         {line}
-        pnnx.Output out 3 0 y c l
+        pnnx.Output out 4 0 y c l m
     """
     graph = traced(template, lambda: {"zeros": np.zeros((1, 4), np.float32)})
     assert graph.make_dynamic() == ["op"]
