@@ -9,6 +9,7 @@
 #define PF_LEVELS(X)                                                                                         \
     X(avx512_emulated, PF_CPU_AVX2)                                                                          \
     X(avx512vnni_emulated, PF_CPU_AVX2)                                                                      \
+    X(amx_emulated, PF_CPU_AVX2)                                                                             \
     X(generic, 0)                                                                                            \
     X(avx2, PF_CPU_AVX2)                                                                                     \
     X(avx512, PF_CPU_AVX512)                                                                                 \
@@ -52,6 +53,12 @@ extern const pf_kernel_table pf_table_avx512vnni_emulated;
 #    define PF_TABLE_avx512vnni_emulated &pf_table_avx512vnni_emulated
 #else
 #    define PF_TABLE_avx512vnni_emulated NULL
+#endif
+#ifdef PF_BUILD_amx_emulated
+extern const pf_kernel_table pf_table_amx_emulated;
+#    define PF_TABLE_amx_emulated &pf_table_amx_emulated
+#else
+#    define PF_TABLE_amx_emulated NULL
 #endif
 
 int pf_tables(const pf_kernel_table **out, int capacity) {
