@@ -39,7 +39,8 @@ def aligned_bytes(nbytes: int) -> Array:
     except OSError as error:
         raise MemoryError(f"cannot allocate {nbytes} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        block.madvise(mmap.MADV_HUGEPAGE)
+        with contextlib.suppress(OSError):  # some kernels are built without them
+            block.madvise(mmap.MADV_HUGEPAGE)
     whole = np.frombuffer(block, np.uint8)
     start = -whole.__array_interface__["data"][0] % HUGE
     return whole[start : start + nbytes]

@@ -1,13 +1,15 @@
-/* The AVX-512 intrinsics that kernels use, made of AVX2: so the sources of those levels are compiled, run and
- * tested on processors without them (PF_EMULATE_AVX512). Found in place of the compiler's header, which it
- * includes. Results have the bits of the true instructions, NaN payloads aside; it is not fast. Immediates
- * are pasted into names, so that one that is not emulated here is an error of the compiler. */
+/* The intrinsics of AVX-512 and AMX that kernels use, made of AVX2: so the sources of those levels are
+ * compiled, run and tested on processors without them (PF_EMULATE_AVX512). Found in place of the compiler's
+ * header, which it includes. Results have the bits of the true instructions, NaN payloads aside; it is not
+ * fast. Immediates are pasted into names, so that one that is not emulated here is an error of the compiler.
+ */
 #ifndef PF_EMULATE_IMMINTRIN_H
 #define PF_EMULATE_IMMINTRIN_H
 
 #include_next <immintrin.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #define EMULATED     static inline __attribute__((always_inline, unused))
 #define EMU_LANES(n) for (int i = 0; i < (n); i++)
@@ -73,6 +75,11 @@ EMU_BINARY(unpackhi_ps, ps)
 EMU_BINARY(unpacklo_pd, pd)
 EMU_BINARY(unpackhi_pd, pd)
 EMU_BINARY(madd_epi16, si)
+EMU_BINARY(shuffle_epi8, si)
+EMU_BINARY(unpacklo_epi32, si)
+EMU_BINARY(unpackhi_epi32, si)
+EMU_BINARY(unpacklo_epi64, si)
+EMU_BINARY(unpackhi_epi64, si)
 EMU_TERNARY(fmadd_ps, ps)
 EMU_TERNARY(fmadd_pd, pd)
 
@@ -119,6 +126,11 @@ EMU_COMPARE(_CMP_UNORD_Q, (a != a) | (b != b))
 EMULATED emu_ps emu_blend(__mmask16 mask, emu_ps a, emu_ps b) {
     EMU_LANES(16) a[i] = mask >> i & 1 ? b[i] : a[i];
     return a;
+}
+EMULATED emu_si emu_blend_epi16(__mmask32 mask, emu_si a, emu_si b) {
+    emu_i16 r = (emu_i16)a;
+    EMU_LANES(32) r[i] = mask >> i & 1 ? ((emu_i16)b)[i] : r[i];
+    return (emu_si)r;
 }
 /* Memory outside the mask is not touched. */
 EMULATED emu_ps emu_maskz_loadu_ps(__mmask16 mask, const void *p) {
@@ -204,9 +216,64 @@ EMULATED emu_si emu_dpbusd_epi32(emu_si acc, emu_si a, emu_si b) {
     EMU_LANES(64) sums[i / 4] += ((emu_u8)a)[i] * ((emu_i8)b)[i];
     return emu_add_epi32(acc, (emu_si)sums);
 }
+EMULATED emu_si emu_broadcast_i32x4(__m128i a) {
+    const __m256i twice = _mm256_broadcastsi128_si256(a);
+    return (emu_parts){.half_si = {twice, twice}}.si;
+}
+
+/* -- Matrix tiles: of 64 bytes a row -- */
+
+typedef struct emu_tile {
+    emu_i32 row[16];
+    int rows; /* 0: the tile may not be used */
+} emu_tile;
+
+static _Thread_local __attribute__((unused)) emu_tile emu_tiles[8];
+
+/* What the processor refuses ends the process here, too. */
+EMULATED void emu_need(int condition) {
+    if (!condition) __builtin_trap();
+}
+EMULATED void emu_tile_release(void) { memset(emu_tiles, 0, sizeof emu_tiles); }
+EMULATED void emu_tile_loadconfig(const void *config) {
+    const uint8_t *const bytes = config;
+    emu_tile_release();
+    emu_need(bytes[0] == 1);
+    EMU_LANES(8) {
+        emu_need(bytes[16 + 2 * i] == 64 && bytes[17 + 2 * i] == 0 && bytes[48 + i] <= 16);
+        emu_tiles[i].rows = bytes[48 + i];
+    }
+}
+EMULATED void emu_tile_zero(int tile) {
+    emu_need(emu_tiles[tile].rows > 0);
+    memset(emu_tiles[tile].row, 0, sizeof emu_tiles[tile].row);
+}
+EMULATED void emu_tile_loadd(int tile, const void *p, int64_t stride) {
+    emu_tile_zero(tile);
+    EMU_LANES(emu_tiles[tile].rows) memcpy(&emu_tiles[tile].row[i], (const char *)p + i * stride, 64);
+}
+EMULATED void emu_tile_stored(int tile, void *p, int64_t stride) {
+    emu_need(emu_tiles[tile].rows > 0);
+    EMU_LANES(emu_tiles[tile].rows) memcpy((char *)p + i * stride, &emu_tiles[tile].row[i], 64);
+}
+/* Sums of four products of bytes with signs: those of even and of odd places, as words. */
+EMULATED void emu_tile_dpbssd(int to, int left, int right) {
+    emu_tile *const c = &emu_tiles[to], *const a = &emu_tiles[left], *const b = &emu_tiles[right];
+    emu_need(c->rows > 0 && a->rows == c->rows && b->rows == 16);
+    for (int k = 0; k < 16; k++) {
+        const emu_i16 y = (emu_i16)b->row[k];
+        const emu_si even = (emu_si)(y << 8 >> 8), odd = (emu_si)(y >> 8);
+        EMU_LANES(c->rows) {
+            const emu_i16 x = (emu_i16)(a->row[i][k] - (emu_i32){0});
+            const emu_si sum = emu_dpwssd_epi32((emu_si)c->row[i], even, (emu_si)(x << 8 >> 8));
+            c->row[i] = (emu_i32)emu_dpwssd_epi32(sum, odd, (emu_si)(x >> 8));
+        }
+    }
+}
 
 /* -- The names. Some are macros of the compiler's header: they go first. -- */
 
+#undef _mm512_broadcast_i32x4
 #undef _mm512_cmp_ps_mask
 #undef _mm512_cvtps_ph
 #undef _mm512_extractf32x8_ps
@@ -216,8 +283,17 @@ EMULATED emu_si emu_dpbusd_epi32(emu_si acc, emu_si a, emu_si b) {
 #undef _mm512_roundscale_ps
 #undef _mm512_setr_epi32
 #undef _mm512_shuffle_f32x4
+#undef _mm512_slli_epi32
+#undef _mm512_srli_epi32
+#undef _tile_dpbssd
+#undef _tile_loadconfig
+#undef _tile_loadd
+#undef _tile_release
+#undef _tile_stored
+#undef _tile_zero
 
 #define _mm512_add_epi32         emu_add_epi32
+#define _mm512_broadcast_i32x4   emu_broadcast_i32x4
 #define _mm512_cvtepi32_epi8     emu_cvtepi32_epi8
 #define _mm512_cvtepi32_ps       emu_cvtepi32_ps
 #define _mm512_cvtepi8_epi16     emu_cvtepi8_epi16
@@ -233,6 +309,7 @@ EMULATED emu_si emu_dpbusd_epi32(emu_si acc, emu_si a, emu_si b) {
 #define _mm512_fmadd_pd          emu_fmadd_pd
 #define _mm512_fmadd_ps          emu_fmadd_ps
 #define _mm512_madd_epi16        emu_madd_epi16
+#define _mm512_mask_blend_epi16  emu_blend_epi16
 #define _mm512_mask_blend_ps     emu_blend
 #define _mm512_mask_i32gather_ps emu_mask_i32gather_ps
 #define _mm512_mask_storeu_ps    emu_mask_storeu_ps
@@ -244,14 +321,25 @@ EMULATED emu_si emu_dpbusd_epi32(emu_si acc, emu_si a, emu_si b) {
 #define _mm512_permutex2var_ps   emu_permutex2var_ps
 #define _mm512_reduce_add_ps     emu_reduce_add_ps
 #define _mm512_scalef_ps         emu_scalef_ps
+#define _mm512_shuffle_epi8      emu_shuffle_epi8
 #define _mm512_shuffle_f32x4     emu_shuffle_f32x4
 #define _mm512_sqrt_ps           emu_sqrt_ps
+#define _mm512_unpackhi_epi32    emu_unpackhi_epi32
+#define _mm512_unpackhi_epi64    emu_unpackhi_epi64
 #define _mm512_unpackhi_pd       emu_unpackhi_pd
 #define _mm512_unpackhi_ps       emu_unpackhi_ps
+#define _mm512_unpacklo_epi32    emu_unpacklo_epi32
+#define _mm512_unpacklo_epi64    emu_unpacklo_epi64
 #define _mm512_unpacklo_pd       emu_unpacklo_pd
 #define _mm512_unpacklo_ps       emu_unpacklo_ps
 #define _mm_mask_storeu_epi8     emu_mask_storeu_epi8x16
 #define _mm_maskz_loadu_epi8     emu_maskz_loadu_epi8x16
+#define _tile_dpbssd             emu_tile_dpbssd
+#define _tile_loadconfig         emu_tile_loadconfig
+#define _tile_loadd              emu_tile_loadd
+#define _tile_release            emu_tile_release
+#define _tile_stored             emu_tile_stored
+#define _tile_zero               emu_tile_zero
 
 #define _mm512_castps256_ps512(a)      emu_join(a, _mm256_setzero_ps())
 #define _mm512_castps512_ps256(a)      emu_half(a, 0)
@@ -272,6 +360,9 @@ EMULATED emu_si emu_dpbusd_epi32(emu_si acc, emu_si a, emu_si b) {
 #define _mm512_set1_ps(x)              ((x) - (emu_ps){0})
 #define _mm512_setr_epi32(...)         ((emu_si)(emu_i32){__VA_ARGS__})
 #define _mm512_setzero_ps()            ((emu_ps){0})
+#define _mm512_setzero_si512()         ((emu_si){0})
+#define _mm512_slli_epi32(a, n)        ((emu_si)((emu_u32)(a) << (n)))
+#define _mm512_srli_epi32(a, n)        ((emu_si)((emu_u32)(a) >> (n)))
 #define _mm512_storeu_ps(p, a)         (*(__m512_u *)(p) = (a))
 #define _mm512_storeu_si512(p, a)      (*(__m512i_u *)(p) = (a))
 #define _mm512_stream_ps(p, a)         (*(__m512 *)(p) = (a))

@@ -9,6 +9,7 @@
 #define PF_LEVELS(X)                                                                                         \
     X(avx512_emulated, PF_CPU_AVX2)                                                                          \
     X(avx512vnni_emulated, PF_CPU_AVX2)                                                                      \
+    X(amx_emulated, PF_CPU_AVX2)                                                                             \
     X(generic, 0)                                                                                            \
     X(avx2, PF_CPU_AVX2)                                                                                     \
     X(avx512, PF_CPU_AVX512)                                                                                 \

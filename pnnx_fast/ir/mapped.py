@@ -6,6 +6,7 @@ Works on arrays and buffers alone; knows neither files nor formats.
 from __future__ import annotations
 
 import mmap
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,4 +38,5 @@ def release(array: Array) -> None:
     start = store.address(array) - store.address(whole)
     first, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if end > first:
-        owner.madvise(mmap.MADV_DONTNEED, first, end - first)
+        with suppress(OSError):  # where all memory is locked, pages stay
+            owner.madvise(mmap.MADV_DONTNEED, first, end - first)

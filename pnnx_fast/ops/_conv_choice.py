@@ -41,6 +41,7 @@ LEVELS = {
     "amx": Level(16, 6.0, 11.0, 1 << 20),
     "avx512_emulated": Level(16),
     "avx512vnni_emulated": Level(16),
+    "amx_emulated": Level(16, 6.0, 11.0, 1 << 20),
 }
 
 LARGE_MODEL, HEAVY_IN_LARGE = 128 << 20, 1 << 20
@@ -109,8 +110,8 @@ THIN = Choice("conv_thin_f32", "conv_thin_pack_f32")
 SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
 SPLIT_AFFINE = Choice("conv_split_affine_f32", SPLIT.pack)
 
-SPLIT_LEVEL = "amx"
-"""The ISA level with matrix tiles."""
+SPLIT_LEVELS = ("amx", "amx_emulated")
+"""The ISA levels with matrix tiles."""
 
 SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0, 39.0, 5.0, 10.5
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
@@ -166,7 +167,7 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     pixels = g["n"] * g["oh"] * g["ow"]
-    if not constant or isa != SPLIT_LEVEL or pixels < SPLIT_ROWS:
+    if not constant or isa not in SPLIT_LEVELS or pixels < SPLIT_ROWS:
         return choice
     waits = heavy and pixels <= SPLIT_SIDE
     return SPLIT if waits or split_cost(g, nthreads) < SPLIT_GAIN * cost else choice
@@ -183,7 +184,7 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
     lanes = LEVELS[isa].lanes
     if _fits_grouped(g, lanes):
         found.append(GROUPED)
-    if isa == SPLIT_LEVEL:
+    if isa in SPLIT_LEVELS:
         found.append(SPLIT)
     if _fits_thin(g, lanes):
         found.append(THIN)
@@ -275,7 +276,7 @@ def split_cost(g: Mapping[str, Any], nthreads: int) -> float:
     tiles = math.ceil(pixels / SPLIT_SIDE) * columns * steps
     work = groups * (tiles * SPLIT_TILE_CYCLES + pixels * row)
     weights = groups * columns * SPLIT_SIDE * steps * SPLIT_DEPTH
-    return _together(work / nthreads, SPLIT_DIGITS * weights / LEVELS[SPLIT_LEVEL].memory(nthreads))
+    return _together(work / nthreads, SPLIT_DIGITS * weights / LEVELS[SPLIT_LEVELS[0]].memory(nthreads))
 
 
 def winograd_cost(g: Mapping[str, Any], variant: int, level: Level, nthreads: int) -> float:

@@ -8,6 +8,7 @@ import pytest
 
 from pnnx_fast._core import program as core
 from pnnx_fast.cli import kernel_shapes, kernels, main
+from pnnx_fast.ops._conv_choice import SPLIT_LEVELS
 
 
 def test_shapes() -> None:
@@ -52,7 +53,7 @@ def test_every_algorithm(isa: str, text: str) -> None:
         found = kernels.time_shape(isa, threads, kernel_shapes.parse(text), 0.0)
         assert found[0].chosen
         assert sum(t.chosen for t in found) == 1
-        one_more = isa == "amx" and "conv_f32" in SMALL[text] and not text.startswith("transposed")
+        one_more = isa in SPLIT_LEVELS and "conv_f32" in SMALL[text] and not text.startswith("transposed")
         split = {"conv_split_f32"} if one_more else set()
         thin = {"conv_thin_f32"} if isa != "generic" and text.startswith("linear:3x") else set()
         assert {t.kernel for t in found} == SMALL[text] | split | thin

@@ -6,7 +6,8 @@ import pytest
 
 from pnnx_fast._core.program import ISAS
 
-OWN = {"avx512vnni": {"int8"}, "avx512vnni_emulated": {"int8"}, "amx": {"int8", "split"}}
+VNNI, TILES = {"int8"}, {"int8", "split"}
+OWN = {"avx512vnni": VNNI, "avx512vnni_emulated": VNNI, "amx": TILES, "amx_emulated": TILES}
 """Of such levels, the last words of the modules that test their own kernels."""
 
 

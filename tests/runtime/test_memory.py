@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pnnx_fast._memory import HUGE, aligned_bytes, check_memory
 from pnnx_fast.errors import LimitError
+from pnnx_fast.ir.mapped import release
 from pnnx_fast.runtime.constants import CHUNK, Constants
 
 
@@ -30,6 +34,23 @@ def test_a_forked_child_writes_into_memory_of_its_own():
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert (block == 1).all()
+
+
+def test_memory_needs_no_system_that_takes_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Deaf(mmap.mmap):
+        """Of a kernel without huge pages, and of a process that has all of its memory locked."""
+
+        def madvise(self, *_: int) -> None:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(mmap, "mmap", Deaf)
+    aligned_bytes(HUGE)[:] = 1
+    path = tmp_path / "data"
+    path.write_bytes(b"\1" * HUGE)
+    with path.open("rb") as file:
+        mapped = np.frombuffer(Deaf(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    release(mapped)
+    assert (mapped == 1).all()
 
 
 def test_packed_weights_do_not_overlap():
