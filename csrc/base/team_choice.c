@@ -23,17 +23,20 @@ static void install_fork_handler(void) { pthread_atfork(NULL, NULL, pf_team_choo
 void pf_team_choose_openmp(pf_region_fn run) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_fork_handler);
-    openmp.run = run;
+    /* Others may run regions meanwhile: a function that was chosen before. */
+    __atomic_store_n(&openmp.run, run, __ATOMIC_RELAXED);
     __atomic_store_n(&chosen, &openmp, __ATOMIC_RELEASE);
 }
 
 const char *pf_team_name(void) { return __atomic_load_n(&chosen, __ATOMIC_ACQUIRE)->name; }
 
 void pf_team_run(pf_team_fn fn, void *context, int nthreads) {
-    if (nthreads <= 1)
+    if (nthreads <= 1) {
         fn(context, 0, 1);
-    else
-        __atomic_load_n(&chosen, __ATOMIC_ACQUIRE)->run(fn, context, nthreads);
+    } else {
+        const team *kind = __atomic_load_n(&chosen, __ATOMIC_ACQUIRE);
+        __atomic_load_n(&kind->run, __ATOMIC_RELAXED)(fn, context, nthreads);
+    }
 }
 
 pf_team_region *pf_team_begin(pf_team_fn fn, void *context, int nthreads) {

@@ -1,8 +1,9 @@
 /* Programs on the thread team without Python: several callers at once run steps of all modes, a user's
  * operator among them, over plain memory, so that ThreadSanitizer sees every missing order between them. Exit
  * code 0: all results are right. With the argument "race" it races on purpose, with "clock" it measures known
- * work beside busy threads. Knows no kernels. */
+ * work beside busy threads, with "choose" the kind of team changes meanwhile. Knows no kernels. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "exec/program.h"
 
 enum { ITEMS = 4096, CALLERS = 3, RUNS = 60, ROWS = 64 };
-enum { PIECES = 8, PIECE = 10000, TIMED_STEPS = 12, TIMED_RUNS = 60, BUSY = 3, MEMBERS = 2 };
+enum { PIECES = 8, PIECE = 10000, TIMED_STEPS = 12, TIMED_RUNS = 60, BUSY = 3, MEMBERS = 2, CHOICES = 300 };
 
 typedef struct memory {
     int32_t x[ITEMS], doubled[ITEMS], other[ITEMS], summed[ITEMS], native[ITEMS];
@@ -169,6 +170,34 @@ static int check_clock(void) {
     return bad != 0;
 }
 
+/* A team of one, in OpenMP's place: its runtime is not made with ThreadSanitizer. */
+static void run_alone(pf_team_fn fn, void *context, int nthreads) { fn(context, 0, nthreads); }
+
+static void *choose(void *over) {
+    for (int i = 0; i < CHOICES; i++) {
+        pf_team_choose_openmp(run_alone);
+        sched_yield();
+        if (i % 2) pf_team_choose_threads();
+    }
+    __atomic_store_n((int *)over, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static bool count_in(void *context, int tid, int nthreads) {
+    (void)nthreads;
+    if (tid == 0) ++*(int *)context;
+    return false;
+}
+
+static int check_choice(void) {
+    pthread_t thread;
+    int over = 0, wanted = 0, members = 0;
+    if (pthread_create(&thread, NULL, choose, &over)) return 2;
+    for (; !__atomic_load_n(&over, __ATOMIC_RELAXED); wanted++) pf_team_run(count_in, &members, MEMBERS);
+    pthread_join(thread, NULL);
+    return members != wanted;
+}
+
 static bool race(void *context, int tid, int nthreads) {
     (void)nthreads;
     for (int i = 0; i < 100000; i++) *(volatile int *)context += tid + 1;
@@ -184,6 +213,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (argc > 1 && !strcmp(argv[1], "clock")) return check_clock();
+    if (argc > 1 && !strcmp(argv[1], "choose")) return check_choice();
     op = operator_args();
     for (intptr_t i = 0; i < CALLERS; i++)
         if (pthread_create(&threads[i], NULL, caller, (void *)i)) return 2;

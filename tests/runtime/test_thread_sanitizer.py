@@ -36,7 +36,7 @@ def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 def test_results_and_times_without_it(tmp_path: Path) -> None:
     program = build(tmp_path / "driver", "-Wall", "-Wextra", "-Werror")
-    for words in [(), ("clock",)]:
+    for words in [(), ("clock",), ("choose",)]:
         done = run(program, *words)
         assert done.returncode == 0, done.stdout
 
@@ -46,6 +46,6 @@ def test_no_races(tmp_path: Path) -> None:
     program = build(tmp_path / "driver", "-fsanitize=thread")
     if run(program, "race").returncode != FOUND_A_RACE:
         pytest.skip("ThreadSanitizer does not work here")
-    for words in [(), ("clock",)]:
+    for words in [(), ("clock",), ("choose",)]:
         done = run(program, *words)
         assert done.returncode == 0, done.stderr[-5000:]
