@@ -223,17 +223,15 @@ class NcnnParam:
         In order of first appearance; empty strings in what came from a binary file.
     blob_count : int
         Slots that the header declares, at least as many as there are names.
-    tail : str
-        What follows the layers that the header declares.
     """
 
-    __slots__ = ("_header", "blob_count", "blob_names", "layers", "tail")
+    __slots__ = ("_header", "_tail", "blob_count", "blob_names", "layers")
 
     def __init__(self, layers: Iterable[LayerRecord] = (), blob_names: Iterable[str] = (), blob_count: int = 0) -> None:
         self.layers, self.blob_names = list(layers), list(blob_names)
         self.blob_count = max(blob_count, len(self.blob_names))
         self._header: tuple[str, int, int] | None = None
-        self.tail = ""
+        self._tail = ""
 
     def __repr__(self) -> str:
         return f"<NcnnParam: {len(self.layers)} layers, {self.blob_count} blobs>"
@@ -272,7 +270,7 @@ def read_text(data: bytes, path: str | None = None) -> NcnnParam:
     param.blob_count = blob_count
     first = rows[0][5]
     param._header = data[:first].decode("utf-8", "surrogateescape"), len(rows), blob_count
-    param.tail = data[end:].decode("utf-8", "surrogateescape")
+    param._tail = data[end:].decode("utf-8", "surrogateescape")
     return param
 
 
@@ -320,7 +318,7 @@ def write_text(param: NcnnParam, kinds: Mapping[str, Kinds] | None = None) -> by
         if not parts[-1].endswith("\n"):
             parts.append("\n")
         parts.append(_line(layer, layer.name or f"layer_{i}", names, (kinds or {}).get(str(layer.type), {})))
-    return "".join([*parts, param.tail]).encode("utf-8", "surrogateescape")
+    return "".join([*parts, param._tail]).encode("utf-8", "surrogateescape")
 
 
 def unique(taken: set[str], *candidates: str) -> str:

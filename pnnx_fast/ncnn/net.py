@@ -164,15 +164,12 @@ class Net:
             warn(str(error))
             return -1
         self._reset()
-        reason, taken = self._take(param), True
-        if reason is not None:
-            self.clear()
-            taken = False
-        elif param.tail.strip("\0 \t\r\n"):
-            reason = f"the header declares {len(param.layers)} layers; what follows them is not read"
-        if reason is not None:
-            warn(reason if path is None else f"{path}: {reason}")
-        return 0 if taken else -1
+        reason = self._take(param)
+        if reason is None:
+            return 0
+        warn(reason if path is None else f"{path}: {reason}")
+        self.clear()
+        return -1
 
     def _take(self, param: NcnnParam) -> str | None:
         """Make blobs and layers; returns what is wrong."""

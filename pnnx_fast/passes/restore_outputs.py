@@ -30,7 +30,8 @@ def restore_outputs(graph: Graph) -> bool:
         elif op.type in ONNX_LAYERS:
             found |= _restore_states(graph, op)
         elif op.type == "nn.MultiheadAttention":
-            doubt = _restore_keys(op, doubt)
+            rewired, told = _restore_keys(op)
+            found, doubt = found or rewired, doubt or told
             found |= _restore_meaning(graph, op)
             standing = _restore_weights(graph, op)
             found |= _restore_mask(graph, standing) or standing is not op
@@ -104,20 +105,20 @@ def _restore_recurrent(graph: Graph, op: Operator) -> bool:
     return True
 
 
-def _restore_keys(op: Operator, doubt: str | None) -> str | None:
-    """Give attention the one of two inputs twice that it was given twice; returns the first doubt about that."""
+def _restore_keys(op: Operator) -> tuple[bool, str | None]:
+    """Give attention the one of two inputs twice that it was given twice; returns whether any was, and a doubt."""
     repeated = repeated_inputs(op)
     if repeated is None:
-        return doubt
+        return False, None
     slots, doubtful = repeated
     rest = [i for i in range(len(op.inputs)) if i not in slots]
     names = op.inputnames and [op.inputnames[i] for i in (*slots, *rest)]
     op.set_inputs([op.inputs[i] for i in (*slots, *rest)], names)
     query, _, value = op.inputs[:3]
-    if doubt is not None or not doubtful:
-        return doubt
+    if not doubtful:
+        return True, None
     told = f"takes {query.name} for query and keys, and {value.name}, a term of it, for the values alone"
-    return f"{op.where} {told}, which the file does not tell"
+    return True, f"{op.where} {told}, which the file does not tell"
 
 
 def _restore_meaning(graph: Graph, op: Operator) -> bool:

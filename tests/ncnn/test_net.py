@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -91,17 +90,6 @@ def test_loading_again_replaces() -> None:
     assert len(net.blobs()) == 2
     assert net.load_model(WEIGHTS) == 0
     assert run(net, "b", a=np.zeros(3, np.float32)).tolist() == [0.5, -0.5]
-
-
-def test_layers_beyond_those_of_the_header_are_told() -> None:
-    net = ncnn.Net()
-    text = "7767517\n1 1\nInput in 0 1 a\n"
-    with pytest.warns(ncnn.NcnnWarning, match="declares 1 layers; what follows"):
-        assert net.load_param_mem(f"{text}ReLU r 1 1 a b\n") == 0
-    assert net.output_names() == ["a"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert net.load_param_mem(f"{text}\n \0") == 0
 
 
 def test_clear_and_with() -> None:
