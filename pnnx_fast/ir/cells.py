@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pnnx_fast.ir.folded import FOLDED
 from pnnx_fast.ir.levels import spellings
 from pnnx_fast.ir.operator import Operand, Operator
 
@@ -53,7 +54,7 @@ class CellPart:
 
 def cell_part(op: Operator) -> CellPart | None:
     """The constant that an operator wrote to, where it is one of a cell whose traces the constant bears."""
-    formula = str(op.params["expr"].value).replace(" ", "") if "expr" in op.params and op.outputs else ""
+    formula = str(op.value("expr", "")).replace(" ", "") if op.outputs else ""
     if formula == _NEW_GATE and len(op.inputs) == 3:
         return _new_gate(op)
     if formula != _SUM or len(op.inputs) != 2:
@@ -89,7 +90,7 @@ def _folded(op: Operator, k: int) -> Operator | None:
     x = op.inputs[k]
     maker = x.producer
     data = maker.attrs.get("data") if maker is not None and maker.type == "pnnx.Attribute" else None
-    if maker is None or data is None or not maker.name.startswith("pnnx_fold_") or len(x.consumers) != 1:
+    if maker is None or data is None or not maker.name.startswith(FOLDED) or len(x.consumers) != 1:
         return None
     fits = len(data.shape) == 2 and op.outputs[0].shape == data.shape and data.dtype in ("f16", "f32", "f64")
     return maker if fits else None

@@ -13,9 +13,19 @@ from pnnx_fast.ir.operator import Operand, Operator
 if TYPE_CHECKING:
     from pnnx_fast.ir.cells import CellPart
 
-__all__ = ["FILLS", "WRITES", "changed_constant", "filled_with", "filling", "is_constant", "is_folded", "versions_of"]
+__all__ = [
+    "FILLS",
+    "FOLDED",
+    "WRITES",
+    "changed_constant",
+    "filled_with",
+    "filling",
+    "is_constant",
+    "is_folded",
+    "versions_of",
+]
 
-_FOLDED = "pnnx_fold_"
+FOLDED = "pnnx_fold_"
 """How the names of constants begin that the converter computed."""
 
 _REPLACED = spellings("scatter", "index_put", "index_copy", "index_fill", "masked_scatter")
@@ -55,7 +65,7 @@ def _owner(operand: Operand) -> Operator | None:
 def is_folded(operand: Operand) -> bool:
     """Whether a tensor is a constant that the converter computed, or a view of one, before or after writes to it."""
     maker = _owner(operand)
-    return maker is not None and maker.type == "pnnx.Attribute" and maker.name.startswith(_FOLDED)
+    return maker is not None and maker.type == "pnnx.Attribute" and maker.name.startswith(FOLDED)
 
 
 def versions_of(constant: Operator, ops: Iterable[Operator]) -> list[Operator]:
@@ -116,7 +126,7 @@ def changed_constant(op: Operator) -> Operator | None:
 
 
 def _part_of_cell(op: Operator) -> CellPart | None:
-    if not any(x.producer is not None and x.producer.name.startswith(_FOLDED) for x in op.inputs):
+    if not any(map(is_folded, op.inputs)):
         return None
     from pnnx_fast.ir.cells import cell_part  # few models need it
 
@@ -211,7 +221,7 @@ def _depends(mask: Operand, constant: Operand) -> bool:
 
 def filled_with(op: Operator, ops: Iterable[Operator]) -> float | int | bool | None:
     """The one value of a constant that the converter computed and that operators, given in order, write to."""
-    data = op.attrs.get("data") if op.type == "pnnx.Attribute" and op.name.startswith(_FOLDED) else None
+    data = op.attrs.get("data") if op.type == "pnnx.Attribute" and op.name.startswith(FOLDED) else None
     users = {x.type for x in op.outputs[0].consumers} if data is not None and op.outputs else set()
     if data is None or data.dtype is None or data.elemcount < 2 or users.isdisjoint(_VIEWS | _WRITING | {_SLICED}):
         return None

@@ -155,13 +155,15 @@ def pool(
     return y if index is None else (y, index if batched else index.squeeze([0]))
 
 
+def may_have_lines(x: Tensor) -> bool:
+    """Whether planes are pooled line by line if the window suits: few of them, or wide ones, in plain order."""
+    in_lines = x.strides[-1] == 1 and (x.shape[1] <= 1 or x.strides[1] != 1)
+    return in_lines and (x.shape[1] < FEW_CHANNELS or x.shape[-1] >= WIDE_LINE)
+
+
 def _has_lines(x: Tensor, window: Window, indices: bool) -> bool:
     """Whether planes are pooled line by line, as they are, and not as vectors of channels."""
-    if x.strides[-1] != 1 or (x.shape[1] > 1 and x.strides[1] == 1):
-        return False
-    if indices and window.adaptive:
-        return False
-    if x.shape[1] >= FEW_CHANNELS and x.shape[-1] < WIDE_LINE:
+    if not may_have_lines(x) or (indices and window.adaptive):
         return False
     if window.adaptive:
         return x.shape[-1] <= POOL_LINE

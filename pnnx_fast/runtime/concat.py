@@ -52,6 +52,12 @@ def _channels_last(given: Sequence[Tensor], shape: Shape) -> Order | None:
     return "channels_last" if len(shape) == 4 else None
 
 
+def _pooled(given: Sequence[Tensor], shape: Shape) -> Order | None:
+    from pnnx_fast.ops.pooling import may_have_lines
+
+    return None if may_have_lines(given[0]) else _channels_last(given, shape)
+
+
 def _plain(given: Sequence[Tensor], shape: Shape) -> Order:
     return "plain"
 
@@ -79,7 +85,7 @@ _ORDERS: dict[str, Callable[[Sequence[Tensor], Shape], Order | None]] = {
     "fused.Conv2d": _channels_last,
     "nn.ConvTranspose2d": _channels_last,
     "fused.ConvTranspose2d": _channels_last,
-    "nn.MaxPool2d": _channels_last,
+    "nn.MaxPool2d": _pooled,
     "nn.Linear": _plain,
     "fused.Linear": _plain,
     "nn.LayerNorm": _like_rows,
@@ -192,8 +198,9 @@ class Placement:
         if made is not None:
             return made if made.shape == tuple(shape) and made.dtype == dtype else None
         span = self._spans.get(name)
-        same = span is not None and span.made.dtype == dtype and span.made.has_layout(shape, strides)
-        return self._slice(span) if span is not None and same else None
+        if span is None or span.made.dtype != dtype or not span.made.has_layout(shape, strides):
+            return None
+        return self._slice(span)
 
     def _slice(self, span: Span) -> Tensor | None:
         part, made = self._whole(span.target).narrow(self._targets[span.target][1], span.start, span.length), span.made

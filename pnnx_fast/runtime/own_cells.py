@@ -7,7 +7,7 @@ around, where that is exact enough: near their limits they hold little of what t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from pnnx_fast._types import Array
 from pnnx_fast._warning import muted
 from pnnx_fast.ir import Operator
 from pnnx_fast.ir.cells import CellPart, cell_part
+from pnnx_fast.ir.folded import FOLDED
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.own_run import OwnRun
 
 __all__ = ["Cells"]
 
@@ -27,18 +31,11 @@ MOST_ERROR = 1e-4
 LEAST_GATE = 1e-30
 """Where a gate is smaller, little is left of what it was made of, and of what it is a factor of."""
 
-_RENAMED = ("pnnx_fold_", "pnnx_before_")
+_RENAMED = (FOLDED, "pnnx_before_")
 """How names of constants begin that the converter computed, and of those that are mended."""
 
 _ROUNDING = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-32}
 """Errors of functions, as shares of their results."""
-
-
-class OwnRun(Protocol):
-    """A run like the converter's."""
-
-    def up_to(self, constant: Operator, last: Operator) -> Callable[[Array], Array]:
-        """The result of an operator as a function of a constant."""
 
 
 class Cells:
@@ -67,8 +64,7 @@ class Cells:
         Parameters
         ----------
         constant : Operator
-        own : object or None
-            A run like the converter's.
+        own : OwnRun or None
         """
         part, noted = self._parts[constant]
         try:
@@ -86,7 +82,7 @@ class Cells:
         """The share of a new gate, which the reset gate was multiplied with."""
         if part.factor is None or part.factor in self._unchanged:
             return noted
-        if part.factor.name.startswith(_RENAMED[0]):
+        if part.factor.name.startswith(FOLDED):
             return None
         factor = self._parts[part.factor][1].astype(np.float64)
         return noted / factor if factor.min() >= LEAST_GATE else None

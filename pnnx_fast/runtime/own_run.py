@@ -60,9 +60,10 @@ def wind_back(graph: Graph, isa: str) -> set[Operator]:
     A run like it may also tell that nothing was written.
     """
     ops = list(graph.topological())
-    constants = list(dict.fromkeys(filter(None, map(changed_constant, ops))))
+    changes = [(op, constant) for op in ops if (constant := changed_constant(op)) is not None]
+    constants = list(dict.fromkeys(constant for _, constant in changes))
     known: set[Operator] = set()
-    cells = _cells(ops)
+    cells = _cells([op for op, _ in changes if op.type == "pnnx.Expression"], ops)
     for constant in constants:
         before = 0 if _was_mask(constant) else _before_sums(constant, versions_of(constant, ops))
         if before is not None:
@@ -70,7 +71,7 @@ def wind_back(graph: Graph, isa: str) -> set[Operator]:
             known.add(constant)
     constants = [constant for constant in constants if constant not in known]
     inputs = _ones(graph)
-    own = None if inputs is None else _OwnRun(graph, isa, inputs, ops, constants)
+    own = None if inputs is None else OwnRun(graph, isa, inputs, ops, constants)
     for constant in constants:
         data = constant.attrs["data"].numpy()
         found: Array | float | int | None = None
@@ -89,9 +90,8 @@ def wind_back(graph: Graph, isa: str) -> set[Operator]:
     return known
 
 
-def _cells(ops: Sequence[Operator]) -> Cells | None:
-    """What tells of constants in recurrent cells, where there are any."""
-    sums = [op for op in ops if op.type == "pnnx.Expression" and changed_constant(op)]
+def _cells(sums: Sequence[Operator], ops: Sequence[Operator]) -> Cells | None:
+    """What tells of constants in recurrent cells, where sums write to some."""
     if not sums:
         return None
     from pnnx_fast.runtime.own_cells import Cells
@@ -159,7 +159,7 @@ def _ones(graph: Graph) -> list[Array] | None:
     return [np.ones(x.shape or (), dtypes.by_text[x.dtype or ""].computed) for x in graph.inputs]
 
 
-class _OwnRun:
+class OwnRun:
     """The converter's run, repeated in parts as often as the limits above allow.
 
     What does not depend on a constant that may be wrong is computed once, and kept where other operators read it. So
