@@ -151,7 +151,9 @@ static void clear(const void *weights_, int64_t part) {
 static void pack(const void *weights_, int64_t panel) {
     const weights *p = weights_;
     float largest[PF_VL] = {0.0f};
-    pf_look_at(p->x + panel * PF_VL * p->ic, p->ic, columns_of(p, panel), (int32_t *)p->factors, largest);
+    /* Inputs keep all their digits whatever their factors are, so small columns may count as they are. */
+    pf_look_at(p->x + panel * PF_VL * p->ic, p->ic, columns_of(p, panel), 0.0f, (int32_t *)p->factors,
+               largest);
     pack_panel(p, panel, NULL, pf_load(largest));
 }
 
@@ -185,10 +187,11 @@ PF_KERNEL_FUNCTION(conv_thin_pack_f32) {
     p.l = layout_of(a->oc, a->ic);
     p.scales = (float *)(p.y + p.l.scales), p.factors = (float *)(p.y + p.l.factors);
     p.uneven = (float *)(p.y + p.l.uneven);
-    pf_take_turn(&p, w, 0, 1, clear);
-    pf_take_turn(&p, w, 1, p.l.panels, pack);
-    pf_take_turn(&p, w, 2, 1, settle);
-    pf_take_turn(&p, w, 3, p.l.panels, pack_again);
+    pf_turns t = pf_first_turn(&p, w);
+    pf_take_turn(&t, 1, clear);
+    pf_take_turn(&t, p.l.panels, pack);
+    pf_take_turn(&t, 1, settle);
+    pf_take_turn(&t, p.l.panels, pack_again);
 }
 
 /* -- sums -- */

@@ -1,7 +1,7 @@
 /* What packing learns from the sizes of weights that become integers: the scales of columns, and the factors
  * of inputs, powers of two by which weights are divided and inputs multiplied where the largest weights of
  * inputs differ much (the integers of small ones would be few). Weights are read from memory once, as most
- * need no factors: these are known when all are packed, and where they are worth the trouble, all are packed
+ * need no factors: whether these are worth the trouble is known when all are packed, and then all are packed
  * again. Used by pack_split.c and conv_thin.c. */
 #ifndef PF_KERNELS_PACK_SIZES_H
 #define PF_KERNELS_PACK_SIZES_H
@@ -18,7 +18,11 @@ enum {
     PF_SIZES_COLUMNS = 16, /* most columns */
     PF_FACTORS_EVEN = 8,   /* factors that differ by no more are left out */
     PF_FACTORS_MOST = 100, /* powers of two of a factor */
+    PF_UNITS_RARE = 8,     /* of so many columns one may be larger than what is usual */
 };
+
+/* Units of columns are no smaller than this part of the usual size. */
+#define PF_UNITS_LEAST 0.25f
 
 /* Threads have columns of their own, but share the sizes of inputs. */
 static inline void pf_note_sizes(int32_t *sizes, const int32_t *found, int64_t n) {
@@ -79,11 +83,29 @@ static inline float pf_look_along(const float *x, int64_t n, float *unit) {
     return pf_size_largest((const float *)&even, PF_VL);
 }
 
+/* A size that some columns reach, but not many: a power of two, from what they have at most. */
+static inline float pf_usual_size(const float *largest, int64_t n) {
+    enum { FRACTION = 23, EXPONENTS = 256 }; /* of floats */
+    int64_t counts[EXPONENTS] = {0}, reached = 0;
+    int32_t exponent = EXPONENTS - 1;
+    for (int64_t j = 0; j < n; j++) {
+        uint32_t bits;
+        memcpy(&bits, largest + j, sizeof bits);
+        counts[bits >> FRACTION & (EXPONENTS - 1)]++;
+    }
+    while (exponent > 0 && (reached += counts[exponent]) <= n / PF_UNITS_RARE) exponent--;
+    const int32_t bits = exponent << FRACTION;
+    float size;
+    memcpy(&size, &bits, sizeof size);
+    return size;
+}
+
 /* The largest sizes of some columns. Those of their inputs are noted in units of their columns, so that
  * neither a column of large weights decides for all inputs, nor an input of large weights for a column. Units
  * grow with a single large weight, but by less than the root mean square. Where squares leave the range of
- * floats, the largest size is the unit. */
-static inline void pf_look_at(const float *x, int64_t depth, int64_t columns, int32_t *inputs,
+ * floats, the largest size is the unit. None is below `least`: columns that are small beside the others, as
+ * training leaves them behind, are not to decide either. */
+static inline void pf_look_at(const float *x, int64_t depth, int64_t columns, float least, int32_t *inputs,
                               float *largest) {
     float inverses[PF_SIZES_COLUMNS];
     int32_t found[PF_SIZES_BLOCK] __attribute__((aligned(64)));
@@ -91,6 +113,7 @@ static inline void pf_look_at(const float *x, int64_t depth, int64_t columns, in
         float unit;
         largest[j] = pf_look_along(x + j * depth, depth, &unit);
         if (!(unit > 0x1p-50f && unit < 0x1p50f)) unit = largest[j];
+        if (unit < least) unit = least;
         inverses[j] = unit > 0x1p-120f && unit < 0x1p120f ? 1.0f / unit : 0.0f;
     }
     for (int64_t begin = 0; begin < depth; begin += PF_SIZES_BLOCK) {
@@ -122,16 +145,27 @@ static inline int pf_factors_pay(const int32_t *sizes, int64_t n) {
     return most > PF_FACTORS_EVEN * least;
 }
 
-/* All threads do the parts of one turn before one of them begins with the next one. */
-static inline void pf_take_turn(const void *weights, const pf_worker *w, int turn, int64_t parts,
-                                void (*part)(const void *weights, int64_t part)) {
-    int64_t *taken = w->next + 2 * turn, *done = taken + 1;
-    int64_t i;
-    while ((i = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED)) < parts) {
-        part(weights, i);
-        __atomic_fetch_add(done, 1, __ATOMIC_RELEASE);
+/* Turns of a team: all threads do the parts of one before one of them begins with the next. */
+typedef struct pf_turns {
+    const void *weights;
+    int64_t *taken, *done; /* parts of all turns */
+    int64_t begun, mine;   /* parts before this turn; the part that this thread has taken */
+} pf_turns;
+
+static inline pf_turns pf_first_turn(const void *weights, const pf_worker *w) {
+    const int64_t mine = __atomic_fetch_add(w->next, 1, __ATOMIC_RELAXED);
+    return (pf_turns){.weights = weights, .taken = w->next, .done = w->next + 1, .mine = mine};
+}
+
+static inline void pf_take_turn(pf_turns *t, int64_t parts, void (*part)(const void *weights, int64_t part)) {
+    const int64_t end = t->begun + parts;
+    while (t->mine < end) {
+        part(t->weights, t->mine - t->begun);
+        __atomic_fetch_add(t->done, 1, __ATOMIC_RELEASE);
+        t->mine = __atomic_fetch_add(t->taken, 1, __ATOMIC_RELAXED);
     }
-    for (unsigned spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < parts; spins++) pf_wait_turn(spins);
+    for (unsigned spins = 0; __atomic_load_n(t->done, __ATOMIC_ACQUIRE) < end; spins++) pf_wait_turn(spins);
+    t->begun = end;
 }
 
 #endif

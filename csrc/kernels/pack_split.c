@@ -29,15 +29,38 @@ static int32_t *sizes_of(const weights *p, int64_t group) { return (int32_t *)fa
 
 static float *uneven_of(const weights *p, int64_t group) { return (float *)(p->y + p->l.uneven) + group; }
 
+/* Those of a tile of columns, counted through all groups. */
+static float *scales_of(const weights *p, int64_t piece) {
+    return (float *)(p->y + p->l.scales) + piece * SIDE;
+}
+
 /* -- sizes -- */
 
-/* If the factors of a group are worth the trouble, they replace the sizes. */
+static void clear(const void *weights_, int64_t group) {
+    const weights *p = weights_;
+    memset(sizes_of(p, group), 0, (size_t)p->l.depth * sizeof(int32_t));
+}
+
+/* If the factors of a group seem worth the trouble, its inputs are measured again, now that all its columns
+ * are known: `uneven` is the least unit then, and else 0. */
+static void judge(const void *weights_, int64_t group) {
+    const weights *p = weights_;
+    const float usual = 127.0f * pf_usual_size(scales_of(p, group * p->l.columns), p->oc);
+    const float least = usual > PF_SPLIT_LEAST ? PF_UNITS_LEAST * usual : PF_SPLIT_LEAST;
+    const int pay = pf_factors_pay(sizes_of(p, group), p->l.depth);
+    *uneven_of(p, group) = pay ? least : 0.0f;
+    if (pay) clear(p, group);
+}
+
+/* If the factors of a group are still worth the trouble, they replace the sizes. */
 static void settle(const void *weights_, int64_t group) {
     const weights *p = weights_;
     const int32_t *sizes = sizes_of(p, group);
-    const int pay = pf_factors_pay(sizes, p->l.depth);
-    *uneven_of(p, group) = (float)pay;
-    if (!pay) return;
+    if (*uneven_of(p, group) == 0.0f) return;
+    if (!pf_factors_pay(sizes, p->l.depth)) {
+        *uneven_of(p, group) = 0.0f;
+        return;
+    }
     /* Taps come first in their order: the way leads through memory of tiles, which will be written again. */
     int32_t *copy = (int32_t *)(p->y + group * p->l.columns * p->l.tile);
     memcpy(copy, sizes, (size_t)p->l.depth * sizeof *copy);
@@ -130,7 +153,8 @@ static void pack_tile(const weights *p, const float *x, int64_t columns, const f
         const float size = j < columns && !(largest[j] < NORMAL) ? largest[j] : 0.0f;
         cut |= !pf_split_fits(size);
         inverses[j] = pf_split_inverse(size);
-        scales[j] = pf_split_scale(size);
+        /* Columns of zeros are to count as small. */
+        scales[j] = pf_split_scale(size == 0.0f ? PF_SPLIT_LEAST : size);
     }
     if (cut) memset(scales, 0, SIDE * sizeof *scales);
     /* Steps of the same inputs follow each other: their taps lie side by side in the file. */
@@ -142,27 +166,42 @@ static void pack_tile(const weights *p, const float *x, int64_t columns, const f
 
 /* -- turns -- */
 
-/* A tile of columns, counted through all groups; again: with factors, where there are some. */
-PF_INLINE void pack_piece(const weights *p, int64_t piece, const int again) {
-    const int64_t group = piece / p->l.columns, column = piece % p->l.columns * SIDE;
-    const int64_t columns = pf_min(SIDE, p->oc - column);
-    const float *x = p->x + (group * p->oc + column) * p->l.depth;
-    const float *factors = again ? factors_of(p, group) : NULL;
-    float largest[SIDE];
-    if (again && *uneven_of(p, group) == 0.0f) return;
-    if (!again) pf_look_at(x, p->l.depth, columns, sizes_of(p, group), largest);
-    for (int64_t j = 0; again && j < columns; j++) largest[j] = largest_of(p, x + j * p->l.depth, factors);
-    pack_tile(p, x, columns, factors, largest, p->y + piece * p->l.tile,
-              (float *)(p->y + p->l.scales) + piece * SIDE);
+/* A tile of columns, counted through all groups. */
+typedef struct piece {
+    const float *x;
+    int64_t group, columns;
+} piece;
+
+static piece piece_of(const weights *p, int64_t i) {
+    const int64_t group = i / p->l.columns, column = i % p->l.columns * SIDE;
+    return (piece){p->x + (group * p->oc + column) * p->l.depth, group, pf_min(SIDE, p->oc - column)};
 }
 
-static void clear(const void *weights_, int64_t group) {
+static void pack(const void *weights_, int64_t i) {
     const weights *p = weights_;
-    memset(sizes_of(p, group), 0, (size_t)p->l.depth * sizeof(int32_t));
+    const piece t = piece_of(p, i);
+    float largest[SIDE];
+    pf_look_at(t.x, p->l.depth, t.columns, 0.0f, sizes_of(p, t.group), largest);
+    pack_tile(p, t.x, t.columns, NULL, largest, p->y + i * p->l.tile, scales_of(p, i));
 }
 
-static void pack(const void *p, int64_t piece) { pack_piece(p, piece, 0); }
-static void pack_again(const void *p, int64_t piece) { pack_piece(p, piece, 1); }
+static void measure_again(const void *weights_, int64_t i) {
+    const weights *p = weights_;
+    const piece t = piece_of(p, i);
+    const float least = *uneven_of(p, t.group);
+    float largest[SIDE];
+    if (least != 0.0f) pf_look_at(t.x, p->l.depth, t.columns, least, sizes_of(p, t.group), largest);
+}
+
+static void pack_again(const void *weights_, int64_t i) {
+    const weights *p = weights_;
+    const piece t = piece_of(p, i);
+    const float *factors = factors_of(p, t.group);
+    float largest[SIDE];
+    if (*uneven_of(p, t.group) == 0.0f) return;
+    for (int64_t j = 0; j < t.columns; j++) largest[j] = largest_of(p, t.x + j * p->l.depth, factors);
+    pack_tile(p, t.x, t.columns, factors, largest, p->y + i * p->l.tile, scales_of(p, i));
+}
 
 PF_KERNEL_FUNCTION(conv_split_pack_f32) {
     const pf_pack_args *a = args_;
@@ -171,8 +210,11 @@ PF_KERNEL_FUNCTION(conv_split_pack_f32) {
     p.taps = a->kh * a->kw;
     p.l = pf_split_layout(a->groups, p.oc, p.ic * p.taps);
     const int64_t pieces = a->groups * p.l.columns;
-    pf_take_turn(&p, w, 0, a->groups, clear);
-    pf_take_turn(&p, w, 1, pieces, pack);
-    pf_take_turn(&p, w, 2, a->groups, settle);
-    pf_take_turn(&p, w, 3, pieces, pack_again);
+    pf_turns t = pf_first_turn(&p, w);
+    pf_take_turn(&t, a->groups, clear);
+    pf_take_turn(&t, pieces, pack);
+    pf_take_turn(&t, a->groups, judge);
+    pf_take_turn(&t, pieces, measure_again);
+    pf_take_turn(&t, a->groups, settle);
+    pf_take_turn(&t, pieces, pack_again);
 }
