@@ -150,9 +150,32 @@ def test_a_model_that_returns_a_tuple_has_one_output_operator(tmp_path: Path, de
     np.testing.assert_array_equal(graph.get_outputs("relu"), relu)
     if output != "relu":
         for name in ("both", "out") if not output else ("both",):
-            y, z = graph.get_outputs(name)
+            y, z = zip(*graph.get_outputs(name), strict=True)
+            assert len(y) == 2  # one a sample
             np.testing.assert_array_equal(y, relu)
             np.testing.assert_allclose(z, 1 / (1 + np.exp(-relu)), rtol=1e-6)
+
+
+def test_samples_of_arrays_in_a_tuple(tmp_path: Path) -> None:
+    text = (
+        "7 7\npnnx.Input in 0 1 x #x=(2,3)f32\nF.relu relu 1 1 x y\npnnx.Expression n 1 1 x n expr=[@0,size(@0,1)]\n"
+        "torch.sum sum 1 1 x s dim=(0) keepdim=False\nprim::TupleConstruct both 2 1 y n w\n"
+        "prim::TupleConstruct odd 2 1 y s v\npnnx.Output out 2 0 w v\n"
+    )
+    graph = RuntimeGraph(write(tmp_path, text), num_threads=1)
+    graph.build()
+    x = np.float32([[-1, 0, 1], [2, 3, 4]])
+    graph.set_inputs("in", list(x))
+    graph.forward()
+    samples = graph.get_outputs("out")
+    assert len(samples) == 2
+    for i, (y, (same, number)) in enumerate(samples):
+        np.testing.assert_array_equal(y, np.maximum(x[i], 0))
+        np.testing.assert_array_equal(same, x[i])
+        assert number == 3
+    with pytest.raises(StatusError, match="the arrays of v are not of one batch: their shapes are") as caught:
+        graph.get_outputs("odd")
+    assert caught.value.status is StatusCode.INFER_DIM_MISMATCH
 
 
 def test_build_with_names() -> None:

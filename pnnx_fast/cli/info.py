@@ -12,6 +12,7 @@ import pnnx_fast
 from pnnx_fast.cli.arguments import add_bin, add_model, add_size, graph_alone
 from pnnx_fast.cli.arrays import given_sizes, zero_inputs
 from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.ir.outputs import leaves, returned
 from pnnx_fast.ir.statistics import format_bytes
 
 
@@ -31,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for kind in ("inputs", "outputs"):
         for tensor in facts[kind]:
-            print(f"{kind[:-1]:7} {tensor['name']}: {tensor['dtype'] or 'unknown'} {tensor['shape']}")
+            shape = "" if tensor["shape"] is None else f" {tensor['shape']}"
+            print(f"{kind[:-1]:7} {tensor['name']}: {tensor['dtype'] or 'unknown'}{shape}")
     print(f"weights {facts['parameters']:,} values, {format_bytes(facts['weight_bytes'])}")
     if "flops" in facts:
         arena = format_bytes(facts["arena_bytes"])
@@ -55,7 +57,7 @@ def collect(param: Any, bin: Any = None, size: Sequence[tuple[str, list[int]]] =
         "weight_bytes": sum(a.elemcount * a.elemsize for a in attributes),
     }
     facts["inputs"] = [_operand(x) for x in graph.inputs]
-    facts["outputs"] = [_operand(x) for x in graph.outputs]
+    facts["outputs"] = [_operand(x) for x in leaves(returned(graph))]
     if any(a.elemcount and not a.data for a in attributes):
         return facts | {"reason": "there are no weights"}
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ from pnnx_fast.cli.arguments import (
 )
 from pnnx_fast.cli.arrays import given_sizes, is_picture, load_inputs, random_inputs
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ir.outputs import flat
 
 
 def _target(text: str) -> Path:
     if Path(text).suffix not in (".npy", ".npz"):
         raise argparse.ArgumentTypeError(f"{text!r} ends neither in .npy nor in .npz")
+    if not Path(text).parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {str(Path(text).parent)!r}")
     return Path(text)
 
 
@@ -88,7 +92,8 @@ def run(args: argparse.Namespace) -> int:
         print("pnnx-fast: no --input given: running on random numbers", file=sys.stderr)
     if len(arrays) != len(model.inputs):
         raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(arrays))
-    named = model.run(dict(zip((i.name for i in model.inputs), arrays, strict=True)))
+    results = model.run(dict(zip((i.name for i in model.inputs), arrays, strict=True)))
+    named = {name: array for pair in results.items() for name, array in _numbered(*pair)}
     if args.top or args.labels:
         _print_top(np.asarray(next(iter(named.values()), np.empty(0))), args.top or 5, args.labels)
     else:
@@ -97,6 +102,15 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         _write(args.output, named)
     return 0
+
+
+def _numbered(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of a list with their places behind its name."""
+    if not isinstance(value, list | tuple):
+        yield name, value
+        return
+    for i, array in enumerate(flat(value)):
+        yield f"{name}.{i}", array
 
 
 def _print_summary(name: str, value: Array) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.outputs import flat, leaves, named, names, returned
+from pnnx_fast.runtime.inputs import as_array
 from pnnx_fast.runtime.session import Model
 
 __all__ = ["Comparison", "compare", "diff"]
@@ -70,13 +72,16 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
     """
     values = _intermediates(graph, inputs)
     wanted = _wanted(graph, reference, inputs)
+    rows = {x.name: op for op in graph.topological() if op.type != "pnnx.Input" for x in op.outputs}
+    for x in leaves(returned(graph)):
+        if x.producer is not None and graph.get_operand(x.name) is None:  # an expression computes it in a list
+            rows[x.name] = x.producer
     found: list[Comparison] = []
-    for op in graph.topological():
-        for x in op.outputs:
-            if op.type != "pnnx.Input" and x.name in values and x.name in wanted:
-                error = _error(values[x.name], wanted[x.name])
-                found.append(Comparison(x.name, op.name, op.type, error, error <= tolerance))
-    if values and not found:
+    for name, op in rows.items():
+        if name in values and name in wanted:
+            error = _error(values[name], wanted[name])
+            found.append(Comparison(name, op.name, op.type, error, error <= tolerance))
+    if not rows.keys().isdisjoint(values) and not found:
         raise ParameterError("the reference has no operand of the graph's names: nothing to compare")
     return found
 
@@ -84,11 +89,10 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
 def _intermediates(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, Array]:
     open_ = graph.copy()
     open_.remove_operators([op for op in open_.ops if op.type == "pnnx.Output"])
-    names = [x.name for op in open_.ops if op.type != "pnnx.Input" for x in op.outputs]
-    for name in names:
-        open_.new_operator("pnnx.Output", f"seen_{name}", inputs=[open_.operand(name)])
+    for x in [x for op in open_.ops if op.type != "pnnx.Input" for x in op.outputs]:
+        open_.new_operator("pnnx.Output", f"seen_{x.name}", inputs=[x])
     results = Model(open_, optimize=False).results(*inputs)
-    return {name: y for name, y in zip(names, results, strict=True) if isinstance(y, np.ndarray)}
+    return {name: y for name, y in named(names(returned(open_)), results) if isinstance(y, np.ndarray)}
 
 
 def _wanted(graph: Graph, reference: Any, inputs: tuple[Any, ...]) -> dict[str, Array]:
@@ -98,7 +102,7 @@ def _wanted(graph: Graph, reference: Any, inputs: tuple[Any, ...]) -> dict[str, 
         with np.load(reference) as dump:
             return dict(dump)
     if isinstance(reference, Mapping):
-        return {name: np.asarray(value) for name, value in reference.items()}
+        return {name: as_array(value) for name, value in reference.items()}
     if not hasattr(reference, "named_modules"):
         kinds = "a Graph, a mapping of arrays, the path of an .npz file or a torch.nn.Module"
         raise TypeError(f"reference is {kinds}, not {type(reference).__name__}")
@@ -115,20 +119,20 @@ def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[
     def keep(name: str) -> Any:
         def hook(_module: Any, _given: Any, result: Any) -> None:
             first = result[0] if isinstance(result, tuple | list) else result
-            found[name] = first.detach().numpy()
+            found[name] = as_array(first)
 
         return hook
 
     handles = [m.register_forward_hook(keep(by_name[n])) for n, m in module.named_modules() if n in by_name]
-    outputs = [x.name for x in graph.outputs]
+    outputs = [x.name for x in leaves(returned(graph))]
     try:
         with torch.no_grad():
-            result = module(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
+            given = [x if isinstance(x, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(x)) for x in inputs]
+            result = module(*given)
     finally:
         for handle in handles:
             handle.remove()
-    results = result if isinstance(result, tuple | list) else [result]
-    found.update({n: y.detach().numpy() for n, y in zip(outputs, results, strict=False) if hasattr(y, "detach")})
+    found.update({n: as_array(y) for n, y in zip(outputs, flat(result), strict=False) if hasattr(y, "detach")})
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from pnnx_fast.ir.outputs import leaves, returned
 from pnnx_fast.ir.statistics import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def graph_html(graph: Graph) -> str:
     statistics = graph.statistics()
     nbytes = sum(a.nbytes for op in graph.ops for a in op.attrs.values())
     facts = [*some("input", [f"{x.name}{x.signature}" for x in graph.inputs])]
-    facts += some("output", [f"{x.name}{x.signature}" for x in graph.outputs])
+    facts += some("output", [f"{x.name}{x.signature}" for x in leaves(returned(graph))])
     facts.append(("weights", f"{statistics.weights:,} values, {format_bytes(nbytes)}"))
     if statistics.flops:
         facts.append(("work", f"{format_count(statistics.flops)} FLOP at the sizes noted"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
 from pnnx_fast.ir.check import require_connections, require_weights
+from pnnx_fast.ir.outputs import leaves, named, names, returned
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
 from pnnx_fast.runtime.constants import Constants
@@ -23,7 +24,7 @@ from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, lower
 from pnnx_fast.runtime.noted import compare_noted, name_doubtful_masks
 from pnnx_fast.runtime.program import Program
-from pnnx_fast.runtime.returned import MAX_PARTS, check_values, computed, too_many_parts
+from pnnx_fast.runtime.returned import check_values, computed
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.parts import Parts
@@ -84,7 +85,9 @@ class Compiler:
         self.isa, self.graph = isa, graph
         self.types = sorted({op.type for op in graph.ops})
         self.inputs = tuple(map(_info, graph.inputs))
-        self.outputs = tuple(_info(o) for o in _output_operands(graph))
+        found = returned(graph)
+        self.outputs = tuple(map(_info, leaves(found)))
+        self._returned = names(found)
         self.constants = Constants(seed) if constants is None else constants
         if autotune is not False:
             from pnnx_fast.runtime.autotune import Tuner
@@ -107,6 +110,10 @@ class Compiler:
         if self.constants.tuner is not None:
             self.constants.tuner.save()
         return runnable.program if isinstance(runnable, Chain) and runnable.is_whole else runnable
+
+    def named(self, results: Sequence[Value]) -> Iterator[tuple[str, Value]]:
+        """Yield all arrays of the outputs with their names."""
+        return named(self._returned, results)
 
     def _lower(self, given: Sequence[Array], ops: Sequence[Operator], nthreads: int) -> Chain:
         tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(given)]
@@ -274,20 +281,3 @@ def _info(operand: Any) -> TensorInfo:
     if row is None:
         return TensorInfo(operand.name, operand.shape, None)
     return TensorInfo(operand.name, operand.shape, np.dtype(row.computed))
-
-
-def _output_operands(graph: Graph) -> list[Any]:
-    """Operands that the outputs consist of, through tuples."""
-    found: list[Any] = []
-    waiting, visited = graph.outputs[::-1], 0
-    most = MAX_PARTS + len(waiting)
-    while waiting:
-        operand, visited = waiting.pop(), visited + 1
-        if visited + len(waiting) > most:
-            raise too_many_parts("pnnx.Output")
-        producer = operand.producer
-        if producer is not None and producer.type in ("prim::TupleConstruct", "prim::ListConstruct"):
-            waiting.extend(reversed(producer.inputs))
-        else:
-            found.append(operand)
-    return found

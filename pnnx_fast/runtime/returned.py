@@ -22,22 +22,17 @@ from pnnx_fast.errors import (
     PnnxFastError,
     ShapeError,
 )
+from pnnx_fast.ir.outputs import MAX_DEPTH, MAX_PARTS, too_many_parts
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
-    "MAX_PARTS",
     "as_array",
     "check_nesting",
     "check_value",
     "check_values",
     "computed",
     "named_error",
-    "too_many_parts",
 ]
-
-MAX_PARTS, MAX_DEPTH = 1 << 16, 64
-"""Lists and tuples of lists and tuples: parts on all levels together, and levels. A few operators that each name the
-one before twice would otherwise fill the memory."""
 
 
 def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> tuple[Any, ...]:
@@ -124,11 +119,6 @@ def check_nesting(value: list[Value] | tuple[Value, ...], where: str) -> None:
         if parts > MAX_PARTS:
             break
     raise too_many_parts(where)
-
-
-def too_many_parts(where: str) -> LimitError:
-    """The error about lists and tuples that are too large or too deep."""
-    return LimitError(f"lists and tuples of more than {MAX_PARTS} parts or {MAX_DEPTH} levels", path=where)
 
 
 def _described(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +14,7 @@ from numpy import ndarray
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError, no_such
+from pnnx_fast.ir.outputs import flat
 from pnnx_fast.runtime.inputs import TensorInfo, fitting, in_order, stand_ins
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Model:
     Attributes
     ----------
     inputs, outputs : tuple of TensorInfo
-        Name, shape (-1 where it may vary) and dtype of each, as the graph notes them.
+        Name, shape (-1 where it may vary) and dtype of each, as the graph notes them. Outputs in lists and tuples have
+        an entry each; what an expression computes in a list has the list's name with its place behind it (``7.0``).
     num_threads : int
         Read-only, since programs are compiled for it; so is ``isa``.
     isa : str
@@ -291,19 +293,21 @@ class Model:
         given = self._given(arrays, named)
         return tuple(self._program(given).run(given))
 
-    def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any], outputs: Iterable[str] | None = None) -> dict[str, Any]:
         """Run with named inputs and return named outputs.
 
         Parameters
         ----------
         inputs : mapping of str to array_like
             An array for each name in ``inputs``.
-        outputs : sequence of str, optional
+        outputs : iterable of str, optional
             Names of the outputs wanted, by default all.
 
         Returns
         -------
         dict of str to numpy.ndarray
+            In the order of ``outputs``. An entry is a list where an operator gives one of which the graph does not
+            tell the length.
 
         Raises
         ------
@@ -323,12 +327,14 @@ class Model:
             raise TypeError("run takes arrays by the names of inputs, and a list of names of outputs")
         given = self._given((), inputs)
         known = [o.name for o in self.outputs]
-        for name in outputs or ():
+        wanted = None if outputs is None else list(outputs)
+        for name in wanted or ():
             if name not in known:
                 raise ShapeError(no_such("output", name, known))
-        flat = _flatten(self._program(given).run(given))
-        results = dict(zip(known, flat, strict=True))
-        return {n: results[n] for n in outputs} if outputs is not None else results
+        values = self._program(given).run(given)
+        arrays = flat(values)
+        results = dict(zip(known, arrays, strict=True) if len(arrays) == len(known) else self._compiler.named(values))
+        return results if wanted is None else {name: results[name] for name in wanted}
 
     def warm_up(self, /, *shapes: Any, **named: Any) -> None:
         """Compile the program for inputs of these shapes ahead of the first call, which then need not wait for it.
@@ -370,7 +376,8 @@ class Model:
         *arrays, **named : array_like
             As for a call.
         repeat : int
-            Number of timed runs, after one for warming up.
+            Number of timed runs, after one for warming up. An input of this name that is not given by position takes
+            the argument; there are 5 runs then.
 
         Returns
         -------
@@ -386,7 +393,9 @@ class Model:
         """
         from pnnx_fast.runtime.profile import Profile
 
-        if not hasattr(repeat, "__index__") or repeat < 1:
+        if any(info.name == "repeat" for info in self.inputs[len(arrays) :]):
+            named, repeat = {**named, "repeat": repeat}, 5
+        if not hasattr(repeat, "__index__") or getattr(repeat, "ndim", False) or repeat < 1:
             raise ParameterError(f"repeat must be a whole number of at least 1, not {repeat!r}")
         given = self._given(arrays, named)
         return Profile.measure(self._program(given), given, repeat)
@@ -444,9 +453,3 @@ class Model:
         made = self._compiler.compile(given, self.num_threads)
         self._cache.put(given, made, self._compiler.types)
         return made
-
-
-def _flatten(values: Any) -> list[Any]:
-    if isinstance(values, (list, tuple)):
-        return [leaf for v in values for leaf in _flatten(v)]
-    return [values]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.outputs import flat
+from pnnx_fast.ops.symbolic import map_leaves
+from pnnx_fast.runtime.inputs import as_array
 from pnnx_fast.runtime.session import Model
 from pnnx_fast.runtime_graph.status import InferStatus, StatusCode, StatusError, translated
 from pnnx_fast.runtime_graph.views import RuntimeOperand, RuntimeOperator
@@ -248,7 +252,7 @@ class RuntimeGraph:
             raise StatusError(f"{name} is no input", StatusCode.PARSE_NULL_OPERATOR)
         mismatch = StatusCode.INFER_DIM_MISMATCH, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
         try:
-            samples = [np.asarray(x) for x in inputs]
+            samples = [as_array(x) for x in inputs]
         except (TypeError, ValueError) as error:
             raise StatusError(f"{name} takes a list of arrays, or one of a batch: {error}", *mismatch) from error
         if not samples:
@@ -304,13 +308,15 @@ class RuntimeGraph:
             totals[row.type] = totals.get(row.type, 0.0) + row.seconds
         return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
-    def get_outputs(self, name: str) -> list[Array]:
+    def get_outputs(self, name: str) -> list[Any]:
         """One array a sample of an output operator, or of any other operator's first output.
+
+        Where an operator gives a tuple or a list, each sample has one with its part of each array.
 
         Raises
         ------
         StatusError
-            When there is no such operator, or it has no outputs yet.
+            When there is no such operator, it has no outputs yet, or the arrays of a tuple are not of one batch.
         """
         op = self._find(name)
         operand = op.input_operands_seq[0] if self.is_output_op(name) else op.output_operand
@@ -319,16 +325,20 @@ class RuntimeGraph:
             raise StatusError(f"{name} has no outputs yet: call forward first", *codes)
         return operand.datas
 
-    def _samples(self, operand: str) -> list[Array]:
+    def _samples(self, operand: str) -> list[Any]:
         if not self._results:
             return []
         value = self._results.get(operand, self._given.get(operand))
         if value is None:
             value = self._all_values()[operand]
-        parts = value if isinstance(value, (np.ndarray, list, tuple)) else [value]
-        if isinstance(parts, np.ndarray) and parts.ndim == 0:
-            return [parts]
-        return [np.asarray(part) for part in parts]
+        shapes = [np.shape(x) for x in flat(value)]
+        counts = {shape[0] for shape in shapes if shape}
+        if len(counts) > 1:
+            codes = StatusCode.INFER_DIM_MISMATCH, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
+            raise StatusError(f"the arrays of {operand} are not of one batch: their shapes are {shapes}", *codes)
+        # Numbers are the same for all samples.
+        rows = range(counts.pop() if counts else 1)
+        return [map_leaves(partial(_row, i=i), value) for i in rows]
 
     def _all_values(self) -> dict[str, Any]:
         if self._inner is None:
@@ -343,6 +353,10 @@ class RuntimeGraph:
                 results = model.results(*(self._given[i.name] for i in model.inputs))
             self._inner = dict(zip(names, results, strict=True))
         return self._inner
+
+
+def _row(value: Any, i: int) -> Array:
+    return np.asarray(value[i] if np.ndim(value) else value)
 
 
 def _by_layer(steps: Sequence[tuple[Any, float]]) -> tuple[LayerTime, ...]:

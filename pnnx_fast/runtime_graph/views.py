@@ -120,8 +120,11 @@ class RuntimeOperand:
         self._fetch = fetch
 
     @property
-    def datas(self) -> list[Array]:
-        """One array a sample of the last ``forward``. Values inside the graph are computed when first asked for."""
+    def datas(self) -> list[Any]:
+        """One array a sample of the last ``forward``, or one tuple or list of them where the value is one of arrays.
+
+        Values inside the graph are computed when first asked for.
+        """
         return list(self._fetch(self.name))
 
     def size(self) -> int:

@@ -201,6 +201,7 @@ def test_wrong_number_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ["run", DIGITS, "--seed", "-1"],
         ["run", DIGITS, "--top", "-1"],
         ["run", DIGITS, "--output", "y.txt"],
+        ["run", DIGITS, "--output", "no/such/folder/y.npy"],
         ["run", DIGITS, "--mean", "a"],
         ["edit", DIGITS, "x.param", "--dtype", "f8"],
         ["demo", "--count", "-1"],
@@ -251,6 +252,36 @@ def test_archives_go_by_the_names_of_inputs(tmp_path: Path, capsys: pytest.Captu
     target = tmp_path / "out.npy"
     assert main(["run", str(tmp_path), "--input", str(tmp_path / "in.npz"), "--output", str(target)]) == 0
     assert np.load(target).tolist() == [4, 4]
+
+
+LISTED = """7767517
+7 6
+pnnx.Input           a   0 1 x #x=(4,2)f32
+pnnx.Expression      e   1 1 x n expr=[neg(@0),@0]
+prim::Constant       two 0 1 two value=2
+prim::Constant       dim 0 1 dim value=0
+aten::chunk          c   3 1 x two dim m
+prim::TupleConstruct t   2 1 n m y
+pnnx.Output          out 1 0 y
+"""
+
+
+def test_outputs_in_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.pnnx.param").write_text(LISTED)
+    code, out, _ = call(capsys, "info", str(tmp_path))
+    assert code == 0
+    assert "output  n.0: f32 [4, 2]\noutput  x: f32 [4, 2]\noutput  m: unknown\n" in out
+    target = tmp_path / "out.npz"
+    code, out, _ = call(capsys, "run", str(tmp_path), "--output", str(target))
+    assert code == 0
+    assert [line.split(":")[0] for line in out.splitlines()] == ["n.0", "x", "m.0", "m.1"]
+    with np.load(target) as found:
+        assert {name: a.shape for name, a in found.items()} == {
+            "n.0": (4, 2),
+            "x": (4, 2),
+            "m.0": (2, 2),
+            "m.1": (2, 2),
+        }
 
 
 def test_bench_tunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -40,3 +42,20 @@ def test_a_module_whose_submodules_have_the_names_of_operators() -> None:
     with torch.no_grad():
         net.fc2.bias[0] += 1
     assert [row.operator for row in graph.compare(net, x) if not row.matches] == ["fc2"]
+
+
+def test_a_module_that_returns_lists() -> None:
+    class Net(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def forward(self, x: Any) -> Any:
+            return x.relu(), [x + 1, x.sigmoid(), (x * 2,)]
+
+    graph = Graph.parse(
+        "7767517\n6 5\npnnx.Input in 0 1 x #x=(2,6)f32\nF.relu r 1 1 x a\nF.sigmoid s 1 1 x b\n"
+        "pnnx.Expression e 2 1 x b n expr=[add(@0,1),@1,[mul(@0,2)]]\nprim::TupleConstruct t 2 1 a n y\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    x = torch.linspace(-1, 1, 12).reshape(2, 6).requires_grad_()
+    for reference in (Net(), graph):
+        rows = graph.compare(reference, x)
+        assert {row.operand: row.operator for row in rows} == {"a": "r", "b": "s", "n.0": "e", "n.2.0": "e"}
+        assert all(row.matches for row in rows)

@@ -10,7 +10,7 @@ import pytest
 
 import pnnx_fast
 from pnnx_fast.demo import model_path
-from pnnx_fast.errors import LimitError, ShapeError
+from pnnx_fast.errors import LimitError, ParameterError, ShapeError
 
 MASKED = """7767517
 4 3
@@ -83,6 +83,63 @@ def test_many_names_are_listed_in_part() -> None:
 def test_keys_of_a_mapping_that_are_no_texts(model: pnnx_fast.Model) -> None:
     with pytest.raises(ShapeError, match="there is no input 0; the inputs are 'x', 'mask'"):
         model.run({0: X, "mask": MASK})  # type: ignore[dict-item]
+
+
+LISTED = """7767517
+5 4
+pnnx.Input           a   0 1 x #x=(?,2)f32
+pnnx.Input           b   0 1 mask #mask=(2)f32
+pnnx.Expression      e   2 1 x mask n expr=[mul(@0,@1),@1]
+prim::TupleConstruct t   2 1 x n y
+pnnx.Output          out 1 0 y
+"""
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_outputs_in_lists_go_by_name(optimize: bool) -> None:
+    model = pnnx_fast.Model(pnnx_fast.Graph.parse(LISTED), 1, optimize=optimize)
+    assert [info.name for info in model.outputs] == ["x", "n.0", "mask"]
+    whole, [product, mask] = model(X, MASK)
+    found = model.run({"x": X, "mask": MASK})
+    assert list(found) == ["x", "n.0", "mask"]
+    for got, wanted in zip(found.values(), (whole, product, mask), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(product, X * MASK)
+    assert list(model.run({"x": X, "mask": MASK}, iter(["mask", "n.0"]))) == ["mask", "n.0"]
+    with pytest.raises(ShapeError, match=r"there is no output 'other'; the outputs are 'x', 'n\.0', 'mask'"):
+        model.run({"x": X, "mask": MASK}, ["other"])
+
+
+def test_outputs_in_lists_of_a_model_from_the_cache(tmp_path: Path) -> None:
+    (tmp_path / "m.pnnx.param").write_text(LISTED, "utf-8")
+    for _ in range(2):
+        model = pnnx_fast.load(tmp_path, cache=tmp_path / "programs")
+        assert list(model.run({"x": X, "mask": MASK})) == ["x", "n.0", "mask"]
+
+
+def test_a_list_of_which_the_graph_does_not_tell_the_length_is_one_output() -> None:
+    model = made(
+        "7767517\n6 5\npnnx.Input a 0 1 x #x=(2,2)f32\nprim::Constant n 0 1 n value=2\n"
+        "prim::Constant d 0 1 d value=0\naten::chunk c 3 1 x n d y\n"
+        "prim::TupleConstruct t 2 1 y x z\npnnx.Output o 1 0 z\n"
+    )
+    assert [info.name for info in model.outputs] == ["y", "x"]
+    found = model.run({"x": X})
+    np.testing.assert_array_equal(found["x"], X)
+    np.testing.assert_array_equal(found["y"], [X[:1], X[1:]])
+    assert list(model.run({"x": X}, ["y"])) == ["y"]
+
+
+def test_an_input_may_have_the_name_of_the_number_of_timed_runs() -> None:
+    model = made("7767517\n3 2\npnnx.Input a 0 1 repeat #repeat=(2)f32\nF.relu r 1 1 repeat y\npnnx.Output o 1 0 y\n")
+    assert model.profile(repeat=MASK).steps
+    assert model.profile(MASK, repeat=2).steps
+
+
+@pytest.mark.parametrize("repeat", [0, 1.5, "2", MASK])
+def test_numbers_of_timed_runs_that_are_none(model: pnnx_fast.Model, repeat: Any) -> None:
+    with pytest.raises(ParameterError, match="repeat must be a whole number of at least 1"):
+        model.profile(X, MASK, repeat=repeat)
 
 
 @pytest.mark.parametrize(
