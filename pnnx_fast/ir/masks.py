@@ -16,10 +16,10 @@ MASKS = ("attn_mask", "key_padding_mask")
 _MOST_UPSTREAM = 400
 """Operands that are looked at for what a mask comes from."""
 
-_SHAPED = re.compile(r"(Tensor|torch|aten::)\.?(size|(zeros|ones|full|empty)_like|new_(zeros|ones|full|empty))")
-"""Operators that take nothing but sizes from the first input."""
+_SHAPED = r"(Tensor|torch|aten::)\.?(size|(zeros|ones|full|empty)_like|new_(zeros|ones|full|empty))"
+"""Operators that take nothing but sizes from the first input. Few models have masks that ask for it."""
 
-_SIZE = re.compile(r"size\(@[0-9]+")
+_SIZE = r"size\(@[0-9]+"
 
 
 def means_taking_part(mask: Operand) -> bool:
@@ -132,5 +132,5 @@ def _origin(mask: Operand) -> tuple[bool, bool]:
 def _takes_sizes(op: Operator) -> bool:
     """Whether an operator takes nothing but sizes from its inputs."""
     if op.type == "pnnx.Expression" and "expr" in op.params:
-        return "@" not in _SIZE.sub("", op.params["expr"].text)
-    return _SHAPED.fullmatch(op.type) is not None
+        return "@" not in re.sub(_SIZE, "", op.params["expr"].text)
+    return re.fullmatch(_SHAPED, op.type) is not None

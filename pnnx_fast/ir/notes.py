@@ -69,14 +69,14 @@ _RARE_ORDERS = ("hyc", "ych", "chy", "cyh", "ch")
 """Others, which states of two sizes tell; those of one size are taken for hidden and cell state, in this order."""
 
 
-_CONVOLUTION = re.compile(r"nn\.Conv[123]d")
+_CONVOLUTION = r"nn\.Conv[123]d"
 
 FOLLOWED = frozenset(
     {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
 )
 """Operators that the converter follows from a written view to its tensor."""
 
-_TORN = re.compile(r"\w\(torch\.\w+\)")
+_TORN = r"\w\(torch\.\w+\)"
 """A function of a dtype alone."""
 
 _ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
@@ -114,7 +114,7 @@ def rounded_quotients(op: Operator) -> str:
     Casts that were torn apart, as in ``[int(torch.int),floor(@0)]``, are whole in it.
     """
     text = op.params["expr"].text if "expr" in op.params else ""
-    if _TORN.search(text) is not None:
+    if re.search(_TORN, text) is not None:
         from pnnx_fast.expression.parser import with_whole_casts  # few models need it
 
         whole = with_whole_casts(text)
@@ -205,7 +205,7 @@ def same_padding(op: Operator) -> str | None:
 
     The converter writes the list that ``F.pad`` takes, and nothing at all for an odd sum in one dimension.
     """
-    found = _CONVOLUTION.fullmatch(op.type)
+    found = re.fullmatch(_CONVOLUTION, op.type)
     keys = ("padding", "padding_mode", "kernel_size", "dilation")
     if found is None or any(key not in op.params for key in keys) or op.params["padding_mode"].value == "zeros":
         return None

@@ -6,7 +6,7 @@ writes the tensor several times; ``fused.LayerNorm`` does so once. Runs before e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.passes.moves import arguments_of, as_tree, rewrite_expression, unused_operand
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["fuse_norm"]
 
 
-class Norm(NamedTuple):
+class Norm:
     """What is normalised, along which dimension, and how."""
 
-    x: Operand
-    dim: int
-    eps: float
-    rms: bool
+    __slots__ = ("dim", "eps", "rms", "x")
+
+    def __init__(self, x: Operand, dim: int, eps: float, rms: bool) -> None:
+        self.x, self.dim, self.eps, self.rms = x, dim, eps, rms
 
 
 def fuse_norm(graph: Graph) -> bool:
