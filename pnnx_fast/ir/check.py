@@ -224,7 +224,7 @@ def _lacks_bias(op: Operator) -> bool:
 
 
 def require_weights(ops: Iterable[Operator]) -> None:
-    """Raise for a module whose weights are missing, denied by its parameters, or of other shapes than these say.
+    """Raise for a module whose weights are missing, or have other shapes than its parameters say.
 
     Raises
     ------
@@ -234,8 +234,6 @@ def require_weights(ops: Iterable[Operator]) -> None:
     for op in ops:
         if lacks_weight(op):
             raise ParameterError("the weight 'weight' is missing", operator=op.where)
-        if _denies_bias(op):
-            raise ParameterError("there is a weight 'bias', but the parameters say bias=False", operator=op.where)
         for key, expected, actual in contradictions(op):
             reason = f"the weight {key!r} contradicts the parameters"
             raise ShapeError(reason, operator=op.where, expected=expected, actual=actual)
