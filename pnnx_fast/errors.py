@@ -17,6 +17,7 @@ __all__ = [
     "LimitError",
     "MissingParameterError",
     "NativeOperatorError",
+    "OperatorError",
     "ParameterError",
     "PnnxFastError",
     "ShapeError",
@@ -135,7 +136,22 @@ class IndexRangeError(PnnxFastError, IndexError):
         super().__init__(f"{operator}: {text}" if operator else text)
 
 
-class NativeOperatorError(PnnxFastError, RuntimeError):
+class OperatorError(PnnxFastError, RuntimeError):
+    """A function of an operator that is not this package's failed; ``__cause__`` is what it raised.
+
+    Parameters
+    ----------
+    reason : str
+    operator : str, optional
+        Type and name of the operator.
+    """
+
+    def __init__(self, reason: str, *, operator: str | None = None) -> None:
+        self.reason, self.operator = reason, operator
+        super().__init__(f"{operator}: {reason}" if operator else reason)
+
+
+class NativeOperatorError(OperatorError):
     """A function of a native operator failed; ``code`` is what it returned.
 
     Parameters
@@ -152,9 +168,8 @@ class NativeOperatorError(PnnxFastError, RuntimeError):
     def __init__(
         self, code: int, *, function: str = "run", step: int | None = None, operator: str | None = None
     ) -> None:
-        self.code, self.function, self.step, self.operator = code, function, step, operator
-        text = f"{function} of a native operator returned {code}"
-        super().__init__(f"{operator}: {text}" if operator else text)
+        self.code, self.function, self.step = code, function, step
+        super().__init__(f"{function} of a native operator returned {code}", operator=operator)
 
 
 class ExpressionError(PnnxFastError, ValueError):

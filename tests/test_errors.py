@@ -16,6 +16,7 @@ EXAMPLES = [
     errors.MissingParameterError("not there", parameter="k"),
     errors.ShapeError("wrong shape", operator="nn.Linear fc", operand="x", expected=[1], actual=[2]),
     errors.IndexRangeError(5, 3, step=2, operator="nn.Embedding e"),
+    errors.OperatorError("its function raised OSError", operator="mine.Twice t"),
     errors.NativeOperatorError(3, function="infer", operator="mine.Twice t"),
     errors.ExpressionError("unknown function", "foo(@0)", 0),
     errors.UnsupportedOperatorError("no function", {"mine.Op": ["a", "b"]}),

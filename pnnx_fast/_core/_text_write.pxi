@@ -6,6 +6,7 @@ cdef class _Writer:
     cdef size_t size, room
     cdef str operator_name
     cdef set written
+    cdef object sizes, raw_keys
 
     def __dealloc__(self):
         free(self.data)
@@ -62,6 +63,13 @@ cdef class _Writer:
         text = b"%d" % value
         return self.put(text, len(text))
 
+    cdef int line(self, op) except -1:
+        """The line of an operator; every fault is a GraphError."""
+        try:
+            return self.operator(op)
+        except UnicodeEncodeError as e:
+            self.fail(f"{e.object!r} is not Unicode text")
+
     cdef int operator(self, op) except -1:
         cdef list inputs = op.inputs, outputs = op.outputs, names = op.inputnames
         self.operator_name = op.name
@@ -113,6 +121,8 @@ cdef class _Writer:
             # A list may have been edited in place, so its raw text need not hold any more.
             text = param.text if param._raw is None or isinstance(param._value, list) else param._raw
             self.value(text, key)
+            if key not in self.raw_keys:
+                self.same(param, text, key)
         return 0
 
     cdef int value(self, str text, str key) except -1:
@@ -134,6 +144,30 @@ cdef class _Writer:
             self.fail(f"the value of {key} ends with a blank, which the format cannot express")
         return self.put(begin, size)
 
+    cdef int same(self, ParameterStorage param, str text, str key) except -1:
+        """Check that a value that no file had will be read as the same: one of its type, with its words.
+
+        Numbers that are not finite, and None and bool in lists, are words in a file; operators take them for what they
+        say.
+        """
+        cdef object value = param._value
+        cdef bint is_list = isinstance(value, list)
+        if not is_list and param._code != PF_STRING and param._code != PF_COMPLEX:
+            return 0
+        if text is param._raw and param._code != PF_STRING:
+            return 0
+        try:
+            code, read = parse_value(text)
+        except OverflowError:
+            code, read = PF_INT, text
+        if not is_list and code == param._code:
+            return 0
+        if is_list and isinstance(read, list) and len(read) == len(value):
+            if not any(isinstance(a, str) and a != b for a, b in zip(value, read)):
+                return 0
+        told = "an integer" if code == PF_INT and read is text else repr(read)
+        self.fail(f"the value of {key} is {value!r}, which the format cannot express: it would be read as {told}")
+
     cdef int attributes(self, attrs) except -1:
         for key in sorted(attrs):
             attr = attrs[key]
@@ -148,7 +182,7 @@ cdef class _Writer:
             self.typed_shape(shape, operand.dtype)
         return 0
 
-    cdef int typed_shape(self, shape, str dtype) except -1:
+    cdef int typed_shape(self, shape, dtype) except -1:
         cdef bint first = True
         self.byte(c"(")
         for dim in shape:
@@ -160,24 +194,43 @@ cdef class _Writer:
             else:
                 self.number(dim)
         self.byte(c")")
+        if dtype is not None and dtype not in self.sizes:
+            self.fail(f"there is no dtype {dtype!r}; the dtypes are {' '.join(self.sizes)}")
         return self.word("null" if dtype is None else dtype, "the dtype", 0)
 
 
-def write_operators(list ops, Py_ssize_t operand_count):
-    """Return the text of a .param file as bytes.
+cdef _Writer new_writer(dict sizes, raw_keys):
+    cdef _Writer writer = _Writer()
+    writer.written = set()
+    writer.sizes, writer.raw_keys = sizes, raw_keys
+    return writer
+
+
+def write_operators(list ops, Py_ssize_t operand_count, dict sizes, raw_keys):
+    """Return the text of a .param file as bytes; the sizes of dtypes and the raw keys are those of the reader.
 
     Raises
     ------
     GraphError
         When the order of operators or a name or value is nothing that the format can express.
     """
-    cdef _Writer writer = _Writer()
-    writer.written = set()
+    cdef _Writer writer = new_writer(sizes, raw_keys)
     header = b"7767517\n%d %d\n" % (len(ops), operand_count)
     writer.put(header, len(header))
     for op in ops:
-        try:
-            writer.operator(op)
-        except UnicodeEncodeError as e:
-            writer.fail(f"{e.object!r} is not Unicode text")
+        writer.line(op)
     return writer.data[:writer.size]
+
+
+def unwritable(list ops, dict sizes, raw_keys):
+    """Return what keeps operators from being written, one sentence for each operator that cannot be."""
+    cdef _Writer writer = new_writer(sizes, raw_keys)
+    cdef list found = []
+    for op in ops:
+        writer.size = 0
+        try:
+            writer.line(op)
+        except GraphError as e:
+            found += e.problems
+            writer.written.update(op.outputs)
+    return found

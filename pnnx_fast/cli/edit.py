@@ -7,7 +7,8 @@ import sys
 
 import pnnx_fast
 from pnnx_fast import edit
-from pnnx_fast.cli.arguments import add_bin, add_model, positive
+from pnnx_fast.cli.arguments import add_bin, add_model, add_size, positive
+from pnnx_fast.cli.arrays import given_sizes
 from pnnx_fast.ir.dtypes import FLOATS
 
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--batch", type=positive, metavar="N", help="set the batch size of all inputs")
     parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="free the sizes of axes, e.g. 0:0,0:2; or: batch")
+    add_size(parser)
     parser.add_argument(
         "--simplify", nargs="?", const="", metavar="PASS,…", help="run PNNX's simplifications: all, or those named"
     )
@@ -57,9 +59,7 @@ def run(args: argparse.Namespace) -> int:
         if not sign:
             raise argparse.ArgumentTypeError(f"--rename wants OLD=NEW, not {pair!r}")
         edit.rename(graph, old, new)
-    fixed = graph.change_batch(args.batch) if args.batch is not None else []
-    if args.dynamic is not None:
-        fixed += graph.make_dynamic(_axes(args.dynamic))
+    fixed = _set_sizes(graph, args)
     for name in fixed:
         print(f"pnnx-fast: the sizes of {name} stay fixed", file=sys.stderr)
     if args.simplify is not None:
@@ -68,6 +68,20 @@ def run(args: argparse.Namespace) -> int:
         graph = graph.to(args.dtype, args.constants)
     graph.save(args.output)
     return 0
+
+
+def _set_sizes(graph: pnnx_fast.Graph, args: argparse.Namespace) -> list[str]:
+    """Set the batch, free sizes, or only fill in all that follow from those given; names of what stays fixed."""
+    sizes = given_sizes([x.name for x in graph.inputs], args.size)
+    fixed: list[str] = []
+    if args.batch is not None:
+        fixed += graph.change_batch(args.batch, shapes=sizes)
+        sizes = {}
+    if args.dynamic is not None:
+        fixed += graph.make_dynamic(_axes(args.dynamic), sizes)
+    elif sizes:
+        graph.infer_shapes(sizes)
+    return fixed
 
 
 def _axes(text: str) -> dict[str, list[int]] | None:

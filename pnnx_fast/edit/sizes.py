@@ -30,7 +30,8 @@ def _recorded(graph: Graph, given: Shapes | None) -> dict[str, tuple[int, ...]]:
     for x in graph.inputs:
         shape = given.get(x.name, x.shape)
         if shape is None or any(d < 0 for d in shape):
-            raise ParameterError(f"the size of input {x.name} is not known; give it")
+            form = f"shapes={{{x.name!r}: (1, 3, 224, 224)}}, on the command line with --size"
+            raise ParameterError(f"not all sizes of input {x.name} are known; give them, as in {form}")
         if not all(hasattr(d, "__index__") for d in shape):
             raise ParameterError(f"sizes of input {x.name} must be whole numbers, not {tuple(shape)}")
         shapes[x.name] = tuple(shape)
@@ -71,7 +72,7 @@ def infer_shapes(graph: Graph, shapes: Shapes | None = None) -> None:
         x.shape, x.dtype = walk.shape(x), walk.dtype(x)
 
 
-def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
+def change_batch(graph: Graph, batch: int, axis: int = 0, shapes: Shapes | None = None) -> list[str]:
     """Set the batch of all inputs, and the sizes in the graph that tracing has derived from it.
 
     Parameters
@@ -81,6 +82,8 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
     batch : int
     axis : int
         The batch axis. Inputs with fewer dimensions, or with another size there than the first input, have no batch.
+    shapes : mapping of str to sequence of int, optional
+        Sizes of inputs that the file does not record. A batch that varies already need not be given.
 
     Returns
     -------
@@ -90,13 +93,29 @@ def change_batch(graph: Graph, batch: int, axis: int = 0) -> list[str]:
     Raises
     ------
     ParameterError
-        When ``batch`` is not a whole number of at least 1, or no input has such an axis.
+        When ``batch`` is not a whole number of at least 1, no input has such an axis, or sizes are unknown.
     ShapeError
         Naming an operator that cannot take other sizes.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = pnnx_fast.Graph.load(model_path())
+    >>> make_dynamic(graph)
+    []
+    >>> change_batch(graph, 4)
+    []
+    >>> graph.operand("0").shape
+    (4, 1, 8, 8)
     """
     if not hasattr(batch, "__index__") or batch < 1:
         raise ParameterError(f"batch must be a whole number of at least 1, not {batch!r}")
-    before = _recorded(graph, None)
+    noted = {x.name: x.shape for x in graph.inputs if x.shape is not None} | dict(shapes or {})
+    # What follows a batch that varies holds no size of it, so that any will do: that of other inputs, where noted.
+    traced = next((shape[axis] for shape in noted.values() if 0 <= axis < len(shape) and shape[axis] >= 0), batch)
+    before = _recorded(
+        graph, {name: [traced if i == axis and d < 0 else d for i, d in enumerate(s)] for name, s in noted.items()}
+    )
     after = dict(before)
     batched = _sharing(before, axis) if axis >= 0 else []
     if not batched:

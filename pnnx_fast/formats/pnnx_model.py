@@ -17,9 +17,9 @@ from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
-from pnnx_fast.ir import Attribute, Graph
+from pnnx_fast.ir import Attribute, Graph, Operator
 
-__all__ = ["load", "parse", "python", "save", "write_weights"]
+__all__ = ["load", "parse", "problems", "python", "save", "write_weights"]
 
 # Old archives count offsets in 32 bits; names and headers need some of them.
 _ZIP32_BYTES = 1 << 31
@@ -147,7 +147,8 @@ def _misfit(place: WeightPlace, path: str | None, reason: str) -> FormatError:
 
 def save(graph: Graph, param: Target, bin: Target | None = None) -> None:
     """Write a model to paths or file objects; see :meth:`Graph.save`."""
-    weights, content = _weights(graph), pnnx_param.write(graph)
+    ops = _in_order(graph)
+    weights, content = _weights(ops), pnnx_param.write(graph, ops)
     if isinstance(param, str | os.PathLike):
         bin = bin_path(param) if bin is None else bin
     elif bin is None:
@@ -161,9 +162,21 @@ def save(graph: Graph, param: Target, bin: Target | None = None) -> None:
         files.open(param).write(content)
 
 
+def _in_order(graph: Graph) -> list[Operator]:
+    """Operators in an order in which producers come first, as the text needs it: that of the graph if it is one."""
+    ops = list(graph.topological())
+    # Where an operator takes what one outside the graph makes there is no such order; the writer names it.
+    return ops if len(ops) == len(graph.ops) else graph.ops
+
+
+def problems(graph: Graph) -> list[str]:
+    """Return what keeps a consistent graph from being saved."""
+    return pnnx_param.problems(_in_order(graph))
+
+
 def write_weights(graph: Graph, file: IO[bytes]) -> None:
     """Write the archive of weights alone."""
-    _write_weights(graph, _weights(graph), file)
+    _write_weights(graph, _weights(_in_order(graph)), file)
 
 
 def python(graph: Graph, path: PathLike, bin: PathLike | None = None) -> None:
@@ -180,11 +193,11 @@ def _write_weights(graph: Graph, weights: list[tuple[str, Attribute]], file: IO[
             writer.write(name, attr.data if attr.dtype is not None else b"")
 
 
-def _weights(graph: Graph) -> list[tuple[str, Attribute]]:
+def _weights(ops: list[Operator]) -> list[tuple[str, Attribute]]:
     """Every attribute with its name in the weight file, in the order of the file."""
     entries: list[tuple[str, Attribute]] = []
     found: dict[str, Attribute] = {}
-    for op in graph.ops:
+    for op in ops:
         for key in sorted(op.attrs):
             name, attr = f"{op.name}.{key}", op.attrs[key]
             if not isinstance(attr, Attribute):

@@ -12,7 +12,7 @@ from pnnx_fast.ir import Attribute, Attributes, Graph, Operand, Operator, Parame
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.parameter import RAW_KEYS
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "WeightPlace", "read", "write"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "WeightPlace", "problems", "read", "write"]
 
 _CLASSES = (Operator, Operand, Parameter, Parameters, Attribute, Attributes)
 _MOST_DECLARED = 10**9
@@ -71,8 +71,8 @@ def read(
     return graph, [WeightPlace(*place) for place in weights]
 
 
-def write(graph: Graph) -> bytes:
-    """Return the text of a graph.
+def write(graph: Graph, ops: list[Operator] | None = None) -> bytes:
+    """Return the text of a graph, whose operators may be given in another order than that of the graph.
 
     Raises
     ------
@@ -80,4 +80,10 @@ def write(graph: Graph) -> bytes:
         When a name or a parameter holds a blank or something else that the format cannot express, or an
         operator comes before the producer of its input.
     """
-    return _text.write_operators(graph.ops, graph.operand_count + graph.unused_operands)
+    count = graph.operand_count + graph.unused_operands
+    return _text.write_operators(graph.ops if ops is None else ops, count, _SIZES, RAW_KEYS)
+
+
+def problems(ops: list[Operator]) -> list[str]:
+    """Return what keeps operators from being written: one sentence for each that the format cannot express."""
+    return _text.unwritable(ops, _SIZES, RAW_KEYS)

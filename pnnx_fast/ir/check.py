@@ -12,7 +12,7 @@ from typing import Any
 
 from pnnx_fast.errors import GraphError, ParameterError, ShapeError
 from pnnx_fast.ir.attribute import Attribute
-from pnnx_fast.ir.dtypes import by_text
+from pnnx_fast.ir.dtypes import by_numpy, by_text
 from pnnx_fast.ir.operator import Operand, Operator
 from pnnx_fast.ir.parameter import per_axis
 
@@ -23,7 +23,8 @@ _CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleUnpack")
 
 
 def require_connections(ops: Sequence[Operator]) -> None:
-    """Raise for operators that lack what passes and writers count on: inputs, outputs, an expression, data.
+    """Raise for operators that lack what passes and writers count on: inputs, outputs of types there are, an
+    expression, data.
 
     Raises
     ------
@@ -42,8 +43,16 @@ def require_connections(ops: Sequence[Operator]) -> None:
             found.append(f"{op.type} {op.name} has no 'expr'")
         if op.type == "pnnx.Attribute" and not op.attrs:
             found.append(f"{op.type} {op.name} has no data")
+        for operand in op.outputs:
+            if operand.dtype not in by_text and operand.dtype is not None:
+                found.append(f"{op.type} {op.name}: {_unknown_dtype(operand)}")
     if found:
         raise GraphError(found)
+
+
+def _unknown_dtype(operand: Operand) -> str:
+    row = by_numpy.get(str(operand.dtype))
+    return f"operand {operand.name} has unknown dtype {operand.dtype}" + (f", here called {row.text}" if row else "")
 
 
 def selects_number(op: Operator) -> bool:
@@ -103,13 +112,17 @@ def _of_operator(op: Operator, operands: Mapping[str, Operand]) -> Iterator[str]
             yield f"attribute {key} has {memoryview(attr.data).nbytes} bytes, its shape needs {attr.nbytes}"
     if lacks_weight(op):
         yield "attribute weight is missing, which the parameters announce"
+    if _denies_bias(op):
+        yield "attribute bias is there, but the parameters say bias=False"
+    if _lacks_bias(op):
+        yield "attribute bias is missing, which the parameters announce"
     for key, expected, actual in contradictions(op):
         yield f"attribute {key} has shape {actual}, the parameters say {expected}"
 
 
 def _of_operand(operand: Operand, users: list[Operator], present: set[Operator]) -> Iterator[str]:
     if operand.dtype is not None and operand.dtype not in by_text:
-        yield f"operand {operand.name} has unknown dtype {operand.dtype}"
+        yield _unknown_dtype(operand)
     producer = operand.producer
     if producer is not None and (producer not in present or operand not in producer.outputs):
         yield f"operand {operand.name} has {producer.name} as its producer, which does not put it out"
@@ -194,6 +207,20 @@ def lacks_weight(op: Operator) -> bool:
     if "Norm" not in op.type or op.type not in _SHAPES or op.has_attr("weight") or len(op.inputs) != 1:
         return False
     return any(op.value(key) is True for key in ("affine", "elementwise_affine"))
+
+
+_BIASED = tuple(kind for kind in _SHAPES if kind == "nn.Linear" or "Conv" in kind)
+"""Modules whose parameter of that name tells whether they have a bias."""
+
+
+def _denies_bias(op: Operator) -> bool:
+    """Whether a module comes with a bias that its parameters say it has not."""
+    return op.type in _BIASED and op.has_attr("bias") and op.value("bias") is False
+
+
+def _lacks_bias(op: Operator) -> bool:
+    """Whether a module comes without the bias that its parameters announce; running it finds that, too."""
+    return op.type in _BIASED and len(op.inputs) == 1 and not op.has_attr("bias") and op.value("bias") is True
 
 
 def require_weights(ops: Iterable[Operator]) -> None:

@@ -39,6 +39,9 @@ class Codec(Protocol):
     def save(self, graph: Graph, param: Target, bin: Target | None) -> None:
         """Write text graph and weights."""
 
+    def problems(self, graph: Graph) -> list[str]:
+        """Return what keeps a consistent graph from being saved."""
+
     def python(self, graph: Graph, path: PathLike, bin: PathLike | None) -> None:
         """Write a PyTorch module."""
 

@@ -121,9 +121,9 @@ class Editing:
         """Let sizes vary that tracing has fixed; see :func:`pnnx_fast.edit.make_dynamic`."""
         return cast("list[str]", _edit().make_dynamic(self, axes, shapes))
 
-    def change_batch(self, batch: int, axis: int = 0) -> list[str]:
+    def change_batch(self, batch: int, axis: int = 0, shapes: Mapping[str, Sequence[int]] | None = None) -> list[str]:
         """Change the batch of all inputs; see :func:`pnnx_fast.edit.change_batch`."""
-        return cast("list[str]", _edit().change_batch(self, batch, axis))
+        return cast("list[str]", _edit().change_batch(self, batch, axis, shapes))
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
         """Set shapes and dtypes of all operands; see :func:`pnnx_fast.edit.infer_shapes`."""

@@ -128,6 +128,8 @@ class Graph(Lookup, Editing):
     def save(self, param: Target, bin: Target | None = None) -> None:
         """Write the model; both files appear complete or not at all.
 
+        Operators that stand before the producer of an input are written behind it; the graph keeps its order.
+
         Parameters
         ----------
         param : path or binary file object
@@ -137,7 +139,9 @@ class Graph(Lookup, Editing):
         Raises
         ------
         GraphError
-            When two different weights have one name, or the bytes of a weight do not fit its shape.
+            When two different weights have one name, the bytes of a weight do not fit its shape, or a name or a value
+            would not be the same in the file, such as the text ``"1"``.
+        CycleError
         TypeError
             When ``param`` is a file object and ``bin`` is not given.
         OSError
@@ -387,7 +391,8 @@ class Graph(Lookup, Editing):
         return _restore, (pickling.to_rows(self.ops, self._operands), self.store_layout, self.unused_operands)
 
     def validate(self) -> None:
-        """Check that operators and operands fit together, and that weights fit the parameters of their modules.
+        """Check that operators and operands fit together, that weights fit the parameters of their modules, and that
+        files can hold all names and values.
 
         Raises
         ------
@@ -397,11 +402,9 @@ class Graph(Lookup, Editing):
         """
         from pnnx_fast.ir import check
 
-        problems = check.problems(self.ops, self._by_name)
+        problems = check.problems(self.ops, self._by_name) or codec.get().problems(self)
         if problems:
             raise GraphError(problems)
-        for _ in self.topological():
-            pass
 
     def statistics(self) -> Statistics:
         """Count floating-point and memory operations at the recorded shapes, as PNNX's converter does.

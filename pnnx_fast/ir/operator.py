@@ -256,9 +256,17 @@ def topological(ops: Sequence[Operator]) -> Iterator[Operator]:
     done: set[Operator] = set()
     open_: dict[Operator, None] = {}
     for start in ops:
-        stack = [] if start in done else [(start, iter(start.inputs))]
-        if stack:
-            open_[start] = None
+        if start in done:
+            continue
+        for operand in start.inputs:
+            if operand.producer is not None and operand.producer not in done:
+                break
+        else:
+            done.add(start)
+            yield start
+            continue
+        stack = [(start, iter(start.inputs))]
+        open_[start] = None
         while stack:
             op, pending = stack[-1]
             for operand in pending:

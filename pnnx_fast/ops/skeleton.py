@@ -5,6 +5,7 @@ It names what the graph's operator carries: inputs, weights, parameters, shapes 
 
 from __future__ import annotations
 
+import cmath
 import re
 from typing import Any
 
@@ -29,16 +30,24 @@ def _identifier(text: str, taken: set[str]) -> str:
 
 
 def _value(value: Any) -> str:
-    return repr(tuple(value) if isinstance(value, list) else value)
+    """Literal of a value; numbers that are not finite have none."""
+    if isinstance(value, list):
+        items = ", ".join(map(_value, value))
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    if isinstance(value, float | complex) and not cmath.isfinite(value):
+        return f'{type(value).__name__}("{value}")'
+    return repr(value)
 
 
 def _array(name: str, attribute: Attribute) -> str:
     return f"    # {name}: {attribute.dtype}{list(attribute.shape)}"
 
 
-def _result(operand: Operand) -> str:
+def _result(operand: Operand, like: str | None) -> str:
+    """Shape and dtype of a result; where no shape is noted, that of an input is the best guess."""
     row = dtypes.by_text.get(operand.dtype or "f32")
-    return f'({tuple(operand.shape or ())}, "{row.computed if row else "float32"}")'
+    shape = f"{like}.shape" if operand.shape is None and like else tuple(operand.shape or ())
+    return f'({shape}, "{row.computed if row else "float32"}")'
 
 
 def skeleton(op: Operator) -> str:
@@ -73,8 +82,10 @@ def skeleton(op: Operator) -> str:
     notes = []
     if any(n < 0 for operand in op.outputs for n in operand.shape or ()):
         notes.append("    # -1 stands for a size that varies: compute it from the inputs' shapes")
+    if inputs and any(operand.shape is None for operand in op.outputs):
+        notes.append("    # the file does not note the shape of the result: write what it is")
     notes += [_array(name, attr) for name, attr in zip(weights, op.attrs.values(), strict=True)]
-    results = ", ".join(map(_result, op.outputs))
+    results = ", ".join(_result(operand, next(iter(inputs), None)) for operand in op.outputs)
     last = f"    return b.host(compute, [{', '.join(tensors)}], [{results}])" + ("[0]" if len(op.outputs) == 1 else "")
     lines = [f'@pnnx_fast.operator("{op.type}", native=False)', f"def {function}({signature}):", *notes]
     body = "        ...  # numpy arrays in, numpy arrays out (several as a tuple)"

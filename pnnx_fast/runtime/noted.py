@@ -28,7 +28,10 @@ def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Ma
                 from pnnx_fast._warning import warn
 
                 noted = ",".join("?" if n < 0 else str(n) for n in x.shape)
-                warn(f"{op.where} gives shape {list(found)} where the file notes ({noted}): its results may be wrong")
+                warn(
+                    f"{op.where} gives shape {list(found)} where the file notes ({noted}): its results may be wrong, "
+                    "or the note is older than a change of the graph, which graph.infer_shapes() then renews"
+                )
                 return
 
 

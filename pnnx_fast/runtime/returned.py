@@ -18,11 +18,13 @@ from pnnx_fast.errors import (
     IndexRangeError,
     LimitError,
     NativeOperatorError,
+    OperatorError,
     ParameterError,
     PnnxFastError,
     ShapeError,
 )
 from pnnx_fast.ir.outputs import MAX_DEPTH, MAX_PARTS, too_many_parts
+from pnnx_fast.ops.registry import users_own
 from pnnx_fast.ops.symbolic import Tensor, Value
 
 __all__ = [
@@ -48,7 +50,7 @@ def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> 
 
 
 def named_error(error: Exception, where: str) -> Exception:
-    """The error with the name of the operator that was being lowered or run."""
+    """The error with the type and name of the operator that was being lowered or run."""
     if isinstance(error, (ShapeError, ParameterError, IndexRangeError, ExpressionError)):
         if error.operator is not None:
             return error
@@ -69,6 +71,9 @@ def named_error(error: Exception, where: str) -> Exception:
         return LimitError(f"{error.path}: {error.reason}" if error.path else error.reason, path=where)
     if isinstance(error, PnnxFastError):
         return error
+    if users_own([where.partition(" ")[0]]):
+        told = f": {error}" if str(error) else ""
+        return OperatorError(f"its function raised {type(error).__name__}{told}", operator=where)
     # Parameters that no check foresaw: the model is at fault, so the error is one of ours.
     return ParameterError(f"cannot be computed: {error or type(error).__name__}", operator=where)
 

@@ -64,6 +64,29 @@ def test_edit_extracts_renames_and_frees_sizes(tmp_path: Path) -> None:
     assert main(["edit", MODEL, target, "--remove", "nothing"]) == 1
 
 
+def test_edit_takes_sizes_that_the_file_leaves_free(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    free, target = str(tmp_path / "free.pnnx.param"), str(tmp_path / "m.pnnx.param")
+    name = Graph.load(MODEL).inputs[0].name
+
+    def noted() -> tuple[int, ...]:
+        return Graph.load(target).inputs[0].shape
+
+    graph = Graph.load(MODEL)
+    graph.inputs[0].shape = None
+    graph.save(free)
+    assert main(["edit", free, target, "--batch", "4"]) == 1
+    assert "--size" in capsys.readouterr().err
+    assert main(["edit", free, target, "--batch", "4", "--size", "1,1,8,8"]) == 0
+    assert noted() == (4, 1, 8, 8)
+    assert main(["edit", free, target, "--dynamic", "batch", "--size", f"{name}=1,1,8,8"]) == 0
+    assert noted() == (-1, 1, 8, 8)
+    assert main(["edit", target, target, "--batch", "4", "--dynamic", "batch"]) == 0
+    assert noted() == (-1, 1, 8, 8)
+    assert main(["edit", target, target, "--size", "3,1,8,8"]) == 0
+    assert noted() == (3, 1, 8, 8)
+    assert main(["edit", target, target, "--size", "nothing=3,1,8,8"]) == 2
+
+
 def test_edit_simplifies(tmp_path: Path) -> None:
     source, target = tmp_path / "a.pnnx.param", tmp_path / "b.pnnx.param"
     text = "7767517\n4 3\npnnx.Input i 0 1 x #x=(2)f32\nnn.Dropout d 1 1 x a p=0.5\nF.relu r 1 1 a y\n"

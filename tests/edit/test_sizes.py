@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Attribute, Graph, Model
-from pnnx_fast.errors import ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError
 
 
 def rand(*shape: int) -> np.ndarray:
@@ -284,6 +284,44 @@ def test_the_batch_is_the_axis_that_inputs_share() -> None:
     g = graph(*lines)
     assert g.change_batch(5) == []
     assert [g.get_operand(n).shape for n in "xwy"] == [(5, 4), (2, 4), (5, 2)]
+
+
+def test_a_batch_that_varies_can_be_set() -> None:
+    lines = (
+        "pnnx.Input in_0 0 1 x #x=(1,4)f32",
+        "pnnx.Input in_1 0 1 w #w=(1,4)f32",
+        "torch.cat c 2 1 x w y dim=1",
+        "Tensor.reshape r 1 1 y z shape=(1,4,2) $input=y",
+        "pnnx.Output out 1 0 z",
+    )
+    g = graph(*lines)
+    assert g.make_dynamic() == []
+    assert g.change_batch(3) == []
+    assert [g.operand(n).shape for n in "xwz"] == [(3, 4), (3, 4), (3, 4, 2)]
+    assert Model(g)(rand(3, 4), rand(3, 4)).shape == (3, 4, 2)
+    g = graph(*lines)
+    g.operand("w").shape = (-1, 4)
+    assert g.change_batch(3) == []
+    assert [g.operand(n).shape for n in "xwz"] == [(3, 4), (3, 4), (3, 4, 2)]
+
+
+def test_sizes_that_are_not_noted_can_be_given() -> None:
+    def make() -> Graph:
+        g = graph("pnnx.Input in 0 1 x #x=(1,4,6)f32", "Tensor.reshape r 1 1 x y shape=(1,24)", "pnnx.Output out 1 0 y")
+        g.operand("x").shape = (-1, 4, -1)
+        return g
+
+    g = make()
+    for change in (lambda: g.change_batch(3), g.make_dynamic, g.infer_shapes):
+        with pytest.raises(ParameterError, match=r"sizes of input x are known; give them, as in shapes=\{'x': "):
+            change()
+    assert g.change_batch(3, shapes={"x": (1, 4, 6)}) == []
+    assert [g.operand(n).shape for n in "xy"] == [(3, 4, 6), (3, 24)]
+    g = make()
+    assert g.make_dynamic(shapes={"x": (1, 4, 6)}) == []
+    assert [g.operand(n).shape for n in "xy"] == [(-1, 4, 6), (-1, 24)]
+    with pytest.raises(ParameterError, match="there is no input 'q'"):
+        make().change_batch(3, shapes={"x": (1, 4, 6), "q": (1,)})
 
 
 def test_equal_sizes_of_several_inputs_grow_together() -> None:

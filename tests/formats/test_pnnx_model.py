@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import pnnx_fast
-from pnnx_fast.errors import FormatError, GraphError, ParameterError
+from pnnx_fast.errors import CycleError, FormatError, GraphError, ParameterError
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
-from pnnx_fast.ir import Attribute, Graph
+from pnnx_fast.ir import Attribute, Graph, Operator
 
 TEXT = b"""7767517
 3 2
@@ -339,6 +339,37 @@ def test_both_files_of_a_model_cannot_be_one(model: Path, tmp_path: Path) -> Non
     with pytest.raises(ParameterError, match="two files cannot both be"):
         Graph.load(model).save(tmp_path / "one", str(tmp_path / "one"))
     assert not (tmp_path / "one").exists()
+
+
+def test_operators_are_written_behind_those_whose_results_they_take(tmp_path: Path) -> None:
+    graph = Graph.parse("7767517\n3 2\npnnx.Input in 0 1 x #x=(2)f32\nF.relu r 1 1 x y\npnnx.Output out 1 0 y\n")
+    y, z, made = graph.operand("y"), graph.new_operand("z"), graph.new_operand("made")
+    graph.new_operator("pnnx.Expression", "sum", inputs=[y, made], outputs=[z], params={"expr": "add(@0,@1)"})
+    constant = Attribute(np.float32([3, 4]))
+    graph.new_operator("pnnx.Attribute", "constant", outputs=[made], attrs={"data": constant})
+    graph.operator("out").set_input(0, z)
+    order = [op.name for op in graph.ops]
+    graph.validate()
+    graph.save(tmp_path / "m.pnnx.param")
+    assert [op.name for op in graph.ops] == order == ["in", "r", "out", "sum", "constant"]
+    again = Graph.load(tmp_path / "m.pnnx.param")
+    assert [op.name for op in again.ops] == ["in", "r", "constant", "sum", "out"]
+    x = np.float32([-1, 1])
+    np.testing.assert_array_equal(pnnx_fast.Model(again)(x), [3, 5])
+    np.testing.assert_array_equal(pnnx_fast.Model(again)(x), pnnx_fast.Model(graph)(x))
+
+
+def test_what_has_no_order_is_not_written(tmp_path: Path) -> None:
+    graph = Graph.parse("7767517\n3 2\npnnx.Input in 0 1 x\nF.relu r 1 1 x y\npnnx.Output out 1 0 y\n")
+    foreign = Operator("F.relu", "elsewhere")
+    foreign.add_output(graph.new_operand("z"))
+    graph.operator("r").set_input(0, graph.operand("z"))
+    with pytest.raises(GraphError, match="operator r: input 'z' is not an output of any operator before it"):
+        graph.save(tmp_path / "m.pnnx.param")
+    graph.operator("r").set_input(0, graph.operand("y"))
+    with pytest.raises(CycleError):
+        graph.save(tmp_path / "m.pnnx.param")
+    assert not list(tmp_path.iterdir())
 
 
 def test_graphs_load_themselves_without_the_formats_being_imported(model: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pnnx_fast._core.text import format_float
 from pnnx_fast.errors import FormatError, GraphError
 from pnnx_fast.formats import Limits, pnnx_param
-from pnnx_fast.ir import Attribute, Graph, Operator, Parameter
+from pnnx_fast.ir import Attribute, Graph, Operator, Parameter, Parameters
 
 HEAD = "7767517\n"
 INPUT = "pnnx.Input               in0                      0 1 x"
@@ -372,6 +374,44 @@ def test_any_value_text_comes_back(items: dict[str, str]) -> None:
     found = {key: param.text for key, param in graph.ops[0].params.items()}
     assert found == items
     assert pnnx_param.write(graph).decode().splitlines()[2].rstrip().endswith(line_text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1", "-2x", "None", "True", "(1,2", "[]", "9" * 30, [], ["1"], ["a,b"], ["%k"], ["a", "2.5"], complex("inf+1j")],
+)
+def test_values_that_would_be_read_as_others_are_refused(value: object) -> None:
+    op = Operator("F.x", "a", {"k": value})
+    graph = Graph()
+    graph.ops.append(op)
+    with pytest.raises(GraphError, match=r"a: the value of k is .*, which the format cannot express: it would be read"):
+        pnnx_param.write(graph)
+    (problem,) = pnnx_param.problems(graph.ops)
+    assert problem.startswith("operator a: the value of k is ")
+    op.params = Parameters({"expr": value if isinstance(value, str) else "x"})
+    assert pnnx_param.problems(graph.ops) == []
+
+
+SCALARS = st.one_of(st.booleans(), st.none(), st.integers(-(2**31), 2**31), st.floats(width=32), st.text(max_size=6))
+
+
+@given(st.one_of(SCALARS, st.lists(SCALARS, max_size=3)))
+def test_values_come_back_or_are_refused(value: object) -> None:
+    """Numbers that are not finite, and None and bool in lists, come back as the words that say so."""
+
+    def words(value: object) -> object:
+        if isinstance(value, list):
+            return [str(item) if item is None or isinstance(item, bool) else words(item) for item in value]
+        return format_float(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+    graph = Graph()
+    graph.ops.append(Operator("F.x", "a", {"k": value}))
+    try:
+        text = pnnx_param.write(graph)
+    except GraphError:
+        assert value == [] or any(isinstance(item, str) for item in (value if isinstance(value, list) else [value]))
+        return
+    assert read(text.decode()).ops[0].params["k"] == Parameter(words(value))
 
 
 def test_conformance_files_come_back(data_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pnnx_fast import Model
 from pnnx_fast.errors import CycleError, GraphError, MissingParameterError, UnknownNameError
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 
@@ -324,6 +325,49 @@ def test_validation(graph: Graph, damage, messages: list[str]) -> None:
         graph.validate()
     for message in messages:
         assert any(problem.startswith(message) for problem in caught.value.problems), caught.value.problems
+
+
+def test_validation_finds_what_files_cannot_hold(graph: Graph, tmp_path: Path) -> None:
+    graph.operator("fc").name = "two words"
+    graph.operator("act").params["k"] = "1"
+    graph.rename_operand(graph.operand("c"), "c=")
+    with pytest.raises(GraphError) as caught:
+        graph.validate()
+    first, *others = caught.value.problems
+    assert first == "operator two words: the name 'two words' has a blank, which the format cannot express"
+    assert [problem.partition(":")[0] for problem in others] == ["operator act", "operator sum", "operator out0"]
+    with pytest.raises(GraphError, match=first):
+        graph.save(tmp_path / "m.pnnx.param")
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.dtype("float32")])
+def test_dtypes_have_the_names_of_files(tmp_path: Path, dtype: object) -> None:
+    graph = Graph.parse("7767517\n3 2\npnnx.Input in0 0 1 x #x=(2)f32\nF.relu r 1 1 x y\npnnx.Output out 1 0 y\n")
+    graph.operand("x").dtype = dtype  # type: ignore[assignment]
+    for use in (graph.validate, lambda: Model(graph)):
+        with pytest.raises(GraphError, match="operand x has unknown dtype float32, here called f32"):
+            use()
+    with pytest.raises(GraphError, match=r"operator in0: there is no dtype .*float32.*; the dtypes are f32 "):
+        graph.save(tmp_path / "m.pnnx.param")
+
+
+@pytest.mark.parametrize("kind, size", [("nn.Linear", "in_features=4 out_features=2 @weight=(2,4)f32"), (
+    "nn.Conv1d", "in_channels=1 out_channels=1 kernel_size=(1) groups=1 stride=(1) padding=(0) dilation=(1) "
+    "padding_mode=zeros @weight=(1,1,1)f32")])  # fmt: skip
+def test_a_bias_is_there_if_the_parameters_say_so(kind: str, size: str) -> None:
+    text = f"7767517\n3 2\npnnx.Input in 0 1 x\n{kind} m 1 1 x y bias=True {size}\npnnx.Output out 1 0 y\n"
+    graph = Graph.parse(text)
+    op = graph.operator("m")
+    op.attrs["weight"] = np.ones(op.attrs["weight"].shape, np.float32)
+    with pytest.raises(GraphError, match="m: attribute bias is missing, which the parameters announce"):
+        graph.validate()
+    op.attrs["bias"] = np.ones(op.attrs["weight"].shape[:1], np.float32)
+    graph.validate()
+    op.params["bias"] = False
+    with pytest.raises(GraphError, match="m: attribute bias is there, but the parameters say bias=False"):
+        graph.validate()
+    del op.attrs["bias"]
+    graph.validate()
 
 
 def test_arrays_are_no_attributes(graph: Graph, tmp_path: Path) -> None:

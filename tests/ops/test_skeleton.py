@@ -48,6 +48,24 @@ def test_all_types_with_code_that_runs() -> None:
     np.testing.assert_array_equal(z, [7])
 
 
+def test_numbers_that_are_not_finite_and_shapes_that_are_not_noted() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n3 2\npnnx.Input x 0 1 x #x=(1,3)f32\nmine.Clip c 1 1 x y\npnnx.Output o 1 0 y\n"
+    )
+    params = graph.operator("c").params
+    params["most"], params["ends"], params["z"] = float("inf"), [float("-inf"), 1.5], complex("nan+1j")
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        pnnx_fast.Model(graph)
+    source = str(caught.value).partition("before loading the model:")[2]
+    filled = source.replace("...", "return np.clip(input0, ends[0], min(ends[1], most))", 1)
+    try:
+        exec(filled, {"np": np, "__name__": "pasted"})
+        found = pnnx_fast.Model(graph)(np.float32([[1, 2, 3]]))
+    finally:
+        registry.unregister("mine.Clip")
+    np.testing.assert_array_equal(found, [[1, 1.5, 1.5]])
+
+
 def test_control_flow_is_named() -> None:
     graph = pnnx_fast.Graph.parse(
         "7767517\n3 2\npnnx.Input x 0 1 x #x=(2)f32\nprim::If branch 1 1 x y #y=(2)f32\npnnx.Output o 1 0 y\n"

@@ -35,6 +35,18 @@ def test_a_contradiction_names_the_first_operator() -> None:
     assert len(told) == 1
 
 
+def test_notes_that_an_edit_leaves_behind_are_renewed() -> None:
+    graph = pnnx_fast.Graph.parse(TEXT.format(given="(2,3,4)", noted="(6,4)"))
+    pnnx_fast.edit.remove(graph, "f")
+    x = np.ones((2, 3, 4), np.float32)
+    with pytest.warns(UserWarning, match=r"than a change of the graph, which graph\.infer_shapes\(\) then renews"):
+        pnnx_fast.Model(graph)(x)
+    graph.infer_shapes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pnnx_fast.Model(graph)(x).shape == (2, 3, 4)
+
+
 @pytest.mark.parametrize(
     "given, noted, size",
     [("(2,3,4)", "(6,4)", 2), ("(2,3,4)", "(5,4)", 5), ("(?,3,4)", "(7,4)", 2), ("(2,3,4)", "(?,4)", 2)],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Graph, Model
-from pnnx_fast.errors import PnnxFastError
+from pnnx_fast.errors import LimitError, OperatorError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ops import registry
 
 TEXT = """7767517
@@ -68,6 +68,31 @@ def test_a_function_that_fails_is_named() -> None:
 
     with pytest.raises(PnnxFastError, match=r"mine\.Odd odd.*lost"):
         _run(lambda b, input: b.dynamic(fails, [input]))
+
+
+@pytest.mark.parametrize("kind", ["lowering", "step", "dynamic"])
+def test_what_a_function_raises_is_the_cause(kind: str) -> None:
+    def fails(*_: Any) -> Any:
+        raise TimeoutError("no camera")
+
+    ways: dict[str, Any] = {
+        "lowering": fails,
+        "step": lambda b, input: b.host(fails, [input], [(input.shape, input.dtype)])[0],
+        "dynamic": lambda b, input: b.dynamic(fails, [input]),
+    }
+    with pytest.raises(OperatorError, match=r"mine\.Odd odd: its function raised TimeoutError: no camera") as caught:
+        _run(ways[kind])
+    assert isinstance(caught.value.__cause__, TimeoutError)
+    assert caught.value.operator == "mine.Odd odd"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ShapeError("too long"), ParameterError("too odd")])
+def test_errors_of_this_package_stay_what_they_are(error: Exception) -> None:
+    def fails(*_: Any) -> Any:
+        raise error
+
+    with pytest.raises(LimitError if isinstance(error, MemoryError) else type(error), match=r"mine\.Odd odd"):
+        _run(fails)
 
 
 @pytest.mark.parametrize("kind", ["step", "dynamic"])
