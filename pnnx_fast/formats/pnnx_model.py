@@ -18,6 +18,7 @@ from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 from pnnx_fast.ir import Attribute, Graph
+from pnnx_fast.ir.mapped import files_of, require_unchanged
 
 __all__ = ["load", "parse", "python", "save", "write_weights"]
 
@@ -182,6 +183,7 @@ def _write_weights(graph: Graph, weights: list[tuple[str, Attribute]], file: IO[
 
 def _weights(graph: Graph) -> list[tuple[str, Attribute]]:
     """Every attribute with its name in the weight file, in the order of the file."""
+    require_unchanged(files_of(graph.ops))
     entries: list[tuple[str, Attribute]] = []
     found: dict[str, Attribute] = {}
     for op in graph.ops:

@@ -138,6 +138,8 @@ class Graph(Lookup, Editing):
         ------
         GraphError
             When two different weights have one name, or the bytes of a weight do not fit its shape.
+        FormatError
+            When the file that weights come from was written to after they were loaded.
         TypeError
             When ``param`` is a file object and ``bin`` is not given.
         OSError
