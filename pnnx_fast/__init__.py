@@ -175,7 +175,13 @@ def load(
         files = model_files(param, bin)
         folder = None if cache is True else cache
         kept = ProgramCache(folder, *files, verify, optimize, autotune is not False)
-        return Model.reading(read, kept, num_threads, **options)
+
+        def read_the_same() -> Graph:
+            graph = read()  # maybe much later, when programs of the folder were in use already
+            kept.require_unchanged()
+            return graph
+
+        return Model.reading(read_the_same, kept, num_threads, **options)
 
 
 def show_config() -> dict[str, Any]:

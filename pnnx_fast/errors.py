@@ -41,7 +41,7 @@ def _restore(kind: type[PnnxFastError], args: tuple[Any, ...], fields: dict[str,
 
 
 class FormatError(PnnxFastError, ValueError):
-    """A file does not follow its format.
+    """A file does not follow its format, or was written to after weights were mapped from it.
 
     Parameters
     ----------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Attribute, Graph, Operator
+from pnnx_fast.ir.check import require_data
 from pnnx_fast.ir.dtypes import FLOATS, by_text
+from pnnx_fast.ir.mapped import files_of, require_unchanged
 
 __all__ = ["to"]
 
@@ -28,7 +30,9 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
     Raises
     ------
     ParameterError
-        When ``dtype`` is none of these.
+        When ``dtype`` is none of these, or a weight has no data.
+    FormatError
+        When the file of the weights was changed after it was loaded.
 
     Examples
     --------
@@ -40,6 +44,8 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
     wanted = _SPELLINGS.get(dtype, dtype)
     if wanted not in FLOATS:
         raise ParameterError(f"weights can be {', '.join(FLOATS)}, not {dtype!r}")
+    require_data(graph.ops)
+    require_unchanged(files_of(graph.ops))
     result = graph.copy()
     for op in list(result.ops):
         if op.type == "pnnx.Attribute":

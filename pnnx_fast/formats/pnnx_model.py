@@ -18,6 +18,7 @@ from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
 from pnnx_fast.ir import Attribute, Graph, Operator
+from pnnx_fast.ir.mapped import files_of, require_unchanged
 
 __all__ = ["load", "parse", "problems", "python", "save", "write_weights"]
 
@@ -195,6 +196,7 @@ def _write_weights(graph: Graph, weights: list[tuple[str, Attribute]], file: IO[
 
 def _weights(ops: list[Operator]) -> list[tuple[str, Attribute]]:
     """Every attribute with its name in the weight file, in the order of the file."""
+    require_unchanged(files_of(ops))
     entries: list[tuple[str, Attribute]] = []
     found: dict[str, Attribute] = {}
     for op in ops:

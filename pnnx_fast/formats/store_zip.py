@@ -7,9 +7,7 @@ these classes, which know names and bytes, not tensors.
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -22,7 +20,7 @@ import numpy as np
 from pnnx_fast._core import store
 from pnnx_fast._types import PathLike
 from pnnx_fast.errors import FormatError
-from pnnx_fast.ir.mapped import release
+from pnnx_fast.ir.mapped import map_file, release
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -63,7 +61,7 @@ class StoreZipReader:
     ----------
     source : str, os.PathLike, buffer or binary file object
         A path is memory-mapped; the map lives as long as the reader or a view needs it, and nobody may
-        truncate the file meanwhile (to replace it by renaming, as the writer does, is safe). A file object
+        write to the file meanwhile (to replace it by renaming, as the writer does, is safe). A file object
         is read from its position to its end.
     verify : bool
         Compare the CRC-32 of an entry the first time that it is read or viewed.
@@ -282,11 +280,7 @@ class StoreZipReader:
 def _open(source: PathLike | Buffer | IO[bytes]) -> tuple[str | None, Buffer]:
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        with open(path, "rb") as file:
-            info = os.fstat(file.fileno())
-            if stat.S_ISREG(info.st_mode) and info.st_size:
-                return path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return path, file.read()
+        return path, map_file(path)
     if hasattr(source, "read"):
         name = getattr(source, "name", None)
         content: Buffer | str = source.read()

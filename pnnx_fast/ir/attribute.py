@@ -1,7 +1,8 @@
 """Attributes: the constant tensors (weights) of operators, as bytes with a dtype and a shape.
 
-Readers hand in memory-mapped bytes, which are never copied here unless a conversion asks for it. Knows the
-dtype table, not operators, graphs or files.
+Readers hand in memory-mapped bytes, which are never copied here unless a conversion asks for it. Arrays that others may
+write to are copied: models and copies of graphs share the data of an attribute. Knows the dtype table, not operators or
+graphs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pnnx_fast._types import Array, Buffer, DType, Shape
 from pnnx_fast.errors import FormatError, ShapeError
 from pnnx_fast.ir.coerced import Coerced
 from pnnx_fast.ir.dtypes import FLOATS, by_numpy, by_text
+from pnnx_fast.ir.mapped import file_of, require_unchanged
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,7 +39,7 @@ class Attribute:
     Parameters
     ----------
     value : array_like, optional
-        Content. Without it the attribute is null.
+        Content, which is copied unless it is an array that is read-only. Without it the attribute is null.
     dtype : str, optional
         PNNX dtype to convert to, e.g. ``"bf16"``; by default the array's own.
 
@@ -85,6 +87,13 @@ class Attribute:
         self.data = _encode(array, dtype)
 
     @classmethod
+    def owning(cls, array: Array, dtype: str | None = None) -> Attribute:
+        """Make an attribute of an array that nobody else has; it becomes read-only and is not copied."""
+        array = np.asarray(array)
+        array.flags.writeable = False
+        return cls(array, dtype)
+
+    @classmethod
     def from_data(cls, dtype: str | None, shape: Shape, data: Buffer = b"") -> Attribute:
         """Make an attribute over existing bytes, which are kept and not copied.
 
@@ -121,7 +130,7 @@ class Attribute:
         if not isinstance(array, np.ndarray):
             array.close()
             raise FormatError("an .npz file, not one array", path=name)
-        return cls(array)
+        return cls.owning(array)
 
     def copy(self) -> Attribute:
         """Return an independent attribute. The data is shared, since it is never written to."""
@@ -138,6 +147,8 @@ class Attribute:
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         from pickle import PickleBuffer
 
+        if (file := file_of(self.data)) is not None:
+            require_unchanged([file])
         data = PickleBuffer(self.data) if int(protocol) >= 5 else bytes(self.data)
         return _restore, (self.dtype, self.shape, data, self._params)
 
@@ -180,21 +191,26 @@ class Attribute:
         Raises
         ------
         ShapeError
-            When the attribute is null.
+            When the attribute is null, or has another number of bytes than its shape needs: none, in a graph that was
+            read from text alone.
         """
         if self.dtype is None:
             raise ShapeError("a null attribute has no content")
-        if self.dtype == "bf16":
-            array: Array = _floats().bfloat16_to_float32(np.frombuffer(self.data, "<u2"))
-        elif self.dtype == "c32":
-            array = np.frombuffer(self.data, "<f2").astype(np.float32).view(np.complex64)
-        elif self.dtype == "bool":
-            # Any byte but 0 and 1 would make an invalid numpy bool.
-            raw = np.frombuffer(self.data, np.uint8)
-            array = raw.view(np.bool_) if not raw.size or raw.max() <= 1 else raw != 0
-        else:
-            array = np.frombuffer(self.data, _stored(by_text[self.dtype].numpy))
-        array = array.reshape(self.shape)
+        try:
+            if self.dtype == "bf16":
+                array: Array = _floats().bfloat16_to_float32(np.frombuffer(self.data, "<u2"))
+            elif self.dtype == "c32":
+                array = np.frombuffer(self.data, "<f2").astype(np.float32).view(np.complex64)
+            elif self.dtype == "bool":
+                # Any byte but 0 and 1 would make an invalid numpy bool.
+                raw = np.frombuffer(self.data, np.uint8)
+                array = raw.view(np.bool_) if not raw.size or raw.max() <= 1 else raw != 0
+            else:
+                array = np.frombuffer(self.data, _stored(by_text[self.dtype].numpy))
+            array = array.reshape(self.shape)
+        except ValueError:
+            size = memoryview(self.data).nbytes
+            raise ShapeError("wrong number of bytes", expected=self.nbytes, actual=size) from None
         array.flags.writeable = False
         return array
 
@@ -277,15 +293,16 @@ def _floats() -> Any:
 
 
 def _encode(array: Array, dtype: str) -> Buffer:
-    """Bytes of an array in a PNNX dtype, shared with the array where it already has that form."""
+    """Bytes of an array in a PNNX dtype, shared with the array where it has that form and is read-only."""
     with np.errstate(over="ignore"):
         if dtype == "bf16":
             array = _floats().float32_to_bfloat16(array).astype("<u2")
         elif dtype == "c32":
             array = np.ascontiguousarray(array, np.complex64).view(np.float32).astype("<f2")
         else:
-            name = by_text[dtype].numpy
-            array = np.ascontiguousarray(array, _stored(name))
+            given, array = array, np.ascontiguousarray(array, _stored(by_text[dtype].numpy))
+            if given.flags.writeable and np.may_share_memory(given, array):
+                array = array.copy()
     return array.reshape(-1).view(np.uint8).data.toreadonly()
 
 

@@ -16,7 +16,15 @@ from pnnx_fast.ir.dtypes import by_numpy, by_text
 from pnnx_fast.ir.operator import Operand, Operator
 from pnnx_fast.ir.parameter import per_axis
 
-__all__ = ["contradictions", "lacks_weight", "problems", "require_connections", "require_weights", "selects_number"]
+__all__ = [
+    "contradictions",
+    "lacks_weight",
+    "problems",
+    "require_connections",
+    "require_data",
+    "require_weights",
+    "selects_number",
+]
 
 _CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleUnpack")
 """Beginnings of operator types that take something, be it an attribute of that name."""
@@ -221,6 +229,21 @@ def _denies_bias(op: Operator) -> bool:
 def _lacks_bias(op: Operator) -> bool:
     """Whether a module comes without the bias that its parameters announce; running it finds that, too."""
     return op.type in _BIASED and len(op.inputs) == 1 and not op.has_attr("bias") and op.value("bias") is True
+
+
+def require_data(ops: Iterable[Operator]) -> None:
+    """Raise for a weight without data, as graphs that were read from text have them.
+
+    Raises
+    ------
+    ParameterError
+        Naming the operator and the weight.
+    """
+    for op in ops:
+        for key, attr in op.attrs.items():
+            if not memoryview(attr.data).nbytes and attr.nbytes:
+                reason = f"the weight {key!r} has no data; text alone has none, Graph.load reads it from a .bin file"
+                raise ParameterError(reason, operator=op.where)
 
 
 def require_weights(ops: Iterable[Operator]) -> None:

@@ -142,6 +142,8 @@ class Graph(Lookup, Editing):
             When two different weights have one name, the bytes of a weight do not fit its shape, or a name or a value
             would not be the same in the file, such as the text ``"1"``.
         CycleError
+        FormatError
+            When the file that weights come from was written to after they were loaded.
         TypeError
             When ``param`` is a file object and ``bin`` is not given.
         OSError

@@ -20,6 +20,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import PnnxFastError, ShapeError
 from pnnx_fast.ir import Operand, dtypes
+from pnnx_fast.ir.mapped import require_unchanged
 from pnnx_fast.ncnn.habits import Habit, Way
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
@@ -235,6 +236,8 @@ class NetCompiler:
     def _build(
         self, needed: Sequence[int], known: Mapping[int, Array], targets: Sequence[int], threads: int, room: Room | None
     ) -> Part:
+        layers = [layer for layer in map(self.layers.__getitem__, needed) if isinstance(layer, BuiltinLayer)]
+        require_unchanged({file for layer in layers for file in layer.files})  # tracing reads weights, too
         t, wanted = self._walk(needed, known, targets, room)
         places: dict[tuple[Operand, int | None], int] = {}
         outputs = []
@@ -317,7 +320,7 @@ def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Opti
 
 def _compiler_of(layer: BuiltinLayer, bottoms: int, tops: int) -> NetCompiler:
     copy = BuiltinLayer(layer.definition)
-    copy.build, copy.name = layer.build_alone(), layer.name
+    copy.build, copy.name, copy.files = layer.build_alone(), layer.name, layer.files
     copy.bottoms = list(range(bottoms))
     copy.tops = list(range(bottoms, bottoms + tops))
     return NetCompiler([copy], [*[-1] * bottoms, *[0] * tops])

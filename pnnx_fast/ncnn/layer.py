@@ -9,6 +9,7 @@ import numpy as np
 from pnnx_fast.errors import ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.formats.ncnn_param import ParamSlots
 from pnnx_fast.formats.ncnn_types import type_name, type_number
+from pnnx_fast.ir.mapped import MappedFile
 from pnnx_fast.ncnn import layers
 from pnnx_fast.ncnn.layers.registry import Build, LayerDef
 from pnnx_fast.ncnn.mat import Mat
@@ -97,6 +98,7 @@ class BuiltinLayer(Layer):
         self.support_batch = True
         self.params = ParamSlots()
         self.build: Build | None = None
+        self.files: set[MappedFile] = set()
         self.blobs: int | None = 1
         self.alone: dict[tuple[int, int], NetCompiler] = {}
 
@@ -128,7 +130,8 @@ class BuiltinLayer(Layer):
 
     def load_weights(self, loader: Any) -> None:
         """Take weights from a reader of arrays."""
-        self.build = self._define(self._params(), LoadedWeights(loader))
+        weights = LoadedWeights(loader)
+        self.build, self.files = self._define(self._params(), weights), weights.files
         self.alone = {}
 
     def build_alone(self) -> Build | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError
 from pnnx_fast.formats.ncnn_bin import BytesSource, EmptySource, Source, WeightReader
 from pnnx_fast.formats.ncnn_param import ParamSlots
+from pnnx_fast.ir.mapped import map_file
 from pnnx_fast.ncnn.mat import Mat
 
 __all__ = [
@@ -81,6 +81,7 @@ class _ReaderSource:
             raise FormatError(f"{size} bytes of weights are wanted, {count} were read", offset=self._at)
         self._at += size
         filled: Array = buffer
+        filled.flags.writeable = False  # an array of its own, which attributes need not copy
         return filled
 
 
@@ -98,20 +99,10 @@ def source_of(given: Any) -> Source:
     if isinstance(given, DataReader):
         return _ReaderSource(given)
     if isinstance(given, (str, os.PathLike)):
-        return BytesSource(_map(given), os.fspath(given))
+        return BytesSource(map_file(given), os.fspath(given))
     if hasattr(given, "read"):
         return BytesSource(given.read())
     return BytesSource(memoryview(given))
-
-
-def _map(path: str | os.PathLike[str]) -> Any:
-    with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return b""
-        try:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError:
-            return file.read()
 
 
 def read_all(given: Any) -> tuple[bytes, str | None]:

@@ -178,7 +178,7 @@ class Tracer:
 
     def array(self, values: Array) -> Operand:
         """An operand that holds values computed here."""
-        return self.constant(Attribute(values))
+        return self.constant(Attribute.owning(values))
 
 
 def shape_of(x: Operand) -> tuple[int, ...]:

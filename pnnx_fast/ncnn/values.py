@@ -15,6 +15,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.formats.ncnn_param import ParamSlots
 from pnnx_fast.ir import Attribute
+from pnnx_fast.ir.mapped import MappedFile, file_of
 
 __all__ = ["AbsentWeights", "LoadedWeights", "Params", "WeightLoader", "Weights"]
 
@@ -137,10 +138,11 @@ class AbsentWeights:
 
 
 class LoadedWeights:
-    """Weights that are read."""
+    """Weights that are read; ``files`` are those that some of them are views of."""
 
     def __init__(self, loader: WeightLoader) -> None:
         self._loader = loader
+        self.files: set[MappedFile] = set()
 
     def load(self, *shape: int, type: int = 0) -> Attribute:
         """See Weights."""
@@ -148,8 +150,10 @@ class LoadedWeights:
         array = np.asarray(self._loader.load(count, type)).reshape(-1)
         if array.size != count:
             raise ParameterError(f"{count} weights are wanted, {array.size} were loaded")
-        if array.dtype != np.int8:
-            array = array.astype(np.float32, copy=False)
+        if array.dtype != np.int8 and array.dtype != np.float32:
+            return Attribute.owning(array.astype(np.float32).reshape(shape))
+        if (file := file_of(array)) is not None:
+            self.files.add(file)
         return Attribute(array.reshape(shape))
 
 

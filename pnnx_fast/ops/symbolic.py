@@ -69,14 +69,16 @@ def _collect(values: Iterable[Any], found: list[Tensor]) -> None:
 class Buffer:
     """A piece of memory: ``arena`` (planned), ``const`` (``array`` holds it), ``input`` or ``output`` (``index``).
 
-    ``origin`` tells a constant that was made of others from what, and how; it stands for its content.
+    ``origin`` tells a constant that was made of others from what, and how; it stands for its content. ``address`` is
+    where programs read a constant, once that is settled.
     """
 
-    __slots__ = ("__weakref__", "array", "index", "kind", "nbytes", "origin")
+    __slots__ = ("__weakref__", "address", "array", "index", "kind", "nbytes", "origin")
 
     def __init__(self, kind: str, nbytes: int, array: Array | None = None, index: int = 0) -> None:
         self.kind, self.nbytes, self.array, self.index = kind, nbytes, array, index
         self.origin: Hashable = None
+        self.address = 0
 
 
 def dense_strides(shape: Sequence[int]) -> Shape:

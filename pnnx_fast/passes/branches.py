@@ -240,6 +240,6 @@ def _add(base: Branch, added: Mapping[Branch, list[list[int]]]) -> None:
             kernel[(channels, channels % kernel.shape[1], *(at[0] for at in places))] += sign * scale
             bias += sign * shift
     with np.errstate(over="ignore"):
-        conv.attrs["weight"] = Attribute(kernel.astype(np.float32))
-        conv.attrs["bias"] = Attribute(bias.astype(np.float32))
+        conv.attrs["weight"] = Attribute.owning(kernel.astype(np.float32))
+        conv.attrs["bias"] = Attribute.owning(bias.astype(np.float32))
     conv.params["bias"] = True

@@ -122,7 +122,7 @@ def _scale(op: Operator, scale: Array, shift: Array) -> None:
     shape = [1] * weight.ndim
     shape[CHANNEL_AXIS[op.type]] = -1
     bias = op.attrs["bias"].numpy() if "bias" in op.attrs else 0.0
-    op.attrs["weight"] = Attribute((weight * scale.reshape(shape)).astype(weight.dtype))
+    op.attrs["weight"] = Attribute.owning((weight * scale.reshape(shape)).astype(weight.dtype))
     release(weight)
-    op.attrs["bias"] = Attribute((bias * scale + shift).astype(weight.dtype))
+    op.attrs["bias"] = Attribute.owning((bias * scale + shift).astype(weight.dtype))
     op.params["bias"] = True

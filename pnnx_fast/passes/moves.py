@@ -158,7 +158,7 @@ def unused_operand(graph: Graph, name: str, shape: Shape | None = None, dtype: s
 
 def new_constant(graph: Graph, data: Array, name: str, operator: str, before: Operator) -> Operand:
     """Make an operand that holds an array, and its operator in front of another one."""
-    attr = Attribute(data)
+    attr = Attribute.owning(data)
     made = unused_operand(graph, name, attr.shape, attr.dtype)
     graph.new_operator_before("pnnx.Attribute", operator, before, outputs=[made], attrs={"data": attr})
     return made

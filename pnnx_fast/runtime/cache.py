@@ -28,6 +28,7 @@ from pnnx_fast._core import program as core
 from pnnx_fast._core import store
 from pnnx_fast._files import cache_folder
 from pnnx_fast._types import Array
+from pnnx_fast.errors import FormatError
 from pnnx_fast.runtime.executable import Executable, Runnable, Slot
 from pnnx_fast.runtime.inputs import TensorInfo
 
@@ -70,8 +71,20 @@ class ProgramCache:
 
     def __init__(self, folder: str | os.PathLike[str] | None, param: str, bin: str, *options: Any) -> None:
         self._folder = os.path.join(cache_folder(), "programs") if folder is None else os.fspath(folder)
-        self._key = [*_build(), *map(str, options), *_identity(param, whole=True), *_identity(bin, whole=False)]
+        identities = [(*_identity(param, whole=True),), (*_identity(bin, whole=False),)]
+        self._files = [identity[:3] for identity in identities]
+        self._key = [*_build(), *map(str, options), *identities[0], *identities[1]]
         self._name = f"{os.path.basename(param).split('.')[0]}-{store.crc32(repr(self._key).encode()):08x}"
+
+    def require_unchanged(self) -> None:
+        """Raise FormatError when the files are not those any more of which the folder has programs."""
+        for path, *known in self._files:
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:
+                continue
+            if [status.st_size, status.st_mtime_ns] != known:
+                raise FormatError("the file was changed after the model was loaded; load it anew", path=path)
 
     def signature(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]] | None:
         """Inputs and outputs of the model, when they are known."""

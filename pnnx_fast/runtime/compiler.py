@@ -14,7 +14,8 @@ from pnnx_fast import passes
 from pnnx_fast._collector import collector_paused
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Graph, Operator, dtypes
-from pnnx_fast.ir.check import require_connections, require_weights
+from pnnx_fast.ir.check import require_connections, require_data, require_weights
+from pnnx_fast.ir.mapped import files_of, require_unchanged
 from pnnx_fast.ir.outputs import leaves, named, names, returned
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
@@ -66,6 +67,8 @@ class Compiler:
     inputs, outputs : tuple of TensorInfo
     types : list of str
         Operator types of the graph as it was given.
+    files : set of MappedFile
+        Files that weights are read from; an error if they have changed when a program is made.
     """
 
     def __init__(
@@ -82,6 +85,9 @@ class Compiler:
         registry.check_supported(((op.type, op.name) for op in graph.ops), lambda kind: _skeleton(graph, kind))
         require_connections(graph.ops)
         require_weights(graph.ops)
+        require_data(graph.ops)
+        self.files = files_of(graph.ops)
+        require_unchanged(self.files)
         self.isa, self.graph = isa, graph
         self.types = sorted({op.type for op in graph.ops})
         self.inputs = tuple(map(_info, graph.inputs))
@@ -147,6 +153,7 @@ class Chain:
     def __init__(
         self, compiler: Compiler, ops: Sequence[Operator], values: dict[str, Value], inputs: list[Tensor], nthreads: int
     ) -> None:
+        require_unchanged(compiler.files)
         self._compiler = compiler
         self._wanted = [x.name for x in compiler.graph.outputs]
         self.stage = lower(ops, values, self._wanted, compiler.isa, nthreads, compiler.constants)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pnnx_fast._core import store
 from pnnx_fast._memory import aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast.ir import Attribute
-from pnnx_fast.ir.mapped import release
+from pnnx_fast.ir.mapped import is_mapped, release
 from pnnx_fast.ir.parameter import typed_number, without_casts
 from pnnx_fast.ops._dtype import dtype_of
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, tensors_in
@@ -27,6 +27,11 @@ CHUNK, MOST_CHUNKS = 64 << 20, 4
 
 SHAREABLE, SAMPLE, PIECE = 4096, 64, 1 << 18
 """Bytes of a weight from which on others of the same content are looked for, of what is compared at first, and then."""
+
+SETTLED = 1 << 20
+"""Bytes up to which a program has a copy of a constant that it reads as the file has it. These are biases, scales and
+small tables, some hundred kilobytes of a model's hundred megabytes: with them programs read nothing from a file that
+others may write to. Larger ones are tables of embeddings, of which a call reads some rows: they stay mapped."""
 
 MOST_ALIKE = 16
 """Weights that a further one is compared with: files in which all of them seem alike must not take quadratic time."""
@@ -47,7 +52,8 @@ class Constants:
         self._kept: dict[Hashable, Any] = {}
         self._folded: dict[Hashable, Value] = {}
         self._lasting: set[Buffer] = set()
-        self._aligned: WeakKeyDictionary[Buffer, Array] = WeakKeyDictionary()
+        self._left: list[Array] = []
+        """Views of files that there are copies of now: programs that read any alignment may have an address in them."""
         self._chunks: list[Array] = []
         self._queue = PackQueue()
         self.weights_bytes = 0
@@ -178,19 +184,29 @@ class Constants:
         return rest[:nbytes]
 
     def address(self, tensor: Tensor, aligned: bool = True) -> int:
-        """Address of a constant's first element, if need be from an aligned copy when the file holds it unaligned."""
-        array = tensor.buffer.array
-        assert array is not None
-        start = store.address(array)
-        if aligned and start % max(array.itemsize, 1):
-            with self._lock:
-                if tensor.buffer not in self._aligned:
-                    copy = aligned_bytes(array.nbytes)
-                    copy[:] = array.reshape(-1).view(np.uint8)
-                    self._aligned[tensor.buffer] = copy
-                    release(array)
-            start = store.address(self._aligned[tensor.buffer])
-        return start + tensor.offset
+        """Address of a constant's first element, which programs keep; if need be in a copy, see :meth:`settle`."""
+        return (tensor.buffer.address or self.settle(tensor.buffer, aligned)) + tensor.offset
+
+    def settle(self, buffer: Buffer, aligned: bool = True) -> int:
+        """Return where programs read a constant.
+
+        Small ones that a file holds, and those that it holds unaligned, are an aligned copy from now on.
+        """
+        with self._lock:
+            array = buffer.array
+            assert array is not None
+            start = store.address(array)
+            unaligned = start % max(array.itemsize, 1) != 0
+            if (aligned and unaligned) or (array.nbytes <= SETTLED and is_mapped(array)):
+                copy = aligned_bytes(array.nbytes)
+                copy[:] = array.reshape(-1).view(np.uint8)
+                buffer.array = copy.view(array.dtype).reshape(array.shape)
+                self._left.append(array)
+                release(array)
+                start, unaligned = store.address(copy), False
+            if not unaligned:
+                buffer.address = start
+            return start
 
 
 def _same(a: Array, b: Array) -> bool:

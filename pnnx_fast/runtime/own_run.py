@@ -101,7 +101,7 @@ def _cells(sums: Sequence[Operator], ops: Sequence[Operator]) -> Cells | None:
 
 def _fill(constant: Operator, value: float | Array) -> None:
     data = constant.attrs["data"]
-    constant.attrs["data"] = Attribute(np.full(data.shape, value, data.numpy().dtype), data.dtype)
+    constant.attrs["data"] = Attribute.owning(np.full(data.shape, value, data.numpy().dtype), data.dtype)
 
 
 def _was_mask(constant: Operator) -> bool:

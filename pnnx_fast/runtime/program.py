@@ -98,6 +98,9 @@ class Program(Executable):
         begin = 0
         for step in self.steps:
             if isinstance(step, HostStep):
+                for t in step.inputs:
+                    if t.is_constant:
+                        self._constants.settle(t.buffer)
                 if len(packed) > begin:
                     segments.append((begin, len(packed)))
                 segments.append(_HostCall(step, self._offsets))

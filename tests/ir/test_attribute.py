@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pnnx_fast.errors import FormatError, ShapeError
-from pnnx_fast.ir import Attribute, Operator
+from pnnx_fast.ir import Attribute, Graph, Operator
 from pnnx_fast.ir.dtypes import DTYPES, by_code, by_numpy, by_text
 from pnnx_fast.ir.floats import (
     bfloat16_to_float32,
@@ -43,9 +43,34 @@ def test_arrays_come_back(dtype: str) -> None:
     assert (attr.shape, attr.elemcount, attr.nbytes) == ((2, 3), 6, array.nbytes)
     assert attr.numpy().dtype == array.dtype
     np.testing.assert_array_equal(attr.numpy(), array)
-    assert np.shares_memory(attr.numpy(), array)
     with pytest.raises(ValueError, match="read-only"):
         attr.numpy()[0, 0] = 0
+
+
+def test_arrays_that_can_be_written_to_are_copied() -> None:
+    array = np.float32([[1, 2], [3, 4]])
+    attr, transposed, assigned = Attribute(array), Attribute(array.T), Attribute(array)
+    assigned.set_float32_data(array)
+    array[:] = 0
+    np.testing.assert_array_equal(attr.numpy(), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(transposed.numpy(), [[1, 3], [2, 4]])
+    assert assigned == attr
+
+
+def test_arrays_that_nobody_writes_to_are_shared() -> None:
+    array = np.float32([[1, 2], [3, 4]])
+    owned = Attribute.owning(array)
+    assert not array.flags.writeable
+    for attr in (owned, Attribute(array), Attribute(owned.numpy()[1:])):
+        assert np.shares_memory(attr.numpy(), array)
+    assert Attribute.owning(np.float32(3)).shape == ()
+    assert Attribute.owning(np.float32([1.5]), "bf16").dtype == "bf16"
+
+
+def test_data_that_does_not_fit_is_told() -> None:
+    graph = Graph.parse("7767517\n2 1\npnnx.Attribute a 0 1 x @data=(2,3)f32\npnnx.Output out 1 0 x\n")
+    with pytest.raises(ShapeError, match="wrong number of bytes: expected 24, got 0"):
+        graph.ops[0].attrs["data"].numpy()
 
 
 def test_other_byte_and_memory_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from nets import CHAIN, chain, load, param, run, tagged
 
 from pnnx_fast import ncnn
+from pnnx_fast.errors import FormatError
 from pnnx_fast.formats.ncnn_param import read_text
 from pnnx_fast.formats.ncnn_param_bin import write_binary
 
@@ -46,6 +48,29 @@ def test_places_to_load_from(how: str, tmp_path: Path) -> None:
     assert net.load_param(make[how]("x.param", LINEAR.encode())) == 0
     assert net.load_model(make[how]("x.bin", WEIGHTS)) == 0
     assert run(net, "b", a=np.float32([1, 0, -1])).tolist() == [-1.5, -2.5]
+
+
+@pytest.mark.parametrize("size", [0, 8, 64])
+def test_a_file_of_weights_that_was_changed(size: int, tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(WEIGHTS)
+    net = ncnn.Net()
+    net.load_param_mem(LINEAR)
+    assert net.load_model(tmp_path / "x.bin") == 0
+    os.truncate(tmp_path / "x.bin", size)
+    ex = net.create_extractor()
+    ex.input("a", ncnn.Mat(np.float32([1, 0, -1])))
+    with pytest.warns(ncnn.NcnnWarning, match="was changed after weights were loaded"):
+        assert ex.extract("b")[0] == -100
+
+
+def test_a_layer_whose_weights_were_changed(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(WEIGHTS)
+    net = ncnn.Net()
+    net.load_param_mem(LINEAR)
+    net.load_model(tmp_path / "x.bin")
+    (tmp_path / "x.bin").write_bytes(b"")
+    with pytest.raises(FormatError, match="was changed after weights were loaded"):
+        net.layers()[1].forward(ncnn.Mat(np.float32([1, 0, -1])), ncnn.Mat(), net.opt)
 
 
 def test_memory_and_binary() -> None:

@@ -98,7 +98,7 @@ class _Projection:
             array = self.weight.numpy().astype(np.float32, copy=False)
             if self.term and self.scales is not None and self.weight.dtype == "i8":
                 array = array / self.scales.numpy().reshape(-1, 1)
-        self._ready = {"weight": Attribute(np.ascontiguousarray(array, np.float32)), "bias": self.bias}
+        self._ready = {"weight": Attribute.owning(np.ascontiguousarray(array, np.float32)), "bias": self.bias}
         return self._ready
 
     def __call__(self, t: Tracer, x: Operand, dims: Sequence[int] = ()) -> Operand:
@@ -110,7 +110,7 @@ class _Projection:
         if "scale" not in self._ready:
             with np.errstate(divide="ignore"):
                 factor = np.broadcast_to(1.0 / self.scales.numpy(), (self.outputs,)).astype(np.float32)
-            self._ready |= {"weight": self.weight, "scale": Attribute(factor), "bias": self.bias}
+            self._ready |= {"weight": self.weight, "scale": Attribute.owning(factor), "bias": self.bias}
         return dynamic_int8_linear(t, x, list(dims), self._ready)
 
 

@@ -239,7 +239,7 @@ class _Deconvolution:
         if not self._attrs and self.weight is not None:
             array = np.swapaxes(self.weight.numpy(), 1, 2)
             array = array.reshape(-1, *array.shape[2:])
-            self._attrs = {"weight": Attribute(array)}
+            self._attrs = {"weight": Attribute.owning(array)}
             if self.bias is not None:
                 self._attrs["bias"] = self.bias
         return self._attrs

@@ -39,7 +39,7 @@ class _PriorBox:
         key = (size["w"], size["h"], width, height)
         if key not in self._made:
             made = self._relative(*key[:2]) if relative else self._absolute(*key)
-            self._made[key] = Attribute(made[None])
+            self._made[key] = Attribute.owning(made[None])
         return t.constant(self._made[key])
 
     def _relative(self, w: int, h: int) -> Array:

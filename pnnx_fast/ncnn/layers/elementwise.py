@@ -348,7 +348,7 @@ class _PerChannel:
         scale, bias = (np.broadcast_to(np.asarray(v, np.float32), (count,)).copy() for v in self._compute())
         zeros, ones = np.zeros(count, np.float32), np.ones(count, np.float32)
         arrays = {"running_mean": zeros, "running_var": ones, "weight": scale, "bias": bias}
-        return {key: Attribute(value) for key, value in arrays.items()}
+        return {key: Attribute.owning(value) for key, value in arrays.items()}
 
 
 @layer("BatchNorm", inplace=True)

@@ -138,10 +138,10 @@ class Int8Weights:
             if weight.dtype != "i8":
                 wide = scales.reshape(-1, *(1,) * (len(weight.shape) - 1))
                 array = weight.numpy().astype(np.float32, copy=False)
-                weight = Attribute(round_to_int8(array * wide).astype(np.int8))
+                weight = Attribute.owning(round_to_int8(array * wide).astype(np.int8))
             with np.errstate(divide="ignore"):
                 factor = np.where(scales == 0, 0.0, 1.0 / (self._input_scale.numpy() * scales))
-            self._ready = {**self._attrs, "weight": weight, "scale": Attribute(factor.astype(np.float32))}
+            self._ready = {**self._attrs, "weight": weight, "scale": Attribute.owning(factor.astype(np.float32))}
         return self._ready
 
     def run(self, t: Tracer, x: Operand, emit: Emit, act: Activation) -> Operand:

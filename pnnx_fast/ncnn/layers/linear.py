@@ -143,7 +143,7 @@ class _Gemm:
             array = array.T if self.trans_a else array
             if self.term and self.scales[0] is not None and self.a.dtype == "i8":
                 array = array / self.scales[0].numpy()[:, None]
-            self._ready["a"] = Attribute(array)
+            self._ready["a"] = Attribute.owning(array)
         return self._ready["a"]
 
     def _constant_b(self) -> Attribute:
@@ -159,7 +159,7 @@ class _Gemm:
                 array = array if self.trans_b else array.T
                 if self.term and second is not None and self.b.dtype == "i8":
                     array = array / second.numpy()
-            self._ready["b"] = Attribute(np.ascontiguousarray(array, np.float32))
+            self._ready["b"] = Attribute.owning(np.ascontiguousarray(array, np.float32))
         return self._ready["b"]
 
     def _int8_b(self) -> dict[str, Attribute]:
@@ -170,8 +170,8 @@ class _Gemm:
             array = self.b.numpy() if self.trans_b else np.ascontiguousarray(self.b.numpy().T)
             with np.errstate(divide="ignore"):
                 factor = 1.0 / self.scales[1].numpy().astype(np.float32)
-            self._ready["int8"] = Attribute(array)
-            self._ready["scale"] = Attribute(np.full(array.shape[0], factor, np.float32))
+            self._ready["int8"] = Attribute.owning(array)
+            self._ready["scale"] = Attribute.owning(np.full(array.shape[0], factor, np.float32))
         return {"weight": self._ready["int8"], "scale": self._ready["scale"]}
 
     # -- building ----------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class _Gemm:
             if "bias" not in self._ready:
                 n = attrs["weight"].shape[0]
                 values = np.broadcast_to(self.c.numpy().reshape(-1) * np.float32(self.beta), (n,))
-                self._ready["bias"] = Attribute(np.ascontiguousarray(values, np.float32))
+                self._ready["bias"] = Attribute.owning(np.ascontiguousarray(values, np.float32))
             return emit_linear(t, a, {**attrs, "bias": self._ready["bias"]})
         return self._finish(t, emit_linear(t, a, attrs), c)
 
@@ -318,7 +318,7 @@ def embed(p: Params, w: Weights) -> Build:
             values: Any = table.numpy().astype(np.float32, copy=False)
             values = values if scale is None else values / scale.numpy()
             values = values if bias is None else values + bias.numpy()
-            ready["weight"] = Attribute(np.ascontiguousarray(values, np.float32))
+            ready["weight"] = Attribute.owning(np.ascontiguousarray(values, np.float32))
         index = t.emit("ncnn.Bits", x) if x.dtype == "f32" else x
         return t.emit("ncnn.Embed", t.flatten(index), attrs=ready)
 

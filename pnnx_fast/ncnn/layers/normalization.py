@@ -60,7 +60,7 @@ def _over_trailing(t: Tracer, x: Operand, type: str, size: int, eps: float, attr
     wanted = _trailing_shape(x, size)
     if math.prod(wanted) < size:
         size = math.prod(wanted)
-        attrs = {name: Attribute(a.numpy()[:size]) for name, a in attrs.items()}
+        attrs = {name: Attribute.owning(a.numpy()[:size]) for name, a in attrs.items()}
     # Weights are vectors, so the normalised dimensions become one.
     y = x if len(wanted) == 1 else t.reshape(x, (*shape[: -len(wanted)], size))
     y = t.emit(type, y, attrs=attrs, normalized_shape=[size], eps=eps, elementwise_affine=bool(attrs))

@@ -83,7 +83,7 @@ class _Recurrent:
             }
             if self.project is not None:
                 arrays["weight_hr"] = self.project.numpy()[d]
-            self._ready |= {name + ending: Attribute(a) for name, a in arrays.items()}
+            self._ready |= {name + ending: Attribute.owning(a) for name, a in arrays.items()}
         return self._ready
 
     def _dequantised(self, weight: Attribute, which: int, direction: int) -> Array:

@@ -44,7 +44,7 @@ def _frames(p: Params) -> _Frames:
     energy = math.sqrt(float((window.astype(np.float64) ** 2).sum()))
     # A window of nothing makes infinities, as in ncnn.
     norm = (1.0, 1.0 / math.sqrt(size), 1.0 / energy if energy else math.inf)[normalized]
-    return _Frames(size, hop, Attribute(window), norm, center)
+    return _Frames(size, hop, Attribute.owning(window), norm, center)
 
 
 @layer("Spectrogram")
@@ -53,7 +53,7 @@ def spectrogram(p: Params, w: Weights) -> Build:
     power = p.choice(1, 0, 3)
     f = _frames(p)
     padding, onesided = _PADDINGS[p.choice(6, 2, 3)], p.flag(8, 1)
-    window = Attribute(f.window.numpy() * np.float32(f.norm))
+    window = Attribute.owning(f.window.numpy() * np.float32(f.norm))
 
     def build(t: Tracer, x: Operand) -> Operand:
         if dims_of(x) != 1:
