@@ -22,7 +22,7 @@ TYPED = "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.
 _TYPED = frozenset(TYPED.split())
 
 RESTORING: dict[str, tuple[str, str]] = {
-    "restore_dtypes": ("restore_dtypes", f"{TYPED} pnnx.Expression"),
+    "restore_dtypes": ("restore_dtypes", f"{TYPED} torch.arange torch.full pnnx.Expression"),
     "restore_constants": ("restore_constants", "pnnx.Expression Tensor.select"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_shapes": (
