@@ -18,7 +18,7 @@ from pnnx_fast.ir.parameter import per_axis
 
 __all__ = ["contradictions", "lacks_weight", "problems", "require_connections", "require_weights", "selects_number"]
 
-_CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleUnpack")
+_CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleIndex", "prim::TupleUnpack")
 """Beginnings of operator types that take something, be it an attribute of that name."""
 
 
