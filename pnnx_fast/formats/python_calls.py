@@ -351,23 +351,44 @@ EACH_HEAD = "average_attn_weights"
 _HANDING_OUT = (*RECURRENT, "nn.MultiheadAttention")
 
 
+_READING = ("prim::TupleIndex", "prim::TupleUnpack")
+
+
+def _is_tuple(operand: Operand) -> bool:
+    users = operand.consumers
+    return operand.shape is None and bool(users) and all(user.type in _READING for user in users)
+
+
+def _has_tuples(op: Operator) -> bool:
+    """Whether the outputs of a recurrent layer are what PyTorch's returns, as in scripted models."""
+    if len(op.outputs) == 1 and op.type in RECURRENT and _is_tuple(op.outputs[0]):
+        readers = op.outputs[0].consumers
+        return any(reader.type == "prim::TupleIndex" or any(map(_is_tuple, reader.outputs)) for reader in readers)
+    return len(op.outputs) == 2 and op.type == "nn.LSTM" and _is_tuple(op.outputs[1])
+
+
 def _handed_out(op: Operator) -> list[Operand]:
     """Results of a module: those of its tuple, where a file of the lowest level has one and takes it apart."""
+    if _has_tuples(op):
+        return op.outputs
     users = op.outputs[0].consumers if len(op.outputs) == 1 else []
     return users[0].outputs if len(users) == 1 and users[0].type == "prim::TupleUnpack" else op.outputs
 
 
 def _recurrent(op: Operator, names: Names) -> list[str]:
-    x, *state = map(names.of, op.inputs)
+    x, *state = [names.of(x) for i, x in enumerate(op.inputs) if i == 0 or known(x) is not None]
+    if op.type == "nn.LSTM" and len(state) == 1:
+        state *= 2  # a tensor that serves as both states is named once
+    inputs = [x, f"({', '.join(state)})" if op.type == "nn.LSTM" else state[0]] if state else [x]
+    call = f"self.{names.member(op)}({', '.join(inputs)})"
+    if _has_tuples(op):
+        return [f"{targets(op, names)} = {call}"]
     outputs = _handed_out(op)
     roles = recurrent_roles(op, None if outputs is op.outputs else outputs) or RECURRENT[op.type][0]
     at = dict(zip(roles, map(names.of, outputs), strict=False))
     y, h, c = (at.get(role, "_") for role in "yhc")
     last = f"({h}, {c})" if op.type == "nn.LSTM" and (h, c) != ("_", "_") else h
-    if op.type == "nn.LSTM" and len(state) == 1:
-        state *= 2  # a tensor that serves as both states is named once
-    inputs = [x, f"({', '.join(state)})" if op.type == "nn.LSTM" else state[0]] if state else [x]
-    return [f"{y}, {last} = self.{names.member(op)}({', '.join(inputs)})"]
+    return [f"{y}, {last} = {call}"]
 
 
 def _attention(op: Operator, names: Names) -> list[str]:
@@ -413,6 +434,11 @@ def _item(op: Operator, names: Names) -> list[str]:
     return [f"{targets(op, names)} = getattr({x}, 'shape', {x})[{index}]"]
 
 
+def _entry(op: Operator, names: Names) -> list[str]:
+    x, index = map(names.of, op.inputs[:2])
+    return [f"{targets(op, names)} = {x}[{index}]"]
+
+
 def _nothing(op: Operator, names: Names) -> Sequence[str]:
     return ()
 
@@ -428,6 +454,7 @@ _SPECIAL: dict[str, Callable[[Operator, Names], Sequence[str]]] = {
     "aten::__getitem__": _item,
     "aten::Int": _number("int({})"),
     "aten::ScalarImplicit": _number("{}.item()"),
+    "prim::TupleIndex": _entry,
     "prim::TupleUnpack": _unpack,
     "prim::ListUnpack": _unpack,
     "prim::TupleConstruct": _tuple,

@@ -26,7 +26,7 @@ __all__ = [
     "selects_number",
 ]
 
-_CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleUnpack")
+_CONNECTED = ("nn.", "F.", "Tensor.", "pnnx.Output", "prim::TupleIndex", "prim::TupleUnpack")
 """Beginnings of operator types that take something, be it an attribute of that name."""
 
 

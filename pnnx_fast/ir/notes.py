@@ -17,6 +17,7 @@ from pnnx_fast.ir.masks import attention_masks
 from pnnx_fast.ir.operator import Operand, Operator
 
 __all__ = [
+    "COUNTING",
     "FOLLOWED",
     "KEEPING",
     "RECURRENT",
@@ -50,6 +51,9 @@ WIDENING = frozenset({"torch.sum", "torch.prod", "torch.cumsum", "torch.cumprod"
 
 KEEPING = frozenset({"torch.mean", "F.softmax", "F.log_softmax", "F.softmin"})
 """Operators that keep the dtype of their input when no dtype is asked for."""
+
+COUNTING = {"torch.arange": ("start", "end", "step"), "torch.full": ("fill_value",)}
+"""Operators that give i64 for integers, and the numbers of which they make it, when no dtype is asked for."""
 
 TRUTHS = frozenset(
     {"torch.eq", "torch.ge", "torch.gt", "torch.le", "torch.lt", "torch.ne"}
@@ -87,6 +91,8 @@ _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
 
 def missing_dtype(op: Operator) -> str | None:
     """The ``dtype`` that an operator was called with but is written without, as PNNX spells it."""
+    if op.type in COUNTING:
+        return _counted_dtype(op)
     if (op.type not in WIDENING and op.type not in KEEPING) or not op.inputs or not op.outputs:
         return None
     if "dtype" in op.params or "dtype" in op.inputnames:
@@ -94,6 +100,19 @@ def missing_dtype(op: Operator) -> str | None:
     given, noted = op.inputs[0].dtype or "", op.outputs[0].dtype or ""
     natural = "i64" if op.type in WIDENING and given[:1] in ("i", "u", "b") and not given.startswith("bf") else given
     return by_text[noted].spelled if given and noted != natural and noted in _ASKED_FOR else None
+
+
+def _counted_dtype(op: Operator) -> str | None:
+    """The type of integers that are made of numbers which a graph need not hold as integers.
+
+    Python rounds to integers, as in ``torch.arange(math.ceil(x.size(2) * 0.4))``; expressions give floats there.
+    """
+    numbers = [p.value for key, p in op.params.items() if key in COUNTING[op.type]]
+    if op.value("dtype") is not None or "dtype" in op.inputnames or len(op.outputs) != 1 or op.outputs[0].dtype is None:
+        return None
+    whole = all(isinstance(v, int) or (isinstance(v, float) and v.is_integer()) for v in numbers)
+    noted = op.outputs[0].dtype
+    return by_text[noted].spelled if whole and noted in _INTEGERS else None
 
 
 def written_truth(op: Operator) -> str | None:

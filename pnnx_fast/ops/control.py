@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
@@ -44,9 +45,27 @@ def list_construct(b: Builder, *values: Any) -> Value:
     return list(values)
 
 
-@operator("prim::TupleUnpack", "prim::ListUnpack")
-def unpack(b: Builder, values: Any) -> Value:
-    """Parts of a tuple or list, one an output; a tensor in the place of its list of sizes is meant as that."""
+@operator("prim::ListUnpack")
+def list_unpack(b: Builder, values: Any) -> Value:
+    """Parts of a list, one an output; a tensor in the place of its list of sizes is meant as that."""
     if isinstance(values, Tensor):
         return values.shape if b.output_count > 1 else (values,)
     return tuple(values)
+
+
+@operator("prim::TupleUnpack")
+def tuple_unpack(b: Builder, values: Any) -> Value:
+    """Parts of a tuple, one an output."""
+    if isinstance(values, Tensor):
+        return (values,)
+    return tuple(values)
+
+
+@operator("prim::TupleIndex")
+def tuple_item(b: Builder, values: Any, index: int) -> Value:
+    """Entry of a tuple; negative indices count from its end."""
+    if not isinstance(values, (list, tuple)):
+        raise ParameterError("an entry is taken of what is no tuple", parameter="values")
+    if not -len(values) <= index < len(values):
+        raise ShapeError("index outside of the tuple", expected=len(values), actual=index)
+    return values[index]

@@ -142,7 +142,7 @@ FAMILIES: dict[str, str] = {
     """,
     "control": """
         pnnx.Attribute pnnx.Input pnnx.Output prim::DictConstruct prim::ListConstruct prim::ListUnpack
-        prim::TupleConstruct prim::TupleUnpack
+        prim::TupleConstruct prim::TupleIndex prim::TupleUnpack
     """,
     "convolution": """
         F.conv1d F.conv2d F.conv3d fused.Conv1d fused.Conv2d fused.Conv3d nn.Conv1d nn.Conv2d nn.Conv3d
@@ -274,9 +274,9 @@ FAMILIES: dict[str, str] = {
         nn.MaxPool3d nn.MaxUnpool1d nn.MaxUnpool2d nn.MaxUnpool3d
     """,
     "quantized": """
-        nn.intrinsic.quantized.ConvReLU2d nn.intrinsic.quantized.LinearReLU nn.quantized.Conv2d
-        nn.quantized.DeQuantize nn.quantized.Linear nn.quantized.Quantize nn.quantized.cat torch.dequantize
-        torch.quantize_per_tensor
+        aten::quantize_per_channel nn.intrinsic.quantized.ConvReLU2d nn.intrinsic.quantized.LinearReLU
+        nn.quantized.Conv2d nn.quantized.DeQuantize nn.quantized.Linear nn.quantized.Quantize nn.quantized.cat
+        torch.dequantize torch.quantize_per_tensor
     """,
     "random_calls": """
         aten::exponential aten::multinomial aten::normal aten::poisson aten::rand_like aten::randint

@@ -21,7 +21,7 @@ from pnnx_fast.ops.array_functions import nonzero as places
 from pnnx_fast.ops.axis import without
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.shape import axis_of
+from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 
@@ -335,10 +335,11 @@ def repeat_interleave(
     if dim is None:
         input, dim = b.reshape(input, (input.size,)), 0
     axis = axis_of(dim, input.ndim)
-    if isinstance(repeats, (list, tuple)):
-        repeats = repeats[0] if len(repeats) == 1 else b.constant(np.array(repeats, np.int64))
-    if isinstance(repeats, Tensor) and repeats.size == 1 and repeats.is_constant:
-        repeats = int(repeats.numpy().item())
+    if isinstance(repeats, (list, tuple)) and len(repeats) == 1:
+        repeats = repeats[0]
+    if not isinstance(repeats, Tensor) or (repeats.size == 1 and repeats.is_constant):
+        counts = integers(repeats, "repeats")
+        repeats = counts[0] if len(counts) == 1 else b.constant(np.array(counts, np.int64))
     if isinstance(repeats, int):
         if repeats < 0:
             raise ParameterError("repeats must not be negative", parameter="repeats")
@@ -348,8 +349,8 @@ def repeat_interleave(
     if repeats.ndim > 1 or repeats.size not in (1, input.shape[axis]):
         raise ShapeError("one repeat an entry", operand="repeats", expected=input.shape[axis], actual=repeats.shape)
     if repeats.is_constant:
-        counts = repeats.numpy()
-        if counts.min(initial=0) < 0:
+        each = repeats.numpy()
+        if each.min(initial=0) < 0:
             raise ParameterError("repeats must not be negative", parameter="repeats")
-        return take(b, input, b.constant(np.repeat(np.arange(input.shape[axis]), counts)), axis)
+        return take(b, input, b.constant(np.repeat(np.arange(input.shape[axis]), each)), axis)
     return b.dynamic(lambda x, r: np.repeat(x, r, axis), [input, repeats])

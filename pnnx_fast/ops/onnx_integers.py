@@ -20,7 +20,7 @@ LEFT_OUT = 0
 """The zero point where there is none."""
 
 
-def _of_channels(b: Builder, x: Tensor, value: Any, axis: int, name: str) -> Tensor:
+def of_channels(b: Builder, x: Tensor, value: Any, axis: int, name: str) -> Tensor:
     """A scale or a zero point, one or one a channel, so that it broadcasts to the input."""
     if value is None:
         raise ParameterError("files do not hold a single 8-bit number", parameter=name)
@@ -38,8 +38,8 @@ def to_integers(
     b: Builder, x: Tensor, y_scale: Any, y_zero_point: Any = LEFT_OUT, *, axis: int = 1, saturate: bool = True
 ) -> Value:
     """The input by a scale, rounded to 8-bit integers about a zero point. ONNX, torch.quantize_per_channel."""
-    scale = b.cast(_of_channels(b, x, y_scale, axis, "y_scale"), np.float32)
-    zero = _of_channels(b, x, y_zero_point, axis, "y_zero_point")
+    scale = b.cast(of_channels(b, x, y_scale, axis, "y_scale"), np.float32)
+    zero = of_channels(b, x, y_zero_point, axis, "y_zero_point")
     dtype = zero.dtype if isinstance(y_zero_point, Tensor) else np.dtype(np.uint8)
     if dtype.name not in ("uint8", "int8", "uint16", "int16"):
         raise ParameterError(f"no quantised integers of type {dtype}", parameter="y_zero_point")
@@ -52,8 +52,8 @@ def to_integers(
 @operator("DequantizeLinear")
 def of_integers(b: Builder, x: Tensor, x_scale: Any, x_zero_point: Any = LEFT_OUT, *, axis: int = 1) -> Value:
     """What quantised integers stand for: their distance from the zero point times a scale. ONNX, torch.dequantize."""
-    scale = b.cast(_of_channels(b, x, x_scale, axis, "x_scale"), np.float32)
-    zero = b.cast(_of_channels(b, x, x_zero_point, axis, "x_zero_point"), np.int32)
+    scale = b.cast(of_channels(b, x, x_scale, axis, "x_scale"), np.float32)
+    zero = b.cast(of_channels(b, x, x_zero_point, axis, "x_zero_point"), np.int32)
     return lower_expression(b, "mul(@0,@1)", [_as_float(b, x, zero), scale])
 
 

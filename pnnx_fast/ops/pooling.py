@@ -19,6 +19,7 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops._window import in_space, per_axis, space_strides
 from pnnx_fast.ops.registry import Ints, operator
+from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, dense_strides, is_channels_last
 
 FEW_CHANNELS = 16
@@ -75,12 +76,12 @@ def fixed_window(
 def adaptive_window(spatial: Shape, size: Any) -> Window:
     """Windows that divide the input into ``size`` parts; None, or 0 as PNNX writes it, keeps the input's size."""
     axes = len(spatial)
-    values = list(size) if isinstance(size, (list, tuple)) else [size]
-    values = [int(v.numpy()) if isinstance(v, Tensor) and v.is_constant else v for v in values]
+    items = size if isinstance(size, (list, tuple)) else [size]
+    values = integers([0 if v in (None, "None") else v for v in items], "output_size")
     values = values * axes if len(values) == 1 else values
-    if len(values) != axes or not all(v in (None, "None") or isinstance(v, int) for v in values):
+    if len(values) != axes:
         raise ParameterError(f"output_size needs 1 or {axes} integers, not {size!r}", parameter="output_size")
-    output = tuple(v if isinstance(v, int) and v else n for v, n in zip(values, spatial, strict=True))
+    output = tuple(v or n for v, n in zip(values, spatial, strict=True))
     if min(output) < 0 or min(spatial) < 1:
         raise ShapeError("adaptive pooling needs a non-empty input", expected=list(output), actual=list(spatial))
     ones = (1,) * axes

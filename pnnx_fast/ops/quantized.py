@@ -16,6 +16,7 @@ from pnnx_fast.ops._window import Padding
 from pnnx_fast.ops.convolution import convolution, epilogue_fields
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linear import linear
+from pnnx_fast.ops.onnx_integers import of_channels
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import axis_of, concatenate, listed
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -76,6 +77,20 @@ def quantize_per_tensor(
     if dtype not in RANGES:
         raise ParameterError(f"unknown quantised dtype {dtype!r}", parameter="dtype")
     return to_grid(b, input, float(step), int(zero), RANGES[dtype], exact=True)
+
+
+@operator("aten::quantize_per_channel")
+def quantize_per_channel(b: Builder, input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: Any) -> Any:
+    """Quantise with a scale for each entry of a dimension. torch.quantize_per_channel."""
+    if dtype not in RANGES:
+        raise ParameterError(f"unknown quantised dtype {dtype!r}", parameter="dtype")
+    step, zero = (
+        b.cast(of_channels(b, input, v, axis, name), np.float32)
+        for v, name in ((scales, "scales"), (zero_points, "zero_points"))
+    )
+    # Unlike one tensor's grid this one has the sum with the zero point rounded to float32 before it becomes whole.
+    text = "mul(sub(clamp(round(add(mul(@0,div(1,@1)),@2)),@3,@4),@2),@1)"
+    return lower_expression(b, text, [b.cast(input, np.float32), step, zero, *RANGES[dtype]])
 
 
 @operator("nn.quantized.DeQuantize", "torch.dequantize")

@@ -22,7 +22,7 @@ TYPED = "torch.sum torch.prod torch.cumsum torch.cumprod torch.mean F.softmax F.
 _TYPED = frozenset(TYPED.split())
 
 RESTORING: dict[str, tuple[str, str]] = {
-    "restore_dtypes": ("restore_dtypes", f"{TYPED} pnnx.Expression"),
+    "restore_dtypes": ("restore_dtypes", f"{TYPED} torch.arange torch.full pnnx.Expression"),
     "restore_constants": ("restore_constants", "pnnx.Expression Tensor.select"),
     "restore_modules": ("restore_modules", "pnnx.Attribute"),
     "restore_shapes": (
@@ -30,6 +30,7 @@ RESTORING: dict[str, tuple[str, str]] = {
         "Tensor.index Tensor.reshape Tensor.select Tensor.slice Tensor.slice_copy aten::all aten::any F.pad "
         "nn.ChannelShuffle nn.PixelShuffle nn.Conv1d pnnx.Expression torch.einsum torch.max torch.min",
     ),
+    "restore_tuples": ("restore_tuples", "prim::TupleIndex prim::TupleUnpack"),
     "restore_outputs": ("restore_outputs", "nn.LSTM nn.GRU nn.RNN nn.MultiheadAttention LSTM GRU RNN"),
     "restore_storage": ("restore_storage", "torch.as_strided"),
     "restore_writes": ("restore_writes", "Tensor.copy aten::copy prim::Constant"),
@@ -41,8 +42,9 @@ RESTORING: dict[str, tuple[str, str]] = {
 }
 """Passes that say what the converter left unsaid; without them results would be wrong. Rows are like those below."""
 
-INTERNAL = frozenset({"restore_writes"})
-"""Restoring passes that leave internal operator types, which no file may hold."""
+INTERNAL = frozenset({"restore_tuples", "restore_writes"})
+"""Restoring passes that are for runs alone: they leave internal operator types, which no file may hold, or do what is a
+simplification in a file."""
 
 PASSES: dict[str, tuple[str, str]] = {
     "drop_dead": ("drop_dead", ""),

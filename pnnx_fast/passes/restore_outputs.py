@@ -16,7 +16,7 @@ from pnnx_fast.ir.notes import RECURRENT, attention_roles, query_shape, recurren
 from pnnx_fast.ir.repeated import repeated_inputs
 from pnnx_fast.passes.moves import only_follower, succeed, unused_operand
 
-__all__ = ["restore_outputs"]
+__all__ = ["like", "restore_outputs", "with_outputs"]
 
 
 def restore_outputs(graph: Graph) -> bool:
@@ -58,18 +58,23 @@ def _restore_states(graph: Graph, op: Operator) -> bool:
     return True
 
 
-def _like(graph: Graph, name: str, old: Operand | None) -> Operand:
+def like(graph: Graph, name: str, old: Operand | None) -> Operand:
     """An operand that takes the place of another one, or of none."""
     return unused_operand(graph, name) if old is None else unused_operand(graph, name, old.shape, old.dtype)
+
+
+def with_outputs(graph: Graph, op: Operator, suffix: str, outputs: Sequence[Operand]) -> Operator:
+    """The operator once more in front of itself, with outputs in the usual order."""
+    params = {k: v for k, v in op.params.items() if k != _SWAPPED}
+    wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
+    return graph.new_operator_before(op.type, f"{op.name}_{suffix}", op, outputs=outputs, **wiring)
 
 
 def _replace_outputs(graph: Graph, op: Operator, roles: Sequence[str], present: Sequence[str]) -> Operator:
     """Give an operator one output a role; those that it has keep their users. Returns the operator that stands."""
     kept = dict(zip(present, op.outputs, strict=True))
-    made = [_like(graph, f"{op.name}_{role}", kept.get(role)) for role in roles]
-    params = {k: v for k, v in op.params.items() if k != _SWAPPED}
-    wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
-    ordered = graph.new_operator_before(op.type, f"{op.name}_ordered", op, outputs=made, **wiring)
+    made = [like(graph, f"{op.name}_{role}", kept.get(role)) for role in roles]
+    ordered = with_outputs(graph, op, "ordered", made)
     succeed(graph, op, {kept[role]: operand for role, operand in zip(roles, made, strict=True) if role in kept})
     return ordered
 
@@ -88,10 +93,8 @@ def _unpack_results(graph: Graph, op: Operator) -> Operator:
     if roles is None or usual[: len(roles)] == tuple(roles):
         return op
     kept = dict(zip(roles, unpack.outputs, strict=True))
-    made = {role: _like(graph, f"{op.name}_{role}", kept.get(role)) for role in usual}
-    params = {k: v for k, v in op.params.items() if k != _SWAPPED}
-    wiring = {"inputs": op.inputs, "inputnames": op.inputnames, "attrs": op.attrs, "params": params}
-    standing = graph.new_operator_before(op.type, f"{op.name}_unpacked", op, outputs=list(made.values()), **wiring)
+    made = {role: like(graph, f"{op.name}_{role}", kept.get(role)) for role in usual}
+    standing = with_outputs(graph, op, "unpacked", list(made.values()))
     succeed(graph, unpack, {old: made[role] for role, old in kept.items()})
     graph.remove_operator(op)
     return standing
@@ -152,7 +155,7 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
         "attrs": op.attrs,
         "params": op.params,
     }
-    made = [_like(graph, f"{op.name}_masked{i}", old) for i, old in enumerate(op.outputs)]
+    made = [like(graph, f"{op.name}_masked{i}", old) for i, old in enumerate(op.outputs)]
     graph.new_operator_before(op.type, f"{op.name}_masked", op, outputs=made, **wiring)
     succeed(graph, op, dict(zip(op.outputs, made, strict=True)))
     return True

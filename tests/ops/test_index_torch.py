@@ -208,6 +208,15 @@ def test_repeat_interleave(dim: int | None, repeats: int) -> None:
     same(run("torch.repeat_interleave", x, repeats=repeats, dim=dim), torch.repeat_interleave(t(x), repeats, dim))
 
 
+@pytest.mark.parametrize("repeats", [2.0, [2.0], [1, 2.0, 0]])
+def test_repeat_interleave_by_whole_floats(repeats: Any) -> None:
+    x = draw(3, 4)
+    counts = torch.tensor(repeats, dtype=torch.int64)
+    same(run("torch.repeat_interleave", x, repeats=repeats, dim=0), torch.repeat_interleave(t(x), counts, 0))
+    with pytest.raises(ParameterError, match="repeats must be integers"):
+        run("torch.repeat_interleave", x, repeats=1.5, dim=0)
+
+
 def test_repeat_interleave_by_tensor() -> None:
     x, counts = draw(3, 4), np.array([2, 0, 3])
     want = torch.repeat_interleave(t(x), t(counts), 0)

@@ -11,7 +11,7 @@ from graph_of_one import run
 from test_composed_torch import LEFT, ODD, RIGHT, check, compare, real, t
 
 import pnnx_fast
-from pnnx_fast.errors import IndexRangeError, PnnxFastError
+from pnnx_fast.errors import IndexRangeError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ops.order_functions import mode as by_numpy
 
 torch = pytest.importorskip("torch")
@@ -343,3 +343,25 @@ def test_values_on_grids(scale: float, zero: int) -> None:
         number = zero if kind is torch.quint8 else zero - 128
         want = torch.quantize_per_tensor(t(x), scale, number, kind).dequantize()
         compare(run("torch.quantize_per_tensor", x, scale=scale, zero_point=number, dtype=str(kind)), want)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+def test_values_on_grids_of_channels(axis: int, constant: bool, whole: bool) -> None:
+    scales = np.array([0.1, 0.25, 1e-3], "f4")
+    zeros = np.array([3, 7, 100], "i8") if whole else np.array([3.5, 0.25, 100], "f4")
+    x = np.concatenate([(np.arange(-60, 60) * 0.5).astype("f4").reshape(-1, 1) * scales, real("f4", 20, 3)])
+    if whole:
+        x = np.concatenate([x, np.array([[np.inf, -np.inf, 1e30]], "f4")])
+    x = np.ascontiguousarray(x.T if axis == 0 else x)
+    given = [v.view(graph_of_one.Weight) if constant else v for v in (scales, zeros)]
+    # PyTorch has no other than whole zero points for signed integers.
+    for kind, number in ((torch.quint8, 13), (torch.qint8, 12))[: 1 + whole]:
+        want = torch.quantize_per_channel(t(x), t(scales), t(zeros), axis, kind).dequantize()
+        same = call("aten::quantize_per_channel", (x, *given, axis, number))
+        np.testing.assert_array_equal(same, want.numpy())
+    with pytest.raises(ShapeError, match="one a channel"):
+        call("aten::quantize_per_channel", (x, scales[:2], zeros[:2], axis, 12))
+    with pytest.raises(ParameterError, match="quantised dtype"):
+        call("aten::quantize_per_channel", (x, scales, zeros, axis, 6))

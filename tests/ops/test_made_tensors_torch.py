@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from graph_of_one import call, run
 
+import pnnx_fast
 from pnnx_fast.errors import ParameterError, ShapeError
 
 torch = pytest.importorskip("torch")
@@ -106,3 +108,28 @@ def test_repeat_names_every_dimension_but_tile_need_not() -> None:
     with pytest.raises(ShapeError, match="each dimension"):
         run("Tensor.repeat", x, sizes=[2])
     same(run("torch.tile", x, dims=[2]), torch.from_numpy(x).tile((2,)))
+
+
+@pytest.mark.parametrize("noted", ["i64", "f32"])
+def test_numbers_that_python_rounds_make_integers(noted: str) -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n7 6\npnnx.Input in 0 1 x #x=(?,3)f32\npnnx.Expression e 1 1 x a expr=ceil(mul(size(@0,0),0.4))\n"
+        "pnnx.Expression l 1 1 x b expr=[ceil(mul(size(@0,0),0.4))]\n"
+        f"torch.arange r 1 1 a c dtype=None $end=a #c=(?){noted}\n"
+        f"torch.full f 2 1 b a d dtype=None $size=b $fill_value=a #d=(?){noted}\n"
+        "pnnx.Output o0 1 0 c\npnnx.Output o1 1 0 d\n"
+    )
+    model, dtype = pnnx_fast.Model(graph), torch.int64 if noted == "i64" else torch.float32
+    for n in (8, 12):
+        m = math.ceil(n * 0.4)
+        line, filled = model(np.zeros((n, 3), np.float32))
+        same(line, torch.arange(m, dtype=dtype))
+        same(filled, torch.full([m], m, dtype=dtype))
+
+
+@pytest.mark.parametrize(("fill", "dtype"), [("2", "int64"), ("2.0", "int64"), ("2.5", "float32")])
+def test_only_whole_numbers_become_the_integers_that_are_noted(fill: str, dtype: str) -> None:
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n2 1\ntorch.full f 0 1 x size=(2) fill_value={fill} dtype=None #x=(2)i64\npnnx.Output o 1 0 x\n"
+    )
+    same(pnnx_fast.Model(graph)(), torch.full([2], float(fill), dtype=getattr(torch, dtype)))

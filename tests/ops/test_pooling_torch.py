@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from graph_of_one import run
 
+import pnnx_fast
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
 
 torch = pytest.importorskip("torch")
@@ -111,6 +112,31 @@ def test_adaptive_size_zero_keeps_the_size(size: list[int]) -> None:
     x = sample(2)
     want = F.adaptive_avg_pool2d(torch.from_numpy(x), [n or None for n in size])
     check("nn.AdaptiveAvgPool2d", x, want, output_size=size)
+
+
+def test_adaptive_sizes_may_be_whole_floats() -> None:
+    x = sample(2)
+    for kind in ("avg", "max"):
+        want = getattr(F, f"adaptive_{kind}_pool2d")(torch.from_numpy(x), (3, None))
+        for size in ([3.0, None], [np.float32(3).item(), 0]):
+            check(f"F.adaptive_{kind}_pool2d", x, want, output_size=size)
+    for wrong in ([2.5, 3], [float("nan")], [1, 2, 3], ["a", 1]):
+        with pytest.raises(ParameterError, match="output_size"):
+            run("F.adaptive_avg_pool2d", x, output_size=wrong)
+
+
+def test_areas_of_sizes_that_change() -> None:
+    graph = pnnx_fast.Graph.parse(
+        "7767517\n4 3\npnnx.Input x 0 1 x #x=(1,3,?,?)f32\n"
+        "pnnx.Expression e 1 1 x s expr=[floor(mul(torch.float(size(@0,2)),0.5)),"
+        "floor(mul(torch.float(size(@0,3)),1.5))]\n"
+        "F.adaptive_avg_pool2d p 2 1 x s y $input=x $output_size=s #y=(1,3,?,?)f32\npnnx.Output y 1 0 y\n"
+    )
+    model = pnnx_fast.Model(graph)
+    for size in ((7, 9), (8, 11)):
+        x = np.random.default_rng(0).standard_normal((1, 3, *size)).astype("f4")
+        want = F.interpolate(torch.from_numpy(x), scale_factor=(0.5, 1.5), mode="area")
+        np.testing.assert_allclose(model(x), want.numpy(), 1e-5, 1e-6)
 
 
 def test_max_unpool() -> None:

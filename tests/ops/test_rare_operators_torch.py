@@ -9,7 +9,7 @@ import pytest
 from graph_of_one import call, run
 
 import pnnx_fast
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, ShapeError
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -200,6 +200,38 @@ def test_tuples_and_lists() -> None:
     for i, operand in enumerate((first, second, again, third)):
         graph.new_operator("pnnx.Output", f"o{i}", inputs=[operand])
     assert all(np.array_equal(y, x) for y in pnnx_fast.Model(graph)(x))
+
+
+TUPLE = """7767517
+6 5
+pnnx.Input in 0 1 x #x=(4,5)f32
+pnnx.Expression twice 1 1 x d expr=mul(@0,2) #d=(4,5)f32
+prim::TupleConstruct t 2 1 x d both
+pnnx.Expression i 0 1 i expr=INDEX
+prim::TupleIndex e 2 1 both i y #y=(4,5)f32
+pnnx.Output out 1 0 y
+"""
+
+
+@pytest.mark.parametrize(("index", "factor"), [(0, 1), (1, 2), (-1, 2), (-2, 1)])
+def test_entries_of_tuples(index: int, factor: int) -> None:
+    x = real(4, 5)
+    for kind in ("prim::TupleIndex", "aten::__getitem__"):
+        graph = pnnx_fast.Graph.parse(TUPLE.replace("INDEX", str(index)).replace("prim::TupleIndex", kind))
+        np.testing.assert_array_equal(pnnx_fast.Model(graph)(x), factor * x)
+
+
+@pytest.mark.parametrize("index", [2, -3])
+def test_entries_outside_of_tuples_are_refused(index: int) -> None:
+    with pytest.raises(ShapeError, match="outside"):
+        pnnx_fast.Model(pnnx_fast.Graph.parse(TUPLE.replace("INDEX", str(index))))(real(4, 5))
+
+
+@pytest.mark.parametrize(("kind", "count"), [("prim::TupleIndex", 1), ("prim::TupleUnpack", 2)])
+def test_tensors_are_no_tuples(kind: str, count: int) -> None:
+    arguments = (real(2, 3), 0) if kind == "prim::TupleIndex" else (real(2, 3),)
+    with pytest.raises((ParameterError, ShapeError), match=r"no tuple|fewer outputs"):
+        call(kind, arguments, count)
 
 
 def test_dictionaries() -> None:

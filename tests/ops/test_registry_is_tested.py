@@ -39,6 +39,7 @@ ELSEWHERE: dict[str, str] = {
     "ops/test_index_torch.py": "prim::ListConstruct",
     "ops/test_int8.py": "fused.Int8Conv2d fused.Int8Linear int8.Conv2d int8.Linear int8.Quantize",
     "ops/test_linear_torch.py": "fused.Linear",
+    "ops/test_lines_torch.py": "aten::quantize_per_channel",
     "ops/test_normalization_torch.py": "fused.BatchNorm2d fused.GroupNorm",
     "ops/test_onnx_layers_torch.py": """
         AffineGrid Attention BlackmanWindow CastLike CenterCropPad Compress DepthToSpace EyeLike GlobalLpPool
@@ -57,8 +58,8 @@ ELSEWHERE: dict[str, str] = {
         fused.ConvTranspose3d nn.MaxUnpool1d nn.MaxUnpool3d nn.intrinsic.quantized.ConvReLU2d
         nn.intrinsic.quantized.LinearReLU nn.quantized.Conv2d nn.quantized.DeQuantize nn.quantized.Linear
         nn.quantized.Quantize nn.quantized.cat pnnx.SliceIndexes prim::DictConstruct prim::ListUnpack
-        prim::TupleConstruct prim::TupleUnpack torch.dequantize torch.empty torch.empty_like torch.normal
-        torch.quantize_per_tensor torch.randn_like torchaudio.functional.inverse_spectrogram
+        prim::TupleConstruct prim::TupleIndex prim::TupleUnpack torch.dequantize torch.empty torch.empty_like
+        torch.normal torch.quantize_per_tensor torch.randn_like torchaudio.functional.inverse_spectrogram
         torchaudio.functional.spectrogram
         torchvision.ops.DeformConv2d torchvision.ops.RoIAlign torchvision.ops.roi_align""",
     "ops/test_remaining_types.py": """

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from pnnx_fast.ir.notes import KEEPING, RECURRENT, TRUTHS, WIDENING
+from pnnx_fast.ir.notes import COUNTING, KEEPING, RECURRENT, TRUTHS, WIDENING
 from pnnx_fast.passes import PASSES, RESTORING
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.fold_batch_norm import BATCH_NORMS
@@ -14,7 +14,7 @@ from pnnx_fast.passes.pool_first import POOLS
 from pnnx_fast.passes.restore_outputs import ONNX_LAYERS
 
 LOOKED_FOR = {
-    "restore_dtypes": WIDENING | KEEPING | {"pnnx.Expression"},
+    "restore_dtypes": WIDENING | KEEPING | COUNTING.keys() | {"pnnx.Expression"},
     "restore_truth": TRUTHS,
     "restore_outputs": RECURRENT.keys() | ONNX_LAYERS.keys() | {"nn.MultiheadAttention"},
     "drop_identity": IDENTITIES,
