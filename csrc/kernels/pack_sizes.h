@@ -22,7 +22,7 @@ enum {
 };
 
 /* Units of columns are no smaller than this part of the usual size. */
-#define PF_UNITS_LEAST 0.25f
+#define PF_UNITS_LEAST 0.5f
 
 /* Threads have columns of their own, but share the sizes of inputs. */
 static inline void pf_note_sizes(int32_t *sizes, const int32_t *found, int64_t n) {
