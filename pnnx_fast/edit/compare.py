@@ -13,7 +13,7 @@ from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.outputs import flat, leaves, named, names, returned
-from pnnx_fast.runtime.inputs import as_array
+from pnnx_fast.runtime.inputs import array_of
 from pnnx_fast.runtime.session import Model
 
 __all__ = ["Comparison", "compare", "diff"]
@@ -102,7 +102,7 @@ def _wanted(graph: Graph, reference: Any, inputs: tuple[Any, ...]) -> dict[str, 
         with np.load(reference) as dump:
             return dict(dump)
     if isinstance(reference, Mapping):
-        return {name: as_array(value) for name, value in reference.items()}
+        return {name: array_of(value) for name, value in reference.items()}
     if not hasattr(reference, "named_modules"):
         kinds = "a Graph, a mapping of arrays, the path of an .npz file or a torch.nn.Module"
         raise TypeError(f"reference is {kinds}, not {type(reference).__name__}")
@@ -119,7 +119,7 @@ def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[
     def keep(name: str) -> Any:
         def hook(_module: Any, _given: Any, result: Any) -> None:
             first = result[0] if isinstance(result, tuple | list) else result
-            found[name] = as_array(first)
+            found[name] = array_of(first)
 
         return hook
 
@@ -132,7 +132,7 @@ def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[
     finally:
         for handle in handles:
             handle.remove()
-    found.update({n: as_array(y) for n, y in zip(outputs, flat(result), strict=False) if hasattr(y, "detach")})
+    found.update({n: array_of(y) for n, y in zip(outputs, flat(result), strict=False) if hasattr(y, "detach")})
     return found
 
 

@@ -48,7 +48,7 @@ def merge_terms(graph: Graph, op: Operator) -> bool:
     """Merge the branches that an expression adds up; returns whether there were any."""
     from pnnx_fast.expression import Input, inputs_of
 
-    root = as_tree(op) if _has_branches(op) else None
+    root = as_tree(op)
     if root is None or inputs_of(root)[-1:] >= [len(op.inputs)]:
         return False
     merged = set[Branch]().union(*(_merge(b) for terms in _sums(root) for b in _by_source(op, terms)))
@@ -66,12 +66,6 @@ def merge_terms(graph: Graph, op: Operator) -> bool:
         if branch.maker is not None:
             graph.remove_operator(branch.maker)
     return True
-
-
-def _has_branches(op: Operator) -> bool:
-    """Whether several inputs are branches, of which one shares its tensor with another or is added to it."""
-    sources = [x.producer.inputs[0] for x in op.inputs if _is_branch(x, op) and x.producer is not None]
-    return len(sources) > 1 and (len({*sources}) < len(sources) or not set(op.inputs).isdisjoint(sources))
 
 
 def _is_branch(x: Operand, reader: Operator) -> bool:

@@ -14,7 +14,7 @@ from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ShapeError, listed, no_such
 from pnnx_fast.ir.dtypes import by_numpy
 
-__all__ = ["TensorInfo", "as_array", "fitting", "in_order", "stand_ins"]
+__all__ = ["TensorInfo", "array_of", "fitting", "in_order", "stand_ins"]
 
 BY_NAME = "arrays by name are given as model(**arrays) or model.run(arrays)"
 
@@ -109,7 +109,7 @@ def _as_input(value: Any, name: str, shape: tuple[int, ...] | None, dtype: DType
     return value if value.flags.c_contiguous else np.ascontiguousarray(value)
 
 
-def as_array(value: Any) -> Array:
+def array_of(value: Any) -> Array:
     """Return an array of a value. Tensors of PyTorch may require a gradient, and be bfloat16, which numpy lacks."""
     if getattr(value, "requires_grad", False):
         value = value.detach()
@@ -131,6 +131,6 @@ def _as_array(value: Any, name: str, dtype: DType | None) -> Array:
                 raise TypeError(f"{type(value).__name__} holds no numbers")
             lossless = dtype is not None and (made.dtype.kind in "bi" or np.can_cast(made.dtype, dtype, "same_kind"))
             return np.asarray(value, dtype) if lossless and made.dtype.kind in "bif" else made
-        return as_array(value)
+        return array_of(value)
     except Exception as error:  # objects of other packages raise what they like
         raise ShapeError(f"no array: {error}", operand=name) from error

@@ -21,7 +21,7 @@ from pnnx_fast.errors import FormatError
 from pnnx_fast.ir import Graph, Operator
 from pnnx_fast.ir.outputs import flat
 from pnnx_fast.ops.symbolic import map_leaves
-from pnnx_fast.runtime.inputs import as_array
+from pnnx_fast.runtime.inputs import array_of
 from pnnx_fast.runtime.session import Model
 from pnnx_fast.runtime_graph.status import InferStatus, StatusCode, StatusError, translated
 from pnnx_fast.runtime_graph.views import RuntimeOperand, RuntimeOperator
@@ -252,7 +252,7 @@ class RuntimeGraph:
             raise StatusError(f"{name} is no input", StatusCode.PARSE_NULL_OPERATOR)
         mismatch = StatusCode.INFER_DIM_MISMATCH, InferStatus.FAILED_ARRAY_SIZE_MISMATCH
         try:
-            samples = [as_array(x) for x in inputs]
+            samples = [array_of(x) for x in inputs]
         except (TypeError, ValueError) as error:
             raise StatusError(f"{name} takes a list of arrays, or one of a batch: {error}", *mismatch) from error
         if not samples:
