@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from archives import arrays
 
 import pnnx_fast
+from pnnx_fast.ir.outputs import flat
 
 DATA = Path(os.environ.get("PNNX_FAST_DATA", ""))
 CASES = (
     sorted(p.parent for p in DATA.glob("conformance/cases/*/*/golden.npz")) if os.environ.get("PNNX_FAST_DATA") else []
 )
-
-
-def flat(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [leaf for part in value for leaf in flat(part)]
-    return [value]
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.passes.moves import only_consumer, pairs
+from pnnx_fast.passes.restore_tuples import restore_tuples
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -112,7 +113,7 @@ def fuse_multiheadattention_unpack(graph: Graph) -> int:
 @simplification(3)
 def fuse_rnn_unpack(graph: Graph) -> int:
     """Recurrent modules have output and states as outputs, those of nn.LSTM not in a tuple of their own."""
-    count = _unpack(graph, _RECURRENT)
+    count = int(restore_tuples(graph)) + _unpack(graph, _RECURRENT)
     for op in list(graph.ops):
         states = op.outputs[1] if op.type == "nn.LSTM" and len(op.outputs) == 2 else None
         unpack = None if states is None else only_consumer(states)
@@ -124,17 +125,26 @@ def fuse_rnn_unpack(graph: Graph) -> int:
 
 @simplification(3)
 def eliminate_tuple_pair(graph: Graph) -> int:
-    """A tuple that is built and taken apart again disappears."""
+    """A tuple that is built, and taken apart or read by index, disappears."""
     count = 0
     for op in list(graph.ops):
-        maker = op.inputs[0].producer if op.type in _UNPACK and op.inputs else None
-        if maker is None or maker.type not in _CONSTRUCT or len(maker.inputs) != len(op.outputs):
+        maker = op.inputs[0].producer if op.type in (*_UNPACK, "prim::TupleIndex") and op.inputs else None
+        if maker is None or maker.type not in _CONSTRUCT:
+            continue
+        elements = maker.inputs if op.type in _UNPACK else _element(op, maker.inputs)
+        if len(elements) != len(op.outputs):
             continue
         packed: Operand = op.inputs[0]
-        for x, y in zip(op.outputs, maker.inputs, strict=True):
+        for x, y in zip(op.outputs, elements, strict=True):
             graph.replace_uses(x, y)
         graph.remove_operator(op)
         if not packed.consumers:
             graph.remove_operator(maker)
         count += 1
     return count
+
+
+def _element(op: Operator, elements: Sequence[Operand]) -> Sequence[Operand]:
+    """The element that is read by index, none where the index is not known."""
+    index = literal(op.inputs[1]) if len(op.inputs) == 2 else MISSING
+    return [elements[index]] if isinstance(index, int) and -len(elements) <= index < len(elements) else []

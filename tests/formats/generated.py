@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast import Graph, Model
+from pnnx_fast.ir.outputs import flat
 
 torch = pytest.importorskip("torch")
 
@@ -19,15 +20,14 @@ def module(path: Path) -> dict[str, Any]:
     return space
 
 
-def flat(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [x for item in value for x in flat(item)]
-    return [value.detach().resolve_conj().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)]
+def leaves(value: Any) -> list[np.ndarray]:
+    """Arrays of what a generated module returns."""
+    return [x.detach().resolve_conj().numpy() if isinstance(x, torch.Tensor) else np.asarray(x) for x in flat(value)]
 
 
 def runs_alike(graph: Graph, work: Path, *arrays: Any, tolerance: float = 1e-5) -> str:
     graph.python(work / "alike.py")
     with torch.no_grad():
-        got = flat(module(work / "alike.py")["Model"]().eval()(*map(torch.from_numpy, arrays)))[0]
+        got = leaves(module(work / "alike.py")["Model"]().eval()(*map(torch.from_numpy, arrays)))[0]
     np.testing.assert_allclose(got, Model(graph, num_threads=1)(*arrays), atol=tolerance)
     return (work / "alike.py").read_text("utf-8")

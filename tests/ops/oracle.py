@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from operator_cases import Case
 
+from pnnx_fast.ir.outputs import flat
+
 SPACES = {"F": torch.nn.functional, "torch": torch, "Tensor": torch.Tensor, "torch.fft": torch.fft}
 
 
@@ -43,11 +45,6 @@ def as_array(value: Any) -> np.ndarray:
         return np.asarray(value)
     array: np.ndarray = value.detach().resolve_conj().resolve_neg().numpy()
     return array
-
-
-def flat(value: Any) -> list[Any]:
-    """Leaves of nested tuples, in order."""
-    return [leaf for part in value for leaf in flat(part)] if isinstance(value, (tuple, list)) else [value]
 
 
 def ask(case: Case) -> Answer:

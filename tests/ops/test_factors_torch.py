@@ -9,11 +9,12 @@ import pytest
 from graph_of_one import call
 
 from pnnx_fast.errors import ParameterError, PnnxFastError, ShapeError
+from pnnx_fast.ir.outputs import flat
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
-from oracle import as_array, ask_aten, flat  # noqa: E402
+from oracle import as_array, ask_aten  # noqa: E402
 
 SHAPES = [(4, 4), (3, 5), (6, 3), (2, 4, 4), (2, 3, 5), (2, 6, 3), (0, 3), (2, 0, 0)]
 SQUARE = [shape for shape in SHAPES if shape[-1] == shape[-2]]

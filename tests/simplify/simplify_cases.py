@@ -150,6 +150,13 @@ CASES: list[tuple[str, str, str, str]] = [
         "pnnx.Expression",
     ),
     (
+        "eliminate_tuple_pair",
+        "x=(2)f32 z=(2)f32",
+        "prim::TupleConstruct t 2 1 x z a | pnnx.Expression i 0 1 i expr=-1 | prim::TupleIndex u 2 1 a i b | "
+        "pnnx.Expression s 2 1 x b y expr=sub(@0,@1)",
+        "pnnx.Expression pnnx.Expression",
+    ),
+    (
         "eliminate_squeeze_unsqueeze_pair",
         "x=(2,3)f32",
         "torch.unsqueeze u 1 1 x a dim=1 $input=x | torch.squeeze s 1 1 a b dim=1 $input=a | F.relu r 1 1 b y $input=b",

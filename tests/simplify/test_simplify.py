@@ -13,6 +13,7 @@ from simplify_cases import CASES
 from pnnx_fast import Attribute, Graph, Model
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import literals
+from pnnx_fast.ir.outputs import flat
 from pnnx_fast.simplify import PASSES, simplify
 
 
@@ -90,6 +91,9 @@ def test_every_pass_has_a_case() -> None:
         ("eliminate_noop_math", "pnnx.Expression e 1 1 x y expr=mul(size(@0,0),@0)"),
         ("eliminate_noop_math", "pnnx.Expression e 1 1 x y expr=add(pow(@0,size(@0,0)),sub(size(@0,0),1))"),
         ("eliminate_noop_expression", "pnnx.Expression e 1 1 x y expr=div(@0,size(@0,0))"),
+        ("eliminate_tuple_pair",
+         "prim::TupleConstruct t 2 1 x x a | pnnx.Expression n 1 1 x n expr=sub(size(@0,0),2) | "
+         "prim::TupleIndex u 2 1 a n y"),
         ("fuse_slice_squeeze_to_select",
          "Tensor.slice a 1 1 x b dim=1 start=-1 end=0 step=1 | torch.squeeze s 1 1 b y dim=1"),
         ("fuse_slice_squeeze_to_select",
@@ -174,12 +178,8 @@ def test_a_file_of_level_1_becomes_what_the_converter_writes_at_level_2() -> Non
         if op.type == "Tensor.slice":
             twin = next(o for o in two.ops if o.type == op.type)
             assert {k: p.value for k, p in op.params.items()} == {k: p.value for k, p in twin.params.items()}
-    for got, expected in zip(_flat(Model(one, num_threads=1)(x)), _flat(wanted), strict=True):
+    for got, expected in zip(flat(Model(one, num_threads=1)(x)), flat(wanted), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
-
-
-def _flat(value: object) -> list[np.ndarray]:
-    return [y for v in value for y in _flat(v)] if isinstance(value, list | tuple) else [np.asarray(value)]
 
 
 def test_lists_of_indices_stay_lists() -> None:

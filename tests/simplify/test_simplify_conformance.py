@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from archives import arrays
 
 from pnnx_fast import Graph, Model
+from pnnx_fast.ir.outputs import flat
 from pnnx_fast.simplify import PASSES, simplify
 
 DATA = Path(os.environ.get("PNNX_FAST_DATA", "missing")) / "conformance" / "cases"
 CASES = sorted(path.parent for path in DATA.glob("*/*/golden.npz") if (path.parent / "model.pnnx.param").exists())
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [x for item in value for x in _flat(item)]
-    return [np.asarray(value)]
 
 
 def _difference(folder: Path, passes: list[str]) -> str | None:
@@ -32,7 +26,7 @@ def _difference(folder: Path, passes: list[str]) -> str | None:
     graph.validate()
     inputs = [golden[f"in{i}"] for i in range(sum(k.startswith("in") for k in golden))]
     outputs = [golden[f"out{i}"] for i in range(sum(k.startswith("out") for k in golden))]
-    got = _flat(Model(graph, num_threads=1)(*inputs))
+    got = flat(Model(graph, num_threads=1)(*inputs))
     if len(got) != len(outputs):
         return f"{len(got)} outputs instead of {len(outputs)}"
     for a, b in zip(got, outputs, strict=True):
