@@ -8,15 +8,18 @@ runs before every run; in files the simplifications do it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.notes import RECURRENT
 from pnnx_fast.passes.moves import succeed
 from pnnx_fast.passes.restore_outputs import like, with_outputs
 
-__all__ = ["restore_tuples"]
+__all__ = ["restore_tuples", "take_apart", "taken"]
 
 _UNPACK, _INDEX = "prim::TupleUnpack", "prim::TupleIndex"
+
+T = TypeVar("T")
 
 _Results = str | tuple["_Results", ...]
 """The role of a tensor, or those in a tuple."""
@@ -24,11 +27,16 @@ _Results = str | tuple["_Results", ...]
 
 def restore_tuples(graph: Graph) -> bool:
     """Rewire recurrent layers whose results are read from tuples; returns whether any was."""
+    return take_apart(graph) > 0
+
+
+def take_apart(graph: Graph) -> int:
+    """Rewire recurrent layers whose results are read from tuples; returns how many were."""
     layers = [op for op in graph.ops if op.type in RECURRENT]
-    return sum(_take_apart(graph, op) for op in layers) > 0
+    return sum(_rewire(graph, op) for op in layers)
 
 
-def _take_apart(graph: Graph, op: Operator) -> bool:
+def _rewire(graph: Graph, op: Operator) -> bool:
     """Give a layer its tensors as outputs, where these are all that is read from its tuples; returns whether it did."""
     whole: _Results = ("y", ("h", "c") if op.type == "nn.LSTM" else "h")
     tops = zip(op.outputs, whole, strict=False) if len(op.outputs) == 2 else [(op.outputs[0], whole)]
@@ -54,19 +62,19 @@ def _follow(operand: Operand, results: _Results, readers: list[Operator], roles:
         return False
     for user in operand.consumers:
         readers.append(user)
-        taken = _taken(user, results)
-        if len(taken) != len(user.outputs):
+        parts = taken(user, results)
+        if len(parts) != len(user.outputs):
             return False
-        if not all(_follow(x, part, readers, roles) for x, part in zip(user.outputs, taken, strict=True)):
+        if not all(_follow(x, part, readers, roles) for x, part in zip(user.outputs, parts, strict=True)):
             return False
     return True
 
 
-def _taken(reader: Operator, results: Sequence[_Results]) -> Sequence[_Results]:
-    """What an operator takes out of a tuple; nothing where that is not known."""
-    if reader.type == _UNPACK:
-        return results if len(reader.inputs) == 1 else ()
+def taken(reader: Operator, parts: Sequence[T]) -> Sequence[T]:
+    """Return what an operator that unpacks or indexes takes out of a tuple; nothing where that is not known."""
+    if reader.type != _INDEX:
+        return parts if len(reader.inputs) == 1 else ()
     from pnnx_fast.ir.literals import literal  # few models need it
 
     index = literal(reader.inputs[1]) if len(reader.inputs) == 2 else None
-    return [results[index]] if isinstance(index, int) and -len(results) <= index < len(results) else ()
+    return [parts[index]] if isinstance(index, int) and -len(parts) <= index < len(parts) else ()

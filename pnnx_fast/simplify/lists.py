@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
-from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir import Graph, Operand
 from pnnx_fast.ir.literals import MISSING, literal
-from pnnx_fast.passes.moves import only_consumer, pairs
-from pnnx_fast.passes.restore_tuples import restore_tuples
+from pnnx_fast.ir.notes import RECURRENT
+from pnnx_fast.passes.moves import pairs
+from pnnx_fast.passes.restore_tuples import take_apart, taken
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
@@ -29,7 +30,6 @@ _SPLITTING = frozenset({
 _POOLS = frozenset(
     name for d in "123" for name in (f"nn.MaxPool{d}d", f"F.max_pool{d}d", f"nn.AdaptiveMaxPool{d}d")
 ) | frozenset(f"F.adaptive_max_pool{d}d" for d in "123")
-_RECURRENT = frozenset({"nn.RNN", "nn.LSTM", "nn.GRU"})
 
 
 def _inline(graph: Graph, types: Container[str]) -> int:
@@ -56,16 +56,13 @@ def _unpack(graph: Graph, types: Container[str]) -> int:
     """Give operators the outputs into which their result is taken apart."""
     count = 0
     for op, unpack in pairs(graph, types, _UNPACK):
-        _take_outputs(graph, op, op.outputs[0], unpack)
+        packed: Operand = op.outputs[0]
+        for x in list(unpack.outputs):
+            op.add_output(x)
+        graph.remove_operator(unpack)
+        graph.remove_operand(packed)
         count += 1
     return count
-
-
-def _take_outputs(graph: Graph, op: Operator, packed: Operand, unpack: Operator) -> None:
-    for x in list(unpack.outputs):
-        op.add_output(x)
-    graph.remove_operator(unpack)
-    graph.remove_operand(packed)
 
 
 @simplification(3)
@@ -113,14 +110,7 @@ def fuse_multiheadattention_unpack(graph: Graph) -> int:
 @simplification(3)
 def fuse_rnn_unpack(graph: Graph) -> int:
     """Recurrent modules have output and states as outputs, those of nn.LSTM not in a tuple of their own."""
-    count = int(restore_tuples(graph)) + _unpack(graph, _RECURRENT)
-    for op in list(graph.ops):
-        states = op.outputs[1] if op.type == "nn.LSTM" and len(op.outputs) == 2 else None
-        unpack = None if states is None else only_consumer(states)
-        if states is not None and unpack is not None and unpack.type in _UNPACK:
-            _take_outputs(graph, op, states, unpack)
-            count += 1
-    return count
+    return take_apart(graph) + _unpack(graph, RECURRENT)
 
 
 @simplification(3)
@@ -131,7 +121,7 @@ def eliminate_tuple_pair(graph: Graph) -> int:
         maker = op.inputs[0].producer if op.type in (*_UNPACK, "prim::TupleIndex") and op.inputs else None
         if maker is None or maker.type not in _CONSTRUCT:
             continue
-        elements = maker.inputs if op.type in _UNPACK else _element(op, maker.inputs)
+        elements = taken(op, maker.inputs)
         if len(elements) != len(op.outputs):
             continue
         packed: Operand = op.inputs[0]
@@ -142,9 +132,3 @@ def eliminate_tuple_pair(graph: Graph) -> int:
             graph.remove_operator(maker)
         count += 1
     return count
-
-
-def _element(op: Operator, elements: Sequence[Operand]) -> Sequence[Operand]:
-    """The element that is read by index, none where the index is not known."""
-    index = literal(op.inputs[1]) if len(op.inputs) == 2 else MISSING
-    return [elements[index]] if isinstance(index, int) and -len(elements) <= index < len(elements) else []

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pnnx_fast.ir import Attributes, Graph, Operator
+from pnnx_fast.ir.notes import RECURRENT
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
-
-_RECURRENT = ("nn.RNN", "nn.LSTM", "nn.GRU")
 
 
 @simplification(5, asked=True)
 def unroll_rnn_op(graph: Graph) -> int:
     """Recurrent modules of several layers become one module a layer, where no states go in or come out."""
-    found = [op for op in graph.ops if op.type in _RECURRENT and op.value("num_layers", 1) > 1]
+    found = [op for op in graph.ops if op.type in RECURRENT and op.value("num_layers", 1) > 1]
     found = [op for op in found if len(op.inputs) == 1 and not any(x.consumers for x in op.outputs[1:])]
     for op in found:
         _unroll(graph, op)

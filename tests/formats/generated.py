@@ -20,7 +20,7 @@ def module(path: Path) -> dict[str, Any]:
     return space
 
 
-def leaves(value: Any) -> list[np.ndarray]:
+def arrays_of(value: Any) -> list[np.ndarray]:
     """Arrays of what a generated module returns."""
     return [x.detach().resolve_conj().numpy() if isinstance(x, torch.Tensor) else np.asarray(x) for x in flat(value)]
 
@@ -28,6 +28,6 @@ def leaves(value: Any) -> list[np.ndarray]:
 def runs_alike(graph: Graph, work: Path, *arrays: Any, tolerance: float = 1e-5) -> str:
     graph.python(work / "alike.py")
     with torch.no_grad():
-        got = leaves(module(work / "alike.py")["Model"]().eval()(*map(torch.from_numpy, arrays)))[0]
+        got = arrays_of(module(work / "alike.py")["Model"]().eval()(*map(torch.from_numpy, arrays)))[0]
     np.testing.assert_allclose(got, Model(graph, num_threads=1)(*arrays), atol=tolerance)
     return (work / "alike.py").read_text("utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from generated import leaves, module, runs_alike, torch
+from generated import arrays_of, module, runs_alike, torch
 
 from pnnx_fast import Attribute, Graph, Model, Operator
 
@@ -110,6 +110,6 @@ def test_modules_that_hand_out_tuples_in_the_order_of_use(tmp_path: Path, kind: 
     x = rng.standard_normal((5, 2, 6)).astype(np.float32)
     graph.python(tmp_path / "m.py")
     with torch.no_grad():
-        got = leaves(module(tmp_path / "m.py")["Model"]().eval()(torch.from_numpy(x)))
-    for a, b in zip(got, leaves(Model(graph, num_threads=1)(x)), strict=True):
+        got = arrays_of(module(tmp_path / "m.py")["Model"]().eval()(torch.from_numpy(x)))
+    for a, b in zip(got, arrays_of(Model(graph, num_threads=1)(x)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

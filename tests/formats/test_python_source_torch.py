@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from archives import arrays
-from generated import leaves, module, runs_alike, torch
+from generated import arrays_of, module, runs_alike, torch
 from low_level_graphs import LOW_LEVELS
 
 from pnnx_fast import Attribute, Graph, Model, ncnn
@@ -29,7 +29,7 @@ def _difference(folder: Path, work: Path) -> str | None:
     inputs = [torch.tensor(golden[f"in{i}"]) for i in range(sum(k.startswith("in") for k in golden))]
     outputs = [golden[f"out{i}"] for i in range(sum(k.startswith("out") for k in golden))]
     with torch.no_grad():
-        got = leaves(module(work / "m.py")["Model"]().eval()(*inputs))
+        got = arrays_of(module(work / "m.py")["Model"]().eval()(*inputs))
     if len(got) != len(outputs):
         return f"{len(got)} outputs instead of {len(outputs)}"
     for a, b in zip(got, outputs, strict=True):

@@ -43,7 +43,7 @@ def make(kind: str, **options: Any) -> tuple[Any, dict[str, np.ndarray], dict[st
     return module, weights, params | {"bidirectional": False} | options
 
 
-def leaves(value: Any) -> list[np.ndarray]:
+def arrays_of(value: Any) -> list[np.ndarray]:
     return [x.detach().numpy() for x in flat(value)]
 
 
@@ -58,7 +58,7 @@ def check_layers(
     states = [draw(copies, *batch, n) for n in sizes] if stateful else []
     tensors = [torch.from_numpy(s) for s in states]
     given = [tuple(tensors) if kind == "LSTM" else tensors[0]] if stateful else []
-    want = leaves(module(torch.from_numpy(x), *given))
+    want = arrays_of(module(torch.from_numpy(x), *given))
     got = run("nn." + kind, x, *states, weights=weights, outputs=len(want), threads=2, **params)
     for g, w in zip(got, want, strict=True):
         assert g.shape == w.shape
@@ -106,7 +106,7 @@ def test_one_tensor_as_both_states(options: dict[str, Any]) -> None:
     """The converter names a tensor that serves as both states once."""
     module, weights, params = make("LSTM", **options)
     x, state = draw(3, 3, 5), draw(module.num_layers * (2 if module.bidirectional else 1), 3, 9)
-    want = leaves(module(torch.from_numpy(x), (torch.from_numpy(state),) * 2))
+    want = arrays_of(module(torch.from_numpy(x), (torch.from_numpy(state),) * 2))
     got = run("nn.LSTM", x, state, weights=weights, outputs=3, **params)
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=0, atol=2e-6)
@@ -114,7 +114,7 @@ def test_one_tensor_as_both_states(options: dict[str, Any]) -> None:
 
 def test_swapped_outputs() -> None:
     module, weights, params = make("LSTM")
-    want = leaves(module(torch.from_numpy(draw(6, 2, 5))))
+    want = arrays_of(module(torch.from_numpy(draw(6, 2, 5))))
     got = run("nn.LSTM", draw(6, 2, 5), weights=weights, outputs=3, pnnx_rnn_output_swapped=1, **params)
     for g, w in zip(got, [want[1], want[2], want[0]], strict=True):
         np.testing.assert_allclose(g, w, rtol=0, atol=2e-6)
