@@ -116,15 +116,23 @@ static void run_stage(walk *k, int64_t stage, int64_t end) {
     k->done[stage] = end;
 }
 
-/* Lines [begin, end) of the last result. */
-static void run_band(walk *k, int64_t begin, int64_t end, int64_t lines) {
+/* Begins at line `begin` of the last result, unless the walk has just come there: then the lines that windows
+ * share need not be computed again. */
+static void go_to(walk *k, int64_t image, int64_t begin) {
     const int64_t last = k->count - 1;
-    int64_t until[PF_STRIP_STAGES];
+    if (k->image == image && k->done[last] == begin) return;
+    k->image = image;
     k->done[last] = begin;
     for (int64_t s = last; s > 0; s--)
         k->kept[s - 1] = k->done[s - 1] = first_line(&k->shapes[s], k->done[s]);
-    for (int64_t line = begin; line < end; line += lines) {
-        until[last] = pf_min(line + lines, end);
+}
+
+/* Lines up to `end` of the last result. */
+static void run_band(walk *k, int64_t end, int64_t lines) {
+    const int64_t last = k->count - 1;
+    int64_t until[PF_STRIP_STAGES];
+    while (k->done[last] < end) {
+        until[last] = pf_min(k->done[last] + lines, end);
         for (int64_t s = last; s > 0; s--) until[s - 1] = last_line(&k->shapes[s], until[s] - 1);
         for (int64_t s = 0; s <= last; s++) run_stage(k, s, until[s]);
     }
@@ -137,7 +145,10 @@ bool pf_strips_take(int64_t kind) {
 
 void pf_strips_step(const void *args_, const pf_worker *w) {
     const pf_strips_args *a = args_;
-    walk k = {.count = a->count, .w = w, .scratch = (char *)pf_ptr(w, a->scratch) + w->tid * a->thread_bytes};
+    walk k = {.count = a->count,
+              .image = -1,
+              .w = w,
+              .scratch = (char *)pf_ptr(w, a->scratch) + w->tid * a->thread_bytes};
     for (int64_t s = 0; s < a->count; s++) {
         k.stages[s] = a->stages[s];
         k.shapes[s] = shape_of(&k.stages[s]);
@@ -146,7 +157,7 @@ void pf_strips_step(const void *args_, const pf_worker *w) {
     const int64_t total = *last->images * a->bands;
     for (int64_t u = pf_claim_near(w, total); u < total; u = pf_claim_near(w, total)) {
         const int64_t band = u % a->bands;
-        k.image = u / a->bands;
-        run_band(&k, *last->oh * band / a->bands, *last->oh * (band + 1) / a->bands, a->lines);
+        go_to(&k, u / a->bands, *last->oh * band / a->bands);
+        run_band(&k, *last->oh * (band + 1) / a->bands, a->lines);
     }
 }
