@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks import pages
+
 __all__ = ["RUNS", "add_arguments", "main"]
 
 RUNS = {
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", help=f"some of {', '.join(RUNS)}, separated by commas")
     parser.add_argument("--models", help="models in place of those of the page, where a measurement takes models")
     parser.add_argument("--again", action="store_true", help="measure again what is there")
-    parser.add_argument("--write", action="store_true", help="write the pages and the picture in the end")
+    pages.add_write(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -54,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
     failed = [name for name in names if not _run(name, options)]
     found = sorted(map(str, options.records.glob("*.json")))
     if options.write and found:
-        failed += [] if _start(["report", "--write", "--json", *found]) == 0 else ["report"]
+        failed += [] if _start(["report", "--write", *options.write, "--json", *found]) == 0 else ["report"]
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

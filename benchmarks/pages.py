@@ -1,8 +1,9 @@
 """``python -m benchmarks report``: renders records into the documentation, between markers, and draws the picture.
 
 A marker pair is ``<!-- measured: NAME -->`` and ``<!-- end -->``; what stands between is replaced when a record for it
-is given and stays as it is otherwise. Records of one kind are merged: medians over runs at an equal pace of the
-machine, unions of models.
+is given and stays as it is otherwise. Pages of different machines have markers of the same names: only those that are
+asked for are written. Records of one kind are merged: medians over runs at an equal pace of the machine, unions of
+models.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from benchmarks.engines import OURS
 from benchmarks.manifest import select
 from benchmarks.report import Row
 
-__all__ = ["add_arguments", "fill", "main", "sections"]
+__all__ = ["add_arguments", "add_write", "fill", "main", "sections"]
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md", *sorted((ROOT / "docs" / "measurements").glob("*.md")))
+_MEASUREMENTS = sorted(path for path in (ROOT / "docs" / "measurements").glob("*.md") if path.stem != "README")
+PAGES = {path.stem: path for path in (ROOT / "README.md", ROOT / "docs" / "performance.md", *_MEASUREMENTS)}
 PICTURE = ROOT / "docs" / "speed.svg"
 GOAL = 0.75
 
@@ -34,7 +36,12 @@ Record = dict[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, nargs="+", required=True, help="records of one or several runs")
-    parser.add_argument("--write", action="store_true", help="write the pages and the picture instead of printing")
+    add_write(parser)
+
+
+def add_write(parser: argparse.ArgumentParser) -> None:
+    help_text = f"pages to write ({', '.join(PAGES)}); the picture with README (default: print)"
+    parser.add_argument("--write", nargs="+", choices=PAGES, metavar="PAGE", default=[], help=help_text)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -51,12 +58,12 @@ def main(options: argparse.Namespace) -> int:
         print("\n".join(f"## {name}\n\n{text}" for name, text in texts.items()))
         return 0
     used: set[str] = set()
-    for page in PAGES:
+    for page in map(PAGES.__getitem__, options.write):
         page.write_text(fill(page.read_text(encoding="utf-8"), texts, used), encoding="utf-8")
-    if "peers" in merged:
+    if "peers" in merged and "README" in options.write:
         PICTURE.write_text(_picture(records.rows_of(merged["peers"])), encoding="utf-8")
     for name in texts.keys() - used:
-        print(f"no page has a place for {name}")
+        print(f"none of these pages has a place for {name}")
     return 0
 
 

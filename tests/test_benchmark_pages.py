@@ -178,7 +178,7 @@ def test_pages_have_a_place_for_everything() -> None:
     merged |= {"kernels": {"runs": []}}
     merged |= dict.fromkeys(("overhead", "load", "scaling", "gains", "ncnn", "check", "formats"), simple)
     texts, used = pages.sections(merged), set[str]()
-    for page in pages.PAGES:
+    for page in pages.PAGES.values():
         before = page.read_text("utf-8")
         after = pages.fill(before, texts, used)
         assert pages.fill(after, texts, set()) == after

@@ -18,10 +18,9 @@ enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1, INPUT_AHEAD = PF
 enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4, INPUT_AHEAD = 1 };
 #endif
 enum {
-    CHUNK_MOST = 96,       /* tiles */
-    CHUNK_LEAST_SIX = 36,  /* tiles of 6x6 outputs */
-    CHUNKS_PER_THREAD = 4, /* with fewer chunks, threads share the panels of a chunk */
-    FETCH = 64             /* bytes of one */
+    CHUNK_MOST = 96,      /* tiles */
+    CHUNK_LEAST_SIX = 36, /* tiles of 6x6 outputs */
+    CHUNKS_PER_THREAD = 4 /* with fewer chunks, threads share the panels of a chunk */
 };
 
 /* Roughly, of a point of a tile and a vector of channels, and of a register tile. */
@@ -115,7 +114,8 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.panel_width = widest * PF_VL;
     p.block = pf_tile_rows(widest);
     p.blocks = pf_ceil_div(p.tiles, p.block);
-    p.whole = nthreads == 1 || is_narrow(p.depth, widest);
+    p.alone = nthreads == 1;
+    p.whole = p.alone || is_narrow(p.depth, widest);
     const int64_t v_bytes = p.v_points * p.depth * (int64_t)sizeof(float);
     const int64_t tile_bytes = v_bytes + p.points * p.panel_width * (int64_t)sizeof(float);
     const int64_t least = p.m == 6 ? CHUNK_LEAST_SIX : CHUNK_LEAST;
@@ -369,8 +369,10 @@ static void multiply(const pf_wino_plan *p, int64_t panel, const pf_wino_sum *su
         t.v[i] = p->v + sum->v[i] * p->v_step;
         t.u[i] = weights_of(p, panel, sum->u[i]);
     }
+    const int64_t each = next ? pf_ceil_div(bytes, s->blocks * sum->count) : 0;
     t.ahead = (const char *)(next ? next : t.u[0]);
-    t.ahead_step = next ? pf_min(FETCH, pf_ceil_div(bytes, s->blocks * sum->count)) : 0;
+    t.ahead_step = pf_min(PF_LINE_BYTES, each);
+    t.rest_step = p->alone ? pf_min(PF_LINE_BYTES, each - t.ahead_step) : 0;
     PF_NAME(wino_products)(&t, s->count, s->blocks, vectors);
 }
 

@@ -198,12 +198,14 @@ void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, 
 
 /* Products of tiles with one panel, for one point: the sum over pairs of a point of inputs and one of
  * weights. Rows of v lie `depth` floats apart. From `ahead` on memory is fetched into L2 meanwhile, a cache
- * line in each step over the channels and `ahead_step` bytes further in the next one. */
+ * line in each step over the channels and `ahead_step` bytes further in the next one. Where weights serve so
+ * few tiles that this is not enough, a step fetches a second line, from where the first ones end and
+ * `rest_step` bytes further in the next one: even fetches wait less for memory than many at first. */
 typedef struct pf_wino_products {
     const float *v[4], *u[4];
     int pairs;
     float *products;
-    int64_t depth, ic, ahead_step;
+    int64_t depth, ic, ahead_step, rest_step;
     const char *ahead;
 } pf_wino_products;
 

@@ -22,6 +22,7 @@ typedef struct pf_wino_plan {
     int64_t rows, columns, tiles;   /* tiles of an image; of all images */
     int64_t block, blocks;          /* most tiles of a register tile; such blocks of all tiles */
     int64_t chunks, chunk;          /* tiles of the largest one */
+    int alone;                      /* one thread, which has the memory to itself */
     int whole;                      /* chunks consist of these blocks; else each is cut into its own */
     int64_t depth;                  /* input channels, whole vectors */
     int64_t v_step, m_step;         /* from point to point */

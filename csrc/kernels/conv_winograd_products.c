@@ -8,10 +8,16 @@
 
 enum { COLS = PF_TILE_VECTORS };
 
-/* `count` register tiles from tile `first` on. Returns how far the fetches have come. */
-PF_INLINE const char *products(const int rows, const int vectors, const pf_wino_products *t, int64_t first,
-                               int64_t count, const char *ahead) {
-    const int64_t ahead_step = t->ahead_step, k_end = t->ic;
+/* What is fetched next. */
+typedef struct fetches {
+    const char *ahead, *rest;
+} fetches;
+
+/* `count` register tiles from tile `first` on; more: with fetches of the rest. Returns how far they have
+ * come. */
+PF_INLINE fetches products(const int rows, const int vectors, const int more, const pf_wino_products *t,
+                           int64_t first, int64_t count, fetches at) {
+    const int64_t ahead_step = t->ahead_step, rest_step = t->rest_step, k_end = t->ic;
     float *y = t->products + first * vectors * PF_VL;
     for (int64_t i = 0; i < count; i++, first += rows, y += rows * vectors * PF_VL) {
         pf_vf acc[PF_TILE_ROWS][COLS];
@@ -21,8 +27,9 @@ PF_INLINE const char *products(const int rows, const int vectors, const pf_wino_
             /* Counting up to zero saves the register of the bound. */
             PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->v[pair] + (first + r) * t->depth + k_end;
             for (int64_t k = -k_end; k < 0; k++, u += vectors * PF_VL) {
-                __builtin_prefetch(ahead, 0, 2);
-                ahead += ahead_step;
+                __builtin_prefetch(at.ahead, 0, 2);
+                at.ahead += ahead_step;
+                if (more) __builtin_prefetch(at.rest, 0, 2), at.rest += rest_step;
                 pf_block_step(rows, vectors, a, k, u, acc);
             }
         }
@@ -30,26 +37,27 @@ PF_INLINE const char *products(const int rows, const int vectors, const pf_wino_
             PF_UNROLL for (int j = 0; j < vectors; j++) pf_store(y + (r * vectors + j) * PF_VL, acc[r][j]);
         }
     }
-    return ahead;
+    return at;
 }
 
 #define RUN(vectors, rows)                                                                                   \
-    static const char *products_##rows##x##vectors(const pf_wino_products *t, int64_t first, int64_t count,  \
-                                                   const char *ahead) {                                      \
-        return products(rows, vectors, t, first, count, ahead);                                              \
+    static fetches products_##rows##x##vectors(const pf_wino_products *t, int64_t first, int64_t count,      \
+                                               fetches at) {                                                 \
+        if (t->rest_step > 0) return products(rows, vectors, 1, t, first, count, at);                        \
+        return products(rows, vectors, 0, t, first, count, at);                                              \
     }
 #define ENTRY(vectors, rows) products_##rows##x##vectors,
 
 PF_TILE_SHAPES(RUN, PF_NOTHING, PF_NOTHING)
 
-static const char *(*const RUNS[PF_TILE_VECTORS][PF_TILE_ROWS])(const pf_wino_products *, int64_t, int64_t,
-                                                                const char *) = {
+static fetches (*const RUNS[PF_TILE_VECTORS][PF_TILE_ROWS])(const pf_wino_products *, int64_t, int64_t,
+                                                            fetches) = {
     PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
 
 /* The first `higher` blocks have a row more than the others. */
 void PF_NAME(wino_products)(const pf_wino_products *t, int64_t rows, int64_t blocks, int vectors) {
     const int64_t low = rows / blocks, higher = rows % blocks;
-    const char *ahead = t->ahead;
-    if (higher > 0) ahead = RUNS[vectors - 1][low](t, 0, higher, ahead);
-    RUNS[vectors - 1][low - 1](t, higher * (low + 1), blocks - higher, ahead);
+    fetches at = {t->ahead, t->ahead + blocks * t->pairs * t->ic * t->ahead_step};
+    if (higher > 0) at = RUNS[vectors - 1][low](t, 0, higher, at);
+    RUNS[vectors - 1][low - 1](t, higher * (low + 1), blocks - higher, at);
 }
