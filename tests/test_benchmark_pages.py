@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -184,6 +185,25 @@ def test_pages_have_a_place_for_everything() -> None:
         assert pages.fill(after, texts, set()) == after
         assert pages.fill(before, {}, set()) == before
     assert used == set(texts)
+
+
+def test_only_the_pages_asked_for_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = {name: tmp_path / f"{name}.md" for name in ("README", "here", "elsewhere")}
+    for page in machines.values():
+        page.write_text("<!-- measured: means -->\n<!-- end -->\n", "utf-8")
+    monkeypatch.setattr(pages, "PAGES", machines)
+    monkeypatch.setattr(pages, "PICTURE", tmp_path / "speed.svg")
+    records.write(tmp_path / "peers.json", DOCUMENT)
+    parser = argparse.ArgumentParser()
+    pages.add_arguments(parser)
+    written = []
+    for chosen in (["here"], ["here", "README"]):
+        assert pages.main(parser.parse_args(["--json", str(tmp_path / "peers.json"), "--write", *chosen])) == 0
+        written.append([name for name, page in machines.items() if "a CPU" in page.read_text("utf-8")])
+        assert pages.PICTURE.exists() == ("README" in chosen)
+    assert written == [["here"], ["README", "here"]]
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--json", "a", "--write", "nowhere"])
 
 
 def test_what_misses_the_goal() -> None:
