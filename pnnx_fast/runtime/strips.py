@@ -62,7 +62,8 @@ LEAST_LINES = 2
 """Lines of a strip, so that calls of kernels do not outweigh their work."""
 
 BANDS = 2
-"""Most parts of the work for each thread; more of them even out delays, but compute more lines twice."""
+"""Most parts of the work for each thread: they even out delays, and cost lines that are computed twice where another
+thread takes one. More of them gained nothing."""
 
 BAND_LINES = 12
 """Lines of a part, if each thread is to get more than one."""
