@@ -33,6 +33,13 @@ static int has_tiles(uint64_t xcr0) {
     return (d & need) == need && may_use_tiles();
 }
 
+/* Of AMD's processors with AVX-512 those of Zen 4, a family without any that has vectors in one piece. */
+static int has_halves(void) {
+    uint32_t a, b, c, d;
+    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx || c != signature_AMD_ecx) return 0;
+    return __get_cpuid(1, &a, &b, &c, &d) && ((a >> 8) & 0xf) + ((a >> 20) & 0xff) == 0x19;
+}
+
 static uint32_t detect(void) {
     uint32_t a, b, c, d, features = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
@@ -50,6 +57,7 @@ static uint32_t detect(void) {
         features |= PF_CPU_AVX512;
         if ((c >> 11) & 1) features |= PF_CPU_VNNI;
         if (has_tiles(xcr0)) features |= PF_CPU_AMX;
+        if (has_halves()) features |= PF_CPU_HALVES;
     }
     return features;
 }

@@ -103,7 +103,7 @@ static void run_tiles(pf_igemm *c, const pf_panel *panel, const float *w, const 
         high -= r.tiles;
         r.y = c->y + pixel * a->ysw + column;
         r.z = c->z ? c->z + pixel * a->zsw + column : NULL;
-        (c->late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[panel->vectors - 1][rows - 1](&r);
+        pf_run_of(&r, c->late, panel->vectors, rows)(&r);
     }
 }
 

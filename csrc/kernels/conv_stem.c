@@ -186,7 +186,7 @@ static void run_windows(const stem *s, const float *windows, int64_t pixels, con
             r.tiles = x0 ? (pixels - x0) / rows : tiles - (tiles * rows - pixels);
             r.x = windows + x0 * depth, r.y = y + x0 * a->ysw + column;
             r.z = z ? z + x0 * a->zsw + column : NULL;
-            (late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[vectors - 1][rows - 1](&r);
+            pf_run_of(&r, late, vectors, rows)(&r);
         }
     }
     PF_NAME(finish_run)(&waiting);

@@ -139,12 +139,12 @@ static int run_dense(const matmul *p, const operands *o, const pf_tile *t, int v
     r.y = o->y + r0 * m->ym + t->column;
     if (o->c) r.z = o->c + r0 * m->cm + t->column;
     r.tiles = high;
-    if (high > 0) PF_NAME(tile_runs)[vectors - 1][low](&r);
+    if (high > 0) pf_run_of(&r, false, vectors, low + 1)(&r);
     const int64_t above = high * (low + 1);
     r.x += above * r.xstep, r.y += above * r.ystep;
     if (r.z) r.z += above * r.zstep;
     r.tiles = tiles - high;
-    PF_NAME(tile_runs)[vectors - 1][low - 1](&r);
+    pf_run_of(&r, false, vectors, low)(&r);
     return 1;
 }
 

@@ -1,7 +1,7 @@
 /* Instances of the register tile (tile.h): every width in vectors times every height in rows, so that no tail
  * computes rows or vectors that nobody stores. All loops over the accumulators unroll completely; they live
  * in registers. */
-#include "kernels/tile_block.h"
+#include "kernels/tile_half.h"
 #include "kernels/tile_shapes.h"
 
 enum { COLS = PF_TILE_VECTORS, SIDE = PF_PANEL_MAIN, CHAINS = 8 };
@@ -74,8 +74,9 @@ PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, float
 }
 
 /* The sums of one tap; fetch: memory ahead goes to the cache meanwhile. Returns how far. */
-PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *row,
-                           const float *b, const pf_tile *t, const char *ahead, pf_vf (*acc)[COLS]) {
+PF_INLINE const char *sums(const int rows, const int vectors, const bool half, const bool fetch,
+                           const float *const *row, const float *b, const pf_tile *t, const char *ahead,
+                           pf_vf (*acc)[COLS]) {
     const int64_t kend = t->k, bstep = t->bstep, each = t->ahead_each;
     const float *a[PF_TILE_ROWS];
     /* Counting up to zero saves the register of the bound. */
@@ -85,12 +86,15 @@ PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, 
             __builtin_prefetch(ahead, 0, 2);
             ahead += each;
         }
-        pf_block_step(rows, vectors, a, k, b, acc);
+        if (half)
+            pf_half_step(rows, vectors, a, k, b, acc);
+        else
+            pf_block_step(rows, vectors, a, k, b, acc);
     }
     return ahead;
 }
 
-PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t, float *staging) {
+PF_INLINE void tile(const int rows, const int vectors, const bool half, const pf_tile *t, float *staging) {
     pf_vf acc[PF_TILE_ROWS][COLS];
     start(rows, vectors, t, acc);
     fetch_residual(rows, vectors, t);
@@ -99,9 +103,9 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_tile *t, float *
     for (const pf_tap *tap = t->taps, *end = tap + t->ntaps; tap < end; tap++) {
         const float *b = t->b + tap->number * t->btap, *const *row = tap->row + t->row0;
         if (ahead)
-            ahead = sums(rows, vectors, true, row, b, t, ahead, acc);
+            ahead = sums(rows, vectors, half, true, row, b, t, ahead, acc);
         else
-            sums(rows, vectors, false, row, b, t, NULL, acc);
+            sums(rows, vectors, half, false, row, b, t, NULL, acc);
     }
     finish(rows, vectors, t, staging, acc);
 }
@@ -170,7 +174,7 @@ PF_INLINE void side_tile(const int rows, const int panels, const pf_tile *t, flo
 #define TILE(vectors, rows)                                                                                  \
     static void tile_##rows##x##vectors(const pf_tile *t, float *staging) {                                  \
         if ((vectors) * (rows) >= CHAINS)                                                                    \
-            tile(rows, vectors, t, staging);                                                                 \
+            tile(rows, vectors, false, t, staging);                                                          \
         else                                                                                                 \
             thin_tile(rows, vectors, (vectors) * (rows) >= CHAINS / 2 ? 2 : 4, t, staging);                  \
     }
@@ -178,7 +182,25 @@ PF_INLINE void side_tile(const int rows, const int panels, const pf_tile *t, flo
 
 PF_TILE_SHAPES(TILE, PF_NOTHING, PF_NOTHING)
 
-const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS] = {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
+#if PF_HALVES
+/* Tiles with few accumulators wait for latency, or for memory, whatever their width. */
+#    define HALF(vectors, rows)                                                                              \
+        static void half_##rows##x##vectors(const pf_tile *t, float *staging) {                              \
+            if ((vectors) * (rows) >= CHAINS)                                                                \
+                tile(rows, vectors, true, t, staging);                                                       \
+            else                                                                                             \
+                tile_##rows##x##vectors(t, staging);                                                         \
+        }
+#    define HALF_ENTRY(vectors, rows) half_##rows##x##vectors,
+PF_TILE_SHAPES(HALF, PF_NOTHING, PF_NOTHING)
+#endif
+
+const pf_tile_fn PF_NAME(tiles)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = {
+    {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)},
+#if PF_HALVES
+    {PF_TILE_SHAPES(HALF_ENTRY, PF_OPEN, PF_CLOSE)},
+#endif
+};
 
 #define SIDE_TILE(panels, rows)                                                                              \
     static void side_##rows##x##panels(const pf_tile *t, float *staging) {                                   \

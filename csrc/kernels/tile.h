@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/cpu.h"
 #include "kernels/epilogue.h"
 #include "kernels/kernel.h"
 #include "kernels/simd.h"
@@ -67,9 +68,24 @@ PF_INLINE int64_t pf_ahead_each(int64_t bytes, int64_t steps) {
     return pf_max(PF_AHEAD_LEAST, pf_min(PF_LINE_BYTES, pf_ceil_div(bytes, pf_max(1, steps))));
 }
 
+/* Kinds of tiles: those of whole vectors, and those that take the lower half of the last one (tile_half.h),
+ * which is faster on some processors (PF_CPU_HALVES). Both give the same bits. */
+#define PF_HALVES (PF_VL == 16)
+enum { PF_TILE_KINDS = PF_HALVES ? 2 : 1 };
+
+/* The kind for so many columns in so many vectors. */
+PF_INLINE int pf_tile_kind(int64_t vectors, int64_t columns) {
+    if (PF_TILE_KINDS == 1 || 2 * columns > (2 * vectors - 1) * PF_VL) return 0;
+#if defined(PF_EMULATED)
+    return 1;
+#else
+    return (pf_cpu_features() & PF_CPU_HALVES) != 0;
+#endif
+}
+
 /* staging: where the rows go instead of y, whole vectors one after the other; NULL: to y. */
 typedef void (*pf_tile_fn)(const pf_tile *tile, float *staging);
-extern const pf_tile_fn PF_NAME(tiles)[PF_TILE_VECTORS][PF_TILE_ROWS];
+extern const pf_tile_fn PF_NAME(tiles)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS];
 
 /* Moves rows of n values from a staging buffer of so many vectors a row to y, through the activation if it is
  * a late one, plus z unless that is NULL. */
@@ -80,7 +96,7 @@ void PF_NAME(unstage)(const float *from, int vectors, int32_t code, float *const
 PF_INLINE void pf_tile_once(int vectors, int rows, const pf_tile *t) {
     float staging[PF_TILE_FLOATS] __attribute__((aligned(64)));
     const int late = t->last && (t->late || pf_act_is_late(t->act.code));
-    PF_NAME(tiles)[vectors - 1][rows - 1](t, late ? staging : NULL);
+    PF_NAME(tiles)[pf_tile_kind(vectors, t->n)][vectors - 1][rows - 1](t, late ? staging : NULL);
     if (late) PF_NAME(unstage)(staging, vectors, t->act.code, t->y, t->late, rows, t->column, t->n);
 }
 
@@ -131,8 +147,14 @@ typedef struct pf_waiting {
 } pf_waiting;
 
 typedef void (*pf_run_fn)(const pf_run *run);
-extern const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS];
-extern const pf_run_fn PF_NAME(late_runs)[PF_TILE_VECTORS][PF_TILE_ROWS];
+extern const pf_run_fn PF_NAME(tile_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS];
+extern const pf_run_fn PF_NAME(late_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS];
+
+/* The function for a run of tiles of so many vectors and rows; late: as pf_waiting says. */
+PF_INLINE pf_run_fn pf_run_of(const pf_run *r, bool late, int64_t vectors, int64_t rows) {
+    const int kind = pf_tile_kind(vectors, r->n);
+    return (late ? PF_NAME(late_runs) : PF_NAME(tile_runs))[kind][vectors - 1][rows - 1];
+}
 
 /* Ends a chain of late runs. */
 void PF_NAME(finish_run)(pf_waiting *w);
@@ -163,8 +185,8 @@ PF_INLINE int pf_narrow_rows(int64_t columns) {
 /* Whether few columns of so many products are better summed over the lanes: the lanes that a panel would
  * waste against the sums over lanes. */
 PF_INLINE int pf_narrow_pays(int64_t columns, int64_t depth) {
-    return columns <= PF_NARROW_COLUMNS && columns < PF_VL &&
-           depth * (PF_VL - columns) > 14 * columns * PF_VL;
+    const int64_t lanes = pf_tile_kind(1, columns) ? PF_VL / 2 : PF_VL;
+    return columns <= PF_NARROW_COLUMNS && columns < lanes && depth * (lanes - columns) > 14 * columns * PF_VL;
 }
 
 /* Pointers of the rows of a tile are made all at once, from steps in bytes; those behind the last row are

@@ -1,7 +1,7 @@
 /* Register tiles (tile.h) one below the other over rows at equal distances: the loop over tiles is inside of
  * the function, so that short sums do not wait for calls and tables of pointers. For products of one tap that
  * are summed at once: 1x1 convolutions and linear layers. */
-#include "kernels/tile_block.h"
+#include "kernels/tile_half.h"
 #include "kernels/tile_shapes.h"
 
 enum { COLS = PF_TILE_VECTORS };
@@ -68,23 +68,26 @@ void PF_NAME(finish_run)(pf_waiting *w) {
 
 /* The sums from k to `end`; fetch: memory ahead goes to the cache meanwhile, `each` bytes a step. Returns how
  * far. */
-PF_INLINE const char *sums(const int rows, const int vectors, const bool fetch, const float *const *a,
-                           int64_t k, int64_t end, const float *b, const char *ahead, int64_t each,
-                           pf_vf (*acc)[COLS]) {
+PF_INLINE const char *sums(const int rows, const int vectors, const bool half, const bool fetch,
+                           const float *const *a, int64_t k, int64_t end, const float *b, const char *ahead,
+                           int64_t each, pf_vf (*acc)[COLS]) {
     for (; k < end; k++, b += vectors * PF_VL) {
         if (fetch) {
             __builtin_prefetch(ahead, 0, 2);
             ahead += each;
         }
-        pf_block_step(rows, vectors, a, k, b, acc);
+        if (half)
+            pf_half_step(rows, vectors, a, k, b, acc);
+        else
+            pf_block_step(rows, vectors, a, k, b, acc);
     }
     return ahead;
 }
 
 /* The sums over k of one tile, whose first row is x. After each part of them a row of the tile that waits is
  * finished (NULL: there is none in this run). */
-PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, const float *x, const char *ahead,
-                        const pf_waiting *waiting, pf_vf (*acc)[COLS]) {
+PF_INLINE void multiply(const int rows, const int vectors, const bool half, const pf_run *t, const float *x,
+                        const char *ahead, const pf_waiting *waiting, pf_vf (*acc)[COLS]) {
     const float *a[PF_TILE_ROWS];
     const int parts = waiting && waiting->rows > 1 ? waiting->rows : 1;
     const int64_t each = waiting ? t->k / parts : t->k;
@@ -95,9 +98,9 @@ PF_INLINE void multiply(const int rows, const int vectors, const pf_run *t, cons
         const int64_t end = part + 1 < parts ? k + each : 0;
         const float *b = t->b + (t->k + k) * vectors * PF_VL;
         if (ahead)
-            ahead = sums(rows, vectors, true, a, k, end, b, ahead, t->ahead_each, acc);
+            ahead = sums(rows, vectors, half, true, a, k, end, b, ahead, t->ahead_each, acc);
         else
-            sums(rows, vectors, false, a, k, end, b, NULL, 0, acc);
+            sums(rows, vectors, half, false, a, k, end, b, NULL, 0, acc);
         k = end;
         if (waiting && part < waiting->rows) finish_row(waiting, part);
     }
@@ -129,7 +132,7 @@ PF_INLINE void leave(const int rows, const int vectors, const pf_run *t, float *
     w->n = t->n;
 }
 
-PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_run *t) {
+PF_INLINE void run(const int rows, const int vectors, const bool half, const bool late, const pf_run *t) {
     const int64_t last = t->n - (vectors - 1) * PF_VL;
     const float *x = t->x, *z = t->z;
     const char *ahead = t->ahead;
@@ -146,7 +149,7 @@ PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_
                 PF_UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(z + r * t->zstep + v * PF_VL);
             }
         }
-        multiply(rows, vectors, t, x, ahead, late && BETWEEN ? t->waiting : NULL, acc);
+        multiply(rows, vectors, half, t, x, ahead, late && BETWEEN ? t->waiting : NULL, acc);
         if (ahead) ahead += t->ahead_step;
         if (z && !t->z_late) add_residual(rows, vectors, z, t->zstep, last, acc);
         pf_block_activate(rows, vectors, &t->act, acc);
@@ -159,14 +162,31 @@ PF_INLINE void run(const int rows, const int vectors, const bool late, const pf_
 }
 
 #define RUN(vectors, rows)                                                                                   \
-    static void run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, false, t); }                    \
-    static void late_##rows##x##vectors(const pf_run *t) { run(rows, vectors, true, t); }
+    static void run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, false, false, t); }             \
+    static void late_##rows##x##vectors(const pf_run *t) { run(rows, vectors, false, true, t); }
 #define ENTRY(vectors, rows)      run_##rows##x##vectors,
 #define LATE_ENTRY(vectors, rows) late_##rows##x##vectors,
 
 PF_TILE_SHAPES(RUN, PF_NOTHING, PF_NOTHING)
 
-const pf_run_fn PF_NAME(tile_runs)[PF_TILE_VECTORS][PF_TILE_ROWS] = {
-    PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)};
-const pf_run_fn PF_NAME(late_runs)[PF_TILE_VECTORS][PF_TILE_ROWS] = {
-    PF_TILE_SHAPES(LATE_ENTRY, PF_OPEN, PF_CLOSE)};
+#if PF_HALVES
+#    define HALF(vectors, rows)                                                                              \
+        static void half_##rows##x##vectors(const pf_run *t) { run(rows, vectors, true, false, t); }         \
+        static void half_late_##rows##x##vectors(const pf_run *t) { run(rows, vectors, true, true, t); }
+#    define HALF_ENTRY(vectors, rows)      half_##rows##x##vectors,
+#    define HALF_LATE_ENTRY(vectors, rows) half_late_##rows##x##vectors,
+PF_TILE_SHAPES(HALF, PF_NOTHING, PF_NOTHING)
+#endif
+
+const pf_run_fn PF_NAME(tile_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = {
+    {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)},
+#if PF_HALVES
+    {PF_TILE_SHAPES(HALF_ENTRY, PF_OPEN, PF_CLOSE)},
+#endif
+};
+const pf_run_fn PF_NAME(late_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = {
+    {PF_TILE_SHAPES(LATE_ENTRY, PF_OPEN, PF_CLOSE)},
+#if PF_HALVES
+    {PF_TILE_SHAPES(HALF_LATE_ENTRY, PF_OPEN, PF_CLOSE)},
+#endif
+};
