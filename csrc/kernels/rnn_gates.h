@@ -10,27 +10,17 @@
 #include "kernels/vmath.h"
 
 #if PF_VL >= 8
-/* x factor = n + i / PF_VL + r with whole n and i, and a small r: the low bits of t are i, those above it n.
- * A power is that of n + i / PF_VL, whose mantissa i picks, times 1 + excess. */
-PF_INLINE pf_vf split_power(pf_vf x, float factor, pf_vf *excess) {
-    enum { ABOVE = PF_VL == 16 ? 19 : 20 };
-    const pf_vf shift = pf_set(1.5f * (1 << ABOVE)), t = pf_fma(x, pf_set(factor), shift);
-    const pf_vf r = pf_fma(x, pf_set(factor), shift - t);
-    *excess = r * PF_POLYNOMIAL(r, PF_ROOT_EXCESS_P);
-    return (pf_vf)((pf_vi)pf_permute(pf_load(PF_ROOTS), (pf_vi)t) + ((pf_vi)t << ABOVE));
-}
-
 /* 1 + exp(-x) for x in [-87, 88], or NaN. */
 PF_INLINE pf_vf one_plus_exp(pf_vf x) {
     pf_vf excess;
-    const pf_vf power = split_power(x, -PF_LOG2E, &excess);
+    const pf_vf power = pf_power_rooted(x, -PF_LOG2E, 0.0f, 0.0f, &excess);
     return pf_fma(power, excess, power) + 1.0f;
 }
 
 /* exp(2 x) - 1 for x in [-10, 10] or NaN. */
 PF_INLINE pf_vf exp_minus_one(pf_vf x) {
     pf_vf excess;
-    const pf_vf power = split_power(x, 2 * PF_LOG2E, &excess);
+    const pf_vf power = pf_power_rooted(x, 2 * PF_LOG2E, 0.0f, 0.0f, &excess);
     return pf_fma(power, excess, power - 1.0f);
 }
 

@@ -123,10 +123,11 @@ PF_INLINE pf_vf pf_nearest(pf_vf x) {
 #endif
 }
 
-#define PF_LOG2E  1.44269504f
-#define PF_LN2_HI 0.693145751953125f
-#define PF_LN2_LO 1.42860677e-06f
-#define PF_LN2    0.693147181f
+#define PF_LOG2E    1.44269504f
+#define PF_LOG2E_LO 1.92596303e-08f
+#define PF_LN2_HI   0.693145751953125f
+#define PF_LN2_LO   1.42860677e-06f
+#define PF_LN2      0.693147181f
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2, for x in the range where exp is finite. */
 PF_INLINE pf_vf pf_reduce_ln2(pf_vf x, pf_vf *n) {
@@ -286,31 +287,47 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
     return pf_select(x == 0.0f, x, pf_where_lt(pf_set(-1.0f), x, y, outside));
 }
 
-/* 1 + exp(-x) for x in the range below, or NaN; infinite where the exponential is. */
+#if PF_VL >= 8
+/* Powers of two by a table in a register. x factor = n + i / PF_VL + r with whole n and i, and a small r: the
+ * low bits of t are i, those above it n. The result is 2^(n + lift) times the root that i picks, and the power
+ * that times 1 + excess. factor_low: what the factor lacks, or 0 to do without. */
+PF_INLINE pf_vf pf_power_rooted(pf_vf x, float factor, float factor_low, float lift, pf_vf *excess) {
+    enum { ABOVE = PF_VL == 16 ? 19 : 20 };
+    const pf_vf shift = pf_set(1.5f * (1 << ABOVE) + lift), t = pf_fma(x, pf_set(factor), shift);
+    pf_vf r = pf_fma(x, pf_set(factor), shift - t);
+    if (factor_low != 0.0f) r = pf_fma(x, pf_set(factor_low), r);
+    *excess = r * PF_POLYNOMIAL(r, PF_ROOT_EXCESS_P);
+    return (pf_vf)((pf_vi)pf_permute(pf_load(PF_ROOTS), (pf_vi)t) + ((pf_vi)t << ABOVE));
+}
+#endif
+
+/* 1 + exp(-x) for x in the range below, or NaN; infinite where the exponential is. Half of that is found
+ * first, so that n = 128 can be expressed. */
 PF_INLINE pf_vf pf_one_plus_exp_bounded(pf_vf x) {
     pf_vf n;
-    /* Twice the exponential of the rest, so that n = 128 can be expressed. */
-    const pf_vf power = pf_power_lifted(x, -PF_LOG2E, -1.0f, &n), r = pf_power_rest(-x, n);
-    return pf_fma(pf_fma(PF_POLYNOMIAL_SCALED(r, PF_EXP_SHORT_P, 2.0f, 1.0f), r, pf_set(2.0f)), power,
-                  pf_set(1.0f));
+#if PF_VL >= 8
+    const pf_vf power = pf_power_rooted(x, -PF_LOG2E, -PF_LOG2E_LO, -1.0f, &n);
+    return pf_fma(pf_fma(power, n, power), pf_set(2.0f), pf_set(1.0f));
+#else
+    const pf_vf power = pf_power_lifted(x, -PF_LOG2E, -1.0f, &n), p = pf_exp_reduced(pf_power_rest(-x, n));
+    return pf_fma(p + p, power, pf_set(1.0f));
+#endif
 }
 
-/* x where 1 + exp(-x) differs from one and from infinity; of NaN some number. */
-PF_INLINE pf_vf pf_within_exp(pf_vf x) { return pf_clip(x, pf_set(-89.0f), pf_set(87.0f)); }
+/* x where 1 + exp(-x) differs from one and from infinity, and further, but no half of it is denormal; of NaN
+ * some number. */
+PF_INLINE pf_vf pf_within_exp(pf_vf x) { return pf_clip(x, pf_set(-89.0f), pf_set(80.0f)); }
 
 PF_INLINE pf_vf pf_one_plus_exp_negated(pf_vf x) { return pf_one_plus_exp_bounded(pf_within_exp(x)); }
 
 /* exp(-|x|) never overflows, so both halves keep full accuracy; but exp(-x) does only where results are
  * denormal. */
 PF_INLINE pf_vf pf_vsigmoid(pf_vf x) {
-    pf_vf n;
     if (__builtin_expect(pf_any(x < -87.0f), 0)) {
         const pf_vf e = pf_exp_moderate(-pf_vabs(x));
         return pf_where_lt(x, pf_zero(), e, pf_set(1.0f)) / (e + 1.0f);
     }
-    x = pf_vmin(pf_set(87.0f), x);
-    const pf_vf power = pf_power(x, -PF_LOG2E, &n), p = pf_exp_reduced(pf_power_rest(-x, n));
-    return 1.0f / pf_fma(p, power, pf_set(1.0f));
+    return 1.0f / pf_one_plus_exp_bounded(pf_vmin(pf_set(80.0f), x));
 }
 
 PF_INLINE pf_vf pf_vsilu(pf_vf x) { return x / pf_one_plus_exp_negated(x); }
