@@ -17,6 +17,13 @@ enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1, INPUT_AHEAD = PF
 #else
 enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4, INPUT_AHEAD = 1 };
 #endif
+/* An image that fills a good part of L3 together with its result pushes V and M out of L2 on its way, unless
+ * chunks are smaller. */
+enum {
+    FAR_BYTES = PF_REGISTERS == 32 ? 12 << 20 : INT32_MAX,
+    FAR_CHUNK_BYTES = 224 << 10,
+    FAR_CHUNK_LEAST = 12
+};
 enum {
     CHUNK_MOST = 96,      /* tiles */
     CHUNK_LEAST_SIX = 36, /* tiles of 6x6 outputs */
@@ -100,6 +107,18 @@ static pf_wino_plan plan_form(const pf_conv_args *a) {
     return p;
 }
 
+/* Tiles that a pass over the weights should serve at least. */
+static int64_t least_tiles(const pf_wino_plan *p) { return p->m == 6 ? CHUNK_LEAST_SIX : CHUNK_LEAST; }
+
+/* Most tiles of a chunk, with so many bytes each. */
+static int64_t chunk_most(const pf_wino_plan *p, int64_t tile_bytes) {
+    const pf_conv_args *a = p->a;
+    const int64_t floats = a->n * (a->ih * a->iw * a->ic + a->oh * a->ow * a->oc);
+    if (p->mh == p->mw && !p->phases && floats * (int64_t)sizeof(float) >= FAR_BYTES)
+        return pf_max(FAR_CHUNK_LEAST, FAR_CHUNK_BYTES / tile_bytes);
+    return pf_min(CHUNK_MOST, pf_max(least_tiles(p), CHUNK_BYTES / tile_bytes));
+}
+
 /* Sums do not depend on how tiles are cut into chunks and blocks. */
 static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     pf_wino_plan p = plan_form(a);
@@ -118,9 +137,8 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.whole = p.alone || is_narrow(p.depth, widest);
     const int64_t v_bytes = p.v_points * p.depth * (int64_t)sizeof(float);
     const int64_t tile_bytes = v_bytes + p.points * p.panel_width * (int64_t)sizeof(float);
-    const int64_t least = p.m == 6 ? CHUNK_LEAST_SIX : CHUNK_LEAST;
-    const int64_t most = pf_min(CHUNK_MOST, pf_max(least, CHUNK_BYTES / tile_bytes));
-    p.together = least * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
+    const int64_t most = chunk_most(&p, tile_bytes);
+    p.together = least_tiles(&p) * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
     p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / p.block)), nthreads);
     p.chunk = pf_ceil_div(p.blocks, p.chunks) * p.block;
     p.v_step = pf_odd_lines(p.chunk * p.depth);

@@ -186,7 +186,8 @@ PF_INLINE int pf_narrow_rows(int64_t columns) {
  * waste against the sums over lanes. */
 PF_INLINE int pf_narrow_pays(int64_t columns, int64_t depth) {
     const int64_t lanes = pf_tile_kind(1, columns) ? PF_VL / 2 : PF_VL;
-    return columns <= PF_NARROW_COLUMNS && columns < lanes && depth * (lanes - columns) > 14 * columns * PF_VL;
+    return columns <= PF_NARROW_COLUMNS && columns < lanes &&
+           depth * (lanes - columns) > 14 * columns * PF_VL;
 }
 
 /* Pointers of the rows of a tile are made all at once, from steps in bytes; those behind the last row are

@@ -289,8 +289,8 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
 
 #if PF_VL >= 8
 /* Powers of two by a table in a register. x factor = n + i / PF_VL + r with whole n and i, and a small r: the
- * low bits of t are i, those above it n. The result is 2^(n + lift) times the root that i picks, and the power
- * that times 1 + excess. factor_low: what the factor lacks, or 0 to do without. */
+ * low bits of t are i, those above it n. The result is 2^(n + lift) times the root that i picks, and the
+ * power that times 1 + excess. factor_low: what the factor lacks, or 0 to do without. */
 PF_INLINE pf_vf pf_power_rooted(pf_vf x, float factor, float factor_low, float lift, pf_vf *excess) {
     enum { ABOVE = PF_VL == 16 ? 19 : 20 };
     const pf_vf shift = pf_set(1.5f * (1 << ABOVE) + lift), t = pf_fma(x, pf_set(factor), shift);

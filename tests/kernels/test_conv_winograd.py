@@ -51,6 +51,13 @@ def test_chunks(isa: str, threads: int, form: Case) -> None:
     check(isa, threads, form.but(n=1, h=30, w=31, ic=70, oc=150), "conv_winograd")
 
 
+def test_images_of_many_megabytes(isa: str) -> None:
+    case = FORMS["F(4,3)"].but(n=5, h=130, w=131, ic=17, oc=20, act="relu")
+    check(isa, 1, case, "conv_winograd")
+    data = tensors(case)
+    np.testing.assert_array_equal(*(run(isa, n, case, *data, kernel="conv_winograd") for n in (1, 2)))
+
+
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("act", ACTIVATIONS)
 def test_epilogue(isa: str, act: str, residual: bool) -> None:
