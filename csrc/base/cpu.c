@@ -33,7 +33,7 @@ static int has_tiles(uint64_t xcr0) {
     return (d & need) == need && may_use_tiles();
 }
 
-/* Of AMD's processors with AVX-512 those of Zen 4, a family without any that has vectors in one piece. */
+/* AMD's Zen 4: of its family (25) the only one with AVX-512. */
 static int has_halves(void) {
     uint32_t a, b, c, d;
     if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx || c != signature_AMD_ecx) return 0;

@@ -12,7 +12,7 @@ enum {
     PF_CPU_VNNI = 1 << 4,    /* AVX512-VNNI */
     PF_CPU_VPCLMUL = 1 << 5, /* VPCLMULQDQ with AVX2 */
     PF_CPU_AMX = 1 << 6,     /* AMX-INT8, and the system lets this process use it */
-    PF_CPU_HALVES = 1 << 7, /* AVX-512 whose instructions take their vectors in two halves: half costs half */
+    PF_CPU_HALVES = 1 << 7,  /* AVX-512 takes vectors in two halves: half a vector costs half */
 };
 
 uint32_t pf_cpu_features(void);

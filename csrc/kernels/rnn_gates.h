@@ -12,16 +12,16 @@
 #if PF_VL >= 8
 /* 1 + exp(-x) for x in [-87, 88], or NaN. */
 PF_INLINE pf_vf one_plus_exp(pf_vf x) {
-    pf_vf excess;
-    const pf_vf power = pf_power_rooted(x, -PF_LOG2E, 0.0f, 0.0f, &excess);
-    return pf_fma(power, excess, power) + 1.0f;
+    pf_vf rest;
+    const pf_vf power = pf_power_rooted(x, -PF_LOG2E, 0.0f, 0.0f, &rest);
+    return pf_fma(power, rest * PF_POLYNOMIAL(rest, PF_ROOT_EXCESS_P), power) + 1.0f;
 }
 
 /* exp(2 x) - 1 for x in [-10, 10] or NaN. */
 PF_INLINE pf_vf exp_minus_one(pf_vf x) {
-    pf_vf excess;
-    const pf_vf power = pf_power_rooted(x, 2 * PF_LOG2E, 0.0f, 0.0f, &excess);
-    return pf_fma(power, excess, power - 1.0f);
+    pf_vf rest;
+    const pf_vf power = pf_power_rooted(x, 2 * PF_LOG2E, 0.0f, 0.0f, &rest);
+    return pf_fma(power, rest * PF_POLYNOMIAL(rest, PF_ROOT_EXCESS_P), power - 1.0f);
 }
 
 /* The same for all x, infinite where its inverse vanishes. */

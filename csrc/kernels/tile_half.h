@@ -16,8 +16,8 @@ PF_INLINE pf_vf pf_fma_low(pf_vf a, pf_vf b, pf_vf c) {
                                                          _mm512_castps512_ps256((__m512)c)));
 }
 
-/* c + x * b, where the multiplication reads x. A vector of x, spread beforehand, would take two writes of
- * registers, as many as a product of half a vector has time for. */
+/* c + x * b, where the multiplication itself reads x. Beside products of halves, to spread x to a whole
+ * vector beforehand would take longer than they do. */
 PF_INLINE pf_vf pf_fma_number(const float *x, pf_vf b, pf_vf c) {
 #    if defined(PF_EMULATED)
     return pf_fma(pf_set(*x), b, c);
@@ -36,8 +36,8 @@ PF_INLINE void pf_half_step(const int rows, const int vectors, const float *cons
     bv[whole] = pf_load_low(b + whole * PF_VL);
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const pf_vf x = whole > 1 ? pf_set(a[r][k]) : pf_set_low(a[r][k]);
-        if (whole == 1) acc[r][0] = pf_fma_number(a[r] + k, bv[0], acc[r][0]);
-        PF_UNROLL for (int v = 0; whole > 1 && v < whole; v++) acc[r][v] = pf_fma(x, bv[v], acc[r][v]);
+        PF_UNROLL for (int v = 0; v < whole; v++) acc[r][v] =
+            whole == 1 ? pf_fma_number(a[r] + k, bv[v], acc[r][v]) : pf_fma(x, bv[v], acc[r][v]);
         acc[r][whole] = pf_fma_low(x, bv[whole], acc[r][whole]);
     }
 }

@@ -288,30 +288,33 @@ PF_INLINE pf_vf pf_vlog1p(pf_vf x) {
 }
 
 #if PF_VL >= 8
-/* Powers of two by a table in a register. x factor = n + i / PF_VL + r with whole n and i, and a small r: the
- * low bits of t are i, those above it n. The result is 2^(n + lift) times the root that i picks, and the
- * power that times 1 + excess. factor_low: what the factor lacks, or 0 to do without. */
-PF_INLINE pf_vf pf_power_rooted(pf_vf x, float factor, float factor_low, float lift, pf_vf *excess) {
+/* Powers of two by a table in a register. x factor = n + i / PF_VL + rest with whole n and i, and a small
+ * rest: the low bits of t are i, those above it n. The result is 2^(n + lift) times the root that i picks;
+ * that of the rest is 1 + rest P(rest) with PF_ROOT_EXCESS_P. factor_low: what the factor lacks, or 0 to do
+ * without.
+ */
+PF_INLINE pf_vf pf_power_rooted(pf_vf x, float factor, float factor_low, float lift, pf_vf *rest) {
     enum { ABOVE = PF_VL == 16 ? 19 : 20 };
     const pf_vf shift = pf_set(1.5f * (1 << ABOVE) + lift), t = pf_fma(x, pf_set(factor), shift);
-    pf_vf r = pf_fma(x, pf_set(factor), shift - t);
-    if (factor_low != 0.0f) r = pf_fma(x, pf_set(factor_low), r);
-    *excess = r * PF_POLYNOMIAL(r, PF_ROOT_EXCESS_P);
+    *rest = pf_fma(x, pf_set(factor), shift - t);
+    if (factor_low != 0.0f) *rest = pf_fma(x, pf_set(factor_low), *rest);
     return (pf_vf)((pf_vi)pf_permute(pf_load(PF_ROOTS), (pf_vi)t) + ((pf_vi)t << ABOVE));
 }
 #endif
 
-/* 1 + exp(-x) for x in the range below, or NaN; infinite where the exponential is. Half of that is found
- * first, so that n = 128 can be expressed. */
+/* 1 + exp(-x) for x in the range below, or NaN; infinite where the exponential is. Half of the power, and
+ * twice the exponential of the rest, so that n = 128 can be expressed. */
 PF_INLINE pf_vf pf_one_plus_exp_bounded(pf_vf x) {
-    pf_vf n;
 #if PF_VL >= 8
-    const pf_vf power = pf_power_rooted(x, -PF_LOG2E, -PF_LOG2E_LO, -1.0f, &n);
-    return pf_fma(pf_fma(power, n, power), pf_set(2.0f), pf_set(1.0f));
+    pf_vf rest;
+    const pf_vf power = pf_power_rooted(x, -PF_LOG2E, -PF_LOG2E_LO, -1.0f, &rest);
+    const pf_vf twice = pf_fma(PF_POLYNOMIAL_SCALED(rest, PF_ROOT_EXCESS_P, 2.0f, 1.0f), rest, pf_set(2.0f));
 #else
+    pf_vf n;
     const pf_vf power = pf_power_lifted(x, -PF_LOG2E, -1.0f, &n), p = pf_exp_reduced(pf_power_rest(-x, n));
-    return pf_fma(p + p, power, pf_set(1.0f));
+    const pf_vf twice = p + p;
 #endif
+    return pf_fma(twice, power, pf_set(1.0f));
 }
 
 /* x where 1 + exp(-x) differs from one and from infinity, and further, but no half of it is denormal; of NaN
