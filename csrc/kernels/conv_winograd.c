@@ -19,11 +19,7 @@ enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4, INPUT_AHEAD = 1 
 #endif
 /* An image that fills a good part of L3 together with its result pushes V and M out of L2 on its way, unless
  * chunks are smaller. */
-enum {
-    FAR_BYTES = PF_REGISTERS == 32 ? 12 << 20 : INT32_MAX,
-    FAR_CHUNK_BYTES = 224 << 10,
-    FAR_CHUNK_LEAST = 12
-};
+enum { FAR_BYTES = 12 << 20, FAR_CHUNK_BYTES = 224 << 10, FAR_CHUNK_LEAST = 12 };
 enum {
     CHUNK_MOST = 96,      /* tiles */
     CHUNK_LEAST_SIX = 36, /* tiles of 6x6 outputs */
@@ -114,9 +110,10 @@ static int64_t least_tiles(const pf_wino_plan *p) { return p->m == 6 ? CHUNK_LEA
 static int64_t chunk_most(const pf_wino_plan *p, int64_t tile_bytes) {
     const pf_conv_args *a = p->a;
     const int64_t floats = a->n * (a->ih * a->iw * a->ic + a->oh * a->ow * a->oc);
-    if (p->mh == p->mw && !p->phases && floats * (int64_t)sizeof(float) >= FAR_BYTES)
-        return pf_max(FAR_CHUNK_LEAST, FAR_CHUNK_BYTES / tile_bytes);
-    return pf_min(CHUNK_MOST, pf_max(least_tiles(p), CHUNK_BYTES / tile_bytes));
+    const int squares = p->mh == p->mw && !p->phases;
+    const int far = PF_REGISTERS == 32 && squares && floats * (int64_t)sizeof(float) >= FAR_BYTES;
+    const int64_t least = far ? FAR_CHUNK_LEAST : least_tiles(p), bytes = far ? FAR_CHUNK_BYTES : CHUNK_BYTES;
+    return pf_min(CHUNK_MOST, pf_max(least, bytes / tile_bytes));
 }
 
 /* Sums do not depend on how tiles are cut into chunks and blocks. */

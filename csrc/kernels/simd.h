@@ -27,6 +27,8 @@
 #else
 #    define PF_REGISTERS 16
 #endif
+/* Whether there are tiles that take half of a vector (tile_half.h). */
+#define PF_HALVES (PF_VL == 16)
 #if defined(PF_AVX512) || defined(PF_AVX2)
 #    include <immintrin.h>
 #elif defined(__SSE2__)

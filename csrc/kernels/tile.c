@@ -86,10 +86,7 @@ PF_INLINE const char *sums(const int rows, const int vectors, const bool half, c
             __builtin_prefetch(ahead, 0, 2);
             ahead += each;
         }
-        if (half)
-            pf_half_step(rows, vectors, a, k, b, acc);
-        else
-            pf_block_step(rows, vectors, a, k, b, acc);
+        pf_tile_step(rows, vectors, half, a, k, b, acc);
     }
     return ahead;
 }
@@ -182,25 +179,20 @@ PF_INLINE void side_tile(const int rows, const int panels, const pf_tile *t, flo
 
 PF_TILE_SHAPES(TILE, PF_NOTHING, PF_NOTHING)
 
-#if PF_HALVES
 /* Tiles with few accumulators wait for latency, or for memory, whatever their width. */
-#    define HALF(vectors, rows)                                                                              \
-        static void half_##rows##x##vectors(const pf_tile *t, float *staging) {                              \
-            if ((vectors) * (rows) >= CHAINS)                                                                \
-                tile(rows, vectors, true, t, staging);                                                       \
-            else                                                                                             \
-                tile_##rows##x##vectors(t, staging);                                                         \
-        }
-#    define HALF_ENTRY(vectors, rows) half_##rows##x##vectors,
-PF_TILE_SHAPES(HALF, PF_NOTHING, PF_NOTHING)
-#endif
+#define HALF(vectors, rows)                                                                                  \
+    static void half_##rows##x##vectors(const pf_tile *t, float *staging) {                                  \
+        if ((vectors) * (rows) >= CHAINS)                                                                    \
+            tile(rows, vectors, true, t, staging);                                                           \
+        else                                                                                                 \
+            tile_##rows##x##vectors(t, staging);                                                             \
+    }
+#define HALF_ENTRY(vectors, rows) half_##rows##x##vectors,
 
-const pf_tile_fn PF_NAME(tiles)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = {
-    {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)},
-#if PF_HALVES
-    {PF_TILE_SHAPES(HALF_ENTRY, PF_OPEN, PF_CLOSE)},
-#endif
-};
+PF_HALF_SHAPES(HALF)
+
+const pf_tile_fn PF_NAME(tiles)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = PF_TILE_TABLE(ENTRY,
+                                                                                              HALF_ENTRY);
 
 #define SIDE_TILE(panels, rows)                                                                              \
     static void side_##rows##x##panels(const pf_tile *t, float *staging) {                                   \

@@ -70,7 +70,6 @@ PF_INLINE int64_t pf_ahead_each(int64_t bytes, int64_t steps) {
 
 /* Kinds of tiles: those of whole vectors, and those that take the lower half of the last one (tile_half.h),
  * which is faster on some processors (PF_CPU_HALVES). Both give the same bits. */
-#define PF_HALVES (PF_VL == 16)
 enum { PF_TILE_KINDS = PF_HALVES ? 2 : 1 };
 
 /* The kind for so many columns in so many vectors. */

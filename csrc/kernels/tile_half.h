@@ -27,7 +27,7 @@ PF_INLINE pf_vf pf_fma_number(const float *x, pf_vf b, pf_vf c) {
 #    endif
 }
 
-/* acc[r] += a[r][k] * b for one k, as pf_block_step does. */
+/* pf_block_step for such tiles. */
 PF_INLINE void pf_half_step(const int rows, const int vectors, const float *const *a, int64_t k,
                             const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
     const int whole = vectors - 1;
@@ -42,13 +42,20 @@ PF_INLINE void pf_half_step(const int rows, const int vectors, const float *cons
     }
 }
 
-#else
+#endif
 
-PF_INLINE void pf_half_step(const int rows, const int vectors, const float *const *a, int64_t k,
-                            const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
+/* acc[r] += a[r][k] * b for one k; half: of the last vector the lower half counts. */
+PF_INLINE void pf_tile_step(const int rows, const int vectors, const bool half, const float *const *a,
+                            int64_t k, const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
+#if PF_HALVES
+    if (half) {
+        pf_half_step(rows, vectors, a, k, b, acc);
+        return;
+    }
+#else
+    (void)half;
+#endif
     pf_block_step(rows, vectors, a, k, b, acc);
 }
-
-#endif
 
 #endif

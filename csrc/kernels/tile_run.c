@@ -76,10 +76,7 @@ PF_INLINE const char *sums(const int rows, const int vectors, const bool half, c
             __builtin_prefetch(ahead, 0, 2);
             ahead += each;
         }
-        if (half)
-            pf_half_step(rows, vectors, a, k, b, acc);
-        else
-            pf_block_step(rows, vectors, a, k, b, acc);
+        pf_tile_step(rows, vectors, half, a, k, b, acc);
     }
     return ahead;
 }
@@ -161,32 +158,20 @@ PF_INLINE void run(const int rows, const int vectors, const bool half, const boo
     }
 }
 
-#define RUN(vectors, rows)                                                                                   \
-    static void run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, false, false, t); }             \
-    static void late_##rows##x##vectors(const pf_run *t) { run(rows, vectors, false, true, t); }
-#define ENTRY(vectors, rows)      run_##rows##x##vectors,
-#define LATE_ENTRY(vectors, rows) late_##rows##x##vectors,
+#define RUNS(kind, half, vectors, rows)                                                                      \
+    static void kind##_run_##rows##x##vectors(const pf_run *t) { run(rows, vectors, half, false, t); }       \
+    static void kind##_late_##rows##x##vectors(const pf_run *t) { run(rows, vectors, half, true, t); }
+#define WHOLE(vectors, rows)      RUNS(whole, false, vectors, rows)
+#define HALF(vectors, rows)       RUNS(half, true, vectors, rows)
+#define ENTRY(vectors, rows)      whole_run_##rows##x##vectors,
+#define LATE_ENTRY(vectors, rows) whole_late_##rows##x##vectors,
+#define HALF_ENTRY(vectors, rows) half_run_##rows##x##vectors,
+#define HALF_LATE(vectors, rows)  half_late_##rows##x##vectors,
 
-PF_TILE_SHAPES(RUN, PF_NOTHING, PF_NOTHING)
+PF_TILE_SHAPES(WHOLE, PF_NOTHING, PF_NOTHING)
+PF_HALF_SHAPES(HALF)
 
-#if PF_HALVES
-#    define HALF(vectors, rows)                                                                              \
-        static void half_##rows##x##vectors(const pf_run *t) { run(rows, vectors, true, false, t); }         \
-        static void half_late_##rows##x##vectors(const pf_run *t) { run(rows, vectors, true, true, t); }
-#    define HALF_ENTRY(vectors, rows)      half_##rows##x##vectors,
-#    define HALF_LATE_ENTRY(vectors, rows) half_late_##rows##x##vectors,
-PF_TILE_SHAPES(HALF, PF_NOTHING, PF_NOTHING)
-#endif
-
-const pf_run_fn PF_NAME(tile_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = {
-    {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)},
-#if PF_HALVES
-    {PF_TILE_SHAPES(HALF_ENTRY, PF_OPEN, PF_CLOSE)},
-#endif
-};
-const pf_run_fn PF_NAME(late_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = {
-    {PF_TILE_SHAPES(LATE_ENTRY, PF_OPEN, PF_CLOSE)},
-#if PF_HALVES
-    {PF_TILE_SHAPES(HALF_LATE_ENTRY, PF_OPEN, PF_CLOSE)},
-#endif
-};
+const pf_run_fn PF_NAME(tile_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = PF_TILE_TABLE(ENTRY,
+                                                                                                 HALF_ENTRY);
+const pf_run_fn PF_NAME(late_runs)[PF_TILE_KINDS][PF_TILE_VECTORS][PF_TILE_ROWS] = PF_TILE_TABLE(LATE_ENTRY,
+                                                                                                 HALF_LATE);

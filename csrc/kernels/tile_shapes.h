@@ -28,4 +28,21 @@
     }                                                                                                        \
     ,
 
+/* The functions of half tiles, and a table of all kinds (tile.h). */
+#if PF_HALVES
+#    define PF_HALF_SHAPES(X) PF_TILE_SHAPES(X, PF_NOTHING, PF_NOTHING)
+#    define PF_TILE_TABLE(ENTRY, HALF)                                                                       \
+        {                                                                                                    \
+            {PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)}, { PF_TILE_SHAPES(HALF, PF_OPEN, PF_CLOSE) }          \
+        }
+#else
+#    define PF_HALF_SHAPES(X)
+#    define PF_TILE_TABLE(ENTRY, HALF)                                                                       \
+        {                                                                                                    \
+            {                                                                                                \
+                PF_TILE_SHAPES(ENTRY, PF_OPEN, PF_CLOSE)                                                     \
+            }                                                                                                \
+        }
+#endif
+
 #endif
