@@ -33,11 +33,11 @@ static int has_tiles(uint64_t xcr0) {
     return (d & need) == need && may_use_tiles();
 }
 
-/* AMD's Zen 4: of its family (25) the only one with AVX-512. */
-static int has_halves(void) {
+/* The family of an AMD processor, and 0 for others. */
+static uint32_t amd_family(void) {
     uint32_t a, b, c, d;
     if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx || c != signature_AMD_ecx) return 0;
-    return __get_cpuid(1, &a, &b, &c, &d) && ((a >> 8) & 0xf) + ((a >> 20) & 0xff) == 0x19;
+    return __get_cpuid(1, &a, &b, &c, &d) ? ((a >> 8) & 0xf) + ((a >> 20) & 0xff) : 0;
 }
 
 static uint32_t detect(void) {
@@ -57,7 +57,10 @@ static uint32_t detect(void) {
         features |= PF_CPU_AVX512;
         if ((c >> 11) & 1) features |= PF_CPU_VNNI;
         if (has_tiles(xcr0)) features |= PF_CPU_AMX;
-        if (has_halves()) features |= PF_CPU_HALVES;
+        /* Zen 4 is of a family in which no other has AVX-512; later ones have whole vectors. */
+        const uint32_t family = amd_family(), zen4 = 0x19;
+        if (family == zen4) features |= PF_CPU_HALVES;
+        if (family >= zen4) features |= PF_CPU_ADDERS;
     }
     return features;
 }

@@ -13,6 +13,7 @@ enum {
     PF_CPU_VPCLMUL = 1 << 5, /* VPCLMULQDQ with AVX2 */
     PF_CPU_AMX = 1 << 6,     /* AMX-INT8, and the system lets this process use it */
     PF_CPU_HALVES = 1 << 7,  /* AVX-512 takes vectors in two halves: half a vector costs half */
+    PF_CPU_ADDERS = 1 << 8,  /* vectors of AVX-512 are added beside two that are multiplied */
 };
 
 uint32_t pf_cpu_features(void);

@@ -1,5 +1,5 @@
 /* Where the window of an output pixel begins in a channels-last image: for kernels that copy windows,
- * conv_int8.c and conv_split.c. */
+ * conv_int8.c and conv_windows.h. */
 #ifndef PF_KERNELS_CONV_PLACE_H
 #define PF_KERNELS_CONV_PLACE_H
 

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/args.h"
-#include "kernels/conv_place.h"
+#include "kernels/conv_windows.h"
 #include "kernels/epilogue.h"
 #include "kernels/split.h"
 
@@ -27,18 +26,17 @@ enum { APART = PF_SPLIT_STEP + LINE };
 
 typedef struct conv {
     pf_conv_args a;
-    const float *x, *bias, *z, *scale, *shift;
+    pf_windows in;
+    const float *bias, *z;
     const char *w;
     pf_split_weights l; /* of w */
     float *y;
-    int64_t ic, oc;        /* of one group */
+    int64_t oc;            /* of one group */
     int64_t tile;          /* bytes of a tile of split rows */
     int64_t pixels, tiles; /* output pixels of all images; tiles of rows over them */
     int64_t chunks, sets;  /* units are groups x chunks of rows x sets of columns, */
     int by_pairs;          /* or groups x pairs of tiles of rows */
-    int pointwise, joined; /* one tap, no padding; taps of a filter row lie side by side */
-    int changed;           /* x is scaled, shifted and activated first */
-    pf_activation before, act;
+    pf_activation act;
     float low, high; /* bounds of results, as far as the activation is one */
 } conv;
 
@@ -54,15 +52,12 @@ static void choose_units(conv *c, int nthreads) {
 }
 
 static conv plan_conv(const pf_conv_args *a, int nthreads) {
-    conv c = {.a = *a, .ic = a->ic / a->groups, .oc = a->oc / a->groups, .pixels = a->n * a->oh * a->ow};
-    c.l = pf_split_layout(a->groups, c.oc, a->kh * a->kw * c.ic);
+    conv c = {.a = *a, .in = pf_windows_of(a), .oc = a->oc / a->groups, .pixels = a->n * a->oh * a->ow};
+    c.l = pf_split_layout(a->groups, c.oc, c.in.depth);
     if (c.pixels == 0 || c.oc == 0) return c;
     c.tile = c.l.steps * APART;
     c.tiles = pf_ceil_div(c.pixels, PF_SPLIT_SIDE);
     choose_units(&c, nthreads);
-    c.pointwise = a->kh * a->kw == 1 && a->pad_h == 0 && a->pad_w == 0 && (a->oh - 1) * a->stride_h < a->ih &&
-                  (a->ow - 1) * a->stride_w < a->iw;
-    c.joined = a->groups == 1 && a->dil_w == 1 && a->xsw == a->ic;
     c.act = pf_act_make(a->act, a->act_a, a->act_b);
     c.low = c.act.code == PF_ACT_NONE ? -INFINITY : c.act.a,
     c.high = c.act.code == PF_ACT_NONE ? INFINITY : c.act.b;
@@ -107,65 +102,18 @@ static int64_t chunk_start(const conv *c, int64_t chunk) {
     return pf_min(c->tiles, 2 * (pf_ceil_div(c->tiles, 2) * chunk / c->chunks));
 }
 
-/* Element of x where the window of a pixel begins, perhaps outside of the image. */
-static const float *window_of(const conv *c, const pf_conv_place *p, int64_t group) {
-    const int64_t offset = PF_WINDOW_OFFSET(&c->a, p) + group * c->ic;
-    return (const float *)((uintptr_t)c->x + (uintptr_t)offset * sizeof(float));
-}
-
-/* Copies a window, tap by tap, with zeros for the padding. */
-static void copy_window(const conv *c, const pf_conv_place *p, const float *window, float *to) {
-    const pf_conv_args *a = &c->a;
-    const int64_t y0 = PF_WINDOW_Y(a, p), x0 = PF_WINDOW_X(a, p);
-    const int whole = c->joined && x0 >= 0 && x0 + a->kw <= a->iw;
-    for (int64_t ky = 0; ky < a->kh; ky++) {
-        const int64_t iy = y0 + ky * a->dil_h;
-        const int outside = iy < 0 || iy >= a->ih;
-        const uintptr_t line = (uintptr_t)window + (uintptr_t)(ky * a->dil_h * a->xsh) * sizeof(float);
-        if (whole && !outside) {
-            memcpy(to, (const float *)line, (size_t)(a->kw * c->ic) * sizeof *to);
-            to += a->kw * c->ic;
-            continue;
-        }
-        for (int64_t kx = 0; kx < a->kw; kx++, to += c->ic) {
-            const int64_t ix = x0 + kx * a->dil_w;
-            const uintptr_t tap = line + (uintptr_t)(kx * a->dil_w * a->xsw) * sizeof(float);
-            if (outside || ix < 0 || ix >= a->iw)
-                memset(to, 0, (size_t)c->ic * sizeof *to);
-            else
-                memcpy(to, (const float *)tap, (size_t)c->ic * sizeof *to);
-        }
-    }
-}
-
 static void multiply(float *x, const float *by, int64_t n) {
     for (int64_t i = 0; i < n; i += PF_VL)
         pf_store_upto(x + i, pf_load_upto(x + i, n - i) * pf_load_upto(by + i, n - i), n - i);
 }
 
-/* Scales, shifts and activates the channels of a pixel. */
-static void change_row(const conv *c, const float *x, float *to) {
-    for (int64_t i = 0; i < c->ic; i += PF_VL) {
-        const int64_t n = c->ic - i;
-        const pf_vf shift = c->shift ? pf_load_upto(c->shift + i, n) : pf_zero();
-        const pf_vf v = pf_fma(pf_load_upto(x + i, n), pf_load_upto(c->scale + i, n), shift);
-        pf_store_upto(to + i, pf_act_vector(&c->before, v), n);
-    }
-}
-
 /* The window of a pixel as it is to be split, in a buffer unless it lies so in memory. */
 static const float *prepare(const conv *c, const pf_conv_place *p, int64_t group, const float *factors,
                             float *to) {
-    const float *x = window_of(c, p, group);
-    if (c->changed)
-        change_row(c, x, to);
-    else if (!c->pointwise)
-        copy_window(c, p, x, to);
-    else if (factors)
-        memcpy(to, x, (size_t)c->ic * sizeof *x);
-    else
-        return x;
-    if (factors) multiply(to, factors, c->l.depth);
+    const float *x = pf_window_of(&c->in, p, group, to);
+    if (!factors) return x;
+    if (x != to) memcpy(to, x, (size_t)c->l.depth * sizeof *x);
+    multiply(to, factors, c->l.depth);
     return to;
 }
 
@@ -420,7 +368,7 @@ static void run_pair_groups(turns *t, const pf_worker *w, int64_t pairs) {
 
 static void run_conv(conv c, const pf_worker *w) {
     if (c.pixels == 0 || c.oc == 0) return;
-    c.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
+    c.in.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
     rows r = {.tiles = (char *)pf_ptr(w, c.a.scratch) + w->tid * rows_bytes(&c)};
     for (int i = 0; i < 2; i++)
@@ -440,11 +388,8 @@ static void run_conv(conv c, const pf_worker *w) {
 PF_KERNEL_FUNCTION(conv_split_f32) { run_conv(plan_conv(args_, w->nthreads), w); }
 
 PF_KERNEL_FUNCTION(conv_split_affine_f32) {
-    const pf_conv_affine_args *args = args_;
     conv c = plan_conv(args_, w->nthreads);
-    c.changed = 1;
-    c.scale = pf_ptr(w, args->scale), c.shift = pf_ptr(w, args->shift);
-    c.before = pf_act_make(args->before, args->before_a, args->before_b);
+    pf_windows_change(&c.in, args_, w);
     run_conv(c, w);
 }
 
@@ -464,5 +409,5 @@ PF_PLAN_FUNCTION(conv_split_f32) {
 PF_PLAN_FUNCTION(conv_split_affine_f32) {
     const conv c = plan_conv(args_, nthreads);
     describe(&c, nthreads, plan);
-    if (!c.pointwise || c.a.groups > 1) plan->scratch_bytes = 0;
+    if (!c.in.pointwise || c.a.groups > 1) plan->scratch_bytes = 0;
 }

@@ -51,6 +51,10 @@ cdef extern from "exec/tables.h" nogil:
     const pf_kind *pf_kinds()
     int pf_code_lists(const pf_code_list **out)
 
+cdef extern from "base/cpu.h" nogil:
+    int PF_CPU_ADDERS
+    unsigned int pf_cpu_features()
+
 cdef extern from "kernels/pool.h" nogil:
     int PF_POOL_LINE
 

@@ -18,6 +18,7 @@ SPLIT_SIDE: int
 SPLIT_DEPTH: int
 SPLIT_DIGITS: int
 THIN_PIXELS: int
+ADDERS: bool
 
 def codes(name: str) -> dict[str, int]: ...
 def team() -> str: ...

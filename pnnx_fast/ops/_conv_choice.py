@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pnnx_fast._core.program import SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, THIN_PIXELS, WINO_PHASES, codes
+from pnnx_fast._core.program import ADDERS, SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, THIN_PIXELS, WINO_PHASES, codes
 
 __all__ = ["DIRECT", "SPLIT", "SPLIT_AFFINE", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
@@ -109,9 +109,13 @@ GROUPED = Choice("conv_grouped_f32", "conv_grouped_pack_f32")
 THIN = Choice("conv_thin_f32", "conv_thin_pack_f32")
 SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
 SPLIT_AFFINE = Choice("conv_split_affine_f32", SPLIT.pack)
+PAIRS = Choice("conv_pairs_f32", "conv_pairs_pack_f32")
 
 SPLIT_LEVELS = ("amx", "amx_emulated")
 """The ISA levels with matrix tiles."""
+
+PAIRS_LEVELS = ("avx512", "avx512vnni", "avx512_emulated", "avx512vnni_emulated")
+"""The ISA levels whose processors may have adders beside their multipliers."""
 
 SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0, 39.0, 5.0, 10.5
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
@@ -186,6 +190,8 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
         found.append(GROUPED)
     if isa in SPLIT_LEVELS:
         found.append(SPLIT)
+    if isa in PAIRS_LEVELS:
+        found.append(PAIRS)
     if _fits_thin(g, lanes):
         found.append(THIN)
     return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in _winograd_variants(g, lanes)]

@@ -1,0 +1,295 @@
+/* Convolution by products in pairs (pairs.h) over channels-last tensors; linear layers and 1x1 kernels are
+ * the case of one tap. The windows of some output pixels are copied into rows that stay in L2 while all
+ * columns pass, panel by panel. */
+#include <stdio.h>
+
+#include "kernels/conv_windows.h"
+#include "kernels/pairs.h"
+#include "kernels/sizes.h"
+
+enum {
+    ROWS_BYTES = 320 << 10,  /* rows of a thread: they stay in L2, beside */
+    BLOCK_BYTES = 256 << 10, /* a block of the inputs of a panel */
+    ROWS_LEAST = 48,         /* so many rows are worth a pass over the weights, */
+    ROWS_MOST = 512,
+    UNITS_EACH = 8, /* wanted by each of several threads: some to give away */
+    OWN_ROWS = 96,  /* so many for each thread are worth weights that all of them read */
+    TILE = PF_PAIRS_ROWS,
+    WIDTH = PF_PAIRS_WIDTH,
+};
+
+/* Sums of squares of rows whose scale can be taken from them. */
+#define SQUARES_LEAST 0x1p-100f
+#define SQUARES_MOST  0x1p100f
+
+typedef struct conv {
+    pf_conv_args a;
+    pf_windows in;
+    const float *bias, *z, *w;
+    pf_pairs_weights l; /* of w */
+    float *y;
+    int64_t oc;           /* of one group */
+    int64_t pixels;       /* of all images */
+    int64_t block, step;  /* inputs of a block; floats from row to row */
+    int64_t chunks, sets; /* units are groups x chunks of rows x sets of panels */
+    int64_t most;         /* rows of a chunk */
+    pf_activation act;
+} conv;
+
+/* Threads that share panels each copy the same rows. Fewer threads have no larger chunks. */
+static void choose_units(conv *c, int nthreads) {
+    const int64_t row = c->step * (int64_t)sizeof(float), fitting = ROWS_BYTES / row / TILE * TILE;
+    const int64_t most = pf_max(ROWS_LEAST, pf_min(ROWS_MOST, fitting));
+    const int share = nthreads > 1, own = share && c->pixels >= OWN_ROWS * (int64_t)nthreads;
+    c->chunks = pf_ceil_div(c->pixels, most);
+    if (own) c->chunks = pf_ceil_div(c->chunks, nthreads) * nthreads;
+    c->most = pf_ceil_div(c->pixels, pf_ceil_div(c->pixels, most));
+    const int64_t units = share ? (int64_t)UNITS_EACH * nthreads : 1;
+    c->sets = pf_min(c->l.panels, pf_ceil_div(units, c->chunks * c->a.groups));
+}
+
+static conv plan_conv(const pf_conv_args *a, int nthreads) {
+    conv c = {.a = *a, .in = pf_windows_of(a), .oc = a->oc / a->groups, .pixels = a->n * a->oh * a->ow};
+    c.l = pf_pairs_layout(a->groups, c.oc, c.in.depth);
+    if (c.pixels == 0 || c.oc == 0) return c;
+    const int64_t longest = BLOCK_BYTES / (WIDTH * (int64_t)sizeof(float)), depth = c.in.depth;
+    const int64_t blocks = pf_max(1, pf_ceil_div(depth, longest));
+    c.block = pf_ceil_div(pf_ceil_div(depth, blocks), PF_PAIRS_PERIOD) * PF_PAIRS_PERIOD;
+    c.step = pf_odd_lines(pf_max(1, depth));
+    choose_units(&c, nthreads);
+    c.act = pf_act_make(a->act, a->act_a, a->act_b);
+    return c;
+}
+
+/* First row of a chunk. */
+static int64_t chunk_start(const conv *c, int64_t chunk) { return c->pixels * chunk / c->chunks; }
+
+/* -- rows -- */
+
+/* The rows of a chunk, of a thread. */
+typedef struct rows {
+    float *numbers, *sums; /* sums of one panel, where they are made block by block */
+    int64_t group, count;
+    int64_t y[ROWS_MOST], z[ROWS_MOST];         /* where results lie */
+    float starts[ROWS_MOST], scales[ROWS_MOST]; /* of sums, and what they are multiplied with */
+    unsigned char plain[ROWS_MOST];             /* rows without pairs */
+    int usual;                                  /* the group has none */
+} rows;
+
+/* Floats of a thread. */
+static int64_t rows_floats(const conv *c) {
+    return c->most * (c->step + (c->block < c->in.depth ? WIDTH : 0));
+}
+
+/* n numbers times their factors (NULL: 1), which may be in place. Returns the sum of their squares, and what
+ * the sums of the row start from: less what its pairs have too much. */
+static float copy_row(const float *x, const float *factors, int64_t n, float *to, float *start) {
+    const pf_vi lanes = pf_numbers(), begins = (lanes & pf_seti(PF_PAIRS_STEP - 1)) == 0;
+    const int64_t paired = pf_pairs_depth(n);
+    pf_vf squares = pf_zero(), products = pf_zero();
+    for (int64_t i = 0; i < n; i += PF_VL) {
+        pf_vf v = pf_load_upto(x + i, n - i);
+        pf_vi first = begins;
+        if (factors) v *= pf_load(factors + i);
+        if (i + PF_VL > paired) first &= lanes < pf_seti((int32_t)pf_max(0, paired - i));
+        pf_store(to + i, v);
+        squares = pf_fma(v, v, squares);
+        products = pf_fma((pf_vf)((pf_vi)v & first), pf_permute(v, lanes + 1), products);
+    }
+    *start = -pf_hsum(products);
+    return pf_hsum(squares);
+}
+
+static void scale_row(float *x, float by, int64_t n) {
+    for (int64_t i = 0; i < n; i += PF_VL) pf_store(x + i, pf_load(x + i) * pf_set(by));
+}
+
+/* A row whose squares leave the range of floats, which is first brought into it. Returns the sum of its
+ * squares then, or 0 if it has no size: because all are zeros, or not finite. */
+static float prepare_odd_row(const conv *c, rows *r, int64_t i, float *to) {
+    const int64_t n = c->in.depth;
+    const float largest = pf_size_largest(to, n), limit = 0x1p100f;
+    r->starts[i] = 0.0f;
+    r->plain[i] = !(largest < INFINITY);
+    r->scales[i] = largest == 0.0f && !r->usual ? 0.0f : 1.0f;
+    if (r->plain[i] || largest == 0.0f) return 0.0f;
+    r->scales[i] = largest > limit ? limit : largest < 1.0f / limit ? 1.0f / limit : pf_power_near(largest);
+    scale_row(to, 1.0f / r->scales[i], n);
+    return copy_row(to, NULL, n, to, r->starts + i);
+}
+
+/* Brings a row to numbers whose root mean square is about 1. */
+static void prepare_row(const conv *c, rows *r, int64_t i, const float *x, const float *factors) {
+    const int64_t n = c->in.depth;
+    float *to = r->numbers + i * c->step;
+    float squares = copy_row(x, factors, n, to, r->starts + i);
+    r->plain[i] = 0, r->scales[i] = 1.0f;
+    if (!(squares > SQUARES_LEAST && squares < SQUARES_MOST)) squares = prepare_odd_row(c, r, i, to);
+    if (squares == 0.0f) return;
+    const float power = pf_power_near(sqrtf(squares / (float)n)), by = 1.0f / power;
+    if (power == 1.0f) return;
+    scale_row(to, by, n);
+    r->scales[i] *= power, r->starts[i] *= by * by;
+}
+
+static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
+    const pf_conv_args *a = &c->a;
+    const int64_t first = chunk_start(c, chunk), end = chunk_start(c, chunk + 1);
+    const float *factors = c->w + c->l.factors + group * pf_ceil_div(c->l.depth, PF_VL) * PF_VL;
+    pf_conv_place p = pf_conv_place_of(first, a->oh, a->ow);
+    r->group = group, r->count = end - first;
+    r->usual = c->w[c->l.plain + group] != 0.0f;
+    for (int64_t i = 0; i < r->count; i++) {
+        prepare_row(c, r, i, pf_window_of(&c->in, &p, group, r->numbers + i * c->step), factors);
+        r->y[i] = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw + group * c->oc;
+        r->z[i] = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw + group * c->oc;
+        if (++p.ox == a->ow) pf_conv_place_next_line(&p, a->oh);
+    }
+}
+
+/* -- results -- */
+
+/* Sums of rows [first, first + count) by a panel, on their way to n columns of y. */
+typedef struct part {
+    const float *scales, *bias; /* of the columns; bias: NULL: none */
+    float *sums;
+    int64_t first, count, column, n;
+    int vectors;
+} part;
+
+/* Scales, bias, early residual and activation; to y, or in place what is late. */
+PF_INLINE void finish_rows(const conv *c, const rows *r, const part *t, const int vectors, const int whole,
+                           const int buffered) {
+    const float *z = c->a.z_late ? NULL : c->z;
+    pf_vf by[PF_PAIRS_VECTORS], first[PF_PAIRS_VECTORS];
+    for (int v = 0; v < vectors; v++) {
+        by[v] = pf_load(t->scales + v * PF_VL);
+        first[v] = t->bias ? pf_load_upto(t->bias + v * PF_VL, t->n - v * PF_VL) : pf_zero();
+    }
+    for (int64_t i = 0; i < t->count; i++) {
+        const int64_t row = t->first + i;
+        float *sums = t->sums + i * vectors * PF_VL, *y = c->y + r->y[row] + t->column;
+        const pf_vf scale = pf_set(r->scales[row]);
+        pf_vf s[PF_PAIRS_VECTORS];
+        for (int v = 0; v < vectors; v++) {
+            s[v] = pf_fma(pf_load(sums + v * PF_VL), by[v] * scale, first[v]);
+            if (z) s[v] += pf_load_upto(z + r->z[row] + t->column + v * PF_VL, t->n - v * PF_VL);
+        }
+        pf_act_early(&c->act, s, vectors);
+        for (int v = 0; v < vectors; v++) {
+            if (buffered)
+                pf_store(sums + v * PF_VL, s[v]);
+            else if (whole)
+                pf_store(y + v * PF_VL, s[v]);
+            else
+                pf_store_upto(y + v * PF_VL, s[v], t->n - v * PF_VL);
+        }
+    }
+}
+
+static void finish(const conv *c, const rows *r, const part *t) {
+    const int late = c->z && c->a.z_late, buffered = late || pf_act_is_late(c->act.code);
+    const int64_t width = t->vectors * PF_VL;
+    if (buffered && t->vectors == 2)
+        finish_rows(c, r, t, 2, 0, 1);
+    else if (buffered)
+        finish_rows(c, r, t, 1, 0, 1);
+    else if (t->n == WIDTH)
+        finish_rows(c, r, t, 2, 1, 0);
+    else if (t->vectors == 2)
+        finish_rows(c, r, t, 2, 0, 0);
+    else
+        finish_rows(c, r, t, 1, 0, 0);
+    if (!buffered) return;
+    pf_act_late(c->act.code, t->sums, width, t->count, width);
+    for (int64_t i = 0; i < t->count; i++)
+        for (int64_t j = 0; j < t->n; j += PF_VL) {
+            pf_vf v = pf_load(t->sums + i * width + j);
+            if (late) v += pf_load_upto(c->z + r->z[t->first + i] + t->column + j, t->n - j);
+            pf_store_upto(c->y + r->y[t->first + i] + t->column + j, v, t->n - j);
+        }
+}
+
+/* -- products -- */
+
+static int has_plain(const rows *r, int64_t first, int64_t count) {
+    int plain = r->usual;
+    for (int64_t i = 0; i < count; i++) plain |= r->plain[first + i];
+    return plain;
+}
+
+/* All rows by one panel. Each block of its inputs stays in L2 while the rows pass, and the next one is
+ * fetched meanwhile. */
+static void run_panel(const conv *c, const rows *r, int64_t panel) {
+    const int vectors = pf_pairs_vectors(&c->l, panel);
+    const int64_t width = vectors * PF_VL, column = panel * WIDTH, depth = c->in.depth;
+    const int64_t tiles = pf_ceil_div(r->count, TILE), at = r->group * c->l.columns + column;
+    float buffer[TILE * WIDTH] __attribute__((aligned(64)));
+    part s = {.column = column, .n = pf_min(width, c->oc - column), .vectors = vectors};
+    s.scales = c->w + c->l.scales + at;
+    s.bias = c->bias ? c->bias + r->group * c->oc + column : NULL;
+    int64_t begin = 0;
+    do {
+        pf_pairs_tile t = {.step = c->step, .k = pf_min(c->block, depth - begin)};
+        t.b = c->w + at * depth + begin * width;
+        const int64_t steps = pf_ceil_div(t.k, PF_PAIRS_STEP) * tiles;
+        t.ahead = (const char *)(t.b + t.k * width);
+        t.ahead_each = pf_ceil_div(t.k * width * (int64_t)sizeof(float), pf_max(1, steps));
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            s.first = r->count * tile / tiles, s.count = r->count * (tile + 1) / tiles - s.first;
+            s.sums = t.sums = c->block < depth ? r->sums + s.first * width : buffer;
+            t.a = r->numbers + s.first * c->step + begin;
+            t.starts = begin == 0 ? c->w + c->l.starts + at : NULL;
+            t.row_starts = r->starts + s.first;
+            t.plain = has_plain(r, s.first, s.count);
+            PF_NAME(pairs_tiles)[vectors - 1][s.count - 1](&t);
+            t.ahead += pf_ceil_div(t.k, PF_PAIRS_STEP) * t.ahead_each;
+            if (begin + t.k == depth) finish(c, r, &s);
+        }
+        begin += c->block;
+    } while (begin < depth);
+}
+
+static void run_conv(conv c, const pf_worker *w) {
+    if (c.pixels == 0 || c.oc == 0) return;
+    c.in.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
+    c.y = pf_ptr(w, c.a.y);
+    rows r;
+    r.numbers = (float *)pf_ptr(w, c.a.scratch) + w->tid * rows_floats(&c);
+    r.sums = r.numbers + c.most * c.step;
+    const int64_t units = c.a.groups * c.chunks * c.sets;
+    int64_t have = -1;
+    for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
+        const int64_t set = i % c.sets, chunk = i / c.sets;
+        if (have != chunk) prepare_rows(&c, chunk / c.chunks, chunk % c.chunks, &r), have = chunk;
+        for (int64_t p = c.l.panels * set / c.sets; p < c.l.panels * (set + 1) / c.sets; p++)
+            run_panel(&c, &r, p);
+    }
+}
+
+PF_KERNEL_FUNCTION(conv_pairs_f32) { run_conv(plan_conv(args_, w->nthreads), w); }
+
+PF_KERNEL_FUNCTION(conv_pairs_affine_f32) {
+    conv c = plan_conv(args_, w->nthreads);
+    pf_windows_change(&c.in, args_, w);
+    run_conv(c, w);
+}
+
+static void describe(const conv *c, int nthreads, pf_plan *plan) {
+    plan->variant = 0;
+    plan->packed_bytes = c->l.floats * (int64_t)sizeof(float);
+    plan->scratch_bytes = c->pixels && c->oc ? nthreads * rows_floats(c) * (int64_t)sizeof(float) : 0;
+    snprintf(plan->label, sizeof plan->label, "pairs %dx%d", TILE, WIDTH);
+}
+
+PF_PLAN_FUNCTION(conv_pairs_f32) {
+    const conv c = plan_conv(args_, nthreads);
+    describe(&c, nthreads, plan);
+}
+
+/* Without scratch: not to be had for this shape. */
+PF_PLAN_FUNCTION(conv_pairs_affine_f32) {
+    const conv c = plan_conv(args_, nthreads);
+    describe(&c, nthreads, plan);
+    if (!c.in.pointwise || c.a.groups > 1) plan->scratch_bytes = 0;
+}
