@@ -52,6 +52,7 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_pairs_tile *t) {
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step + paired;
     for (int64_t k = -paired; k < 0; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * vectors * PF_VL) {
         __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + PF_LINE_BYTES, 0, 2);
         ahead += each;
         add_pair(rows, vectors, a, k, b, acc);
         add_one(rows, vectors, a, k + 2, b + 2 * vectors * PF_VL, acc);

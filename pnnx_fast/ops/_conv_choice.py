@@ -13,7 +13,7 @@ from typing import Any
 
 from pnnx_fast._core.program import ADDERS, SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, THIN_PIXELS, WINO_PHASES, codes
 
-__all__ = ["DIRECT", "SPLIT", "SPLIT_AFFINE", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
+__all__ = ["AFFINE", "DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 
 class Level:
@@ -110,12 +110,25 @@ THIN = Choice("conv_thin_f32", "conv_thin_pack_f32")
 SPLIT = Choice("conv_split_f32", "conv_split_pack_f32")
 SPLIT_AFFINE = Choice("conv_split_affine_f32", SPLIT.pack)
 PAIRS = Choice("conv_pairs_f32", "conv_pairs_pack_f32")
+PAIRS_AFFINE = Choice("conv_pairs_affine_f32", PAIRS.pack)
+AFFINE = {SPLIT.kernel: SPLIT_AFFINE, PAIRS.kernel: PAIRS_AFFINE}
+"""Kernels that scale their input, where others have their weights scaled, and those that do so."""
 
 SPLIT_LEVELS = ("amx", "amx_emulated")
 """The ISA levels with matrix tiles."""
 
 PAIRS_LEVELS = ("avx512", "avx512vnni", "avx512_emulated", "avx512vnni_emulated")
 """The ISA levels whose processors may have adders beside their multipliers."""
+
+PAIRS_EFFICIENCY, PAIRS_GAIN = 1.28, 0.97
+"""Share of the peak of products as usual that pairs reach; share of the direct cost that they have to stay below."""
+
+PAIRS_NUMBER_CYCLES, PAIRS_COPY_CYCLES, PAIRS_ROW_CYCLES, PAIRS_END_CYCLES = 4.0, 2.0, 60.0, 6.0
+"""The preparation of a vector of a row, the copying of its window before that, the rest of its preparation; scale, bias,
+activation and store of a vector of sums."""
+
+PAIRS_LARGEST = 3 << 18
+"""Bytes from which on tensors between convolutions are kept in strips, which is worth more."""
 
 SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0, 39.0, 5.0, 10.5
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
@@ -168,6 +181,10 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
     gain = _phase_gain(g, lanes) if best >= WINO_PHASES else 1.0
     cost, choice = direct_cost(g, level, nthreads), DIRECT
+    if constant and _pairs_pay(isa, g):
+        pairs = pairs_cost(g, level, nthreads)
+        if pairs < PAIRS_GAIN * cost:
+            cost, choice = pairs, PAIRS
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
     pixels = g["n"] * g["oh"] * g["ow"]
@@ -269,6 +286,25 @@ def direct_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
         vectors = g["kh"] * g["kw"] * _padded(g["ic"] // groups, lanes) / lanes
         each = vectors * NARROW_CYCLES[outputs - 1] + NARROW_END_CYCLES
         work = min(work, groups * pixels * each)
+    return _together(work / nthreads, 4 * products / level.memory(nthreads))
+
+
+def _pairs_pay(isa: str, g: Mapping[str, Any]) -> bool:
+    """Whether sums in pairs are faster on this processor, and no chain in strips is lost by them."""
+    if not (isa in PAIRS_LEVELS and (ADDERS or isa.endswith("emulated"))):
+        return False
+    largest = 4 * g["n"] * max(g["ih"] * g["iw"] * g["ic"], g["oh"] * g["ow"] * g["oc"])
+    return g["oh"] == 1 or largest < PAIRS_LARGEST
+
+
+def pairs_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
+    """Cycles of products in pairs, whose rows are copied before."""
+    lanes, groups, taps = level.lanes, g["groups"], g["kh"] * g["kw"]
+    depth, outputs = taps * g["ic"] // groups, _padded(g["oc"] // groups, lanes)
+    products = float(depth * groups * outputs)
+    row = depth / lanes * (PAIRS_NUMBER_CYCLES + PAIRS_COPY_CYCLES * (taps > 1)) + PAIRS_ROW_CYCLES
+    row += outputs / lanes * PAIRS_END_CYCLES
+    work = g["n"] * g["oh"] * g["ow"] * (products / (2 * lanes * PAIRS_EFFICIENCY) + groups * row)
     return _together(work / nthreads, 4 * products / level.memory(nthreads))
 
 

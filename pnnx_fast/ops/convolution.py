@@ -15,7 +15,7 @@ from pnnx_fast._core.program import THIN_PIXELS
 from pnnx_fast.errors import ShapeError
 from pnnx_fast.expression.activations import activation_fields
 from pnnx_fast.ops._channels import emit_channels
-from pnnx_fast.ops._conv_choice import SPLIT, SPLIT_AFFINE, STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
+from pnnx_fast.ops._conv_choice import AFFINE, STEM, STEM_CHANNELS, Choice, candidates, choose, is_stem
 from pnnx_fast.ops._window import Padding, paddings, per_axis, window_counts, window_fields
 from pnnx_fast.ops.registry import Floats, Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Tensor
@@ -137,10 +137,10 @@ def _emit(
     elif x.ndim == 4:
         choice = choose(b.isa, b.nthreads, fields, weight.is_constant, b.weights_bytes)
         choice = b.prefer(choice, lambda: candidates(b.isa, fields), weight, fields)
-        if gate is not None and choice.kernel == SPLIT.kernel:
+        if gate is not None and choice.kernel in AFFINE:
             # What the kernel does to its input is the product with the gate.
             fields |= {"scale": b.contiguous(gate), "before": 0, "before_a": 0.0, "before_b": 0.0}
-            choice, gate = SPLIT_AFFINE, None
+            choice, gate = AFFINE[choice.kernel], None
     plan = b.plan(choice.kernel, **fields, variant=choice.variant)
     kh, kw = math.prod(weight.shape[2:-1]), weight.shape[-1]
     shape: dict[str, Any] = {"oc": y.shape[1], "ic": x.shape[1], "kh": kh, "kw": kw}

@@ -1,6 +1,6 @@
 """A per-channel affine map with its activation (a batch norm whose input others read, too) becomes part of the 1x1
 convolution or linear layer that alone reads its result. Works on the steps of a lowered program; the kernels are in
-``csrc/kernels/conv_runs.c`` and ``conv_split.c``.
+``csrc/kernels/conv_runs.c``, ``conv_pairs.c`` and ``conv_split.c``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from pnnx_fast.runtime.lower import HostStep, KernelStep
 
 __all__ = ["fuse_affine"]
 
-KERNELS = {"conv_f32": "conv_affine_f32", "conv_split_f32": "conv_split_affine_f32"}
+KERNELS = {
+    "conv_f32": "conv_affine_f32",
+    "conv_pairs_f32": "conv_pairs_affine_f32",
+    "conv_split_f32": "conv_split_affine_f32",
+}
 """Kernels of convolutions, and those of them with an affine map before."""
 
 
