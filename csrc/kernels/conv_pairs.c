@@ -8,9 +8,9 @@
 #include "kernels/sizes.h"
 
 enum {
-    ROWS_BYTES = 320 << 10,  /* rows of a thread: they stay in L2, beside */
-    BLOCK_BYTES = 256 << 10, /* a block of the inputs of a panel */
-    ROWS_LEAST = 48,         /* so many rows are worth a pass over the weights, */
+    ROWS_BYTES = 256 << 10,  /* rows of a thread: they stay in L2, beside */
+    BLOCK_BYTES = 128 << 10, /* a block of the inputs of a panel */
+    ROWS_LEAST = 64,         /* so many rows are worth a pass over the weights, */
     ROWS_MOST = 512,
     UNITS_EACH = 8, /* wanted by each of several threads: some to give away */
     OWN_ROWS = 96,  /* so many for each thread are worth weights that all of them read */
@@ -33,6 +33,7 @@ typedef struct conv {
     int64_t block, step;  /* inputs of a block; floats from row to row */
     int64_t chunks, sets; /* units are groups x chunks of rows x sets of panels */
     int64_t most;         /* rows of a chunk */
+    float share;          /* of an input in the sums of a row */
     pf_activation act;
 } conv;
 
@@ -56,6 +57,7 @@ static conv plan_conv(const pf_conv_args *a, int nthreads) {
     const int64_t blocks = pf_max(1, pf_ceil_div(depth, longest));
     c.block = pf_ceil_div(pf_ceil_div(depth, blocks), PF_PAIRS_PERIOD) * PF_PAIRS_PERIOD;
     c.step = pf_odd_lines(pf_max(1, depth));
+    c.share = 1.0f / (float)pf_max(1, depth);
     choose_units(&c, nthreads);
     c.act = pf_act_make(a->act, a->act_a, a->act_b);
     return c;
@@ -81,32 +83,47 @@ static int64_t rows_floats(const conv *c) {
     return c->most * (c->step + (c->block < c->in.depth ? WIDTH : 0));
 }
 
+/* What is summed up of a row while it is copied. */
+typedef struct row_sums {
+    pf_vf squares, products; /* products: of pairs */
+} row_sums;
+
+/* A vector of a row times the factors of its inputs (NULL: 1); begins: lanes where pairs do. */
+PF_INLINE void copy_vector(pf_vf v, const float *factors, pf_vi begins, float *to, row_sums *s) {
+    if (factors) v *= pf_load(factors);
+    pf_store(to, v);
+    s->squares = pf_fma(v, v, s->squares);
+    s->products = pf_fma((pf_vf)((pf_vi)v & begins), pf_permute(v, pf_numbers() + 1), s->products);
+}
+
 /* n numbers times their factors (NULL: 1), which may be in place. Returns the sum of their squares, and what
  * the sums of the row start from: less what its pairs have too much. */
 static float copy_row(const float *x, const float *factors, int64_t n, float *to, float *start) {
     const pf_vi lanes = pf_numbers(), begins = (lanes & pf_seti(PF_PAIRS_STEP - 1)) == 0;
     const int64_t paired = pf_pairs_depth(n);
-    pf_vf squares = pf_zero(), products = pf_zero();
-    for (int64_t i = 0; i < n; i += PF_VL) {
-        pf_vf v = pf_load_upto(x + i, n - i);
-        pf_vi first = begins;
-        if (factors) v *= pf_load(factors + i);
-        if (i + PF_VL > paired) first &= lanes < pf_seti((int32_t)pf_max(0, paired - i));
-        pf_store(to + i, v);
-        squares = pf_fma(v, v, squares);
-        products = pf_fma((pf_vf)((pf_vi)v & first), pf_permute(v, lanes + 1), products);
+    row_sums even = {pf_zero(), pf_zero()}, odd = even;
+    int64_t i = 0;
+    for (; i + 2 * PF_VL <= paired; i += 2 * PF_VL) {
+        copy_vector(pf_load(x + i), factors ? factors + i : NULL, begins, to + i, &even);
+        copy_vector(pf_load(x + i + PF_VL), factors ? factors + i + PF_VL : NULL, begins, to + i + PF_VL,
+                    &odd);
     }
-    *start = -pf_hsum(products);
-    return pf_hsum(squares);
+    for (; i < n; i += PF_VL) {
+        const pf_vi inside = lanes < pf_seti((int32_t)pf_max(0, pf_min(PF_VL, paired - i)));
+        copy_vector(pf_load_upto(x + i, n - i), factors ? factors + i : NULL, begins & inside, to + i, &even);
+    }
+    *start = -pf_hsum(even.products + odd.products);
+    return pf_hsum(even.squares + odd.squares);
 }
 
+/* n numbers, in whole vectors, times one. */
 static void scale_row(float *x, float by, int64_t n) {
     for (int64_t i = 0; i < n; i += PF_VL) pf_store(x + i, pf_load(x + i) * pf_set(by));
 }
 
-/* A row whose squares leave the range of floats, which is first brought into it. Returns the sum of its
+/* A copied row whose squares leave the range of floats, into which it is brought. Returns the sum of its
  * squares then, or 0 if it has no size: because all are zeros, or not finite. */
-static float prepare_odd_row(const conv *c, rows *r, int64_t i, float *to) {
+static __attribute__((noinline)) float prepare_odd_row(const conv *c, rows *r, int64_t i, float *to) {
     const int64_t n = c->in.depth;
     const float largest = pf_size_largest(to, n), limit = 0x1p100f;
     r->starts[i] = 0.0f;
@@ -118,18 +135,30 @@ static float prepare_odd_row(const conv *c, rows *r, int64_t i, float *to) {
     return copy_row(to, NULL, n, to, r->starts + i);
 }
 
+/* The inverse of the power of two next to the root of a number, which is far from the ends of what floats can
+ * be: quicker than by arithmetic. */
+static float inverse_root(float x) {
+    enum { FRACTION = 23, BIAS = 127 };
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (BIAS - (((bits >> FRACTION) - BIAS + 1) >> 1)) << FRACTION;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* Brings a row to numbers whose root mean square is about 1. */
 static void prepare_row(const conv *c, rows *r, int64_t i, const float *x, const float *factors) {
     const int64_t n = c->in.depth;
     float *to = r->numbers + i * c->step;
     float squares = copy_row(x, factors, n, to, r->starts + i);
     r->plain[i] = 0, r->scales[i] = 1.0f;
-    if (!(squares > SQUARES_LEAST && squares < SQUARES_MOST)) squares = prepare_odd_row(c, r, i, to);
-    if (squares == 0.0f) return;
-    const float power = pf_power_near(sqrtf(squares / (float)n)), by = 1.0f / power;
-    if (power == 1.0f) return;
+    if (__builtin_expect(!(squares > SQUARES_LEAST && squares < SQUARES_MOST), 0)) {
+        squares = prepare_odd_row(c, r, i, to);
+        if (squares == 0.0f) return;
+    }
+    const float by = inverse_root(squares * c->share);
     scale_row(to, by, n);
-    r->scales[i] *= power, r->starts[i] *= by * by;
+    r->scales[i] /= by, r->starts[i] *= by * by;
 }
 
 static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
@@ -170,6 +199,8 @@ PF_INLINE void finish_rows(const conv *c, const rows *r, const part *t, const in
         const int64_t row = t->first + i;
         float *sums = t->sums + i * vectors * PF_VL, *y = c->y + r->y[row] + t->column;
         const pf_vf scale = pf_set(r->scales[row]);
+        for (int v = 0; v < vectors; v++)
+            __builtin_prefetch(y + (vectors + v) * PF_VL, 1); /* the next panel's */
         pf_vf s[PF_PAIRS_VECTORS];
         for (int v = 0; v < vectors; v++) {
             s[v] = pf_fma(pf_load(sums + v * PF_VL), by[v] * scale, first[v]);
