@@ -176,77 +176,25 @@ static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     }
 }
 
-/* -- results -- */
-
-/* Sums of rows [first, first + count) by a panel, on their way to n columns of y. */
-typedef struct part {
-    const float *scales, *bias; /* of the columns; bias: NULL: none */
-    float *sums;
-    int64_t first, count, column, n;
-    int vectors;
-} part;
-
-/* Scales, bias, early residual and activation; to y, or in place what is late. */
-PF_INLINE void finish_rows(const conv *c, const rows *r, const part *t, const int vectors, const int whole,
-                           const int buffered) {
-    const float *z = c->a.z_late ? NULL : c->z;
-    pf_vf by[PF_PAIRS_VECTORS], first[PF_PAIRS_VECTORS];
-    for (int v = 0; v < vectors; v++) {
-        by[v] = pf_load(t->scales + v * PF_VL);
-        first[v] = t->bias ? pf_load_upto(t->bias + v * PF_VL, t->n - v * PF_VL) : pf_zero();
-    }
-    for (int64_t i = 0; i < t->count; i++) {
-        const int64_t row = t->first + i;
-        float *sums = t->sums + i * vectors * PF_VL, *y = c->y + r->y[row] + t->column;
-        const pf_vf scale = pf_set(r->scales[row]);
-        for (int v = 0; v < vectors; v++)
-            __builtin_prefetch(y + (vectors + v) * PF_VL, 1); /* the next panel's */
-        pf_vf s[PF_PAIRS_VECTORS];
-        for (int v = 0; v < vectors; v++) {
-            s[v] = pf_fma(pf_load(sums + v * PF_VL), by[v] * scale, first[v]);
-            if (z) s[v] += pf_load_upto(z + r->z[row] + t->column + v * PF_VL, t->n - v * PF_VL);
-        }
-        pf_act_early(&c->act, s, vectors);
-        for (int v = 0; v < vectors; v++) {
-            if (buffered)
-                pf_store(sums + v * PF_VL, s[v]);
-            else if (whole)
-                pf_store(y + v * PF_VL, s[v]);
-            else
-                pf_store_upto(y + v * PF_VL, s[v], t->n - v * PF_VL);
-        }
-    }
-}
-
-static void finish(const conv *c, const rows *r, const part *t) {
-    const int late = c->z && c->a.z_late, buffered = late || pf_act_is_late(c->act.code);
-    const int64_t width = t->vectors * PF_VL;
-    if (buffered && t->vectors == 2)
-        finish_rows(c, r, t, 2, 0, 1);
-    else if (buffered)
-        finish_rows(c, r, t, 1, 0, 1);
-    else if (t->n == WIDTH)
-        finish_rows(c, r, t, 2, 1, 0);
-    else if (t->vectors == 2)
-        finish_rows(c, r, t, 2, 0, 0);
-    else
-        finish_rows(c, r, t, 1, 0, 0);
-    if (!buffered) return;
-    pf_act_late(c->act.code, t->sums, width, t->count, width);
-    for (int64_t i = 0; i < t->count; i++)
-        for (int64_t j = 0; j < t->n; j += PF_VL) {
-            pf_vf v = pf_load(t->sums + i * width + j);
-            if (late) v += pf_load_upto(c->z + r->z[t->first + i] + t->column + j, t->n - j);
-            pf_store_upto(c->y + r->y[t->first + i] + t->column + j, v, t->n - j);
-        }
-}
-
 /* -- products -- */
 
-static int has_plain(const rows *r, int64_t first, int64_t count) {
-    int plain = r->usual;
+static bool has_plain(const rows *r, int64_t first, int64_t count) {
+    bool plain = r->usual;
     for (int64_t i = 0; i < count; i++) plain |= r->plain[first + i];
     return plain;
+}
+
+/* What is late: rows [first, first + count) from a dense buffer to y. */
+static void finish_late(const conv *c, const rows *r, float *from, int64_t width, int64_t first,
+                        int64_t count, int64_t column, int64_t n) {
+    const float *z = c->a.z_late ? c->z : NULL;
+    pf_act_late(c->act.code, from, width, count, n);
+    for (int64_t i = first; i < first + count; i++, from += width)
+        for (int64_t j = 0; j < n; j += PF_VL) {
+            pf_vf v = pf_load_upto(from + j, n - j);
+            if (z) v += pf_load_upto(z + r->z[i] + column + j, n - j);
+            pf_store_upto(c->y + r->y[i] + column + j, v, n - j);
+        }
 }
 
 /* All rows by one panel. Each block of its inputs stays in L2 while the rows pass, and the next one is
@@ -255,27 +203,34 @@ static void run_panel(const conv *c, const rows *r, int64_t panel) {
     const int vectors = pf_pairs_vectors(&c->l, panel);
     const int64_t width = vectors * PF_VL, column = panel * WIDTH, depth = c->in.depth;
     const int64_t tiles = pf_ceil_div(r->count, TILE), at = r->group * c->l.columns + column;
+    const bool late = (c->z && c->a.z_late) || pf_act_is_late(c->act.code);
     float buffer[TILE * WIDTH] __attribute__((aligned(64)));
-    part s = {.column = column, .n = pf_min(width, c->oc - column), .vectors = vectors};
-    s.scales = c->w + c->l.scales + at;
-    s.bias = c->bias ? c->bias + r->group * c->oc + column : NULL;
+    int64_t dense[TILE];
+    pf_pairs_end e = {.act = c->act, .n = pf_min(width, c->oc - column)};
+    e.scales = c->w + c->l.scales + at;
+    e.bias = c->bias ? c->bias + r->group * c->oc + column : NULL;
+    e.z = c->z && !c->a.z_late ? c->z + column : NULL;
+    e.y = late ? buffer : c->y + column;
+    for (int i = 0; i < TILE; i++) dense[i] = i * width;
     int64_t begin = 0;
     do {
         pf_pairs_tile t = {.step = c->step, .k = pf_min(c->block, depth - begin)};
         t.b = c->w + at * depth + begin * width;
-        const int64_t steps = pf_ceil_div(t.k, PF_PAIRS_STEP) * tiles;
+        t.starts = begin == 0 ? c->w + c->l.starts + at : NULL;
+        t.end = begin + t.k == depth ? &e : NULL;
+        const int64_t steps = pf_ceil_div(t.k, PF_PAIRS_STEP);
         t.ahead = (const char *)(t.b + t.k * width);
-        t.ahead_each = pf_ceil_div(t.k * width * (int64_t)sizeof(float), pf_max(1, steps));
+        t.ahead_each = pf_ceil_div(t.k * width * (int64_t)sizeof(float), pf_max(1, steps * tiles));
         for (int64_t tile = 0; tile < tiles; tile++) {
-            s.first = r->count * tile / tiles, s.count = r->count * (tile + 1) / tiles - s.first;
-            s.sums = t.sums = c->block < depth ? r->sums + s.first * width : buffer;
-            t.a = r->numbers + s.first * c->step + begin;
-            t.starts = begin == 0 ? c->w + c->l.starts + at : NULL;
-            t.row_starts = r->starts + s.first;
-            t.plain = has_plain(r, s.first, s.count);
-            PF_NAME(pairs_tiles)[vectors - 1][s.count - 1](&t);
-            t.ahead += pf_ceil_div(t.k, PF_PAIRS_STEP) * t.ahead_each;
-            if (begin + t.k == depth) finish(c, r, &s);
+            const int64_t first = r->count * tile / tiles, count = r->count * (tile + 1) / tiles - first;
+            t.sums = r->sums + first * width;
+            t.a = r->numbers + first * c->step + begin;
+            t.row_starts = r->starts + first;
+            t.plain = has_plain(r, first, count);
+            e.row_scales = r->scales + first, e.z_at = r->z + first, e.y_at = late ? dense : r->y + first;
+            PF_NAME(pairs_tiles)[vectors - 1][count - 1](&t);
+            t.ahead += steps * t.ahead_each;
+            if (late && t.end) finish_late(c, r, buffer, width, first, count, column, e.n);
         }
         begin += c->block;
     } while (begin < depth);

@@ -15,10 +15,11 @@
 #ifndef PF_KERNELS_PAIRS_H
 #define PF_KERNELS_PAIRS_H
 
+#include <stdbool.h>
 #include <string.h>
 
+#include "kernels/epilogue.h"
 #include "kernels/kernel.h"
-#include "kernels/simd.h"
 
 enum {
     PF_PAIRS_VECTORS = 2,                       /* of columns of a panel */
@@ -74,15 +75,25 @@ static inline int pf_pairs_vectors(const pf_pairs_weights *l, int64_t panel) {
     return (int)pf_min(PF_PAIRS_VECTORS, l->columns / PF_VL - panel * PF_PAIRS_VECTORS);
 }
 
+/* Where complete sums go: they are scaled, added to bias and residual, and activated unless that is late. */
+typedef struct pf_pairs_end {
+    const float *row_scales, *scales, *bias, *z; /* bias, z: NULL: none */
+    float *y;
+    const int64_t *y_at, *z_at; /* where the rows begin */
+    int64_t n;                  /* columns */
+    pf_activation act;
+} pf_pairs_end;
+
 /* Some rows by a panel, from one input on. */
 typedef struct pf_pairs_tile {
     const float *a, *b; /* prepared rows, packed weights */
     int64_t step, k;    /* floats from row to row; inputs: whole periods, unless they are the last ones */
     const float *row_starts, *starts; /* of sums; NULL: they go on */
-    float *sums;                      /* rows x vectors, dense */
-    int plain;                        /* no pairs */
-    const char *ahead; /* memory to fetch into L2 meanwhile, so many bytes for every PF_PAIRS_STEP inputs */
-    int64_t ahead_each;
+    float *sums;                      /* rows x vectors, dense, unless they are complete: */
+    const pf_pairs_end *end;          /* NULL: they are not */
+    bool plain;                       /* no pairs */
+    const char *ahead;  /* memory to fetch into L2 meanwhile, so many bytes for every PF_PAIRS_STEP inputs */
+    int64_t ahead_each; /* at most two lines */
 } pf_pairs_tile;
 
 typedef void (*pf_pairs_fn)(const pf_pairs_tile *tile);

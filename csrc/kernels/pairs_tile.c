@@ -1,29 +1,18 @@
 /* Register tiles of products in pairs (pairs.h), one instance for every width and height. */
 #include "kernels/pairs.h"
+#include "kernels/tile_block.h"
 
-enum { ROWS = PF_PAIRS_ROWS, COLS = PF_PAIRS_VECTORS };
+enum { COLS = PF_TILE_VECTORS };
 
 PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
-    PF_UNROLL for (int r = 0; r < rows; r++) {
-        const pf_vf row = t->starts && !t->plain ? pf_set(t->row_starts[r]) : pf_zero();
-        PF_UNROLL for (int v = 0; v < vectors; v++) {
-            acc[r][v] = pf_zero();
-            if (!t->starts)
-                acc[r][v] = pf_load(t->sums + (r * vectors + v) * PF_VL);
-            else if (!t->plain)
-                acc[r][v] = row + pf_load(t->starts + v * PF_VL);
-        }
+    if (t->starts && t->plain) {
+        pf_block_start(rows, vectors, NULL, PF_VL, acc);
+        return;
     }
-}
-
-/* One input as usual. */
-PF_INLINE void add_one(const int rows, const int vectors, const float *const *a, int64_t k, const float *b,
-                       pf_vf (*acc)[COLS]) {
-    pf_vf bv[COLS];
-    PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
     PF_UNROLL for (int r = 0; r < rows; r++) {
-        const pf_vf x = pf_set(a[r][k]);
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(x, bv[v], acc[r][v]);
+        const float *from = t->starts ? t->starts : t->sums + r * vectors * PF_VL;
+        const pf_vf row = t->starts ? pf_set(t->row_starts[r]) : pf_zero();
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = row + pf_load(from + v * PF_VL);
     }
 }
 
@@ -42,11 +31,38 @@ PF_INLINE void add_pair(const int rows, const int vectors, const float *const *a
     }
 }
 
+/* Complete sums. The columns of the next panel are fetched for writing. */
+PF_INLINE void finish(const int rows, const int vectors, const pf_pairs_end *e, pf_vf (*acc)[COLS]) {
+    const int64_t last = e->n - (vectors - 1) * PF_VL;
+    pf_vf by[COLS], first[1][COLS];
+    pf_block_start(1, vectors, e->bias, last, first);
+    PF_UNROLL for (int v = 0; v < vectors; v++) by[v] = pf_load(e->scales + v * PF_VL);
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        const pf_vf scale = pf_set(e->row_scales[r]);
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(acc[r][v], by[v] * scale, first[0][v]);
+    }
+    if (e->z) {
+        PF_UNROLL for (int r = 0; r < rows; r++) {
+            const float *z = e->z + e->z_at[r];
+            PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] +=
+                pf_load_upto(z + v * PF_VL, v + 1 < vectors ? PF_VL : last);
+        }
+    }
+    pf_block_activate(rows, vectors, &e->act, acc);
+    PF_UNROLL for (int r = 0; r < rows; r++) {
+        float *y = e->y + e->y_at[r];
+        PF_UNROLL for (int v = 0; v < vectors; v++) {
+            pf_store_upto(y + v * PF_VL, acc[r][v], v + 1 < vectors ? PF_VL : last);
+            __builtin_prefetch(y + (vectors + v) * PF_VL, 1);
+        }
+    }
+}
+
 PF_INLINE void tile(const int rows, const int vectors, const pf_pairs_tile *t) {
-    pf_vf acc[ROWS][COLS];
-    const float *a[ROWS], *b = t->b;
+    pf_vf acc[PF_TILE_ROWS][COLS];
+    const float *a[PF_TILE_ROWS], *b = t->b;
     const char *ahead = t->ahead;
-    const int64_t end = t->k, paired = t->plain ? 0 : pf_pairs_depth(end), each = t->ahead_each;
+    const int64_t paired = t->plain ? 0 : pf_pairs_depth(t->k), rest = t->k - paired, each = t->ahead_each;
     start(rows, vectors, t, acc);
     /* Counting up to zero saves the register of the bound. */
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step + paired;
@@ -55,10 +71,14 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_pairs_tile *t) {
         __builtin_prefetch(ahead + PF_LINE_BYTES, 0, 2);
         ahead += each;
         add_pair(rows, vectors, a, k, b, acc);
-        add_one(rows, vectors, a, k + 2, b + 2 * vectors * PF_VL, acc);
-        add_one(rows, vectors, a, k + 3, b + 3 * vectors * PF_VL, acc);
+        pf_block_step(rows, vectors, a, k + 2, b + 2 * vectors * PF_VL, acc);
+        pf_block_step(rows, vectors, a, k + 3, b + 3 * vectors * PF_VL, acc);
     }
-    for (int64_t k = 0; k < end - paired; k++, b += vectors * PF_VL) add_one(rows, vectors, a, k, b, acc);
+    for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL) pf_block_step(rows, vectors, a, k, b, acc);
+    if (t->end) {
+        finish(rows, vectors, t->end, acc);
+        return;
+    }
     PF_UNROLL for (int r = 0; r < rows; r++) {
         PF_UNROLL for (int v = 0; v < vectors; v++) pf_store(t->sums + (r * vectors + v) * PF_VL, acc[r][v]);
     }
