@@ -120,15 +120,12 @@ SPLIT_LEVELS = ("amx", "amx_emulated")
 PAIRS_LEVELS = ("avx512", "avx512vnni", "avx512_emulated", "avx512vnni_emulated")
 """The ISA levels whose processors may have adders beside their multipliers."""
 
-PAIRS_EFFICIENCY, PAIRS_GAIN = 1.28, 0.97
+PAIRS_EFFICIENCY, PAIRS_GAIN = 1.22, 0.97
 """Share of the peak of products as usual that pairs reach; share of the direct cost that they have to stay below."""
 
-PAIRS_NUMBER_CYCLES, PAIRS_COPY_CYCLES, PAIRS_ROW_CYCLES, PAIRS_END_CYCLES = 4.0, 2.0, 60.0, 6.0
+PAIRS_NUMBER_CYCLES, PAIRS_COPY_CYCLES, PAIRS_ROW_CYCLES, PAIRS_END_CYCLES = 4.0, 2.0, 40.0, 3.0
 """The preparation of a vector of a row, the copying of its window before that, the rest of its preparation; scale, bias,
 activation and store of a vector of sums."""
-
-PAIRS_LARGEST = 3 << 18
-"""Bytes from which on tensors between convolutions are kept in strips, which is worth more."""
 
 SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0, 39.0, 5.0, 10.5
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
@@ -181,12 +178,10 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
     gain = _phase_gain(g, lanes) if best >= WINO_PHASES else 1.0
     cost, choice = direct_cost(g, level, nthreads), DIRECT
-    if constant and _pairs_pay(isa, g):
-        pairs = pairs_cost(g, level, nthreads)
-        if pairs < PAIRS_GAIN * cost:
-            cost, choice = pairs, PAIRS
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
+    if constant and _has_pairs(isa) and pairs_cost(g, level, nthreads) < PAIRS_GAIN * cost:
+        return PAIRS
     pixels = g["n"] * g["oh"] * g["ow"]
     if not constant or isa not in SPLIT_LEVELS or pixels < SPLIT_ROWS:
         return choice
@@ -289,12 +284,9 @@ def direct_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
     return _together(work / nthreads, 4 * products / level.memory(nthreads))
 
 
-def _pairs_pay(isa: str, g: Mapping[str, Any]) -> bool:
-    """Whether sums in pairs are faster on this processor, and no chain in strips is lost by them."""
-    if not (isa in PAIRS_LEVELS and (ADDERS or isa.endswith("emulated"))):
-        return False
-    largest = 4 * g["n"] * max(g["ih"] * g["iw"] * g["ic"], g["oh"] * g["ow"] * g["oc"])
-    return g["oh"] == 1 or largest < PAIRS_LARGEST
+def _has_pairs(isa: str) -> bool:
+    """Whether sums in pairs are faster on this processor; emulated levels, which are for tests, take them, too."""
+    return isa in PAIRS_LEVELS and (ADDERS or isa.endswith("emulated"))
 
 
 def pairs_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
