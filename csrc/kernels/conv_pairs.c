@@ -12,8 +12,10 @@ enum {
     BLOCK_BYTES = 128 << 10, /* a block of the inputs of a panel */
     ROWS_LEAST = 64,         /* so many rows are worth a pass over the weights, */
     ROWS_MOST = 512,
-    UNITS_EACH = 8, /* wanted by each of several threads: some to give away */
-    OWN_ROWS = 96,  /* so many for each thread are worth weights that all of them read */
+    UNITS_EACH = 8,          /* wanted by each of several threads: some to give away */
+    LIGHT_BYTES = 384 << 10, /* weights that L2 holds beside few rows */
+    OWN_PARTS = 4, /* so many pairs of tiles for each thread are worth such weights that all of them read, */
+    OWN_ROWS = 96, /* and so many rows any weights */
     TILE = PF_PAIRS_ROWS,
     WIDTH = PF_PAIRS_WIDTH,
 };
@@ -28,24 +30,31 @@ typedef struct conv {
     const float *bias, *z, *w;
     pf_pairs_weights l; /* of w */
     float *y;
-    int64_t oc;           /* of one group */
-    int64_t pixels;       /* of all images */
-    int64_t block, step;  /* inputs of a block; floats from row to row */
-    int64_t chunks, sets; /* units are groups x chunks of rows x sets of panels */
-    int64_t most;         /* rows of a chunk */
-    float share;          /* of an input in the sums of a row */
+    int64_t oc;                    /* of one group */
+    int64_t pixels;                /* of all images */
+    int64_t block, step;           /* inputs of a block; floats from row to row */
+    int64_t chunks, sets;          /* units are groups x chunks of rows x sets of panels */
+    int64_t most;                  /* rows of a chunk */
+    const char *ahead, *ahead_end; /* what a later step reads and is still to be fetched */
+    float share;                   /* of an input in the sums of a row */
     pf_activation act;
 } conv;
 
-/* Threads that share panels each copy the same rows. Fewer threads have no larger chunks. */
+/* One thread takes as many rows as stay close. Several take small parts of them where L2 holds all weights,
+ * else large parts of their own, panel by panel, unless rows are few: threads that share these each copy the
+ * same rows. */
 static void choose_units(conv *c, int nthreads) {
     const int64_t row = c->step * (int64_t)sizeof(float), fitting = ROWS_BYTES / row / TILE * TILE;
-    const int64_t most = pf_max(ROWS_LEAST, pf_min(ROWS_MOST, fitting));
-    const int share = nthreads > 1, own = share && c->pixels >= OWN_ROWS * (int64_t)nthreads;
-    c->chunks = pf_ceil_div(c->pixels, most);
-    if (own) c->chunks = pf_ceil_div(c->chunks, nthreads) * nthreads;
-    c->most = pf_ceil_div(c->pixels, pf_ceil_div(c->pixels, most));
-    const int64_t units = share ? (int64_t)UNITS_EACH * nthreads : 1;
+    const int64_t most = pf_max(ROWS_LEAST, pf_min(ROWS_MOST, fitting)), each = pf_ceil_div(c->pixels, most);
+    const int64_t units = nthreads > 1 ? (int64_t)UNITS_EACH * nthreads : 1;
+    const int64_t weights = c->in.depth * c->l.columns * (int64_t)sizeof(float);
+    const int64_t tiles = pf_ceil_div(c->pixels, 2 * TILE);
+    c->chunks = each;
+    if (nthreads > 1 && weights <= LIGHT_BYTES && tiles >= OWN_PARTS * (int64_t)nthreads)
+        c->chunks = pf_max(each, pf_min(tiles, units));
+    else if (nthreads > 1 && c->pixels >= OWN_ROWS * (int64_t)nthreads)
+        c->chunks = pf_ceil_div(each, nthreads) * nthreads;
+    c->most = pf_ceil_div(c->pixels, each);
     c->sets = pf_min(c->l.panels, pf_ceil_div(units, c->chunks * c->a.groups));
 }
 
@@ -197,9 +206,21 @@ static void finish_late(const conv *c, const rows *r, float *from, int64_t width
         }
 }
 
-/* All rows by one panel. Each block of its inputs stays in L2 while the rows pass, and the next one is
- * fetched meanwhile. */
-static void run_panel(const conv *c, const rows *r, int64_t panel) {
+/* Lets tiles that have so many steps fetch bytes from `start` on. */
+static void fetch(pf_pairs_tile *t, const char *start, int64_t bytes, int64_t steps) {
+    t->ahead = start, t->ahead_each = pf_ceil_div(bytes, pf_max(1, steps));
+}
+
+/* The same for this thread's part of what a later step reads. */
+static void fetch_later(conv *c, pf_pairs_tile *t, int64_t most, int64_t steps) {
+    const int64_t bytes = pf_min(most, c->ahead_end - c->ahead);
+    fetch(t, bytes > 0 ? c->ahead : (const char *)t->b, bytes, steps);
+    c->ahead += bytes;
+}
+
+/* All rows by one panel. Each block of its inputs stays in L2 while the rows pass, and what follows it in
+ * memory is fetched meanwhile unless it is there already (warm). */
+static void run_panel(conv *c, const rows *r, int64_t panel, bool warm) {
     const int vectors = pf_pairs_vectors(&c->l, panel);
     const int64_t width = vectors * PF_VL, column = panel * WIDTH, depth = c->in.depth;
     const int64_t tiles = pf_ceil_div(r->count, TILE), at = r->group * c->l.columns + column;
@@ -218,9 +239,11 @@ static void run_panel(const conv *c, const rows *r, int64_t panel) {
         t.b = c->w + at * depth + begin * width;
         t.starts = begin == 0 ? c->w + c->l.starts + at : NULL;
         t.end = begin + t.k == depth ? &e : NULL;
-        const int64_t steps = pf_ceil_div(t.k, PF_PAIRS_STEP);
-        t.ahead = (const char *)(t.b + t.k * width);
-        t.ahead_each = pf_ceil_div(t.k * width * (int64_t)sizeof(float), pf_max(1, steps * tiles));
+        const int64_t steps = pf_ceil_div(t.k, PF_PAIRS_STEP), bytes = t.k * width * (int64_t)sizeof(float);
+        if (warm || (t.end && panel + 1 == c->l.panels))
+            fetch_later(c, &t, bytes, steps * tiles);
+        else
+            fetch(&t, (const char *)t.b + bytes, bytes, steps * tiles);
         for (int64_t tile = 0; tile < tiles; tile++) {
             const int64_t first = r->count * tile / tiles, count = r->count * (tile + 1) / tiles - first;
             t.sums = r->sums + first * width;
@@ -240,16 +263,22 @@ static void run_conv(conv c, const pf_worker *w) {
     if (c.pixels == 0 || c.oc == 0) return;
     c.in.x = pf_ptr(w, c.a.x), c.w = pf_ptr(w, c.a.w), c.bias = pf_ptr(w, c.a.bias), c.z = pf_ptr(w, c.a.z);
     c.y = pf_ptr(w, c.a.y);
+    c.ahead = w->ahead.start + w->tid * (w->ahead.bytes / w->nthreads);
+    c.ahead_end = c.ahead + w->ahead.bytes / w->nthreads;
     rows r;
     r.numbers = (float *)pf_ptr(w, c.a.scratch) + w->tid * rows_floats(&c);
     r.sums = r.numbers + c.most * c.step;
     const int64_t units = c.a.groups * c.chunks * c.sets;
     int64_t have = -1;
+    bool warm = false;
     for (int64_t i = pf_claim_near(w, units); i < units; i = pf_claim_near(w, units)) {
         const int64_t set = i % c.sets, chunk = i / c.sets;
-        if (have != chunk) prepare_rows(&c, chunk / c.chunks, chunk % c.chunks, &r), have = chunk;
+        if (have != chunk) {
+            warm = c.sets == 1 && have >= 0 && have / c.chunks == chunk / c.chunks;
+            prepare_rows(&c, chunk / c.chunks, chunk % c.chunks, &r), have = chunk;
+        }
         for (int64_t p = c.l.panels * set / c.sets; p < c.l.panels * (set + 1) / c.sets; p++)
-            run_panel(&c, &r, p);
+            run_panel(&c, &r, p, warm);
     }
 }
 
