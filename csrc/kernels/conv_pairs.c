@@ -8,9 +8,9 @@
 #include "kernels/sizes.h"
 
 enum {
-    ROWS_BYTES = 256 << 10,  /* rows of a thread: they stay in L2, beside */
-    BLOCK_BYTES = 128 << 10, /* a block of the inputs of a panel */
-    ROWS_LEAST = 64,         /* so many rows are worth a pass over the weights, */
+    ROWS_BYTES = 320 << 10,  /* rows of a thread: they stay in L2, beside */
+    BLOCK_BYTES = 192 << 10, /* a block of the inputs of a panel */
+    ROWS_LEAST = 208,       /* so many rows are worth a pass over the weights, */
     ROWS_MOST = 512,
     UNITS_EACH = 8,          /* wanted by each of several threads: some to give away */
     LIGHT_BYTES = 384 << 10, /* weights that L2 holds beside few rows */
