@@ -10,7 +10,7 @@
 enum {
     ROWS_BYTES = 320 << 10,  /* rows of a thread: they stay in L2, beside */
     BLOCK_BYTES = 192 << 10, /* a block of the inputs of a panel */
-    ROWS_LEAST = 208,       /* so many rows are worth a pass over the weights, */
+    ROWS_LEAST = 208,        /* so many rows are worth a pass over the weights, */
     ROWS_MOST = 512,
     UNITS_EACH = 8,          /* wanted by each of several threads: some to give away */
     LIGHT_BYTES = 384 << 10, /* weights that L2 holds beside few rows */
@@ -80,6 +80,9 @@ static int64_t chunk_start(const conv *c, int64_t chunk) { return c->pixels * ch
 /* The rows of a chunk, of a thread. */
 typedef struct rows {
     float *numbers, *sums; /* sums of one panel, where they are made block by block */
+    float buffers[2][TILE * WIDTH] __attribute__((aligned(64))); /* of sums that wait, */
+    pf_pairs_late late;                                          /* which are these; those of the tile */
+    int turn;                                                    /* after it go to the other one */
     int64_t group, count;
     int64_t y[ROWS_MOST], z[ROWS_MOST];         /* where results lie */
     float starts[ROWS_MOST], scales[ROWS_MOST]; /* of sums, and what they are multiplied with */
@@ -170,6 +173,12 @@ static void prepare_row(const conv *c, rows *r, int64_t i, const float *x, const
     r->scales[i] /= by, r->starts[i] *= by * by;
 }
 
+/* Where rows of a dense buffer begin, by vectors. */
+static const int64_t dense[PF_PAIRS_VECTORS][8] = {
+    {0, PF_VL, 2 * PF_VL, 3 * PF_VL, 4 * PF_VL, 5 * PF_VL, 6 * PF_VL, 7 * PF_VL},
+    {0, 2 * PF_VL, 4 * PF_VL, 6 * PF_VL, 8 * PF_VL, 10 * PF_VL, 12 * PF_VL, 14 * PF_VL},
+};
+
 static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     const pf_conv_args *a = &c->a;
     const int64_t first = chunk_start(c, chunk), end = chunk_start(c, chunk + 1);
@@ -193,17 +202,15 @@ static bool has_plain(const rows *r, int64_t first, int64_t count) {
     return plain;
 }
 
-/* What is late: rows [first, first + count) from a dense buffer to y. */
-static void finish_late(const conv *c, const rows *r, float *from, int64_t width, int64_t first,
-                        int64_t count, int64_t column, int64_t n) {
-    const float *z = c->a.z_late ? c->z : NULL;
-    pf_act_late(c->act.code, from, width, count, n);
-    for (int64_t i = first; i < first + count; i++, from += width)
-        for (int64_t j = 0; j < n; j += PF_VL) {
-            pf_vf v = pf_load_upto(from + j, n - j);
-            if (z) v += pf_load_upto(z + r->z[i] + column + j, n - j);
-            pf_store_upto(c->y + r->y[i] + column + j, v, n - j);
-        }
+/* Rows [first, first + count), whose sums are in the buffer whose turn it is, wait for what is late. */
+static void leave(const conv *c, rows *r, int64_t first, int64_t count, int64_t column,
+                 const pf_pairs_end *e) {
+    r->late.sums = r->buffers[r->turn], r->turn = !r->turn;
+    r->late.rows = (int)count, r->late.vectors = e->n > PF_VL ? 2 : 1;
+    r->late.code = c->act.code;
+    r->late.y = c->y + column, r->late.y_at = r->y + first;
+    r->late.z = c->a.z_late && c->z ? c->z + column : NULL, r->late.z_at = r->z + first;
+    r->late.n = e->n;
 }
 
 /* Lets tiles that have so many steps fetch bytes from `start` on. */
@@ -220,19 +227,15 @@ static void fetch_later(conv *c, pf_pairs_tile *t, int64_t most, int64_t steps) 
 
 /* All rows by one panel. Each block of its inputs stays in L2 while the rows pass, and what follows it in
  * memory is fetched meanwhile unless it is there already (warm). */
-static void run_panel(conv *c, const rows *r, int64_t panel, bool warm) {
+static void run_panel(conv *c, rows *r, int64_t panel, bool warm) {
     const int vectors = pf_pairs_vectors(&c->l, panel);
     const int64_t width = vectors * PF_VL, column = panel * WIDTH, depth = c->in.depth;
     const int64_t tiles = pf_ceil_div(r->count, TILE), at = r->group * c->l.columns + column;
     const bool late = (c->z && c->a.z_late) || pf_act_is_late(c->act.code);
-    float buffer[TILE * WIDTH] __attribute__((aligned(64)));
-    int64_t dense[TILE];
     pf_pairs_end e = {.act = c->act, .n = pf_min(width, c->oc - column)};
     e.scales = c->w + c->l.scales + at;
     e.bias = c->bias ? c->bias + r->group * c->oc + column : NULL;
     e.z = c->z && !c->a.z_late ? c->z + column : NULL;
-    e.y = late ? buffer : c->y + column;
-    for (int i = 0; i < TILE; i++) dense[i] = i * width;
     int64_t begin = 0;
     do {
         pf_pairs_tile t = {.step = c->step, .k = pf_min(c->block, depth - begin)};
@@ -250,13 +253,22 @@ static void run_panel(conv *c, const rows *r, int64_t panel, bool warm) {
             t.a = r->numbers + first * c->step + begin;
             t.row_starts = r->starts + first;
             t.plain = has_plain(r, first, count);
-            e.row_scales = r->scales + first, e.z_at = r->z + first, e.y_at = late ? dense : r->y + first;
+            t.late = late ? &r->late : NULL;
+            e.row_scales = r->scales + first, e.z_at = r->z + first;
+            e.y = late ? r->buffers[r->turn] : c->y + column;
+            e.y_at = late ? dense[vectors - 1] : r->y + first;
             PF_NAME(pairs_tiles)[vectors - 1][count - 1](&t);
+            if (late) r->late.rows = 0;
+            if (late && t.end) leave(c, r, first, count, column, &e);
             t.ahead += steps * t.ahead_each;
-            if (late && t.end) finish_late(c, r, buffer, width, first, count, column, e.n);
         }
         begin += c->block;
     } while (begin < depth);
+}
+
+static void finish_waiting(rows *r) {
+    PF_NAME(pairs_finish)(&r->late);
+    r->late.rows = 0;
 }
 
 static void run_conv(conv c, const pf_worker *w) {
@@ -268,6 +280,7 @@ static void run_conv(conv c, const pf_worker *w) {
     rows r;
     r.numbers = (float *)pf_ptr(w, c.a.scratch) + w->tid * rows_floats(&c);
     r.sums = r.numbers + c.most * c.step;
+    r.turn = r.late.rows = 0;
     const int64_t units = c.a.groups * c.chunks * c.sets;
     int64_t have = -1;
     bool warm = false;
@@ -275,11 +288,13 @@ static void run_conv(conv c, const pf_worker *w) {
         const int64_t set = i % c.sets, chunk = i / c.sets;
         if (have != chunk) {
             warm = c.sets == 1 && have >= 0 && have / c.chunks == chunk / c.chunks;
+            finish_waiting(&r);
             prepare_rows(&c, chunk / c.chunks, chunk % c.chunks, &r), have = chunk;
         }
         for (int64_t p = c.l.panels * set / c.sets; p < c.l.panels * (set + 1) / c.sets; p++)
             run_panel(&c, &r, p, warm);
     }
+    finish_waiting(&r);
 }
 
 PF_KERNEL_FUNCTION(conv_pairs_f32) { run_conv(plan_conv(args_, w->nthreads), w); }

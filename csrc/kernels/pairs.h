@@ -84,6 +84,20 @@ typedef struct pf_pairs_end {
     pf_activation act;
 } pf_pairs_end;
 
+/* Complete sums of a tile that wait for what is late: it is done between the sums of the next one. */
+typedef struct pf_pairs_late {
+    float *sums;       /* rows x vectors, dense */
+    int rows, vectors; /* no rows: nothing waits */
+    int32_t code;      /* of the activation */
+    float *y;
+    const float *z;             /* added after it; NULL: none */
+    const int64_t *y_at, *z_at; /* where the rows begin */
+    int64_t n;                  /* columns */
+} pf_pairs_late;
+
+/* All rows that wait. */
+void PF_NAME(pairs_finish)(const pf_pairs_late *late);
+
 /* Some rows by a panel, from one input on. */
 typedef struct pf_pairs_tile {
     const float *a, *b; /* prepared rows, packed weights */
@@ -91,6 +105,7 @@ typedef struct pf_pairs_tile {
     const float *row_starts, *starts; /* of sums; NULL: they go on */
     float *sums;                      /* rows x vectors, dense, unless they are complete: */
     const pf_pairs_end *end;          /* NULL: they are not */
+    const pf_pairs_late *late;        /* what waits meanwhile; NULL: nothing */
     bool plain;                       /* no pairs */
     const char *ahead;  /* memory to fetch into L2 meanwhile, so many bytes for every PF_PAIRS_STEP inputs */
     int64_t ahead_each; /* at most two lines */

@@ -58,22 +58,53 @@ PF_INLINE void finish(const int rows, const int vectors, const pf_pairs_end *e, 
     }
 }
 
+/* A row that waits. */
+PF_INLINE void finish_row(const pf_pairs_late *w, int row) {
+    const float *from = w->sums + row * w->vectors * PF_VL, *z = w->z ? w->z + w->z_at[row] : NULL;
+    float *y = w->y + w->y_at[row];
+    for (int64_t j = 0; j < w->n; j += PF_VL) {
+        const pf_vf v = pf_act_late_vector(w->code, pf_load_upto(from + j, w->n - j));
+        pf_store_upto(y + j, z ? v + pf_load_upto(z + j, w->n - j) : v, w->n - j);
+    }
+}
+
+void PF_NAME(pairs_finish)(const pf_pairs_late *late) {
+    for (int row = 0; row < late->rows; row++) finish_row(late, row);
+}
+
+/* The inputs of t->k that go in pairs; after each part of them a row that waits is finished. Returns where
+ * those of the columns end. */
+PF_INLINE const float *pairs(const int rows, const int vectors, const float *const *a, int64_t paired,
+                             const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
+    const pf_pairs_late *w = t->late;
+    const int parts = w && w->rows > 1 ? w->rows : 1;
+    const int64_t each = paired / parts / PF_PAIRS_STEP * PF_PAIRS_STEP, ahead_each = t->ahead_each;
+    const float *b = t->b;
+    const char *ahead = t->ahead;
+    int64_t k = -paired;
+    for (int part = 0; part < parts; part++) {
+        const int64_t end = part + 1 < parts ? k + each : 0;
+        for (; k < end; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * vectors * PF_VL) {
+            __builtin_prefetch(ahead, 0, 2);
+            __builtin_prefetch(ahead + PF_LINE_BYTES, 0, 2);
+            ahead += ahead_each;
+            add_pair(rows, vectors, a, k, b, acc);
+            pf_block_step(rows, vectors, a, k + 2, b + 2 * vectors * PF_VL, acc);
+            pf_block_step(rows, vectors, a, k + 3, b + 3 * vectors * PF_VL, acc);
+        }
+        if (w && part < w->rows) finish_row(w, part);
+    }
+    return b;
+}
+
 PF_INLINE void tile(const int rows, const int vectors, const pf_pairs_tile *t) {
     pf_vf acc[PF_TILE_ROWS][COLS];
-    const float *a[PF_TILE_ROWS], *b = t->b;
-    const char *ahead = t->ahead;
-    const int64_t paired = t->plain ? 0 : pf_pairs_depth(t->k), rest = t->k - paired, each = t->ahead_each;
+    const float *a[PF_TILE_ROWS];
+    const int64_t paired = t->plain ? 0 : pf_pairs_depth(t->k), rest = t->k - paired;
     start(rows, vectors, t, acc);
     /* Counting up to zero saves the register of the bound. */
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step + paired;
-    for (int64_t k = -paired; k < 0; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * vectors * PF_VL) {
-        __builtin_prefetch(ahead, 0, 2);
-        __builtin_prefetch(ahead + PF_LINE_BYTES, 0, 2);
-        ahead += each;
-        add_pair(rows, vectors, a, k, b, acc);
-        pf_block_step(rows, vectors, a, k + 2, b + 2 * vectors * PF_VL, acc);
-        pf_block_step(rows, vectors, a, k + 3, b + 3 * vectors * PF_VL, acc);
-    }
+    const float *b = pairs(rows, vectors, a, paired, t, acc);
     for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL) pf_block_step(rows, vectors, a, k, b, acc);
     if (t->end) {
         finish(rows, vectors, t->end, acc);
