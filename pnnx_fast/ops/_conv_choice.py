@@ -123,9 +123,12 @@ PAIRS_LEVELS = ("avx512", "avx512vnni", "avx512_emulated", "avx512vnni_emulated"
 PAIRS_EFFICIENCY, PAIRS_GAIN = 1.22, 0.97
 """Share of the peak of products as usual that pairs reach; share of the direct cost that they have to stay below."""
 
-PAIRS_NUMBER_CYCLES, PAIRS_COPY_CYCLES, PAIRS_ROW_CYCLES, PAIRS_END_CYCLES = 4.0, 2.0, 40.0, 3.0
-"""The preparation of a vector of a row, the copying of its window before that, the rest of its preparation; scale, bias,
-activation and store of a vector of sums."""
+PAIRS_NUMBER_CYCLES, PAIRS_COPY_CYCLES, PAIRS_ROW_CYCLES, PAIRS_END_CYCLES, PAIRS_LATE_CYCLES = 4.0, 2.0, 40.0, 3.0, 8.0
+"""The preparation of a vector of a row, the copying of its window before that, the rest of its preparation; scale, bias
+and store of a vector of sums; what a late activation of one costs beyond other kernels, whose units are less busy."""
+
+LATE = {codes("activation")[name] for name in ("sigmoid", "silu", "gelu", "gelu_tanh", "tanh", "mish")}
+"""Activations that are applied to sums when these have been stored."""
 
 SPLIT_TILE_CYCLES, SPLIT_ROW_CYCLES, SPLIT_COPY_CYCLES, SPLIT_END_CYCLES = 187.0, 39.0, 5.0, 10.5
 """The products of a tile of rows and one of columns; the splitting of a row of a tile, and the copying of its window
@@ -295,7 +298,7 @@ def pairs_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
     depth, outputs = taps * g["ic"] // groups, _padded(g["oc"] // groups, lanes)
     products = float(depth * groups * outputs)
     row = depth / lanes * (PAIRS_NUMBER_CYCLES + PAIRS_COPY_CYCLES * (taps > 1)) + PAIRS_ROW_CYCLES
-    row += outputs / lanes * PAIRS_END_CYCLES
+    row += outputs / lanes * (PAIRS_END_CYCLES + PAIRS_LATE_CYCLES * (g["act"] in LATE))
     work = g["n"] * g["oh"] * g["ow"] * (products / (2 * lanes * PAIRS_EFFICIENCY) + groups * row)
     return _together(work / nthreads, 4 * products / level.memory(nthreads))
 
