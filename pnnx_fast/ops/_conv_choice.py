@@ -13,7 +13,7 @@ from typing import Any
 
 from pnnx_fast._core.program import ADDERS, SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, THIN_PIXELS, WINO_PHASES, codes
 
-__all__ = ["AFFINE", "DIRECT", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
+__all__ = ["AFFINE", "DIRECT", "PAIRS", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
 
 class Level:
@@ -298,7 +298,7 @@ def pairs_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
     depth, outputs = taps * g["ic"] // groups, _padded(g["oc"] // groups, lanes)
     products = float(depth * groups * outputs)
     row = depth / lanes * (PAIRS_NUMBER_CYCLES + PAIRS_COPY_CYCLES * (taps > 1)) + PAIRS_ROW_CYCLES
-    row += outputs / lanes * (PAIRS_END_CYCLES + PAIRS_LATE_CYCLES * (g["act"] in LATE))
+    row += outputs / lanes * (PAIRS_END_CYCLES + PAIRS_LATE_CYCLES * (g.get("act") in LATE))
     work = g["n"] * g["oh"] * g["ow"] * (products / (2 * lanes * PAIRS_EFFICIENCY) + groups * row)
     return _together(work / nthreads, 4 * products / level.memory(nthreads))
 

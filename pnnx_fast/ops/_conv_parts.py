@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pnnx_fast.expression.activations import activation_fields
-from pnnx_fast.ops._conv_choice import DIRECT, Choice, choose
+from pnnx_fast.ops._conv_choice import DIRECT, PAIRS, Choice, choose
 from pnnx_fast.ops.padding import pad_sides
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
@@ -126,7 +126,7 @@ def _taps_in_depth(b: Builder, c: Convolution) -> list[Convolution]:
     order = sorted(range(len(reach)), key=lambda k: len(reach[k]))
     if c.residual is not None or not reach[order[-1]]:
         return []
-    if _choice(b, c, c.weight.shape[3:], (n * depth, oc, oh, ow), strides, dilations) is DIRECT:
+    if _choice(b, c, c.weight.shape[3:], (n * depth, oc, oh, ow), strides, dilations) in (DIRECT, PAIRS):
         return []
     if len(reach[order[-1]]) < depth:
         behind = (depth - 1) * stride + (len(reach) - 1) * dilation + 1 - before - c.x.shape[2]

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from pnnx_fast._core.program import ISAS
+from pnnx_fast._core.program import ISAS, codes
+from pnnx_fast.ops import _conv_choice
 from pnnx_fast.ops._conv_choice import LEVELS, choose
+
+
+@pytest.fixture(autouse=True)
+def without_adders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice on a processor whose adders are its multipliers, whatever runs the tests."""
+    monkeypatch.setattr(_conv_choice, "ADDERS", False)
 
 
 def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
@@ -102,6 +109,23 @@ def test_matrix_tiles_serve_long_sums_of_many_channels(nthreads: int) -> None:
     assert kernel(64, 64, 56, k=3) == "conv_winograd_f32"
     assert choose("amx", nthreads, geometry(768, 3072, 14, kh=1, kw=1), constant=False).kernel == "conv_f32"
     assert choose("avx512", nthreads, geometry(768, 3072, 14, kh=1, kw=1)).kernel == "conv_f32"
+
+
+@pytest.mark.parametrize("nthreads", [1, 2])
+def test_pairs_serve_where_adders_work_beside_multipliers(monkeypatch: pytest.MonkeyPatch, nthreads: int) -> None:
+    monkeypatch.setattr(_conv_choice, "ADDERS", True)
+
+    def kernel(isa: str, ic: int, oc: int, size: int, k: int = 1, **changes: Any) -> str:
+        return choose(isa, nthreads, geometry(ic, oc, size, kh=k, kw=k, **changes)).kernel
+
+    assert kernel("avx512", 768, 3072, 14) == kernel("avx512vnni", 512, 128, 28) == "conv_pairs_f32"
+    assert kernel("avx512", 512, 512, 7, k=3, stride_h=2, stride_w=2) == "conv_pairs_f32"
+    assert kernel("avx512", 64, 64, 56) == kernel("avx512", 768, 32, 14) == kernel("avx512", 8, 768, 14) == "conv_f32"
+    assert kernel("avx512", 80, 480, 14) == "conv_pairs_f32"
+    assert kernel("avx512", 80, 480, 14, act=codes("activation")["silu"]) == "conv_f32"
+    assert kernel("avx512", 64, 64, 56, k=3) == "conv_winograd_f32"
+    assert kernel("avx2", 768, 3072, 14) == "conv_f32"
+    assert choose("avx512", nthreads, geometry(768, 3072, 14, kh=1, kw=1), constant=False).kernel == "conv_f32"
 
 
 @pytest.mark.parametrize("nthreads", [1, 2])
