@@ -196,15 +196,17 @@ static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
 
 /* -- products -- */
 
-static bool has_plain(const rows *r, int64_t first, int64_t count) {
-    bool plain = r->usual;
-    for (int64_t i = 0; i < count; i++) plain |= r->plain[first + i];
-    return plain;
+/* How many rows from `first` on, at most so many, a tile takes: no row may change how others are summed up,
+ * as rows meet others where work is cut otherwise. */
+static int64_t alike(const rows *r, int64_t first, int64_t most) {
+    int64_t n = 1;
+    while (n < most && r->plain[first + n] == r->plain[first]) n++;
+    return n;
 }
 
 /* Rows [first, first + count), whose sums are in the buffer whose turn it is, wait for what is late. */
 static void leave(const conv *c, rows *r, int64_t first, int64_t count, int64_t column,
-                 const pf_pairs_end *e) {
+                  const pf_pairs_end *e) {
     r->late.sums = r->buffers[r->turn], r->turn = !r->turn;
     r->late.rows = (int)count, r->late.vectors = e->n > PF_VL ? 2 : 1;
     r->late.code = c->act.code;
@@ -249,16 +251,18 @@ static void run_panel(conv *c, rows *r, int64_t panel, bool warm) {
             fetch(&t, (const char *)t.b + bytes, bytes, steps * tiles);
         for (int64_t tile = 0; tile < tiles; tile++) {
             const int64_t first = r->count * tile / tiles, count = r->count * (tile + 1) / tiles - first;
-            t.sums = r->sums + first * width;
-            t.a = r->numbers + first * c->step + begin;
-            t.row_starts = r->starts + first;
-            t.plain = has_plain(r, first, count);
             t.late = late ? &r->late : NULL;
-            e.row_scales = r->scales + first, e.z_at = r->z + first;
-            e.y = late ? r->buffers[r->turn] : c->y + column;
-            e.y_at = late ? dense[vectors - 1] : r->y + first;
-            PF_NAME(pairs_tiles)[vectors - 1][count - 1](&t);
-            if (late) r->late.rows = 0;
+            for (int64_t i = 0, n; i < count; i += n) {
+                const int64_t row = first + i;
+                n = alike(r, row, count - i);
+                t.sums = r->sums + row * width, t.a = r->numbers + row * c->step + begin;
+                t.row_starts = r->starts + row, t.plain = r->usual || r->plain[row];
+                e.row_scales = r->scales + row, e.z_at = r->z + row;
+                e.y = late ? r->buffers[r->turn] + i * width : c->y + column;
+                e.y_at = late ? dense[vectors - 1] : r->y + row;
+                PF_NAME(pairs_tiles)[vectors - 1][n - 1](&t);
+                r->late.rows = 0;
+            }
             if (late && t.end) leave(c, r, first, count, column, &e);
             t.ahead += steps * t.ahead_each;
         }

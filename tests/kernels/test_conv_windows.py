@@ -188,6 +188,21 @@ def test_special_values(isa: str, kernel: str) -> None:
     check_special_values(isa, 1, case, kernel, x, weight)
 
 
+@pytest.mark.parametrize("act", ["none", "gelu"])
+def test_rows_are_alone_with_their_special_values(isa: str, kernel: str, act: str) -> None:
+    """What is not finite in a row leaves the bits of the others as they are, whatever the depth."""
+    for depth in (70, 3000):
+        case = BASE.but(h=1, w=40, ic=depth, oc=40, act=act)
+        x, weight, bias, _ = tensors(case)
+        want = run(isa, 1, case, x, weight, bias, None, kernel=kernel)
+        rows = [3, 4, 11, 39]
+        x[0, 0, rows, 5] = np.inf
+        got = run(isa, 1, case, x, weight, bias, None, kernel=kernel)
+        others = np.delete(np.arange(40), rows)
+        np.testing.assert_array_equal(got[0, 0, others], want[0, 0, others])
+        assert not np.isfinite(got[0, 0, rows]).all(-1).any()
+
+
 @pytest.mark.parametrize(("left", "right"), [(127, -100), (-90, 60), (-100, 20), (60, -90), (20, -100), (-120, 100)])
 def test_ranges(isa: str, kernel: str, left: int, right: int) -> None:
     check_ranges(isa, BASE.but(h=1, w=40, ic=70, oc=40, bias=False), kernel, left, right)
