@@ -21,7 +21,7 @@ enum { PF_MAX_OPERATIONS = 40 };
 enum { PF_POOL_REACH = 1024, PF_POOL_STEP = 64 };
 
 /* Variants of Winograd's convolution are the outputs on the side of a tile; with stride 2, plus this. */
-enum { PF_WINO_PHASES = 16 };
+enum { PF_WINO_PHASES = 16, PF_WINO_PAIRS = 32 };
 
 /* Rows of masks that take PF_MASK_ROWS are filled up to a multiple of so many queries. */
 enum { PF_MASK_QUERIES = 16 };

@@ -84,6 +84,7 @@ typedef struct rows {
     pf_pairs_late late;                                          /* which are these; those of the tile */
     int turn;                                                    /* after it go to the other one */
     int64_t group, count;
+    int64_t dense[TILE];                        /* where rows of a buffer begin */
     int64_t y[ROWS_MOST], z[ROWS_MOST];         /* where results lie */
     float starts[ROWS_MOST], scales[ROWS_MOST]; /* of sums, and what they are multiplied with */
     unsigned char plain[ROWS_MOST];             /* rows without pairs */
@@ -173,12 +174,6 @@ static void prepare_row(const conv *c, rows *r, int64_t i, const float *x, const
     r->scales[i] /= by, r->starts[i] *= by * by;
 }
 
-/* Where rows of a dense buffer begin, by vectors. */
-static const int64_t dense[PF_PAIRS_VECTORS][8] = {
-    {0, PF_VL, 2 * PF_VL, 3 * PF_VL, 4 * PF_VL, 5 * PF_VL, 6 * PF_VL, 7 * PF_VL},
-    {0, 2 * PF_VL, 4 * PF_VL, 6 * PF_VL, 8 * PF_VL, 10 * PF_VL, 12 * PF_VL, 14 * PF_VL},
-};
-
 static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     const pf_conv_args *a = &c->a;
     const int64_t first = chunk_start(c, chunk), end = chunk_start(c, chunk + 1);
@@ -238,6 +233,7 @@ static void run_panel(conv *c, rows *r, int64_t panel, bool warm) {
     e.scales = c->w + c->l.scales + at;
     e.bias = c->bias ? c->bias + r->group * c->oc + column : NULL;
     e.z = c->z && !c->a.z_late ? c->z + column : NULL;
+    for (int i = 0; i < TILE; i++) r->dense[i] = i * width;
     int64_t begin = 0;
     do {
         pf_pairs_tile t = {.step = c->step, .k = pf_min(c->block, depth - begin)};
@@ -259,7 +255,7 @@ static void run_panel(conv *c, rows *r, int64_t panel, bool warm) {
                 t.row_starts = r->starts + row, t.plain = r->usual || r->plain[row];
                 e.row_scales = r->scales + row, e.z_at = r->z + row;
                 e.y = late ? r->buffers[r->turn] + i * width : c->y + column;
-                e.y_at = late ? dense[vectors - 1] : r->y + row;
+                e.y_at = late ? r->dense : r->y + row;
                 PF_NAME(pairs_tiles)[vectors - 1][n - 1](&t);
                 r->late.rows = 0;
             }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "kernels/conv_winograd_plan.h"
+#include "kernels/pairs.h"
 #include "kernels/tile.h"
 
 /* A chunk's V and M of a panel stay in L2 where a pass over the weights serves enough tiles all the same.
@@ -37,6 +38,8 @@ static int64_t chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk)
     return p->tiles * (p->blocks * chunk / chunks) / pf_max(1, p->blocks);
 }
 
+static pf_panel panel_at(const pf_wino_plan *p, int64_t i) { return pf_wino_panel_at(p->pairs, p->oc, i); }
+
 /* Whether the products have kernels of their own, which exist for few heights of blocks. */
 static int is_narrow(int64_t depth, int vectors) { return vectors <= 2 && depth <= 2 * PF_VL; }
 
@@ -47,7 +50,7 @@ static int shares_panels(const pf_wino_plan *p, int64_t chunks, int nthreads) {
 
 /* Vectors of columns in the panels before `panel`. */
 static int64_t vectors_before(const pf_wino_plan *p, int64_t panel) {
-    return panel < p->panels ? pf_panel_at(p->oc, panel).start : pf_ceil_div(p->oc, PF_VL);
+    return panel < p->panels ? panel_at(p, panel).start : pf_ceil_div(p->oc, PF_VL);
 }
 
 /* Roughly the cycles of the thread that has most to do, where the panels of all chunks are dealt out. */
@@ -85,12 +88,11 @@ static int64_t best_chunks(const pf_wino_plan *p, int64_t least, int nthreads) {
     return best;
 }
 
-/* What the form says. */
 static pf_wino_plan plan_form(const pf_conv_args *a) {
     const int phases = a->stride_h == 2;
     const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
     const int m = form.m, side = form.side;
-    pf_wino_plan p = {.a = a, .m = m, .side = side, .phases = phases};
+    pf_wino_plan p = {.a = a, .m = m, .side = side, .phases = phases, .pairs = form.pairs};
     p.points = p.v_points = p.u_points = side * side;
     p.mh = p.mw = m, p.sh = p.sw = phases ? 2 * m + 1 : side;
     if (phases) p.v_points = PF_NAME(wino_phases_inputs)(m), p.points = PF_NAME(wino_phases_products)(m);
@@ -112,7 +114,8 @@ static int64_t chunk_most(const pf_wino_plan *p, int64_t tile_bytes) {
     const int64_t floats = a->n * (a->ih * a->iw * a->ic + a->oh * a->ow * a->oc);
     const int squares = p->mh == p->mw && !p->phases;
     const int far = PF_REGISTERS == 32 && squares && floats * (int64_t)sizeof(float) >= FAR_BYTES;
-    const int64_t least = far ? FAR_CHUNK_LEAST : least_tiles(p), bytes = far ? FAR_CHUNK_BYTES : CHUNK_BYTES;
+    const int64_t least = far ? p->pairs ? 3 * PF_PAIRS_ROWS : FAR_CHUNK_LEAST : least_tiles(p),
+                  bytes = far ? FAR_CHUNK_BYTES : CHUNK_BYTES;
     return pf_min(CHUNK_MOST, pf_max(least, bytes / tile_bytes));
 }
 
@@ -125,13 +128,13 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.columns = pf_ceil_div(a->ow, p.mw);
     p.tiles = a->n * p.rows * p.columns;
     p.depth = pf_ceil_div(p.ic, PF_VL) * PF_VL;
-    p.panels = pf_panel_count(p.oc);
-    const int widest = pf_panel_widest(p.oc);
+    p.panels = pf_wino_panel_count(p.pairs, p.oc);
+    const int widest = p.pairs ? panel_at(&p, 0).vectors : pf_panel_widest(p.oc);
     p.panel_width = widest * PF_VL;
-    p.block = pf_tile_rows(widest);
+    p.block = p.pairs ? (int64_t)PF_PAIRS_ROWS : pf_tile_rows(widest);
     p.blocks = pf_ceil_div(p.tiles, p.block);
     p.alone = nthreads == 1;
-    p.whole = p.alone || is_narrow(p.depth, widest);
+    p.whole = p.alone || (!p.pairs && is_narrow(p.depth, widest));
     const int64_t v_bytes = p.v_points * p.depth * (int64_t)sizeof(float);
     const int64_t tile_bytes = v_bytes + p.points * p.panel_width * (int64_t)sizeof(float);
     const int64_t most = chunk_most(&p, tile_bytes);
@@ -141,6 +144,7 @@ static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
     p.v_step = pf_odd_lines(p.chunk * p.depth);
     p.m_step = pf_odd_lines(p.chunk * p.panel_width);
     p.scratch = p.v_points * p.v_step + p.together * p.points * p.m_step;
+    if (p.pairs) p.scratch += pf_odd_lines((p.points + 1) * p.chunk);
     p.act = pf_act_make(a->act, a->act_a, a->act_b);
     return p;
 }
@@ -150,6 +154,10 @@ static int64_t group_floats(const pf_wino_plan *p) {
     return p->u_points * p->ic * (pf_ceil_div(p->oc, PF_VL) * PF_VL);
 }
 
+static pf_wino_extra extra_of(const pf_wino_plan *p) {
+    return pf_wino_extra_of(p->a->groups, p->points, p->ic, pf_ceil_div(p->oc, PF_VL) * PF_VL);
+}
+
 static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
     pf_wino_plan q = *p;
     q.x += group * p->ic;
@@ -157,6 +165,8 @@ static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
     q.y += group * p->oc;
     if (q.bias) q.bias += group * p->oc;
     if (q.z) q.z += group * p->oc;
+    const int64_t columns = pf_ceil_div(p->oc, PF_VL) * PF_VL;
+    if (p->pairs) q.scales += group * columns, q.starts += group * p->points * columns;
     return q;
 }
 
@@ -201,12 +211,16 @@ static __attribute__((noinline)) void compute_directly(const pf_wino_plan *p, co
     d.x = pf_wino_tile_inputs(p, t->tile, &d.part);
     d.u = t->u + c;
     d.u_step = p->ic * t->width;
+    d.pairs = p->pairs;
     PF_NAME(wino_direct)(&d, p->m, p->side, parity, out);
+    for (int i = 0; t->scales && i < p->m / 2; i++)
+        for (int j = 0; j < p->m; j++) out[i][j] /= t->scale;
 }
 
 PF_INLINE void output_vector(const int m, const int side, const int whole, const pf_wino_plan *p,
                              const pf_wino_target *t, int64_t c) {
     const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, t->n - c) : pf_zero();
+    const pf_vf by = t->scales ? pf_load(t->scales + c) * t->scale : pf_zero();
     const int buffered = PF_REGISTERS < 32 && side == PF_WINO_SIDE;
     float buffer[4 * PF_WINO_SIDE * PF_VL] __attribute__((aligned(64)));
     if (buffered) pf_wino_output_columns(m, t->products + c, p->m_step, buffer);
@@ -224,7 +238,8 @@ PF_INLINE void output_vector(const int m, const int side, const int whole, const
             }
         }
         PF_WINO_UNROLL for (int i = 0; i < m / 2; i++) {
-            PF_WINO_UNROLL for (int j = 0; j < m; j++) out[i][j] += bias;
+            PF_WINO_UNROLL for (int j = 0; j < m; j++) out[i][j] =
+                t->scales ? pf_fma(out[i][j], by, bias) : out[i][j] + bias;
         }
         pf_wino_finish_row(m, whole, p, t, out[0], parity, c);
         if (m == 4) pf_wino_finish_row(m, whole, p, t, out[1], parity + 2, c);
@@ -339,20 +354,27 @@ static int64_t block_start(const span *s, int64_t block) {
 
 static void transform_inputs(const pf_wino_plan *p, int64_t first, int64_t end) {
     const pf_wino_transforms *t = transforms_of(p);
-    for (int64_t i = first; i < end; i++) t->input(p, i, p->v + (i - first) * p->depth);
+    for (int64_t i = first; i < end; i++) {
+        t->input(p, i, p->v + (i - first) * p->depth);
+        if (p->pairs) PF_NAME(wino_pairs_prepare)(p, i - first);
+    }
 }
 
 static pf_wino_columns columns_of(const pf_wino_plan *p, pf_panel panel) {
     const int64_t width = panel.vectors * PF_VL, column = panel.start * PF_VL;
-    return (pf_wino_columns){column, pf_min(width, p->oc - column), width,
-                             p->u + column * p->u_points * p->ic};
+    return (pf_wino_columns){column,
+                             pf_min(width, p->oc - column),
+                             width,
+                             p->u + column * p->u_points * p->ic,
+                             p->pairs ? p->scales + column : NULL,
+                             1.0f};
 }
 
 /* All points of a chunk by one panel, where there are kernels for such few channels and such blocks. */
 static int multiply_narrow(const pf_wino_plan *p, int64_t panel, const span *s, float *products) {
-    const int vectors = pf_panel_at(p->oc, panel).vectors;
-    if (p->phases || !is_narrow(p->depth, vectors)) return 0;
-    pf_wino_narrow t = {.u = columns_of(p, pf_panel_at(p->oc, panel)).u, .ic = p->ic, .points = p->points};
+    const int vectors = panel_at(p, panel).vectors;
+    if (p->phases || p->pairs || !is_narrow(p->depth, vectors)) return 0;
+    pf_wino_narrow t = {.u = columns_of(p, panel_at(p, panel)).u, .ic = p->ic, .points = p->points};
     t.v_step = p->v_step, t.m_step = p->m_step;
     for (int64_t b = 0; b < s->blocks; b++) {
         const int64_t begin = block_start(s, b), count = block_start(s, b + 1) - begin;
@@ -369,7 +391,7 @@ static pf_wino_sum sum_of(const pf_wino_plan *p, int64_t point) {
 
 /* Weights of one point in a panel. */
 static const float *weights_of(const pf_wino_plan *p, int64_t panel, int64_t point) {
-    const pf_panel at = pf_panel_at(p->oc, panel);
+    const pf_panel at = panel_at(p, panel);
     return columns_of(p, at).u + point * p->ic * at.vectors * PF_VL;
 }
 
@@ -377,7 +399,7 @@ static const float *weights_of(const pf_wino_plan *p, int64_t panel, int64_t poi
  * next, which are fetched meanwhile. */
 static void multiply(const pf_wino_plan *p, int64_t panel, const pf_wino_sum *sum, const span *s,
                      float *products, const float *next) {
-    const int vectors = pf_panel_at(p->oc, panel).vectors;
+    const int vectors = panel_at(p, panel).vectors;
     const int64_t bytes = vectors * PF_VL * (int64_t)sizeof(float);
     pf_wino_products t = {.pairs = sum->count, .products = products, .depth = p->depth, .ic = p->ic};
     for (int i = 0; i < sum->count; i++) {
@@ -406,7 +428,12 @@ static void multiply_points(const pf_wino_plan *p, int64_t panel, int64_t stop, 
                 next = weights_of(p, panel, after.u[after.count - 1]);
             else if (stop < p->panels)
                 next = weights_of(p, stop, after.u[after.count - 1]);
-            multiply(p, panel + j, &sum, s, p->products + (j * p->points + i) * p->m_step, next);
+            float *products = p->products + (j * p->points + i) * p->m_step;
+            if (p->pairs)
+                PF_NAME(wino_pairs_products)(p, panel + j, i, s->count, weights_of(p, panel + j, i), next,
+                                             products);
+            else
+                multiply(p, panel + j, &sum, s, products, next);
         }
     }
 }
@@ -416,9 +443,12 @@ static void run_panels(const pf_wino_plan *p, int64_t panel, int64_t stop, const
     const pf_wino_transforms *t = transforms_of(p);
     multiply_points(p, panel, stop, s);
     for (int64_t j = panel; j < stop; j++) {
-        const pf_wino_columns o = columns_of(p, pf_panel_at(p->oc, j));
+        pf_wino_columns o = columns_of(p, panel_at(p, j));
         const float *products = p->products + (j - panel) * p->points * p->m_step;
-        for (int64_t i = 0; i < s->count; i++) t->output(p, s->first + i, &o, products + i * o.width);
+        for (int64_t i = 0; i < s->count; i++) {
+            if (p->pairs) o.scale = p->tile_scales[i];
+            t->output(p, s->first + i, &o, products + i * o.width);
+        }
     }
 }
 
@@ -442,6 +472,7 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
     p.y = pf_ptr(w, a->y);
     p.v = (float *)pf_ptr(w, a->scratch) + w->tid * p.scratch;
     p.products = p.v + p.v_points * p.v_step;
+    if (p.pairs) PF_NAME(wino_pairs_begin)(&p, extra_of(&p));
     const int64_t chunks = p.chunks * a->groups, parts = shares_panels(&p, p.chunks, w->nthreads);
     int64_t begin = 0, end = 0;
     if (parts) pf_share(w, chunks * p.panels, 1, &begin, &end);
@@ -454,13 +485,16 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
         run_chunk(&p, i, 0, p.panels);
 }
 
-/* Fewer threads make larger chunks, for which the scratch has to
- * suffice. */
+/* Fewer threads make larger chunks, for which the scratch has to suffice. */
 PF_PLAN_FUNCTION(conv_winograd_f32) {
     const pf_wino_plan p = plan_wino(args_, nthreads), alone = plan_wino(args_, 1);
-    plan->variant = p.m + (p.phases ? PF_WINO_PHASES : 0);
-    plan->packed_bytes = p.a->groups * group_floats(&p) * (int64_t)sizeof(float);
+    plan->variant = p.m + (p.phases ? PF_WINO_PHASES : 0) + (p.pairs ? PF_WINO_PAIRS : 0);
+    const int64_t floats = p.pairs ? extra_of(&p).floats : p.a->groups * group_floats(&p);
+    plan->packed_bytes = floats * (int64_t)sizeof(float);
     plan->scratch_bytes = nthreads * alone.scratch * (int64_t)sizeof(float);
     snprintf(plan->label, sizeof plan->label, "F(%d,%d)%s %ldx%ld", p.m, (int)pf_max(p.a->kh, p.a->kw),
-             p.phases ? "/2" : "", (long)p.chunk, (long)p.panel_width);
+             p.phases  ? "/2"
+             : p.pairs ? " pairs"
+                       : "",
+             (long)p.chunk, (long)p.panel_width);
 }

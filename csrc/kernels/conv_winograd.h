@@ -10,7 +10,8 @@
 
 #include "kernels/kernel.h"
 #include "kernels/args.h"
-#include "kernels/simd.h"
+#include "kernels/pairs.h"
+#include "kernels/tile.h"
 
 /* Like PF_UNROLL, but the long sides of tiles with stride 2 stay loops. */
 #define PF_WINO_UNROLL _Pragma("GCC unroll 8")
@@ -25,15 +26,20 @@ enum { PF_WINO_SIDE = 6, PF_WINO_LARGEST = 8 };
 typedef struct pf_wino_form {
     int m, side;
     int phases; /* stride 2: `side` is that of the transformed weights */
+    int pairs;  /* products in pairs */
 } pf_wino_form;
 
-/* Variant: outputs on the side of a tile, plus PF_WINO_PHASES with stride 2. Anything else stands for stride
- * 1 and the most outputs of these transforms. */
+/* Variant: outputs on the side of a tile, plus PF_WINO_PHASES with stride 2, or PF_WINO_PAIRS with products
+ * in pairs of windows of 3x3. Anything else stands for stride 1 and the most outputs of these transforms. */
 static inline pf_wino_form pf_wino_form_of(int64_t variant, int64_t kernel) {
+    if (variant >= PF_WINO_PAIRS) {
+        const int m = variant == PF_WINO_PAIRS + 2 ? 2 : 4;
+        return (pf_wino_form){m, m + 2, 0, 1};
+    }
     const int phases = variant >= PF_WINO_PHASES;
-    if (variant == 6 && kernel == 3) return (pf_wino_form){6, PF_WINO_LARGEST, 0};
+    if (variant == 6 && kernel == 3) return (pf_wino_form){6, PF_WINO_LARGEST, 0, 0};
     const int m = (phases ? variant - PF_WINO_PHASES : variant) == 2 || kernel == 5 ? 2 : 4;
-    return (pf_wino_form){m, m + (int)kernel - 1, phases};
+    return (pf_wino_form){m, m + (int)kernel - 1, phases, 0};
 }
 
 /* Half of one dimension of the input transform: elements [half * side / 2, ...) of B'd. The first half does
@@ -191,10 +197,36 @@ typedef struct pf_wino_direct {
     const float *x, *u;
     int64_t row, pixel, u_step, u_row, ic;
     pf_wino_part part;
+    int pairs; /* the weights have the signs of inputs in pairs */
 } pf_wino_direct;
 
 /* Output rows parity, parity + 2 as pf_wino_output_rows gives them, by the definition of the convolution. */
 void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, pf_vf (*y)[4]);
+
+/* The panels of so many columns: those of tiles with products in pairs are narrower. */
+static inline pf_panel pf_wino_panel_at(int pairs, int64_t columns, int64_t i) {
+    if (!pairs) return pf_panel_at(columns, i);
+    const int64_t start = i * PF_PAIRS_VECTORS, rest = pf_ceil_div(columns, PF_VL) - start;
+    return (pf_panel){start, (int)pf_min(PF_PAIRS_VECTORS, rest)};
+}
+
+static inline int64_t pf_wino_panel_count(int pairs, int64_t columns) {
+    return pairs ? pf_ceil_div(columns, PF_PAIRS_WIDTH) : pf_panel_count(columns);
+}
+
+/* Packed weights with products in pairs, in floats: those of all groups as usual, but for the scales of
+ * columns and the signs of inputs (pairs.h); then the scales, and what sums start from, in the order of the
+ * weights of one input channel. */
+typedef struct pf_wino_extra {
+    int64_t scales, starts, floats;
+} pf_wino_extra;
+
+static inline pf_wino_extra pf_wino_extra_of(int64_t groups, int64_t points, int64_t ic, int64_t columns) {
+    pf_wino_extra e = {.scales = groups * points * ic * columns};
+    e.starts = e.scales + groups * columns;
+    e.floats = e.starts + groups * points * columns;
+    return e;
+}
 
 /* Products of tiles with one panel, for one point: the sum over pairs of a point of inputs and one of
  * weights. Rows of v lie `depth` floats apart. From `ahead` on memory is fetched into L2 meanwhile, a cache

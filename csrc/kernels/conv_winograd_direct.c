@@ -2,6 +2,7 @@
  * whose windows do not hold it. Rows of a tile that are not finite are computed again here as direct sums,
  * with weights taken back from the transformed ones. Rare, therefore simple. Used by conv_winograd.c. */
 #include "kernels/conv_winograd.h"
+#include "kernels/pairs.h"
 
 enum { TAPS = 5 };
 
@@ -44,12 +45,13 @@ void PF_NAME(wino_direct)(const pf_wino_direct *t, int m, int side, int parity, 
     for (int64_t c = 0; c < t->ic; c++) {
         pf_vf g[TAPS][TAPS];
         weights(side, r, t->u + c * t->u_row, t->u_step, g);
+        const float sign = t->pairs ? pf_pairs_sign(c, t->ic) : 1.0f;
         for (int i = 0; i < m / 2; i++)
             for (int j = 0; j < m; j++)
                 for (int tap = 0; tap < r * r; tap++) {
                     const int row = parity + 2 * i + tap / r, column = j + tap % r;
                     if (row < p->i0 || row >= p->i1 || column < p->j0 || column >= p->j1) continue;
-                    const pf_vf x = pf_set(t->x[row * t->row + column * t->pixel + c]);
+                    const pf_vf x = pf_set(sign * t->x[row * t->row + column * t->pixel + c]);
                     y[i][j] = pf_fma(x, g[tap / r][tap % r], y[i][j]);
                 }
     }

@@ -7,6 +7,8 @@
 #include "kernels/conv_winograd_line.h"
 #include "kernels/doubles.h"
 #include "kernels/pack_columns.h"
+#include "kernels/pack_sizes.h"
+#include "kernels/pairs.h"
 #include "kernels/tile.h"
 
 enum {
@@ -128,13 +130,16 @@ static transform transform_of(const pf_pack_args *a) {
 typedef struct pack {
     const float *x;
     float *y;
-    int64_t ic, oc, taps, points; /* channels of a group */
+    int64_t groups, ic, oc, taps, points; /* channels of a group */
+    float *scales, *starts;               /* of products in pairs, else NULL */
     pf_wino_line line;
     transform run;
 } pack;
 
-/* Input channels [c, c + n) of one vector of output channels. Missing channels become zeros. */
-static void pack_vector(const pack *p, const float *x, int64_t columns, weights *to) {
+/* Input channels from `first` on of one vector of output channels, over the scales of these and with their
+ * signs (NULL: none). Missing channels become zeros. */
+static void pack_vector(const pack *p, const float *x, int64_t columns, int64_t first, const float *scales,
+                        weights *to) {
     float tile[CHANNELS * LONGEST * LONGEST * PF_VL] __attribute__((aligned(64)));
     const int64_t count = to->channels * p->taps;
     for (int64_t i = 0; i < count; i += PF_VL) {
@@ -143,13 +148,20 @@ static void pack_vector(const pack *p, const float *x, int64_t columns, weights 
 #pragma GCC unroll 16
         for (int k = 0; k < PF_VL; k++) pf_store(tile + (i + k) * PF_VL, rows[k]);
     }
+    for (int64_t i = 0; scales && i < count; i++) {
+        const float sign = pf_pairs_sign(first + i / p->taps, p->ic);
+        pf_vf inverse = pf_set(sign) / pf_load(scales);
+        inverse = pf_select(pf_load(scales) == 0.0f, pf_zero(), inverse);
+        pf_store(tile + i * PF_VL, pf_load(tile + i * PF_VL) * inverse);
+    }
     to->taps = tile;
     p->run(to);
 }
 
 /* Input channels [c, c + n) of a panel. The points of a channel lie far apart in memory, often at distances
  * that meet in one set of the caches: what is collected goes there in long runs. */
-static void pack_panel(const pack *p, const float *x, pf_panel panel, int64_t c, int64_t n, float *y) {
+static void pack_panel(const pack *p, const float *x, pf_panel panel, int64_t c, int64_t n,
+                       const float *scales, float *y) {
     enum { LINE = PF_LINE_BYTES / sizeof(float) };
     float block[PF_COLLECT ? (CHANNELS * PF_TILE_VECTORS * PF_VL + LINE) * PF_WINO_LARGEST * PF_WINO_LARGEST
                            : 1];
@@ -159,28 +171,74 @@ static void pack_panel(const pack *p, const float *x, pf_panel panel, int64_t c,
         .channels = n, .width = width, .line = &p->line, .step = PF_COLLECT ? n * width + LINE : step};
     for (int64_t v = 0; v < width; v += PF_VL) {
         to.y = (PF_COLLECT ? block : y) + v;
-        pack_vector(p, x + ((start + v) * p->ic + c) * p->taps, p->oc - start - v, &to);
+        pack_vector(p, x + ((start + v) * p->ic + c) * p->taps, p->oc - start - v, c,
+                    scales ? scales + start + v : NULL, &to);
     }
     for (int64_t i = 0; PF_COLLECT && i < p->points; i++)
         pf_stream_run(y + i * step, block + i * to.step, n * width);
 }
 
+static int64_t columns_of(const pack *p) { return pf_ceil_div(p->oc, PF_VL) * PF_VL; }
+
+static int64_t panels_of(const pack *p) { return pf_wino_panel_count(p->scales != NULL, p->oc); }
+
+static pf_panel panel_at(const pack *p, int64_t i) { return pf_wino_panel_at(p->scales != NULL, p->oc, i); }
+
+static int64_t pieces_of(const pack *p) { return p->groups * panels_of(p) * pf_ceil_div(p->ic, CHANNELS); }
+
+/* A piece: some input channels of a panel. */
+static void pack_piece(const void *weights_, int64_t i) {
+    const pack *p = weights_;
+    const int64_t panels = panels_of(p), blocks = pf_ceil_div(p->ic, CHANNELS);
+    const int64_t group = i / blocks / panels, c = i % blocks * CHANNELS;
+    pack_panel(p, p->x + group * p->oc * p->ic * p->taps, panel_at(p, i / blocks % panels), c,
+               pf_min(CHANNELS, p->ic - c), p->scales ? p->scales + group * columns_of(p) : NULL,
+               p->y + group * p->points * p->ic * columns_of(p));
+    pf_stream_end();
+}
+
+/* The scales of a vector of columns of all groups. */
+static void find_scales(const void *weights_, int64_t i) {
+    const pack *p = weights_;
+    const int64_t vectors = columns_of(p) / PF_VL, group = i / vectors, column = i % vectors * PF_VL;
+    for (int64_t j = 0; j < PF_VL; j++) {
+        const float *x = p->x + (group * p->oc + column + j) * p->ic * p->taps;
+        p->scales[i * PF_VL + j] = column + j < p->oc ? PF_NAME(pairs_scale)(x, p->ic * p->taps) : 0.0f;
+    }
+}
+
+/* What the sums of a panel of all groups start from. */
+static void find_starts(const void *weights_, int64_t i) {
+    const pack *p = weights_;
+    const int64_t panels = panels_of(p), group = i / panels;
+    const pf_panel panel = panel_at(p, i % panels);
+    const int64_t width = panel.vectors * PF_VL, start = panel.start * PF_VL;
+    const float *u = p->y + (group * columns_of(p) + start) * p->points * p->ic;
+    float *to = p->starts + (group * columns_of(p) + start) * p->points;
+    for (int64_t point = 0; point < p->points; point++, u += p->ic * width)
+        for (int64_t v = 0; v < width; v += PF_VL, to += PF_VL)
+            pf_store(to, PF_NAME(pairs_starts)(u + v, p->ic, width));
+}
+
 PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {
     const pf_pack_args *a = args_;
     const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
-    pack p = {.x = pf_ptr(w, a->x), .y = pf_ptr(w, a->y), .ic = a->ic / a->groups, .oc = a->oc / a->groups};
+    pack p = {.x = pf_ptr(w, a->x), .y = pf_ptr(w, a->y), .groups = a->groups};
+    p.ic = a->ic / a->groups, p.oc = a->oc / a->groups;
     p.taps = a->kh * a->kw, p.points = form.side * form.side, p.run = transform_of(a);
     if (pf_wino_is_line(a->kh, a->kw)) {
         p.line = PF_NAME(wino_line_make)(p.taps);
         p.points = p.line.points;
     }
-    const int64_t panels = pf_panel_count(p.oc), blocks = pf_ceil_div(p.ic, CHANNELS);
-    const int64_t size = p.points * p.ic * (pf_ceil_div(p.oc, PF_VL) * PF_VL);
-    const int64_t pieces = a->groups * panels * blocks;
-    for (int64_t i = pf_claim_near(w, pieces); i < pieces; i = pf_claim_near(w, pieces)) {
-        const int64_t group = i / blocks / panels, c = i % blocks * CHANNELS;
-        pack_panel(&p, p.x + group * p.oc * p.ic * p.taps, pf_panel_at(p.oc, i / blocks % panels), c,
-                   pf_min(CHANNELS, p.ic - c), p.y + group * size);
+    if (form.pairs) {
+        const pf_wino_extra e = pf_wino_extra_of(p.groups, p.points, p.ic, columns_of(&p));
+        p.scales = p.y + e.scales, p.starts = p.y + e.starts;
+        pf_turns t = pf_first_turn(&p, w);
+        pf_take_turn(&t, p.groups * columns_of(&p) / PF_VL, find_scales);
+        pf_take_turn(&t, pieces_of(&p), pack_piece);
+        pf_take_turn(&t, p.groups * panels_of(&p), find_starts);
+        return;
     }
-    pf_stream_end();
+    const int64_t pieces = pieces_of(&p);
+    for (int64_t i = pf_claim_near(w, pieces); i < pieces; i = pf_claim_near(w, pieces)) pack_piece(&p, i);
 }

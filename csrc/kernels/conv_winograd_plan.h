@@ -14,18 +14,21 @@ typedef struct pf_wino_plan {
     const float *x, *u, *bias, *z;
     float *y, *v, *products;
     int m, side;
-    int phases;                     /* stride 2 */
-    int v_points, u_points, points; /* of inputs, weights and products: they differ with stride 2 */
-    int mh, mw, sh, sw;             /* outputs and inputs of a tile in both directions */
-    pf_wino_line line;              /* without taps where tiles are squares */
-    int64_t ic, oc;                 /* of one group */
-    int64_t rows, columns, tiles;   /* tiles of an image; of all images */
-    int64_t block, blocks;          /* most tiles of a register tile; such blocks of all tiles */
-    int64_t chunks, chunk;          /* tiles of the largest one */
-    int alone;                      /* one thread, which has the memory to itself */
-    int whole;                      /* chunks consist of these blocks; else each is cut into its own */
-    int64_t depth;                  /* input channels, whole vectors */
-    int64_t v_step, m_step;         /* from point to point */
+    int phases;                      /* stride 2 */
+    int pairs;                       /* products in pairs: */
+    const float *scales, *starts;    /* of columns and of their sums */
+    float *tile_scales, *row_starts; /* of tiles and of their sums, [point][tile] */
+    int v_points, u_points, points;  /* of inputs, weights and products: they differ with stride 2 */
+    int mh, mw, sh, sw;              /* outputs and inputs of a tile in both directions */
+    pf_wino_line line;               /* without taps where tiles are squares */
+    int64_t ic, oc;                  /* of one group */
+    int64_t rows, columns, tiles;    /* tiles of an image; of all images */
+    int64_t block, blocks;           /* most tiles of a register tile; such blocks of all tiles */
+    int64_t chunks, chunk;           /* tiles of the largest one */
+    int alone;                       /* one thread, which has the memory to itself */
+    int whole;                       /* chunks consist of these blocks; else each is cut into its own */
+    int64_t depth;                   /* input channels, whole vectors */
+    int64_t v_step, m_step;          /* from point to point */
     int64_t panels, panel_width;
     int64_t together; /* panels whose products are kept at a time */
     int64_t scratch;  /* floats of a thread */
@@ -80,6 +83,8 @@ PF_INLINE void pf_wino_fetch(const float *x, int64_t c, int64_t distance, int64_
 typedef struct pf_wino_columns {
     int64_t column, n, width;
     const float *u;
+    const float *scales; /* of products in pairs, else NULL; */
+    float scale;         /* that of a tile */
 } pf_wino_columns;
 
 /* The outputs of one tile for the channels [column, column + n) of a panel. */
@@ -89,6 +94,8 @@ typedef struct pf_wino_target {
     float *y;
     int64_t n, rows, columns; /* valid ones of the tile */
     int64_t width;            /* of the panel */
+    const float *scales;      /* as those of pf_wino_columns */
+    float scale;
 } pf_wino_target;
 
 static inline pf_wino_target pf_wino_target_of(const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o,
@@ -96,6 +103,7 @@ static inline pf_wino_target pf_wino_target_of(const pf_wino_plan *p, int64_t ti
     const pf_conv_args *a = p->a;
     const pf_wino_place at = pf_wino_place_of(p, tile);
     pf_wino_target t = {.tile = tile, .u = o->u, .products = products, .n = o->n, .width = o->width};
+    t.scales = o->scales, t.scale = o->scale;
     if (p->bias) t.bias = p->bias + o->column;
     const int64_t oy = at.ty * p->mh, ox = at.tx * p->mw;
     t.rows = pf_min(p->mh, a->oh - oy);
@@ -187,6 +195,14 @@ typedef struct pf_wino_transforms {
 typedef struct pf_wino_sum {
     int count, v[4], u[4];
 } pf_wino_sum;
+
+/* Products in pairs (conv_winograd_pairs.c): finds what they need in weights and scratch; brings a
+ * transformed tile of a chunk to its scale; one point of so many tiles by a panel. next: weights that are
+ * fetched meanwhile, or NULL. */
+void PF_NAME(wino_pairs_begin)(pf_wino_plan *p, pf_wino_extra e);
+void PF_NAME(wino_pairs_prepare)(const pf_wino_plan *p, int64_t tile);
+void PF_NAME(wino_pairs_products)(const pf_wino_plan *p, int64_t panel, int64_t point, int64_t count,
+                                  const float *u, const float *next, float *products);
 
 /* Tiles of 6x6 outputs (conv_winograd_six.c). */
 void PF_NAME(wino_six_input)(const pf_wino_plan *p, int64_t tile, float *v);

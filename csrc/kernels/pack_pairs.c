@@ -34,6 +34,11 @@ static float size_of(const pf_uneven *p, const float *column, const float *facto
     return sum > 0x1p-100f && sum < INFINITY ? sqrtf(sum / (float)p->depth) : largest;
 }
 
+float PF_NAME(pairs_scale)(const float *column, int64_t n) {
+    const pf_uneven p = {.depth = n};
+    return scale_of(size_of(&p, column, NULL, pf_size_largest(column, n)));
+}
+
 /* One vector of columns of a panel, each number times the inverse of its column and over the factor of its
  * input. */
 static void pack_columns(const pf_uneven *p, const pf_piece *t, const float *factors, pf_vf inverses,
@@ -51,11 +56,11 @@ static void pack_columns(const pf_uneven *p, const pf_piece *t, const float *fac
     }
 }
 
-/* What the sums of a vector of columns start from: less what their pairs have too much. */
-static pf_vf starts_of(const float *columns, int64_t depth, int64_t width) {
+/* Less what their pairs have too much. */
+pf_vf PF_NAME(pairs_starts)(const float *columns, int64_t n, int64_t step) {
     pf_vf sum = pf_zero();
-    for (int64_t k = 0; k < pf_pairs_depth(depth); k += PF_PAIRS_STEP)
-        sum -= pf_load(columns + k * width) * pf_load(columns + (k + 1) * width);
+    for (int64_t k = 0; k < pf_pairs_depth(n); k += PF_PAIRS_STEP)
+        sum -= pf_load(columns + k * step) * pf_load(columns + (k + 1) * step);
     return sum;
 }
 
@@ -72,7 +77,7 @@ static void pack(const pf_uneven *p, const pf_piece *t, const float *factors, co
         inverses[j] = scales[j] == 0.0f ? 0.0f : 1.0f / scales[j];
     }
     pack_columns(p, t, factors, pf_load(inverses), width, to);
-    pf_store(q->y + q->l.starts + t->number * PF_VL, starts_of(to, p->depth, width));
+    pf_store(q->y + q->l.starts + t->number * PF_VL, PF_NAME(pairs_starts)(to, p->depth, width));
 }
 
 /* The factors of a group with their signs, and whether its sums need to be made as usual: because of weights

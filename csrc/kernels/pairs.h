@@ -49,6 +49,11 @@ static inline float pf_power_near(float size) {
     return size;
 }
 
+/* The scale of a column of n numbers, and what the sums of a vector of columns start from, of which inputs
+ * lie `step` floats apart (pack_pairs.c). */
+float PF_NAME(pairs_scale)(const float *column, int64_t n);
+pf_vf PF_NAME(pairs_starts)(const float *columns, int64_t n, int64_t step);
+
 /* Packed weights of all groups, in floats: panels of columns, [input][columns], the last one of one vector if
  * that is enough; then for each column its scale and what its sums start from, for each input its factor with
  * its sign, and for each group whether all is summed up as usual, and whether there are factors. */
@@ -108,7 +113,7 @@ typedef struct pf_pairs_tile {
     const pf_pairs_late *late;        /* what waits meanwhile; NULL: nothing */
     bool plain;                       /* no pairs */
     const char *ahead;  /* memory to fetch into L2 meanwhile, so many bytes for every PF_PAIRS_STEP inputs */
-    int64_t ahead_each; /* at most two lines */
+    int64_t ahead_each; /* at most four lines */
 } pf_pairs_tile;
 
 typedef void (*pf_pairs_fn)(const pf_pairs_tile *tile);

@@ -18,11 +18,11 @@ PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, 
 
 /* A pair of inputs. */
 PF_INLINE void add_pair(const int rows, const int vectors, const float *const *a, int64_t k, const float *b,
-                        pf_vf (*acc)[COLS]) {
+                        int64_t step, pf_vf (*acc)[COLS]) {
     pf_vf first[COLS], second[COLS];
     PF_UNROLL for (int v = 0; v < vectors; v++) {
         first[v] = pf_load(b + v * PF_VL);
-        second[v] = pf_load(b + (vectors + v) * PF_VL);
+        second[v] = pf_load(b + step + v * PF_VL);
     }
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const pf_vf x = pf_set(a[r][k]), y = pf_set(a[r][k + 1]);
@@ -72,25 +72,25 @@ void PF_NAME(pairs_finish)(const pf_pairs_late *late) {
     for (int row = 0; row < late->rows; row++) finish_row(late, row);
 }
 
-/* The inputs of t->k that go in pairs; after each part of them a row that waits is finished. Returns where
- * those of the columns end. */
-PF_INLINE const float *pairs(const int rows, const int vectors, const float *const *a, int64_t paired,
-                             const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
+/* The inputs of t->k that go in pairs; lines: that are fetched for PF_PAIRS_STEP of them; after each part of
+ * them a row that waits is finished. Returns where those of the columns end. */
+PF_INLINE const float *pairs(const int rows, const int vectors, const int lines, const float *const *a,
+                             int64_t paired, const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
     const pf_pairs_late *w = t->late;
     const int parts = w && w->rows > 1 ? w->rows : 1;
     const int64_t each = paired / parts / PF_PAIRS_STEP * PF_PAIRS_STEP, ahead_each = t->ahead_each;
+    const int64_t step = vectors * PF_VL;
     const float *b = t->b;
     const char *ahead = t->ahead;
     int64_t k = -paired;
     for (int part = 0; part < parts; part++) {
         const int64_t end = part + 1 < parts ? k + each : 0;
-        for (; k < end; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * vectors * PF_VL) {
-            __builtin_prefetch(ahead, 0, 2);
-            __builtin_prefetch(ahead + PF_LINE_BYTES, 0, 2);
+        for (; k < end; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * step) {
+            PF_UNROLL for (int i = 0; i < lines; i++) __builtin_prefetch(ahead + i * PF_LINE_BYTES, 0, 2);
             ahead += ahead_each;
-            add_pair(rows, vectors, a, k, b, acc);
-            pf_block_step(rows, vectors, a, k + 2, b + 2 * vectors * PF_VL, acc);
-            pf_block_step(rows, vectors, a, k + 3, b + 3 * vectors * PF_VL, acc);
+            add_pair(rows, vectors, a, k, b, step, acc);
+            pf_block_step(rows, vectors, a, k + 2, b + 2 * step, acc);
+            pf_block_step(rows, vectors, a, k + 3, b + 3 * step, acc);
         }
         if (w && part < w->rows) finish_row(w, part);
     }
@@ -104,7 +104,8 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_pairs_tile *t) {
     start(rows, vectors, t, acc);
     /* Counting up to zero saves the register of the bound. */
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step + paired;
-    const float *b = pairs(rows, vectors, a, paired, t, acc);
+    const float *b = t->ahead_each > 2 * PF_LINE_BYTES ? pairs(rows, vectors, 4, a, paired, t, acc)
+                                                       : pairs(rows, vectors, 2, a, paired, t, acc);
     for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL) pf_block_step(rows, vectors, a, k, b, acc);
     if (t->end) {
         finish(rows, vectors, t->end, acc);

@@ -11,7 +11,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pnnx_fast._core.program import ADDERS, SPLIT_DEPTH, SPLIT_DIGITS, SPLIT_SIDE, THIN_PIXELS, WINO_PHASES, codes
+from pnnx_fast._core.program import (
+    ADDERS,
+    SPLIT_DEPTH,
+    SPLIT_DIGITS,
+    SPLIT_SIDE,
+    THIN_PIXELS,
+    WINO_PAIRS,
+    WINO_PHASES,
+    codes,
+)
 
 __all__ = ["AFFINE", "DIRECT", "PAIRS", "STEM", "Choice", "candidates", "choose", "is_stem", "winograd_cost"]
 
@@ -70,8 +79,8 @@ LARGE_OUTPUTS, LARGE_LANES, LARGE_CHANNELS, LARGE_SIDE = 6, 8, 80, 48
 """Outputs on the side of the largest tiles of 3x3 windows. As their rounding errors are larger, they are offered where
 there is most to gain: for vectors of so many floats, groups of so many input channels and so large images, or more."""
 
-LARGE_GAIN = 0.97
-"""Share of the cost of the other forms that they have to stay below."""
+VARIANT_GAINS = {LARGE_OUTPUTS: 0.97, WINO_PAIRS + 2: 0.95, WINO_PAIRS + 4: 0.95}
+"""Shares of the cost of the other forms that the largest tiles, and products in pairs, have to stay below."""
 
 PHASE_POINTS = {2: (25, 9), 4: (81, 49)}
 """Points of the inputs and of the products of a tile with stride 2, by its outputs."""
@@ -123,9 +132,16 @@ PAIRS_LEVELS = ("avx512", "avx512vnni", "avx512_emulated", "avx512vnni_emulated"
 PAIRS_EFFICIENCY, PAIRS_GAIN = 1.22, 0.97
 """Share of the peak of products as usual that pairs reach; share of the direct cost that they have to stay below."""
 
+PAIRS_ROWS, PAIRS_ENOUGH = 8, 7
+"""Most rows of a tile, and how many are enough."""
+
 PAIRS_NUMBER_CYCLES, PAIRS_COPY_CYCLES, PAIRS_ROW_CYCLES, PAIRS_END_CYCLES, PAIRS_LATE_CYCLES = 4.0, 2.0, 40.0, 3.0, 8.0
 """The preparation of a vector of a row, the copying of its window before that, the rest of its preparation; scale, bias
 and store of a vector of sums; what a late activation of one costs beyond other kernels, whose units are less busy."""
+
+PAIRS_WINOGRAD_EFFICIENCY, PAIRS_POINT_CYCLES = 1.12, (2.5, 20.0)
+"""The same share of peak for the products of Winograd's method; the preparation of a vector of a point of a tile, and
+the rest of it."""
 
 LATE = {codes("activation")[name] for name in ("sigmoid", "silu", "gelu", "gelu_tanh", "tanh", "mish")}
 """Activations that are applied to sums when these have been stored."""
@@ -177,9 +193,12 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     heavy = constant and level.waits(g["kh"] * g["kw"] * g["ic"] // g["groups"] * g["oc"], model_bytes)
     if heavy and _fits_thin(g, lanes):
         return THIN
-    costs = {v: winograd_cost(g, v, level, nthreads) for v in (_winograd_variants(g, lanes) if constant else ())}
-    best = min(costs, key=lambda v: costs[v] / (LARGE_GAIN if v == LARGE_OUTPUTS else 1.0), default=0)
-    gain = _phase_gain(g, lanes) if best >= WINO_PHASES else 1.0
+    costs = {
+        v: winograd_cost(g, v, level, nthreads)
+        for v in (_winograd_variants(g, lanes, _has_pairs(isa)) if constant else ())
+    }
+    best = min(costs, key=lambda v: costs[v] / VARIANT_GAINS.get(v, 1.0), default=0)
+    gain = _phase_gain(g, lanes) if _is_phased(best) else 1.0
     cost, choice = direct_cost(g, level, nthreads), DIRECT
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
@@ -209,7 +228,8 @@ def candidates(isa: str, geometry: Mapping[str, Any]) -> list[Choice]:
         found.append(PAIRS)
     if _fits_thin(g, lanes):
         found.append(THIN)
-    return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in _winograd_variants(g, lanes)]
+    variants = _winograd_variants(g, lanes, isa in PAIRS_LEVELS)
+    return found + [Choice("conv_winograd_f32", "conv_winograd_pack_f32", v) for v in variants]
 
 
 def _fits_narrow(g: Mapping[str, Any]) -> bool:
@@ -244,8 +264,12 @@ def _phase_gain(g: Mapping[str, Any], lanes: int) -> float:
     return NARROW_PHASE_GAIN if narrow else PHASE_GAIN
 
 
-def _winograd_variants(g: Mapping[str, Any], lanes: int) -> tuple[int, ...]:
-    """Variants of the Winograd kernel that serve a window."""
+def _is_phased(variant: int) -> bool:
+    return WINO_PHASES <= variant < WINO_PAIRS
+
+
+def _winograd_variants(g: Mapping[str, Any], lanes: int, pairs: bool) -> tuple[int, ...]:
+    """Variants of the Winograd kernel that serve a window; pairs: whether products may go in pairs."""
     steps = tuple(g[name] for name in ("stride_h", "stride_w", "dil_h", "dil_w"))
     short, long = sorted((g["kh"], g["kw"]))
     if (short, long, *steps) == (3, 3, 2, 2, 1, 1):
@@ -254,7 +278,8 @@ def _winograd_variants(g: Mapping[str, Any], lanes: int) -> tuple[int, ...]:
     if steps != (1, 1, 1, 1):
         return ()
     if short == long:
-        return OUTPUTS.get(short, ()) + ((LARGE_OUTPUTS,) if _fits_large(g, lanes) else ())
+        in_pairs = tuple(WINO_PAIRS + m for m in OUTPUTS[3]) if pairs and short == 3 else ()
+        return OUTPUTS.get(short, ()) + in_pairs + ((LARGE_OUTPUTS,) if _fits_large(g, lanes) else ())
     return (4,) if short == 1 and long in LINES else ()
 
 
@@ -292,6 +317,11 @@ def _has_pairs(isa: str) -> bool:
     return isa in PAIRS_LEVELS and (ADDERS or isa.endswith("emulated"))
 
 
+def _fullness(rows: int) -> float:
+    """Share of their speed that tiles of products in pairs reach, of which low ones wait for weights from L2."""
+    return min(1.0, rows / math.ceil(rows / PAIRS_ROWS) / PAIRS_ENOUGH)
+
+
 def pairs_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
     """Cycles of products in pairs, whose rows are copied before."""
     lanes, groups, taps = level.lanes, g["groups"], g["kh"] * g["kw"]
@@ -299,7 +329,8 @@ def pairs_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:
     products = float(depth * groups * outputs)
     row = depth / lanes * (PAIRS_NUMBER_CYCLES + PAIRS_COPY_CYCLES * (taps > 1)) + PAIRS_ROW_CYCLES
     row += outputs / lanes * (PAIRS_END_CYCLES + PAIRS_LATE_CYCLES * (g.get("act") in LATE))
-    work = g["n"] * g["oh"] * g["ow"] * (products / (2 * lanes * PAIRS_EFFICIENCY) + groups * row)
+    pixels = g["n"] * g["oh"] * g["ow"]
+    work = pixels * (products / (2 * lanes * PAIRS_EFFICIENCY * _fullness(pixels)) + groups * row)
     return _together(work / nthreads, 4 * products / level.memory(nthreads))
 
 
@@ -320,16 +351,20 @@ def winograd_cost(g: Mapping[str, Any], variant: int, level: Level, nthreads: in
     """Cycles of F(m x m, kh x kw), or of F(4, r) where the window is a line; of both with stride 2 by phases."""
     m, lanes = variant % WINO_PHASES, level.lanes
     mh, mw = (m if g["kh"] > 1 else 1), (m if g["kw"] > 1 else 1)
-    phases, groups = variant >= WINO_PHASES, g["groups"]
+    phases, pairs, groups = _is_phased(variant), variant >= WINO_PAIRS, g["groups"]
     points = sums = (mh + g["kh"] - 1) * (mw + g["kw"] - 1)
     if phases:
         points, sums = PHASE_POINTS[m]
     inputs, outputs = g["ic"] // groups, _padded(g["oc"] // groups, lanes)
     tiles = g["n"] * math.ceil(g["oh"] / mh) * math.ceil(g["ow"] / mw)
     weights = float((m + 2) ** 2 if phases else points) * groups * inputs * outputs
-    columns = min(outputs, 4 * lanes)
-    calls = sums * tiles * groups * (outputs / columns) / (24 * lanes / columns)
-    work = float(points * groups * inputs * outputs) * tiles / (2 * lanes * WINOGRAD_EFFICIENCY) + calls * CALL_CYCLES
+    columns = min(outputs, (2 if pairs else 4) * lanes)
+    calls = sums * tiles * groups * (outputs / columns) / ((16 if pairs else 24) * lanes / columns)
+    efficiency = PAIRS_WINOGRAD_EFFICIENCY if pairs else WINOGRAD_EFFICIENCY
+    work = float(points * groups * inputs * outputs) * tiles / (2 * lanes * efficiency) + calls * CALL_CYCLES
+    if pairs:
+        row = _padded(inputs, lanes) / lanes * PAIRS_POINT_CYCLES[0] + PAIRS_POINT_CYCLES[1]
+        work = work / _fullness(tiles) + points * tiles * groups * row
     if phases:
         transforms = _padded(inputs, lanes) * PHASE_CYCLES[m][0] + outputs * PHASE_CYCLES[m][1]
     elif mh == mw:

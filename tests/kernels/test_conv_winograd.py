@@ -10,6 +10,8 @@ BASE = Case(ic=7, oc=19, gap=1, row_gap=2)
 FORMS = {
     "F(2,3)": BASE.but(kernel=(3, 3), pad=(1, 1), variant=2),
     "F(4,3)": BASE.but(kernel=(3, 3), pad=(1, 1), variant=4),
+    "F(2,3) in pairs": BASE.but(kernel=(3, 3), pad=(1, 1), variant=34),
+    "F(4,3) in pairs": BASE.but(kernel=(3, 3), pad=(1, 1), variant=36),
     "F(6,3)": BASE.but(kernel=(3, 3), pad=(1, 1), variant=6, error=10.0),
     "F(4,3) across": BASE.but(kernel=(1, 3), pad=(0, 1)),
     "F(4,5) down": BASE.but(kernel=(5, 1), pad=(2, 0), error=2.0),
@@ -49,6 +51,20 @@ def test_few_channels(isa: str, form: Case) -> None:
 def test_chunks(isa: str, threads: int, form: Case) -> None:
     check(isa, threads, form.but(n=3, h=45, w=37, ic=20, oc=70), "conv_winograd")
     check(isa, threads, form.but(n=1, h=30, w=31, ic=70, oc=150), "conv_winograd")
+
+
+@pytest.mark.parametrize("variant", [34, 36])
+@pytest.mark.parametrize("left", [-100, -60, 60, 100])
+def test_ranges_of_products_in_pairs(isa: str, variant: int, left: int) -> None:
+    """Tiles whose squares leave the range of floats are as near as others, and tiles of zeros are exact."""
+    case = BASE.but(h=12, w=13, ic=40, kernel=(3, 3), pad=(1, 1), variant=variant, bias=False)
+    x, weight, _, _ = tensors(case)
+    x[:, :8] = 0.0
+    x = np.ldexp(x, left).astype(np.float32)
+    want = reference(case, x, weight, None, None)
+    got = run(isa, 1, case, x, weight, None, None, kernel="conv_winograd")
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+    assert not got[:, :4].any()
 
 
 def test_images_of_many_megabytes(isa: str) -> None:
