@@ -44,7 +44,8 @@ cdef extern from "exec/tables.h" nogil:
         const char *const *names
         int32_t count
     int PF_FAULT_NATIVE, PF_FAULT_ZERO, PF_KIND_COUNT, PF_MAX_RANK, PF_MAX_INS, PF_MAX_OPERATIONS
-    int PF_POOL_REACH, PF_POOL_STEP, PF_WINO_PHASES, PF_WINO_PAIRS, PF_MASK_QUERIES, PF_SPLIT_SIDE, PF_SPLIT_DEPTH, PF_SPLIT_DIGITS
+    int PF_POOL_REACH, PF_POOL_STEP, PF_WINO_PHASES, PF_WINO_PAIRS, PF_MASK_QUERIES
+    int PF_SPLIT_SIDE, PF_SPLIT_DEPTH, PF_SPLIT_DIGITS
     int PF_THIN_PIXELS
     int pf_tables(const pf_kernel_table **out, int capacity)
     bint pf_is_gang(int kernel, const pf_kernel_entry *entry, const void *args, int nthreads)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pnnx_fast._core.program import ISAS, codes
+from pnnx_fast._core.program import ISAS, WINO_PAIRS, codes
 from pnnx_fast.ops import _conv_choice
 from pnnx_fast.ops._conv_choice import LEVELS, choose
 
@@ -124,6 +124,10 @@ def test_pairs_serve_where_adders_work_beside_multipliers(monkeypatch: pytest.Mo
     assert kernel("avx512", 80, 480, 14) == "conv_pairs_f32"
     assert kernel("avx512", 80, 480, 14, act=codes("activation")["silu"]) == "conv_f32"
     assert kernel("avx512", 64, 64, 56, k=3) == "conv_winograd_f32"
+    assert choose("avx512", nthreads, geometry(64, 64, 56)).variant == 4
+    assert choose("avx512", 1, geometry(512, 512, 7)).variant == WINO_PAIRS + 2
+    assert choose("avx512", nthreads, geometry(512, 512, 14)).variant == WINO_PAIRS + 4
+    assert choose("avx512", nthreads, geometry(256, 256, 20)).variant == 4  # blocks of low tiles
     assert kernel("avx2", 768, 3072, 14) == "conv_f32"
     assert choose("avx512", nthreads, geometry(768, 3072, 14, kh=1, kw=1), constant=False).kernel == "conv_f32"
 
