@@ -319,7 +319,7 @@ def _has_pairs(isa: str) -> bool:
 
 def _fullness(rows: int) -> float:
     """Share of their speed that tiles of products in pairs reach, of which low ones wait for weights from L2."""
-    return min(1.0, rows / math.ceil(rows / PAIRS_ROWS) / PAIRS_ENOUGH)
+    return min(1.0, rows / math.ceil(rows / PAIRS_ROWS) / PAIRS_ENOUGH) if rows else 1.0
 
 
 def pairs_cost(g: Mapping[str, Any], level: Level, nthreads: int) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from pnnx_fast._core import program as core
 from pnnx_fast.cli import kernel_shapes, kernels, main
-from pnnx_fast.ops._conv_choice import SPLIT_LEVELS
+from pnnx_fast.ops._conv_choice import PAIRS_LEVELS, SPLIT_LEVELS
 
 
 def test_shapes() -> None:
@@ -53,10 +53,12 @@ def test_every_algorithm(isa: str, text: str) -> None:
         found = kernels.time_shape(isa, threads, kernel_shapes.parse(text), 0.0)
         assert found[0].chosen
         assert sum(t.chosen for t in found) == 1
-        one_more = isa in SPLIT_LEVELS and "conv_f32" in SMALL[text] and not text.startswith("transposed")
-        split = {"conv_split_f32"} if one_more else set()
+        more = set()
+        if "conv_f32" in SMALL[text] and not text.startswith("transposed"):
+            levels = {"conv_split_f32": SPLIT_LEVELS, "conv_pairs_f32": PAIRS_LEVELS}
+            more = {kernel for kernel, offered in levels.items() if isa in offered}
         thin = {"conv_thin_f32"} if isa != "generic" and text.startswith("linear:3x") else set()
-        assert {t.kernel for t in found} == SMALL[text] | split | thin
+        assert {t.kernel for t in found} == SMALL[text] | more | thin
         assert len({t.algorithm for t in found}) == len(found)
         assert all(0 < t.seconds < 10 and t.nbytes > 0 for t in found)
         assert all((t.flops > 0) == kernel_shapes.parse(text).multiplies for t in found)
