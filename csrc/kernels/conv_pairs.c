@@ -20,10 +20,6 @@ enum {
     WIDTH = PF_PAIRS_WIDTH,
 };
 
-/* Sums of squares of rows whose scale can be taken from them. */
-#define SQUARES_LEAST 0x1p-100f
-#define SQUARES_MOST  0x1p100f
-
 typedef struct conv {
     pf_conv_args a;
     pf_windows in;
@@ -138,25 +134,14 @@ static void scale_row(float *x, float by, int64_t n) {
  * squares then, or 0 if it has no size: because all are zeros, or not finite. */
 static __attribute__((noinline)) float prepare_odd_row(const conv *c, rows *r, int64_t i, float *to) {
     const int64_t n = c->in.depth;
-    const float largest = pf_size_largest(to, n), limit = 0x1p100f;
+    const float largest = pf_size_largest(to, n);
     r->starts[i] = 0.0f;
     r->plain[i] = !(largest < INFINITY);
     r->scales[i] = largest == 0.0f && !r->usual ? 0.0f : 1.0f;
     if (r->plain[i] || largest == 0.0f) return 0.0f;
-    r->scales[i] = largest > limit ? limit : largest < 1.0f / limit ? 1.0f / limit : pf_power_near(largest);
+    r->scales[i] = pf_power_near(largest);
     scale_row(to, 1.0f / r->scales[i], n);
     return copy_row(to, NULL, n, to, r->starts + i);
-}
-
-/* The inverse of the power of two next to the root of a number, which is far from the ends of what floats can
- * be: quicker than by arithmetic. */
-static float inverse_root(float x) {
-    enum { FRACTION = 23, BIAS = 127 };
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (BIAS - (((bits >> FRACTION) - BIAS + 1) >> 1)) << FRACTION;
-    memcpy(&x, &bits, sizeof x);
-    return x;
 }
 
 /* Brings a row to numbers whose root mean square is about 1. */
@@ -165,11 +150,11 @@ static void prepare_row(const conv *c, rows *r, int64_t i, const float *x, const
     float *to = r->numbers + i * c->step;
     float squares = copy_row(x, factors, n, to, r->starts + i);
     r->plain[i] = 0, r->scales[i] = 1.0f;
-    if (__builtin_expect(!(squares > SQUARES_LEAST && squares < SQUARES_MOST), 0)) {
+    if (__builtin_expect(!(squares > PF_SQUARES_LEAST && squares < PF_SQUARES_MOST), 0)) {
         squares = prepare_odd_row(c, r, i, to);
         if (squares == 0.0f) return;
     }
-    const float by = inverse_root(squares * c->share);
+    const float by = pf_inverse_root(squares * c->share);
     scale_row(to, by, n);
     r->scales[i] /= by, r->starts[i] *= by * by;
 }

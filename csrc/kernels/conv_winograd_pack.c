@@ -148,11 +148,11 @@ static void pack_vector(const pack *p, const float *x, int64_t columns, int64_t 
 #pragma GCC unroll 16
         for (int k = 0; k < PF_VL; k++) pf_store(tile + (i + k) * PF_VL, rows[k]);
     }
+    const pf_vf scale = scales ? pf_load(scales) : pf_set(1.0f);
+    const pf_vf inverse = pf_select(scale == 0.0f, pf_zero(), 1.0f / scale);
     for (int64_t i = 0; scales && i < count; i++) {
         const float sign = pf_pairs_sign(first + i / p->taps, p->ic);
-        pf_vf inverse = pf_set(sign) / pf_load(scales);
-        inverse = pf_select(pf_load(scales) == 0.0f, pf_zero(), inverse);
-        pf_store(tile + i * PF_VL, pf_load(tile + i * PF_VL) * inverse);
+        pf_store(tile + i * PF_VL, pf_load(tile + i * PF_VL) * inverse * sign);
     }
     to->taps = tile;
     p->run(to);

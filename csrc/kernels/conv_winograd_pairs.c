@@ -5,10 +5,6 @@
 #include "kernels/sizes.h"
 #include "kernels/tile.h"
 
-/* Sums of squares of tiles whose scale can be taken from them. */
-#define SQUARES_LEAST 0x1p-100f
-#define SQUARES_MOST  0x1p100f
-
 static pf_vf squares_of(const float *v, int64_t n, pf_vf sum) {
     for (int64_t i = 0; i < n; i += PF_VL) {
         const pf_vf x = pf_load(v + i);
@@ -24,17 +20,16 @@ static float scale_of(const pf_wino_plan *p, const float *v) {
     pf_vf sum = pf_zero();
     for (int point = 0; point < p->points; point += p->side + 1)
         sum = squares_of(v + point * p->v_step, p->depth, sum);
-    const float squares = pf_hsum(sum), limit = 0x1p100f;
-    if (squares > SQUARES_LEAST && squares < SQUARES_MOST)
-        return 1.0f / pf_power_near(sqrtf(squares / (float)(p->side * p->ic)));
+    const float squares = pf_hsum(sum);
+    if (squares > PF_SQUARES_LEAST && squares < PF_SQUARES_MOST)
+        return pf_inverse_root(squares / (float)(p->side * p->ic));
     float largest = 0.0f;
     for (int point = 0; point < p->points; point++) {
         const float next = pf_size_largest(v + point * p->v_step, p->depth);
         if (!(next <= largest)) largest = next;
         if (!(largest < INFINITY)) return NAN;
     }
-    if (largest == 0.0f) return 0.0f;
-    return largest > limit ? 1.0f / limit : largest < 1.0f / limit ? limit : 1.0f / pf_power_near(largest);
+    return largest == 0.0f ? 0.0f : 1.0f / pf_power_near(largest);
 }
 
 /* What the vector of inputs from i on is multiplied with. */

@@ -10,10 +10,8 @@ typedef struct weights {
 
 /* The scale of a column of this size: 0 if all are zeros, 1 if they are not finite. */
 static float scale_of(float size) {
-    const float limit = 0x1p100f;
     if (size == 0.0f) return 0.0f;
-    if (!(size < INFINITY)) return 1.0f;
-    return size > limit ? limit : size < 1.0f / limit ? 1.0f / limit : pf_power_near(size);
+    return size < INFINITY ? pf_power_near(size) : 1.0f;
 }
 
 /* The root mean square of a column over its factors, or its largest size where squares leave the range of
@@ -31,7 +29,7 @@ static float size_of(const pf_uneven *p, const float *column, const float *facto
         }
     }
     const float sum = pf_hsum(squares);
-    return sum > 0x1p-100f && sum < INFINITY ? sqrtf(sum / (float)p->depth) : largest;
+    return sum > PF_SQUARES_LEAST && sum < INFINITY ? sqrtf(sum / (float)p->depth) : largest;
 }
 
 float PF_NAME(pairs_scale)(const float *column, int64_t n) {

@@ -11,7 +11,7 @@
  * up to more than the result: every second pair has a1 and b1 with the other sign, so that they cancel.
  *
  * Rows with inf or NaN are summed up as usual, and so is everything where weights are not finite. Used by
- * conv_pairs.c, pairs_tile.c and pack_pairs.c. */
+ * conv_pairs.c and conv_winograd_pairs.c, pairs_tile.c and the packing of weights. */
 #ifndef PF_KERNELS_PAIRS_H
 #define PF_KERNELS_PAIRS_H
 
@@ -38,15 +38,31 @@ static inline float pf_pairs_sign(int64_t input, int64_t depth) {
     return input % PF_PAIRS_PERIOD == PF_PAIRS_TURNED && input < pf_pairs_depth(depth) ? -1.0f : 1.0f;
 }
 
-/* The power of two next to a size, which is a normal number. */
+/* Sums of squares from which a scale can be taken. */
+#define PF_SQUARES_LEAST 0x1p-100f
+#define PF_SQUARES_MOST  0x1p100f
+
+/* The power of two next to a size, or the last one whose inverse, too, leaves room for products. */
 static inline float pf_power_near(float size) {
-    const float root = 1.41421356f;
+    const float root = 1.41421356f, limit = 0x1p100f;
     int32_t bits;
+    if (size > limit || size < 1.0f / limit) return size > limit ? limit : 1.0f / limit;
     size *= root;
     memcpy(&bits, &size, sizeof bits);
     bits &= 0x7f800000;
     memcpy(&size, &bits, sizeof size);
     return size;
+}
+
+/* The inverse of the power of two next to the root of a number in the range of squares: quicker than by
+ * arithmetic. */
+static inline float pf_inverse_root(float x) {
+    enum { FRACTION = 23, BIAS = 127 };
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (BIAS - (((bits >> FRACTION) - BIAS + 1) >> 1)) << FRACTION;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 /* The scale of a column of n numbers, and what the sums of a vector of columns start from, of which inputs
