@@ -96,10 +96,8 @@ static void finish(const void *weights_, int64_t group) {
 
 PF_KERNEL_FUNCTION(conv_pairs_pack_f32) {
     const pf_pack_args *a = args_;
-    weights p = {.y = pf_ptr(w, a->y)};
+    weights p = {.u = pf_uneven_of(a, w), .y = pf_ptr(w, a->y)};
     pf_uneven *u = &p.u;
-    u->x = pf_ptr(w, a->x), u->groups = a->groups, u->ic = a->ic / a->groups, u->oc = a->oc / a->groups;
-    u->taps = a->kh * a->kw, u->depth = u->ic * u->taps;
     p.l = pf_pairs_layout(a->groups, u->oc, u->depth);
     u->side = PF_VL, u->pieces = p.l.columns / PF_VL;
     u->scales = p.y + p.l.scales, u->factors = p.y + p.l.factors, u->uneven = p.y + p.l.uneven;

@@ -69,10 +69,8 @@ static void pack_tile(const pf_uneven *p, const pf_piece *t, const float *factor
 
 PF_KERNEL_FUNCTION(conv_split_pack_f32) {
     const pf_pack_args *a = args_;
-    weights p = {.y = pf_ptr(w, a->y)};
+    weights p = {.u = pf_uneven_of(a, w), .y = pf_ptr(w, a->y)};
     pf_uneven *u = &p.u;
-    u->x = pf_ptr(w, a->x), u->groups = a->groups, u->ic = a->ic / a->groups, u->oc = a->oc / a->groups;
-    u->taps = a->kh * a->kw, u->depth = u->ic * u->taps;
     p.l = pf_split_layout(a->groups, u->oc, u->depth);
     u->side = SIDE, u->pieces = p.l.columns;
     u->scales = (float *)(p.y + p.l.scales), u->factors = (float *)(p.y + p.l.factors);

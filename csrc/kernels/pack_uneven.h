@@ -29,6 +29,14 @@ struct pf_uneven {
     void (*pack)(const pf_uneven *p, const pf_piece *t, const float *factors, const float *largest);
 };
 
+/* What the arguments of packing say; the rest is up to the caller. */
+static inline pf_uneven pf_uneven_of(const pf_pack_args *a, const pf_worker *w) {
+    pf_uneven p = {.x = pf_ptr(w, a->x), .groups = a->groups, .taps = a->kh * a->kw};
+    p.ic = a->ic / a->groups, p.oc = a->oc / a->groups;
+    p.depth = p.ic * p.taps;
+    return p;
+}
+
 static inline float *pf_factors_at(const pf_uneven *p, int64_t group) {
     return p->factors + group * p->factors_step;
 }
