@@ -129,8 +129,9 @@ SPLIT_LEVELS = ("amx", "amx_emulated")
 PAIRS_LEVELS = ("avx512", "avx512vnni", "avx512_emulated", "avx512vnni_emulated")
 """The ISA levels whose processors may have adders beside their multipliers."""
 
-PAIRS_EFFICIENCY, PAIRS_GAIN = 1.22, 0.97
-"""Share of the peak of products as usual that pairs reach; share of the direct cost that they have to stay below."""
+PAIRS_EFFICIENCY, PAIRS_GAIN = 1.22, (0.97, 0.88)
+"""Share of the peak of products as usual that pairs reach; what they have to stay below: this share of the cost of direct
+sums, and of that of Winograd's methods."""
 
 PAIRS_ROWS, PAIRS_ENOUGH = 8, 7
 """Most rows of a tile, and how many are enough."""
@@ -202,7 +203,8 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     cost, choice = direct_cost(g, level, nthreads), DIRECT
     if costs and costs[best] < gain * cost:
         cost, choice = costs[best], Choice("conv_winograd_f32", "conv_winograd_pack_f32", best)
-    if constant and _has_pairs(isa) and pairs_cost(g, level, nthreads) < PAIRS_GAIN * cost:
+    gain = PAIRS_GAIN[choice is not DIRECT]
+    if constant and _has_pairs(isa) and pairs_cost(g, level, nthreads) < gain * cost:
         return PAIRS
     pixels = g["n"] * g["oh"] * g["ow"]
     if not constant or isa not in SPLIT_LEVELS or pixels < SPLIT_ROWS:
