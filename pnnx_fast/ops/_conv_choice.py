@@ -130,7 +130,7 @@ PAIRS_LEVELS = ("avx512", "avx512vnni", "avx512_emulated", "avx512vnni_emulated"
 """The ISA levels whose processors may have adders beside their multipliers."""
 
 PAIRS_EFFICIENCY, PAIRS_GAIN = 1.22, (0.97, 0.88)
-"""Share of the peak of products as usual that pairs reach; shares of the cost of direct sums, and of Winograd's methods,
+"""Share of the peak of products as usual that pairs reach; shares of the cost of direct sums and of Winograd's methods
 that they have to stay below."""
 
 PAIRS_ROWS, PAIRS_ENOUGH = 8, 7
