@@ -102,13 +102,13 @@ PF_INLINE void copy_vector(pf_vf v, const float *factors, pf_vi begins, float *t
     if (factors) v *= pf_load(factors);
     pf_store(to, v);
     s->squares = pf_fma(v, v, s->squares);
-    s->products = pf_fma((pf_vf)((pf_vi)v & begins), pf_permute(v, pf_numbers() + 1), s->products);
+    s->products = pf_pairs_add(v, begins, s->products);
 }
 
 /* n numbers times their factors (NULL: 1), which may be in place. Returns the sum of their squares, and what
  * the sums of the row start from: less what its pairs have too much. */
 static float copy_row(const float *x, const float *factors, int64_t n, float *to, float *start) {
-    const pf_vi lanes = pf_numbers(), begins = (lanes & pf_seti(PF_PAIRS_STEP - 1)) == 0;
+    const pf_vi lanes = pf_numbers(), begins = pf_pairs_begins();
     const int64_t paired = pf_pairs_depth(n);
     row_sums even = {pf_zero(), pf_zero()}, odd = even;
     int64_t i = 0;
@@ -306,5 +306,5 @@ PF_PLAN_FUNCTION(conv_pairs_f32) {
 PF_PLAN_FUNCTION(conv_pairs_affine_f32) {
     const conv c = plan_conv(args_, nthreads);
     describe(&c, nthreads, plan);
-    if (!c.in.pointwise || c.a.groups > 1) plan->scratch_bytes = 0;
+    if (!pf_windows_may_change(&c.in)) plan->scratch_bytes = 0;
 }

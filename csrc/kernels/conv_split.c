@@ -409,5 +409,5 @@ PF_PLAN_FUNCTION(conv_split_f32) {
 PF_PLAN_FUNCTION(conv_split_affine_f32) {
     const conv c = plan_conv(args_, nthreads);
     describe(&c, nthreads, plan);
-    if (!c.in.pointwise || c.a.groups > 1) plan->scratch_bytes = 0;
+    if (!pf_windows_may_change(&c.in)) plan->scratch_bytes = 0;
 }

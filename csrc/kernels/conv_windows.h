@@ -28,6 +28,9 @@ static inline pf_windows pf_windows_of(const pf_conv_args *a) {
     return p;
 }
 
+/* Whether x can be scaled, shifted and activated before it is multiplied. */
+static inline int pf_windows_may_change(const pf_windows *p) { return p->pointwise && p->a->groups == 1; }
+
 /* Takes what is done to x from the arguments of a convolution with an affine map before it. */
 static inline void pf_windows_change(pf_windows *p, const pf_conv_affine_args *args, const pf_worker *w) {
     p->changed = 1;

@@ -13,16 +13,16 @@ static pf_vf squares_of(const float *v, int64_t n, pf_vf sum) {
     return sum;
 }
 
-/* What a tile is multiplied with. That of its points on the diagonal tells how large it is, unless their
- * squares leave the range of floats. Returns 0 if all are zeros, NaN if some are not finite: outputs are
+/* What a tile is multiplied with, by the root mean square of all points (some of them may vanish together, as
+ * those on the diagonal do where a tile is antisymmetric), or by the largest number where squares leave the
+ * range of floats. Returns 0 if all are zeros, NaN if some are not finite: outputs are
  * computed directly then. */
 static float scale_of(const pf_wino_plan *p, const float *v) {
     pf_vf sum = pf_zero();
-    for (int point = 0; point < p->points; point += p->side + 1)
-        sum = squares_of(v + point * p->v_step, p->depth, sum);
+    for (int point = 0; point < p->points; point++) sum = squares_of(v + point * p->v_step, p->depth, sum);
     const float squares = pf_hsum(sum);
     if (squares > PF_SQUARES_LEAST && squares < PF_SQUARES_MOST)
-        return pf_inverse_root(squares / (float)(p->side * p->ic));
+        return pf_inverse_root(squares / (float)(p->points * p->ic));
     float largest = 0.0f;
     for (int point = 0; point < p->points; point++) {
         const float next = pf_size_largest(v + point * p->v_step, p->depth);
@@ -40,20 +40,20 @@ PF_INLINE pf_vf factors_at(int64_t i, float by) {
 
 /* Scales a row of V, gives its inputs their signs and returns what its sums start from. */
 static float prepare_row(float *v, float by, int64_t n) {
-    const pf_vi lanes = pf_numbers(), begins = (lanes & pf_seti(PF_PAIRS_STEP - 1)) == 0;
+    const pf_vi lanes = pf_numbers(), begins = pf_pairs_begins();
     const int64_t paired = pf_pairs_depth(n);
     pf_vf sum = pf_zero();
     int64_t i = 0;
     for (; i + PF_VL <= paired; i += PF_VL) {
         const pf_vf x = pf_load(v + i) * factors_at(i, by);
         pf_store(v + i, x);
-        sum = pf_fma((pf_vf)((pf_vi)x & begins), pf_permute(x, lanes + 1), sum);
+        sum = pf_pairs_add(x, begins, sum);
     }
     for (; i < n; i += PF_VL) {
         const pf_vi inside = lanes < pf_seti((int32_t)pf_max(0, paired - i));
         const pf_vf x = pf_load(v + i) * pf_select(inside, factors_at(i, by), pf_set(by));
         pf_store(v + i, x);
-        sum = pf_fma((pf_vf)((pf_vi)x & begins & inside), pf_permute(x, lanes + 1), sum);
+        sum = pf_pairs_add(x, begins & inside, sum);
     }
     return -pf_hsum(sum);
 }

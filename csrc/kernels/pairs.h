@@ -38,6 +38,13 @@ static inline float pf_pairs_sign(int64_t input, int64_t depth) {
     return input % PF_PAIRS_PERIOD == PF_PAIRS_TURNED && input < pf_pairs_depth(depth) ? -1.0f : 1.0f;
 }
 
+/* The lanes of a vector of inputs where pairs begin; adds the products of its pairs that begin in some lanes.
+ */
+PF_INLINE pf_vi pf_pairs_begins(void) { return (pf_numbers() & pf_seti(PF_PAIRS_STEP - 1)) == 0; }
+PF_INLINE pf_vf pf_pairs_add(pf_vf v, pf_vi begins, pf_vf sum) {
+    return pf_fma((pf_vf)((pf_vi)v & begins), pf_permute(v, pf_numbers() + 1), sum);
+}
+
 /* Sums of squares from which a scale can be taken. */
 #define PF_SQUARES_LEAST 0x1p-100f
 #define PF_SQUARES_MOST  0x1p100f

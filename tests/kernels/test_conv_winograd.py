@@ -67,6 +67,17 @@ def test_ranges_of_products_in_pairs(isa: str, variant: int, left: int) -> None:
     assert not got[:, :4].any()
 
 
+@pytest.mark.parametrize("variant", [34, 36])
+def test_antisymmetric_tiles_of_products_in_pairs(isa: str, variant: int) -> None:
+    """Points of a tile that vanish together do not decide how large it is."""
+    case = BASE.but(h=12, w=12, ic=40, kernel=(3, 3), variant=variant, bias=False)
+    x, weight, _, _ = tensors(case)
+    x[...] = (np.arange(12)[:, None] - np.arange(12))[None, :, :, None] * x[:, :1, :1]
+    want = reference(case, x, weight, None, None)
+    got = run(isa, 1, case, x, weight, None, None, kernel="conv_winograd")
+    np.testing.assert_allclose(got, want, rtol=0, atol=4e-6 * np.abs(want).max())
+
+
 def test_images_of_many_megabytes(isa: str) -> None:
     case = FORMS["F(4,3)"].but(n=5, h=130, w=131, ic=17, oc=20, act="relu")
     check(isa, 1, case, "conv_winograd")
