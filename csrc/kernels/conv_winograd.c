@@ -166,7 +166,7 @@ static pf_wino_plan group_of(const pf_wino_plan *p, int64_t group) {
     if (q.bias) q.bias += group * p->oc;
     if (q.z) q.z += group * p->oc;
     const int64_t columns = pf_ceil_div(p->oc, PF_VL) * PF_VL;
-    if (p->pairs) q.scales += group * columns, q.starts += group * p->points * columns;
+    if (p->pairs) q.scales += group * columns, q.starts += group * p->points * columns, q.plain += group;
     return q;
 }
 

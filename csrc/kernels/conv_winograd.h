@@ -215,16 +215,20 @@ static inline int64_t pf_wino_panel_count(int pairs, int64_t columns) {
 }
 
 /* Packed weights with products in pairs, in floats: those of all groups as usual, but for the scales of
- * columns and the signs of inputs (pairs.h); then the scales, and what sums start from, in the order of the
- * weights of one input channel. */
+ * columns and the signs of inputs (pairs.h); then the scales, what sums start from, in the order of the
+ * weights of one input channel, the largest sizes of taps while weights are packed, and for each group
+ * whether its sums have no pairs, as large inputs with small weights would take the digits of the others. */
 typedef struct pf_wino_extra {
-    int64_t scales, starts, floats;
+    int64_t scales, starts, sizes, plain, floats;
 } pf_wino_extra;
 
 static inline pf_wino_extra pf_wino_extra_of(int64_t groups, int64_t points, int64_t ic, int64_t columns) {
+    enum { TAPS = 9 };
     pf_wino_extra e = {.scales = groups * points * ic * columns};
     e.starts = e.scales + groups * columns;
-    e.floats = e.starts + groups * points * columns;
+    e.sizes = e.starts + groups * points * columns;
+    e.plain = e.sizes + groups * ic * TAPS;
+    e.floats = e.plain + groups;
     return e;
 }
 

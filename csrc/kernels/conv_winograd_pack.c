@@ -131,7 +131,8 @@ typedef struct pack {
     const float *x;
     float *y;
     int64_t groups, ic, oc, taps, points; /* channels of a group */
-    float *scales, *starts;               /* of products in pairs, else NULL */
+    float *scales, *starts, *plain;       /* of products in pairs, else NULL */
+    int32_t *sizes;
     pf_wino_line line;
     transform run;
 } pack;
@@ -197,14 +198,36 @@ static void pack_piece(const void *weights_, int64_t i) {
     pf_stream_end();
 }
 
-/* The scales of a vector of columns of all groups. */
+static void clear_sizes(const void *weights_, int64_t group) {
+    const pack *p = weights_;
+    memset(p->sizes + group * p->ic * p->taps, 0, (size_t)(p->ic * p->taps) * sizeof *p->sizes);
+}
+
+/* The scales of a vector of columns of all groups; notes the sizes of their inputs. */
 static void find_scales(const void *weights_, int64_t i) {
     const pack *p = weights_;
     const int64_t vectors = columns_of(p) / PF_VL, group = i / vectors, column = i % vectors * PF_VL;
+    const int64_t depth = p->ic * p->taps, count = pf_min(PF_VL, p->oc - column);
+    float largest[PF_SIZES_COLUMNS];
+    pf_look_at(p->x + (group * p->oc + column) * depth, depth, count, 0.0f, p->sizes + group * depth,
+               largest);
     for (int64_t j = 0; j < PF_VL; j++) {
         const float *x = p->x + (group * p->oc + column + j) * p->ic * p->taps;
         p->scales[i * PF_VL + j] = column + j < p->oc ? PF_NAME(pairs_scale)(x, p->ic * p->taps) : 0.0f;
     }
+}
+
+/* Whether input channels of a group differ so much that they should not go in pairs: each counts by its
+ * largest tap. */
+static void judge(const void *weights_, int64_t group) {
+    const pack *p = weights_;
+    int32_t *sizes = p->sizes + group * p->ic * p->taps;
+    for (int64_t c = 0; c < p->ic; c++) {
+        int32_t most = 0;
+        for (int64_t tap = 0; tap < p->taps; tap++) most = (int32_t)pf_max(most, sizes[c * p->taps + tap]);
+        sizes[c] = most;
+    }
+    p->plain[group] = pf_factors_pay(sizes, p->ic) ? 1.0f : 0.0f;
 }
 
 /* What the sums of a panel of all groups start from. */
@@ -232,11 +255,14 @@ PF_KERNEL_FUNCTION(conv_winograd_pack_f32) {
     }
     if (form.pairs) {
         const pf_wino_extra e = pf_wino_extra_of(p.groups, p.points, p.ic, columns_of(&p));
-        p.scales = p.y + e.scales, p.starts = p.y + e.starts;
+        p.scales = p.y + e.scales, p.starts = p.y + e.starts, p.plain = p.y + e.plain;
+        p.sizes = (int32_t *)(p.y + e.sizes);
         pf_turns t = pf_first_turn(&p, w);
+        pf_take_turn(&t, p.groups, clear_sizes);
         pf_take_turn(&t, p.groups * columns_of(&p) / PF_VL, find_scales);
         pf_take_turn(&t, pieces_of(&p), pack_piece);
         pf_take_turn(&t, p.groups * panels_of(&p), find_starts);
+        pf_take_turn(&t, p.groups, judge);
         return;
     }
     const int64_t pieces = pieces_of(&p);

@@ -59,7 +59,7 @@ static float prepare_row(float *v, float by, int64_t n) {
 }
 
 void PF_NAME(wino_pairs_begin)(pf_wino_plan *p, pf_wino_extra e) {
-    p->scales = p->u + e.scales, p->starts = p->u + e.starts;
+    p->scales = p->u + e.scales, p->starts = p->u + e.starts, p->plain = p->u + e.plain;
     p->row_starts = p->products + p->together * p->points * p->m_step;
     p->tile_scales = p->row_starts + p->points * p->chunk;
 }
@@ -80,7 +80,7 @@ void PF_NAME(wino_pairs_products)(const pf_wino_plan *p, int64_t panel, int64_t 
     const pf_panel at = pf_wino_panel_at(1, p->oc, panel);
     const int64_t width = at.vectors * PF_VL, blocks = pf_ceil_div(count, PF_PAIRS_ROWS);
     const int64_t steps = pf_ceil_div(p->ic, PF_PAIRS_STEP);
-    pf_pairs_tile t = {.b = u, .step = p->depth, .k = p->ic};
+    pf_pairs_tile t = {.b = u, .step = p->depth, .k = p->ic, .plain = *p->plain != 0.0f};
     t.starts = p->starts + at.start * PF_VL * p->points + point * width;
     t.ahead = (const char *)(next ? next : u);
     if (next) t.ahead_each = pf_ceil_div(p->ic * width * (int64_t)sizeof(float), steps * blocks);

@@ -17,6 +17,7 @@ typedef struct pf_wino_plan {
     int phases;                      /* stride 2 */
     int pairs;                       /* products in pairs: */
     const float *scales, *starts;    /* of columns and of their sums */
+    const float *plain;              /* of the group: not 0 where there are none after all */
     float *tile_scales, *row_starts; /* of tiles and of their sums, [point][tile] */
     int v_points, u_points, points;  /* of inputs, weights and products: they differ with stride 2 */
     int mh, mw, sh, sw;              /* outputs and inputs of a tile in both directions */

@@ -78,6 +78,19 @@ def test_antisymmetric_tiles_of_products_in_pairs(isa: str, variant: int) -> Non
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-6 * np.abs(want).max())
 
 
+@pytest.mark.parametrize("variant", [34, 36])
+@pytest.mark.parametrize("size", [1e3, 1e9])
+def test_large_inputs_of_products_in_pairs(isa: str, variant: int, size: float) -> None:
+    """Channels that are large, but have small weights or none, leave the others their digits."""
+    case = BASE.but(h=9, w=10, ic=2 * 40, oc=2 * 20, groups=2, kernel=(3, 3), pad=(1, 1), variant=variant, bias=False)
+    x, weight, _, _ = tensors(case)
+    x[..., 3] *= size
+    weight[:20, 3] = 0.0 if size > 1e6 else weight[:20, 3] / size
+    want = reference(case, x, weight, None, None)
+    got = run(isa, 2, case, x, weight, None, None, kernel="conv_winograd")
+    np.testing.assert_allclose(got, want, rtol=0, atol=4e-6 * np.abs(want).max())
+
+
 def test_images_of_many_megabytes(isa: str) -> None:
     case = FORMS["F(4,3)"].but(n=5, h=130, w=131, ic=17, oc=20, act="relu")
     check(isa, 1, case, "conv_winograd")
