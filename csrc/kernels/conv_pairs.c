@@ -211,6 +211,7 @@ static void fetch_later(conv *c, pf_pairs_tile *t, int64_t most, int64_t steps) 
  * memory is fetched meanwhile unless it is there already (warm). */
 static void run_panel(conv *c, rows *r, int64_t panel, bool warm) {
     const int vectors = pf_pairs_vectors(&c->l, panel);
+    const pf_pairs_fn *by_rows = PF_NAME(pairs_tiles)()[vectors - 1];
     const int64_t width = vectors * PF_VL, column = panel * WIDTH, depth = c->in.depth;
     const int64_t tiles = pf_ceil_div(r->count, TILE), at = r->group * c->l.columns + column;
     const bool late = (c->z && c->a.z_late) || pf_act_is_late(c->act.code);
@@ -241,7 +242,7 @@ static void run_panel(conv *c, rows *r, int64_t panel, bool warm) {
                 e.row_scales = r->scales + row, e.z_at = r->z + row;
                 e.y = late ? r->buffers[r->turn] + i * width : c->y + column;
                 e.y_at = late ? r->dense : r->y + row;
-                PF_NAME(pairs_tiles)[vectors - 1][n - 1](&t);
+                by_rows[n - 1](&t);
                 r->late.rows = 0;
             }
             if (late && t.end) leave(c, r, first, count, column, &e);

@@ -139,7 +139,14 @@ typedef struct pf_pairs_tile {
     int64_t ahead_each; /* at most four lines */
 } pf_pairs_tile;
 
+/* Kinds of tiles: some of AVX-512 spread inputs while they are used, which is faster on some processors
+ * (PF_CPU_HALVES). All give the same bits. */
+#define PF_PAIRS_KINDS (PF_HALVES ? 2 : 1)
+
 typedef void (*pf_pairs_fn)(const pf_pairs_tile *tile);
-extern const pf_pairs_fn PF_NAME(pairs_tiles)[PF_PAIRS_VECTORS][PF_PAIRS_ROWS];
+typedef const pf_pairs_fn (*pf_pairs_tiles)[PF_PAIRS_ROWS]; /* [vectors - 1][rows - 1] */
+
+/* Those for this processor. */
+pf_pairs_tiles PF_NAME(pairs_tiles)(void);
 
 #endif

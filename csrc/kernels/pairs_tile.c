@@ -1,8 +1,8 @@
-/* Register tiles of products in pairs (pairs.h), one instance for every width and height. */
+/* Register tiles of products in pairs (pairs.h), one instance for every kind, width and height. */
 #include "kernels/pairs.h"
 #include "kernels/tile_block.h"
 
-enum { COLS = PF_TILE_VECTORS };
+enum { COLS = PF_TILE_VECTORS, NEAR = 3 };
 
 PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
     if (t->starts && t->plain) {
@@ -16,18 +16,47 @@ PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, 
     }
 }
 
-/* A pair of inputs. */
-PF_INLINE void add_pair(const int rows, const int vectors, const float *const *a, int64_t k, const float *b,
-                        int64_t step, pf_vf (*acc)[COLS]) {
+/* Rows, of which only every NEAR-th has its address kept: all of them are more than there are registers for,
+ * beside what else the loop needs. */
+typedef struct kept_rows {
+    const float *first[(PF_PAIRS_ROWS + NEAR - 1) / NEAR];
+    int64_t step;
+} kept_rows;
+
+PF_INLINE void find_rows(const int rows, kept_rows *kept, const float **a) {
+    PF_FORGET(kept->step);
+    PF_UNROLL for (int i = 0; i < rows; i += NEAR) PF_FORGET(kept->first[i / NEAR]);
+    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = kept->first[r / NEAR] + r % NEAR * kept->step;
+}
+
+/* A pair of inputs. The second one is spread by the additions themselves where both would be too much for the
+ * units, and the first one is not, which would be too much for the loads. */
+PF_INLINE void add_pair(const int rows, const int vectors, const bool folded, const float *const *a,
+                        int64_t k, const float *b, int64_t step, pf_vf (*acc)[COLS]) {
     pf_vf first[COLS], second[COLS];
     PF_UNROLL for (int v = 0; v < vectors; v++) {
         first[v] = pf_load(b + v * PF_VL);
         second[v] = pf_load(b + step + v * PF_VL);
     }
     PF_UNROLL for (int r = 0; r < rows; r++) {
-        const pf_vf x = pf_set(a[r][k]), y = pf_set(a[r][k + 1]);
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] =
-            pf_fma(x + second[v], y + first[v], acc[r][v]);
+        const pf_vf x = pf_set(a[r][k]), y = folded ? pf_zero() : pf_set(a[r][k + 1]);
+        PF_UNROLL for (int v = 0; v < vectors; v++) {
+            const pf_vf other = folded ? pf_add_number(a[r] + k + 1, first[v]) : y + first[v];
+            acc[r][v] = pf_fma(x + second[v], other, acc[r][v]);
+        }
+    }
+}
+
+/* An input as usual. */
+PF_INLINE void add_input(const int rows, const int vectors, const bool folded, const float *const *a,
+                         int64_t k, const float *b, pf_vf (*acc)[COLS]) {
+    if (!folded) {
+        pf_block_step(rows, vectors, a, k, b, acc);
+        return;
+    }
+    PF_UNROLL for (int v = 0; v < vectors; v++) {
+        const pf_vf by = pf_load(b + v * PF_VL);
+        PF_UNROLL for (int r = 0; r < rows; r++) acc[r][v] = pf_fma_number(a[r] + k, by, acc[r][v]);
     }
 }
 
@@ -74,8 +103,10 @@ void PF_NAME(pairs_finish)(const pf_pairs_late *late) {
 
 /* The inputs of t->k that go in pairs; lines: that are fetched for PF_PAIRS_STEP of them; after each part of
  * them a row that waits is finished. Returns where those of the columns end. */
-PF_INLINE const float *pairs(const int rows, const int vectors, const int lines, const float *const *a,
-                             int64_t paired, const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
+PF_INLINE const float *pairs(const int rows, const int vectors, const bool folded, const int lines,
+                             const float **a, int64_t paired, const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
+    kept_rows kept = {.step = t->step};
+    PF_UNROLL for (int i = 0; i < rows; i += NEAR) kept.first[i / NEAR] = t->a + i * t->step;
     const pf_pairs_late *w = t->late;
     const int parts = w && w->rows > 1 ? w->rows : 1;
     const int64_t each = paired / parts / PF_PAIRS_STEP * PF_PAIRS_STEP, ahead_each = t->ahead_each;
@@ -88,25 +119,32 @@ PF_INLINE const float *pairs(const int rows, const int vectors, const int lines,
         for (; k < end; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * step) {
             PF_UNROLL for (int i = 0; i < lines; i++) __builtin_prefetch(ahead + i * PF_LINE_BYTES, 0, 2);
             ahead += ahead_each;
-            add_pair(rows, vectors, a, k, b, step, acc);
-            pf_block_step(rows, vectors, a, k + 2, b + 2 * step, acc);
-            pf_block_step(rows, vectors, a, k + 3, b + 3 * step, acc);
+            const int64_t at = folded ? 0 : k;
+            if (folded) find_rows(rows, &kept, a);
+            add_pair(rows, vectors, folded, a, at, b, step, acc);
+            if (folded) find_rows(rows, &kept, a);
+            add_input(rows, vectors, folded, a, at + 2, b + 2 * step, acc);
+            if (folded) find_rows(rows, &kept, a);
+            add_input(rows, vectors, folded, a, at + 3, b + 3 * step, acc);
+            if (folded) {
+                PF_UNROLL for (int i = 0; i < rows; i += NEAR) kept.first[i / NEAR] += PF_PAIRS_STEP;
+            }
         }
         if (w && part < w->rows) finish_row(w, part);
     }
     return b;
 }
 
-PF_INLINE void tile(const int rows, const int vectors, const pf_pairs_tile *t) {
+PF_INLINE void tile(const int rows, const int vectors, const bool folded, const pf_pairs_tile *t) {
     pf_vf acc[PF_TILE_ROWS][COLS];
     const float *a[PF_TILE_ROWS];
     const int64_t paired = t->plain ? 0 : pf_pairs_depth(t->k), rest = t->k - paired;
     start(rows, vectors, t, acc);
     /* Counting up to zero saves the register of the bound. */
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step + paired;
-    const float *b = t->ahead_each > 2 * PF_LINE_BYTES ? pairs(rows, vectors, 4, a, paired, t, acc)
-                                                       : pairs(rows, vectors, 2, a, paired, t, acc);
-    for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL) pf_block_step(rows, vectors, a, k, b, acc);
+    const float *b = t->ahead_each > 2 * PF_LINE_BYTES ? pairs(rows, vectors, folded, 4, a, paired, t, acc)
+                                                       : pairs(rows, vectors, folded, 2, a, paired, t, acc);
+    for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL) add_input(rows, vectors, folded, a, k, b, acc);
     if (t->end) {
         finish(rows, vectors, t->end, acc);
         return;
@@ -117,17 +155,42 @@ PF_INLINE void tile(const int rows, const int vectors, const pf_pairs_tile *t) {
 }
 
 #define TILE(vectors, rows)                                                                                  \
-    static void tile_##rows##x##vectors(const pf_pairs_tile *t) { tile(rows, vectors, t); }
-#define ENTRY(vectors, rows) tile_##rows##x##vectors,
-#define ROWS_4(X, v)         X(v, 1) X(v, 2) X(v, 3) X(v, 4)
+    static void tile_##rows##x##vectors(const pf_pairs_tile *t) { tile(rows, vectors, false, t); }
+#define FOLDED_TILE(vectors, rows)                                                                           \
+    static void folded_tile_##rows##x##vectors(const pf_pairs_tile *t) { tile(rows, vectors, true, t); }
+#define ENTRY(vectors, rows)        tile_##rows##x##vectors,
+#define FOLDED_ENTRY(vectors, rows) folded_tile_##rows##x##vectors,
+#define ROWS_4(X, v)                X(v, 1) X(v, 2) X(v, 3) X(v, 4)
 #if PF_REGISTERS == 32
 #    define ALL_ROWS(X, v) ROWS_4(X, v) X(v, 5) X(v, 6) X(v, 7) X(v, 8)
 #else
 #    define ALL_ROWS(X, v) ROWS_4(X, v)
 #endif
+#define TABLE(X)                                                                                             \
+    {                                                                                                        \
+        {ALL_ROWS(X, 1)}, { ALL_ROWS(X, 2) }                                                                 \
+    }
 
 ALL_ROWS(TILE, 1)
 ALL_ROWS(TILE, 2)
+#if PF_PAIRS_KINDS == 2
+ALL_ROWS(FOLDED_TILE, 1)
+ALL_ROWS(FOLDED_TILE, 2)
+#endif
 
-const pf_pairs_fn PF_NAME(pairs_tiles)[PF_PAIRS_VECTORS][PF_PAIRS_ROWS] = {{ALL_ROWS(ENTRY, 1)},
-                                                                           {ALL_ROWS(ENTRY, 2)}};
+static const pf_pairs_fn tiles[PF_PAIRS_KINDS][PF_PAIRS_VECTORS][PF_PAIRS_ROWS] = {
+    TABLE(ENTRY),
+#if PF_PAIRS_KINDS == 2
+    TABLE(FOLDED_ENTRY),
+#endif
+};
+
+pf_pairs_tiles PF_NAME(pairs_tiles)(void) {
+#if PF_PAIRS_KINDS == 1
+    return tiles[0];
+#elif defined(PF_EMULATED)
+    return tiles[1];
+#else
+    return tiles[(pf_cpu_features() & PF_CPU_HALVES) != 0];
+#endif
+}

@@ -23,6 +23,22 @@ PF_INLINE void pf_block_start(const int rows, const int vectors, const float *bi
     }
 }
 
+/* x + b and c + x * b, where the operation itself reads x. Processors that take vectors in two halves
+ * (PF_CPU_HALVES) spread x for nothing then, and beforehand in units that add and multiply. */
+#if PF_HALVES && !defined(PF_EMULATED)
+PF_INLINE pf_vf pf_add_number(const float *x, pf_vf b) {
+    __asm__("vaddps %2%{1to16%}, %1, %0" : "=v"(b) : "v"(b), "m"(*x));
+    return b;
+}
+PF_INLINE pf_vf pf_fma_number(const float *x, pf_vf b, pf_vf c) {
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(*x));
+    return c;
+}
+#else
+PF_INLINE pf_vf pf_add_number(const float *x, pf_vf b) { return pf_set(*x) + b; }
+PF_INLINE pf_vf pf_fma_number(const float *x, pf_vf b, pf_vf c) { return pf_fma(pf_set(*x), b, c); }
+#endif
+
 /* acc[r] += a[r][k] * b for one k. */
 PF_INLINE void pf_block_step(const int rows, const int vectors, const float *const *a, int64_t k,
                              const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {

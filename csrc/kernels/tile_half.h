@@ -16,17 +16,6 @@ PF_INLINE pf_vf pf_fma_low(pf_vf a, pf_vf b, pf_vf c) {
                                                          _mm512_castps512_ps256((__m512)c)));
 }
 
-/* c + x * b, where the multiplication itself reads x. Beside products of halves, to spread x to a whole
- * vector beforehand would take longer than they do. */
-PF_INLINE pf_vf pf_fma_number(const float *x, pf_vf b, pf_vf c) {
-#    if defined(PF_EMULATED)
-    return pf_fma(pf_set(*x), b, c);
-#    else
-    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(*x));
-    return c;
-#    endif
-}
-
 /* pf_block_step for such tiles. */
 PF_INLINE void pf_half_step(const int rows, const int vectors, const float *const *a, int64_t k,
                             const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
