@@ -2,7 +2,7 @@
 #include "kernels/pairs.h"
 #include "kernels/tile_block.h"
 
-enum { COLS = PF_TILE_VECTORS, NEAR = 3 };
+enum { COLS = PF_TILE_VECTORS };
 
 PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
     if (t->starts && t->plain) {
@@ -14,19 +14,6 @@ PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, 
         const pf_vf row = t->starts ? pf_set(t->row_starts[r]) : pf_zero();
         PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = row + pf_load(from + v * PF_VL);
     }
-}
-
-/* Rows, of which only every NEAR-th has its address kept: all of them are more than there are registers for,
- * beside what else the loop needs. */
-typedef struct kept_rows {
-    const float *first[(PF_PAIRS_ROWS + NEAR - 1) / NEAR];
-    int64_t step;
-} kept_rows;
-
-PF_INLINE void find_rows(const int rows, kept_rows *kept, const float **a) {
-    PF_FORGET(kept->step);
-    PF_UNROLL for (int i = 0; i < rows; i += NEAR) PF_FORGET(kept->first[i / NEAR]);
-    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = kept->first[r / NEAR] + r % NEAR * kept->step;
 }
 
 /* A pair of inputs. The second one is spread by the additions themselves where both would be too much for the
@@ -41,7 +28,7 @@ PF_INLINE void add_pair(const int rows, const int vectors, const bool folded, co
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const pf_vf x = pf_set(a[r][k]), y = folded ? pf_zero() : pf_set(a[r][k + 1]);
         PF_UNROLL for (int v = 0; v < vectors; v++) {
-            const pf_vf other = folded ? pf_add_number(a[r] + k + 1, first[v]) : y + first[v];
+            const pf_vf other = folded ? pf_add_number(a[r], k, 1, first[v]) : y + first[v];
             acc[r][v] = pf_fma(x + second[v], other, acc[r][v]);
         }
     }
@@ -49,14 +36,14 @@ PF_INLINE void add_pair(const int rows, const int vectors, const bool folded, co
 
 /* An input as usual. */
 PF_INLINE void add_input(const int rows, const int vectors, const bool folded, const float *const *a,
-                         int64_t k, const float *b, pf_vf (*acc)[COLS]) {
+                         int64_t k, const int more, const float *b, pf_vf (*acc)[COLS]) {
     if (!folded) {
-        pf_block_step(rows, vectors, a, k, b, acc);
+        pf_block_step(rows, vectors, a, k + more, b, acc);
         return;
     }
     PF_UNROLL for (int v = 0; v < vectors; v++) {
         const pf_vf by = pf_load(b + v * PF_VL);
-        PF_UNROLL for (int r = 0; r < rows; r++) acc[r][v] = pf_fma_number(a[r] + k, by, acc[r][v]);
+        PF_UNROLL for (int r = 0; r < rows; r++) acc[r][v] = pf_fma_number(a[r], k, more, by, acc[r][v]);
     }
 }
 
@@ -105,8 +92,6 @@ void PF_NAME(pairs_finish)(const pf_pairs_late *late) {
  * them a row that waits is finished. Returns where those of the columns end. */
 PF_INLINE const float *pairs(const int rows, const int vectors, const bool folded, const int lines,
                              const float **a, int64_t paired, const pf_pairs_tile *t, pf_vf (*acc)[COLS]) {
-    kept_rows kept = {.step = t->step};
-    PF_UNROLL for (int i = 0; i < rows; i += NEAR) kept.first[i / NEAR] = t->a + i * t->step;
     const pf_pairs_late *w = t->late;
     const int parts = w && w->rows > 1 ? w->rows : 1;
     const int64_t each = paired / parts / PF_PAIRS_STEP * PF_PAIRS_STEP, ahead_each = t->ahead_each;
@@ -119,16 +104,9 @@ PF_INLINE const float *pairs(const int rows, const int vectors, const bool folde
         for (; k < end; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * step) {
             PF_UNROLL for (int i = 0; i < lines; i++) __builtin_prefetch(ahead + i * PF_LINE_BYTES, 0, 2);
             ahead += ahead_each;
-            const int64_t at = folded ? 0 : k;
-            if (folded) find_rows(rows, &kept, a);
-            add_pair(rows, vectors, folded, a, at, b, step, acc);
-            if (folded) find_rows(rows, &kept, a);
-            add_input(rows, vectors, folded, a, at + 2, b + 2 * step, acc);
-            if (folded) find_rows(rows, &kept, a);
-            add_input(rows, vectors, folded, a, at + 3, b + 3 * step, acc);
-            if (folded) {
-                PF_UNROLL for (int i = 0; i < rows; i += NEAR) kept.first[i / NEAR] += PF_PAIRS_STEP;
-            }
+            add_pair(rows, vectors, folded, a, k, b, step, acc);
+            add_input(rows, vectors, folded, a, k, 2, b + 2 * step, acc);
+            add_input(rows, vectors, folded, a, k, 3, b + 3 * step, acc);
         }
         if (w && part < w->rows) finish_row(w, part);
     }
@@ -144,7 +122,8 @@ PF_INLINE void tile(const int rows, const int vectors, const bool folded, const 
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step + paired;
     const float *b = t->ahead_each > 2 * PF_LINE_BYTES ? pairs(rows, vectors, folded, 4, a, paired, t, acc)
                                                        : pairs(rows, vectors, folded, 2, a, paired, t, acc);
-    for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL) add_input(rows, vectors, folded, a, k, b, acc);
+    for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL)
+        add_input(rows, vectors, folded, a, k, 0, b, acc);
     if (t->end) {
         finish(rows, vectors, t->end, acc);
         return;

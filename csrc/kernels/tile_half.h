@@ -26,7 +26,7 @@ PF_INLINE void pf_half_step(const int rows, const int vectors, const float *cons
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const pf_vf x = whole > 1 ? pf_set(a[r][k]) : pf_set_low(a[r][k]);
         PF_UNROLL for (int v = 0; v < whole; v++) acc[r][v] =
-            whole == 1 ? pf_fma_number(a[r] + k, bv[v], acc[r][v]) : pf_fma(x, bv[v], acc[r][v]);
+            whole == 1 ? pf_fma_number(a[r], k, 0, bv[v], acc[r][v]) : pf_fma(x, bv[v], acc[r][v]);
         acc[r][whole] = pf_fma_low(x, bv[whole], acc[r][whole]);
     }
 }

@@ -53,7 +53,7 @@ cdef extern from "exec/tables.h" nogil:
     int pf_code_lists(const pf_code_list **out)
 
 cdef extern from "base/cpu.h" nogil:
-    int PF_CPU_ADDERS
+    int PF_CPU_ADDERS, PF_CPU_HALVES
     unsigned int pf_cpu_features()
 
 cdef extern from "kernels/pool.h" nogil:

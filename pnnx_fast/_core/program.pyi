@@ -20,6 +20,7 @@ SPLIT_DEPTH: int
 SPLIT_DIGITS: int
 THIN_PIXELS: int
 ADDERS: bool
+HALVES: bool
 
 def codes(name: str) -> dict[str, int]: ...
 def team() -> str: ...

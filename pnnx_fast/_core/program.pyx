@@ -39,7 +39,7 @@ POOL_REACH, POOL_STEP, POOL_LINE = PF_POOL_REACH, PF_POOL_STEP, PF_POOL_LINE
 WINO_PHASES, WINO_PAIRS, MASK_QUERIES = PF_WINO_PHASES, PF_WINO_PAIRS, PF_MASK_QUERIES
 SPLIT_SIDE, SPLIT_DEPTH, SPLIT_DIGITS = PF_SPLIT_SIDE, PF_SPLIT_DEPTH, PF_SPLIT_DIGITS
 THIN_PIXELS = PF_THIN_PIXELS
-ADDERS = pf_cpu_features() & PF_CPU_ADDERS != 0
+ADDERS, HALVES = pf_cpu_features() & PF_CPU_ADDERS != 0, pf_cpu_features() & PF_CPU_HALVES != 0
 ISAS = tuple([tables[i].isa.decode() for i in range(table_count)])
 
 # All tables list the same kernels in the same order.

@@ -13,6 +13,7 @@ from typing import Any
 
 from pnnx_fast._core.program import (
     ADDERS,
+    HALVES,
     SPLIT_DEPTH,
     SPLIT_DIGITS,
     SPLIT_SIDE,
@@ -52,6 +53,9 @@ LEVELS = {
     "avx512vnni_emulated": Level(16),
     "amx_emulated": Level(16, 6.0, 11.0, 1 << 20),
 }
+
+HALVED = Level(16, 12.0, 22.0)
+"""Levels with AVX-512 of processors that take vectors in two halves, for which a cycle is the time of two FMAs, too."""
 
 LARGE_MODEL, HEAVY_IN_LARGE = 128 << 20, 1 << 20
 """Bytes of a model that fill all caches anew at every call, so that weights of smaller layers are cold, too."""
@@ -185,7 +189,7 @@ def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool 
     ``constant`` tells whether its own weights are packed only once.
     """
     g = geometry
-    level = LEVELS[isa]
+    level = HALVED if HALVES and isa in PAIRS_LEVELS else LEVELS[isa]
     lanes = level.lanes
     if 1 < g["groups"] == g["ic"] == g["oc"]:
         return DEPTHWISE

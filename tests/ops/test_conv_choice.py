@@ -13,8 +13,9 @@ from pnnx_fast.ops._conv_choice import LEVELS, choose
 
 @pytest.fixture(autouse=True)
 def without_adders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice on a processor whose adders are its multipliers, whatever runs the tests."""
+    """The choice on a processor with whole vectors whose adders are its multipliers, whatever runs the tests."""
     monkeypatch.setattr(_conv_choice, "ADDERS", False)
+    monkeypatch.setattr(_conv_choice, "HALVES", False)
 
 
 def geometry(ic: int, oc: int, size: int, **changes: Any) -> dict[str, Any]:
@@ -130,6 +131,16 @@ def test_pairs_serve_where_adders_work_beside_multipliers(monkeypatch: pytest.Mo
     assert choose("avx512", 1, geometry(256, 256, 20)).variant == 4  # blocks of low tiles
     assert kernel("avx2", 768, 3072, 14) == "conv_f32"
     assert choose("avx512", nthreads, geometry(768, 3072, 14, kh=1, kw=1), constant=False).kernel == "conv_f32"
+
+
+def test_halves_of_vectors_leave_memory_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def variant(isa: str, nthreads: int) -> int:
+        return choose(isa, nthreads, geometry(512, 512, 12)).variant
+
+    whole = {isa: variant(isa, 2) for isa in LEVELS}
+    monkeypatch.setattr(_conv_choice, "HALVES", True)
+    assert whole["avx512"] == 2 and variant("avx512", 2) == variant("avx512vnni", 2) == 4
+    assert all(variant(isa, 2) == whole[isa] for isa in ("generic", "avx2", "amx"))
 
 
 @pytest.mark.parametrize("nthreads", [1, 2])
