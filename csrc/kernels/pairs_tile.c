@@ -16,6 +16,31 @@ PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, 
     }
 }
 
+/* x[k + more] + b and c + x[k + more] * b, where the operation itself reads the number; more: a constant.
+ * Processors that take vectors in two halves (PF_CPU_HALVES) spread it for nothing then, and beforehand in
+ * units that add and multiply. */
+#if PF_HALVES && !defined(PF_EMULATED)
+/* The compiler, which does not see which number is read, is told of all that may be. */
+#    define NUMBER_INPUTS "r"(x), "r"(k), "i"(4 * more), "m"(*(const float (*)[1 << 26]) x)
+
+PF_INLINE pf_vf add_number(const float *x, int64_t k, const int more, pf_vf b) {
+    pf_vf sum;
+    __asm__("vaddps %c4(%2,%3,4)%{1to16%}, %1, %0" : "=v"(sum) : "v"(b), NUMBER_INPUTS);
+    return sum;
+}
+PF_INLINE pf_vf fma_number(const float *x, int64_t k, const int more, pf_vf b, pf_vf c) {
+    __asm__("vfmadd231ps %c4(%2,%3,4)%{1to16%}, %1, %0" : "+v"(c) : "v"(b), NUMBER_INPUTS);
+    return c;
+}
+#else
+PF_INLINE pf_vf add_number(const float *x, int64_t k, const int more, pf_vf b) {
+    return pf_set(x[k + more]) + b;
+}
+PF_INLINE pf_vf fma_number(const float *x, int64_t k, const int more, pf_vf b, pf_vf c) {
+    return pf_fma(pf_set(x[k + more]), b, c);
+}
+#endif
+
 /* A pair of inputs. The second one is spread by the additions themselves where both would be too much for the
  * units, and the first one is not, which would be too much for the loads. */
 PF_INLINE void add_pair(const int rows, const int vectors, const bool folded, const float *const *a,
@@ -28,7 +53,7 @@ PF_INLINE void add_pair(const int rows, const int vectors, const bool folded, co
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const pf_vf x = pf_set(a[r][k]), y = folded ? pf_zero() : pf_set(a[r][k + 1]);
         PF_UNROLL for (int v = 0; v < vectors; v++) {
-            const pf_vf other = folded ? pf_add_number(a[r], k, 1, first[v]) : y + first[v];
+            const pf_vf other = folded ? add_number(a[r], k, 1, first[v]) : y + first[v];
             acc[r][v] = pf_fma(x + second[v], other, acc[r][v]);
         }
     }
@@ -43,7 +68,7 @@ PF_INLINE void add_input(const int rows, const int vectors, const bool folded, c
     }
     PF_UNROLL for (int v = 0; v < vectors; v++) {
         const pf_vf by = pf_load(b + v * PF_VL);
-        PF_UNROLL for (int r = 0; r < rows; r++) acc[r][v] = pf_fma_number(a[r], k, more, by, acc[r][v]);
+        PF_UNROLL for (int r = 0; r < rows; r++) acc[r][v] = fma_number(a[r], k, more, by, acc[r][v]);
     }
 }
 
@@ -98,9 +123,9 @@ PF_INLINE const float *pairs(const int rows, const int vectors, const bool folde
     const int64_t step = vectors * PF_VL;
     const float *b = t->b;
     const char *ahead = t->ahead;
-    int64_t k = -paired;
+    int64_t k = 0;
     for (int part = 0; part < parts; part++) {
-        const int64_t end = part + 1 < parts ? k + each : 0;
+        const int64_t end = part + 1 < parts ? k + each : paired;
         for (; k < end; k += PF_PAIRS_STEP, b += PF_PAIRS_STEP * step) {
             PF_UNROLL for (int i = 0; i < lines; i++) __builtin_prefetch(ahead + i * PF_LINE_BYTES, 0, 2);
             ahead += ahead_each;
@@ -116,13 +141,12 @@ PF_INLINE const float *pairs(const int rows, const int vectors, const bool folde
 PF_INLINE void tile(const int rows, const int vectors, const bool folded, const pf_pairs_tile *t) {
     pf_vf acc[PF_TILE_ROWS][COLS];
     const float *a[PF_TILE_ROWS];
-    const int64_t paired = t->plain ? 0 : pf_pairs_depth(t->k), rest = t->k - paired;
+    const int64_t paired = t->plain ? 0 : pf_pairs_depth(t->k);
     start(rows, vectors, t, acc);
-    /* Counting up to zero saves the register of the bound. */
-    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step + paired;
+    PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->a + r * t->step;
     const float *b = t->ahead_each > 2 * PF_LINE_BYTES ? pairs(rows, vectors, folded, 4, a, paired, t, acc)
                                                        : pairs(rows, vectors, folded, 2, a, paired, t, acc);
-    for (int64_t k = 0; k < rest; k++, b += vectors * PF_VL)
+    for (int64_t k = paired; k < t->k; k++, b += vectors * PF_VL)
         add_input(rows, vectors, folded, a, k, 0, b, acc);
     if (t->end) {
         finish(rows, vectors, t->end, acc);

@@ -45,7 +45,10 @@ typedef float pf_vf_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_a
 typedef int32_t pf_vi_any __attribute__((vector_size(PF_VL * 4), aligned(1), may_alias));
 
 #define PF_INLINE static inline __attribute__((always_inline))
-#ifndef PF_UNROLL /* before a loop over registers, whose count is a constant: it disappears */
+/* Before a loop over registers, whose count is a constant: it disappears. */
+#if !defined(PF_UNROLL) && defined(__clang__)
+#    define PF_UNROLL _Pragma("clang loop unroll(full)")
+#elif !defined(PF_UNROLL)
 #    define PF_UNROLL _Pragma("GCC unroll 32")
 #endif
 /* Makes the compiler forget what it knows of a moving pointer or a stride: it would keep the addresses of all

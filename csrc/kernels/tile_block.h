@@ -23,29 +23,6 @@ PF_INLINE void pf_block_start(const int rows, const int vectors, const float *bi
     }
 }
 
-/* x[k + more] + b and c + x[k + more] * b, where the operation itself reads the number; more: a constant.
- * Processors that take vectors in two halves (PF_CPU_HALVES) spread it for nothing then, and beforehand in
- * units that add and multiply. */
-#if PF_HALVES && !defined(PF_EMULATED)
-#    define PF_NUMBER_INPUT "r"(x), "r"(k), "i"(4 * more), "m"(*(const float (*)[])x)
-PF_INLINE pf_vf pf_add_number(const float *x, int64_t k, const int more, pf_vf b) {
-    pf_vf sum;
-    __asm__("vaddps %c4(%2,%3,4)%{1to16%}, %1, %0" : "=v"(sum) : "v"(b), PF_NUMBER_INPUT);
-    return sum;
-}
-PF_INLINE pf_vf pf_fma_number(const float *x, int64_t k, const int more, pf_vf b, pf_vf c) {
-    __asm__("vfmadd231ps %c4(%2,%3,4)%{1to16%}, %1, %0" : "+v"(c) : "v"(b), PF_NUMBER_INPUT);
-    return c;
-}
-#else
-PF_INLINE pf_vf pf_add_number(const float *x, int64_t k, const int more, pf_vf b) {
-    return pf_set(x[k + more]) + b;
-}
-PF_INLINE pf_vf pf_fma_number(const float *x, int64_t k, const int more, pf_vf b, pf_vf c) {
-    return pf_fma(pf_set(x[k + more]), b, c);
-}
-#endif
-
 /* acc[r] += a[r][k] * b for one k. */
 PF_INLINE void pf_block_step(const int rows, const int vectors, const float *const *a, int64_t k,
                              const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {

@@ -16,6 +16,17 @@ PF_INLINE pf_vf pf_fma_low(pf_vf a, pf_vf b, pf_vf c) {
                                                          _mm512_castps512_ps256((__m512)c)));
 }
 
+/* c + x * b, where the multiplication itself reads x. Beside products of halves, to spread x to a whole
+ * vector beforehand would take longer than they do. */
+PF_INLINE pf_vf pf_fma_number(const float *x, pf_vf b, pf_vf c) {
+#    if defined(PF_EMULATED)
+    return pf_fma(pf_set(*x), b, c);
+#    else
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(*x));
+    return c;
+#    endif
+}
+
 /* pf_block_step for such tiles. */
 PF_INLINE void pf_half_step(const int rows, const int vectors, const float *const *a, int64_t k,
                             const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
@@ -26,7 +37,7 @@ PF_INLINE void pf_half_step(const int rows, const int vectors, const float *cons
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const pf_vf x = whole > 1 ? pf_set(a[r][k]) : pf_set_low(a[r][k]);
         PF_UNROLL for (int v = 0; v < whole; v++) acc[r][v] =
-            whole == 1 ? pf_fma_number(a[r], k, 0, bv[v], acc[r][v]) : pf_fma(x, bv[v], acc[r][v]);
+            whole == 1 ? pf_fma_number(a[r] + k, bv[v], acc[r][v]) : pf_fma(x, bv[v], acc[r][v]);
         acc[r][whole] = pf_fma_low(x, bv[whole], acc[r][whole]);
     }
 }
