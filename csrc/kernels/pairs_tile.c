@@ -18,7 +18,8 @@ PF_INLINE void start(const int rows, const int vectors, const pf_pairs_tile *t, 
 
 /* x[k + more] + b and c + x[k + more] * b, where the operation itself reads the number; more: a constant.
  * Processors that take vectors in two halves (PF_CPU_HALVES) spread it for nothing then, and beforehand in
- * units that add and multiply. */
+ * units that add and multiply. Given base, index and distance, as pf_fma_number of an address would need one
+ * for each number of a step, which are more than there are registers. */
 #if PF_HALVES && !defined(PF_EMULATED)
 /* The compiler, which does not see which number is read, is told of all that may be. */
 #    define NUMBER_INPUTS "r"(x), "r"(k), "i"(4 * more), "m"(*(const float (*)[1 << 26]) x)
@@ -188,12 +189,4 @@ static const pf_pairs_fn tiles[PF_PAIRS_KINDS][PF_PAIRS_VECTORS][PF_PAIRS_ROWS] 
 #endif
 };
 
-pf_pairs_tiles PF_NAME(pairs_tiles)(void) {
-#if PF_PAIRS_KINDS == 1
-    return tiles[0];
-#elif defined(PF_EMULATED)
-    return tiles[1];
-#else
-    return tiles[(pf_cpu_features() & PF_CPU_HALVES) != 0];
-#endif
-}
+pf_pairs_tiles PF_NAME(pairs_tiles)(void) { return tiles[pf_takes_halves()]; }

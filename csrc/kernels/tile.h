@@ -72,14 +72,19 @@ PF_INLINE int64_t pf_ahead_each(int64_t bytes, int64_t steps) {
  * which is faster on some processors (PF_CPU_HALVES). Both give the same bits. */
 enum { PF_TILE_KINDS = PF_HALVES ? 2 : 1 };
 
+/* Whether this processor takes vectors in two halves; emulated levels, which are for tests, act as if it did.
+ */
+PF_INLINE bool pf_takes_halves(void) {
+#if defined(PF_EMULATED)
+    return PF_HALVES;
+#else
+    return PF_HALVES && (pf_cpu_features() & PF_CPU_HALVES);
+#endif
+}
+
 /* The kind for so many columns in so many vectors. */
 PF_INLINE int pf_tile_kind(int64_t vectors, int64_t columns) {
-    if (PF_TILE_KINDS == 1 || 2 * columns > (2 * vectors - 1) * PF_VL) return 0;
-#if defined(PF_EMULATED)
-    return 1;
-#else
-    return (pf_cpu_features() & PF_CPU_HALVES) != 0;
-#endif
+    return 2 * columns <= (2 * vectors - 1) * PF_VL && pf_takes_halves();
 }
 
 /* staging: where the rows go instead of y, whole vectors one after the other; NULL: to y. */
