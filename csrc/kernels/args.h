@@ -240,17 +240,18 @@ enum { PF_THIN_PIXELS = 3 };
  * backwards takes its own first ones, which are the last in y; gates has the entries of this call alone, h0 and c0 serve
  * when first is 0, and c carries the cells from call to call.
  * scratch: with a projection, dirs * rows * hidden floats. rounded: where h is to be rounded to int8 before its product,
- * rows * out floats for each thread. relu: of a plain RNN, in place of tanh. */
+ * rows * out floats for each thread. paired: what the plan of packing asks for. relu: of a plain RNN, in place of tanh.
+ * form: of the packed weights. */
 #define PF_RECURRENT_ARGS(F, K)                                                                              \
     F(K, in, gates) F(K, in, w) F(K, in, w_reverse) F(K, in, wr) F(K, in, wr_reverse) F(K, in, bias)         \
     F(K, in, bias_reverse) F(K, in, h0) F(K, in, c0) F(K, io, c) F(K, io, y) F(K, io, scratch)               \
-    F(K, io, rounded)                                                                                        \
+    F(K, io, rounded) F(K, io, paired)                                                                       \
     F(K, i64, first) F(K, i64, steps) F(K, i64, total) F(K, i64, rows) F(K, i64, hidden) F(K, i64, out)      \
     F(K, i64, gst) F(K, i64, gsn) F(K, i64, yst) F(K, i64, ysn) F(K, i64, relu)                              \
-    F(K, i64, wide)
+    F(K, i64, form)
 
 /* Packs W_hh (gates * units, k) for the recurrent kernel; W_hr with gates = 1. The variant, which suits so many
- * rows and directions (0: one row), is the kernel's `wide`. */
+ * rows and directions (0: one row), is the kernel's `form`; its scratch is the kernel's `paired`. */
 #define PF_RECURRENT_PACK_ARGS(F, K)                                                                         \
     F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, rows)                  \
     F(K, i64, dirs) F(K, i64, variant)

@@ -4,8 +4,7 @@
 #include <stdio.h>
 
 #include "kernels/conv_windows.h"
-#include "kernels/pairs.h"
-#include "kernels/sizes.h"
+#include "kernels/pairs_rows.h"
 
 enum {
     ROWS_BYTES = 320 << 10,  /* rows of a thread: they stay in L2, beside */
@@ -92,73 +91,6 @@ static int64_t rows_floats(const conv *c) {
     return c->most * (c->step + (c->block < c->in.depth ? WIDTH : 0));
 }
 
-/* What is summed up of a row while it is copied. */
-typedef struct row_sums {
-    pf_vf squares, products; /* products: of pairs */
-} row_sums;
-
-/* A vector of a row times the factors of its inputs (NULL: 1); begins: lanes where pairs do. */
-PF_INLINE void copy_vector(pf_vf v, const float *factors, pf_vi begins, float *to, row_sums *s) {
-    if (factors) v *= pf_load(factors);
-    pf_store(to, v);
-    s->squares = pf_fma(v, v, s->squares);
-    s->products = pf_pairs_add(v, begins, s->products);
-}
-
-/* n numbers times their factors (NULL: 1), which may be in place. Returns the sum of their squares, and what
- * the sums of the row start from: less what its pairs have too much. */
-static float copy_row(const float *x, const float *factors, int64_t n, float *to, float *start) {
-    const pf_vi lanes = pf_numbers(), begins = pf_pairs_begins();
-    const int64_t paired = pf_pairs_depth(n);
-    row_sums even = {pf_zero(), pf_zero()}, odd = even;
-    int64_t i = 0;
-    for (; i + 2 * PF_VL <= paired; i += 2 * PF_VL) {
-        copy_vector(pf_load(x + i), factors ? factors + i : NULL, begins, to + i, &even);
-        copy_vector(pf_load(x + i + PF_VL), factors ? factors + i + PF_VL : NULL, begins, to + i + PF_VL,
-                    &odd);
-    }
-    for (; i < n; i += PF_VL) {
-        const pf_vi inside = lanes < pf_seti((int32_t)pf_max(0, pf_min(PF_VL, paired - i)));
-        copy_vector(pf_load_upto(x + i, n - i), factors ? factors + i : NULL, begins & inside, to + i, &even);
-    }
-    *start = -pf_hsum(even.products + odd.products);
-    return pf_hsum(even.squares + odd.squares);
-}
-
-/* n numbers, in whole vectors, times one. */
-static void scale_row(float *x, float by, int64_t n) {
-    for (int64_t i = 0; i < n; i += PF_VL) pf_store(x + i, pf_load(x + i) * pf_set(by));
-}
-
-/* A copied row whose squares leave the range of floats, into which it is brought. Returns the sum of its
- * squares then, or 0 if it has no size: because all are zeros, or not finite. */
-static __attribute__((noinline)) float prepare_odd_row(const conv *c, rows *r, int64_t i, float *to) {
-    const int64_t n = c->in.depth;
-    const float largest = pf_size_largest(to, n);
-    r->starts[i] = 0.0f;
-    r->plain[i] = !(largest < INFINITY);
-    r->scales[i] = largest == 0.0f && !r->usual ? 0.0f : 1.0f;
-    if (r->plain[i] || largest == 0.0f) return 0.0f;
-    r->scales[i] = pf_power_near(largest);
-    scale_row(to, 1.0f / r->scales[i], n);
-    return copy_row(to, NULL, n, to, r->starts + i);
-}
-
-/* Brings a row to numbers whose root mean square is about 1. */
-static void prepare_row(const conv *c, rows *r, int64_t i, const float *x, const float *factors) {
-    const int64_t n = c->in.depth;
-    float *to = r->numbers + i * c->step;
-    float squares = copy_row(x, factors, n, to, r->starts + i);
-    r->plain[i] = 0, r->scales[i] = 1.0f;
-    if (__builtin_expect(!(squares > PF_SQUARES_LEAST && squares < PF_SQUARES_MOST), 0)) {
-        squares = prepare_odd_row(c, r, i, to);
-        if (squares == 0.0f) return;
-    }
-    const float by = pf_inverse_root(squares * c->share);
-    scale_row(to, by, n);
-    r->scales[i] /= by, r->starts[i] *= by * by;
-}
-
 static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     const pf_conv_args *a = &c->a;
     const int64_t first = chunk_start(c, chunk), end = chunk_start(c, chunk + 1);
@@ -167,7 +99,10 @@ static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
     r->group = group, r->count = end - first;
     r->usual = c->w[c->l.plain + group] != 0.0f;
     for (int64_t i = 0; i < r->count; i++) {
-        prepare_row(c, r, i, pf_window_of(&c->in, &p, group, r->numbers + i * c->step), factors);
+        float *to = r->numbers + i * c->step;
+        const float *window = pf_window_of(&c->in, &p, group, to);
+        const pf_pairs_row row = pf_pairs_prepare(window, factors, c->in.depth, c->share, r->usual, to);
+        r->starts[i] = row.start, r->scales[i] = row.scale, r->plain[i] = row.plain;
         r->y[i] = p.image * a->ysn + p.oy * a->ysh + p.ox * a->ysw + group * c->oc;
         r->z[i] = p.image * a->zsn + p.oy * a->zsh + p.ox * a->zsw + group * c->oc;
         if (++p.ox == a->ow) pf_conv_place_next_line(&p, a->oh);

@@ -77,6 +77,9 @@ static inline float pf_inverse_root(float x) {
 float PF_NAME(pairs_scale)(const float *column, int64_t n);
 pf_vf PF_NAME(pairs_starts)(const float *columns, int64_t n, int64_t step);
 
+/* The kernel that packs weights of convolutions; others call it for theirs. */
+PF_KERNEL_FUNCTION(conv_pairs_pack_f32);
+
 /* Packed weights of all groups, in floats: panels of columns, [input][columns], the last one of one vector if
  * that is enough; then for each column its scale and what its sums start from, for each input its factor with
  * its sign, and for each group whether all is summed up as usual, and whether there are factors. */

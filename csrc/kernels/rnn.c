@@ -13,6 +13,7 @@
 #include "kernels/pack_columns.h"
 #include "kernels/rnn_cells.h"
 #include "kernels/rnn_columns.h"
+#include "kernels/rnn_pairs.h"
 #include "kernels/rnn_tall.h"
 #include "kernels/tile.h"
 
@@ -43,25 +44,38 @@ static share deal(int64_t gates, int64_t weights, int64_t rows, int64_t dirs, in
     return (share){0, rows, members, member, members > 1};
 }
 
-/* Whether the rows of a thread then come in parts of as many as a wide block takes at once, or nearly.
- * Others, and multiples of two parts that a tall block holds, fill the registers as well or better there. */
-static bool pays_wide(const pf_recurrent_pack_args *a, int nthreads) {
+/* The form that suits the rows of a thread. Wide blocks do if they come in parts of as many as one takes at
+ * once, or nearly. Others, and multiples of two parts that a tall block holds, fill the registers as well or
+ * better there. */
+static int best_form(const pf_recurrent_pack_args *a, int nthreads) {
     const share part = deal(a->gates, a->units * a->k, a->rows, a->dirs, nthreads, nthreads - 1);
     const int64_t rows = part.row1 - part.row0;
-    return PF_REGISTERS == 16 && a->gates == LSTM && !part.meets && rows >= WIDE_ROWS &&
-           (rows + 1) % WIDE_ROWS <= 1 && rows % TALL_MOST != 0;
+    if (pays_pairs(rows, a->units, a->k)) return BY_PAIRS;
+    const bool wide = PF_REGISTERS == 16 && a->gates == LSTM && !part.meets && rows >= WIDE_ROWS &&
+                      (rows + 1) % WIDE_ROWS <= 1 && rows % TALL_MOST != 0;
+    return wide ? BY_WIDE_BLOCKS : BY_TILES;
 }
 
 PF_PLAN_FUNCTION(recurrent_pack_f32) {
     const pf_recurrent_pack_args *a = args_;
-    plan->variant = a->variant >= 0 ? a->variant : pays_wide(a, nthreads);
-    const columns c = make_columns(a->gates, a->units, a->k, plan->variant != 0);
+    plan->variant = a->variant >= 0 ? (int)a->variant : best_form(a, nthreads);
+    const columns c = make_columns(a->gates, a->units, a->k, plan->variant);
     plan->packed_bytes = packed_floats(&c) * (int64_t)sizeof(float);
+    if (c.paired) plan->scratch_bytes = nthreads * paired_floats(a->rows, a->k) * (int64_t)sizeof(float);
+}
+
+static void pack_for_pairs(const pf_recurrent_pack_args *a, const pf_worker *w) {
+    const pf_pack_args p = {a->x, a->y, .oc = a->gates * a->units, .ic = a->k, .kh = 1, .kw = 1, .groups = 1};
+    PF_NAME(conv_pairs_pack_f32)(&p, w);
 }
 
 PF_KERNEL_FUNCTION(recurrent_pack_f32) {
     const pf_recurrent_pack_args *a = args_;
-    const columns c = make_columns(a->gates, a->units, a->k, a->variant != 0);
+    const columns c = make_columns(a->gates, a->units, a->k, a->variant);
+    if (c.paired) {
+        pack_for_pairs(a, w);
+        return;
+    }
     const float *x = pf_ptr(w, a->x);
     int64_t begin, end;
     pf_share(w, block_count(&c), 1, &begin, &end);
@@ -84,6 +98,7 @@ typedef struct direction {
     const float *gates, *w, *wr, *bias, *h0, *c0;
     float *y, *c, *raw; /* raw: outputs before the projection */
     float *rounded;     /* the state before as int8 leaves it, of this thread */
+    paired paired;      /* the same for products in pairs */
     columns hidden, projection;
 } direction;
 
@@ -203,7 +218,7 @@ static cells make_cells(const direction *d, int64_t step, int64_t block, int v, 
     const bool begun = a->first + step > 0;
     const int64_t u = (block_start(&d->hidden, block) + v) * PF_VL, state = row0 * a->hidden + u;
     const float *h = state_row(d, step, row0), *c0 = begun ? d->c : d->c0;
-    return (cells){.sums = s + v * d->hidden.gates * PF_VL,
+    return (cells){.sums = s + v * vector_step(&d->hidden),
                    .gates = gates_row(d, step, row0) + u,
                    .bias = d->bias ? d->bias + u : NULL,
                    .h = h ? h + u : NULL,
@@ -211,6 +226,7 @@ static cells make_cells(const direction *d, int64_t step, int64_t block, int v, 
                    .c = d->c ? d->c + state : NULL,
                    .out = d->raw ? d->raw + state : output_row(d, step, row0) + u,
                    .sums_step = block_width(&d->hidden),
+                   .sums_gate = gate_step(&d->hidden),
                    .gates_step = a->gsn,
                    .h_step = begun ? a->ysn : a->out,
                    .c_step = a->hidden,
@@ -264,6 +280,7 @@ static void apply_cells(const direction *d, int64_t step, int64_t block, int blo
 
 /* Rows of a tile: the weights had better be read once for all rows than be used by tiles of full width. */
 static int most_rows(const columns *c, int64_t rows) {
+    if (c->paired) return PF_PAIRS_ROWS;
     if (c->wide || is_tall(c->gates, rows)) return TALL_MOST;
     const int vectors = pf_panel_vectors(c->gates * c->vectors), whole = pf_tile_rows(vectors);
     return rows > whole && vectors == 4 ? pf_tile_rows(vectors / 2) : whole;
@@ -291,7 +308,7 @@ static int blocks_together(const columns *c, const work *w, int64_t rows) {
     enum { OVERLAP = 8 };
     _Static_assert((int)OVERLAP <= (int)CELL_ROWS, "sums of neighbours lie where those of rows do");
     const int beside = w->tiles == 1 ? blocks_beside(c, rows) : 1;
-    return c->wide ? 1 : rows == 1 ? OVERLAP : beside;
+    return c->wide || c->paired ? 1 : rows == 1 ? OVERLAP : beside;
 }
 
 /* First row of a tile, or the end. Wide blocks take their rows in whole parts. */
@@ -300,13 +317,17 @@ static int64_t tile_row(const columns *c, const share *part, const work *w, int6
     return part->row0 + pf_min(rows, pf_ceil_div(rows, unit) * tile / w->tiles * unit);
 }
 
+/* The state before as it is multiplied. */
+static const float *factor_row(const direction *d, int64_t step, int64_t row) {
+    return d->rounded ? d->rounded + row * d->a->out : state_row(d, step, row);
+}
+
 /* The same, and the rows of the state before. */
 static int64_t tile_rows(const direction *d, int64_t step, const share *part, const work *w, int64_t tile,
                          const float **before, int *count) {
     const int64_t row = tile_row(&d->hidden, part, w, tile);
     *count = (int)(tile_row(&d->hidden, part, w, tile + 1) - row);
-    for (int r = 0; r < *count; r++)
-        before[r] = d->rounded ? d->rounded + (row + r) * d->a->out : state_row(d, step, row + r);
+    for (int r = 0; r < *count; r++) before[r] = factor_row(d, step, row + r);
     return row;
 }
 
@@ -335,6 +356,8 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
     const bool zero = part->row0 == part->row1 || !state_row(d, step, part->row0);
     const bool tall = is_tall(c->gates, part->row1 - part->row0);
     if (d->rounded && !zero) round_states(d, step, part);
+    for (int64_t row = part->row0; c->paired && !zero && row < part->row1; row++)
+        prepare_state(&d->paired, row, factor_row(d, step, row));
     const int most = blocks_together(c, &w, part->row1 - part->row0);
     float s[CELL_ROWS * LSTM * WIDE * PF_VL] __attribute__((aligned(64)));
     for (int64_t j = 0, blocks; j < w.end - w.begin; j += blocks) {
@@ -347,6 +370,8 @@ static void run_blocks(const direction *d, int64_t step, const share *part) {
             for (int64_t b = i; b < i + blocks; b++) fetch_cells(d, step, b, row, n);
             if (zero)
                 memset(s, 0, sizeof s);
+            else if (c->paired)
+                multiply_paired(&d->paired, c, i, row, n, s);
             else if (c->wide)
                 multiply_wide(block_vectors(c, i), n, before, c->k, d->w + block_offset(c, i), s);
             else if (tall)
@@ -406,8 +431,8 @@ static share share_of(const pf_recurrent_args *a, int64_t gates, int nthreads, i
 static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, int64_t gates, int64_t dir) {
     const int64_t states = a->rows * a->hidden;
     direction d = {.a = a, .reverse = dir > 0};
-    d.hidden = make_columns(gates, a->hidden, a->out, a->wide != 0);
-    d.projection = make_columns(PLAIN, a->out, a->hidden, false);
+    d.hidden = make_columns(gates, a->hidden, a->out, a->form);
+    d.projection = make_columns(PLAIN, a->out, a->hidden, BY_TILES);
     d.gates = (const float *)pf_ptr(w, a->gates) + dir * gates * a->hidden;
     d.w = pf_ptr(w, dir ? a->w_reverse : a->w);
     d.wr = pf_ptr(w, dir ? a->wr_reverse : a->wr);
@@ -422,6 +447,10 @@ static direction make_direction(const pf_recurrent_args *a, const pf_worker *w, 
     if (d.wr) d.raw = (float *)pf_ptr(w, a->scratch) + dir * states;
     d.rounded = pf_ptr(w, a->rounded);
     if (d.rounded) d.rounded += w->tid * a->rows * a->out;
+    if (d.hidden.paired) {
+        float *memory = (float *)pf_ptr(w, a->paired) + w->tid * paired_floats(a->rows, a->out);
+        d.paired = make_paired(&d.hidden, d.w, a->rows, memory);
+    }
     return d;
 }
 

@@ -20,13 +20,14 @@ typedef struct cells {
     const float *sums, *gates, *bias, *h, *c0; /* sums: h W_hh^T */
     float *c, *out;
     int64_t sums_step, gates_step, h_step, c_step, out_step;
+    int64_t sums_gate; /* from gate to gate of `sums` */
     int64_t bias_step; /* rows share it, neighbours do not */
     int64_t units, n;  /* from gate to gate of `gates`; lanes in use */
 } cells;
 
 /* The sum that makes a gate in row r. */
 PF_INLINE pf_vf gate_sum(const cells *x, int64_t n, int r, int gate) {
-    return pf_load(x->sums + r * x->sums_step + gate * PF_VL) +
+    return pf_load(x->sums + r * x->sums_step + gate * x->sums_gate) +
            pf_load_upto(x->gates + r * x->gates_step + gate * x->units, n);
 }
 
@@ -56,7 +57,7 @@ PF_INLINE void gru_rows(const cells *x, int64_t n, int rows) {
     for (int r = 0; r < rows; r++) {
         const pf_vf bias = x->bias ? pf_load_upto(x->bias + r * x->bias_step, n) : pf_zero();
         const float *g = x->gates + r * x->gates_step;
-        const pf_vf inner = pf_load(x->sums + r * x->sums_step + 2 * PF_VL) + bias;
+        const pf_vf inner = pf_load(x->sums + r * x->sums_step + 2 * x->sums_gate) + bias;
         const pf_vf fresh =
             tanh_over(times_sigmoid(inner, gate_sum(x, n, r, 0)) + pf_load_upto(g + 2 * x->units, n), one);
         const pf_vf h = x->h ? pf_load_upto(x->h + r * x->h_step, n) : pf_zero();

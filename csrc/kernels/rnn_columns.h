@@ -4,21 +4,29 @@
 
 #include <stdbool.h>
 
+#include "kernels/pairs.h"
 #include "kernels/rnn_cells.h"
 #include "kernels/rnn_tall.h"
 #include "kernels/tile.h"
 
+/* How weights are packed: for register tiles, in wide blocks, or for products in pairs. */
+enum { BY_TILES, BY_WIDE_BLOCKS, BY_PAIRS };
+
 /* A matrix of gates x units columns, packed in blocks of up to `vectors` vectors of units for every gate. A
  * block is cut into panels of [k][vectors][PF_VL] each: that of each gate where it is wide, else as a tile
- * takes them. */
+ * takes them. In pairs (rnn_pairs.h) it is a panel of each gate. */
 typedef struct columns {
     int64_t gates, units, k;
     int vectors;
-    bool wide;
+    bool wide, paired;
 } columns;
 
-static columns make_columns(int64_t gates, int64_t units, int64_t k, bool wide) {
-    return (columns){gates, units, k, wide ? WIDE : gates == PLAIN ? PF_PANEL_MAIN : 1, wide};
+static columns make_columns(int64_t gates, int64_t units, int64_t k, int64_t form) {
+    columns c = {gates,           units, k, gates == PLAIN ? PF_PANEL_MAIN : 1, form == BY_WIDE_BLOCKS,
+                 form == BY_PAIRS};
+    if (c.wide) c.vectors = WIDE;
+    if (c.paired) c.vectors = PF_PAIRS_VECTORS;
+    return c;
 }
 
 static int64_t unit_vectors(const columns *c) { return pf_ceil_div(c->units, PF_VL); }
@@ -38,12 +46,17 @@ static int block_vectors(const columns *c, int64_t block) {
 /* Sums of a row of a full block. */
 static int64_t block_width(const columns *c) { return c->gates * c->vectors * PF_VL; }
 
+/* Floats from gate to gate, and from vector to vector, of a row of sums. */
+static int64_t gate_step(const columns *c) { return (c->paired ? c->vectors : 1) * PF_VL; }
+static int64_t vector_step(const columns *c) { return (c->paired ? 1 : c->gates) * PF_VL; }
+
 /* Where the weights of a block are. */
 static int64_t block_offset(const columns *c, int64_t block) {
     return c->gates * block_start(c, block) * PF_VL * c->k;
 }
 
 static int64_t packed_floats(const columns *c) {
+    if (c->paired) return pf_pairs_layout(1, c->gates * c->units, c->k).floats;
     const int64_t vectors = c->wide ? unit_vectors(c) : block_count(c) * c->vectors;
     return c->gates * vectors * PF_VL * c->k;
 }

@@ -105,12 +105,13 @@ def _biases(b: Builder, stack: Stack, layer: int) -> tuple[Tensor | None, list[T
     return b.cached(key, add), inner
 
 
-def _packed(b: Builder, weight: Tensor, gates: int, rows: int = 0, dirs: int = 1) -> tuple[Tensor, int]:
-    """Packed weights and in which of the two ways, as suits so many rows and directions."""
+def _packed(b: Builder, weight: Tensor, gates: int, rows: int = 0, dirs: int = 1) -> tuple[Tensor, int, int]:
+    """Packed weights, in which way, as suits so many rows and directions, and bytes that their products then need."""
     fields = {"gates": gates, "units": weight.shape[0] // gates, "k": weight.shape[1]}
     plan = b.plan("recurrent_pack_f32", **fields, rows=rows, dirs=dirs)
     fields |= {"rows": 0, "dirs": 1, "variant": plan.variant}
-    return b.pack("recurrent_pack_f32", weight, plan.packed_bytes, **fields), plan.variant
+    packed = b.pack("recurrent_pack_f32", weight, plan.packed_bytes, **fields)
+    return packed, plan.variant, plan.scratch_bytes
 
 
 def _products(b: Builder, steps: int, rows: int, width: int, time: int) -> Tensor:
@@ -141,7 +142,7 @@ def _layer(
     time, batch = (1, 0) if stack.batch_first else (0, 1)
     steps, rows = x.shape[time], x.shape[batch]
     for i, ending in enumerate(stack.suffixes):
-        refs["w" + ending], wide = _packed(b, w_hh[i], gates, rows, len(names))
+        refs["w" + ending], form, room = _packed(b, w_hh[i], gates, rows, len(names))
         refs["wr" + ending] = _packed(b, w_hr[i], 1)[0] if w_hr else None
         refs["bias" + ending] = inner[i]
     width = len(names) * gates * hidden
@@ -150,6 +151,7 @@ def _layer(
     products = _products(b, most, rows, width, time)
     scratch = b.scratch(4 * len(names) * rows * hidden if stack.proj else 0)
     rounded = b.scratch(4 * b.nthreads * rows * out if stack.rounded else 0)
+    paired = b.scratch(room)
     for first, length in spans:
         g = products.narrow(time, 0, length)
         for d, (weight, start) in enumerate(zip(w_ih, (first, steps - first - length), strict=False)):
@@ -158,8 +160,8 @@ def _layer(
             part = g.narrow(2, at, count)
             multiply_rows(b, x.narrow(time, start, length), weight, own, None, NO_ACTIVATION, part)
         b.step(
-            stack.kernel, **refs, gates=g, scratch=scratch, rounded=rounded,
-            first=first, steps=length, total=steps, rows=rows, hidden=hidden, out=out, relu=int(stack.relu), wide=wide,
+            stack.kernel, **refs, gates=g, scratch=scratch, rounded=rounded, paired=paired,
+            first=first, steps=length, total=steps, rows=rows, hidden=hidden, out=out, relu=int(stack.relu), form=form,
             gst=g.strides[time], gsn=g.strides[batch], yst=y.strides[time], ysn=y.strides[batch],
             flops=2 * len(names) * length * rows * hidden * (gates * out + stack.proj),
         )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from guard import guarded
 
-from pnnx_fast._core.program import ISAS
+from pnnx_fast._core.program import ADDERS, HALVES, ISAS
 from pnnx_fast.runtime.kernel import call, plan
 
 GATES = {"lstm_f32": 4, "gru_f32": 3, "rnn_f32": 1}
@@ -44,8 +44,8 @@ class Layer:
 
     rounded = False
     """Whether states are rounded to int8 before every step."""
-    wide = 0
-    """How the recurrent weights of an LSTM are packed."""
+    form = 0
+    """How the recurrent weights are packed: for tiles, in wide blocks (of an LSTM), for products in pairs."""
 
     def __init__(self, kernel: str, dirs: int, steps: int, rows: int, hidden: int, proj: int = 0, state: bool = True):
         rng = np.random.default_rng(hidden)
@@ -77,10 +77,10 @@ class Layer:
             cs[d] = c
         return y, cs
 
-    def pack(self, isa: str, x: np.ndarray | None, gates: int, wide: int = 0) -> np.ndarray | None:
+    def pack(self, isa: str, x: np.ndarray | None, gates: int, form: int = 0) -> np.ndarray | None:
         if x is None:
             return None
-        fields = {"gates": gates, "units": len(x) // gates, "k": x.shape[1], "rows": 0, "dirs": 1, "variant": wide}
+        fields = {"gates": gates, "units": len(x) // gates, "k": x.shape[1], "rows": 0, "dirs": 1, "variant": form}
         y = guarded(np.empty(plan(isa, "recurrent_pack_f32", **fields)[1], np.uint8))
         call(isa, "recurrent_pack_f32", 2, x=x, y=y, **fields)
         return y
@@ -99,9 +99,11 @@ class Layer:
         y = guarded(np.full((shape[1], shape[0], *shape[2:]) if batch_first else shape, np.nan, "f4"))
         y = y.swapaxes(0, 1) if batch_first else y
         c = guarded(np.full((self.dirs, self.rows, self.hidden), np.nan, "f4"))
-        w = [self.pack(isa, x, self.gates, self.wide) for x in self.w] + [None]
+        w = [self.pack(isa, x, self.gates, self.form) for x in self.w] + [None]
         wr = [self.pack(isa, x, 1) for x in self.wr] + [None]
         bias = [*self.bias, None] if self.gates == 3 else [None, None]
+        sizes = {"gates": self.gates, "units": self.hidden, "k": self.out, "rows": self.rows, "dirs": self.dirs}
+        room = plan(isa, "recurrent_pack_f32", threads, **sizes, variant=self.form)[2]
         edges = [0, self.steps] if cut is None else [0, cut, self.steps]
         for first, end in itertools.pairwise(edges):
             ends = [slice(first, end), slice(self.steps - end, self.steps - first)]
@@ -111,9 +113,9 @@ class Layer:
                 bias=bias[0], bias_reverse=bias[1], h0=self.h0, c0=self.c0, c=c if self.gates == 4 else None, y=y,
                 scratch=guarded(np.full(c.size if self.proj else 0, np.nan, "f4")),
                 rounded=guarded(np.full(threads * self.rows * self.out, np.nan, "f4")) if self.rounded else None,
-                first=first, steps=end - first,
+                paired=guarded(np.full(room // 4, np.nan, "f4")), first=first, steps=end - first,
                 total=self.steps, rows=self.rows, hidden=self.hidden, out=self.out, gst=part.strides[0] // 4,
-                gsn=part.strides[1] // 4, yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0, wide=self.wide,
+                gsn=part.strides[1] // 4, yst=y.strides[0] // 4, ysn=y.strides[1] // 4, relu=0, form=self.form,
             )  # fmt: skip
         return y, c
 
@@ -146,7 +148,7 @@ def test_many_rows(isa: str, kernel: str, rows: int, threads: int) -> None:
 def test_wide_blocks(isa: str, rows: int, hidden: int, proj: int, dirs: int, threads: int) -> None:
     """Blocks of one to three vectors of units, whatever number of rows comes in the end."""
     layer = Layer("lstm_f32", dirs, 3, rows, hidden, proj)
-    layer.wide = 1
+    layer.form = 1
     layer.rounded = (rows, hidden) == (8, 16)  # few states: none lies between two integers
     layer.check(isa, threads, batch_first=True, cut=2)
 
@@ -157,7 +159,57 @@ def test_who_gets_wide_blocks(isa: str) -> None:
     for gates in GATES.values():
         chosen = [plan(isa, "recurrent_pack_f32", gates=gates, rows=rows, **sizes)[0] for rows in range(26)]
         few = gates == 4 and not isa.startswith("avx512")
-        assert [r for r, wide in enumerate(chosen) if wide] == ([4, 7, 8, 11, 15, 16, 19, 20, 23] if few else [])
+        assert [r for r, form in enumerate(chosen) if form == 1] == ([4, 7, 8, 11, 15, 16, 19, 20, 23] if few else [])
+
+
+@pytest.mark.parametrize("kernel", GATES)
+@pytest.mark.parametrize("rows", [1, 2, 4, 7, 8, 9, 16, 19])
+@pytest.mark.parametrize("hidden,proj", [(32, 0), (96, 0), (64, 9)])
+@pytest.mark.parametrize("dirs,threads", [(1, 1), (1, 3), (2, 2)])
+def test_pairs(isa: str, kernel: str, rows: int, hidden: int, proj: int, dirs: int, threads: int) -> None:
+    """Products in pairs, whatever number of rows comes in the end."""
+    layer = Layer(kernel, dirs, 3, rows, hidden, proj if kernel == "lstm_f32" else 0)
+    layer.form = 2
+    layer.rounded = (rows, hidden) == (8, 32)  # few states: none lies between two integers
+    layer.check(isa, threads, batch_first=True, cut=2)
+
+
+@pytest.mark.parametrize("rows", [2, 8])
+def test_pairs_of_states_that_are_not_finite(isa: str, rows: int) -> None:
+    """A row of them leaves the bits of the others alone, and is computed as usual; so are rows of zeros."""
+    layer = Layer("gru_f32", 1, 1, rows, 64)
+    layer.form = 2
+    layer.h0[0, -1] = 0
+    usual = layer.run(isa, 1)[0]
+    layer.h0[0, 1, 3] = np.inf
+    with np.errstate(invalid="ignore"):
+        got, want = layer.run(isa, 1)[0], layer.expected()[0]
+    others = np.arange(rows) != 1
+    np.testing.assert_array_equal(got[:, others], usual[:, others])
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("at", [0, 70])
+def test_pairs_of_weights_that_are_not_finite(isa: str, at: int) -> None:
+    layer = Layer("gru_f32", 1, 1, 8, 64)
+    layer.form = 2
+    layer.w[0][at, 1] = np.nan
+    np.testing.assert_allclose(layer.run(isa, 1)[0], layer.expected()[0], rtol=0, atol=2e-6)
+
+
+def test_who_gets_pairs(isa: str) -> None:
+    """Rows that fill tiles of eight well enough, where the processor has adders beside its multipliers."""
+
+    def chosen(rows: int, units: int = 64, k: int = 64, threads: int = 1, dirs: int = 1) -> bool:
+        sizes = {"rows": rows, "units": units, "k": k, "dirs": dirs}
+        return plan(isa, "recurrent_pack_f32", threads, gates=4, **sizes)[0] == 2
+
+    pairs = not isa.startswith(("generic", "avx2")) and (ADDERS or isa.endswith("emulated"))
+    enough = 5 if HALVES or isa.endswith("emulated") else 7
+    filled = [rows for rows in range(1, 26) if rows / -(-rows // 8) >= enough]
+    assert [rows for rows in range(26) if chosen(rows)] == (filled if pairs else [])
+    assert chosen(16, threads=2) == chosen(8, threads=2, dirs=2) == pairs
+    assert not chosen(8, units=48) | chosen(8, k=48) | chosen(18, threads=2)
 
 
 @pytest.mark.parametrize("kernel", GATES)
@@ -252,8 +304,8 @@ def test_one_row_of_many_units(isa: str, kernel: str, hidden: int) -> None:
 @pytest.mark.parametrize("kernel", GATES)
 def test_threads_meet_where_they_share_a_direction(isa: str, kernel: str) -> None:
     w = np.zeros(1, "f4")
-    names = ("gates", "wr", "wr_reverse", "bias", "bias_reverse", "h0", "c0", "c", "y", "scratch", "rounded")
-    steps = ("first", "steps", "total", "gst", "gsn", "yst", "ysn", "relu", "wide")
+    names = ("gates", "wr", "wr_reverse", "bias", "bias_reverse", "h0", "c0", "c", "y", "scratch", "rounded", "paired")
+    steps = ("first", "steps", "total", "gst", "gsn", "yst", "ysn", "relu", "form")
 
     def meets(threads: int, dirs: int, rows: int = 1) -> bool:
         fields = {"w": w, "w_reverse": w if dirs > 1 else None, "rows": rows, "hidden": 256, "out": 256}
