@@ -57,7 +57,8 @@ static uint32_t detect(void) {
         features |= PF_CPU_AVX512;
         if ((c >> 11) & 1) features |= PF_CPU_VNNI;
         if (has_tiles(xcr0)) features |= PF_CPU_AMX;
-        /* Zen 4 is of a family in which no other has AVX-512; later ones have whole vectors. */
+        /* Zen 4 is of a family in which no other has AVX-512; later ones have whole vectors, but for some of
+         * notebooks, which are not told apart here. */
         const uint32_t family = amd_family(), zen4 = 0x19;
         if (family == zen4) features |= PF_CPU_HALVES;
         if (family >= zen4) features |= PF_CPU_ADDERS;

@@ -11,7 +11,7 @@
  * up to more than the result: every second pair has a1 and b1 with the other sign, so that they cancel.
  *
  * Rows with inf or NaN are summed up as usual, and so is everything where weights are not finite. Used by
- * conv_pairs.c and conv_winograd_pairs.c, pairs_tile.c and the packing of weights. */
+ * conv_pairs.c, conv_winograd_pairs.c and rnn_pairs.h, pairs_tile.c and the packing of weights. */
 #ifndef PF_KERNELS_PAIRS_H
 #define PF_KERNELS_PAIRS_H
 

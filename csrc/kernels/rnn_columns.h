@@ -22,10 +22,9 @@ typedef struct columns {
 } columns;
 
 static columns make_columns(int64_t gates, int64_t units, int64_t k, int64_t form) {
-    columns c = {gates,           units, k, gates == PLAIN ? PF_PANEL_MAIN : 1, form == BY_WIDE_BLOCKS,
-                 form == BY_PAIRS};
-    if (c.wide) c.vectors = WIDE;
-    if (c.paired) c.vectors = PF_PAIRS_VECTORS;
+    columns c = {.gates = gates, .units = units, .k = k, .vectors = gates == PLAIN ? PF_PANEL_MAIN : 1};
+    if (form == BY_WIDE_BLOCKS) c.wide = true, c.vectors = WIDE;
+    if (form == BY_PAIRS) c.paired = true, c.vectors = PF_PAIRS_VECTORS;
     return c;
 }
 

@@ -35,11 +35,11 @@ def draw(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("f4")
 
 
-def make(kind: str, **options: Any) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
+def make(kind: str, hidden: int = 9, **options: Any) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
     torch.manual_seed(0)
-    module = getattr(torch.nn, kind)(5, 9, **options).eval()
+    module = getattr(torch.nn, kind)(5, hidden, **options).eval()
     weights = {k: p.detach().numpy() for k, p in module.named_parameters()}
-    params = {"input_size": 5, "hidden_size": 9, "num_layers": 1, "bias": True, "batch_first": False}
+    params = {"input_size": 5, "hidden_size": hidden, "num_layers": 1, "bias": True, "batch_first": False}
     return module, weights, params | {"bidirectional": False} | options
 
 
@@ -99,6 +99,20 @@ def test_spans(
     monkeypatch.setattr(recurrent, "SPAN_BYTES", 16)
     monkeypatch.setattr(recurrent, "SPAN_ROWS", rows)
     check_layers(kind, extra, options, batched=rows != 2, stateful=rows == 4)
+
+
+@pytest.mark.parametrize("kind,extra", [*KINDS, ("LSTM", {"proj_size": 64})])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_many_rows_of_many_units(kind: str, extra: dict[str, Any], bidirectional: bool, threads: int) -> None:
+    """Sizes whose products go in pairs where the processor gains by that."""
+    module, weights, params = make(kind, 96, bidirectional=bidirectional, **extra)
+    x = draw(5, 15, 5)
+    x[:, 3] = 0
+    want = arrays_of(module(torch.from_numpy(x)))
+    got = run("nn." + kind, x, weights=weights, outputs=len(want), threads=threads, **params)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
