@@ -111,14 +111,6 @@ static void prepare_rows(const conv *c, int64_t group, int64_t chunk, rows *r) {
 
 /* -- products -- */
 
-/* How many rows from `first` on, at most so many, a tile takes: no row may change how others are summed up,
- * as rows meet others where work is cut otherwise. */
-static int64_t alike(const rows *r, int64_t first, int64_t most) {
-    int64_t n = 1;
-    while (n < most && r->plain[first + n] == r->plain[first]) n++;
-    return n;
-}
-
 /* Rows [first, first + count), whose sums are in the buffer whose turn it is, wait for what is late. */
 static void leave(const conv *c, rows *r, int64_t first, int64_t count, int64_t column,
                   const pf_pairs_end *e) {
@@ -171,7 +163,7 @@ static void run_panel(conv *c, rows *r, int64_t panel, bool warm) {
             t.late = late ? &r->late : NULL;
             for (int64_t i = 0, n; i < count; i += n) {
                 const int64_t row = first + i;
-                n = alike(r, row, count - i);
+                n = pf_pairs_alike(r->plain + row, count - i);
                 t.sums = r->sums + row * width, t.a = r->numbers + row * c->step + begin;
                 t.row_starts = r->starts + row, t.plain = r->usual || r->plain[row];
                 e.row_scales = r->scales + row, e.z_at = r->z + row;

@@ -12,6 +12,14 @@ typedef struct pf_pairs_row {
     bool plain;
 } pf_pairs_row;
 
+/* How many rows, at most so many, a tile takes, given which are plain: no row may change how others are
+ * summed up, as rows meet others where work is cut otherwise. */
+static inline int64_t pf_pairs_alike(const unsigned char *plain, int64_t most) {
+    int64_t n = 1;
+    while (n < most && plain[n] == plain[0]) n++;
+    return n;
+}
+
 /* What is summed up of a row while it is copied. */
 typedef struct pf_pairs_sums {
     pf_vf squares, products; /* products: of pairs */

@@ -29,7 +29,8 @@ typedef struct paired {
     const float *w; /* packed weights */
     pf_pairs_weights l;
     int64_t step; /* floats from row to row */
-    float *numbers, *starts, *scales, *plain;
+    float *numbers, *starts, *scales;
+    unsigned char *plain; /* rows without pairs */
 } paired;
 
 /* Floats of so many rows. */
@@ -38,7 +39,7 @@ static int64_t paired_floats(int64_t rows, int64_t k) { return rows * (pf_odd_li
 static paired make_paired(const columns *c, const float *w, int64_t rows, float *memory) {
     paired p = {.w = w, .l = pf_pairs_layout(1, c->gates * c->units, c->k), .step = pf_odd_lines(c->k)};
     p.numbers = memory, p.starts = memory + rows * p.step, p.scales = p.starts + rows;
-    p.plain = p.scales + rows;
+    p.plain = (unsigned char *)(p.scales + rows);
     return p;
 }
 
@@ -52,8 +53,7 @@ static void prepare_state(const paired *p, int64_t row, const float *h) {
     p->starts[row] = r.start, p->scales[row] = r.scale, p->plain[row] = r.plain;
 }
 
-/* Rows from `row` on by one block; s: rows of full blocks. Rows with and without pairs have tiles of their
- * own. */
+/* Rows from `row` on by one block; s: rows of full blocks. */
 static void multiply_paired(const paired *p, const columns *c, int64_t block, int64_t row, int rows,
                             float *s) {
     const pf_pairs_fn *by_rows = PF_NAME(pairs_tiles)()[PF_PAIRS_VECTORS - 1];
@@ -66,11 +66,11 @@ static void multiply_paired(const paired *p, const columns *c, int64_t block, in
         t.b = p->w + column * c->k;
         t.ahead = (const char *)t.b;
         end.y = s + gate * PF_PAIRS_WIDTH;
-        for (int i = 0, n; i < rows; i += n) {
+        for (int64_t i = 0, n; i < rows; i += n) {
             const int64_t first = row + i;
-            for (n = 1; i + n < rows && p->plain[first + n] == p->plain[first];) n++;
+            n = pf_pairs_alike(p->plain + first, rows - i);
             t.a = p->numbers + first * p->step;
-            t.row_starts = p->starts + first, t.plain = is_usual(p) || p->plain[first] != 0.0f;
+            t.row_starts = p->starts + first, t.plain = is_usual(p) || p->plain[first];
             end.row_scales = p->scales + first, end.y_at = at + i;
             by_rows[n - 1](&t);
         }
