@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "kernels/epilogue.h"
 #include "kernels/kernel.h"
 
@@ -29,6 +30,16 @@ enum {
     PF_PAIRS_PERIOD = 8,                        /* inputs after which signs repeat */
     PF_PAIRS_TURNED = 5,                        /* of these the one with the other sign */
 };
+
+/* Whether this processor adds beside its multipliers; emulated levels, which are for tests, act as if it did.
+ */
+PF_INLINE bool pf_has_adders(void) {
+#if defined(PF_EMULATED)
+    return true;
+#else
+    return pf_cpu_features() & PF_CPU_ADDERS;
+#endif
+}
 
 /* Inputs that fall into whole periods; those after them are summed up as usual. */
 static inline int64_t pf_pairs_depth(int64_t depth) { return depth / PF_PAIRS_PERIOD * PF_PAIRS_PERIOD; }

@@ -62,8 +62,8 @@ static inline void pf_pairs_scale_row(float *x, float by, int64_t n) {
 
 /* A copied row whose squares leave the range of floats, into which it is brought. Returns the sum of its
  * squares then, or 0 if it has no size: because all are zeros, or not finite. */
-static __attribute__((noinline, unused)) float pf_pairs_prepare_odd(int64_t n, bool usual, float *to,
-                                                                    pf_pairs_row *row) {
+static __attribute__((noinline)) float pf_pairs_prepare_odd(int64_t n, bool usual, float *to,
+                                                            pf_pairs_row *row) {
     const float largest = pf_size_largest(to, n);
     row->start = 0.0f;
     row->plain = !(largest < INFINITY);

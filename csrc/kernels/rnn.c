@@ -65,7 +65,8 @@ PF_PLAN_FUNCTION(recurrent_pack_f32) {
 }
 
 static void pack_for_pairs(const pf_recurrent_pack_args *a, const pf_worker *w) {
-    const pf_pack_args p = {a->x, a->y, .oc = a->gates * a->units, .ic = a->k, .kh = 1, .kw = 1, .groups = 1};
+    const pf_pack_args p = {
+        .x = a->x, .y = a->y, .oc = a->gates * a->units, .ic = a->k, .kh = 1, .kw = 1, .groups = 1};
     PF_NAME(conv_pairs_pack_f32)(&p, w);
 }
 

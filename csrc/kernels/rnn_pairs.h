@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 
-#include "base/cpu.h"
 #include "kernels/pairs_rows.h"
 #include "kernels/rnn_columns.h"
 
@@ -14,13 +13,8 @@ enum { PAIRS_DEPTH = 64 }; /* least length of states */
 /* Whether products of so many rows had better go in pairs. Low tiles wait for their weights, the more so the
  * faster a processor multiplies. */
 static bool pays_pairs(int64_t rows, int64_t units, int64_t k) {
-#if defined(PF_EMULATED)
-    const bool adders = true;
-#else
-    const bool adders = pf_cpu_features() & PF_CPU_ADDERS;
-#endif
     const int64_t tiles = pf_ceil_div(rows, PF_PAIRS_ROWS), enough = pf_takes_halves() ? 5 : 7;
-    return PF_REGISTERS == 32 && adders && rows > 0 && rows >= enough * tiles &&
+    return PF_REGISTERS == 32 && pf_has_adders() && rows > 0 && rows >= enough * tiles &&
            units % PF_PAIRS_WIDTH == 0 && k >= PAIRS_DEPTH;
 }
 
