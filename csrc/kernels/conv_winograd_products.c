@@ -13,11 +13,18 @@ typedef struct fetches {
     const char *ahead, *rest;
 } fetches;
 
+/* What one step over k fetches; more: of the rest, too. */
+PF_INLINE void fetch(const int more, const pf_wino_products *t, fetches *at) {
+    __builtin_prefetch(at->ahead, 0, 2);
+    at->ahead += t->ahead_step;
+    if (more) __builtin_prefetch(at->rest, 0, 2), at->rest += t->rest_step;
+}
+
 /* `count` register tiles from tile `first` on; more: with fetches of the rest. Returns how far they have
  * come. */
 PF_INLINE fetches products(const int rows, const int vectors, const int more, const pf_wino_products *t,
                            int64_t first, int64_t count, fetches at) {
-    const int64_t ahead_step = t->ahead_step, rest_step = t->rest_step, k_end = t->ic;
+    const int64_t k_end = t->ic;
     float *y = t->products + first * vectors * PF_VL;
     for (int64_t i = 0; i < count; i++, first += rows, y += rows * vectors * PF_VL) {
         pf_vf acc[PF_TILE_ROWS][COLS];
@@ -26,11 +33,16 @@ PF_INLINE fetches products(const int rows, const int vectors, const int more, co
             const float *u = t->u[pair], *a[PF_TILE_ROWS];
             /* Counting up to zero saves the register of the bound. */
             PF_UNROLL for (int r = 0; r < rows; r++) a[r] = t->v[pair] + (first + r) * t->depth + k_end;
-            for (int64_t k = -k_end; k < 0; k++, u += vectors * PF_VL) {
-                __builtin_prefetch(at.ahead, 0, 2);
-                at.ahead += ahead_step;
-                if (more) __builtin_prefetch(at.rest, 0, 2), at.rest += rest_step;
-                pf_block_step(rows, vectors, a, k, u, acc);
+            int64_t k = -k_end;
+            for (; k <= -PF_TILE_STEPS; k += PF_TILE_STEPS, u += PF_TILE_STEPS * vectors * PF_VL) {
+                PF_UNROLL for (int s = 0; s < PF_TILE_STEPS; s++) {
+                    fetch(more, t, &at);
+                    pf_block_step(rows, vectors, true, a, k + s, u + s * vectors * PF_VL, acc);
+                }
+            }
+            for (; k < 0; k++, u += vectors * PF_VL) {
+                fetch(more, t, &at);
+                pf_block_step(rows, vectors, true, a, k, u, acc);
             }
         }
         PF_UNROLL for (int r = 0; r < rows; r++) {

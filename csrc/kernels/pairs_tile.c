@@ -64,7 +64,7 @@ PF_INLINE void add_pair(const int rows, const int vectors, const bool folded, co
 PF_INLINE void add_input(const int rows, const int vectors, const bool folded, const float *const *a,
                          int64_t k, const int more, const float *b, pf_vf (*acc)[COLS]) {
     if (!folded) {
-        pf_block_step(rows, vectors, a, k + more, b, acc);
+        pf_block_step(rows, vectors, false, a, k + more, b, acc);
         return;
     }
     PF_UNROLL for (int v = 0; v < vectors; v++) {

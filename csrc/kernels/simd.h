@@ -191,6 +191,17 @@ PF_INLINE void pf_storen(void *p, pf_vf v, int64_t n) {
 PF_INLINE float pf_hsum(pf_vf v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 #endif
 
+/* c + a * b in the register of c. Loops that are long enough to be scheduled by the compiler, whose other
+ * forms of the instruction write to a or b, would have to move most of a tile back at their end. */
+PF_INLINE pf_vf pf_fma_in_place(pf_vf a, pf_vf b, pf_vf c) {
+#if defined(PF_AVX512) && !defined(PF_EMULATED)
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+#else
+    return pf_fma(a, b, c);
+#endif
+}
+
 /* The first n lanes for any n: a full vector when n >= PF_VL, nothing when n <= 0. */
 PF_INLINE pf_vf pf_load_upto(const void *p, int64_t n) {
     return n >= PF_VL ? pf_load(p) : n > 0 ? pf_loadn(p, n) : pf_zero();

@@ -77,18 +77,11 @@ PF_INLINE void finish(const int rows, const int vectors, const pf_tile *t, float
 PF_INLINE const char *sums(const int rows, const int vectors, const bool half, const bool fetch,
                            const float *const *row, const float *b, const pf_tile *t, const char *ahead,
                            pf_vf (*acc)[COLS]) {
-    const int64_t kend = t->k, bstep = t->bstep, each = t->ahead_each;
+    const int64_t kend = t->k;
     const float *a[PF_TILE_ROWS];
     /* Counting up to zero saves the register of the bound. */
     PF_UNROLL for (int r = 0; r < rows; r++) a[r] = row[r] + kend;
-    for (int64_t k = -kend; k < 0; k++, b += bstep) {
-        if (fetch) {
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += each;
-        }
-        pf_tile_step(rows, vectors, half, a, k, b, acc);
-    }
-    return ahead;
+    return pf_tile_sums(rows, vectors, half, fetch, a, -kend, 0, b, t->bstep, ahead, t->ahead_each, acc);
 }
 
 PF_INLINE void tile(const int rows, const int vectors, const bool half, const pf_tile *t, float *staging) {
@@ -126,9 +119,9 @@ PF_INLINE void thin_tile(const int rows, const int vectors, const int ways, cons
         PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[t->row0 + r];
         for (; k + ways <= kend; k += ways) {
             PF_UNROLL for (int way = 0; way < ways; way++, b += bstep)
-                pf_block_step(rows, vectors, a, k + way, b, acc[way]);
+                pf_block_step(rows, vectors, false, a, k + way, b, acc[way]);
         }
-        for (; k < kend; k++, b += bstep) pf_block_step(rows, vectors, a, k, b, acc[0]);
+        for (; k < kend; k++, b += bstep) pf_block_step(rows, vectors, false, a, k, b, acc[0]);
     }
     PF_UNROLL for (int way = 1; way < ways; way++) {
         PF_UNROLL for (int r = 0; r < rows; r++) {
@@ -159,7 +152,7 @@ PF_INLINE void side_tile(const int rows, const int panels, const pf_tile *t, flo
         PF_UNROLL for (int r = 0; r < rows; r++) a[r] = tap->row[r];
         for (int64_t k = 0; k < kend; k++, b += bstep) {
             PF_UNROLL for (int p = 0; p < panels; p++)
-                pf_block_step(rows, SIDE, a, k, b + p * bpanel, acc[p]);
+                pf_block_step(rows, SIDE, false, a, k, b + p * bpanel, acc[p]);
         }
     }
     PF_UNROLL for (int p = 0; p < panels; p++) {

@@ -23,14 +23,19 @@ PF_INLINE void pf_block_start(const int rows, const int vectors, const float *bi
     }
 }
 
-/* acc[r] += a[r][k] * b for one k. */
-PF_INLINE void pf_block_step(const int rows, const int vectors, const float *const *a, int64_t k,
-                             const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
+/* Steps in one pass of a loop over k. What a pass costs besides them takes slots of the processor, which are
+ * scarce where another thread shares its core. With few registers, longer loops move sums to the stack. */
+enum { PF_TILE_STEPS = PF_REGISTERS == 32 ? 4 : 1 };
+
+/* acc[r] += a[r][k] * b for one k; in_place: one step of several in a pass (pf_fma_in_place). */
+PF_INLINE void pf_block_step(const int rows, const int vectors, const bool in_place, const float *const *a,
+                             int64_t k, const float *b, pf_vf (*acc)[PF_TILE_VECTORS]) {
     pf_vf bv[PF_TILE_VECTORS];
     PF_UNROLL for (int v = 0; v < vectors; v++) bv[v] = pf_load(b + v * PF_VL);
     PF_UNROLL for (int r = 0; r < rows; r++) {
         const pf_vf x = pf_set(a[r][k]);
-        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = pf_fma(x, bv[v], acc[r][v]);
+        PF_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] =
+            in_place ? pf_fma_in_place(x, bv[v], acc[r][v]) : pf_fma(x, bv[v], acc[r][v]);
     }
 }
 

@@ -55,7 +55,26 @@ PF_INLINE void pf_tile_step(const int rows, const int vectors, const bool half, 
 #else
     (void)half;
 #endif
-    pf_block_step(rows, vectors, a, k, b, acc);
+    pf_block_step(rows, vectors, true, a, k, b, acc);
+}
+
+/* pf_tile_step from k to `end`, b moving on by bstep; fetch: memory ahead goes to the cache meanwhile, `each`
+ * bytes a step. Returns how far. */
+PF_INLINE const char *pf_tile_sums(const int rows, const int vectors, const bool half, const bool fetch,
+                                   const float *const *a, int64_t k, int64_t end, const float *b,
+                                   int64_t bstep, const char *ahead, int64_t each,
+                                   pf_vf (*acc)[PF_TILE_VECTORS]) {
+    for (; k <= end - PF_TILE_STEPS; k += PF_TILE_STEPS) {
+        PF_UNROLL for (int s = 0; s < PF_TILE_STEPS; s++, b += bstep) {
+            if (fetch) __builtin_prefetch(ahead, 0, 2), ahead += each;
+            pf_tile_step(rows, vectors, half, a, k + s, b, acc);
+        }
+    }
+    for (; k < end; k++, b += bstep) {
+        if (fetch) __builtin_prefetch(ahead, 0, 2), ahead += each;
+        pf_tile_step(rows, vectors, half, a, k, b, acc);
+    }
+    return ahead;
 }
 
 #endif

@@ -66,21 +66,6 @@ void PF_NAME(finish_run)(pf_waiting *w) {
     w->rows = 0;
 }
 
-/* The sums from k to `end`; fetch: memory ahead goes to the cache meanwhile, `each` bytes a step. Returns how
- * far. */
-PF_INLINE const char *sums(const int rows, const int vectors, const bool half, const bool fetch,
-                           const float *const *a, int64_t k, int64_t end, const float *b, const char *ahead,
-                           int64_t each, pf_vf (*acc)[COLS]) {
-    for (; k < end; k++, b += vectors * PF_VL) {
-        if (fetch) {
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += each;
-        }
-        pf_tile_step(rows, vectors, half, a, k, b, acc);
-    }
-    return ahead;
-}
-
 /* The sums over k of one tile, whose first row is x. After each part of them a row of the tile that waits is
  * finished (NULL: there is none in this run). */
 PF_INLINE void multiply(const int rows, const int vectors, const bool half, const pf_run *t, const float *x,
@@ -95,9 +80,10 @@ PF_INLINE void multiply(const int rows, const int vectors, const bool half, cons
         const int64_t end = part + 1 < parts ? k + each : 0;
         const float *b = t->b + (t->k + k) * vectors * PF_VL;
         if (ahead)
-            ahead = sums(rows, vectors, half, true, a, k, end, b, ahead, t->ahead_each, acc);
+            ahead = pf_tile_sums(rows, vectors, half, true, a, k, end, b, vectors * PF_VL, ahead,
+                                 t->ahead_each, acc);
         else
-            sums(rows, vectors, half, false, a, k, end, b, NULL, 0, acc);
+            pf_tile_sums(rows, vectors, half, false, a, k, end, b, vectors * PF_VL, NULL, 0, acc);
         k = end;
         if (waiting && part < waiting->rows) finish_row(waiting, part);
     }

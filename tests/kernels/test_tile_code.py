@@ -46,8 +46,12 @@ def inner_loops(code: list[tuple[int, str, str]]) -> list[list[tuple[int, str, s
         ("avx2", "tile.c", "tile_"),
         ("avx2", "tile.c", "side_"),
         ("avx2", "tile_narrow.c", "narrow_"),
+        ("avx2", "tile_run.c", "whole_run_"),
+        ("avx2", "conv_winograd_products.c", "products_"),
         ("avx512", "tile.c", "tile_"),
         ("avx512", "tile_narrow.c", "narrow_"),
+        ("avx512", "tile_run.c", "whole_run_"),
+        ("avx512", "conv_winograd_products.c", "products_"),
     ],
 )
 def test_accumulators_stay_in_registers(level: str, source: str, prefix: str) -> None:
