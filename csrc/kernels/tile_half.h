@@ -64,8 +64,10 @@ PF_INLINE const char *pf_tile_sums(const int rows, const int vectors, const bool
                                    const float *const *a, int64_t k, int64_t end, const float *b,
                                    int64_t bstep, const char *ahead, int64_t each,
                                    pf_vf (*acc)[PF_TILE_VECTORS]) {
-    for (; k <= end - PF_TILE_STEPS; k += PF_TILE_STEPS) {
-        PF_UNROLL for (int s = 0; s < PF_TILE_STEPS; s++, b += bstep) {
+    const int steps =
+        half ? 1 : PF_TILE_STEPS; /* halves are multiplied by what the compiler may move about */
+    for (; k <= end - steps; k += steps) {
+        PF_UNROLL for (int s = 0; s < steps; s++, b += bstep) {
             if (fetch) __builtin_prefetch(ahead, 0, 2), ahead += each;
             pf_tile_step(rows, vectors, half, a, k + s, b, acc);
         }

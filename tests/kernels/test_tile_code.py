@@ -51,6 +51,7 @@ def inner_loops(code: list[tuple[int, str, str]]) -> list[list[tuple[int, str, s
         ("avx512", "tile.c", "tile_"),
         ("avx512", "tile_narrow.c", "narrow_"),
         ("avx512", "tile_run.c", "whole_run_"),
+        ("avx512", "tile_run.c", "half_run_"),
         ("avx512", "conv_winograd_products.c", "products_"),
     ],
 )
