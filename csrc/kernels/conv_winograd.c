@@ -10,144 +10,8 @@
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
 
-/* A chunk's V and M of a panel stay in L2 where a pass over the weights serves enough tiles all the same.
- * Else M of several panels does, so that V comes from L3 once for all of them. INPUT_AHEAD: tiles between the
- * one that is transformed and the one that is fetched, which has to stay in L1. */
-#if PF_REGISTERS == 32
-enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1, INPUT_AHEAD = PF_WINO_AHEAD };
-#else
-enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4, INPUT_AHEAD = 1 };
-#endif
-/* An image that fills a good part of L3 together with its result pushes V and M out of L2 on its way, unless
- * chunks are smaller. */
-enum { FAR_BYTES = 12 << 20, FAR_CHUNK_BYTES = 224 << 10, FAR_CHUNK_LEAST = 12 };
-enum {
-    CHUNK_MOST = 96,      /* tiles */
-    CHUNK_LEAST_SIX = 36, /* tiles of 6x6 outputs */
-    CHUNKS_PER_THREAD = 4 /* with fewer chunks, threads share the panels of a chunk */
-};
-
-/* Roughly, of a point of a tile and a vector of channels, and of a register tile. */
-static const double INPUT_CYCLES = 4.5, OUTPUT_CYCLES = 3.5, CALL_CYCLES = 60;
-/* To fetch a vector of weights, beyond what hides behind the arithmetic: a quarter of a cycle a float. */
-static const double WEIGHT_CYCLES = 0.25 * PF_VL;
-
-/* First tile of a chunk. One thread takes whole blocks; several take equal shares. */
-static int64_t chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk) {
-    if (!p->whole) return p->tiles * chunk / chunks;
-    return p->tiles * (p->blocks * chunk / chunks) / pf_max(1, p->blocks);
-}
-
-static pf_panel panel_at(const pf_wino_plan *p, int64_t i) { return pf_wino_panel_at(p->pairs, p->oc, i); }
-
-/* Whether the products have kernels of their own, which exist for few heights of blocks. */
-static int is_narrow(int64_t depth, int vectors) { return vectors <= 2 && depth <= 2 * PF_VL; }
-
-/* With few chunks, threads share the panels of a chunk. */
-static int shares_panels(const pf_wino_plan *p, int64_t chunks, int nthreads) {
-    return nthreads > 1 && chunks * p->a->groups < CHUNKS_PER_THREAD * nthreads;
-}
-
-/* Vectors of columns in the panels before `panel`. */
-static int64_t vectors_before(const pf_wino_plan *p, int64_t panel) {
-    return panel < p->panels ? panel_at(p, panel).start : pf_ceil_div(p->oc, PF_VL);
-}
-
-/* Roughly the cycles of the thread that has most to do, where the panels of all chunks are dealt out. */
-static double longest_share(const pf_wino_plan *p, int64_t chunks, int nthreads) {
-    const double depth = (double)p->depth / PF_VL, output = (double)p->ic / 2 + OUTPUT_CYCLES;
-    const double call = CALL_CYCLES * PF_VL / (double)p->panel_width;
-    const int64_t groups = p->a->groups, units = chunks * groups * p->panels;
-    double most = 0;
-    for (int64_t thread = 0; thread < nthreads; thread++) {
-        double cycles = 0;
-        const int64_t end = units * (thread + 1) / nthreads;
-        for (int64_t i = units * thread / nthreads, n; i < end; i += n) {
-            const int64_t chunk = i / p->panels / groups, panel = i % p->panels;
-            n = pf_min(end - i, p->panels - panel);
-            const double columns = (double)(vectors_before(p, panel + n) - vectors_before(p, panel));
-            const int64_t tiles = chunk_start(p, chunks, chunk + 1) - chunk_start(p, chunks, chunk);
-            cycles += (double)tiles * (INPUT_CYCLES * depth + columns * output);
-            cycles += columns * ((double)pf_ceil_div(tiles, p->block) * call + WEIGHT_CYCLES * (double)p->ic);
-        }
-        if (cycles > most) most = cycles;
-    }
-    return most;
-}
-
-/* Number of chunks, `least` or more where that gives threads equal shares. */
-static int64_t best_chunks(const pf_wino_plan *p, int64_t least, int nthreads) {
-    int64_t best = least;
-    if (!shares_panels(p, least, nthreads))
-        return p->whole || least < nthreads ? least : pf_ceil_div(least, nthreads) * nthreads;
-    double cycles = longest_share(p, least, nthreads);
-    for (int64_t chunks = least + 1; chunks <= p->blocks && shares_panels(p, chunks, nthreads); chunks++) {
-        const double other = longest_share(p, chunks, nthreads);
-        if (other < cycles) best = chunks, cycles = other;
-    }
-    return best;
-}
-
-static pf_wino_plan plan_form(const pf_conv_args *a) {
-    const int phases = a->stride_h == 2;
-    const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
-    const int m = form.m, side = form.side;
-    pf_wino_plan p = {.a = a, .m = m, .side = side, .phases = phases, .pairs = form.pairs};
-    p.points = p.v_points = p.u_points = side * side;
-    p.mh = p.mw = m, p.sh = p.sw = phases ? 2 * m + 1 : side;
-    if (phases) p.v_points = PF_NAME(wino_phases_inputs)(m), p.points = PF_NAME(wino_phases_products)(m);
-    if (!pf_wino_is_line(a->kh, a->kw)) return p;
-    p.line = PF_NAME(wino_line_make)(pf_max(a->kh, a->kw));
-    p.points = p.v_points = p.u_points = p.line.points;
-    p.m = PF_LINE_OUTPUTS;
-    p.mh = a->kh > 1 ? PF_LINE_OUTPUTS : 1, p.sh = a->kh > 1 ? p.points : 1;
-    p.mw = a->kw > 1 ? PF_LINE_OUTPUTS : 1, p.sw = a->kw > 1 ? p.points : 1;
-    return p;
-}
-
-/* Tiles that a pass over the weights should serve at least. */
-static int64_t least_tiles(const pf_wino_plan *p) { return p->m == 6 ? CHUNK_LEAST_SIX : CHUNK_LEAST; }
-
-/* Most tiles of a chunk, with so many bytes each. */
-static int64_t chunk_most(const pf_wino_plan *p, int64_t tile_bytes) {
-    const pf_conv_args *a = p->a;
-    const int64_t floats = a->n * (a->ih * a->iw * a->ic + a->oh * a->ow * a->oc);
-    const int squares = p->mh == p->mw && !p->phases;
-    const int far = PF_REGISTERS == 32 && squares && floats * (int64_t)sizeof(float) >= FAR_BYTES;
-    const int64_t least = far ? p->pairs ? 3 * PF_PAIRS_ROWS : FAR_CHUNK_LEAST : least_tiles(p),
-                  bytes = far ? FAR_CHUNK_BYTES : CHUNK_BYTES;
-    return pf_min(CHUNK_MOST, pf_max(least, bytes / tile_bytes));
-}
-
-/* Sums do not depend on how tiles are cut into chunks and blocks. */
-static pf_wino_plan plan_wino(const pf_conv_args *a, int nthreads) {
-    pf_wino_plan p = plan_form(a);
-    p.ic = a->ic / a->groups;
-    p.oc = a->oc / a->groups;
-    p.rows = pf_ceil_div(a->oh, p.mh);
-    p.columns = pf_ceil_div(a->ow, p.mw);
-    p.tiles = a->n * p.rows * p.columns;
-    p.depth = pf_ceil_div(p.ic, PF_VL) * PF_VL;
-    p.panels = pf_wino_panel_count(p.pairs, p.oc);
-    const int widest = p.pairs ? panel_at(&p, 0).vectors : pf_panel_widest(p.oc);
-    p.panel_width = widest * PF_VL;
-    p.block = p.pairs ? (int64_t)PF_PAIRS_ROWS : pf_tile_rows(widest);
-    p.blocks = pf_ceil_div(p.tiles, p.block);
-    p.alone = nthreads == 1;
-    p.whole = p.alone || (!p.pairs && is_narrow(p.depth, widest));
-    const int64_t v_bytes = p.v_points * p.depth * (int64_t)sizeof(float);
-    const int64_t tile_bytes = v_bytes + p.points * p.panel_width * (int64_t)sizeof(float);
-    const int64_t most = chunk_most(&p, tile_bytes);
-    p.together = least_tiles(&p) * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
-    p.chunks = best_chunks(&p, pf_max(1, pf_ceil_div(p.blocks, most / p.block)), nthreads);
-    p.chunk = pf_ceil_div(p.blocks, p.chunks) * p.block;
-    p.v_step = pf_odd_lines(p.chunk * p.depth);
-    p.m_step = pf_odd_lines(p.chunk * p.panel_width);
-    p.scratch = p.v_points * p.v_step + p.together * p.points * p.m_step;
-    if (p.pairs) p.scratch += pf_odd_lines((p.points + 1) * p.chunk);
-    p.act = pf_act_make(a->act, a->act_a, a->act_b);
-    return p;
-}
+/* Tiles between the one that is transformed and the one that is fetched, which has to stay in L1. */
+enum { INPUT_AHEAD = PF_REGISTERS == 32 ? PF_WINO_AHEAD : 1 };
 
 /* Floats of the packed weights of a group. */
 static int64_t group_floats(const pf_wino_plan *p) {
@@ -342,8 +206,8 @@ typedef struct span {
 } span;
 
 static span span_of_chunk(const pf_wino_plan *p, int64_t chunk) {
-    const int64_t first = chunk_start(p, p->chunks, chunk);
-    const int64_t count = chunk_start(p, p->chunks, chunk + 1) - first;
+    const int64_t first = pf_wino_chunk_start(p, p->chunks, chunk);
+    const int64_t count = pf_wino_chunk_start(p, p->chunks, chunk + 1) - first;
     return (span){first, count, pf_ceil_div(count, p->block)};
 }
 
@@ -372,9 +236,9 @@ static pf_wino_columns columns_of(const pf_wino_plan *p, pf_panel panel) {
 
 /* All points of a chunk by one panel, where there are kernels for such few channels and such blocks. */
 static int multiply_narrow(const pf_wino_plan *p, int64_t panel, const span *s, float *products) {
-    const int vectors = panel_at(p, panel).vectors;
-    if (p->phases || p->pairs || !is_narrow(p->depth, vectors)) return 0;
-    pf_wino_narrow t = {.u = columns_of(p, panel_at(p, panel)).u, .ic = p->ic, .points = p->points};
+    const int vectors = pf_wino_panel(p, panel).vectors;
+    if (p->phases || p->pairs || !pf_wino_is_narrow(p->depth, vectors)) return 0;
+    pf_wino_narrow t = {.u = columns_of(p, pf_wino_panel(p, panel)).u, .ic = p->ic, .points = p->points};
     t.v_step = p->v_step, t.m_step = p->m_step;
     for (int64_t b = 0; b < s->blocks; b++) {
         const int64_t begin = block_start(s, b), count = block_start(s, b + 1) - begin;
@@ -391,7 +255,7 @@ static pf_wino_sum sum_of(const pf_wino_plan *p, int64_t point) {
 
 /* Weights of one point in a panel. */
 static const float *weights_of(const pf_wino_plan *p, int64_t panel, int64_t point) {
-    const pf_panel at = panel_at(p, panel);
+    const pf_panel at = pf_wino_panel(p, panel);
     return columns_of(p, at).u + point * p->ic * at.vectors * PF_VL;
 }
 
@@ -399,7 +263,7 @@ static const float *weights_of(const pf_wino_plan *p, int64_t panel, int64_t poi
  * next, which are fetched meanwhile. */
 static void multiply(const pf_wino_plan *p, int64_t panel, const pf_wino_sum *sum, const span *s,
                      float *products, const float *next) {
-    const int vectors = panel_at(p, panel).vectors;
+    const int vectors = pf_wino_panel(p, panel).vectors;
     const int64_t bytes = vectors * PF_VL * (int64_t)sizeof(float);
     pf_wino_products t = {.pairs = sum->count, .products = products, .depth = p->depth, .ic = p->ic};
     for (int i = 0; i < sum->count; i++) {
@@ -429,11 +293,9 @@ static void multiply_points(const pf_wino_plan *p, int64_t panel, int64_t stop, 
             else if (stop < p->panels)
                 next = weights_of(p, stop, after.u[after.count - 1]);
             float *products = p->products + (j * p->points + i) * p->m_step;
-            if (p->pairs)
-                PF_NAME(wino_pairs_products)(p, panel + j, i, s->count, weights_of(p, panel + j, i), next,
-                                             products);
-            else
-                multiply(p, panel + j, &sum, s, products, next);
+            if (p->pairs) PF_NAME(wino_pairs_products)
+            (p, panel + j, i, s->count, weights_of(p, panel + j, i), next, products);
+            else multiply(p, panel + j, &sum, s, products, next);
         }
     }
 }
@@ -443,7 +305,7 @@ static void run_panels(const pf_wino_plan *p, int64_t panel, int64_t stop, const
     const pf_wino_transforms *t = transforms_of(p);
     multiply_points(p, panel, stop, s);
     for (int64_t j = panel; j < stop; j++) {
-        pf_wino_columns o = columns_of(p, panel_at(p, j));
+        pf_wino_columns o = columns_of(p, pf_wino_panel(p, j));
         const float *products = p->products + (j - panel) * p->points * p->m_step;
         for (int64_t i = 0; i < s->count; i++) {
             if (p->pairs) o.scale = p->tile_scales[i];
@@ -467,13 +329,13 @@ static void run_chunk(const pf_wino_plan *p, int64_t index, int64_t panel, int64
  * transform the inputs of a chunk that another one shares. */
 PF_KERNEL_FUNCTION(conv_winograd_f32) {
     const pf_conv_args *a = args_;
-    pf_wino_plan p = plan_wino(a, w->nthreads);
+    pf_wino_plan p = PF_NAME(wino_plan)(a, w->nthreads);
     p.x = pf_ptr(w, a->x), p.u = pf_ptr(w, a->w), p.bias = pf_ptr(w, a->bias), p.z = pf_ptr(w, a->z);
     p.y = pf_ptr(w, a->y);
     p.v = (float *)pf_ptr(w, a->scratch) + w->tid * p.scratch;
     p.products = p.v + p.v_points * p.v_step;
     if (p.pairs) PF_NAME(wino_pairs_begin)(&p, extra_of(&p));
-    const int64_t chunks = p.chunks * a->groups, parts = shares_panels(&p, p.chunks, w->nthreads);
+    const int64_t chunks = p.chunks * a->groups, parts = pf_wino_shares_panels(&p, p.chunks, w->nthreads);
     int64_t begin = 0, end = 0;
     if (parts) pf_share(w, chunks * p.panels, 1, &begin, &end);
     for (int64_t i = begin; i < end;) {
@@ -487,7 +349,7 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
 
 /* Fewer threads make larger chunks, for which the scratch has to suffice. */
 PF_PLAN_FUNCTION(conv_winograd_f32) {
-    const pf_wino_plan p = plan_wino(args_, nthreads), alone = plan_wino(args_, 1);
+    const pf_wino_plan p = PF_NAME(wino_plan)(args_, nthreads), alone = PF_NAME(wino_plan)(args_, 1);
     plan->variant = p.m + (p.phases ? PF_WINO_PHASES : 0) + (p.pairs ? PF_WINO_PAIRS : 0);
     const int64_t floats = p.pairs ? extra_of(&p).floats : p.a->groups * group_floats(&p);
     plan->packed_bytes = floats * (int64_t)sizeof(float);

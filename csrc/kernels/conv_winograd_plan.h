@@ -31,10 +31,33 @@ typedef struct pf_wino_plan {
     int64_t depth;                   /* input channels, whole vectors */
     int64_t v_step, m_step;          /* from point to point */
     int64_t panels, panel_width;
-    int64_t together; /* panels whose products are kept at a time */
-    int64_t scratch;  /* floats of a thread */
+    int64_t together, m_floats; /* panels whose products are kept at a time, and what these take */
+    int64_t scratch;            /* floats of a thread */
     pf_activation act;
 } pf_wino_plan;
+
+/* How `nthreads` threads do it. */
+pf_wino_plan PF_NAME(wino_plan)(const pf_conv_args *a, int nthreads);
+
+/* First tile of a chunk. One thread takes whole blocks; several take equal shares. */
+static inline int64_t pf_wino_chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk) {
+    if (!p->whole) return p->tiles * chunk / chunks;
+    return p->tiles * (p->blocks * chunk / chunks) / pf_max(1, p->blocks);
+}
+
+static inline pf_panel pf_wino_panel(const pf_wino_plan *p, int64_t i) {
+    return pf_wino_panel_at(p->pairs, p->oc, i);
+}
+
+/* Whether the products have kernels of their own, which exist for few heights of blocks. */
+static inline int pf_wino_is_narrow(int64_t depth, int vectors) { return vectors <= 2 && depth <= 2 * PF_VL; }
+
+enum { PF_WINO_CHUNKS_PER_THREAD = 4 };
+
+/* With few chunks, threads share the panels of a chunk. */
+static inline int pf_wino_shares_panels(const pf_wino_plan *p, int64_t chunks, int nthreads) {
+    return nthreads > 1 && chunks * p->a->groups < PF_WINO_CHUNKS_PER_THREAD * nthreads;
+}
 
 typedef struct pf_wino_place {
     int64_t image, ty, tx;
