@@ -8,13 +8,12 @@
 #include "kernels/pairs_rows.h"
 #include "kernels/rnn_columns.h"
 
-enum { PAIRS_DEPTH = 64 }; /* least length of states */
+enum { PAIRS_DEPTH = 64 /* least length of states */, PAIRS_ENOUGH = 5 /* rows of a tile */ };
 
-/* Whether products of so many rows had better go in pairs. Low tiles wait for their weights, the more so the
- * faster a processor multiplies. */
+/* Whether products of so many rows had better go in pairs. Low tiles wait for their weights. */
 static bool pays_pairs(int64_t rows, int64_t units, int64_t k) {
-    const int64_t tiles = pf_ceil_div(rows, PF_PAIRS_ROWS), enough = pf_takes_halves() ? 5 : 7;
-    return PF_REGISTERS == 32 && pf_has_adders() && rows > 0 && rows >= enough * tiles &&
+    const int64_t tiles = pf_ceil_div(rows, PF_PAIRS_ROWS);
+    return PF_REGISTERS == 32 && pf_has_adders() && rows > 0 && rows >= PAIRS_ENOUGH * tiles &&
            units % PF_PAIRS_WIDTH == 0 && k >= PAIRS_DEPTH;
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from guard import guarded
 
-from pnnx_fast._core.program import ADDERS, HALVES, ISAS
+from pnnx_fast._core.program import ADDERS, ISAS
 from pnnx_fast.runtime.kernel import call, plan
 
 GATES = {"lstm_f32": 4, "gru_f32": 3, "rnn_f32": 1}
@@ -205,8 +205,7 @@ def test_who_gets_pairs(isa: str) -> None:
         return plan(isa, "recurrent_pack_f32", threads, gates=4, **sizes)[0] == 2
 
     pairs = not isa.startswith(("generic", "avx2")) and (ADDERS or isa.endswith("emulated"))
-    enough = 5 if HALVES or isa.endswith("emulated") else 7
-    filled = [rows for rows in range(1, 26) if rows / -(-rows // 8) >= enough]
+    filled = [rows for rows in range(1, 26) if rows / -(-rows // 8) >= 5]
     assert [rows for rows in range(26) if chosen(rows)] == (filled if pairs else [])
     assert chosen(16, threads=2) == chosen(8, threads=2, dirs=2) == pairs
     assert not chosen(8, units=48) | chosen(8, k=48) | chosen(18, threads=2)
