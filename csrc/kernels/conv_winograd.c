@@ -293,9 +293,11 @@ static void multiply_points(const pf_wino_plan *p, int64_t panel, int64_t stop, 
             else if (stop < p->panels)
                 next = weights_of(p, stop, after.u[after.count - 1]);
             float *products = p->products + (j * p->points + i) * p->m_step;
-            if (p->pairs) PF_NAME(wino_pairs_products)
-            (p, panel + j, i, s->count, weights_of(p, panel + j, i), next, products);
-            else multiply(p, panel + j, &sum, s, products, next);
+            if (p->pairs)
+                PF_NAME(wino_pairs_products)(p, panel + j, i, s->count, weights_of(p, panel + j, i), next,
+                                             products);
+            else
+                multiply(p, panel + j, &sum, s, products, next);
         }
     }
 }
