@@ -60,7 +60,7 @@ static float prepare_row(float *v, float by, int64_t n) {
 
 void PF_NAME(wino_pairs_begin)(pf_wino_plan *p, pf_wino_extra e) {
     p->scales = p->u + e.scales, p->starts = p->u + e.starts, p->plain = p->u + e.plain;
-    p->row_starts = p->products + p->m_floats;
+    p->row_starts = p->products + p->together * p->points * p->m_step;
     p->tile_scales = p->row_starts + p->points * p->chunk;
 }
 

@@ -14,9 +14,9 @@ enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4 };
 /* An image that fills a good part of L3 together with its result pushes V and M out of L2 on its way, unless
  * chunks are smaller. */
 enum { FAR_BYTES = 12 << 20, FAR_CHUNK_BYTES = 224 << 10, FAR_CHUNK_LEAST = 12 };
-/* With products in pairs the weights pass so quickly that they push V out of an L2 cache of 1 MB. There
- * several panels share a pass over V, too, as many as keep their M in so many bytes, and chunks have more
- * tiles. */
+/* With products in pairs the weights pass so quickly that they push V out of an L2 cache of 1 MB, which comes
+ * from L3 again. So chunks have more tiles. A thread that is alone has as many panels share a pass over V as
+ * keep their M in so many bytes; several threads may have to share L2, where that costs what it gains. */
 enum { PAIRS_LEAST = 64, PAIRS_PRODUCT_BYTES = 192 << 10 };
 enum {
     CHUNK_MOST = 96,     /* tiles */
@@ -110,16 +110,11 @@ static int64_t chunk_most(const pf_wino_plan *p, int64_t tile_bytes) {
     return pf_min(CHUNK_MOST, pf_max(least, bytes / tile_bytes));
 }
 
-/* Panels whose M is kept at a time, and its floats, which are no more with smaller chunks. */
-static void plan_products(pf_wino_plan *p, int64_t v_bytes) {
-    const int64_t one = p->points * p->m_step, floats = PAIRS_PRODUCT_BYTES / (int64_t)sizeof(float);
-    if (p->pairs) {
-        p->together = pf_max(1, pf_min(p->panels, floats / one));
-        p->m_floats = pf_max(one, pf_min(floats, p->panels * one));
-    } else {
-        p->together = least_tiles(p) * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
-        p->m_floats = p->together * one;
-    }
+/* Panels whose M is kept at a time. */
+static int64_t panels_together(const pf_wino_plan *p, int64_t v_bytes) {
+    if (!p->pairs) return least_tiles(p) * v_bytes > CHUNK_BYTES ? TOGETHER : 1;
+    const int64_t bytes = p->points * p->m_step * (int64_t)sizeof(float);
+    return p->alone ? pf_max(1, pf_min(p->panels, PAIRS_PRODUCT_BYTES / bytes)) : 1;
 }
 
 /* Sums do not depend on how tiles are cut into chunks and blocks. */
@@ -145,8 +140,8 @@ pf_wino_plan PF_NAME(wino_plan)(const pf_conv_args *a, int nthreads) {
     p.chunk = pf_ceil_div(p.blocks, p.chunks) * p.block;
     p.v_step = pf_odd_lines(p.chunk * p.depth);
     p.m_step = pf_odd_lines(p.chunk * p.panel_width);
-    plan_products(&p, v_bytes);
-    p.scratch = p.v_points * p.v_step + p.m_floats;
+    p.together = panels_together(&p, v_bytes);
+    p.scratch = p.v_points * p.v_step + p.together * p.points * p.m_step;
     if (p.pairs) p.scratch += pf_odd_lines((p.points + 1) * p.chunk);
     p.act = pf_act_make(a->act, a->act_a, a->act_b);
     return p;

@@ -31,8 +31,8 @@ typedef struct pf_wino_plan {
     int64_t depth;                   /* input channels, whole vectors */
     int64_t v_step, m_step;          /* from point to point */
     int64_t panels, panel_width;
-    int64_t together, m_floats; /* panels whose products are kept at a time, and what these take */
-    int64_t scratch;            /* floats of a thread */
+    int64_t together; /* panels whose products are kept at a time */
+    int64_t scratch;  /* floats of a thread */
     pf_activation act;
 } pf_wino_plan;
 
