@@ -12,7 +12,7 @@ enum { CHUNK_BYTES = 704 << 10, CHUNK_LEAST = 32, TOGETHER = 1 };
 enum { CHUNK_BYTES = 512 << 10, CHUNK_LEAST = 60, TOGETHER = 4 };
 #endif
 /* An image that fills a good part of L3 together with its result pushes V and M out of L2 on its way, unless
- * chunks are smaller. */
+ * chunks are smaller (or V comes from L3 anyway). */
 enum { FAR_BYTES = 12 << 20, FAR_CHUNK_BYTES = 224 << 10, FAR_CHUNK_LEAST = 12 };
 /* With products in pairs the weights pass so quickly that they push V out of an L2 cache of 1 MB, which comes
  * from L3 again. So chunks have more tiles. A thread that is alone has as many panels share a pass over V as
@@ -104,9 +104,9 @@ static int64_t chunk_most(const pf_wino_plan *p, int64_t tile_bytes) {
     const pf_conv_args *a = p->a;
     const int64_t floats = a->n * (a->ih * a->iw * a->ic + a->oh * a->ow * a->oc);
     const int squares = p->mh == p->mw && !p->phases;
-    const int far = PF_REGISTERS == 32 && squares && floats * (int64_t)sizeof(float) >= FAR_BYTES;
-    const int64_t least = far ? p->pairs ? 3 * PF_PAIRS_ROWS : FAR_CHUNK_LEAST : least_tiles(p),
-                  bytes = far ? FAR_CHUNK_BYTES : CHUNK_BYTES;
+    const int far =
+        PF_REGISTERS == 32 && squares && !p->pairs && floats * (int64_t)sizeof(float) >= FAR_BYTES;
+    const int64_t least = far ? FAR_CHUNK_LEAST : least_tiles(p), bytes = far ? FAR_CHUNK_BYTES : CHUNK_BYTES;
     return pf_min(CHUNK_MOST, pf_max(least, bytes / tile_bytes));
 }
 
