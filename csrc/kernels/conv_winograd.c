@@ -7,8 +7,6 @@
 #include <stdio.h>
 
 #include "kernels/conv_winograd_plan.h"
-#include "kernels/pairs.h"
-#include "kernels/tile.h"
 
 /* Tiles between the one that is transformed and the one that is fetched, which has to stay in L1. */
 enum { INPUT_AHEAD = PF_REGISTERS == 32 ? PF_WINO_AHEAD : 1 };

@@ -77,7 +77,7 @@ void PF_NAME(wino_pairs_prepare)(const pf_wino_plan *p, int64_t tile) {
 
 void PF_NAME(wino_pairs_products)(const pf_wino_plan *p, int64_t panel, int64_t point, int64_t count,
                                   const float *u, const float *next, float *products) {
-    const pf_panel at = pf_wino_panel_at(1, p->oc, panel);
+    const pf_panel at = pf_wino_panel(p, panel);
     const pf_pairs_fn *by_rows = PF_NAME(pairs_tiles)()[at.vectors - 1];
     const int64_t width = at.vectors * PF_VL, blocks = pf_ceil_div(count, PF_PAIRS_ROWS);
     const int64_t steps = pf_ceil_div(p->ic, PF_PAIRS_STEP);
