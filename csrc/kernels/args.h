@@ -124,6 +124,9 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, i64, dil_h) F(K, i64, dil_w) F(K, i64, groups)                                                      \
     F(K, i64, act) F(K, f64, act_a) F(K, f64, act_b) F(K, i64, variant)
 
+/* chunks: into how many parts tiles are cut, which the plan tells; 0: as suits the threads of the run. */
+#define PF_WINOGRAD_ARGS(F, K) PF_CONV_ARGS(F, K) F(K, i64, chunks)
+
 /* Convolution of act(x scale[channel] + shift[channel]) with the activation `before`; padding: none. shift may be absent
  * where products are of split floats. */
 #define PF_CONV_AFFINE_ARGS(F, K)                                                                            \
@@ -313,6 +316,7 @@ enum { PF_THIN_PIXELS = 3 };
     X(reduce, PF_REDUCE_ARGS)                                                                                \
     X(pool, PF_POOL_ARGS)                                                                                    \
     X(conv, PF_CONV_ARGS)                                                                                    \
+    X(winograd, PF_WINOGRAD_ARGS)                                                                            \
     X(stem, PF_STEM_ARGS)                                                                                    \
     X(conv_affine, PF_CONV_AFFINE_ARGS)                                                                      \
     X(lines, PF_LINES_ARGS)                                                                                  \

@@ -123,7 +123,7 @@ static __attribute__((noinline)) void compute_line_directly(const pf_wino_plan *
 
 /* Outputs of a line: a row or a column of pixels. */
 PF_INLINE void line_vector(const int pairs, const pf_wino_plan *p, const pf_wino_target *t, int64_t c) {
-    const pf_conv_args *a = p->a;
+    const pf_winograd_args *a = p->a;
     const int64_t ys = p->sw > 1 ? a->ysw : a->ysh, zs = p->sw > 1 ? a->zsw : a->zsh;
     const int64_t n = t->n - c, count = t->rows * t->columns;
     const pf_vf bias = t->bias ? pf_load_upto(t->bias + c, n) : pf_zero();
@@ -328,7 +328,7 @@ static void run_chunk(const pf_wino_plan *p, int64_t index, int64_t panel, int64
 /* Many chunks: each thread takes the next one. Few: the panels of all chunks are dealt out, a thread may
  * transform the inputs of a chunk that another one shares. */
 PF_KERNEL_FUNCTION(conv_winograd_f32) {
-    const pf_conv_args *a = args_;
+    const pf_winograd_args *a = args_;
     pf_wino_plan p = PF_NAME(wino_plan)(a, w->nthreads);
     p.x = pf_ptr(w, a->x), p.u = pf_ptr(w, a->w), p.bias = pf_ptr(w, a->bias), p.z = pf_ptr(w, a->z);
     p.y = pf_ptr(w, a->y);
@@ -351,6 +351,7 @@ PF_KERNEL_FUNCTION(conv_winograd_f32) {
 PF_PLAN_FUNCTION(conv_winograd_f32) {
     const pf_wino_plan p = PF_NAME(wino_plan)(args_, nthreads), alone = PF_NAME(wino_plan)(args_, 1);
     plan->variant = p.m + (p.phases ? PF_WINO_PHASES : 0) + (p.pairs ? PF_WINO_PAIRS : 0);
+    plan->chunks = p.chunks;
     const int64_t floats = p.pairs ? extra_of(&p).floats : p.a->groups * group_floats(&p);
     plan->packed_bytes = floats * (int64_t)sizeof(float);
     plan->scratch_bytes = nthreads * alone.scratch * (int64_t)sizeof(float);

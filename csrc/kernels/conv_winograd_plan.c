@@ -62,9 +62,12 @@ static double longest_share(const pf_wino_plan *p, int64_t chunks, int nthreads)
     return most;
 }
 
-/* Number of chunks, `least` or more where that gives threads equal shares. */
+/* Number of chunks, `least` or more where that gives threads equal shares. Weighing them takes a while, so
+ * that a run has the number from the plan, though it may have fewer threads than planned. */
 static int64_t best_chunks(const pf_wino_plan *p, int64_t least, int nthreads) {
     int64_t best = least;
+    const int64_t planned = pf_min(p->a->chunks, p->whole ? p->blocks : p->tiles);
+    if (nthreads > 1 && planned > 0) return pf_max(least, planned);
     if (!pf_wino_shares_panels(p, least, nthreads))
         return p->whole || least < nthreads ? least : pf_ceil_div(least, nthreads) * nthreads;
     double cycles = longest_share(p, least, nthreads);
@@ -76,7 +79,7 @@ static int64_t best_chunks(const pf_wino_plan *p, int64_t least, int nthreads) {
     return best;
 }
 
-static pf_wino_plan plan_form(const pf_conv_args *a) {
+static pf_wino_plan plan_form(const pf_winograd_args *a) {
     const int phases = a->stride_h == 2;
     const pf_wino_form form = pf_wino_form_of(a->variant, a->kh);
     const int m = form.m, side = form.side;
@@ -101,7 +104,7 @@ static int64_t least_tiles(const pf_wino_plan *p) {
 
 /* Most tiles of a chunk, with so many bytes each. */
 static int64_t chunk_most(const pf_wino_plan *p, int64_t tile_bytes) {
-    const pf_conv_args *a = p->a;
+    const pf_winograd_args *a = p->a;
     const int64_t floats = a->n * (a->ih * a->iw * a->ic + a->oh * a->ow * a->oc);
     const int squares = p->mh == p->mw && !p->phases;
     const int far =
@@ -118,7 +121,7 @@ static int64_t panels_together(const pf_wino_plan *p, int64_t v_bytes) {
 }
 
 /* Sums do not depend on how tiles are cut into chunks and blocks. */
-pf_wino_plan PF_NAME(wino_plan)(const pf_conv_args *a, int nthreads) {
+pf_wino_plan PF_NAME(wino_plan)(const pf_winograd_args *a, int nthreads) {
     pf_wino_plan p = plan_form(a);
     p.ic = a->ic / a->groups;
     p.oc = a->oc / a->groups;

@@ -10,7 +10,7 @@
 #include "kernels/epilogue.h"
 
 typedef struct pf_wino_plan {
-    const pf_conv_args *a;
+    const pf_winograd_args *a;
     const float *x, *u, *bias, *z;
     float *y, *v, *products;
     int m, side;
@@ -37,7 +37,7 @@ typedef struct pf_wino_plan {
 } pf_wino_plan;
 
 /* How `nthreads` threads do it. */
-pf_wino_plan PF_NAME(wino_plan)(const pf_conv_args *a, int nthreads);
+pf_wino_plan PF_NAME(wino_plan)(const pf_winograd_args *a, int nthreads);
 
 /* First tile of a chunk. One thread takes whole blocks; several take equal shares. */
 static inline int64_t pf_wino_chunk_start(const pf_wino_plan *p, int64_t chunks, int64_t chunk) {
@@ -73,7 +73,7 @@ PF_INLINE pf_wino_place pf_wino_place_of(const pf_wino_plan *p, int64_t tile) {
 /* Inputs of a tile: address of its first one, which may lie outside of the image, and the part that is
  * inside. */
 static inline const float *pf_wino_tile_inputs(const pf_wino_plan *p, int64_t tile, pf_wino_part *part) {
-    const pf_conv_args *a = p->a;
+    const pf_winograd_args *a = p->a;
     const pf_wino_place at = pf_wino_place_of(p, tile);
     const int64_t y0 = at.ty * p->mh * a->stride_h - a->pad_h, x0 = at.tx * p->mw * a->stride_w - a->pad_w;
     *part = (pf_wino_part){(int)pf_max(0, -y0), (int)pf_min(p->sh, a->ih - y0), (int)pf_max(0, -x0),
@@ -124,7 +124,7 @@ typedef struct pf_wino_target {
 
 static inline pf_wino_target pf_wino_target_of(const pf_wino_plan *p, int64_t tile, const pf_wino_columns *o,
                                                const float *products) {
-    const pf_conv_args *a = p->a;
+    const pf_winograd_args *a = p->a;
     const pf_wino_place at = pf_wino_place_of(p, tile);
     pf_wino_target t = {.tile = tile, .u = o->u, .products = products, .n = o->n, .width = o->width};
     t.scales = o->scales, t.scale = o->scale;
@@ -142,7 +142,7 @@ static inline pf_wino_target pf_wino_target_of(const pf_wino_plan *p, int64_t ti
 /* Epilogue of one row of outputs; whole: all are inside of the image and all lanes are valid. */
 PF_INLINE void pf_wino_finish_row(const int m, const int whole, const pf_wino_plan *p,
                                   const pf_wino_target *t, pf_vf *out, int64_t row, int64_t c) {
-    const pf_conv_args *a = p->a;
+    const pf_winograd_args *a = p->a;
     const int64_t n = t->n - c;
     if (!whole && row >= t->rows) return;
     if (t->z) {
@@ -166,7 +166,7 @@ PF_INLINE void pf_wino_finish_row(const int m, const int whole, const pf_wino_pl
 
 /* What is left to do when all outputs of a tile are stored. */
 static inline void pf_wino_finish_late(const pf_wino_plan *p, const pf_wino_target *t) {
-    const pf_conv_args *a = p->a;
+    const pf_winograd_args *a = p->a;
     const float *z = t->late;
     if (!z && !pf_act_is_late(p->act.code)) return;
     for (int64_t i = 0; i < t->rows; i++)
@@ -174,7 +174,7 @@ static inline void pf_wino_finish_late(const pf_wino_plan *p, const pf_wino_targ
 }
 
 /* What lies inside of the image of one tile and n channels; x is the first pixel of the tile. */
-static inline void pf_wino_copy_inside(const int side, const pf_conv_args *a, const pf_wino_part *part,
+static inline void pf_wino_copy_inside(const int side, const pf_winograd_args *a, const pf_wino_part *part,
                                        const float *x, int64_t n, float *patch) {
     for (int i = part->i0; i < part->i1; i++) {
         const float *from = x + i * a->xsh + part->j0 * a->xsw;

@@ -49,7 +49,8 @@ typedef struct pf_worker {
 
 /* What a planned kernel tells the lowering about given arguments. */
 typedef struct pf_plan {
-    int64_t variant;       /* goes into the arguments: which tile or algorithm */
+    int64_t variant;       /* goes into the arguments: which tile or algorithm, */
+    int64_t chunks;        /* and into how many parts the work is cut, for kernels that take it */
     int64_t packed_bytes;  /* size of the packed weights, 0 if none */
     int64_t scratch_bytes; /* scratch for the whole team */
     char label[32];        /* for profiles, e.g. "6x64" */

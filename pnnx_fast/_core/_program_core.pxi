@@ -6,6 +6,7 @@ cdef extern from "kernels/kernel.h" nogil:
         int64_t offset
     ctypedef struct pf_plan:
         int64_t variant
+        int64_t chunks
         int64_t packed_bytes
         int64_t scratch_bytes
         char label[32]

@@ -229,17 +229,19 @@ cdef int64_t arguments_size(str kernel, dict values) except -1:
     return pf_kinds()[tables[0].entries[<int>places[kernel]].kind].size
 
 
-def plan(str isa, str name, dict values, int nthreads):
+def plan(str isa, str kernel, dict values, int nthreads):
     """Ask a planned kernel for (variant, packed bytes, scratch bytes, label) for the given arguments.
 
-    A variant that is not given is the kernel's choice.
+    The fifth result are the fields of arguments that are the kernel's choice: where it has them, the variant and into
+    how many parts the work is cut. They need not be given.
     """
-    cdef const pf_kernel_entry *entry = find_kernel(isa, name)
+    cdef const pf_kernel_entry *entry = find_kernel(isa, kernel)
     cdef pf_plan result
     if entry.plan == NULL:
-        raise KeyError(f"kernel {name!r} has no plan")
-    if "variant" not in values and "variant" in names_of(entry.kind):
-        values = {**values, "variant": -1}
+        raise KeyError(f"kernel {kernel!r} has no plan")
+    cdef list names = names_of(entry.kind)
+    cdef dict chosen = {name: unknown for name, unknown in (("variant", -1), ("chunks", 0)) if name in names}
+    values = {**chosen, **values}
     cdef char *args = <char *>malloc(pf_kinds()[entry.kind].size)
     if args == NULL:
         raise MemoryError
@@ -249,7 +251,10 @@ def plan(str isa, str name, dict values, int nthreads):
         entry.plan(args, nthreads, &result)
     finally:
         free(args)
-    return result.variant, result.packed_bytes, result.scratch_bytes, result.label.decode()
+    for name, value in (("variant", result.variant), ("chunks", result.chunks)):
+        if name in chosen:
+            chosen[name] = value
+    return result.variant, result.packed_bytes, result.scratch_bytes, result.label.decode(), chosen
 
 
 cdef object raise_fault(pf_fault fault, int64_t begin):

@@ -202,13 +202,13 @@ def _forced(isa: str, threads: int, shape: Shape, choice: Choice) -> _Bench:
     _LOWER[shape.kind](bench, shape)
     (step,) = bench.builder.steps
     assert isinstance(step, KernelStep)
-    fields = {name: value for name, value in step.fields.items() if name != "xsc"}
+    fields = {name: value for name, value in step.fields.items() if name not in ("xsc", "chunks")}
     plan = bench.builder.plan(choice.kernel, **{**fields, "variant": choice.variant})
     weight = _given_weight(bench, shape)
     size = {"oc": weight.shape[0], "ic": fields["ic"], "kh": fields["kh"], "kw": fields["kw"]}
     size |= {"groups": fields["groups"], "variant": plan.variant}
     fields["w"] = bench.builder.pack(choice.pack, weight, plan.packed_bytes, **size)
-    fields |= {"scratch": bench.builder.scratch(plan.scratch_bytes), "variant": plan.variant}
+    fields |= {"scratch": bench.builder.scratch(plan.scratch_bytes), **plan.chosen}
     bench.builder.steps = []
     bench.builder.step(choice.kernel, flops=step.flops, label=plan.label, serial=step.serial, **fields)
     return bench

@@ -40,11 +40,11 @@ def convolve_double(b: Builder, c: Convolution) -> None:
     source, target = (t if t.ndim == 5 else t.unsqueeze(2) for t in ends)
     taps = weight.shape[2:] if x.ndim == 5 else (1, *weight.shape[2:])
     fields = window_fields(source, target, None, taps, **window, groups=groups, act=act)
-    plan = b.plan("conv_f64", **fields, variant=0)
+    plan = b.plan("conv_f64", **fields)
     added = None if bias is None else b.contiguous(bias)
     b.step(
         "conv_f64", x=source, y=target, w=_columns(b, weight, groups), bias=added,
-        scratch=b.scratch(plan.scratch_bytes), **fields, variant=0,
+        scratch=b.scratch(plan.scratch_bytes), **fields, **plan.chosen,
         flops=2 * y.size * math.prod(weight.shape[1:]), label=plan.label,
     )  # fmt: skip
     if not plain:

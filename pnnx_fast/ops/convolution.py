@@ -158,7 +158,7 @@ def _emit(
         w=w,
         scratch=b.scratch(plan.scratch_bytes),
         **fields,
-        variant=plan.variant,
+        **plan.chosen,
         flops=2 * y.size * math.prod(weight.shape[1:]),
         label=plan.label,
         inplace=(y, z) if z is not None and not fields["z_late"] and _may_share(x, y, z) else None,

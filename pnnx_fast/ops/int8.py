@@ -105,7 +105,7 @@ def _emit(
         w=packed_weight(b, f"{kernel}_pack", weight, plan.packed_bytes, {**size, "variant": plan.variant}),
         scratch=b.scratch(plan.scratch_bytes),
         **fields,
-        variant=plan.variant,
+        **plan.chosen,
         flops=2 * y.size * math.prod(weight.shape[1:]),
         label=plan.label,
     )

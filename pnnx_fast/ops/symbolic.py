@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -283,12 +283,15 @@ def is_channels_last(x: Tensor) -> bool:
 
 
 class KernelPlan:
-    """What a planned kernel chose for given arguments."""
+    """What a planned kernel chose for given arguments. ``chosen``: those of the arguments that are its choice."""
 
-    __slots__ = ("label", "packed_bytes", "scratch_bytes", "variant")
+    __slots__ = ("chosen", "label", "packed_bytes", "scratch_bytes", "variant")
 
-    def __init__(self, variant: int, packed_bytes: int, scratch_bytes: int, label: str) -> None:
+    def __init__(
+        self, variant: int, packed_bytes: int, scratch_bytes: int, label: str, chosen: Mapping[str, Any]
+    ) -> None:
         self.variant, self.packed_bytes, self.scratch_bytes, self.label = variant, packed_bytes, scratch_bytes, label
+        self.chosen = chosen
 
 
 class Algorithm(Protocol):

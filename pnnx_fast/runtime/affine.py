@@ -84,7 +84,7 @@ def _merge(first: KernelStep, second: KernelStep, isa: str, nthreads: int) -> Ke
     }
     kernel = KERNELS[second.kernel]
     values = {key: None if isinstance(value, Tensor) else value for key, value in fields.items()}
-    _, _, nbytes, label = core.plan(isa, kernel, values, nthreads)
+    _, _, nbytes, label, _ = core.plan(isa, kernel, values, nthreads)
     if nbytes == 0:
         return None
     fields["scratch"] = Tensor(Buffer("arena", nbytes), (nbytes,), np.dtype(np.uint8))

@@ -148,7 +148,7 @@ class _Trial:
         isa, nthreads, fields, weight = work
         self.option, self.seconds = option, float("inf")
         values = {**fields, "variant": option.variant}
-        self._variant, packed_bytes, scratch_bytes, _ = core.plan(isa, option.kernel, values, nthreads)
+        self._variant, packed_bytes, scratch_bytes, _, chosen = core.plan(isa, option.kernel, values, nthreads)
         packed = aligned_bytes(max(packed_bytes, 64))
         shape = {key: fields[key] for key in ("oc", "ic", "kh", "kw", "groups")}
         source = np.ascontiguousarray(weight.numpy())
@@ -160,7 +160,7 @@ class _Trial:
         memory["bias"] = _ones(fields["oc"])
         self._memory = memory
         references = {k: None if a is None else (0, a.__array_interface__["data"][0]) for k, a in memory.items()}
-        values = {**values, **references, "variant": self._variant}
+        values = {**values, **references, **chosen}
         self._program = core.Program(isa, [(option.kernel, values, False, False)], 0, nthreads)
         self._program.run(())
 

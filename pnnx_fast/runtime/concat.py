@@ -23,7 +23,7 @@ from pnnx_fast.runtime.lower import CONCATENATIONS, Lowering, Stage
 
 __all__ = ["DryLowering", "Placement", "Sketch", "find_placements", "lower_joined"]
 
-_NO_PLAN = KernelPlan(-1, 0, 0, "")
+_NO_PLAN = KernelPlan(-1, 0, 0, "", {"variant": -1})
 
 
 class DryLowering(Lowering):

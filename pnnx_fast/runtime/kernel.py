@@ -25,6 +25,6 @@ def call(isa: str, kernel: str, nthreads: int = 1, **fields: Any) -> None:
     core.Program(isa, [(kernel, values, False, False)], 0, nthreads).run(())
 
 
-def plan(isa: str, kernel: str, nthreads: int = 1, **fields: Any) -> tuple[int, int, int, str]:
-    """Variant, packed bytes, scratch bytes and label that a planned kernel chooses for the given fields."""
+def plan(isa: str, kernel: str, nthreads: int = 1, **fields: Any) -> tuple[int, int, int, str, dict[str, int]]:
+    """Variant, packed bytes, scratch bytes, label and chosen fields of a planned kernel for the given fields."""
     return core.plan(isa, kernel, {key: _value(value) for key, value in fields.items()}, nthreads)

@@ -182,7 +182,7 @@ def run(
 ) -> Array:
     """Pack the weights, run the kernel on strided copies of the tensors, check that gaps stay untouched.
 
-    ``more``: fields of the kernel beyond those of every convolution.
+    ``more``: fields of the kernel beyond those of every convolution, or in place of what its plan chooses.
     """
     oh, ow = case.out
     xbase, xview, xs = strided(case.n, case.h, case.w, case.ic, case.gap, case.row_gap, case.guard)
@@ -195,12 +195,12 @@ def run(
     if case.guard:
         weight, bias = guarded(weight), None if bias is None else guarded(bias)
     memory = {"x": xbase, "bias": bias, "z": None if z is None else zbase, "y": ybase}
-    variant, packed_bytes, scratch_bytes, _ = plan(isa, f"{kernel}_f32", threads, **memory, **values)
+    variant, packed_bytes, scratch_bytes, _, chosen = plan(isa, f"{kernel}_f32", threads, **memory, **values)
     packed = aligned(packed_bytes // 4)
     size = {k: values[k] for k in ("oc", "ic", "kh", "kw", "groups")}
     call(isa, f"{kernel}_pack_f32", threads, x=weight, y=packed, **size, variant=variant)
     scratch = aligned(scratch_bytes // 4 + 1)
-    call(isa, f"{kernel}_f32", threads, **memory, w=packed, scratch=scratch, **{**values, "variant": variant}, **more)
+    call(isa, f"{kernel}_f32", threads, **memory, w=packed, scratch=scratch, **{**values, **chosen, **more})
     got = yview.copy()
     yview[...] = np.nan
     assert np.isnan(ybase).all(), "wrote outside of the output"

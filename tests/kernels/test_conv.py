@@ -140,7 +140,7 @@ def test_residual_in_place(isa: str) -> None:
     assert z is not None
     y = z.copy()
     values = fields(case, (0, 0, case.ic), (0, 0, case.oc))
-    _, packed_bytes, _, _ = plan(isa, "conv_f32", 1, x=x, z=y, y=y, **values)
+    _, packed_bytes, *_ = plan(isa, "conv_f32", 1, x=x, z=y, y=y, **values)
     packed = aligned(packed_bytes // 4)
     call(isa, "conv_pack_f32", 1, x=weight, y=packed, oc=case.oc, ic=case.ic, kh=1, kw=1, groups=1, variant=0)
     call(isa, "conv_f32", 1, x=x, w=packed, bias=bias, z=y, y=y, **values)

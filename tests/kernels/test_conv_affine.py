@@ -31,7 +31,7 @@ def run(
         zview[...] = z
     memory = {"x": xbase, "bias": bias, "z": None if z is None else zbase, "y": ybase, "scale": scale, "shift": shift}
     values = {**fields(case, xs, ys), "before": CODES[before], "before_a": -0.5, "before_b": 1.5}
-    variant, packed_bytes, scratch_bytes, _ = plan(isa, f"{kernel}_affine_f32", threads, **memory, **values)
+    variant, packed_bytes, scratch_bytes, *_ = plan(isa, f"{kernel}_affine_f32", threads, **memory, **values)
     assert scratch_bytes > 0, "the kernel serves this shape"
     packed, scratch = aligned(packed_bytes // 4), aligned(scratch_bytes // 4)
     size = {k: values[k] for k in ("oc", "ic", "kh", "kw", "groups")}

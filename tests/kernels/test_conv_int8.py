@@ -85,7 +85,7 @@ def check(isa: str, threads: int, case: Case, kernel: str = "conv") -> None:
         "act_a": case.a, "act_b": case.b, "variant": 0, "x_scale": case.x_scale, "y_scale": case.y_scale,
     }  # fmt: skip
     memory = {"x": xbase, "y": ybase, "z": zbase if case.residual else None, "bias": bias, "scale": scale}
-    _, packed_bytes, scratch_bytes, _ = plan(isa, f"{kernel}_int8", threads, **memory, **values)
+    _, packed_bytes, scratch_bytes, *_ = plan(isa, f"{kernel}_int8", threads, **memory, **values)
     packed, scratch = guarded(np.full(packed_bytes, 99, np.int8)), guarded(np.full(scratch_bytes, 99, np.int8))
     call(isa, f"{kernel}_int8_pack", threads, x=guarded(weight), y=packed, **size, variant=0)
     call(isa, f"{kernel}_int8", threads, **memory, w=packed, scratch=scratch, **values)

@@ -33,7 +33,7 @@ def run(
     if z is not None:
         zview[...] = z
     values = fields(case, (steps[0], steps[1], steps[2]), ys) | {"xsc": steps[3]}
-    _, packed_bytes, scratch_bytes, _ = plan(isa, "conv_stem_f32", threads, **values)
+    _, packed_bytes, scratch_bytes, *_ = plan(isa, "conv_stem_f32", threads, **values)
     packed, scratch = aligned(packed_bytes // 4), guarded(np.full(scratch_bytes // 4, np.nan, np.float32))
     size = {"oc": case.oc, "ic": case.ic, "kh": case.kernel[0], "kw": case.kernel[1], "groups": 1, "variant": 0}
     call(isa, "conv_pack_f32", threads, x=weight, y=packed, **size)

@@ -53,6 +53,17 @@ def test_chunks(isa: str, threads: int, form: Case) -> None:
     check(isa, threads, form.but(n=1, h=30, w=31, ic=70, oc=150), "conv_winograd")
 
 
+@forms
+@pytest.mark.parametrize("chunks", [0, 1, 5, 1000])
+def test_any_number_of_chunks_gives_the_same_sums(isa: str, chunks: int, form: Case) -> None:
+    """A plan for more threads than a run has may ask for any number."""
+    case = form.but(h=18, w=17, ic=20, oc=70)
+    data = tensors(case)
+    for threads in (1, 2, 3):
+        got = run(isa, threads, case, *data, kernel="conv_winograd", chunks=chunks)
+        np.testing.assert_array_equal(got, run(isa, 2, case, *data, kernel="conv_winograd"))
+
+
 @pytest.mark.parametrize("variant", [34, 36])
 @pytest.mark.parametrize("left", [-100, -60, 60, 100])
 def test_ranges_of_products_in_pairs(isa: str, variant: int, left: int) -> None:

@@ -29,7 +29,7 @@ def transform(isa: str, kind: str, x: Array, y: Array, n: int, threads: int = 1,
         known |= {f"{name}_parts": array.itemsize // size, f"{name}s": steps[:-1], f"{name}sn": steps[-1]}
     known |= {"n": n, "given": x.shape[-1], "wanted": y.shape[-1], "rank": x.ndim - 1, "shape": x.shape[:-1]}
     kernel = f"fourier_f{8 * size}"
-    variant, _, scratch, _ = plan(isa, kernel, threads, x=x, y=y, roots=None, scratch=None, **known)
+    variant, _, scratch, *_ = plan(isa, kernel, threads, x=x, y=y, roots=None, scratch=None, **known)
     assert variant == 1
     raw = np.zeros(scratch + 64, np.uint8)
     start = -raw.ctypes.data % 64
@@ -182,4 +182,4 @@ def test_what_is_not_for_the_kernel_is_said_by_the_plan(isa: str, n: int) -> Non
     dims = {"rank": 1, "shape": [64], "xs": [1], "ys": [1], "xsn": 1, "ysn": 1, "given": 1, "wanted": 1}
     options = {"x_parts": 2, "y_parts": 2, "first": 0, "inverse": 0, "scale": 1.0}
     memory = dict.fromkeys(("x", "y", "window", "roots", "scratch"))
-    assert plan(isa, "fourier_f32", 2, n=n, **dims, **options, **memory)[::2] == (0, 0)
+    assert plan(isa, "fourier_f32", 2, n=n, **dims, **options, **memory)[:3:2] == (0, 0)
