@@ -54,6 +54,13 @@ PF_KEYS(f16, int16_t, PF_FLOAT_KEY(int16_t, v, INT16_MAX, 0x7c00))
 PF_KEYS(f32, int32_t, PF_FLOAT_KEY(int32_t, v, INT32_MAX, 0x7f800000))
 PF_KEYS(f64, int64_t, PF_FLOAT_KEY(int64_t, v, INT64_MAX, 0x7ff0000000000000))
 
+/* The same of a vector of floats. */
+PF_INLINE pf_vi pf_float_keys(pf_vf v, int32_t flip) {
+    const pf_vi most = pf_seti(INT32_MAX), size = (pf_vi)v & most, sign = (pf_vi)v >> 31;
+    return (pf_vi)pf_select(size > pf_seti(0x7f800000), (pf_vf)most, (pf_vf)((size ^ sign) - sign)) ^
+           pf_seti(flip);
+}
+
 /* Keys of the n elements from the first-th on. */
 static inline void pf_keys(int64_t *keys, const elements *x, int64_t first, int64_t n) {
     static void (*const of_type[PF_DTYPE_COUNT])(int64_t *, const elements *, int64_t, int64_t) = {
@@ -109,6 +116,11 @@ static inline lines pf_lines(const pf_topk_args *a, const pf_worker *w, int64_t 
 
 static inline int64_t pf_lines_scratch(const pf_topk_args *a, int nthreads, int64_t room) {
     return pf_min(a->outer * a->inner, nthreads) * room * (int64_t)sizeof(entry);
+}
+
+/* Whether PF_VL lines from this one on are neighbours, or follow each other. */
+static inline bool pf_lines_fit(const pf_topk_args *a, int64_t line, int64_t end) {
+    return line + PF_VL <= end && (a->inner == 1 || line % a->inner + PF_VL <= a->inner);
 }
 
 static inline elements pf_line(const pf_topk_args *a, const pf_worker *w, int64_t line) {

@@ -1,6 +1,7 @@
-/* Lines sorted, equal elements in their order: short ones by insertion, others digit by digit, from the
- * lowest to the highest that differ within the line. */
+/* Lines sorted, equal elements in their order: many short ones of floats together (sort_lanes.h), other short
+ * ones by insertion, the rest digit by digit, from the lowest to the highest that differ within the line. */
 #include "kernels/order.h"
+#include "kernels/sort_lanes.h"
 
 enum { SHORT = 24, LONG = 4096, NARROW = 8, WIDE = 11 };
 
@@ -44,17 +45,39 @@ static entry *sort(entry *e, entry *other, int64_t n) {
     return e;
 }
 
+/* Entries that a thread needs for a line, or for those that it sorts together. */
+static int64_t room_of(const pf_topk_args *a) { return (lanes_fit(a) ? LANE_LINES : 2) * a->n; }
+
 PF_PLAN_FUNCTION(sort) {
     const pf_topk_args *a = args_;
-    plan->scratch_bytes = pf_lines_scratch(a, nthreads, 2 * a->n);
+    plan->scratch_bytes = pf_lines_scratch(a, nthreads, room_of(a));
+}
+
+static void put_lanes(const placed *e, const pf_topk_args *a, const pf_worker *w, int64_t line) {
+    const int64_t apart = a->inner == 1 ? a->n : 1;
+    for (int half = 0; half < 2; half++, e += a->n, line += LANE_LINES) {
+        const elements x = pf_line(a, w, line);
+        const int64_t at = (x.at - (const char *)pf_ptr(w, a->x)) / (int64_t)sizeof(float);
+        int32_t *values = pf_ptr(w, a->values);
+        int64_t *indices = pf_ptr(w, a->indices);
+        put_together(e, (const int32_t *)x.at, values ? values + at : NULL, indices ? indices + at : NULL,
+                     a->n, a->inner, apart);
+    }
 }
 
 /* Either result may be absent. */
 PF_KERNEL_FUNCTION(sort) {
     const pf_topk_args *a = args_;
-    const lines mine = pf_lines(a, w, 2 * a->n);
+    const lines mine = pf_lines(a, w, room_of(a));
     for (int64_t line = mine.begin; line < mine.end; line++) {
         const elements x = pf_line(a, w, line);
+        if (lanes_fit(a) && pf_lines_fit(a, line, mine.end)) {
+            placed *e = (placed *)mine.e;
+            sort_together(e, (const float *)x.at, a->n, a->inner, (int32_t)x.flip);
+            put_lanes(e, a, w, line);
+            line += PF_VL - 1;
+            continue;
+        }
         pf_entries(mine.e, &x, a->n);
         pf_put_line(sort(mine.e, mine.e + a->n, a->n), &x, a, w, line, a->n);
     }

@@ -3,6 +3,7 @@
  * PyTorch takes from the C++ library (heap selection, Musser's introselect and introsort, 1997), for a given
  * rank Sedgewick's quickselect with three samples, and for the median a stable order. */
 #include "kernels/order.h"
+#include "kernels/sort_lanes.h"
 #include "kernels/topk_lanes.h"
 
 enum { SHORT = 16, FEW = 64, HEAPED = 64, SCARCE = 16, GROUP = 8, SEEN = 64 };
@@ -234,6 +235,15 @@ static entry select_median(entry *e, const elements *x, int64_t n, bool of_numbe
     return equal_after(x, n, key, rank - before);
 }
 
+/* Place of the median in a sorted lane of n, -1 where there is nothing but NaN and numbers are wanted. */
+static int64_t median_place(const int64_t *lane, int64_t n, bool of_numbers) {
+    int64_t count = 0;
+    while (count < n && lane[(n - 1 - count) * LANE_LINES] >> PLACE_BITS == INT32_MAX) count++;
+    if (count == n && of_numbers) return -1;
+    const int64_t rank = count && !of_numbers ? n - count : (n - count - 1) / 2;
+    return lane[rank * LANE_LINES] & UINT32_MAX;
+}
+
 /* A heap is all that few of many take. */
 static inline int64_t room_of(const pf_topk_args *a) { return a->k * HEAPED <= a->n ? a->k : a->n; }
 
@@ -248,11 +258,11 @@ static void select_line(entry *e, const pf_topk_args *a, const pf_worker *w, int
     pf_put_line(e, &x, a, w, line, a->k);
 }
 
-/* Whether PF_VL lines from this one on are neighbours, or follow each other, and few are wanted of each. */
+/* Whether few are wanted of each of PF_VL lines. */
 static bool fit_lanes(const pf_topk_args *a, int64_t line, int64_t end) {
     const bool ordered = a->sorted || a->k * HEAPED <= a->n;
     return ordered && a->variant == PF_DTYPE_F32 && a->k <= LANE_MOST && a->n <= INT32_MAX &&
-           line + PF_VL <= end && (a->inner == 1 || line % a->inner + PF_VL <= a->inner);
+           pf_lines_fit(a, line, end);
 }
 
 /* Elements and places of PF_VL lines from the first one on. */
@@ -297,24 +307,64 @@ PF_KERNEL_FUNCTION(topk) {
     }
 }
 
-/* One element of each line, which `select` brings to the front. */
-#define PF_ONE_OF_EACH(name, select)                                                                         \
+PF_PLAN_FUNCTION(kthvalue) {
+    const pf_topk_args *a = args_;
+    plan->scratch_bytes = pf_lines_scratch(a, nthreads, a->n);
+}
+
+/* The k-th smallest one, counted from 1. */
+PF_KERNEL_FUNCTION(kthvalue) {
+    const pf_topk_args *a = args_;
+    const lines mine = pf_lines(a, w, a->n);
+    for (int64_t line = mine.begin; line < mine.end; line++) {
+        const elements x = pf_line(a, w, line);
+        pf_entries(mine.e, &x, a->n);
+        const entry found = quickselect(mine.e, a->n, a->k - 1);
+        pf_put_line(&found, &x, a, w, line, 1);
+    }
+}
+
+static void put_median(entry *e, const pf_topk_args *a, const pf_worker *w, int64_t line, bool of_numbers) {
+    const elements x = pf_line(a, w, line);
+    pf_entries(e, &x, a->n);
+    const entry found = select_median(e, &x, a->n, of_numbers);
+    pf_put_line(&found, &x, a, w, line, 1);
+}
+
+/* Those of PF_VL lines. */
+static void put_medians(entry *e, const pf_topk_args *a, const pf_worker *w, int64_t first, bool of_numbers) {
+    placed *lanes = (placed *)e;
+    int64_t places[PF_VL];
+    sort_together(lanes, (const float *)pf_line(a, w, first).at, a->n, a->inner, 0);
+    for (int64_t i = 0; i < PF_VL; i++) {
+        const placed *half = lanes + i / LANE_LINES * a->n;
+        places[i] = median_place((const int64_t *)half + i % LANE_LINES, a->n, of_numbers);
+    }
+    for (int64_t i = 0; i < PF_VL; i++) {
+        const elements x = pf_line(a, w, first + i);
+        if (places[i] < 0)
+            put_median(e, a, w, first + i, of_numbers);
+        else
+            pf_put_line(&(entry){0, places[i]}, &x, a, w, first + i, 1);
+    }
+}
+
+#define PF_MEDIAN(name, of_numbers)                                                                          \
     PF_PLAN_FUNCTION(name) {                                                                                 \
         const pf_topk_args *a = args_;                                                                       \
-        plan->scratch_bytes = pf_lines_scratch(a, nthreads, a->n);                                           \
+        plan->scratch_bytes = pf_lines_scratch(a, nthreads, lanes_fit(a) ? LANE_LINES * a->n : a->n);        \
     }                                                                                                        \
     PF_KERNEL_FUNCTION(name) {                                                                               \
         const pf_topk_args *a = args_;                                                                       \
-        const lines mine = pf_lines(a, w, a->n);                                                             \
-        for (int64_t line = mine.begin; line < mine.end; line++) {                                           \
-            const elements x = pf_line(a, w, line);                                                          \
-            entry *const e = mine.e;                                                                         \
-            pf_entries(e, &x, a->n);                                                                         \
-            select;                                                                                          \
-            pf_put_line(e, &x, a, w, line, 1);                                                               \
+        const lines mine = pf_lines(a, w, lanes_fit(a) ? LANE_LINES * a->n : a->n);                          \
+        for (int64_t line = mine.begin; line < mine.end;) {                                                  \
+            if (lanes_fit(a) && pf_lines_fit(a, line, mine.end)) {                                           \
+                put_medians(mine.e, a, w, line, of_numbers);                                                 \
+                line += PF_VL;                                                                               \
+            } else {                                                                                         \
+                put_median(mine.e, a, w, line++, of_numbers);                                                \
+            }                                                                                                \
         }                                                                                                    \
     }
-/* The k-th smallest one, counted from 1. */
-PF_ONE_OF_EACH(kthvalue, e[0] = quickselect(e, a->n, a->k - 1))
-PF_ONE_OF_EACH(median, e[0] = select_median(e, &x, a->n, false))
-PF_ONE_OF_EACH(nanmedian, e[0] = select_median(e, &x, a->n, true))
+PF_MEDIAN(median, false)
+PF_MEDIAN(nanmedian, true)

@@ -18,12 +18,6 @@ typedef struct best {
 
 PF_INLINE pf_vi mixed(pf_vi mask, pf_vi a, pf_vi b) { return (pf_vi)pf_select(mask, (pf_vf)a, (pf_vf)b); }
 
-/* Keys of order.h. */
-PF_INLINE pf_vi lane_keys(pf_vf v, int32_t flip) {
-    const pf_vi most = pf_seti(INT32_MAX), size = (pf_vi)v & most, sign = (pf_vi)v >> 31;
-    return mixed(size > pf_seti(0x7f800000), most, (size ^ sign) - sign) ^ pf_seti(flip);
-}
-
 /* The numbers of keys; NaN for some that stand for several: zero and NaN. */
 PF_INLINE pf_vf lane_values(pf_vi key, int32_t flip) {
     key ^= flip;
@@ -52,13 +46,13 @@ PF_INLINE void keep_best(best *b, const float *x, int64_t n, int64_t step, int64
     best found; /* of few, in registers */
     for (int64_t j = 0; j < kept; j++) found.key[j] = pf_seti(INT32_MAX), found.place[j] = pf_seti(0);
     if (step > 1) {
-        for (int64_t i = 0; i < n; i++) offer(&found, kept, lane_keys(pf_load(x + i * step), flip), i);
+        for (int64_t i = 0; i < n; i++) offer(&found, kept, pf_float_keys(pf_load(x + i * step), flip), i);
     } else {
         pf_vf v[PF_VL];
         for (int64_t i = 0; i < n; i += PF_VL) {
             pf_load_transposed(x + i, n, PF_VL, n - i, v);
             for (int64_t j = 0; j < pf_min(PF_VL, n - i); j++)
-                offer(&found, kept, lane_keys(v[j], flip), i + j);
+                offer(&found, kept, pf_float_keys(v[j], flip), i + j);
         }
     }
     for (int64_t j = 0; j < kept; j++) b->key[j] = found.key[j], b->place[j] = found.place[j];

@@ -13,15 +13,21 @@ DTYPES = codes("dtype")
 
 
 def topk(
-    x: np.ndarray, k: int, largest: bool, ordered: bool = True, threads: int = 1, isa: str = "generic"
+    x: np.ndarray,
+    k: int,
+    largest: bool,
+    ordered: bool = True,
+    threads: int = 1,
+    isa: str = "generic",
+    kernel: str = "topk",
 ) -> tuple[np.ndarray, np.ndarray]:
     outer, n, inner = x.shape
     values = guarded(np.full((outer, k, inner), -7, "f4"))
     indices = guarded(np.full((outer, k, inner), -7, "i8"))
     fields = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": largest, "sorted": ordered}
     fields["variant"] = DTYPES["float32"]
-    scratch = guarded(np.empty(plan(isa, "topk", threads, **fields)[2], np.uint8))
-    call(isa, "topk", threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
+    scratch = guarded(np.empty(plan(isa, kernel, threads, **fields)[2], np.uint8))
+    call(isa, kernel, threads, x=guarded(x), values=values, indices=indices, scratch=scratch, **fields)
     return values, indices
 
 
@@ -120,6 +126,22 @@ def test_lines_side_by_side(isa: str, shape: tuple[int, int, int], k: int, large
                     for together, line in zip(found, alone, strict=True):
                         np.testing.assert_array_equal(together[o, :, i], line[0, :, 0])
                         np.testing.assert_array_equal(np.signbit(together[o, :, i]), np.signbit(line[0, :, 0]))
+
+
+@pytest.mark.parametrize("kernel", ["median", "nanmedian"])
+@pytest.mark.parametrize("shape", [(37, 1, 1), (37, 9, 1), (40, 16, 1), (3, 40, 33), (2, 130, 16)])
+def test_medians_of_lines_side_by_side(isa: str, shape: tuple[int, int, int], kernel: str) -> None:
+    """Many lines give what each gives alone; some have ties, some NaN, some nothing else."""
+    rng = np.random.default_rng(shape[1])
+    rough = np.round(rng.standard_normal(shape) * 3).astype("f4")
+    rough[rng.random(shape) < 0.2] = np.nan
+    rough[0] = np.nan
+    for lines in (rng.standard_normal(shape).astype("f4"), rough):
+        values, indices = topk(lines, 1, False, threads=2, isa=isa, kernel=kernel)
+        for o, i in np.ndindex(shape[0], shape[2]):
+            alone = topk(lines[o : o + 1, :, i : i + 1], 1, False, kernel=kernel)
+            np.testing.assert_array_equal(values[o, :, i], alone[0][0, :, 0])
+            np.testing.assert_array_equal(indices[o, :, i], alone[1][0, :, 0])
 
 
 @pytest.mark.parametrize("n", [64, 65, 700, 5003])
