@@ -83,6 +83,14 @@ EMU_BINARY(unpackhi_epi64, si)
 EMU_TERNARY(fmadd_ps, ps)
 EMU_TERNARY(fmadd_pd, pd)
 
+EMULATED emu_si emu_min_epi64(emu_si a, emu_si b) {
+    const emu_si less = a < b;
+    return (a & less) | (b & ~less);
+}
+EMULATED emu_si emu_max_epi64(emu_si a, emu_si b) {
+    const emu_si less = a < b;
+    return (b & less) | (a & ~less);
+}
 EMULATED __m256 emu_half(emu_ps a, int which) { return (emu_parts){.ps = a}.half_ps[which]; }
 EMULATED emu_ps emu_join(__m256 low, __m256 high) { return (emu_parts){.half_ps = {low, high}}.ps; }
 EMULATED emu_pd emu_cvtps_pd(__m256 a) {
@@ -315,7 +323,9 @@ EMULATED void emu_tile_dpbssd(int to, int left, int right) {
 #define _mm512_mask_storeu_ps    emu_mask_storeu_ps
 #define _mm512_maskz_loadu_epi8  emu_maskz_loadu_epi8
 #define _mm512_maskz_loadu_ps    emu_maskz_loadu_ps
+#define _mm512_max_epi64         emu_max_epi64
 #define _mm512_max_ps            emu_max_ps
+#define _mm512_min_epi64         emu_min_epi64
 #define _mm512_min_ps            emu_min_ps
 #define _mm512_movepi32_mask     emu_movepi32_mask
 #define _mm512_permutex2var_ps   emu_permutex2var_ps
