@@ -53,10 +53,18 @@ PF_PLAN_FUNCTION(sort) {
     plan->scratch_bytes = pf_lines_scratch(a, nthreads, room_of(a));
 }
 
-static void put_lanes(const placed *e, const pf_topk_args *a, const pf_worker *w, int64_t line) {
+static void sort_line(entry *e, const pf_topk_args *a, const pf_worker *w, int64_t line) {
+    const elements x = pf_line(a, w, line);
+    pf_entries(e, &x, a->n);
+    pf_put_line(sort(e, e + a->n, a->n), &x, a, w, line, a->n);
+}
+
+/* PF_VL lines. */
+static void sort_lines(placed *e, const pf_topk_args *a, const pf_worker *w, int64_t first) {
     const int64_t apart = a->inner == 1 ? a->n : 1;
-    for (int half = 0; half < 2; half++, e += a->n, line += LANE_LINES) {
-        const elements x = pf_line(a, w, line);
+    sort_together(e, (const float *)pf_line(a, w, first).at, a->n, a->inner, a->largest ? -1 : 0);
+    for (int half = 0; half < 2; half++, e += a->n) {
+        const elements x = pf_line(a, w, first + half * LANE_LINES);
         const int64_t at = (x.at - (const char *)pf_ptr(w, a->x)) / (int64_t)sizeof(float);
         int32_t *values = pf_ptr(w, a->values);
         int64_t *indices = pf_ptr(w, a->indices);
@@ -69,17 +77,13 @@ static void put_lanes(const placed *e, const pf_topk_args *a, const pf_worker *w
 PF_KERNEL_FUNCTION(sort) {
     const pf_topk_args *a = args_;
     const lines mine = pf_lines(a, w, room_of(a));
-    for (int64_t line = mine.begin; line < mine.end; line++) {
-        const elements x = pf_line(a, w, line);
+    for (int64_t line = mine.begin; line < mine.end;) {
         if (lanes_fit(a) && pf_lines_fit(a, line, mine.end)) {
-            placed *e = (placed *)mine.e;
-            sort_together(e, (const float *)x.at, a->n, a->inner, (int32_t)x.flip);
-            put_lanes(e, a, w, line);
-            line += PF_VL - 1;
-            continue;
+            sort_lines((placed *)mine.e, a, w, line);
+            line += PF_VL;
+        } else {
+            sort_line(mine.e, a, w, line++);
         }
-        pf_entries(mine.e, &x, a->n);
-        pf_put_line(sort(mine.e, mine.e + a->n, a->n), &x, a, w, line, a->n);
     }
 }
 

@@ -19,7 +19,7 @@ typedef int32_t lane_half __attribute__((vector_size(LANE_LINES * 4), aligned(4)
 
 /* Whether lines may be sorted together, for which LANE_LINES entries of scratch hold an element of all. */
 static inline bool lanes_fit(const pf_topk_args *a) {
-    return a->variant == PF_DTYPE_F32 && a->n <= LANE_LONGEST;
+    return a->variant == PF_DTYPE_F32 && a->n > 1 && a->n <= LANE_LONGEST && a->outer * a->inner >= PF_VL;
 }
 
 PF_INLINE void exchange(placed *a, placed *b) {

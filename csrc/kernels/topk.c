@@ -349,22 +349,27 @@ static void put_medians(entry *e, const pf_topk_args *a, const pf_worker *w, int
     }
 }
 
-#define PF_MEDIAN(name, of_numbers)                                                                          \
-    PF_PLAN_FUNCTION(name) {                                                                                 \
-        const pf_topk_args *a = args_;                                                                       \
-        plan->scratch_bytes = pf_lines_scratch(a, nthreads, lanes_fit(a) ? LANE_LINES * a->n : a->n);        \
-    }                                                                                                        \
-    PF_KERNEL_FUNCTION(name) {                                                                               \
-        const pf_topk_args *a = args_;                                                                       \
-        const lines mine = pf_lines(a, w, lanes_fit(a) ? LANE_LINES * a->n : a->n);                          \
-        for (int64_t line = mine.begin; line < mine.end;) {                                                  \
-            if (lanes_fit(a) && pf_lines_fit(a, line, mine.end)) {                                           \
-                put_medians(mine.e, a, w, line, of_numbers);                                                 \
-                line += PF_VL;                                                                               \
-            } else {                                                                                         \
-                put_median(mine.e, a, w, line++, of_numbers);                                                \
-            }                                                                                                \
-        }                                                                                                    \
+static int64_t median_room(const pf_topk_args *a) { return (lanes_fit(a) ? LANE_LINES : 1) * a->n; }
+
+static void find_medians(const pf_topk_args *a, const pf_worker *w, bool of_numbers) {
+    const lines mine = pf_lines(a, w, median_room(a));
+    for (int64_t line = mine.begin; line < mine.end;) {
+        if (lanes_fit(a) && pf_lines_fit(a, line, mine.end)) {
+            put_medians(mine.e, a, w, line, of_numbers);
+            line += PF_VL;
+        } else {
+            put_median(mine.e, a, w, line++, of_numbers);
+        }
     }
-PF_MEDIAN(median, false)
-PF_MEDIAN(nanmedian, true)
+}
+
+PF_PLAN_FUNCTION(median) {
+    const pf_topk_args *a = args_;
+    plan->scratch_bytes = pf_lines_scratch(a, nthreads, median_room(a));
+}
+
+PF_PLAN_FUNCTION(nanmedian) { PF_NAME(median_plan)(args_, nthreads, plan); }
+
+PF_KERNEL_FUNCTION(median) { find_medians(args_, w, false); }
+
+PF_KERNEL_FUNCTION(nanmedian) { find_medians(args_, w, true); }

@@ -239,9 +239,9 @@ def plan(str isa, str kernel, dict values, int nthreads):
     cdef pf_plan result
     if entry.plan == NULL:
         raise KeyError(f"kernel {kernel!r} has no plan")
-    cdef list names = names_of(entry.kind)
-    cdef dict chosen = {name: unknown for name, unknown in (("variant", -1), ("chunks", 0)) if name in names}
-    values = {**chosen, **values}
+    unknown = {"variant": -1, "chunks": 0}
+    cdef list chosen = [name for name in unknown if name in names_of(entry.kind)]
+    values = {**{name: unknown[name] for name in chosen}, **values}
     cdef char *args = <char *>malloc(pf_kinds()[entry.kind].size)
     if args == NULL:
         raise MemoryError
@@ -251,10 +251,9 @@ def plan(str isa, str kernel, dict values, int nthreads):
         entry.plan(args, nthreads, &result)
     finally:
         free(args)
-    for name, value in (("variant", result.variant), ("chunks", result.chunks)):
-        if name in chosen:
-            chosen[name] = value
-    return result.variant, result.packed_bytes, result.scratch_bytes, result.label.decode(), chosen
+    told = {"variant": result.variant, "chunks": result.chunks}
+    fields = {name: told[name] for name in chosen}
+    return result.variant, result.packed_bytes, result.scratch_bytes, result.label.decode(), fields
 
 
 cdef object raise_fault(pf_fault fault, int64_t begin):
