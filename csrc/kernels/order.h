@@ -54,11 +54,12 @@ PF_KEYS(f16, int16_t, PF_FLOAT_KEY(int16_t, v, INT16_MAX, 0x7c00))
 PF_KEYS(f32, int32_t, PF_FLOAT_KEY(int32_t, v, INT32_MAX, 0x7f800000))
 PF_KEYS(f64, int64_t, PF_FLOAT_KEY(int64_t, v, INT64_MAX, 0x7ff0000000000000))
 
+PF_INLINE pf_vi mixed(pf_vi mask, pf_vi a, pf_vi b) { return (pf_vi)pf_select(mask, (pf_vf)a, (pf_vf)b); }
+
 /* The same of a vector of floats. */
 PF_INLINE pf_vi pf_float_keys(pf_vf v, int32_t flip) {
     const pf_vi most = pf_seti(INT32_MAX), size = (pf_vi)v & most, sign = (pf_vi)v >> 31;
-    return (pf_vi)pf_select(size > pf_seti(0x7f800000), (pf_vf)most, (pf_vf)((size ^ sign) - sign)) ^
-           pf_seti(flip);
+    return mixed(size > pf_seti(0x7f800000), most, (size ^ sign) - sign) ^ pf_seti(flip);
 }
 
 /* Keys of the n elements from the first-th on. */

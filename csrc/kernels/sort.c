@@ -78,7 +78,7 @@ PF_KERNEL_FUNCTION(sort) {
     const pf_topk_args *a = args_;
     const lines mine = pf_lines(a, w, room_of(a));
     for (int64_t line = mine.begin; line < mine.end;) {
-        if (lanes_fit(a) && pf_lines_fit(a, line, mine.end)) {
+        if (lanes_fit_from(a, line, mine.end)) {
             sort_lines((placed *)mine.e, a, w, line);
             line += PF_VL;
         } else {

@@ -22,6 +22,11 @@ static inline bool lanes_fit(const pf_topk_args *a) {
     return a->variant == PF_DTYPE_F32 && a->n > 1 && a->n <= LANE_LONGEST && a->outer * a->inner >= PF_VL;
 }
 
+/* Whether PF_VL lines are, from this one on. */
+static inline bool lanes_fit_from(const pf_topk_args *a, int64_t line, int64_t end) {
+    return lanes_fit(a) && pf_lines_fit(a, line, end);
+}
+
 PF_INLINE void exchange(placed *a, placed *b) {
     const placed x = *a, y = *b;
 #if defined(PF_AVX512)

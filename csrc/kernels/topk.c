@@ -218,6 +218,9 @@ static entry equal_after(const elements *x, int64_t n, int64_t key, int64_t skip
     return (entry){key, 0};
 }
 
+/* Rank of the lower median among n elements, the last `count` of which are NaN. */
+static int64_t median_rank(int64_t n, int64_t count) { return (n - count - 1) / 2; }
+
 /* The lower median, of equal ones that of a stable sort; of all elements the first NaN, if there is one.
  * Where there are no numbers, PyTorch leaves the order of NaN to the selection. */
 static entry select_median(entry *e, const elements *x, int64_t n, bool of_numbers) {
@@ -227,7 +230,7 @@ static entry select_median(entry *e, const elements *x, int64_t n, bool of_numbe
     int64_t count = 0, before = 0;
     for (int64_t i = 0; nan && i < n; i++) count += e[i].key == nan;
     if (count && !of_numbers) return equal_after(x, n, nan, 0);
-    const int64_t rank = count == n ? 0 : (n - count - 1) / 2;
+    const int64_t rank = count == n ? 0 : median_rank(n, count);
     select_rank(e, n, rank);
     const int64_t key = e[rank].key;
     if (count == n) return e[0];
@@ -240,7 +243,7 @@ static int64_t median_place(const int64_t *lane, int64_t n, bool of_numbers) {
     int64_t count = 0;
     while (count < n && lane[(n - 1 - count) * LANE_LINES] >> PLACE_BITS == INT32_MAX) count++;
     if (count == n && of_numbers) return -1;
-    const int64_t rank = count && !of_numbers ? n - count : (n - count - 1) / 2;
+    const int64_t rank = count && !of_numbers ? n - count : median_rank(n, count);
     return lane[rank * LANE_LINES] & UINT32_MAX;
 }
 
@@ -354,7 +357,7 @@ static int64_t median_room(const pf_topk_args *a) { return (lanes_fit(a) ? LANE_
 static void find_medians(const pf_topk_args *a, const pf_worker *w, bool of_numbers) {
     const lines mine = pf_lines(a, w, median_room(a));
     for (int64_t line = mine.begin; line < mine.end;) {
-        if (lanes_fit(a) && pf_lines_fit(a, line, mine.end)) {
+        if (lanes_fit_from(a, line, mine.end)) {
             put_medians(mine.e, a, w, line, of_numbers);
             line += PF_VL;
         } else {

@@ -16,8 +16,6 @@ typedef struct best {
     pf_vi key[LANE_MOST + 1], place[LANE_MOST + 1];
 } best;
 
-PF_INLINE pf_vi mixed(pf_vi mask, pf_vi a, pf_vi b) { return (pf_vi)pf_select(mask, (pf_vf)a, (pf_vf)b); }
-
 /* The numbers of keys; NaN for some that stand for several: zero and NaN. */
 PF_INLINE pf_vf lane_values(pf_vi key, int32_t flip) {
     key ^= flip;
