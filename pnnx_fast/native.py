@@ -114,11 +114,14 @@ def register(source: Any, *types: str, override: bool = False, keep: object = No
     Raises
     ------
     ParameterError
-        When ``source`` is not a pointer, the ``pf_op`` was made for another interface, or a type is taken.
+        When ``source`` is not a pointer, the ``pf_op`` was made for another interface or names no layout that there
+        is, or a type is taken.
     """
     op = COp.from_address(address_of(source))
     if op.abi != ABI or op.size < ctypes.sizeof(COp):
         raise ParameterError(f"the native operator was made for interface {op.abi}, this is {ABI}")
+    if not 0 <= op.layout < len(LAYOUTS):
+        raise ParameterError(f"the native operator asks for layout {op.layout}, of 0 to {len(LAYOUTS) - 1}")
     names = list(types) or (op.type or b"").decode().split()
     copy = COp.from_buffer_copy(op)
     return _register(_NativeOp(copy, (source, keep), None), names, override)

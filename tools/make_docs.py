@@ -55,7 +55,7 @@ def render() -> str:
 
 def _is_ours(name: str) -> bool:
     definition = registry.find(name)
-    return definition is not None and definition.function.__module__.startswith("pnnx_fast.")
+    return definition is not None and definition.own
 
 
 PASSES_HEAD = """# Simplifications by name

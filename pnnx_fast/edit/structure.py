@@ -258,8 +258,7 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
     if unknown:
         raise UnknownNameError(["second graph: " + no_such("input", name, inputs) for name in unknown])
     sources = {inputs[name]: result.operand(source) for name, source in connections.items()}
-    fed = set(sources.values())
-    result.remove_operators([op for op in result.ops if op.type == "pnnx.Output" and op.inputs[0] in fed])
+    _drop_outputs(result, set(sources.values()))
     operands = [x for x in other.operands if x not in sources]
     names = _renamed((x.name for x in operands), {x.name for x in result.operands}, prefix)
     known: dict[Operand, Operand] = dict(sources)
@@ -268,13 +267,26 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
         twin.dtype, twin.shape, twin.was_read = x.dtype, x.shape, x.was_read
     names = _renamed((op.name for op in other.ops), {op.name for op in result.ops}, prefix)
     for op in other.ops:
-        if op.outputs and op.outputs[0] in sources:
+        outputs = [known[x] for x in op.outputs if x not in sources]
+        if op.outputs and not outputs:
             continue
         made = result.new_operator(op.type, names[op.name], inputs=[known[x] for x in op.inputs], attrs=op.attrs)
         made.params, made.inputnames = op.params, list(op.inputnames)
-        for x in op.outputs:
-            made.add_output(known[x])
+        for x in outputs:
+            made.add_output(x)
     return result
+
+
+def _drop_outputs(graph: Graph, fed: set[Operand]) -> None:
+    """Operands are no outputs any more; an operator of outputs goes with the last of its own."""
+    emptied = []
+    for op in graph.ops:
+        slots = [i for i, x in enumerate(op.inputs) if op.type == "pnnx.Output" and x in fed]
+        for index in reversed(slots):
+            op.remove_input(index)
+        if slots and not op.inputs:
+            emptied.append(op)
+    graph.remove_operators(emptied)
 
 
 def _renamed(names: Iterable[str], taken: set[str], prefix: str) -> dict[str, str]:

@@ -6,6 +6,8 @@ lies exactly on the grid, so results equal those of integer arithmetic with the 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -117,7 +119,7 @@ def real_weight(b: Builder, weight: Tensor, scales: Tensor | None, zero_points: 
     return b.cached(("dequantized", axis, *origins), make)
 
 
-@operator("nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d")
+@operator("nn.quantized.Conv2d")
 def quantized_conv2d(
     b: Builder,
     input: Tensor,
@@ -145,7 +147,7 @@ def quantized_conv2d(
     return to_grid(b, y, scale, zero_point, activation_range(zero_point))
 
 
-@operator("nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU")
+@operator("nn.quantized.Linear")
 def quantized_linear(
     b: Builder,
     input: Tensor,
@@ -163,6 +165,29 @@ def quantized_linear(
     """Linear layer over quantised tensors. torch.ao.nn.quantized.Linear."""
     w = real_weight(b, weight, weight_q_per_channel_scales, weight_q_per_channel_zero_points, weight_q_per_channel_axis)
     return to_grid(b, linear(b, input, w, bias), scale, zero_point, activation_range(zero_point))
+
+
+def _with_relu(layer: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+    """The layer and a ReLU: on the grid zero is the zero point, where PyTorch's fused layers cut off, too."""
+
+    @functools.wraps(layer)
+    def fused(b: Builder, *tensors: Any, **parameters: Any) -> Tensor:
+        return cast(Tensor, lower_expression(b, "relu(@0)", [layer(b, *tensors, **parameters)]))
+
+    fused.__doc__ = doc
+    return fused
+
+
+operator("nn.intrinsic.quantized.ConvReLU2d")(
+    _with_relu(
+        quantized_conv2d, "Convolution of quantised tensors and ReLU. torch.ao.nn.intrinsic.quantized.ConvReLU2d."
+    )
+)
+operator("nn.intrinsic.quantized.LinearReLU")(
+    _with_relu(
+        quantized_linear, "Linear layer over quantised tensors and ReLU. torch.ao.nn.intrinsic.quantized.LinearReLU."
+    )
+)
 
 
 @operator("nn.quantized.cat")

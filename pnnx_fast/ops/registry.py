@@ -95,8 +95,8 @@ class OperatorDef:
 
     @cached_property
     def own(self) -> bool:
-        """Whether the function is one of this package."""
-        return self.function.__module__.startswith("pnnx_fast.")
+        """Whether the function is one of the families: native operators and layers in Python are their users'."""
+        return self.function.__module__.startswith(PREFIX)
 
     @cached_property
     def parameters(self) -> Mapping[str, Formal]:
@@ -106,9 +106,9 @@ class OperatorDef:
     @cached_property
     def hints(self) -> Mapping[str, Any]:
         """Annotations of the parameters."""
-        module = self.function.__module__
-        if not module.startswith(PREFIX):
+        if not self.own:
             return typing.get_type_hints(self.function)
+        module = self.function.__module__
         spelled = {key: p.annotation for key, p in self.parameters.items() if p.annotation is not EMPTY}
         return {key: _evaluated(hint, module) for key, hint in spelled.items()}
 
@@ -263,7 +263,7 @@ def users_own(types: Iterable[str]) -> list[str]:
     """Return those of some operator types whose functions are not this package's."""
     with _lock:
         found = [CATALOG.find(name) for name in types]
-    return [d.name for d in found if d is not None and not d.function.__module__.startswith("pnnx_fast.")]
+    return [d.name for d in found if d is not None and not d.own]
 
 
 @contextmanager

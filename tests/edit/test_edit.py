@@ -78,6 +78,26 @@ def test_merge_keeps_names_apart(first_names: list[str], second_names: list[str]
     merged.validate()
 
 
+@pytest.mark.parametrize(("source", "left"), [("y", "z"), ("z", "y")])
+def test_merge_keeps_the_other_outputs_and_inputs_of_an_operator(source: str, left: str) -> None:
+    first = Graph.parse(
+        "7767517\n4 3\npnnx.Input i 0 1 x #x=(2)f32\nF.relu r 1 1 x y #y=(2)f32\n"
+        "F.sigmoid s 1 1 x z #z=(2)f32\npnnx.Output o 2 0 y z\n"
+    )
+    second = Graph.parse(
+        "7767517\n3 3\npnnx.Input i 0 2 a b #a=(2)f32 #b=(2)f32\n"
+        "pnnx.Expression e 2 1 a b c expr=sub(@0,@1) #c=(2)f32\npnnx.Output o 1 0 c\n"
+    )
+    merged = edit.merge(first, second, {"a": source})
+    assert [v.name for v in merged.outputs] == [left, "c"]
+    assert [v.name for v in merged.inputs] == ["x", "b"]
+    given, other = np.float32([-1, 2]), np.float32([3, 5])
+    values = {"y": given.clip(0), "z": 1 / (1 + np.exp(-given))}
+    results = pnnx_fast.Model(merged, num_threads=1)(given, other)
+    np.testing.assert_allclose(results[0], values[left], rtol=1e-6)
+    np.testing.assert_allclose(results[1], values[source] - other, rtol=1e-6)
+
+
 def test_merge_takes_a_prefix() -> None:
     with pytest.raises(ParameterError, match="prefix"):
         edit.merge(net(), net(), {"x": "y"}, prefix="")

@@ -133,16 +133,15 @@ def test_quantised() -> None:
     real_y = F.conv2d(torch.from_numpy(q), torch.from_numpy(w), torch.from_numpy(bias))
     for kind in ("nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d"):
         want = real_y.relu() if "ReLU" in kind else real_y
-        got = run(kind, q, weights={"weight": w, "bias": bias}, scale=0.1, zero_point=0 if "ReLU" in kind else 128)
-        limit = 12.75 if "ReLU" in kind else 12.7
-        assert np.abs(got - want.numpy().clip(-12.8, limit)).max() <= 0.0501
+        for zero in (0, 64, 128):
+            got = run(kind, q, weights={"weight": w, "bias": bias}, scale=0.1, zero_point=zero)
+            assert np.abs(got - want.numpy().clip(-0.1 * zero, 0.1 * (255 - zero))).max() <= 0.0501
     real_z = F.linear(torch.from_numpy(q), torch.ones(3, 6) / 4)
     for kind in ("nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU"):
         want = real_z.relu() if "ReLU" in kind else real_z
-        got = run(
-            kind, q, weights={"weight": np.ones((3, 6), "f4") / 4}, scale=0.1, zero_point=0 if "ReLU" in kind else 128
-        )
-        assert np.abs(got - want.numpy().clip(-12.8, 12.7)).max() <= 0.0501
+        for zero in (0, 64, 128):
+            got = run(kind, q, weights={"weight": np.ones((3, 6), "f4") / 4}, scale=0.1, zero_point=zero)
+            assert np.abs(got - want.numpy().clip(-0.1 * zero, 0.1 * (255 - zero))).max() <= 0.0501
     got = run("nn.quantized.cat", q, q, dim=1, scale=0.05, zero_point=100)
     close(got, torch.cat([t.dequantize()] * 2, 1))
 
