@@ -76,9 +76,28 @@ def _present() -> int:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         present = 1 << 38
-    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", "rb") as file:
-        present = min(present, int(file.read()))
-    return present
+    return min(present, _granted())
+
+
+def _granted(groups: str = "/proc/self/cgroup", mount: str = "/sys/fs/cgroup") -> int:
+    """The least that the control groups of the process grant, from its own to the root, all that a container sees."""
+    least = _WITHOUT_END
+    lines: list[str] = []
+    with contextlib.suppress(OSError), open(groups, encoding="utf-8", errors="surrogateescape") as file:
+        lines = file.read().splitlines()
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        # The second version has one hierarchy for all kinds, the first one for each.
+        folder, name = (f"{mount}/memory", "memory.limit_in_bytes") if kinds else (mount, "memory.max")
+        while True:
+            with contextlib.suppress(OSError, ValueError), open(f"{folder}{path}/{name}", "rb") as file:
+                least = min(least, int(file.read()))  # "max" is no number
+            if not path.strip("/"):
+                break
+            path = path.rpartition("/")[0]
+    return least
 
 
 def _readable(nbytes: int) -> str:
@@ -95,7 +114,7 @@ def check_memory(nbytes: int, what: str) -> None:
     """
     if nbytes > memory_limit():
         size, most = _readable(nbytes), _readable(memory_limit())
-        raise LimitError(f"{size} of memory are wanted, more than the limit of {most} ({VARIABLE})", path=what)
+        raise LimitError(f"{size} of memory are needed, the limit is {most} ({VARIABLE})", path=what)
 
 
 def check_numbers(count: int) -> None:

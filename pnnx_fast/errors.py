@@ -5,8 +5,9 @@ All derive from :class:`PnnxFastError` and from the builtin that fits; catch eit
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 __all__ = [
     "CycleError",
@@ -38,6 +39,20 @@ def _restore(kind: type[PnnxFastError], args: tuple[Any, ...], fields: dict[str,
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
+
+
+class AtOperator(PnnxFastError):
+    """An error whose message begins with the type and name of the operator at fault, once it is known."""
+
+    operator: str | None
+
+    def at(self, operator: str) -> Self:
+        """Return the same error of an operator; one that names its operator stays as it is."""
+        if self.operator is not None:
+            return self
+        named = copy.copy(self)
+        named.operator, named.args = operator, (f"{operator}: {self}",)
+        return named
 
 
 class FormatError(PnnxFastError, ValueError):
@@ -77,7 +92,7 @@ class LimitError(FormatError):
     """A size in a file is larger than the file, the limits or 64 bits justify."""
 
 
-class ParameterError(PnnxFastError, ValueError):
+class ParameterError(AtOperator, ValueError):
     """A parameter of an operator is missing, unknown, of the wrong type or out of range."""
 
     def __init__(self, reason: str, *, operator: str | None = None, parameter: str | None = None) -> None:
@@ -91,7 +106,7 @@ class MissingParameterError(ParameterError, KeyError):
     __str__ = PnnxFastError.__str__  # That of KeyError would quote the sentence.
 
 
-class ShapeError(PnnxFastError, ValueError):
+class ShapeError(AtOperator, ValueError):
     """Shapes, dtypes or the number of arrays do not fit the model or an operator."""
 
     def __init__(
@@ -115,7 +130,7 @@ class ShapeError(PnnxFastError, ValueError):
         super().__init__(text)
 
 
-class IndexRangeError(PnnxFastError, IndexError):
+class IndexRangeError(AtOperator, IndexError):
     """An index in the data of a run lies outside the dimension that it selects from.
 
     Parameters
@@ -136,7 +151,7 @@ class IndexRangeError(PnnxFastError, IndexError):
         super().__init__(f"{operator}: {text}" if operator else text)
 
 
-class OperatorError(PnnxFastError, RuntimeError):
+class OperatorError(AtOperator, RuntimeError):
     """A function of an operator that is not this package's failed; ``__cause__`` is what it raised.
 
     Parameters
@@ -172,7 +187,7 @@ class NativeOperatorError(OperatorError):
         super().__init__(f"{function} of a native operator returned {code}", operator=operator)
 
 
-class ExpressionError(PnnxFastError, ValueError):
+class ExpressionError(AtOperator, ValueError):
     """An expression does not parse or cannot be evaluated; the message shows the place with a caret."""
 
     def __init__(

@@ -155,20 +155,10 @@ class Executable:
     def _run_native(self, bases: tuple[Array, ...], begin: int, end: int, timed: bool = False) -> list[int] | None:
         try:
             return self._native.run(bases, begin, end, timed)
-        except IndexRangeError as error:
-            where = self._native_record(error.step)
-            raise IndexRangeError(
-                error.index, error.size, step=error.step, operator=f"{where.type} {where.operator}"
-            ) from None
-        except NativeOperatorError as error:
-            where = self._native_record(error.step)
-            raise NativeOperatorError(error.code, step=error.step, operator=f"{where.type} {where.operator}") from None
-        except ExpressionError as error:
-            where = self._native_record(error.step)
-            raise ExpressionError(error.reason, step=error.step, operator=f"{where.type} {where.operator}") from None
-
-    def _native_record(self, index: int | None) -> StepRecord:
-        return [record for record in self.records() if record.kernel != "numpy"][index or 0]
+        except (IndexRangeError, NativeOperatorError, ExpressionError) as error:
+            native = [record for record in self.records() if record.kernel != "numpy"]
+            where = native[error.step or 0]
+            raise error.at(f"{where.type} {where.operator}") from None
 
 
 def _place(value: Any) -> int:

@@ -13,16 +13,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast._types import Array
-from pnnx_fast.errors import (
-    ExpressionError,
-    IndexRangeError,
-    LimitError,
-    NativeOperatorError,
-    OperatorError,
-    ParameterError,
-    PnnxFastError,
-    ShapeError,
-)
+from pnnx_fast.errors import AtOperator, LimitError, OperatorError, ParameterError, PnnxFastError, ShapeError
 from pnnx_fast.ir.outputs import MAX_DEPTH, MAX_PARTS, too_many_parts
 from pnnx_fast.ops.registry import users_own
 from pnnx_fast.ops.symbolic import Tensor, Value
@@ -51,24 +42,17 @@ def computed(function: Callable[..., Any], given: Sequence[Any], where: str) -> 
 
 def named_error(error: Exception, where: str) -> Exception:
     """The error with the type and name of the operator that was being lowered or run."""
-    if isinstance(error, (ShapeError, ParameterError, IndexRangeError, ExpressionError)):
-        if error.operator is not None:
-            return error
-        if isinstance(error, ExpressionError):
-            return ExpressionError(error.reason, error.text, error.position, operator=where)
-        if isinstance(error, ShapeError):
-            return ShapeError(
-                error.reason, operator=where, operand=error.operand, expected=error.expected, actual=error.actual
-            )
-        if isinstance(error, ParameterError):
-            return ParameterError(error.reason, operator=where, parameter=error.parameter)
-        return IndexRangeError(error.index, error.size, step=error.step, operator=where)
-    if isinstance(error, NativeOperatorError):
-        return NativeOperatorError(error.code, function=error.function, step=error.step, operator=where)
+    if isinstance(error, AtOperator):
+        return error.at(where)
     if isinstance(error, MemoryError):
         return LimitError(str(error) or "out of memory", path=where)
     if isinstance(error, LimitError):
-        return LimitError(f"{error.path}: {error.reason}" if error.path else error.reason, path=where)
+        place = error.path or ""
+        return (
+            error
+            if place.startswith(where)
+            else LimitError(f"{place}: {error.reason}" if place else error.reason, path=where)
+        )
     if isinstance(error, PnnxFastError):
         return error
     if users_own([where.partition(" ")[0]]):

@@ -153,7 +153,7 @@ def test_info_takes_no_memory_for_inputs(
     assert (code, "0.100 GFLOP" in out) == (0, True)
     (tmp_path / "m.pnnx.param").write_text(text.format(10**11))
     code, out, _ = call(capsys, "info", str(tmp_path))
-    assert (code, "memory are wanted" in out) == (0, True)
+    assert (code, "memory are needed" in out) == (0, True)
 
 
 def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +169,7 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "no/such/file.pnnx.param"], "no/such/file.pnnx.param"),
         (["info", __file__], "test_cli.py"),
         (["run", DIGITS, "--input", "x.txt"], "inputs are .npy or .npz files or pictures"),
-        (["bench", DIGITS, "--batch", "1" + "0" * 20], "memory are wanted"),
+        (["bench", DIGITS, "--batch", "1" + "0" * 20], "memory are needed"),
         (["run", DIGITS, "--input", "no/such.png"], "no/such.png"),
         (["ops", "Conv2d"], "no function is registered for Conv2d; there are nn.Conv2d"),
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pnnx_fast import _memory
 from pnnx_fast._memory import HUGE, aligned_bytes, check_memory
 from pnnx_fast.errors import LimitError
 from pnnx_fast.ir.mapped import release
@@ -63,7 +64,28 @@ def test_packed_weights_do_not_overlap():
     assert np.sum([b.size for b in blocks]) == 100 + HUGE + 2 * CHUNK + 64
 
 
+@pytest.mark.parametrize(
+    ("groups", "files", "least"),
+    [
+        ("0::/\n", {"memory.max": "max\n"}, None),
+        ("0::/a/b\n", {"a/memory.max": "3000\n", "a/b/memory.max": "max\n", "memory.max": "5000\n"}, 3000),
+        ("0::/host/path\n", {"memory.max": "4000\n"}, 4000),
+        ("9:cpu,cpuacct:/x\n7:memory:/x\n", {"memory/x/memory.limit_in_bytes": "700\n", "x/memory.max": "1\n"}, 700),
+        (None, {"memory.max": "1\n"}, None),
+    ],
+    ids=["no limit", "of a parent", "seen from a container", "first version", "other systems"],
+)
+def test_the_limit_of_control_groups(tmp_path, groups, files, least):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    if groups is not None:
+        (tmp_path / "cgroup").write_text(groups, "utf-8")
+    found = _memory._granted(str(tmp_path / "cgroup"), str(tmp_path))
+    assert found == (_memory._WITHOUT_END if least is None else least)
+
+
 def test_limits_are_told_in_fitting_units(monkeypatch):
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "900")
-    with pytest.raises(LimitError, match=r"a: 8\.79 KiB of memory are wanted, more than the limit of 900 bytes"):
+    with pytest.raises(LimitError, match=r"a: 8\.79 KiB of memory are needed, the limit is 900 bytes"):
         check_memory(9000, "a")

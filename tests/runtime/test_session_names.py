@@ -169,7 +169,7 @@ def test_a_program_that_is_compiled_ahead_is_the_one_of_the_call(
         ([(2, 2, 2)], {}, ShapeError, r"wrong number of dimensions of input \(operand x\)"),
         ([(2, 2)] * 3, {}, ShapeError, "wrong number of inputs 'x', 'mask': expected 2, got 3"),
         ([(2, 2)], {"maks": (2,)}, ShapeError, "did you mean 'mask'"),
-        ([(1 << 50, 2)], {}, LimitError, "input x: .* of memory are wanted"),
+        ([(1 << 50, 2)], {}, LimitError, "input x: .* of memory are needed"),
         ([2], {}, ShapeError, "wrong number of dimensions"),
     ],
 )
