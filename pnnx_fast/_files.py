@@ -6,17 +6,38 @@ Paths are strings: loading a model imports no :mod:`pathlib`, which takes longer
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any
 
 from pnnx_fast.errors import FormatError, ParameterError
 
-__all__ = ["bin_path", "cache_folder", "model_files", "param_path"]
+__all__ = ["bin_path", "cache_folder", "kept_file", "model_files", "param_path"]
 
 
 def cache_folder() -> str:
     """Return this package's folder among the user's caches; nobody has made it yet."""
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(caches, "pnnx_fast")
+
+
+@contextmanager
+def kept_file(path: str, mode: int) -> Iterator[IO[bytes]]:
+    """Open a file for what can be made again: it takes the place of ``path`` at the end, unless an error comes first.
+
+    Nothing waits for the disk, unlike for files that users save. Folders are made where they are missing.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    os.makedirs(folder, mode=mode | (mode & 0o444) >> 2, exist_ok=True)
+    # A name that nobody can foresee, and no file that is there already: the folder may be one that others write to.
+    unfinished = os.path.join(folder, f".{name}.{os.urandom(8).hex()}")
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            yield file
+        os.replace(unfinished, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(unfinished)
 
 
 def param_path(path: str | os.PathLike[str]) -> str:

@@ -12,7 +12,6 @@ import platform
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import numpy as np
 
 import pnnx_fast
 from pnnx_fast._core import program as core
-from pnnx_fast._files import cache_folder
+from pnnx_fast._files import cache_folder, kept_file
 from pnnx_fast._memory import aligned_bytes
 from pnnx_fast._types import Array
 from pnnx_fast._warning import warn
@@ -118,16 +117,11 @@ class Tuner:
                 entries.setdefault(machine, {}).update(layers)
             self._known, self._new = entries, {}
             text = json.dumps({"format": FORMAT, "choices": entries}, indent=1, sort_keys=True)
-            unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.{threading.get_ident()}")
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                unfinished.write_text(text + "\n", "utf-8")
-                unfinished.replace(self.path)
+                with kept_file(os.fspath(self.path), 0o666) as file:
+                    file.write(text.encode() + b"\n")
             except OSError as error:
                 warn(f"cannot write {self.path}: {error}")
-            finally:
-                with suppress(OSError):
-                    unfinished.unlink()
 
 
 def _fastest(work: Workload, options: Sequence[Algorithm], given: Algorithm) -> Algorithm:

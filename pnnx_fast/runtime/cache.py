@@ -26,7 +26,7 @@ import numpy as np
 import pnnx_fast
 from pnnx_fast._core import program as core
 from pnnx_fast._core import store
-from pnnx_fast._files import cache_folder
+from pnnx_fast._files import cache_folder, kept_file
 from pnnx_fast._types import Array
 from pnnx_fast.errors import FormatError
 from pnnx_fast.runtime.executable import Executable, Runnable, Slot
@@ -152,17 +152,11 @@ class ProgramCache:
     def _write(self, kind: str, signature: list[Any], document: dict[str, Any], blocks: Sequence[Array]) -> None:
         text = json.dumps({"key": self._key, "signature": signature, **document}, separators=(",", ":")).encode()
         path = self._path(kind)
-        unfinished = os.path.join(self._folder, f".{os.path.basename(path)}.{os.urandom(8).hex()}")
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with kept_file(path, 0o600) as file:
                 _fill(file, text, blocks)
-            os.replace(unfinished, path)
         except OSError as error:
             _warn(f"cannot write {path}: {error}")
-        finally:
-            with suppress(OSError):
-                os.unlink(unfinished)
 
     def _forget_oldest(self) -> None:
         """Delete all but the youngest programs, while other processes may do the same."""

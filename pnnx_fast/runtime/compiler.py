@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pnnx_fast.runtime.parts import Parts
     from pnnx_fast.runtime.records import StepRecord
 
-__all__ = ["CACHED_PROGRAMS", "Chain", "Compiler"]
+__all__ = ["Chain", "Compiler"]
 
-CACHED_PROGRAMS = 16
+CONTINUATIONS = 16
 """Continuations of a chain that are kept, one a shape."""
 
 DOUBTFUL = ("scatter", "index_", "masked_fill", "::__i", "slice_copy", "unsafe_chunk")
@@ -207,8 +207,9 @@ class Chain:
                 symbolic = map_leaves(lambda v: next(source) if _is_array(v) else v, list(known.values()))
                 values = {**self.stage.values, **dict(zip(known, symbolic, strict=True))}
                 chain = self._next[key] = Chain(self._compiler, self._rest, values, tensors, self.nthreads)
-                if len(self._next) > CACHED_PROGRAMS:
+                if len(self._next) > CONTINUATIONS:
                     self._next.popitem(last=False)
+            self._next.move_to_end(key)
         return chain.run(arrays)
 
     def records(self) -> list[StepRecord]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +81,19 @@ class KernelStep:
             elif kind_of_value is tuple or kind_of_value is list:
                 self.tensors += tensors_in(value)
 
+    @property
+    def written(self) -> list[Tensor]:
+        """Tensors that the step writes."""
+        if self.kernel == "native":
+            return list(self.fields["outputs"])
+        found = map(self.fields.get, _written_fields(self.kernel))
+        return [value for value in found if isinstance(value, Tensor)]
+
+
+@cache
+def _written_fields(kernel: str) -> tuple[str, ...]:
+    return tuple(name for name, kind in core.fields(kernel).items() if kind in ("out", "io"))
+
 
 class HostStep:
     """A numpy call between native segments."""
@@ -93,6 +106,11 @@ class HostStep:
         self.function, self.inputs, self.outputs = function, inputs, outputs
         self.operator, self.type, self.flops = operator, type, 0
         self.tensors = [*inputs, *outputs]
+
+    @property
+    def written(self) -> list[Tensor]:
+        """Tensors that the step writes."""
+        return self.outputs
 
 
 class StageBreak(Exception):
@@ -482,12 +500,9 @@ def _same_innermost(x: Tensor, y: Tensor) -> bool:
 
 
 def _has_work(step: KernelStep) -> bool:
-    """Whether some written tensor is not empty."""
-    if step.kernel == "native":
-        return any(v.size for v in step.fields["outputs"])
-    types = core.fields(step.kernel)
-    written = [v for k, v in step.fields.items() if isinstance(v, Tensor) and types[k] in ("out", "io")]
-    return any(v.size for v in written if v.dtype != np.uint8 or len(written) == 1)
+    """Whether some written tensor is not empty, memory for what lies between aside."""
+    written = step.written
+    return any(v.size for v in written if v.dtype != np.uint8 or len(written) == 1 or step.kernel == "native")
 
 
 def _foldable(inputs: Sequence[Value]) -> bool:

@@ -6,11 +6,10 @@ lowered program.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pnnx_fast._core import program as core
-from pnnx_fast.ops.symbolic import Buffer, Tensor, tensors_in
+from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime.lower import HostStep, KernelStep
 
 __all__ = ["KERNEL", "read_originals"]
@@ -34,7 +33,7 @@ def read_originals(steps: Sequence[KernelStep | HostStep]) -> list[KernelStep | 
     for step in steps:
         if isinstance(step, KernelStep) and step.kernel == KERNEL:
             changed |= _redirect(step, copies)
-        targets = _written(step)
+        targets = {t.buffer for t in step.written}
         for buffer in targets:
             for stale in (buffer, *made_of.pop(buffer, ())):
                 copies.pop(stale, None)
@@ -45,14 +44,6 @@ def read_originals(steps: Sequence[KernelStep | HostStep]) -> list[KernelStep | 
                 made_of[x.buffer].append(y.buffer)
         written |= targets
     return _without_unread(steps) if changed else list(steps)
-
-
-def _written(step: KernelStep | HostStep) -> set[Buffer]:
-    if isinstance(step, HostStep):
-        return {t.buffer for t in step.outputs}
-    types: Mapping[str, str] = {} if step.kernel == "native" else core.fields(step.kernel)
-    changed = [value for key, value in step.fields.items() if types.get(key) not in ("in", "ins")]
-    return {t.buffer for t in tensors_in(changed)}
 
 
 def _redirect(step: KernelStep, copies: Copies) -> bool:

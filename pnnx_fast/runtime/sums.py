@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pnnx_fast._core import program as core
 from pnnx_fast.ops.symbolic import Tensor
 from pnnx_fast.runtime.lower import HostStep, KernelStep, Lowering
 
@@ -26,15 +25,9 @@ def line_sums(b: Lowering, x: Tensor) -> Tensor | None:
         if isinstance(step, HostStep) or step.kernel == "native":
             if any(t.buffer is x.buffer for t in step.tensors):
                 return None
-        elif _writes(step, x):
+        elif any(t.buffer is x.buffer for t in step.written):
             return _sums_of(b, step, x)
     return None
-
-
-def _writes(step: KernelStep, x: Tensor) -> bool:
-    types = core.fields(step.kernel)
-    written = [v for key, v in step.fields.items() if isinstance(v, Tensor) and types[key] in ("out", "io")]
-    return any(v.buffer is x.buffer for v in written)
 
 
 def _sums_of(b: Lowering, step: KernelStep, x: Tensor) -> Tensor | None:
