@@ -190,12 +190,8 @@ class _NativeOp:
     def __call__(
         self, b: Builder, *inputs: Value, parameters: Mapping[str, Any], attributes: Mapping[str, Tensor]
     ) -> Results:
-        key = (
-            "native",
-            id(self),
-            repr(sorted(parameters.items())),
-            tuple(sorted((k, id(t)) for k, t in attributes.items())),
-        )
+        weights = tuple((k, attributes[k].identity) for k in sorted(attributes))
+        key = ("native", self, repr(sorted(parameters.items())), weights)
         state: _State = b.kept(key, lambda: _State(self, parameters, attributes))
         layout = self.record.layout
         given = tuple(_ordered(b, _as_tensor(b, x), layout) for x in inputs)

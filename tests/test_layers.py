@@ -123,7 +123,7 @@ def test_only_the_team_knows_threads() -> None:
             assert not re.search(r"omp\.h|pthread\.h|#\s*pragma\s+omp", path.read_text("utf-8")), path
 
 
-@pytest.mark.parametrize("suffix", ["py", "pyx", "c", "h"])
+@pytest.mark.parametrize("suffix", ["py", "pyx", "pxi", "c", "h", "def"])
 def test_files_stay_small(suffix: str) -> None:
     for folder in ("pnnx_fast", "csrc", "tests", "benchmarks"):
         for path in (ROOT / folder).rglob(f"*.{suffix}"):
@@ -132,7 +132,7 @@ def test_files_stay_small(suffix: str) -> None:
 
 
 def test_functions_fit_a_screen() -> None:
-    for folder in ("pnnx_fast", "benchmarks", "tools"):
+    for folder in ("pnnx_fast", "benchmarks", "tests", "tools"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:

@@ -30,8 +30,7 @@ them.
 
 def row(name: str) -> str:
     """Return one line of the table."""
-    definition = registry.find(name)
-    assert definition is not None
+    definition = registry.require(name)
     parts = []
     star = False
     for key, parameter in definition.parameters.items():

@@ -29,9 +29,7 @@ def render() -> str:
     FAMILIES.clear()  # the old table would have an operator's new module import the one that it has left
     families: dict[str, list[str]] = {}
     for name in registry.types():
-        definition = registry.find(name)
-        assert definition is not None
-        package, _, family = definition.function.__module__.rpartition(".")
+        package, _, family = registry.require(name).function.__module__.rpartition(".")
         if package == "pnnx_fast.ops":
             families.setdefault(family, []).append(name)
     lines = [HEAD]

@@ -61,38 +61,40 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, dims, window) F(K, dims, stride) F(K, dims, pad) F(K, dims, dilation) F(K, dims, xs) F(K, dims, ys) \
     F(K, dims, js) F(K, i64, adaptive) F(K, i64, include_pad) F(K, i64, divisor) F(K, f64, norm)
 
-/* Reduction: rank, shape, xs, ys of the kept dimensions; rrank, rshape, rxs of the reduced ones. op: of PF_REDUCE_CODES;
- * p: of norms the exponent, of variances what the count is lessened by. scale multiplies results, but not roots, logarithms,
- * variances and means. */
+/* Reduction: rank, shape, xs, ys of the kept dimensions; rrank, rshape, rxs of the reduced ones. op: of
+ * PF_REDUCE_CODES; p: of norms the exponent, of variances what the count is lessened by. scale multiplies results,
+ * but not roots, logarithms, variances and means. */
 #define PF_REDUCE_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, out, y) F(K, i64, op) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys)   \
     F(K, i64, rrank) F(K, dims, rshape) F(K, dims, rxs) F(K, f64, scale) F(K, f64, p)
 
-/* Work along one axis of n elements with strides xsn, ysn; rank, shape, xs, ys, js describe the other dimensions. index
- * (int64, of argmax and argmin) has no axis; there y, the extreme itself, is optional and has none either. Parameters:
- * softmax, log_softmax: a multiplies x; normalize: a is p, b is eps; local_response_norm: size a, alpha b, beta c, k d. */
+/* Work along one axis of n elements with strides xsn, ysn; rank, shape, xs, ys, js describe the other dimensions.
+ * index (int64, of argmax and argmin) has no axis; there y, the extreme itself, is optional and has none either.
+ * Parameters: softmax, log_softmax: a multiplies x; normalize: a is p, b is eps; local_response_norm: size a, alpha
+ * b, beta c, k d. */
 #define PF_AXIS_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, out, y) F(K, out, index) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs)               \
     F(K, dims, ys) F(K, dims, js) F(K, i64, n) F(K, i64, xsn) F(K, i64, ysn) F(K, f64, a) F(K, f64, b)       \
     F(K, f64, c) F(K, f64, d)
 
-/* Normalisation of rows of n contiguous elements; rank, shape and the strides describe the other dimensions. The row is x,
- * or x + z, which also goes to s when that is present. w and b (n elements each) are optional; rms: no mean is taken. */
+/* Normalisation of rows of n contiguous elements; rank, shape and the strides describe the other dimensions. The row
+ * is x, or x + z, which also goes to s when that is present. w and b (n elements each) are optional; rms: no mean is
+ * taken. */
 #define PF_ROW_NORM_ARGS(F, K)                                                                               \
     F(K, in, x) F(K, in, z) F(K, in, w) F(K, in, b) F(K, out, y) F(K, out, s) F(K, i64, rank)                \
     F(K, dims, shape) F(K, dims, xs) F(K, dims, zs) F(K, dims, ys) F(K, dims, ss) F(K, i64, n) F(K, f64, eps) \
     F(K, i64, rms)
 
-/* Work on images of c channels over the spatial dimensions rank, shape; xs and ys hold the strides of image, channel and
- * these dimensions. w and b hold c elements, either may be absent. groups and eps: of group_norm. */
+/* Work on images of c channels over the spatial dimensions rank, shape; xs and ys hold the strides of image, channel
+ * and these dimensions. w and b hold c elements, either may be absent. groups and eps: of group_norm. */
 #define PF_CHANNELS_ARGS(F, K)                                                                               \
     F(K, in, x) F(K, in, w) F(K, in, b) F(K, out, y) F(K, i64, n) F(K, i64, c) F(K, i64, rank)               \
     F(K, dims, shape) F(K, dims, xs) F(K, dims, ys) F(K, i64, groups) F(K, f64, eps) F(K, i64, act)          \
     F(K, f64, act_a) F(K, f64, act_b)
 
-/* Resampling: along each axis (depth, height, width) every output position is a sum of taps[axis] input positions. index
- * (int64) and weight (float) list them, output after output, axis after axis; without weight there is one tap each.
- * Strides as in PF_POOL_ARGS. */
+/* Resampling: along each axis (depth, height, width) every output position is a sum of taps[axis] input positions.
+ * index (int64) and weight (float) list them, output after output, axis after axis; without weight there is one tap
+ * each. Strides as in PF_POOL_ARGS. */
 #define PF_RESIZE_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, in, index) F(K, in, weight) F(K, out, y) F(K, i64, n) F(K, i64, c) F(K, dims, isize)    \
     F(K, dims, osize) F(K, dims, taps) F(K, dims, xs) F(K, dims, ys)
@@ -119,7 +121,7 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, in, x) F(K, in, w) F(K, in, bias) F(K, in, z) F(K, out, y) F(K, io, scratch)                        \
     F(K, i64, n) F(K, i64, ih) F(K, i64, iw) F(K, i64, ic) F(K, i64, oh) F(K, i64, ow) F(K, i64, oc)         \
     F(K, i64, xsn) F(K, i64, xsh) F(K, i64, xsw) F(K, i64, ysn) F(K, i64, ysh) F(K, i64, ysw)                \
-    F(K, i64, zsn) F(K, i64, zsh) F(K, i64, zsw) F(K, i64, z_late)                                                             \
+    F(K, i64, zsn) F(K, i64, zsh) F(K, i64, zsw) F(K, i64, z_late)                                           \
     F(K, i64, kh) F(K, i64, kw) F(K, i64, stride_h) F(K, i64, stride_w) F(K, i64, pad_h) F(K, i64, pad_w)    \
     F(K, i64, dil_h) F(K, i64, dil_w) F(K, i64, groups)                                                      \
     F(K, i64, act) F(K, f64, act_a) F(K, f64, act_b) F(K, i64, variant)
@@ -127,8 +129,8 @@ enum { PF_THIN_PIXELS = 3 };
 /* chunks: into how many parts tiles are cut, which the plan tells; 0: as suits the threads of the run. */
 #define PF_WINOGRAD_ARGS(F, K) PF_CONV_ARGS(F, K) F(K, i64, chunks)
 
-/* Convolution of act(x scale[channel] + shift[channel]) with the activation `before`; padding: none. shift may be absent
- * where products are of split floats. */
+/* Convolution of act(x scale[channel] + shift[channel]) with the activation `before`; padding: none. shift may be
+ * absent where products are of split floats. */
 #define PF_CONV_AFFINE_ARGS(F, K)                                                                            \
     PF_CONV_ARGS(F, K)                                                                                       \
     F(K, in, scale) F(K, in, shift) F(K, i64, before) F(K, f64, before_a) F(K, f64, before_b)
@@ -149,14 +151,14 @@ enum { PF_THIN_PIXELS = 3 };
  * windows of one pixel. */
 #define PF_GATE_ARGS(F, K) PF_CONV_ARGS(F, K) F(K, i64, first)
 
-/* Convolution of int8 tensors: y = act(sum scale[channel] + bias + z) as float32, or, rounded, that times y_scale as int8
- * where this is not 0. Where x_scale is not 0, x is float32 and quantised by it (not of depthwise ones). */
+/* Convolution of int8 tensors: y = act(sum scale[channel] + bias + z) as float32, or, rounded, that times y_scale as
+ * int8 where this is not 0. Where x_scale is not 0, x is float32 and quantised by it (not of depthwise ones). */
 #define PF_CONV_INT8_ARGS(F, K)                                                                              \
     PF_CONV_ARGS(F, K)                                                                                       \
     F(K, in, scale) F(K, f64, x_scale) F(K, f64, y_scale)
 
-/* y = x scale, rounded to int8; rank, shape and strides of both. scale: one number, or one for each place along the last
- * dimension (scales says how many). */
+/* y = x scale, rounded to int8; rank, shape and strides of both. scale: one number, or one for each place along the
+ * last dimension (scales says how many). */
 #define PF_QUANTIZE_ARGS(F, K)                                                                               \
     F(K, in, x) F(K, in, scale) F(K, out, y) F(K, i64, rank) F(K, dims, shape) F(K, dims, xs) F(K, dims, ys) \
     F(K, i64, scales)
@@ -170,17 +172,17 @@ enum { PF_THIN_PIXELS = 3 };
 /* x: weights that conv_pack has packed with the same sizes; y: with each input channel multiplied by scale (ic). */
 #define PF_CONV_SCALE_ARGS(F, K) F(K, in, scale) PF_PACK_ARGS(F, K)
 
-/* y[o, j, :] = x[o, index[j], :] for o < outer, j < count. index: dense integers of index_size 4 or 8 bytes; size: of the
- * indexed dimension; wrap: of PF_OUTSIDE_CODES; inner and the strides (of o in x and y, of a row in x
- * and y) in bytes. */
+/* y[o, j, :] = x[o, index[j], :] for o < outer, j < count. index: dense integers of index_size 4 or 8 bytes; size:
+ * of the indexed dimension; wrap: of PF_OUTSIDE_CODES; inner and the strides (of o in x and y, of a row in x and y)
+ * in bytes. */
 #define PF_GATHER_ROWS_ARGS(F, K)                                                                            \
     F(K, in, x) F(K, in, index) F(K, out, y) F(K, i64, index_size) F(K, i64, outer) F(K, i64, count)         \
     F(K, i64, size) F(K, i64, wrap) F(K, i64, inner) F(K, i64, xso) F(K, i64, xsr) F(K, i64, yso)            \
     F(K, i64, ysr)
 
-/* y[i, :] of the rows of x (size, columns) that index (count integers of index_size bytes) names from starts[i] on, up to
- * starts[i + 1], or to the end for the last of the bags unless they are closed. kind: of PF_BAG_CODES; scale: factors of a
- * sum, one an index, may be absent; rows `skip` (-1: none) count for nothing. All dense. */
+/* y[i, :] of the rows of x (size, columns) that index (count integers of index_size bytes) names from starts[i] on,
+ * up to starts[i + 1], or to the end for the last of the bags unless they are closed. kind: of PF_BAG_CODES; scale:
+ * factors of a sum, one an index, may be absent; rows `skip` (-1: none) count for nothing. All dense. */
 #define PF_BAGS_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, in, index) F(K, in, starts) F(K, in, scale) F(K, out, y) F(K, i64, index_size)          \
     F(K, i64, starts_size) F(K, i64, size) F(K, i64, columns) F(K, i64, count) F(K, i64, bags)               \
@@ -193,7 +195,8 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, i64, right) F(K, i64, narrow)
 
 /* Elements named by an index tensor of `shape` along dimension dim, whose size and stride in the indexed tensor are
- * size and stride: y[p] = x[p, dim <- index[p]], the strides xs count with xs[dim] = 0. js: strides of the index tensor. */
+ * size and stride: y[p] = x[p, dim <- index[p]], the strides xs count with xs[dim] = 0. js: strides of the index
+ * tensor. */
 #define PF_GATHER_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, in, index) F(K, io, y) F(K, i64, itemsize) F(K, i64, index_size) F(K, i64, rank)        \
     F(K, i64, dim) F(K, i64, size) F(K, i64, stride) F(K, i64, wrap) F(K, dims, shape) F(K, dims, xs)        \
@@ -203,11 +206,11 @@ enum { PF_THIN_PIXELS = 3 };
  * put: of PF_DTYPE_CODES, float16 (not of extremes), float32, float64, int32 or int64. */
 #define PF_SCATTER_ARGS(F, K) PF_GATHER_ARGS(F, K) F(K, i64, op) F(K, i64, type)
 
-/* y = softmax(scale q k^T + mask) v for each of batch x heads; query head h reads head h / (heads / kv_heads) of k and v.
- * Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous. mask_kind: of
- * PF_MASK_CODES; msq is 1 with PF_MASK_ROWS; msb, msh, msq, msk: strides of batch, head, query and key, 0 to
- * broadcast; the mask repeats after mask_batches. causal: query i sees the keys up to i + diagonal. A query without keys
- * gives zeros, or NaN when empty_nan is set. */
+/* y = softmax(scale q k^T + mask) v for each of batch x heads; query head h reads head h / (heads / kv_heads) of k
+ * and v. Strides of batch, head and row; the d (of q, k) or dv (of v, y) elements of a row are contiguous.
+ * mask_kind: of PF_MASK_CODES; msq is 1 with PF_MASK_ROWS; msb, msh, msq, msk: strides of batch, head, query and
+ * key, 0 to broadcast; the mask repeats after mask_batches. causal: query i sees the keys up to i + diagonal. A
+ * query without keys gives zeros, or NaN when empty_nan is set. */
 #define PF_ATTENTION_ARGS(F, K)                                                                              \
     F(K, in, q) F(K, in, k) F(K, in, v) F(K, in, mask) F(K, out, y) F(K, io, scratch)                        \
     F(K, i64, batch) F(K, i64, heads) F(K, i64, kv_heads) F(K, i64, queries) F(K, i64, keys) F(K, i64, d)    \
@@ -217,16 +220,16 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, f64, scale) F(K, f64, filling) F(K, i64, causal) F(K, i64, diagonal) F(K, i64, empty_nan)            \
     F(K, i64, variant)
 
-/* Rows of 2 half numbers (x, y) turned by angles: c and s hold the half cosines and sines of each row, the same for all
- * heads. Members of a pair stand half numbers apart, or side by side where neighbours is set. Strides of batch, head and
- * row; rows are dense. */
+/* Rows of 2 half numbers (x, y) turned by angles: c and s hold the half cosines and sines of each row, the same for
+ * all heads. Members of a pair stand half numbers apart, or side by side where neighbours is set. Strides of batch,
+ * head and row; rows are dense. */
 #define PF_ROTARY_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, in, c) F(K, in, s) F(K, out, y) F(K, i64, n) F(K, i64, heads) F(K, i64, rows)           \
     F(K, i64, half) F(K, i64, xsn) F(K, i64, xsh) F(K, i64, xsr) F(K, i64, ysn) F(K, i64, ysh)               \
     F(K, i64, ysr) F(K, i64, csn) F(K, i64, csr) F(K, i64, ssn) F(K, i64, ssr) F(K, i64, neighbours)
 
-/* y = alpha a b + beta c over batches of `rank` dimensions. a is m x k, b is k x n, c and y are m x n; every stride is free
- * (0 broadcasts) but columns of y are neighbours. c may be absent. scratch: of the whole team. */
+/* y = alpha a b + beta c over batches of `rank` dimensions. a is m x k, b is k x n, c and y are m x n; every stride
+ * is free (0 broadcasts) but columns of y are neighbours. c may be absent. scratch: of the whole team. */
 #define PF_MATMUL_ARGS(F, K)                                                                                 \
     F(K, in, a) F(K, in, b) F(K, in, c) F(K, out, y) F(K, io, scratch)                                       \
     F(K, i64, rank) F(K, dims, shape) F(K, dims, as) F(K, dims, bs) F(K, dims, cs) F(K, dims, ys)            \
@@ -236,15 +239,14 @@ enum { PF_THIN_PIXELS = 3 };
 
 /* One layer of LSTM, GRU or RNN cells, one or two directions (two when w_reverse is given). gates: x W_ih^T + b_ih
  * (+ b_hh, of GRU without the part of the new gate, which is `bias`), element (step, row, direction, gate, unit) at
- * step gst + row gsn + dense rest. w, wr: packed W_hh and W_hr; out:
- * length of h, that is hidden or the size of the projection. h0 (dirs, rows, out) and c0 (dirs, rows, hidden) may be
- * absent; c: the final cell states, in the same form, LSTM only. y: (step, row, direction, out) with strides yst, ysn.
- * A call takes `steps` of the `total` steps, after the `first` that calls before have taken: a direction that runs
- * backwards takes its own first ones, which are the last in y; gates has the entries of this call alone, h0 and c0 serve
- * when first is 0, and c carries the cells from call to call.
- * scratch: with a projection, dirs * rows * hidden floats. rounded: where h is to be rounded to int8 before its product,
- * rows * out floats for each thread. paired: what the plan of packing asks for. relu: of a plain RNN, in place of tanh.
- * form: of the packed weights. */
+ * step gst + row gsn + dense rest. w, wr: packed W_hh and W_hr; out: length of h, that is hidden or the size of the
+ * projection. h0 (dirs, rows, out) and c0 (dirs, rows, hidden) may be absent; c: the final cell states, in the same
+ * form, LSTM only. y: (step, row, direction, out) with strides yst, ysn. A call takes `steps` of the `total` steps,
+ * after the `first` that calls before have taken: a direction that runs backwards takes its own first ones, which
+ * are the last in y; gates has the entries of this call alone, h0 and c0 serve when first is 0, and c carries the
+ * cells from call to call. scratch: with a projection, dirs * rows * hidden floats. rounded: where h is to be
+ * rounded to int8 before its product, rows * out floats for each thread. paired: what the plan of packing asks for.
+ * relu: of a plain RNN, in place of tanh. form: of the packed weights. */
 #define PF_RECURRENT_ARGS(F, K)                                                                              \
     F(K, in, gates) F(K, in, w) F(K, in, w_reverse) F(K, in, wr) F(K, in, wr_reverse) F(K, in, bias)         \
     F(K, in, bias_reverse) F(K, in, h0) F(K, in, c0) F(K, io, c) F(K, io, y) F(K, io, scratch)               \
@@ -259,39 +261,42 @@ enum { PF_THIN_PIXELS = 3 };
     F(K, in, x) F(K, out, y) F(K, i64, gates) F(K, i64, units) F(K, i64, k) F(K, i64, rows)                  \
     F(K, i64, dirs) F(K, i64, variant)
 
-/* A chain of operations on up to 16 operands. code, int64: counts of operands, constants, registers, operations; type, of
- * PF_DTYPE_CODES (not bool and float16); what the result is, and what each operand is, of PF_OPERAND_CODES, with its 8 strides; bits of each constant; of each operation code, destination and three sources, numbered operands
- * first, then constants, then registers. The last operation's destination is y. */
+/* A chain of operations on up to 16 operands. code, int64: counts of operands, constants, registers, operations;
+ * type, of PF_DTYPE_CODES (not bool and float16); what the result is, and what each operand is, of PF_OPERAND_CODES,
+ * with its 8 strides; bits of each constant; of each operation code, destination and three sources, numbered
+ * operands first, then constants, then registers. The last operation's destination is y. */
 #define PF_EXPRESSION_ARGS(F, K)                                                                             \
     F(K, ins, x) F(K, out, y) F(K, in, code) F(K, i64, rank) F(K, dims, shape) F(K, dims, ys)
 
-/* values, indices (outer, k, inner): the k largest or smallest of each line of x (outer, n, inner), all dense. Indices are
- * int64. sorted: best first; otherwise in the order in which selection leaves them. */
+/* values, indices (outer, k, inner): the k largest or smallest of each line of x (outer, n, inner), all dense.
+ * Indices are int64. sorted: best first; otherwise in the order in which selection leaves them. */
 #define PF_TOPK_ARGS(F, K)                                                                                   \
     F(K, in, x) F(K, out, values) F(K, out, indices) F(K, io, scratch) F(K, i64, outer) F(K, i64, n)         \
     F(K, i64, inner) F(K, i64, k) F(K, i64, largest) F(K, i64, sorted) F(K, i64, variant)
 
-/* The best of n boxes (n rows of 4 floats) by scores, for each class; strides of scores are in elements. Boxes with the score
- * -inf or NaN take no part. Of the `top` best, the first `keep` that overlap no better kept one by more than limit: index
- * (int64) and best, both (classes, keep), filled up with -1 and -inf. Without boxes nothing overlaps. */
+/* The best of n boxes (n rows of 4 floats) by scores, for each class; strides of scores are in elements. Boxes with
+ * the score -inf or NaN take no part. Of the `top` best, the first `keep` that overlap no better kept one by more
+ * than limit: index (int64) and best, both (classes, keep), filled up with -1 and -inf. Without boxes nothing
+ * overlaps. */
 #define PF_PICK_ARGS(F, K)                                                                                   \
     F(K, in, boxes) F(K, in, scores) F(K, out, index) F(K, out, best) F(K, io, scratch) F(K, i64, n)         \
     F(K, i64, classes) F(K, i64, score_stride) F(K, i64, class_stride) F(K, i64, top) F(K, i64, keep)        \
     F(K, f64, limit) F(K, i64, variant)
 
-/* Regions (rows of x0, y0, x1, y1, with indexed = 1 the number of an image before) of n images of h x w, all in plain
- * layout, pooled to bins: y (regions_n, c, bins_h, bins_w). kind: of PF_REGION_CODES; with
- * PF_REGION_PLACES x has c bins_h bins_w channels. Samples: ratio a bin and axis, 0 for one a pixel; aligned moves regions by half a pixel. */
+/* Regions (rows of x0, y0, x1, y1, with indexed = 1 the number of an image before) of n images of h x w, all in
+ * plain layout, pooled to bins: y (regions_n, c, bins_h, bins_w). kind: of PF_REGION_CODES; with PF_REGION_PLACES x
+ * has c bins_h bins_w channels. Samples: ratio a bin and axis, 0 for one a pixel; aligned moves regions by half a
+ * pixel. */
 #define PF_REGION_ARGS(F, K)                                                                                 \
     F(K, in, x) F(K, in, regions) F(K, out, y) F(K, io, scratch) F(K, i64, n) F(K, i64, c) F(K, i64, h)      \
     F(K, i64, w) F(K, i64, bins_h) F(K, i64, bins_w) F(K, i64, regions_n) F(K, i64, indexed)                 \
     F(K, i64, kind) F(K, i64, ratio) F(K, i64, aligned) F(K, f64, scale) F(K, i64, variant)
 
-/* Fourier transforms of n places along lines; rank, shape, xs and ys describe the lines. x_parts, y_parts: 2 for complex
- * numbers, 1 for real ones, and all strides, also xsn and ysn along a line, count parts. Of x there are `given` places,
- * the others are 0: they are the transform's from place `first` on, times the window (given numbers; may be absent). With
- * real results x holds the first n / 2 + 1 places of a Hermitian spectrum, or less of them. `wanted` places of the result,
- * times scale, are written. roots: n complex exp(-2 pi i k / n). */
+/* Fourier transforms of n places along lines; rank, shape, xs and ys describe the lines. x_parts, y_parts: 2 for
+ * complex numbers, 1 for real ones, and all strides, also xsn and ysn along a line, count parts. Of x there are
+ * `given` places, the others are 0: they are the transform's from place `first` on, times the window (given numbers;
+ * may be absent). With real results x holds the first n / 2 + 1 places of a Hermitian spectrum, or less of them.
+ * `wanted` places of the result, times scale, are written. roots: n complex exp(-2 pi i k / n). */
 #define PF_FOURIER_ARGS(F, K)                                                                                \
     F(K, in, x) F(K, in, window) F(K, in, roots) F(K, out, y) F(K, io, scratch) F(K, i64, rank)              \
     F(K, dims, shape) F(K, dims, xs) F(K, dims, ys) F(K, i64, n) F(K, i64, xsn) F(K, i64, ysn)               \

@@ -33,6 +33,7 @@ NCNN_SLOTS, NCNN_TEXT, NCNN_ARRAY = PF_NCNN_SLOTS, PF_NCNN_TEXT, PF_NCNN_ARRAY
 
 # Blobs that a header may ask for beyond one a byte of the file, so that it cannot ask for memory.
 cdef int SPARE_BLOBS = 1 << 16
+NCNN_SPARE_BLOBS = SPARE_BLOBS
 
 
 cdef class _NcnnReader:

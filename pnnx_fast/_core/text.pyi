@@ -14,6 +14,7 @@ COMPLEX: int
 LIST_CODES: dict[int, int]
 NCNN_CODES: tuple[int, ...]
 NCNN_SLOTS: int
+NCNN_SPARE_BLOBS: int
 NCNN_TEXT: int
 NCNN_ARRAY: int
 

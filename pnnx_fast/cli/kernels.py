@@ -101,9 +101,7 @@ class _Bench:
     def lower(self, type: str, *tensors: Tensor, **parameters: Any) -> Tensor:
         """Lower one operator."""
         load_all()
-        definition = registry.find(type)
-        assert definition is not None
-        result: Tensor = definition.function(self.builder, *tensors, **parameters)
+        result: Tensor = registry.require(type).function(self.builder, *tensors, **parameters)
         return result
 
     def executable(self) -> Program:

@@ -172,7 +172,7 @@ def diff(a: Graph, b: Graph) -> list[str]:
     lines += [f"+ {two[k].type} {k[0]}" for k in two if k not in one]
     for key, op in one.items():
         if key in two:
-            lines += [f"~ {op.type} {op.name}: {text}" for text in _changes(op, two[key])]
+            lines += [f"~ {op.where}: {text}" for text in _changes(op, two[key])]
     return lines
 
 

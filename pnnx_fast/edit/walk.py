@@ -38,7 +38,7 @@ class Walk:
 
     def step(self, op: Operator) -> None:
         """Lower one operator, and learn the shapes of its results."""
-        if op.type in ("pnnx.Input", "pnnx.Output") or self.stopped:
+        if op.is_end or self.stopped:
             return
         chain = written_views(op) if op.type in ("Tensor.copy", "aten::copy") and op.inputs else []
         if chain:

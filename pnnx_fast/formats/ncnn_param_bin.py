@@ -19,6 +19,7 @@ from pnnx_fast.formats.ncnn_param import (
     MAGIC,
     MAX_STRING,
     SLOTS,
+    SPARE_BLOBS,
     STRING,
     LayerRecord,
     NcnnParam,
@@ -32,7 +33,6 @@ __all__ = ["id_header", "names_from_header", "read_binary", "write_binary"]
 
 _END = -233
 _STRING_MARK = ARRAY_MARK + 100
-_SPARE_BLOBS = 1 << 16
 
 
 class _Words:
@@ -83,7 +83,7 @@ def read_binary(data: bytes | memoryview, path: str | None = None) -> NcnnParam:
     if layer_count <= 0 or blob_count <= 0:
         raise words.fail(f"{layer_count} layers and {blob_count} blobs", 4)
     # Each layer has four words, and a blob that the file means to use is named in some word.
-    if layer_count > len(words.data) // 16 or blob_count - _SPARE_BLOBS > len(words.data) // 4:
+    if layer_count > len(words.data) // 16 or blob_count - SPARE_BLOBS > len(words.data) // 4:
         raise words.fail(f"{layer_count} layers and {blob_count} blobs are too many", 4, LimitError)
     layers = [_read_layer(words, blob_count) for _ in range(layer_count)]
     used = 1 + max((i for layer in layers for i in (*layer.bottoms, *layer.tops)), default=-1)

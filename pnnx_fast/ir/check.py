@@ -42,18 +42,18 @@ def require_connections(ops: Sequence[Operator]) -> None:
     found = []
     for op in ops:
         if not op.inputs and "input" not in op.attrs and op.type.startswith(_CONNECTED) and not selects_number(op):
-            found.append(f"{op.type} {op.name} has no input")
+            found.append(f"{op.where} has no input")
         if not op.outputs and op.type != "pnnx.Output":
-            found.append(f"{op.type} {op.name} has no output")
+            found.append(f"{op.where} has no output")
         if op.outputs and op.type == "pnnx.Output":
-            found.append(f"{op.type} {op.name} has outputs, which nothing makes")
+            found.append(f"{op.where} has outputs, which nothing makes")
         if op.type == "pnnx.Expression" and "expr" not in op.params:
-            found.append(f"{op.type} {op.name} has no 'expr'")
+            found.append(f"{op.where} has no 'expr'")
         if op.type == "pnnx.Attribute" and not op.attrs:
-            found.append(f"{op.type} {op.name} has no data")
+            found.append(f"{op.where} has no data")
         for operand in op.outputs:
             if operand.dtype not in by_text and operand.dtype is not None:
-                found.append(f"{op.type} {op.name}: {_unknown_dtype(operand)}")
+                found.append(f"{op.where}: {_unknown_dtype(operand)}")
     if found:
         raise GraphError(found)
 

@@ -452,7 +452,7 @@ class Graph(Lookup, Editing):
         pending = [op for op in self.ops if not any(uses[x] for x in op.outputs)]
         while pending:
             op = pending.pop()
-            if op in dead or op.type in ("pnnx.Input", "pnnx.Output"):
+            if op in dead or op.is_end:
                 continue
             dead[op] = None
             for operand in op.inputs:

@@ -57,7 +57,7 @@ class Match:
 
 
 def _inner(graph: Graph) -> list[Operator]:
-    return [op for op in graph.ops if op.type not in ("pnnx.Input", "pnnx.Output")]
+    return [op for op in graph.ops if not op.is_end]
 
 
 class Rule:
@@ -138,7 +138,7 @@ class Rule:
         stack = [self.anchor]
         while stack:
             op = stack.pop()
-            if op in seen or op.type in ("pnnx.Input", "pnnx.Output"):
+            if op in seen or op.is_end:
                 continue
             seen.add(op)
             stack += [x.producer for x in op.inputs if x.producer is not None]

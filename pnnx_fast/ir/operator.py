@@ -128,6 +128,11 @@ class Operator:
         self.attrs = Attributes(attrs)
 
     @property
+    def is_end(self) -> bool:
+        """Whether it stands for inputs or outputs of the graph and computes nothing."""
+        return self.type in ("pnnx.Input", "pnnx.Output")
+
+    @property
     def where(self) -> str:
         """Type and name, as errors show them."""
         return f"{self.type} {self.name}"

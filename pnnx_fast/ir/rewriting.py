@@ -119,7 +119,7 @@ class Rewriting:
             return {rule.name: Operator(rule.type, f"{rule.name}_{self.count}", params)}
         named: dict[str, Operator] = {}
         for pattern in rule.replacement.ops:
-            if pattern.type in ("pnnx.Input", "pnnx.Output"):
+            if pattern.is_end:
                 continue
             op = Operator(pattern.type, f"{pattern.name}_{self.count}")
             op.params = _params(pattern, match)
@@ -146,7 +146,7 @@ class Rewriting:
             else:
                 known[pattern] = x
         for pattern_op in graph.ops:
-            if pattern_op.name not in named or pattern_op.type in ("pnnx.Input", "pnnx.Output"):
+            if pattern_op.name not in named or pattern_op.is_end:
                 continue
             op = named[pattern_op.name]
             slots, op.inputnames = op.inputnames, []

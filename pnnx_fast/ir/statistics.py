@@ -124,6 +124,6 @@ def measure(ops: Sequence[Operator]) -> Statistics:
     for op in ops:
         weights = sum(size_of(a.shape) for a in op.attrs.values() if a.dtype is not None)
         total += weights
-        if op.type not in ("pnnx.Input", "pnnx.Output", "pnnx.Attribute"):
+        if not op.is_end and op.type != "pnnx.Attribute":
             rows.append(OperatorCost(op.name, op.type, *cost_of(op), weights))
     return Statistics(",".join(texts), tuple(rows), total)

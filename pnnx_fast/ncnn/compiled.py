@@ -255,7 +255,7 @@ class NetCompiler:
         """Emit the operators of one layer."""
         assert isinstance(layer, BuiltinLayer)
         t.layer = layer.name or f"{layer.type}_{layer.tops[0] if layer.tops else ''}"
-        where = f"{layer.type} {layer.name}".strip()
+        where = layer.where
         if layer.build is None:
             raise ShapeError("load_model has not been called", operator=where)
         bottoms = [operands.get(b) for b in layer.bottoms]

@@ -267,7 +267,7 @@ class Extractor:
         tops = _call_custom(layer, bottoms, self._opt.copy())
         for number, mat in zip(layer.tops, tops, strict=False):
             if mat._a is None:
-                raise ShapeError("a top blob stayed empty", operator=f"{layer.type} {layer.name}")
+                raise ShapeError("a top blob stayed empty", operator=layer.where)
             self._made[number] = np.ascontiguousarray(mat._a)
 
 
@@ -279,7 +279,7 @@ _FAILURES = PnnxFastError, *_UNFORESEEN
 
 def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:
     """Run an application's layer on Mats of its own."""
-    where = f"{layer.type} {layer.name}"
+    where = layer.where
     if layer.support_inplace and type(layer).forward is Layer.forward:
         code = layer.forward_inplace(bottoms[0] if layer.one_blob_only else bottoms, opt)
         tops = bottoms

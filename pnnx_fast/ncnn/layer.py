@@ -62,6 +62,11 @@ class Layer:
         self.featmask = 0
         self.userdata: Any = None
 
+    @property
+    def where(self) -> str:
+        """Type and name, as errors show them."""
+        return f"{self.type} {self.name}".strip()
+
     def load_param(self, pd: ParamDict) -> int:
         """Take parameters."""
         return 0

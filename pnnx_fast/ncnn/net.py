@@ -5,6 +5,7 @@ Every failure returns the code that ncnn returns for it and warns with the reaso
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,7 @@ class Net:
         self.opt = Option()
         self._overwritten: dict[int, tuple[Creator, Destroyer | None]] = {}
         self._custom: list[tuple[str, Creator | None, Destroyer | None]] = []
+        self._lock = threading.Lock()  # extractors of one net run in several threads
         self._reset()
 
     def _reset(self) -> None:
@@ -222,7 +224,7 @@ class Net:
     def _take_hints(self, params: ncnn_param.ParamSlots, layer: Layer) -> str | None:
         """Shapes that the file announces, and the mask of features; returns what is wrong."""
         hints = params.get_ints(_HINTS)
-        if params.type(_HINTS) and not params.bits(_HINTS) is not None:
+        if params.type(_HINTS) and params.bits(_HINTS) is None:
             return "shape hints must be an array"
         if hints:
             reason = self._hint_shapes(hints, layer)
@@ -265,11 +267,11 @@ class Net:
             try:
                 code = self._load_layer(layer, reader)
             except FormatError as error:
-                code, reason = -1, str(ncnn_bin.read_error(error, f"{i} {layer.type} {layer.name}".rstrip()))
+                code, reason = -1, str(ncnn_bin.read_error(error, f"{i} {layer.where}".rstrip()))
             except PnnxFastError as error:
-                code, reason = -1, f"layer {i} {layer.type} {layer.name}: {error}"
+                code, reason = -1, f"layer {i} {layer.where}: {error}"
             else:
-                reason = f"layer {i} {layer.type} {layer.name}: load_model returned {code}"
+                reason = f"layer {i} {layer.where}: load_model returned {code}"
             if code:
                 warn(reason)
                 return -1
@@ -341,6 +343,7 @@ class Net:
     # -- for extractors ----------------------------------------------------------------------------------------
 
     def _compile(self) -> NetCompiler:
-        if self._compiler is None:
-            self._compiler = NetCompiler(self._layers, [blob.producer for blob in self._blobs])
-        return self._compiler
+        with self._lock:
+            if self._compiler is None:
+                self._compiler = NetCompiler(self._layers, [blob.producer for blob in self._blobs])
+            return self._compiler

@@ -97,8 +97,8 @@ class UnlockedPoolAllocator(PoolAllocator):
     """A pool allocator for one thread."""
 
 
-def physical_cpus() -> int:
-    """Number of processor cores that this process may use."""
+def usable_cpus() -> int:
+    """Number of processors that this process may use; the two threads of a core are not told apart."""
     return int(core.default_threads())
 
 
@@ -147,7 +147,7 @@ class Option:
     _copy: ClassVar[Option | None] = None
 
     def __post_init__(self) -> None:
-        self.num_threads = self.num_threads or physical_cpus()
+        self.num_threads = self.num_threads or usable_cpus()
 
     def __setattr__(self, name: str, value: Any) -> None:
         field = self.__dataclass_fields__.get(name)
@@ -228,8 +228,8 @@ def _no_little_cores() -> int:
 get_little_cpu_count: Callable[[], int] = _no_little_cores
 get_physical_little_cpu_count: Callable[[], int] = _no_little_cores
 get_big_cpu_count: Callable[[], int] = get_cpu_count
-get_physical_cpu_count: Callable[[], int] = physical_cpus
-get_physical_big_cpu_count: Callable[[], int] = physical_cpus
+get_physical_cpu_count: Callable[[], int] = usable_cpus
+get_physical_big_cpu_count: Callable[[], int] = usable_cpus
 
 
 def get_cpu_powersave() -> int:

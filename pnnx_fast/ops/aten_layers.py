@@ -16,7 +16,7 @@ from pnnx_fast.ops._checks import real_number, require_dims, tensor_list
 from pnnx_fast.ops.aten import dtype_name
 from pnnx_fast.ops.einsum import einsum as by_name
 from pnnx_fast.ops.elementwise import lower_expression
-from pnnx_fast.ops.registry import bind, find, operator
+from pnnx_fast.ops.registry import bind, operator, require
 from pnnx_fast.ops.resize import interpolate, resample
 from pnnx_fast.ops.shape import axis_of, integers
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
@@ -40,8 +40,7 @@ def _lower(
     parameters: Mapping[str, Any],
 ) -> Value:
     """Lower a registered operator with what a graph's operator would carry."""
-    definition = find(target)
-    assert definition is not None, target
+    definition = require(target)
     args, kwargs = bind(definition, None, inputs, names, weights, parameters)
     value: Value = definition.function(b, *args, **kwargs)
     return value

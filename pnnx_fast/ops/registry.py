@@ -57,6 +57,7 @@ __all__ = [
     "find",
     "only_tensor",
     "operator",
+    "require",
     "scoped",
     "slot_name",
     "types",
@@ -347,6 +348,21 @@ def _is_known(name: str) -> bool:
     name = ALIASES.get(name, name) if CATALOG.find(name) is None else name
     family = family_of(name)
     return (family is not None and PREFIX + family not in sys.modules) or find(name) is not None
+
+
+def require(name: str, operator_name: str = "") -> OperatorDef:
+    """Return the definition for an operator type.
+
+    Raises
+    ------
+    UnsupportedOperatorError
+        When neither this package nor a plugin has one.
+    """
+    found = find(name)
+    if found is None:
+        check_supported([(name, operator_name)])
+        return require(name)  # a plugin has brought it
+    return found
 
 
 def check_supported(used: Iterable[tuple[str, str]], skeleton: Callable[[str], str] | None = None) -> None:

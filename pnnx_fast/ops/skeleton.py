@@ -70,7 +70,7 @@ def skeleton(op: Operator) -> str:
         return b.host(compute, [input0], [((2, 3), "float32")])[0]
     """
     if op.type in _BLOCKS:
-        return f"# {op.type} {op.name}: {_BLOCKS[op.type]}"
+        return f"# {op.where}: {_BLOCKS[op.type]}"
     taken = {"b", "compute", "pnnx_fast"}
     function = _identifier(re.split(r"[.:]", op.type)[-1].lower(), taken)
     names = [*op.inputnames, *[""] * (len(op.inputs) - len(op.inputnames))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "is_channels_last",
     "map_leaves",
     "merge_dims",
+    "strides_in",
     "tensors_in",
 ]
 
@@ -89,6 +91,25 @@ def dense_strides(shape: Sequence[int]) -> Shape:
         if size > 1:
             step *= size
     return tuple(strides[::-1])
+
+
+def strides_in(shape: Shape, order: Order) -> Shape:
+    """Strides in elements of a dense tensor whose dimensions lie in memory in some order."""
+    if isinstance(order, Tensor):
+        by_stride = sorted(range(len(shape)), key=lambda d: (-order.strides[d], d))
+        return _strides_by(shape, tuple(by_stride)) if order.ndim == len(shape) else dense_strides(shape)
+    if order == "plain" or len(shape) < 3:
+        return dense_strides(shape)
+    return _strides_by(shape, (0, *range(2, len(shape)), 1))
+
+
+@lru_cache(1024)
+def _strides_by(shape: Shape, outer_to_inner: tuple[int, ...]) -> Shape:
+    """Dense strides with dimensions in another order; both walks and many layers ask for the same few."""
+    strides = [0] * len(shape)
+    for d, s in zip(outer_to_inner, dense_strides([shape[d] for d in outer_to_inner]), strict=True):
+        strides[d] = s
+    return tuple(strides)
 
 
 def merge_dims(shape: Sequence[int], *strides: Sequence[int]) -> tuple[Shape, list[Shape]]:
@@ -349,7 +370,7 @@ class Builder(Protocol):
         """Return a tensor with known values."""
 
     def cached(self, key: Hashable, make: Callable[[], Array]) -> Tensor:
-        """Return the constant of that key, made at most once in the life of a model (packed weights, tables)."""
+        """Return the constant of that key (packed weights, tables), made once while a program of the model uses it."""
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the object of that key, made at most once in the life of a model (state of native operators)."""

@@ -91,14 +91,15 @@ def _is_plain(op: Operator) -> bool:
 
 
 def optimize(graph: Graph, observe: Observer | None = None) -> None:
-    """Run all passes on a graph, in place; ``observe`` is called after each with the pass's name."""
+    """Run all passes on a graph, in place; ``observe`` is called after each that changed it, with its name."""
     _run(PASSES, graph, {op.type for op in graph.ops}, observe)
 
 
 def _run(passes: Mapping[str, tuple[str, str]], graph: Graph, present: Set[str], observe: Observer | None) -> None:
     """Run the passes that wait for a type among those present; none makes operators for which a later one waits."""
     for name, (module, types) in passes.items():
-        if not types or not present.isdisjoint(types.split()):
-            getattr(import_module(f"{__name__}.{module}"), name)(graph)
-        if observe is not None:
+        if types and present.isdisjoint(types.split()):
+            continue
+        changed = getattr(import_module(f"{__name__}.{module}"), name)(graph)
+        if changed and observe is not None:
             observe(name, graph)

@@ -36,8 +36,8 @@ BURST_SECONDS, LEAST_RUNS, ROUNDS = 0.004, 3, 3
 MARGIN = 0.97
 """What a candidate must take of the time of the present choice at most to replace it."""
 
-STRIDES = ("xsn", "xsh", "xsw", "ysn", "ysh", "ysw", "zsn", "zsh", "zsw", "act_a", "act_b", "variant")
-"""Fields that say where tensors lie, not how much is to be computed."""
+NOT_WORK = ("xsn", "xsh", "xsw", "ysn", "ysh", "ysw", "zsn", "zsh", "zsw", "act_a", "act_b", "variant")
+"""Fields that say where tensors lie and the like, not how much is to be computed."""
 
 
 def default_file() -> Path:
@@ -95,7 +95,7 @@ class Tuner:
         if len(options) < 2 or not work.fields["n"]:
             return given
         machine = f"{self._machine}; {work.isa}; {work.nthreads}"
-        layer = " ".join(f"{key}{value}" for key, value in sorted(work.fields.items()) if key not in STRIDES)
+        layer = " ".join(f"{key}{value}" for key, value in sorted(work.fields.items()) if key not in NOT_WORK)
         layer += " z" if work.fields.get("zsw") else ""
         with self._lock:
             row = self._new.get(machine, {}).get(layer) or self._known.get(machine, {}).get(layer)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pnnx_fast.ir import Operand, Operator, Parameters
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.shape import keeps_count
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.lower import HostStep, KernelStep
 
 __all__ = ["best_part", "for_rows", "rows_apart"]
 
@@ -90,7 +93,7 @@ def _reshaped(op: Operator, rows: int) -> Operator:
     return other
 
 
-def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) -> tuple[int, bool]:
+def best_part(steps: Sequence[KernelStep | HostStep], rows: int, arena_bytes: int, nthreads: int) -> tuple[int, bool]:
     """Rows to compute at once, a divisor of ``rows``, and whether every thread computes parts of its own.
 
     ``steps`` and ``arena_bytes`` are those of all rows at once.
@@ -99,7 +102,7 @@ def best_part(steps: Sequence[Any], rows: int, arena_bytes: int, nthreads: int) 
     for step in steps:
         weights = sum(t.nbytes for t in step.tensors if t.is_constant)
         others = sum(t.nbytes for t in step.tensors if not t.is_constant)
-        work.append((getattr(step, "flops", 0) / rows / PEAK, weights / MEMORY, others / MEMORY))
+        work.append((step.flops / rows / PEAK, weights / MEMORY, others / MEMORY))
     enough = sum(compute for compute, _, _ in work) * rows > WORTH_THREADS
 
     def cost(choice: tuple[int, bool]) -> float:

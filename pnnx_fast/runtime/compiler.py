@@ -243,7 +243,7 @@ def _signature(value: Value, arrays: list[Array]) -> Any:
 
 
 def _dumper() -> Callable[[str, Graph], None] | None:
-    """Return what writes the graph after each pass to the folder PNNX_FAST_DUMP, None when it names none."""
+    """Return what writes the graph after a pass to the folder PNNX_FAST_DUMP, None when it names none."""
     folder = os.environ.get("PNNX_FAST_DUMP")
     if not folder:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,10 +28,10 @@ from pnnx_fast.ops.symbolic import (
     Results,
     Tensor,
     Value,
-    dense_strides,
     is_channels_last,
     map_leaves,
     merge_dims,
+    strides_in,
     tensors_in,
 )
 from pnnx_fast.runtime.constants import Constants
@@ -44,9 +44,6 @@ __all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "Sta
 
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
-
-ENDS = ("pnnx.Input", "pnnx.Output")
-"""Operators that do nothing: inputs are given, and outputs are read off the operands."""
 
 _CODES = core.codes("dtype")
 """Dtypes that the kernel `convert` knows."""
@@ -171,7 +168,7 @@ class Lowering(Builder):
         """See Builder."""
         dtype = np.dtype(dtype)
         shape = tuple(map(int, shape))
-        return Tensor(Buffer("arena", self._nbytes(shape, dtype)), shape, dtype, _strides(shape, order))
+        return Tensor(Buffer("arena", self._nbytes(shape, dtype)), shape, dtype, strides_in(shape, order))
 
     def _nbytes(self, shape: Sequence[int], dtype: DType) -> int:
         if min(shape, default=0) < 0:
@@ -186,7 +183,7 @@ class Lowering(Builder):
         """See Builder."""
         dtype = np.dtype(dtype)
         shape = tuple(map(int, shape))
-        strides = _strides(shape, order)
+        strides = strides_in(shape, order)
         if self.placement is not None and self.operator is not None and index < len(self.operator.outputs):
             placed = self.placement.place(self.operator.outputs[index].name, shape, dtype, strides)
             if placed is not None:
@@ -313,7 +310,7 @@ class Lowering(Builder):
         if x.is_constant:
             moved = x.numpy() if order == "plain" else np.moveaxis(x.numpy(), 1, -1)
             made = self.cached((order, x.identity), lambda: np.ascontiguousarray(moved))
-            return Tensor(made.buffer, x.shape, x.dtype, _strides(x.shape, order), made.offset)
+            return Tensor(made.buffer, x.shape, x.dtype, strides_in(x.shape, order), made.offset)
         key = (order, x.identity)
         if key not in self._reordered:
             y = self.empty(x.shape, x.dtype, order)
@@ -357,7 +354,7 @@ class Lowering(Builder):
     def run(self, ops: Sequence[Operator], values: dict[str, Value], outputs: Sequence[str]) -> Stage:
         """Lower ``ops`` in order; ``values`` holds what is known of operands and is extended."""
         for op in ops:
-            if op.type in ENDS:
+            if op.is_end:
                 continue
             self.operator = op
             try:
@@ -392,10 +389,7 @@ class Lowering(Builder):
 
     def _bind(self, op: Operator) -> registry.Binding:
         """Weights and parameters of an operator for its function; a second walk takes those of the first."""
-        definition = registry.find(op.type)
-        if definition is None:
-            registry.check_supported([(op.type, op.name)])
-            raise AssertionError
+        definition = registry.require(op.type, op.name)
         attributes = {key: self.constants.attribute(attr) for key, attr in op.attrs.items()}
         parameters = {key: self.constants.parameter(parameter.value) for key, parameter in op.params.items()}
         names = op.inputnames[: len(op.inputs)]
@@ -463,24 +457,6 @@ def _of_operand(operand: Operand, value: Value) -> Value:
         return value
     row = dtypes.by_text.get(operand.dtype or "")
     return registry.only_tensor(value, np.dtype(row.computed) if row else None)
-
-
-def _strides(shape: Shape, order: Order) -> Shape:
-    if isinstance(order, Tensor):
-        by_stride = sorted(range(len(shape)), key=lambda d: (-order.strides[d], d))
-        return _strides_by(shape, tuple(by_stride)) if order.ndim == len(shape) else dense_strides(shape)
-    if order == "plain" or len(shape) < 3:
-        return dense_strides(shape)
-    return _strides_by(shape, (0, *range(2, len(shape)), 1))
-
-
-@lru_cache(1024)
-def _strides_by(shape: Shape, outer_to_inner: tuple[int, ...]) -> Shape:
-    """Dense strides with dimensions in another order; both walks and many layers ask for the same few."""
-    strides = [0] * len(shape)
-    for d, s in zip(outer_to_inner, dense_strides([shape[d] for d in outer_to_inner]), strict=True):
-        strides[d] = s
-    return tuple(strides)
 
 
 def _copied_dims(x: Tensor, y: Tensor) -> tuple[Shape, list[Shape]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pnnx_fast._types import Array
+
+if TYPE_CHECKING:
+    from pnnx_fast.runtime.executable import Runnable
 
 __all__ = ["Profile", "StepTime"]
 
@@ -32,7 +35,7 @@ class Profile(NamedTuple):
     threads: int
 
     @classmethod
-    def measure(cls, chain: Any, given: Sequence[Array], repeat: int) -> Profile:
+    def measure(cls, chain: Runnable, given: Sequence[Array], repeat: int) -> Profile:
         """Run a program with a clock ``repeat`` times and keep the fastest time of each step."""
         best: dict[int, int] = {}
         for _ in range(repeat + 1):

@@ -193,7 +193,7 @@ def eliminate_identity_operator(graph: Graph) -> int:
 def _is_special(op: Operator) -> bool:
     """Whether two equal operators may give different results, or are no operators."""
     random = ("rand", "normal", "bernoulli", "multinomial", "dropout", "poisson", "rrelu", "Dropout", "RReLU", "copy")
-    return op.type in ("pnnx.Input", "pnnx.Output") or any(word in op.type for word in random)
+    return op.is_end or any(word in op.type for word in random)
 
 
 _DROPOUTS = tuple(f"{a}{b}" for a in ("nn.Dropout", "F.dropout") for b in ("", "1d", "2d", "3d")) + (

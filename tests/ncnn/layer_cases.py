@@ -117,6 +117,11 @@ def _shapes() -> list[Case]:
         ("-23303=1,1", (3, 4, 5)),
     ):
         cases.append(Case("ExpandDims", params, (shape,)))
+    return cases
+
+
+def _pieces() -> list[Case]:
+    cases = []
     for shape in ANY:
         for axis in range(-len(shape), len(shape)):
             cases.append(Case("Concat", f"0={axis}", (shape, shape)))
@@ -485,8 +490,8 @@ def _int8() -> list[Case]:
 
 
 _ALL: list[Case] = [
-    *_elementwise(), *_operations(), *_shapes(), *_convolutions(), *_poolings(), *_normalizations(), *_reductions(),
-    *_resizes(), *_linear(), *_recurrent(), *_attention(), *_signals(), *_detectors(), *_int8(),
+    *_elementwise(), *_operations(), *_shapes(), *_pieces(), *_convolutions(), *_poolings(), *_normalizations(),
+    *_reductions(), *_resizes(), *_linear(), *_recurrent(), *_attention(), *_signals(), *_detectors(), *_int8(),
 ]  # fmt: skip
 
 CASES: list[Case] = list({case.name: case for case in _ALL}.values())

@@ -237,6 +237,14 @@ def _functions() -> list[Case]:
         named("torch.repeat_interleave", f"input={x}", repeats=2, dim=1),
         named("torch.bernoulli", "input=b4 3 4"),
     ]
+    for n, image in SHAPES.items():
+        pooled = {"kernel_size": 2, "return_indices": True}
+        cases += [named(f"F.max_pool{n}d", f"input={image}", getattr(F, f"max_pool{n}d"), **pooled)]
+    return cases
+
+
+def _along_dimensions() -> list[Case]:
+    x = "f4 3 4 5"
     reductions: dict[str, list[dict[str, Any]]] = {
         "amax": [{"dim": (0, 2)}],
         "amin": [{"dim": 1, "keepdim": True}],
@@ -253,7 +261,7 @@ def _functions() -> list[Case]:
         "clamp": [{"min": -0.3, "max": 0.2}],
         "chunk": [{"chunks": 2, "dim": 1}],
     }
-    cases += [
+    cases = [
         named(f"torch.{k}", f"input={v}", **p) for k, ps in reductions.items() for p in ps for v in (x, "f8 3 4 5")
     ]
     cases += [named(f"torch.{k}", "input=i8 3 4 5") for k in ("sum", "prod")]
@@ -272,11 +280,10 @@ def _functions() -> list[Case]:
             },
         ),
     ]
-    cases += [named(kind, f"input={x}", call, **params) for kind, call, params in views]
-    for n, image in SHAPES.items():
-        pooled = {"kernel_size": 2, "return_indices": True}
-        cases += [named(f"F.max_pool{n}d", f"input={image}", getattr(F, f"max_pool{n}d"), **pooled)]
-    return cases
+    return cases + [named(kind, f"input={x}", call, **params) for kind, call, params in views]
 
 
-LAYERS = [*_convolutions(), *_norms(), *_pads_and_sizes(), *_sequences(), *_activations(), *_functions()]
+LAYERS = [
+    *(*_convolutions(), *_norms(), *_pads_and_sizes(), *_sequences()),
+    *(*_activations(), *_functions(), *_along_dimensions()),
+]
