@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pnnx_fast import demo, edit, errors, native, ncnn, runtime_graph
+    from pnnx_fast import demo, edit, errors, native, ncnn, runtime_graph, simplify
     from pnnx_fast._types import Source
     from pnnx_fast.ir import Attribute, Graph, Operand, Operator, Parameter
     from pnnx_fast.native import get_include
     from pnnx_fast.ops.registry import operator
+    from pnnx_fast.runtime.inputs import TensorInfo
     from pnnx_fast.runtime.profile import Profile
     from pnnx_fast.runtime.session import Model
 
@@ -40,6 +41,7 @@ __all__ = [
     "Operator",
     "Parameter",
     "Profile",
+    "TensorInfo",
     "demo",
     "edit",
     "errors",
@@ -50,6 +52,7 @@ __all__ = [
     "operator",
     "runtime_graph",
     "show_config",
+    "simplify",
 ]
 
 _HOMES = {
@@ -60,6 +63,7 @@ _HOMES = {
     "Parameter": "ir",
     "Model": "runtime.session",
     "Profile": "runtime.profile",
+    "TensorInfo": "runtime.inputs",
     "operator": "ops.registry",
     "edit": None,
     "get_include": "native",
@@ -68,18 +72,21 @@ _HOMES = {
     "ncnn": None,
     "demo": None,
     "runtime_graph": None,
+    "simplify": None,
 }
 """Where the public names live; they are imported at first use so that ``import pnnx_fast`` stays quick."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'pnnx_fast' has no attribute {name!r}")
-    home = _HOMES[name]
-    module = importlib.import_module(f"pnnx_fast.{home or name}")
-    value = module if home is None else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or a type checker would take any name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'pnnx_fast' has no attribute {name!r}")
+        home = _HOMES[name]
+        module = importlib.import_module(f"pnnx_fast.{home or name}")
+        value = module if home is None else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 __all__ = [
+    "BroadcastError",
     "CycleError",
     "ExpressionError",
     "FormatError",
@@ -199,11 +200,15 @@ class ExpressionError(AtOperator, ValueError):
         operator: str | None = None,
         step: int | None = None,
     ) -> None:
-        self.reason, self.text, self.position, self.operator, self.step = reason, text, position, operator, step
         message = f"{operator}: {reason}" if operator else reason
         if text and position is not None:
             message += f"\n  {text}\n  {' ' * position}^"
-        super().__init__(message)
+        super().__init__(message)  # of BroadcastError that of ShapeError, which sets fields, too
+        self.reason, self.text, self.position, self.operator, self.step = reason, text, position, operator, step
+
+
+class BroadcastError(ExpressionError, ShapeError):
+    """Sizes in an expression differ where they must not."""
 
 
 class UnsupportedOperatorError(PnnxFastError, NotImplementedError):

@@ -19,6 +19,7 @@ EXAMPLES = [
     errors.OperatorError("its function raised OSError", operator="mine.Twice t"),
     errors.NativeOperatorError(3, function="infer", operator="mine.Twice t"),
     errors.ExpressionError("unknown function", "foo(@0)", 0),
+    errors.BroadcastError("shapes (2,) and (3,) do not broadcast", "add(@0,@1)", 0),
     errors.UnsupportedOperatorError("no function", {"mine.Op": ["a", "b"]}),
     errors.CycleError(["a", "b"]),
     errors.GraphError(["one", "two"]),

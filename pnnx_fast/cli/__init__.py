@@ -89,4 +89,4 @@ def _show_warning(message: Warning | str, *where: object, **more: object) -> Non
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])

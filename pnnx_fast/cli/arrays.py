@@ -14,7 +14,7 @@ import numpy as np
 
 from pnnx_fast._memory import check_memory
 from pnnx_fast._types import Array, DType
-from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.errors import ParameterError, ShapeError, no_such
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.session import Model, TensorInfo
@@ -95,13 +95,18 @@ def load_inputs(model: Model, paths: list[str], sizes: Sizes, args: Any) -> list
 
 
 def _stored(path: str, names: list[str]) -> list[Array]:
-    """Arrays of a file of numpy, in the order of the inputs where an archive has their names."""
+    """Arrays of a file of numpy; those of an archive by name, or in its order if none is that of an input."""
     try:
         with open(path, "rb") as file:
             found = np.load(file)
             if isinstance(found, np.ndarray):
                 return [found]
-            return [found[name] for name in (names if set(found.files) == set(names) else found.files)]
+            unknown = [name for name in found.files if name not in names]
+            if len(unknown) == len(found.files):
+                return [found[name] for name in unknown]
+            if unknown:
+                raise ParameterError(f"{path}: {no_such('input', unknown[0], names)}")
+            return [found[name] for name in names if name in found.files]
     except (ValueError, EOFError, BadZipFile) as error:
         raise ParameterError(f"{path}: not a readable file of numpy ({error})") from None
 

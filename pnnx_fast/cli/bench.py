@@ -41,17 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group",
         type=kernel_shapes.of_groups,
-        default="all",
         metavar="NAME,…",
-        help=f"with --kernels: the shapes of {', '.join(kernel_shapes.GROUPS)}, or all",
+        help=f"with --kernels: the shapes of {', '.join(kernel_shapes.GROUPS)} (default: all)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast bench``."""
-    if args.kernels or args.shape:
-        if args.model is not None or args.batch or args.size:
-            raise argparse.ArgumentTypeError("--kernels and --shape time kernels without a model, --batch or --size")
+    if args.kernels or args.shape or args.group:
+        if args.model is not None or args.batch or args.size or args.profile or args.autotune:
+            raise argparse.ArgumentTypeError(
+                "--kernels, --shape and --group time kernels, without a model, --batch, --size, --profile or --autotune"
+            )
         return _run_kernels(args)
     if args.model is None:
         raise argparse.ArgumentTypeError("a model is needed, or --kernels")
@@ -78,7 +79,7 @@ def _run_kernels(args: argparse.Namespace) -> int:
     """A line for each algorithm at each shape: rates, share of the measured peak, the dispatcher's choice."""
     isa = args.isa or default_isa()
     seconds = 0.1 if args.seconds is None else args.seconds
-    shapes = args.shape or args.group
+    shapes = args.shape or args.group or kernel_shapes.of_groups("all")
     width = max(len(shape.text) for shape in shapes)
     for threads in args.threads or [core.default_threads()]:
         most = kernels.peak(isa, threads)

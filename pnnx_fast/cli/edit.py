@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import pnnx_fast
 from pnnx_fast import edit
 from pnnx_fast.cli.arguments import add_bin, add_model, add_size, positive
 from pnnx_fast.cli.arrays import given_sizes
+from pnnx_fast.edit.weights import float_type
+from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir.dtypes import FLOATS
 
 
@@ -35,9 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dynamic", metavar="INPUT:AXIS,…", help="free the sizes of axes, e.g. 0:0,0:2; or: batch")
     add_size(parser)
     parser.add_argument(
-        "--simplify", nargs="?", const="", metavar="PASS,…", help="run PNNX's simplifications: all, or those named"
+        "--simplify",
+        nargs="?",
+        const="",
+        type=_passes,
+        metavar="PASS,…",
+        help="run PNNX's simplifications: all, or those named (without names it comes after the files)",
     )
-    parser.add_argument("--dtype", choices=FLOATS, help="store the weights as this type")
+    parser.add_argument(
+        "--dtype", type=_dtype, metavar="TYPE", help=f"store the weights as {', '.join(FLOATS)} (or float16, fp16, …)"
+    )
     parser.add_argument(
         "--constants", action="store_true", help="with --dtype: convert constants between operators, too"
     )
@@ -82,6 +92,20 @@ def _set_sizes(graph: pnnx_fast.Graph, args: argparse.Namespace) -> list[str]:
     elif sizes:
         graph.infer_shapes(sizes)
     return fixed
+
+
+def _passes(text: str) -> str:
+    """What follows --simplify; a file there is meant as the model."""
+    if os.sep in text or text.endswith(".param"):
+        raise argparse.ArgumentTypeError(f"there is no pass {text!r}; without names --simplify comes after the files")
+    return text
+
+
+def _dtype(text: str) -> str:
+    try:
+        return float_type(text)
+    except ParameterError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _axes(text: str) -> dict[str, list[int]] | None:

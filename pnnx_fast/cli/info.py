@@ -13,7 +13,7 @@ from pnnx_fast.cli.arguments import add_bin, add_model, add_size, graph_alone
 from pnnx_fast.cli.arrays import given_sizes, zero_inputs
 from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.ir.outputs import leaves, returned
-from pnnx_fast.ir.statistics import format_bytes
+from pnnx_fast.ir.statistics import format_bytes, format_count
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +32,12 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for kind in ("inputs", "outputs"):
         for tensor in facts[kind]:
-            shape = "" if tensor["shape"] is None else f" {tensor['shape']}"
+            shape = "" if tensor["shape"] is None else f" {tensor['shape']}".replace("-1", "?")
             print(f"{kind[:-1]:7} {tensor['name']}: {tensor['dtype'] or 'unknown'}{shape}")
     print(f"weights {facts['parameters']:,} values, {format_bytes(facts['weight_bytes'])}")
     if "flops" in facts:
         arena = format_bytes(facts["arena_bytes"])
-        print(f"work    {facts['flops'] / 1e9:.3f} GFLOP, {arena} of activations, {facts['steps']} steps")
+        print(f"work    {format_count(facts['flops'])} FLOP, {arena} of activations, {facts['steps']} steps")
     else:
         print(f"work    unknown: {facts['reason']}")
     print(f"{sum(facts['operators'].values())} operators:")

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help=".npy, .npz or a picture (resized where the input's height and width are known), once for each input; "
-        "without it, random numbers",
+        help=".npy, .npz (by the names of inputs) or a picture (resized where the input's height and width are known), "
+        "once for each input; without it, random numbers",
     )
     add_size(parser)
     parser.add_argument(

@@ -91,12 +91,12 @@ class Unbaking:
         try:
             self.old.step(op)
             self.new.step(op)
+        except ExpressionError as error:
+            raise self._explained(op, error) from error
         except ShapeError as error:
             if error.operator is None or self._constants(op):
                 raise self._explained(op, error) from error
             raise
-        except ExpressionError as error:
-            raise self._explained(op, error) from error
 
     def _explained(self, op: Operator, error: PnnxFastError) -> ShapeError:
         reason = getattr(error, "reason", str(error))

@@ -8,9 +8,23 @@ from pnnx_fast.ir.check import require_data
 from pnnx_fast.ir.dtypes import FLOATS, by_text
 from pnnx_fast.ir.mapped import files_of, require_unchanged
 
-__all__ = ["to"]
+__all__ = ["float_type", "to"]
 
 _SPELLINGS = {"fp32": "f32", "float32": "f32", "fp16": "f16", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
+
+
+def float_type(dtype: str) -> str:
+    """PNNX's name of a type of floating point numbers, of which there are several spellings.
+
+    Raises
+    ------
+    ParameterError
+        When it is none.
+    """
+    wanted = _SPELLINGS.get(dtype, dtype)
+    if wanted not in FLOATS:
+        raise ParameterError(f"weights can be {', '.join(FLOATS)}, not {dtype!r}")
+    return wanted
 
 
 def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
@@ -41,9 +55,7 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
     >>> {attr.dtype for op in small.ops for attr in op.attrs.values()}
     {'f16'}
     """
-    wanted = _SPELLINGS.get(dtype, dtype)
-    if wanted not in FLOATS:
-        raise ParameterError(f"weights can be {', '.join(FLOATS)}, not {dtype!r}")
+    wanted = float_type(dtype)
     require_data(graph.ops)
     require_unchanged(files_of(graph.ops))
     result = graph.copy()

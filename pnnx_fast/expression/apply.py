@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from pnnx_fast._types import Array, DType, Shape
-from pnnx_fast.errors import ExpressionError
+from pnnx_fast.errors import BroadcastError, ExpressionError
 from pnnx_fast.expression.functions import FUNCTIONS, Function
 from pnnx_fast.expression.rules import Signature
 from pnnx_fast.expression.types import TensorType, Value, convert, element_type
@@ -84,7 +84,7 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
     Raises
     ------
-    ExpressionError
+    BroadcastError
         When two sizes differ and neither is 1.
     """
     rank = max(map(len, shapes), default=0)
@@ -93,7 +93,7 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     for sizes in zip(*padded, strict=True):
         others = {n for n in sizes if n != 1}
         if len(others) > 1:
-            raise ExpressionError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+            raise BroadcastError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
         result.append(others.pop() if others else 1)
     return tuple(result)
 

@@ -74,7 +74,7 @@ def evaluate(expression: Node | str, inputs: Sequence[Any]) -> Value:
         try:
             stack.append(_step(node, args, inputs))
         except ExpressionError as error:
-            raise ExpressionError(error.reason, *position_of(root, node)) from None
+            raise type(error)(error.reason, *position_of(root, node)) from None
     return stack.pop()
 
 

@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 
 from pnnx_fast._files import bin_path, param_path
 from pnnx_fast._types import PathLike, Source, Target
-from pnnx_fast.errors import FormatError, GraphError
+from pnnx_fast.errors import FormatError, GraphError, ParameterError
 from pnnx_fast.formats import pnnx_param
 from pnnx_fast.formats.pnnx_param import DEFAULT_LIMITS, Limits, WeightPlace
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
@@ -151,6 +151,8 @@ def save(graph: Graph, param: Target, bin: Target | None = None) -> None:
     ops = _in_order(graph)
     weights, content = _weights(ops), pnnx_param.write(graph, ops)
     if isinstance(param, str | os.PathLike):
+        if os.fspath(param).endswith(".bin"):
+            raise ParameterError(f"{os.fspath(param)} would become the text of a model; its weights are named by bin")
         bin = bin_path(param) if bin is None else bin
     elif bin is None:
         raise TypeError("saving to a file object needs bin, too")

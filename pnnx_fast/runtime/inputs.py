@@ -79,7 +79,9 @@ def stand_ins(shapes: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[
 def _stand_in(value: Any, info: TensorInfo) -> Any:
     if value is not None and not isinstance(value, (tuple, list)):
         return value
-    if value is None or not all(hasattr(n, "__index__") and n >= 0 for n in value):
+    if value is None or (value == info.shape and min(value, default=0) < 0):
+        raise ShapeError(f"the file does not note all sizes of input {info}; give its shape")
+    if not all(hasattr(n, "__index__") and n >= 0 for n in value):
         raise ShapeError(f"input {info} needs a shape of whole numbers", actual=value)
     dtype = np.dtype(np.float32) if info.dtype is None else info.dtype
     check_memory(math.prod(value) * dtype.itemsize, f"input {info.name}")
@@ -95,18 +97,17 @@ def _as_input(value: Any, name: str, shape: tuple[int, ...] | None, dtype: DType
         dtype = value.dtype.newbyteorder("=")
     if value.dtype is not dtype and value.dtype != dtype:
         if not (np.can_cast(value.dtype, dtype, "safe") and value.dtype.kind == dtype.kind):
-            raise ShapeError(
-                "wrong dtype of input, cast it with astype", operand=name, expected=dtype, actual=value.dtype
-            )
+            raise _misfit(name, f"wrong dtype of input {name!r}, convert it first", dtype, value.dtype)
         value = value.astype(dtype)
     if shape is not None and len(shape) != value.ndim:
-        raise ShapeError(
-            "wrong number of dimensions of input",
-            operand=name,
-            expected=list(shape),
-            actual=list(value.shape),
-        )
+        raise _misfit(name, f"wrong number of dimensions of input {name!r}", list(shape), list(value.shape))
     return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+
+
+def _misfit(name: str, reason: str, expected: object, actual: object) -> ShapeError:
+    error = ShapeError(reason, expected=expected, actual=actual)
+    error.operand = name  # which the reason has already
+    return error
 
 
 def array_of(value: Any) -> Array:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from numpy import ndarray
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
-from pnnx_fast.errors import ParameterError, ShapeError, no_such
+from pnnx_fast.errors import ParameterError, PnnxFastError, ShapeError, no_such
 from pnnx_fast.ir.outputs import flat
 from pnnx_fast.runtime.inputs import TensorInfo, fitting, in_order, stand_ins
 
@@ -436,13 +436,26 @@ class Model:
             with self._lock:
                 program = self._programs.get(key)
                 if program is None:
-                    program = self._programs[key] = self._make(given)
+                    with self._telling_shapes(given):
+                        program = self._make(given)
+                    self._programs[key] = program
                     if len(self._programs) > CACHED_PROGRAMS:
                         self._programs.popitem(last=False)
         with suppress(KeyError):
             self._programs.move_to_end(key)
         self._last = key, program
         return program
+
+    @contextmanager
+    def _telling_shapes(self, given: Sequence[Array]) -> Iterator[None]:
+        """Have errors tell which inputs have not the sizes that the file notes: often that is why."""
+        try:
+            yield
+        except PnnxFastError as error:
+            for info, array in zip(self.inputs, given, strict=True):
+                if any(n not in (-1, size) for n, size in zip(info.shape or (), array.shape, strict=False)):
+                    error.add_note(f"input {info.name!r} is {list(array.shape)} here; the file notes {info}")
+            raise
 
     def _make(self, given: Sequence[Array]) -> Runnable:
         if self._cache is None:

@@ -8,10 +8,9 @@ Unlike `pnnx_fast.passes`, which makes graphs fast here, results keep to PNNX's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 
-from pnnx_fast.errors import ParameterError
+from pnnx_fast.errors import ParameterError, did_you_mean
 from pnnx_fast.ir import Graph
 from pnnx_fast.passes import restore
 from pnnx_fast.passes.restore_writes import warn_of_lost_writes
@@ -87,6 +86,5 @@ def _chosen(passes: Iterable[str] | None, table: Mapping[str, Pass]) -> list[Pas
     names = list(passes)
     unknown = [name for name in names if name not in table]
     if unknown:
-        near = dict.fromkeys(match for name in unknown for match in get_close_matches(name, table))
-        raise ParameterError(f"there is no pass {', '.join(unknown)}; there are {', '.join(near or table)}")
+        raise ParameterError("; ".join(f"there is no pass {name!r}{did_you_mean(name, table)}" for name in unknown))
     return [table[name] for name in names]

@@ -108,7 +108,7 @@ def test_free_sizes_that_are_given(capsys: pytest.CaptureFixture[str], free: str
     assert (code, err) == (0, "pnnx-fast: no --input given: running on random numbers\n")
     assert "y: float32[2, 3, 4, 5]" in out
     code, out, err = call(capsys, "info", free, "--size", "x=1,3,1000,1000")
-    assert (code, err, "0.003 GFLOP" in out) == (0, "", True)
+    assert (code, err, "work    3M FLOP" in out) == (0, "", True)
     code, out, err = call(capsys, "show", free, "--size", "1,3,10,10")
     assert (code, err, "FLOPS = 300" in out) == (0, "", True)
     code, _, err = call(capsys, "bench", free, "--size", "1,3,4,5", "--seconds", "0")
@@ -150,7 +150,7 @@ def test_info_takes_no_memory_for_inputs(
     (tmp_path / "m.pnnx.param").write_text(text.format(10**8))
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "16G")
     code, out, _ = call(capsys, "info", str(tmp_path))
-    assert (code, "0.100 GFLOP" in out) == (0, True)
+    assert (code, "work    100M FLOP" in out) == (0, True)
     (tmp_path / "m.pnnx.param").write_text(text.format(10**11))
     code, out, _ = call(capsys, "info", str(tmp_path))
     assert (code, "memory are needed" in out) == (0, True)
@@ -204,6 +204,7 @@ def test_wrong_number_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ["run", DIGITS, "--output", "no/such/folder/y.npy"],
         ["run", DIGITS, "--mean", "a"],
         ["edit", DIGITS, "x.param", "--dtype", "f8"],
+        ["edit", "--simplify", DIGITS],
         ["demo", "--count", "-1"],
     ],
     ids=lambda argv: " ".join(argv[-2:]),
@@ -215,11 +216,16 @@ def test_bad_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[s
     assert f"error: argument {argv[-2]}" in capsys.readouterr().err
 
 
+KERNELS_ALONE = "--kernels, --shape and --group time kernels, without a model, --batch, --size, --profile or --autotune"
+
+
 @pytest.mark.parametrize(
     "argv, message",
     [
         (["bench"], "a model is needed, or --kernels"),
-        (["bench", DIGITS, "--kernels"], "--kernels and --shape time kernels without a model, --batch or --size"),
+        (["bench", DIGITS, "--kernels"], KERNELS_ALONE),
+        (["bench", DIGITS, "--group", "bert"], KERNELS_ALONE),
+        (["bench", "--kernels", "--profile"], KERNELS_ALONE),
         (["run", DIGITS, "--size", "y=1,1,8,8"], "--size: there is no input 'y'; the inputs are 0"),
         (["run", DIGITS, "--mean", "1"], "--mean, --scale and --bgr are for pictures, and no --input is one"),
         (["edit", DIGITS, "x.param", "--constants"], "--constants goes with --dtype"),
@@ -252,6 +258,25 @@ def test_archives_go_by_the_names_of_inputs(tmp_path: Path, capsys: pytest.Captu
     target = tmp_path / "out.npy"
     assert main(["run", str(tmp_path), "--input", str(tmp_path / "in.npz"), "--output", str(target)]) == 0
     assert np.load(target).tolist() == [4, 4]
+    np.savez(tmp_path / "in.npz", x=np.float32([5, 5]), yy=np.float32([1, 1]))
+    code, _, err = call(capsys, "run", str(tmp_path), "--input", str(tmp_path / "in.npz"))
+    assert (code, "in.npz: there is no input 'yy'" in err) == (1, True)
+    np.savez(tmp_path / "in.npz", np.float32([5, 5]), np.float32([2, 2]))
+    assert main(["run", str(tmp_path), "--input", str(tmp_path / "in.npz"), "--output", str(target)]) == 0
+    assert np.load(target).tolist() == [3, 3]
+
+
+def test_errors_tell_of_inputs_that_have_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 8, 8, 1), np.float32))
+    code, _, err = call(capsys, "run", DIGITS, "--input", str(tmp_path / "x.npy"))
+    assert code == 1
+    assert "input '0' is [1, 8, 8, 1] here; the file notes 0: float32[1, 1, 8, 8]" in err
+
+
+def test_weights_are_not_written_over_by_the_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "edit", DIGITS, str(tmp_path / "m.pnnx.bin"))
+    assert (code, "would become the text of a model" in err) == (1, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 LISTED = """7767517

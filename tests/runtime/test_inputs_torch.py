@@ -46,7 +46,7 @@ def test_tensors(change: Any) -> None:
 
 
 def test_a_wider_type_is_an_error_as_it_is_for_arrays() -> None:
-    with pytest.raises(ShapeError, match=r"cast it with astype .operand x.: expected float32, got float64"):
+    with pytest.raises(ShapeError, match=r"dtype of input 'x', convert it first: expected float32, got float64"):
         model()(torch.from_numpy(X).double())
     with pytest.raises(ShapeError, match="expected float16, got float32"):
         model("f16")(torch.from_numpy(X).bfloat16())

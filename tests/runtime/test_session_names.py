@@ -163,10 +163,10 @@ def test_a_program_that_is_compiled_ahead_is_the_one_of_the_call(
 @pytest.mark.parametrize(
     "shapes, named, error, message",
     [
-        ([], {}, ShapeError, r"input x: float32\[\?, 2\] needs a shape of whole numbers, got \(-1, 2\)"),
+        ([], {}, ShapeError, r"does not note all sizes of input x: float32\[\?, 2\]; give its shape"),
         ([(2, 1.5)], {}, ShapeError, "needs a shape of whole numbers"),
         ([(2, -1)], {}, ShapeError, "needs a shape of whole numbers"),
-        ([(2, 2, 2)], {}, ShapeError, r"wrong number of dimensions of input \(operand x\)"),
+        ([(2, 2, 2)], {}, ShapeError, "wrong number of dimensions of input 'x'"),
         ([(2, 2)] * 3, {}, ShapeError, "wrong number of inputs 'x', 'mask': expected 2, got 3"),
         ([(2, 2)], {"maks": (2,)}, ShapeError, "did you mean 'mask'"),
         ([(1 << 50, 2)], {}, LimitError, "input x: .* of memory are needed"),
@@ -182,7 +182,7 @@ def test_shapes_that_cannot_be_compiled_for(
 
 def test_shapes_that_the_file_does_not_note_are_given() -> None:
     model = made("7767517\n3 2\npnnx.Input a 0 1 x\nF.relu r 1 1 x y\npnnx.Output o 1 0 y\n")
-    with pytest.raises(ShapeError, match=r"input x: .* needs a shape of whole numbers"):
+    with pytest.raises(ShapeError, match=r"does not note all sizes of input x: .*; give its shape"):
         model.warm_up()
     model.warm_up((2,))
     np.testing.assert_array_equal(model(MASK), MASK)

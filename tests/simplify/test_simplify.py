@@ -160,7 +160,9 @@ def test_the_page_tells_of_every_pass() -> None:
 
 
 def test_names_that_do_not_exist_are_errors() -> None:
-    with pytest.raises(ParameterError, match=re.escape("there is no pass fuse_everything; there are fuse_expression")):
+    with pytest.raises(
+        ParameterError, match=re.escape("there is no pass 'fuse_everything'; did you mean 'fuse_expression'?")
+    ):
         simplify(Graph(), ["fuse_everything"])
 
 
