@@ -48,14 +48,14 @@ _ANY_TYPE = frozenset(
 )  # fmt: skip
 
 
-# Layers that take quantised integers as they are; to others they are floats. The first ones compute with them, or make
-# floats of them where theirs are weights of floats. The rest moves them or chooses among them, so they stay quantised.
-_TAKES_INT8 = frozenset(
-    {
-        "Convolution", "ConvolutionDepthWise", "InnerProduct", "MultiHeadAttention", "SDPA",
-        "CopyTo", "Dropout", "Flip", "Padding", "PixelShuffle", "ReLU", "Reorg", "ShuffleChannel",
-    }
-)  # fmt: skip
+# Integers that layers take as they are; to others they are floats. Some layers compute with quantised ones, or make
+# floats of them where theirs are weights of floats. The rest moves what there is, so it stays what it was.
+_INTEGERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Convolution", "ConvolutionDepthWise", "InnerProduct", "MultiHeadAttention", "SDPA"), ("i8",)),
+    "ReLU": ("i8",),
+    **dict.fromkeys(("CopyTo", "Diag", "Dropout", "Flip", "Padding", "PixelShuffle"), ("i8", "i32")),
+    **dict.fromkeys(("Reorg", "ShuffleChannel"), ("i8", "i32")),
+}
 
 # Layers that take a cache of the past, which is not there in the beginning, and what passes it on.
 _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
@@ -262,8 +262,8 @@ class NetCompiler:
         if None in bottoms and layer.type not in _MAY_BE_ABSENT:
             raise ShapeError(f"input blob {layer.bottoms[bottoms.index(None)]} has not been given", operator=where)
         if layer.type not in _ANY_TYPE and "." not in layer.type:
-            int8 = layer.type in _TAKES_INT8
-            bottoms = [x if x is None or (int8 and x.dtype == "i8") else t.as_float(x) for x in bottoms]
+            kept = _INTEGERS.get(layer.type, ())
+            bottoms = [x if x is None or x.dtype in kept else t.as_float(x) for x in bottoms]
         made: Any
         try:
             # Odd weights give infinities and NaN, as they do in ncnn, and no warnings of numpy.

@@ -229,6 +229,9 @@ def to(
     """Another dtype. torch.Tensor.to. A number stands for a tensor without dimensions."""
     if not isinstance(input, Tensor):
         return b.constant(np.asarray(input, dtype_of(dtype, NUMBERS[type(input)])))
+    if dtype == "torch.bfloat16":  # held in float32
+        rounded: Tensor = lower_expression(b, "torch.bfloat16(@0)", [input])
+        return rounded
     return b.cast(input, dtype_of(dtype, input.dtype))
 
 

@@ -9,6 +9,7 @@ import pytest
 from nets import load, param, run, tagged
 
 from pnnx_fast import ncnn
+from pnnx_fast.expression.types import round_to_bfloat16
 from pnnx_fast.formats.ncnn_bin import write_weight
 from pnnx_fast.formats.ncnn_types import LAYER_TYPES
 from pnnx_fast.ncnn.layers import find
@@ -40,6 +41,41 @@ def test_integers_in_memory_data_offset_indices() -> None:
     text = param("Input i 0 1 a", "MemoryData m 0 1 b 0=2", "BinaryOp o 2 1 a b c", "Embed e 1 1 c d 0=2 1=6 3=12")
     net = load(text, np.int32([1, 3]).tobytes() + bytes(4) + table.tobytes())
     assert run(net, "d", a=np.int32([0, 2])).tolist() == table[[1, 5]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("line", "order"),
+    [
+        ("Flip f 1 1 a b -23300=1,0", [2, 3, 1, 5]),
+        ("Padding f 1 1 a b 2=1", [0, 5, 1, 3, 2]),
+        ("Padding f 1 1 a b 3=2 5=4", [5, 1, 3, 2, 4, 4]),
+        ("Padding f 1 1 a b 2=1 4=1", [5, 5, 1, 3, 2]),
+        ("Dropout f 1 1 a b", [5, 1, 3, 2]),
+        ("ShuffleChannel f 1 1 a b 0=1", [5, 1, 3, 2]),
+    ],
+)
+def test_integers_that_are_moved_stay_integers(line: str, order: list[int]) -> None:
+    net = load(
+        param("Input i 0 1 a", line, "Embed e 1 1 b c 0=1 1=10 3=10"), bytes(4) + np.arange(10.0, dtype="f4").tobytes()
+    )
+    assert run(net, "c", a=np.int32([5, 1, 3, 2])).ravel().tolist() == order
+
+
+def test_a_crop_to_the_width_of_a_vector() -> None:
+    net = load(param("Input i 0 1 a", "Input j 0 1 b", "Crop c 2 1 a b c 0=1 1=2"))
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+    assert run(net, "c", a=x, b=np.zeros(3, np.float32)).tolist() == [[13, 14, 15]]
+
+
+def test_lines_are_resized_whatever_the_height() -> None:
+    net = load(param("Input i 0 1 a", "Interp r 1 1 a b 0=2 1=0.5 2=0.5"))
+    assert run(net, "b", a=np.arange(8, dtype=np.float32)[None]).tolist() == [[0.5, 2.5, 4.5, 6.5]]
+
+
+def test_casts_to_bfloat16_round() -> None:
+    net = load(param("Input i 0 1 a", "Cast r 1 1 a b 0=1 1=4", "Cast s 1 1 b c 0=4 1=1"))
+    x = np.float32([3.859, 1.2345, -0.777])
+    assert run(net, "c", a=x).tolist() == round_to_bfloat16(x).tolist()
 
 
 def test_zeros_of_either_sign_in_memory_data_are_floats() -> None:

@@ -67,6 +67,8 @@ def crop(p: Params, w: Weights) -> Build:
         places, shape = PLACES[dims_of(x)], shape_of(x)
         for name, d in places.items():
             if by_reference:
+                if offset["w"] == ABSENT and dims_of(inputs[1]) == 1 < dims_of(x):
+                    raise ShapeError("a crop whose region is in the values of a blob is not supported")
                 length = _reference_size(inputs[1], name, dims_of(x), shape[d])
             else:
                 length = shape[d] - offset[name] - behind[name]
@@ -78,8 +80,6 @@ def crop(p: Params, w: Weights) -> Build:
 
 
 def _reference_size(reference: Operand, name: str, rank: int, size: int) -> int:
-    if dims_of(reference) == 1 and rank > 1:
-        raise ShapeError("a crop whose region is in the values of a blob is not supported")
     return size if name == "c" and dims_of(reference) != rank else sizes_of(reference)[name]
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operand
 from pnnx_fast.ncnn import shape_expression
@@ -49,6 +50,10 @@ class _Interp:
         if dims_of(x) == 1:
             size["w"] = 1
         oh, ow = self._target(inputs, size)
+        if dims_of(x) == 2:
+            oh = 1  # whatever the height is told to be
+        if min(oh, ow) < 1:
+            raise ShapeError("the size to resize to", actual=(oh, ow))
         if dims_of(x) == 1:
             n, c = shape_of(x)
             return t.emit("Tensor.expand", t.reshape(x, (n, c, 1, 1)), sizes=[n, c, oh, ow])
@@ -79,8 +84,6 @@ class _Interp:
             # ncnn multiplies and truncates in float32.
             h, w = np.float32(size["h"]), np.float32(size["w"])
             result = int(h * np.float32(self.scale_h)), int(w * np.float32(self.scale_w))
-        if min(result) < 1:
-            raise ShapeError("the size to resize to", actual=result)
         return result
 
     def _changes_nothing(self, *axes: _Axis) -> bool:
@@ -110,6 +113,13 @@ def interp(p: Params, w: Weights) -> Build:
 _BORDERS = {0: "constant", 1: "replicate", 2: "reflect"}
 
 
+def _as_held(values: Any, x: Operand) -> Array:
+    """Numbers of floating point as those that a blob holds."""
+    if x.dtype == "i8":
+        return as_int8(values)
+    return np.asarray(values).astype(np.int32 if x.dtype == "i32" else np.float32)
+
+
 @layer("Padding")
 def padding(p: Params, w: Weights) -> Build:
     """Constant, replicated or reflected borders of rows, columns and channels or depths."""
@@ -127,8 +137,8 @@ def padding(p: Params, w: Weights) -> Build:
         if not any(sides):
             return x
         if mode == 0:
-            inside = as_int8(value).item() if x.dtype == "i8" else value
-            y = t.emit("F.pad", x, pad=sides, mode="constant", value=0.0 if values is not None else inside)
+            inside = 0.0 if values is not None else _as_held(value, x).item()
+            y = t.emit("F.pad", x, pad=sides, mode="constant", value=inside)
             return y if values is None else _add_borders(t, y, sides)
         shape = shape_of(x)
         # These modes take a batch and channels, of which vectors, matrices and padded channels need one more.
@@ -148,8 +158,7 @@ def padding(p: Params, w: Weights) -> Build:
             slice(a, size - b) for size, a, b in zip(shape[len(inner) :], sides[-2::-2], sides[::-2], strict=True)
         ]
         border[tuple(inner)] = 0.0
-        each = as_int8(values.numpy()) if y.dtype == "i8" else values.numpy()
-        channels = each.reshape(1, -1, *(1,) * (len(shape) - 2))
+        channels = _as_held(values.numpy(), y).reshape(1, -1, *(1,) * (len(shape) - 2))
         if channels.shape[1] != shape[1]:
             raise ShapeError("border values a channel", expected=shape[1], actual=channels.shape[1])
         return t.expression("add(@0,@1)", y, t.array(border.astype(channels.dtype) * channels))
