@@ -90,7 +90,8 @@ def convolve(
     if not b.wants_steps:
         return
     single = x.dtype == np.float32
-    if gate is not None and not (single and _takes_gate(x, weight, gate)):
+    padded = any(before) or any((n - 1) * s >= size for n, s, size in zip(y.shape[2:], stride, x.shape[2:], strict=True))
+    if gate is not None and not (single and not padded and _takes_gate(x, weight, gate)):
         x, gate = _product(b, x, gate), None
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
     if not single:
@@ -180,7 +181,7 @@ def _product(b: Builder, x: Tensor, gate: Tensor) -> Tensor:
 
 
 def _takes_gate(x: Tensor, weight: Tensor, gate: Tensor) -> bool:
-    """Whether to multiply the weights, not the input: of 1x1 windows, where there are fewer weights. All are floats."""
+    """Whether to multiply the weights, or the input on its way to the products: of 1x1 windows with fewer weights."""
     if x.ndim != 4 or gate.shape != (1, x.shape[1], 1, 1) or x.shape[0] != 1 or not weight.is_constant:
         return False
     window = weight.shape[2:] == (1, 1) and weight.shape[1] == x.shape[1] > STEM_CHANNELS

@@ -39,6 +39,12 @@ RESTORING: dict[str, tuple[str, str]] = {
         "torch.eq torch.ge torch.gt torch.le torch.logical_and torch.logical_not torch.logical_or torch.logical_xor "
         "torch.lt torch.ne",
     ),
+    "restore_narrow": (
+        "restore_narrow",
+        "aten::__and__ aten::__iand__ aten::__ior__ aten::__ixor__ aten::__or__ aten::__xor__ aten::add aten::addcdiv "
+        "aten::addcmul aten::atan2 aten::bitwise_and aten::bitwise_or aten::bitwise_xor aten::copysign aten::div "
+        "aten::floor_divide aten::fmod aten::hypot aten::mul aten::pow aten::remainder aten::sub pnnx.Expression",
+    ),
 }
 """Passes that say what the converter left unsaid; without them results would be wrong. Rows are like those below."""
 
@@ -77,7 +83,8 @@ def restore(graph: Graph, *, internal: bool = True) -> None:
 def _is_plain(op: Operator) -> bool:
     """Whether an operator is of a type for which passes wait, but as most are: nothing is unsaid.
 
-    These are expressions without quotients, casts and lost axes, and floats of which floats are made.
+    These are expressions without quotients, casts and lost axes, of a single type or with a result of another, and
+    floats of which floats are made.
     """
     if not op.inputs or len(op.outputs) != 1:
         return False
@@ -85,6 +92,9 @@ def _is_plain(op: Operator) -> bool:
     if op.type in _TYPED:
         return given[0].dtype == result.dtype == "f32"
     if op.type != "pnnx.Expression" or not op.has_param("expr"):
+        return False
+    types = {x.dtype for x in given}
+    if len(types) > 1 and result.dtype in types:
         return False
     text, ranks = op.params["expr"].text, [len(x.shape) for x in given if x.shape is not None]
     return "div" not in text and "torch" not in text and len(result.shape or ()) <= max(ranks, default=0)

@@ -11,11 +11,13 @@ from pnnx_fast.passes import PASSES, RESTORING
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.fold_batch_norm import BATCH_NORMS
 from pnnx_fast.passes.pool_first import POOLS
+from pnnx_fast.passes.restore_narrow import ARITHMETIC
 from pnnx_fast.passes.restore_outputs import ONNX_LAYERS
 
 LOOKED_FOR = {
     "restore_dtypes": WIDENING | KEEPING | COUNTING.keys() | {"pnnx.Expression"},
     "restore_truth": TRUTHS,
+    "restore_narrow": ARITHMETIC | {"pnnx.Expression"},
     "restore_outputs": RECURRENT.keys() | ONNX_LAYERS.keys() | {"nn.MultiheadAttention"},
     "drop_identity": IDENTITIES,
     "fold_batch_norm": frozenset(BATCH_NORMS),

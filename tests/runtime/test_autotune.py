@@ -149,3 +149,28 @@ def test_the_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Tuner()
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_every_candidate_takes_a_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
+    gated = Graph.parse(
+        "7767517\n6 5\npnnx.Input a 0 1 x #x=(1,16,20,20)f32\npnnx.Input b 0 1 g #g=(1,16,1,1)f32\n"
+        "F.sigmoid s 1 1 g t #t=(1,16,1,1)f32\npnnx.Expression e 2 1 x t y expr=mul(@0,@1) #y=(1,16,20,20)f32\n"
+        "nn.Conv2d c 1 1 y z in_channels=16 out_channels=8 kernel_size=(1,1) stride=(1,1) dilation=(1,1) groups=1 "
+        f"padding=({padding},{padding}) padding_mode=zeros bias=False @weight=(8,16,1,1)f32\npnnx.Output o 1 0 z\n"
+    )
+    weight = np.random.default_rng(2).standard_normal((8, 16, 1, 1)).astype(np.float32)
+    gated.ops[4].attrs["weight"] = Attribute(weight)
+    gate = np.linspace(-3, 3, 16, dtype=np.float32).reshape(1, 16, 1, 1)
+    want = Model(gated, 1, optimize=False)(X, gate)
+    seen: set[str] = set()
+
+    def choose(_: Tuner, work: Any, options: Any, given: Any) -> Any:
+        new = [option for option in options if option.kernel not in seen]
+        seen.update(option.kernel for option in new[:1])
+        return new[0] if new else given
+
+    monkeypatch.setattr(Tuner, "choose", choose)
+    for _ in range(4):
+        _close(Model(gated, 1, autotune=tmp_path / "t.json")(X, gate), want)
+    assert len(seen) > 1 or Model(gated).isa in ("generic", "avx2")
