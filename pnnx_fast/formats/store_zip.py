@@ -18,8 +18,9 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 
 from pnnx_fast._core import store
+from pnnx_fast._memory import check_memory
 from pnnx_fast._types import PathLike
-from pnnx_fast.errors import FormatError
+from pnnx_fast.errors import FormatError, LimitError
 from pnnx_fast.ir.mapped import map_file, release
 
 if TYPE_CHECKING:
@@ -307,12 +308,16 @@ def _inflate(packed: memoryview, entry: _Entry, path: str | None) -> memoryview:
     """Inflate no more than the declared size, which the index has held against the packed size."""
     import zlib  # PNNX itself deflates nothing
 
+    what = f"{path or '<memory>'}: entry {entry.name!r}"
+    check_memory(entry.size, what)
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         data = inflater.decompress(packed, entry.size + 1)
     except zlib.error as error:
         reason = f"entry {entry.name!r} does not inflate: {error}"
         raise FormatError(reason, path=path, offset=entry.offset) from None
+    except MemoryError:
+        raise LimitError(f"no memory for the {entry.size} bytes that it holds", path=what) from None
     if len(data) == entry.size and inflater.eof:
         return memoryview(data)
     if len(data) > entry.size:

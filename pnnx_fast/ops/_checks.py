@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pnnx_fast._memory import check_memory
 from pnnx_fast._types import SPECIAL_FLOATS, Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.signature import tensor_of
 from pnnx_fast.ops.symbolic import Tensor
 
-__all__ = ["common_shape", "in_dtype", "number", "real_number", "require_dims", "tensor_list"]
+__all__ = ["common_shape", "in_dtype", "number", "real_number", "require_dims", "require_room", "tensor_list"]
 
 
 def common_shape(*shapes: Shape) -> Shape:
@@ -20,6 +23,11 @@ def common_shape(*shapes: Shape) -> Shape:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         raise ShapeError("the shapes do not broadcast", actual=[list(shape) for shape in shapes]) from None
+
+
+def require_room(shape: Sequence[int], dtype: DType) -> None:
+    """Refuse a view that memory could not hold as a tensor: what is to be done with all of its elements has no end."""
+    check_memory(math.prod(shape) * dtype.itemsize, f"a view of shape {list(shape)}")
 
 
 def number(value: Any, what: str) -> Any:

@@ -327,15 +327,20 @@ def diagonal(b: Builder, input: Tensor, offset: int = 0, dim1: int = 0, dim2: in
     return input.as_strided(shape, [*(input.strides[d] for d in rest), input.strides[i] + input.strides[j]], skip)
 
 
+MOST_DIFFERENCES = 1 << 12
+"""How often differences can be taken; more is taken for a mistake."""
+
+
 @operator("aten::diff")
 def diff(b: Builder, input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along a dimension, n times. torch.diff."""
     parts = [t for t in (prepend, input, append) if t is not None] if n else [input]
     x = input if len(parts) == 1 else cat(b, *parts, dim=dim)
-    if n < 0:
+    axis = axis_of(dim, x.ndim)
+    times = min(n, x.shape[axis] if x.ndim else 1)  # nothing is left then
+    if not 0 <= times <= MOST_DIFFERENCES:
         raise ParameterError(f"differences cannot be taken {n} times", parameter="n")
-    for left in reversed(range(n)):
-        axis = axis_of(dim, x.ndim)
+    for left in reversed(range(times)):
         count = max(x.shape[axis] - 1, 0)
         pair = [x.narrow(axis, min(1, x.shape[axis]), count), x.narrow(axis, 0, count)]
         text = "xor(@0,@1)" if x.dtype == np.bool_ else "sub(@0,@1)"

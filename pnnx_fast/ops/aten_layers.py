@@ -223,11 +223,11 @@ def grid_sampler(b: Builder, input: Tensor, grid: Tensor, mode: Any, border: Any
 def _weights(params: Sequence[Any], layers: int, directions: int, biases: bool, proj: bool) -> dict[str, Any]:
     """Weights of a flat list under the names that a module gives them."""
     kinds = ["weight_ih", "weight_hh", *["bias_ih", "bias_hh"] * biases, *["weight_hr"] * proj]
+    wanted = layers * directions * len(kinds)
+    if wanted != len(params):
+        raise ParameterError(f"{len(params)} weights instead of {wanted}", parameter="params")
     ends = [f"_l{i}{suffix}" for i in range(layers) for suffix in ("", "_reverse")[:directions]]
-    names = [kind + end for end in ends for kind in kinds]
-    if len(names) != len(params):
-        raise ParameterError(f"{len(params)} weights instead of {len(names)}", parameter="params")
-    return dict(zip(names, params, strict=True))
+    return dict(zip([kind + end for end in ends for kind in kinds], params, strict=True))
 
 
 def _recurrent(module: str, **fixed: Any) -> Callable[..., Value]:

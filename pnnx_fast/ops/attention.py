@@ -364,6 +364,8 @@ def multihead_attention(
     value = key if value is None else value
     if num_heads < 1 or embed_dim % num_heads or out_proj_weight is None:
         raise ParameterError(f"embed_dim {embed_dim} does not divide into {num_heads} heads", parameter="num_heads")
+    if (bias_k is None) != (bias_v is None):
+        raise ParameterError("bias_k and bias_v come together", parameter="bias_v" if bias_v is None else "bias_k")
     _require_one_batch(query, key, value, int(not batch_first))
     batched = query.ndim == 3
     inputs = [x if batched else x.unsqueeze(1) for x in as_computed(b, query, key, value) if x is not None]

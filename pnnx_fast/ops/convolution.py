@@ -90,7 +90,9 @@ def convolve(
     if not b.wants_steps:
         return
     single = x.dtype == np.float32
-    padded = any(before) or any((n - 1) * s >= size for n, s, size in zip(y.shape[2:], stride, x.shape[2:], strict=True))
+    padded = any(before) or any(
+        (n - 1) * s >= size for n, s, size in zip(y.shape[2:], stride, x.shape[2:], strict=True)
+    )
     if gate is not None and not (single and not padded and _takes_gate(x, weight, gate)):
         x, gate = _product(b, x, gate), None
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}

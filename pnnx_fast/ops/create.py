@@ -11,7 +11,7 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
-from pnnx_fast.ops._checks import common_shape, in_dtype, number
+from pnnx_fast.ops._checks import common_shape, in_dtype, number, require_room
 from pnnx_fast.ops._dtype import NUMBERS, dtype_of
 from pnnx_fast.ops.elementwise import lower_expression
 from pnnx_fast.ops.registry import Ints, operator
@@ -35,7 +35,9 @@ def _filled(b: Builder, shape: Any, value: Any, dtype: DType) -> Tensor:
 
         made: Tensor = b.dynamic(from_data, unknown)
         return made
-    return b.constant(scalar.reshape(1)).view(()).expand(_sizes(shape))  # type: ignore[union-attr]
+    sizes = _sizes(shape)
+    require_room(sizes, dtype)
+    return b.constant(scalar.reshape(1)).view(()).expand(sizes)  # type: ignore[union-attr]
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
@@ -258,6 +260,7 @@ def as_strided(b: Builder, input: Tensor, *, size: Ints, stride: Ints, storage_o
     last = skip + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
     if math.prod(sizes) and last >= dense.size:
         raise ShapeError("the view reaches beyond the tensor", expected=dense.size, actual=last + 1)
+    require_room(sizes, input.dtype)
     return dense.as_strided(sizes, strides, skip)
 
 

@@ -75,6 +75,8 @@ def emit_transform(
     Real ``y`` takes a Hermitian spectrum, of which ``x`` has the first half. Results are not divided, but multiplied by
     ``scale``, and as many are written as ``y`` has places.
     """
+    if real_type(x.dtype) != real_type(y.dtype):
+        raise ShapeError("a transform keeps the precision", expected=x.dtype, actual=y.dtype)
     if 0 in y.shape:
         return
     x_parts, y_parts = (2 if t.dtype.kind == "c" else 1 for t in (x, y))

@@ -90,6 +90,8 @@ def cdist(b: Builder, x1: Tensor, x2: Tensor, p: float = 2.0, mode: Any = None) 
     """Distances between all pairs of rows; Euclidean ones of more than a few rows by products. torch.cdist."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError("cdist takes rows of one length", operand="x2", expected=x1.shape, actual=x2.shape)
+    if x1.dtype.kind != "f" or x2.dtype.kind != "f":
+        raise ShapeError("cdist takes floats", actual=(x1.dtype.name, x2.dtype.name))
     shape = (*common_shape(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
     if not x1.shape[-1] or not math.prod(shape):
         return b.constant(np.zeros((), x1.dtype)).expand(shape)

@@ -16,7 +16,7 @@ import numpy as np
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
-from pnnx_fast.ops.matrix_functions import solve, solve_triangular
+from pnnx_fast.ops.matrix_functions import require_finite, solve, solve_triangular
 
 __all__ = ["FACTORS", "pinv", "tensorsolve"]
 
@@ -42,7 +42,7 @@ def _info(x: Array) -> Array:
 def linalg_svd(x: Array, full: bool = True, driver: Any = None) -> tuple[Array, Array, Array]:
     """Singular value decomposition. torch.linalg.svd."""
     _squares(x, *(x.shape[-2:] if full else ()))
-    u, s, v = np.linalg.svd(x, full)
+    u, s, v = np.linalg.svd(require_finite(x), full)
     return u, s, v
 
 
@@ -54,13 +54,13 @@ def svd(x: Array, some: bool = True, vectors: bool = True) -> tuple[Array, Array
         m, n = x.shape[-2:]
         u, v = (np.zeros((*x.shape[:-2], k, k), x.dtype) for k in (m, n))
         return u, svdvals(x), v
-    u, s, turned = np.linalg.svd(x, not some)
+    u, s, turned = np.linalg.svd(require_finite(x), not some)
     return u, s, _turned(turned)
 
 
 def svdvals(x: Array, driver: Any = None) -> Array:
     """Singular values. torch.linalg.svdvals."""
-    return np.asarray(np.linalg.svd(x, compute_uv=False))
+    return np.asarray(np.linalg.svd(require_finite(x), compute_uv=False))
 
 
 def _spectrum(x: Array, hermitian: bool) -> Array:
@@ -95,7 +95,7 @@ def pinv(x: Array, *rest: Any) -> Array:
         # Only the lower triangle counts.
         lower = np.tril(x)
         x = lower + _turned(np.tril(x, -1))
-    u, s, v = np.linalg.svd(x, False)
+    u, s, v = np.linalg.svd(require_finite(x), False)
     known = s > _limit(x, s, atol, rtol)
     inverse = np.where(known, 1 / np.where(known, s, 1), 0).astype(s.dtype)
     return np.asarray(_turned(v) * inverse[..., None, :] @ _turned(u), x.dtype)
@@ -105,13 +105,13 @@ def cond(x: Array, p: Any = None) -> Array:
     """Condition number. torch.linalg.cond."""
     if x.size == 0:
         return np.zeros(x.shape[:-2], x.real.dtype)
-    return np.asarray(np.linalg.cond(x, p), x.real.dtype)
+    return np.asarray(np.linalg.cond(require_finite(x), p), x.real.dtype)
 
 
 def nuclear_norm(x: Array, *rest: Any) -> Array:
     """Sum of singular values of matrices: of the last two dimensions, or of listed ones. torch.nuclear_norm."""
     given = rest if rest and not isinstance(rest[0], bool) else ([-2, -1], *rest)
-    return np.asarray(np.linalg.norm(x, "nuc", tuple(given[0]), bool((*given, False)[1])), x.real.dtype)
+    return np.asarray(np.linalg.norm(require_finite(x), "nuc", tuple(given[0]), bool((*given, False)[1])), x.real.dtype)
 
 
 def lstsq(x: Array, y: Array, rcond: Any = None, driver: Any = None) -> tuple[Array, Array, Array, Array]:

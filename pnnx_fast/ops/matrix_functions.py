@@ -59,6 +59,25 @@ def corrcoef(x: Array) -> Array:
     return np.asarray(np.clip(y, -1, 1))
 
 
+def require_finite(x: Array) -> Array:
+    """Return matrices as they are; LAPACK would look for singular values of infinities for ever.
+
+    Raises
+    ------
+    ValueError
+        When a number is infinite or NaN, as PyTorch has it.
+    """
+    if not np.isfinite(x).all():
+        raise ValueError("matrices that hold infinities or NaN have no singular values")
+    return x
+
+
+def _norm(x: Array, p: Any, axis: Any, keepdim: bool) -> Array:
+    if p in (2, -2, "nuc") and not isinstance(axis, int) and x.ndim > 1:
+        require_finite(x)
+    return np.asarray(np.linalg.norm(x, p, axis, keepdim), x.real.dtype)
+
+
 def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Norm of vectors or matrices. torch.linalg.norm."""
     x = cast(x, dtype)
@@ -66,13 +85,13 @@ def norm(x: Array, p: Any = None, dim: Any = None, keepdim: bool = False, dtype:
         flat = np.asarray(np.linalg.norm(x.reshape(-1)), x.real.dtype)
         return flat.reshape([1] * x.ndim) if keepdim else flat
     axis = None if dim is None else dim if isinstance(dim, int) else dim[0] if len(dim) == 1 else tuple(dim)
-    return np.asarray(np.linalg.norm(x, p, axis, keepdim), x.real.dtype)
+    return _norm(x, p, axis, keepdim)
 
 
 def matrix_norm(x: Array, p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, dtype: Any = None) -> Array:
     """Norm of matrices."""
     x = cast(x, dtype)
-    return np.asarray(np.linalg.norm(x, p, tuple(dim), keepdim), x.real.dtype)
+    return _norm(x, p, tuple(dim), keepdim)
 
 
 def solve(a: Array, y: Array, left: bool = True) -> Array:

@@ -27,6 +27,9 @@ CODES = codes("reduce")
 
 COST = {"logsumexp": 25, "norm": 40}
 
+OF_INTEGERS = frozenset({"sum", "prod", "max", "min"})
+"""Reductions that integers have."""
+
 KERNELS = {"float32": "reduce", "float64": "reduce_f64", "int64": "reduce_i64", "int32": "reduce_i32"}
 
 WIDER = {"float16": "float32", **dict.fromkeys(("bool", "uint8", "int8", "int16"), "int64")}
@@ -81,6 +84,8 @@ def emit_reduce(
 
     ``temporary``: what it gives is not the result of the operator that is being lowered.
     """
+    if input.dtype.kind != "f" and op not in OF_INTEGERS:
+        raise ShapeError(f"{op} is one of floats", actual=input.dtype)
     bytewise = input.dtype.name in BYTES and op in ("max", "min")
     if input.dtype.name in WIDER and not bytewise:
         wide = b.cast(input, WIDER[input.dtype.name])

@@ -41,6 +41,8 @@ def searchsorted(
 ) -> Value:
     """Places at which values would be inserted into sorted lines. torch.searchsorted."""
     edges, shape = sorted_sequence, sorted_sequence.shape
+    if sorter is not None and sorter.shape != shape:
+        raise ShapeError("the sorter has another shape than what it sorts", expected=shape, actual=sorter.shape)
     if not isinstance(values, Tensor) or {edges.dtype, values.dtype} != {np.dtype(np.float32)} or not edges.size:
         return _SEARCH(b, edges, values, out_int32, right, side, sorter)
     if len(shape) > 1 and shape[:-1] != values.shape[:-1]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operator
-from pnnx_fast.ops._checks import require_dims
+from pnnx_fast.ops._checks import require_dims, require_room
 from pnnx_fast.ops._dtype import NUMBERS
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, is_channels_last
@@ -189,6 +189,7 @@ def expand(b: Builder, input: Tensor | float, *, sizes: Any = None, shape: Any =
     wanted = [input.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted)]
     if min(wanted, default=0) < 0:
         raise ShapeError("expand of a new dimension needs a size", expected=wanted, actual=input.shape)
+    require_room(wanted, input.dtype)
     return input.expand(wanted)
 
 

@@ -79,7 +79,7 @@ def short_time_transform(b: Builder, x: Tensor, window: Tensor | None, o: dict[s
         window = b.contiguous(window if window.dtype == real_type(x.dtype) else b.cast(window, real_type(x.dtype)))
     bins = n_fft // 2 + 1 if o["onesided"] and frames.dtype.kind != "c" else n_fft
     later = power is not None or isinstance(scale, Tensor)
-    y = (b.empty if later else b.result)((*x.shape[:-1], bins, count), complex_type(x.dtype))
+    y = (b.empty if later else b.result)((*x.shape[:-1], bins, count), complex_type(frames.dtype))
     known = 1.0 if isinstance(scale, Tensor) else scale
     emit_transform(b, frames, _turned(y), n_fft, scale=known, window=window, first=left)
     if isinstance(scale, Tensor):

@@ -23,6 +23,11 @@ MOST_PARTS = 1 << 16
 """Parts that a tensor can be cut into; more is taken for a mistake."""
 
 
+def _require_few(parts: int) -> None:
+    if parts > MOST_PARTS:
+        raise ShapeError(f"a tensor is cut into up to {MOST_PARTS} parts", actual=parts)
+
+
 def _cuts(input: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
     if sum(sizes) != input.shape[axis] or min(sizes, default=0) < 0:
         raise ShapeError("split sizes do not add up", expected=input.shape[axis], actual=list(sizes))
@@ -41,6 +46,7 @@ def chunk(b: Builder, input: Tensor, *, chunks: int, dim: int = 0) -> Value:
     if not n:
         return tuple(input.narrow(axis, *part) for part in _ranges(0, (), chunks))
     size = -(-n // chunks)
+    _require_few(-(-n // size))
     return _cuts(input, axis, [min(size, n - s) for s in range(0, n, size)])
 
 
@@ -56,6 +62,7 @@ def split(b: Builder, tensor: Tensor, *, split_size_or_sections: Ints, dim: int 
         return _cuts(tensor, axis, list(size))
     if size < 1:
         raise ParameterError(f"the split size must be positive, not {size}", parameter="split_size_or_sections")
+    _require_few(-(-n // size))
     return _cuts(tensor, axis, [min(size, n - s) for s in range(0, max(n, 1), size)])
 
 
@@ -93,6 +100,7 @@ def _ranges(n: int, indices: Sequence[int], sections: int | None) -> list[tuple[
 def unbind(b: Builder, input: Tensor, *, dim: int = 0) -> Value:
     """Take a dimension apart. torch.unbind."""
     axis = axis_of(dim, input.ndim)
+    _require_few(input.shape[axis])
     return tuple(input.select(axis, i) for i in range(input.shape[axis]))
 
 

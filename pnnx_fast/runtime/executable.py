@@ -113,7 +113,7 @@ class Executable:
         if results is None:
             try:
                 results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
-            except MemoryError as error:
+            except (MemoryError, ValueError) as error:  # the latter of sizes beside a 0, which take no memory
                 raise LimitError(str(error), path="results of a run") from None
         bases = (arena, *given, *results, *self._weights)
         if clock is not None:

@@ -91,7 +91,7 @@ def test_sizes_the_data_tells(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_numbers_whose_count_the_file_tells(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
-    with pytest.raises(LimitError, match=r"numbers: .* more than the limit"):
+    with pytest.raises(LimitError, match=r"numbers: .* memory are needed, the limit"):
         make()
 
 
@@ -106,7 +106,7 @@ def test_numbers_whose_count_the_file_tells(make: Callable[[], object], monkeypa
 def test_operators_that_would_take_much(operator: str, x: Array, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
     graph = Graph.parse(f"7767517\n3 2\npnnx.Input i 0 1 x\n{operator}\npnnx.Output o 1 0 y\n")
-    with pytest.raises(LimitError, match=rf"{what}: .* more than the limit"):
+    with pytest.raises(LimitError, match=rf"{what}: .* memory are needed, the limit"):
         Model(graph)(x)
 
 
@@ -123,7 +123,7 @@ pnnx.Output o 1 0 y
 
 def test_matrices_whose_size_a_number_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
-    with pytest.raises(LimitError, match=r"diag_embed.*20003, 20003.*more than the limit"):
+    with pytest.raises(LimitError, match=r"diag_embed.*20003, 20003.*memory are needed, the limit"):
         Model(Graph.parse(DIAGONAL))(np.ones(3, np.float32))
 
 
@@ -140,7 +140,7 @@ def test_numbers_in_the_place_of_tensors() -> None:
 @pytest.mark.parametrize("layer", HUGE_LAYERS)
 def test_huge_results(layer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "256M")
-    with pytest.warns(NcnnWarning, match="more than the limit"):
+    with pytest.warns(NcnnWarning, match="memory are needed, the limit"):
         assert extract([layer]) == -100
 
 
@@ -151,7 +151,7 @@ def test_many_results_that_live_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "100M")
     assert extract([*copies, *joined]) == 0
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "20M")
-    with pytest.warns(NcnnWarning, match=r"activations and results of a run: .* more than the limit"):
+    with pytest.warns(NcnnWarning, match=r"activations and results of a run: .* memory are needed, the limit"):
         assert extract([*copies, *joined]) == -100
 
 
@@ -182,7 +182,7 @@ def test_sizes_of_the_variable(text: str, size: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", text)
     assert memory_limit() == size
     check_memory(size, "just enough")
-    with pytest.raises(LimitError, match=r"too much: .* more than the limit"):
+    with pytest.raises(LimitError, match=r"too much: .* memory are needed, the limit"):
         check_memory(size + 1, "too much")
 
 
