@@ -58,7 +58,13 @@ class Weight(np.ndarray):
     """An array that is a constant of the graph."""
 
 
-def call(kind: str, values: tuple[Any, ...], outputs: int, params: Mapping[str, Any] | None = None) -> Any:
+def call(
+    kind: str,
+    values: tuple[Any, ...],
+    outputs: int,
+    params: Mapping[str, Any] | None = None,
+    isa: str | None = None,
+) -> Any:
     """Results of one operator; arrays are inputs, anything else constants, lists of arrays a list operator."""
     graph, arrays, operands, count = pnnx_fast.Graph(), [], [], 0
 
@@ -85,4 +91,4 @@ def call(kind: str, values: tuple[Any, ...], outputs: int, params: Mapping[str, 
     graph.new_operator(kind, "op", inputs=operands, outputs=results, params=params or {})
     for i, result in enumerate(results):
         graph.new_operator("pnnx.Output", f"output{i}", inputs=[result])
-    return pnnx_fast.Model(graph)(*arrays)
+    return pnnx_fast.Model(graph, isa=isa)(*arrays)

@@ -17,14 +17,15 @@ from pnnx_fast.runtime import batches
 ENTRIES = golden_store.read()
 
 
-def results(entry: dict[str, Any], noted: Sequence[tuple[int, ...]] = ()) -> list[Any]:
+def results(entry: dict[str, Any], noted: Sequence[tuple[int, ...]] = (), isa: str | None = None) -> list[Any]:
     kind, count = entry["kind"], len(entry["outputs"])
     if "args" in entry:
-        got = call(kind, tuple(entry["args"]), 1 if gives_list(kind) else count)
+        got = call(kind, tuple(entry["args"]), 1 if gives_list(kind) else count, isa=isa)
     else:
         params = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"]}
         weights = dict(entry["weights"])
-        got = run(kind, *entry["inputs"], names=entry["names"], weights=weights, outputs=count, noted=noted, **params)
+        wiring: dict[str, Any] = {"names": entry["names"], "weights": weights, "outputs": count}
+        got = run(kind, *entry["inputs"], **wiring, noted=noted, isa=isa, **params)
     return list(got) if isinstance(got, (tuple, list)) else [got]
 
 

@@ -1,0 +1,91 @@
+"""Operands whose types and shapes fit an operator, but not each other, and counts without measure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_of_one import call, run
+
+from pnnx_fast.errors import LimitError, ParameterError, ShapeError
+
+ROWS = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "complex64"])
+def test_distances_of_what_is_no_float(dtype: str) -> None:
+    for pair in ((ROWS.astype(dtype), ROWS), (ROWS, ROWS.astype(dtype))):
+        with pytest.raises(ShapeError, match="cdist takes floats"):
+            call("aten::cdist", (*pair, 2.0, None), 1)
+
+
+@pytest.mark.parametrize("window", ["complex128", "complex64", "float64", "int64"])
+def test_windows_of_other_types(window: str) -> None:
+    x, hann = ROWS.reshape(1, 200), np.hanning(16).astype(window)
+    params = {"n_fft": 16, "hop_length": 4, "win_length": 16, "center": False, "normalized": False}
+    got = run("torch.stft", x, hann, names=["input", "window"], onesided=False, return_complex=True, **params)
+    frames = np.lib.stride_tricks.sliding_window_view(x, 16, -1)[:, ::4] * hann
+    want = np.fft.fft(frames).transpose(0, 2, 1)
+    assert got.dtype == (np.complex128 if window == "complex128" else np.complex64)
+    np.testing.assert_allclose(got, want, atol=1e-4)
+
+
+@pytest.mark.parametrize("missing", ["bias_k", "bias_v"])
+def test_half_of_the_added_rows(missing: str) -> None:
+    names = {"in_proj_weight": (12, 4), "in_proj_bias": (12,), "out_proj.weight": (4, 4), "out_proj.bias": (4,)}
+    rows = {"bias_k": (1, 1, 4), "bias_v": (1, 1, 4)}
+    del rows[missing]
+    weights = {key: np.ones(shape, np.float32) for key, shape in (names | rows).items()}
+    with pytest.raises(ParameterError, match="bias_k and bias_v come together"):
+        run("nn.MultiheadAttention", ROWS[None, :, :4], weights=weights, embed_dim=4, num_heads=2, batch_first=True)
+
+
+def test_a_sorter_of_another_shape() -> None:
+    order = np.zeros((1, 5), np.int64)
+    with pytest.raises(ShapeError, match="the sorter has another shape"):
+        call("aten::searchsorted", (ROWS, ROWS, False, False, None, order), 1)
+
+
+@pytest.mark.parametrize("n", [5, 6, 10**6, 2**62])
+def test_differences_of_nothing(n: int) -> None:
+    got = call("aten::diff", (ROWS, n, -1, None, None), 1)
+    assert (got.shape, got.dtype) == ((40, 0), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("aten::unbind", (0,)),
+        ("aten::split", (1, 0)),
+        ("aten::chunk", (2**30, 0)),
+    ],
+)
+def test_views_in_countless_parts(kind: str, arguments: tuple[int, ...]) -> None:
+    line = np.zeros(1 << 17, np.float32)
+    with pytest.raises(ShapeError, match="cut into up to 65536 parts"):
+        call(kind, (line, *arguments), 2)
+
+
+def test_layers_without_number() -> None:
+    with pytest.raises(ParameterError, match="1 weights instead of"):
+        call("aten::gru", (ROWS[None], ROWS[None, :1], [ROWS], True, 2**40, 0.0, False, False, False), 2)
+
+
+@pytest.mark.parametrize("kind", ["aten::linalg_svdvals", "aten::pinverse", "aten::linalg_cond", "aten::nuclear_norm"])
+def test_spectra_of_infinities(kind: str) -> None:
+    x = ROWS.copy()
+    x[3, 2] = np.inf
+    with pytest.raises(ParameterError, match="have no singular values"):
+        call(kind, (x,), 1)
+
+
+@pytest.mark.parametrize("sizes", [(2**40, 40, 5), (2**62, 40, 5)])
+def test_views_that_no_memory_holds(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(LimitError, match=r"Tensor\.expand op: a view of shape"):
+        run("Tensor.expand", ROWS, sizes=sizes)
+    with pytest.raises(LimitError, match=r"torch\.zeros op: a view of shape"):
+        run("torch.zeros", size=sizes)
+
+
+def test_sizes_beside_nothing() -> None:
+    with pytest.raises(LimitError):
+        run("torch.zeros", size=(0, 2**62))
