@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._types import SPECIAL_FLOATS
+from pnnx_fast._types import SPECIAL_FLOATS, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.expression.types import TensorType, element_type, promote
 from pnnx_fast.ops._checks import common_shape, tensor_list
@@ -58,11 +58,15 @@ def _forward(kind: str, target: str, orders: Sequence[str]) -> Callable[..., Val
     return call
 
 
+def _common_type(values: Sequence[Any]) -> DType:
+    kinds = [TensorType(v.dtype, v.shape) if isinstance(v, Tensor) else v for v in values]
+    return promote(map(element_type, kinds), any(isinstance(v, TensorType) for v in kinds))
+
+
 def _multiple(b: Builder, form: str, values: Sequence[Any], place: int) -> Value:
     """Emit a sum with a multiple of the summand at ``place``, which is formed in the type of the sum."""
     summands, factor = list(values[:2]), values[2]
-    kinds = [TensorType(v.dtype, v.shape) if isinstance(v, Tensor) else v for v in summands]
-    kept = promote(map(element_type, kinds), any(isinstance(v, TensorType) for v in kinds))
+    kept = _common_type(summands)
     if isinstance(summands[place], Tensor):
         summands[place] = b.cast(summands[place], kept)
     if kept == np.bool_:
@@ -116,9 +120,31 @@ def sgn(b: Builder, input: Tensor) -> Value:
 
 @operator("aten::addcmul")
 def addcmul(b: Builder, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Value:
-    """input + value * tensor1 * tensor2; the factor becomes a number of the tensors' type. torch.addcmul."""
+    """input + value * tensor1 * tensor2, all in the tensors' common type. torch.addcmul."""
     factor = int(value) if _are_integers(input, tensor1, tensor2) else value
-    return lower_expression(b, "add(@0,mul(@3,mul(@1,@2)))", [input, tensor1, tensor2, factor])
+    return lower_expression(b, "add(@0,mul(@3,mul(@1,@2)))", [*_alike(b, input, tensor1, tensor2), factor])
+
+
+@operator("aten::addcdiv")
+def addcdiv(b: Builder, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Value:
+    """input + value * tensor1 / tensor2, all in the tensors' common type. torch.addcdiv."""
+    return lower_expression(b, "add(@0,mul(@3,div(@1,@2)))", [*_alike(b, input, tensor1, tensor2), value])
+
+
+def _alike(b: Builder, *values: Any) -> list[Any]:
+    """The values in their common type, in which products and quotients of some of them are formed, too."""
+    kept = _common_type(values)
+    return [b.cast(v, kept) if isinstance(v, Tensor) else v for v in values]
+
+
+@operator("aten::lerp")
+def lerp(b: Builder, input: Any, end: Any, weight: Any) -> Value:
+    """A point between two others, reckoned from the nearer one, so that the ends are exact. torch.lerp."""
+    near, far = "add(@0,mul(@2,sub(@1,@0)))", "sub(@1,mul(sub(@1,@0),sub(1,@2)))"
+    form = near if not isinstance(weight, Tensor) and abs(weight) < 0.5 else far
+    if isinstance(weight, Tensor):
+        form = f"where(lt(abs(@2),0.5),{near},{far})"
+    return lower_expression(b, form, [input, end, weight])
 
 
 @operator("aten::div", "aten::divide")

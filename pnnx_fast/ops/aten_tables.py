@@ -225,13 +225,11 @@ _OF_TWO = (
 EXPRESSIONS: dict[str, tuple[str, ...]] = {
     **{f"__{i}{name}__": (f"{name}(@0,@1)",) for name in ("and", "lshift", "or", "rshift", "xor") for i in ("", "i")},
     "add": ("add(@0,@1)", "add(@0,mul(@1,@2))"),
-    "addcdiv": ("add(@0,mul(@3,div(@1,@2)))",),
     "clamp_max": ("clamp(@0,None,@1)",),
     "clamp_min": ("clamp(@0,@1,None)",),
     "deg2rad": ("mul(@0,0.017453292519943295)",),
     "floordiv": ("floor_divide(@0,@1)",),
     "frac": ("sub(@0,trunc(@0))",),
-    "lerp": ("add(@0,mul(@2,sub(@1,@0)))",),
     "negative": ("neg(@0)",),
     "not_equal": ("ne(@0,@1)",),
     "rad2deg": ("mul(@0,57.29577951308232)",),

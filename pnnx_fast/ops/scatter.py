@@ -315,6 +315,8 @@ def index_put(b: Builder, input: Tensor, indices: Any, values: Any, *, accumulat
     listed = list(indices) if isinstance(indices, (list, tuple)) else [indices]
     entries = normal_form(b, input, listed)
     tensors = [e for e in entries if isinstance(e, Tensor)]
+    if values is None and input.dtype != np.bool_:
+        raise ParameterError("the file does not tell the number that is written", parameter="values")
     value = values if isinstance(values, Tensor) else b.constant(np.asarray(values).astype(input.dtype))
     found = _index_put(b, input, entries, value, accumulate)
     if found is not None:

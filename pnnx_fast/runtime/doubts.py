@@ -54,7 +54,7 @@ def _changed(known: Collection[Operator], op: Operator) -> str | None:
 
 def _untold_truth(op: Operator) -> str | None:
     """Of a write of a truth value, of which the converter leaves None."""
-    if bare(op.type) != "index_put":
+    if bare(op.type) != "index_put" or (op.inputs and op.inputs[0].dtype not in (None, "bool")):
         return None
     from pnnx_fast.ir.literals import literal  # few models need it
 

@@ -128,3 +128,22 @@ REFUSED: list[tuple[str, tuple[Any, ...], type[PnnxFastError]]] = [
 def test_what_pytorch_refuses_too(name: str, values: tuple[Any, ...], error: type[PnnxFastError]) -> None:
     with pytest.raises(error, match=f"aten::{name} op"):
         call(f"aten::{name}", values, 1)
+
+
+@pytest.mark.parametrize("kind", ["addcmul", "addcdiv"])
+@pytest.mark.parametrize("types", [("f4", "f2", "f2"), ("f8", "f4", "f2"), ("i8", "i2", "i2"), ("f2", "f4", "f2")])
+def test_products_and_quotients_are_formed_in_the_common_type(kind: str, types: tuple[str, ...]) -> None:
+    if kind == "addcdiv" and types[0] == "i8":
+        return  # quotients of integers are refused
+    given = [np.array([300, 7]).astype(t) for t in types]
+    want = getattr(torch, kind)(*map(torch.from_numpy, given), value=2)
+    got = call(f"aten::{kind}", (*given, 2), 1)
+    assert str(want.dtype) == f"torch.{got.dtype}"
+    np.testing.assert_allclose(got, want.numpy(), rtol=1e-6 if got.dtype != np.float16 else 1e-3)
+
+
+@pytest.mark.parametrize("weight", [0.25, 0.75, 1.0, -2.0, np.float32([0.25, 0.75, 1.0]), np.float32([1, 1, 0.5])])
+def test_ends_of_lines_are_exact(weight: Any) -> None:
+    a, b = np.float32([1e8, 1e4, 3e38]), np.float32([1, 1e-3, -3e38])
+    want = torch.lerp(torch.from_numpy(a), torch.from_numpy(b), torch.from_numpy(weight) if np.ndim(weight) else weight)
+    np.testing.assert_array_equal(call("aten::lerp", (a, b, weight), 1), want.numpy())

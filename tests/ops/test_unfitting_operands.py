@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from graph_of_one import call, run
@@ -89,3 +91,11 @@ def test_views_that_no_memory_holds(sizes: tuple[int, ...]) -> None:
 def test_sizes_beside_nothing() -> None:
     with pytest.raises(LimitError):
         run("torch.zeros", size=(0, 2**62))
+
+
+def test_a_number_that_the_file_does_not_tell() -> None:
+    x, mask = np.zeros(3, np.float16), np.array([True, False, True])
+    given: dict[str, Any] = {"names": ["input", "indices"], "values": None, "accumulate": False}
+    with pytest.raises(ParameterError, match="does not tell the number that is written"):
+        run("Tensor.index_put", x, mask, **given)
+    assert run("Tensor.index_put", x > 0, mask, **given).tolist() == [False] * 3
