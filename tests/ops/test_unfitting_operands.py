@@ -93,6 +93,7 @@ def test_sizes_beside_nothing() -> None:
         run("torch.zeros", size=(0, 2**62))
 
 
+@pytest.mark.filterwarnings("ignore:.*taken for False")
 def test_a_number_that_the_file_does_not_tell() -> None:
     x, mask = np.zeros(3, np.float16), np.array([True, False, True])
     given: dict[str, Any] = {"names": ["input", "indices"], "values": None, "accumulate": False}
