@@ -262,6 +262,14 @@ def _linear(
     return multiply_rows(b, x, weight, bias, residual, activation_fields("none", []), y)
 
 
+def _require_sound(size: int, heads: int, out: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None) -> None:
+    """Refuse a layer whose parts do not belong together."""
+    if heads < 1 or size % heads or out is None:
+        raise ParameterError(f"embed_dim {size} does not divide into {heads} heads", parameter="num_heads")
+    if (bias_k is None) != (bias_v is None):
+        raise ParameterError("bias_k and bias_v come together", parameter="bias_v" if bias_v is None else "bias_k")
+
+
 def _require_one_batch(query: Tensor, key: Tensor, value: Tensor, axis: int) -> None:
     """Refuse rows for the layer that do not belong together."""
     if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
@@ -362,10 +370,7 @@ def multihead_attention(
     """Attention of several heads with projections, plus a fused residual. torch.nn.MultiheadAttention."""
     key = query if key is None else key
     value = key if value is None else value
-    if num_heads < 1 or embed_dim % num_heads or out_proj_weight is None:
-        raise ParameterError(f"embed_dim {embed_dim} does not divide into {num_heads} heads", parameter="num_heads")
-    if (bias_k is None) != (bias_v is None):
-        raise ParameterError("bias_k and bias_v come together", parameter="bias_v" if bias_v is None else "bias_k")
+    _require_sound(embed_dim, num_heads, out_proj_weight, bias_k, bias_v)
     _require_one_batch(query, key, value, int(not batch_first))
     batched = query.ndim == 3
     inputs = [x if batched else x.unsqueeze(1) for x in as_computed(b, query, key, value) if x is not None]

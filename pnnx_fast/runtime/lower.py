@@ -45,6 +45,9 @@ __all__ = ["CONCATENATIONS", "HostStep", "KernelStep", "Lowering", "Stage", "Sta
 CONCATENATIONS = ("torch.cat",)
 """Operators that make the second walk worth while."""
 
+MOST_COPIES = 256
+"""Steps that one copy may take."""
+
 _CODES = core.codes("dtype")
 """Dtypes that the kernel `convert` knows."""
 
@@ -293,10 +296,18 @@ class Lowering(Builder):
             return
         shape, (xs, ys) = _copied_dims(x, y)
         if len(shape) > core.MAX_RANK:
-            reason = f"copies of more than {core.MAX_RANK} unmergeable dimensions are not supported"
-            raise ShapeError(reason, actual=x.shape)
+            self._copy_apart(x, y, math.prod(sorted(shape)[: len(shape) - core.MAX_RANK]))
+            return
         size = x.dtype.itemsize
         self.step("copy", x=x, y=y, itemsize=size, rank=len(shape), shape=shape, xs=xs, ys=ys)
+
+    def _copy_apart(self, x: Tensor, y: Tensor, parts: int) -> None:
+        """Copy a tensor of more dimensions than kernels know: entry by entry of the smallest ones."""
+        if parts > MOST_COPIES:
+            raise ShapeError(f"a copy of more than {core.MAX_RANK} unmergeable dimensions", actual=x.shape)
+        d = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: x.shape[d])
+        for i in range(x.shape[d]):
+            self.copy(x.select(d, i), y.select(d, i))
 
     def contiguous(self, x: Tensor) -> Tensor:
         """See Builder."""
@@ -441,12 +452,8 @@ def _store(op: Operator, produced: Value, values: dict[str, Value]) -> None:
         return
     parts = list(produced) if isinstance(produced, (tuple, list)) else [produced]
     if op.outputs and len(parts) < len(op.outputs):
-        raise ShapeError(
-            "the operator gives fewer outputs than the graph names",
-            operator=op.where,
-            expected=len(op.outputs),
-            actual=len(parts),
-        )
+        reason = "the operator gives fewer outputs than the graph names"
+        raise ShapeError(reason, operator=op.where, expected=len(op.outputs), actual=len(parts))
     for operand, part in zip(op.outputs, parts, strict=False):
         values[operand.name] = part
 
@@ -470,8 +477,7 @@ def _copied_dims(x: Tensor, y: Tensor) -> tuple[Shape, list[Shape]]:
 def _same_innermost(x: Tensor, y: Tensor) -> bool:
     """Whether the widest-strided dimensions of two tensors agree, that is, whether pixels stay where they are."""
     dims = [d for d in range(x.ndim) if x.shape[d] != 1]
-    outer_x = sorted(dims, key=lambda d: -x.strides[d])
-    outer_y = sorted(dims, key=lambda d: -y.strides[d])
+    outer_x, outer_y = (sorted(dims, key=lambda d: -t.strides[d]) for t in (x, y))
     return bool(dims) and x.ndim > 2 and outer_x[0] == outer_y[0] != dims[0]
 
 
