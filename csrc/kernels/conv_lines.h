@@ -160,7 +160,8 @@ static inline int64_t pf_line_reach(const pf_lines_args *a, int64_t rows) {
 /* Output rows whose input is copied at once: few enough for the cache, but not less than the window has. This
  * and what follows from it is the same for strips of an image. */
 static inline int64_t pf_line_dense_rows(const pf_lines_args *a) {
-    const int64_t fit = PF_LINE_ROOM / (a->iw * PF_LINE_DENSE * (int64_t)sizeof(float)) - a->kh * a->dil_h;
+    const int64_t fit =
+        PF_LINE_ROOM / (pf_max(1, a->iw) * PF_LINE_DENSE * (int64_t)sizeof(float)) - a->kh * a->dil_h;
     return pf_max(pf_max(a->kh, PF_LINE_ROWS), fit / a->stride_h);
 }
 

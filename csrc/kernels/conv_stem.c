@@ -46,11 +46,12 @@ static void set_width(stem *s, int64_t width) {
     s->tiles = pf_ceil_div(width, s->rows);
 }
 
-static stem plan_stem(const pf_stem_args *a) {
+/* With output rows cut into so many parts; 0: as many as suit. */
+static stem plan_stem(const pf_stem_args *a, int64_t parts) {
     stem s = {.a = a, .span = (a->kh - 1) * a->dil_h + 1, .rows = pf_panel_rows(a->oc)};
     s.per_unit = pf_max(LEAST_ROWS, pf_ceil_div(a->oh * a->n, WANTED_UNITS));
     s.units = pf_ceil_div(a->oh, s.per_unit);
-    s.parts = pf_max(1, pf_min(a->ow / LEAST_PIXELS, WANTED_UNITS / (a->n * s.units)));
+    s.parts = parts ? parts : pf_max(1, pf_min(a->ow / LEAST_PIXELS, WANTED_UNITS / (a->n * s.units)));
     const int64_t width = pf_ceil_div(a->ow, s.parts);
     set_width(&s, width);
     s.row = pf_ceil_div(s.pixels * a->ic, GAP) * GAP + GAP;
@@ -238,7 +239,7 @@ PF_KERNEL_FUNCTION(conv_stem_f32) {
     const float *x = pf_ptr(w, a->x), *z = pf_ptr(w, a->z), *weights = pf_ptr(w, a->w);
     float *y = pf_ptr(w, a->y);
     if (a->n * a->oh * a->ow * a->oc == 0) return;
-    const stem s = plan_stem(a);
+    const stem s = plan_stem(a, 0);
     float *ring = (float *)pf_ptr(w, a->scratch) + w->tid * s.thread_floats;
     pf_tile t = {.ntaps = a->kh,
                  .k = a->kw * a->ic,
@@ -263,7 +264,11 @@ PF_PLAN_FUNCTION(conv_stem_f32) {
     plan->variant = 0;
     plan->packed_bytes = a->kh * a->kw * a->ic * columns * (int64_t)sizeof(float);
     if (a->n * a->oh * a->ow * a->oc == 0) return;
-    const stem s = plan_stem(a);
-    plan->scratch_bytes = nthreads * s.thread_floats * (int64_t)sizeof(float);
+    const stem s = plan_stem(a, 0);
+    /* Strips of the image have fewer rows, which are cut into more parts. */
+    int64_t most = s.thread_floats;
+    for (int64_t parts = 1; parts <= pf_min(a->ow / LEAST_PIXELS, WANTED_UNITS); parts++)
+        most = pf_max(most, plan_stem(a, parts).thread_floats);
+    plan->scratch_bytes = nthreads * most * (int64_t)sizeof(float);
     snprintf(plan->label, sizeof plan->label, "stem %dx%d", s.rows, pf_panel_usual(a->oc) * PF_VL);
 }

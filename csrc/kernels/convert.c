@@ -31,23 +31,23 @@ typedef void (*run_fn)(const void *x, int64_t xs, void *y, int64_t ys, int64_t n
         else                                                                                                 \
             PF_LOOP(expr, xs, ys)                                                                            \
     }
-/* Floats reach small integers through 32 bits. */
-#define PF_RUNS(source, small)                                                                               \
+/* Floats reach small integers through 32 bits, those of double precision bytes without a sign through 64. */
+#define PF_RUNS(source, small, byte)                                                                         \
     PF_RUN(source##_BOOL, source, U8, v != 0)                                                                \
-    PF_RUN(source##_U8, source, U8, (uint8_t)(small)v)                                                       \
+    PF_RUN(source##_U8, source, U8, (uint8_t)(byte)v)                                                        \
     PF_RUN(source##_I8, source, I8, (int8_t)(small)v)                                                        \
     PF_RUN(source##_I16, source, I16, (int16_t)(small)v)                                                     \
     PF_RUN(source##_I32, source, I32, (int32_t)v)                                                            \
     PF_RUN(source##_I64, source, I64, (int64_t)v)                                                            \
     PF_RUN(source##_F32, source, F32, (float)v)                                                              \
     PF_RUN(source##_F64, source, F64, (double)v)
-PF_RUNS(U8, uint8_t)
-PF_RUNS(I8, int8_t)
-PF_RUNS(I16, int16_t)
-PF_RUNS(I32, int32_t)
-PF_RUNS(I64, int64_t)
-PF_RUNS(F32, int32_t)
-PF_RUNS(F64, int32_t)
+PF_RUNS(U8, uint8_t, uint8_t)
+PF_RUNS(I8, int8_t, int8_t)
+PF_RUNS(I16, int16_t, int16_t)
+PF_RUNS(I32, int32_t, int32_t)
+PF_RUNS(I64, int64_t, int64_t)
+PF_RUNS(F32, int32_t, int32_t)
+PF_RUNS(F64, int32_t, int64_t)
 
 #define PF_ROW(source)                                                                                       \
     {                                                                                                        \

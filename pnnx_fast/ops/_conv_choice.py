@@ -174,13 +174,14 @@ VARIANTS = codes("direct")
 NARROW_COLUMNS = 4
 """Most output channels of the narrow one on every ISA level."""
 
-STEM_CHANNELS, STEM_ROWS = 4, 32
-"""Most input channels and filter rows of the stem kernel."""
+STEM_CHANNELS, STEM_ROWS, STEM_SPAN = 4, 32, 256
+"""Most input channels and filter rows of the stem kernel, and of lines between the first and the last row."""
 
 
 def is_stem(channels: int, kernel: Sequence[int], dilation: Sequence[int], groups: int) -> bool:
     """Whether the kernel for few input channels, which reads any layout, takes a 2-d convolution."""
-    return channels <= STEM_CHANNELS and kernel[0] <= STEM_ROWS and dilation[1] == 1 and groups == 1
+    few = channels <= STEM_CHANNELS and kernel[0] <= STEM_ROWS and groups == 1
+    return few and dilation[1] == 1 and (kernel[0] - 1) * dilation[0] < STEM_SPAN
 
 
 def choose(isa: str, nthreads: int, geometry: Mapping[str, Any], constant: bool = True, model_bytes: int = 0) -> Choice:

@@ -10,7 +10,16 @@ from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops.registry import Ints
 from pnnx_fast.ops.symbolic import Tensor
 
-__all__ = ["Padding", "in_space", "paddings", "per_axis", "space_strides", "window_counts", "window_fields"]
+__all__ = [
+    "Padding",
+    "in_space",
+    "paddings",
+    "per_axis",
+    "require_reach",
+    "space_strides",
+    "window_counts",
+    "window_fields",
+]
 
 Padding = int | Sequence[int] | str
 """Annotation of a padding: numbers, ``"same"`` or ``"valid"``."""
@@ -83,6 +92,16 @@ def paddings(
     return both, both
 
 
+FARTHEST = 2**31 - 1
+"""How far windows, their steps and padding may reach: kernels multiply without looking for an overflow."""
+
+
+def require_reach(*distances: int) -> None:
+    """Raise where a window, its step or its padding reaches beyond what kernels reckon with."""
+    if max(distances) > FARTHEST:
+        raise ParameterError(f"a window of this size, step or padding reaches beyond {FARTHEST} places")
+
+
 def window_counts(
     sizes: Sequence[int],
     kernel: Sequence[int],
@@ -115,6 +134,7 @@ def window_fields(
     act: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Fields of sizes, strides and epilogue, for kernels that take those of a convolution."""
+    require_reach(*stride, *before, *(d * (k - 1) + 1 for k, d in zip(window, dilation, strict=True)))
     axes = "dhw"[5 - x.ndim :]
     fields: dict[str, Any] = {"n": x.shape[0], "ic": x.shape[1], "oc": y.shape[1], "groups": groups, "z_late": 0, **act}
     for names, tensor in zip(STEPS[axes], (x, y, z), strict=True):

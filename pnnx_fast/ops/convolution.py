@@ -63,6 +63,8 @@ def check_weights(x: Tensor, weight: Tensor, groups: int, rank: int) -> None:
     channels = x.shape[x.ndim - rank - 1]
     if groups < 1 or weight.shape[0] % groups or channels != weight.shape[1] * groups:
         raise ShapeError("channels do not fit the weight", expected=weight.shape[1] * groups, actual=channels)
+    if 0 in x.shape[x.ndim - rank :]:
+        raise ShapeError("images without pixels cannot be convolved", actual=x.shape)
 
 
 def convolve(

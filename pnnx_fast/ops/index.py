@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._core.program import codes
+from pnnx_fast._core.program import MAX_RANK, codes
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array
 from pnnx_fast.errors import IndexRangeError, ParameterError, ShapeError
@@ -120,6 +120,8 @@ def _regular(index: Tensor) -> tuple[int, int, int] | None:
 
 def fields_along(x: Tensor, index: Tensor, axis: int, outside: str = "fault") -> dict[str, Any]:
     """Fields that name elements of ``x`` by an index along one dimension."""
+    if index.ndim > MAX_RANK:
+        raise ShapeError(f"an index has up to {MAX_RANK} dimensions", operand="index", actual=index.shape)
     return {
         "rank": index.ndim, "dim": axis, "size": x.shape[axis], "stride": x.strides[axis], "wrap": OUTSIDE[outside],
         "itemsize": x.dtype.itemsize, "index_size": index.dtype.itemsize, "shape": index.shape, "js": index.strides,

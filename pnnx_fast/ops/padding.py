@@ -92,9 +92,9 @@ def _memory_order(
     whole = False
     for d in order:
         row = (y.shape[d], x.shape[d], before[d], x.strides[d], y.strides[d])
-        if row[0] == row[1] == 1:
-            continue
         untouched = before[d] == after[d] == 0
+        if row[0] == 1 and untouched:
+            continue
         if dims and whole and untouched and dims[-1][3] == row[1] * row[3] and dims[-1][4] == row[0] * row[4]:
             dims[-1] = (dims[-1][0] * row[0], dims[-1][1] * row[1], 0, row[3], row[4])
         else:

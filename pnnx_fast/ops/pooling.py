@@ -17,7 +17,7 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._dtype import in_single
-from pnnx_fast.ops._window import in_space, per_axis, space_strides
+from pnnx_fast.ops._window import in_space, per_axis, require_reach, space_strides
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
 from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, dense_strides, is_channels_last
@@ -64,6 +64,7 @@ def fixed_window(
     ):
         if min(values) < least:
             raise ParameterError(f"{name} must be at least {least}, not {list(values)}", parameter=name)
+    require_reach(*step, *(d * (k - 1) + 1 for k, d in zip(size, dil, strict=True)))
     if any(2 * p > d * (k - 1) + 1 for k, p, d in zip(size, pad, dil, strict=True)):
         raise ParameterError(f"padding {list(pad)} is more than half of the window {list(size)}", parameter="padding")
     numbers = zip(spatial, size, step, pad, dil, strict=True)

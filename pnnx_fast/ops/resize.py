@@ -35,6 +35,11 @@ SMALL_IMAGE = 128
 """Height and width of an output add up to this at most where PyTorch takes the path that copies and doubles exactly."""
 
 
+def _inside(place: Array, most: int) -> Array:
+    """Positions as integers of 0 to a largest one, also where they are infinite, or NaN as the first one may be."""
+    return np.asarray(np.minimum(np.fmin(np.fmax(place, 0), most).astype(np.int64), most))
+
+
 def _nearest(n: int, out: int, scale: float | None, exact: bool, small: bool) -> Table:
     i = np.arange(out)
     if small and not exact and out in (n, 2 * n):
@@ -42,7 +47,7 @@ def _nearest(n: int, out: int, scale: float | None, exact: bool, small: bool) ->
     else:
         step = np.float32(1.0 / scale) if scale is not None and scale > 0 else np.float32(n) / np.float32(out)
         place = ((i + 0.5) * step).astype(np.float32) if exact else i.astype(np.float32) * step
-        index = np.minimum(np.floor(place).astype(np.int64), n - 1)
+        index = _inside(np.floor(place), n - 1)
     return index.astype(np.int64).reshape(-1, 1), None
 
 
@@ -63,8 +68,8 @@ def _linear(n: int, out: int, align: bool, scale: float | None, real: Any) -> Ta
     if out == n:
         i = np.arange(n)
         return i.reshape(-1, 1), np.ones((n, 1), real)
-    place = np.maximum(_places(n, out, align, scale, real), real(0))
-    low = np.minimum(place.astype(np.int64), n - 1)
+    place = np.clip(_places(n, out, align, scale, real), real(0), real(n))  # beyond that only the end matters
+    low = _inside(place, n - 1)
     part = np.clip(place - low.astype(real), 0, 1).astype(real)
     return np.stack([low, np.minimum(low + 1, n - 1)], 1), np.stack([1 - part, part], 1).astype(real)
 
@@ -78,8 +83,8 @@ def cubic_filter(x: Array, a: float) -> Array:
 
 
 def _cubic(n: int, out: int, align: bool, scale: float | None, real: Any) -> Table:
-    place = _places(n, out, align, scale, real)
-    low = np.minimum(np.floor(place).astype(np.int64), n - 1)
+    place = np.minimum(_places(n, out, align, scale, real), real(n))
+    low = np.minimum(np.floor(place).astype(np.int64), n - 1)  # -1 at the beginning
     part = np.clip(place - low.astype(real), 0, 1)
     around = np.arange(-1, 3)
     weight = cubic_filter(part[:, None] - around, -0.75)
@@ -93,8 +98,7 @@ def _antialiased(n: int, out: int, align: bool, scale: float | None, cubic: bool
     wide = max(step, real(1))
     radius, half = real(2 if cubic else 1) * wide, real(0.5)
     centre = step * (np.arange(out).astype(real) + half)
-    first = np.maximum((centre - radius + half).astype(np.int64), 0)
-    last = np.minimum((centre + radius + half).astype(np.int64), n)
+    first, last = _inside(centre - radius + half, n - 1), _inside(centre + radius + half, n)
     taps = max(int((last - first).max()), 1)
     index = first[:, None] + np.arange(taps)
     x = (index.astype(real) - centre[:, None] + half) / wide
@@ -113,13 +117,14 @@ def axis_table(
 ) -> Table:
     """Taps along one axis. Places are computed in the precision that PyTorch uses for the dtype."""
     real = np.float64 if dtype == np.float64 else np.float32
-    if mode.startswith("nearest"):
-        return _nearest(n, out, scale, mode == "nearest-exact", small)
-    if antialias:
-        return _antialiased(n, out, align, scale, mode == "bicubic", real)
-    if mode == "bicubic":
-        return _cubic(n, out, align, scale, real)
-    return _linear(n, out, align, scale, real)
+    with np.errstate(all="ignore"):  # of scales next to nothing
+        if mode.startswith("nearest"):
+            return _nearest(n, out, scale, mode == "nearest-exact", small)
+        if antialias:
+            return _antialiased(n, out, align, scale, mode == "bicubic", real)
+        if mode == "bicubic":
+            return _cubic(n, out, align, scale, real)
+        return _linear(n, out, align, scale, real)
 
 
 # -- emission ----------------------------------------------------------------------------------------------------

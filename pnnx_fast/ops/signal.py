@@ -14,7 +14,7 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ops._checks import require_dims
-from pnnx_fast.ops._window import space_strides
+from pnnx_fast.ops._window import require_reach, space_strides
 from pnnx_fast.ops.elementwise import intermediate, lower_expression, store
 from pnnx_fast.ops.fourier import complex_type, emit_transform, parts_of, real_type
 from pnnx_fast.ops.padding import pad_sides
@@ -354,6 +354,7 @@ def _positions(
 ) -> list[int]:
     if min(*k, *d, *s) < 1 or min(p) < 0:
         raise ParameterError("kernel size, dilation and stride must be positive, padding not negative")
+    require_reach(*(d[i] * (k[i] - 1) + 1 for i in (0, 1)), *p, *s)
     counts = [(size[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in (0, 1)]
     if min(counts) < 1:
         raise ShapeError("the window does not fit into the input", expected=list(k), actual=list(size))

@@ -83,7 +83,8 @@ def _merge(first: KernelStep, second: KernelStep, isa: str, nthreads: int) -> Ke
         "before_b": f["act_b"],
     }
     kernel = KERNELS[second.kernel]
-    values = {key: None if isinstance(value, Tensor) else value for key, value in fields.items()}
+    # Whether there is a residual matters; where tensors lie does not.
+    values = {key: (0, 0) if isinstance(value, Tensor) else value for key, value in fields.items()}
     _, _, nbytes, label, _ = core.plan(isa, kernel, values, nthreads)
     if nbytes == 0:
         return None

@@ -26,6 +26,7 @@ from graph_of_one import run
 from test_operator_goldens import ENTRIES, check, results
 
 from pnnx_fast import native
+from pnnx_fast._core import program as core
 from pnnx_fast._memory import check_memory
 from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.native_abi import FUNCTIONS
@@ -33,6 +34,7 @@ from pnnx_fast.ops.symbolic import Buffer, Tensor
 from pnnx_fast.runtime import constants, executable, program
 
 PAGE = mmap.PAGESIZE
+ISA = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in core.ISAS else core.ISAS[-1]
 LIBC = ctypes.CDLL(None)
 
 
@@ -102,10 +104,31 @@ def require_inside(t: Tensor, kernel: str) -> None:
         sys.exit(f"{kernel}: bytes {first} to {last} of a {t.buffer.kind} buffer of {t.buffer.nbytes}")
 
 
+def require_scratch(kernel: str, fields: Mapping[str, Any], nbytes: int) -> None:
+    """Stop where a kernel plans to use more memory between than it is given, or none because it cannot do the shape."""
+    known = {key: (0, 0) if isinstance(value, Tensor) else value for key, value in fields.items()}
+    with contextlib.suppress(KeyError):  # a kernel without a plan
+        wanted = core.plan(ISA, kernel, known, 1)[2]
+        if wanted > nbytes or (wanted == 0 and "affine" in kernel):
+            sys.exit(f"{kernel}: {nbytes} bytes of scratch, {wanted} are wanted")
+
+
 def pack_values(step: Any, reference: Any) -> dict[str, Any]:
     for t in step.tensors:
         require_inside(t, step.kernel)
+    if step.kernel == "strips":
+        for kernel, fields, lines, _ in step.fields["stages"]:
+            height = "oh" if "oh" in fields else None
+            for count in range(1, min(lines, fields["oh"]) + 1 if height else 1):
+                require_scratch(kernel, {**fields, "n": 1, "oh": count}, nbytes_of(fields))
+    elif step.kernel != "native":
+        require_scratch(step.kernel, step.fields, nbytes_of(step.fields))
     return pack_program_values(step, reference)
+
+
+def nbytes_of(fields: Mapping[str, Any]) -> int:
+    scratch = fields.get("scratch")
+    return 0 if scratch is None else scratch.nbytes
 
 
 run_program, pack_program_values = executable.Executable.run, program.pack_values

@@ -100,3 +100,61 @@ def test_a_number_that_the_file_does_not_tell() -> None:
     with pytest.raises(ParameterError, match="does not tell the number that is written"):
         run("Tensor.index_put", x, mask, **given)
     assert run("Tensor.index_put", x > 0, mask, **given).tolist() == [False] * 3
+
+
+FAR = 2**56
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"weight": (8, 1, 3, 1), "padding": (FAR, 0), "dilation": (FAR, 1)},
+        {"weight": (8, 1, 3, 1), "padding": (FAR, 0), "stride": (FAR, 1)},
+        {"weight": (8, 1, 3, 22), "groups": 8, "padding": (FAR, 11), "dilation": (FAR, 1)},
+    ],
+    ids=["dilation", "stride", "depthwise"],
+)
+def test_windows_beyond_reckoning(layer: dict[str, Any]) -> None:
+    shape, groups = layer.pop("weight"), layer.pop("groups", 1)
+    weights = {"weight": np.ones(shape, np.float32)}
+    with pytest.raises(ParameterError, match="reaches beyond"):
+        run("nn.Conv2d", np.ones((1, groups, 8, 16), np.float32), weights=weights, groups=groups, **layer)
+    with pytest.raises(ParameterError, match="reaches beyond"):
+        run("F.max_pool2d", np.ones((1, 1, 8, 16), np.float32), kernel_size=(2, 2), stride=(FAR, 1))
+    with pytest.raises(ParameterError, match="reaches beyond"):
+        run("F.unfold", np.ones((1, 1, 8, 16), np.float32), kernel_size=(2, 2), padding=FAR, dilation=FAR)
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+@pytest.mark.parametrize("shape", [(2, 8, 4, 0), (2, 8, 0, 4)])
+def test_images_without_pixels(shape: tuple[int, ...], groups: int) -> None:
+    weights = {"weight": np.ones((8, 8 // groups, 9, 9), np.float32)}
+    with pytest.raises(ShapeError, match="without pixels"):
+        run("nn.Conv2d", np.ones(shape, np.float32), weights=weights, groups=groups, padding=(8, 8))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-45, 5e-324])
+@pytest.mark.parametrize("kind", ["nearest2d", "_nearest_exact2d", "bilinear2d", "_bicubic2d_aa", "_bilinear2d_aa"])
+def test_scales_that_are_next_to_nothing(kind: str, scale: float) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4) + 1
+    corners = [] if "nearest" in kind else [False]
+    name = f"aten::{'' if kind.startswith('_') else 'upsample_'}{kind}".replace("::_", "::_upsample_")
+    got = call(name, (x, [5, 5], *corners, scale, scale), 1)
+    assert got.shape == (1, 1, 5, 5)
+    assert kind.endswith("_aa") or np.isin(got, x).all()
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])
+def test_a_single_number_that_is_padded_and_cut(mode: str) -> None:
+    x = np.full((1, 1, 1), 7, np.float32)
+    pads = (1, -1) if mode == "replicate" else (0, 0)
+    assert run("F.pad", x, pad=pads, mode=mode).tolist() == [[[7]]]
+
+
+@pytest.mark.parametrize("kind", ["torch.gather", "torch.scatter_add"])
+def test_indices_of_many_dimensions(kind: str) -> None:
+    x = np.ones((1,) * 9, np.float32)
+    given = (x, np.zeros((1,) * 9, np.int64), *([x] if "add" in kind else []))
+    names = ["input", "index", "src"][: len(given)]
+    with pytest.raises(ShapeError, match="up to 8 dimensions"):
+        run(kind, *given, names=names, dim=0)
