@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pnnx_fast
+from pnnx_fast._core import program as core
 
 
 @dataclass(frozen=True)
@@ -131,3 +132,46 @@ def test_flat_features() -> None:
     v = (rows - stats["running_mean"]) / np.sqrt(stats["running_var"] + 1e-5)
     want = rows + v @ weight.T.astype(float)
     np.testing.assert_allclose(pnnx_fast.Model(made, 1)(rows), want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+RESIDUALS = {
+    "whole": ("(1,64,20,20)", ""),
+    "crop": ("(1,64,20,27)", "Tensor.slice s 1 1 zc zs dim=3 start=0 end=20 step=1"),
+    "expand": ("(1,64,1,20)", "Tensor.expand s 1 1 zc zs sizes=(1,64,20,20)"),
+}
+
+
+@pytest.mark.parametrize("isa", core.ISAS)
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_residuals_that_keep_lines_apart(residual: str, isa: str) -> None:
+    """The map is applied whatever the strides of what is added."""
+    shape, view = RESIDUALS[residual]
+    conv = "kernel_size=(1,1) stride=(1,1) padding=(0,0) dilation=(1,1) groups=1 bias=False padding_mode=zeros"
+    conv += " in_channels=64 out_channels=64"
+
+    def noted(name: str) -> str:
+        return f"#{name}=(1,64,20,20)f32"
+
+    lines = [
+        f"pnnx.Input in 0 1 x {noted('x')}", f"pnnx.Input inz 0 1 z #z={shape}f32",
+        f"nn.Conv2d cz 1 1 z zc {conv} #zc={shape}f32", f"nn.Conv2d c0 1 1 x y0 {conv} {noted('y0')}",
+        f"nn.BatchNorm2d bn 1 1 y0 b num_features=64 eps=1e-5 affine=True {noted('b')}",
+        f"nn.ReLU r 1 1 b r {noted('r')}",
+        f"nn.Conv2d c1 1 1 r y1 {conv} {noted('y1')}", *([f"{view} {noted('zs')}"] if view else []),
+        f"pnnx.Expression add 2 1 y1 {'zs' if view else 'zc'} o expr=add(@0,@1) {noted('o')}",
+        "pnnx.Expression other 1 1 y0 q expr=mul(@0,2)", "pnnx.Output out 1 0 o", "pnnx.Output out2 1 0 q",
+    ]  # fmt: skip
+    made = pnnx_fast.Graph.parse("\n".join(["7767517", f"{len(lines)} 0", *lines, ""]))
+    rng = np.random.default_rng(0)
+    for op in made.ops:
+        if op.type == "nn.Conv2d":
+            op.attrs["weight"] = pnnx_fast.Attribute(rng.standard_normal((64, 64, 1, 1)).astype(np.float32) / 8)
+        if op.type == "nn.BatchNorm2d":
+            for key in ("running_mean", "running_var", "weight", "bias"):
+                op.attrs[key] = pnnx_fast.Attribute(rng.uniform(0.5, 2, 64).astype(np.float32))
+    x = rng.standard_normal((1, 64, 20, 20)).astype(np.float32)
+    z = rng.standard_normal(eval(shape)).astype(np.float32)
+    got = pnnx_fast.Model(made, 1, isa=isa)(x, z)
+    want = pnnx_fast.Model(made.to("f64", constants=True), 1, optimize=False)(x, z)
+    for a, b in zip(got, want, strict=True):
+        assert np.abs(a - b).max() <= 1e-5 * np.abs(b).max()
