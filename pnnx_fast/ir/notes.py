@@ -395,8 +395,12 @@ def recurrent_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> s
         orders.sort(key=lambda o: o.startswith("y"))
     elif number(op, "pnnx_rnn_output_swapped", 0):
         orders.sort(key=lambda o: o.endswith("y"), reverse=True)
-    fitting = (o for o in orders if all(fits(x, shapes[role]) for x, role in zip(outputs, o, strict=True)))
-    return next(fitting, None)
+    # Sizes that vary are the batch's and the sequence's, so that what varies tells, too, where notes say it.
+    for alike in (agrees, fits):
+        for order in orders:
+            if all(alike(x, shapes[role]) for x, role in zip(outputs, order, strict=True)):
+                return order
+    return None
 
 
 def query_shape(op: Operator) -> Sequence[int] | None:
@@ -428,7 +432,8 @@ def attention_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> t
     usual = ("y", "weights")[: len(outputs)]
     if query is None or len(query) not in (2, 3) or any(x.shape is None for x in outputs):
         return usual
-    fitting = [fits(x, [*query[:-1], number(op, "embed_dim", 0)]) for x in outputs]
+    size = number(op, "embed_dim", 0)
+    fitting = [fits(x, [*query[:-1], size]) and x.shape is not None and x.shape[-1] == size for x in outputs]
     if fitting == [False]:
         return ("weights",)
     return ("weights", "y") if fitting == [False, True] else usual
@@ -438,6 +443,11 @@ def number(op: Operator, key: str, default: int) -> int:
     """Value of an integer or boolean parameter."""
     value = op.value(key, default)
     return int(value) if isinstance(value, (int, bool)) else default
+
+
+def agrees(operand: Operand, shape: Sequence[int]) -> bool:
+    """Whether the shape noted at an operand is this one, with the same sizes left open."""
+    return operand.shape is not None and [max(n, -1) for n in operand.shape] == [max(n, -1) for n in shape]
 
 
 def fits(operand: Operand, shape: Sequence[int]) -> bool:

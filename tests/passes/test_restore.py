@@ -10,6 +10,7 @@ import pytest
 
 import pnnx_fast
 from pnnx_fast import passes
+from pnnx_fast.ir.notes import recurrent_roles
 
 RNG = np.random.default_rng(0)
 
@@ -480,3 +481,19 @@ pnnx.Output    o 1 0 y
 """
     x = np.arange(8, dtype=np.float32).reshape(1, 4, 2)
     np.testing.assert_array_equal(pnnx_fast.Model(pnnx_fast.Graph.parse(text))(x), x[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("noted", "roles"), [("(2,?,4)", "h"), ("(?,?,4)", "y"), ("(2,2,4)", "h"), ("(2,?,4) (?,?,4)", "hy")]
+)
+def test_what_varies_tells_states_from_sequences(noted: str, roles: str) -> None:
+    shapes = noted.split()
+    given = "(?,?,3)" if "?" in noted else "(2,5,3)"
+    names = [f"r{i}" for i in range(len(shapes))]
+    notes = " ".join(f"#{name}={shape}f32" for name, shape in zip(names, shapes, strict=True))
+    graph = pnnx_fast.Graph.parse(
+        f"7767517\n2 3\npnnx.Input i 0 1 x #x={given}f32\n"
+        f"nn.GRU g 1 {len(shapes)} x {' '.join(names)} input_size=3 hidden_size=4 num_layers=2 batch_first=True "
+        f"bidirectional=False bias=True #x={given}f32 {notes}\n"
+    )
+    assert recurrent_roles(graph.ops[1]) == roles
