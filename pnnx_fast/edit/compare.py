@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.notes import RECURRENT, attention_roles, recurrent_roles
 from pnnx_fast.ir.outputs import flat, leaves, named, names, returned
 from pnnx_fast.runtime.inputs import array_of
 from pnnx_fast.runtime.session import Model
@@ -113,13 +114,14 @@ def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[
     """Outputs of submodules, under the names of the operands that the operators of their names make."""
     import torch
 
-    by_name = {op.name: op.outputs[0].name for op in graph.ops if op.outputs}
+    by_name = {op.name: op for op in graph.ops if op.outputs}
     found: dict[str, Array] = {}
 
-    def keep(name: str) -> Any:
+    def keep(op: Operator) -> Any:
         def hook(_module: Any, _given: Any, result: Any) -> None:
-            first = result[0] if isinstance(result, tuple | list) else result
-            found[name] = array_of(first)
+            # Of a module that is called more than once the first call has its name.
+            for name, value in _by_operand(op, result).items():
+                found.setdefault(name, array_of(value))
 
         return hook
 
@@ -134,6 +136,23 @@ def _module_outputs(graph: Graph, module: Any, inputs: tuple[Any, ...]) -> dict[
             handle.remove()
     found.update({n: array_of(y) for n, y in zip(outputs, flat(result), strict=False) if hasattr(y, "detach")})
     return found
+
+
+def _by_operand(op: Operator, result: Any) -> dict[str, Any]:
+    """What a module returns, under the names of an operator's outputs, which may leave some of it out."""
+    if not isinstance(result, tuple | list):
+        return {op.outputs[0].name: result}
+    roles: Sequence[str]
+    if op.type in RECURRENT:
+        states = result[1] if isinstance(result[1], tuple) else (result[1],)
+        roles = recurrent_roles(op) or ""
+        parts = dict(zip("yhc", (result[0], *states), strict=False))
+    elif op.type == "nn.MultiheadAttention":
+        roles, parts = attention_roles(op), dict(zip(("y", "weights"), result, strict=False))
+    else:
+        return {op.outputs[0].name: result[0]}
+    named_parts = zip(op.outputs, roles, strict=False)
+    return {x.name: parts[role] for x, role in named_parts if parts.get(role) is not None}
 
 
 def _error(got: Array, wanted: Array) -> float:

@@ -328,6 +328,8 @@ def _mend_expand(work: Unbaking, op: Operator) -> bool:
     for i in made:
         # A size that is made here, out of one, may be one that varies elsewhere.
         sources = _sources(work, wanted[i])
+        if lead == 0 and a[0] != b[0]:
+            sources = [(x, axis) for x, axis in sources if axis > 0]  # the batch is there already
         if not sources:
             continue
         if len({(x, axis) for x, axis in sources}) > 1 and not work.only_batch:

@@ -66,7 +66,7 @@ def whole_indices(op: Operator) -> str | None:
         return None
     ones = _inner_sizes(entries, noted, extra) == (1,) * extra
     if extra < 0 or not ones or "e" in "".join(lists):
-        reason = "the converter wrote the beginning of these indices only (it keeps all with optlevel=1)"
+        reason = "the converter wrote the beginning of these indices only (it keeps all with optlevel=0)"
         raise ShapeError(reason, operator=op.where, expected=list(noted), actual=text[:80])
     deep = [re.sub(_NUMBER, "[" * extra + r"\g<0>" + "]" * extra, e) for e in entries]
     return f"[{','.join(deep)}]"

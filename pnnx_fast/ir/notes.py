@@ -25,6 +25,7 @@ __all__ = [
     "WIDENING",
     "attention_roles",
     "fits",
+    "is_written",
     "keeps_entries",
     "kept_axes",
     "leading_sizes",
@@ -79,6 +80,9 @@ FOLLOWED = frozenset(
     {"Tensor.slice", "Tensor.select", "Tensor.reshape", "Tensor.view", "aten::slice", "aten::select", "aten::view"}
 )
 """Operators that the converter follows from a written view to its tensor."""
+
+WRITES = frozenset({"Tensor.copy", "Tensor.fill", "aten::copy", "aten::fill"})
+"""Operators that write into their first input where that is read later; their result stands for the whole tensor."""
 
 _TORN = r"\w\(torch\.\w+\)"
 """A function of a dtype alone."""
@@ -313,6 +317,20 @@ def written_views(op: Operator) -> list[Operator]:
     return chain[: whole if known and whole else None][::-1]
 
 
+def is_written(x: Operand) -> bool:
+    """Whether a copy or a number is written into a tensor later, or into a view of it."""
+    views, seen = [x], {x}
+    while views:
+        view = views.pop()
+        for user in view.consumers:
+            if user.inputs[0] is view and user.type in WRITES:
+                return True
+            if user.inputs[0] is view and user.type in FOLLOWED:
+                views += [y for y in user.outputs if y not in seen]
+                seen.update(user.outputs)
+    return False
+
+
 def lost_whole(op: Operator) -> Operand | None:
     """The tensor that a write changes where the converter put the written values in its place.
 
@@ -390,7 +408,7 @@ def recurrent_roles(op: Operator, outputs: Sequence[Operand] | None = None) -> s
     count = number(op, "num_layers", 1) * directions
     shapes = {"y": [*given[:-1], directions * out], "h": [count, *batch, out], "c": [count, *batch, hidden]}
     rare = _RARE_ORDERS if out != hidden else ()
-    orders = [o for o in (*RECURRENT[op.type], *rare) if len(o) == len(outputs)]
+    orders: list[str] = [o for o in (*RECURRENT[op.type], *rare) if len(o) == len(outputs)]
     if unpacked and len(given) == 2:
         orders.sort(key=lambda o: o.startswith("y"))
     elif number(op, "pnnx_rnn_output_swapped", 0):

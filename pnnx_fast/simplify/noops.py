@@ -19,6 +19,7 @@ from pnnx_fast.expression.tree import fold
 from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import expression
+from pnnx_fast.ir.notes import is_written
 from pnnx_fast.ir.parameter import OPEN_END, per_axis
 from pnnx_fast.passes.drop_identity import IDENTITIES
 from pnnx_fast.passes.moves import PERMUTATIONS, become, bypass, pairs, permutation
@@ -45,6 +46,11 @@ def _keeps_shape(op: Operator) -> bool:
 
 def _is_alone(op: Operator) -> bool:
     return len(op.inputs) == 1
+
+
+def _is_same(op: Operator) -> bool:
+    """Whether the input may take the place of the result, which nothing is written into."""
+    return _is_alone(op) and not is_written(op.outputs[0])
 
 
 # -- Level 3 ----------------------------------------------------------------------------------------------------------
@@ -167,7 +173,7 @@ def eliminate_noop_expression(graph: Graph) -> int:
 def eliminate_identity_operator(graph: Graph) -> int:
     """Operators that repeat another one on the same inputs disappear, and those that are identities."""
     count = _drop(
-        graph, tuple(IDENTITIES - {"nn.Dropout", "nn.Dropout2d", "nn.Dropout3d", "nn.AlphaDropout"}), _is_alone
+        graph, tuple(IDENTITIES - {"nn.Dropout", "nn.Dropout2d", "nn.Dropout3d", "nn.AlphaDropout"}), _is_same
     )
     seen: dict[tuple[Any, ...], Operator] = {}
     for op in list(graph.topological()):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pnnx_fast.ir import Graph, Operand, Operator
+from pnnx_fast.ir.notes import is_written
 from pnnx_fast.ir.parameter import OPEN_END
 from pnnx_fast.passes.moves import become, bypass, pairs
 from pnnx_fast.simplify.table import simplification
@@ -138,7 +139,7 @@ def fuse_slice_to_tensor_split(graph: Graph) -> int:
         families: dict[int, dict[int, tuple[int, Operator]]] = {}
         users = list(dict.fromkeys(x.consumers))
         for op in users:
-            parts = _parts(op) if op.type == "Tensor.slice" else None
+            parts = _parts(op) if op.type == "Tensor.slice" and not is_written(op.outputs[0]) else None
             if parts and len(parts) == 1 and parts[0][3] == 1 and parts[0][4] == OPEN_END and parts[0][1] >= 0:
                 families.setdefault(parts[0][0], {})[parts[0][1]] = parts[0][2], op
         for dim, pieces in families.items():

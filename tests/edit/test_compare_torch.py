@@ -59,3 +59,28 @@ def test_a_module_that_returns_lists() -> None:
         rows = graph.compare(reference, x)
         assert {row.operand: row.operator for row in rows} == {"a": "r", "b": "s", "n.0": "e", "n.2.0": "e"}
         assert all(row.matches for row in rows)
+
+
+def test_a_module_that_is_called_twice_and_states() -> None:
+    class Net(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.act, self.gru = torch.nn.Softmax(2), torch.nn.GRU(3, 4, 2, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            return self.gru(self.act(self.act(x)))[1][-1]
+
+    net = Net().eval()
+    graph = Graph.parse(
+        "7767517\n6 5\npnnx.Input in 0 1 x #x=(2,5,3)f32\nnn.Softmax act 1 1 x a dim=2\nnn.Softmax other 1 1 a b dim=2\n"
+        "nn.GRU gru 1 1 b h input_size=3 hidden_size=4 num_layers=2 batch_first=True bidirectional=False bias=True "
+        "#b=(2,5,3)f32 #h=(2,2,4)f32\nTensor.select s 1 1 h y dim=0 index=-1\npnnx.Output out 1 0 y\n"
+    )
+    for key, value in net.gru.state_dict().items():
+        graph.ops[3].attrs[key] = Attribute(value.numpy())
+    rows = graph.compare(net, np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32))
+    assert [(row.operator, row.operand, row.matches) for row in rows] == [
+        ("act", "a", True),
+        ("gru", "h", True),
+        ("s", "y", True),
+    ]

@@ -392,3 +392,16 @@ def test_a_row_that_is_cut_off_a_batch_is_named() -> None:
         "pnnx.Output out 2 0 a b",
     )
     assert model.make_dynamic() == ["op"]
+
+
+@pytest.mark.parametrize(
+    "operator", ["Tensor.repeat e 1 1 y z sizes=(1,2,1)", "Tensor.expand e 1 1 y z sizes=(-1,2,-1)"]
+)
+def test_repeats_as_many_as_the_batch_stay(operator: str) -> None:
+    graph = Graph.parse(
+        "7767517\n4 3\npnnx.Input i 0 1 x #x=(2,5)f32\ntorch.unsqueeze u 1 1 x y dim=1 #y=(2,1,5)f32\n"
+        f"{operator} #z=(2,2,5)f32\npnnx.Output o 1 0 z\n"
+    )
+    graph.change_batch(3)
+    x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    np.testing.assert_array_equal(Model(graph)(x), np.stack([x, x], 1))

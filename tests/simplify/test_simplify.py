@@ -238,3 +238,32 @@ def test_an_expression_that_cannot_be_read_is_tried_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(literals, "parse", lambda text: (tried.append(text), real(text))[1])
     assert [literals.expression(graph.ops[1]) for _ in range(3)] == [None] * 3
     assert len(tried) == 1
+
+
+HALF = "start=0 end=2 step=1"
+WRITES = {
+    "halves of a copy": [
+        "torch.clone c 1 1 x y", "Tensor.slice s 1 1 x v dim=1 start=2 end=4 step=1 #v=(2,2,5)f32",
+        f"Tensor.slice t 1 1 y w dim=1 {HALF} #w=(2,2,5)f32", "Tensor.copy p 2 1 w v z $self=w $src=v #z=(2,4,5)f32",
+    ],
+    "a copy of a part": [
+        f"Tensor.slice s 1 1 x v dim=1 {HALF} #v=(2,2,5)f32", "torch.clone c 1 1 v y #y=(2,2,5)f32",
+        "Tensor.select t 1 1 y w dim=2 index=0 #w=(2,2)f32", "Tensor.fill f 1 1 w u value=7 #u=(2,2)f32",
+        "Tensor.copy p 2 1 w u z $self=w $src=u #z=(2,2,5)f32",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRITES)
+def test_what_is_written_to_stays_a_tensor_of_its_own(case: str) -> None:
+    lines = ["pnnx.Input i 0 1 x #x=(2,4,5)f32", *WRITES[case], "pnnx.Output o 1 0 z"]
+    graph = Graph.parse("\n".join(["7767517", f"{len(lines)} 0", *lines, ""]))
+    x = np.arange(40, dtype=np.float32).reshape(2, 4, 5)
+    want = x.copy() if case == "halves of a copy" else x[:, :2].copy()
+    if case == "halves of a copy":
+        want[:, :2] = x[:, 2:]
+    else:
+        want[..., 0] = 7
+    np.testing.assert_array_equal(Model(graph)(x), want)
+    graph.simplify()
+    np.testing.assert_array_equal(Model(graph)(x), want)
