@@ -72,7 +72,8 @@ def test_a_module_that_is_called_twice_and_states() -> None:
 
     net = Net().eval()
     graph = Graph.parse(
-        "7767517\n6 5\npnnx.Input in 0 1 x #x=(2,5,3)f32\nnn.Softmax act 1 1 x a dim=2\nnn.Softmax other 1 1 a b dim=2\n"
+        "7767517\n6 5\npnnx.Input in 0 1 x #x=(2,5,3)f32\nnn.Softmax act 1 1 x a dim=2\n"
+        "nn.Softmax other 1 1 a b dim=2\n"
         "nn.GRU gru 1 1 b h input_size=3 hidden_size=4 num_layers=2 batch_first=True bidirectional=False bias=True "
         "#b=(2,5,3)f32 #h=(2,2,4)f32\nTensor.select s 1 1 h y dim=0 index=-1\npnnx.Output out 1 0 y\n"
     )
