@@ -45,7 +45,8 @@ def linear(
         raise ShapeError("features do not fit the weight", expected=matrix.shape[-1], actual=input.shape)
     if bias is not None and bias.ndim > 1 and not vector:
         bias = _broadcast_bias(bias, (*input.shape[:-1], weight.shape[0]))
-    if input.dtype not in (np.float32, np.float16) and activation == "none" and residual is None:
+    once = input.dtype == np.float32 and not weight.is_constant  # packing it at every call would take longer
+    if (once or input.dtype not in (np.float32, np.float16)) and activation == "none" and residual is None:
         y = product(b, input, weight.permute(list(range(weight.ndim))[::-1]))
         if bias is None:
             return y

@@ -24,6 +24,10 @@ OF_WHOLE = ("reflect", "replicate")
 """Modes that repeat values of the whole input, also those that are cropped; others take what cropping leaves."""
 
 
+SHORT_BYTES = 256
+"""Lines of a padded tensor up to this long are copied all at once into a filled one."""
+
+
 def value_bits(value: Any, dtype: DType) -> dict[str, Any]:
     """The bytes of a number of a dtype, as the kernels take them."""
     filling = 0 if value is None else number(value, "value")
@@ -72,6 +76,14 @@ def pad_sides(
     last = is_channels_last(input) and not input.is_contiguous
     y = (b.empty if temporary else b.result)(shape, input.dtype, "channels_last" if last else "plain")
     dims = _memory_order(input, y, before, after)
+    if mode == "constant" and dims and dims[-1][0] * input.dtype.itemsize <= SHORT_BYTES:
+        # A line costs more than its numbers then.
+        b.copy(b.constant(in_dtype(0 if value is None else number(value, "value"), y.dtype, "value")).expand(shape), y)
+        inner = y
+        for axis, (n, p) in enumerate(zip(input.shape, before, strict=True)):
+            inner = inner.narrow(axis, p, n)
+        b.copy(input, inner)
+        return y
     if len(dims) > MAX_RANK:
         raise ShapeError("too many dimensions for padding", actual=list(input.shape))
     columns = [[d[i] for d in dims] for i in range(5)]

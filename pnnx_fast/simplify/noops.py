@@ -45,7 +45,9 @@ def _keeps_shape(op: Operator) -> bool:
 
 
 def _is_alone(op: Operator) -> bool:
-    return len(op.inputs) == 1
+    """Whether there is one input, which is no list of several."""
+    maker = op.inputs[0].producer
+    return len(op.inputs) == 1 and (maker is None or maker.type != "prim::ListConstruct")
 
 
 def _is_same(op: Operator) -> bool:
