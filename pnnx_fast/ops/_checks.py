@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pnnx_fast._memory import check_memory
+from pnnx_fast._memory import memory_limit
 from pnnx_fast._types import SPECIAL_FLOATS, Array, DType, Shape
-from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.errors import LimitError, ParameterError, ShapeError
 from pnnx_fast.ops.signature import tensor_of
 from pnnx_fast.ops.symbolic import Tensor
 
@@ -25,9 +25,16 @@ def common_shape(*shapes: Shape) -> Shape:
         raise ShapeError("the shapes do not broadcast", actual=[list(shape) for shape in shapes]) from None
 
 
+MOST_VIEWED = 16
+"""What a view that repeats its elements may stand for, over the limit for a tensor."""
+
+
 def require_room(shape: Sequence[int], dtype: DType) -> None:
-    """Refuse a view that memory could not hold as a tensor: what is to be done with all of its elements has no end."""
-    check_memory(math.prod(shape) * dtype.itemsize, f"a view of shape {list(shape)}")
+    """Refuse views of so many elements that what is to be done with all of them has no end; memory they take none."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes > MOST_VIEWED * memory_limit() or nbytes >= 1 << 62:
+        reason = f"it stands for more than {MOST_VIEWED} times the memory that a run may take"
+        raise LimitError(reason, path=f"a view of shape {list(shape)}")
 
 
 def number(value: Any, what: str) -> Any:

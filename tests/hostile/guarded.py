@@ -118,9 +118,9 @@ def pack_values(step: Any, reference: Any) -> dict[str, Any]:
         require_inside(t, step.kernel)
     if step.kernel == "strips":
         for kernel, fields, lines, _ in step.fields["stages"]:
-            height = "oh" if "oh" in fields else None
-            for count in range(1, min(lines, fields["oh"]) + 1 if height else 1):
-                require_scratch(kernel, {**fields, "n": 1, "oh": count}, nbytes_of(fields))
+            for count in range(1, (lines or step.fields["lines"]) + 1):
+                part = {"n": 1, "oh": count} if "oh" in fields else {}
+                require_scratch(kernel, {**fields, **part}, nbytes_of(fields))
     elif step.kernel != "native":
         require_scratch(step.kernel, step.fields, nbytes_of(step.fields))
     return pack_program_values(step, reference)
