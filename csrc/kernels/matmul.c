@@ -17,12 +17,14 @@ enum {
     UNIT_FLOPS = 2 << 20,
     UNIT_TILES = 10,        /* of a smaller unit */
     SMALL_FLOPS = 64 << 10, /* of products of one tile */
+    TINY_PRODUCTS = 64,     /* of a matrix and a vector that no vectors of numbers serve, if there are so */
+    TINY_BATCHES = 32,      /* many of them */
 };
 
 typedef struct matmul {
     const pf_matmul_args *a;
     int64_t batches, panels, per_unit, sets, tiles, row_blocks, k_block, row_stride;
-    int rows, pack_a, direct_b, single;
+    int rows, pack_a, direct_b, single, tiny;
     int64_t panel_floats, thread_floats;
 } matmul;
 
@@ -32,9 +34,15 @@ typedef struct operands {
     float *y, *packed_b, *packed_a;
 } operands;
 
+static int is_tiny(const pf_matmul_args *a, int64_t batches) {
+    if (batches < TINY_BATCHES || pf_min(a->m, a->n) != 1) return 0;
+    return pf_max(a->m, a->n) <= TINY_PRODUCTS && a->k <= TINY_PRODUCTS / pf_max(a->m, a->n);
+}
+
 static matmul plan_matmul(const pf_matmul_args *a) {
     matmul p = {.a = a, .batches = 1};
     for (int64_t d = 0; d < a->rank; d++) p.batches *= a->shape[d];
+    p.tiny = is_tiny(a, p.batches);
     const int widest = pf_panel_widest(a->n), width = widest * PF_VL;
     p.rows = pf_panel_rows(a->n);
     p.panels = pf_panel_count(a->n);
@@ -217,6 +225,20 @@ static void next_batch(const pf_matmul_args *m, int64_t at[PF_MAX_RANK], operand
     }
 }
 
+/* A product whose sums are added up number by number. */
+static void run_tiny(const pf_matmul_args *m, const operands *o) {
+    const float alpha = (float)m->alpha, beta = (float)m->beta;
+    for (int64_t i = 0; i < m->m; i++)
+        for (int64_t j = 0; j < m->n; j++) {
+            const float *a = o->a + i * m->am, *b = o->b + j * m->bn;
+            float sum = 0.0f;
+            for (int64_t k = 0; k < m->k; k++, a += m->ak, b += m->bk) sum += *a * *b;
+            sum *= alpha;
+            if (o->c) sum += beta * o->c[i * m->cm + j * m->cn];
+            o->y[i * m->ym + j] = sum;
+        }
+}
+
 /* Many small products: a unit is a run of them. */
 static void run_singles(const matmul *p, const pf_worker *w) {
     const pf_matmul_args *m = p->a;
@@ -227,8 +249,13 @@ static void run_singles(const matmul *p, const pf_worker *w) {
         operands o = batch_operands(m, w, u);
         int64_t at[PF_MAX_RANK];
         for (int64_t d = m->rank - 1, i = u; d >= 0; i /= m->shape[d--]) at[d] = i % m->shape[d];
-        o.packed_b = (float *)pf_ptr(w, m->scratch) + w->tid * p->thread_floats;
-        for (int64_t i = u; i < end; i++, next_batch(m, at, &o)) run_single(p, &o);
+        if (!p->tiny) o.packed_b = (float *)pf_ptr(w, m->scratch) + w->tid * p->thread_floats;
+        for (int64_t i = u; i < end; i++, next_batch(m, at, &o)) {
+            if (p->tiny)
+                run_tiny(m, &o);
+            else
+                run_single(p, &o);
+        }
     }
 }
 
@@ -272,11 +299,11 @@ PF_KERNEL_FUNCTION(matmul_f32) {
     const matmul p = plan_matmul(m);
     pf_thin thin;
     if (m->m == 0 || m->n == 0) return;
-    if (pf_thin_plan(m, p.batches, &thin)) {
+    if (!p.tiny && pf_thin_plan(m, p.batches, &thin)) {
         run_thin(m, w, &thin);
         return;
     }
-    if (p.single) {
+    if (p.tiny || p.single) {
         run_singles(&p, w);
         return;
     }
@@ -293,6 +320,10 @@ PF_KERNEL_FUNCTION(matmul_f32) {
 PF_PLAN_FUNCTION(matmul_f32) {
     const matmul p = plan_matmul(args_);
     pf_thin thin;
+    if (p.tiny) {
+        snprintf(plan->label, sizeof plan->label, "matmul tiny");
+        return;
+    }
     if (pf_thin_plan(args_, p.batches, &thin)) {
         plan->scratch_bytes = pf_thin_scratch(&thin);
         snprintf(plan->label, sizeof plan->label, thin.dots ? "matmul dot" : "matmul rows");

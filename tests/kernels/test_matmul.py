@@ -167,6 +167,19 @@ def test_many_small_products(isa: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [(3, 3, 1), (1, 4, 4), (4, 0, 1), (1, 1, 1), (8, 8, 1), (64, 1, 1), (1, 5, 13)])
+def test_many_tiny_products_of_vectors(isa: str, threads: int, form: str, size: tuple[int, int, int]) -> None:
+    m, k, n = size
+    for batch in ((32,), (7, 11), (200,)):
+        a, b, c = random(*batch, m, k), random(*batch, k, n), random(*batch[:-1], 1, m, n)
+        check(isa, threads, FORMS[form](a), FORMS[form](b))
+        check(isa, threads, FORMS[form](a[..., :1, :, :]), b, c, alpha=-0.5, beta=2.0)
+        first = product(isa, 1, a, b)
+        np.testing.assert_array_equal(first, product(isa, threads, a, b))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
 def test_batches(isa: str, threads: int) -> None:
     check(isa, threads, random(3, 4, 5, 6), random(3, 4, 6, 20))
     check(isa, threads, random(4, 5, 6), random(3, 1, 6, 20))
