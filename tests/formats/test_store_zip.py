@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pnnx_fast._core import store
-from pnnx_fast.errors import FormatError
+from pnnx_fast.errors import FormatError, LimitError
 from pnnx_fast.formats import store_zip
 from pnnx_fast.formats.atomic import AtomicFiles
 from pnnx_fast.formats.store_zip import StoreZipReader, StoreZipWriter
@@ -332,3 +332,10 @@ def test_real_archives_come_back_byte_for_byte(data_path: pathlib.Path):
                 assert other.namelist() == reader.names(), path
                 assert all(other.read(name) == reader.read(name) for name in reader), path
         assert file.getvalue() == path.read_bytes(), path
+
+
+def test_deflated_entries_keep_to_the_limit_of_memory(monkeypatch):
+    monkeypatch.setenv("PNNX_FAST_MEMORY_LIMIT", "1000")
+    reader = StoreZipReader(foreign({"big": bytes(1 << 20)}, method=zipfile.ZIP_DEFLATED))
+    with pytest.raises(LimitError, match="entry 'big': 1 MiB of memory are needed"):
+        reader.view("big")

@@ -140,3 +140,12 @@ def test_parts_do_not_change_results(isa: str) -> None:
     short = case.but(w=900)
     whole = run(isa, 2, case, "plain", (x, weight, bias, z))
     np.testing.assert_array_equal(whole[:, :, :897], run(isa, 1, short, "plain", (x[:, :, :900], weight, bias, z)))
+
+
+def test_parts_of_an_image_need_no_more_memory_between(isa: str) -> None:
+    """Strips are run with what was planned for the whole image."""
+    case = Case(h=64, w=2048, ic=3, oc=928, kernel=(7, 7), pad=(3, 3))
+    values = fields(case, (64 * 2048 * 3, 2048 * 3, 3), (64 * 2048 * 928, 2048 * 928, 928)) | {"xsc": 1}
+    whole = plan(isa, "conv_stem_f32", 1, **values)[2]
+    for lines in range(1, 65):
+        assert plan(isa, "conv_stem_f32", 1, **(values | {"n": 1, "oh": lines}))[2] <= whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 from pathlib import Path
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 import pnnx_fast
-from pnnx_fast import Attribute, Graph
+from pnnx_fast import Attribute, Graph, native
 from pnnx_fast._core import program as core
 from pnnx_fast.errors import ParameterError
+from pnnx_fast.native_abi import FUNCTIONS
 from pnnx_fast.ops import registry
 from pnnx_fast.runtime import batches, cache
 from pnnx_fast.runtime.parts import Parts
@@ -282,3 +284,21 @@ def test_a_folder_that_cannot_be_written(model: Path) -> None:
 def test_only_files_can_be_cached(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="only models in files"):
         pnnx_fast.load(model.read_bytes(), model.with_suffix(".bin").read_bytes(), cache=tmp_path)
+
+
+def test_native_operators_in_the_place_of_others_are_not_kept(tmp_path: Path) -> None:
+    @FUNCTIONS["run"]  # type: ignore[untyped-decorator]
+    def seven(state: Any, x: Any, nx: int, y: Any, ny: int, host: Any) -> int:
+        size = int(np.prod(y[0].shape[: y[0].rank]))
+        np.ctypeslib.as_array(ctypes.cast(y[0].data, ctypes.POINTER(ctypes.c_float)), (size,))[:] = 7
+        return 0
+
+    model, x = _save(tmp_path, "torch.flip last 1 1 y z dims=(3)"), _array(1, 3, 8, 8)
+    assert not np.all(_load(model)(x) == 7)
+    assert _programs(model) != []
+    native.define("torch.flip", run=seven, override=True)
+    try:
+        assert np.all(_load(model)(x) == 7)
+    finally:
+        registry.unregister("torch.flip")
+    assert not np.all(_load(model)(x) == 7)
