@@ -30,6 +30,5 @@ def test_stored_calls_with_other_types_stay_inside() -> None:
     assert done.returncode == 0, done.stdout[-100:] + done.stderr[-2000:]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are guarded as Linux does it")
 def test_what_is_written_behind_a_result_is_seen() -> None:
     assert guarded(core.ISAS[0], "canary").returncode < 0
