@@ -1,4 +1,4 @@
-"""Where files lie: the two of a PNNX model, and what this user keeps from run to run.
+"""Where files lie: the two of a PNNX model, and what this user keeps from run to run; and how the latter is written.
 
 Paths are strings: loading a model imports no :mod:`pathlib`, which takes longer than reading a small graph.
 """

@@ -51,10 +51,8 @@ _ANY_TYPE = frozenset(
 # Integers that layers take as they are; to others they are floats. Some layers compute with quantised ones, or make
 # floats of them where theirs are weights of floats. The rest moves what there is, so it stays what it was.
 _INTEGERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("Convolution", "ConvolutionDepthWise", "InnerProduct", "MultiHeadAttention", "SDPA"), ("i8",)),
-    "ReLU": ("i8",),
-    **dict.fromkeys(("CopyTo", "Diag", "Dropout", "Flip", "Padding", "PixelShuffle"), ("i8", "i32")),
-    **dict.fromkeys(("Reorg", "ShuffleChannel"), ("i8", "i32")),
+    **dict.fromkeys("Convolution ConvolutionDepthWise InnerProduct MultiHeadAttention ReLU SDPA".split(), ("i8",)),
+    **dict.fromkeys("CopyTo Diag Dropout Flip Padding PixelShuffle Reorg ShuffleChannel".split(), ("i8", "i32")),
 }
 
 # Layers that take a cache of the past, which is not there in the beginning, and what passes it on.

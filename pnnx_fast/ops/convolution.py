@@ -92,10 +92,7 @@ def convolve(
     if not b.wants_steps:
         return
     single = x.dtype == np.float32
-    padded = any(before) or any(
-        (n - 1) * s >= size for n, s, size in zip(y.shape[2:], stride, x.shape[2:], strict=True)
-    )
-    if gate is not None and not (single and not padded and _takes_gate(x, weight, gate)):
+    if gate is not None and not (single and _takes_gate(x, weight, gate) and _stays_inside(x, y, stride, before)):
         x, gate = _product(b, x, gate), None
     window: dict[str, Any] = {"stride": stride, "before": before, "dilation": dilation, "groups": groups, "act": act}
     if not single:
@@ -191,6 +188,12 @@ def _takes_gate(x: Tensor, weight: Tensor, gate: Tensor) -> bool:
     window = weight.shape[2:] == (1, 1) and weight.shape[1] == x.shape[1] > STEM_CHANNELS
     pixels = x.shape[2] * x.shape[3]
     return window and pixels > THIN_PIXELS and pixels >= 2 * weight.shape[0]
+
+
+def _stays_inside(x: Tensor, y: Tensor, stride: Sequence[int], before: Sequence[int]) -> bool:
+    """Whether windows of one pixel meet no padding, which kernels that multiply the input do not know."""
+    places = zip(y.shape[2:], stride, x.shape[2:], strict=True)
+    return not any(before) and all((n - 1) * s < size for n, s, size in places)
 
 
 def _may_share(x: Tensor, y: Tensor, z: Tensor) -> bool:

@@ -64,11 +64,11 @@ def crop(p: Params, w: Weights) -> Build:
             return _sliced(t, x, *lists)
         if by_list:
             return _sliced(t, x, starts, ends, axes)
+        if by_reference and offset["w"] == ABSENT and dims_of(inputs[1]) == 1 < dims_of(x):
+            raise ShapeError("a crop whose region is in the values of a blob is not supported")
         places, shape = PLACES[dims_of(x)], shape_of(x)
         for name, d in places.items():
             if by_reference:
-                if offset["w"] == ABSENT and dims_of(inputs[1]) == 1 < dims_of(x):
-                    raise ShapeError("a crop whose region is in the values of a blob is not supported")
                 length = _reference_size(inputs[1], name, dims_of(x), shape[d])
             else:
                 length = shape[d] - offset[name] - behind[name]
