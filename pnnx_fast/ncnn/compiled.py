@@ -50,10 +50,9 @@ _ANY_TYPE = frozenset(
 
 # Integers that layers take as they are; to others they are floats. Some layers compute with quantised ones, or make
 # floats of them where theirs are weights of floats. The rest moves what there is, so it stays what it was.
-_INTEGERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys("Convolution ConvolutionDepthWise InnerProduct MultiHeadAttention ReLU SDPA".split(), ("i8",)),
-    **dict.fromkeys("CopyTo Diag Dropout Flip Padding PixelShuffle Reorg ShuffleChannel".split(), ("i8", "i32")),
-}
+_COMPUTING = ("Convolution", "ConvolutionDepthWise", "InnerProduct", "MultiHeadAttention", "ReLU", "SDPA")
+_MOVING = ("CopyTo", "Diag", "Dropout", "Flip", "Padding", "PixelShuffle", "Reorg", "ShuffleChannel")
+_INTEGERS: dict[str, tuple[str, ...]] = dict.fromkeys(_COMPUTING, ("i8",)) | dict.fromkeys(_MOVING, ("i8", "i32"))
 
 # Layers that take a cache of the past, which is not there in the beginning, and what passes it on.
 _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
