@@ -17,7 +17,7 @@ import numpy as np
 from pnnx_fast._types import Array
 from pnnx_fast.errors import LimitError, ParameterError
 
-__all__ = ["aligned_bytes", "check_memory", "check_numbers", "memory_limit"]
+__all__ = ["aligned_bytes", "check_memory", "check_numbers", "format_bytes", "memory_limit"]
 
 HUGE = 2 << 20
 """Size of a huge page, and its alignment."""
@@ -100,9 +100,16 @@ def _granted(groups: str = "/proc/self/cgroup", mount: str = "/sys/fs/cgroup") -
     return least
 
 
-def _readable(nbytes: int) -> str:
+def format_bytes(nbytes: int) -> str:
+    """Return a size with a unit.
+
+    Examples
+    --------
+    >>> format_bytes(1000), format_bytes(2000), format_bytes(102000000)
+    ('1000 bytes', '2.0 KiB', '97.3 MiB')
+    """
     unit = max((unit for unit in _UNITS if nbytes >= _UNITS[unit]), key=_UNITS.__getitem__, default="")
-    return f"{nbytes / _UNITS[unit]:.3g} {unit}iB" if unit else f"{nbytes} bytes"
+    return f"{nbytes / _UNITS[unit]:.1f} {unit}iB" if unit else f"{nbytes} bytes"
 
 
 def check_memory(nbytes: int, what: str) -> None:
@@ -113,7 +120,7 @@ def check_memory(nbytes: int, what: str) -> None:
     LimitError
     """
     if nbytes > memory_limit():
-        size, most = _readable(nbytes), _readable(memory_limit())
+        size, most = format_bytes(nbytes), format_bytes(memory_limit())
         raise LimitError(f"{size} of memory are needed, the limit is {most} ({VARIABLE})", path=what)
 
 

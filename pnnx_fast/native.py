@@ -23,9 +23,15 @@ from pnnx_fast.ir import Parameter
 from pnnx_fast.ir.dtypes import by_code, by_numpy
 from pnnx_fast.native_abi import (
     ABI,
+    BOOL,
+    FLOAT,
+    FLOATS,
     FUNCTIONS,
+    INT,
+    INTS,
     LAYOUTS,
     MAX_RANK,
+    STRINGS,
     CFunction,
     CInfo,
     COp,
@@ -259,16 +265,16 @@ class _State:
     def _param(self, name: str, value: Any) -> CParam:
         kind = Parameter(value).type
         items = list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        if kind > 7:
+        if kind > STRINGS:
             raise ParameterError("native operators take no complex parameters", parameter=name)
         record = CParam(name=name.encode(), type=kind, count=len(items))
-        if kind in (1, 2, 5) and all(isinstance(v, int) for v in items):
+        if kind in (BOOL, INT, INTS) and all(isinstance(v, int) for v in items):
             record.ints = (ctypes.c_int64 * len(items))(*(int(v) for v in items))
-        elif kind in (3, 6):
+        elif kind in (FLOAT, FLOATS):
             record.floats = (ctypes.c_double * len(items))(*(float(v) for v in items))
         else:
             record.strings = (ctypes.c_char_p * len(items))(*(str(v).encode() for v in items))
-            record.type = 7 if kind > 4 else kind
+            record.type = STRINGS if kind >= INTS else kind
         return record
 
     def _weight(self, name: str, array: Array) -> CWeight:

@@ -31,6 +31,8 @@ CFunction: type[Any] = ctypes.CFUNCTYPE(None).__mro__[1]
 ABI = 1
 MAX_RANK = 8
 LAYOUTS = ("plain", "channels_last", "strided")
+BOOL, INT, FLOAT, STRING, INTS, FLOATS, STRINGS = range(1, 8)
+"""Types of parameters; an empty one is 0."""
 
 
 class CTensor(ctypes.Structure):

@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "_warning": set(),
     "_core": {"errors"},
     "expression": {"_core", "errors", "_types"},
-    "ir": {"_core", "errors", "_types", "_collector", "expression"},
+    "ir": {"_core", "errors", "_types", "_collector", "_memory", "expression"},
     "formats": {"_core", "errors", "_types", "_collector", "_files", "_memory", "expression", "ir"},
     "ops": {"_core", "errors", "_types", "_memory", "expression", "ir"},
     "passes": {"errors", "_types", "_warning", "expression", "ir"},

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pnnx_fast
+from pnnx_fast._memory import format_bytes
 from pnnx_fast.cli.arguments import add_bin, add_model, add_size, graph_alone
 from pnnx_fast.cli.arrays import given_sizes, zero_inputs
 from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.ir.outputs import leaves, returned
-from pnnx_fast.ir.statistics import format_bytes, format_count
+from pnnx_fast.ir.statistics import format_count
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

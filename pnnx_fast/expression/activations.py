@@ -34,11 +34,8 @@ def _plain(name: str) -> Recognizer:
 
 
 def _clip(params: Mapping[str, Any]) -> tuple[str, list[float]] | None:
-    low = params.get("min_val", params.get("min", -1.0))
-    high = params.get("max_val", params.get("max", 1.0))
-    if set(params) - {"min_val", "max_val", "min", "max"} or None in (low, high):
-        return None
-    if not all(isinstance(v, (int, float)) for v in (low, high)):
+    low, high = params.get("min_val", -1.0), params.get("max_val", 1.0)
+    if params.keys() - {"min_val", "max_val"} or not all(isinstance(v, (int, float)) for v in (low, high)):
         return None
     return "clip", [float(low), float(high)]
 

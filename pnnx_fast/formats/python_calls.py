@@ -22,9 +22,10 @@ from pnnx_fast.ir import Operand, Operator, Parameter
 from pnnx_fast.ir.check import selects_number
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import literal as known
-from pnnx_fast.ir.masks import attention_masks, means_taking_part
+from pnnx_fast.ir.masks import EACH_HEAD, attention_masks, means_taking_part
 from pnnx_fast.ir.notes import (
     RECURRENT,
+    SEVERAL_OUTPUTS,
     attention_roles,
     number_shape,
     query_shape,
@@ -35,7 +36,7 @@ from pnnx_fast.ir.notes import (
 )
 from pnnx_fast.ir.repeated import repeated_inputs
 
-__all__ = ["EACH_HEAD", "argument", "is_module", "statements"]
+__all__ = ["argument", "is_module", "statements"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
@@ -221,7 +222,7 @@ def _to_tensor(op: Operator, names: Names) -> list[str]:
 
 def _unpack(op: Operator, names: Names) -> list[str]:
     maker = op.inputs[0].producer
-    if maker is not None and maker.type in _HANDING_OUT and _handed_out(maker) is op.outputs:
+    if maker is not None and maker.type in SEVERAL_OUTPUTS and _handed_out(maker) is op.outputs:
         return []
     parts = "".join(names.of(x) + ", " for x in op.outputs)
     return [f"{parts.rstrip()} = {names.of(op.inputs[0])}"]
@@ -342,13 +343,6 @@ def _copy(op: Operator, names: Names) -> list[str]:
             lines += statements(view, names)
         part = made
     return [*lines, f"{part}.copy_({source})"]
-
-
-EACH_HEAD = "average_attn_weights"
-"""What attention is told when it is called, and keeps as a parameter in a graph."""
-
-
-_HANDING_OUT = (*RECURRENT, "nn.MultiheadAttention")
 
 
 _READING = ("prim::TupleIndex", "prim::TupleUnpack")

@@ -16,20 +16,21 @@ from typing import Any
 from pnnx_fast.errors import ParameterError
 from pnnx_fast.formats.atomic import AtomicFiles
 from pnnx_fast.formats.pnnx_model import write_weights
-from pnnx_fast.formats.python_calls import EACH_HEAD, argument, is_module, statements
+from pnnx_fast.formats.python_calls import argument, is_module, statements
 from pnnx_fast.formats.python_helpers import HELPERS
 from pnnx_fast.formats.python_names import Names, identifier, spelled
 from pnnx_fast.ir import Attribute, Graph, Operand, Operator
 from pnnx_fast.ir.check import require_connections
 from pnnx_fast.ir.dtypes import FLOATS, by_text
 from pnnx_fast.ir.folded import filled_with
+from pnnx_fast.ir.masks import DOUBTFUL, EACH_HEAD
 
 __all__ = ["source", "write"]
 
 _KEY = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*\Z", re.ASCII)
 _AXIS = "weight_q_per_channel_axis"
 _QUANTIZED = "nn.quantized."
-_NOT_MADE_WITH = {"nn.MultiheadAttention": {EACH_HEAD, "masks_doubtful"}}
+_NOT_MADE_WITH = {"nn.MultiheadAttention": {EACH_HEAD, DOUBTFUL}}
 """Parameters that a graph has and a module is not made with."""
 
 _UNKNOWN_SIZE = 128

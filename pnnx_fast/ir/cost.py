@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pnnx_fast._core.text import INT, LIST_CODES
 from pnnx_fast._types import Shape
 from pnnx_fast.ir.operator import Operator
 
@@ -90,7 +91,7 @@ class Facts:
         """Return a parameter as a list of integers, empty when it is none."""
         value = self.value(key)
         if isinstance(value, list):
-            return [x for x in value if isinstance(x, int)] if self.op.params[key].type == 5 else []
+            return [x for x in value if isinstance(x, int)] if self.op.params[key].type == LIST_CODES[INT] else []
         return [value] if isinstance(value, int) and not isinstance(value, bool) else []
 
     def tensor(self, key: str, index: int) -> int:

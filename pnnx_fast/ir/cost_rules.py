@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 
-from pnnx_fast._core.text import parse_value
+from pnnx_fast._core.text import STRING, parse_value
 from pnnx_fast._types import Shape
 from pnnx_fast.ir.cost import Facts, costs, free, moved, size_of
 
@@ -245,7 +245,7 @@ _FUNCTIONS |= {"sigmoid": 6, "silu": 6}
 def expression(f: Facts) -> tuple[int, int]:
     """Functions an element; inputs of which only the size is asked are not read."""
     text = str(f.value("expr"))
-    if not text or text[0] == "[" or parse_value(text)[0] != 4 or not f.written:
+    if not text or text[0] == "[" or parse_value(text)[0] != STRING or not f.written:
         return NOTHING
     flops = sum(_FUNCTIONS.get(name, 0) for name in re.findall(r"([A-Za-z0-9_]+)\(", text))
     return f.written * flops, f.written + sum(map(f.input, _inputs_read(text)))

@@ -8,14 +8,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ExpressionError
-from pnnx_fast.expression import Constant, ListNode, Node, inputs_of, is_word, parse
+from pnnx_fast.expression import Constant, ListNode, Node, TensorType, inputs_of, is_word, parse
 from pnnx_fast.expression.types import DTypeName
 from pnnx_fast.ir.attribute import Attribute
+from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.operator import Operand, Operator
 
-__all__ = ["MISSING", "constant", "constant_array", "expression", "literal"]
+__all__ = ["MISSING", "constant", "constant_array", "expression", "literal", "tensor_type"]
 
 MISSING = object()
 """What `literal` returns for an operand whose value is not known."""
@@ -70,3 +73,9 @@ def _value(node: Node) -> Any:
         return MISSING
     items = [_value(child) for child in node.children]
     return MISSING if any(item is MISSING for item in items) else items
+
+
+def tensor_type(x: Operand) -> TensorType | None:
+    """Type of an operand as far as types of results depend on it: sizes do not matter, their number does."""
+    row = by_text.get(x.dtype or "")
+    return None if row is None or x.shape is None else TensorType(np.dtype(row.computed), (1,) * len(x.shape))

@@ -8,10 +8,17 @@ import re
 from collections.abc import Sequence
 
 from pnnx_fast.ir.operator import Operand, Operator
+from pnnx_fast.ir.shapes import may_be
 
-__all__ = ["MASKS", "attention_masks", "head_masks", "mask_sizes", "means_taking_part"]
+__all__ = ["DOUBTFUL", "EACH_HEAD", "MASKS", "attention_masks", "head_masks", "mask_sizes", "means_taking_part"]
 
 MASKS = ("attn_mask", "key_padding_mask")
+
+DOUBTFUL = "masks_doubtful"
+"""Parameter of an attention whose masks only the sizes of a call can tell from each other."""
+
+EACH_HEAD = "average_attn_weights"
+"""What attention is told when it is called, and keeps as a parameter in a graph."""
 
 _MOST_UPSTREAM = 400
 """Operands that are looked at for what a mask comes from."""
@@ -74,9 +81,10 @@ def attention_masks(op: Operator) -> tuple[dict[int, str], bool]:
     slots, doubtful = dict.fromkeys(masks, "attn_mask"), []
     for i in masks:
         shape = op.inputs[i].shape
-        if _may_be(shape, rows) and not (shape == cells != rows):
-            slots[i] = "key_padding_mask"
-            doubtful += [i] if _may_be(shape, cells) and not (shape == rows != cells) else []
+        if shape is None or not may_be(shape, rows) or shape == cells != rows:
+            continue
+        slots[i] = "key_padding_mask"
+        doubtful += [i] if may_be(shape, cells) and not (shape == rows != cells) else []
     if not doubtful:
         return slots, False
     others = {slots[i] for i in masks if i not in doubtful}
@@ -90,11 +98,6 @@ def _has_no_features(op: Operator, shape: Sequence[int] | None) -> bool:
     """Whether a tensor of three dimensions is a mask for each head of each batch."""
     features = [op.params[key].value for key in ("embed_dim", "kdim", "vdim") if key in op.params]
     return shape is not None and len(shape) == 3 and shape[-1] >= 0 and shape[-1] not in features
-
-
-def _may_be(shape: Sequence[int] | None, noted: Sequence[int]) -> bool:
-    known = shape is not None and len(shape) == len(noted)
-    return known and all(m == n or min(m, n) < 0 for m, n in zip(shape or (), noted, strict=True))
 
 
 def _mask_of_keys(op: Operator, doubtful: Sequence[int], several: bool, named: bool) -> tuple[int | None, bool]:

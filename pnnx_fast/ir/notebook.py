@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from pnnx_fast._memory import format_bytes
 from pnnx_fast.ir.outputs import leaves, returned
-from pnnx_fast.ir.statistics import format_bytes, format_count
+from pnnx_fast.ir.statistics import format_count
 
 if TYPE_CHECKING:
     from pnnx_fast.ir.graph import Graph

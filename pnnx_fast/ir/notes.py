@@ -15,12 +15,14 @@ from typing import Any
 from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.masks import attention_masks
 from pnnx_fast.ir.operator import Operand, Operator
+from pnnx_fast.ir.shapes import may_be
 
 __all__ = [
     "COUNTING",
     "FOLLOWED",
     "KEEPING",
     "RECURRENT",
+    "SEVERAL_OUTPUTS",
     "TRUTHS",
     "WIDENING",
     "attention_roles",
@@ -69,6 +71,9 @@ RECURRENT = {
 }
 """Outputs that may be left, in the order of their use: the sequence, the last hidden state, the last cell state; the
 usual order first."""
+
+SEVERAL_OUTPUTS = (*RECURRENT, "nn.MultiheadAttention")
+"""Modules that return tuples."""
 
 _RARE_ORDERS = ("hyc", "ych", "chy", "cyh", "ch")
 """Others, which states of two sizes tell; those of one size are taken for hidden and cell state, in this order."""
@@ -470,9 +475,4 @@ def agrees(operand: Operand, shape: Sequence[int]) -> bool:
 
 def fits(operand: Operand, shape: Sequence[int]) -> bool:
     """Whether the shape noted at an operand may be this one."""
-    noted = operand.shape
-    return (
-        noted is not None
-        and len(noted) == len(shape)
-        and all(a == b or a < 0 or b < 0 for a, b in zip(noted, shape, strict=True))
-    )
+    return operand.shape is not None and may_be(operand.shape, shape)

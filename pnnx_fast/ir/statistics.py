@@ -12,7 +12,7 @@ from pnnx_fast.ir import cost_rules as cost_rules  # registers the rules
 from pnnx_fast.ir.cost import cost_of, size_of
 from pnnx_fast.ir.operator import Operator
 
-__all__ = ["OperatorCost", "Statistics", "format_bytes", "format_count", "measure"]
+__all__ = ["OperatorCost", "Statistics", "format_count", "measure"]
 
 
 def format_count(count: int) -> str:
@@ -33,19 +33,6 @@ def format_count(count: int) -> str:
     whole, rest = divmod(thousandths, 1000)
     decimals = f".{rest:03}".rstrip("0").rstrip(".")
     return f"{whole}{decimals}{units[level]}"
-
-
-def format_bytes(nbytes: int) -> str:
-    """Return a size with a unit.
-
-    Examples
-    --------
-    >>> format_bytes(1000), format_bytes(2000), format_bytes(102000000)
-    ('1000 bytes', '2.0 KiB', '97.3 MiB')
-    """
-    if nbytes < 1 << 10:
-        return f"{nbytes} bytes"
-    return f"{nbytes / 2**10:.1f} KiB" if nbytes < 1 << 20 else f"{nbytes / 2**20:.1f} MiB"
 
 
 @dataclass(frozen=True)

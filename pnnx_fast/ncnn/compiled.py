@@ -27,6 +27,7 @@ from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option
 from pnnx_fast.ncnn.room import Caches, Room, caches_of
 from pnnx_fast.ncnn.tracer import Tracer
+from pnnx_fast.ncnn.values import UNFORESEEN
 from pnnx_fast.runtime.annotate import Annotator
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.session import Model, default_isa
@@ -268,7 +269,7 @@ class NetCompiler:
                 made = layer.build(t, *bottoms)
         except PnnxFastError as error:
             raise ShapeError(str(error), operator=where) from error
-        except (TypeError, ValueError, IndexError, ArithmeticError, MemoryError) as error:
+        except UNFORESEEN as error:
             shapes = [None if x is None else x.shape for x in bottoms]
             raise ShapeError(f"cannot take blobs of shapes {shapes}: {error}", operator=where) from error
         if made is None or isinstance(made, Operand):

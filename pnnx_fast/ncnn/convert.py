@@ -17,7 +17,7 @@ from pnnx_fast.errors import PnnxFastError
 from pnnx_fast.formats.ncnn_param import MAGIC, NcnnParam, read_text, write_text
 from pnnx_fast.formats.ncnn_param_bin import id_header, names_from_header, read_binary, write_binary
 from pnnx_fast.ncnn import layers
-from pnnx_fast.ncnn.values import AbsentWeights, Params
+from pnnx_fast.ncnn.values import UNFORESEEN, AbsentWeights, Params
 
 __all__ = ["binary_to_text", "main", "text_to_binary"]
 
@@ -86,7 +86,7 @@ def kinds(param: NcnnParam) -> dict[str, dict[int, Literal["i", "f"]]]:
             continue
         read = Params(layer.params, 1 if definition.one_blob_only else None)
         # What cannot run can be converted all the same; what was read until then is known.
-        with suppress(PnnxFastError, ArithmeticError, ValueError, IndexError, TypeError):
+        with suppress(PnnxFastError, *UNFORESEEN):
             definition.function(read, AbsentWeights())
         found.setdefault(definition.name, {}).update(read.kinds)
     return found

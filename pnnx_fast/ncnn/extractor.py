@@ -18,6 +18,7 @@ from pnnx_fast.ncnn.habits import Way
 from pnnx_fast.ncnn.layer import BuiltinLayer, Layer
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
+from pnnx_fast.ncnn.values import UNFORESEEN
 
 if TYPE_CHECKING:
     from pnnx_fast.ncnn.net import Net
@@ -249,7 +250,7 @@ class Extractor:
             self._made.update(compiler.part(known, targets, extra, self._threads()).run(known))
         except PnnxFastError:
             raise
-        except _UNFORESEEN as error:
+        except UNFORESEEN as error:
             raise ShapeError(f"these blobs cannot be computed: {error}") from error
 
     def _known(self) -> dict[int, Array]:
@@ -271,10 +272,7 @@ class Extractor:
             self._made[number] = np.ascontiguousarray(mat._a)
 
 
-_UNFORESEEN = MemoryError, ArithmeticError, ValueError, IndexError, TypeError
-"""What numpy raises about shapes nobody thought of; some errors of this project are of these types, too."""
-
-_FAILURES = PnnxFastError, *_UNFORESEEN
+_FAILURES = PnnxFastError, *UNFORESEEN
 
 
 def _call_custom(layer: Layer, bottoms: list[Mat], opt: Option) -> list[Mat]:

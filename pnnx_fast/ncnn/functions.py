@@ -49,14 +49,15 @@ class BorderType(IntEnum):
 _MODES: dict[int, Any] = {BorderType.BORDER_REPLICATE: "edge", 2: "reflect"}
 
 
-def _twice(function: Callable[..., Mat]) -> Callable[..., Mat | None]:
+def _into_target(function: Callable[..., Mat]) -> Callable[..., Mat | None]:
     """Accept a target Mat as the second argument."""
+    # The scales of a quantisation are a Mat too, so a target is one Mat more than the function takes.
+    others = [name for name, kind in function.__annotations__.items() if kind == "Mat"][1:-1]
 
     @functools.wraps(function)
     def either(src: Mat, *args: Any, **kwargs: Any) -> Mat | None:
         target = kwargs.pop("dst", None)
-        # The scales of a quantisation are a Mat too, so a target is one Mat more than the function takes.
-        wanted = 1 if function.__name__ == "quantize_to_int8" and "scale_data" not in kwargs else 0
+        wanted = sum(name not in kwargs for name in others)
         if target is None and sum(isinstance(a, Mat) for a in args) > wanted:
             target, *args = args  # type: ignore[assignment]
         result = function(src, *args, **kwargs)
@@ -112,7 +113,7 @@ def _bordered(x: Array, pads: Sequence[tuple[int, int]], type: int, v: float) ->
     return _made(x)
 
 
-@_twice
+@_into_target
 def copy_make_border(
     src: Mat, top: int, bottom: int, left: int, right: int, type: int, v: float = 0.0, opt: Option | None = None
 ) -> Mat:
@@ -120,7 +121,7 @@ def copy_make_border(
     return _bordered(_array(src), [(top, bottom), (left, right)], int(type), v)
 
 
-@_twice
+@_into_target
 def copy_make_border_3d(
     src: Mat,
     top: int,
@@ -137,7 +138,7 @@ def copy_make_border_3d(
     return _bordered(_array(src), [(front, behind), (top, bottom), (left, right)], int(type), v)
 
 
-@_twice
+@_into_target
 def copy_cut_border(src: Mat, top: int, bottom: int, left: int, right: int, opt: Option | None = None) -> Mat:
     """Cut rows and columns off the borders."""
     x = _array(src)
@@ -172,19 +173,19 @@ def _resize(src: Mat, mode: int, w: int, h: int, opt: Option | None) -> Mat:
     return top
 
 
-@_twice
+@_into_target
 def resize_nearest(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
     """Resize each channel by the nearest value."""
     return _resize(src, 1, w, h, opt)
 
 
-@_twice
+@_into_target
 def resize_bilinear(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
     """Resize each channel linearly."""
     return _resize(src, 2, w, h, opt)
 
 
-@_twice
+@_into_target
 def resize_bicubic(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
     """Resize each channel cubically."""
     return _resize(src, 3, w, h, opt)
@@ -193,14 +194,14 @@ def resize_bicubic(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
 # -- layout and types --------------------------------------------------------------------------------------------------
 
 
-@_twice
+@_into_target
 def flatten(src: Mat, opt: Option | None = None) -> Mat:
     """Return all values in one dimension."""
     x = _array(src)
     return _made(x.reshape(x.shape[0], -1))
 
 
-@_twice
+@_into_target
 def convert_packing(src: Mat, elempack: int, opt: Option | None = None) -> Mat:
     """Elements of ``elempack`` values of neighbouring channels (rows, columns); unpacked when they do not divide."""
     x = _array(src)
@@ -214,20 +215,20 @@ def convert_packing(src: Mat, elempack: int, opt: Option | None = None) -> Mat:
     return Mat._of(memory, elempack)
 
 
-@_twice
+@_into_target
 def cast_float32_to_float16(src: Mat, opt: Option | None = None) -> Mat:
     """Convert to half precision, 2 bytes a value."""
     with np.errstate(over="ignore"):
         return _made(_array(src).astype(np.float16))
 
 
-@_twice
+@_into_target
 def cast_float16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
     """Convert half to single precision."""
     return _made(_array(src).view(np.float16).astype(np.float32))
 
 
-@_twice
+@_into_target
 def cast_float32_to_bfloat16(src: Mat, opt: Option | None = None) -> Mat:
     """The upper halves of the values, rounded to the nearest; numpy sees them as two bytes without a meaning.
 
@@ -240,19 +241,19 @@ def cast_float32_to_bfloat16(src: Mat, opt: Option | None = None) -> Mat:
     return _made(upper.view(np.float16))
 
 
-@_twice
+@_into_target
 def cast_bfloat16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
     """Convert bfloat16 (upper halves of floats) to single precision."""
     return _made(bfloat16_to_float32(np.ascontiguousarray(_array(src)).view(np.uint16)))
 
 
-@_twice
+@_into_target
 def cast_int8_to_float32(src: Mat, opt: Option | None = None) -> Mat:
     """Convert int8 to single precision."""
     return _made(_array(src).view(np.int8).astype(np.float32))
 
 
-@_twice
+@_into_target
 def quantize_to_int8(src: Mat, scale_data: Mat, opt: Option | None = None) -> Mat:
     """Values times a scale (one for all, or one a channel) as integers of -127 to 127, halves away from zero."""
     x, scales = _array(src), _array(scale_data).reshape(-1)

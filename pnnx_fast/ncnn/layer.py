@@ -15,7 +15,7 @@ from pnnx_fast.ncnn.layers.registry import Build, LayerDef
 from pnnx_fast.ncnn.mat import Mat
 from pnnx_fast.ncnn.option import Option, warn
 from pnnx_fast.ncnn.reader import MatLoader, ModelBin, ParamDict
-from pnnx_fast.ncnn.values import AbsentWeights, LoadedWeights, Params, Weights
+from pnnx_fast.ncnn.values import UNFORESEEN, AbsentWeights, LoadedWeights, Params, Weights
 
 if TYPE_CHECKING:
     from pnnx_fast.ncnn.compiled import NetCompiler
@@ -122,7 +122,7 @@ class BuiltinLayer(Layer):
                 return self.definition.function(p, w)
         except PnnxFastError:
             raise
-        except (MemoryError, ArithmeticError, ValueError, IndexError, TypeError) as error:
+        except UNFORESEEN as error:
             raise ParameterError(f"the parameters cannot be used: {error}") from error
 
     def _params(self) -> Params:

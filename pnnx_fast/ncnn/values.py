@@ -17,7 +17,10 @@ from pnnx_fast.formats.ncnn_param import ParamSlots
 from pnnx_fast.ir import Attribute
 from pnnx_fast.ir.mapped import MappedFile, file_of
 
-__all__ = ["AbsentWeights", "LoadedWeights", "Params", "WeightLoader", "Weights"]
+__all__ = ["UNFORESEEN", "AbsentWeights", "LoadedWeights", "Params", "WeightLoader", "Weights"]
+
+UNFORESEEN = MemoryError, ArithmeticError, ValueError, IndexError, TypeError
+"""What numpy raises about shapes nobody thought of; some errors of this project are of these types, too."""
 
 MOST_ELEMENTS = 1 << 40
 _BITS = 1 << 23

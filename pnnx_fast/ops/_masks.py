@@ -7,24 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from pnnx_fast._core.program import MASK_QUERIES, codes
 from pnnx_fast._types import Array, DType
 from pnnx_fast.ops.elementwise import intermediate
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
 __all__ = ["as_additive", "layer_mask", "mask_fields"]
 
-MASK_NONE, MASK_ADD, MASK_KEEP, MASK_DROP, MASK_ROWS, MASK_FILL = range(6)
-"""Mask kinds of the attention kernel."""
-MASK_PADDING = 16
-"""To a multiple of so many queries are the rows of MASK_ROWS filled up."""
+KINDS = codes("mask")
 MASKED = -1e30
 """Additive masks at or below this hide a key: its weight underflows to 0 beside any ordinary score."""
 
 
 def _additive(mask: Array, kind: int, dtype: DType | type = np.float32) -> Array:
-    if kind == MASK_ADD:
+    if kind == KINDS["add"]:
         return mask.astype(dtype)
-    return np.where(mask == (kind == MASK_KEEP), 0, -np.inf).astype(dtype)
+    return np.where(mask == (kind == KINDS["keep"]), 0, -np.inf).astype(dtype)
 
 
 def _diagonal(mask: Array, queries: int, keys: int) -> int | None:
@@ -45,31 +43,31 @@ def _constant_mask(b: Builder, values: Array, key: Hashable) -> tuple[Tensor, in
             values = first
     queries = values.shape[-2]
     if queries == 1:
-        return b.cached(key, lambda: np.ascontiguousarray(values)), MASK_ADD
+        return b.cached(key, lambda: np.ascontiguousarray(values)), KINDS["add"]
 
     def turn() -> Array:
-        rows = np.zeros((*values.shape[:-2], values.shape[-1], -(-queries // MASK_PADDING) * MASK_PADDING), np.float32)
+        rows = np.zeros((*values.shape[:-2], values.shape[-1], -(-queries // MASK_QUERIES) * MASK_QUERIES), np.float32)
         rows[..., :queries] = values.swapaxes(-1, -2)
         return rows
 
     turned = b.cached(key, turn)
     last = turned.ndim - 1
-    return turned.narrow(last, 0, queries).permute([*range(last - 1), last, last - 1]), MASK_ROWS
+    return turned.narrow(last, 0, queries).permute([*range(last - 1), last, last - 1]), KINDS["rows"]
 
 
 def mask_fields(
     b: Builder, mask: Tensor | None, drops: bool, filling: float | None, q: Tensor, k: Tensor
 ) -> dict[str, Any]:
     """Kernel fields of a mask as ``attend`` takes it; constants take their fastest form."""
-    fields: dict[str, Any] = {"mask": None, "mask_kind": MASK_NONE, "msb": 0, "msh": 0, "msq": 0, "msk": 0}
+    fields: dict[str, Any] = {"mask": None, "mask_kind": KINDS["none"], "msb": 0, "msh": 0, "msq": 0, "msk": 0}
     fields |= {"mask_batches": 1, "causal": 0, "diagonal": 0, "filling": filling or 0.0}
     if mask is None:
         return fields
     while mask.ndim < 2:
         mask = mask.unsqueeze(0)
-    kind = (MASK_DROP if drops else MASK_KEEP) if mask.dtype == np.bool_ else MASK_ADD
+    kind = (KINDS["drop"] if drops else KINDS["keep"]) if mask.dtype == np.bool_ else KINDS["add"]
     if filling is not None:
-        kind = MASK_FILL
+        kind = KINDS["fill"]
     elif mask.is_constant:
         values = _additive(mask.numpy(), kind)
         if not values.any():
@@ -79,7 +77,7 @@ def mask_fields(
             return fields | {"causal": 1, "diagonal": diagonal}
         key = ("attention mask", mask.identity, kind)
         mask, kind = _constant_mask(b, values, key)
-    elif kind == MASK_ADD:
+    elif kind == KINDS["add"]:
         mask = b.cast(mask, np.float32)
     batches = mask.shape[1] if mask.ndim == 5 else q.shape[0]
     whole = (mask.select(0, 0) if mask.ndim == 5 else mask).expand((batches, q.shape[1], q.shape[2], k.shape[2]))

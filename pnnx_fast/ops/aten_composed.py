@@ -30,14 +30,14 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.shape import axes_of, axis_of, backwards, cat, copied, flip, roll
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, tensors_in
 
-Lowering = Callable[..., Value]
+LowerFunction = Callable[..., Value]
 
 
-def composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Callable[[Lowering], Lowering]:
+def composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Callable[[LowerFunction], LowerFunction]:
     """Register a function for tensors whose dtypes are of some kinds; the numpy function takes the others."""
     rest = numpy_step(otherwise, False)
 
-    def register(function: Lowering) -> Lowering:
+    def register(function: LowerFunction) -> LowerFunction:
         @functools.wraps(function)
         def lower(b: Builder, *values: Any) -> Value:
             fits = all(t.dtype.kind in kinds for t in tensors_in(values))
@@ -91,7 +91,7 @@ _KINDS = dict.fromkeys((*_WHOLE, "logaddexp2", "special_xlog1py", "special_xlogy
 """Functions whose expressions take integers, too."""
 
 
-def _expression(name: str, text: str, numbers: Sequence[float], otherwise: Callable[..., Any]) -> Lowering:
+def _expression(name: str, text: str, numbers: Sequence[float], otherwise: Callable[..., Any]) -> LowerFunction:
     def call(b: Builder, *values: Any) -> Value:
         # Tensors meet in one type first; half precision is rounded once, as it is one function to PyTorch.
         kept = _common(values)
@@ -164,7 +164,7 @@ def _at_least(b: Builder, x: Tensor, rank: int) -> Tensor:
     return b.reshape(x, (*[1] * (rank - x.ndim - behind), *x.shape, *[1] * behind))
 
 
-def _atleast(rank: int) -> Lowering:
+def _atleast(rank: int) -> LowerFunction:
     def atleast(b: Builder, input: Any) -> Value:
         return [_at_least(b, t, rank) for t in input] if isinstance(input, (list, tuple)) else _at_least(b, input, rank)
 
@@ -228,7 +228,7 @@ def rot90(b: Builder, input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     return copied(b, turned.permute(order))
 
 
-def _shifted(up: bool) -> Lowering:
+def _shifted(up: bool) -> LowerFunction:
     def shift(b: Builder, input: Tensor, dim: Any = None) -> Value:
         axes = axes_or_all(dim, input.ndim)
         return roll(b, input, shifts=tuple((input.shape[a] + (not up)) // 2 for a in axes), dims=tuple(axes))
@@ -275,7 +275,7 @@ def conj(b: Builder, input: Tensor) -> Value:
 # -- reductions --------------------------------------------------------------------------------------------------
 
 
-def _moments(root: bool) -> Lowering:
+def _moments(root: bool) -> LowerFunction:
     def moments(b: Builder, input: Tensor, dim: Any = None, unbiased: Any = True, keepdim: bool = False) -> Value:
         if isinstance(dim, bool):
             dim, unbiased = None, dim

@@ -16,10 +16,11 @@ from pnnx_fast._core.program import MAX_RANK
 from pnnx_fast._types import Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir import Operator
+from pnnx_fast.ir.shapes import dense_strides
 from pnnx_fast.ops._checks import common_shape, require_dims
 from pnnx_fast.ops.convolution import as_computed, as_convolved, convolve, epilogue_fields
 from pnnx_fast.ops.registry import Floats, operator
-from pnnx_fast.ops.symbolic import Builder, Tensor, dense_strides, merge_dims
+from pnnx_fast.ops.symbolic import Builder, Tensor, merge_dims
 
 
 @operator("nn.Linear", "fused.Linear", rows=2)

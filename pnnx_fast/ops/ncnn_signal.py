@@ -10,7 +10,7 @@ from pnnx_fast.ops.registry import operator
 from pnnx_fast.ops.signal import overlap_add
 from pnnx_fast.ops.symbolic import Builder, Tensor
 
-COMPLEX, REAL, IMAGINARY = range(3)
+COMPLEX, REAL = 0, 1
 
 
 @operator("ncnn.InverseSpectrogram", native=False)

@@ -16,11 +16,12 @@ from pnnx_fast._core.program import POOL_LINE, POOL_REACH, POOL_STEP
 from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
+from pnnx_fast.ir.shapes import dense_strides
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops._window import in_space, per_axis, require_reach, space_strides
 from pnnx_fast.ops.registry import Ints, operator
 from pnnx_fast.ops.shape import integers
-from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, dense_strides, is_channels_last
+from pnnx_fast.ops.symbolic import Builder, Order, Tensor, Value, is_channels_last
 
 FEW_CHANNELS = 16
 """With so many channels vectors of them are full …"""

@@ -17,6 +17,7 @@ import numpy as np
 
 from pnnx_fast._types import Array, DType, Protocol, Shape
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ir.shapes import dense_strides
 
 __all__ = [
     "Algorithm",
@@ -28,7 +29,6 @@ __all__ = [
     "Results",
     "Tensor",
     "Value",
-    "dense_strides",
     "is_channels_last",
     "map_leaves",
     "merge_dims",
@@ -81,16 +81,6 @@ class Buffer:
         self.kind, self.nbytes, self.array, self.index = kind, nbytes, array, index
         self.origin: Hashable = None
         self.address = 0
-
-
-def dense_strides(shape: Sequence[int]) -> Shape:
-    """Strides in elements of a C-contiguous array."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        if size > 1:
-            step *= size
-    return tuple(strides[::-1])
 
 
 def strides_in(shape: Shape, order: Order) -> Shape:

@@ -20,7 +20,6 @@ __all__ = [
     "TRANSPOSES",
     "VIEWS",
     "Home",
-    "dense_strides",
     "home_behind",
     "strides_behind",
 ]
@@ -69,15 +68,6 @@ def home_behind(op: Operator, number: int, home: Home) -> Home | None:
     elif op.type not in _KEEPING:
         strides = None
     return Home(home.owner, (*home.chain, (op, number)), strides)
-
-
-def dense_strides(shape: Sequence[int]) -> list[int]:
-    """Strides of a tensor in C order."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return strides[::-1]
 
 
 def strides_behind(op: Operator, strides: Sequence[int]) -> list[int] | None:

@@ -6,8 +6,6 @@ results, so it always runs.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pnnx_fast.ir import Graph, Operand, Operator
@@ -58,29 +56,25 @@ def _written_type(op: Operator) -> str | None:
 
 def _common_type(operands: list[Operand]) -> np.dtype[np.generic] | None:
     from pnnx_fast.expression.types import element_type, promote
+    from pnnx_fast.ir.literals import tensor_type
 
-    given = [_symbol(x) for x in operands]
-    return None if None in given else promote([element_type(x) for x in given], True)
+    given = [tensor_type(x) for x in operands]
+    return None if None in given else promote([element_type(x) for x in given if x], True)
 
 
 def _type_of_expression(op: Operator) -> np.dtype[np.generic] | None:
     from pnnx_fast.errors import ExpressionError
     from pnnx_fast.expression import TensorType, evaluate
+    from pnnx_fast.ir.literals import tensor_type
 
-    given = [_symbol(x) for x in op.inputs]
+    given = [tensor_type(x) for x in op.inputs]
+    if None in given:
+        return None
     try:
-        made = None if None in given else evaluate(op.params["expr"].text, given)
+        made = evaluate(op.params["expr"].text, given)
     except (ExpressionError, ArithmeticError, ValueError, TypeError):
         return None
     return made.dtype if isinstance(made, TensorType) else None
-
-
-def _symbol(x: Operand) -> Any:
-    """What an expression knows of an operand; sizes do not matter, but whether there are any does."""
-    from pnnx_fast.expression import TensorType
-
-    row = by_text.get(x.dtype or "")
-    return None if row is None or x.shape is None else TensorType(np.dtype(row.computed), (1,) * len(x.shape))
 
 
 def _cast_result(graph: Graph, op: Operator, name: str) -> None:

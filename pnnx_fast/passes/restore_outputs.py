@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from pnnx_fast._warning import warn
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.ir.masks import attention_masks, means_taking_part
-from pnnx_fast.ir.notes import RECURRENT, attention_roles, query_shape, recurrent_roles
+from pnnx_fast.ir.masks import DOUBTFUL, EACH_HEAD, attention_masks, means_taking_part
+from pnnx_fast.ir.notes import RECURRENT, SEVERAL_OUTPUTS, attention_roles, query_shape, recurrent_roles
 from pnnx_fast.ir.repeated import repeated_inputs
 from pnnx_fast.passes.moves import only_follower, succeed, unused_operand
 
@@ -23,7 +23,7 @@ def restore_outputs(graph: Graph) -> bool:
     """Rewire recurrent layers and attention whose notes contradict the usual order; returns whether any was."""
     found, doubt = False, None
     for given in list(graph.ops):
-        op = _unpack_results(graph, given) if given.type in _MODULES else given
+        op = _unpack_results(graph, given) if given.type in SEVERAL_OUTPUTS else given
         found |= op is not given
         if op.type in RECURRENT:
             found |= _restore_recurrent(graph, op)
@@ -39,8 +39,6 @@ def restore_outputs(graph: Graph) -> bool:
         warn(f"{doubt}: its results may be wrong")
     return found
 
-
-_MODULES = (*RECURRENT, "nn.MultiheadAttention")
 
 _SWAPPED = "pnnx_rnn_output_swapped"
 """The converter's mark of a layer whose sequence is its last output."""
@@ -144,7 +142,7 @@ def _restore_mask(graph: Graph, op: Operator) -> bool:
     """Bring masks that stand among query, key and value to their own slots."""
     masks, doubtful = attention_masks(op)
     if doubtful:
-        op.params["masks_doubtful"] = True
+        op.params[DOUBTFUL] = True
     names = list(op.inputnames) or [""] * len(op.inputs)
     if all(names[i] == slot for i, slot in masks.items()):
         return False
@@ -173,7 +171,7 @@ def _restore_weights(graph: Graph, op: Operator) -> Operator:
         return op
     query, weights = query_shape(op), told.shape
     if query is not None and weights is not None and len(weights) == len(query) + 1:
-        op.params["average_attn_weights"] = False
+        op.params[EACH_HEAD] = False
     return (
         op if unpack is not None or roles == ("y", "weights") else _replace_outputs(graph, op, ("y", "weights"), roles)
     )

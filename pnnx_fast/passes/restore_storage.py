@@ -6,8 +6,11 @@ tell from the shapes in the file, and stops where a reshape must copy. Needed fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.passes.memory import RESHAPING, TRANSPOSES, dense_strides, strides_behind
+from pnnx_fast.ir.shapes import dense_strides
+from pnnx_fast.passes.memory import RESHAPING, TRANSPOSES, strides_behind
 
 __all__ = ["restore_storage"]
 
@@ -32,12 +35,12 @@ def _owner(operand: Operand) -> Operand:
             break
         chain.insert(0, op)
         x = op.inputs[0]
-    strides = dense_strides(x.shape or ())
+    strides: Sequence[int] = dense_strides(x.shape or ())
     for op in chain:
-        made = strides_behind(op, strides)
-        if made is None:
-            x, made = op.outputs[0], dense_strides(op.outputs[0].shape or ())
-        strides = made
+        behind = strides_behind(op, strides)
+        if behind is None:
+            x = op.outputs[0]
+        strides = behind or dense_strides(x.shape or ())
     return x
 
 

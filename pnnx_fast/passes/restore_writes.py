@@ -23,8 +23,9 @@ from pnnx_fast.ir import Graph, Operand, Operator
 from pnnx_fast.ir.levels import bare
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.ir.notes import FOLLOWED, written_views
+from pnnx_fast.ir.shapes import dense_strides
 from pnnx_fast.passes.in_place import changing
-from pnnx_fast.passes.memory import CUTS, MOVES, VIEWS, Home, dense_strides, home_behind
+from pnnx_fast.passes.memory import CUTS, MOVES, VIEWS, Home, home_behind
 from pnnx_fast.passes.moves import succeed, unused_operand
 
 __all__ = ["restore_writes", "warn_of_lost_writes"]
@@ -193,7 +194,7 @@ class _Replay:
         """
         if not x.name.isdigit() or x.producer is None or x.producer.type not in MOVES:
             return False
-        return home.strides is None or x.shape is None or list(home.strides) != dense_strides(x.shape)
+        return home.strides is None or x.shape is None or tuple(home.strides) != dense_strides(x.shape)
 
     def _is_result(self, op: Operator, given: Home) -> bool:
         """Whether what is copied came of an operator in place, and is what it is written to itself."""

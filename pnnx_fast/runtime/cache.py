@@ -16,7 +16,7 @@ import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import IO, Any
@@ -71,7 +71,7 @@ class ProgramCache:
 
     def __init__(self, folder: str | os.PathLike[str] | None, param: str, bin: str, *options: Any) -> None:
         self._folder = os.path.join(cache_folder(), "programs") if folder is None else os.fspath(folder)
-        identities = [(*_identity(param, whole=True),), (*_identity(bin, whole=False),)]
+        identities = [_identity(param, whole=True), _identity(bin, whole=False)]
         self._files = [identity[:3] for identity in identities]
         self._key = [*_build(), *map(str, options), *identities[0], *identities[1]]
         self._name = f"{os.path.basename(param).split('.')[0]}-{store.crc32(repr(self._key).encode()):08x}"
@@ -195,16 +195,16 @@ def _live_sources(package: str) -> int:
     return store.crc32(repr(sorted(found)).encode())
 
 
-def _identity(path: str, whole: bool) -> Iterator[Any]:
+def _identity(path: str, whole: bool) -> tuple[str, int, int, int]:
     """Name, size, time and checksum of a file, or of its end."""
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not whole and status.st_size > TAIL:
                 file.seek(-TAIL, os.SEEK_END)
-            yield from (os.path.realpath(path), status.st_size, status.st_mtime_ns, store.crc32(file.read()))
+            return os.path.realpath(path), status.st_size, status.st_mtime_ns, store.crc32(file.read())
     except FileNotFoundError:
-        yield from (os.path.realpath(path), -1, 0, 0)
+        return os.path.realpath(path), -1, 0, 0
 
 
 def _replaced(types: Sequence[str]) -> bool:

@@ -23,7 +23,7 @@ from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Clock
 from pnnx_fast.runtime.inputs import TensorInfo
 from pnnx_fast.runtime.lower import Stage, lower
-from pnnx_fast.runtime.noted import compare_noted, name_doubtful_masks
+from pnnx_fast.runtime.noted import compare_noted, doubtful_masks, name_doubtful_masks
 from pnnx_fast.runtime.program import Program
 from pnnx_fast.runtime.returned import check_values, computed
 
@@ -105,7 +105,7 @@ class Compiler:
         if optimize:
             passes.optimize(self.graph, _dumper())
         self.ops = list(self.graph.topological())
-        self.doubtful_masks = [op for op in self.ops if "masks_doubtful" in op.params]
+        self.doubtful_masks = doubtful_masks(self.ops)
         self.constants.weights_bytes = sum(a.nbytes for op in self.ops for a in op.attrs.values())
         self._input_names = [x.name for x in self.graph.inputs]
 

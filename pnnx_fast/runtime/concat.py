@@ -16,8 +16,9 @@ import numpy as np
 
 from pnnx_fast._types import DType, Shape
 from pnnx_fast.ir import Operator
+from pnnx_fast.ir.shapes import dense_strides
 from pnnx_fast.ops.shape import prefer_channels_last
-from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Order, Tensor, Value, dense_strides, is_channels_last
+from pnnx_fast.ops.symbolic import Buffer, Chosen, KernelPlan, Order, Tensor, Value, is_channels_last
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.lower import CONCATENATIONS, Lowering, Stage
 

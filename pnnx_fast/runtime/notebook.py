@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from pnnx_fast._memory import format_bytes
 from pnnx_fast.ir.notebook import Rows, html, some
-from pnnx_fast.ir.statistics import format_bytes, format_count
+from pnnx_fast.ir.statistics import format_count
 
 if TYPE_CHECKING:
     from pnnx_fast.runtime.compiler import Compiler

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from pnnx_fast._types import Shape
 from pnnx_fast.ir import Operand, Operator
+from pnnx_fast.ir.shapes import may_be
 from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Tensor, Value
 
-__all__ = ["compare_noted", "name_doubtful_masks"]
+__all__ = ["compare_noted", "doubtful_masks", "name_doubtful_masks"]
 
 
 def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
@@ -33,6 +34,16 @@ def compare_noted(inputs: Sequence[Operand], ops: Sequence[Operator], values: Ma
                     "or the note is older than a change of the graph, which graph.infer_shapes() then renews"
                 )
                 return
+
+
+def doubtful_masks(ops: Sequence[Operator]) -> list[Operator]:
+    """Attentions whose masks only the sizes of a call can tell from each other."""
+    attentions = [op for op in ops if op.type == "nn.MultiheadAttention"]
+    if not attentions:
+        return []
+    from pnnx_fast.ir.masks import DOUBTFUL  # most models have no attention
+
+    return [op for op in attentions if DOUBTFUL in op.params]
 
 
 def name_doubtful_masks(ops: Sequence[Operator], values: Mapping[str, Value]) -> None:
@@ -62,7 +73,4 @@ def _given(x: Operand, values: Mapping[str, Value]) -> Shape | None:
 
 
 def _may_be(found: Shape | None, noted: Shape | None) -> bool:
-    """Whether a shape may be the one noted, in which sizes that vary are -1."""
-    if found is None or noted is None:
-        return True
-    return len(found) == len(noted) and all(m in (n, -1) for n, m in zip(found, noted, strict=True))
+    return found is None or noted is None or may_be(found, noted)

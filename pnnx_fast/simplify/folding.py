@@ -10,12 +10,10 @@ from pnnx_fast.ir.dtypes import by_text
 from pnnx_fast.ir.literals import MISSING, literal
 from pnnx_fast.passes.moves import new_constant
 from pnnx_fast.runtime.session import Model
+from pnnx_fast.simplify.noops import is_random
 from pnnx_fast.simplify.table import simplification
 
 __all__: list[str] = []
-
-_UNSTEADY = ("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout", "Dropout", "RReLU", "rrelu")
-"""Words in the types of operators that give other results on every call."""
 
 _IN_PLACE = ("Tensor.copy", "Tensor.copy_", "aten::copy_")
 """Operators that change their input, through a view as well."""
@@ -37,7 +35,7 @@ def fold_constants(graph: Graph) -> int:
         if not op.outputs or op.type.startswith(("pnnx.Input", "pnnx.Output", "prim::")):
             continue
         known = op.type == "pnnx.Attribute" or all(x in constant or literal(x) is not MISSING for x in op.inputs)
-        steady = not any(word in op.type for word in _UNSTEADY) and op.type not in _IN_PLACE
+        steady = not is_random(op) and op.type not in _IN_PLACE
         literals = [x for x in op.outputs if literal(x) is not MISSING]
         if known and steady and not literals:
             constant.update(op.outputs)

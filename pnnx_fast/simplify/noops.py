@@ -10,15 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pnnx_fast.errors import ExpressionError
 from pnnx_fast.expression import FUNCTIONS, Call, Constant, Input, Node, TensorType
 from pnnx_fast.expression.apply import apply
 from pnnx_fast.expression.tree import fold
-from pnnx_fast.ir import Graph, Operand, Operator
-from pnnx_fast.ir.dtypes import by_text
-from pnnx_fast.ir.literals import expression
+from pnnx_fast.ir import Graph, Operator
+from pnnx_fast.ir.literals import expression, tensor_type
 from pnnx_fast.ir.notes import is_written
 from pnnx_fast.ir.parameter import OPEN_END, per_axis
 from pnnx_fast.passes.drop_identity import IDENTITIES
@@ -112,7 +109,7 @@ def _neutral(graph: Graph) -> int:
     count = 0
     for op in list(graph.ops):
         node = expression(op)
-        types = [_type(x) for x in op.inputs]
+        types = [tensor_type(x) for x in op.inputs]
         if node is None or not types or None in types:
             continue
         done = fold(node, partial(_simpler, types)).node
@@ -128,12 +125,6 @@ class _Typed(NamedTuple):
 
     node: Node
     value: Any
-
-
-def _type(x: Operand) -> TensorType | None:
-    """Type of an operand as far as types of results depend on it: sizes do not matter, their number does."""
-    known = x.shape is not None and x.dtype in by_text
-    return TensorType(np.dtype(by_text[x.dtype or ""].computed), (1,) * len(x.shape or ())) if known else None
 
 
 def _simpler(types: Sequence[TensorType | None], node: Node, parts: list[_Typed]) -> _Typed:
@@ -198,10 +189,18 @@ def eliminate_identity_operator(graph: Graph) -> int:
     return count
 
 
+_RANDOM = ("rand", "normal", "bernoulli", "multinomial", "poisson", "dropout", "Dropout", "RReLU", "rrelu")
+"""Words in the types of operators that give other results on every call."""
+
+
+def is_random(op: Operator) -> bool:
+    """Whether an operator may give other results on every call."""
+    return any(word in op.type for word in _RANDOM)
+
+
 def _is_special(op: Operator) -> bool:
     """Whether two equal operators may give different results, or are no operators."""
-    random = ("rand", "normal", "bernoulli", "multinomial", "dropout", "poisson", "rrelu", "Dropout", "RReLU", "copy")
-    return op.is_end or any(word in op.type for word in random)
+    return op.is_end or is_random(op) or "copy" in op.type
 
 
 _DROPOUTS = tuple(f"{a}{b}" for a in ("nn.Dropout", "F.dropout") for b in ("", "1d", "2d", "3d")) + (

@@ -17,13 +17,11 @@ from pnnx_fast.ir import Attribute, Operand
 from pnnx_fast.ncnn.layers.registry import Build, layer
 from pnnx_fast.ncnn.tracer import Tracer, shape_of
 from pnnx_fast.ncnn.values import Params, Weights
+from pnnx_fast.ops.int8 import MOST_PRODUCTS
 
 Activation = Callable[[Tracer, Operand], Operand]
 Emit = Callable[[Tracer, Operand, dict[str, Attribute]], Operand]
 MOST = 127
-
-MOST_PRODUCTS = 1 << 17
-"""So many products of int8 might not fit a sum of 32 bits; int8 layers refuse them."""
 
 
 def round_to_int8(values: Array) -> Array:
