@@ -1,4 +1,4 @@
-"""``python -m benchmarks COMMAND``: finds the command, whose own module does the rest."""
+"""Measure pnnx_fast beside other engines; each command is a module of its own."""
 
 from __future__ import annotations
 

@@ -90,11 +90,11 @@ class FormatError(PnnxFastError, ValueError):
 
 
 class LimitError(FormatError):
-    """A size in a file is larger than the file, the limits or 64 bits justify."""
+    """A file, a tensor or a run asks for more than the file's length, the limits or the memory allow."""
 
 
 class ParameterError(AtOperator, ValueError):
-    """A parameter of an operator is missing, unknown, of the wrong type or out of range."""
+    """An option, or a parameter of an operator, is missing, unknown, of the wrong type or out of range."""
 
     def __init__(self, reason: str, *, operator: str | None = None, parameter: str | None = None) -> None:
         self.reason, self.operator, self.parameter = reason, operator, parameter

@@ -60,8 +60,8 @@ def _is_ours(name: str) -> bool:
 PASSES_HEAD = """# Simplifications by name
 
 `graph.simplify()` turns a graph into what PNNX's converter would have written at its full optimisation level. Use it on
-files of level 1, on files of other tools, or after editing. It needs no PyTorch. Running a model does not need it: this
-is for files that others read, and for people who read them.
+files made with `optlevel=1`, on files of other tools, or after editing. It needs no PyTorch. Running a model does not
+need it: this is for files that others read, and for people who read them.
 
 ```python
 import pnnx_fast
@@ -84,11 +84,12 @@ pnnx-fast edit model.pnnx.param simple.pnnx.param --simplify fuse_silu,eliminate
 - The names are PNNX's. Its passes `fuse_transformers_*` have no counterpart; the passes without that word match these
   patterns, too.
 - Passes marked *asked* run only when named.
+- PNNX has two scales: its option `optlevel` (0 to 2), and the levels of its passes (0 to 5), which the table shows.
 - `pnnx_fast.simplify.PASSES[name].rules` holds the patterns of the passes that are made of rules, to copy from.
-- PNNX's level 0 gives all constants of a module one name. This package tells them apart by their order. PNNX itself
-  goes by name, and would read the last one for all.
+- PNNX's `optlevel=0` gives all constants of a module one name. This package tells them apart by their order. PNNX
+  itself goes by name, and would read the last one for all.
 
-| pass | level | what |
+| pass | pass level | what |
 |---|---|---|
 """
 

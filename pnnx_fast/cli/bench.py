@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shape",
         type=kernel_shapes.parse,
         action="append",
-        help="with --kernels: an operator such as conv:64x56x56,oc=128,k=3,s=2 or linear:128x768 (may be repeated)",
+        help=f"with --kernels: an operator such as conv:64x56x56,oc=128,k=3,s=2 or linear:128x768 (may be repeated); "
+        f"kinds: {', '.join(kernel_shapes.OPTIONS)}",
     )
     parser.add_argument(
         "--group",

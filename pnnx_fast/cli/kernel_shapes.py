@@ -7,9 +7,9 @@ import math
 import re
 from dataclasses import dataclass
 
-__all__ = ["GROUPS", "Shape", "of_groups", "parse"]
+__all__ = ["GROUPS", "OPTIONS", "Shape", "of_groups", "parse"]
 
-_DEFAULTS = {
+OPTIONS = {
     "conv": {"oc": 0, "k": 3, "s": 1, "p": -1, "g": 1, "d": 1, "n": 1},
     "transposed": {"oc": 0, "k": 2, "s": 2, "p": 0, "g": 1, "n": 1},
     "linear": {"oc": 0},
@@ -54,10 +54,10 @@ def parse(text: str) -> Shape:
     """
     head, *words = text.split(",")
     match = re.fullmatch(r"(\w+):(\d+(?:x\d+)*)", head)
-    if match is None or match[1] not in _DEFAULTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KIND:SIZES,OPTION=…; kinds: {', '.join(_DEFAULTS)}")
+    if match is None or match[1] not in OPTIONS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KIND:SIZES,OPTION=…; kinds: {', '.join(OPTIONS)}")
     kind, sizes = match[1], tuple(map(int, match[2].split("x")))
-    options = dict(_DEFAULTS[kind])
+    options = dict(OPTIONS[kind])
     for word in words:
         name, _, value = word.partition("=")
         if name not in options or not value.isdecimal():

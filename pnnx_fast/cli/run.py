@@ -73,15 +73,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scale", type=numbers, default=[1.0], help="multiply by after that, e.g. 0.017,0.017,0.017")
     parser.add_argument("--bgr", action="store_true", help="give the channels of a picture as blue, green, red")
-    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random numbers")
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="seed of random inputs, and of operators that draw numbers"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``pnnx-fast run``."""
     if (args.bgr or args.mean != [0.0] or args.scale != [1.0]) and not any(map(is_picture, args.input)):
         raise argparse.ArgumentTypeError("--mean, --scale and --bgr are for pictures, and no --input is one")
-    options = {"num_threads": args.threads, "isa": args.isa, "autotune": args.autotune, "cache": args.cache or False}
-    model = pnnx_fast.load(args.model, args.bin, **options)
+    options = {"num_threads": args.threads, "isa": args.isa, "autotune": args.autotune, "seed": args.seed}
+    model = pnnx_fast.load(args.model, args.bin, **options, cache=args.cache or False)
     if args.output is not None and args.output.suffix == ".npy" and len(model.outputs) != 1:
         raise argparse.ArgumentTypeError(f"--output: .npy holds one array, the model has {len(model.outputs)} outputs")
     sizes = given_sizes([i.name for i in model.inputs], args.size)

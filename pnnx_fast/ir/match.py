@@ -126,7 +126,7 @@ class Rule:
             if [len(x) for x in sides] != [len(self.inputs), len(self.outputs)]:
                 raise ParameterError("pattern and replacement differ in number of inputs or outputs")
         if len(self._reached()) != len(self.body):
-            raise ParameterError("the operators of a pattern must hang together")
+            raise ParameterError("the operators of a pattern must be connected")
 
     def __repr__(self) -> str:
         made = [self.type] if self.replacement is None else [op.type for op in _inner(self.replacement)]

@@ -73,11 +73,11 @@ PASSES: dict[str, tuple[str, str]] = {
 """Each pass: its module, and operator types of which a graph must hold one (none: it always runs)."""
 
 
-def restore(graph: Graph, *, internal: bool = True) -> None:
+def restore(graph: Graph, observe: Observer | None = None, *, internal: bool = True) -> None:
     """Run the passes that every graph needs, in place; without those of ``INTERNAL`` for a graph that will be saved."""
     require_connections(graph.ops)
     wanted = RESTORING if internal else {k: v for k, v in RESTORING.items() if k not in INTERNAL}
-    _run(wanted, graph, {op.type for op in graph.ops if not _is_plain(op)}, None)
+    _run(wanted, graph, {op.type for op in graph.ops if not _is_plain(op)}, observe)
 
 
 def _is_plain(op: Operator) -> bool:

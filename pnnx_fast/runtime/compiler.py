@@ -99,11 +99,12 @@ class Compiler:
             from pnnx_fast.runtime.autotune import Tuner
 
             self.constants.tuner = Tuner(None if autotune is True else autotune)
-        passes.restore(self.graph)
+        dump = _dumper()
+        passes.restore(self.graph, dump)
         if own_run and _is_doubtful(graph):
             _dispel_doubts(graph, isa)
         if optimize:
-            passes.optimize(self.graph, _dumper())
+            passes.optimize(self.graph, dump)
         self.ops = list(self.graph.topological())
         self.doubtful_masks = doubtful_masks(self.ops)
         self.constants.weights_bytes = sum(a.nbytes for op in self.ops for a in op.attrs.values())

@@ -53,6 +53,20 @@ def test_run_writes_outputs(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), digits.probabilities[:4], atol=1e-5)
 
 
+def test_run_draws_the_numbers_of_its_seed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "noise.pnnx.param"
+    file.write_text(
+        "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,3)f32\ntorch.randn_like r 1 1 x y\npnnx.Output out 1 0 y\n"
+    )
+    drawn = []
+    for seed in "3", "3", "4":
+        code, _, _ = call(capsys, "run", str(file), "--seed", seed, "--output", str(tmp_path / "y.npy"))
+        assert code == 0
+        drawn.append(np.load(tmp_path / "y.npy"))
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).all()
+
+
 def test_run_keeps_the_compiled_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for _ in range(2):
         code, _, _ = call(capsys, "run", str(model_path()), "--cache", str(tmp_path))

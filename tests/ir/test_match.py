@@ -143,7 +143,7 @@ def test_endless_rules_and_bad_rules_are_errors() -> None:
     g.validate()
     with pytest.raises(ParameterError):
         Rule(text("F.a a 1 1 x y"))
-    with pytest.raises(ParameterError, match="hang together"):
+    with pytest.raises(ParameterError, match="must be connected"):
         Rule(text("F.a a 1 1 x y", "F.a b 1 1 v w", inputs="x v", outputs="w y"), type="F.b")
 
 

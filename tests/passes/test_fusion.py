@@ -249,6 +249,14 @@ def test_graphs_after_passes_can_be_dumped(tmp_path: Path, monkeypatch: pytest.M
     assert types == [["fused.Conv2d", "nn.ReLU"], ["fused.Conv2d"]]
 
 
+def test_graphs_after_passes_that_restore_can_be_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PNNX_FAST_DUMP", str(tmp_path))
+    total = "torch.sum a 1 1 x y dim=(0) keepdim=False #x=(3)i32 #y=()i32"
+    text = f"7767517\n3 2\npnnx.Input in 0 1 x #x=(3)i32\n{total}\npnnx.Output out 1 0 y\n"
+    pnnx_fast.Model(pnnx_fast.Graph.parse(text), optimize=False)
+    assert [file.name for file in tmp_path.iterdir()] == ["00_restore_dtypes.pnnx.param"]
+
+
 def test_graphs_after_passes_can_be_saved_and_run(tmp_path: Path) -> None:
     graph, x = residual(), np.random.default_rng(0).standard_normal((1, 5, 6, 6)).astype(np.float32)
     model = pnnx_fast.Model(graph)
