@@ -82,7 +82,8 @@ def in_dtype(value: Any, dtype: DType, what: str) -> Array:
 def require_dims(x: Tensor, least: int, most: int | None = None) -> None:
     """Raise ShapeError for a tensor of fewer dimensions, or of more."""
     if x.ndim < least or (most is not None and x.ndim > most):
-        wanted = f"at least {least}" if most is None else str(least) if least == most else f"{least} to {most}"
+        word = "or" if most == least + 1 else "to"
+        wanted = f"at least {least}" if most is None else str(least) if least == most else f"{least} {word} {most}"
         raise ShapeError(f"needs {wanted} dimensions", actual=list(x.shape))
 
 

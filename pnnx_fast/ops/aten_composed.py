@@ -27,7 +27,7 @@ from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linalg import diag
 from pnnx_fast.ops.linear import added_product, product
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.shape import axes_of, axis_of, backwards, cat, copied, flip, roll
+from pnnx_fast.ops.shape import axes_or_all, axis_of, backwards, cat, copied, flip, roll
 from pnnx_fast.ops.symbolic import Builder, Results, Tensor, Value, tensors_in
 
 LowerFunction = Callable[..., Value]
@@ -47,13 +47,6 @@ def composed(name: str, otherwise: Callable[..., Any], kinds: str = "f") -> Call
         return lower
 
     return register
-
-
-def axes_or_all(dim: Any, ndim: int) -> list[int]:
-    """Axes of a number or a list of numbers, all of them for None or none."""
-    if dim is None or dim in ([], ()):
-        return list(range(ndim))
-    return sorted(a for a in axes_of(dim if isinstance(dim, int) else tuple(dim), ndim) if a < ndim)
 
 
 # -- expressions -------------------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from pnnx_fast.ops import matrix_functions as mx
 from pnnx_fast.ops import reduction as reductions
 from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops.aten import diagonal
-from pnnx_fast.ops.aten_composed import axes_or_all, composed
+from pnnx_fast.ops.aten_composed import composed
 from pnnx_fast.ops.aten_numpy import numpy_step
 from pnnx_fast.ops.elementwise import intermediate, lower_expression
 from pnnx_fast.ops.linear import product
 from pnnx_fast.ops.registry import operator
-from pnnx_fast.ops.shape import axis_of
+from pnnx_fast.ops.shape import axes_or_all, axis_of
 from pnnx_fast.ops.symbolic import Builder, Tensor, Value
 
 COUNTED = 1 << 24

@@ -257,8 +257,7 @@ def group_norm_over(
 ) -> Tensor:
     """Emit a group norm of (n, c, …)."""
     _check_floating(input)
-    if input.ndim < 2:
-        raise ShapeError("needs at least 2 dimensions", actual=list(input.shape))
+    require_dims(input, 2)
     n, c = input.shape[:2]
     if groups < 1 or c % groups:
         raise ShapeError("the channels cannot be divided into groups", expected=f"a multiple of {groups}", actual=c)
@@ -357,8 +356,7 @@ def batch_norm(
     _check_floating(input)
     if input.ndim < 2 and not input.size:
         return input
-    if input.ndim < 2:
-        raise ShapeError("needs at least 2 dimensions", actual=list(input.shape))
+    require_dims(input, 2)
     c = input.shape[1]
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and t.size != c:
@@ -392,8 +390,7 @@ def _instance_norm(axes: int) -> Callable[..., Tensor]:
         affine: bool = False,
         track_running_stats: bool = False,
     ) -> Tensor:
-        if input.ndim not in (axes + 1, axes + 2):
-            raise ShapeError(f"needs {axes + 1} or {axes + 2} dimensions", actual=list(input.shape))
+        require_dims(input, axes + 1, axes + 2)
         x = input.unsqueeze(0) if input.ndim == axes + 1 else input
         if track_running_stats and running_mean is not None and running_var is not None:
             y = batch_norm(b, x, running_mean, running_var, weight, bias, eps=eps)
@@ -442,8 +439,7 @@ def local_response_norm(
     whole = input.dtype == np.int64
     if not whole:
         _check_floating(input)
-    if input.ndim < 3:
-        raise ShapeError("needs at least 3 dimensions", actual=list(input.shape))
+    require_dims(input, 3)
     if size < 1:
         raise ParameterError(f"size must be positive, not {size}", parameter="size")
     if input.dtype == np.float32:

@@ -17,6 +17,7 @@ from pnnx_fast._memory import check_numbers
 from pnnx_fast._types import Array, DType, Shape
 from pnnx_fast.errors import ParameterError, ShapeError
 from pnnx_fast.ir.shapes import dense_strides
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._dtype import in_single
 from pnnx_fast.ops._window import in_space, per_axis, require_reach, space_strides
 from pnnx_fast.ops.registry import Ints, operator
@@ -95,8 +96,7 @@ def adaptive_window(spatial: Shape, size: Any) -> Window:
 
 def spatial_shape(input: Tensor, axes: int) -> Shape:
     """The last dimensions of an input with or without a batch dimension."""
-    if input.ndim not in (axes + 1, axes + 2):
-        raise ShapeError(f"needs {axes + 1} or {axes + 2} dimensions", actual=list(input.shape))
+    require_dims(input, axes + 1, axes + 2)
     return input.shape[-axes:]
 
 

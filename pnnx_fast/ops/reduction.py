@@ -19,7 +19,7 @@ from pnnx_fast.ops._checks import real_number
 from pnnx_fast.ops._dtype import dtype_of, in_single
 from pnnx_fast.ops.axis import along_axis, extremes, running_extremes
 from pnnx_fast.ops.registry import Ints, operator
-from pnnx_fast.ops.shape import axes_of, axis_inside, axis_of
+from pnnx_fast.ops.shape import axes_or_all, axis_inside, axis_of
 from pnnx_fast.ops.symbolic import Builder, Order, Results, Tensor, Value, is_channels_last, merge_dims
 
 CODES = codes("reduce")
@@ -44,13 +44,6 @@ BYTES = ("bool", "uint8")
 
 def _has_kernel(dtype: DType) -> bool:
     return dtype.name in KERNELS or dtype.name in WIDER
-
-
-def _axes(dim: Ints | None, ndim: int) -> list[int]:
-    """Axes to reduce; none or an empty list stands for all. A 0-d tensor has none."""
-    if dim is None or dim == ():
-        return list(range(ndim))
-    return sorted(a for a in axes_of(dim, ndim) if a < ndim)
 
 
 def _shape(input: Tensor, axes: Sequence[int], keepdim: bool) -> Shape:
@@ -134,7 +127,7 @@ def _accumulate(name: str, function: Callable[..., Any]) -> Callable[..., Tensor
     ) -> Tensor:
         natural = np.dtype(np.int64) if _is_integral(input.dtype) else input.dtype
         wanted = dtype_of(dtype, natural)
-        axes = _axes(dim, input.ndim)
+        axes = axes_or_all(dim, input.ndim)
         if _has_kernel(wanted):
             return emit_reduce(b, b.cast(input, wanted), axes, keepdim, name)
         return _reduce_host(b, b.cast(input, wanted), axes, keepdim, wanted, function)
@@ -160,7 +153,7 @@ def sum_of_numbers(b: Builder, input: Tensor, *, dim: Ints | None, keepdim: bool
     """Sum over dimensions of what is not NaN."""
     wanted = dtype_of(dtype, input.dtype)
     if input.dtype.kind == wanted.kind == "f":
-        return emit_reduce(b, b.cast(input, wanted), _axes(dim, input.ndim), keepdim, "nansum")
+        return emit_reduce(b, b.cast(input, wanted), axes_or_all(dim, input.ndim), keepdim, "nansum")
     if input.dtype.kind == "f":
         from pnnx_fast.ops.elementwise import lower_expression  # most reductions do without expressions
 
@@ -185,7 +178,7 @@ def mean(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = 
     input = b.cast(input, dtype_of(dtype, "float32" if _is_integral(input.dtype) else input.dtype))
     if _is_integral(input.dtype):
         raise ShapeError("mean needs a floating or complex type", actual=input.dtype)
-    axes = _axes(dim, input.ndim)
+    axes = axes_or_all(dim, input.ndim)
     if not _has_kernel(input.dtype):
         return _reduce_host(b, input, axes, keepdim, input.dtype, _quiet_mean)
     count = math.prod(input.shape[d] for d in axes)
@@ -199,7 +192,7 @@ def _quiet_mean(x: Array, **kw: Any) -> Any:
 @operator("torch.logsumexp", "Tensor.logsumexp")
 def logsumexp(b: Builder, input: Tensor, *, dim: Ints, keepdim: bool = False) -> Tensor:
     """Logarithm of the sum of exponentials. torch.logsumexp."""
-    axes = _axes(dim, input.ndim)
+    axes = axes_or_all(dim, input.ndim)
     if _is_integral(input.dtype):
         input = b.cast(input, np.float32)
     if _has_kernel(input.dtype):
@@ -235,7 +228,7 @@ def norm(
     input = b.cast(input, dtype_of(dtype, input.dtype))
     if input.dtype.kind not in "fc":
         raise ShapeError("norm needs a floating or complex type", actual=input.dtype)
-    axes = _axes(dim, input.ndim)
+    axes = axes_or_all(dim, input.ndim)
     if input.dtype.kind == "f" and _has_kernel(input.dtype):
         name = {0.0: "norm0", 1.0: "norm1", 2.0: "norm2", math.inf: "norminf", -math.inf: "norm-inf"}.get(order, "norm")
         return emit_reduce(b, input, axes, keepdim, name, p=order)
@@ -264,7 +257,7 @@ def _variance(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
     ) -> Tensor:
         if input.dtype.kind not in "fc":
             raise ShapeError(f"{name} needs a floating or complex type", actual=input.dtype)
-        axes = _axes(dim, input.ndim)
+        axes = axes_or_all(dim, input.ndim)
         free = correction if correction is not None else 1.0 if unbiased is None else float(unbiased)
         if _has_kernel(input.dtype):
             return emit_reduce(b, input, axes, keepdim, name, p=free)
@@ -307,13 +300,13 @@ def _extreme(b: Builder, input: Tensor, axes: Sequence[int], keepdim: bool, leas
 @operator("torch.amax", "Tensor.amax")
 def amax(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False) -> Tensor:
     """Maximum over dimensions. torch.amax."""
-    return _extreme(b, input, _axes(dim, input.ndim), keepdim, least=False)
+    return _extreme(b, input, axes_or_all(dim, input.ndim), keepdim, least=False)
 
 
 @operator("torch.amin", "Tensor.amin")
 def amin(b: Builder, input: Tensor, *, dim: Ints | None = None, keepdim: bool = False) -> Tensor:
     """Minimum over dimensions. torch.amin."""
-    return _extreme(b, input, _axes(dim, input.ndim), keepdim, least=True)
+    return _extreme(b, input, axes_or_all(dim, input.ndim), keepdim, least=True)
 
 
 @in_single
@@ -427,7 +420,7 @@ def _truth(every: bool) -> Callable[..., Tensor]:
     def truth(b: Builder, input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
         from pnnx_fast.ops.elementwise import lower_expression
 
-        axes = _axes(None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim), input.ndim)
+        axes = axes_or_all(dim, input.ndim)
         held = input if input.dtype == np.bool_ else lower_expression(b, "ne(@0,0)", [input], temporary=True)
         if any(input.shape[d] == 0 for d in axes):
             shape = _shape(input, axes, keepdim)

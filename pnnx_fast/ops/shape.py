@@ -37,6 +37,13 @@ def axes_of(dims: int | Sequence[int] | None, ndim: int) -> list[int]:
     return found
 
 
+def axes_or_all(dims: int | Sequence[int] | None, ndim: int) -> list[int]:
+    """Axes of one or several dims in order; none, or an empty list, stands for all. A 0-d tensor has none."""
+    if dims is None or dims in ([], ()):
+        return list(range(ndim))
+    return sorted(a for a in axes_of(dims, ndim) if a < ndim)
+
+
 def integers(value: Any, what: str) -> tuple[int, ...]:
     """Integers of a list that may hold constant tensors; None is how PNNX writes an empty list."""
     if value is None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops._checks import require_dims
 from pnnx_fast.ops._dtype import dtype_of, in_single
 from pnnx_fast.ops.axis import along_axis
 from pnnx_fast.ops.registry import operator
@@ -78,6 +79,5 @@ def softmin(b: Builder, input: Tensor, *, dim: int | None = None, dtype: Any = N
 @operator("nn.Softmax2d")
 def softmax_2d(b: Builder, input: Tensor) -> Tensor:
     """Softmax over the channels of images. torch.nn.Softmax2d."""
-    if input.ndim not in (3, 4):
-        raise ShapeError("needs 3 or 4 dimensions", actual=input.shape)
+    require_dims(input, 3, 4)
     return emit_softmax(b, input, -3)

@@ -61,7 +61,7 @@ def model(line: str) -> Model:
         ("F.scaled_dot_product_attention r 3 1 z z z y", "dimensions"),
         ("nn.PixelShuffle r 1 1 x y upscale_factor=2", "needs at least 3 dimensions"),
         ("nn.ChannelShuffle r 1 1 z y groups=1", "needs at least 2 dimensions"),
-        ("nn.Unfold r 1 1 x y kernel_size=(2,2)", "needs 3 to 4 dimensions"),
+        ("nn.Unfold r 1 1 x y kernel_size=(2,2)", "needs 3 or 4 dimensions"),
         ("F.unfold r 1 1 x y kernel_size=()", "1 or 2 integers|needs 3 to 4"),
         ("nn.GLU r 1 1 z y dim=-1", "needs at least 1 dimensions"),
         ("torch.fft.hfft r 1 1 z y", "needs at least 1 dimensions"),
