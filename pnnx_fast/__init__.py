@@ -134,6 +134,7 @@ def load(
     Returns
     -------
     Model
+        Call it with arrays.
 
     Raises
     ------
@@ -163,6 +164,10 @@ def load(
     for name, given in (("autotune", autotune), ("cache", cache)):
         if not isinstance(given, bool | str | os.PathLike):
             raise TypeError(f"{name} is True, False or a path, not {type(given).__name__}")
+        if given == "":
+            from pnnx_fast.errors import ParameterError
+
+            raise ParameterError("an empty path", parameter=name)
     options: dict[str, Any] = {"isa": isa, "optimize": optimize, "seed": seed, "autotune": autotune}
 
     def read() -> Graph:
@@ -192,12 +197,22 @@ def load(
 
 
 def show_config() -> dict[str, Any]:
-    """Return the version, the ISA levels of this machine (best last), the thread team and the default thread count.
+    """Return the version, the ISA levels of this machine, the thread team and the default thread count.
+
+    Returns
+    -------
+    dict of str to object
+        ``version`` : str, the version of the package. ``isa_levels`` : tuple of str, the instruction set levels that
+        this CPU can run, best last. ``team`` : str, whose threads compute: ``"threads"`` or ``"openmp"``.
+        ``default_threads`` : int, threads a call uses when ``num_threads`` is not given.
 
     Examples
     --------
-    >>> "generic" in pnnx_fast.show_config()["isa_levels"]
-    True
+    >>> config = pnnx_fast.show_config()
+    >>> sorted(config)
+    ['default_threads', 'isa_levels', 'team', 'version']
+    >>> config["isa_levels"][0]
+    'generic'
     """
     from pnnx_fast._core import program
 

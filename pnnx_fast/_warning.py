@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["muted", "warn"]
+__all__ = ["muted", "warn", "warnings_given"]
 
 _INNER = (os.path.dirname(__file__) + os.sep, functools.__file__)
 """Where files begin whose lines are not the application's: this package, and properties that it computes once."""
@@ -36,7 +36,13 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside this package that led here."""
     if getattr(_thread, "muted", False):
         return
+    _thread.given = warnings_given() + 1
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def warnings_given() -> int:
+    """Count the warnings of this thread so far, also those that filters hide."""
+    return getattr(_thread, "given", 0)

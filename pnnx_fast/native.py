@@ -60,6 +60,15 @@ Infer = Callable[[Sequence[tuple[tuple[int, ...], np.dtype[Any]]], Mapping[str, 
 def get_include() -> str:
     """Return the folder to give to the C compiler, so that ``#include <pnnx_fast/op.h>`` works.
 
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    FileNotFoundError
+        When the header is not installed.
+
     Examples
     --------
     >>> os.path.isfile(os.path.join(get_include(), "pnnx_fast", "op.h"))
@@ -76,12 +85,36 @@ def get_include() -> str:
 def load_library(path: str | os.PathLike[str], *, override: bool = False) -> list[str]:
     """Register all operators of a shared library that exports ``pnnx_fast_operator``; return their types.
 
+    Parameters
+    ----------
+    path : path
+        The library. It is code that runs in this process.
+    override : bool
+        Whether types may be taken already.
+
+    Returns
+    -------
+    list of str
+        The types.
+
     Raises
     ------
     OSError
         When the library cannot be loaded.
     ParameterError
         When it does not export the function, was made for another interface, or a type is taken.
+
+    Examples
+    --------
+    >>> load_library("./twice.so")  # doctest: +SKIP
+    ['mine.Twice']
+
+    A library without operators, such as an extension module, is refused:
+
+    >>> from pnnx_fast._core import text
+    >>> load_library(text.__file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    pnnx_fast.errors.ParameterError: ... does not export pnnx_fast_operator
     """
     # A name without a slash would be looked up where the system keeps libraries, and nowhere else.
     library = ctypes.CDLL(os.path.abspath(path) if os.path.exists(path) else os.fspath(path))
@@ -122,6 +155,16 @@ def register(source: Any, *types: str, override: bool = False, keep: object = No
     ParameterError
         When ``source`` is not a pointer, the ``pf_op`` was made for another interface or names no layout that there
         is, or a type is taken.
+
+    Examples
+    --------
+    >>> from pnnx_fast.native_abi import ABI, FUNCTIONS, COp
+    >>> from pnnx_fast.ops.registry import unregister
+    >>> run = FUNCTIONS["run"](lambda state, inputs, nin, outputs, nout, host: 0)
+    >>> op = COp(abi=ABI, size=ctypes.sizeof(COp), type=b"mine.Nothing", run=address_of(run))
+    >>> register(op, keep=run)
+    ['mine.Nothing']
+    >>> unregister("mine.Nothing")
     """
     op = COp.from_address(address_of(source))
     if op.abi != ABI or op.size < ctypes.sizeof(COp):
@@ -158,10 +201,36 @@ def define(
     override : bool
         Whether types may be taken already.
 
+    Returns
+    -------
+    list of str
+        The types.
+
     Raises
     ------
     ParameterError
         When a function is not callable from C, the layout is unknown, or a type is taken.
+
+    Examples
+    --------
+    >>> from pnnx_fast.native_abi import FUNCTIONS
+    >>> from pnnx_fast.ops.registry import unregister
+    >>> @FUNCTIONS["run"]
+    ... def run(state, inputs, nin, outputs, nout, host):
+    ...     x, y = ((ctypes.c_float * 3).from_address(t[0].data) for t in (inputs, outputs))
+    ...     y[:] = [2 * value for value in x]
+    ...     return 0
+    >>> define("mine.Twice", run=run)
+    ['mine.Twice']
+    >>> graph = pnnx_fast.Graph.parse('''7767517
+    ... 3 2
+    ... pnnx.Input  in    0 1 x #x=(3)f32
+    ... mine.Twice  twice 1 1 x y
+    ... pnnx.Output out   1 0 y
+    ... ''')
+    >>> pnnx_fast.Model(graph)(np.float32([1, 2, 3]))
+    array([2., 4., 6.], dtype=float32)
+    >>> unregister("mine.Twice")
     """
     if layout not in LAYOUTS:
         raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
@@ -287,7 +356,7 @@ class _State:
 
     @staticmethod
     def tensor(shape: Sequence[int], strides: Sequence[int], code: int, layout: int) -> CTensor:
-        """Make the C form of a tensor without data; ctypes keeps the arrays alive with it."""
+        """Make the C form of a tensor without data; ctypes keeps the arrays alive with it. Strides count elements."""
         kind = ctypes.c_int64 * max(len(shape), 1)
         return CTensor(shape=kind(*shape), strides=kind(*strides), rank=len(shape), dtype=code, layout=layout)
 

@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         # The reader, such as ``head``, has seen enough. What is still buffered must not fail when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1 if args.command in ANSWERS_BY_EXIT_CODE else 0  # only differences are printed
     except argparse.ArgumentTypeError as error:
         print(f"pnnx-fast {args.command}: {error}", file=sys.stderr)
         return 2

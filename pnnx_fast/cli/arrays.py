@@ -77,36 +77,44 @@ def is_picture(path: str) -> bool:
 
 
 def load_inputs(model: Model, paths: list[str], sizes: Sizes, args: Any) -> list[Array]:
-    """Arrays from ``.npy`` and ``.npz`` files and pictures, one an input of the model."""
-    arrays: list[Array] = []
+    """Arrays from ``.npy`` and ``.npz`` files and pictures, one an input of the model.
+
+    Those of archives have names; the others are for the inputs that are left, in their order.
+    """
+    given: dict[str, Array] = {}
+    unnamed: list[Array | str] = []  # a picture is read when its input is known
     for path in paths:
-        suffix = Path(path).suffix.lower()
-        if suffix in (".npy", ".npz"):
-            arrays += _stored(path, [info.name for info in model.inputs])
-        elif is_picture(path):
-            if len(arrays) >= len(model.inputs):
-                raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(paths))
-            info = model.inputs[len(arrays)]
-            shape = sizes.get(info.name)
-            arrays.append(_picture(path, info if shape is None else info._replace(shape=tuple(shape)), args))
-        else:
+        if is_picture(path):
+            unnamed.append(path)
+            continue
+        if Path(path).suffix.lower() not in (".npy", ".npz"):
             raise ParameterError(f"{path}: inputs are .npy or .npz files or pictures")
-    return arrays
+        named, others = _stored(path, [info.name for info in model.inputs])
+        for name in named.keys() & given.keys():
+            raise ParameterError(f"{path}: there is an array for input {name!r} already")
+        given |= named
+        unnamed += others
+    left = [info for info in model.inputs if info.name not in given]
+    if len(left) != len(unnamed):
+        raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(given) + len(unnamed))
+    for info, value in zip(left, unnamed, strict=True):
+        if isinstance(value, str):
+            value = _picture(value, info._replace(shape=tuple(sizes.get(info.name, info.shape or ()))), args)
+        given[info.name] = value
+    return [given[info.name] for info in model.inputs]
 
 
-def _stored(path: str, names: list[str]) -> list[Array]:
-    """Arrays of a file of numpy; those of an archive by name, or in its order if none is that of an input."""
+def _stored(path: str, names: list[str]) -> tuple[dict[str, Array], list[Array]]:
+    """Arrays of a file of numpy: those of an archive by name, and those without the name of an input in order."""
     try:
         with open(path, "rb") as file:
             found = np.load(file)
             if isinstance(found, np.ndarray):
-                return [found]
+                return {}, [found]
             unknown = [name for name in found.files if name not in names]
-            if len(unknown) == len(found.files):
-                return [found[name] for name in unknown]
-            if unknown:
+            if unknown and len(unknown) < len(found.files):
                 raise ParameterError(f"{path}: {no_such('input', unknown[0], names)}")
-            return [found[name] for name in names if name in found.files]
+            return {name: found[name] for name in found.files if name in names}, [found[name] for name in unknown]
     except (ValueError, EOFError, BadZipFile) as error:
         raise ParameterError(f"{path}: not a readable file of numpy ({error})") from None
 

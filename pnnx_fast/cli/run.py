@@ -27,7 +27,6 @@ from pnnx_fast.cli.arguments import (
     positive,
 )
 from pnnx_fast.cli.arrays import given_sizes, is_picture, load_inputs, random_inputs
-from pnnx_fast.errors import ShapeError
 from pnnx_fast.ir.outputs import flat
 
 
@@ -92,8 +91,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         arrays = random_inputs(model, sizes, seed=args.seed)
         print("pnnx-fast: no --input given: running on random numbers", file=sys.stderr)
-    if len(arrays) != len(model.inputs):
-        raise ShapeError("wrong number of inputs", expected=len(model.inputs), actual=len(arrays))
     results = model.run(dict(zip((i.name for i in model.inputs), arrays, strict=True)))
     named = {name: array for pair in results.items() for name, array in _numbered(*pair)}
     if args.top or args.labels:

@@ -32,6 +32,13 @@ class Comparison:
         Largest difference, relative to the largest value of the reference; inf when shapes, kinds or NaN differ.
     matches : bool
         Whether it lies within the tolerance.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import load_digits, model_path
+    >>> graph = Graph.load(model_path())
+    >>> compare(graph, graph, load_digits().pictures[:1])[0]
+    Comparison(nn.Conv2d convbn2d_0 -> 1: matches, error 0)
     """
 
     operand: str
@@ -51,11 +58,14 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
     Parameters
     ----------
     graph : Graph
+        Stays as it is; it runs without being optimised.
     reference : Graph, mapping of str to array_like, path, or torch.nn.Module
         One of: another graph (operands of equal names are compared); a dump by operand name, as a mapping or as the
         path of an ``.npz`` file; a module whose submodules have the names of the graph's operators.
     *inputs : array_like
+        Inputs of both sides, in the order of the graph's.
     tolerance : float
+        Largest error that matches, relative to the largest value of the reference.
 
     Returns
     -------
@@ -70,6 +80,15 @@ def compare(graph: Graph, reference: Any, *inputs: Any, tolerance: float = 1e-4)
         When the inputs do not fit the graph.
     TypeError
         When the reference is of another kind.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import load_digits, model_path
+    >>> graph, other = (Graph.load(model_path()) for _ in range(2))
+    >>> other.operator("down").attrs["bias"] = np.zeros(64, np.float32)
+    >>> rows = compare(other, graph, load_digits().pictures[:1])
+    >>> next(row.operator for row in rows if not row.matches)
+    'down'
     """
     values = _intermediates(graph, inputs)
     wanted = _wanted(graph, reference, inputs)
@@ -175,6 +194,20 @@ def diff(a: Graph, b: Graph) -> list[str]:
     """Return the differences of two graphs, one line each; operators are matched by name and occurrence.
 
     A line begins with ``-`` (only in the first), ``+`` (only in the second) or ``~`` (in both, but different).
+
+    Parameters
+    ----------
+    a, b : Graph
+
+    Returns
+    -------
+    list of str
+        Empty when there are no differences.
+
+    Raises
+    ------
+    TypeError
+        When ``b`` is not a Graph.
 
     Examples
     --------

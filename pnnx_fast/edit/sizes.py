@@ -80,8 +80,10 @@ def change_batch(graph: Graph, batch: int, axis: int = 0, shapes: Shapes | None 
     graph : Graph
         Changed in place.
     batch : int
+        Number of items, at least 1.
     axis : int
-        The batch axis. Inputs with fewer dimensions, or with another size there than the first input, have no batch.
+        The batch axis, counted from 0. Inputs with fewer dimensions, or with another size there than the first input,
+        have no batch.
     shapes : mapping of str to sequence of int, optional
         Sizes of inputs that the file does not record. A batch that varies already need not be given.
 
@@ -154,6 +156,8 @@ def make_dynamic(
         When there is no such input or axis.
     ShapeError
         When an operator, such as a linear layer after flattening, cannot take other sizes. The graph is unchanged.
+    TypeError
+        When axes are given as one number instead of a sequence.
 
     Examples
     --------

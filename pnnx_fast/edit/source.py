@@ -21,6 +21,30 @@ def for_source(graph: Graph, has_weights: bool = False) -> Graph:
 
     Dtypes and shapes are those of the notes, and constants what they were before the converter's own run changed them.
     What cannot be mended, and writes that the source has no words for, are warned of.
+
+    Parameters
+    ----------
+    graph : Graph
+        Stays as it is.
+    has_weights : bool
+        Whether there is a file of weights, which holds constants as they are.
+
+    Returns
+    -------
+    Graph
+
+    Raises
+    ------
+    GraphError
+        When an operator lacks an input, a result or data that its type needs.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = Graph.load(model_path())
+    >>> mended = for_source(graph)
+    >>> mended is not graph, graph.diff(mended)
+    (True, [])
     """
     require_connections(graph.ops)
     warn_of_lost_writes(graph, "its Python source")

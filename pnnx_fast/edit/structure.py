@@ -21,6 +21,10 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     inputs, outputs : sequence of str
         Names of operands. Constants that the part needs come along.
 
+    Returns
+    -------
+    Graph
+
     Raises
     ------
     GraphError
@@ -112,6 +116,10 @@ def insert(
     params : mapping of str to value, optional
     attrs : mapping of str to Attribute or array_like, optional
 
+    Returns
+    -------
+    Operator
+
     Raises
     ------
     GraphError
@@ -158,6 +166,14 @@ def remove(graph: Graph, name: str) -> None:
     ------
     GraphError
         When there is no such operator, it has no input, or several of its outputs are used.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = Graph.load(model_path())
+    >>> remove(graph, "F.softmax_4")
+    >>> graph.outputs
+    [Operand(17:(1,10)f32)]
     """
     op = graph.operator(name)
     if op.outputs and not op.inputs:
@@ -191,10 +207,21 @@ def replace(
     attrs : mapping of str to Attribute or array_like, optional
         The new weights.
 
+    Returns
+    -------
+    Operator
+
     Raises
     ------
     GraphError
         When there is no such operator.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = Graph.load(model_path())
+    >>> replace(graph, "F.softmax_4", "F.log_softmax", {"dim": 1})
+    Operator(F.log_softmax F.softmax_4: 17 -> 18)
     """
     op = graph.operator(name)
     op.type, op.params, op.attrs = type, Parameters(params or {}), Attributes(attrs or {})
@@ -215,6 +242,15 @@ def rename(graph: Graph, old: str, new: str) -> None:
     ------
     GraphError
         When nothing has the old name, something has the new one already, or the new one is not a valid name.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = Graph.load(model_path())
+    >>> rename(graph, "0", "picture")
+    >>> rename(graph, "convbn2d_0", "stem")
+    >>> graph.ops[1]
+    Operator(nn.Conv2d stem: picture -> 1)
     """
     found = graph.get_operand(old)
     ops = [op for op in graph.ops if op.name == old]
@@ -243,12 +279,25 @@ def merge(first: Graph, second: Graph, connections: Mapping[str, str], prefix: s
     prefix : str
         Put in front of names in ``second`` that ``first`` also has.
 
+    Returns
+    -------
+    Graph
+        A new one, with the inputs of ``first`` and those of ``second`` that nothing feeds.
+
     Raises
     ------
     GraphError
         When ``second`` has no such input, or ``first`` no such operand.
     ParameterError
         When the prefix is empty.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = Graph.load(model_path())
+    >>> front, back = extract(graph, ["0"], ["2"]), extract(graph, ["2"], ["18"])
+    >>> merge(front, back, {"2": "2"})
+    <Graph: 20 operators, 19 operands, 1 inputs, 1 outputs>
     """
     if not prefix:
         raise ParameterError("the prefix of the second graph's names must not be empty", parameter="prefix")

@@ -16,10 +16,24 @@ _SPELLINGS = {"fp32": "f32", "float32": "f32", "fp16": "f16", "float16": "f16", 
 def float_type(dtype: str) -> str:
     """PNNX's name of a type of floating point numbers, of which there are several spellings.
 
+    Parameters
+    ----------
+    dtype : str
+        PNNX's, numpy's or PyTorch's name.
+
+    Returns
+    -------
+    str
+
     Raises
     ------
     ParameterError
         When it is none.
+
+    Examples
+    --------
+    >>> float_type("float16"), float_type("bfloat16"), float_type("f32")
+    ('f16', 'bf16', 'f32')
     """
     wanted = _SPELLINGS.get(dtype, dtype)
     if wanted not in FLOATS:
@@ -36,10 +50,15 @@ def to(graph: Graph, dtype: str, constants: bool = False) -> Graph:
     Parameters
     ----------
     graph : Graph
+        Stays as it is.
     dtype : {"f32", "f64", "f16", "bf16"}
         numpy's and PyTorch's names are understood, too.
     constants : bool
         Whether to convert ``pnnx.Attribute``, too.
+
+    Returns
+    -------
+    Graph
 
     Raises
     ------

@@ -288,7 +288,7 @@ def _open(source: PathLike | Buffer | IO[bytes]) -> tuple[str | None, Buffer]:
         if isinstance(content, str):
             raise TypeError(f"the archive of weights {name!r} is open as text; it must be open as binary, mode 'rb'")
         return name if isinstance(name, str) else None, content
-    return None, source
+    return None, source if memoryview(source).readonly else bytes(source)
 
 
 def _groups(entries: Sequence[_Entry]) -> Iterator[list[_Entry]]:

@@ -62,6 +62,13 @@ class Attribute:
     >>> a = Attribute(np.arange(6, dtype=np.float32).reshape(2, 3))
     >>> a.dtype, a.shape, (a + a).shape
     ('f32', (2, 3), (4, 3))
+    >>> half = Attribute(a, "bf16")
+    >>> half, half.nbytes
+    (Attribute((2,3)bf16), 12)
+    >>> half.set_float32_data([0, 1, 2, 3, 4, 0.5])
+    >>> half.numpy()
+    array([[0. , 1. , 2. ],
+           [3. , 4. , 0.5]], dtype=float32)
     """
 
     __slots__ = ("_params", "data", "dtype", "shape")
@@ -88,7 +95,23 @@ class Attribute:
 
     @classmethod
     def owning(cls, array: Array, dtype: str | None = None) -> Attribute:
-        """Make an attribute of an array that nobody else has; it becomes read-only and is not copied."""
+        """Make an attribute of an array that nobody else has; it becomes read-only and is not copied.
+
+        Parameters
+        ----------
+        array : ndarray
+        dtype : str, optional
+            PNNX dtype to convert to; by default the array's own.
+
+        Returns
+        -------
+        Attribute
+
+        Raises
+        ------
+        ShapeError
+            As for the constructor.
+        """
         array = np.asarray(array)
         array.flags.writeable = False
         return cls(array, dtype)
@@ -96,6 +119,18 @@ class Attribute:
     @classmethod
     def from_data(cls, dtype: str | None, shape: Shape, data: Buffer = b"") -> Attribute:
         """Make an attribute over existing bytes, which are kept and not copied.
+
+        Parameters
+        ----------
+        dtype : str or None
+            PNNX dtype such as ``"f32"``; ``None`` makes a null attribute.
+        shape : tuple of int
+        data : buffer
+            Little-endian, in C order.
+
+        Returns
+        -------
+        Attribute
 
         Raises
         ------
@@ -117,10 +152,20 @@ class Attribute:
     def from_npy(cls, path: Any) -> Attribute:
         """Read a numpy ``.npy`` file of any byte order and memory order. Pickled content is refused.
 
+        Parameters
+        ----------
+        path : path or binary file object
+
+        Returns
+        -------
+        Attribute
+
         Raises
         ------
         FormatError
             When this is no ``.npy`` file of numbers.
+        FileNotFoundError
+            When there is no such file.
         """
         name = getattr(path, "name", None) if hasattr(path, "read") else os.fspath(path)
         try:
@@ -222,6 +267,11 @@ class Attribute:
     def get_float32_data(self) -> npt.NDArray[np.float32]:
         """Return a new flat float32 array with the values of an f32, f64, f16 or bf16 attribute.
 
+        Returns
+        -------
+        ndarray of float32
+            One dimension, ``elemcount`` elements.
+
         Raises
         ------
         ShapeError
@@ -236,6 +286,11 @@ class Attribute:
         """Replace the data by float32 values converted to the attribute's dtype; the shape stays as it is.
 
         float16 gets the bits that PNNX writes: the mantissa is truncated, not rounded.
+
+        Parameters
+        ----------
+        values : array_like
+            As many as the attribute has elements, in C order.
 
         Raises
         ------

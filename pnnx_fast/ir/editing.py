@@ -20,7 +20,19 @@ __all__ = ["Editing", "Lookup"]
 
 
 class Lookup:
-    """Ways into a graph; nothing here changes it."""
+    """Ways into a graph; nothing here changes it.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = pnnx_fast.Graph.load(model_path())
+    >>> graph.inputs, graph.outputs
+    ([Operand(0:(1,1,8,8)f32)], [Operand(18:(1,10)f32)])
+    >>> graph.operator("head")
+    Operator(nn.Linear head: 16 -> 17)
+    >>> graph.get_operator("tail") is None
+    True
+    """
 
     __slots__ = ()
 
@@ -55,6 +67,14 @@ class Lookup:
     def operand(self, name: str) -> Operand:
         """Return the operand of that name.
 
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        Operand
+
         Raises
         ------
         UnknownNameError
@@ -76,6 +96,14 @@ class Lookup:
 
     def operator(self, name: str) -> Operator:
         """Return the operator of that name, the first one if several share it.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        Operator
 
         Raises
         ------
@@ -107,38 +135,111 @@ def _edit() -> Any:
 
 
 class Editing:
-    """Changes of a graph; each method is a function of :mod:`pnnx_fast.edit`, which documents it."""
+    """Changes of a graph; each method is a function of :mod:`pnnx_fast.edit`, which documents it.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = pnnx_fast.Graph.load(model_path())
+    >>> graph.make_dynamic()
+    []
+    >>> front = graph.extract(["0"], ["2"])
+    >>> front.inputs, [op.type for op in front.ops]
+    ([Operand(0:(?,1,8,8)f32)], ['pnnx.Input', 'nn.Conv2d', 'nn.ReLU', 'pnnx.Output'])
+    """
 
     __slots__ = ()
 
     def extract(self, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
-        """Return the part between operands as a graph of its own; see :func:`pnnx_fast.edit.extract`."""
+        """Return the part between operands as a graph of its own; see :func:`pnnx_fast.edit.extract`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> graph.extract(["16"], ["18"])
+        <Graph: 4 operators, 3 operands, 1 inputs, 1 outputs>
+        """
         return cast("Graph", _edit().extract(self, inputs, outputs))
 
     def make_dynamic(
         self, axes: Mapping[str, Sequence[int]] | None = None, shapes: Mapping[str, Sequence[int]] | None = None
     ) -> list[str]:
-        """Let sizes vary that tracing has fixed; see :func:`pnnx_fast.edit.make_dynamic`."""
+        """Let sizes vary that tracing has fixed; see :func:`pnnx_fast.edit.make_dynamic`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> graph.make_dynamic({"0": (0,)})
+        []
+        >>> graph.outputs
+        [Operand(18:(?,10)f32)]
+        """
         return cast("list[str]", _edit().make_dynamic(self, axes, shapes))
 
     def change_batch(self, batch: int, axis: int = 0, shapes: Mapping[str, Sequence[int]] | None = None) -> list[str]:
-        """Change the batch of all inputs; see :func:`pnnx_fast.edit.change_batch`."""
+        """Change the batch of all inputs; see :func:`pnnx_fast.edit.change_batch`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> graph.change_batch(4)
+        []
+        >>> graph.outputs
+        [Operand(18:(4,10)f32)]
+        """
         return cast("list[str]", _edit().change_batch(self, batch, axis, shapes))
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
-        """Set shapes and dtypes of all operands; see :func:`pnnx_fast.edit.infer_shapes`."""
+        """Set shapes and dtypes of all operands; see :func:`pnnx_fast.edit.infer_shapes`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> graph.infer_shapes({"0": (4, 1, 8, 8)})
+        >>> graph.outputs
+        [Operand(18:(4,10)f32)]
+        """
         _edit().infer_shapes(self, shapes)
 
     def to(self, dtype: str, constants: bool = False) -> Graph:
-        """Return a graph with weights of another type; see :func:`pnnx_fast.edit.to`."""
+        """Return a graph with weights of another type; see :func:`pnnx_fast.edit.to`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> graph.to("bf16").operator("head").attrs["weight"]
+        Attribute((10,64)bf16)
+        """
         return cast("Graph", _edit().to(self, dtype, constants))
 
     def compare(self, reference: Any, *inputs: Any, tolerance: float = 1e-4) -> list[Comparison]:
-        """Compare intermediate results with a reference; see :func:`pnnx_fast.edit.compare`."""
+        """Compare intermediate results with a reference; see :func:`pnnx_fast.edit.compare`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> graph.compare(graph, np.zeros((1, 1, 8, 8), np.float32))[-1]
+        Comparison(F.softmax F.softmax_4 -> 18: matches, error 0)
+        """
         return cast("list[Comparison]", _edit().compare(self, reference, *inputs, tolerance=tolerance))
 
     def simplify(self, passes: Iterable[str] | None = None) -> dict[str, int]:
-        """Run PNNX's simplifications by name, or all; see :func:`pnnx_fast.simplify.simplify`."""
+        """Run PNNX's simplifications by name, or all; see :func:`pnnx_fast.simplify.simplify`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> graph.operator("stem.2").type = "nn.Identity"
+        >>> graph.simplify()
+        {'eliminate_identity_operator': 1, 'canonicalize': 1}
+        """
         return cast("dict[str, int]", _edit().simplify(self, passes))
 
     def _for_source(self, has_weights: bool) -> Graph:
@@ -146,5 +247,15 @@ class Editing:
         return cast("Graph", _edit().for_source(self, has_weights))
 
     def diff(self, other: Graph) -> list[str]:
-        """Return the differences from another graph; see :func:`pnnx_fast.edit.diff`."""
+        """Return the differences from another graph; see :func:`pnnx_fast.edit.diff`.
+
+        Examples
+        --------
+        >>> from pnnx_fast.demo import model_path
+        >>> graph = pnnx_fast.Graph.load(model_path())
+        >>> other = graph.copy()
+        >>> other.operator("down").params["stride"] = (1, 1)
+        >>> graph.diff(other)
+        ['~ nn.Conv2d down: stride (2,2) -> (1,1)']
+        """
         return cast("list[str]", _edit().diff(self, other))

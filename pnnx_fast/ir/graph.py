@@ -1,7 +1,6 @@
 """The graph: operators in order of execution and the operands between them.
 
-The one graph class of the package: readers make it, passes rewrite it, the runtime lowers it, writers save
-it. It knows no file format; loading and saving go through ``ir.codec``.
+Readers make it, passes rewrite it, the runtime lowers it, writers save it. Files are read and written by ``ir.codec``.
 """
 
 from __future__ import annotations
@@ -38,14 +37,13 @@ class Graph(Lookup, Editing):
 
     Examples
     --------
-    >>> graph = Graph.parse('''7767517
-    ... 3 2
-    ... pnnx.Input  in   0 1 x #x=(1,8)f32
-    ... F.relu      act  1 1 x y
-    ... pnnx.Output out  1 0 y
-    ... ''')
-    >>> graph.operand("y").producer
-    Operator(F.relu act: x -> y)
+    >>> graph = Graph.load(pnnx_fast.demo.model_path())
+    >>> twin = graph.copy()
+    >>> x, y = twin.operand("18"), twin.new_operand("scores")
+    >>> twin.replace_uses(x, y)
+    >>> twin.new_operator_after("torch.log", "log", x.producer, inputs=[x], outputs=[y])
+    Operator(torch.log log: 18 -> scores)
+    >>> twin.validate()
     """
 
     __slots__ = ("_by_name", "_near", "_numbers", "_operands", "ops", "store_layout", "unused_operands")
@@ -108,20 +106,24 @@ class Graph(Lookup, Editing):
 
         Examples
         --------
-        >>> from pnnx_fast.demo import model_path
-        >>> Graph.load(model_path())
+        >>> Graph.load(pnnx_fast.demo.model_path())
         <Graph: 20 operators, 19 operands, 1 inputs, 1 outputs>
         """
         return codec.get().load(param, bin, verify, limits)
 
     @classmethod
     def parse(cls, text: str) -> Graph:
-        """Read a graph, or a pattern of one, from the text of a ``.param`` file, without weights.
+        r"""Read a graph, or a pattern of one, from the text of a ``.param`` file, without weights.
 
         Raises
         ------
         FormatError
             When the text does not follow the format.
+
+        Examples
+        --------
+        >>> Graph.parse("7767517\n2 1\npnnx.Input in 0 1 x #x=(1,8)f32\npnnx.Output out 1 0 x\n").inputs
+        [Operand(x:(1,8)f32)]
         """
         return codec.get().parse(text)
 
@@ -148,11 +150,19 @@ class Graph(Lookup, Editing):
             When ``param`` is a file object and ``bin`` is not given.
         OSError
             When a file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Graph.load(pnnx_fast.demo.model_path()).save(f"{folder}/copy.pnnx.param")
+        ...     sorted(os.listdir(folder))
+        ['copy.pnnx.bin', 'copy.pnnx.param']
         """
         codec.get().save(self, param, bin)
 
     def python(self, path: PathLike, bin: PathLike | None = None) -> None:
-        """Write the graph as the source of a PyTorch module.
+        """Write the graph as the source of a PyTorch module, a ``.py`` file.
 
         Constants that the converter's own run has changed are set to what they were before, where that can be told.
         The file holds a class ``Model`` that reads its weights from the ``.bin`` file, and functions
@@ -161,7 +171,6 @@ class Graph(Lookup, Editing):
         Parameters
         ----------
         path : path
-            The ``.py`` file.
         bin : path, optional
             An existing weight file of this graph; by default ``model_weights.bin`` is written beside ``model.py``.
 
@@ -264,7 +273,17 @@ class Graph(Lookup, Editing):
         attrs: Mapping[str, object] | None = None,
         index: int | None = None,
     ) -> Operator:
-        """Add an operator at the end, or at ``index`` in ``ops``, and wire it to operands."""
+        """Add an operator at the end, or at ``index`` in ``ops``, wire it to operands and return it.
+
+        Parameters
+        ----------
+        type, name : str
+        inputs, outputs : iterable of Operand
+        inputnames : iterable of str
+            A name for each input slot, or none at all.
+        params, attrs : mapping of str to value or array_like, optional
+        index : int, optional
+        """
         op = Operator(type, name, params or (), attrs or ())
         for operand in inputs:
             op.add_input(operand)
@@ -393,8 +412,7 @@ class Graph(Lookup, Editing):
         return _restore, (pickling.to_rows(self.ops, self._operands), self.store_layout, self.unused_operands)
 
     def validate(self) -> None:
-        """Check that operators and operands fit together, that weights fit the parameters of their modules, and that
-        files can hold all names and values.
+        """Check the wiring, that weights fit the parameters of their modules, and that files can hold names and values.
 
         Raises
         ------
@@ -413,15 +431,10 @@ class Graph(Lookup, Editing):
 
         Examples
         --------
-        >>> print(Graph.parse('''7767517
-        ... 3 2
-        ... pnnx.Input  in   0 1 x #x=(1,8)f32
-        ... F.relu      act  1 1 x y #y=(1,8)f32
-        ... pnnx.Output out  1 0 y
-        ... ''').statistics())
-        model inputshape = [1,8]f32
-        FLOPS = 8
-        memory OPS = 16
+        >>> print(Graph.load(pnnx_fast.demo.model_path()).statistics())
+        model inputshape = [1,1,8,8]f32
+        FLOPS = 983.356K
+        memory OPS = 71.944K
         """
         # Few callers want it, and the rules take time to import.
         from pnnx_fast.ir.statistics import measure

@@ -39,8 +39,21 @@ class Match:
         ``%name`` captures of parameters, of literals in expressions and of dimensions; ``op.key`` for ``%*=%*``.
     attrs : dict of str to Attribute
         Weights as ``op.key``, with the pattern's operator names.
-    ops, operands : dict
+    ops, operands : dict of str to Operator, dict of str to Operand
         Operators and operands of the graph by their names in the pattern.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> pattern = '''7767517
+    ... 3 2
+    ... pnnx.Input  in   0 1 x
+    ... nn.Linear   fc   1 1 x y in_features=%n bias=* out_features=%m
+    ... pnnx.Output out  1 0 y
+    ... '''
+    >>> (match,) = find(Graph.load(model_path()), pattern)
+    >>> match.ops["fc"].name, match.value("n"), match.value("m"), match.attrs["fc.weight"]
+    ('head', 64, 10, Attribute((10,64)f32))
     """
 
     params: dict[str, Parameter] = field(default_factory=dict)
@@ -49,7 +62,22 @@ class Match:
     operands: dict[str, Operand] = field(default_factory=dict)
 
     def value(self, name: str) -> Any:
-        """Value of a captured parameter."""
+        """Value of a captured parameter.
+
+        Parameters
+        ----------
+        name : str
+            Its name without the ``%``.
+
+        Returns
+        -------
+        None, bool, int, float, complex, str or list of these
+
+        Raises
+        ------
+        KeyError
+            When the pattern captures nothing of that name.
+        """
         return self.params[name].value
 
     def _copy(self) -> Match:
@@ -84,17 +112,24 @@ class Rule:
     priority : int
         Rules of a smaller number come first.
 
+    Raises
+    ------
+    ParameterError
+        When there is neither replacement nor type or both, the pattern is not connected or has no output, or pattern
+        and replacement differ in number of inputs or outputs.
+    FormatError
+        When a text does not follow the format.
+
     Examples
     --------
     >>> rule = Rule('''7767517
-    ... 4 3
+    ... 3 2
     ... pnnx.Input      in  0 1 x
     ... pnnx.Expression e   1 1 x y expr=mul(@0,sigmoid(@0))
-    ... F.relu          r   1 1 y z
-    ... pnnx.Output     out 1 0 z
+    ... pnnx.Output     out 1 0 y
     ... ''', type="F.silu")
-    >>> rule.priority
-    100
+    >>> rule
+    <Rule: pnnx.Expression -> F.silu>
     """
 
     def __init__(
@@ -146,7 +181,17 @@ class Rule:
         return seen
 
     def matches(self, op: Operator) -> Match | None:
-        """Return the match whose last output operator is `op`, or None."""
+        """Return the match whose last output operator is `op`, or None.
+
+        Parameters
+        ----------
+        op : Operator
+            Of any graph.
+
+        Returns
+        -------
+        Match or None
+        """
         assert self.anchor is not None
         if op.type != self.anchor.type:
             return None
@@ -318,6 +363,24 @@ def _is_closed(rule: Rule, match: Match) -> bool:
 def find(graph: Graph, pattern: str | Rule) -> list[Match]:
     """Return all matches of a pattern, which may overlap, in the order of the graph.
 
+    Parameters
+    ----------
+    graph : Graph
+        Stays as it is.
+    pattern : str or Rule
+        Text of a pattern as for :class:`Rule`.
+
+    Returns
+    -------
+    list of Match
+
+    Raises
+    ------
+    ParameterError
+        When the pattern is not connected or has no output.
+    FormatError
+        When the text does not follow the format.
+
     Examples
     --------
     >>> graph = Graph.parse('''7767517
@@ -360,6 +423,19 @@ def rewrite(graph: Graph, rules: Rule | Iterable[Rule], *, limit: int | None = N
     ------
     GraphError
         When the limit is reached.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> rule = Rule('''7767517
+    ... 3 2
+    ... pnnx.Input  in   0 1 x
+    ... nn.ReLU     act  1 1 x y
+    ... pnnx.Output out  1 0 y
+    ... ''', type="F.relu")
+    >>> graph = Graph.load(model_path())
+    >>> rewrite(graph, rule), graph.ops[2]
+    (1, Operator(F.relu relu_1: 1 -> 2))
     """
     from pnnx_fast.ir.rewriting import Rewriting
 

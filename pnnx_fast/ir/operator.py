@@ -31,6 +31,16 @@ class Operand:
         In order, an operator once for every input slot that this operand feeds.
     was_read : bool
         Whether an operator that has been removed or rewired consumed it.
+
+    Examples
+    --------
+    >>> import pnnx_fast
+    >>> from pnnx_fast.demo import model_path
+    >>> x = pnnx_fast.Graph.load(model_path()).operand("2")
+    >>> x.shape, x.dtype, x.producer.name
+    ((1, 32, 8, 8), 'f32', 'stem.2')
+    >>> [op.name for op in x.consumers]
+    ['convbn2d_1', 'pnnx_expr_4']
     """
 
     __slots__ = ("_name", "_params", "consumers", "dtype", "producer", "shape", "was_read")
@@ -73,6 +83,10 @@ class Operand:
     def remove_consumer(self, operator: Operator) -> None:
         """Remove the first entry of an operator from the consumers.
 
+        Parameters
+        ----------
+        operator : Operator
+
         Raises
         ------
         ValueError
@@ -82,7 +96,12 @@ class Operand:
         self.was_read = True
 
     def remove_consumers(self, operators: Set[Operator]) -> None:
-        """Remove all entries of several operators from the consumers."""
+        """Remove all entries of several operators from the consumers.
+
+        Parameters
+        ----------
+        operators : set of Operator
+        """
         self.consumers[:] = [op for op in self.consumers if op not in operators]
         self.was_read = True
 
@@ -93,9 +112,18 @@ class Operand:
 class Operator:
     """A node of a graph. Made by :meth:`Graph.new_operator`.
 
+    Parameters
+    ----------
+    type, name : str
+    params : mapping or pairs of str to value
+        Plain values become parameters.
+    attrs : mapping or pairs of str to array_like
+        Arrays become attributes.
+
     Attributes
     ----------
     type, name : str
+        PNNX's type such as ``"nn.Conv2d"``, and a name. Several operators may share a name.
     inputs, outputs : list of Operand
     inputnames : list of str
         Names of the input slots, as many as inputs, ``""`` where a slot has none; or empty.
@@ -103,6 +131,17 @@ class Operator:
         Mapping of str to Parameter.
     attrs : Attributes
         Mapping of str to Attribute; an array that is assigned becomes one, like the plain values of parameters.
+
+    Examples
+    --------
+    >>> import pnnx_fast
+    >>> from pnnx_fast.demo import model_path
+    >>> conv = pnnx_fast.Graph.load(model_path()).operator("convbn2d_0")
+    >>> conv, conv.value("kernel_size"), conv.attrs["weight"]
+    (Operator(nn.Conv2d convbn2d_0: 0 -> 1), [3, 3], Attribute((32,1,3,3)f32))
+    >>> conv.params["padding_mode"] = "reflect"
+    >>> conv.params["padding_mode"]
+    Parameter('reflect')
     """
 
     __slots__ = ("attrs", "inputnames", "inputs", "name", "outputs", "params", "type")
@@ -144,6 +183,15 @@ class Operator:
     def value(self, key: str, default: Any = None) -> Any:
         """Value of a parameter, or a default where there is none.
 
+        Parameters
+        ----------
+        key : str
+        default : object
+
+        Returns
+        -------
+        None, bool, int, float, complex, str or list of these
+
         Examples
         --------
         >>> import pnnx_fast
@@ -172,7 +220,14 @@ class Operator:
         return self.inputs[self.inputnames.index(name)] if name in self.inputnames else None
 
     def add_input(self, operand: Operand, name: str = "") -> None:
-        """Append an input slot and fill it."""
+        """Append an input slot and fill it.
+
+        Parameters
+        ----------
+        operand : Operand
+        name : str
+            Name of the slot, ``""`` for none.
+        """
         if name and not self.inputnames:
             self.inputnames = [""] * len(self.inputs)
         if name or self.inputnames:
@@ -181,13 +236,31 @@ class Operator:
         operand.consumers.append(self)
 
     def set_input(self, index: int, operand: Operand) -> None:
-        """Put another operand into an input slot."""
+        """Put another operand into an input slot.
+
+        Parameters
+        ----------
+        index : int
+            Place in ``inputs``.
+        operand : Operand
+
+        Raises
+        ------
+        IndexError
+            When there is no such slot.
+        """
         self.inputs[index].remove_consumer(self)
         self.inputs[index] = operand
         operand.consumers.append(self)
 
     def set_inputs(self, operands: Iterable[Operand], names: Iterable[str] = ()) -> None:
         """Replace all input slots by others, with a name each or none.
+
+        Parameters
+        ----------
+        operands : iterable of Operand
+        names : iterable of str
+            As many as operands, or none at all.
 
         Examples
         --------
@@ -205,7 +278,18 @@ class Operator:
             operand.consumers.append(self)
 
     def remove_input(self, index: int) -> None:
-        """Remove an input slot."""
+        """Remove an input slot.
+
+        Parameters
+        ----------
+        index : int
+            Place in ``inputs``.
+
+        Raises
+        ------
+        IndexError
+            When there is no such slot.
+        """
         operand = self.inputs.pop(index)
         if self.inputnames:
             del self.inputnames[index]
@@ -215,6 +299,15 @@ class Operator:
         """Whether an input is a constant that equals a weight of this operator.
 
         The converter puts the weights of a module that a model uses at several places in front of its real input.
+
+        Parameters
+        ----------
+        index : int
+            Place in ``inputs``.
+
+        Returns
+        -------
+        bool
         """
         producer = self.inputs[index].producer
         if producer is None or producer.type != "pnnx.Attribute" or len(producer.attrs) != 1:
@@ -226,7 +319,12 @@ class Operator:
         )
 
     def add_output(self, operand: Operand) -> None:
-        """Append an output; the operand's former producer, if any, loses it."""
+        """Append an output; the operand's former producer, if any, loses it.
+
+        Parameters
+        ----------
+        operand : Operand
+        """
         if operand.producer is not None:
             operand.producer.outputs.remove(operand)
         operand.producer = self
@@ -253,10 +351,26 @@ class Operator:
 def topological(ops: Sequence[Operator]) -> Iterator[Operator]:
     """Yield operators so that producers come first; those already in such an order keep it.
 
+    Parameters
+    ----------
+    ops : sequence of Operator
+
+    Yields
+    ------
+    Operator
+
     Raises
     ------
     CycleError
         Naming the operators on the cycle.
+
+    Examples
+    --------
+    >>> import pnnx_fast
+    >>> from pnnx_fast.demo import model_path
+    >>> ops = pnnx_fast.Graph.load(model_path()).ops
+    >>> [op.name for op in topological(ops[2::-1])]
+    ['pnnx_input_0', 'convbn2d_0', 'stem.2']
     """
     done: set[Operator] = set()
     open_: dict[Operator, None] = {}

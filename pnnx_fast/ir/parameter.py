@@ -94,12 +94,20 @@ class Parameter(ParameterStorage):
     value : None, bool, int, float, complex, str, list or tuple of these, numpy scalar or 1-d array
         The extremes of int64 (with which PyTorch marks an open end) become those of int32, as PNNX does.
 
+    Raises
+    ------
+    ParameterError
+        When the value is of another type, or an integer does not fit in 64 bits.
+
     Examples
     --------
-    >>> Parameter((1, 2)).encode_to_string()
-    '(1,2)'
+    >>> p = Parameter((1, 2))
+    >>> p.value, p.type, p.encode_to_string()
+    ([1, 2], 5, '(1,2)')
     >>> Parameter.parse_from_string("1.000000e-5").value
     1e-05
+    >>> Parameter.parse_from_string("1"), Parameter.verbatim("1")
+    (Parameter(1), Parameter('1'))
     """
 
     __slots__ = ()
@@ -111,6 +119,15 @@ class Parameter(ParameterStorage):
     @classmethod
     def parse_from_string(cls, text: str) -> Parameter:
         """Make a parameter from the text of a value, whose type PNNX's rules decide.
+
+        Parameters
+        ----------
+        text : str
+            A value as in a ``.param`` file: ``True``, ``3``, ``1.000000e-5``, ``(1,2)``, ``zeros``.
+
+        Returns
+        -------
+        Parameter
 
         Raises
         ------
@@ -183,6 +200,10 @@ class Parameter(ParameterStorage):
         ----------
         float_style : {"2026", "2025", "2021"}
             Whose number format: PNNX changed how it prints floats twice.
+
+        Returns
+        -------
+        str
         """
         value = self.value
         if isinstance(value, list):
@@ -246,7 +267,21 @@ class Parameters(Coerced[Parameter]):
 
 
 def without_casts(value: Any) -> Any:
-    """The value of a parameter in which numbers need no conversion, alone or in a list: ``int(4)`` is 4."""
+    """The value of a parameter in which numbers need no conversion, alone or in a list: ``int(4)`` is 4.
+
+    Parameters
+    ----------
+    value : None, bool, int, float, complex, str or list of these
+
+    Returns
+    -------
+    None, bool, int, float, complex, str or list of these
+
+    Examples
+    --------
+    >>> without_casts(["int(4)", 2])
+    [4, 2]
+    """
     if isinstance(value, str):
         return int(value[4:-1]) if value.startswith("int(") and re.match(_CAST, value, re.ASCII) else value
     if not isinstance(value, list) or str not in map(type, value):
@@ -255,12 +290,43 @@ def without_casts(value: Any) -> Any:
 
 
 def per_axis(value: Any, count: int = 1) -> list[Any]:
-    """Value of a parameter that is one for all of so many axes, or a list with one for each."""
+    """Value of a parameter that is one for all of so many axes, or a list with one for each.
+
+    Parameters
+    ----------
+    value : value or list of values
+    count : int
+        Number of axes, where the value is no list.
+
+    Returns
+    -------
+    list
+
+    Examples
+    --------
+    >>> per_axis(3, 2), per_axis([1, 2])
+    ([3, 3], [1, 2])
+    """
     return list(value) if isinstance(value, list | tuple) else [value] * count
 
 
 def typed_number(value: Any) -> tuple[str, float] | None:
-    """Dtype and number of a parameter that was a tensor without dimensions made of a size: ``torch.int,2``."""
+    """Dtype and number of a parameter that was a tensor without dimensions made of a size: ``torch.int,2``.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    tuple of str and int or float, or None
+        ``None`` where the value is not of this form.
+
+    Examples
+    --------
+    >>> typed_number("torch.int,2"), typed_number("zeros")
+    (('torch.int', 2), None)
+    """
     match = re.match(_TYPED, value, re.ASCII) if isinstance(value, str) and "," in value else None
     try:
         return (match[1], float(match[2]) if re.search("[.e]", match[2]) else int(match[2])) if match else None

@@ -20,7 +20,40 @@ _USE = re.compile(r"%([A-Za-z_][\w.]*)")
 
 
 class Rewriting:
-    """A graph under change: where operators stand, which are gone, what took their place."""
+    """A graph under change: where operators stand, which are gone, what took their place.
+
+    Parameters
+    ----------
+    graph : Graph
+        Changed in place. Its list of operators is right again after :meth:`finish`.
+    limit : int
+        Replacements after which rules count as endless.
+
+    Attributes
+    ----------
+    count : int
+        Replacements so far.
+
+    Raises
+    ------
+    CycleError
+        When the graph has a cycle.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> rule = Rule('''7767517
+    ... 3 2
+    ... pnnx.Input  in   0 1 x
+    ... nn.ReLU     act  1 1 x y
+    ... pnnx.Output out  1 0 y
+    ... ''', type="F.relu")
+    >>> state = Rewriting(Graph.load(model_path()), limit=10)
+    >>> state.apply(rule)
+    >>> state.finish()
+    >>> state.count, state.graph.ops[2].type
+    (1, 'F.relu')
+    """
 
     def __init__(self, graph: Graph, limit: int) -> None:
         self.graph, self.limit, self.count = graph, limit, 0
@@ -35,7 +68,17 @@ class Rewriting:
             self.by_type.setdefault(op.type, []).append(op)
 
     def apply(self, rule: Rule) -> None:
-        """Apply one rule, from the last operator backwards, until it matches nowhere."""
+        """Apply one rule, from the last operator backwards, until it matches nowhere.
+
+        Parameters
+        ----------
+        rule : Rule
+
+        Raises
+        ------
+        GraphError
+            When the limit is reached, or the replacement uses what the pattern does not capture.
+        """
         assert rule.anchor is not None
         changed = True
         while changed:

@@ -61,7 +61,18 @@ _MAY_BE_ABSENT = frozenset({"MultiHeadAttention", "SDPA", "Split", "Noop"})
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A program, the blobs it takes, and those it gives, each with its place among the outputs."""
+    """A program, the blobs it takes, and those it gives, each with its place among the outputs.
+
+    Attributes
+    ----------
+    program : Runnable
+    inputs : tuple of int
+        Numbers of blobs.
+    outputs : tuple of (int, int)
+        Numbers of blobs and places.
+    room : Room, optional
+        How inputs are filled up, for growing caches.
+    """
 
     program: Runnable
     inputs: tuple[int, ...]
@@ -88,6 +99,18 @@ class NetCompiler:
     layers : sequence of Layer
     producers : sequence of int
         By blob, the layer that makes it, -1 for none.
+
+    Examples
+    --------
+    >>> from pnnx_fast.ncnn.net import Net
+    >>> net = Net()
+    >>> net.load_param_mem("7767517\\n2 2\\nInput in 0 1 x\\nReLU act 1 1 x y\\n"), net.load_model_mem(b"")
+    (0, 0)
+    >>> compiler, given = NetCompiler(net.layers(), [-1, 1]), {0: np.float32([[-1, 2]])}
+    >>> compiler.needed(given, [1])
+    [1]
+    >>> compiler.part(given, [1], extra=False, threads=1).run(given)[1]
+    array([[0., 2.]], dtype=float32)
     """
 
     def __init__(self, layers: Sequence[Layer], producers: Sequence[int]) -> None:
@@ -303,7 +326,32 @@ def _filled(room: Room, blob: int, array: Array) -> Array:
 
 
 def run_layer(layer: BuiltinLayer, bottoms: Sequence[Mat], count: int, opt: Option) -> list[Mat]:
-    """Run one layer by itself."""
+    """Run one layer by itself.
+
+    Parameters
+    ----------
+    layer : BuiltinLayer
+    bottoms : sequence of Mat
+    count : int
+        Number of outputs.
+    opt : Option
+        Its number of threads is used.
+
+    Returns
+    -------
+    list of Mat
+
+    Raises
+    ------
+    ShapeError
+        When an input is empty or the layer cannot take them.
+
+    Examples
+    --------
+    >>> from pnnx_fast.ncnn.layer import create_layer
+    >>> run_layer(create_layer("AbsVal"), [Mat(np.float32([-1, 2]))], 1, Option())[0].numpy()
+    array([1., 2.], dtype=float32)
+    """
     if any(m._a is None for m in bottoms):
         raise ShapeError("an input of the layer is empty", operator=layer.type)
     key = (len(bottoms), count)

@@ -37,6 +37,10 @@ def text_to_binary(
     path : str, optional
         Of the file, for errors.
 
+    Returns
+    -------
+    (bytes, str)
+
     Raises
     ------
     FormatError
@@ -58,9 +62,21 @@ def text_to_binary(
 
 
 def binary_to_text(data: bytes, header: str = "", custom_types: Sequence[str] = (), path: str | None = None) -> bytes:
-    """Return the text form of a binary ``.param.bin``; ``header`` is its ``.id.h``, where the names are.
+    """Return the text form of a binary ``.param.bin``.
 
-    ``path`` is that of the file, for errors.
+    Parameters
+    ----------
+    data : bytes
+    header : str
+        Its ``.id.h``, where the names are; without it layers and blobs have numbers for names.
+    custom_types : sequence of str
+        Types that the application registers, in the order of registration.
+    path : str, optional
+        Of the file, for errors.
+
+    Returns
+    -------
+    bytes
 
     Raises
     ------
@@ -68,6 +84,16 @@ def binary_to_text(data: bytes, header: str = "", custom_types: Sequence[str] = 
         The data does not follow the format.
     ParameterError
         A layer type has no name.
+
+    Examples
+    --------
+    >>> data, _ = text_to_binary(b"7767517\\n2 2\\nInput in 0 1 a\\nMine m 1 1 a b\\n", ["Mine"])
+    >>> print(binary_to_text(data, custom_types=["Mine"]).decode())
+    7767517
+    2 2
+    Input                    layer_0                  0 1 0
+    Mine                     layer_1                  1 1 0 1
+    <BLANKLINE>
     """
     param = read_binary(data, path)
     for layer in param.layers:
@@ -78,7 +104,18 @@ def binary_to_text(data: bytes, header: str = "", custom_types: Sequence[str] = 
 
 
 def kinds(param: NcnnParam) -> dict[str, dict[int, Literal["i", "f"]]]:
-    """By layer type, how its layers read their parameters; types that are not built in are left out."""
+    """By layer type, how its layers read their parameters; types that are not built in are left out.
+
+    Returns
+    -------
+    dict of str to dict
+        By number of the parameter, ``"i"`` for integers or ``"f"`` for floats.
+
+    Examples
+    --------
+    >>> kinds(read_text(b"7767517\\n2 2\\nInput in 0 1 a\\nReLU r 1 1 a b 0=0.1\\n", None))["ReLU"]
+    {0: 'f'}
+    """
     found: dict[str, dict[int, Literal["i", "f"]]] = {}
     for layer in param.layers:
         definition = layers.find(str(layer.type))
@@ -93,7 +130,18 @@ def kinds(param: NcnnParam) -> dict[str, dict[int, Literal["i", "f"]]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m pnnx_fast.ncnn.convert FROM TO``."""
+    """``python -m pnnx_fast.ncnn.convert FROM TO``: convert a file; the form of ``FROM`` tells the direction.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The two paths; by default those of the command line.
+
+    Returns
+    -------
+    int
+        Exit code: 0, 1 when a file cannot be read, converted or written, 2 when the arguments are wrong.
+    """
     words = sys.argv[1:] if arguments is None else list(arguments)
     if len(words) != 2 or words[0] == words[1]:
         asked = bool({"-h", "--help"} & set(words))

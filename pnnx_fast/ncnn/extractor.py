@@ -30,7 +30,19 @@ _HANDED_AS_FLOATS = frozenset(map(np.dtype, (np.bool_, np.float16, np.float64)))
 
 
 class Extractor:
-    """One run of a net: give blobs with ``input``, get blobs with ``extract``. Net.create_extractor makes it."""
+    """One run of a net: give blobs with ``input``, get blobs with ``extract``. Net.create_extractor makes it.
+
+    Examples
+    --------
+    >>> from pnnx_fast.ncnn import Net
+    >>> net = Net()
+    >>> net.load_param_mem("7767517\\n2 2\\nInput in 0 1 x\\nReLU act 1 1 x y\\n"), net.load_model_mem(b"")
+    (0, 0)
+    >>> with net.create_extractor() as ex:
+    ...     code = ex.input("x", Mat(np.float32([-1, 2])))
+    ...     ex.extract("y")[1].numpy()
+    array([0., 2.], dtype=float32)
+    """
 
     _net: Net
     _opt: Option
@@ -95,12 +107,24 @@ class Extractor:
     # -- inputs and outputs ------------------------------------------------------------------------------------
 
     def input(self, blob: str | int, mat: Mat | None = None, **kwargs: Any) -> int:
-        """Give a blob by name or number.
+        """Give a blob; what was computed before is forgotten.
+
+        Parameters
+        ----------
+        blob : str or int
+            Name or number, of any blob.
+        mat : Mat
+            Its memory is not copied. An empty Mat takes the blob back.
 
         Returns
         -------
         int
-            0, or -1 when there is no such blob.
+            0, or -1 and a warning when there is no such blob or the Mat is packed.
+
+        Raises
+        ------
+        TypeError
+            When it is no Mat.
         """
         if kwargs:
             mat = kwargs.get("in", mat)
@@ -128,11 +152,12 @@ class Extractor:
     def extract(self, blob: str | int, feat: Mat, type: int = 0) -> int: ...
 
     def extract(self, blob: str | int, *args: Any, **kwargs: Any) -> Any:
-        """Compute a blob by name or number.
+        """Compute a blob.
 
         Parameters
         ----------
         blob : str or int
+            Name or number, of any blob.
         feat : Mat, optional
             Receives the blob; then only the code is returned.
         type : int
@@ -143,6 +168,11 @@ class Extractor:
         (int, Mat) or int
             0 and the blob; -1 when there is no such blob and -100 when it cannot be computed, with an empty Mat and a
             warning that says why.
+
+        Raises
+        ------
+        TypeError
+            When the arguments are others.
         """
         if not args and not kwargs:
             return self._extract(blob, 0)

@@ -40,7 +40,13 @@ __all__ = [
 
 
 class BorderType(IntEnum):
-    """How borders are filled."""
+    """How borders are filled: with a value, or with copies of the outermost values.
+
+    Examples
+    --------
+    >>> copy_make_border(Mat(np.float32([1, 2])), 0, 0, 1, 1, BorderType.BORDER_REPLICATE).numpy()
+    array([1., 1., 2., 2.], dtype=float32)
+    """
 
     BORDER_CONSTANT = 0
     BORDER_REPLICATE = 1
@@ -117,7 +123,36 @@ def _bordered(x: Array, pads: Sequence[tuple[int, int]], type: int, v: float) ->
 def copy_make_border(
     src: Mat, top: int, bottom: int, left: int, right: int, type: int, v: float = 0.0, opt: Option | None = None
 ) -> Mat:
-    """Rows and columns round each channel: ``v`` (type 0), copies of the outermost ones (1) or mirrored ones (2)."""
+    """Put rows and columns round each channel.
+
+    Parameters
+    ----------
+    src : Mat
+    top, bottom, left, right : int
+        How many; a vector has no rows, so only columns are added.
+    type : int
+        0 fills with ``v``, 1 copies the outermost ones, 2 mirrors without repeating them.
+    v : float
+    opt : Option, optional
+        Has no effect.
+
+    Returns
+    -------
+    Mat or None
+        None when a target Mat is the second argument.
+
+    Raises
+    ------
+    ValueError
+        When the Mat is empty, a border is negative, or there is no such type.
+
+    Examples
+    --------
+    >>> copy_make_border(Mat(np.float32([[1, 2], [3, 4]])), 1, 0, 0, 1, 0, 9.0).numpy()
+    array([[9., 9., 9.],
+           [1., 2., 9.],
+           [3., 4., 9.]], dtype=float32)
+    """
     return _bordered(_array(src), [(top, bottom), (left, right)], int(type), v)
 
 
@@ -134,13 +169,44 @@ def copy_make_border_3d(
     v: float = 0.0,
     opt: Option | None = None,
 ) -> Mat:
-    """Like copy_make_border, with planes before and behind too: depths, or channels of three dimensions."""
+    """Like copy_make_border, with planes before and behind too: depths, or channels of three dimensions.
+
+    Parameters
+    ----------
+    front, behind : int
+        How many planes; the others are those of `copy_make_border`.
+
+    Examples
+    --------
+    >>> m = copy_make_border_3d(Mat(np.ones((2, 3, 4), np.float32)), 0, 0, 0, 0, 1, 2, 0)
+    >>> m.numpy().sum(axis=(1, 2)).tolist()
+    [0.0, 12.0, 12.0, 0.0, 0.0]
+    """
     return _bordered(_array(src), [(front, behind), (top, bottom), (left, right)], int(type), v)
 
 
 @_into_target
 def copy_cut_border(src: Mat, top: int, bottom: int, left: int, right: int, opt: Option | None = None) -> Mat:
-    """Cut rows and columns off the borders."""
+    """Cut rows and columns off the borders of each channel.
+
+    Parameters
+    ----------
+    src : Mat
+    top, bottom, left, right : int
+        How many.
+    opt : Option, optional
+        Has no effect.
+
+    Raises
+    ------
+    ValueError
+        When nothing is left, or a border is negative.
+
+    Examples
+    --------
+    >>> copy_cut_border(Mat(np.float32([[1, 2, 3], [4, 5, 6]])), 1, 0, 0, 1).numpy()
+    array([[4., 5.]], dtype=float32)
+    """
     x = _array(src)
     pads = [(top, bottom), (left, right)][-min(2, x.ndim - 1) :]
     sizes = x.shape[x.ndim - len(pads) :]
@@ -175,19 +241,54 @@ def _resize(src: Mat, mode: int, w: int, h: int, opt: Option | None) -> Mat:
 
 @_into_target
 def resize_nearest(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
-    """Resize each channel by the nearest value."""
+    """Resize each channel by the nearest value.
+
+    Parameters
+    ----------
+    src : Mat
+    w, h : int
+        New sizes. Of a matrix only the rows are resized, and each value of a vector becomes a channel, as in ncnn.
+    opt : Option, optional
+        Its number of threads is used.
+
+    Raises
+    ------
+    ValueError
+        When the Mat is empty or a size is below 1.
+    ShapeError
+        When the Mat has four dimensions.
+
+    Examples
+    --------
+    >>> target = Mat()
+    >>> resize_nearest(Mat(np.float32([[[1, 2]]])), target, 4, 2)
+    >>> target.numpy().tolist()
+    [[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]
+    """
     return _resize(src, 1, w, h, opt)
 
 
 @_into_target
 def resize_bilinear(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
-    """Resize each channel linearly."""
+    """Resize each channel linearly; parameters and errors are those of `resize_nearest`.
+
+    Examples
+    --------
+    >>> resize_bilinear(Mat(np.float32([[[1, 2]]])), 4, 1).numpy()
+    array([[[1.  , 1.25, 1.75, 2.  ]]], dtype=float32)
+    """
     return _resize(src, 2, w, h, opt)
 
 
 @_into_target
 def resize_bicubic(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
-    """Resize each channel cubically."""
+    """Resize each channel cubically; parameters and errors are those of `resize_nearest`.
+
+    Examples
+    --------
+    >>> resize_bicubic(Mat(np.float32([[[1, 2]]])), 4, 1).numpy().round(3)
+    array([[[0.895, 1.227, 1.773, 2.105]]], dtype=float32)
+    """
     return _resize(src, 3, w, h, opt)
 
 
@@ -196,14 +297,42 @@ def resize_bicubic(src: Mat, w: int, h: int, opt: Option | None = None) -> Mat:
 
 @_into_target
 def flatten(src: Mat, opt: Option | None = None) -> Mat:
-    """Return all values in one dimension."""
+    """Return all values in one dimension.
+
+    Examples
+    --------
+    >>> flatten(Mat(np.float32([[1, 2], [3, 4]]))).numpy()
+    array([1., 2., 3., 4.], dtype=float32)
+    """
     x = _array(src)
     return _made(x.reshape(x.shape[0], -1))
 
 
 @_into_target
 def convert_packing(src: Mat, elempack: int, opt: Option | None = None) -> Mat:
-    """Elements of ``elempack`` values of neighbouring channels (rows, columns); unpacked when they do not divide."""
+    """Pack values of neighbouring channels (rows, columns) into elements, or unpack them.
+
+    Parameters
+    ----------
+    src : Mat
+    elempack : int
+        Values an element, 1 to unpack; a Mat whose first dimension it does not divide becomes unpacked.
+    opt : Option, optional
+        Has no effect.
+
+    Raises
+    ------
+    ValueError
+        When the Mat is empty or ``elempack`` is below 1.
+
+    Examples
+    --------
+    >>> packed = convert_packing(Mat(np.arange(8, dtype=np.float32)), 4)
+    >>> packed.w, packed.elempack, packed.elemsize
+    (2, 4, 16)
+    >>> convert_packing(packed, 1).w
+    8
+    """
     x = _array(src)
     if elempack < 1:
         raise ValueError(f"elempack must be positive, not {elempack}")
@@ -217,22 +346,40 @@ def convert_packing(src: Mat, elempack: int, opt: Option | None = None) -> Mat:
 
 @_into_target
 def cast_float32_to_float16(src: Mat, opt: Option | None = None) -> Mat:
-    """Convert to half precision, 2 bytes a value."""
+    """Convert to half precision, 2 bytes a value.
+
+    Examples
+    --------
+    >>> cast_float32_to_float16(Mat(np.float32([0.1, 1e6]))).numpy()
+    array([0.1, inf], dtype=float16)
+    """
     with np.errstate(over="ignore"):
         return _made(_array(src).astype(np.float16))
 
 
 @_into_target
 def cast_float16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
-    """Convert half to single precision."""
+    """Convert half to single precision.
+
+    Examples
+    --------
+    >>> cast_float16_to_float32(Mat(np.float16([0.5, 2]))).numpy()
+    array([0.5, 2. ], dtype=float32)
+    """
     return _made(_array(src).view(np.float16).astype(np.float32))
 
 
 @_into_target
 def cast_float32_to_bfloat16(src: Mat, opt: Option | None = None) -> Mat:
-    """The upper halves of the values, rounded to the nearest; numpy sees them as two bytes without a meaning.
+    """Keep the upper halves of the values, rounded to the nearest; numpy sees them as two bytes without a meaning.
 
     Halfway between two of them it is the larger one, as in ncnn, not the even one.
+
+    Examples
+    --------
+    >>> half = cast_float32_to_bfloat16(Mat(np.float32([1, 3.14159])))
+    >>> half.elemsize, cast_bfloat16_to_float32(half).numpy().tolist()
+    (2, [1.0, 3.140625])
     """
     values = np.ascontiguousarray(_array(src), np.float32)
     bits = values.view(np.uint32)
@@ -243,19 +390,55 @@ def cast_float32_to_bfloat16(src: Mat, opt: Option | None = None) -> Mat:
 
 @_into_target
 def cast_bfloat16_to_float32(src: Mat, opt: Option | None = None) -> Mat:
-    """Convert bfloat16 (upper halves of floats) to single precision."""
+    """Convert bfloat16 (upper halves of floats) to single precision.
+
+    Examples
+    --------
+    >>> cast_bfloat16_to_float32(Mat(np.uint16([0x3F80, 0xC000]))).numpy()
+    array([ 1., -2.], dtype=float32)
+    """
     return _made(bfloat16_to_float32(np.ascontiguousarray(_array(src)).view(np.uint16)))
 
 
 @_into_target
 def cast_int8_to_float32(src: Mat, opt: Option | None = None) -> Mat:
-    """Convert int8 to single precision."""
+    """Convert int8 to single precision.
+
+    Examples
+    --------
+    >>> cast_int8_to_float32(Mat(np.int8([-128, 7]))).numpy()
+    array([-128.,    7.], dtype=float32)
+    """
     return _made(_array(src).view(np.int8).astype(np.float32))
 
 
 @_into_target
 def quantize_to_int8(src: Mat, scale_data: Mat, opt: Option | None = None) -> Mat:
-    """Values times a scale (one for all, or one a channel) as integers of -127 to 127, halves away from zero."""
+    """Multiply by scales and round to integers of -127 to 127, halves away from zero.
+
+    Parameters
+    ----------
+    src : Mat
+    scale_data : Mat
+        One scale for all, or one a channel (of a matrix, one a row; of a vector, one a value).
+    opt : Option, optional
+        Has no effect.
+
+    Returns
+    -------
+    Mat or None
+        int8; None when a target Mat is the second argument.
+
+    Raises
+    ------
+    ValueError
+        When a Mat is empty or there is another number of scales.
+
+    Examples
+    --------
+    >>> quantize_to_int8(Mat(np.float32([-9, 0.25, 1])), Mat(np.float32([50]))).numpy()
+    array([-127,   13,   50], dtype=int8)
+    """
     x, scales = _array(src), _array(scale_data).reshape(-1)
     if scales.size not in (1, x.shape[1]):
         raise ValueError(f"{scales.size} scales for {x.shape[1]} channels")

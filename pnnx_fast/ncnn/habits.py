@@ -22,6 +22,17 @@ class Habit:
     ----------
     usual : tuple of int
         Those that were asked for not long ago.
+
+    Examples
+    --------
+    >>> habit = Habit()
+    >>> habit.asked(3)
+    >>> habit.usual
+    (3,)
+    >>> for _ in range(FORGOTTEN):
+    ...     habit.computed((3,))
+    >>> habit.usual
+    ()
     """
 
     __slots__ = ("_runs", "usual")
@@ -46,7 +57,15 @@ class Habit:
 
 
 class Way:
-    """Runs from inputs of certain shapes: the habit there, and models by the blobs that they compute at once."""
+    """Runs from inputs of certain shapes.
+
+    Attributes
+    ----------
+    habit : Habit
+        What is asked for there.
+    parts : dict of tuple of int to Part
+        Models by the blobs that they compute at once.
+    """
 
     __slots__ = ("habit", "parts")
 

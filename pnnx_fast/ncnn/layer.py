@@ -24,7 +24,27 @@ __all__ = ["Blob", "BuiltinLayer", "Layer", "create_layer", "layer_to_index"]
 
 
 class Blob:
-    """A value between layers: its name, the layers that make and use it, and the shape hint of the file, if any."""
+    """A value between layers.
+
+    Attributes
+    ----------
+    name : str
+    producer : int
+        Number of the layer that makes it, -1 for none.
+    consumer : int
+        Number of the last layer that takes it, -1 for none.
+    shape : Mat
+        The shape that the file announces, without values; empty when it announces none.
+
+    Examples
+    --------
+    >>> from pnnx_fast.ncnn import Net
+    >>> net = Net()
+    >>> net.load_param_mem("7767517\\n2 2\\nInput in 0 1 x\\nReLU act 1 1 x y\\n")
+    0
+    >>> [(blob.name, blob.producer, blob.consumer) for blob in net.blobs()]
+    [('x', 0, 1), ('y', 1, -1)]
+    """
 
     def __init__(self) -> None:
         self.name = ""
@@ -38,6 +58,39 @@ class Layer:
 
     A custom layer with ``one_blob_only`` gets ``forward(bottom_blob, top_blob, opt)``, else lists of Mats. It fills the
     top blobs (``top_blob.clone_from(mat)``, or assigning into the list) and returns 0, or an error code.
+
+    Attributes
+    ----------
+    one_blob_only : bool
+        Whether the layer takes one blob and gives one.
+    support_inplace : bool
+        Whether ``forward_inplace`` is called when ``forward`` is not overridden.
+    support_batch, support_packing, support_vulkan and the other names that begin with support : bool
+        Kept, without an effect.
+    type, name : str
+    typeindex : int
+        Number of the type, -1 when it has none.
+    bottoms, tops : list of int
+        Numbers of the blobs that it takes and gives.
+    bottom_shapes, top_shapes : list of Mat
+        Their shapes as far as the file announces them.
+    featmask : int
+        The file's mask of options.
+    userdata : object
+        The application's own.
+
+    Examples
+    --------
+    >>> class Twice(Layer):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.one_blob_only = True
+    ...     def forward(self, bottom_blob, top_blob, opt):
+    ...         top_blob.clone_from(Mat(bottom_blob.numpy() * 2))
+    ...         return 0
+    >>> top = Mat()
+    >>> Twice().forward(Mat(np.float32([1, 2])), top, Option()), top.numpy().tolist()
+    (0, [2.0, 4.0])
     """
 
     def __init__(self) -> None:
@@ -68,15 +121,15 @@ class Layer:
         return f"{self.type} {self.name}".strip()
 
     def load_param(self, pd: ParamDict) -> int:
-        """Take parameters."""
+        """Take parameters (a ParamDict) and return 0, or an error code."""
         return 0
 
     def load_model(self, mb: ModelBin) -> int:
-        """Take weights."""
+        """Take weights (a ModelBin) and return 0, or an error code."""
         return 0
 
     def create_pipeline(self, opt: Option) -> int:
-        """Prepare to run, after weights are loaded."""
+        """Prepare to run, after weights are loaded, and return 0, or an error code."""
         return 0
 
     def destroy_pipeline(self, opt: Option) -> int:
@@ -84,16 +137,44 @@ class Layer:
         return 0
 
     def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
-        """Compute the top blobs."""
+        """Compute the top blobs.
+
+        Parameters
+        ----------
+        bottom_blob : Mat or list of Mat
+            One Mat when ``one_blob_only`` is set.
+        top_blob : Mat or list of Mat
+            Empty Mats to fill.
+        opt : Option
+            Options of the run.
+
+        Returns
+        -------
+        int
+            0, or an error code, -1 when a layer does not override it.
+        """
         return -1
 
     def forward_inplace(self, bottom_top_blob: Any, opt: Option) -> int:
-        """Compute in the memory of the bottom blobs."""
+        """Compute in the memory of the bottom blobs.
+
+        Parameters
+        ----------
+        bottom_top_blob : Mat or list of Mat
+            One Mat when ``one_blob_only`` is set.
+        opt : Option
+            Options of the run.
+
+        Returns
+        -------
+        int
+            0, or an error code, -1 when a layer does not override it.
+        """
         return -1
 
 
 class BuiltinLayer(Layer):
-    """A layer of the table, usable by itself too."""
+    """A layer of the table, usable by itself too; `create_layer` makes it."""
 
     def __init__(self, definition: LayerDef) -> None:
         super().__init__()
@@ -108,7 +189,13 @@ class BuiltinLayer(Layer):
         self.alone: dict[tuple[int, int], NetCompiler] = {}
 
     def load_param(self, pd: ParamDict) -> int:
-        """Take parameters and check them."""
+        """Take parameters, check them, and return 0.
+
+        Raises
+        ------
+        ParameterError
+            When they cannot be used.
+        """
         self.params = pd._slots
         p = self._params()
         self._define(p, AbsentWeights())
@@ -129,7 +216,15 @@ class BuiltinLayer(Layer):
         return Params(self.params, 1 if self.definition.one_blob_only else None)
 
     def load_model(self, mb: ModelBin) -> int:
-        """Take weights."""
+        """Take weights and return 0.
+
+        Raises
+        ------
+        ParameterError
+            When a weight has another number of values than the layer wants.
+        FormatError
+            When there are too few weights.
+        """
         self.load_weights(MatLoader(mb))
         return 0
 
@@ -148,7 +243,22 @@ class BuiltinLayer(Layer):
         return self.build
 
     def forward(self, bottom_blob: Any, top_blob: Any, opt: Option) -> int:
-        """Compute the top blobs; one Mat each when the layer takes one blob only, else lists."""
+        """Compute the top blobs and return 0.
+
+        Parameters
+        ----------
+        bottom_blob : Mat or list of Mat
+            A list when the layer takes several.
+        top_blob : Mat or list of Mat
+            One Mat for one, a list for a list.
+        opt : Option
+            Its number of threads is used.
+
+        Raises
+        ------
+        ShapeError
+            When the layer cannot take these blobs, or wants weights that were not loaded.
+        """
         from pnnx_fast.ncnn.compiled import run_layer
 
         many = isinstance(bottom_blob, (list, tuple))
@@ -160,7 +270,13 @@ class BuiltinLayer(Layer):
         return 0
 
     def forward_inplace(self, bottom_top_blob: Any, opt: Option) -> int:
-        """Compute in the memory of the bottom blob."""
+        """Compute in the memory of the bottom blob and return 0.
+
+        Raises
+        ------
+        ShapeError
+            When the result has another shape, or the layer cannot take these blobs.
+        """
         many = isinstance(bottom_top_blob, (list, tuple))
         blobs = list(bottom_top_blob) if many else [bottom_top_blob]
         tops = [Mat() for _ in blobs]
@@ -173,12 +289,42 @@ class BuiltinLayer(Layer):
 
 
 def layer_to_index(type: str) -> int:
-    """Return the number of a built-in layer type, -1 when there is none."""
+    """Return the number of a built-in layer type, -1 when there is none.
+
+    Parameters
+    ----------
+    type : str
+
+    Examples
+    --------
+    >>> layer_to_index("Convolution"), layer_to_index("NoSuchLayer")
+    (6, -1)
+    """
     return type_number(type)
 
 
 def create_layer(type: str | int) -> Layer | None:
-    """Return a new built-in layer by type or number, None when there is none."""
+    """Return a new built-in layer.
+
+    Parameters
+    ----------
+    type : str or int
+        Name or number of the type.
+
+    Returns
+    -------
+    Layer or None
+        None, and a warning, when there is no such type.
+
+    Examples
+    --------
+    >>> layer, pd, top = create_layer("ReLU"), ParamDict(), Mat()
+    >>> pd.set(0, 0.5)
+    >>> layer.load_param(pd)
+    0
+    >>> layer.forward(Mat(np.float32([-2, 2])), top, Option()), top.numpy().tolist()
+    (0, [-1.0, 2.0])
+    """
     name = type_name(type) if isinstance(type, int) else type
     definition = layers.find(name) if name else None
     if definition is None or type_number(definition.name) < 0:

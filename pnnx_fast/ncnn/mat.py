@@ -44,6 +44,9 @@ class Mat(Exporter):
     >>> m = Mat(np.zeros((3, 4, 5), np.float32))
     >>> m.dims, m.w, m.h, m.c
     (3, 5, 4, 3)
+    >>> m.channel(1).fill(2)
+    >>> np.array(m).sum(axis=(1, 2)).tolist(), m.reshape(60).w
+    ([0.0, 40.0, 0.0], 60)
     """
 
     PixelType: ClassVar[Any] = pixels.PixelType
@@ -424,7 +427,22 @@ class Mat(Exporter):
 
     @staticmethod
     def from_pixels(array: Any, type: int, w: int, h: int, stride: int | None = None, allocator: Any = None) -> Mat:
-        """Make a float Mat (channels, h, w) of an image (h, w, channels) of bytes."""
+        """Make a float Mat (channels, h, w) of an image (h, w, channels) of bytes.
+
+        Parameters
+        ----------
+        array : array of uint8, or bytes
+        type : Mat.PixelType
+        w, h : int
+            Pixels of a row, and rows; ``stride``, bytes from row to row, is ``w`` pixels by default.
+
+        Examples
+        --------
+        >>> image = np.uint8([[[1, 2, 3], [4, 5, 6]]])
+        >>> m = Mat.from_pixels(image, Mat.PixelType.PIXEL_BGR2RGB, 2, 1)
+        >>> m.numpy().tolist(), m.to_pixels(Mat.PixelType.PIXEL_RGB2BGR).tolist()
+        ([[[3.0, 6.0]], [[2.0, 5.0]], [[1.0, 4.0]]], [[[1, 2, 3], [4, 5, 6]]])
+        """
         return Mat._from_image(pixels.view_bytes(array, type, w, h, stride), type)
 
     @staticmethod

@@ -17,14 +17,27 @@ DTYPES: dict[int, Any] = {1: np.int8, 2: np.float16, 4: np.float32, 8: np.float6
 
 
 def shape_of(sizes: Sequence[int]) -> tuple[int, ...]:
-    """(…, h, w) of sizes in ncnn's order w, h, d, c."""
+    """(…, h, w) of sizes in ncnn's order w, h, d, c.
+
+    Examples
+    --------
+    >>> shape_of((5, 4, 3))
+    (3, 4, 5)
+    """
     if not 1 <= len(sizes) <= 4:
         raise RuntimeError(f"shape must be 1, 2, 3 or 4 dims, not {len(sizes)}")
     return tuple(max(int(v), 0) for v in reversed(sizes))
 
 
 def padded(shape: Sequence[int], dtype: DType, n: int = 1, pack: int = 1) -> Array:
-    """Array (n, …) whose channels begin at multiples of 16 bytes, as ncnn allocates them."""
+    """Array (n, …) whose channels begin at multiples of 16 bytes, as ncnn allocates them.
+
+    Examples
+    --------
+    >>> x = padded((2, 3, 3), np.dtype(np.float32))
+    >>> x.shape, x.strides[1]
+    ((1, 2, 3, 3), 48)
+    """
     full = (n, *shape, pack) if pack > 1 else (n, *shape)
     if len(shape) < 3:
         return np.zeros(full, dtype)
@@ -46,14 +59,26 @@ def _unflatten(flat: Array, full: tuple[int, ...], plane: int) -> Array:
 
 
 def dtype_for(elemsize: int, elempack: int) -> DType:
-    """Type of elements of which ``elempack`` take ``elemsize`` bytes."""
+    """Type of elements of which ``elempack`` take ``elemsize`` bytes.
+
+    Examples
+    --------
+    >>> dtype_for(16, 4)
+    dtype('float32')
+    """
     size = elemsize // max(elempack, 1)
     dtype: DType = np.dtype(DTYPES.get(size, f"V{size}"))
     return dtype
 
 
 def is_buffer(source: Any) -> bool:
-    """Whether an object gives access to its memory."""
+    """Whether an object gives access to its memory.
+
+    Examples
+    --------
+    >>> is_buffer(b"abc"), is_buffer([1, 2])
+    (True, False)
+    """
     try:
         memoryview(source)
     except TypeError:
@@ -62,7 +87,18 @@ def is_buffer(source: Any) -> bool:
 
 
 def reinterpret(array: Array, dtype: DType) -> Array:
-    """View of the same memory with elements of another type of the same size."""
+    """View of the same memory with elements of another type of the same size.
+
+    Raises
+    ------
+    RuntimeError
+        When the sizes differ.
+
+    Examples
+    --------
+    >>> reinterpret(np.float32([1]), np.dtype(np.int32)).tolist() == [0x3F800000]
+    True
+    """
     if dtype.itemsize != array.itemsize:
         raise RuntimeError(f"elements of {array.itemsize} bytes cannot be read as {dtype}")
     return array.view(dtype)
@@ -82,7 +118,18 @@ def split_arguments(args: Sequence[int], kwargs: dict[str, Any], names: Sequence
 
 
 def cut(image: Array, roi: Sequence[int]) -> Array:
-    """Region x, y, w, h of an image."""
+    """Region x, y, w, h of an image.
+
+    Raises
+    ------
+    ValueError
+        When it is empty or not inside of the image.
+
+    Examples
+    --------
+    >>> cut(np.arange(12).reshape(3, 4), (1, 0, 2, 2)).tolist()
+    [[1, 2], [5, 6]]
+    """
     x, y, w, h = roi
     if x < 0 or y < 0 or w <= 0 or h <= 0 or x + w > image.shape[1] or y + h > image.shape[0]:
         raise ValueError(f"roi {x} {y} {w} {h} out of image {image.shape[1]} {image.shape[0]}")

@@ -42,11 +42,14 @@ class Net:
 
     Examples
     --------
+    >>> import numpy as np
     >>> net = Net()
     >>> net.load_param_mem("7767517\\n2 2\\nInput in 0 1 a\\nReLU r 1 1 a b\\n")
     0
     >>> net.load_model(b"")
     0
+    >>> net.input_names(), net.output_names()
+    (['a'], ['b'])
     >>> ex = net.create_extractor()
     >>> ex.input("a", Mat(np.float32([-1, 2])))
     0
@@ -98,6 +101,40 @@ class Net:
             Returns a new Layer.
         destroyer : callable, optional
             Called with the layer when the net is cleared.
+        userdata : object, optional
+            Has no effect.
+        index : int, optional
+            The type as a number, in place of ``type``.
+
+        Returns
+        -------
+        int
+            0; a layer that is replaced warns.
+
+        Raises
+        ------
+        TypeError
+            When the type or the factory is of another kind.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> class Negate(Layer):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.one_blob_only = self.support_inplace = True
+        ...     def forward_inplace(self, blob, opt):
+        ...         blob.numpy()[...] *= -1
+        ...         return 0
+        >>> net = Net()
+        >>> net.register_custom_layer("Negate", Negate), net.custom_layer_to_index("Negate")
+        (0, 0)
+        >>> text = "7767517\\n2 2\\nInput in 0 1 a\\nNegate n 1 1 a b\\n"
+        >>> net.load_param_mem(text), net.load_model_mem(b"")
+        (0, 0)
+        >>> ex = net.create_extractor()
+        >>> ex.input("a", Mat(np.float32([1, 2]))), ex.extract("b")[1].numpy().tolist()
+        (0, [-1.0, -2.0])
         """
         key = type if index is None else index
         if not isinstance(key, (str, int)) or not callable(creator):
@@ -146,16 +183,31 @@ class Net:
     # -- parameters --------------------------------------------------------------------------------------------
 
     def load_param(self, protopath: Any) -> int:
-        """Load a text ``.param``: a path, bytes, a file object or a DataReader."""
+        """Load a text ``.param``.
+
+        Parameters
+        ----------
+        protopath : str, path, bytes, file object or DataReader
+
+        Returns
+        -------
+        int
+            0, or -1 and a warning when it cannot be read or a layer of it cannot be made.
+
+        Raises
+        ------
+        TypeError
+            When it is of another kind.
+        """
         return self._load_param(protopath, ncnn_param.read_text)
 
     def load_param_mem(self, mem: str | bytes) -> int:
-        """Load a text ``.param`` from its text."""
+        """Load a text ``.param`` from its text, with the result of `load_param`."""
         data = mem.encode("utf-8", "surrogateescape") if isinstance(mem, str) else bytes(mem)
         return self._load_param(data, ncnn_param.read_text)
 
     def load_param_bin(self, protopath: Any) -> int:
-        """Load a binary ``.param.bin``: a path, bytes, a file object or a DataReader."""
+        """Load a binary ``.param.bin``; the argument and the result are those of `load_param`."""
         return self._load_param(protopath, ncnn_param_bin.read_binary)
 
     def _load_param(self, given: Any, read: Callable[[bytes, str | None], NcnnParam]) -> int:
@@ -253,7 +305,23 @@ class Net:
     # -- weights -----------------------------------------------------------------------------------------------
 
     def load_model(self, modelpath: Any) -> int:
-        """Load weights: a path, bytes, a file object or a DataReader."""
+        """Load weights, after the parameters.
+
+        Parameters
+        ----------
+        modelpath : str, path, bytes, file object or DataReader
+            A file is mapped, so do not write to it while the net lives.
+
+        Returns
+        -------
+        int
+            0, or -1 and a warning when weights are missing or wrong.
+
+        Raises
+        ------
+        TypeError
+            When it is of another kind.
+        """
         if not self._layers:
             warn("network graph not ready")
             return -1
@@ -285,7 +353,7 @@ class Net:
         return code or layer.create_pipeline(self.opt)
 
     def load_model_mem(self, mem: Any) -> int:
-        """Load weights from bytes."""
+        """Load weights from bytes, with the result of `load_model`; other objects that hold bytes are copied."""
         return self.load_model(bytes(mem))
 
     # -- what the net is ---------------------------------------------------------------------------------------

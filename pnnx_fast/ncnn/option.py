@@ -51,7 +51,18 @@ __all__ = [
 
 
 class NcnnWarning(UserWarning):
-    """Why a call returned an error code."""
+    """Why a call returned an error code; the warning points at the application's line.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     set_cpu_powersave(7)
+    -1
+    >>> print(f"{caught[0].category.__name__}: {caught[0].message}")
+    NcnnWarning: powersave 7 not supported
+    """
 
 
 def warn(message: str) -> None:
@@ -60,18 +71,43 @@ def warn(message: str) -> None:
 
 
 class Allocator:
-    """Base of allocators."""
+    """Base of allocators, which options and Mats remember and do not ask.
+
+    Examples
+    --------
+    >>> isinstance(PoolAllocator(), Allocator)
+    True
+    """
 
 
 class PoolAllocator(Allocator):
-    """An allocator that keeps freed blocks for the next request."""
+    """An allocator that keeps freed blocks for the next request.
+
+    Examples
+    --------
+    >>> pool = PoolAllocator()
+    >>> block = pool.fastMalloc(100)
+    >>> pool.fastFree(block)
+    >>> pool.fastMalloc(80) is block
+    True
+    >>> pool.fastFree(block)
+    >>> pool.clear()
+    >>> len(pool.fastMalloc(80))
+    80
+    """
 
     def __init__(self) -> None:
         self._ratio = 0.75
         self._free: list[bytearray] = []
 
     def set_size_compare_ratio(self, src: float) -> None:
-        """Set how much larger a kept block may be than what is asked for, 0 to 1."""
+        """Set the part of a kept block that a request must fill to get it, 0 to 1; 0.75 before.
+
+        Parameters
+        ----------
+        src : float
+            Another value changes nothing and warns.
+        """
         if not 0.0 <= src <= 1.0:
             warn(f"invalid size compare ratio {src}")
             return
@@ -82,19 +118,43 @@ class PoolAllocator(Allocator):
         self._free.clear()
 
     def fastMalloc(self, size: int) -> bytearray:
-        """Return a block of at least ``size`` bytes."""
+        """Return a block of at least ``size`` bytes.
+
+        Parameters
+        ----------
+        size : int
+
+        Returns
+        -------
+        bytearray
+            A kept block if one fits, with what is in it, else a new one of zeros.
+        """
         for i, block in enumerate(self._free):
             if len(block) >= size >= len(block) * self._ratio:
                 return self._free.pop(i)
         return bytearray(size)
 
     def fastFree(self, ptr: bytearray) -> None:
-        """Take a block back."""
+        """Take a block back.
+
+        Parameters
+        ----------
+        ptr : bytearray
+            A block that ``fastMalloc`` returned.
+        """
         self._free.append(ptr)
 
 
 class UnlockedPoolAllocator(PoolAllocator):
-    """A pool allocator for one thread."""
+    """A pool allocator for one thread.
+
+    Examples
+    --------
+    >>> pool = UnlockedPoolAllocator()
+    >>> pool.fastFree(pool.fastMalloc(64))
+    >>> len(pool.fastMalloc(60))
+    64
+    """
 
 
 def usable_cpus() -> int:
@@ -108,7 +168,36 @@ _KINDS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": operator.index}
 
 @dataclass
 class Option:
-    """Options of a net."""
+    """Options of a net. Only the number of threads has an effect; the others are kept.
+
+    Attributes
+    ----------
+    num_threads : int
+        Threads of a run. 0, given to the constructor, stands for all processors that this process may use.
+    lightmode : bool
+    blob_allocator, workspace_allocator, kvcache_allocator : Allocator, optional
+    blob_vkallocator, workspace_vkallocator, staging_vkallocator, kvcache_vkallocator : object, optional
+    kvcache_max_seqlen_hint, openmp_blocktime, flush_denormals : int
+    use_winograd_convolution, use_vulkan_compute, use_fp16_storage and the other names that begin with use : bool
+
+    Raises
+    ------
+    AttributeError
+        When there is no such option.
+    TypeError
+        When an option that is an integer is set to something else.
+
+    Examples
+    --------
+    >>> opt = Option(num_threads=4)
+    >>> other = opt.copy()
+    >>> other.num_threads = 1
+    >>> opt.num_threads, other.num_threads
+    (4, 1)
+    >>> opt.use_gpu = True
+    Traceback (most recent call last):
+    AttributeError: an Option has no 'use_gpu'
+    """
 
     lightmode: bool = True
     num_threads: int = 0
@@ -191,32 +280,38 @@ def _supports(word: str) -> int:
 
 
 def cpu_support_x86_avx() -> int:
-    """Whether the processor has AVX."""
+    """Return 1 when Linux lists AVX among the features of the processor, else 0."""
     return _supports("avx")
 
 
 def cpu_support_x86_avx2() -> int:
-    """Whether the processor has AVX2."""
+    """Return 1 when Linux lists AVX2 among the features of the processor, else 0."""
     return _supports("avx2")
 
 
 def cpu_support_arm_neon() -> int:
-    """Whether the processor has NEON."""
+    """Return 1 when the processor has NEON, as all of 64-bit ARM have, else 0."""
     return int(platform.machine() in ("aarch64", "arm64"))
 
 
 def cpu_support_arm_vfpv4() -> int:
-    """Whether the processor has VFPv4."""
+    """Return 1 when the processor has VFPv4, as all of 64-bit ARM have, else 0."""
     return cpu_support_arm_neon()
 
 
 def cpu_support_arm_asimdhp() -> int:
-    """Whether the processor has half-precision vectors."""
+    """Return 1 when Linux lists half-precision vectors among the features of the processor, else 0."""
     return _supports("asimdhp")
 
 
 def get_cpu_count() -> int:
-    """Number of processors."""
+    """Number of processors of the machine.
+
+    Examples
+    --------
+    >>> get_cpu_count() >= 1
+    True
+    """
     return os.cpu_count() or 1
 
 
@@ -238,7 +333,26 @@ def get_cpu_powersave() -> int:
 
 
 def set_cpu_powersave(powersave: int) -> int:
-    """Set which cores may be used; remembered only."""
+    """Set which cores may be used; remembered only.
+
+    Parameters
+    ----------
+    powersave : int
+        0 all, 1 slow ones, 2 fast ones.
+
+    Returns
+    -------
+    int
+        0, or -1 and a warning for any other number, which changes nothing.
+
+    Examples
+    --------
+    >>> before = get_cpu_powersave()
+    >>> set_cpu_powersave(2), get_cpu_powersave()
+    (0, 2)
+    >>> set_cpu_powersave(before)
+    0
+    """
     global _powersave
     if powersave not in (0, 1, 2):
         warn(f"powersave {powersave} not supported")
@@ -257,12 +371,20 @@ def set_omp_num_threads(num_threads: int) -> None:
 
 
 def get_omp_dynamic() -> int:
-    """Value of ``set_omp_dynamic``."""
+    """Value of ``set_omp_dynamic``, 0 or 1."""
     return _omp_dynamic
 
 
 def set_omp_dynamic(dynamic: int) -> None:
-    """Remember a value."""
+    """Remember whether the number of threads may vary, which has no other effect.
+
+    Examples
+    --------
+    >>> set_omp_dynamic(1)
+    >>> get_omp_dynamic()
+    1
+    >>> set_omp_dynamic(0)
+    """
     global _omp_dynamic
     _omp_dynamic = int(bool(dynamic))
 
@@ -273,7 +395,7 @@ def get_omp_thread_num() -> int:
 
 
 def get_kmp_blocktime() -> int:
-    """Time that idle threads spin, which cannot be set."""
+    """Return 0: the time that idle threads spin cannot be set."""
     return 0
 
 
@@ -285,17 +407,23 @@ def set_kmp_blocktime(time_ms: int) -> None:
 
 
 def get_gpu_count() -> int:
-    """Number of graphics processors that can be used: none."""
+    """Number of graphics processors that can be used: none.
+
+    Examples
+    --------
+    >>> get_gpu_count(), get_default_gpu_index()
+    (0, -1)
+    """
     return 0
 
 
 def get_default_gpu_index() -> int:
-    """Number of the default graphics processor: none."""
+    """Return -1: there is no default graphics processor."""
     return -1
 
 
 def create_gpu_instance(driver_path: str | None = None) -> int:
-    """Fails: there is no computing on graphics processors."""
+    """Return -1: there is no computing on graphics processors."""
     return -1
 
 

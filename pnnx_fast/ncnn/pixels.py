@@ -43,14 +43,33 @@ def _formats(type: int) -> tuple[str, str]:
 
 
 def view_bytes(source: Any, type: int, w: int, h: int, stride: int | None = None) -> Array:
-    """View (h, w, channels) of the bytes of an image; ``stride`` is bytes from row to row.
+    """View (h, w, channels) of the bytes of an image.
+
+    Parameters
+    ----------
+    source : array of single bytes, or bytes
+    type : PixelType
+        Its source format tells the number of channels.
+    w, h : int
+    stride : int, optional
+        Bytes from row to row; by default those of ``w`` pixels.
+
+    Returns
+    -------
+    array of uint8
+        Read-only.
 
     Raises
     ------
     ShapeError
         When the buffer is smaller than the image.
     ParameterError
-        When the image has no bytes but larger numbers.
+        When the image has no bytes but larger numbers, or there is no such type.
+
+    Examples
+    --------
+    >>> view_bytes(b"abcdefgh", PixelType.PIXEL_RGB, 1, 2, stride=4).tolist()
+    [[[97, 98, 99]], [[101, 102, 103]]]
     """
     channels = len(_formats(type)[0])
     step = w * channels if stride is None else stride
@@ -66,7 +85,28 @@ def view_bytes(source: Any, type: int, w: int, h: int, stride: int | None = None
 
 
 def planes(image: Array, type: int) -> Array:
-    """Float planes (channels, h, w) of an image in the format that the type converts to."""
+    """Float planes of an image in the format that the type converts to.
+
+    Parameters
+    ----------
+    image : array of uint8, (h, w, channels)
+    type : PixelType
+
+    Returns
+    -------
+    array of float32, (channels, h, w)
+
+    Raises
+    ------
+    ParameterError
+        When there is no such type.
+
+    Examples
+    --------
+    >>> image = np.uint8([[[255, 0, 0], [0, 255, 0]]])
+    >>> planes(image, PixelType.PIXEL_RGB2GRAY)
+    array([[[ 76., 149.]]], dtype=float32)
+    """
     have, want = _formats(type)
     if want == have:
         return image.transpose(2, 0, 1).astype(np.float32)
@@ -83,7 +123,30 @@ def planes(image: Array, type: int) -> Array:
 
 
 def to_bytes(source: Array, type: int) -> Array:
-    """Image (h, w, channels) of float planes, cut to 0 … 255; a type with conversion is the one that made them."""
+    """Image of float planes, cut to 0 … 255 and truncated.
+
+    Parameters
+    ----------
+    source : array of float32, (channels, h, w)
+    type : PixelType
+        Formats of the planes and, behind the 2, of the image.
+
+    Returns
+    -------
+    array of uint8, (h, w, channels)
+
+    Raises
+    ------
+    ShapeError
+        When there is another number of planes.
+    ParameterError
+        When there is no such type, or it makes grey of colours.
+
+    Examples
+    --------
+    >>> to_bytes(np.float32([[[-5, 7.9, 300]]]), PixelType.PIXEL_GRAY).tolist()
+    [[[0], [7], [255]]]
+    """
     have, want = _formats(type)
     if len(source) != len(have):
         raise ShapeError("planes of this pixel type", expected=len(have), actual=len(source))
@@ -116,7 +179,28 @@ def _taps(source: int, target: int) -> tuple[Array, Array, Array, Array]:
 
 
 def resize_bytes(image: Array, w: int, h: int) -> Array:
-    """Resize an image (h, w, channels) of uint8 bilinearly, rounding as ncnn's fixed-point code does."""
+    """Resize an image bilinearly, rounding as ncnn's fixed-point code does.
+
+    Parameters
+    ----------
+    image : array of uint8, (height, width, channels)
+    w, h : int
+        New sizes.
+
+    Returns
+    -------
+    array of uint8, (h, w, channels)
+
+    Raises
+    ------
+    ShapeError
+        When a size is below 1.
+
+    Examples
+    --------
+    >>> resize_bytes(np.uint8([[[0], [100]]]), 4, 1).tolist()
+    [[[0], [25], [75], [100]]]
+    """
     if min(w, h) < 1:
         raise ShapeError("the target size must be positive", actual=(w, h))
     x0, x1, a0, a1 = _taps(image.shape[1], w)

@@ -31,19 +31,54 @@ __all__ = [
 
 
 class DataReader:
-    """Base of readers that applications write: override :meth:`read`."""
+    """Base of readers that applications write: override :meth:`read`.
+
+    Examples
+    --------
+    >>> import io
+    >>> class FromFile(DataReader):
+    ...     def __init__(self, file):
+    ...         self.file = file
+    ...     def read(self, buf, size):
+    ...         return self.file.readinto(buf)
+    >>> reader = FromFile(io.BytesIO(np.float32([1, 2]).tobytes()))
+    >>> ModelBinFromDataReader(reader).load(2, 1).numpy()
+    array([1., 2.], dtype=float32)
+    """
 
     def scan(self, format: str, p: Any) -> int:
         """Read formatted text; not used here, text is read as bytes."""
         return 0
 
     def read(self, buf: Any, size: int) -> int:
-        """Fill a writable buffer with the next ``size`` bytes and return how many there were."""
+        """Fill a buffer with the next bytes; a reader that does not override this has none.
+
+        Parameters
+        ----------
+        buf : writable buffer of bytes
+        size : int
+            Bytes that are wanted; the buffer has as many.
+
+        Returns
+        -------
+        int
+            How many there were.
+        """
         return 0
 
 
 class DataReaderFromEmpty(DataReader):
-    """Endless zeros: weights for a net whose ``.bin`` is missing."""
+    """Endless zeros: weights for a net whose ``.bin`` is missing.
+
+    Examples
+    --------
+    >>> from pnnx_fast.ncnn import Net
+    >>> net = Net()
+    >>> net.load_param_mem("7767517\\n2 2\\nInput in 0 1 x\\nInnerProduct fc 1 1 x y 0=2 2=6\\n")
+    0
+    >>> net.load_model(DataReaderFromEmpty())
+    0
+    """
 
     def read(self, buf: Any, size: int) -> int:
         """Fill with zeros."""
@@ -53,7 +88,21 @@ class DataReaderFromEmpty(DataReader):
 
 
 class DataReaderFromMemory(DataReader):
-    """Bytes in memory."""
+    """Bytes in memory.
+
+    Parameters
+    ----------
+    mem : bytes-like
+        Not copied.
+
+    Examples
+    --------
+    >>> reader, buffer = DataReaderFromMemory(b"abcdef"), bytearray(4)
+    >>> reader.read(buffer, 4), buffer
+    (4, bytearray(b'abcd'))
+    >>> reader.read(buffer, 4), buffer
+    (2, bytearray(b'efcd'))
+    """
 
     def __init__(self, mem: Any) -> None:
         self._data, self._at = memoryview(mem).cast("B"), 0
@@ -86,13 +135,28 @@ class _ReaderSource:
 
 
 def source_of(given: Any) -> Source:
-    """Return where weights are read from: a path, bytes, a file object or a DataReader.
+    """Return where weights are read from.
+
+    Parameters
+    ----------
+    given : str, path, bytes-like, binary file object or DataReader
+        A file is mapped; a file object is read to its end.
+
+    Returns
+    -------
+    Source
 
     Raises
     ------
     OSError
         When a file cannot be opened.
     TypeError
+        When it is of another kind.
+
+    Examples
+    --------
+    >>> source_of(b"abcd").read(2).tobytes()
+    b'ab'
     """
     if isinstance(given, DataReaderFromEmpty) and type(given).read is DataReaderFromEmpty.read:
         return EmptySource()
@@ -106,7 +170,30 @@ def source_of(given: Any) -> Source:
 
 
 def read_all(given: Any) -> tuple[bytes, str | None]:
-    """Return the whole contents of a path, bytes, a file object or a DataReader, and the path if there is one."""
+    """Return the whole contents of what parameters are read from, and the path if there is one.
+
+    Parameters
+    ----------
+    given : str, path, bytes-like, file object or DataReader
+
+    Returns
+    -------
+    (bytes, str or None)
+
+    Raises
+    ------
+    OSError
+        When a file cannot be read.
+    FormatError
+        When a reader gives too much.
+    TypeError
+        When it is of another kind.
+
+    Examples
+    --------
+    >>> read_all(DataReaderFromMemory(b"7767517"))
+    (b'7767517', None)
+    """
     if isinstance(given, DataReader):
         return _read_everything(given), None
     if isinstance(given, (str, os.PathLike)):
@@ -136,10 +223,31 @@ def _read_everything(reader: DataReader) -> bytes:
 
 
 class ModelBin:
-    """Base of the sources that a layer loads its weights from."""
+    """Base of the sources that a layer loads its weights from; applications may override :meth:`load`.
+
+    Examples
+    --------
+    >>> class Ones(ModelBin):
+    ...     def load(self, *args):
+    ...         *sizes, kind = args
+    ...         return Mat(np.ones(sizes[::-1], np.float32))
+    >>> Ones().load(3, 2, 0).numpy()
+    array([[1., 1., 1.],
+           [1., 1., 1.]], dtype=float32)
+    """
 
     def load(self, *args: int) -> Mat:
-        """Return the next weight; arguments are sizes w, h, d, c and the type, 0 (tagged) or 1 (float32)."""
+        """Return the next weight, an empty Mat when there is none.
+
+        Parameters
+        ----------
+        *args : int
+            Sizes w, h, d, c, as many as the weight has, and its type: 0 when a tag in the file tells it, 1 for float32.
+
+        Returns
+        -------
+        Mat
+        """
         return Mat()
 
 
@@ -148,7 +256,23 @@ class ModelBinFromDataReader(ModelBin):
 
     Parameters
     ----------
-    dr : DataReader, path or bytes
+    dr : DataReader, path, bytes-like or binary file object
+
+    Raises
+    ------
+    OSError
+        When a file cannot be opened.
+    FormatError
+        By ``load``, when the weights end too early.
+
+    Examples
+    --------
+    >>> mb = ModelBinFromDataReader(np.arange(6, dtype=np.float32).tobytes())
+    >>> mb.load(2, 2, 1).numpy()
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    >>> mb.load(2, 1).numpy()
+    array([4., 5.], dtype=float32)
     """
 
     def __init__(self, dr: Any) -> None:
@@ -162,24 +286,52 @@ class ModelBinFromDataReader(ModelBin):
 
 
 class ModelBinFromMatArray(ModelBin):
-    """Weights from a list of Mats."""
+    """Weights from Mats.
+
+    Parameters
+    ----------
+    weights : Mat or sequence of Mat
+        In the order in which the layer loads them.
+
+    Examples
+    --------
+    >>> mb = ModelBinFromMatArray([Mat(2), Mat(3)])
+    >>> mb.load(2, 1).w, mb.load(3, 1).w, mb.load(1, 1).empty()
+    (2, 3, True)
+    """
 
     def __init__(self, weights: Sequence[Mat] | Mat) -> None:
         self._mats = [weights] if isinstance(weights, Mat) else list(weights)
 
     def load(self, *args: int) -> Mat:
-        """Return the next Mat; the arguments are ignored."""
+        """Return the next Mat, an empty one behind the last; the arguments are ignored."""
         return self._mats.pop(0) if self._mats else Mat()
 
 
 class MatLoader:
-    """Gives a layer function the arrays of a ModelBin."""
+    """Gives a layer function the arrays of a ModelBin.
+
+    Parameters
+    ----------
+    source : ModelBin
+
+    Examples
+    --------
+    >>> MatLoader(ModelBinFromMatArray(Mat(np.float32([[1, 2]])))).load(2, 1)
+    array([1., 2.], dtype=float32)
+    """
 
     def __init__(self, source: ModelBin) -> None:
         self._source = source
 
     def load(self, count: int, type: int) -> Array:
-        """See ``values.WeightLoader``."""
+        """Return the next weight, flat; see ``values.WeightLoader``.
+
+        Raises
+        ------
+        FormatError
+            When there is none.
+        """
         mat = self._source.load(count, type % 2)
         if mat._a is None:
             raise FormatError(f"{count} weights are wanted, there are none")
@@ -187,7 +339,23 @@ class MatLoader:
 
 
 class ParamDict:
-    """The numbered parameters of a layer."""
+    """The numbered parameters of a layer.
+
+    Parameters
+    ----------
+    slots : ParamSlots, optional
+        Parameters of a file, which are not copied; none by default.
+
+    Examples
+    --------
+    >>> pd = ParamDict()
+    >>> pd.set(0, 64)
+    >>> pd.set(4, Mat(np.float32([0.5, 2])))
+    >>> pd.get(0, 0), pd.get(1, -1), pd.get(4, Mat()).numpy().tolist()
+    (64, -1, [0.5, 2.0])
+    >>> pd.type(0), pd.type(1)
+    (2, 0)
+    """
 
     def __init__(self, slots: ParamSlots | None = None) -> None:
         self._slots = ParamSlots() if slots is None else slots
@@ -197,7 +365,23 @@ class ParamDict:
         return self._slots.type(id)
 
     def get(self, id: int, default: Any) -> Any:
-        """Return a parameter as an int, float, Mat or str, whichever the default is; the default when it is unset."""
+        """Return a parameter in the type of the default.
+
+        Parameters
+        ----------
+        id : int
+        default : int, bool, float, str or Mat
+            Returned when the parameter is unset.
+
+        Returns
+        -------
+        int, bool, float, str or Mat
+
+        Raises
+        ------
+        TypeError
+            When the default is of another type.
+        """
         if isinstance(default, Mat):
             bits = self._slots.bits(id)
             return default if bits is None else Mat(bits.view(np.float32))
@@ -212,7 +396,14 @@ class ParamDict:
         raise TypeError(f"get(): incompatible function arguments: {type(default).__name__}")
 
     def set(self, id: int, value: Any) -> None:
-        """Set a parameter to an int, float, str or Mat."""
+        """Set a parameter.
+
+        Parameters
+        ----------
+        id : int
+        value : int, float, str or Mat
+            A Mat is an array of its values.
+        """
         if isinstance(value, Mat):
             from pnnx_fast.formats.ncnn_param import ARRAY, Slot
 

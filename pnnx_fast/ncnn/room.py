@@ -64,6 +64,14 @@ class Caches:
     """Blobs of a net all of whose cached attentions take their past and their mask from the application.
 
     ``grown`` tells for each new cache the past that it goes on from; ``inner`` are blobs between masks and attentions.
+
+    Examples
+    --------
+    >>> caches = Caches(frozenset({1, 2}), frozenset({0}), {8: 1, 9: 2}, frozenset())
+    >>> shapes = {0: (1, 1, 4, 14), 1: (1, 8, 10, 32), 2: (1, 8, 10, 32)}
+    >>> room = caches.room(shapes, [7])
+    >>> room.length, room.shape(0, shapes[0]), room.shape(1, shapes[1])
+    (64, (1, 1, 4, 68), (1, 8, 64, 32))
     """
 
     pasts: frozenset[int]
@@ -85,7 +93,13 @@ class Caches:
 
 
 def roomy(length: int) -> int:
-    """Round a length up."""
+    """Round a length up.
+
+    Examples
+    --------
+    >>> roomy(1), roomy(65), roomy(1000)
+    (64, 128, 1024)
+    """
     step = max(LEAST, 1 << max(0, length.bit_length() - FINENESS.bit_length() + 1))
     return -(-length // step) * step
 

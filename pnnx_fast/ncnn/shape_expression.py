@@ -86,7 +86,13 @@ def _tokens(text: str) -> list[str]:
 
 
 def blob_count(text: str) -> int:
-    """Number of blobs that an expression refers to: the highest number plus one."""
+    """Number of blobs that an expression refers to: the highest number plus one.
+
+    Examples
+    --------
+    >>> blob_count("/(0w,2),1h")
+    2
+    """
     return max((int(m.group(1)) + 1 for m in map(_SIZE.match, _tokens(text)) if m), default=0)
 
 
@@ -97,6 +103,11 @@ def count(text: str) -> int:
     ------
     ParameterError
         When the text is malformed.
+
+    Examples
+    --------
+    >>> count("/(0w,2),0h,64")
+    3
     """
     depth = 0
     for token in reversed(_tokens(text)):
@@ -134,10 +145,19 @@ def evaluate(text: str, sizes: Sequence[dict[str, int]]) -> list[int]:
     sizes : sequence of dict
         For each blob its w, h, d, c and n.
 
+    Returns
+    -------
+    list of int
+
     Raises
     ------
     ParameterError
         When the text is malformed or refers to a blob that is not there, or on a division by zero.
+
+    Examples
+    --------
+    >>> evaluate("/(0w,2),0h,64", [{"w": 7, "h": 5}])
+    [3, 5, 64]
     """
     stack: list[Number] = []
     for token in reversed(_tokens(text)):

@@ -21,7 +21,13 @@ __all__ = ["Tracer", "dims_of", "number", "shape_of"]
 
 
 def number(value: float) -> str:
-    """Text of a float32 in an expression."""
+    """Text of a float32 in an expression.
+
+    Examples
+    --------
+    >>> number(0.5), number(float("inf"))
+    ('0.5', '3.4028235e+38')
+    """
     text = repr(float(f"{float(np.float32(value)):.9g}"))
     if text in ("inf", "-inf", "nan"):
         return {"inf": "3.4028235e+38", "-inf": "-3.4028235e+38", "nan": "0.0"}[text]
@@ -37,6 +43,14 @@ class Tracer:
         Sets the shapes of an operator's outputs.
     new_only : bool
         Whether caches of keys and values are to give what is new only.
+
+    Examples
+    --------
+    >>> t = Tracer(lambda op: None)
+    >>> x = t.input((1, 3), "f32")
+    >>> t.output(t.reshape(x, (3, 1)))
+    >>> [op.type for op in t.graph.ops]
+    ['pnnx.Input', 'Tensor.reshape', 'pnnx.Output']
     """
 
     def __init__(self, annotate: Callable[[Operator], None], new_only: bool = False) -> None:
@@ -182,7 +196,19 @@ class Tracer:
 
 
 def shape_of(x: Operand) -> tuple[int, ...]:
-    """Shape with the batch; raises ShapeError when it depends on data."""
+    """Shape with the batch.
+
+    Raises
+    ------
+    ShapeError
+        When it depends on data.
+
+    Examples
+    --------
+    >>> graph = Graph.parse("7767517\\n1 1\\npnnx.Input in 0 1 x #x=(1,3,8)f32\\n")
+    >>> shape_of(graph.operand("x")), dims_of(graph.operand("x"))
+    ((1, 3, 8), 2)
+    """
     if x.shape is None:
         raise ShapeError("the shape depends on data", operand=x.name)
     return x.shape

@@ -35,6 +35,17 @@ class Params:
 
     ``blobs`` is how many input blobs the layer needs, None for any number: one or None by its type, unless the layer
     function says more.
+
+    Examples
+    --------
+    >>> slots = ParamSlots()
+    >>> slots.set(0, 64)
+    >>> p = Params(slots)
+    >>> p.count(0), p.float(1, 0.5), p.has(1), p.kinds
+    (64, 0.5, False, {0: 'i', 1: 'f'})
+    >>> p.choice(0, 0, 3)
+    Traceback (most recent call last):
+    pnnx_fast.errors.ParameterError: parameter 0 is 64, it must be one of 0 to 2
     """
 
     def __init__(self, slots: ParamSlots, blobs: Integer | None = 1) -> None:
@@ -126,6 +137,12 @@ class AbsentWeights:
     """Weights of which only the shape is known; their values must not be looked at.
 
     ``asked`` tells whether there are any.
+
+    Examples
+    --------
+    >>> w = AbsentWeights()
+    >>> w.load(3, 2).shape, w.asked
+    ((3, 2), True)
     """
 
     def __init__(self) -> None:
@@ -141,7 +158,15 @@ class AbsentWeights:
 
 
 class LoadedWeights:
-    """Weights that are read; ``files`` are those that some of them are views of."""
+    """Weights that are read; ``files`` are those that some of them are views of.
+
+    Examples
+    --------
+    >>> from pnnx_fast.formats.ncnn_bin import BytesSource, WeightReader
+    >>> w = LoadedWeights(WeightReader(BytesSource(np.float32([1, 2]).data)))
+    >>> w.load(2, type=1).numpy()
+    array([1., 2.], dtype=float32)
+    """
 
     def __init__(self, loader: WeightLoader) -> None:
         self._loader = loader

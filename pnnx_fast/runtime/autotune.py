@@ -118,6 +118,7 @@ class Tuner:
             self._known, self._new = entries, {}
             text = json.dumps({"format": FORMAT, "choices": entries}, indent=1, sort_keys=True)
             try:
+                _require_file(self.path)
                 with kept_file(os.fspath(self.path), 0o666) as file:
                     file.write(text.encode() + b"\n")
             except OSError as error:
@@ -184,9 +185,16 @@ def _ones(count: int) -> Array:
     return array
 
 
+def _require_file(path: Path) -> None:
+    """Raise OSError for a pipe or a device: to read one may not end, and a file must not take its place."""
+    if not path.is_file() and path.exists():
+        raise OSError("not a regular file")
+
+
 def _read(path: Path) -> dict[str, dict[str, list[Any]]]:
     """Choices in a file; nothing, and a warning, when it is not what :meth:`Tuner.save` writes."""
     try:
+        _require_file(path)
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Chain", "Compiler"]
 
-CONTINUATIONS = 16
-"""Continuations of a chain that are kept, one a shape."""
+CONTINUATIONS = 64
+"""Programs that follow others and are kept, one a shape of what data decide."""
 
 DOUBTFUL = ("scatter", "index_", "masked_fill", "::__i", "slice_copy", "unsafe_chunk")
 """Parts of the names of operator types about which a file may leave doubts."""
@@ -106,6 +107,7 @@ class Compiler:
         if optimize:
             passes.optimize(self.graph, dump)
         self.ops = list(self.graph.topological())
+        self.continuations = Continuations()
         self.doubtful_masks = doubtful_masks(self.ops)
         self.constants.weights_bytes = sum(a.nbytes for op in self.ops for a in op.attrs.values())
         self._input_names = [x.name for x in self.graph.inputs]
@@ -148,6 +150,28 @@ class Compiler:
         return Parts(few.program, rows // part, nthreads if apart else 1)
 
 
+class Continuations:
+    """Chains that follow others: each has its own by shapes, and of all of a model the latest are kept."""
+
+    def __init__(self) -> None:
+        self._latest: OrderedDict[tuple[int, str], weakref.ref[Chain]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, chain: Chain, key: str, make: Callable[[], Chain]) -> Chain:
+        """Return what follows a chain for the shapes of a key, made when it is not there."""
+        with self._lock:
+            found = chain.following.get(key)
+            if found is None:
+                found = chain.following[key] = make()
+                self._latest[id(chain), key] = weakref.ref(chain)
+                if len(self._latest) > CONTINUATIONS:
+                    (_, oldest), before = self._latest.popitem(last=False)
+                    if (parent := before()) is not None:
+                        parent.following.pop(oldest, None)
+            self._latest.move_to_end((id(chain), key))
+            return found
+
+
 class Chain:
     """A program, and what follows when a result's shape depends on data: one more chain a shape."""
 
@@ -171,8 +195,7 @@ class Chain:
             compare_noted(compiler.graph.inputs, ops, self.stage.values)
             name_doubtful_masks(compiler.doubtful_masks, self.stage.values)
         self.stage.values = {n: v for n, v in self.stage.values.items() if _known(v)}
-        self._next: OrderedDict[Any, Chain] = OrderedDict()
-        self._lock = threading.Lock()
+        self.following: dict[str, Chain] = {}
 
     @property
     def is_whole(self) -> bool:
@@ -200,18 +223,15 @@ class Chain:
         shapes = {name: _signature(value, arrays) for name, value in known.items()}
         arrays = [np.asarray(a, order="C") for a in arrays]
         key = repr(shapes)
-        with self._lock:
-            chain = self._next.get(key)
-            if chain is None:
-                tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(arrays)]
-                source = iter(tensors)
-                symbolic = map_leaves(lambda v: next(source) if _is_array(v) else v, list(known.values()))
-                values = {**self.stage.values, **dict(zip(known, symbolic, strict=True))}
-                chain = self._next[key] = Chain(self._compiler, self._rest, values, tensors, self.nthreads)
-                if len(self._next) > CONTINUATIONS:
-                    self._next.popitem(last=False)
-            self._next.move_to_end(key)
-        return chain.run(arrays)
+
+        def make() -> Chain:
+            tensors = [Tensor(Buffer("input", a.nbytes, None, i), a.shape, a.dtype) for i, a in enumerate(arrays)]
+            source = iter(tensors)
+            symbolic = map_leaves(lambda v: next(source) if _is_array(v) else v, list(known.values()))
+            values = {**self.stage.values, **dict(zip(known, symbolic, strict=True))}
+            return Chain(self._compiler, self._rest, values, tensors, self.nthreads)
+
+        return self._compiler.continuations.of(self, key, make).run(arrays)
 
     def records(self) -> list[StepRecord]:
         """Describe the steps of this stage."""

@@ -21,7 +21,7 @@ from pnnx_fast.errors import ExpressionError, IndexRangeError, LimitError, Nativ
 if TYPE_CHECKING:
     from pnnx_fast.runtime.records import StepRecord
 
-__all__ = ["Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot"]
+__all__ = ["Arenas", "Clock", "Executable", "HostCall", "Runnable", "Segment", "Slot"]
 
 Clock: TypeAlias = list[tuple[int, int]]
 """(index of the step, nanoseconds) of each step of a run."""
@@ -47,6 +47,33 @@ class Runnable(Protocol):
         """Describe all steps in the order of the clock."""
 
 
+class Arenas:
+    """Memory for activations of which no call makes use just now, shared by the programs of a model.
+
+    There are at most as many arenas as calls that ran at the same time. Needs no lock: lists are changed in one go.
+    """
+
+    __slots__ = ("_idle",)
+
+    def __init__(self) -> None:
+        self._idle: list[Array] = []
+
+    def take(self, nbytes: int) -> Array | None:
+        """Return memory of at least so many bytes; None where there is none, after one that is too small is gone."""
+        small: list[Array] = []
+        try:
+            while (arena := self._idle.pop()).nbytes < nbytes:
+                small.append(arena)
+        except IndexError:
+            arena, small = None, small[1:]
+        self._idle += small
+        return arena
+
+    def give(self, arena: Array) -> None:
+        """Take memory back when a call has ended."""
+        self._idle.append(arena)
+
+
 class Slot:
     """The place of a tensor in a nested output."""
 
@@ -70,6 +97,8 @@ class Executable:
         Of the tensors among the outputs.
     arena_bytes : int
         Size of the memory for what lies between.
+    arenas : Arenas
+        Such memory, which the programs of a model share.
     records : callable
         Returns the fields of the :class:`StepRecord` of each step; not asked where :meth:`records` knows better.
     weights : numpy.ndarray, optional
@@ -86,6 +115,7 @@ class Executable:
         structure: Sequence[Any],
         output_types: Sequence[tuple[Shape, DType]],
         arena_bytes: int,
+        arenas: Arenas,
         records: Callable[[], Sequence[Sequence[Any]]] = list,
         weights: Array | None = None,
     ) -> None:
@@ -94,7 +124,7 @@ class Executable:
         self.output_types, self.arena_bytes = output_types, arena_bytes
         self._records, self._weights = records, () if weights is None else (weights,)
         self._is_flat = list(map(_place, structure)) == [*range(len(output_types))]
-        self._arenas: list[Array] = []
+        self._arenas = arenas
 
     def _make_arena(self) -> Array:
         results = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.output_types)
@@ -106,9 +136,8 @@ class Executable:
 
         ``clock`` receives (index of the step, nanoseconds) for every step; ``results`` are arrays to write to.
         """
-        try:
-            arena = self._arenas.pop()  # as whole as with a lock
-        except IndexError:
+        arena = self._arenas.take(self.arena_bytes)
+        if arena is None:
             arena = self._make_arena()
         if results is None:
             try:
@@ -124,7 +153,7 @@ class Executable:
                     self._run_native(bases, *segment)
                 else:
                     segment(arena, given, results)
-        self._arenas.append(arena)
+        self._arenas.give(arena)
         return results if self._is_flat else self.restore(results)
 
     def _run_timed(

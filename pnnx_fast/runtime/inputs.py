@@ -20,7 +20,23 @@ BY_NAME = "arrays by name are given as model(**arrays) or model.run(arrays)"
 
 
 class TensorInfo(NamedTuple):
-    """Name, shape (-1 where free, None when unknown) and dtype of a model's input or output."""
+    """Name, shape and dtype of a model's input or output.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int or None
+        -1 stands for a size that may vary; ``None`` when nothing is known.
+    dtype : numpy.dtype or None
+        ``None`` when it is unknown.
+
+    Examples
+    --------
+    >>> info = TensorInfo("x", (-1, 3, 8, 8), np.dtype(np.float32))
+    >>> print(info)
+    x: float32[?, 3, 8, 8]
+    >>> name, shape, dtype = info
+    """
 
     name: str
     shape: tuple[int, ...] | None
@@ -34,10 +50,27 @@ class TensorInfo(NamedTuple):
 def in_order(arrays: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
     """Return what is given for each input: first by position, then by name.
 
+    Parameters
+    ----------
+    arrays : sequence of object
+    named : mapping of str to object
+    inputs : sequence of TensorInfo
+
+    Returns
+    -------
+    list of object
+        As long as ``inputs``, in that order.
+
     Raises
     ------
     ShapeError
         When a name is unknown or given twice, or an input is missing.
+
+    Examples
+    --------
+    >>> inputs = [TensorInfo(name, None, None) for name in ("x", "y")]
+    >>> in_order([1], {"y": 2}, inputs)
+    [1, 2]
     """
     names = [info.name for info in inputs]
     if any(isinstance(value, Mapping) for value in arrays):
@@ -60,10 +93,27 @@ def in_order(arrays: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[T
 def fitting(arrays: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Array]:
     """Return C-contiguous arrays of the inputs' dtypes.
 
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        By position.
+    named : mapping of str to array_like
+        The others by name.
+    inputs : sequence of TensorInfo
+
+    Returns
+    -------
+    list of ndarray
+
     Raises
     ------
     ShapeError
         When number, names, dtype or number of dimensions are not the inputs'.
+
+    Examples
+    --------
+    >>> fitting([[1, 2]], {}, [TensorInfo("x", (-1,), np.dtype(np.float32))])
+    [array([1., 2.], dtype=float32)]
     """
     if named or len(arrays) != len(inputs):
         arrays = in_order(arrays, named, inputs)
@@ -71,7 +121,31 @@ def fitting(arrays: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[Te
 
 
 def stand_ins(shapes: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
-    """Return arrays of some content for shapes by position or name; a shape that is not given is the noted one."""
+    """Return arrays of some content for shapes by position or name; a shape that is not given is the noted one.
+
+    Parameters
+    ----------
+    shapes : sequence of tuple of int or array_like
+        Arrays stay as they are.
+    named : mapping of str to tuple of int or array_like
+    inputs : sequence of TensorInfo
+
+    Returns
+    -------
+    list of ndarray or array_like
+
+    Raises
+    ------
+    ShapeError
+        When names or sizes do not fit, or a shape that is neither noted nor given is needed.
+    LimitError
+        When an array would take more memory than the limit.
+
+    Examples
+    --------
+    >>> [x.shape for x in stand_ins([], {"x": (4, 8)}, [TensorInfo("x", (-1, 8), np.dtype(np.float32))])]
+    [(4, 8)]
+    """
     noted = {info.name: info.shape for info in inputs[len(shapes) :]}
     return [_stand_in(*pair) for pair in zip(in_order(shapes, {**noted, **named}, inputs), inputs, strict=True)]
 
@@ -111,12 +185,36 @@ def _misfit(name: str, reason: str, expected: object, actual: object) -> ShapeEr
 
 
 def array_of(value: Any) -> Array:
-    """Return an array of a value. Tensors of PyTorch may require a gradient, and be bfloat16, which numpy lacks."""
+    """Return an array of a value. Tensors of PyTorch may require a gradient, and be bfloat16, which numpy lacks.
+
+    Parameters
+    ----------
+    value : array_like or torch.Tensor
+
+    Returns
+    -------
+    ndarray
+        bfloat16 becomes float32.
+
+    Examples
+    --------
+    >>> array_of([1.0, 2.0])
+    array([1., 2.])
+    """
     if getattr(value, "requires_grad", False):
         value = value.detach()
     if str(getattr(value, "dtype", "")) == "torch.bfloat16":
         value = value.float()
     return np.asarray(value)
+
+
+def _is_buffer(value: Any) -> bool:
+    """Whether a value has a type of elements, as arrays have."""
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _as_array(value: Any, name: str, dtype: DType | None) -> Array:
@@ -130,8 +228,12 @@ def _as_array(value: Any, name: str, dtype: DType | None) -> Array:
             made = np.asarray(value)
             if made.dtype.kind not in "biufc":
                 raise TypeError(f"{type(value).__name__} holds no numbers")
-            lossless = dtype is not None and (made.dtype.kind in "bi" or np.can_cast(made.dtype, dtype, "same_kind"))
-            return np.asarray(value, dtype) if lossless and made.dtype.kind in "bif" else made
+            if dtype is None or made.dtype.kind not in "bif" or _is_buffer(value):
+                return made
+            if made.dtype.kind == "f" and not np.can_cast(made.dtype, dtype, "same_kind"):
+                return made
+            cast = np.asarray(value, dtype)
+            return made if dtype.kind in "iu" and not np.array_equal(cast, made) else cast
         return array_of(value)
     except Exception as error:  # objects of other packages raise what they like
         raise ShapeError(f"no array: {error}", operand=name) from error

@@ -11,6 +11,7 @@ import numpy as np
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
 from pnnx_fast.errors import ShapeError
+from pnnx_fast.ops import registry
 from pnnx_fast.ops.symbolic import Buffer, Tensor, Value, map_leaves, tensors_in
 from pnnx_fast.runtime.constants import Constants
 from pnnx_fast.runtime.executable import Executable, Segment, Slot
@@ -79,6 +80,7 @@ class Program(Executable):
             structure=self.structure,
             output_types=[(t.shape, t.dtype) for t in written],
             arena_bytes=arena_bytes,
+            arenas=constants.arenas,
         )
 
     def reference(self, t: Tensor, aligned: bool = True) -> tuple[int, int]:
@@ -232,6 +234,13 @@ class _HostCall:
                     operator=where,
                     expected=t.shape,
                     actual=array.shape,
+                )
+            if not np.can_cast(array.dtype, t.dtype, "same_kind") and registry.users_own([step.type]):
+                raise ShapeError(
+                    "the numpy function gives another dtype than announced",
+                    operator=where,
+                    expected=t.dtype,
+                    actual=array.dtype,
                 )
             np.copyto(view(t), array, casting="unsafe")
 

@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from pnnx_fast._core import program as core
 from pnnx_fast._types import Array
+from pnnx_fast._warning import warnings_given
 from pnnx_fast.errors import ParameterError, PnnxFastError, ShapeError, no_such
 from pnnx_fast.ir.outputs import flat
 from pnnx_fast.runtime.inputs import TensorInfo, fitting, in_order, stand_ins
@@ -35,7 +36,13 @@ NONE_NAMED: Mapping[str, Any] = {}
 
 
 def default_isa() -> str:
-    """Best ISA level of this CPU, or what the environment variable PNNX_FAST_ISA names."""
+    """Best ISA level of this CPU, or what the environment variable PNNX_FAST_ISA names.
+
+    Raises
+    ------
+    ParameterError
+        When the variable names a level that this machine does not have.
+    """
     name = os.environ.get("PNNX_FAST_ISA") or core.ISAS[-1]
     if name not in core.ISAS:
         raise ParameterError(f"PNNX_FAST_ISA is {name!r}; this machine has {', '.join(core.ISAS)}")
@@ -154,8 +161,11 @@ class Model:
         self._read, self._options, self._cache = read, options, cache
         known = None if cache is None else cache.signature()
         if known is None:
+            before = warnings_given()
             known = self._compiler.inputs, self._compiler.outputs
-            if cache is not None:
+            if warnings_given() > before:
+                self._cache = None  # so that every process warns
+            elif cache is not None:
                 cache.keep_signature(*known)
         self.inputs, self.outputs = known
 
@@ -289,6 +299,12 @@ class Model:
         -------
         tuple
             An entry is an array, or a tuple or list of them where the graph puts these together.
+
+        Examples
+        --------
+        >>> model = pnnx_fast.load(pnnx_fast.demo.model_path())
+        >>> [y.shape for y in model.results(np.zeros((2, 1, 8, 8), np.float32))]
+        [(2, 10)]
         """
         given = self._given(arrays, named)
         return tuple(self._program(given).run(given))
@@ -390,6 +406,13 @@ class Model:
             When number, shape or dtype of the arrays do not fit.
         ParameterError
             When ``repeat`` is not a whole number of at least 1.
+
+        Examples
+        --------
+        >>> model = pnnx_fast.load(pnnx_fast.demo.model_path())
+        >>> profile = model.profile(np.zeros((2, 1, 8, 8), np.float32), repeat=3)
+        >>> profile.steps[-1].operator, 0 < profile.steps[-1].seconds < profile.seconds
+        ('F.softmax_4', True)
         """
         from pnnx_fast.runtime.profile import Profile
 
@@ -410,12 +433,18 @@ class Model:
         return results, [(records[index], ns * 1e-9) for index, ns in clock]
 
     def work(self, /, *arrays: Any, **named: Any) -> dict[str, int]:
-        """Return how much work and memory a call with arrays of these shapes takes.
+        """Return how much work and memory a call with arrays of these shapes takes; nothing is computed.
 
         Returns
         -------
         dict of str to int
             ``flops``, the number of ``steps``, and ``arena_bytes``, the memory for activations.
+
+        Examples
+        --------
+        >>> model = pnnx_fast.load(pnnx_fast.demo.model_path())
+        >>> [model.work(np.zeros((batch, 1, 8, 8), np.float32))["flops"] for batch in (1, 2)]
+        [946632, 1893264]
         """
         chain = self._program(self._given(arrays, named))
         records = chain.records()
@@ -463,6 +492,8 @@ class Model:
         kept = self._cache.get(given, self.isa, self.num_threads)
         if kept is not None:
             return kept
+        before = warnings_given()
         made = self._compiler.compile(given, self.num_threads)
-        self._cache.put(given, made, self._compiler.types)
+        if warnings_given() == before:  # the next process is to warn, too
+            self._cache.put(given, made, self._compiler.types)
         return made

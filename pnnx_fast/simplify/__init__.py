@@ -46,6 +46,8 @@ def simplify(graph: Graph, passes: Iterable[str] | None = None, *, rounds: int =
     ------
     ParameterError
         When there is no pass of a name.
+    TypeError
+        When ``passes`` is a single name instead of a list.
 
     Examples
     --------

@@ -53,6 +53,25 @@ def test_run_writes_outputs(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), digits.probabilities[:4], atol=1e-5)
 
 
+def test_arrays_of_archives_go_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "difference.pnnx.param"
+    inputs = "pnnx.Input a 0 1 a #a=(1)f32\npnnx.Input b 0 1 b #b=(1)f32\n"
+    file.write_text(f"7767517\n4 3\n{inputs}pnnx.Expression e 2 1 a b y expr=sub(@0,@1)\npnnx.Output out 1 0 y\n")
+    for name, value in {"a": 10, "b": 1}.items():
+        np.savez(tmp_path / f"{name}.npz", **{name: np.float32([value])})
+    np.save(tmp_path / "plain.npy", np.float32([5]))
+
+    def run(*files: str) -> tuple[int, str]:
+        given = [word for name in files for word in ("--input", str(tmp_path / name))]
+        code, _, err = call(capsys, "run", str(file), *given, "--output", str(tmp_path / "y.npy"))
+        return (code, err) if code else (code, str(np.load(tmp_path / "y.npy")))
+
+    assert run("a.npz", "b.npz") == run("b.npz", "a.npz") == (0, "[9.]")
+    assert run("b.npz", "plain.npy") == (0, "[4.]")
+    assert "already" in run("a.npz", "a.npz")[1]
+    assert "wrong number of inputs" in run("a.npz")[1]
+
+
 def test_run_draws_the_numbers_of_its_seed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "noise.pnnx.param"
     file.write_text(

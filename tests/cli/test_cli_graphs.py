@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -50,6 +52,16 @@ def test_diff_sets_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["diff", MODEL, str(tmp_path / "nothing.pnnx.param")]) == 2
     Path(other).write_text("7767517\n1 1\nnn.ReLU a 1 1 x y\n", "utf-8")
     assert main(["diff", MODEL, other]) == 2
+
+
+def test_diff_into_a_closed_pipe_has_found_differences(tmp_path: Path) -> None:
+    other = str(tmp_path / "m.pnnx.param")
+    assert main(["edit", MODEL, other, "--dtype", "f16"]) == 0
+    command = [sys.executable, "-m", "pnnx_fast", "diff", MODEL, other]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait() == 1
 
 
 def test_edit_extracts_renames_and_frees_sizes(tmp_path: Path) -> None:

@@ -109,6 +109,15 @@ def test_damaged_files_are_ignored_with_a_warning(tmp_path: Path, text: str) -> 
     assert caught[0].filename == __file__
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_what_is_no_file_is_left_alone(graph: Graph, tmp_path: Path) -> None:
+    pipe = tmp_path / "tuning"
+    os.mkfifo(pipe)
+    with pytest.warns(UserWarning, match="not a regular file"):
+        Model(graph, autotune=pipe)(np.zeros((1, 16, 8, 8), np.float32))
+    assert pipe.is_fifo()
+
+
 def test_a_kernel_that_does_not_fit_is_measured_again(graph: Graph, tmp_path: Path) -> None:
     path = tmp_path / "tuning.json"
     Model(graph, 1, autotune=path)(X)

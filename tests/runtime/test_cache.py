@@ -237,6 +237,15 @@ def test_steps_in_numpy_are_not_kept(tmp_path: Path) -> None:
     assert _programs(path) == []
 
 
+def test_programs_with_warnings_are_not_kept(tmp_path: Path) -> None:
+    path = _save(tmp_path, "aten::neg act 1 1 y z #y=(1,20,8,8)f32 #z=(1,20,8,9)f32")
+    path.write_text(path.read_text().replace("(?,3,?,?)", "(1,3,8,8)"))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="its results may be wrong"):
+            _load(path)(_array(1, 3, 8, 8))
+    assert _programs(path) == []
+
+
 def test_users_operators_are_not_kept(tmp_path: Path) -> None:
     def negated(b: Any, input: Any) -> Any:
         y = b.result(input.shape, input.dtype)
@@ -279,6 +288,12 @@ def test_a_folder_that_cannot_be_written(model: Path) -> None:
     x = _array(1, 3, 8, 8)
     with pytest.warns(UserWarning, match="cannot write|ignored"):
         assert np.array_equal(_load(model)(x), pnnx_fast.load(model, num_threads=2)(x))
+
+
+def test_a_path_is_not_empty(model: Path) -> None:
+    for option in "cache", "autotune":
+        with pytest.raises(ParameterError, match="an empty path"):
+            pnnx_fast.load(model, **{option: ""})
 
 
 def test_only_files_can_be_cached(model: Path, tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 import pnnx_fast
 from pnnx_fast._warning import muted, warn
+from pnnx_fast.demo import model_path
 from pnnx_fast.errors import ExpressionError, ParameterError, ShapeError
+from pnnx_fast.runtime import compiler
 
 SPLIT_AND_JOIN = """7767517
 6 6
@@ -114,9 +116,45 @@ def test_lists_take_the_dtype_of_the_input(model: pnnx_fast.Model) -> None:
         pnnx_fast.Graph.parse("7767517\n2 1\npnnx.Input a 0 1 x #x=(2)i32\npnnx.Output o 1 0 x\n")
     )
     assert integers([1, -2]).dtype == np.int32
-    for wrong in ([1.5, 2.0], [1 << 40, 0]):
+    eight_bytes = np.array([1 << 40, 0])
+    for wrong in ([1.5, 2.0], [1 << 40, 0], list(eight_bytes), memoryview(eight_bytes)):
         with pytest.raises(ShapeError, match=r"input 'x'|operand x"):
             integers(wrong)
+
+
+def test_weights_in_memory_that_is_written_to_are_copied() -> None:
+    path = model_path()
+    weights = bytearray(path.with_suffix(".bin").read_bytes())
+    model, x = pnnx_fast.load(path, weights), np.ones((1, 1, 8, 8), np.float32)
+    expected = model(x)
+    weights[:] = bytes(len(weights))
+    np.testing.assert_array_equal(model(x), expected)
+    np.testing.assert_allclose(model(np.ones((2, 1, 8, 8), np.float32))[:1], expected, atol=1e-6)
+
+
+def test_programs_share_memory_for_activations() -> None:
+    model = pnnx_fast.load(model_path(), num_threads=1)
+    for batch in 1, 3, 50, 2, 4, 60:
+        model(np.zeros((batch, 1, 8, 8), np.float32))
+    assert len(model.constants.arenas._idle) == 1
+
+
+def test_programs_behind_data_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "CONTINUATIONS", 5)
+    graph = pnnx_fast.Graph.parse("""7767517
+        5 4
+        pnnx.Input in 0 1 x #x=(6)i64
+        torch.nonzero first 1 1 x y as_tuple=False
+        torch.nonzero second 1 1 y z as_tuple=False
+        aten::neg last 1 1 z w
+        pnnx.Output out 1 0 w
+        """)
+    model = pnnx_fast.Model(graph)
+    for _ in range(2):
+        for count in range(7):
+            x = (np.arange(6) < count).astype(np.int64)
+            np.testing.assert_array_equal(model(x), -np.argwhere(np.argwhere(x)))
+            assert len(model._compiler.continuations._latest) <= 5
 
 
 def test_what_programs_are_compiled_for_is_fixed(model: pnnx_fast.Model) -> None:
