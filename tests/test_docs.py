@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_docstrings(name: str) -> None:
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=FLAGS, extraglobs={"np": np, "pnnx_fast": pnnx_fast})
     assert failed == 0
+
+
+def _of_few_words(name: str) -> bool:
+    """Whether it is a question about the machine, or a kind of error: an example would say no more than its line."""
+    return name.startswith(("errors.", "ncnn.cpu_", "ncnn.get_", "ncnn.set_", "ncnn.create_gpu", "ncnn.destroy_gpu"))
+
+
+def test_public_names_have_examples() -> None:
+    found = {}
+    for name in pnnx_fast.__all__:
+        value = getattr(pnnx_fast, name)
+        inner = value.__all__ if inspect.ismodule(value) else ()
+        found |= {f"{name}.{part}": getattr(value, part) for part in inner} or {name: value}
+    found = {name: value for name, value in found.items() if inspect.isclass(value) or inspect.isfunction(value)}
+    assert len(found) > 100
+    assert [k for k, v in found.items() if not _of_few_words(k) and "Examples" not in (inspect.getdoc(v) or "")] == []
 
 
 def test_generated_pages_are_up_to_date() -> None:

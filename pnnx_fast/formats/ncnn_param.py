@@ -48,9 +48,17 @@ Kinds = Mapping[int, Literal["i", "f"]]
 
 
 class Slot(NamedTuple):
-    """One parameter: a type code and an int, float, str or tuple of int and float.
+    r"""One parameter: a type code and an int, float, str or tuple of int and float.
 
     Codes ANY and ARRAY hold 32-bit patterns as ints. ``token`` is the text as the file had it.
+
+    Examples
+    --------
+    >>> param = read_text(b"7767517\n1 1\nInput in 0 1 x 0=8 -23301=2,0.5,1.5\n")
+    >>> param.layers[0].params.slot(0)
+    Slot(code=2, value=8, token='0=8')
+    >>> param.layers[0].params.slot(1).value
+    (0.5, 1.5)
     """
 
     code: int
@@ -163,7 +171,13 @@ class ParamSlots:
 
 
 def pattern(value: float) -> int:
-    """Return the 32 bits of an int or float as an unsigned number."""
+    """Return the 32 bits of an int or float as an unsigned number.
+
+    Examples
+    --------
+    >>> hex(pattern(1.0)), hex(pattern(-1))
+    ('0x3f800000', '0xffffffff')
+    """
     if isinstance(value, int):
         return value & 0xFFFFFFFF
     return int(np.float32(value).view(np.uint32))
@@ -191,7 +205,21 @@ def _slot_of(value: Any) -> Slot:
 class LayerRecord:
     """One line of a file: a layer's type and name, the numbers of its blobs, its parameters.
 
-    ``type`` is a name, or in a binary file the number of a type that an application registered.
+    Parameters
+    ----------
+    type : str or int
+        A name, or in a binary file the number of a type that an application registered.
+    name : str
+    bottoms, tops : iterable of int
+        Places in ``blob_names`` of what it reads and what it makes.
+    params : ParamSlots, optional
+
+    Examples
+    --------
+    >>> layer = LayerRecord("ReLU", "act", [0], [1])
+    >>> layer.params.set(0, 0.5)
+    >>> layer
+    LayerRecord(ReLU act: [0] -> [1], 0=0.5)
     """
 
     __slots__ = ("_origin", "bottoms", "name", "params", "tops", "type")
@@ -224,6 +252,15 @@ class NcnnParam:
         In order of first appearance; empty strings in what came from a binary file.
     blob_count : int
         Slots that the header declares, at least as many as there are names.
+
+    Examples
+    --------
+    >>> layers = [LayerRecord("Input", "in", [], [0]), LayerRecord("ReLU", "act", [0], [1])]
+    >>> param = NcnnParam(layers, ["x", "y"])
+    >>> param
+    <NcnnParam: 2 layers, 2 blobs>
+    >>> write_text(param).split()[-6:]
+    [b'ReLU', b'act', b'1', b'1', b'x', b'y']
     """
 
     __slots__ = ("_header", "_tail", "blob_count", "blob_names", "layers")
@@ -239,12 +276,28 @@ class NcnnParam:
 
 
 def read_text(data: bytes, path: str | None = None) -> NcnnParam:
-    """Read the text form.
+    r"""Read the text form.
+
+    Parameters
+    ----------
+    data : bytes
+    path : str, optional
+        The file, for errors.
+
+    Returns
+    -------
+    NcnnParam
 
     Raises
     ------
     FormatError
         Naming line and column of what does not follow the format.
+
+    Examples
+    --------
+    >>> param = read_text(b"7767517\n2 2\nInput in 0 1 x\nReLU act 1 1 x y 0=0.5\n")
+    >>> param.blob_names, param.layers[1]
+    (['x', 'y'], LayerRecord(ReLU act: [0] -> [1], 0=0.5))
     """
     try:
         blob_count, rows, end = _text.read_ncnn_layers(data, path)
@@ -294,7 +347,7 @@ def _state(layer: LayerRecord, names: list[str]) -> Any:
 
 
 def write_text(param: NcnnParam, kinds: Mapping[str, Kinds] | None = None) -> bytes:
-    """Return the text form; lines that nothing changed since reading come out byte for byte.
+    r"""Return the text form; lines that nothing changed since reading come out byte for byte.
 
     Parameters
     ----------
@@ -303,10 +356,25 @@ def write_text(param: NcnnParam, kinds: Mapping[str, Kinds] | None = None) -> by
         By layer type how it reads its parameters, for those that a binary file holds without a type. Without it a
         pattern that would be a float of ordinary size is taken for one.
 
+    Returns
+    -------
+    bytes
+
     Raises
     ------
     ParameterError
         When a name or string cannot be expressed in the format.
+
+    Examples
+    --------
+    >>> param = read_text(b"7767517\n2 2\nInput in 0 1 x\nReLU act 1 1 x y\n")
+    >>> param.layers[1].params.set(0, 0.5)
+    >>> print(write_text(param).decode())
+    7767517
+    2 2
+    Input in 0 1 x
+    ReLU                     act                      1 1 x y 0=0.5
+    <BLANKLINE>
     """
     names = _complete_names(param)
     header = param._header
@@ -323,7 +391,20 @@ def write_text(param: NcnnParam, kinds: Mapping[str, Kinds] | None = None) -> by
 
 
 def unique(taken: set[str], *candidates: str) -> str:
-    """Return the first candidate that is not taken, else the last one with underscores behind it; it is taken then."""
+    """Return the first candidate that is not taken, else the last one with underscores behind it; it is taken then.
+
+    Parameters
+    ----------
+    taken : set of str
+        Gets the name.
+    *candidates : str
+
+    Examples
+    --------
+    >>> taken = {"x", "x_1"}
+    >>> unique(taken, "x", "x_2"), unique(taken, "x", "x_1"), sorted(taken)
+    ('x_2', 'x_1_', ['x', 'x_1', 'x_1_', 'x_2'])
+    """
     name = next((word for word in candidates if word not in taken), candidates[-1])
     while name in taken:
         name += "_"

@@ -68,12 +68,31 @@ class _Words:
 
 
 def read_binary(data: bytes | memoryview, path: str | None = None) -> NcnnParam:
-    """Read the binary form.
+    r"""Read the binary form.
+
+    Parameters
+    ----------
+    data : bytes or memoryview
+    path : str, optional
+        The file, for errors.
+
+    Returns
+    -------
+    NcnnParam
+        Without names of layers and blobs; parameters have the codes ANY and ARRAY, or STRING.
 
     Raises
     ------
     FormatError
         Naming the byte offset of what does not follow the format.
+
+    Examples
+    --------
+    >>> from pnnx_fast.formats.ncnn_param import read_text
+    >>> data = write_binary(read_text(b"7767517\n2 2\nInput in 0 1 x\nReLU act 1 1 x y 0=0.5\n"))
+    >>> param = read_binary(data)
+    >>> param, param.layers[1].type, hex(param.layers[1].params.slot(0).value)
+    (<NcnnParam: 2 layers, 2 blobs>, 'ReLU', '0x3f000000')
     """
     words = _Words(data, path)
     magic = words.word("the magic number")
@@ -125,7 +144,7 @@ def _read_slot(words: _Words, layer: LayerRecord, mark: int) -> None:
 
 
 def write_binary(param: NcnnParam, custom_types: Sequence[str] = ()) -> bytes:
-    """Return the binary form.
+    r"""Return the binary form.
 
     Parameters
     ----------
@@ -133,10 +152,22 @@ def write_binary(param: NcnnParam, custom_types: Sequence[str] = ()) -> bytes:
     custom_types : sequence of str
         Names of the types that the application will register, in the order of registration.
 
+    Returns
+    -------
+    bytes
+
     Raises
     ------
     ParameterError
         When a layer type is neither built in nor among ``custom_types``.
+
+    Examples
+    --------
+    >>> from pnnx_fast.formats.ncnn_param import read_text
+    >>> param = read_text(b"7767517\n2 2\nInput in 0 1 x\nMine m 1 1 x y\n")
+    >>> data = write_binary(param, custom_types=["Mine"])
+    >>> len(data), [layer.type for layer in read_binary(data).layers]
+    (56, ['Input', 256])
     """
     out = [struct.pack("<3i", MAGIC, len(param.layers), param.blob_count)]
     for layer in param.layers:
@@ -175,7 +206,7 @@ def _slot_bytes(layer: LayerRecord, id: int, slot: Slot) -> bytes:
 
 
 def id_header(param: NcnnParam, name: str) -> str:
-    """Return the C header with the numbers of layers and blobs under sanitised names, each of which is there once.
+    r"""Return the C header with the numbers of layers and blobs under sanitised names, each of which is there once.
 
     Parameters
     ----------
@@ -183,6 +214,23 @@ def id_header(param: NcnnParam, name: str) -> str:
         From a text file, so that there are names.
     name : str
         Of the model; becomes the name of the namespace and of the include guard.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from pnnx_fast.formats.ncnn_param import read_text
+    >>> print(id_header(read_text(b"7767517\n1 1\nInput in-0 0 1 x\n"), "net"))
+    #ifndef NCNN_INCLUDE_GUARD_net_id_h
+    #define NCNN_INCLUDE_GUARD_net_id_h
+    namespace net_id {
+    const int LAYER_in_0 = 0;
+    const int BLOB_x = 0;
+    } // namespace net_id
+    #endif // NCNN_INCLUDE_GUARD_net_id_h
+    <BLANKLINE>
     """
     space = _sanitised(name)
     guard = f"NCNN_INCLUDE_GUARD_{space}_id_h"
@@ -205,10 +253,30 @@ def _distinct(names: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def names_from_header(param: NcnnParam, header: str) -> Mapping[str, int]:
-    """Give layers and blobs of a binary file the names of its ``.id.h``; returns name to blob number.
+    r"""Give layers and blobs of a binary file the names of its ``.id.h``; returns name to blob number.
 
     ncnn2mem gives different blobs the same name when they differ in signs alone. A text would take them for one blob,
     so all but the first get their number behind the name.
+
+    Parameters
+    ----------
+    param : NcnnParam
+        From a binary file; changed in place.
+    header : str
+        Text of the ``.id.h``.
+
+    Returns
+    -------
+    mapping of str to int
+        Numbers of blobs by name.
+
+    Examples
+    --------
+    >>> from pnnx_fast.formats.ncnn_param import read_text
+    >>> named = read_text(b"7767517\n2 2\nInput in 0 1 x\nReLU act 1 1 x y\n")
+    >>> param = read_binary(write_binary(named))
+    >>> names_from_header(param, id_header(named, "net")), param.layers[1].name
+    ({'x': 0, 'y': 1}, 'act')
     """
     found: dict[str, dict[int, str]] = {"LAYER": {}, "BLOB": {}}
     for kind, name, number in re.findall(r"const int (LAYER|BLOB)_(\w+) = (\d{1,9});", header):

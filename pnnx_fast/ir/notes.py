@@ -92,10 +92,9 @@ WRITES = frozenset({"Tensor.copy", "Tensor.fill", "aten::copy", "aten::fill"})
 _TORN = r"\w\(torch\.\w+\)"
 """A function of a dtype alone."""
 
-_ASKED_FOR = frozenset({"f16", "f32", "f64", "i32", "i64"})
-"""Types of results that tell of a ``dtype`` argument."""
-
+_FLOATS = frozenset({"f16", "f32", "f64"})
 _INTEGERS = frozenset({"i64", "i32", "i16", "i8", "u8"})
+_WHOLE = _INTEGERS | {"bool"}
 
 
 def missing_dtype(op: Operator) -> str | None:
@@ -107,8 +106,9 @@ def missing_dtype(op: Operator) -> str | None:
     if "dtype" in op.params or "dtype" in op.inputnames:
         return None
     given, noted = op.inputs[0].dtype or "", op.outputs[0].dtype or ""
-    natural = "i64" if op.type in WIDENING and given[:1] in ("i", "u", "b") and not given.startswith("bf") else given
-    return by_text[noted].spelled if given and noted != natural and noted in _ASKED_FOR else None
+    natural = "i64" if op.type in WIDENING and given in _WHOLE else given
+    asked_for = noted in _FLOATS or (noted in _WHOLE and op.type in WIDENING)
+    return by_text[noted].spelled if given and noted != natural and asked_for else None
 
 
 def _counted_dtype(op: Operator) -> str | None:

@@ -25,13 +25,10 @@ def number(value: float) -> str:
 
     Examples
     --------
-    >>> number(0.5), number(float("inf"))
-    ('0.5', '3.4028235e+38')
+    >>> number(0.5), number(float("-inf"))
+    ('0.5', '-inf')
     """
-    text = repr(float(f"{float(np.float32(value)):.9g}"))
-    if text in ("inf", "-inf", "nan"):
-        return {"inf": "3.4028235e+38", "-inf": "-3.4028235e+38", "nan": "0.0"}[text]
-    return text
+    return repr(float(f"{float(np.float32(value)):.9g}"))
 
 
 class Tracer:

@@ -141,9 +141,9 @@ def _range(bounds: Sequence[Any], dtype: str | None) -> Array:
     made = dtype_of(dtype, "float32" if any(isinstance(v, float) for v in bounds) else "int64")
     # Of integers the bounds are whole numbers, though PyTorch counts all but int64 as if they were not.
     first, last, stride = map(math.trunc, bounds) if made.kind in "iu" else bounds
-    if stride == 0 or (last - first) * stride < 0:
-        raise ParameterError("step must lead from start towards end", parameter="step")
     start, end, step = (first, last, stride) if made == np.int64 else bounds
+    if step == 0 or (end - start) * step < 0:
+        raise ParameterError("step must lead from start towards end", parameter="step")
     count = max(0, math.ceil((end - start) / step))
     check_numbers(count)
     steps = np.arange(count, dtype=np.float64 if isinstance(first * stride, float) else np.int64)

@@ -53,10 +53,16 @@ def l1_loss(b: Builder, input: Tensor, target: Tensor, reduction: int = MEAN) ->
     return _loss(b, reduction, "abs(sub(@0,@1))", input, target)
 
 
+def _numbers(b: Builder, input: Tensor, target: Tensor) -> list[Tensor]:
+    """Two tensors of which one may be truths, which these losses take for 0 and 1."""
+    common = np.result_type(input.dtype, target.dtype)
+    return [b.cast(x, common) if x.dtype == np.bool_ else x for x in (input, target)]
+
+
 @operator("aten::mse_loss")
 def mse_loss(b: Builder, input: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
     """Squared differences. torch.nn.functional.mse_loss."""
-    return _loss(b, reduction, "square(sub(@0,@1))", input, target)
+    return _loss(b, reduction, "square(sub(@0,@1))", *_numbers(b, input, target))
 
 
 _HUBER = "mul(minimum(abs(sub(@0,@1)),@2),sub(abs(sub(@0,@1)),mul(0.5,minimum(abs(sub(@0,@1)),@2))))"
@@ -70,7 +76,7 @@ def smooth_l1_loss(b: Builder, input: Tensor, target: Tensor, reduction: int = M
         raise ParameterError("beta must not be negative", parameter="beta")
     if not beta:
         return l1_loss(b, input, target, reduction)
-    return _loss(b, reduction, f"div({_HUBER},@2)", input, target, float(beta))
+    return _loss(b, reduction, f"div({_HUBER},@2)", *_numbers(b, input, target), float(beta))
 
 
 @operator("aten::huber_loss")
@@ -78,7 +84,7 @@ def huber_loss(b: Builder, input: Tensor, target: Tensor, reduction: int = MEAN,
     """Halves of squared differences that are lines further away. torch.nn.functional.huber_loss."""
     if delta <= 0:
         raise ParameterError("delta must be positive", parameter="delta")
-    return _loss(b, reduction, _HUBER, input, target, float(delta))
+    return _loss(b, reduction, _HUBER, *_numbers(b, input, target), float(delta))
 
 
 @operator("aten::kl_div")
@@ -138,7 +144,7 @@ def hinge_embedding_loss(
 @operator("aten::soft_margin_loss")
 def soft_margin_loss(b: Builder, input: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
     """Logistic loss of two classes, 1 and -1. torch.nn.functional.soft_margin_loss."""
-    return _loss(b, reduction, "log1p(exp(mul(neg(@1),@0)))", input, target)
+    return _loss(b, reduction, "log1p(exp(neg(mul(@1,@0))))", input, target)
 
 
 @operator("aten::margin_ranking_loss")

@@ -346,7 +346,7 @@ def _whole_powers(b: Builder, input: Tensor, window: Window, norm_type: float) -
     return lower_expression(b, "pow(mul(@0,@1),@2)", [mean, math.prod(window.size), 1 / norm_type])
 
 
-def _lp_pool(axes: int) -> Callable[..., Value]:
+def _lp_pool(axes: int, module: bool) -> Callable[..., Value]:
     def lp_pool(
         b: Builder,
         input: Tensor,
@@ -360,6 +360,8 @@ def _lp_pool(axes: int) -> Callable[..., Value]:
         window = fixed_window(spatial, kernel_size, stride, 0, 1, ceil_mode)
         if norm_type == 0:
             raise ParameterError("the exponent must not be zero", parameter="norm_type")
+        if input.dtype.kind in "iub" and (module or isinstance(norm_type, float)):
+            input = b.cast(input, np.float32)  # modules hold their exponent as a float
         if input.dtype == np.int64:
             return _whole_powers(b, input, window, norm_type)
         if math.isinf(norm_type):
@@ -391,7 +393,8 @@ def _adaptive_max_pool(axes: int) -> Callable[..., Value]:
 for _axes in (1, 2, 3):
     operator(f"nn.MaxPool{_axes}d", f"F.max_pool{_axes}d", rows=_axes + 2)(_max_pool(_axes))
     operator(f"nn.AvgPool{_axes}d", f"F.avg_pool{_axes}d", rows=_axes + 2)(_avg_pool(_axes))
-    operator(f"nn.LPPool{_axes}d", f"F.lp_pool{_axes}d", rows=_axes + 2)(_lp_pool(_axes))
+    operator(f"nn.LPPool{_axes}d", rows=_axes + 2)(_lp_pool(_axes, module=True))
+    operator(f"F.lp_pool{_axes}d", rows=_axes + 2)(_lp_pool(_axes, module=False))
     operator(f"nn.AdaptiveAvgPool{_axes}d", f"F.adaptive_avg_pool{_axes}d", rows=_axes + 2)(_adaptive_avg_pool(_axes))
     operator(f"nn.AdaptiveMaxPool{_axes}d", f"F.adaptive_max_pool{_axes}d", rows=_axes + 2)(_adaptive_max_pool(_axes))
 

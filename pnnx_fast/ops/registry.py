@@ -195,7 +195,7 @@ def operator(
     schema: bool = True,
     rows: RowRule = None,
 ) -> Callable[[Function], Function]:
-    """Register a function for one or more PNNX operator types.
+    r"""Register a function for one or more PNNX operator types.
 
     Parameters
     ----------
@@ -215,6 +215,11 @@ def operator(
         be computed in parts. A number n: the promise holds for inputs of at least n dimensions. A function: it decides
         from an operator of a graph and the number of rows. By default rows are taken to mix.
 
+    Returns
+    -------
+    callable
+        The decorator, which gives the function back as it was.
+
     Raises
     ------
     ParameterError
@@ -224,10 +229,13 @@ def operator(
 
     Examples
     --------
-    >>> @pnnx_fast.operator("mine.Twice", native=False)
-    ... def twice(b, input, *, factor=2.0):
+    >>> @pnnx_fast.operator("mine.Times", native=False)
+    ... def times(b, input, *, factor=2.0):
     ...     return b.host(lambda x: x * factor, [input], [(input.shape, input.dtype)])[0]
-    >>> unregister("mine.Twice")
+    >>> text = "7767517\n3 2\npnnx.Input in 0 1 x #x=(1,2)f32\nmine.Times t 1 1 x y factor=3.0\npnnx.Output out 1 0 y\n"
+    >>> pnnx_fast.Model(pnnx_fast.Graph.parse(text))(np.float32([[1, 2]]))
+    array([[3., 6.]], dtype=float32)
+    >>> unregister("mine.Times")
     """
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError("operator takes the types to register a function for: @operator('mine.Twice')")

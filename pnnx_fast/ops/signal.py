@@ -65,6 +65,7 @@ def short_time_transform(b: Builder, x: Tensor, window: Tensor | None, o: dict[s
     length = _check_window(window, n_fft, o["win_length"])
     if x.dtype.kind not in "fc" or x.dtype == np.float16:
         x = b.cast(x, np.float32)
+    x = _as_wide(b, x, window)
     x = _extended(b, x, o["pad"], "constant")
     x = _extended(b, x, n_fft // 2, o["pad_mode"]) if o["center"] else x
     samples, left, step = x.shape[-1], (n_fft - length) // 2, x.strides[-1]
@@ -85,6 +86,13 @@ def short_time_transform(b: Builder, x: Tensor, window: Tensor | None, o: dict[s
     if isinstance(scale, Tensor):
         y = lower_expression(b, "mul(@0,@1)", [y, scale], temporary=power is not None)
     return y if power is None else _powers(b, y, power)
+
+
+def _as_wide(b: Builder, x: Tensor, window: Tensor | None) -> Tensor:
+    """A signal or spectrum in the precision of its window, if that is higher."""
+    if window is None or real_type(window.dtype) != np.float64:
+        return x
+    return b.cast(x, np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def _powers(b: Builder, y: Tensor, power: float) -> Tensor:
@@ -137,6 +145,7 @@ def _emit_istft(b: Builder, x: Tensor, window: Tensor | None, o: dict[str, Any])
             raise ShapeError("istft needs a complex spectrum", actual=x.dtype)
         dense = b.contiguous(x)
         x = Tensor(dense.buffer, x.shape[:-1], complex_type(x.dtype), None, dense.offset)
+    x = _as_wide(b, x, window)
     bins = n_fft // 2 + 1 if o["onesided"] else n_fft
     if x.ndim < 2 or x.shape[-2] != bins:
         raise ShapeError("istft: wrong number of frequencies", expected=bins, actual=x.shape)
@@ -361,6 +370,10 @@ def _positions(
     return counts
 
 
+FEW_TAPS = 16
+"""Most places of a window that are copied one by one, which is faster where rows of blocks are long."""
+
+
 @operator("nn.Unfold", "F.unfold")
 def unfold(
     b: Builder, input: Tensor, *, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
@@ -376,10 +389,12 @@ def unfold(
     x = _padded(b, x, p)
     y = b.result((n, c, k[0], k[1], oh, ow), x.dtype)
     sn, sc, sh, sw = x.strides
-    for i, j in itertools.product(range(k[0]), range(k[1])):
-        skip = i * d[0] * sh + j * d[1] * sw
-        block = x.as_strided((n, c, oh, ow), (sn, sc, sh * s[0], sw * s[1]), skip)
-        b.copy(block, y.select(2, i).select(2, j))
+    blocks = x.as_strided(y.shape, (sn, sc, d[0] * sh, d[1] * sw, s[0] * sh, s[1] * sw), 0)
+    if k[0] * k[1] > FEW_TAPS:
+        b.copy(blocks, y)
+    else:
+        for i, j in itertools.product(range(k[0]), range(k[1])):
+            b.copy(blocks.select(2, i).select(2, j), y.select(2, i).select(2, j))
     flat = b.reshape(y, (n, c * k[0] * k[1], oh * ow))
     return flat if input.ndim == 4 else flat.select(0, 0)
 

@@ -94,6 +94,8 @@ def _is_plain(op: Operator) -> bool:
     if op.type != "pnnx.Expression" or not op.has_param("expr"):
         return False
     types = {x.dtype for x in given}
+    if result.dtype == "f64" and "f64" not in types:
+        return False
     if len(types) > 1 and result.dtype in types:
         return False
     text, ranks = op.params["expr"].text, [len(x.shape) for x in given if x.shape is not None]

@@ -6,6 +6,8 @@ results, so it always runs.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from pnnx_fast.ir import Graph, Operand, Operator
@@ -19,6 +21,8 @@ _NAMES = """
     sub __and__ __iand__ __ior__ __ixor__ __or__ __xor__
 """
 
+_FLOATING = frozenset({None, "f16", "bf16", "f32", "f64", "c32", "c64", "c128"})
+
 ARITHMETIC = frozenset(f"aten::{name}" for name in _NAMES.split())
 """Operators with a form in place whose results have the common type of their inputs."""
 
@@ -27,6 +31,7 @@ def restore_narrow(graph: Graph) -> bool:
     """Cast results to the type that they are noted with where it is that of an input; returns whether any was."""
     found = False
     for op in list(graph.ops):
+        found |= _restore_double(op)
         name = _written_type(op)
         if name is None:
             continue
@@ -36,6 +41,21 @@ def restore_narrow(graph: Graph) -> bool:
             _cast_result(graph, op, name)
         found = True
     return found
+
+
+def _restore_double(op: Operator) -> bool:
+    """Compute in doubles what integers and a number of the graph give, where the result is noted so.
+
+    That number was a tensor of one double, of which the converter keeps the value alone.
+    """
+    types = {x.dtype for x in op.inputs}
+    noted = op.outputs[0].dtype if len(op.outputs) == 1 else None
+    if op.type != "pnnx.Expression" or noted != "f64" or not types or types & _FLOATING or not op.has_param("expr"):
+        return False
+    if _type_of_expression(op) != np.float32:
+        return False
+    op.params["expr"] = re.sub(r"@\d+", r"torch.double(\g<0>)", op.params["expr"].text)
+    return True
 
 
 def _written_type(op: Operator) -> str | None:

@@ -21,7 +21,15 @@ __all__ = ["ExpressionLayer", "ExpressionParser", "Token", "TokenNode", "TokenTy
 
 
 class TokenType(IntEnum):
-    """Kinds of token; also ``num_index`` of a node that is no input."""
+    """Kinds of token; also ``num_index`` of a node that is no input.
+
+    Examples
+    --------
+    >>> parser = ExpressionParser("add(@0,2.0)")
+    >>> parser.tokenizer()
+    >>> [token.token_type.name for token in parser.tokens()]
+    ['ADD', 'LEFT_BRACKET', 'INPUT_NUMBER', 'COMMA', 'CONSTANT', 'RIGHT_BRACKET']
+    """
 
     LIST_CLOSE = -13
     LIST_OPEN = -12
@@ -50,7 +58,22 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and its place [start_pos, end_pos) in the statement."""
+    """A token and its place [start_pos, end_pos) in the statement.
+
+    Attributes
+    ----------
+    token_type : TokenType
+    start_pos, end_pos : int
+        Characters, counted from 0.
+
+    Examples
+    --------
+    >>> parser = ExpressionParser("mul(@0,@12)")
+    >>> parser.tokenizer()
+    >>> token = parser.tokens()[4]
+    >>> token.token_type.name, parser.statement[token.start_pos : token.end_pos]
+    ('INPUT_NUMBER', '@12')
+    """
 
     token_type: TokenType
     start_pos: int
@@ -59,7 +82,23 @@ class Token:
 
 @dataclass(slots=True)
 class TokenNode:
-    """A node: ``num_index`` is the number of an input, or else a TokenType."""
+    """A node of the tree of an expression.
+
+    Attributes
+    ----------
+    num_index : int
+        Number of an input, or else a :class:`TokenType`.
+    text : str
+        What it is in the statement: ``@0``, a number, the name of a function, ``[]`` for a list.
+    children : list of TokenNode
+        Operands.
+
+    Examples
+    --------
+    >>> root = ExpressionParser("add(@3,2.0)").generate()[-1]
+    >>> TokenType(root.num_index).name, root.left.num_index, root.right.text
+    ('ADD', 3, '2.0')
+    """
 
     num_index: int
     text: str
@@ -79,6 +118,11 @@ class TokenNode:
 class ExpressionParser:
     """Parser of one statement.
 
+    Parameters
+    ----------
+    statement : str
+        An expression of PNNX.
+
     Examples
     --------
     >>> parser = ExpressionParser("add(@0, mul(@1, @2))")
@@ -94,7 +138,18 @@ class ExpressionParser:
         self._tokens: list[Token] = []
 
     def tokenizer(self, retokenize: bool = False) -> None:
-        """Cut the statement into tokens; does nothing the second time unless asked to. Raises ExpressionError."""
+        """Cut the statement into tokens; does nothing the second time unless asked to.
+
+        Parameters
+        ----------
+        retokenize : bool
+            Whether to cut it again.
+
+        Raises
+        ------
+        ExpressionError
+            When a character begins no token.
+        """
         if retokenize or not self._tokens:
             self._tokens = [Token(_token_type(t.kind, t.text), t.start, t.end) for t in tokens(self.statement)]
 
@@ -107,7 +162,18 @@ class ExpressionParser:
         return [self.statement[t.start_pos : t.end_pos] for t in self._tokens]
 
     def generate(self) -> list[TokenNode]:
-        """Nodes in reverse Polish order; raises ExpressionError with the place of a mistake."""
+        """Nodes in reverse Polish order.
+
+        Returns
+        -------
+        list of TokenNode
+            Operands before what takes them; the last one is the root.
+
+        Raises
+        ------
+        ExpressionError
+            With the place of a mistake.
+        """
         self.tokenizer()
         stack: list[TokenNode] = []
         found: list[TokenNode] = []
@@ -121,7 +187,17 @@ class ExpressionParser:
 
     @staticmethod
     def reverse_polish(root: TokenNode) -> list[TokenNode]:
-        """Nodes below a root: operands first, then what takes them."""
+        """Nodes below a root: operands first, then what takes them.
+
+        Parameters
+        ----------
+        root : TokenNode
+
+        Returns
+        -------
+        list of TokenNode
+            The root is the last one.
+        """
         found: list[TokenNode] = []
         open_: list[tuple[TokenNode, Iterator[TokenNode]]] = [(root, iter(root.children))]
         while open_:
@@ -137,6 +213,16 @@ class ExpressionParser:
 class ExpressionLayer:
     """Evaluates an expression on batches.
 
+    Parameters
+    ----------
+    statement : str
+        An expression of PNNX.
+
+    Raises
+    ------
+    ExpressionError
+        With the place of a mistake.
+
     Examples
     --------
     >>> layer = ExpressionLayer("add(@0,@1)")
@@ -149,7 +235,19 @@ class ExpressionLayer:
         self._root = parse(statement)
 
     def forward(self, inputs: Sequence[Any], batch: int) -> list[Any]:
-        """Result for each sample; operand k is ``inputs[k * batch : (k + 1) * batch]``.
+        """Result for each sample.
+
+        Parameters
+        ----------
+        inputs : sequence of array_like
+            Operand k is ``inputs[k * batch : (k + 1) * batch]``.
+        batch : int
+            Number of samples.
+
+        Returns
+        -------
+        list of ndarray
+            One a sample.
 
         Raises
         ------

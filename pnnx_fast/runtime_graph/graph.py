@@ -30,7 +30,18 @@ __all__ = ["GraphState", "LayerTime", "RuntimeGraph"]
 
 
 class GraphState(IntEnum):
-    """Stage that a runtime graph has reached."""
+    """Stage that a runtime graph has reached.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> graph = RuntimeGraph(model_path(), model_path().with_suffix(".bin"))
+    >>> graph.graph_state.name
+    'NEED_INIT'
+    >>> graph.init()
+    >>> graph.graph_state is GraphState.NEED_BUILD
+    True
+    """
 
     NEED_INIT = -2
     NEED_BUILD = -1
@@ -39,7 +50,26 @@ class GraphState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Seconds that the steps of one operator took in the last ``forward(debug=True)``."""
+    """Time that the steps of one operator took in the last ``forward(debug=True)``.
+
+    Attributes
+    ----------
+    name, type : str
+        Those of the operator; ``(output)`` and ``copy`` for a copy of a result.
+    seconds : float
+
+    Examples
+    --------
+    >>> import contextlib, io
+    >>> from pnnx_fast.demo import load_digits, model_path
+    >>> graph = RuntimeGraph(model_path(), model_path().with_suffix(".bin"), optimize=False)
+    >>> graph.build()
+    >>> graph.set_inputs("pnnx_input_0", load_digits().pictures[:1])
+    >>> with contextlib.redirect_stdout(io.StringIO()):
+    ...     graph.forward(debug=True)
+    >>> [(row.type, row.seconds > 0) for row in graph.layer_times if row.name == "head"]
+    [('nn.Linear', True)]
+    """
 
     name: str
     type: str
@@ -67,6 +97,8 @@ class RuntimeGraph:
     >>> graph.forward()
     >>> [y.shape for y in graph.get_outputs("pnnx_output_0")]
     [(10,), (10,), (10,)]
+    >>> [x.shape for x in graph.get_outputs("down")]
+    [(64, 4, 4), (64, 4, 4), (64, 4, 4)]
     """
 
     def __init__(
@@ -126,11 +158,23 @@ class RuntimeGraph:
         self._reset()
 
     def set_param_path(self, path: str | os.PathLike[str]) -> None:
-        """Set ``param_path``."""
+        """Set ``param_path``.
+
+        Parameters
+        ----------
+        path : path
+            The ``.pnnx.param`` file.
+        """
         self.param_path = os.fspath(path)
 
     def set_bin_path(self, path: str | os.PathLike[str]) -> None:
-        """Set ``bin_path``."""
+        """Set ``bin_path``.
+
+        Parameters
+        ----------
+        path : path
+            The ``.pnnx.bin`` file; may be empty.
+        """
         self.bin_path = os.fspath(path)
 
     # -- stages ------------------------------------------------------------------------------------------------
@@ -141,7 +185,13 @@ class RuntimeGraph:
         return self._state
 
     def init(self) -> None:
-        """Read the files. Raises StatusError when a path is empty, a file is missing or does not follow its format."""
+        """Read the files.
+
+        Raises
+        ------
+        StatusError
+            When the path of the ``.pnnx.param`` file is empty, a file is missing or does not follow its format.
+        """
         if not self._paths[0]:
             raise StatusError("the path of the .pnnx.param file is empty")
         try:
@@ -229,17 +279,44 @@ class RuntimeGraph:
         raise StatusError(f"there is no operator {name!r}", StatusCode.PARSE_NULL_OPERATOR)
 
     def is_input_op(self, name: str) -> bool:
-        """Whether the operator of that name is an input of the graph."""
+        """Whether the operator of that name is an input of the graph.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        StatusError
+            When there is no such operator.
+        """
         return self._find(name).type == "pnnx.Input"
 
     def is_output_op(self, name: str) -> bool:
-        """Whether the operator of that name is an output of the graph."""
+        """Whether the operator of that name is an output of the graph.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        StatusError
+            When there is no such operator.
+        """
         return self._find(name).type == "pnnx.Output"
 
     # -- running -----------------------------------------------------------------------------------------------
 
     def set_inputs(self, name: str, inputs: Sequence[Any] | Array) -> None:
-        """Give an input operator its data: a list with one array a sample, or an array with a batch dimension.
+        """Give an input operator its data.
+
+        Parameters
+        ----------
+        name : str
+            Name of the input operator.
+        inputs : sequence of array_like, or ndarray
+            One array a sample, all of one shape and dtype; or one array with a batch dimension in front.
 
         Raises
         ------
@@ -311,7 +388,16 @@ class RuntimeGraph:
     def get_outputs(self, name: str) -> list[Any]:
         """One array a sample of an output operator, or of any other operator's first output.
 
-        Where an operator gives a tuple or a list, each sample has one with its part of each array.
+        Parameters
+        ----------
+        name : str
+            Name of the operator.
+
+        Returns
+        -------
+        list of ndarray, or of tuple or list
+            Without the batch dimension. Where an operator gives a tuple or a list, each sample has one with its part of
+            each array.
 
         Raises
         ------

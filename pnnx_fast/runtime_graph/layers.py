@@ -23,13 +23,44 @@ Creator = Callable[[Mapping[str, Any], Mapping[str, Array]], "Layer"]
 
 
 class Layer:
-    """Base of layers; subclasses implement ``forward``."""
+    """Base of layers; subclasses implement ``forward``.
+
+    Parameters
+    ----------
+    layer_name : str
+
+    Examples
+    --------
+    >>> class Double(Layer):
+    ...     def forward(self, inputs, batch):
+    ...         return [2 * x for x in inputs]
+    >>> Double("twice").forward([np.float32([1, 2]), np.float32([3, 4])], batch=2)
+    [array([2., 4.], dtype=float32), array([6., 8.], dtype=float32)]
+    """
 
     def __init__(self, layer_name: str = "") -> None:
         self.layer_name = layer_name
 
     def forward(self, inputs: Sequence[Array], batch: int) -> list[Array]:
-        """Outputs for the samples ``inputs``; operand k is ``inputs[k * batch : (k + 1) * batch]``."""
+        """Outputs for the samples.
+
+        Parameters
+        ----------
+        inputs : sequence of ndarray
+            Operand k is ``inputs[k * batch : (k + 1) * batch]``.
+        batch : int
+            Number of samples.
+
+        Returns
+        -------
+        list of ndarray
+            One a sample, all of one shape.
+
+        Raises
+        ------
+        StatusError
+            When the class has no ``forward`` of its own.
+        """
         codes = StatusCode.FUNCTION_NOT_IMPLEMENT, InferStatus.FAILED_LAYER_NOT_IMPLEMENT
         raise StatusError(f"{type(self).__name__} has no forward", *codes)
 
@@ -41,7 +72,17 @@ class ParamLayer(Layer):
     ----------
     layer_name : str
     weights : sequence of array_like
+        An array each.
     bias : sequence of array_like, optional
+        An array each.
+
+    Examples
+    --------
+    >>> layer = ParamLayer("scale")
+    >>> layer.init_weight_param(2, channels=1, height=1, width=2)
+    >>> layer.set_weights([1, 2, 3, 4])
+    >>> [w.tolist() for w in layer.weights]
+    [[[[1.0, 2.0]]], [[[3.0, 4.0]]]]
     """
 
     def __init__(self, layer_name: str = "", weights: Sequence[Any] = (), bias: Sequence[Any] = ()) -> None:
@@ -60,19 +101,57 @@ class ParamLayer(Layer):
         return self._bias
 
     def init_weight_param(self, count: int, channels: int, height: int, width: int) -> None:
-        """Make ``count`` weights of zeros."""
+        """Make weights of zeros.
+
+        Parameters
+        ----------
+        count : int
+            Number of weights.
+        channels, height, width : int
+            Sizes of each, which is float32.
+        """
         self._weights = [np.zeros((channels, height, width), np.float32) for _ in range(count)]
 
     def init_bias_param(self, count: int, channels: int, height: int, width: int) -> None:
-        """Make ``count`` biases of zeros."""
+        """Make biases of zeros.
+
+        Parameters
+        ----------
+        count : int
+            Number of biases.
+        channels, height, width : int
+            Sizes of each, which is float32.
+        """
         self._bias = [np.zeros((channels, height, width), np.float32) for _ in range(count)]
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Set the weights from arrays, or from as many numbers as there are elements."""
+        """Set the weights.
+
+        Parameters
+        ----------
+        weights : sequence of array_like, or of float
+            An array each, or as many numbers as the present weights have elements.
+
+        Raises
+        ------
+        StatusError
+            When there are more or fewer numbers.
+        """
         self._weights = _filled(getattr(self, "_weights", []), weights)
 
     def set_bias(self, bias: Sequence[Any]) -> None:
-        """Set the biases from arrays, or from as many numbers as there are elements."""
+        """Set the biases.
+
+        Parameters
+        ----------
+        bias : sequence of array_like, or of float
+            An array each, or as many numbers as the present biases have elements.
+
+        Raises
+        ------
+        StatusError
+            When there are more or fewer numbers.
+        """
         self._bias = _filled(getattr(self, "_bias", []), bias)
 
 
@@ -88,13 +167,37 @@ def _filled(present: list[Array], given: Sequence[Any]) -> list[Array]:
 
 
 class LayerRegisterer:
-    """Creators by operator type."""
+    r"""Creators by operator type.
+
+    Examples
+    --------
+    >>> class Scale(Layer):
+    ...     def __init__(self, factor):
+    ...         super().__init__("scale")
+    ...         self.factor = factor
+    ...     def forward(self, inputs, batch):
+    ...         return [self.factor * x for x in inputs]
+    >>> LayerRegisterer.register_creator(lambda parameters, attributes: Scale(parameters["by"]), "mine.Scale")
+    >>> text = "7767517\n3 2\npnnx.Input in 0 1 x #x=(1,2)f32\nmine.Scale s 1 1 x y by=3\npnnx.Output out 1 0 y\n"
+    >>> pnnx_fast.Model(pnnx_fast.Graph.parse(text))(np.float32([[1, 2]]))
+    array([[3., 6.]], dtype=float32)
+    >>> LayerRegisterer.create_layer("mine.Scale", {"by": 4}, {}).factor
+    4
+    >>> LayerRegisterer.unregister("mine.Scale")
+    """
 
     _creators: dict[str, Creator] = {}
 
     @classmethod
     def register_creator(cls, creator: Creator, *types: str) -> None:
         """Register a creator for operator types.
+
+        Parameters
+        ----------
+        creator : callable
+            Makes a :class:`Layer` from two mappings: values of parameters and arrays of weights, by name.
+        *types : str
+            Operator types.
 
         Raises
         ------
@@ -116,6 +219,11 @@ class LayerRegisterer:
     def unregister(cls, *types: str) -> None:
         """Forget creators that were registered here.
 
+        Parameters
+        ----------
+        *types : str
+            Operator types.
+
         Raises
         ------
         ParameterError
@@ -130,6 +238,19 @@ class LayerRegisterer:
     @classmethod
     def create_layer(cls, kind: str, parameters: Mapping[str, Any], attributes: Mapping[str, Array]) -> Layer:
         """Make a layer of a registered type.
+
+        Parameters
+        ----------
+        kind : str
+            Operator type.
+        parameters : mapping of str to value
+        attributes : mapping of str to ndarray
+            Weights.
+
+        Returns
+        -------
+        Layer
+            What the creator gives.
 
         Raises
         ------

@@ -12,7 +12,14 @@ __all__ = ["InferStatus", "ParseParameterAttrStatus", "StatusCode", "StatusError
 
 
 class StatusCode(IntEnum):
-    """Codes of the newer interface."""
+    """Codes of the newer interface; the ``status`` of a :class:`StatusError`.
+
+    Examples
+    --------
+    >>> error = StatusError("no inputs", StatusCode.INFER_INPUTS_EMPTY)
+    >>> error.status.name, int(error.status)
+    ('INFER_INPUTS_EMPTY', 1)
+    """
 
     UNKNOWN = -1
     SUCCESS = 0
@@ -27,7 +34,17 @@ class StatusCode(IntEnum):
 
 
 class InferStatus(IntEnum):
-    """Codes of the older interface, for running."""
+    """Codes of the older interface, for running; the ``infer_status`` of a :class:`StatusError`.
+
+    Examples
+    --------
+    >>> from pnnx_fast.runtime_graph import ExpressionLayer
+    >>> try:
+    ...     ExpressionLayer("add(@0,@1)").forward([], batch=1)
+    ... except StatusError as error:
+    ...     print(error.infer_status.name)
+    FAILED_INPUTS_EMPTY
+    """
 
     UNKNOWN = -1
     SUCCESS = 0
@@ -39,7 +56,21 @@ class InferStatus(IntEnum):
 
 
 class ParseParameterAttrStatus(IntEnum):
-    """Codes of the older interface, for parameters (1 to 19) and weights (21 to 28) that are missing or wrong."""
+    """Codes of the older interface, for parameters (1 to 19) and weights (21 to 28) that are missing or wrong.
+
+    They are the ``parse_status`` of a :class:`StatusError`.
+
+    Examples
+    --------
+    >>> from pnnx_fast.runtime_graph import RuntimeAttribute
+    >>> weight = RuntimeAttribute(pnnx_fast.Attribute(np.ones((2, 3), np.float32)))
+    >>> weight.clear_weight()
+    >>> try:
+    ...     weight.get()
+    ... except StatusError as error:
+    ...     print(error.parse_status.name)
+    ATTR_MISSING_WEIGHT
+    """
 
     MISSING_UNKNOWN = -1
     SUCCESS = 0
@@ -106,9 +137,30 @@ class StatusError(PnnxFastError, RuntimeError):
     Parameters
     ----------
     reason : str
+        What is wrong.
     status : StatusCode
+        Code of the newer interface.
     infer_status : InferStatus
+        Code of the older interface, for running.
     parse_status : ParseParameterAttrStatus
+        Code of the older interface, for parameters and weights; ``SUCCESS`` where none is at fault.
+
+    Attributes
+    ----------
+    reason, status, infer_status, parse_status
+        The parameters.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> from pnnx_fast.runtime_graph import RuntimeGraph
+    >>> graph = RuntimeGraph(model_path(), model_path().with_suffix(".bin"))
+    >>> graph.build()
+    >>> try:
+    ...     graph.forward()
+    ... except StatusError as error:
+    ...     print(f"{error.status.name}: {error}")
+    INFER_INPUTS_EMPTY: no data for 0: call set_inputs first
     """
 
     def __init__(
@@ -124,7 +176,22 @@ class StatusError(PnnxFastError, RuntimeError):
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise errors of the runtime as StatusError, with the original as its cause."""
+    """Raise errors of the runtime as StatusError, with the original as its cause.
+
+    Raises
+    ------
+    StatusError
+        When the block raises another error of this package.
+
+    Examples
+    --------
+    >>> try:
+    ...     with translated():
+    ...         raise ShapeError("3 columns do not fit 4")
+    ... except StatusError as error:
+    ...     print(error.status.name, type(error.__cause__).__name__)
+    INFER_DIM_MISMATCH ShapeError
+    """
     try:
         yield
     except StatusError:

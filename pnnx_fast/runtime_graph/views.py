@@ -25,7 +25,14 @@ __all__ = [
 
 
 class RuntimeDataType(IntEnum):
-    """PNNX's numbers of dtypes."""
+    """PNNX's numbers of dtypes.
+
+    Examples
+    --------
+    >>> weight = RuntimeAttribute(Attribute(np.zeros(4, np.float16)))
+    >>> weight.type.name, int(weight.type)
+    ('FLOAT16', 3)
+    """
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -44,7 +51,13 @@ class RuntimeDataType(IntEnum):
 
 
 class RuntimeParameterType(IntEnum):
-    """PNNX's numbers of parameter types."""
+    """PNNX's numbers of parameter types.
+
+    Examples
+    --------
+    >>> [RuntimeParameter(Parameter(x)).type.name for x in (True, 3, 0.5, "zeros", (1, 1))]
+    ['BOOL', 'INT', 'FLOAT', 'STRING', 'INT_ARRAY']
+    """
 
     UNKNOWN = 0
     BOOL = 1
@@ -59,7 +72,25 @@ class RuntimeParameterType(IntEnum):
 
 
 class RuntimeParameter:
-    """A parameter: ``type`` and ``value``."""
+    """A parameter of an operator.
+
+    Parameters
+    ----------
+    parameter : Parameter
+        The one of the graph.
+
+    Attributes
+    ----------
+    type : RuntimeParameterType
+    value : None, bool, int, float, complex, str or list
+        As of :class:`pnnx_fast.Parameter`.
+
+    Examples
+    --------
+    >>> p = RuntimeParameter(Parameter((3, 3)))
+    >>> p, p.value
+    (RuntimeParameter(INT_ARRAY, [3, 3]), [3, 3])
+    """
 
     __slots__ = ("type", "value")
 
@@ -72,7 +103,26 @@ class RuntimeParameter:
 
 
 class RuntimeAttribute:
-    """A weight. ``get`` gives its values and, unless told otherwise, lets go of the bytes."""
+    """A weight. ``get`` gives its values and, unless told otherwise, lets go of the bytes.
+
+    Parameters
+    ----------
+    attribute : Attribute
+        The one of the graph, which keeps its bytes.
+
+    Attributes
+    ----------
+    type : RuntimeDataType
+    shape : tuple of int
+
+    Examples
+    --------
+    >>> weight = RuntimeAttribute(Attribute(np.float32([[1, 2], [3, 4]])))
+    >>> weight, len(weight.weight_data)
+    (RuntimeAttribute(FLOAT32, (2, 2)), 16)
+    >>> weight.get().tolist(), len(weight.weight_data)
+    ([[1.0, 2.0], [3.0, 4.0]], 0)
+    """
 
     __slots__ = ("_attribute", "shape", "type")
 
@@ -90,7 +140,23 @@ class RuntimeAttribute:
         return bytes(self._attribute.data) if self._attribute is not None else b""
 
     def get(self, need_clear_weight: bool = True) -> Array:
-        """Values as an array; raises StatusError after they have been cleared."""
+        """Values as an array.
+
+        Parameters
+        ----------
+        need_clear_weight : bool
+            Whether to let go of the bytes.
+
+        Returns
+        -------
+        ndarray
+            Of the weight's shape and dtype.
+
+        Raises
+        ------
+        StatusError
+            When the weight has been cleared before.
+        """
         if self._attribute is None:
             raise StatusError(
                 "the weight has been cleared",
@@ -108,7 +174,36 @@ class RuntimeAttribute:
 
 
 class RuntimeOperand:
-    """A value between operators: ``name``, ``shapes`` (-1 where free), ``type``, and ``datas`` after a run."""
+    """A value between operators.
+
+    Parameters
+    ----------
+    operand : Operand
+        The one of the graph.
+    fetch : callable
+        Gives the samples of the last run by the operand's name.
+
+    Attributes
+    ----------
+    name : str
+    producer : str or None
+        Name of the operator that makes it.
+    shapes : tuple of int
+        With the batch; -1 where free, ``()`` when unknown.
+    type : RuntimeDataType
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import load_digits, model_path
+    >>> from pnnx_fast.runtime_graph import RuntimeGraph
+    >>> graph = RuntimeGraph(model_path(), model_path().with_suffix(".bin"))
+    >>> graph.build()
+    >>> graph.set_inputs("pnnx_input_0", load_digits().pictures[:2])
+    >>> graph.forward()
+    >>> inner = graph.operators[1].output_operand
+    >>> inner, inner.size(), [y.shape for y in inner.datas]
+    (RuntimeOperand(1, FLOAT32, (1, 32, 8, 8)), 2048, [(32, 8, 8), (32, 8, 8)])
+    """
 
     __slots__ = ("_fetch", "name", "producer", "shapes", "type")
 
@@ -141,6 +236,13 @@ class RuntimeOperand:
 class RuntimeOperator:
     """An operator of a runtime graph.
 
+    Parameters
+    ----------
+    op : Operator
+        The one of the graph.
+    operands : dict of str to RuntimeOperand
+        All operands of the graph by name.
+
     Attributes
     ----------
     name, type : str
@@ -158,6 +260,18 @@ class RuntimeOperator:
         Place in the order of execution, counted from 1, and that of the last user; -1 before ``build``.
     has_forward : bool
         Whether the last ``forward`` computed it.
+
+    Examples
+    --------
+    >>> from pnnx_fast.demo import model_path
+    >>> from pnnx_fast.runtime_graph import RuntimeGraph
+    >>> graph = RuntimeGraph(model_path(), model_path().with_suffix(".bin"))
+    >>> graph.build()
+    >>> op = graph.operators[1]
+    >>> op, op.params["kernel_size"].value, op.attribute["weight"].shape
+    (RuntimeOperator(nn.Conv2d convbn2d_0), [3, 3], (32, 1, 3, 3))
+    >>> list(op.input_operands), op.output_names, (op.start_time, op.end_time)
+    (['pnnx_input_0'], ['stem.2'], (2, 3))
     """
 
     def __init__(self, op: Operator, operands: dict[str, RuntimeOperand]) -> None:

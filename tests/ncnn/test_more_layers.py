@@ -36,6 +36,20 @@ def test_memory_data_and_split() -> None:
     assert run(load(param("MemoryData m 0 1 a 0=6 21=0"), half), "a").tolist() == list(range(6))
 
 
+def test_a_logarithm_to_odd_bases() -> None:
+    """Factors that are infinite or no numbers stay what they are."""
+    x = np.float32([0.5, 1.0, 3.0])
+    np.testing.assert_array_equal(one("Log 0=1.0", x), np.float32([-np.inf, np.nan, np.inf]))
+    assert np.isnan(one("Log 0=-2.0", x)).all()
+
+
+def test_instance_norm_of_a_matrix_has_one_channel() -> None:
+    weights = np.float32([2, 9, 9, 9, -1, 9, 9, 9]).tobytes()
+    x = X[0]
+    want = (x - x.mean()) / np.sqrt(x.var() + 0.001) * 2 - 1
+    np.testing.assert_allclose(one("InstanceNorm 0=4 1=0.001", x, weights), want, rtol=0, atol=1e-5)
+
+
 def test_integers_in_memory_data_offset_indices() -> None:
     table = np.arange(12, dtype=np.float32).reshape(6, 2)
     text = param("Input i 0 1 a", "MemoryData m 0 1 b 0=2", "BinaryOp o 2 1 a b c", "Embed e 1 1 c d 0=2 1=6 3=12")

@@ -295,6 +295,15 @@ TYPES = [
         call=lambda x, w, **k: torch.stft(x, window=w, **k),
     ),
     row("torch.istft", "c8 2 9 12", "p4 16", n_fft=16, length=40, call=lambda x, w, **k: torch.istft(x, window=w, **k)),
+    row(
+        "torch.stft",
+        "f4 40",
+        "p8 16",
+        n_fft=16,
+        return_complex=True,
+        call=lambda x, w, **k: torch.stft(x, window=w, **k),
+    ),
+    row("torch.istft", "c8 9 12", "p8 16", n_fft=16, call=lambda x, w, **k: torch.istft(x, window=w, **k)),
     row("torch.istft", "c8 9 12", "p4 16", n_fft=16, call=lambda x, w, **k: torch.istft(x, window=w, **k)),
 ]
 _REDUCED = (

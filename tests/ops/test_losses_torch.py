@@ -61,6 +61,13 @@ def test_pairs(name: str, before: tuple[Any, ...], after: tuple[Any, ...], reduc
         check(name, real("f4", 5, 7), np.sign(real("f4", 7, seed=1)), *before, reduction, *after)
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("mse_loss", "?"), ("smooth_l1_loss", "?"), ("huber_loss", "?")] + [
+    ("soft_margin_loss", kind) for kind in ("?", "u1", "i8")
+])  # fmt: skip
+def test_targets_of_other_types(name: str, dtype: str) -> None:
+    check(name, real("f4", 5, 7), (real("f4", 5, 7, seed=1) > 0).astype(dtype), 1)
+
+
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_distributions(reduction: int) -> None:
     odd = tuple(np.array(v, "f4") for v in zip(*itertools.product(ODD, ODD), strict=True))

@@ -30,6 +30,11 @@ def test_a_range_of_integers_has_whole_bounds(bounds: tuple[float, float, float]
     same(run("torch.arange", start=start, end=end, step=step, dtype=f"torch.{dtype}"), want)
 
 
+def test_steps_of_small_integers_may_round_to_zero() -> None:
+    want = torch.arange(0.5, 3, 0.7, dtype=torch.int8)
+    same(run("torch.arange", start=0.5, end=3, step=0.7, dtype="torch.int8"), want)
+
+
 @pytest.mark.parametrize("bounds", [(0, 5, 0.3), (5, 0, 1), (0.0, "inf", 1), ("nan", 3, 1), (0.9, 5, -1)])
 def test_ranges_without_steps_or_ends_are_refused(bounds: tuple[Any, Any, Any]) -> None:
     start, end, step = bounds

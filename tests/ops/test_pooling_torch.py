@@ -94,6 +94,13 @@ def test_lp_pool_of_integers(axes: int, norm: float) -> None:
     check(f"F.lp_pool{axes}d", x, getattr(F, f"lp_pool{axes}d")(torch.from_numpy(x), **params), **params)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u1", "?"])
+def test_lp_pool_modules_of_integers(dtype: str) -> None:
+    """Modules hold their exponent as a float, so that results are floats."""
+    x = (np.abs(sample(1)) * 10).astype(dtype)
+    check("nn.LPPool1d", x, torch.nn.LPPool1d(3, 3, 2)(torch.from_numpy(x)), norm_type=3, kernel_size=3, stride=2)
+
+
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("size", [1, 4, 10])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

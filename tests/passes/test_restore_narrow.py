@@ -51,3 +51,23 @@ def test_sizes_and_numbers_do_not_count() -> None:
     before = str(made)
     restore(made)
     assert str(made) == before
+
+
+@pytest.mark.parametrize(("noted", "dtype"), [("i16", "i2"), ("u8", "u1"), ("bool", "?"), ("i64", "i8")])
+def test_products_of_integers_have_the_noted_type(noted: str, dtype: str) -> None:
+    made = Graph.parse(
+        "7767517\n3 2\npnnx.Input i 0 1 x #x=(2,3)i32\n"
+        f"torch.cumprod s 1 1 x y dim=1 #x=(2,3)i32 #y=(2,3){noted}\npnnx.Output o 1 0 y\n"
+    )
+    x = np.int32([[300, 7, 2], [0, 1, 1]])
+    want = x.cumprod(1, dtype=dtype if dtype != "?" else "i8").astype(dtype)
+    np.testing.assert_array_equal(pnnx_fast.Model(made)(x), want, strict=True)
+
+
+def test_integers_and_a_double_of_the_graph_give_doubles() -> None:
+    made = Graph.parse(
+        "7767517\n3 2\npnnx.Input i 0 1 x #x=(3)i64\n"
+        "pnnx.Expression e 1 1 x y expr=add(mul(2.1,@0),@0) #x=(3)i64 #y=(3)f64\npnnx.Output o 1 0 y\n"
+    )
+    x = np.arange(3)
+    np.testing.assert_array_equal(pnnx_fast.Model(made)(x), 2.1 * x + x, strict=True)

@@ -207,7 +207,9 @@ def log(p: Params, w: Weights) -> Build:
     base, scale, shift = p.float(0, -1.0), p.float(1, 1.0), p.float(2, 0.0)
     text = f"log(add(mul(@0,{number(scale)}),{number(shift)}))"
     if base != -1:
-        text = f"mul({text},{number(float(1 / np.log(base)))})"
+        with np.errstate(all="ignore"):
+            factor = float(1 / np.log(np.float64(base)))
+        text = f"mul({text},{number(factor)})"
     return lambda t, x: t.expression(text, x)
 
 

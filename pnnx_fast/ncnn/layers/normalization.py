@@ -96,7 +96,8 @@ def instance_norm(p: Params, w: Weights) -> Build:
         y = t.with_channels(x)
         name = {4: "nn.InstanceNorm2d", 5: "nn.InstanceNorm3d"}[len(shape_of(y))]
         count = shape_of(y)[1]
-        y = t.emit(name, y, attrs=attrs, num_features=count, eps=eps, affine=bool(attrs), track_running_stats=False)
+        fitting = {key: Attribute.owning(a.numpy()[:count]) for key, a in attrs.items()} if count < channels else attrs
+        y = t.emit(name, y, attrs=fitting, num_features=count, eps=eps, affine=bool(attrs), track_running_stats=False)
         return t.reshape(y, shape_of(x))
 
     return build
